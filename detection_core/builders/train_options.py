@@ -56,5 +56,6 @@ def build_train_options(
         max_skipped_updates=train_config.max_skipped_updates,
         deterministic=train_config.deterministic,
         initial_loss_scale=train_config.initial_loss_scale,
+        seed=train_config.seed,
         batch_size=train_config.batch_size,
     )

@@ -40,6 +40,7 @@ class TrainOptions:
             updates wait for batches is then not measured.
         precision: what the model was built to compute in.
         initial_loss_scale: factor of the loss at first, where the model computes in float16.
+        seed: of what an update draws at random: dropout, stochastic depth, sampled anchors.
         batch_size: images an update, over all replicas, for reports; 0: not known.
     """
 
@@ -65,6 +66,7 @@ class TrainOptions:
     deterministic: bool = False
     precision: Precision = Precision.FLOAT32
     initial_loss_scale: float = INITIAL_LOSS_SCALE
+    seed: int = 0
     batch_size: int = 0
 
     @property

@@ -12,6 +12,7 @@ import tf_keras
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS, with_total
 from detection_core.detectors.parts.layers.layer_names import scoped_name
 from detection_core.errors import ConfigError, ModelError
+from detection_core.ops.update_draws import update_draws
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.optimizers.optimization import Optimization
 from detection_core.structures import Batch, GroundTruth
@@ -156,7 +157,7 @@ def accumulated(
     """
     parts, images = options.gradient_accumulation_steps, batch.images.pixels.shape[0]
     if parts == 1:
-        return _loss_and_gradients(state, options, replicas, batch)
+        return _loss_and_gradients(state, options, replicas, batch, 0)
     if images is None or images % parts:
         raise ConfigError(
             f"expected a number that divides the {images} images of a replica, found {parts}",
@@ -166,7 +167,7 @@ def accumulated(
 
     def share(part: tf.Tensor | int) -> Any:
         some = tf.nest.map_structure(lambda field: _rows(field, part * size, size), batch)
-        found = _loss_and_gradients(state, options, replicas, some)
+        found = _loss_and_gradients(state, options, replicas, some, part)
         return tf.nest.map_structure(lambda value: value / parts, found)
 
     def add(part: tf.Tensor | int, sums: Any) -> tuple[tf.Tensor | int, Any]:
@@ -190,10 +191,11 @@ def _rows(field: tf.Tensor, first: tf.Tensor | int, count: int) -> tf.Tensor:
 
 
 def _loss_and_gradients(
-    state: TrainState, options: TrainOptions, replicas: int, batch: Batch
+    state: TrainState, options: TrainOptions, replicas: int, batch: Batch, part: tf.Tensor | int
 ) -> tuple[dict[str, tf.Tensor], list[tf.Tensor]]:
-    """Compute the losses of a batch, and the gradients of its part of the update."""
-    with tf.GradientTape() as tape:
+    """Compute the losses of a part of a replica's batch, and the gradients of its part of the update."""
+    replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+    with update_draws(options.seed, state.step, part, replica), tf.GradientTape() as tape:
         unpadded = batch._replace(truth=without_padding(batch.truth))
         losses = counted_losses(state.model.losses(unpadded, training=True), options)
         target = state.updates.scaled(losses[TOTAL_LOSS] / replicas)

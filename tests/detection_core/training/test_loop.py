@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from detection_core.detectors.parts.layers.dropout import Dropout, stochastic_depth
 from detection_core.errors import DataError, ModelError
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import CosineDecay, CosineDecayOptions
@@ -84,6 +85,32 @@ def test_killed_and_resumed_training_equals_an_undisturbed_one(tmp_path: Path, k
     for a, b in zip(*lines, strict=True):
         assert a["learning_rate"] == pytest.approx(b["learning_rate"])
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-5)
+
+
+class DroppingModel(TinyModel):
+    """A tiny model with dropout and, in a branch, stochastic depth."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        tiny, initializer = self.network, tf_keras.initializers.GlorotUniform(seed=seed + 1)
+        features = tiny.get_layer("stem_bn").output
+        branch = tf_keras.layers.Conv2D(4, 1, name="branch", kernel_initializer=initializer)(features)
+        joined = tf_keras.layers.Add(name="add")([stochastic_depth(0.5, "depth_drop")(branch), features])
+        dropped = Dropout(0.3, name="values_drop")(joined)
+        outputs = tiny.get_layer("flat")(tiny.get_layer("head")(dropped))
+        self.network = tf_keras.Model(tiny.input, outputs, name="dropping")
+
+
+def test_dropout_and_stochastic_depth_end_alike_after_a_stop(tmp_path: Path) -> None:
+    straight, killed = DroppingModel(), DroppingModel()
+    chosen = {"num_steps": 3, "checkpoint_every": 1, "gradient_accumulation_steps": 2}
+    train(straight, tmp_path / "straight", **chosen)
+    with pytest.raises(RuntimeError, match="killed"):
+        train(killed, tmp_path / "killed", Crash(2), **chosen)
+    tf.random.uniform([3])  # another process has drawn other numbers before
+    assert train(killed, tmp_path / "killed", **chosen).start_step == 1
+    for one, other in zip(straight.variables, killed.variables, strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=one.name)
 
 
 class Ending(TrainingAction):

@@ -13,6 +13,7 @@ import tf_keras
 
 from detection_core.detectors.parts.backbones.base import Endpoints
 from detection_core.detectors.parts.backbones.mobilenet_v2 import round_channels
+from detection_core.detectors.parts.layers.dropout import stochastic_depth
 from detection_core.detectors.parts.layers.gates import GateOptions, squeeze_excite
 from detection_core.detectors.parts.layers.layer_hyperparams import (
     BatchNormOptions,
@@ -168,9 +169,7 @@ class _Builder:
         if block.stride > 1 or before != block.channels:
             return features
         if block.drop_rate > 0:
-            # Stochastic depth, https://arxiv.org/abs/1603.09382: an image takes the full branch or nothing.
-            drop = tf_keras.layers.Dropout(block.drop_rate, noise_shape=(None, 1, 1, 1), name=f"{name}_drop")
-            features = drop(features)
+            features = stochastic_depth(block.drop_rate, f"{name}_drop")(features)
         return tf_keras.layers.Add(name=f"{name}_add")([features, shortcut])
 
     def _gate(self, before: int) -> GateOptions:

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 
 import tensorflow as tf
-import tf_keras
 
 from detection_core.detectors.parts.heads.predictions import HeadOutputs, LevelPredictions, per_anchor
+from detection_core.detectors.parts.layers.dropout import Dropout
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
 
@@ -94,7 +94,7 @@ class ConvolutionalHead:
         options = self._options
         if dropout:
             rate = 1.0 - options.dropout_keep_probability
-            features = tf_keras.layers.Dropout(rate, name=f"{name}_dropout")(features)
+            features = Dropout(rate, name=f"{name}_dropout")(features)
         kernel_size = options.kernel_size
         if options.use_depthwise:
             depthwise = layers.depthwise(

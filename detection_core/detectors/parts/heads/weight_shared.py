@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.detectors.parts.heads.predictions import HeadOutputs, LevelPredictions, per_anchor
+from detection_core.detectors.parts.layers.dropout import Dropout, stochastic_depth
 from detection_core.detectors.parts.layers.network_layers import LayerCall, NetworkLayers
 
 
@@ -109,8 +110,8 @@ class WeightSharedHead:
         if not self._survival_probability:
             return result
         rate = 1.0 - self._survival_probability
-        drop = tf_keras.layers.Dropout(rate, noise_shape=(None, 1, 1, 1), name=f"{name}_drop")
-        return tf_keras.layers.Add(name=f"{name}_add")([drop(result), features])
+        dropped = stochastic_depth(rate, f"{name}_drop")(result)
+        return tf_keras.layers.Add(name=f"{name}_add")([dropped, features])
 
     def _convolution(self, layers: NetworkLayers, name: str) -> LayerCall:
         options = self._options
@@ -146,8 +147,7 @@ class WeightSharedHead:
             return maps
         rate = 1.0 - self._options.dropout_keep_probability
         return [
-            tf_keras.layers.Dropout(rate, name=f"class_head_dropout_{level}")(features)
-            for level, features in enumerate(maps)
+            Dropout(rate, name=f"class_head_dropout_{level}")(features) for level, features in enumerate(maps)
         ]
 
 

@@ -6,6 +6,8 @@ import dataclasses
 
 import tensorflow as tf
 
+from detection_core.ops.update_draws import draw_uniform
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BalancedSampler:
@@ -38,19 +40,18 @@ class BalancedSampler:
             negative_fraction = 1.0 - self.positive_fraction
             most_negatives = tf.cast(counted * (negative_fraction / self.positive_fraction), tf.int32)
         else:
-            drawn_positive = _draw(
-                positive, tf.fill(tf.shape(positive)[:1], int(self.positive_fraction * size))
-            )
+            most_positives = tf.fill(tf.shape(positive)[:1], int(self.positive_fraction * size))
+            drawn_positive = _draw(positive, most_positives, "sampled_positives")
             most_negatives = size - _count(drawn_positive)
-        return drawn_positive | _draw(negative, most_negatives)
+        return drawn_positive | _draw(negative, most_negatives, "sampled_negatives")
 
 
 def _count(mask: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
 
 
-def _draw(mask: tf.Tensor, most: tf.Tensor) -> tf.Tensor:
+def _draw(mask: tf.Tensor, most: tf.Tensor, name: str) -> tf.Tensor:
     """Keep a random subset of at most `most` [B] true elements of each row of `mask` [B, A]."""
-    order = tf.where(mask, tf.random.uniform(tf.shape(mask)), 2.0)
+    order = tf.where(mask, draw_uniform(name, tf.shape(mask)), 2.0)
     rank = tf.argsort(tf.argsort(order, axis=1), axis=1)
     return mask & (rank < most[:, tf.newaxis])

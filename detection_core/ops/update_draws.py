@@ -1,0 +1,71 @@
+"""Random numbers of an update that depend on the seed, the update and who draws them, and on nothing else.
+
+A training that is stopped and gone on with draws as one that was not: no generator's state has to be kept.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import contextvars
+import zlib
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+_TAG = zlib.crc32(b"updates")  # apart from the draws of the examples, which follow the same seed
+
+
+class _Draws:
+    """The draws of one forward pass.
+
+    Attributes:
+        seed: int64 [2].
+        counts: how often each name has drawn, as a layer may be called more than once.
+    """
+
+    def __init__(self, seed: tf.Tensor) -> None:
+        self.seed = seed
+        self.counts: collections.Counter[str] = collections.Counter()
+
+
+_current: contextvars.ContextVar[_Draws | None] = contextvars.ContextVar("update_draws", default=None)
+
+
+@contextlib.contextmanager
+def update_draws(seed: int, *position: tf.Tensor | int) -> Iterator[None]:
+    """Let what is computed in a `with` block draw by a seed and a position.
+
+    Args:
+        seed: of the training.
+        position: where in the training this is, integers []: the update, the part of its batch, the replica.
+    """
+    combined = tf.constant([seed, _TAG], tf.int64)
+    for number in position:
+        combined = tf.random.fold_in(combined, tf.cast(number, tf.int64))
+    token = _current.set(_Draws(combined))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def draw_seed(name: str) -> tf.Tensor | None:
+    """Return the seed of the next draw of that name, int64 [2]; None outside of `update_draws`."""
+    draws = _current.get()
+    if draws is None:
+        return None
+    number = draws.counts[name]
+    draws.counts[name] += 1
+    return tf.random.fold_in(draws.seed, tf.constant(zlib.crc32(f"{name}/{number}".encode()), tf.int64))
+
+
+def draw_uniform(name: str, shape: tf.Tensor) -> tf.Tensor:
+    """Draw float32 numbers from [0, 1).
+
+    Args:
+        name: who draws.
+        shape: int32 [N].
+    """
+    seed = draw_seed(name)
+    return tf.random.uniform(shape) if seed is None else tf.random.stateless_uniform(shape, seed)
