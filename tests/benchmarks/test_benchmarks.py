@@ -38,6 +38,14 @@ def test_non_maximum_suppression(monkeypatch, capsys):
 
 
 @pytest.mark.slow
+def test_prediction_with_scores_of_both_kinds(monkeypatch, capsys):
+    small = ("--size", "64", "--depth", "0.25", "--classes", "2", "--runs", "1", "--batches", "1")
+    printed = json.loads(run(monkeypatch, capsys, "prediction", *small))
+    for kind in ("spread", "alike"):
+        assert printed[f"scores {kind}"]["batch of 1"]["cpu_ratio"] > 0
+
+
+@pytest.mark.slow
 def test_training_step_with_its_peers(monkeypatch, capsys):
     small = ("--size", "64", "--batch", "2", "--depth", "0.25", "--classes", "2", "--steps", "1")
     printed = json.loads(run(monkeypatch, capsys, "training_step", *small))

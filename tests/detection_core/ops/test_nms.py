@@ -222,6 +222,64 @@ def test_candidates_behind_the_sorted_ones_are_found(crowd):
     assert found.anchor_indices[0, found.count[0] - 1] == crowd + 4
 
 
+@pytest.mark.parametrize(("anchors", "candidates"), [(1, 1), (3, 1), (8, 2), (40, 10)])
+@hypothesis.settings(max_examples=20, deadline=None)
+@hypothesis.given(
+    inputs=_tied() | st.integers(0, 99).map(lambda seed: _random(seed, anchors=90)),
+    box_per_class=st.booleans(),
+    windowed=st.booleans(),
+    options=st.builds(
+        NmsOptions,
+        score_threshold=st.sampled_from([0.0, 0.25, 0.7]),
+        iou_threshold=st.sampled_from([0.0, 0.4, 1.0]),
+        max_detections_per_class=st.integers(1, 12),
+        max_total_detections=st.integers(1, 20),
+        class_agnostic=st.booleans(),
+        soft_nms_sigma=st.sampled_from([0.0, 0.0, 0.5]),
+    ),
+)
+def test_the_best_of_an_image_give_what_all_candidates_give(
+    anchors, candidates, inputs, box_per_class, windowed, options
+):
+    """Where they decide, and where they do not and all are looked at."""
+    boxes, scores = inputs
+    window = np.float32([[0.1, 0.0, 0.9, 0.8], [0.5, 0.5, 1.0, 1.0]]) if windowed else None
+    options = dataclasses.replace(options, change_coordinate_frame=windowed)
+    if box_per_class:
+        boxes = (
+            boxes[:, :, np.newaxis] + np.linspace(0, 0.1, scores.shape[2], dtype=np.float32)[:, np.newaxis]
+        )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nms, "best_first", nms.all_at_once)
+        expected = multiclass_nms(boxes, scores, options, window)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nms, "LEADING_ANCHORS", anchors)
+        patch.setattr(nms, "LEADING_CANDIDATES_AN_ANCHOR", candidates)
+        patch.setattr(nms, "LEADING_ANCHORS_A_DETECTION", 0)
+        found = multiclass_nms(boxes, scores, options, window)
+    for name, values in expected._asdict().items():
+        np.testing.assert_array_equal(getattr(found, name), values, err_msg=name)
+
+
+def test_the_best_of_an_image_decide_when_scores_differ(monkeypatch):
+    """As a trained detector's do: nothing else is sorted or suppressed."""
+    boxes, scores = _random(0, anchors=3000, classes=20)
+    options = dataclasses.replace(OPTIONS, score_threshold=0.0, max_total_detections=100)
+    expected = nms._finish(nms.all_at_once(boxes[:, :, np.newaxis], scores, options), options, None)
+    monkeypatch.setattr(nms, "all_at_once", lambda *_: pytest.fail("all candidates were looked at"))
+    for name, values in multiclass_nms(boxes, scores, options)._asdict().items():
+        np.testing.assert_array_equal(values, getattr(expected, name), err_msg=name)
+
+
+def test_a_score_that_is_not_a_number_hides_no_other():
+    boxes, scores = _random(0, anchors=1000)
+    scores[0, :700, 1] = np.nan
+    found = multiclass_nms(boxes, scores, OPTIONS)
+    other = nms._finish(nms.all_at_once(boxes[:, :, np.newaxis], scores, OPTIONS), OPTIONS, None)
+    np.testing.assert_array_equal(found.anchor_indices, other.anchor_indices)
+    np.testing.assert_array_equal(found.classes, other.classes)
+
+
 def test_detections_of_tied_scores_are_the_same_in_eager_and_in_exported_form(tmp_path):
     boxes, scores = _random(2, anchors=1500)
     scores = np.round(scores, 1)
