@@ -36,6 +36,7 @@ class FitReport:
         best_score: that score; None where there is none.
         skipped_updates: updates that were left out because their loss or a gradient is not finite;
             `skipped_updates.jsonl` beside the report tells of them.
+        gradient_accumulation_steps: in how many parts each update's batch was computed.
         fingerprint: name of the folder of unfinished work.
         code_versions: the code that trained; several where unfinished work of other code was gone on with.
         peak_memory_bytes: the most that the process ever held; 0 where it is not known.
@@ -53,6 +54,7 @@ class FitReport:
     best_step: int = 0
     best_score: float | None = None
     skipped_updates: int = 0
+    gradient_accumulation_steps: int = 1
     fingerprint: str = ""
     code_versions: list[str] = dataclasses.field(default_factory=list)
     peak_memory_bytes: int = 0
@@ -190,6 +192,19 @@ class SkippedBatch:
     folder: str = ""
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BatchParts:
+    """In how many parts a batch is computed, so that it fits the memory.
+
+    Attributes:
+        gradient_accumulation_steps: the parts.
+        reason: what was found with fewer.
+    """
+
+    gradient_accumulation_steps: int
+    reason: str = ""
+
+
 TRAIN_REPORT = JsonFile(
     name="train_report.json",
     content=TrainReport,
@@ -209,6 +224,9 @@ QUANTIZATION_REPORT = JsonFile(
 HISTORY = JsonLines(name="history.jsonl", content=HistoryLine, writer="a training", remedy="train again")
 VALIDATIONS = JsonLines(
     name="validation.jsonl", content=ValidationLine, writer="a training", remedy="train again"
+)
+BATCH_PARTS = JsonFile(
+    name="batch_parts.json", content=BatchParts, writer="a training", remedy="remove it, and it is found anew"
 )
 LEFT_OUT = JsonLines(name="left_out.jsonl", content=LeftOut, writer="a training", remedy="train again")
 SKIPPED_BATCHES = JsonLines(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import gc
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -34,6 +35,7 @@ from detection_core.loggers.tensorboard import TensorBoardLogger
 from detection_core.optimizers.moving_average import with_average
 from detection_core.progress import Reporter
 from detection_core.storage import files
+from detection_core.tasks.batch_parts import fitting_parts, settled_parts
 from detection_core.tasks.detector_measure import DetectorMeasure
 from detection_core.tasks.skipped_updates import SkippedBatches
 from detection_core.tasks.work_folder import code_versions
@@ -47,6 +49,7 @@ from detection_core.training.actions import (
 from detection_core.training.distribution import current_worker
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.memory import peak_device_memory, peak_host_memory
+from detection_core.training.trial_updates import BatchTooLargeError, TrialUpdates
 from detection_core.training.validation import Validation
 from detection_core.training.validation_pictures import PictureFiles
 
@@ -86,7 +89,8 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
 
     Call it inside the scope of the distribution strategy that the model was made in. Where records do not
     decode, all are looked through once; up to `plan.options.skip_limit` of them are named, listed in the work
-    folder and left out, and training goes on from its last checkpoint.
+    folder and left out, and training goes on from its last checkpoint. So it does where a batch does not fit
+    the memory, in more parts, if the config leaves these to the memory.
 
     Args:
         request: what to train.
@@ -99,26 +103,70 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
     worker, left_out = current_worker(), load_left_out(request.work_folder)
     if worker.is_chief:
         write_as_run(request.config, files.join(request.work_folder, PIPELINE_CONFIG))
+    # Of several workers each would have to know of a failure at the same step.
+    reset = _resetting(request) if worker.count == 1 else None
+    parts, result = settled_parts(request.plan.options, request.work_folder, worker), None
+    while result is None:
+        try:
+            result = _train(request, job, progress, left_out, parts)
+        except DataError as error:
+            if reset is None or left_out:
+                raise
+            left_out = _leave_out(request, error)
+            save_left_out(request.work_folder, left_out)
+            reset()
+        except BatchTooLargeError as error:
+            if reset is None:
+                raise
+            parts = _fitting_parts(request, error, left_out, parts, reset)
+    last = result.last_report or reported_at(_history(request.work_folder), result.step)
+    plan = request.plan.validation
+    best = result.validation.restore_best() if plan and plan.writes_best and result.validation else None
+    return dataclasses.replace(
+        result,
+        left_out=len(left_out),
+        last_report=last,
+        restored=best,
+        gradient_accumulation_steps=parts,
+    )
+
+
+def _resetting(request: FitRequest) -> Callable[[], None]:
+    """Return what gives the model the weights that it has now, for a training that fails on its way."""
     variables = list(request.model.variables)
-    train = functools.partial(_train, request, job, progress)
-    first_weights = [variable.numpy() for variable in variables] if worker.count == 1 else []
-    try:
-        result = train(left_out)
-    except DataError as error:
-        if worker.count > 1 or left_out:
-            raise  # of several workers each would have to know of it at the same step
-        left_out = _leave_out(request, error)
-        save_left_out(request.work_folder, left_out)
-        # Where there is no checkpoint yet, the weights are those of the attempt that failed.
+    first_weights = [variable.numpy() for variable in variables]
+
+    def reset() -> None:
+        gc.collect()  # what was trained with, the optimizer's slots above all, is of circles
         for variable, value in zip(variables, first_weights, strict=True):
             variable.assign(value)
         if request.step is not None:
             request.step.assign(0)
-        result = train(left_out)
-    last = result.last_report or reported_at(_history(request.work_folder), result.step)
-    plan = request.plan.validation
-    best = result.validation.restore_best() if plan and plan.writes_best and result.validation else None
-    return dataclasses.replace(result, left_out=len(left_out), last_report=last, restored=best)
+
+    return reset
+
+
+def _fitting_parts(
+    request: FitRequest,
+    error: BatchTooLargeError,
+    left_out: Sequence[LeftOut],
+    parts: int,
+    reset: Callable[[], None],
+) -> int:
+    """Return in how many parts training goes on after a batch did not fit the memory."""
+    # They hold what the failed training had in memory.
+    error.__traceback__ = error.__context__ = None
+    reset()
+    options = request.plan.options
+    trial = TrialUpdates(
+        model=request.model,
+        make_dataset=_dataset_factory(request, left_out),
+        optimization=functools.partial(build_optimization, request.config),
+        options=options,
+        step=request.step,
+        reset=reset,
+    )
+    return fitting_parts(error, trial, parts, options.gradient_accumulation_steps, request.work_folder)
 
 
 def written_weights(plan: TrainPlan, result: TrainingResult) -> contextlib.AbstractContextManager[None]:
@@ -160,6 +208,7 @@ def fit_facts(result: TrainingResult, *, steps: int, work_folder: str) -> dict[s
         best_step=best.step if best else 0,
         best_score=best.score if best else None,
         skipped_updates=result.skipped_updates,
+        gradient_accumulation_steps=result.gradient_accumulation_steps,
         fingerprint=os.path.basename(work_folder),
         code_versions=code_versions(work_folder),
         peak_memory_bytes=peak_host_memory(),
@@ -169,7 +218,7 @@ def fit_facts(result: TrainingResult, *, steps: int, work_folder: str) -> dict[s
 
 
 def _train(
-    request: FitRequest, job: str, progress: Reporter | None, left_out: Sequence[LeftOut]
+    request: FitRequest, job: str, progress: Reporter | None, left_out: Sequence[LeftOut], parts: int
 ) -> TrainingResult:
     config, label_map = request.config, request.label_map
     measure = _measure(request)
@@ -182,7 +231,7 @@ def _train(
             request.model,
             _dataset_factory(request, left_out),
             build_optimization(config),
-            request.plan.options,
+            dataclasses.replace(request.plan.options, gradient_accumulation_steps=parts),
             request.work_folder,
             actions=actions,
             step=request.step,

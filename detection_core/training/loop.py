@@ -29,6 +29,7 @@ from detection_core.training.precision import LOSS_SCALE
 from detection_core.training.step import TrainableModel, TrainState, compile_steps
 from detection_core.training.step_outputs import StepOutputs
 from detection_core.training.stop_signal import StopSignal
+from detection_core.training.trial_updates import is_out_of_memory, too_large
 from detection_core.training.validation import Validation
 
 _logger = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class TrainingResult:
         restored: the validation whose weights the model has now; None: it has the last ones.
         left_out: training records that were left out because they do not decode.
         skipped_updates: updates that were left out because something in them is not finite.
+        gradient_accumulation_steps: in how many parts each update's batch was computed.
     """
 
     start_step: int
@@ -66,6 +68,7 @@ class TrainingResult:
     restored: ValidationLine | None = None
     left_out: int = 0
     skipped_updates: int = 0
+    gradient_accumulation_steps: int = 1
 
 
 def run_training(
@@ -96,7 +99,7 @@ def run_training(
 
     Raises:
         ModelError: when losses or gradients are not finite, or a checkpoint cannot be used.
-        DataError: when the dataset ends before the training.
+        DataError: when the dataset ends before the training; BatchTooLargeError: when the memory does not hold a batch.
         SystemExit, KeyboardInterrupt: after a checkpoint, when a stop signal came.
     """
     state = TrainState(model, optimization, options, step)
@@ -280,6 +283,10 @@ class _Loop:
                 " Let the training input repeat (num_epochs 0).",
                 where="training dataset",
             ) from error
+        except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise too_large(error, self._options) from None
 
     def _report(self, outputs: StepOutputs, step: int) -> StepReport:
         self._check()

@@ -23,7 +23,8 @@ class TrainOptions:
         checkpoints_to_keep: how many of the newest checkpoints stay.
         keep_checkpoint_every_n_hours: beside those, one stays every so many hours.
         steps_per_call: updates in one call of the compiled function; more save time on fast accelerators.
-        gradient_accumulation_steps: parts of an update's batch, computed one after the other.
+        gradient_accumulation_steps: parts of an update's batch, computed one after the other; 0 in a plan: as
+            many as the memory needs, which is settled before training begins.
         gradient_clipping_by_norm: largest global norm of the gradients; 0 does not clip.
         gradient_clipping_by_variable_norm: largest norm of a variable's gradient, clipped before; 0: any.
         bias_grad_multiplier: factor for the gradients of biases; 0 leaves them alone.

@@ -85,7 +85,7 @@ RULES: Mapping[str, Rules] = {
         ),
         ranges={
             "batch_size": up_to(65_536),
-            "gradient_accumulation_steps": up_to(65_536),
+            "gradient_accumulation_steps": up_to(65_536, 0),
             "gradient_clipping_by_norm": NOT_NEGATIVE,
             "gradient_clipping_by_variable_norm": NOT_NEGATIVE,
             "max_number_of_boxes": BOXES,

@@ -42,9 +42,15 @@ _FIXED: dict[str, tuple[str, ...]] = {
     ),
 }
 
+# Words that a field has no value for -> the override that they stand for.
+_WORDS: dict[tuple[str, str], tuple[str, Any]] = {
+    ("train_config.batch_size", "auto"): ("train_config.gradient_accumulation_steps", 0),
+    ("train_config.gradient_accumulation_steps", "auto"): ("train_config.gradient_accumulation_steps", 0),
+}
+
 
 def expand_short_name(config: TrainEvalPipelineConfig, name: str, value: Any) -> Overrides:
-    """Return the overrides that a short name stands for in this config.
+    """Return the overrides that a short name, or a word as a field's value, stands for in this config.
 
     Args:
         config: the config that the name is for.
@@ -56,6 +62,10 @@ def expand_short_name(config: TrainEvalPipelineConfig, name: str, value: Any) ->
     """
     if value is None and name in SHORT_NAMES:
         return []  # a setting that was not given
+    return [_WORDS.get((path, str(one)), (path, one)) for path, one in _expanded(config, name, value)]
+
+
+def _expanded(config: TrainEvalPipelineConfig, name: str, value: Any) -> Overrides:
     if name in _FIXED:
         paths = _FIXED[name]
         if not config.eval_input_reader and _TRAIN_READER in paths[0]:

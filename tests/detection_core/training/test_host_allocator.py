@@ -44,11 +44,17 @@ def test_a_machine_with_a_gpu_is_left_as_it_is(monkeypatch, tmp_path):
     assert "TF_CPU_ALLOCATOR_USE_BFC" not in os.environ
 
 
-def test_the_limit_is_the_memory_of_the_machine(monkeypatch):
+MACHINE_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+@pytest.mark.parametrize(
+    ("available", "limit"), [(8 << 30, 7 << 10), (1 << 30, 1 << 9), (0, MACHINE_MIB - 1024)]
+)
+def test_tensors_may_take_what_is_left_beside_the_code(monkeypatch, available, limit):
     monkeypatch.setattr(host_allocator, "_GPU_DEVICES", ())
+    monkeypatch.setattr(host_allocator, "available_memory", lambda: available)
     monkeypatch.setenv("TF_CPU_ALLOCATOR_USE_BFC", "true")
     monkeypatch.delenv("TF_CPU_BFC_MEM_LIMIT_IN_MB", raising=False)
     host_allocator.keep_host_memory()
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert int(os.environ["TF_CPU_BFC_MEM_LIMIT_IN_MB"]) * 2**20 == pytest.approx(pages, rel=1e-3)
+    assert int(os.environ["TF_CPU_BFC_MEM_LIMIT_IN_MB"]) == limit
     monkeypatch.delenv("TF_CPU_BFC_MEM_LIMIT_IN_MB")

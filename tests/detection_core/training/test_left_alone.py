@@ -19,11 +19,14 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import register_family, unregister_family
 from detection_core.errors import DataError, ModelError, StorageError, as_user_error
+from detection_core.progress import ProgressUpdate
 from detection_core.tasks.train import train
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.loop_options import TrainOptions
+from detection_core.training.trial_updates import BatchTooLargeError
 from tests.detection_core.data.record_files import example, write_records
 from tests.detection_core.detectors.test_second_family import CONFIG, QUADRANT_FAMILY
+from tests.detection_core.tasks.hungry_training import hungry_detectors, train_hungry
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 from tests.detection_core.training.test_loop import momentum
 from tests.detection_core.training.tiny_model import TinyModel, make_dataset
@@ -154,6 +157,34 @@ def loss_left_out(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert (result.step, result.skipped_updates) == (4, 1)
 
 
+def batch_too_large(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with hungry_detectors(most=2), pytest.raises(BatchTooLargeError) as caught:
+        train_hungry(folder)
+    assert "train_config.batch_size: expected a batch that the memory holds, found 4 images" in str(
+        caught.value
+    )
+    assert "Updates in 2 parts went through: set train_config.gradient_accumulation_steps: 2" in str(
+        caught.value
+    )
+    assert "or batch_size: 2;" in str(caught.value)
+
+
+def batch_in_parts(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def kill(update: ProgressUpdate) -> None:
+        if update.done == 4:
+            raise RuntimeError("killed")
+
+    with hungry_detectors(most=2, after=2):
+        with pytest.raises(RuntimeError, match="killed"):
+            train_hungry(folder, steps=5, gradient_accumulation_steps=0, progress=kill)
+        assert "OOM when allocating tensor" in caplog.text
+        assert "4 images are computed in 2 parts" in caplog.text and "from step 2 to 5" in caplog.text
+        caplog.clear()
+        _, result = train_hungry(folder, steps=5, gradient_accumulation_steps=0)
+    assert (result.gradient_accumulation_steps, result.start_step, result.step) == (2, 3, 5)
+    assert "in 2 parts, as was found before" in caplog.text and "OOM" not in caplog.text
+
+
 ROWS: dict[str, Callable[[Path, pytest.LogCaptureFixture], None]] = {
     "last checkpoint damaged": last_checkpoint_damaged,
     "last checkpoint half written": last_checkpoint_half_written,
@@ -162,6 +193,8 @@ ROWS: dict[str, Callable[[Path, pytest.LogCaptureFixture], None]] = {
     "shard gone": shard_gone,
     "record damaged": record_damaged,
     "image that does not decode": image_that_does_not_decode,
+    "batch larger than the memory": batch_too_large,
+    "the same, with gradient_accumulation_steps: 0": batch_in_parts,
     "clock set back": clock_set_back,
     "loss or gradient not finite": loss_not_finite,
     "the same, with max_skipped_updates": loss_left_out,

@@ -67,6 +67,17 @@ def test_a_value_that_is_not_given_changes_nothing():
     assert apply_overrides(config, dict.fromkeys(SHORT_NAMES)) == config
 
 
+@pytest.mark.parametrize(
+    "name", ["batch_size", "train_config.batch_size", "train_config.gradient_accumulation_steps"]
+)
+def test_a_batch_may_be_left_to_the_memory(name):
+    before = load_pipeline_config(PYRAMID).train_config
+    after = apply_overrides(load_pipeline_config(PYRAMID), {name: "auto"}).train_config
+    assert (after.batch_size, after.gradient_accumulation_steps) == (before.batch_size, 0)
+    with pytest.raises(ConfigError, match="num_steps"):
+        apply_overrides(load_pipeline_config(PYRAMID), {"train_config.num_steps": "auto"})
+
+
 def rate(config, arm):
     return getattr(config.train_config.optimizer, arm).learning_rate
 

@@ -1,0 +1,47 @@
+"""Which errors are of the memory, and which numbers of parts are tried."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detection_core.training.loop_options import TrainOptions
+from detection_core.training.trial_updates import equal_parts, is_out_of_memory, more_parts, too_large
+
+
+@given(parts=st.integers(1, 300), images=st.integers(1, 300))
+def test_parts_are_equal_and_at_least_double(parts: int, images: int) -> None:
+    numbers = list(more_parts(parts, images))
+    assert all(images % number == 0 for number in numbers)
+    for before, after in zip([parts, *numbers], numbers, strict=False):
+        assert after >= 2 * before or after == images
+        assert not any(images % n == 0 for n in range(2 * before, after))
+    assert (numbers[-1:] or [images])[0] == images
+
+
+@pytest.mark.parametrize(
+    ("parts", "images", "found"), [(1, 8, 1), (3, 8, 4), (5, 8, 8), (9, 8, 8), (2, 7, 7)]
+)
+def test_a_number_of_another_machine_becomes_one_that_divides(parts: int, images: int, found: int) -> None:
+    assert equal_parts(parts, images) == found
+
+
+def test_a_full_disk_is_not_the_memory() -> None:
+    # What TensorFlow says of ENOSPC has the same class: see `IOError` in its `error_reporting`.
+    full = tf.errors.ResourceExhaustedError(None, None, "/work/ckpt-3.data; No space left on device")
+    assert not is_out_of_memory(full)
+    assert is_out_of_memory(MemoryError()) and not is_out_of_memory(RuntimeError("OOM"))
+
+
+def test_what_tensorflow_raises_is_the_memory_and_is_told_in_one_line() -> None:
+    with pytest.raises(tf.errors.ResourceExhaustedError) as caught:
+        tf.function(lambda count: tf.random.stateless_uniform([count], [0, 0]))(
+            tf.constant(1 << 46, tf.int64)
+        )
+    assert is_out_of_memory(caught.value)
+    options = TrainOptions(num_steps=1, batch_size=8, gradient_accumulation_steps=2)
+    message = str(too_large(caught.value, options))
+    assert "found 8 images in 2 parts, which it does not (OOM when allocating tensor" in message
+    assert "\n" not in message
