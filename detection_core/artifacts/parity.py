@@ -17,6 +17,7 @@ class NetworkParity:
         images: that both were run on.
         least_db: ratio of signal to noise that each head has to have.
         heads: raw head, such as `class_logits`, to its ratio of signal to noise in decibels, at most 100.
+        unmatched: raw heads of the file, by their tensors' names, that the network does not have.
         layer: the first layer, in the order in which they run, that has less; "" where none has.
         operation: of that layer in the file, such as `CONV_2D`.
         layer_db: its ratio; None where there is no such layer.
@@ -25,6 +26,7 @@ class NetworkParity:
     images: int = 0
     least_db: float = 0.0
     heads: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    unmatched: list[str] = dataclasses.field(default_factory=list, metadata=OMIT_DEFAULT)
     layer: str = ""
     operation: str = ""
     layer_db: float | None = None
@@ -35,18 +37,24 @@ class BoxParity:
     """A file's detections against the SavedModel's, over the whole split.
 
     Attributes:
-        detections: of the SavedModel, with a score that counts.
-        matched: share of them that the file finds: of the same class, overlapping by half.
+        detections: of the SavedModel, with a score that counts, that a file has which differs by rounding.
+        undecided: further ones that the file does not have, as another of its boxes of like score suppressed
+            them, or its list was full.
+        matched: share of them that the file finds: of the same class, overlapping by half, with half the
+            score.
         least_matched: bound on it.
         mean_iou: of those; None where there are none.
         mean_score_difference: absolute, of those; None where there are none.
+        score_noise: 95 % of those differences are at most this; None where there are none.
     """
 
     detections: int = 0
+    undecided: int = 0
     matched: float = 0.0
     least_matched: float = 0.0
     mean_iou: float | None = None
     mean_score_difference: float | None = None
+    score_noise: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,6 +68,8 @@ class FileReport:
         metrics: COCO metrics of the file, run in LiteRT.
         drop: the SavedModel's mAP@.50 less the file's.
         max_drop: bound on it.
+        drop_interval: smallest and largest value that the drop has on 95 % of splits of this size, by the
+            bootstrap over the split's images; None where it is not known.
         size_bytes: size.
         latency_ms: number of threads to median milliseconds of an inference; empty where it was not measured.
             Early files have one number, of one thread.
@@ -78,6 +88,7 @@ class FileReport:
     metrics: Mapping[str, float]
     drop: float = 0.0
     max_drop: float = 0.0
+    drop_interval: tuple[float, float] | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
     size_bytes: int = 0
     latency_ms: Mapping[str, float] | float | None = None
     peak_memory_bytes: int | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
@@ -86,6 +97,13 @@ class FileReport:
     boxes: BoxParity | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
     apart: list[str] = dataclasses.field(default_factory=list, metadata=OMIT_DEFAULT)
     passed: bool = False
+
+    @property
+    def within_noise(self) -> bool:
+        """Whether the bound on the drop lies where the drop itself may: the split is too small to tell."""
+        return self.drop_interval is not None and (
+            self.drop_interval[0] <= self.max_drop <= self.drop_interval[1]
+        )
 
     @property
     def latencies(self) -> list[tuple[int, float]]:

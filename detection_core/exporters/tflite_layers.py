@@ -43,6 +43,19 @@ class LayerParity:
     is_head: bool
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkComparison:
+    """What of a file's network was compared.
+
+    Attributes:
+        layers: in the order in which the operations run.
+        unmatched_heads: names of tensors that the file's network gives, and that have no counterpart.
+    """
+
+    layers: list[LayerParity]
+    unmatched_heads: tuple[str, ...]
+
+
 def first_apart(layers: Iterable[LayerParity], least_db: float) -> LayerParity | None:
     """Return the first operation that has more noise than a bound allows; None where there is none.
 
@@ -53,23 +66,23 @@ def first_apart(layers: Iterable[LayerParity], least_db: float) -> LayerParity |
     return next((layer for layer in layers if layer.db < least_db), None)
 
 
-def compare_layers(content: bytes, function: Any, inputs: Iterable[np.ndarray]) -> list[LayerParity]:
+def compare_layers(
+    content: bytes, reference: ReferenceNetwork, inputs: Iterable[np.ndarray]
+) -> NetworkComparison:
     """Compare each operation of a file's network with the network that it was made from.
+
+    What has no node of its name in the network, such as an operation that only copies, is left out, but for
+    heads.
 
     Args:
         content: a TensorFlow Lite file, with or without metadata.
-        function: the concrete function that was converted, of one float32 input.
+        reference: what was converted.
         inputs: what the file's input takes, [1, H, W, 3] of its own dtype.
-
-    Returns:
-        In the order in which the operations run. What has no node of its name in the function, such as an
-        operation that only copies, is left out.
 
     Raises:
         ModelError: when there is no input.
     """
     graph = read_graph(content)
-    reference = _Reference(function)
     heads = set(network_outputs(graph))
     compared = [
         _Compared(operation=graph.operators[position].name, tensor=index, node=node, is_head=index in heads)
@@ -88,10 +101,17 @@ def compare_layers(content: bytes, function: Any, inputs: Iterable[np.ndarray]) 
         noise += [np.square(f - w, dtype=np.float64).sum() for f, w in zip(found, wanted, strict=True)]
     if empty:
         raise ModelError("expected at least one input to compare layers on, found none; name another split")
-    return [
-        LayerParity(layer=_layer(one.node), operation=one.operation, db=_decibels(s, n), is_head=one.is_head)
-        for one, s, n in zip(compared, signal, noise, strict=True)
-    ]
+    return NetworkComparison(
+        layers=[
+            LayerParity(
+                layer=_layer(one.node), operation=one.operation, db=_decibels(s, n), is_head=one.is_head
+            )
+            for one, s, n in zip(compared, signal, noise, strict=True)
+        ],
+        unmatched_heads=tuple(
+            graph.tensors[index].name for index in sorted(heads - {one.tensor for one in compared})
+        ),
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,10 +122,15 @@ class _Compared:
     is_head: bool
 
 
-class _Reference:
-    """A concrete function of which any tensor can be fetched."""
+class ReferenceNetwork:
+    """A concrete function of which any tensor can be fetched; a context, for all files that it became."""
 
     def __init__(self, function: Any) -> None:
+        """Take a copy of the function and of its variables.
+
+        Args:
+            function: what was converted, of one float32 input.
+        """
         # Freezing by TensorFlow would leave out the network: the stand-in for the post-processing operation
         # makes nothing of it.
         inner = function.graph
@@ -118,6 +143,12 @@ class _Reference:
         self._input = fed.name
         self._session = tf.compat.v1.Session(graph=self._graph)
         self._nodes = {operation.name: operation for operation in self._graph.get_operations()}
+
+    def __enter__(self) -> ReferenceNetwork:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._session.close()
 
     def node_of(self, tensor: TensorInfo) -> str:
         """Return the tensor of the function that a file's tensor stands for; "" where there is none."""

@@ -9,6 +9,7 @@ import logging
 import math
 from collections.abc import Iterator, Sequence
 from importlib import metadata
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -28,6 +29,7 @@ from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import Detector
 from detection_core.detectors.family import TFLITE_FORMS, QuantizedDetector, TFLiteOutputOptions
 from detection_core.errors import ConfigError, ExportError
+from detection_core.evaluation.tflite_heads import HeadSuppression
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.tflite import Conversion, check_convertible
 from detection_core.exporters.tflite_description import add_description
@@ -227,12 +229,12 @@ class _Networks:
     def __init__(self, source: _Source) -> None:
         self._source = source
         self._made: dict[Network, Detector] = {}
+        self._functions: dict[Network, Any] = {}
         self.float_layers: dict[Network, tuple[str, ...]] = {}
 
     def get(self, network: Network) -> tuple[Detector, str]:
         """Return a network, and how it was quantized: `none`, `aware` (trained so) or `post_training`."""
-        if network is Network.AWARE and not self._source.quantized_dir:
-            network = Network.POST_TRAINING
+        network = self._there(network)
         make, kind = {
             Network.FLOAT: (self._float, "none"),
             Network.AWARE: (self._aware, "aware"),
@@ -242,6 +244,20 @@ class _Networks:
         if network not in self._made:
             self._made[network] = make()
         return self._made[network], kind
+
+    def function(self, network: Network, outputs: TFLiteOutputOptions) -> Any:
+        """Return what is converted of a network, always with the same outputs."""
+        network = self._there(network)
+        if network not in self._functions:
+            config = self._source.config
+            tflite = configured_model(config).family.require_tflite()
+            integer = network is not Network.FLOAT
+            self._functions[network] = tflite.function(self.get(network)[0], config, outputs, integer)
+        return self._functions[network]
+
+    def _there(self, network: Network) -> Network:
+        is_missing = network is Network.AWARE and not self._source.quantized_dir
+        return Network.POST_TRAINING if is_missing else network
 
     def _float(self) -> Detector:
         return self._source.detector.model
@@ -328,6 +344,8 @@ def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
         use_regular_nms=source.options.use_regular_nms,
         form=source.options.form,
     )
+    # Without post-processing it is the reader that keeps so many.
+    most = HeadSuppression.max_detections if outputs.form == "headless" else outputs.max_detections
     labels, networks = tuple(label_map.names), _Networks(source)
     written = []
     with files.atomic_dir(tflite_dir) as folder:
@@ -336,7 +354,7 @@ def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
             model, quantization = networks.get(kind.network)
             mean, std = tflite.normalisation(model)
             conversion = Conversion(
-                function=tflite.function(model, config, outputs, kind.integer),
+                function=networks.function(kind.network, outputs),
                 inputs=functools.partial(_file_inputs, source, mean, std),
             )
             description = TFLiteDescription(name=source.detector.info.name, mean=mean, std=std, labels=labels)
@@ -355,6 +373,7 @@ def _write_files(source: _Source, tflite_dir: str) -> list[Candidate]:
                     origin=origin,
                     function=conversion.function,
                     network=model,
+                    max_detections=most,
                 )
             )
             _logger.info("export | %s | %d bytes", file_name(name), len(content))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from detection_core.artifacts.coco_names import MAP_50
 from detection_core.artifacts.parity import BoxParity, FileReport, NetworkParity, ParityReport
@@ -16,19 +18,20 @@ from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import Detector
 from detection_core.errors import DataError
+from detection_core.evaluation.bootstrap import LEVEL, resample
 from detection_core.evaluation.coco_metrics import evaluate_coco
-from detection_core.evaluation.measure import class_names, measure
+from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from detection_core.evaluation.measure import Measurement, class_names, measure
 from detection_core.evaluation.runner import load_runner
+from detection_core.evaluation.signature_runner import Runner
+from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.exporters.latency import measure_latency
 from detection_core.exporters.tflite_formats import FORMATS
+from detection_core.exporters.tflite_layers import ReferenceNetwork
 from detection_core.storage import files
+from detection_core.tasks.box_parity import box_clauses, compare_boxes
 from detection_core.tasks.file_limits import Footprint, Limits, measure_memory
-from detection_core.tasks.network_parity import (
-    box_clauses,
-    compare_boxes,
-    compare_network,
-    network_clauses,
-)
+from detection_core.tasks.network_parity import compare_network, network_clauses
 
 _logger = logging.getLogger(__name__)
 
@@ -49,6 +52,7 @@ class Candidate:
         origin: what the file is going to say of itself, beside its metrics.
         function: what was converted; None: raw heads are not compared.
         network: that the function computes with: it does not keep its own variables alive.
+        max_detections: boxes that the file gives at most.
     """
 
     path: str
@@ -57,6 +61,7 @@ class Candidate:
     origin: Provenance | None = None
     function: Any = None
     network: Detector | None = None
+    max_detections: int = 100
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,25 +112,34 @@ def measure_parity(
             where=options.split,
         )
     images = [image for image, _ in itertools.islice(iterate_truth(config, label_map=label_map), _IMAGES)]
+    networks = _networks(candidates, runners, images)
+    intervals = _drop_intervals(found, label_map)
     reports = [
         _report(
             _compare(c, metrics[REFERENCE], metrics[c.path], options),
-            compare_network(c.path, c.function, images, FORMATS[c.format].tolerance) if c.function else None,
-            compare_boxes(found[REFERENCE].images, found[c.path].images, FORMATS[c.format].tolerance),
+            intervals.get(c.path),
+            networks.get(c.path),
+            compare_boxes(
+                found[REFERENCE].images,
+                found[c.path].images,
+                FORMATS[c.format].tolerance,
+                max_detections=c.max_detections,
+            ),
         )
         for c in candidates
     ]
+    count = len(found[REFERENCE].images)
     for report in reports:
-        _logger.info("export | %s", "; ".join(_reasons(report)))
+        _logger.info("export | %s", "; ".join(_reasons(report, count)))
     # A refusal names what failed, not what was good beside it.
     decisive = [report for report in reports if not report.passed] or reports
     return ParityReport(
         split=options.split,
-        images=len(found[REFERENCE].images),
+        images=count,
         reference=metrics[REFERENCE],
         files=reports,
         blessed=all(report.passed for report in reports),
-        reasons=[reason for report in decisive for reason in _reasons(report)],
+        reasons=[reason for report in decisive for reason in _reasons(report, count)],
     )
 
 
@@ -168,20 +182,79 @@ def _compare(
     )
 
 
-def _report(report: FileReport, network: NetworkParity | None, boxes: BoxParity) -> FileReport:
-    """Add how far raw heads and boxes are apart, and what that makes of the verdict."""
+def _networks(
+    candidates: Sequence[Candidate], runners: Mapping[str, Runner], images: Sequence[np.ndarray]
+) -> dict[str, NetworkParity]:
+    """Compare raw heads, of all files that a network became beside each other; path to what was found."""
+    found = {}
+    for function in {id(c.function): c.function for c in candidates if c.function}.values():
+        with ReferenceNetwork(function) as reference:
+            for candidate in candidates:
+                runner = runners[candidate.path]
+                if candidate.function is function and isinstance(runner, TFLiteRunner):
+                    found[candidate.path] = compare_network(
+                        candidate.path,
+                        reference,
+                        [runner.prepare(image)[np.newaxis] for image in images],
+                        FORMATS[candidate.format].tolerance,
+                    )
+    return found
+
+
+def _drop_intervals(
+    found: Mapping[str, Measurement], label_map: LabelMap
+) -> dict[str, tuple[float, float] | None]:
+    """Return where each file's drop may lie; images are drawn alike for all of them."""
+    names = class_names(label_map)
+    drawn = {
+        path: resample(EvaluatedSplit(images=one.images, class_names=names), None, [MAP_50], groups={})
+        for path, one in found.items()
+    }
+    if MAP_50 not in drawn[REFERENCE]:
+        return {}
+    intervals = {}
+    for path, values in drawn.items():
+        both = dataclasses.replace(drawn[REFERENCE][MAP_50], baseline=values[MAP_50].values).interval()
+        intervals[path] = both.change if both else None
+    return intervals
+
+
+def _report(
+    report: FileReport,
+    interval: tuple[float, float] | None,
+    network: NetworkParity | None,
+    boxes: BoxParity,
+) -> FileReport:
+    """Add how sure the drop is, how far raw heads and boxes are apart, and what that makes of the verdict."""
     apart = [*network_clauses(network), *box_clauses(boxes)]
-    passed = report.passed and not apart
-    return dataclasses.replace(report, network=network, boxes=boxes, apart=apart, passed=passed)
+    rounded = None if interval is None else (round(interval[0], 6), round(interval[1], 6))
+    return dataclasses.replace(
+        report,
+        drop_interval=rounded,
+        network=network,
+        boxes=boxes,
+        apart=apart,
+        passed=report.passed and not apart,
+    )
 
 
-def _reasons(report: FileReport) -> list[str]:
+def _reasons(report: FileReport, images: int) -> list[str]:
     """Say how far the file fell; of one that was refused, only what it was refused for."""
     others = [*report.apart, *report.exceeded]
     beyond = not report.passed and (report.drop > report.max_drop or not others)
     lost = (
         f"{report.file}: mAP@.50 {report.metrics[MAP_50]:.4f} is {report.drop:.4f} below the"
-        f" SavedModel's, {'more than' if beyond else 'within'} {report.max_drop:.4f}"
+        f" SavedModel's, {'more than' if beyond else 'within'} {report.max_drop:.4f}{_noise(report, images)}"
     )
     clauses = [f"{report.file}: {clause}" for clause in others]
     return [lost, *clauses] if beyond or not clauses else clauses
+
+
+def _noise(report: FileReport, images: int) -> str:
+    """Say that the split is too small to tell, where it is."""
+    if report.drop_interval is None or not report.within_noise:
+        return ""
+    low, high = report.drop_interval
+    return (
+        f", which is within the noise of {images} images ({100 * LEVEL:g} % interval {low:.4f}..{high:.4f})"
+    )

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
 from detection_core.artifacts.tflite_graph import read_graph
 from detection_core.detectors.ssd.tflite import tflite_function
 from detection_core.errors import ModelError
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.exporters.tflite_layers import MOST_DB, LayerParity, compare_layers, first_apart
+from detection_core.exporters.tflite_layers import (
+    MOST_DB,
+    LayerParity,
+    ReferenceNetwork,
+    compare_layers,
+    first_apart,
+)
 from tests.detection_core.exporters.test_tflite import OPTIONS
 from tests.detection_core.exporters.test_tflite_formats import PIXELS, file_of, network
 
@@ -25,9 +32,10 @@ def inputs_of(content: bytes) -> list[np.ndarray]:
 
 def compared(content: bytes, name: str) -> list[LayerParity]:
     integer = FORMATS[name].integer
-    return compare_layers(
-        content, tflite_function(network(integer), OPTIONS, integer=integer), inputs_of(content)
-    )
+    with ReferenceNetwork(tflite_function(network(integer), OPTIONS, integer=integer)) as reference:
+        found = compare_layers(content, reference, inputs_of(content))
+    assert found.unmatched_heads == ()
+    return found.layers
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -65,5 +73,21 @@ def test_a_file_that_was_damaged_parts_where_the_damage_is(name):
 
 
 def test_without_inputs_there_is_nothing_to_compare():
-    with pytest.raises(ModelError, match="expected at least one input"):
-        compare_layers(file_of("float32"), tflite_function(network(False), OPTIONS, integer=False), [])
+    reference = ReferenceNetwork(tflite_function(network(False), OPTIONS, integer=False))
+    with reference, pytest.raises(ModelError, match="expected at least one input"):
+        compare_layers(file_of("float32"), reference, [])
+
+
+def test_a_head_that_the_network_does_not_have_is_named():
+    """The reference is another network: what it has not by name is compared with nothing."""
+
+    @tf.function(input_signature=[tf.TensorSpec([1, 32, 32, 3], tf.float32, name="input")])
+    def other(pixels):
+        return tf.identity(pixels, name="pixels")
+
+    content = file_of("float32")
+    with ReferenceNetwork(other.get_concrete_function()) as reference:
+        found = compare_layers(content, reference, inputs_of(content))
+    assert found.layers == []
+    assert len(found.unmatched_heads) == 2
+    assert "box_codes" in found.unmatched_heads[0] and "class_logits" in found.unmatched_heads[1]

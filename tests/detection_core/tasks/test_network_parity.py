@@ -1,57 +1,19 @@
-"""Verdicts on raw heads and boxes."""
+"""Verdicts on raw heads."""
 
 from __future__ import annotations
 
-import numpy as np
+import dataclasses
+
 import pytest
 
 from detection_core.artifacts.parity import NetworkParity
-from detection_core.evaluation.results import EvaluatedImage
-from detection_core.exporters.tflite_formats import Tolerance
-from detection_core.structures import ImageDetections
-from detection_core.tasks.network_parity import box_clauses, compare_boxes, network_clauses
-from tests.detection_core.evaluation.images import make_truth
-
-TOLERANCE = Tolerance(heads_db=20.0, matched_boxes=0.9)
-
-
-def image(*found: tuple[float, float, int]) -> EvaluatedImage:
-    """One row of boxes of a tenth of the image, each (left side, score, class)."""
-    boxes = [[0.0, left, 0.1, left + 0.1] for left, _, _ in found]
-    detections = ImageDetections(
-        source_id="x",
-        boxes=np.array(boxes, np.float32).reshape(-1, 4),
-        scores=np.array([score for _, score, _ in found], np.float32),
-        classes=np.array([label for _, _, label in found], np.int32),
-    )
-    return EvaluatedImage(truth=make_truth([], [], height=10, width=10, source_id="x"), detections=detections)
-
-
-def test_boxes_are_found_by_class_and_overlap_each_once():
-    reference = [image((0.0, 0.9, 0), (0.3, 0.8, 1), (0.6, 0.7, 0), (0.8, 0.2, 0))]
-    found = [image((0.01, 0.7, 0), (0.3, 0.8, 0), (0.62, 0.7, 0), (0.0, 0.6, 1))]
-    parity = compare_boxes(reference, found, TOLERANCE)
-    # The second has another class there; the fourth does not count.
-    assert parity.detections == 3 and parity.matched == pytest.approx(2 / 3, abs=1e-6)
-    assert parity.mean_iou == pytest.approx((0.09 / 0.11 + 0.08 / 0.12) / 2, abs=1e-4)
-    assert parity.mean_score_difference == pytest.approx(0.1, abs=1e-6)
-    twice = compare_boxes([image((0.0, 0.9, 0), (0.01, 0.8, 0))], [image((0.0, 0.9, 0))], TOLERANCE)
-    assert twice.matched == 0.5
-
-
-def test_nothing_to_find_is_all_found():
-    parity = compare_boxes([image((0.0, 0.1, 0))], [image()], TOLERANCE)
-    assert (parity.detections, parity.matched, parity.mean_iou) == (0, 1.0, None)
-    assert list(box_clauses(parity)) == []
-
-
-@pytest.mark.parametrize(("images", "refused"), [(20, True), (19, False)])
-def test_a_share_of_few_detections_refuses_nothing(images, refused):
-    parity = compare_boxes([image((0.0, 0.9, 0))] * images, [image()] * images, TOLERANCE)
-    clauses = list(box_clauses(parity))
-    assert bool(clauses) is refused
-    if refused:
-        assert clauses[0].startswith("0.0% of the SavedModel's 20 detections from a score of 0.3")
+from detection_core.detectors.ssd.tflite import tflite_function
+from detection_core.exporters.tflite_formats import FORMATS
+from detection_core.exporters.tflite_layers import ReferenceNetwork
+from detection_core.tasks.network_parity import compare_network, network_clauses
+from tests.detection_core.exporters.test_tflite import OPTIONS
+from tests.detection_core.exporters.test_tflite_formats import file_of, network
+from tests.detection_core.exporters.test_tflite_layers import inputs_of
 
 
 def test_heads_beyond_the_bound_name_the_layer():
@@ -68,3 +30,25 @@ def test_heads_beyond_the_bound_name_the_layer():
     assert "part first at class_head (CONV_2D, 1.8 dB)" in clause
     near = NetworkParity(images=4, least_db=20.0, heads={"box_codes": 31.0}, layer="tower", layer_db=19.0)
     assert list(network_clauses(near)) == [] and list(network_clauses(None)) == []
+
+
+def test_a_head_without_counterpart_is_a_clause_of_its_own():
+    lost = NetworkParity(images=4, least_db=20.0, heads={"box_codes": 31.0}, unmatched=["class_logits;x"])
+    (clause,) = network_clauses(lost)
+    assert clause.startswith("raw heads class_logits;x are not of the network")
+    both = dataclasses.replace(lost, heads={"box_codes": 3.0}, layer="tower", layer_db=4.0)
+    assert ["are not of" in clause for clause in network_clauses(both)] == [True, False]
+
+
+def test_files_of_one_network_are_held_against_one_copy_of_it(tmp_path):
+    with ReferenceNetwork(tflite_function(network(False), OPTIONS, integer=False)) as reference:
+        for name in ("float32", "int8_weights"):
+            path = tmp_path / name
+            path.write_bytes(file_of(name))
+            parity = compare_network(
+                str(path), reference, inputs_of(file_of(name))[:2], FORMATS[name].tolerance
+            )
+            assert parity.images == 2 and parity.unmatched == [] and parity.layer == ""
+            assert min(parity.heads.values()) > parity.least_db and len(parity.heads) == 2
+    with pytest.raises(RuntimeError, match="closed"):
+        reference.run(inputs_of(file_of("float32"))[0], [])

@@ -45,6 +45,7 @@ def folder(tmp_path_factory):
     write_scenes(root, "empty", [pair for pair in scenes(8) if not pair[1].classes.size])
     save(BlobDetector(), root / "good")
     save(BlobDetector(shift=0.2), root / "worse")
+    save(BlobDetector(shift=0.05), root / "off")
     return root
 
 
@@ -95,3 +96,19 @@ def test_a_file_that_costs_too_much_is_refused_for_that_alone(folder):
 def test_a_split_without_objects_measures_nothing(folder):
     with pytest.raises(DataError, match="expected a split with objects"):
         parity(folder, "good", split="empty")
+
+
+def test_the_drop_has_an_interval_and_a_verdict_within_the_noise_says_so(folder):
+    (same,) = parity(folder, "good").files
+    assert same.drop_interval == (0.0, 0.0) and not same.within_noise
+    (file,) = parity(folder, "off").files
+    low, high = file.drop_interval
+    assert 0.02 < file.drop < 1.0 and low < file.drop < high
+    (worse,) = (lost := parity(folder, "worse")).files
+    assert worse.drop_interval == (1.0, 1.0) and "noise" not in lost.reasons[0]
+    # A bound inside of the interval: eight images do not tell on which side of it the drop is.
+    for bound, word in ((file.drop - 0.001, "more than"), (file.drop + 0.001, "within")):
+        near = parity(folder, "off", options=dataclasses.replace(OPTIONS, max_map_drop=bound))
+        assert near.files[0].within_noise and near.blessed is (word == "within")
+        (reason,) = near.reasons
+        assert f"{word} {bound:.4f}, which is within the noise of 8 images (95 % interval " in reason

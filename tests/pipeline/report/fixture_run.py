@@ -171,6 +171,8 @@ def _write_parity(folder, metrics):
     for name, drop, size, speed in (("float32", 0.0002, 9_830_112, 21.3), ("int8", 0.0061, 3_104_880, 12.9)):
         entry = {"file": f"model_{name}.tflite", "format": name, "quantization": "aware", "drop": drop}
         entry |= {"max_drop": 0.02, "size_bytes": size, "latency_ms": {"1": speed, "2": speed / 1.7}}
+        boxes = {"detections": 431, "undecided": 7, "matched": 0.981, "least_matched": 0.5}
+        entry |= {"drop_interval": [drop - 0.0112, drop + 0.0231], "boxes": boxes}
         entry |= {"passed": True, "metrics": {k: v - drop if v > 0 else v for k, v in metrics.items()}}
         entries.append(entry)
     entries[0]["quantization"] = "none"

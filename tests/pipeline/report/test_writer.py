@@ -107,6 +107,8 @@ def test_one_file_without_script_or_link_elsewhere(run, tmp_path):
         "model_int8.tflite",
         "3.1 MB",
         "12.9 ms, 1 thread",
+        "0.0051 to +0.0292",
+        "within the noise of 100 images",
         "expected xmin < xmax, found <310 and 298>",
         "workspace: build",
         "num_classes: 10",
