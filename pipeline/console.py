@@ -12,8 +12,9 @@ from typing import TextIO
 
 from detection_core.redaction import CleanFormatter, clean, clean_tracebacks
 
-# tf_keras takes data frames with one, and turns images with the other.
-_OPTIONAL = ("pandas", "scipy")
+# tf_keras takes data frames with the first, and turns images with the second; TensorFlow finds TPUs of
+# Google's cloud with the last two.
+_OPTIONAL = ("pandas", "scipy", "googleapiclient", "oauth2client")
 _OURS = ("pipeline", "components", "component_specs", "detection_core")
 
 

@@ -17,6 +17,7 @@ from detection_core.errors import EXIT_DONE, EXIT_USER_ERROR, DetectionError, as
 from detection_core.extensions import load_extensions
 from detection_core.redaction import CleanFormatter, clean_tracebacks
 from detection_core.training.host_allocator import keep_host_memory
+from detection_core.training.memory import peak_host_memory
 
 Job = TypeVar("Job")
 
@@ -44,6 +45,8 @@ def main(job_type: type[Job], run: Callable[[Job], Any], argv: Sequence[str] | N
         if known is None:
             raise
         _refuse(known)
+    finally:
+        logging.getLogger(__name__).info("peak memory | %.2f GB", peak_host_memory() / 1e9)
     sys.exit(EXIT_DONE)
 
 

@@ -22,6 +22,7 @@ from component_specs.kfp_outputs import KFP_OUTPUTS, encode_results
 from component_specs.registration import run_module
 from components.runtime.bind import bind_artifacts
 from detection_core.artifacts.blessing import is_blessed
+from detection_core.training.memory import PEAK_MEMORY, peak_host_memory
 
 RESULTS = "results"
 """Custom property of a step's first output: JSON of what `component_specs.kfp_outputs` calls its results."""
@@ -53,6 +54,7 @@ class JobExecutor(base_executor.BaseExecutor):
         report = importlib.import_module(run_module(component)).run(job)
         _keep_results(component, report, output_dict)
         for artifacts in output_dict.values():
+            artifacts[0].set_int_custom_property(PEAK_MEMORY, peak_host_memory())
             describe = _DESCRIBE.get(artifacts[0].type_name)
             if describe:
                 describe(artifacts[0], input_dict)

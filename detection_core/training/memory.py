@@ -1,11 +1,12 @@
-"""What this process holds in memory, and the most that it held."""
+"""What this process holds in memory, and the most that it held. Only what asks for GPUs needs TensorFlow."""
 
 from __future__ import annotations
 
 import os
 import resource
 
-import tensorflow as tf
+PEAK_MEMORY = "peak_memory_bytes"
+"""Name of `peak_host_memory` in records."""
 
 _STATM = "/proc/self/statm"
 
@@ -35,11 +36,15 @@ def peak_device_memory() -> int:
 
 
 def _fullest(when: str) -> int:
+    import tensorflow as tf
+
     found = (_allocated(device.name, when) for device in tf.config.list_logical_devices("GPU"))
     return max(found, default=0)
 
 
 def _allocated(name: str, when: str) -> int:
+    import tensorflow as tf
+
     try:
         return int(tf.config.experimental.get_memory_info(name)[when])
     except (ValueError, KeyError, tf.errors.OpError):

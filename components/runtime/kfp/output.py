@@ -17,6 +17,7 @@ from components.runtime.kfp.artifacts import IS_ABSENT, make_metadata
 from components.runtime.kfp.call import KfpCall
 from components.runtime.kfp.views import draw_view
 from detection_core.storage import files
+from detection_core.training.memory import PEAK_MEMORY, peak_host_memory
 
 _logger = logging.getLogger(__name__)
 
@@ -52,11 +53,15 @@ def _result_text(value: Scalar) -> str:
 
 
 def _describe_outputs(call: KfpCall, report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the metadata of each artifact; what `run` returned belongs to the first one."""
-    described, properties = {}, dict(report)
+    """Return the metadata of each artifact; what `run` returned belongs to the first one.
+
+    All have the most memory that the step took, which belongs to none of them, so to no properties.
+    """
+    described, properties, peak = {}, dict(report), peak_host_memory()
     for name, role in job_fields(JOBS[call.component]).outputs.items():
         is_absent = os.path.exists(os.path.join(call.paths[name], ABSENT))
-        described[name] = make_metadata(role.type.name, {IS_ABSENT: 1} if is_absent else properties)
+        metadata = make_metadata(role.type.name, {IS_ABSENT: 1} if is_absent else properties)
+        described[name] = {PEAK_MEMORY: peak, **metadata}
         properties = {}
     return described
 

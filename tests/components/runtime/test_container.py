@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
+import re
 import subprocess
 import sys
 
@@ -20,10 +22,12 @@ def _exit_code(run):
     return stop.value.code
 
 
-def test_done():
+def test_done(caplog):
     jobs = []
-    assert _exit_code(jobs.append) == 0
+    with caplog.at_level(logging.INFO):
+        assert _exit_code(jobs.append) == 0
     assert jobs[0].push_destination == "p"
+    assert re.search(r"peak memory \| \d+\.\d\d GB", caplog.text)
 
 
 def test_a_mistake_of_the_user_is_exit_code_2(caplog):

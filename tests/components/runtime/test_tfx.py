@@ -66,6 +66,7 @@ def test_an_executor_runs_the_step_with_decoded_values_and_describes_its_outputs
     # LatestBlessedModelStrategy of TFX 1.21 looks for these two custom properties.
     properties = outputs["blessing"][0].properties
     assert properties["blessed"] == 1 and properties["current_model_id"] == 7
+    assert {output[0].properties["peak_memory_bytes"] > 100_000_000 for output in outputs.values()} == {True}
 
 
 def test_the_splits_of_examples_are_listed_as_stock_components_expect_them(tfx, tmp_path, monkeypatch):
@@ -76,6 +77,8 @@ def test_the_splits_of_examples_are_listed_as_stock_components_expect_them(tfx, 
             (tmp_path / "out" / f"Split-{split}").mkdir(parents=True)
 
     monkeypatch.setattr(example_gen, "run", run)
-    out = types.SimpleNamespace(uri=str(tmp_path / "out"), type_name="Examples", split_names="")
+    out = types.SimpleNamespace(
+        uri=str(tmp_path / "out"), type_name="Examples", split_names="", set_int_custom_property=print
+    )
     tfx.ExampleGenExecutor().Do({}, {"examples": [out]}, {"data_path": "/d"})
     assert json.loads(out.split_names) == ["eval", "train"]

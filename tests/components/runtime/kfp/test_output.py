@@ -43,6 +43,8 @@ def test_every_output_is_listed_with_its_uri_and_type(tmp_path):
     write_output(call, {"steps": 3, "loss": math.nan, "started_from": "scratch"})
     written = _written(tmp_path)
     assert written["model"]["uri"] == "minio://b/model" and "type" not in written["model"]
+    # What the process held by then; Python alone takes more.
+    assert {written[name]["metadata"].pop("peak_memory_bytes") > 5_000_000 for name in written} == {True}
     assert written["model"]["metadata"] == {
         "artifact_type": "Model",
         "steps": 3,
