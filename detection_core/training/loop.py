@@ -99,7 +99,7 @@ def run_training(
 
     Raises:
         ModelError: when losses or gradients are not finite, or a checkpoint cannot be used.
-        DataError: when the dataset ends before the training; BatchTooLargeError: when the memory does not hold a batch.
+        DataError: when the dataset ends before the training; BatchTooLargeError: when the memory is short.
         SystemExit, KeyboardInterrupt: after a checkpoint, when a stop signal came.
     """
     state = TrainState(model, optimization, options, step)
