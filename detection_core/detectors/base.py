@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from detection_core.errors import ExportError
+from detection_core.errors import ExportError, ModelError
 from detection_core.structures import FIRST_CLASS, Batch, Detections, Images
 
 REGULARIZATION_LOSS = "Loss/regularization_loss"
@@ -126,6 +126,14 @@ class Detector(tf.Module, abc.ABC):
             ExportError: when the detector has no such levels.
         """
         raise ExportError(f"expected a detector with anchors on fixed levels, found {self.name}")
+
+    def with_network(self, network: tf_keras.Model) -> Detector:
+        """Return the same detector around a rewritten network with the same inputs and outputs.
+
+        Raises:
+            ModelError: when it is not one network that it does everything with.
+        """
+        raise ModelError(f"expected a detector of one network, found {self.name}")
 
     @property
     def variables(self) -> list[tf.Variable]:

@@ -68,3 +68,11 @@ class LargeScaleJitter(_message.Message):
     min_visible: float
     per_channel_pad_value: _containers.RepeatedScalarFieldContainer[float]
     def __init__(self, height: _Optional[int] = ..., width: _Optional[int] = ..., scale_min: _Optional[float] = ..., scale_max: _Optional[float] = ..., min_visible: _Optional[float] = ..., per_channel_pad_value: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class MultiScale(_message.Message):
+    __slots__ = ("scale", "steps_per_scale")
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    STEPS_PER_SCALE_FIELD_NUMBER: _ClassVar[int]
+    scale: _containers.RepeatedScalarFieldContainer[float]
+    steps_per_scale: int
+    def __init__(self, scale: _Optional[_Iterable[float]] = ..., steps_per_scale: _Optional[int] = ...) -> None: ...

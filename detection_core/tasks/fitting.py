@@ -49,6 +49,7 @@ from detection_core.training.actions import (
 from detection_core.training.distribution import current_worker
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.memory import peak_device_memory, peak_host_memory
+from detection_core.training.scales import Scales
 from detection_core.training.trial_updates import BatchTooLargeError, TrialUpdates
 from detection_core.training.validation import Validation
 from detection_core.training.validation_pictures import PictureFiles
@@ -72,6 +73,7 @@ class FitRequest:
         plain_model: model of plain variables that computes in float32 and is validated in its place, where
             `model` has copies of its variables on several devices, or computes with fewer bits.
         step: global step from `new_step`, where the model itself depends on it.
+        scales: losses of the model for images of other sizes; None: its own size alone.
     """
 
     model: Detector
@@ -82,6 +84,7 @@ class FitRequest:
     write_weights: Callable[[str], None] | None = None
     plain_model: Detector | None = None
     step: tf.Variable | None = None
+    scales: Scales | None = None
 
 
 def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> TrainingResult:
@@ -228,7 +231,7 @@ def _train(
         actions = [*_actions(request, measure, job, progress), _skipped_batches(request, left_out)]
     with naming_bad_train_records(config, label_map=label_map):
         return run_training(
-            request.model,
+            request.scales or request.model,
             _dataset_factory(request, left_out),
             build_optimization(config),
             dataclasses.replace(request.plan.options, gradient_accumulation_steps=parts),

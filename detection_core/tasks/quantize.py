@@ -113,6 +113,8 @@ def _train_plan(
     _warn_of_delay(quantization, plan.options.num_steps)
     if plan.precision not in (None, plan.options.precision):
         _logger.info("what rounding costs is learnt in float32, whatever train_config.precision says")
+    if config.train_config.HasField("multi_scale"):
+        _logger.info("what rounding costs is learnt at the detector's own size, not at those of multi_scale")
     return dataclasses.replace(plan, options=dataclasses.replace(plan.options, add_regularization_loss=False))
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from detection_core.artifacts.model_run import TRAIN_REPORT, TrainReport
 from detection_core.builders.configured_model import configured_model
+from detection_core.builders.multi_scale import build_scales
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.builders.training_length import with_steps
 from detection_core.config.check import check_pipeline_config
@@ -116,6 +117,7 @@ def _request(
     plain = _plain_model(config, plan, strategy)
     with strategy.scope(), computing_in(precision):
         model = configured_model(config).build()
+        scales = build_scales(config, model)
     request = FitRequest(
         model=model,
         config=config,
@@ -123,6 +125,7 @@ def _request(
         plan=plan,
         work_folder=folder,
         plain_model=plain,
+        scales=scales,
     )
 
     def write_weights(directory: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import math
 import time
@@ -26,6 +27,7 @@ from detection_core.training.guard import SKIPPED_UPDATES
 from detection_core.training.loop_options import StepReport, TrainOptions
 from detection_core.training.memory import device_memory, host_memory
 from detection_core.training.precision import LOSS_SCALE
+from detection_core.training.scales import Scales
 from detection_core.training.step import TrainableModel, TrainState, compile_steps
 from detection_core.training.step_outputs import StepOutputs
 from detection_core.training.stop_signal import StopSignal
@@ -72,7 +74,7 @@ class TrainingResult:
 
 
 def run_training(
-    model: TrainableModel,
+    model: TrainableModel | Scales,
     make_dataset: DatasetFactory,
     optimization: Optimization,
     options: TrainOptions,
@@ -87,7 +89,7 @@ def run_training(
     Call it inside the scope of the distribution strategy that the model and the optimizer were made in.
 
     Args:
-        model: what `TrainableModel` says.
+        model: what `TrainableModel` says; with `Scales`, its losses are those of several sizes in turn.
         make_dataset: start step -> endless dataset of `Batch` from that step's batch on; of several workers
             each gets its share, see `distribution.distributed`.
         optimization: optimizer, its learning rate, moving average.
@@ -102,7 +104,8 @@ def run_training(
         DataError: when the dataset ends before the training; BatchTooLargeError: when the memory is short.
         SystemExit, KeyboardInterrupt: after a checkpoint, when a stop signal came.
     """
-    state = TrainState(model, optimization, options, step)
+    scales = model if isinstance(model, Scales) else Scales.of_one(model)
+    state = TrainState(scales.model, optimization, options, step)
     checkpoints = TrainingCheckpoints(
         state.checkpointed(),
         files.join(work_dir, CHECKPOINTS),
@@ -119,7 +122,7 @@ def run_training(
         last, end = None, start
         if start < options.num_steps and not (validation and validation.is_exhausted()):
             batches = iter(distributed(make_dataset, start))
-            loop = _Loop(state, options, checkpoints, actions, stop, validation)
+            loop = _Loop(state, options, checkpoints, actions, stop, validation, scales)
             last, end = loop.run(batches, start)
     return TrainingResult(
         start_step=start,
@@ -160,6 +163,7 @@ class _Loop:
         actions: Sequence[TrainingAction],
         stop: StopSignal,
         validation: Validation | None,
+        scales: Scales,
     ) -> None:
         self._state = state
         self._validation = validation
@@ -172,7 +176,10 @@ class _Loop:
         self._wait = DataWait()
         # The clock that the wait is measured with is refused where everything has to be determined.
         draw = next if options.deterministic else self._wait.draw
-        self._update = compile_steps(state, options, self._guard.watch, draw)
+        self._scales = scales
+        self._update = functools.cache(
+            lambda losses: compile_steps(state.with_losses(losses), options, self._guard.watch, draw)
+        )
         self._meter = RateMeter()
         self._saved_at = time.monotonic()
 
@@ -272,11 +279,13 @@ class _Loop:
         o = self._options
         due = min(o.log_every - step % o.log_every, o.checkpoint_every - step % o.checkpoint_every)
         validation = self._validation.steps_until_due(step) if self._validation else math.inf
-        return int(min(o.steps_per_call, due, validation, o.num_steps - step))
+        scale = self._scales.steps_until_next(step)
+        return int(min(o.steps_per_call, due, validation, scale, o.num_steps - step))
 
     def _next(self, batches: Iterator[Any], count: int, step: int) -> StepOutputs:
         try:
-            return self._update(batches, tf.constant(count))
+            losses = self._scales.losses(step)
+            return self._update(losses)(batches, tf.constant(count))
         except (tf.errors.OutOfRangeError, StopIteration) as error:
             raise DataError(
                 f"expected an endless dataset, but it ended near step {step} of {self._options.num_steps}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -22,6 +23,9 @@ from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import updates_in
 from detection_core.training.step_outputs import StepOutputs
 from detection_core.training.variables import trained_variables
+
+Losses = Callable[[Batch, bool], dict[str, tf.Tensor]]
+"""As `TrainableModel.losses`."""
 
 
 class TrainableModel(Protocol):
@@ -65,6 +69,7 @@ class TrainState:
 
     Attributes:
         model: the model.
+        losses: what compares its predictions for a batch with the truth.
         optimization: its optimizer and learning rate.
         step: the global step.
         variables: the variables that are trained.
@@ -82,6 +87,7 @@ class TrainState:
         step: tf.Variable | None,
     ) -> None:
         self.model = model
+        self.losses: Losses = model.losses
         self.optimization = optimization
         self.step = new_step() if step is None else step
         networks = model.networks.values() if options.knows_stages else ()
@@ -98,6 +104,12 @@ class TrainState:
         self._guard_stays = options.max_skipped_updates > 0
         # Slots exist before a checkpoint is read: a damaged one shows at once, not at the first update.
         optimization.optimizer._create_all_weights(self.variables)
+
+    def with_losses(self, losses: Losses) -> TrainState:
+        """Return the same state, with the losses of the same variables in another network."""
+        other = copy.copy(self)
+        other.losses = losses
+        return other
 
     def checkpointed(self) -> dict[str, Any]:
         """Name what a checkpoint of an unfinished training holds."""
@@ -197,7 +209,7 @@ def _loss_and_gradients(
     replica = tf.distribute.get_replica_context().replica_id_in_sync_group
     with update_draws(options.seed, state.step, part, replica), tf.GradientTape() as tape:
         unpadded = batch._replace(truth=without_padding(batch.truth))
-        losses = counted_losses(state.model.losses(unpadded, training=True), options)
+        losses = counted_losses(state.losses(unpadded, True), options)
         target = state.updates.scaled(losses[TOTAL_LOSS] / replicas)
     gradients = state.updates.unscaled(tape.gradient(target, state.variables))
     return losses, _without_gaps(gradients, state.variables)

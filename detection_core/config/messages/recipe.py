@@ -7,9 +7,10 @@ from typing import Any
 
 from detection_core.config.problems import Problem
 from detection_core.config.rules import FACTOR, FRACTION, SIDE, Range, Rules, up_to
-from detection_core.protos.recipe_pb2 import LargeScaleJitter
+from detection_core.protos.recipe_pb2 import LargeScaleJitter, MultiScale
 
 _MIXED_SIDE = up_to(16_384, 2)
+_MOST_SCALES = 9
 _POINT = Range(0, 0.5, "a number from 0 to below 0.5", open_high=True)
 
 
@@ -31,6 +32,13 @@ def _scales(message: Any, path: str) -> Iterator[Problem]:
 def _jitter(message: LargeScaleJitter, path: str) -> Iterator[Problem]:
     yield from _scales(message, path)
     yield from _colour(message, path)
+
+
+def _many_scales(message: MultiScale, path: str) -> Iterator[Problem]:
+    """Find more sizes than there is time to compile."""
+    if len(message.scale) > _MOST_SCALES:
+        text = f"expected at most {_MOST_SCALES} scales, found {len(message.scale)}; each is compiled"
+        yield Problem(path=f"{path}.scale", message=text)
 
 
 _PIXEL = Range(0, 255, "a number from 0 to 255")
@@ -64,5 +72,13 @@ RULES: Mapping[str, Rules] = {
             "per_channel_pad_value": _PIXEL,
         },
         check=_jitter,
+    ),
+    "MultiScale": Rules(
+        "builders.multi_scale",
+        ranges={
+            "scale": Range(0.25, 4, "a number from 0.25 to 4"),
+            "steps_per_scale": up_to(1_000_000),
+        },
+        check=_many_scales,
     ),
 }

@@ -81,6 +81,7 @@ RULES: Mapping[str, Rules] = {
             "builders.train_plan",
             "builders.validation_plan",
             "builders.monitoring",
+            "builders.multi_scale",
             "config.messages.epochs",
         ),
         ranges={

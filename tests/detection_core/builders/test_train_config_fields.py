@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from detection_core.builders.detector import build_detector
 from detection_core.builders.fine_tuning import build_fine_tune_options
+from detection_core.builders.multi_scale import build_scales
 from detection_core.builders.train_plan import build_optimization, build_train_plan
 from detection_core.builders.training_labels import build_label_targets
 from detection_core.builders.training_stream import build_training_stream
@@ -49,6 +51,11 @@ def stream(field: str) -> Probe:
 
 def targets(config: Config) -> str:
     return repr(build_label_targets(config))
+
+
+def scales(config: Config) -> Any:
+    found = build_scales(config, build_detector(config.model, seed=None))
+    return found and {found.losses(step) for step in range(0, 100, 10)}
 
 
 def epochs(config: Config) -> list[str]:
@@ -89,6 +96,7 @@ EFFECTS: dict[str, tuple[Any, Probe, dict[str, Any]]] = {
     "validation": ({"every_steps": 2}, plan("validation"), {}),
     "backbone_rate_decay": (0.5, options, {}),
     "freeze_backbone_stages": (2, options, {}),
+    "multi_scale": ({"scale": [0.5, 1.0]}, scales, {}),
     "gradient_accumulation_steps": (2, options, {}),
     "seed": (3, plan("reproducibility"), {}),
     "deterministic": (True, plan("reproducibility"), {}),

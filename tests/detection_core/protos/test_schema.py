@@ -70,6 +70,7 @@ OWN_FIELDS = {
     "InputReader.repeat_factor_threshold",
     "TrainConfig.freeze_backbone_stages",
     "TrainConfig.backbone_rate_decay",
+    "TrainConfig.multi_scale",
     "TrainConfig.close_mosaic_epochs",
     "ExponentialDecayLearningRate.decay_epochs",
     "ExponentialDecayLearningRate.burnin_epochs",

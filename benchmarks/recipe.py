@@ -1,0 +1,221 @@
+"""What each part of the training recipe gains or costs: mAP of the test split, beside a training without it.
+
+Example: `python -m benchmarks.recipe --work build/recipe --bccd bccd`, where bccd is a Pascal VOC folder. It
+goes on where it was stopped; `--digits build/digits/scenes` takes scenes that `make demo` has composed, and
+`--shard 0/3` trains the first of three seeds alone.
+
+The detector is that of the digits' example, small and from random weights, the schedule short, and both the
+same in all rows. Rows of a data set differ in one part of the recipe; each is trained with every seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+DIGITS = Path("examples/digits")
+STEPS, BATCH = 1500, 8
+RATE = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
+MAP = "DetectionBoxes_Precision/mAP"
+SHAPES = {"digits": (128, 128), "bccd": (144, 192)}
+FLIPS: list[dict[str, Any]] = [{"random_horizontal_flip": {}}, {"random_vertical_flip": {}}]
+COMMON: dict[str, Any] = {
+    "train_config.num_steps": STEPS,
+    "train_config.batch_size": BATCH,
+    "train_config.max_number_of_boxes": 60,
+    f"{RATE}.total_steps": STEPS,
+    f"{RATE}.learning_rate_base": 0.04,
+}
+
+
+def recipes(data: str) -> dict[str, dict[str, Any]]:
+    """Return name to overrides of each row; "plain" comes first."""
+    height, width = SHAPES[data]
+    frame = {"height": height, "width": width}
+    # The rows' own steps come last, after those of all rows.
+    mosaic = {"mosaic": {**frame, "fit": "KEEP_ASPECT_RATIO", "probability": 0.5}}
+    closing = {"train_config.close_mosaic_steps": STEPS // 5}
+    average = {
+        "train_config.optimizer.use_moving_average": True,
+        "train_config.optimizer.moving_average_decay": 0.998,
+        "train_config.optimizer.moving_average_from_weights": True,
+        "eval_config.use_moving_averages": True,
+    }
+    jitter = {"large_scale_jitter": {**frame, "scale_min": 0.5, "scale_max": 1.5}}
+    rows: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "mosaic, closed for the last fifth": {**closing, "steps": [mosaic]},
+        "mosaic to the end": {"steps": [mosaic]},
+        "mixup": {**closing, "steps": [{"mixup": {"probability": 0.5}}]},
+        "copy-paste": {**closing, "steps": [{"copy_paste": {"probability": 0.5}}]},
+        "large-scale jitter, 0.5 to 1.5": {"steps": [jitter]},
+        "multi-scale, 0.75 to 1.25": {"train_config.multi_scale": {}},
+        "moving average of the weights": average,
+    }
+    if data == "bccd":
+        start = {"warm_start": "digits"}
+        rows |= {
+            "repeat factors, threshold 0.9": {"train_input_reader.repeat_factor_threshold": 0.9},
+            "from the digits' weights": start,
+            "the same, two stages frozen": {**start, "train_config.freeze_backbone_stages": 2},
+            "the same, rates falling by 0.8 a stage": {**start, "train_config.backbone_rate_decay": 0.8},
+        }
+    return rows
+
+
+def configured(data: str, row: dict[str, Any], seed: int) -> Any:
+    """Return the config of a row."""
+    import detection_core
+
+    settings = {key: value for key, value in row.items() if "." in key}
+    base = detection_core.load_config(DIGITS / "pipeline.config", COMMON)
+    height, width = SHAPES[data]
+    size = "model.ssd.image_resizer.fixed_shape_resizer"
+    augmentation = base.train_config.data_augmentation_options
+    own = [] if data == "digits" else FLIPS
+    overrides: dict[str, Any] = {
+        f"{size}.height": height,
+        f"{size}.width": width,
+        "train_config.seed": seed,
+        **({"model.ssd.num_classes": 3} if data == "bccd" else {}),
+        **settings,
+    }
+    config = detection_core.load_config(DIGITS / "pipeline.config", {**COMMON, **overrides})
+    from google.protobuf import json_format
+
+    del config.train_config.data_augmentation_options[:]
+    for step in [*map(json_format.MessageToDict, augmentation), *own, *row.get("steps", [])]:
+        json_format.ParseDict(step, config.train_config.data_augmentation_options.add())
+    return config
+
+
+def make_examples(work: Path, data: str, source: Path) -> Path:
+    """Return the examples of a data set, made where there are none."""
+    from component_specs import ExampleGenJob
+    from components.example_gen.run import run
+
+    folder = work / f"{data}-examples"
+    coco = {s: {"annotations": f"{s}.json", "images": f"images/{s}"} for s in ("train", "eval", "test")}
+    sets = {"train": "trainval", "test": "test"}
+    voc = {split: f"ImageSets/Main/{name}.txt" for split, name in sets.items()}
+    if not folder.exists():
+        splits: Any = coco if data == "digits" else voc
+        run(ExampleGenJob(examples=str(folder), data_path=str(source.resolve()), splits=splits))
+    return folder
+
+
+def measure(work: Path, data: str, name: str, row: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Train a row with one seed; return its metrics."""
+    import tf_keras
+
+    import detection_core
+
+    tf_keras.backend.clear_session()
+    output = work / "trained" / data / name.replace(" ", "-").replace(",", "") / str(seed)
+    examples = work / f"{data}-examples"
+    start = (
+        work / "trained" / row["warm_start"] / "plain" / str(seed) / "model" if "warm_start" in row else None
+    )
+    began, cpu = time.monotonic(), time.process_time()
+    trained = detection_core.train(
+        configured(data, row, seed), output=output, examples=examples, warm_start=start, log_every=200
+    )
+    cpu, seconds = time.process_time() - cpu, time.monotonic() - began
+    options = detection_core.EvaluateOptions(split="test")
+    metrics = detection_core.evaluate(trained, examples=examples, options=options).metrics
+    shutil.rmtree(output / "work", ignore_errors=True)
+    found = {"mAP": metrics[MAP], "mAP@.50": metrics[f"{MAP}@.50IOU"]}
+    return {
+        "data": data,
+        "row": name,
+        "seed": seed,
+        **found,
+        "cpu_s": round(cpu, 1),
+        "seconds": round(seconds, 1),
+    }
+
+
+def table(lines: list[dict[str, Any]]) -> str:
+    """Return Markdown: the mean of each row over the seeds, and how far it is from the plain training."""
+    out = []
+    for data in SHAPES:
+        found: dict[str, dict[int, dict[str, Any]]] = {}
+        for line in lines:
+            if line["data"] == data:
+                found.setdefault(line["row"], {})[line["seed"]] = line
+        plain = found.get("plain", {})
+        if plain:
+            out += [
+                f"\n| {data} | mAP | seeds | gain | mAP@.50 | CPU time |",
+                "| --- | --- | --- | --- | --- | --- |",
+            ]
+        for name, seeds in found.items():
+            both = sorted(seeds.keys() & plain.keys())
+            if not both:
+                continue
+            values = [100 * seeds[seed]["mAP"] for seed in both]
+            gains = [value - 100 * plain[seed]["mAP"] for value, seed in zip(values, both, strict=True)]
+            half = statistics.fmean(100 * seeds[seed]["mAP@.50"] for seed in both)
+            cost = sum(seeds[s]["cpu_s"] for s in both) / sum(plain[s]["cpu_s"] for s in both)
+            each = " ".join(f"{value:.1f}" for value in values)
+            gain = (
+                ""
+                if name == "plain"
+                else f"{statistics.fmean(gains):+.1f} ({min(gains):+.1f} to {max(gains):+.1f})"
+            )
+            out.append(
+                f"| {name} | {statistics.fmean(values):.1f} | {each} | {gain} | {half:.1f} | {cost:.2f} |"
+            )
+    return "\n".join(out)
+
+
+def main() -> None:
+    """Train what has not been trained, and print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--work", type=Path, required=True, help="folder that is gone on with")
+    parser.add_argument("--digits", type=Path, help="scenes; composed where none are given")
+    parser.add_argument("--bccd", type=Path, help="Pascal VOC folder; the digits alone where none is given")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--shard", default="0/1", help="which seeds: I/N, every Nth from the Ith")
+    parser.add_argument("--threads", type=int, default=0, help="of TensorFlow; 0: all")
+    arguments = parser.parse_args()
+    import tensorflow as tf
+
+    if arguments.threads:
+        tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
+        tf.config.threading.set_inter_op_parallelism_threads(arguments.threads)
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    scenes = arguments.digits or arguments.work / "scenes"
+    if not scenes.exists():
+        subprocess.run([sys.executable, str(DIGITS / "compose.py"), str(scenes)], check=True)
+    sources = {"digits": scenes, **({"bccd": arguments.bccd} if arguments.bccd else {})}
+    lines = [
+        json.loads(line) for path in sorted(arguments.work.glob("results*.jsonl")) for line in path.open()
+    ]
+    done = {(line["data"], line["row"], line["seed"]) for line in lines}
+    for data, source in sources.items():
+        make_examples(arguments.work, data, source)
+    shard, shards = map(int, arguments.shard.split("/"))
+    for seed in range(1 + shard, arguments.seeds + 1, shards):
+        for data in sources:
+            for name, row in recipes(data).items():
+                if (data, name, seed) in done:
+                    continue
+                lines.append(measure(arguments.work, data, name, row, seed))
+                print(json.dumps(lines[-1]), flush=True)
+                with (arguments.work / f"results-{shard}.jsonl").open("a") as file:
+                    file.write(json.dumps(lines[-1]) + "\n")
+    print(table(lines))
+
+
+if __name__ == "__main__":
+    main()

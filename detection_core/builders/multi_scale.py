@@ -1,0 +1,86 @@
+"""A `multi_scale` block to the losses of a detector at several sizes."""
+
+from __future__ import annotations
+
+import math
+
+from detection_core.builders.detector import build_detector
+from detection_core.config.messages.detectors import model_resizer
+from detection_core.detectors.base import Detector
+from detection_core.detectors.family import model_message
+from detection_core.errors import ConfigError, ModelError
+from detection_core.protos.model_pb2 import DetectionModel
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.training.scales import Scales, resized, sharing_layers
+from detection_core.training.step import Losses
+
+WHERE = "train_config.multi_scale"
+_DEFAULT_SCALES = (0.75, 1.0, 1.25)
+_MULTIPLE = 32
+
+
+def build_scales(config: TrainEvalPipelineConfig, detector: Detector) -> Scales | None:
+    """Build the losses of a detector at the sizes that its training goes through.
+
+    Call it where the detector was built: in the same strategy's scope, to compute in the same precision.
+
+    Args:
+        config: its `train_config` says which sizes, its `model` was built.
+        detector: whose weights are trained.
+
+    Returns:
+        None where all images have the detector's own size.
+
+    Raises:
+        ConfigError: when the detector takes images of several sizes already, or cannot take one of these.
+    """
+    train = config.train_config
+    if not train.HasField("multi_scale"):
+        return None
+    own = detector.input_shape.size
+    if own is None:
+        raise ConfigError(
+            "expected a detector whose images have one size, found one that takes several already; remove it",
+            where=WHERE,
+        )
+    sizes = scaled_sizes(own, tuple(train.multi_scale.scale) or _DEFAULT_SCALES)
+    losses = [detector.losses if size == own else _losses_at(config.model, detector, size) for size in sizes]
+    return Scales(detector, losses, seed=train.seed, steps_per_scale=train.multi_scale.steps_per_scale)
+
+
+def scaled_sizes(own: tuple[int, int], scales: tuple[float, ...]) -> list[tuple[int, int]]:
+    """Return rows and columns at each scale, of multiples of 32, each size once; 1 keeps them as they are."""
+
+    def side(pixels: int, scale: float) -> int:
+        return pixels if scale == 1 else max(1, math.floor(pixels * scale / _MULTIPLE + 0.5)) * _MULTIPLE
+
+    return list(dict.fromkeys((side(own[0], scale), side(own[1], scale)) for scale in scales))
+
+
+def _losses_at(message: DetectionModel, detector: Detector, size: tuple[int, int]) -> Losses:
+    """Return the losses of a detector on images of another size.
+
+    Raises:
+        ConfigError: when it cannot take such images.
+    """
+    try:
+        like = build_detector(_with_size(message, size), seed=None)
+        (owner,), (network,) = detector.networks.values(), like.networks.values()
+        other = like.with_network(sharing_layers(network, owner))
+    except (ConfigError, ModelError, ValueError) as error:
+        found = f"{size[0]} x {size[1]}"
+        raise ConfigError(
+            f"expected scales that the model can be built at, found {found}, where it says: {error}",
+            where=f"{WHERE}.scale",
+        ) from error
+    return lambda batch, training: other.losses(resized(batch, size), training)
+
+
+def _with_size(message: DetectionModel, size: tuple[int, int]) -> DetectionModel:
+    other = DetectionModel()
+    other.CopyFrom(message)
+    resizer, _ = model_resizer(other)
+    resizer.Clear()
+    resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width = size
+    model_message(other)[0].image_resizer.CopyFrom(resizer)
+    return other

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.builders.detector import build_detector
+from detection_core.builders.multi_scale import build_scales, scaled_sizes
+from detection_core.config.check import check_message
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.detectors.base import TOTAL_LOSS
+from detection_core.errors import ConfigError
+from detection_core.training.scales import resized
+from tests.detection_core.training.test_precision import MODELS, batch_for
+
+
+@pytest.mark.parametrize(
+    ("own", "scales", "sizes"),
+    [
+        ((320, 320), (0.75, 1.0, 1.25), [(256, 256), (320, 320), (416, 416)]),
+        ((300, 300), (0.75, 1.0, 1.25), [(224, 224), (300, 300), (384, 384)]),
+        ((192, 256), (0.5, 1.0), [(96, 128), (192, 256)]),
+        ((64, 64), (0.9, 1.0, 1.1), [(64, 64)]),
+        ((64, 64), (0.25,), [(32, 32)]),
+    ],
+)
+def test_sizes_are_multiples_of_32_and_each_is_there_once(own, scales, sizes) -> None:
+    assert scaled_sizes(own, scales) == sizes
+
+
+def _weight(variable: tf.Variable) -> tf.Tensor:
+    seed = [variable.shape.num_elements(), variable.shape.rank]
+    return tf.random.stateless_uniform(variable.shape, seed, 0.05, 0.4)
+
+
+# The others are as slow to build as there are rows, and differ in what `test_precision` is about.
+NAMES = ["ssd", *(pytest.param(name, marks=pytest.mark.zoo) for name in list(MODELS)[1:])]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_size_is_the_same_detector_built_for_it(name: str) -> None:
+    block = {"train_config.multi_scale": {"scale": [1.0, 2.0], "steps_per_scale": 1}}
+    config = apply_overrides(parse_pipeline_config(MODELS[name]), block)
+    detector = build_detector(config.model)
+    side = detector.input_shape.size[0]
+    scales = build_scales(config, detector)
+    (other,) = {scales.losses(step) for step in range(20)} - {detector.losses}
+
+    resizer = "automl_resizer" if "efficientdet {" in MODELS[name] else "fixed_shape_resizer"
+    arm = config.model.WhichOneof("model")
+    place = f"model.{arm}.image_resizer.{resizer}"
+    at_size = {f"{place}.height": 2 * side, f"{place}.width": 2 * side}
+    alone = build_detector(apply_overrides(config, at_size).model)
+    for ours, theirs in zip(detector.variables, alone.variables, strict=True):
+        assert ours.name == theirs.name
+        value = _weight(ours)
+        ours.assign(value)
+        theirs.assign(value)
+
+    batch = batch_for(detector)
+    with tf.GradientTape() as tape:
+        found = other(batch, False)
+    wanted = alone.losses(resized(batch, (2 * side, 2 * side)), training=False)
+    assert {key: float(value) for key, value in found.items()} == pytest.approx(
+        {key: float(value) for key, value in wanted.items()}, rel=1e-4
+    )
+    gradients = tape.gradient(found[TOTAL_LOSS], detector.trainable_variables)
+    assert all(gradient is not None for gradient in gradients)
+    before = [v.numpy() for v in detector.variables if "moving_mean" in v.name]
+    other(batch, True)
+    after = [v.numpy() for v in detector.variables if "moving_mean" in v.name]
+    assert any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_without_the_block_there_are_no_scales() -> None:
+    config = parse_pipeline_config(MODELS["ssd"])
+    assert build_scales(config, build_detector(config.model)) is None
+
+
+def test_a_detector_that_takes_several_sizes_already_is_refused() -> None:
+    class Any:
+        input_shape = type("Shape", (), {"size": None})
+
+    config = apply_overrides(parse_pipeline_config(MODELS["ssd"]), {"train_config.multi_scale": {}})
+    with pytest.raises(ConfigError, match=r"train_config\.multi_scale: .*takes several already; remove it"):
+        build_scales(config, Any())
+
+
+@pytest.mark.parametrize(
+    ("block", "field"),
+    [
+        ({"scale": [8.0]}, r"multi_scale\.scale"),
+        ({"scale": [1.0] * 10}, r"multi_scale\.scale: .*at most 9 scales, found 10"),
+        ({"steps_per_scale": 0}, r"multi_scale\.steps_per_scale"),
+    ],
+)
+def test_wrong_values_are_named(block, field) -> None:
+    config = apply_overrides(parse_pipeline_config(MODELS["ssd"]), {"train_config.multi_scale": block})
+    with pytest.raises(ConfigError, match=field):
+        check_message(config.train_config, "train_config")
