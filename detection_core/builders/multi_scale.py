@@ -19,6 +19,11 @@ _DEFAULT_SCALES = (0.75, 1.0, 1.25)
 _MULTIPLE = 32
 
 
+def asks_for_scales(config: TrainEvalPipelineConfig) -> bool:
+    """Tell whether a config's training goes through several sizes."""
+    return bool(config.train_config.HasField("multi_scale"))
+
+
 def build_scales(config: TrainEvalPipelineConfig, detector: Detector) -> Scales | None:
     """Build the losses of a detector at the sizes that its training goes through.
 
@@ -35,7 +40,7 @@ def build_scales(config: TrainEvalPipelineConfig, detector: Detector) -> Scales 
         ConfigError: when the detector takes images of several sizes already, or cannot take one of these.
     """
     train = config.train_config
-    if not train.HasField("multi_scale"):
+    if not asks_for_scales(config):
         return None
     own = detector.input_shape.size
     if own is None:

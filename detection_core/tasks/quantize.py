@@ -11,6 +11,7 @@ from detection_core.artifacts.quantization import QUANTIZATION, Quantization
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import naming_bad_train_records
 from detection_core.builders.graph_rewriter import build_quantization_options
+from detection_core.builders.multi_scale import asks_for_scales
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.builders.training_length import with_steps
 from detection_core.config.check import check_pipeline_config
@@ -113,7 +114,7 @@ def _train_plan(
     _warn_of_delay(quantization, plan.options.num_steps)
     if plan.precision not in (None, plan.options.precision):
         _logger.info("what rounding costs is learnt in float32, whatever train_config.precision says")
-    if config.train_config.HasField("multi_scale"):
+    if asks_for_scales(config):
         _logger.info("what rounding costs is learnt at the detector's own size, not at those of multi_scale")
     return dataclasses.replace(plan, options=dataclasses.replace(plan.options, add_regularization_loss=False))
 

@@ -298,7 +298,7 @@ def test_too_many_images_that_do_not_decode_stop_the_training(tmp_path: Path) ->
 RECIPE = """
 train_config {
   num_epochs: 3 close_mosaic_epochs: 1 mixing_pool_size: 4
-  multi_scale { scale: [0.5, 1, 1.5] steps_per_scale: 1 }
+  multi_scale { scale: [0.5, 1] steps_per_scale: 1 }
   freeze_backbone_stages: 1 backbone_rate_decay: 0.8
   data_augmentation_options { mosaic { height: 128 width: 128 fit: KEEP_ASPECT_RATIO } }
   data_augmentation_options { large_scale_jitter { height: 64 width: 64 scale_min: 0.5 } }
