@@ -54,12 +54,12 @@ def build_scales(config: TrainEvalPipelineConfig, detector: Detector) -> Scales 
 
 
 def scaled_sizes(own: tuple[int, int], scales: tuple[float, ...]) -> list[tuple[int, int]]:
-    """Return rows and columns at each scale, of multiples of 32, each size once; 1 keeps them as they are."""
+    """Return rows and columns at each scale, of multiples of 32, the largest first; 1 keeps them."""
 
     def side(pixels: int, scale: float) -> int:
         return pixels if scale == 1 else max(1, math.floor(pixels * scale / _MULTIPLE + 0.5)) * _MULTIPLE
 
-    return list(dict.fromkeys((side(own[0], scale), side(own[1], scale)) for scale in scales))
+    return sorted({(side(own[0], scale), side(own[1], scale)) for scale in scales}, reverse=True)
 
 
 def _losses_at(message: DetectionModel, detector: Detector, size: tuple[int, int]) -> Losses:

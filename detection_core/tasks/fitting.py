@@ -168,6 +168,7 @@ def _fitting_parts(
         options=options,
         step=request.step,
         reset=reset,
+        losses=request.scales.largest if request.scales else None,
     )
     return fitting_parts(error, trial, parts, options.gradient_accumulation_steps, request.work_folder)
 

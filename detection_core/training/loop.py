@@ -106,13 +106,7 @@ def run_training(
     """
     scales = model if isinstance(model, Scales) else Scales.of_one(model)
     state = TrainState(scales.model, optimization, options, step)
-    checkpoints = TrainingCheckpoints(
-        state.checkpointed(),
-        files.join(work_dir, CHECKPOINTS),
-        keep=options.checkpoints_to_keep,
-        keep_every_n_hours=options.keep_checkpoint_every_n_hours,
-        optional=(LOSS_SCALE, SKIPPED_UPDATES),  # one of a training in another precision has none
-    )
+    checkpoints = _checkpoints(state, options, work_dir)
     start = checkpoints.restore_latest()
     state.guard.begin()
     began = time.monotonic()
@@ -133,6 +127,16 @@ def run_training(
         step=end,
         validation=validation,
         skipped_updates=state.guard.total,
+    )
+
+
+def _checkpoints(state: TrainState, options: TrainOptions, work_dir: str) -> TrainingCheckpoints:
+    return TrainingCheckpoints(
+        state.checkpointed(),
+        files.join(work_dir, CHECKPOINTS),
+        keep=options.checkpoints_to_keep,
+        keep_every_n_hours=options.keep_checkpoint_every_n_hours,
+        optional=(LOSS_SCALE, SKIPPED_UPDATES),  # one of a training in another precision has none
     )
 
 

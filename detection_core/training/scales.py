@@ -28,7 +28,8 @@ class Scales:
 
         Args:
             model: whose weights are trained.
-            losses: one for each size; which of them has its turn depends on the seed and the step alone.
+            losses: one for each size, the largest first; whose turn it is depends on the seed and the step
+                alone.
             seed: of the training.
             steps_per_scale: updates that are made at one size before the next is drawn.
         """
@@ -41,6 +42,11 @@ class Scales:
     def of_one(cls, model: TrainableModel) -> Scales:
         """Return the one size that a model has."""
         return cls(model, [model.losses], seed=0, steps_per_scale=_FOR_EVER)
+
+    @property
+    def largest(self) -> Losses:
+        """The losses of the size that needs most memory."""
+        return self._losses[0]
 
     def losses(self, step: int) -> Losses:
         """Return the losses of the update after `step` others."""

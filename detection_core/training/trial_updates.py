@@ -13,7 +13,7 @@ from detection_core.errors import ConfigError, as_user_error
 from detection_core.optimizers.optimization import Optimization
 from detection_core.training.distribution import distributed
 from detection_core.training.loop_options import TrainOptions
-from detection_core.training.step import TrainableModel, TrainState, compile_steps
+from detection_core.training.step import Losses, TrainableModel, TrainState, compile_steps
 
 # The line that counts in TensorFlow's messages, which begin with other ones.
 _MEMORY = re.compile(r"(OOM|[Oo]ut of memory|failed to allocate)[^\n]{0,120}")
@@ -74,6 +74,7 @@ class TrialUpdates:
         options: of the training.
         step: global step, where the model depends on it.
         reset: sets the model's weights back, and gives memory back.
+        losses: of the images that need most; None: the model's own.
     """
 
     model: TrainableModel
@@ -82,6 +83,7 @@ class TrialUpdates:
     options: TrainOptions
     step: tf.Variable | None
     reset: Callable[[], None]
+    losses: Losses | None = None
 
     def least_parts(self, above: int) -> int:
         """Return the least number of parts, more than given, with which updates go through; 0: with none.
@@ -107,6 +109,7 @@ class TrialUpdates:
     def _update(self, parts: int) -> None:
         options = dataclasses.replace(self.options, gradient_accumulation_steps=parts, steps_per_call=1)
         state = TrainState(self.model, self.optimization(), options, self.step)
+        state = state.with_losses(self.losses or state.losses)
         update = compile_steps(state, options, lambda outputs: None)
         batches = iter(distributed(self.make_dataset, 0))
         for _ in itertools.repeat(None, 2):

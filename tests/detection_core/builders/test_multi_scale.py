@@ -18,14 +18,14 @@ from tests.detection_core.training.test_precision import MODELS, batch_for
 @pytest.mark.parametrize(
     ("own", "scales", "sizes"),
     [
-        ((320, 320), (0.75, 1.0, 1.25), [(256, 256), (320, 320), (416, 416)]),
-        ((300, 300), (0.75, 1.0, 1.25), [(224, 224), (300, 300), (384, 384)]),
-        ((192, 256), (0.5, 1.0), [(96, 128), (192, 256)]),
+        ((320, 320), (0.75, 1.0, 1.25), [(416, 416), (320, 320), (256, 256)]),
+        ((300, 300), (0.75, 1.0, 1.25), [(384, 384), (300, 300), (224, 224)]),
+        ((192, 256), (0.5, 1.0), [(192, 256), (96, 128)]),
         ((64, 64), (0.9, 1.0, 1.1), [(64, 64)]),
         ((64, 64), (0.25,), [(32, 32)]),
     ],
 )
-def test_sizes_are_multiples_of_32_and_each_is_there_once(own, scales, sizes) -> None:
+def test_sizes_are_multiples_of_32_and_each_is_there_once_the_largest_first(own, scales, sizes) -> None:
     assert scaled_sizes(own, scales) == sizes
 
 
@@ -45,6 +45,7 @@ def test_another_size_is_the_same_detector_built_for_it(name: str) -> None:
     detector = build_detector(config.model)
     side = detector.input_shape.size[0]
     scales = build_scales(config, detector)
+    assert scales.largest != detector.losses
     (other,) = {scales.losses(step) for step in range(20)} - {detector.losses}
 
     resizer = "automl_resizer" if "efficientdet {" in MODELS[name] else "fixed_shape_resizer"
