@@ -6,6 +6,15 @@ from detection_core.loggers.mlflow_run import MlflowOptions
 from detection_core.loggers.open_loggers import LoggerOptions
 from detection_core.loggers.wandb_run import WandbOptions
 from detection_core.protos.train_pb2 import TrainConfig
+from detection_core.training.profiling import ProfileOptions
+
+
+def build_profile(train_config: TrainConfig) -> ProfileOptions | None:
+    """Return which updates a config wants to be traced; None: none."""
+    message = train_config.monitoring
+    if not message.HasField("profile"):
+        return None
+    return ProfileOptions(first_step=message.profile.first_step, steps=message.profile.steps)
 
 
 def build_loggers(train_config: TrainConfig) -> LoggerOptions:

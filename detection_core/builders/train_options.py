@@ -56,6 +56,7 @@ def build_train_options(
         max_skipped_updates=train_config.max_skipped_updates,
         deterministic=train_config.deterministic,
         initial_loss_scale=train_config.initial_loss_scale,
+        histograms_every_steps=train_config.monitoring.histograms_every_steps,
         seed=train_config.seed,
         batch_size=train_config.batch_size,
     )

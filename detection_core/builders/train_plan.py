@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from detection_core.builders.monitoring import build_loggers
+from detection_core.builders.monitoring import build_loggers, build_profile
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.builders.train_options import build_train_options
 from detection_core.builders.validation_plan import ValidationPlan, build_validation
@@ -15,6 +15,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.training.loop_options import CHECKPOINT_MINUTES, TrainOptions
 from detection_core.training.precision import Precision
+from detection_core.training.profiling import ProfileOptions
 from detection_core.training.reproducible import Reproducibility
 
 
@@ -32,6 +33,7 @@ class TrainPlan:
         precision: what the network shall compute in; None: what the device is fast in.
         reproducibility: what is drawn at random alike in every training of the config.
         loggers: where the training is followed beside its own files.
+        profile: which updates are traced; None: none.
     """
 
     options: TrainOptions
@@ -43,6 +45,7 @@ class TrainPlan:
     precision: Precision | None = None
     reproducibility: Reproducibility = dataclasses.field(default_factory=Reproducibility)
     loggers: LoggerOptions = NO_LOGGERS
+    profile: ProfileOptions | None = None
 
     def computing_in(self, precision: Precision) -> TrainPlan:
         """Return the plan for a model that was built to compute in a precision."""
@@ -74,6 +77,7 @@ def build_train_plan(
         precision=build_precision(train),
         reproducibility=build_reproducibility(train),
         loggers=build_loggers(train),
+        profile=build_profile(train),
     )
 
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&detection_core/protos/monitoring.proto\x12\x17object_detection.protos\"\xac\x02\n\nMonitoring\x12:\n\x06mlflow\x18\x01 \x01(\x0b\x32*.object_detection.protos.Monitoring.Mlflow\x12\x38\n\x05wandb\x18\x02 \x01(\x0b\x32).object_detection.protos.Monitoring.Wandb\x12\x14\n\x0cmetric_lines\x18\x03 \x01(\x08\x1aM\n\x06Mlflow\x12\x14\n\x0ctracking_uri\x18\x01 \x01(\t\x12\x1b\n\nexperiment\x18\x02 \x01(\t:\x07\x64\x65tflow\x12\x10\n\x08run_name\x18\x03 \x01(\t\x1a\x43\n\x05Wandb\x12\x18\n\x07project\x18\x01 \x01(\t:\x07\x64\x65tflow\x12\x0e\n\x06\x65ntity\x18\x02 \x01(\t\x12\x10\n\x08run_name\x18\x03 \x01(\t')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&detection_core/protos/monitoring.proto\x12\x17object_detection.protos\"\xc2\x03\n\nMonitoring\x12:\n\x06mlflow\x18\x01 \x01(\x0b\x32*.object_detection.protos.Monitoring.Mlflow\x12\x38\n\x05wandb\x18\x02 \x01(\x0b\x32).object_detection.protos.Monitoring.Wandb\x12\x14\n\x0cmetric_lines\x18\x03 \x01(\x08\x12!\n\x16histograms_every_steps\x18\x04 \x01(\r:\x01\x30\x12<\n\x07profile\x18\x05 \x01(\x0b\x32+.object_detection.protos.Monitoring.Profile\x1aM\n\x06Mlflow\x12\x14\n\x0ctracking_uri\x18\x01 \x01(\t\x12\x1b\n\nexperiment\x18\x02 \x01(\t:\x07\x64\x65tflow\x12\x10\n\x08run_name\x18\x03 \x01(\t\x1a\x43\n\x05Wandb\x12\x18\n\x07project\x18\x01 \x01(\t:\x07\x64\x65tflow\x12\x0e\n\x06\x65ntity\x18\x02 \x01(\t\x12\x10\n\x08run_name\x18\x03 \x01(\t\x1a\x33\n\x07Profile\x12\x16\n\nfirst_step\x18\x01 \x01(\r:\x02\x31\x30\x12\x10\n\x05steps\x18\x02 \x01(\r:\x01\x35')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,9 +32,11 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'detection_core.protos.monit
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_MONITORING']._serialized_start=68
-  _globals['_MONITORING']._serialized_end=368
-  _globals['_MONITORING_MLFLOW']._serialized_start=222
-  _globals['_MONITORING_MLFLOW']._serialized_end=299
-  _globals['_MONITORING_WANDB']._serialized_start=301
-  _globals['_MONITORING_WANDB']._serialized_end=368
+  _globals['_MONITORING']._serialized_end=518
+  _globals['_MONITORING_MLFLOW']._serialized_start=319
+  _globals['_MONITORING_MLFLOW']._serialized_end=396
+  _globals['_MONITORING_WANDB']._serialized_start=398
+  _globals['_MONITORING_WANDB']._serialized_end=465
+  _globals['_MONITORING_PROFILE']._serialized_start=467
+  _globals['_MONITORING_PROFILE']._serialized_end=518
 # @@protoc_insertion_point(module_scope)

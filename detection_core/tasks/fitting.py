@@ -30,6 +30,7 @@ from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import load_left_out, save_left_out
 from detection_core.detectors.base import TOTAL_LOSS, Detector
 from detection_core.errors import DataError
+from detection_core.loggers.base import TRAIN
 from detection_core.loggers.open_loggers import open_loggers
 from detection_core.loggers.tensorboard import TensorBoardLogger
 from detection_core.optimizers.moving_average import with_average
@@ -49,6 +50,7 @@ from detection_core.training.actions import (
 from detection_core.training.distribution import current_worker
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.memory import peak_device_memory, peak_host_memory
+from detection_core.training.profiling import ProfilerTrace
 from detection_core.training.scales import Scales
 from detection_core.training.trial_updates import BatchTooLargeError, TrialUpdates
 from detection_core.training.validation import Validation
@@ -323,6 +325,11 @@ def _actions(
         HistoryFile(_history(request.work_folder)),
         LoggedTraining(
             loggers, field_texts(request.config), artifacts, measure.named_pictures if measure else None
+        ),
+        *(
+            [ProfilerTrace(request.plan.profile, files.join(folder, LOGS, TRAIN))]
+            if request.plan.profile
+            else []
         ),
         *([PictureFiles(folder, lambda: measure.pictures)] if measure else []),
         ProgressLines(job, progress, loss_names),

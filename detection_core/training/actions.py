@@ -11,7 +11,7 @@ import numpy as np
 
 from detection_core.artifacts.model_run import HISTORY, HistoryLine, ValidationLine
 from detection_core.detectors.base import TOTAL_LOSS
-from detection_core.loggers.base import EVAL, TRAIN, Logger, Status
+from detection_core.loggers.base import EVAL, TRAIN, Histogram, Logger, Status
 from detection_core.progress import ProgressUpdate, Reporter, default_reporter
 from detection_core.storage import files
 from detection_core.training.guard import SkippedUpdate
@@ -27,8 +27,18 @@ class TrainingAction:
     def start(self, step: int) -> None:
         """Learn at which step training begins, above 0 after a resume."""
 
+    def steps_until_due(self, step: int) -> float:
+        """Return how many updates may be made before `reached` has to be called."""
+        return math.inf
+
+    def reached(self, step: int) -> None:
+        """Learn that so many updates are made, after every call of the compiled function."""
+
     def report(self, report: StepReport) -> None:
         """Learn where training stands."""
+
+    def measured(self, histograms: Mapping[str, Histogram], step: int) -> None:
+        """Learn how parameters and gradients are spread."""
 
     def skipped(self, update: SkippedUpdate) -> str:
         """Learn of an update that was left out; return what is known of it, a sentence, or ""."""
@@ -153,6 +163,11 @@ class LoggedTraining(TrainingAction):
     def report(self, report: StepReport) -> None:
         """Log losses, learning rate, speed and memory."""
         self._log(report.losses | report.scalars | rates(report), report.step, TRAIN)
+
+    def measured(self, histograms: Mapping[str, Histogram], step: int) -> None:
+        """Log how parameters and gradients are spread."""
+        for logger in self._loggers:
+            logger.log_histograms(histograms, step)
 
     def validated(self, line: ValidationLine) -> None:
         """Log the metrics, which the Object Detection API's evaluation calls the same, and the score."""

@@ -24,6 +24,7 @@ from detection_core.training.checkpoints import TrainingCheckpoints
 from detection_core.training.data_wait import DataWait
 from detection_core.training.distribution import current_worker, distributed, on_any_worker
 from detection_core.training.guard import SKIPPED_UPDATES
+from detection_core.training.histograms import as_histograms
 from detection_core.training.loop_options import StepReport, TrainOptions
 from detection_core.training.memory import device_memory, host_memory
 from detection_core.training.precision import LOSS_SCALE
@@ -202,6 +203,7 @@ class _Loop:
             if step - count == first:
                 self._start_meters(step)
                 _logger.info("the first step took %.1f s", time.monotonic() - began)
+            self._tell(outputs, step)
             if step % self._options.log_every == 0 or step == total:
                 report = self._report(outputs, step)
             stopping = self._is_stopping(step)
@@ -215,6 +217,15 @@ class _Loop:
             if validated and self._is_exhausted(step):
                 break
         return report, step
+
+    def _tell(self, outputs: StepOutputs, step: int) -> None:
+        """Tell the actions of a step, and what was measured at it."""
+        every = self._options.histograms_every_steps
+        histograms = as_histograms(outputs.histograms) if every and step % every == 0 else {}
+        for action in self._actions:
+            action.reached(step)
+            if histograms:
+                action.measured(histograms, step)
 
     def _check(self) -> None:
         """Tell the actions which updates were left out, and stop where they are too many."""
@@ -279,17 +290,21 @@ class _Loop:
         return step % self._options.log_every == 0 and on_any_worker(requested)
 
     def _steps_until_due(self, step: int) -> int:
-        """How many updates to make in one call: never past a report or a checkpoint."""
+        """How many updates to make in one call: never past what is due."""
         o = self._options
         due = min(o.log_every - step % o.log_every, o.checkpoint_every - step % o.checkpoint_every)
         validation = self._validation.steps_until_due(step) if self._validation else math.inf
         scale = self._scales.steps_until_next(step)
-        return int(min(o.steps_per_call, due, validation, scale, o.num_steps - step))
+        if o.histograms_every_steps:
+            due = min(due, o.histograms_every_steps - step % o.histograms_every_steps)
+        actions = min((action.steps_until_due(step) for action in self._actions), default=math.inf)
+        return int(min(o.steps_per_call, due, validation, scale, actions, o.num_steps - step))
 
     def _next(self, batches: Iterator[Any], count: int, step: int) -> StepOutputs:
         try:
-            losses = self._scales.losses(step)
-            return self._update(losses)(batches, tf.constant(count))
+            update = self._update(self._scales.losses(step))
+            with tf.profiler.experimental.Trace("train", step_num=step, _r=1):
+                return update(batches, tf.constant(count))
         except (tf.errors.OutOfRangeError, StopIteration) as error:
             raise DataError(
                 f"expected an endless dataset, but it ended near step {step} of {self._options.num_steps}."

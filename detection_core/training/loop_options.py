@@ -41,6 +41,8 @@ class TrainOptions:
             updates wait for batches is then not measured.
         precision: what the model was built to compute in.
         initial_loss_scale: factor of the loss at first, where the model computes in float16.
+        histograms_every_steps: updates from one measurement of how parameters and gradients are spread to the
+            next; 0: none.
         seed: of what an update draws at random: dropout, stochastic depth, sampled anchors.
         batch_size: images an update, over all replicas, for reports; 0: not known.
     """
@@ -67,6 +69,7 @@ class TrainOptions:
     deterministic: bool = False
     precision: Precision = Precision.FLOAT32
     initial_loss_scale: float = INITIAL_LOSS_SCALE
+    histograms_every_steps: int = 0
     seed: int = 0
     batch_size: int = 0
 

@@ -19,6 +19,7 @@ from detection_core.optimizers.optimization import Optimization
 from detection_core.structures import Batch, GroundTruth
 from detection_core.training.backbone_stages import backbone_stages, rate_factors, scaled_updates
 from detection_core.training.guard import SKIPPED_UPDATES, FiniteGuard
+from detection_core.training.histograms import measured_histograms
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import updates_in
 from detection_core.training.step_outputs import StepOutputs
@@ -140,6 +141,7 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
     losses, gradients = accumulated(state, options, replicas, batch)
     factor = state.model.gradient_factor(batch.images.pixels.shape[0])
     gradients = gradients if factor == 1.0 else [gradient * factor for gradient in gradients]
+    measured = gradients
     gradients, scalars = shape_gradients(gradients, state.variables, options)
     scalars |= state.updates.scalars()
     learning_rate = state.optimization.learning_rate()
@@ -152,7 +154,23 @@ def train_step(state: TrainState, options: TrainOptions, replicas: int, batch: B
     if state.average is not None:
         state.average.update(updates)
     skipped = 1.0 - tf.cast(applied.counted, tf.float32)
-    return StepOutputs(losses=losses, learning_rate=learning_rate, scalars=scalars, skipped=skipped)
+    return StepOutputs(
+        losses=losses,
+        learning_rate=learning_rate,
+        scalars=scalars,
+        skipped=skipped,
+        histograms=_histograms(state, options, replicas, measured),
+    )
+
+
+def _histograms(
+    state: TrainState, options: TrainOptions, replicas: int, gradients: Sequence[tf.Tensor]
+) -> dict[str, tf.Tensor]:
+    """Measure parameters after an update and its gradients before they are clipped, where that is asked."""
+    every = options.histograms_every_steps
+    if not every:
+        return {}
+    return measured_histograms(tf.equal(state.step % every, 0), state.variables, gradients, replicas)
 
 
 def accumulated(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from detection_core.config.problems import Problem
-from detection_core.config.rules import Rules
+from detection_core.config.rules import Rules, up_to
 from detection_core.protos.monitoring_pb2 import Monitoring
 
 _READER = "builders.monitoring"
@@ -34,7 +34,12 @@ def _project(message: Monitoring.Wandb, path: str) -> Iterator[Problem]:
 
 
 RULES: Mapping[str, Rules] = {
-    "Monitoring": Rules(_READER),
+    "Monitoring": Rules(
+        (_READER, "builders.train_options"), ranges={"histograms_every_steps": up_to(1_000_000_000, 0)}
+    ),
+    "Monitoring.Profile": Rules(
+        _READER, ranges={"first_step": up_to(1_000_000_000, 0), "steps": up_to(10_000)}
+    ),
     "Monitoring.Mlflow": Rules(_READER, check=_experiment),
     "Monitoring.Wandb": Rules(_READER, check=_project),
 }

@@ -23,8 +23,10 @@ from detection_core.config.messages.table import RULES
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.refusals import find_without_effect
 from detection_core.config.starting_point import fine_tune_checkpoint
+from detection_core.protos.monitoring_pb2 import Monitoring
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig as Config
 from detection_core.protos.train_pb2 import TrainConfig
+from detection_core.protos.validation_pb2 import Validation
 from tests.detection_core.tasks.tiny_training import config_text
 
 EVALUATED = "eval_input_reader { tf_record_input_reader { input_path: 'x' } }"
@@ -62,6 +64,7 @@ def epochs(config: Config) -> list[str]:
     return [name for _, name, _ in fields_in_epochs(config.train_config)]
 
 
+VALIDATED = {"train_config.validation.every_steps": 2}
 SCORES = {"train_input_reader.load_multiclass_scores": True}
 # Field -> its other value, what sees it, and what has to be set beside it.
 EFFECTS: dict[str, tuple[Any, Probe, dict[str, Any]]] = {
@@ -97,11 +100,28 @@ EFFECTS: dict[str, tuple[Any, Probe, dict[str, Any]]] = {
     "backbone_rate_decay": (0.5, options, {}),
     "freeze_backbone_stages": (2, options, {}),
     "multi_scale": ({"scale": [0.5, 1.0]}, scales, {}),
-    "gradient_accumulation_steps": (2, options, {}),
+    "gradient_accumulation_steps": (0, options, {}),
     "seed": (3, plan("reproducibility"), {}),
     "deterministic": (True, plan("reproducibility"), {}),
     "max_skipped_updates": (3, options, {}),
+    "validation.every_steps": (3, plan("validation"), VALIDATED),
+    "validation.every_minutes": (5.0, plan("validation"), VALIDATED),
+    "validation.max_images": (3, plan("validation"), VALIDATED),
+    "validation.metric": (
+        [{"name": "DetectionBoxes_Recall/AR@1"}],
+        plan("validation"),
+        VALIDATED,
+    ),
+    "validation.keep_best": (3, plan("validation"), VALIDATED),
+    "validation.patience": (3, plan("validation"), VALIDATED),
+    "validation.min_gain": (0.5, plan("validation"), VALIDATED),
+    "validation.weights": ("LAST", plan("validation"), VALIDATED),
     "monitoring": ({"metric_lines": True}, plan("loggers"), {}),
+    "monitoring.mlflow": ({"experiment": "e"}, plan("loggers"), {}),
+    "monitoring.wandb": ({"project": "p"}, plan("loggers"), {}),
+    "monitoring.metric_lines": (True, plan("loggers"), {}),
+    "monitoring.histograms_every_steps": (7, options, {}),
+    "monitoring.profile": ({"first_step": 3}, plan("profile"), {}),
     "precision": ("BFLOAT16", plan("precision"), {}),
     "initial_loss_scale": (8.0, options, {}),
 }
@@ -109,7 +129,12 @@ EFFECTS: dict[str, tuple[Any, Probe, dict[str, Any]]] = {
 
 def test_no_field_is_forgotten() -> None:
     without_effect = set(RULES["TrainConfig"].without_effect)
-    assert {field.name for field in TrainConfig.DESCRIPTOR.fields} == EFFECTS.keys() | without_effect
+    own = {name for name in EFFECTS if "." not in name}
+    assert {field.name for field in TrainConfig.DESCRIPTOR.fields} == own | without_effect
+    for message in (Monitoring, Validation):
+        block = message.DESCRIPTOR.name.lower()
+        nested = {f"{block}.{field.name}" for field in message.DESCRIPTOR.fields}
+        assert nested == {name for name in EFFECTS if name.startswith(f"{block}.")}
     assert not EFFECTS.keys() & without_effect
 
 

@@ -22,7 +22,9 @@ def watched(values: Sequence[float], limit: int) -> FiniteGuard:
         step.assign_add(1)
         losses = {"Loss/localization_loss": box, "Loss/total_loss": box + 1.0}
         skipped = tf.cast(tf.logical_not(tf.math.is_finite(box)), tf.float32)
-        guard.watch(StepOutputs(losses=losses, learning_rate=0.5 * box, scalars={}, skipped=skipped))
+        guard.watch(
+            StepOutputs(losses=losses, learning_rate=0.5 * box, scalars={}, skipped=skipped, histograms={})
+        )
 
     for value in values:
         update(tf.constant(value))

@@ -18,6 +18,7 @@ def problems(block: str):
         ("mlflow { experiment: ' ' }", r"monitoring\.mlflow\.experiment: expected a name"),
         ("mlflow { tracking_uri: 'https://me:secret@host/x' }", r"tracking_uri: .*without a password"),
         ("wandb { project: 'a/b' }", r"monitoring\.wandb\.project: expected a name without any of .*'a/b'"),
+        ("profile { steps: 0 }", r"monitoring\.profile\.steps: .*a number from 1 to 10,000"),
         ("wandb { project: '' }", r"monitoring\.wandb\.project"),
     ],
 )

@@ -1,0 +1,68 @@
+"""How parameters and gradients are spread, measured inside the compiled update where it is due."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.detectors.parts.layers.layer_names import scoped_name
+from detection_core.loggers.base import Histogram
+
+BINS = 30
+"""Of a histogram, all of one width, as TensorBoard draws them."""
+
+GRADIENTS, PARAMETERS = "gradients", "parameters"
+
+
+def measured_histograms(
+    due: tf.Tensor, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor], replicas: int
+) -> dict[str, tf.Tensor]:
+    """Measure variables and gradients in the current replica, if that is due.
+
+    Args:
+        due: bool [], alike in all replicas.
+        variables: that are trained.
+        gradients: this replica's part of them; what is measured are their sums over the replicas.
+        replicas: how many there are.
+
+    Returns:
+        Name to float32 [BINS, 3]: lower edge, upper edge and count; all zero where it is not due.
+    """
+    names = [scoped_name(variable) for variable in variables]
+    if replicas > 1:  # all of them take part in a sum, due or not
+        gradients = tf.distribute.get_replica_context().all_reduce("SUM", list(gradients))
+
+    def measure() -> list[tf.Tensor]:
+        return [_rows(values) for values in (*gradients, *variables)]
+
+    def leave() -> list[tf.Tensor]:
+        return [tf.zeros([BINS, 3])] * (2 * len(names))
+
+    found = tf.cond(due, measure, leave)
+    keys = [f"{kind}/{name}" for kind in (GRADIENTS, PARAMETERS) for name in names]
+    return dict(zip(keys, found, strict=True))
+
+
+def _rows(values: tf.Tensor | tf.Variable) -> tf.Tensor:
+    """Count the finite values between the least and the largest of them."""
+    flat = tf.reshape(tf.cast(values, tf.float32), [-1])
+    finite = tf.boolean_mask(flat, tf.math.is_finite(flat))
+    some = tf.size(finite) > 0
+    low = tf.where(some, tf.reduce_min(finite), 0.0)
+    high = tf.where(some, tf.reduce_max(finite), 0.0)
+    # Of equal values the range still has a width that float32 can divide.
+    high = tf.maximum(high, low + tf.maximum(1e-12, 1e-5 * tf.abs(low)))
+    counts = tf.histogram_fixed_width(finite, tf.stack([low, high]), BINS)
+    edges = tf.linspace(low, high, BINS + 1)
+    return tf.stack([edges[:-1], edges[1:], tf.cast(counts, tf.float32)], axis=1)
+
+
+def as_histograms(measured: Mapping[str, tf.Tensor]) -> dict[str, Histogram]:
+    """Return what an update measured, for loggers."""
+    rows = {name: np.asarray(value, np.float64) for name, value in measured.items()}
+    return {
+        name: Histogram(edges=np.append(each[:, 0], each[-1, 1]), counts=each[:, 2])
+        for name, each in rows.items()
+    }
