@@ -17,6 +17,7 @@ from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.automl_signatures import automl_functions
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.frozen_graph import FROZEN_GRAPH, frozen_graph
+from detection_core.exporters.plain_graph import plain_graph
 from detection_core.exporters.portable_graph import PORTABLE_INPUT, portable_function
 from detection_core.exporters.served_inputs import IMAGE_TENSOR, INPUT_TYPES, find_input_type
 from detection_core.exporters.signatures import SERVING_DEFAULT, save_signatures, serving_function
@@ -178,11 +179,17 @@ def export_saved_model(
     checkpoint = layout.extra_file(model_dir, layout.CHECKPOINT).rpartition("/")[0]
     files.copy_tree(checkpoint, files.join(output_dir, CHECKPOINT_DIR))
     if options.frozen_graph:
-        function = functions[SERVING_DEFAULT]
-        name = PORTABLE_INPUT if options.signatures in PORTABLE else options.input_type
-        files.write_bytes(files.join(output_dir, FROZEN_GRAPH), frozen_graph(function, name))
+        graph = _frozen(functions[SERVING_DEFAULT], options)
+        files.write_bytes(files.join(output_dir, FROZEN_GRAPH), graph)
     _logger.info("export | SavedModel with %s written to %s", ", ".join(functions), saved_model)
     return saved_model
+
+
+def _frozen(function: Any, options: SavedModelOptions) -> bytes:
+    """Freeze a function; a portable one as importers that compute nothing themselves read it."""
+    if options.signatures not in PORTABLE:
+        return frozen_graph(function, options.input_type)
+    return plain_graph(frozen_graph(function, PORTABLE_INPUT), function.structured_outputs)
 
 
 def _write_warm_up(

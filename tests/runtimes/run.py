@@ -45,11 +45,22 @@ def openvino(folder, images):
     return {min(output.get_names()): value for output, value in found.items()}
 
 
-def opencv(folder, images):
-    """Run what tf2onnx wrote: the importer of frozen graphs takes none of TensorFlow 2's."""
+def opencv_onnx(folder, images):
+    """Run what tf2onnx wrote."""
     import cv2
 
-    network = cv2.dnn.readNetFromONNX(f"{folder}/model.onnx")
+    return opencv_outputs(cv2.dnn.readNetFromONNX(f"{folder}/model.onnx"), images)
+
+
+def opencv(folder, images):
+    """Run the frozen graph; its importer wants channels first."""
+    import cv2
+
+    network = cv2.dnn.readNetFromTensorflow(f"{folder}/frozen_inference_graph.pb")
+    return opencv_outputs(network, np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
+
+
+def opencv_outputs(network, images):
     network.setInput(images)
     names = network.getUnconnectedOutLayersNames()
     return dict(zip(names, network.forward(names), strict=True))
@@ -65,7 +76,13 @@ def coreml(folder, images):
     return {f"output_{number}": np.array(shape) for number, shape in enumerate(shapes)}
 
 
-RUNTIMES = {"onnx": onnx, "openvino": openvino, "opencv": opencv, "coreml": coreml}
+RUNTIMES = {
+    "onnx": onnx,
+    "openvino": openvino,
+    "opencv": opencv,
+    "opencv_onnx": opencv_onnx,
+    "coreml": coreml,
+}
 
 
 def main() -> None:

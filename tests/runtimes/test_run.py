@@ -23,19 +23,26 @@ pytestmark = [
     pytest.mark.runtimes,
     pytest.mark.skipif(not ENVIRONMENTS, reason="DETFLOW_RUNTIMES names no folder of environments"),
 ]
-NETWORKS = ("ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8", "efficientdet-lite0")
+NETWORKS = (
+    "ssd_mobilenet_v2_320x320_coco17_tpu-8",
+    "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8",
+    "ssd_resnet50_v1_fpn_640x640_coco17_tpu-8",
+    "efficientdet-lite0",
+)
 NAMES = {
     "portable": ("num_detections", "detection_scores", "detection_classes", "detection_boxes"),
     "portable_heads": ("location", "score"),
 }
-# OpenCV runs what tf2onnx wrote, so it comes after it.
+# Environment, what is run in it, and on what. OpenCV runs what tf2onnx wrote, so it comes after it.
 RUNS = (
-    ("onnx", "portable"),
-    ("openvino", "portable"),
-    ("onnx", "portable_heads"),
-    ("openvino", "portable_heads"),
-    ("opencv", "portable_heads"),
-    ("coreml", "portable_heads"),
+    ("onnx", "onnx", "portable"),
+    ("openvino", "openvino", "portable"),
+    ("onnx", "onnx", "portable_heads"),
+    ("openvino", "openvino", "portable_heads"),
+    ("opencv", "opencv_onnx", "portable_heads"),
+    ("opencv", "opencv", "portable_heads"),
+    ("opencv4", "opencv", "portable_heads"),
+    ("coreml", "coreml", "portable_heads"),
 )
 
 
@@ -53,10 +60,10 @@ def exported(request, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(("runtime", "signatures"), RUNS)
-def test_a_runtime_finds_what_tensorflow_finds(exported, runtime, signatures):
+@pytest.mark.parametrize(("environment", "runtime", "signatures"), RUNS)
+def test_a_runtime_finds_what_tensorflow_finds(exported, environment, runtime, signatures):
     folder = exported / signatures
-    python = f"{ENVIRONMENTS}/{runtime}/bin/python"
+    python = f"{ENVIRONMENTS}/{environment}/bin/python"
     command = [python, str(Path(__file__).with_name("run.py")), runtime, str(folder)]
     variables = {
         "OUTPUTS": ",".join(NAMES[signatures]),
