@@ -10,6 +10,21 @@ from detection_core.artifacts.json_values import OMIT_DEFAULT
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class LayerNoise:
+    """An operation of a file against the network that the file was made from.
+
+    Attributes:
+        layer: of the network.
+        operation: of the file, such as `CONV_2D`.
+        db: ratio of signal to noise in decibels, at most 100.
+    """
+
+    layer: str = ""
+    operation: str = ""
+    db: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkParity:
     """The network in a file against the one that it was made from, on the same inputs.
 
@@ -21,6 +36,7 @@ class NetworkParity:
         layer: the first layer, in the order in which they run, that has less; "" where none has.
         operation: of that layer in the file, such as `CONV_2D`.
         layer_db: its ratio; None where there is no such layer.
+        layers: all that were compared, in the order in which they run.
     """
 
     images: int = 0
@@ -30,6 +46,12 @@ class NetworkParity:
     layer: str = ""
     operation: str = ""
     layer_db: float | None = None
+    layers: list[LayerNoise] = dataclasses.field(default_factory=list, metadata=OMIT_DEFAULT)
+
+    @property
+    def noisiest(self) -> LayerNoise | None:
+        """The operation with the most noise; None where none was compared."""
+        return min(self.layers, key=lambda layer: layer.db, default=None)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

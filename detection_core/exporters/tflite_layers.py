@@ -9,7 +9,7 @@ without delegates, as those keep what is inside them to themselves.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ def compare_layers(
         for position in network_operators(graph)
         if not all(graph.tensors[i].is_constant for i in graph.operators[position].inputs if i >= 0)
         for index in graph.operators[position].outputs
-        if (node := reference.node_of(graph.tensors[index]))
+        if (node := reference.node_of(graph.tensors[index], _output_name(graph, index)))
     ]
     signal, noise = np.zeros(len(compared)), np.zeros(len(compared))
     interpreter, empty = _interpreter(content), True
@@ -143,6 +143,8 @@ class ReferenceNetwork:
         self._input = fed.name
         self._session = tf.compat.v1.Session(graph=self._graph)
         self._nodes = {operation.name: operation for operation in self._graph.get_operations()}
+        given = function.structured_outputs
+        self._outputs = {n: t.name for n, t in given.items()} if isinstance(given, Mapping) else {}
 
     def __enter__(self) -> ReferenceNetwork:
         return self
@@ -150,8 +152,19 @@ class ReferenceNetwork:
     def __exit__(self, *raised: object) -> None:
         self._session.close()
 
-    def node_of(self, tensor: TensorInfo) -> str:
-        """Return the tensor of the function that a file's tensor stands for; "" where there is none."""
+    def node_of(self, tensor: TensorInfo, output: str = "") -> str:
+        """Return the tensor of the function that a file's tensor stands for; "" where there is none.
+
+        Args:
+            tensor: of the file.
+            output: what the file's signature calls it, where it is an output, which has no node's name.
+        """
+        if output in self._outputs:
+            node = self._graph.get_tensor_by_name(self._outputs[output])
+            while node.op.type == "Identity":
+                node = node.op.inputs[0]
+            if _fits(node, tensor):
+                return str(_quantized(node, tensor).name)
         for part in tensor.name.split(";"):
             # The converter tells equal names apart by digits at their end.
             for name in (part, part.rstrip("0123456789")):
@@ -163,6 +176,13 @@ class ReferenceNetwork:
     def run(self, value: np.ndarray, names: Sequence[str]) -> list[np.ndarray]:
         """Return the values of tensors for an input, float32."""
         return list(self._session.run(list(names), {self._input: value}))
+
+
+def _output_name(graph: TFLiteGraph, index: int) -> str:
+    """Return what the signature calls a tensor, or what is made of its integers; "" for one inside."""
+    floats = [o.outputs[0] for o in graph.operators if o.name == "DEQUANTIZE" and index in o.inputs]
+    names = [graph.signature_names[i] for i in (index, *floats) if i in graph.signature_names]
+    return names[0] if names else ""
 
 
 def _captured(graph: Any) -> dict[str, np.ndarray]:

@@ -328,8 +328,8 @@ def _check_bits(quantized_dir: str) -> None:
         if bits != QUANTIZED_BITS:
             raise ExportError(
                 f"expected {QUANTIZED_BITS}, which integer TensorFlow Lite files have, found"
-                f" {bits}; quantize again with {field}: {QUANTIZED_BITS}, or export with"
-                " formats=float32",
+                f" {bits}; quantize again with {field}: {QUANTIZED_BITS}, or export what is made of the"
+                " float network: float32, int4_weights for weights in 4 bits, int16x8 for activations in 16",
                 where=f"graph_rewriter.quantization.{field}",
             )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from detection_core.artifacts.parity import NetworkParity
+from detection_core.artifacts.parity import LayerNoise, NetworkParity
 from detection_core.exporters.tflite_formats import Tolerance
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers, first_apart
 from detection_core.storage import files
@@ -41,6 +41,9 @@ def compare_network(
         layer=apart.layer if apart else "",
         operation=apart.operation if apart else "",
         layer_db=round(apart.db, 2) if apart else None,
+        layers=[
+            LayerNoise(layer=one.layer, operation=one.operation, db=round(one.db, 2)) for one in found.layers
+        ],
     )
 
 

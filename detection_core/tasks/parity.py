@@ -227,7 +227,7 @@ def _report(
 ) -> FileReport:
     """Add how sure the drop is, how far raw heads and boxes are apart, and what that makes of the verdict."""
     apart = [*network_clauses(network), *box_clauses(boxes)]
-    rounded = None if interval is None else (round(interval[0], 6), round(interval[1], 6))
+    rounded = None if interval is None else (round(interval[0], 6) + 0.0, round(interval[1], 6) + 0.0)
     return dataclasses.replace(
         report,
         drop_interval=rounded,

@@ -5,17 +5,30 @@ from __future__ import annotations
 import dataclasses
 import io
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from detection_core.artifacts.coco_names import MAP_50
+from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
+from detection_core.data.resize import FixedShapeResizer
+from detection_core.detectors.family import TFLITE_FORMS
+from detection_core.detectors.ssd.tflite import tflite_function
 from detection_core.errors import DataError
+from detection_core.exporters.signatures import write_saved_model
+from detection_core.exporters.tflite import Conversion
+from detection_core.exporters.tflite_description import add_description
+from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
 from tests.detection_core.data.record_files import example, write_records
 from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
+from tests.detection_core.exporters.test_tflite import OPTIONS as TINY
+from tests.detection_core.exporters.test_tflite_formats import PIXELS, network
+from tests.detection_core.exporters.test_tflite_forms import DECODING
+from tests.detection_core.exporters.tiny_detector import TinyDetector
 
 OPTIONS = ParityOptions(split="eval", max_map_drop=0.02, latency_runs=0)
 
@@ -112,3 +125,66 @@ def test_the_drop_has_an_interval_and_a_verdict_within_the_noise_says_so(folder)
         assert near.files[0].within_noise and near.blessed is (word == "within")
         (reason,) = near.reasons
         assert f"{word} {bound:.4f}, which is within the noise of 8 images (95 % interval " in reason
+
+
+@pytest.fixture(scope="module")
+def tiny(folder) -> str:
+    path = str(folder / "tiny")
+    write_saved_model(TinyDetector(), FixedShapeResizer(height=32, width=32), path)
+    text = "".join(f"item {{ id: {n} name: '{n}' }}\n" for n in (1, 2, 3))
+    (folder / "three.pbtxt").write_text(text)
+    return path
+
+
+def tiny_files(folder, form: str, formats) -> list[Candidate]:
+    """Make files of the tiny detector, of a network all its formats from the same function."""
+    functions = {
+        integer: tflite_function(network(integer), TINY, integer=integer, form=form)
+        for integer in {FORMATS[name].integer for name in formats}
+    }
+    found = []
+    for name in formats:
+        integer, path = FORMATS[name].integer, folder / f"{form}-{name}.tflite"
+        inputs = [pixels[np.newaxis] / np.float32(127.5) - 1 for pixels in PIXELS]
+        conversion = Conversion(function=functions[integer], inputs=lambda inputs=inputs: inputs)
+        described = TFLiteDescription(name="tiny", mean=(127.5,), std=(127.5,), labels=("1", "2", "3"))
+        content = FORMATS[name].convert(conversion)
+        path.write_bytes(add_description(content, described, DECODING if form == "headless" else None))
+        found.append(
+            Candidate(
+                path=str(path),
+                format=name,
+                quantization="none",
+                function=functions[integer],
+                network=network(integer),
+                max_detections=100 if form == "headless" else TINY.max_detections,
+            )
+        )
+    return found
+
+
+def gate_of_tiny(folder, tiny: str, form: str, formats) -> None:
+    config = point_at_examples(TrainEvalPipelineConfig(), str(folder), eval_split="eval")
+    labels = load_label_map(str(folder / "three.pbtxt"))
+    options = dataclasses.replace(OPTIONS, max_map_drop=2.0)
+    report = measure_parity(tiny, tiny_files(folder, form, formats), config, labels, options)
+    assert [file.format for file in report.files] == list(formats)
+    for file in report.files:
+        assert file.passed and file.apart == [], file
+        assert set(file.network.heads) == {"box_codes", "class_logits"} and not file.network.unmatched
+        assert len(file.network.layers) >= 9 and file.network.noisiest.db >= file.network.least_db
+    assert report.blessed
+
+
+FEW = {"post_process": ("float32", "int8"), "plain_nms": ("float32", "int8"), "headless": tuple(FORMATS)}
+
+
+@pytest.mark.parametrize("form", TFLITE_FORMS)
+def test_files_of_each_form_and_of_each_format_pass(folder, tiny, form):
+    gate_of_tiny(folder, tiny, form, FEW[form])
+
+
+@pytest.mark.zoo
+@pytest.mark.parametrize("form", ["post_process", "plain_nms"])
+def test_files_of_each_format_pass_in_the_other_forms_too(folder, tiny, form):
+    gate_of_tiny(folder, tiny, form, [name for name in FORMATS if name not in FEW[form]])

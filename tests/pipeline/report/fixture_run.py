@@ -173,6 +173,8 @@ def _write_parity(folder, metrics):
         entry |= {"max_drop": 0.02, "size_bytes": size, "latency_ms": {"1": speed, "2": speed / 1.7}}
         boxes = {"detections": 431, "undecided": 7, "matched": 0.981, "least_matched": 0.5}
         entry |= {"drop_interval": [drop - 0.0112, drop + 0.0231], "boxes": boxes}
+        layers = [{"layer": f"tower_{n}", "operation": "CONV_2D", "db": 41.5 - n} for n in range(12)]
+        entry["network"] = {"images": 4, "least_db": 10.0, "heads": {"box_codes": 30.5}, "layers": layers}
         entry |= {"passed": True, "metrics": {k: v - drop if v > 0 else v for k, v in metrics.items()}}
         entries.append(entry)
     entries[0]["quantization"] = "none"

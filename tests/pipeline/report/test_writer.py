@@ -109,6 +109,8 @@ def test_one_file_without_script_or_link_elsewhere(run, tmp_path):
         "12.9 ms, 1 thread",
         "0.0051 to +0.0292",
         "within the noise of 100 images",
+        "model_int8.tflite, layer by layer",
+        "least 30.5 dB at tower_11",
         "expected xmin < xmax, found <310 and 298>",
         "workspace: build",
         "num_classes: 10",
