@@ -192,6 +192,10 @@ def train_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelM
     """
     message, scores = config.train_input_reader, score_columns(config.model)
     reader = build_input_reader(message, label_map, "train_input_reader", scores=scores)
+    if message.decode_at_reduced_size:
+        resizer = model_image_resizer(config.model)
+        decoding = dataclasses.replace(reader.decoding, target_size=resizer.resized_size)
+        reader = dataclasses.replace(reader, decoding=decoding)
     return dataclasses.replace(reader, repeat_threshold=message.repeat_factor_threshold)
 
 

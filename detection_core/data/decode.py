@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple, Protocol
 
 import tensorflow as tf
@@ -14,6 +15,10 @@ from detection_core.ops.objects import keep_objects, new_truth
 from detection_core.structures import FIRST_CLASS, Sample
 
 MaskType = Literal["", "NUMERICAL_MASKS", "PNG_MASKS"]
+TargetSize = Callable[[tf.Tensor], tf.Tensor]
+
+# By which libjpeg divides an image's size while it decodes, rounding up.
+_RATIOS = (1, 2, 4, 8)
 
 
 class NamedClass(Protocol):
@@ -45,6 +50,8 @@ class DecodeOptions:
         keypoints: K, keypoints of an object; 0: they are not read.
         score_columns: scores recorded for each object; 0: they are not read.
         background_column: whether the first of them is the background's.
+        target_size: int32 [2], rows and columns of an image, to those that it will be resized to, so that no
+            more of a JPEG file need be decoded; None: images are decoded as they are.
     """
 
     masks: MaskType = ""
@@ -52,6 +59,7 @@ class DecodeOptions:
     keypoints: int = 0
     score_columns: int = 0
     background_column: bool = False
+    target_size: TargetSize | None = None
 
 
 class DecodedExample(NamedTuple):
@@ -149,11 +157,36 @@ def parse_record(record: tf.Tensor, options: DecodeOptions | None = None) -> dic
     return tf.io.parse_single_example(record, _features(options or DecodeOptions()))
 
 
-def decode_pixels(encoded: tf.Tensor, *, channels: int) -> tf.Tensor:
-    """Return the pixels of an image file, uint8 [H, W, channels]; of an animation the first frame."""
-    image = tf.io.decode_image(encoded, channels=channels, expand_animations=False)
+def decode_pixels(encoded: tf.Tensor, *, channels: int, target_size: TargetSize | None = None) -> tf.Tensor:
+    """Return the pixels of an image file, uint8 [H, W, channels]; of an animation the first frame.
+
+    Args:
+        encoded: string [], the file.
+        channels: colour channels to decode to.
+        target_size: see `DecodeOptions`; with it H and W of a JPEG file are its own divided by 1, 2, 4 or 8,
+            whatever is the least that is no smaller than its target.
+    """
+
+    def whole() -> tf.Tensor:
+        return tf.io.decode_image(encoded, channels=channels, expand_animations=False)
+
+    if target_size is None:
+        image = whole()
+    else:
+        reduced = functools.partial(_decode_reduced, encoded, channels, target_size)
+        image = tf.cond(tf.io.is_jpeg(encoded), reduced, whole)
     image.set_shape([None, None, channels])
     return image
+
+
+def _decode_reduced(encoded: tf.Tensor, channels: int, target_size: TargetSize) -> tf.Tensor:
+    size = tf.image.extract_jpeg_shape(encoded)[:2]
+    ratios = tf.constant(_RATIOS[1:])[:, tf.newaxis]
+    fits = tf.reduce_all((size + ratios - 1) // ratios >= target_size(size), axis=1)
+    branches = [
+        functools.partial(tf.io.decode_jpeg, encoded, channels=channels, ratio=ratio) for ratio in _RATIOS
+    ]
+    return tf.switch_case(tf.math.count_nonzero(fits, dtype=tf.int32), branches)
 
 
 def _columns_agree(fields: dict[str, tf.Tensor], count: tf.Tensor) -> tf.Operation:
@@ -243,7 +276,8 @@ def decode_example(
     """
     options = options or DecodeOptions()
     fields = parse_record(serialized, options)
-    image = decode_pixels(fields["image/encoded"], channels=options.channels)
+    encoded = fields["image/encoded"]
+    image = decode_pixels(encoded, channels=options.channels, target_size=options.target_size)
     sides = [fields[f"image/object/bbox/{side}"] for side in ("ymin", "xmin", "ymax", "xmax")]
     boxes = tf.stack(sides, axis=-1)
     count = tf.shape(boxes)[0]

@@ -20,6 +20,12 @@ def _reader(reader: InputReader, path: str) -> Iterator[Problem]:
             " give one each"
         )
         yield Problem(path=f"{path}.keypoint_type_weight", message=message)
+    if reader.decode_at_reduced_size and reader.load_instance_masks:
+        message = (
+            "expected false with load_instance_masks, as masks have the size of their image, found true;"
+            " remove one of them"
+        )
+        yield Problem(path=f"{path}.decode_at_reduced_size", message=message)
 
 
 def _weights(reader: InputReader, path: str) -> Iterator[Problem]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import itertools
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
+from PIL import Image
 
 from detection_core.builders import datasets
 from detection_core.builders.datasets import (
@@ -370,3 +372,24 @@ def test_a_config_of_one_batch_reads_it_in_order_and_leaves_the_other_alone(reco
     assert not alone.train_input_reader.shuffle and not alone.train_config.HasField("validation")
     assert not alone.train_input_reader.HasField("repeat_factor_threshold")
     assert config.train_input_reader.shuffle and config.train_config.HasField("validation")
+
+
+def test_training_alone_decodes_at_reduced_size(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    Image.fromarray(np.full((40, 80, 3), 200, np.uint8)).save(buffer, "JPEG")
+    fields = {"image/encoded": [buffer.getvalue()], "image/source_id": [b"0"]}
+    pattern = write_records(tmp_path / "all.tfrecord", [example(fields)])
+    config = _config(pattern, "decode_at_reduced_size: true")
+    # The network takes 8 x 10: an eighth of 40 rows would be 5.
+    reader = datasets.train_reader(config, LABEL_MAP)
+    assert reader.decoded_bytes(limit=1 << 20) == 10 * 20 * 3
+    for cache_bytes in (0, 1 << 20):
+        (batch,) = _train(config, 1, seed=0, cache_bytes=cache_bytes)
+        assert batch.images.pixels.shape == (4, 8, 10, 3)
+        np.testing.assert_allclose(batch.images.pixels, 200, atol=2)
+    sample, _ = next(iterate_training_pairs(config, label_map=LABEL_MAP, seed=0))
+    assert sample.image.shape == (10, 20, 3)
+    ((whole, _),) = iterate_truth(config, label_map=LABEL_MAP)
+    assert whole.shape == (40, 80, 3)
+    config.train_input_reader.decode_at_reduced_size = False
+    assert datasets.train_reader(config, LABEL_MAP).decoded_bytes(limit=1 << 20) == 40 * 80 * 3

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from detection_core.data.decode import (
     DecodeOptions,
     class_text_table,
     decode_example,
+    decode_pixels,
     drop_unusable_objects,
 )
 from detection_core.data.label_map import LabelMapItem
+from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
 from tests.detection_core.data.record_files import example, image_bytes
 from tests.detection_core.golden_cases import load_cases
 
@@ -154,3 +159,78 @@ def test_golden_records_of_automl_are_read_as_they_are(name: str) -> None:
     np.testing.assert_array_equal(found.image, case.outputs["image"])
     np.testing.assert_array_equal(found.truth.classes + 1, case.outputs["groundtruth_classes"])
     np.testing.assert_array_equal(found.truth.is_crowd, case.outputs["groundtruth_is_crowd"])
+
+
+def _file(rows: int, columns: int, kind: str = "JPEG", mode: str = "RGB") -> bytes:
+    """A picture of smooth blobs, as a file."""
+    noise = np.random.default_rng(rows).integers(0, 256, (7, 9, 3), np.uint8)
+    picture = Image.fromarray(noise).resize((columns, rows), Image.Resampling.BICUBIC).convert(mode)
+    buffer = io.BytesIO()
+    picture.save(buffer, kind)
+    return buffer.getvalue()
+
+
+FIXED = FixedShapeResizer(height=32, width=40)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "resizer", "found"),
+    [
+        (62, 200, FIXED, (62, 200)),  # half of the rows would be 31
+        (63, 79, FIXED, (32, 40)),  # libjpeg rounds up
+        (64, 80, FIXED, (32, 40)),
+        (127, 159, FIXED, (32, 40)),
+        (125, 1000, FIXED, (32, 250)),
+        (257, 400, FIXED, (33, 50)),
+        (2000, 2000, FIXED, (250, 250)),  # an eighth is the least
+        (20, 30, FIXED, (20, 30)),
+        (400, 1000, KeepAspectRatioResizer(min_dimension=100, max_dimension=120), (50, 125)),
+        (400, 1000, IdentityResizer(), (400, 1000)),
+    ],
+)
+def test_a_jpeg_image_is_decoded_no_smaller_than_it_will_be(rows, columns, resizer, found):
+    encoded = _file(rows, columns)
+    pixels = decode_pixels(tf.constant(encoded), channels=3, target_size=resizer.resized_size)
+    assert pixels.shape == (*found, 3)
+    whole = decode_pixels(tf.constant(encoded), channels=3)
+    assert whole.shape == (rows, columns, 3)
+    if found == (rows, columns):
+        np.testing.assert_array_equal(pixels, whole)
+    masks = tf.zeros([0, 0, 0], tf.uint8)
+    assert resizer(pixels, masks).image.shape == resizer(whole, masks).image.shape
+
+
+@pytest.mark.parametrize("ratio", [2, 4, 8])
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+def test_what_is_decoded_at_reduced_size_are_averages_of_the_whole_image(mode, ratio):
+    encoded, size = tf.constant(_file(320, 400, "JPEG", mode)), (320 // ratio, 400 // ratio)
+    target = FixedShapeResizer(height=size[0], width=size[1])
+    pixels = decode_pixels(encoded, channels=3, target_size=target.resized_size)
+    averages = tf.image.resize(decode_pixels(encoded, channels=3), size, "area")
+    assert pixels.shape == (*size, 3)
+    assert np.abs(averages - np.float32(pixels)).mean() < 1.5
+
+
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "GIF"])
+def test_images_of_other_formats_are_decoded_as_ever(kind):
+    encoded = tf.constant(_file(320, 400, kind))
+    pixels = decode_pixels(encoded, channels=3, target_size=FIXED.resized_size)
+    np.testing.assert_array_equal(pixels, decode_pixels(encoded, channels=3))
+    assert pixels.shape == (320, 400, 3)
+
+
+def test_a_damaged_jpeg_file_fails_at_any_size():
+    encoded = tf.constant(_file(320, 400)[:900])
+    for target in (None, FIXED.resized_size):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            decode_pixels(encoded, channels=3, target_size=target)
+
+
+def test_boxes_stay_with_an_image_that_is_decoded_at_reduced_size():
+    sides = {"ymin": 0.25, "xmin": 0.5, "ymax": 0.75, "xmax": 1.0}
+    fields = {f"image/object/bbox/{side}": [value] for side, value in sides.items()}
+    record = example({"image/encoded": [_file(320, 400)], "image/object/class/label": [1], **fields})
+    options = DecodeOptions(target_size=FIXED.resized_size)
+    sample = decode_example(tf.constant(record), options=options).sample
+    assert sample.image.shape == (40, 50, 3)
+    np.testing.assert_array_equal(sample.truth.boxes, [[0.25, 0.5, 0.75, 1.0]])

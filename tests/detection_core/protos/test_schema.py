@@ -67,6 +67,7 @@ OWN_FIELDS = {
     "TrainConfig.validation",
     "TrainConfig.mixing_pool_size",
     "TrainConfig.num_epochs",
+    "InputReader.decode_at_reduced_size",
     "InputReader.repeat_factor_threshold",
     "TrainConfig.freeze_backbone_stages",
     "TrainConfig.backbone_rate_decay",

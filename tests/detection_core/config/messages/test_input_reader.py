@@ -17,6 +17,11 @@ WRONG = [
         {"eval_input_reader[0].sample_1_of_n_examples": 0},
         {"eval_input_reader[0].sample_1_of_n_examples"},
     ),
+    (
+        PYRAMID,
+        {"train_input_reader.decode_at_reduced_size": True, "train_input_reader.load_instance_masks": True},
+        {"train_input_reader.decode_at_reduced_size"},
+    ),
 ]
 
 
