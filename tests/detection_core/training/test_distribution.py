@@ -86,20 +86,27 @@ def test_two_replicas_with_two_parts_each_train_as_four_parts_on_one() -> None:
         from detection_core.training.step import compile_steps
         from tests.detection_core.training.test_step import state_of
         from tests.detection_core.training.tiny_model import TinyModel, make_dataset
-        weights = []
+        weights, histograms = [], []
         for strategy, parts in (
             (tf.distribute.get_strategy(), 4), (tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]), 2)
         ):
             with strategy.scope():
-                model, options = TinyModel(), TrainOptions(num_steps=2, gradient_accumulation_steps=parts)
+                model = TinyModel()
+                options = TrainOptions(
+                    num_steps=2, gradient_accumulation_steps=parts, histograms_every_steps=2
+                )
                 update = compile_steps(state_of(model, options), options, lambda outputs: None)
                 data = make_dataset(0, batch_size=8).take(2)
                 iterator = iter(strategy.experimental_distribute_dataset(data))
                 for _ in range(2):
-                    update(iterator, tf.constant(1))
+                    outputs = update(iterator, tf.constant(1))
                 weights.append([v.numpy() for v in model.network.trainable_variables])
+                histograms.append({name: rows.numpy() for name, rows in outputs.histograms.items()})
         for one, two in zip(*weights):
             np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
+        for name, rows in histograms[0].items():  # of the whole gradient, not of a replica's part of it
+            np.testing.assert_allclose(rows[:, :2], histograms[1][name][:, :2], rtol=1e-3, atol=1e-6)
+            assert rows[:, 2].sum() == histograms[1][name][:, 2].sum() > 0
         print("equal")
     """
     assert_prints_equal(program)
