@@ -15,6 +15,8 @@ SKIPPED_UPDATES = "skipped_updates"
 """Name of the guard in a checkpoint."""
 
 _REMEMBERED = 16
+_LOSSES = 64
+"""Named losses that a detector may have."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,9 @@ class FiniteGuard(tf.Module):
         self.halted = tf.Variable(False, trainable=False, name="halted")
         self._steps = tf.Variable(tf.zeros([self._room], tf.int64), trainable=False, name="steps")
         self._rates = tf.Variable(tf.zeros([self._room]), trainable=False, name="rates")
-        self._losses: tf.Variable | None = None
+        # Made here, though how many losses there are is known later: a function whose first call makes
+        # variables is traced twice.
+        self._losses = tf.Variable(tf.zeros([self._room, _LOSSES]), trainable=False, name="losses")
         self._seen = 0
 
     def begin(self) -> None:
@@ -70,14 +74,11 @@ class FiniteGuard(tf.Module):
     def watch(self, outputs: StepOutputs) -> None:
         """Look at one update's outputs, inside the compiled function, after the step was counted."""
         self._names = sorted(outputs.losses)
-        if self._losses is None:
-            with tf.init_scope():
-                first = tf.zeros([self._room, len(self._names)])
-                self._losses = tf.Variable(first, trainable=False, name="losses")
         skipped = tf.logical_and(outputs.skipped > 0, tf.logical_not(self.halted))
         number = self.count.read_value()
         here = tf.logical_and(tf.range(self._room, dtype=tf.int64) == number % self._room, skipped)
         losses = tf.stack([tf.cast(outputs.losses[name], tf.float32) for name in self._names])
+        losses = tf.pad(losses, [[0, _LOSSES - len(self._names)]])
         self._losses.assign(tf.where(here[:, tf.newaxis], losses, self._losses))
         self._rates.assign(tf.where(here, outputs.learning_rate, self._rates))
         self._steps.assign(tf.where(here, self._step - 1, self._steps))
@@ -91,7 +92,7 @@ class FiniteGuard(tf.Module):
         Of very many the last few.
         """
         count = int(self.count.numpy())
-        if count == self._seen or self._losses is None:
+        if count == self._seen:
             return []
         steps, rates, losses = self._steps.numpy(), self._rates.numpy(), self._losses.numpy()
         numbers = range(max(self._seen, count - self._room), count)
@@ -99,7 +100,7 @@ class FiniteGuard(tf.Module):
         return [
             SkippedUpdate(
                 step=int(steps[number % self._room]),
-                losses=dict(zip(self._names, map(float, losses[number % self._room]), strict=True)),
+                losses=dict(zip(self._names, map(float, losses[number % self._room]), strict=False)),
                 learning_rate=float(rates[number % self._room]),
                 is_last=number == self._limit,
             )

@@ -11,17 +11,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from google.protobuf import text_format
 
+from detection_core.builders.optimizer import build_optimizer
 from detection_core.detectors.parts.layers.dropout import Dropout, stochastic_depth
 from detection_core.errors import DataError, ModelError
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import CosineDecay, CosineDecayOptions
+from detection_core.protos.optimizer_pb2 import Optimizer
 from detection_core.structures import Batch
 from detection_core.training import loop
 from detection_core.training.actions import HistoryFile, TrainingAction
 from detection_core.training.guard import SkippedUpdate
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.loop_options import StepReport, TrainOptions
+from detection_core.training.precision import Precision
 from detection_core.training.step import new_step
 from tests.detection_core.training.tiny_model import TinyModel, make_dataset
 
@@ -111,6 +115,39 @@ def test_dropout_and_stochastic_depth_end_alike_after_a_stop(tmp_path: Path) -> 
     assert train(killed, tmp_path / "killed", **chosen).start_step == 1
     for one, other in zip(straight.variables, killed.variables, strict=True):
         np.testing.assert_array_equal(one, other, err_msg=one.name)
+
+
+class Traced(TinyModel):
+    """Counts how often its losses are put into a graph."""
+
+    times = 0
+
+    def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
+        self.times += 1
+        return super().losses(batch, training)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        "momentum_optimizer { learning_rate { constant_learning_rate {} } }",
+        "rms_prop_optimizer { learning_rate { exponential_decay_learning_rate {} } }",
+        "adam_optimizer { learning_rate { manual_step_learning_rate { schedule { step: 3 } } } }",
+    ],
+)
+@pytest.mark.parametrize(
+    "changes", [{}, {"steps_per_call": 2}, {"max_skipped_updates": 2, "precision": Precision.FLOAT16}]
+)
+def test_an_update_is_put_into_a_graph_once(
+    tmp_path: Path, optimizer: str, changes: dict[str, object]
+) -> None:
+    """A function whose first call makes variables would be traced twice: half of the first step's time."""
+    text = f"{optimizer} use_moving_average: true moving_average_decay: 0.9"
+    optimization = build_optimizer(text_format.Parse(text, Optimizer()))
+    options = TrainOptions(num_steps=4, summarize_gradients=True, **changes)
+    model = Traced()
+    run_training(model, make_dataset, optimization, options, str(tmp_path))
+    assert model.times == 1
 
 
 class Ending(TrainingAction):
