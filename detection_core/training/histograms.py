@@ -46,16 +46,21 @@ def measured_histograms(
 
 
 def _rows(values: tf.Tensor | tf.Variable) -> tf.Tensor:
+    return _counted(tf.reshape(tf.cast(values, tf.float32), [-1]))
+
+
+# Translated once: for each of hundreds of variables it would take minutes.
+@tf.function(input_signature=[tf.TensorSpec([None], tf.float32)], autograph=False)
+def _counted(flat: tf.Tensor) -> tf.Tensor:
     """Count the finite values between the least and the largest of them."""
-    flat = tf.reshape(tf.cast(values, tf.float32), [-1])
-    finite = tf.boolean_mask(flat, tf.math.is_finite(flat))
+    finite = tf.gather(flat, tf.where(tf.math.is_finite(flat))[:, 0])
     some = tf.size(finite) > 0
     low = tf.where(some, tf.reduce_min(finite), 0.0)
     high = tf.where(some, tf.reduce_max(finite), 0.0)
     # Of equal values the range still has a width that float32 can divide.
     high = tf.maximum(high, low + tf.maximum(1e-12, 1e-5 * tf.abs(low)))
     counts = tf.histogram_fixed_width(finite, tf.stack([low, high]), BINS)
-    edges = tf.linspace(low, high, BINS + 1)
+    edges = low + (high - low) * tf.constant(np.linspace(0.0, 1.0, BINS + 1), tf.float32)
     return tf.stack([edges[:-1], edges[1:], tf.cast(counts, tf.float32)], axis=1)
 
 
