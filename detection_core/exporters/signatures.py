@@ -6,6 +6,7 @@ what reads such a model reads ours.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from detection_core.exporters.served_inputs import (
     largest_batch,
     served_images,
 )
+from detection_core.storage import files
 from detection_core.structures import Images
 
 SERVING_DEFAULT = "serving_default"
@@ -145,3 +147,19 @@ def save_signatures(functions: Mapping[str, Any], directory: str) -> None:
     module.read_variables = sorted(variables.values(), key=lambda variable: variable.name)
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(module, directory, dict(functions), options)
+    name_by_content(files.join(directory, "fingerprint.pb"))
+
+
+def name_by_content(path: str) -> None:
+    """Make the id in a SavedModel's fingerprint of the hashes beside it; TensorFlow draws it at random.
+
+    Args:
+        path: of fingerprint.pb; it is written again.
+    """
+    from tensorflow.core.protobuf import fingerprint_pb2
+
+    fingerprint = fingerprint_pb2.FingerprintDef.FromString(files.read_bytes(path))
+    fingerprint.ClearField("uuid")
+    digest = hashlib.sha256(fingerprint.SerializeToString(deterministic=True)).digest()
+    fingerprint.uuid = str(int.from_bytes(digest[:16], "big"))
+    files.write_bytes(path, fingerprint.SerializeToString(deterministic=True))

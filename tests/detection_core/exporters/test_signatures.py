@@ -8,9 +8,10 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf.fingerprint_pb2 import FingerprintDef
 
 from detection_core.data.resize import FixedShapeResizer
-from detection_core.exporters.signatures import save_signatures, write_saved_model
+from detection_core.exporters.signatures import name_by_content, save_signatures, write_saved_model
 from detection_core.structures import Images
 from tests.detection_core.exporters.tiny_detector import DETECTIONS, TinyDetector
 from tests.detection_core.quantization.tiny_network import ANCHORS, CLASSES
@@ -118,3 +119,24 @@ def test_variables_are_stored_in_the_order_of_their_names(tmp_path):
         stored.get_tensor(f"read_variables/{i}/.ATTRIBUTES/VARIABLE_VALUE") for i in range(len(variables))
     ]
     assert values == [float(i) for i in range(len(variables))]
+
+
+def test_the_id_of_a_saved_model_is_made_of_its_content(tmp_path):
+    """TensorFlow draws it at random, so that each process wrote another file."""
+    spec = tf.TensorSpec([], tf.float32, name="input")
+    function = tf.function(lambda x: {"sum": x + 1.0}, autograph=False)
+    save_signatures({"serving_default": function.get_concrete_function(spec)}, str(tmp_path))
+    assert tf.saved_model.experimental.read_fingerprint(str(tmp_path)).saved_model_checksum
+    path = tmp_path / "fingerprint.pb"
+    written = path.read_bytes()
+    fingerprint = FingerprintDef.FromString(written)
+    for drawn in ("1", "34482169415596947374287144968895386404"):
+        fingerprint.uuid = drawn
+        path.write_bytes(fingerprint.SerializeToString())
+        name_by_content(str(path))
+        assert path.read_bytes() == written
+    fingerprint.checkpoint_hash += 1
+    path.write_bytes(fingerprint.SerializeToString())
+    name_by_content(str(path))
+    other = FingerprintDef.FromString(path.read_bytes())
+    assert other.uuid.isdigit() and other.uuid != FingerprintDef.FromString(written).uuid

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -236,3 +239,42 @@ def test_formats_that_do_not_exist_are_refused(formats, found):
     known = ", ".join(FORMATS)
     with pytest.raises(ConfigError, match=f"formats: expected some of {known}, found {found}"):
         TFLiteExportOptions(max_map_drop=0.02, formats=formats)
+
+
+_EXPORT_ALL = """
+import sys
+from detection_core.exporters.tflite_formats import FORMATS
+from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+from detection_core.tasks.export_saved_model import SavedModelOptions, export_saved_model
+root, output = sys.argv[1:]
+options = TFLiteExportOptions(
+    max_map_drop=2.0, formats=tuple(FORMATS), latency_runs=0, representative_examples=4
+)
+folders = {"tflite_dir": output + "/tflite", "parity_dir": output + "/parity"}
+export_tflite(
+    root + "/float", root + "/examples", options, quantized_model_dir=root + "/aware", **folders
+)
+export_saved_model(
+    root + "/float", output + "/saved", SavedModelOptions(), examples_dir=root + "/examples"
+)
+"""
+
+
+@pytest.mark.zoo
+def test_two_processes_write_the_same_files(workbench):
+    """All that is exported of a detector folder, and what the gate says of it."""
+    outputs = [workbench.root / f"process_{seed}" for seed in (1, 2)]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", _EXPORT_ALL, str(workbench.root), str(output)],
+            env={**os.environ, "PYTHONHASHSEED": output.name[-1]},
+        )
+        for output in outputs
+    ]
+    assert [process.wait() for process in running] == [0, 0]
+    written = [{str(p.relative_to(o)): p for p in o.rglob("*") if p.is_file()} for o in outputs]
+    assert written[0].keys() == written[1].keys() and len(written[0]) > len(FORMATS) + 10
+    differing = [
+        name for name, path in written[0].items() if path.read_bytes() != written[1][name].read_bytes()
+    ]
+    assert differing == []
