@@ -54,14 +54,17 @@ def suppression_function(options: PostProcessOptions) -> Callable[..., PostProce
         (box codes [1, A, 4], scores [1, A, C + 1], anchors [A, 4] as y, x, h, w) -> `PostProcessed`: by the
         operation, or by built-in ones where it would give something else.
     """
+    return post_process_function(options) if _kernel_is_right(options) else plain_post_process(options)
+
+
+def _kernel_is_right(options: PostProcessOptions) -> bool:
     if not options.use_regular_nms:
-        return post_process_function(options)
+        return True
     kept, by_kernel = (
         min(each, options.max_detections)
         for each in (options.detections_per_class, KERNEL_DETECTIONS_PER_CLASS)
     )
-    is_right = options.num_classes <= CLASSES_OF_THREADS and kept == by_kernel
-    return post_process_function(options) if is_right else plain_post_process(options)
+    return options.num_classes <= CLASSES_OF_THREADS and kept == by_kernel
 
 
 def heads_function(form: str, options: HeadOptions) -> Heads:
@@ -80,14 +83,19 @@ def heads_function(form: str, options: HeadOptions) -> Heads:
 
 def _post_processed(
     make: Callable[[PostProcessOptions], Callable[..., PostProcessed]],
+    by_kernel: Callable[[PostProcessOptions], bool],
 ) -> Callable[..., Heads]:
     def of(options: HeadOptions) -> Heads:
         post_process = make(options.post_process)
+        is_plain = not by_kernel(options.post_process)
 
         def give(box_codes: tf.Tensor, logits: tf.Tensor) -> Outputs:
             if options.integer:
                 logits = kept_in_float(logits)
-            found = post_process(box_codes, options.to_scores(box_codes, logits), options.anchors)
+            scores = options.to_scores(box_codes, logits)
+            if options.integer and is_plain:
+                scores = kept_in_float(scores)
+            found = post_process(box_codes, scores, options.anchors)
             return found.count, found.scores, found.classes, found.boxes
 
         return give
@@ -111,7 +119,11 @@ def _headless(options: HeadOptions) -> Heads:
 _FORMS: Mapping[str, Callable[[HeadOptions], Heads]] = dict(
     zip(
         TFLITE_FORMS,
-        (_post_processed(suppression_function), _post_processed(plain_post_process), _headless),
+        (
+            _post_processed(suppression_function, _kernel_is_right),
+            _post_processed(plain_post_process, lambda _: False),
+            _headless,
+        ),
         strict=True,
     )
 )

@@ -135,13 +135,15 @@ def centred(boxes: tf.Tensor) -> tf.Tensor:
     return tf.concat([(low + high) / 2, high - low], -1)
 
 
-def kept_in_float(logits: tf.Tensor) -> tf.Tensor:
-    """Keep what follows an integer network's logits out of it.
+def kept_in_float(values: tf.Tensor) -> tf.Tensor:
+    """Keep what follows an integer network's logits, or its scores, out of it.
 
     Without an operation in between the converter takes the score conversion for a part of the integer
-    network, and 256 scores are too few to rank detections by.
+    network, and 256 scores are too few to rank detections by. A sigmoid's range is known to it: before what
+    only moves numbers (PAD, RESHAPE, GATHER, maxima) it makes the scores int8 again, so that these need one
+    as well.
     """
-    return logits * KEEPS_FLOAT
+    return values * KEEPS_FLOAT
 
 
 def normalisation_of(preprocess: Callable[[tf.Tensor], tf.Tensor]) -> Normalisation:

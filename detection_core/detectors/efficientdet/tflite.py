@@ -17,6 +17,7 @@ from detection_core.exporters.tflite_input import network_input
 from detection_core.exporters.tflite_post_process import (
     PostProcessOptions,
     centred,
+    kept_in_float,
     normalisation_of,
 )
 from detection_core.protos.efficientdet_pb2 import EfficientDet
@@ -64,8 +65,11 @@ def tflite_function(
 
     def to_scores(codes: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         del codes
+        scores = tf.sigmoid(logits)
+        if integer:
+            scores = kept_in_float(scores)
         # The operation takes the background's column first.
-        return tf.pad(tf.sigmoid(logits), [[0, 0], [0, 0], [1, 0]])
+        return tf.pad(scores, [[0, 0], [0, 0], [1, 0]])
 
     heads = HeadOptions(
         post_process=options,

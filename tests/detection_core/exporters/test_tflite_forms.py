@@ -88,6 +88,13 @@ def test_all_of_an_integer_file_without_post_processing_runs_in_integers():
     ] * 2
 
 
+def test_scores_of_an_integer_file_with_built_in_suppression_stay_in_float():
+    """A sigmoid's range is known to the converter, which made int8 of it again: 256 scores to rank by."""
+    function = tflite_function(quantized(), TINY, integer=True, form="plain_nms")
+    names = [op.name for op in list_operations(FORMATS["int8"].convert(Conversion(function=function)))]
+    assert "LOGISTIC" in names and names.count("QUANTIZE") == 1  # of the pixels
+
+
 def test_built_in_operations_find_what_the_operation_finds(tmp_path):
     found = []
     for form in ("post_process", "plain_nms"):

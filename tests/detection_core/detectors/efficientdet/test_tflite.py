@@ -59,6 +59,20 @@ def test_a_file_detects_what_the_network_predicts():
     assert found["output_3"].shape == (1, 5, 4)
 
 
+@pytest.mark.slow
+def test_scores_of_an_integer_file_stay_in_float():
+    """The background's column is added to them, before which the converter made int8 of a sigmoid."""
+    message = goldens.message("efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1)
+    message.num_classes = 3
+    model = build_efficientdet(message, "model.efficientdet", 0)
+    rewritten = rewrite_efficientdet(model, QuantizationOptions(delay=0), None)
+    rewritten.calibrate([tf.zeros([1, 64, 64, 3])])
+    options = post_process_options(message, outputs(max_detections=5))
+    content = to_int8(Conversion(function=tflite_function(rewritten.model, options, integer=True)))
+    names = [op.name for op in list_operations(content)]
+    assert "LOGISTIC" in names and names.count("QUANTIZE") == 1  # of the pixels
+
+
 def test_normalisation_is_the_named_model_s():
     message = goldens.message("efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1)
     model = build_efficientdet(message, "model.efficientdet", None)
