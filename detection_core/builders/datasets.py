@@ -220,6 +220,7 @@ def _samples_of(reader: Reader, start: int, *, seed: int, cached: bool) -> tf.da
         _logger.info("%d training images are decoded once and kept in memory", examples)
         return reader.shuffled_cached_samples(seed=seed, first_epoch=epoch, examples=examples).skip(position)
     records = reader.shuffled_records(seed=seed, first_epoch=epoch).skip(position)
+    reader = reader.keeping_decoded()
     return records.map(
         lambda seeded: seeded._replace(element=reader.decode_sample(seeded.element)),
         num_parallel_calls=tf.data.AUTOTUNE,

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import tensorflow as tf
 
 from detection_core.data.example_columns import CLASS_COLUMNS, OPTIONAL_COLUMNS
+from detection_core.data.image_cache import ImageCache
 from detection_core.ops.objects import keep_objects, new_truth
 from detection_core.structures import FIRST_CLASS, Sample
 
@@ -52,6 +53,7 @@ class DecodeOptions:
         background_column: whether the first of them is the background's.
         target_size: int32 [2], rows and columns of an image, to those that it will be resized to, so that no
             more of a JPEG file need be decoded; None: images are decoded as they are.
+        cache: where decoded images are kept; None: nowhere.
     """
 
     masks: MaskType = ""
@@ -60,6 +62,7 @@ class DecodeOptions:
     score_columns: int = 0
     background_column: bool = False
     target_size: TargetSize | None = None
+    cache: ImageCache | None = None
 
 
 class DecodedExample(NamedTuple):
@@ -179,6 +182,19 @@ def decode_pixels(encoded: tf.Tensor, *, channels: int, target_size: TargetSize 
     return image
 
 
+def _image(encoded: tf.Tensor, options: DecodeOptions) -> tf.Tensor:
+    """Return the pixels of an image file, uint8 [H, W, channels], decoded or kept from before."""
+
+    def decode() -> tf.Tensor:
+        return decode_pixels(encoded, channels=options.channels, target_size=options.target_size)
+
+    if options.cache is None:
+        return decode()
+    image = options.cache.kept(encoded, decode, f"{options.channels} {options.target_size}")
+    image.set_shape([None, None, options.channels])
+    return image
+
+
 def _decode_reduced(encoded: tf.Tensor, channels: int, target_size: TargetSize) -> tf.Tensor:
     size = tf.image.extract_jpeg_shape(encoded)[:2]
     ratios = tf.constant(_RATIOS[1:])[:, tf.newaxis]
@@ -277,7 +293,7 @@ def decode_example(
     options = options or DecodeOptions()
     fields = parse_record(serialized, options)
     encoded = fields["image/encoded"]
-    image = decode_pixels(encoded, channels=options.channels, target_size=options.target_size)
+    image = _image(encoded, options)
     sides = [fields[f"image/object/bbox/{side}"] for side in ("ymin", "xmin", "ymax", "xmax")]
     boxes = tf.stack(sides, axis=-1)
     count = tf.shape(boxes)[0]

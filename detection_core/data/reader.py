@@ -23,6 +23,7 @@ from detection_core.data.decode import (
     drop_unusable_objects,
 )
 from detection_core.data.example_columns import encoded_image, image_name
+from detection_core.data.image_cache import image_cache
 from detection_core.data.image_header import ImageFault, read_header
 from detection_core.data.records import check_records, count_records, naming_bad_records
 from detection_core.data.repeat_factors import RepeatFactors, find_repeat_factors
@@ -86,6 +87,15 @@ class Reader:
     def decode_sample(self, record: tf.Tensor) -> Sample:
         """Decode one record to a training sample."""
         return self.decode(record).sample
+
+    def keeping_decoded(self) -> Reader:
+        """Return a reader that keeps decoded images on disk, where the environment says so.
+
+        Raises:
+            ConfigError: when it names a folder or a size that is no use.
+        """
+        cache = image_cache()
+        return dataclasses.replace(self, decoding=dataclasses.replace(self.decoding, cache=cache))
 
     def undecoded(self) -> Reader:
         """Return a reader whose training samples are the records themselves, string []."""

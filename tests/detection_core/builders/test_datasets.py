@@ -114,6 +114,19 @@ def test_rare_classes_are_read_more_often_and_resumed(tmp_path: Path, cache_byte
         tf.nest.map_structure(np.testing.assert_array_equal, expected, found)
 
 
+def test_images_that_are_kept_on_disk_are_those_that_are_decoded(
+    records: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = _config(records, "shuffle_buffer_size: 7")
+    wanted = _train(config, 12, seed=3, cache_bytes=0)
+    monkeypatch.setenv("DETFLOW_IMAGE_CACHE", str(tmp_path / "kept"))
+    for _ in range(2):  # the second finds those of the first
+        found = _train(config, 12, seed=3, cache_bytes=0)
+        tf.nest.map_structure(np.testing.assert_array_equal, wanted, found)
+        assert len(list((tmp_path / "kept").rglob("*.*"))) == 0  # nothing half-written
+        assert len([p for p in (tmp_path / "kept").rglob("*") if p.is_file()]) == 23
+
+
 @pytest.mark.parametrize("start", [5, 17])
 @pytest.mark.parametrize(
     "steps", [AUGMENTATION, MIXED + "num_steps: 20 close_mosaic_steps: 2"], ids=["alone", "mixed"]

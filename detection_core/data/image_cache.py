@@ -1,0 +1,197 @@
+"""Decoded images on disk, for data sets that decode to more than the memory keeps.
+
+The folder and its size are `DETFLOW_IMAGE_CACHE` and `DETFLOW_IMAGE_CACHE_GB`; without the first nothing is
+kept. An entry is named after the bytes of the image's file and how they were decoded, so that none is ever
+out of date, another training finds it, and processes may share the folder. It appears whole or not at all,
+and its checksum is compared when it is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import struct
+import threading
+import time
+import uuid
+from collections.abc import Callable
+
+import google_crc32c
+import numpy as np
+import tensorflow as tf
+
+from detection_core.errors import ConfigError
+
+FOLDER, GIGABYTES = "DETFLOW_IMAGE_CACHE", "DETFLOW_IMAGE_CACHE_GB"
+
+_logger = logging.getLogger(__name__)
+_DEFAULT_GIGABYTES = "50"
+# Rows, columns, channels, CRC-32C of the pixels.
+_HEADER = struct.Struct("<IIII")
+_NONE: np.ndarray = np.zeros((0, 0, 0), np.uint8)
+_PARTIAL = ".partial"
+_LEFTOVER_SECONDS = 3600
+
+
+class ImageCache:
+    """A folder of decoded images, up to a limit: what comes later is decoded each time."""
+
+    def __init__(self, folder: str, limit: int) -> None:
+        """Begin with what is there.
+
+        Args:
+            folder: where entries are and go.
+            limit: bytes of all entries together.
+        """
+        self.folder, self.limit = folder, limit
+        self._lock = threading.Lock()
+        self._used = self._measure()
+        self._is_full = False
+
+    def kept(self, encoded: tf.Tensor, decode: Callable[[], tf.Tensor], variant: str) -> tf.Tensor:
+        """Return the pixels of an image file, from the folder where they are there; call it in a graph.
+
+        Args:
+            encoded: string [], the file.
+            decode: gives the pixels, uint8 [H, W, C].
+            variant: tells ways of decoding apart.
+
+        Returns:
+            uint8 [H, W, C].
+        """
+
+        def find(content: bytes) -> np.ndarray:
+            return self.find(_name(content, variant))
+
+        def keep(content: bytes, pixels: np.ndarray) -> np.ndarray:
+            self.keep(_name(content, variant), pixels)
+            return pixels
+
+        def decoded() -> tf.Tensor:
+            return tf.numpy_function(keep, [encoded, decode()], tf.uint8)
+
+        found = tf.numpy_function(find, [encoded], tf.uint8)
+        found.set_shape([None, None, None])
+        return tf.cond(tf.size(found) > 0, lambda: found, decoded)
+
+    def find(self, name: str) -> np.ndarray:
+        """Return the pixels of an entry, uint8 [H, W, C]; empty where there is none."""
+        path = self._path(name)
+        try:
+            with open(path, "rb") as file:
+                content = file.read()
+            rows, columns, channels, checksum = _HEADER.unpack_from(content)
+        except FileNotFoundError:
+            return _NONE
+        except (OSError, struct.error):
+            return self._without(path)
+        pixels = np.frombuffer(content, np.uint8, offset=_HEADER.size)
+        if pixels.size != rows * columns * channels or _checksum(pixels) != checksum:
+            return self._without(path)
+        return pixels.reshape(rows, columns, channels)
+
+    def keep(self, name: str, pixels: np.ndarray) -> None:
+        """Add an entry, if there is room; training goes on without it in any case.
+
+        Args:
+            name: of the entry.
+            pixels: uint8 [H, W, C].
+        """
+        size = _HEADER.size + pixels.nbytes
+        with self._lock:
+            if self._is_full:
+                return
+            if self._used + size > self.limit:
+                self._give_up(f"{self.limit / 1e9:g} GB are full; {GIGABYTES} allows for more")
+                return
+            self._used += size
+        path = self._path(name)
+        partial = f"{path}.{uuid.uuid4().hex[:8]}{_PARTIAL}"
+        content = np.ascontiguousarray(pixels)
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(partial, "wb") as file:
+                file.write(_HEADER.pack(*pixels.shape, _checksum(content)))
+                file.write(content.data)
+            os.replace(partial, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.remove(partial)
+            with self._lock:
+                self._give_up(f"{error.strerror or error}; free some space, or name another {FOLDER}")
+
+    def _give_up(self, reason: str) -> None:
+        """Keep no more images, and say so once; the lock is held."""
+        if not self._is_full:
+            _logger.warning("decoded images | no more are kept in %s: %s", self.folder, reason)
+        self._is_full = True
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name[:2], name)
+
+    def _without(self, path: str) -> np.ndarray:
+        """Remove a damaged entry; its image is decoded, and kept, again."""
+        _logger.warning("decoded images | %s is damaged and made again", path)
+        with contextlib.suppress(OSError):
+            os.remove(path)
+        return _NONE
+
+    def _measure(self) -> int:
+        """Return the bytes of what is there; remove what killed processes left.
+
+        Raises:
+            ConfigError: when the folder cannot be written to.
+        """
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+            return sum(_measure_folder(entry.path) for entry in os.scandir(self.folder) if entry.is_dir())
+        except OSError as error:
+            raise ConfigError(
+                f"expected a folder to keep decoded images in, found {self.folder}, where it says:"
+                f" {error.strerror}; name another one",
+                where=FOLDER,
+            ) from error
+
+
+def _measure_folder(folder: str) -> int:
+    total, now = 0, time.time()
+    for entry in os.scandir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            state = entry.stat()
+            if not entry.name.endswith(_PARTIAL):
+                total += state.st_size
+            elif now - state.st_mtime > _LEFTOVER_SECONDS:
+                os.remove(entry.path)
+    return total
+
+
+def _checksum(pixels: np.ndarray) -> int:
+    # It takes an array as the bytes that it holds; to make bytes of it takes longer than the sum.
+    return int(google_crc32c.value(pixels))
+
+
+def _name(content: bytes, variant: str) -> str:
+    # Processors have instructions for this one, and it lets other threads go on.
+    return hashlib.sha256(variant.encode() + b"\0" + content).hexdigest()[:32]
+
+
+def image_cache() -> ImageCache | None:
+    """Return the cache that the environment names; None where it names none.
+
+    Raises:
+        ConfigError: for a size that is no number, or a folder that cannot be written to.
+    """
+    folder, text = os.environ.get(FOLDER), os.environ.get(GIGABYTES) or _DEFAULT_GIGABYTES
+    if not folder:
+        return None
+    try:
+        limit = float(text)
+    except ValueError as error:
+        raise ConfigError(f"expected a number of gigabytes, found {text!r}", where=GIGABYTES) from error
+    if not limit > 0:
+        raise ConfigError(f"expected a number of gigabytes above 0, found {text}", where=GIGABYTES)
+    cache = ImageCache(folder, int(limit * 1e9))
+    _logger.info("decoded images | kept in %s, up to %g GB", folder, limit)
+    return cache
