@@ -14,7 +14,8 @@ from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import training_config
 from tests.end_to_end.conftest import ROOT, SMALL, environment
 
-pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(1200)]
+# `tests/pipeline/tuning` tests the same with trainings that take no time.
+pytestmark = [pytest.mark.zoo, pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(1200)]
 
 CLIP = "train_config.gradient_clipping_by_norm"
 SPACE = f"""
