@@ -71,7 +71,7 @@ def report(run: Run) -> TrainReport:
     return run()
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+@pytest.mark.parametrize("precision", ["bfloat16", pytest.param("float16", marks=pytest.mark.zoo)])
 def test_what_computed_in_fewer_bits_is_written_in_float32(
     run: Run, report: TrainReport, precision: str
 ) -> None:
