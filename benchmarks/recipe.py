@@ -72,26 +72,24 @@ def recipes(data: str) -> dict[str, dict[str, Any]]:
 
 def configured(data: str, row: dict[str, Any], seed: int) -> Any:
     """Return the config of a row."""
+    from google.protobuf import json_format
+
     import detection_core
 
     settings = {key: value for key, value in row.items() if "." in key}
-    base = detection_core.load_config(DIGITS / "pipeline.config", COMMON)
     height, width = SHAPES[data]
     size = "model.ssd.image_resizer.fixed_shape_resizer"
-    augmentation = base.train_config.data_augmentation_options
-    own = [] if data == "digits" else FLIPS
     overrides: dict[str, Any] = {
+        **COMMON,
         f"{size}.height": height,
         f"{size}.width": width,
         "train_config.seed": seed,
         **({"model.ssd.num_classes": 3} if data == "bccd" else {}),
         **settings,
     }
-    config = detection_core.load_config(DIGITS / "pipeline.config", {**COMMON, **overrides})
-    from google.protobuf import json_format
-
-    del config.train_config.data_augmentation_options[:]
-    for step in [*map(json_format.MessageToDict, augmentation), *own, *row.get("steps", [])]:
+    config = detection_core.load_config(DIGITS / "pipeline.config", overrides)
+    own = [] if data == "digits" else FLIPS
+    for step in [*own, *row.get("steps", [])]:
         json_format.ParseDict(step, config.train_config.data_augmentation_options.add())
     return config
 

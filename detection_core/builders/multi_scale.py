@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from detection_core.builders.detector import build_detector
-from detection_core.config.messages.detectors import model_resizer
 from detection_core.detectors.base import Detector
 from detection_core.detectors.family import model_message
 from detection_core.errors import ConfigError, ModelError
@@ -84,8 +83,7 @@ def _losses_at(message: DetectionModel, detector: Detector, size: tuple[int, int
 def _with_size(message: DetectionModel, size: tuple[int, int]) -> DetectionModel:
     other = DetectionModel()
     other.CopyFrom(message)
-    resizer, _ = model_resizer(other)
+    resizer = model_message(other)[0].image_resizer
     resizer.Clear()
     resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width = size
-    model_message(other)[0].image_resizer.CopyFrom(resizer)
     return other

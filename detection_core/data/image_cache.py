@@ -9,6 +9,7 @@ and its checksum is compared when it is read.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
@@ -23,6 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.errors import ConfigError
+from detection_core.storage.shard_cache import gigabytes_of
 
 FOLDER, GIGABYTES = "DETFLOW_IMAGE_CACHE", "DETFLOW_IMAGE_CACHE_GB"
 
@@ -174,7 +176,9 @@ def _checksum(pixels: np.ndarray) -> int:
 
 def _name(content: bytes, variant: str) -> str:
     # Processors have instructions for this one, and it lets other threads go on.
-    return hashlib.sha256(variant.encode() + b"\0" + content).hexdigest()[:32]
+    digest = hashlib.sha256(variant.encode() + b"\0")
+    digest.update(content)
+    return digest.hexdigest()[:32]
 
 
 def image_cache() -> ImageCache | None:
@@ -183,15 +187,18 @@ def image_cache() -> ImageCache | None:
     Raises:
         ConfigError: for a size that is no number, or a folder that cannot be written to.
     """
-    folder, text = os.environ.get(FOLDER), os.environ.get(GIGABYTES) or _DEFAULT_GIGABYTES
+    folder = os.environ.get(FOLDER)
     if not folder:
         return None
-    try:
-        limit = float(text)
-    except ValueError as error:
-        raise ConfigError(f"expected a number of gigabytes, found {text!r}", where=GIGABYTES) from error
+    limit = gigabytes_of(GIGABYTES, _DEFAULT_GIGABYTES)
     if not limit > 0:
-        raise ConfigError(f"expected a number of gigabytes above 0, found {text}", where=GIGABYTES)
+        raise ConfigError(f"expected a number of gigabytes above 0, found {limit:g}", where=GIGABYTES)
+    return _opened(folder, limit)
+
+
+@functools.cache
+def _opened(folder: str, limit: float) -> ImageCache:
+    """Look through a folder once, whatever reads from it, so that all count alike what they add."""
     cache = ImageCache(folder, int(limit * 1e9))
     _logger.info("decoded images | kept in %s, up to %g GB", folder, limit)
     return cache

@@ -127,6 +127,19 @@ class ShardCache:
                     os.remove(path)
 
 
+def gigabytes_of(variable: str, default: str) -> float:
+    """Return the gigabytes that a variable of the environment says.
+
+    Raises:
+        ConfigError: for what is no number.
+    """
+    text = os.environ.get(variable) or default
+    try:
+        return float(text)
+    except ValueError as e:
+        raise ConfigError(f"expected a number of gigabytes, found {text!r}", where=variable) from e
+
+
 @functools.cache
 def shard_cache() -> ShardCache:
     """Return the cache that the environment names.
@@ -135,11 +148,7 @@ def shard_cache() -> ShardCache:
         ConfigError: for a size that is no number.
     """
     default = os.path.join(tempfile.gettempdir(), f"detflow-shards-{os.getuid()}")
-    folder, text = os.environ.get(FOLDER) or default, os.environ.get(GIGABYTES) or "20"
-    try:
-        limit = float(text)
-    except ValueError as e:
-        raise ConfigError(f"expected a number of gigabytes, found {text!r}", where=GIGABYTES) from e
+    folder, limit = os.environ.get(FOLDER) or default, gigabytes_of(GIGABYTES, "20")
     _logger.info("examples | copies of remote shards in %s, about %g GB at most", folder, limit)
     return ShardCache(folder, int(limit * 1e9), private=folder == default)
 

@@ -95,12 +95,13 @@ class FiniteGuard(tf.Module):
         if count == self._seen:
             return []
         steps, rates, losses = self._steps.numpy(), self._rates.numpy(), self._losses.numpy()
+        losses = losses[:, : len(self._names)]
         numbers = range(max(self._seen, count - self._room), count)
         self._seen = count
         return [
             SkippedUpdate(
                 step=int(steps[number % self._room]),
-                losses=dict(zip(self._names, map(float, losses[number % self._room]), strict=False)),
+                losses=dict(zip(self._names, map(float, losses[number % self._room]), strict=True)),
                 learning_rate=float(rates[number % self._room]),
                 is_last=number == self._limit,
             )

@@ -73,13 +73,8 @@ def resized(batch: Batch, size: tuple[int, int]) -> Batch:
         # As a batch of one-channel images; a resize of labels must not blend them.
         rows = tf.reshape(truth.masks, [-1, *truth.masks.shape[2:], 1])
         masks = tf.image.resize(rows, size, method="nearest")
-        truth = truth._replace(masks=tf.reshape(masks, [*_leading(truth.masks), *size]))
+        truth = truth._replace(masks=tf.reshape(masks, tf.concat([tf.shape(truth.masks)[:2], size], 0)))
     return Batch(images, truth)
-
-
-def _leading(masks: tf.Tensor) -> list[tf.Tensor]:
-    shape = tf.shape(masks)
-    return [shape[0], shape[1]]
 
 
 def sharing_layers(network: tf_keras.Model, owner: tf_keras.Model) -> tf_keras.Model:
