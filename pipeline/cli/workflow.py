@@ -19,7 +19,6 @@ from pipeline.cli.base import (
     valid_config,
 )
 from pipeline.cli.server import PARAM
-from pipeline.console import native_output_to, quick_tensorflow
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
@@ -118,36 +117,32 @@ def _validate_hyperparameters(arguments: argparse.Namespace) -> Result:
     """Check a file of hyper-parameters and say what the config of them would build."""
     from detection_core.config.automl.translation import translate
     from detection_core.config.check import check_pipeline_config
+    from pipeline.descriptions import describe_config
 
     path = arguments.file
     found = translate("", path)
     config = overridden_config(found.config, arguments)
     check_pipeline_config(config, where=path)
-    with native_output_to(os.devnull), quick_tensorflow():
-        from detection_core.tasks.describe import describe
-
-        described = describe(config)
+    described = describe_config(config)
     notes = "".join(f"without effect: {note}\n" for note in found.notes)
-    text = f"{path}: valid hyper-parameters\n{notes}\n{described.text()}"
-    data = {"file": path, "valid": True, "notes": list(found.notes), **described.data()}
+    text = f"{path}: valid hyper-parameters\n{notes}\n{described.text}"
+    data = {"file": path, "valid": True, "notes": list(found.notes), **described.data}
     return Result(text=text, data=data)
 
 
 def _validate_config(arguments: argparse.Namespace) -> Result:
     """Check a pipeline.config and say what it would build."""
     from detection_core.config.load import with_line
+    from pipeline.descriptions import describe_config
 
     path = arguments.file
     config = valid_config(arguments)
-    with native_output_to(os.devnull), quick_tensorflow():
-        from detection_core.tasks.describe import describe
-
-        try:
-            found = describe(config)
-        except ConfigError as error:
-            raise with_line(error, path) from error
-    text = f"{path}: a valid pipeline.config\n\n{found.text()}"
-    return Result(text=text, data={"file": path, "valid": True, **found.data()})
+    try:
+        found = describe_config(config)
+    except ConfigError as error:
+        raise with_line(error, path) from error
+    text = f"{path}: a valid pipeline.config\n\n{found.text}"
+    return Result(text=text, data={"file": path, "valid": True, **found.data})
 
 
 def runs(arguments: argparse.Namespace) -> Result:

@@ -16,6 +16,14 @@ def nothing_hidden(monkeypatch):
     monkeypatch.setattr(redaction, "_hidden", {})
 
 
+@pytest.fixture(autouse=True, scope="session")
+def cache(tmp_path_factory):
+    """Nothing is kept in the user's own cache, or found there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DETFLOW_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def digits_settings(tmp_path):
     """The digits example with its own workspace and an empty data folder."""

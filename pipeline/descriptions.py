@@ -1,0 +1,155 @@
+"""What a pipeline.config builds, kept on this machine: to check a config again need not wait for TensorFlow.
+
+Building a network to count its parameters takes seconds, most of them TensorFlow's import. What was said of a
+config is said again as long as nothing has changed that it was made from: the config's message, the files it
+names, the code, the packages and the device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+from collections.abc import Iterator
+from typing import Any
+
+from google.protobuf.message import Message
+
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.errors import StorageError
+from detection_core.storage import files
+from detection_core.zoo.cache import cache_folder
+from pipeline.console import native_output_to, quick_tensorflow
+
+_FOLDER = "descriptions"
+_KEPT = 200
+_PACKAGES = ("tensorflow", "tf_keras", "tensorflow-model-optimization", "numpy", "protobuf")
+_VARIABLES = ("DETFLOW_", "CUDA_", "NVIDIA_")
+_GPU = "/dev/nvidiactl"
+
+
+@dataclasses.dataclass(frozen=True)
+class KeptDescription:
+    """What `detection_core.tasks.describe` said of a config.
+
+    Attributes:
+        text: as lines for people.
+        data: the same, JSON-ready.
+    """
+
+    text: str
+    data: dict[str, Any]
+
+
+def describe_config(config: PipelineConfig) -> KeptDescription:
+    """Say what a config builds, from what is kept where that is still true.
+
+    A config that names files in an object store is built each time: asking for their state may take longer.
+
+    Args:
+        config: a checked config.
+
+    Raises:
+        ConfigError: when the config cannot be followed; this is never kept.
+    """
+    named = list(_texts(config))
+    if any(files.is_remote(text) for text in named):
+        return _build(config)
+    path = os.path.join(cache_folder(), _FOLDER, f"{_key(config, named)}.json")
+    kept = _read(path)
+    if kept is None:
+        kept = _build(config)
+        _keep(path, kept)
+    return kept
+
+
+def _build(config: PipelineConfig) -> KeptDescription:
+    with native_output_to(os.devnull), quick_tensorflow():
+        from detection_core.tasks.describe import describe
+
+        found = describe(config)
+        # Through JSON, so that the first answer is what later ones are.
+        return KeptDescription(text=found.text(), data=json.loads(json.dumps(found.data())))
+
+
+def _key(config: Message, named: list[str]) -> str:
+    """Return a digest of all that a description is made from."""
+    parts: list[Any] = [
+        [importlib.metadata.version(package) for package in _PACKAGES],
+        _code(),
+        [platform.node(), platform.machine(), os.path.exists(_GPU)],
+        sorted(item for item in os.environ.items() if item[0].startswith(_VARIABLES)),
+        [state for text in named for state in _states(text)],
+    ]
+    digest = hashlib.sha256(config.SerializeToString(deterministic=True))
+    digest.update(json.dumps(parts).encode())
+    return digest.hexdigest()
+
+
+def _code() -> list[tuple[str, int, int]]:
+    """Return path, size and time of change of each module of detection_core, also in an editable install."""
+    spec = importlib.util.find_spec("detection_core")
+    assert spec and spec.submodule_search_locations
+    found = []
+    for root in spec.submodule_search_locations:
+        for folder, _, names in os.walk(root):
+            for name in names:
+                if name.endswith(".py"):
+                    path = os.path.join(folder, name)
+                    state = os.stat(path)
+                    found.append((path, state.st_size, state.st_mtime_ns))
+    return sorted(found)
+
+
+def _texts(message: Message) -> Iterator[str]:
+    """Yield each text in a message and those within it: any may be the path of a file."""
+    for field, value in message.ListFields():
+        values = value if field.is_repeated else [value]
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            values = [values[key] for key in sorted(values)] if hasattr(values, "keys") else []
+        for one in values:
+            if isinstance(one, Message):
+                yield from _texts(one)
+            elif isinstance(one, str):
+                yield one
+
+
+def _states(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield path, size and time of change of the files that a text names: one, or a checkpoint's."""
+    folder, base = os.path.split(text)
+    if not base:
+        return
+    try:
+        names = sorted(name for name in os.listdir(folder or ".") if name.startswith(base))
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        state = os.stat(path, follow_symlinks=True) if os.path.exists(path) else os.lstat(path)
+        yield os.path.abspath(path), state.st_size, state.st_mtime_ns
+
+
+def _read(path: str) -> KeptDescription | None:
+    try:
+        found = json.loads(files.read_text(path))
+        return KeptDescription(text=found["text"], data=found["data"])
+    except (StorageError, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _keep(path: str, description: KeptDescription) -> None:
+    """Write a description and remove the oldest ones; a cache that cannot be written keeps nothing."""
+    folder = os.path.dirname(path)
+    try:
+        files.make_dirs(folder)
+        with files.atomic_file(path) as file:
+            file.write(json.dumps(dataclasses.asdict(description)).encode())
+        kept = [os.path.join(folder, name) for name in os.listdir(folder)]
+        for old in sorted(kept, key=os.path.getmtime)[:-_KEPT]:
+            os.remove(old)
+    except (StorageError, OSError):
+        return
