@@ -61,7 +61,7 @@ def test_the_quick_start_shows_a_picture(outputs):
     assert sum("image/jpeg" in data for data in outputs) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.zoo
 def test_model_maker_s_calls(tmp_path_factory):
     found = run("model_maker.ipynb", tmp_path_factory)
     assert sum("image/png" in data for data in found) == 1

@@ -62,7 +62,7 @@ def measured(folder: Path, **options) -> Sensitivity:
     return measure_sensitivity(str(folder / "model"), str(folder / "examples"), given)
 
 
-@pytest.mark.slow
+@pytest.mark.zoo
 def test_the_spoilt_layer_is_first_and_its_part_wins_most_back(folder):
     found = measured(folder, images=0)
     assert (found.layers[0].layer, found.examples) == (SPOILT, 6)

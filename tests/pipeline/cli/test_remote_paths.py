@@ -391,7 +391,7 @@ def test_the_layers_of_a_detector_are_measured_on_a_store(
     assert json.loads(files.read_text(f"{store}/sensitivity/sensitivity.json")) == found
 
 
-@pytest.mark.slow
+@pytest.mark.zoo
 def test_a_detector_is_quantized_and_exported_on_a_store(
     store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
