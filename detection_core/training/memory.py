@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import resource
+
+from detection_core.training.memory_limits import held_memory
 
 PEAK_MEMORY = "peak_memory_bytes"
 """Name of `peak_host_memory` in records."""
 
-_STATM = "/proc/self/statm"
-
 
 def host_memory() -> int:
     """Return the bytes that this process holds now; where the system does not tell, the most it ever held."""
-    try:
-        with open(_STATM, encoding="ascii") as f:
-            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return peak_host_memory()
+    return held_memory() or peak_host_memory()
 
 
 def peak_host_memory() -> int:

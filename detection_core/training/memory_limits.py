@@ -1,10 +1,11 @@
-"""How much memory this process may take before the system ends it."""
+"""How much memory this process holds, and may take before the system ends it."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 from collections.abc import Iterator
+from typing import NamedTuple
 
 _RECLAIMED = ("inactive_file", "total_inactive_file")  # of cgroup 2, of cgroup 1
 
@@ -34,33 +35,56 @@ def available_memory(system: System = THIS_SYSTEM) -> int:
     Returns:
         0 where the kernel does not tell.
     """
-    held = _held(system)
-    left = [*_left_in_machine(system), *_left_in_groups(system)]
-    return max(0, min(left)) + held if left else 0
+    left = [group.limit - group.usage + group.reclaimed for group in _groups(system)]
+    left += [found for found in [_of_machine(system, "MemAvailable")] if found is not None]
+    return max(0, min(left)) + held_memory(system) if left else 0
 
 
-def _held(system: System) -> int:
+def allowed_memory(system: System = THIS_SYSTEM) -> int:
+    """Return the bytes that this process might hold with the machine, and its container, to itself.
+
+    Returns:
+        0 where the kernel does not tell.
+    """
+    limits = [total_memory(system), *(group.limit for group in _groups(system))]
+    return min((limit for limit in limits if limit), default=0)
+
+
+def total_memory(system: System = THIS_SYSTEM) -> int:
+    """Return the bytes of memory that the machine has; 0 where the kernel does not tell."""
+    return _of_machine(system, "MemTotal") or 0
+
+
+def held_memory(system: System = THIS_SYSTEM) -> int:
+    """Return the bytes that this process holds now; 0 where the kernel does not tell."""
     pages = _read(system.proc, "self", "statm").split()
     return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0
 
 
-def _left_in_machine(system: System) -> Iterator[int]:
+def _of_machine(system: System, name: str) -> int | None:
     found = _table(_read(system.proc, "meminfo").replace(":", " "))
-    if "MemAvailable" in found:
-        yield found["MemAvailable"] * 1024
+    return found[name] * 1024 if name in found else None
 
 
-def _left_in_groups(system: System) -> Iterator[int]:
+class _Group(NamedTuple):
+    """A group of processes that has a limit: all in bytes."""
+
+    limit: int
+    usage: int
+    reclaimed: int
+
+
+def _groups(system: System) -> Iterator[_Group]:
     for line in _read(system.proc, "self", "cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if not controllers:
-            yield from _left_above(system.cgroup, path, "memory.max", "memory.current")
+            yield from _limited(system.cgroup, path, "memory.max", "memory.current")
         elif "memory" in controllers.split(","):
             root = os.path.join(system.cgroup, "memory")
-            yield from _left_above(root, path, "memory.limit_in_bytes", "memory.usage_in_bytes")
+            yield from _limited(root, path, "memory.limit_in_bytes", "memory.usage_in_bytes")
 
 
-def _left_above(root: str, path: str, limit_name: str, usage_name: str) -> Iterator[int]:
+def _limited(root: str, path: str, limit_name: str, usage_name: str) -> Iterator[_Group]:
     """Look at a group and at those that it is in; in a container the path may be that of the machine."""
     names = [name for name in path.split("/") if name]
     for depth in range(len(names), -1, -1):
@@ -69,7 +93,7 @@ def _left_above(root: str, path: str, limit_name: str, usage_name: str) -> Itera
         if limit.isdigit() and usage.isdigit():
             stat = _table(_read(folder, "memory.stat"))
             reclaimed = max((stat.get(name, 0) for name in _RECLAIMED), default=0)
-            yield int(limit) - int(usage) + reclaimed
+            yield _Group(int(limit), int(usage), reclaimed)
 
 
 def _table(text: str) -> dict[str, int]:

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 
+from detection_core.training.memory_limits import THIS_SYSTEM, System, allowed_memory, total_memory
 from pipeline.doctor.finding import Check, Finding, note, ok, problem, unknown
 from pipeline.doctor.packages import check_extras, check_lock, check_packages, check_python, versions
 from pipeline.doctor.registry import look_up_image
@@ -25,14 +26,12 @@ class Machine:
     Attributes:
         folders: where runs, data and temporary files are written.
         images: names of the container images that settings want.
-        proc: the kernel's view of the machine.
-        cgroup: the kernel's view of what this process may take.
+        system: where the kernel tells of it.
     """
 
     folders: tuple[str, ...]
     images: tuple[str, ...] = ()
-    proc: str = "/proc"
-    cgroup: str = "/sys/fs/cgroup"
+    system: System = THIS_SYSTEM
 
 
 def this_machine(workspace: str = "", images: tuple[str, ...] = ()) -> Machine:
@@ -83,7 +82,7 @@ def check_processor(machine: Machine) -> Iterator[Finding]:
     if architecture not in ("x86_64", "AMD64"):
         yield ok(what)
         return
-    lines = _read(machine.proc, "cpuinfo").splitlines()
+    lines = _read(machine.system.proc, "cpuinfo").splitlines()
     flags = set(next((x.partition(":")[2] for x in lines if x.startswith("flags")), "").split())
     found = [name for flag, name in _FEATURES.items() if flag in flags]
     if not flags:
@@ -103,21 +102,9 @@ def check_processor(machine: Machine) -> Iterator[Finding]:
         yield ok(f"{what}; {', '.join(found)}")
 
 
-def total_memory(machine: Machine) -> int:
-    """Return the bytes of memory that the machine has; 0 where the kernel does not tell."""
-    table = dict(line.split(":", 1) for line in _read(machine.proc, "meminfo").splitlines() if ":" in line)
-    return int(table["MemTotal"].split()[0]) * 1024 if "MemTotal" in table else 0
-
-
-def allowed_memory(machine: Machine) -> int:
-    """Return the bytes of memory that this process may take; 0 where the kernel does not tell."""
-    total, limit = total_memory(machine), _read(machine.cgroup, "memory.max").strip()
-    return min(total, int(limit)) if limit.isdigit() else total
-
-
 def gpu_memory(machine: Machine) -> tuple[str, int]:
     """Return name and bytes of memory of the first GPU; "" and 0 where there is none to use."""
-    if not _read(machine.proc, "driver", "nvidia", "version"):
+    if not _read(machine.system.proc, "driver", "nvidia", "version"):
         return "", 0
     listed = _output("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits") or ""
     name, _, mebibytes = next(iter(listed.splitlines()), "").rpartition(",")
@@ -126,7 +113,7 @@ def gpu_memory(machine: Machine) -> tuple[str, int]:
 
 def check_memory(machine: Machine) -> Iterator[Finding]:
     """Compare the memory that this process may take with what training wants."""
-    total, allowed = total_memory(machine), allowed_memory(machine)
+    total, allowed = total_memory(machine.system), allowed_memory(machine.system)
     if not total:
         yield unknown("the kernel does not tell", "make sure that there are some 8 GiB for training")
         return
@@ -141,7 +128,7 @@ def check_memory(machine: Machine) -> Iterator[Finding]:
 
 def check_gpu(machine: Machine) -> Iterator[Finding]:
     """Look for an accelerator, its driver, and the libraries with which TensorFlow uses it."""
-    driver = _read(machine.proc, "driver", "nvidia", "version")
+    driver = _read(machine.system.proc, "driver", "nvidia", "version")
     listed = _output("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
     if not driver and not listed:
         yield ok("none: TensorFlow trains on the processors")

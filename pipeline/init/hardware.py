@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 
-from pipeline.doctor.machine import GIB, allowed_memory, gpu_memory, this_machine
+from detection_core.training.memory_limits import allowed_memory
+from pipeline.doctor.machine import GIB, gpu_memory, this_machine
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,5 +35,5 @@ def look_at_hardware() -> Hardware:
     machine = this_machine()
     gpu, memory = gpu_memory(machine)
     return Hardware(
-        processors=len(os.sched_getaffinity(0)), memory=memory if gpu else allowed_memory(machine), gpu=gpu
+        processors=len(os.sched_getaffinity(0)), memory=memory if gpu else allowed_memory(), gpu=gpu
     )

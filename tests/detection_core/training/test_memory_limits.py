@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from detection_core.training.memory import host_memory
-from detection_core.training.memory_limits import System, available_memory
+from detection_core.training.memory_limits import System, allowed_memory, available_memory, total_memory
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 HELD = 1_000 * PAGE
@@ -84,3 +84,17 @@ def test_where_nothing_is_told_nothing_is_known(tmp_path: Path) -> None:
 
 def test_this_process_has_some() -> None:
     assert available_memory() > host_memory()
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_what_is_allowed_is_the_least_limit_whoever_uses_it(system: System, kind: str) -> None:
+    assert allowed_memory(system) == total_memory(system) == 9_000_000 * 1024
+    belongs(system, LINES[kind])
+    group(system, kind, "pods", "7000000", 6_999_999)
+    group(system, kind, "pods/mine", "8000000", 1)
+    assert allowed_memory(system) == 7_000_000
+
+
+def test_what_the_kernel_does_not_tell_is_nothing(tmp_path: Path) -> None:
+    system = System(proc=str(tmp_path), cgroup=str(tmp_path))
+    assert allowed_memory(system) == total_memory(system) == available_memory(system) == 0

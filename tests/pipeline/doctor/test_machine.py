@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from detection_core.training.memory_limits import System
 from pipeline.doctor import machine as doctor
 from pipeline.doctor.finding import State
 
@@ -21,12 +22,13 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(doctor, "_output", lambda *command: None)
     return doctor.Machine(
-        folders=(str(tmp_path),), proc=str(tmp_path / "proc"), cgroup=str(tmp_path / "cgroup")
+        folders=(str(tmp_path),),
+        system=System(proc=str(tmp_path / "proc"), cgroup=str(tmp_path / "cgroup")),
     )
 
 
 def processor(machine, flags):
-    (Path(machine.proc) / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
+    (Path(machine.system.proc) / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
     (finding,) = doctor.check_processor(machine)
     return finding
 
@@ -52,9 +54,15 @@ def test_the_processor(machine, flags, state, words):
         (1 << 20, "max", State.PROBLEM, "1.0 GiB"),
     ],
 )
-def test_memory_is_that_of_the_container(machine, kilobytes, limit, state, words):
-    (Path(machine.proc) / "meminfo").write_text(f"MemTotal:  {kilobytes} kB\nMemFree: 1 kB\n")
-    (Path(machine.cgroup) / "memory.max").write_text(limit + "\n")
+@pytest.mark.parametrize("folder", ["", "pods/mine"])
+def test_memory_is_that_of_the_container(machine, kilobytes, limit, state, words, folder):
+    (Path(machine.system.proc) / "meminfo").write_text(f"MemTotal:  {kilobytes} kB\nMemFree: 1 kB\n")
+    (Path(machine.system.proc) / "self").mkdir()
+    (Path(machine.system.proc) / "self" / "cgroup").write_text("0::/pods/mine\n")
+    group = Path(machine.system.cgroup) / folder
+    group.mkdir(parents=True, exist_ok=True)
+    (group / "memory.max").write_text(limit + "\n")
+    (group / "memory.current").write_text("1\n")
     (finding,) = doctor.check_memory(machine)
     assert finding.state is state and words in finding.found
 
@@ -75,7 +83,7 @@ def test_an_accelerator_without_cuda_is_told_with_the_install_command(machine, m
 
 
 def test_a_driver_without_devices_is_a_problem(machine):
-    place = Path(machine.proc) / "driver" / "nvidia"
+    place = Path(machine.system.proc) / "driver" / "nvidia"
     place.mkdir(parents=True)
     (place / "version").write_text("NVRM version: 570")
     (finding,) = doctor.check_gpu(machine)
