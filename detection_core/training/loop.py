@@ -311,7 +311,7 @@ class _Loop:
                 " Let the training input repeat (num_epochs 0).",
                 where="training dataset",
             ) from error
-        except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+        except (MemoryError, tf.errors.OpError) as error:
             if not is_out_of_memory(error):
                 raise
             raise too_large(error, self._options) from None

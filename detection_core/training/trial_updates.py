@@ -16,7 +16,13 @@ from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import Losses, TrainableModel, TrainState, compile_steps
 
 # The line that counts in TensorFlow's messages, which begin with other ones.
-_MEMORY = re.compile(r"(OOM|[Oo]ut of memory|failed to allocate)[^\n]{0,120}")
+_MEMORY = re.compile(
+    r"(OOM|[Oo]ut of memory|failed to allocate|OUT_OF_MEMORY|STATUS_ALLOC_FAILED)[^\n]{0,120}"
+)
+# CUDA's own names. Where a library has no memory to work in, TensorFlow says that it found no algorithm, or
+# that something internal went wrong: https://github.com/tensorflow/tensorflow/issues/60713 has the text.
+_OF_CUDA = re.compile(r"(CUDNN|CUBLAS|CUSOLVER|CUSPARSE)_STATUS_ALLOC_FAILED|CUDA_ERROR_OUT_OF_MEMORY")
+_KINDS_OF_CUDA = (tf.errors.NotFoundError, tf.errors.InternalError, tf.errors.UnknownError)
 
 
 class BatchTooLargeError(ConfigError):
@@ -25,6 +31,8 @@ class BatchTooLargeError(ConfigError):
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether there was no memory for a tensor; TensorFlow has the same error for a full disk."""
+    if isinstance(error, _KINDS_OF_CUDA):
+        return _OF_CUDA.search(str(error)) is not None
     kinds = (MemoryError, tf.errors.ResourceExhaustedError)
     return isinstance(error, kinds) and as_user_error(error) is None
 
@@ -98,7 +106,7 @@ class TrialUpdates:
         """Make two updates: the first one makes what the second finds there."""
         try:
             self._update(parts)
-        except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+        except (MemoryError, tf.errors.OpError) as error:
             if not is_out_of_memory(error):
                 raise
             return False

@@ -45,3 +45,32 @@ def test_what_tensorflow_raises_is_the_memory_and_is_told_in_one_line() -> None:
     message = str(too_large(caught.value, options))
     assert "found 8 images in 2 parts, which it does not (OOM when allocating tensor" in message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            tf.errors.NotFoundError(
+                None,
+                None,
+                "No algorithm worked!  Error messages:\n  Profiling failure on CUDNN engine eng11{}: UNKNOWN:"
+                " CUDNN_STATUS_ALLOC_FAILED\nin cuda_dnn.cc(5333): 'status'",
+            ),
+            "STATUS_ALLOC_FAILED",
+        ),
+        (
+            tf.errors.InternalError(None, None, "CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+            "OUT_OF_MEMORY: out of memory",
+        ),
+    ],
+)
+def test_a_library_of_cuda_without_memory_to_work_in_is_the_memory(error: Exception, reason: str) -> None:
+    assert is_out_of_memory(error)
+    assert f"({reason})" in str(too_large(error, TrainOptions(num_steps=1, batch_size=8)))
+
+
+def test_another_fault_of_a_library_is_not() -> None:
+    text = "No algorithm worked!  Error messages:\n  UNKNOWN: CUDNN_STATUS_EXECUTION_FAILED"
+    assert not is_out_of_memory(tf.errors.NotFoundError(None, None, text))
+    assert not is_out_of_memory(tf.errors.NotFoundError(None, None, "shard-3.tfrecord; No such file"))
