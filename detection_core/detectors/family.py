@@ -115,6 +115,9 @@ class QuantizedDetector(Protocol):
     def calibrate(self, batches: Iterable[tf.Tensor]) -> None:
         """Let every range start from what is measured on resized pixels, float32 [B, H, W, 3], 0..255."""
 
+    def calibrate_untrained(self, batches: Callable[[], Iterable[tf.Tensor]]) -> None:
+        """Calibrate on the same where nothing is trained afterwards; pixels are given anew at each call."""
+
     def float_layers(self) -> list[str]:
         """Return the layers that stay in float."""
 

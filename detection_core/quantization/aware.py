@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.errors import ModelError
-from detection_core.quantization.folding import FoldedNetwork
+from detection_core.quantization.folding import KERNEL_NAMES, FoldedNetwork
 from detection_core.quantization.graph import LayerCall, read_graph, rebuild
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.placement import Placement, Quantized, RangeSource, place_quantizers
@@ -192,6 +192,22 @@ def observe_ranges(
         )
     mean = np.mean(measured, axis=0)
     return {name: (float(low), float(high)) for name, (low, high) in zip(names, mean, strict=True)}
+
+
+def copy_kernels(folded: FoldedNetwork, aware: AwareNetwork) -> None:
+    """Give the twin of a folded network that network's present kernels and biases.
+
+    Args:
+        folded: whose convolutions' weights are taken.
+        aware: made from it.
+    """
+    for layer in folded.network.layers:
+        if type(layer) not in KERNEL_NAMES:
+            continue
+        if layer.name in aware.placement.quantized:
+            aware.network.get_layer(PREFIX + layer.name).take_weights(layer)
+        else:
+            aware.network.get_layer(layer.name).set_weights(layer.get_weights())
 
 
 def set_ranges(aware: AwareNetwork, ranges: dict[str, tuple[float, float]]) -> None:

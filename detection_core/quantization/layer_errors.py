@@ -70,6 +70,45 @@ def layer_errors(folded: FoldedNetwork, aware: AwareNetwork, batches: Iterable[A
     ]
 
 
+class OutputNoise:
+    """Measures what quantization adds to a network's outputs; weights and ranges may change in between."""
+
+    def __init__(self, folded: FoldedNetwork, aware: AwareNetwork) -> None:
+        """Build what is measured with.
+
+        Args:
+            folded: the float network.
+            aware: its twin with fake quantization; it is run as in inference.
+        """
+
+        @tf.function(reduce_retracing=True)
+        def measure(pixels: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
+            pair = (tf.nest.flatten(one.network(pixels, training=False)) for one in (folded, aware))
+            return [
+                (tf.reduce_sum(tf.square(expected)), tf.reduce_sum(tf.square(found - expected)))
+                for expected, found in zip(*pair, strict=True)
+            ]
+
+        self._measure = measure
+
+    def decibels(self, batches: Iterable[Any]) -> float:
+        """Return the ratio of signal to noise of the outputs, their mean.
+
+        Args:
+            batches: float32 [B, H, W, 3], preprocessed.
+
+        Raises:
+            ModelError: when there is no batch.
+        """
+        sums = [np.asarray(self._measure(tf.convert_to_tensor(pixels)), np.float64) for pixels in batches]
+        if not sums:
+            raise ModelError(
+                "expected at least one batch to measure the outputs on, found none; check the train split"
+            )
+        signal, noise = np.sum(sums, axis=0).T
+        return float(np.mean(10 * np.log10(np.maximum(signal, 1e-30) / np.maximum(noise, 1e-30))))
+
+
 def _quantizing(folded: FoldedNetwork, placement: Placement) -> list[str]:
     calls = read_graph(folded.network).calls
     return [

@@ -238,6 +238,14 @@ class QuantizedCall(tfmot.quantization.keras.QuantizeWrapperV2):
         self.quantize_config.set_quantize_weights(self.layer, weights)
         return self.layer.call(inputs)
 
+    def take_weights(self, layer: Any) -> None:
+        """Take kernel and bias of a convolution of the same shapes."""
+        # The wrapped layer's own attribute is the tensor that was quantized last.
+        ((kernel, _, _),) = self._weight_vars
+        kernel.assign(getattr(layer, self.quantize_config.weights))
+        if layer.use_bias:
+            self.layer.bias.assign(layer.bias)
+
     def output_range(self) -> tuple[Any, Any]:
         """Return the range of the call's quantized output, where it has one of its own."""
         (quantizer,) = self.quantize_config.get_output_quantizers(self.layer)

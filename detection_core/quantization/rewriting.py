@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -24,14 +24,17 @@ from detection_core.artifacts.sensitivity_report import LayerError
 from detection_core.quantization.aware import (
     AwareNetwork,
     add_fake_quantization,
+    copy_kernels,
     observe_ranges,
     read_ranges,
     set_ranges,
 )
+from detection_core.quantization.bias_correction import add_to_biases, correct_biases
+from detection_core.quantization.equalisation import equalise
 from detection_core.quantization.folding import FoldedNetwork, fold_batch_norms
 from detection_core.quantization.graph import read_graph
 from detection_core.quantization.groups import layer_groups
-from detection_core.quantization.layer_errors import layer_errors
+from detection_core.quantization.layer_errors import OutputNoise, layer_errors
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.placement import WEIGHTED
 from detection_core.quantization.range_checks import RangeCheck, check_ranges
@@ -73,6 +76,7 @@ class RewrittenDetector(Generic[D]):
         folded: the float network that it was made from.
         options: how it is quantized.
         float_stages: what follows the network and stays in float, and why.
+        corrections: what `calibrate_untrained` added to biases.
     """
 
     model: D
@@ -80,6 +84,7 @@ class RewrittenDetector(Generic[D]):
     folded: FoldedNetwork
     options: QuantizationOptions
     float_stages: Mapping[str, str]
+    corrections: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def calibrate(self, batches: Iterable[tf.Tensor]) -> None:
         """Let every range start from what the float network's tensors have on real input.
@@ -92,6 +97,43 @@ class RewrittenDetector(Generic[D]):
         """
         prepared = (self.model.preprocess(pixels) for pixels in batches)
         set_ranges(self.aware, observe_ranges(self.folded, self.aware.placement, prepared))
+
+    def calibrate_untrained(self, batches: Callable[[], Iterable[tf.Tensor]]) -> None:
+        """Calibrate a network that is not going to be trained, after what is done for such ones.
+
+        Channels are equalised and biases corrected, each where the outputs have less noise for it.
+
+        Args:
+            batches: gives float32 [B, H, W, 3], resized pixels, 0..255, anew at each call.
+
+        Raises:
+            ModelError: when there is no batch.
+        """
+
+        def prepared() -> Iterable[tf.Tensor]:
+            return (self.model.preprocess(pixels) for pixels in batches())
+
+        meter = OutputNoise(self.folded, self.aware)
+        self.calibrate(batches())
+        best = meter.decibels(prepared())
+        weights = self.folded.network.get_weights()
+        if equalise(self.folded, prepared()):
+            copy_kernels(self.folded, self.aware)
+            self.calibrate(batches())
+            equalised = meter.decibels(prepared())
+            _say("channels equalised", best, equalised)
+            if equalised < best:
+                self.folded.network.set_weights(weights)
+                copy_kernels(self.folded, self.aware)
+                self.calibrate(batches())
+            best = max(best, equalised)
+        corrections = correct_biases(self.folded, self.aware, prepared())
+        corrected = meter.decibels(prepared())
+        _say("biases corrected", best, corrected)
+        if corrected < best:
+            copy_kernels(self.folded, self.aware)
+        else:
+            self.corrections.update(corrections)
 
     def layer_errors(self, batches: Iterable[tf.Tensor]) -> list[LayerError]:
         """Measure what quantization changes in each layer's output, in the order of the network.
@@ -125,6 +167,7 @@ class RewrittenDetector(Generic[D]):
         )
         ranges = read_ranges(self.aware)
         set_ranges(aware, {name: ranges[name] for name in aware.placement.observed if name in ranges})
+        add_to_biases(aware, self.corrections)
         return self.model.with_network(aware.network)
 
     def sharing_range(self, layer: str) -> list[str]:
@@ -231,6 +274,11 @@ def rewrite(
         options=options,
         float_stages=float_stages,
     )
+
+
+def _say(what: str, before: float, after: float) -> None:
+    done = "kept" if after >= before else "taken back"
+    _logger.info("quantization | %s: outputs have %.1f dB, before %.1f; %s", what, after, before, done)
 
 
 def input_range(model: OneNetworkDetector) -> tuple[float, float]:

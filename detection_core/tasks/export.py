@@ -274,7 +274,7 @@ class _Networks:
     def _calibrated(self) -> QuantizedDetector:
         support = configured_model(self._source.config).family.require_quantization()
         rewritten = support.rewrite(self._source.detector.model, QuantizationOptions(delay=0), None)
-        rewritten.calibrate(_pixels(self._source, batch_size=8))
+        rewritten.calibrate_untrained(functools.partial(_pixels, self._source, batch_size=8))
         return rewritten
 
     def _mixed(self) -> Detector:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 
@@ -90,8 +91,9 @@ def _layer_errors(
 ) -> list[LayerError]:
     labels = detector.label_map
     with naming_bad_train_records(config, label_map=labels):
-        rewritten.calibrate(representative_pixels(config, label_map=labels, examples=examples))
-        return rewritten.layer_errors(representative_pixels(config, label_map=labels, examples=examples))
+        pixels = functools.partial(representative_pixels, config, label_map=labels, examples=examples)
+        rewritten.calibrate_untrained(pixels)
+        return rewritten.layer_errors(pixels())
 
 
 def _accuracy(

@@ -11,11 +11,8 @@ from tests.detection_core.detectors.efficientdet import goldens
 from tests.detection_core.quantization.tiny_network import randomise
 from tests.detection_core.tasks.tiny_training import config_text
 
-LINEAR = {
-    "ssd": ("backbone_block_16_project", "backbone_head"),
-    "efficientdet": ("backbone_block_0_0_project", "backbone_block_1_0_expand"),
-}
-"""Family to a convolution that no activation bounds, and to the only one that reads it."""
+LINEAR = {"ssd": "backbone_block_16_project", "efficientdet": "backbone_block_0_0_project"}
+"""Family to a convolution that no activation bounds."""
 
 
 def small_detector(family: str) -> Any:
@@ -30,29 +27,52 @@ def small_detector(family: str) -> Any:
     return detector
 
 
-def spoil(network: Any, family: str, factor: float = 1000.0, *, compensate: bool = True) -> str:
-    """Give one channel a range that leaves no steps for the others.
+RESIDUAL = [f"backbone_block_{number}" for number in (13, 14, 15, 16)]
+"""Blocks of an SSD's backbone: what the first three give is added up, and read by the last three."""
+
+
+def spoil(network: Any, family: str, factor: float) -> str:
+    """Give one channel of a layer a range that leaves no steps for the others.
 
     Args:
         network: of a small detector.
         family: of it.
         factor: by which the channel is multiplied.
-        compensate: divide the weights that read it by the factor, so that what the float network gives stays:
-            the contrary of the cross-layer equalization of Nagel et al., 2019,
-            https://arxiv.org/abs/1906.04721. The reader's kernel is then spoilt, too.
 
     Returns:
         The name of the layer.
     """
-    name, reader = LINEAR[family]
+    _multiply(network, LINEAR[family], factor)
+    return LINEAR[family]
+
+
+def spoil_residual(network: Any, factor: float = 1000.0) -> list[str]:
+    """Do so to a channel of a residual sum, and divide the kernels that read it: the float network stays.
+
+    Where one convolution gives the channel, that is the contrary of cross-layer equalisation, which mends
+    it. A sum it leaves alone.
+
+    Args:
+        network: of a small SSD.
+        factor: by which the channel is multiplied.
+
+    Returns:
+        The names of the convolutions that give the channel.
+    """
+    given = [f"{block}_project" for block in RESIDUAL[:-1]]
+    for name in given:
+        _multiply(network, name, factor)
+    for block in RESIDUAL[1:]:
+        kernel = network.get_layer(f"{block}_expand").kernel
+        values = kernel.numpy()
+        values[:, :, 0] /= factor
+        kernel.assign(values)
+    return given
+
+
+def _multiply(network: Any, name: str, factor: float) -> None:
     norm = network.get_layer(f"{name}_bn")
     for weight in (network.get_layer(name).kernel, norm.moving_mean, norm.beta):
         values = weight.numpy()
         values[..., 0] *= factor
         weight.assign(values)
-    if compensate:
-        kernel = network.get_layer(reader).kernel
-        values = kernel.numpy()
-        values[:, :, 0] /= factor
-        kernel.assign(values)
-    return name

@@ -12,6 +12,7 @@ import tf_keras
 
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.errors import ContractError
+from detection_core.quantization.layer_errors import OutputNoise
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import (
     RewrittenDetector,
@@ -109,3 +110,43 @@ def test_with_all_layers_in_float_only_the_pixels_are_rounded(rewritten):
     same = rewritten.leave_in_float([]).network(prepared, training=False)
     for a, b in zip(rewritten.model.network(prepared, training=False), same, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def _noise(detector: RewrittenDetector) -> float:
+    return OutputNoise(detector.folded, detector.aware).decibels([detector.model.preprocess(PIXELS)])
+
+
+@pytest.mark.parametrize(("seed", "kept"), [(0, False), (2, True)])
+def test_what_is_not_trained_has_no_more_noise_than_it_would_have(seed, kept, caplog):
+    made = []
+    for _ in range(2):
+        detector = TinyDetector()
+        randomise(detector.network, seed)
+        made.append(rewrite(detector, QuantizationOptions(delay=0)))
+    given = made[0].model.preprocess(PIXELS)
+    before = [output.numpy() for output in made[0].folded.network(given, training=False)]
+    made[0].calibrate([PIXELS])
+    with caplog.at_level(logging.INFO):
+        made[1].calibrate_untrained(lambda: [PIXELS])
+    for one, other in zip(before, made[1].folded.network(given, training=False), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-3, atol=1e-3)
+    assert _noise(made[1]) >= _noise(made[0])
+    # Weights of the first seed make both steps worse.
+    assert ["kept" in record.message for record in caplog.records][-2:] == [kept] * 2
+    assert bool(made[1].corrections) == kept
+    if not kept:
+        assert _noise(made[1]) == pytest.approx(_noise(made[0]), abs=1e-6)
+
+
+def test_a_part_in_float_has_none_of_the_corrections_and_the_rest_keeps_its_own():
+    detector = TinyDetector()
+    randomise(detector.network, 2)
+    found = rewrite(detector, QuantizationOptions(delay=0))
+    found.calibrate_untrained(lambda: [PIXELS])
+    assert found.corrections
+    network = found.leave_in_float(["stem"]).network
+    plain = found.folded.network.get_layer
+    np.testing.assert_array_equal(network.get_layer("stem").bias, plain("stem").bias)
+    np.testing.assert_allclose(
+        network.get_layer("quant_dw").layer.bias, plain("dw").bias + found.corrections["dw"], rtol=1e-6
+    )

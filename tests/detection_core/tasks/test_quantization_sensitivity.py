@@ -18,11 +18,11 @@ from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.tasks.quantization_sensitivity import SensitivityOptions, measure_sensitivity
 from tests.detection_core.data.record_files import example, write_records
-from tests.detection_core.quantization.small_detectors import LINEAR, small_detector, spoil
+from tests.detection_core.quantization.small_detectors import RESIDUAL, small_detector, spoil_residual
 from tests.detection_core.tasks.tiny_training import config_text, write_examples
 
 IMAGES = 6
-SPOILT = LINEAR["ssd"][0]
+SPOILT = tuple(RESIDUAL[:-1])
 
 
 def write_split(folder: Path, runner=None) -> None:
@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("sensitivity")
     examples = write_examples(root / "examples")
     detector = small_detector("ssd")
-    spoil(detector.network, "ssd")
+    spoil_residual(detector.network)
     labels = load_label_map(str(examples / "label_map.pbtxt"))
     write_detector(detector, parse_pipeline_config(config_text()), labels, str(root / "model"))
     write_split(examples / "Split-eval", load_runner(str(root / "model")))
@@ -65,7 +65,7 @@ def measured(folder: Path, **options) -> Sensitivity:
 @pytest.mark.zoo
 def test_the_spoilt_layer_is_first_and_its_part_wins_most_back(folder):
     found = measured(folder, images=0)
-    assert (found.layers[0].layer, found.examples) == (SPOILT, 6)
+    assert found.layers[0].layer.startswith(SPOILT) and found.examples == 6
     ratios = [layer.own_db for layer in found.layers if layer.own_db is not None]
     assert ratios == sorted(ratios) and len(ratios) > 100
     accuracy = found.accuracy
@@ -81,7 +81,7 @@ def test_the_spoilt_layer_is_first_and_its_part_wins_most_back(folder):
 
 def test_the_layers_alone_need_no_split(folder):
     found = measured(folder, accuracy=False, split="nowhere")
-    assert found.accuracy is None and found.layers[0].layer == SPOILT
+    assert found.accuracy is None and found.layers[0].layer.startswith(SPOILT)
 
 
 def test_what_cannot_be_measured_is_refused(folder):

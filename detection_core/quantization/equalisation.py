@@ -1,0 +1,187 @@
+"""Channels of a float network brought to like ranges, so that one scale a tensor serves all of them.
+
+Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", 2019,
+https://arxiv.org/abs/1906.04721, section 4.1: what a convolution gives in channel c may be multiplied by s_c
+where all that read it divide their kernels by s_c, as f(s x) = s f(x) for a ReLU. There kernels have one
+scale each, and their ranges are what is equalised. Here kernels have a scale for each output channel,
+activations one for all channels, and so it is their ranges, measured on images, that are.
+
+A ReLU6 is no such f. But a channel that stays below 6 on all images may be scaled up as long as it still
+does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from detection_core.errors import ModelError
+from detection_core.quantization.folding import KERNEL_NAMES, FoldedNetwork
+from detection_core.quantization.graph import LayerCall, NetworkGraph, read_graph
+
+# How far channels go towards the largest one's range: what is tried, as powers of the factor.
+POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+# Beyond what a channel had on the images, before a ReLU6 that was scaled with it cuts it.
+HEADROOM = 1.25
+LARGEST_SCALE = 64.0
+# A depthwise convolution is no subclass of it in tf_keras.
+_DENSE = tf_keras.layers.Conv2D
+_PASSED_ON = (tf_keras.layers.ZeroPadding2D, tf_keras.layers.MaxPooling2D)
+
+
+def equalise(folded: FoldedNetwork, batches: Iterable[Any]) -> dict[str, np.ndarray]:
+    """Scale channels up to the range of their tensor's largest one, in place; outputs stay as they are.
+
+    What a reader's activations gain in steps its kernels may lose, which have one scale for all of their
+    input channels. So of some powers of the factors that is taken with which readers have the least noise;
+    where each channel has a kernel of its own (depthwise), channels get the whole factor.
+
+    Args:
+        folded: network in inference form; its kernels and biases change.
+        batches: float32 [B, H, W, 3], preprocessed.
+
+    Returns:
+        Name of each convolution whose output was scaled to its scales, float32 [C], at least 1.
+
+    Raises:
+        ModelError: when there is no batch.
+    """
+    graph = read_graph(folded.network)
+    chains = list(filter(None, (_chain(call, graph) for call in graph.calls.values())))
+    if not chains:
+        return {}
+    channels = _measured(folded.network, [chain.last for chain in chains], batches)
+    scales = {}
+    for chain, measured in zip(chains, channels, strict=True):
+        layer, readers = graph.calls[chain.first].layer, [graph.calls[name].layer for name in chain.readers]
+        factors = _factors(measured, chain.cap, readers)
+        scales[chain.first] = factors
+        _multiply_outputs(layer, factors)
+        for reader in readers:
+            _divide_inputs(reader, factors)
+    return scales
+
+
+class _Chain(NamedTuple):
+    """A convolution, the last call before those that read it, these, and the largest value that passes."""
+
+    first: str
+    last: str
+    readers: list[str]
+    cap: float
+
+
+class _Channels(NamedTuple):
+    """What channels had on the images, float [C]: the largest magnitude, and the mean square."""
+
+    largest: np.ndarray
+    square: np.ndarray
+
+
+def _chain(call: LayerCall, graph: NetworkGraph) -> _Chain | None:
+    """Follow a convolution's output to the convolutions that alone read it; None where others do, too."""
+    if type(call.layer) not in KERNEL_NAMES or not _is_linear(call.layer):
+        return None
+    consumers, last, cap = graph.consumers(), call.name, math.inf
+    while last not in graph.outputs:
+        readers = [graph.calls[reader].layer for reader in consumers[last]]
+        if readers and all(type(reader) in KERNEL_NAMES for reader in readers):
+            return _Chain(call.name, last, consumers[last], cap)
+        if len(readers) != 1 or not _is_homogeneous(readers[0]):
+            return None
+        if isinstance(readers[0], tf_keras.layers.ReLU) and readers[0].max_value is not None:
+            cap = min(cap, float(readers[0].max_value))
+        (last,) = consumers[last]
+    return None
+
+
+def _is_linear(layer: Any) -> bool:
+    return bool(tf_keras.activations.serialize(layer.activation) == "linear")
+
+
+def _is_homogeneous(layer: Any) -> bool:
+    """Tell whether a layer keeps a factor of a channel, below its largest value."""
+    if isinstance(layer, tf_keras.layers.ReLU):
+        return not layer.threshold and (layer.max_value is None or not layer.negative_slope)
+    return isinstance(layer, _PASSED_ON)
+
+
+def _measured(network: tf_keras.Model, names: list[str], batches: Iterable[Any]) -> list[_Channels]:
+    """Measure the channels of calls' outputs over all batches."""
+    observer = tf_keras.Model(network.inputs, [network.get_layer(name).output for name in names])
+
+    @tf.function(reduce_retracing=True)
+    def measure(pixels: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        outputs, axes = tf.nest.flatten(observer(pixels, training=False)), [0, 1, 2]
+        return [
+            (tf.reduce_max(tf.abs(output), axes), tf.reduce_mean(tf.square(output), axes))
+            for output in outputs
+        ]
+
+    found: list[_Channels] = []
+    number = 0
+    for pixels in batches:
+        number += 1
+        one = [
+            _Channels(*(value.numpy() for value in values))
+            for values in measure(tf.convert_to_tensor(pixels))
+        ]
+        found = [_merged(*pair) for pair in zip(found, one, strict=True)] if found else one
+    if not found:
+        raise ModelError(
+            "expected at least one batch to equalise channels on, found none; check the train split"
+        )
+    return [channels._replace(square=channels.square / number) for channels in found]
+
+
+def _merged(one: _Channels, other: _Channels) -> _Channels:
+    return _Channels(np.maximum(one.largest, other.largest), one.square + other.square)
+
+
+def _factors(channels: _Channels, cap: float, readers: list[Any]) -> np.ndarray:
+    """Return a factor of at least 1 for each channel, float32 [C]."""
+    largest = channels.largest
+    # Below its cap a channel may become as large as the largest one, and no larger.
+    room = np.maximum(np.minimum(largest * HEADROOM, cap), largest) if math.isfinite(cap) else largest
+    target = float(room.max())
+    whole = np.where(largest > 0, target / np.where(largest > 0, room, 1.0), 1.0)
+    tried = [np.clip(whole**power, 1.0, LARGEST_SCALE).astype(np.float32) for power in POWERS]
+    return min(tried, key=lambda factors: sum(_noise(r, factors, channels.square, target) for r in readers))
+
+
+def _noise(layer: Any, factors: np.ndarray, square: np.ndarray, largest: float) -> float:
+    """Estimate the variance of what rounding adds to a reader's outputs, with 8 bits for both; no unit.
+
+    Args:
+        layer: a convolution.
+        factors: of its input's channels.
+        square: mean square of each input channel before it is scaled.
+        largest: value of its input.
+    """
+    kernel = getattr(layer, KERNEL_NAMES[type(layer)]).numpy() / factors[:, np.newaxis]
+    taps, kernel = kernel.shape[0] * kernel.shape[1], np.abs(kernel)
+    scaled = square * factors**2
+    of_activations = (largest / 255) ** 2 * float((kernel**2).sum())
+    if isinstance(layer, _DENSE):
+        of_kernels = float((kernel.max(axis=(0, 1, 2)) ** 2).sum() * scaled.sum())
+    else:
+        of_kernels = float((kernel.max(axis=(0, 1)) ** 2 * scaled[:, np.newaxis]).sum())
+    return of_activations + of_kernels * taps / 127**2
+
+
+def _multiply_outputs(layer: Any, scales: np.ndarray) -> None:
+    kernel = getattr(layer, KERNEL_NAMES[type(layer)])
+    depthwise = not isinstance(layer, _DENSE)
+    kernel.assign(kernel * (scales.reshape(kernel.shape[2:]) if depthwise else scales))
+    if layer.use_bias:
+        layer.bias.assign(layer.bias * scales)
+
+
+def _divide_inputs(layer: Any, scales: np.ndarray) -> None:
+    kernel = getattr(layer, KERNEL_NAMES[type(layer)])
+    kernel.assign(kernel / scales[:, np.newaxis])

@@ -1,0 +1,118 @@
+"""Channels of like ranges: the same outputs in float, less noise in integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tf_keras
+from tf_keras import layers
+
+from detection_core.errors import ModelError
+from detection_core.quantization.equalisation import HEADROOM, LARGEST_SCALE, equalise
+from detection_core.quantization.folding import fold_batch_norms
+from tests.detection_core.quantization.tiny_network import randomise, tiny_network
+
+PIXELS = np.random.default_rng(3).uniform(-1, 1, (4, 32, 32, 3)).astype(np.float32)
+
+
+def outputs_of(network: tf_keras.Model) -> list[np.ndarray]:
+    found = network(PIXELS, training=False)
+    return [one.numpy() for one in (found if isinstance(found, list) else [found])]
+
+
+def largest_of(network: tf_keras.Model, name: str) -> np.ndarray:
+    output = tf_keras.Model(network.inputs, network.get_layer(name).output)(PIXELS).numpy()
+    return np.abs(output).max(axis=(0, 1, 2))
+
+
+def pair(activation: layers.Layer | None, reader: layers.Layer) -> tf_keras.Model:
+    """A convolution, what follows it, and what reads it."""
+    pixels = tf_keras.Input((32, 32, 3))
+    x = layers.Conv2D(6, 3, name="first")(pixels)
+    x = activation(x) if activation else x
+    network = tf_keras.Model(pixels, reader(x))
+    randomise(network, 1)
+    first = network.get_layer("first")
+    first.kernel.assign(first.kernel * np.float32([0.01, 0.1, 0.2, 0.5, 0.8, 0.9]))
+    first.bias.assign(np.full(6, 0.005, np.float32))  # so that no channel is dead behind a ReLU
+    return network
+
+
+def test_a_network_gives_what_it_gave_and_names_what_was_scaled():
+    folded = fold_batch_norms(tiny_network())
+    before = outputs_of(folded.network)
+    scales = equalise(folded, [PIXELS])
+    for one, other in zip(before, outputs_of(folded.network), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-4)
+    # What the others give is added to something, or is an output.
+    assert set(scales) == {"dw", "tower_level_0", "tower_level_1"}
+    assert all((factors >= 1).all() for factors in scales.values())
+
+
+@pytest.mark.parametrize("activation", [None, layers.ReLU(), layers.ReLU(negative_slope=0.1)])
+def test_in_front_of_a_depthwise_convolution_all_channels_get_the_largest_one_s_range(activation):
+    network = pair(activation and type(activation).from_config(activation.get_config()), depthwise())
+    folded = fold_batch_norms(network)
+    before, channels = outputs_of(folded.network), largest_of(folded.network, "first")
+    (factors,) = equalise(folded, [PIXELS[:2], PIXELS[2:]]).values()
+    name = folded.network.layers[-2].name
+    after = largest_of(folded.network, name)
+    free = factors < LARGEST_SCALE
+    assert free[1:].all() and np.ptp(channels) > 0
+    np.testing.assert_allclose(after[free], after.max(), rtol=1e-4)
+    np.testing.assert_allclose(outputs_of(folded.network)[0], before[0], rtol=1e-4, atol=1e-5)
+
+
+def depthwise() -> layers.Layer:
+    return layers.DepthwiseConv2D(3, name="second")
+
+
+def test_a_relu6_cuts_no_channel_where_it_did_not():
+    folded = fold_batch_norms(pair(layers.ReLU(6.0), depthwise()))
+    before = largest_of(folded.network, folded.network.layers[-2].name)
+    (factors,) = equalise(folded, [PIXELS]).values()
+    assert (factors > 1).any()
+    assert (before * factors * HEADROOM <= 6.0 * (1 + 1e-5))[before * HEADROOM < 6.0].all()
+
+
+def test_in_front_of_a_dense_convolution_kernels_and_ranges_share_the_gain():
+    folded = fold_batch_norms(pair(layers.ReLU(), layers.Conv2D(5, 1, name="second")))
+    before = outputs_of(folded.network)[0]
+    ranges = largest_of(folded.network, folded.network.layers[-2].name)
+    assert len(equalise(folded, [PIXELS])) == 1
+    after = largest_of(folded.network, folded.network.layers[-2].name)
+    assert np.ptp(np.log(after)) < np.ptp(np.log(ranges))
+    assert np.ptp(np.log(after)) > 0.1  # not wholly, as the kernels pay for it
+    assert after.max() <= ranges.max() * (1 + 1e-5)
+    np.testing.assert_allclose(outputs_of(folded.network)[0], before, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["read by a sum", "an output", "behind a swish"])
+def test_what_others_read_too_is_left_alone(kind):
+    pixels = tf_keras.Input((32, 32, 3))
+    first = layers.Conv2D(4, 1, name="first")(pixels)
+    behind = layers.Activation("swish")(first) if kind == "behind a swish" else first
+    second = layers.DepthwiseConv2D(1, name="second")(behind)
+    outputs = {
+        "read by a sum": [layers.Add()([second, first])],
+        "an output": [second, first],
+        "behind a swish": [second],
+    }[kind]
+    network = tf_keras.Model(pixels, outputs)
+    randomise(network, 1)
+    assert equalise(fold_batch_norms(network), [PIXELS]) == {}
+
+
+def test_dead_channels_stay_as_they_are():
+    network = pair(layers.ReLU(), depthwise())
+    for weight in network.get_layer("first").weights:
+        values = weight.numpy()
+        values[..., 2] = 0.0
+        weight.assign(values)
+    (factors,) = equalise(fold_batch_norms(network), [PIXELS]).values()
+    assert factors[2] == 1.0 and np.isfinite(factors).all()
+
+
+def test_there_has_to_be_a_batch():
+    with pytest.raises(ModelError, match="at least one batch to equalise"):
+        equalise(fold_batch_norms(tiny_network()), [])
