@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 DIGITS = Path("examples/digits")
-STEPS, BATCH = 1500, 8
+STEPS, BATCH = 1000, 8
 RATE = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
 MAP = "DetectionBoxes_Precision/mAP"
 SHAPES = {"digits": (128, 128), "bccd": (144, 192)}
@@ -52,7 +52,6 @@ def recipes(data: str) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {
         "plain": {},
         "mosaic, closed for the last fifth": {**closing, "steps": [mosaic]},
-        "mosaic to the end": {"steps": [mosaic]},
         "mixup": {**closing, "steps": [{"mixup": {"probability": 0.5}}]},
         "copy-paste": {**closing, "steps": [{"copy_paste": {"probability": 0.5}}]},
         "large-scale jitter, 0.5 to 1.5": {"steps": [jitter]},
