@@ -393,7 +393,6 @@ def _with_eval_input(config: TrainEvalPipelineConfig, model: str) -> TrainEvalPi
 
     if build_evaluation_settings(config).label_map_path:
         return config
-
     raise ConfigError(
         "expected records and a label map to measure on, found none; pass `examples`, or a `config` whose"
         " eval_input_reader names them",

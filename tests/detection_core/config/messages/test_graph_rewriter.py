@@ -1,6 +1,9 @@
 import pytest
 
+from detection_core.config.check import find_problems
+from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.graph_rewriter import AWARE, FORMATS_OF_8_BITS, format_problems
+from detection_core.config.paths.overrides import apply_overrides
 from detection_core.exporters.tflite_formats import FORMATS, Network
 from detection_core.protos.graph_rewriter_pb2 import Quantization
 from tests.detection_core.config.configs import PYRAMID, assert_problems
@@ -21,7 +24,8 @@ def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected
 
 
 def test_bits_that_files_have_are_taken():
-    assert_problems(PYRAMID, {f"{QUANTIZATION}.weight_bits": 4, f"{QUANTIZATION}.activation_bits": 16}, set())
+    bits = {f"{QUANTIZATION}.weight_bits": 4, f"{QUANTIZATION}.activation_bits": 16}
+    assert list(find_problems(apply_overrides(load_pipeline_config(PYRAMID), bits))) == []
 
 
 def test_names_are_those_of_the_table_of_formats():
