@@ -21,9 +21,11 @@ class TFLiteExporterJob:
         model: float detector; the reference of the parity gate.
         quantized_model: quantization-aware detector that `int8`, `int8_int8_input` and `int8_float32_input`
             are made from; without one they are made by post-training quantization of `model`, as
-            `int8_post_training` and `int8_mixed` always are.
+            `int8_post_training` and `int8_mixed` always are. Formats that end with `_aware` need one.
         formats: of `float32`, `float16`, `dynamic_range`, `int8`, `int8_post_training`, `int8_mixed`,
-            `int8_int8_input`, `int8_float32_input`, `int16x8`, `int8_weights` and `int4_weights`.
+            `int8_int8_input`, `int8_float32_input`, `int16x8`, `int8_weights`, `int4_weights`,
+            `int8_mixed_aware`, `float16_aware`, `dynamic_range_aware`, `int16x8_aware`, `int8_weights_aware`
+            and `int4_weights_aware`.
         split: split on which parity is measured.
         max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
         limits: format to what a file of it may cost: {"size_mb", "latency_ms", "memory_mb"}, millions of

@@ -286,6 +286,7 @@ def export(
         ExportError: when the detector cannot be converted.
     """
     from detection_core.artifacts.tflite_metadata import LABEL_FILE
+    from detection_core.config.input_paths import point_at_other_split
     from detection_core.exporters.tflite_formats import file_name
     from detection_core.storage import files
     from detection_core.tasks.export import export_tflite_config
@@ -293,6 +294,7 @@ def export(
     folder, path = os.fspath(output), os.fspath(model)
     read = _stored_config(path) if config is None else _config(config)
     written = files.join(folder, "tflite")
+    other = None if examples is None else point_at_other_split(read, os.fspath(examples), options.split)
     report = export_tflite_config(
         path,
         _with_eval_input(_reading(read, examples, split=options.split, eval_split=options.split), path),
@@ -300,6 +302,7 @@ def export(
         tflite_dir=written,
         parity_dir=files.join(folder, "parity"),
         quantized_model_dir=_text(quantized),
+        choice_config=other,
     )
     paths = {name: files.join(written, file_name(name)) for name in options.formats}
     return ExportedFiles(files=paths, labels=files.join(written, LABEL_FILE), report=report)
@@ -390,7 +393,6 @@ def _with_eval_input(config: TrainEvalPipelineConfig, model: str) -> TrainEvalPi
 
     if build_evaluation_settings(config).label_map_path:
         return config
-
     raise ConfigError(
         "expected records and a label map to measure on, found none; pass `examples`, or a `config` whose"
         " eval_input_reader names them",

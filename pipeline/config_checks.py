@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from detection_core.config.load import PipelineConfig, with_line
+from detection_core.config.messages.graph_rewriter import format_problems
 from detection_core.config.messages.training import endless_training_problems
 from detection_core.config.metric_names import check_metric_names
 from detection_core.config.num_classes import classes_field, configured_classes
@@ -47,6 +48,22 @@ def check_thresholds(settings: PipelineSettings, config: PipelineConfig) -> None
     for name in ("thresholds", "quantized_thresholds"):
         thresholds = getattr(settings.evaluate, name)
         check_metric_names(thresholds, config.eval_config, f"evaluate.{name}")
+
+
+def check_formats(settings: PipelineSettings, quantized: PipelineConfig | None) -> None:
+    """Refuse files that cannot be made of what the workflow trains.
+
+    Args:
+        settings: of the workflow.
+        quantized: config of the training with quantization; None where there is none.
+
+    Raises:
+        ConfigError: naming the setting, or the field of the config.
+    """
+    message = quantized.graph_rewriter.quantization if quantized else None
+    for problem in format_problems(message, settings.export.formats):
+        where = "export.formats" if problem.path == "formats" else problem.path
+        raise with_line(ConfigError(problem.message, where=where), settings.model.config)
 
 
 def check_steps(settings: PipelineSettings, config: PipelineConfig) -> None:

@@ -14,7 +14,7 @@ from detection_core.config.graph_rewriter import has_graph_rewriter
 from detection_core.config.load import with_line
 from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.errors import ConfigError
-from pipeline.config_checks import check_classes, check_thresholds
+from pipeline.config_checks import check_classes, check_formats, check_thresholds
 from pipeline.registered_steps import with_registered_steps
 from pipeline.settings.step_ids import (
     BASELINE_RESOLVER,
@@ -119,8 +119,9 @@ def build_dag(settings: PipelineSettings) -> Dag:
     if settings.validation.enabled:
         steps.append(_data_validator(settings))
     steps += [_trainer(settings), _evaluator(settings)]
+    # Refuses what cannot be used before anything runs.
+    check_formats(settings, training_config(settings, quantize=True) if quantized else None)
     if quantized:
-        training_config(settings, quantize=True)  # refuses what cannot be used before anything runs
         steps += [_quantization_rewriter(settings), _quantized_evaluator(settings)]
     steps += [_tflite_exporter(settings, quantized), _pusher(settings, quantized)]
     steps = with_registered_steps(settings, [_keyed_by_code(step) for step in steps])

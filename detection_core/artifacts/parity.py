@@ -87,6 +87,8 @@ class FileReport:
         file: name.
         format: such as `float32` or `int8`.
         quantization: `none`, `aware` (trained so) or `post_training`.
+        made_from: the network that it is of: `float`, or `quantization_aware`, whose weights were trained
+            with quantization, whatever the file makes of them; "" in files of early versions.
         metrics: COCO metrics of the file, run in LiteRT.
         drop: the SavedModel's mAP@.50 less the file's.
         max_drop: bound on it.
@@ -107,6 +109,7 @@ class FileReport:
     file: str = ""
     format: str = ""
     quantization: str = "none"
+    made_from: str = ""
     metrics: Mapping[str, float]
     drop: float = 0.0
     max_drop: float = 0.0

@@ -32,6 +32,8 @@ class Provenance:
         model: name of the detector.
         format: of the file, such as `int8`.
         quantization: `none`, `aware` (trained so) or `post_training`.
+        made_from: the network that it is of: `float`, or `quantization_aware`, whose weights were trained
+            with quantization, whatever the file makes of them; "" in files of early versions.
         float_layers: those that were left in float32 on purpose.
         config_hash: of the pipeline.config that it was trained with, wherever its files lay.
         data_fingerprint: of the content of the examples that it was trained on.
@@ -44,6 +46,7 @@ class Provenance:
     model: str = ""
     format: str = ""
     quantization: str = ""
+    made_from: str = ""
     float_layers: tuple[str, ...] = dataclasses.field(default=(), metadata=OMIT_DEFAULT)
     config_hash: str = ""
     data_fingerprint: str = ""

@@ -17,6 +17,10 @@ def split_pattern(examples_dir: str, split: str) -> str:
     return files.join(files.escape(files.join(examples_dir, f"Split-{split}")), "*.tfrecord*")
 
 
+EVALUATION_SPLITS = ("eval", "test")
+"""Names of splits that nothing is trained on."""
+
+
 def point_at_examples(
     config: TrainEvalPipelineConfig,
     examples_dir: str,
@@ -68,6 +72,39 @@ def with_readers_of(
     result.train_input_reader.CopyFrom(other.train_input_reader)
     del result.eval_input_reader[:]
     result.eval_input_reader.extend(other.eval_input_reader)
+    return result
+
+
+def point_at_other_split(
+    config: TrainEvalPipelineConfig, examples_dir: str, split: str
+) -> TrainEvalPipelineConfig:
+    """Return a copy of the config that evaluates another split of a folder than the one that is reported on.
+
+    Args:
+        config: left as it is.
+        examples_dir: folder of examples.
+        split: that something is measured on, and that nothing may be chosen by.
+
+    Returns:
+        It evaluates `eval` or `test`, where the folder has the other one, else the training images.
+    """
+    others = [name for name in EVALUATION_SPLITS if name != split]
+    there = [name for name in others if files.is_dir(files.join(examples_dir, f"Split-{name}"))]
+    return point_at_examples(config, examples_dir, eval_split=there[0] if there else "train")
+
+
+def evaluating_training(config: TrainEvalPipelineConfig) -> TrainEvalPipelineConfig:
+    """Return a copy of the config that evaluates its training images, once and in order.
+
+    Args:
+        config: left as it is.
+    """
+    result = TrainEvalPipelineConfig()
+    result.CopyFrom(config)
+    del result.eval_input_reader[:]
+    reader = result.eval_input_reader.add()
+    reader.CopyFrom(config.train_input_reader)
+    reader.shuffle, reader.num_epochs = False, 1
     return result
 
 

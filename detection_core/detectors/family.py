@@ -127,6 +127,12 @@ class QuantizedDetector(Protocol):
     def groups(self) -> Mapping[str, Collection[str]]:
         """Return the parts of the network, each with its layers, in the order of the network."""
 
+    def as_trained(self) -> QuantizedDetector:
+        """Return it with the weights that it has now as those of its float network, too."""
+
+    def without_fake_quantization(self) -> Detector:
+        """Return the detector in float, its kernels on the grid of their bits."""
+
     def leave_in_float(self, layers: Collection[str]) -> Detector:
         """Return the detector, not trained on, without fake quantization in some layers."""
 

@@ -19,6 +19,7 @@ from detection_core.config.load import format_pipeline_config, load_pipeline_con
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap, format_label_map
 from detection_core.detectors.base import Detector, count_parameters
+from detection_core.detectors.family import QuantizedDetector
 from detection_core.errors import ContractError, ModelError
 from detection_core.exporters.signatures import write_saved_model
 from detection_core.quantization.rewriting import read_options
@@ -39,12 +40,14 @@ class LoadedDetector:
         config: the pipeline.config that it was made with.
         label_map: its classes.
         info: what the folder says of itself.
+        quantized: a quantized one with its float network beside it, of the same weights; None for others.
     """
 
     model: Detector
     config: PipelineConfig
     label_map: LabelMap
     info: DetectorInfo
+    quantized: QuantizedDetector | None = None
 
 
 def write_detector(
@@ -118,25 +121,33 @@ def load_detector(directory: str, *, kinds: Collection[str] = layout.KINDS) -> L
     for name in (layout.PIPELINE_CONFIG, layout.LABEL_MAP):
         layout.read_extra(directory, name)  # names the missing file
     config = load_pipeline_config(layout.extra_file(directory, layout.PIPELINE_CONFIG))
-    model = _REBUILDERS[info.kind](configured_model(config).build(), config, directory)
+    model = configured_model(config).build()
+    rewritten = _REWRITERS[info.kind](model, config, directory)
+    model = rewritten.model if rewritten else model
     _restore(model, directory)
     label_map = load_label_map(layout.extra_file(directory, layout.LABEL_MAP))
-    return LoadedDetector(model=model, config=config, label_map=label_map, info=info)
+    return LoadedDetector(
+        model=model,
+        config=config,
+        label_map=label_map,
+        info=info,
+        quantized=rewritten.as_trained() if rewritten else None,
+    )
 
 
-def _quantized(model: Detector, config: PipelineConfig, directory: str) -> Detector:
+def _rewritten(model: Detector, config: PipelineConfig, directory: str) -> QuantizedDetector:
     """Put fake quantization into a freshly built detector, as the folder's record of it says."""
     text = layout.read_extra(directory, layout.QUANTIZATION)
     where = layout.extra_file(directory, layout.QUANTIZATION)
     support = configured_model(config).family.require_quantization()
-    return support.rewrite(model, read_options(text, where=where), None).model
+    return support.rewrite(model, read_options(text, where=where), None)
 
 
-_REBUILDERS: Mapping[str, Callable[[Detector, PipelineConfig, str], Detector]] = {
-    "float": lambda model, config, directory: model,
-    "quantized": _quantized,
+_REWRITERS: Mapping[str, Callable[[Detector, PipelineConfig, str], QuantizedDetector | None]] = {
+    "float": lambda model, config, directory: None,
+    "quantized": _rewritten,
 }
-"""Kind of detector to what makes one, whose weights are then read, of a freshly built float detector."""
+"""Kind of detector to what is made of a freshly built float detector before its weights are read."""
 
 
 def _restore(model: Detector, directory: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 import tensorflow as tf
@@ -20,7 +21,8 @@ def frozen_graph(function: Any, input_name: str) -> bytes:
 
     Returns:
         A serialised GraphDef without variables and control-flow functions. Each output is the node of its
-        name, such as `detection_boxes:0`; tensors inside the graph keep their names.
+        name, such as `detection_boxes:0`; tensors inside the graph keep their names. Equal functions give
+        equal bytes.
 
     Raises:
         ExportError: when an output's name is that of a node of the graph.
@@ -45,4 +47,31 @@ def frozen_graph(function: Any, input_name: str) -> bytes:
             raise ExportError(f"expected a name that no node of the graph has, found {name!r}")
     kept = [name.partition(":")[0] for name in names]
     definition = tf.compat.v1.graph_util.extract_sub_graph(graph.as_graph_def(), kept)
-    return bytes(definition.SerializeToString(deterministic=True))
+    return bytes(ordered(definition).SerializeToString(deterministic=True))
+
+
+def ordered(definition: Any) -> Any:
+    """Return the same nodes, each behind those that it reads, and otherwise by their names.
+
+    Where TensorFlow takes loops apart it gives nodes another order in every process.
+    """
+    nodes = {node.name: node for node in definition.node}
+    readers: dict[str, list[str]] = {name: [] for name in nodes}
+    missing = dict.fromkeys(nodes, 0)
+    for node in nodes.values():
+        for source in {name.removeprefix("^").partition(":")[0] for name in node.input}:
+            # A loop's values come round from behind.
+            if not (node.op == "Merge" and nodes[source].op == "NextIteration"):
+                readers[source].append(node.name)
+                missing[node.name] += 1
+    ready = [name for name, count in missing.items() if not count]
+    heapq.heapify(ready)
+    result = tf.compat.v1.GraphDef(versions=definition.versions, library=definition.library)
+    while ready:
+        name = heapq.heappop(ready)
+        result.node.append(nodes[name])
+        for reader in readers[name]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, reader)
+    return result

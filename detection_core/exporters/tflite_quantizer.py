@@ -17,14 +17,15 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from detection_core.artifacts.tflite_graph import read_graph
 from detection_core.artifacts.tflite_network import network_operators
 from detection_core.errors import ExportError
+from detection_core.exporters.tflite_int16_biases import LEAST_RANGE, restore_biases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import numpy as np
 
 KERNEL_BITS_8: Mapping[str, int] = dict.fromkeys(
     ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "CONV_2D_TRANSPOSE"), 8
@@ -90,8 +91,20 @@ def quantize_to_int16(content: bytes, inputs: Iterable[np.ndarray]) -> bytes:
         for value in inputs:  # one by one, as it makes a list of what it is given
             calibrator.calibrate({_SIGNATURE: [{name: value}]}, recipe)
         task = package.quantizer.Quantizer(content, recipe.get_quantization_recipe())
-        found = task.quantize(calibrator.get_model_qsvs(), enable_progress_report=False)
-        return _in_one(found.quantized_model)
+        found = task.quantize(_usable(calibrator.get_model_qsvs()), enable_progress_report=False)
+        return restore_biases(_in_one(found.quantized_model), content)
+
+
+def _usable(ranges: Mapping[str, Any]) -> dict[str, Any]:
+    """Return measured ranges, name of a tensor to its `min` and `max`, none too small for a kernel."""
+    return {
+        name: {
+            **found,
+            "min": np.minimum(found["min"], -LEAST_RANGE / 2),
+            "max": np.maximum(found["max"], LEAST_RANGE / 2),
+        }
+        for name, found in ranges.items()
+    }
 
 
 def _in_one(content: bytes) -> bytes:

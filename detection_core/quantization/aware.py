@@ -108,12 +108,12 @@ class _LayerMaker:
         return wrapped
 
     def _weight_quantizer(self, call: LayerCall, layer: Any, entry: Quantized) -> Any:
-        bits = self._options.weight_bits
         if not entry.weights:
             return None
         if entry.range_source is RangeSource.PRODUCT:
-            return FactorQuantizer(bits, self._clock)
+            return FactorQuantizer(self._options.small_weight_bits, self._clock)
         depthwise = entry.weights == "depthwise_kernel"
+        bits = self._options.small_weight_bits if depthwise else self._options.weight_bits
         rule = self._bias_rule(call, layer)
         return KernelQuantizer(bits, self._clock, depthwise=depthwise, bias_rule=rule)
 

@@ -11,7 +11,7 @@ class QuantizationOptions:
 
     Attributes:
         delay: training steps before fake quantization starts; until then only ranges are observed.
-        weight_bits: bits of a kernel's value; a config has 8, TensorFlow's fake quantization 2 to 16.
+        weight_bits: bits of a kernel's value; a config has 8 or 4, TensorFlow's fake quantization 2 to 16.
         activation_bits: bits of an activation's value, likewise.
         symmetric: put an activation's zero in the middle of its range. Kernels always are symmetric.
         pairwise_sums: give each sum of two tensors a range, also within a sum of more; records of earlier
@@ -28,3 +28,8 @@ class QuantizationOptions:
     pairwise_sums: bool = True
     hard_swish: bool = True
     weighted_sums: bool = True
+
+    @property
+    def small_weight_bits(self) -> int:
+        """Bits of a value of depthwise kernels and of factors, for which files have no fewer than 8."""
+        return max(self.weight_bits, 8)

@@ -38,6 +38,7 @@ from detection_core.quantization.layer_errors import OutputNoise, layer_errors
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.placement import WEIGHTED
 from detection_core.quantization.range_checks import RangeCheck, check_ranges
+from detection_core.quantization.stripping import strip_fake_quantization
 
 _logger = logging.getLogger(__name__)
 
@@ -154,10 +155,23 @@ class RewrittenDetector(Generic[D]):
                 found.setdefault(group, []).append(layer)
         return found
 
+    def as_trained(self) -> Self:
+        """Return it with the weights that it has now as those of its float network, too.
+
+        What is measured against the float network, and what is left in float, is then of these.
+        """
+        network = strip_fake_quantization(self.aware.network, rounded=False)
+        folded = dataclasses.replace(self.folded, network=network)
+        return dataclasses.replace(self, folded=folded)
+
+    def without_fake_quantization(self) -> D:
+        """Return the detector in float, its kernels as it computes with them, on the grid of their bits."""
+        return self.model.with_network(strip_fake_quantization(self.aware.network, rounded=True))
+
     def leave_in_float(self, layers: Collection[str]) -> D:
         """Return the detector with the same ranges and without fake quantization in some layers.
 
-        The weights are those that it had before any training with fake quantization.
+        The weights are those that it had before any training with fake quantization, or `as_trained`.
 
         Args:
             layers: their names.

@@ -86,13 +86,13 @@ def _files(tflite_dir: str) -> Iterator[str]:
     origins = {path: _origin(path) for path in paths}
     yield "## TensorFlow Lite files"
     yield ""
-    yield "| file | size | quantization | written by |"
-    yield "|---|---|---|---|"
+    yield "| file | size | made from | quantization | written by |"
+    yield "|---|---|---|---|---|"
     for path, origin in origins.items():
         name, bytes_ = _cell(os.path.basename(path)), size(files.total_size(path))
         yield (
-            f"| {name} | {bytes_} | {_cell(origin.quantization or _UNKNOWN)} |"
-            f" {_cell(origin.written_by or _UNKNOWN)} |"
+            f"| {name} | {bytes_} | {_cell(origin.made_from or _UNKNOWN)} |"
+            f" {_cell(origin.quantization or _UNKNOWN)} | {_cell(origin.written_by or _UNKNOWN)} |"
         )
     measured = [(os.path.basename(path), origin.metrics) for path, origin in origins.items()]
     if any(metrics for _, metrics in measured):

@@ -49,6 +49,7 @@ class Candidate:
         path: of the file.
         format: of `tflite_formats.FORMATS`.
         quantization: `none`, `aware` (trained so) or `post_training`.
+        made_from: `float` or `quantization_aware`, the network that the file is of.
         origin: what the file is going to say of itself, beside its metrics.
         function: what was converted; None: raw heads are not compared.
         network: that the function computes with: it does not keep its own variables alive.
@@ -58,6 +59,7 @@ class Candidate:
     path: str
     format: str
     quantization: str
+    made_from: str = "float"
     origin: Provenance | None = None
     function: Any = None
     network: Detector | None = None
@@ -171,6 +173,7 @@ def _compare(
         file=candidate.path.rpartition("/")[2],
         format=candidate.format,
         quantization=candidate.quantization,
+        made_from=candidate.made_from,
         metrics=metrics,
         drop=round(drop, 6),
         max_drop=options.max_map_drop,

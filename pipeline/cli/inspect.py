@@ -115,6 +115,7 @@ def _origin(found: Inspection) -> Iterator[tuple[str, str]]:
     yield "model", origin.model or _UNKNOWN
     if origin.format:
         quantized = f", quantization {origin.quantization}" if origin.quantization else ""
+        quantized += f", of the {origin.made_from.replace('_', '-')} network" if origin.made_from else ""
         yield "format", f"{origin.format}{quantized}"
     if origin.written_by:
         yield "written by", origin.written_by

@@ -209,7 +209,9 @@ def _gate_arguments() -> Iterator[Argument]:
 
     drop = TFLiteExporterJob.max_map_drop
     formats = "float32, float16, dynamic_range, int8, int8_post_training, int8_mixed, int8_int8_input,"
-    formats += " int8_float32_input, int16x8, int8_weights and int4_weights"
+    formats += " int8_float32_input, int16x8, int8_weights and int4_weights, and of the quantized detector"
+    formats += " int8_mixed_aware, float16_aware, dynamic_range_aware, int16x8_aware, int8_weights_aware and"
+    formats += " int4_weights_aware"
     yield argument("--formats", default="float32,int8", help=f"comma-separated, of {formats}")
     yield argument(
         "--form",

@@ -54,6 +54,12 @@ FileFormat = Literal[
     "int16x8",
     "int8_weights",
     "int4_weights",
+    "int8_mixed_aware",
+    "float16_aware",
+    "dynamic_range_aware",
+    "int16x8_aware",
+    "int8_weights_aware",
+    "int4_weights_aware",
 ]
 Limits = dict[FileFormat, FileLimits]
 Overrides = dict[Text, Plain]

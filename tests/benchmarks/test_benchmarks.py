@@ -120,3 +120,22 @@ def test_weights_that_npm_cannot_fetch_may_be_put_by_hand(monkeypatch, tmp_path)
         fetch_tflite(tmp_path)
     (tmp_path / "object_detection.tflite").write_bytes(b"weights")
     assert fetch_tflite(tmp_path) == tmp_path / "object_detection.tflite"
+
+
+def test_losses_by_quantization_are_of_the_same_seed():
+    from benchmarks.quantization import table
+
+    lines = [
+        {"data": "digits", "seed": seed, "format": name, "mAP": value, "mAP@.50": value, **rest}
+        for seed, name, value, rest in (
+            (1, "float32", 0.5, {}),
+            (2, "float32", 0.7, {}),
+            (1, "int8", 0.49, {"heads_db": {"a": 30.0, "b": 26.0}, "boxes": 0.9}),
+            (2, "int8", 0.71, {"heads_db": {"a": 28.0}, "boxes": 1.0}),
+            (3, "int8", 0.1, {}),
+        )
+    ]
+    assert (
+        "| int8 | 49.0 71.0 | 0.00 (-1.00 to 1.00) | 60.0 | 0.00 (-1.00 to 1.00) | 26.0 | 0.900 |"
+        in table(lines)
+    )

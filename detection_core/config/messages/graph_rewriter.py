@@ -1,20 +1,77 @@
-"""Quantization settings."""
+"""Quantization settings, and which files can be made of what is trained by them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from typing import Protocol
 
-from detection_core.config.rules import NOT_NEGATIVE, Range, Rules
+from detection_core.config.problems import Problem
+from detection_core.config.rules import NOT_NEGATIVE, Rules
+from detection_core.protos.graph_rewriter_pb2 import Quantization
 
-QUANTIZED_BITS = 8
-"""Bits of weights and of activations, in training as in the TensorFlow Lite file."""
+INTEGER_BITS = 8
+"""Of weights and of activations in integer files."""
+BITS: Mapping[str, tuple[int, int]] = {
+    "weight_bits": (INTEGER_BITS, 4),
+    "activation_bits": (INTEGER_BITS, 16),
+}
+"""Field to the numbers of bits that files have: 4 those of int4_weights_aware, 16 those of int16x8_aware."""
+FORMATS_OF_8_BITS = ("int8", "int8_int8_input", "int8_float32_input", "int8_mixed_aware")
+"""Files whose integers are those of a quantization-aware network, where there is one."""
+AWARE = "_aware"
+"""Ends the name of a format that there is none of without a quantization-aware network."""
 
-_BITS = Range(QUANTIZED_BITS, QUANTIZED_BITS, f"{QUANTIZED_BITS}, the only number of bits that is supported")
+
+def _bit_problems(message: Quantization, path: str) -> Iterator[Problem]:
+    for field, (usual, other) in BITS.items():
+        found = getattr(message, field)
+        if found not in (usual, other):
+            expected = f"expected {usual}, or {other} for a file with {other} bits, found {found}"
+            yield Problem(path=f"{path}.{field}", message=f"{expected}; set {field}: {usual}")
+
+
+class QuantizedBits(Protocol):
+    """How many bits a training quantizes to, whoever says it."""
+
+    @property
+    def weight_bits(self) -> int:
+        """Of kernels."""
+
+    @property
+    def activation_bits(self) -> int:
+        """Of activations."""
+
+
+def format_problems(message: QuantizedBits | None, formats: Collection[str]) -> Iterator[Problem]:
+    """Find files that cannot be made of what is trained.
+
+    Args:
+        message: how the detector is quantized in training; None: it is not.
+        formats: of files.
+    """
+    if message is None:
+        lacking = [name for name in formats if name.endswith(AWARE)]
+        if lacking:
+            text = (
+                "expected formats of the float network, as nothing is trained with quantization, found"
+                f" {', '.join(lacking)}; add a graph_rewriter block, or leave {AWARE} out"
+            )
+            yield Problem(path="formats", message=text)
+        return
+    integer = [name for name in formats if name in FORMATS_OF_8_BITS]
+    for field in BITS:
+        bits = getattr(message, field)
+        if integer and bits != INTEGER_BITS:
+            have = f"{' and '.join(integer)} {'have' if len(integer) > 1 else 'has'}"
+            text = (
+                f"expected {INTEGER_BITS}, as {have},"
+                f" found {bits}; quantize with {field}: {INTEGER_BITS}, or export what other bits serve:"
+                " int4_weights_aware those of 4-bit weights, int16x8_aware those of 16-bit activations"
+            )
+            yield Problem(path=f"graph_rewriter.quantization.{field}", message=text)
+
 
 RULES: Mapping[str, Rules] = {
     "GraphRewriter": Rules("builders.graph_rewriter"),
-    "Quantization": Rules(
-        "builders.graph_rewriter",
-        ranges={"weight_bits": _BITS, "activation_bits": _BITS, "delay": NOT_NEGATIVE},
-    ),
+    "Quantization": Rules("builders.graph_rewriter", ranges={"delay": NOT_NEGATIVE}, check=_bit_problems),
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from detection_core.data.resize import FixedShapeResizer
-from detection_core.exporters.frozen_graph import frozen_graph
+from detection_core.exporters.frozen_graph import frozen_graph, ordered
 from detection_core.exporters.signatures import serving_function
 from tests.detection_core.exporters.test_served_inputs import IMAGES, REQUESTS
 from tests.detection_core.exporters.tiny_detector import TinyDetector
@@ -38,3 +40,32 @@ def test_further_tensors_keep_their_names():
     function = serving_function(TinyDetector(), RESIZER, additional=[name])
     definition = tf.compat.v1.GraphDef.FromString(frozen_graph(function, "image_tensor"))
     assert name.partition(":")[0] in {node.name for node in definition.node}
+
+
+def looping() -> Any:
+    """A graph with a loop of TensorFlow 1, as suppression class by class becomes when it is frozen."""
+
+    @tf.function(input_signature=[tf.TensorSpec([3], tf.float32, name="values")])
+    def halve(values):
+        _, found = tf.while_loop(
+            lambda step, now: tf.reduce_max(now) + step > 1.0,
+            lambda step, now: (step * 0.5, now / 2),
+            [0.5, values],
+        )
+        return {"found": tf.identity(found) + tf.reduce_sum(values)}
+
+    return halve.get_concrete_function()
+
+
+def test_nodes_come_behind_what_they_read_in_one_order_whatever_tensorflow_s_was():
+    content = frozen_graph(looping(), "values")
+    definition = tf.compat.v1.GraphDef.FromString(content)
+    assert {"Merge", "NextIteration"} <= {node.op for node in definition.node}
+    shuffled = tf.compat.v1.GraphDef(versions=definition.versions)
+    shuffled.node.extend(np.random.default_rng(0).permutation(np.array(definition.node, object)))
+    assert shuffled != definition and ordered(shuffled) == definition
+    with tf.Graph().as_default():
+        tf.import_graph_def(definition, name="")
+        with tf.compat.v1.Session() as session:
+            found = session.run("found:0", {"values:0": np.array([4.0, 2.0, 1.0], np.float32)})
+    np.testing.assert_allclose(found, looping()(tf.constant([4.0, 2.0, 1.0]))["found"])

@@ -38,6 +38,9 @@ EXPECTED = {
 }
 
 
+OF_TRAINED_WEIGHTS = ("float16", "dynamic_range", "int16x8", "int8_weights", "int4_weights")
+
+
 @functools.cache
 def network(integer: bool) -> TinyDetector:
     if not integer:
@@ -66,11 +69,13 @@ def run(content: bytes, pixels: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def test_every_format_is_expected_here():
-    assert list(EXPECTED) == list(FORMATS)
+    assert [*EXPECTED, "int8_mixed_aware", *(f"{name}_aware" for name in OF_TRAINED_WEIGHTS)] == list(FORMATS)
+    for name in OF_TRAINED_WEIGHTS:  # the same conversion, of another network
+        assert FORMATS[f"{name}_aware"].convert is FORMATS[name].convert
     assert [file_name(name) for name in ("float32", "int8")] == ["model_float32.tflite", "model_int8.tflite"]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", EXPECTED)
 def test_a_file_computes_in_its_types_what_the_float_file_does(name):
     activations, kernels, tolerance = EXPECTED[name]
     operations = list_operations(file_of(name))

@@ -19,7 +19,7 @@ from detection_core.exporters.tflite_layers import (
     first_apart,
 )
 from tests.detection_core.exporters.test_tflite import OPTIONS
-from tests.detection_core.exporters.test_tflite_formats import PIXELS, file_of, network
+from tests.detection_core.exporters.test_tflite_formats import EXPECTED, PIXELS, file_of, network
 
 
 def inputs_of(content: bytes) -> list[np.ndarray]:
@@ -38,7 +38,7 @@ def compared(content: bytes, name: str) -> list[LayerParity]:
     return found.layers
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", EXPECTED)
 def test_a_file_keeps_to_its_format_s_tolerance_in_every_layer(name):
     layers = compared(file_of(name), name)
     heads = [layer.layer for layer in layers if layer.is_head]

@@ -26,11 +26,11 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError, ExportError
 from detection_core.evaluation.runner import load_runner
-from detection_core.exporters.detector_folder import write_detector
+from detection_core.exporters.detector_folder import load_detector, write_detector
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
-from detection_core.tasks import export
+from detection_core.tasks import export, export_networks
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
 from detection_core.tasks.parity import measure_parity
 from tests.detection_core.exporters.tflite_operations import list_operations
@@ -105,6 +105,7 @@ def test_every_file_says_where_it_comes_from_and_how_good_it_is(workbench, repor
         origin = read_provenance(content)
         assert origin.written_by.startswith("detflow ") and origin.split == "eval"
         assert (origin.format, origin.quantization) == (file.format, file.quantization)
+        assert origin.made_from == file.made_from
         assert set(origin.metrics) == set(file.metrics)
         for name, value in file.metrics.items():
             assert origin.metrics[name] == (None if value < 0 else round(value, 4))
@@ -184,7 +185,7 @@ def test_other_than_eight_bits_cannot_be_a_file(workbench):
     record = json.loads(path.read_text())
     record["settings"]["weight_bits"] = 4
     path.write_text(json.dumps(record))
-    with pytest.raises(ExportError, match=r"weight_bits: expected 8, .* found 4; quantize again"):
+    with pytest.raises(ExportError, match=r"weight_bits: expected 8, as int8 has, found 4; quantize with"):
         workbench("four_bits", TFLiteExportOptions(max_map_drop=0.02, formats=("int8",)), quantized="four")
     assert not (workbench.root / "four_bits" / "tflite").exists()
 
@@ -199,15 +200,15 @@ def side_by_side(workbench) -> ParityReport:
 
 
 def test_quantized_after_training_and_aware_stand_side_by_side(workbench, side_by_side, refused):
-    found = [(file.format, file.file, file.quantization) for file in side_by_side.files]
+    found = [(file.format, file.file, file.quantization, file.made_from) for file in side_by_side.files]
     assert found == [
-        ("int8_post_training", "model_int8_post_training.tflite", "post_training"),
-        ("int8", "model_int8.tflite", "aware"),
-        ("int16x8", "model_int16x8.tflite", "post_training"),
+        ("int8_post_training", "model_int8_post_training.tflite", "post_training", "float"),
+        ("int8", "model_int8.tflite", "aware", "quantization_aware"),
+        ("int16x8", "model_int16x8.tflite", "post_training", "float"),
     ]
-    for _, name, quantization in found:
+    for _, name, quantization, made_from in found:
         origin = read_provenance((workbench.root / "side" / "tflite" / name).read_bytes())
-        assert origin.quantization == quantization
+        assert (origin.quantization, origin.made_from) == (quantization, made_from)
     # What is quantized after training is the same with a quantization-aware network beside it and without.
     alone, beside = (
         list_operations((workbench.root / folder / "tflite" / name).read_bytes())
@@ -216,11 +217,66 @@ def test_quantized_after_training_and_aware_stand_side_by_side(workbench, side_b
     assert alone == beside
 
 
+@pytest.fixture(scope="module")
+def trained(workbench) -> str:
+    """Folder of a detector with weights of 4 bits that training has moved away from the float detector's."""
+    float_detector = load_detector(str(workbench.root / "float"))
+    rewritten = rewrite(float_detector.model, QuantizationOptions(delay=0, weight_bits=4))
+    rewritten.calibrate([np.random.default_rng(0).uniform(0, 255, (2, 64, 64, 3)).astype(np.float32)])
+    rng = np.random.default_rng(5)
+    for weight in rewritten.aware.network.trainable_weights:
+        weight.assign(weight * rng.uniform(0.9, 1.1, weight.shape))
+    texts = {layout.QUANTIZATION: QUANTIZATION.format(rewritten.describe())}
+    folder = str(workbench.root / "trained")
+    config = float_detector.config
+    write_detector(rewritten.model, config, LABELS, folder, kind="quantized", texts=texts)
+    return "trained"
+
+
+def of_trained_weights(workbench, trained: str, formats: tuple[str, ...]) -> ParityReport:
+    options = TFLiteExportOptions(
+        formats=formats, max_map_drop=2.0, representative_examples=2, latency_runs=0
+    )
+    return workbench("_".join(formats), options, quantized=trained)
+
+
+def test_weights_of_four_bits_that_were_trained_so_are_those_of_the_file(workbench, trained):
+    both = of_trained_weights(workbench, trained, ("int4_weights_aware", "int4_weights"))
+    aware, after = both.files
+    assert (aware.made_from, aware.quantization) == ("quantization_aware", "post_training")
+    assert (after.made_from, after.quantization) == ("float", "post_training")
+    # Against the networks that they are made from: one is on the grid of the file already.
+    assert min(aware.network.heads.values()) > 35
+    assert max(after.network.heads.values()) < 20
+    folder = workbench.root / "int4_weights_aware_int4_weights" / "tflite"
+    origin = read_provenance((folder / aware.file).read_bytes())
+    assert (origin.format, origin.made_from) == ("int4_weights_aware", "quantization_aware")
+
+
+@pytest.mark.zoo
+def test_every_format_is_made_of_trained_weights(workbench, trained):
+    formats = ("float16_aware", "dynamic_range_aware", "int16x8_aware", "int8_weights_aware")
+    report = of_trained_weights(workbench, trained, formats)
+    for file in report.files:
+        assert file.made_from == "quantization_aware"
+        assert min(file.network.heads.values()) >= file.network.least_db
+    assert [file.quantization for file in report.files] == ["none", *["post_training"] * 3]
+
+
+def test_formats_of_a_network_that_is_not_there_are_refused(workbench):
+    options = TFLiteExportOptions(max_map_drop=0.02, formats=("float32", "int4_weights_aware"))
+    with pytest.raises(ExportError, match=r"formats: expected formats of the float network, .* found int4_w"):
+        workbench("nothing", options)
+    assert not (workbench.root / "nothing").exists()
+
+
 def test_layers_stay_in_float_until_the_budget_is_met_and_the_file_names_them(workbench, monkeypatch):
     # Float, integers, one layer in float, two of them: the second wins back all that was lost.
     scores = iter([0.9, 0.5, 0.5, 0.9])
     monkeypatch.setattr(
-        export, "coco_metrics_of", lambda models, *_, **__: {name: {MAP_50: next(scores)} for name in models}
+        export_networks,
+        "coco_metrics_of",
+        lambda models, *_, **__: {name: {MAP_50: next(scores)} for name in models},
     )
     options = TFLiteExportOptions(
         formats=("int8_mixed",), max_map_drop=0.1, representative_examples=2, latency_runs=0
@@ -254,9 +310,8 @@ folders = {"tflite_dir": output + "/tflite", "parity_dir": output + "/parity"}
 export_tflite(
     root + "/float", root + "/examples", options, quantized_model_dir=root + "/aware", **folders
 )
-export_saved_model(
-    root + "/float", output + "/saved", SavedModelOptions(), examples_dir=root + "/examples"
-)
+saved = SavedModelOptions(frozen_graph=True)
+export_saved_model(root + "/float", output + "/saved", saved, examples_dir=root + "/examples")
 """
 
 

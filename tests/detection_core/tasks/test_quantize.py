@@ -133,7 +133,7 @@ def test_a_delay_beyond_the_end_is_warned_of_and_still_exports_quantized(workben
         (config_text(), "graph_rewriter: expected a graph_rewriter block"),
         (
             config_text() + REWRITER.format(delay=0, bits=40),
-            "weight_bits: expected 8, the only number of bits that is supported, found 40",
+            "weight_bits: expected 8, or 4 for a file with 4 bits, found 40",
         ),
         (
             config_text() + REWRITER.format(delay=0, bits=8) + "eval_config { eval_instance_masks: true }",

@@ -161,7 +161,7 @@ def test_a_clip_range_that_no_file_can_hold_is_refused_before_anything_is_traine
     [
         ("num_classes:", "num_clases:", "did you mean num_classes?"),
         ("batch_size: ", 'batch_size: "', "expected a whole number"),
-        ("weight_bits: 8", "weight_bits: 4", "expected 8, the only number of bits"),
+        ("weight_bits: 8", "weight_bits: 5", "expected 8, or 4 for a file with 4 bits"),
         ("matched_threshold: 0.5", "matched_threshold: 0.1", "expected at most matched_threshold"),
         ("ssd_mobilenet_v2_fpn_keras", "ssd_mobilenet_v2_fpn", "`detflow config convert` writes it"),
     ],

@@ -1,0 +1,94 @@
+"""Every way in which a BiFPN adds up its maps, in integers: quantized networks and the files made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from detection_core.artifacts.tflite_graph import read_graph
+from detection_core.artifacts.tflite_network import network_operators
+from detection_core.config.messages.efficientdet import WEIGHT_METHODS
+from detection_core.config.messages.extractors import COMBINE_METHODS
+from detection_core.detectors.efficientdet.feature_network import FeatureNetwork
+from detection_core.detectors.parts.heads.predictions import per_anchor
+from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from detection_core.detectors.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
+from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
+from detection_core.detectors.ssd.tflite import tflite_function
+from detection_core.exporters.tflite import Conversion, to_int8
+from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers
+from detection_core.quantization.options import QuantizationOptions
+from detection_core.quantization.rewriting import rewrite
+from tests.detection_core.detectors.efficientdet import goldens
+from tests.detection_core.exporters.test_tflite import OPTIONS, PIXELS
+from tests.detection_core.exporters.tiny_detector import TinyDetector
+from tests.detection_core.quantization.tiny_network import CLASSES, randomise
+
+FORMS = [*(("ssd", name) for name in COMBINE_METHODS), *(("efficientdet", name) for name in WEIGHT_METHODS)]
+# Integer kernels round a bit apart from fake quantization; a wrong scale gives less than 10.
+LEAST_DB = 25.0
+
+
+def pyramid(family: str, method: str, levels: Mapping[int, tf.Tensor]) -> list[tf.Tensor]:
+    """The maps of levels 3 to 5 with nodes of two and of three inputs, the finest first."""
+    layers = NetworkLayers(hyperparams=LayerHyperparams(activation="relu6"))
+    if family == "ssd":
+        options = BifpnOptions(
+            channels=8, iterations=1, min_level=3, max_level=5, backbone_max_level=5, combine_method=method
+        )
+        return bidirectional_pyramid(levels, layers, options)
+    fields = {"fpn_num_filters": 8, "fpn_cell_repeats": 1, "max_level": 5, "act_type": "relu6"}
+    return FeatureNetwork(goldens.settings(**fields, fpn_weight_method=method), layers)(levels)
+
+
+def detector(family: str, method: str) -> TinyDetector:
+    """A few convolutions, the pyramid, and heads on its maps of 8 x 8 and 4 x 4."""
+    pixels = tf_keras.Input((32, 32, 3), name="pixels")
+    features, levels = pixels, {}
+    for level in (2, 3, 4, 5):
+        features = tf_keras.layers.Conv2D(8, 3, 2, "same", activation="relu6", name=f"backbone_{level}")(
+            features
+        )
+        levels[level] = features
+    maps = pyramid(family, method, {level: levels[level] for level in (3, 4, 5)})
+    sized = [each for each in maps if each.shape[1] in (8, 4)]
+    heads = NetworkLayers(hyperparams=LayerHyperparams())
+    box, classes = heads.conv("box", 2 * 4, 1), heads.conv("class", 2 * (CLASSES + 1), 1)
+    outputs = [
+        per_anchor([box(each) for each in sized], 4, "box_codes"),
+        per_anchor([classes(each) for each in sized], CLASSES + 1, "class_logits"),
+    ]
+    network = tf_keras.Model(pixels, outputs, name="tiny_fusion")
+    randomise(network, 0)
+    rng = np.random.default_rng(1)
+    for layer in network.layers:
+        if isinstance(layer, WeightedFusion):  # shares as training gives them: neither alike nor 0
+            layer.set_weights([rng.uniform(0.3, 1.5, weight.shape) for weight in layer.get_weights()])
+    return TinyDetector(network)
+
+
+@pytest.mark.parametrize(("family", "method"), FORMS)
+def test_a_form_runs_in_integers_and_its_file_gives_what_the_quantized_network_gives(family, method):
+    rewritten = rewrite(detector(family, method), QuantizationOptions(delay=0))
+    rewritten.calibrate([tf.constant(PIXELS)])
+    assert rewritten.float_layers() == []
+    function = tflite_function(rewritten.model, OPTIONS, integer=True)
+    content = to_int8(Conversion(function=function))
+    graph = read_graph(content)
+    types = {
+        (graph.operators[position].name, graph.tensors[index].dtype)
+        for position in network_operators(graph)
+        for index in graph.operators[position].outputs
+    }
+    # No DEQUANTIZE in between either; what is behind the network reads its integers.
+    assert {dtype for _, dtype in types} == {"int8"} and "ADD" in {name for name, _ in types}
+    with ReferenceNetwork(function) as reference:
+        images = [pixels[np.newaxis].astype(np.uint8) for pixels in PIXELS]
+        found = compare_layers(content, reference, images)
+    heads = {layer.layer: layer.db for layer in found.layers if layer.is_head}
+    assert found.unmatched_heads == () and min(heads.values()) > LEAST_DB, heads

@@ -1,0 +1,89 @@
+"""Files with int16 activations of networks whose biases are large beside their kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+from ai_edge_litert.interpreter import Interpreter
+
+from detection_core.detectors.ssd.tflite import tflite_function
+from detection_core.errors import ExportError
+from detection_core.exporters.tflite import Conversion, to_float32
+from detection_core.exporters.tflite_int16_biases import MOST_BIAS, restore_biases
+from detection_core.exporters.tflite_quantizer import quantize_to_int16
+from tests.detection_core.exporters.test_tflite import OPTIONS
+from tests.detection_core.exporters.test_tflite_formats import PIXELS, file_of
+from tests.detection_core.exporters.test_tflite_quantizer import heads
+from tests.detection_core.exporters.tiny_detector import TinyDetector
+from tests.detection_core.quantization.tiny_network import tiny_network
+
+INPUTS = [pixels[np.newaxis] / np.float32(127.5) - 1 for pixels in PIXELS]
+
+
+def files_of(change: Callable[[tf_keras.Model], None]) -> tuple[bytes, bytes]:
+    """The float file and the int16 file of the tiny network with other weights."""
+    network = tiny_network()
+    change(network)
+    conversion = Conversion(function=tflite_function(TinyDetector(network), OPTIONS, integer=False))
+    content = to_float32(conversion)
+    return content, quantize_to_int16(content, INPUTS)
+
+
+def decibels(wanted: np.ndarray, found: np.ndarray) -> float:
+    noise = np.square(found - wanted).sum() / np.square(wanted).sum()
+    return float(-10 * np.log10(max(noise, 1e-12)))
+
+
+def weaken(network: tf_keras.Model) -> None:
+    """A head as training begins, with a dead channel and one that is nearly so."""
+    kernel, bias = network.get_layer("class").get_weights()
+    kernel *= 1e-3
+    kernel[..., 0], kernel[..., 1] = 0.0, kernel[..., 1] * 1e-7
+    bias[:] = -4.6
+    bias[0], bias[1] = 3.0, -9.0
+    network.get_layer("class").set_weights([kernel, bias])
+
+
+def fade(network: tf_keras.Model) -> None:
+    """Activations that are next to nothing, before a ReLU6 that is fused."""
+    gamma, beta, mean, variance = network.get_layer("stem_bn").get_weights()
+    network.get_layer("stem_bn").set_weights([gamma * 1e-8, beta * 1e-8, mean, variance])
+
+
+def test_a_bias_beyond_32_bits_is_kept_on_every_level_and_in_every_channel():
+    plain, found = files_of(weaken)
+    wanted, got = heads(plain, INPUTS[0]), heads(found, INPUTS[0])
+    (logits,) = (name for name in wanted if "class_logits" in name)
+    for level, own in zip(
+        np.split(wanted[logits], [2 * 8 * 8], 1), np.split(got[logits], [2 * 8 * 8], 1), strict=True
+    ):
+        assert decibels(level, own) > 60
+        np.testing.assert_allclose(own, level, atol=2e-3)
+    interpreter = Interpreter(model_content=found)
+    codes = [
+        np.abs(interpreter.get_tensor(each["index"])).max()
+        for each in interpreter.get_tensor_details()
+        if each["dtype"] == np.int64 and each["quantization_parameters"]["scales"].size
+    ]
+    assert 2**31 < max(codes) <= 1.001 * MOST_BIAS
+
+
+def test_activations_that_are_next_to_nothing_make_a_file_that_loads():
+    plain, found = files_of(fade)
+    wanted, got = heads(plain, INPUTS[0]), heads(found, INPUTS[0])
+    assert wanted.keys() == got.keys()
+    assert all(decibels(wanted[name], got[name]) > 30 for name in wanted)
+
+
+def test_files_that_do_not_belong_together_are_refused():
+    with pytest.raises(ExportError, match="expected the 11 convolutions of the float file, found 0 others"):
+        restore_biases(_without_convolutions(), file_of("float32"))
+
+
+def _without_convolutions() -> bytes:
+    function = tf.function(lambda x: x + 1, input_signature=[tf.TensorSpec([1, 2], tf.float32)])
+    return tf.lite.TFLiteConverter.from_concrete_functions([function.get_concrete_function()]).convert()
