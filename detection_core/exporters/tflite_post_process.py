@@ -96,8 +96,9 @@ def post_process_function(options: PostProcessOptions) -> Callable[..., PostProc
         options: the operation's attributes.
 
     Returns:
-        (box codes [1, A, 4], scores [1, A, C + 1], anchors [A, 4] as y, x, h, w) -> `PostProcessed`. Run by
-        TensorFlow itself it gives zeros: it only stands for the operation in the graph that is converted.
+        (box codes [1, A, 4], scores [1, A, C] or, with the background first, [1, A, C + 1], anchors [A, 4] as
+        y, x, h, w) -> `PostProcessed`. Run by TensorFlow itself it gives zeros: it only stands for the
+        operation in the graph that is converted.
     """
     rows = options.rows
 
@@ -107,6 +108,10 @@ def post_process_function(options: PostProcessOptions) -> Callable[..., PostProc
         return tuple(tf.zeros(shape, name=name) for name, shape in shapes.items())
 
     def post_process(box_codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor) -> PostProcessed:
+        # NNAPI's operation takes the background's column always; LiteRT's looks at neither.
+        missing = options.num_classes + 1 - scores.shape[2]
+        if missing:
+            scores = tf.pad(scores, [[0, 0], [0, 0], [missing, 0]])
         found = PostProcessed(*operation(box_codes, scores, anchors))
         return found if rows == options.max_detections else _best_rows(found, options)
 

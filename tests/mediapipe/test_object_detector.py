@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -68,7 +69,16 @@ def detector(name):
             elif variable.shape[-1] in PREDICTED:  # scores are to differ, and boxes to lie in the image
                 spread *= 0.1
             variable.assign(random.normal(0, spread, variable.shape))
+    spread_scores(model, network)
     return model, config
+
+
+def spread_scores(model, network):
+    """Scale the class heads so that logits differ by about 1: in 256 steps from 0 on, few are equal then."""
+    _, logits = network(model.preprocess(tf.constant(pictures().astype(np.float32))), training=False)
+    for variable in network.trainable_variables:
+        if re.match(r"class_head(_pointwise|_\d+)?/kernel", variable.name):
+            variable.assign(variable / np.std(logits))
 
 
 def pictures():

@@ -10,7 +10,6 @@ import tensorflow as tf
 from detection_core.artifacts.tflite_decoding import BoxDecoding
 from detection_core.config.num_classes import foreground_classes
 from detection_core.detectors.family import Normalisation, TFLiteOutputOptions
-from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.ssd.model import SsdModel
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import TFLITE_INPUT
@@ -75,16 +74,11 @@ def tflite_function(
         A concrete function: `input` float32 [1, H, W, 3], normalised as `tflite_input.file_normalisation`
         says -> count, scores, classes, boxes, or what the form gives.
     """
-    anchors, normalisation = tf.constant(model_anchors(model)), normalisation_of(model.preprocess)
-
-    def to_scores(codes: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
-        return model.raw_detections(predictions).scores
-
+    normalisation = normalisation_of(model.preprocess)
     heads = HeadOptions(
         post_process=options,
-        anchors=centred(anchors),
-        to_scores=to_scores,
+        anchors=centred(tf.constant(model_anchors(model))),
+        to_scores=model.class_scores,
         sigmoid=model.scores_are_sigmoids,
         integer=integer,
     )
