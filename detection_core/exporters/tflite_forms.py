@@ -83,21 +83,32 @@ def heads_function(form: str, options: HeadOptions) -> Heads:
     return _FORMS[form](options)
 
 
-def _scores(logits: tf.Tensor, options: HeadOptions) -> tf.Tensor:
-    """Convert logits to scores, which an integer file has in float, too."""
+def _scores(logits: tf.Tensor, options: HeadOptions, *, moved: bool) -> tf.Tensor:
+    """Convert logits to scores, which an integer file has in float, too.
+
+    Args:
+        logits: [1, A, C] or [1, A, C + 1].
+        options: what they mean.
+        moved: what follows only moves numbers, such as PAD; the operation of post-processing itself takes
+            floats alone.
+    """
     if not options.integer:
         return options.to_scores(logits)
-    return kept_in_float(options.to_scores(kept_in_float(logits)))
+    scores = options.to_scores(kept_in_float(logits))
+    return kept_in_float(scores) if moved else scores
 
 
 def _post_processed(
     make: Callable[[PostProcessOptions], Callable[..., PostProcessed]],
+    by_kernel: Callable[[PostProcessOptions], bool],
 ) -> Callable[..., Heads]:
     def of(options: HeadOptions) -> Heads:
         post_process = make(options.post_process)
+        is_kernel, classes = by_kernel(options.post_process), options.post_process.num_classes
 
         def give(box_codes: tf.Tensor, logits: tf.Tensor) -> Outputs:
-            found = post_process(box_codes, _scores(logits, options), options.anchors)
+            scores = _scores(logits, options, moved=not is_kernel or logits.shape[2] == classes)
+            found = post_process(box_codes, scores, options.anchors)
             return found.count, found.scores, found.classes, found.boxes
 
         return give
@@ -110,7 +121,8 @@ def _headless(options: HeadOptions) -> Heads:
     classes = options.post_process.num_classes
 
     def give(box_codes: tf.Tensor, logits: tf.Tensor) -> Outputs:
-        scores = logits if options.sigmoid else _scores(logits, options)  # readers know the sigmoid
+        # Readers know the sigmoid.
+        scores = logits if options.sigmoid else _scores(logits, options, moved=True)
         return {"location": tf.identity(box_codes), "score": scores[:, :, scores.shape[2] - classes :]}
 
     return give
@@ -120,8 +132,8 @@ _FORMS: Mapping[str, Callable[[HeadOptions], Heads]] = dict(
     zip(
         TFLITE_FORMS,
         (
-            _post_processed(suppression_function),
-            _post_processed(plain_post_process),
+            _post_processed(suppression_function, _kernel_is_right),
+            _post_processed(plain_post_process, lambda _: False),
             _headless,
         ),
         strict=True,
