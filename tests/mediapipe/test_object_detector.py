@@ -35,7 +35,9 @@ pytestmark = [
     pytest.mark.skipif(not PYTHON, reason="DETFLOW_MEDIAPIPE names no Python that has mediapipe"),
 ]
 LABELS = ("circle", "square", "cross")
-SIDE, IMAGES, ROWS = 128, 3, 20
+SIDE, IMAGES = 128, 3
+# Files give more than MediaPipe is asked for: at the list's end it is equal scores that decide.
+ROWS, ASKED = 40, 20
 # Of scores.
 TOLERANCES = {"float32": 0.001, "int8": 0.02}
 # Channels normalised alike and each by its own numbers, of both families.
@@ -134,13 +136,14 @@ def images(tmp_path_factory):
 @pytest.mark.parametrize("name", TOLERANCES)
 def test_mediapipe_finds_the_boxes_that_we_find(files, images, name, form, mode):
     file = str(files[name, form])
-    command = [PYTHON, str(Path(__file__).with_name("detect.py")), file, mode, *map(str, images)]
+    script = str(Path(__file__).with_name("detect.py"))
+    command = [PYTHON, script, file, mode, str(ASKED), *map(str, images)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     ours = TFLiteRunner(file)
     for rows, image in zip(json.loads(done.stdout.splitlines()[-1]), pictures(), strict=True):
         expected = ours(image)
-        assert len(rows) >= 0.9 * min(ROWS, len(expected.scores)) > 0  # it leaves some boxes out
+        assert len(rows) >= 0.9 * min(ASKED, len(expected.scores)) > 0  # it leaves some boxes out
         agreeing = [agrees(row, expected, TOLERANCES[name]) for row in rows]
         assert np.mean(agreeing) >= 0.9, rows
 
