@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Mapping
 from typing import Any
 
 from component_specs import PusherJob
@@ -13,10 +12,10 @@ from components.publishing.destination import Overtaken, PushDestination, Rolled
 from detection_core.artifacts.blessing import Verdict, read_verdict
 from detection_core.artifacts.data_statistics import STATISTICS
 from detection_core.artifacts.detector import serving_dir
-from detection_core.artifacts.evaluation import METRICS
+from detection_core.artifacts.evaluation import METRICS, EvalReport
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.artifacts.pushed import PUSHED, PushReport
-from detection_core.artifacts.tflite_provenance import without_provenance
+from detection_core.artifacts.tflite_provenance import unmeasured
 from detection_core.exporters.served_graph import fingerprint_saved_model
 from detection_core.storage import files
 from detection_core.tasks.model_card import MODEL_CARD, model_card
@@ -53,7 +52,7 @@ def _decide(job: PusherJob) -> PushReport:
         return _not_pushed(*refused)
     destination = PushDestination(job.push_destination)
     source = serving_dir(job.model)
-    version = _version(job, _fingerprint(source, job.tflite), measured.metrics)
+    version = _version(job, _fingerprint(source, job.tflite), measured)
     current = destination.current()
     if current and current.fingerprint == version.fingerprint:
         if job.push_token and (current.run_key, current.push_token) == (job.run_key, job.push_token):
@@ -63,7 +62,7 @@ def _decide(job: PusherJob) -> PushReport:
         return PushReport(pushed=False, version=current.number, reasons=[reason])
     # Two runs at a time: the later one was not compared with what the earlier one has published.
     onto = job.baseline_version if job.run_key else None
-    extras = _extras(job, source, measured.metrics)
+    extras = _extras(job, source, measured)
     try:
         version = destination.publish(
             source, job.tflite, version, job.keep_versions, onto=onto, again=False, extras=extras
@@ -75,10 +74,10 @@ def _decide(job: PusherJob) -> PushReport:
     return _pushed(destination, version)
 
 
-def _extras(job: PusherJob, source: str, metrics: Mapping[str, float | None]) -> dict[str, str]:
+def _extras(job: PusherJob, source: str, measured: EvalReport) -> dict[str, str]:
     """Return what is published within the SavedModel: name to file."""
     card = files.join(job.pushed_model, MODEL_CARD)
-    files.write_text(card, model_card(source, metrics, tflite_dir=job.tflite))
+    files.write_text(card, model_card(source, measured, tflite_dir=job.tflite))
     path = STATISTICS.path(job.statistics) if job.statistics else ""
     return {MODEL_CARD: card} | ({STATISTICS.name: path} if path and files.exists(path) else {})
 
@@ -109,14 +108,15 @@ def _overtaken(job: PusherJob, current: PublishedVersion | None) -> str:
     return f"it was compared with {compared}, but {deployed} is deployed by now; run again to compare anew"
 
 
-def _version(job: PusherJob, fingerprint: str, metrics: Mapping[str, float | None]) -> PublishedVersion:
+def _version(job: PusherJob, fingerprint: str, measured: EvalReport) -> PublishedVersion:
     return PublishedVersion(
         number=0,
         run_key=job.run_key,
         fingerprint=fingerprint,
         baseline_version=job.baseline_version,
         push_token=job.push_token,
-        metrics=metrics,
+        metrics=measured.metrics,
+        score_threshold=measured.score_threshold,
     )
 
 
@@ -126,5 +126,5 @@ def _fingerprint(saved_model: str, tflite: str) -> str:
     for path in files.list_matching(tflite, "*.tflite") if tflite else []:
         digest.update(os.path.basename(path).encode())
         # What a file says of itself, such as its metrics on a split, makes it no other model.
-        digest.update(without_provenance(files.read_bytes(path)))
+        digest.update(unmeasured(files.read_bytes(path)))
     return digest.hexdigest()

@@ -70,6 +70,8 @@ class EvalReport:
         images: how many images it has.
         metrics: name to value; where there is nothing to measure None, or COCO's -1.
         baseline: the same of the baseline; None where there is none.
+        score_threshold: score from which detections are best used: precision and recall over all classes
+            balance best there (highest F1); 0 where it is not known.
         intervals: metric to where it and its change lie, for mAP and metrics with a threshold.
         thresholds: every verdict.
         blessed: whether all thresholds hold; None in files of other tools.
@@ -82,6 +84,7 @@ class EvalReport:
     images: int = 0
     metrics: Mapping[str, float | None]
     baseline: Mapping[str, float | None] | None = None
+    score_threshold: float = 0.0
     intervals: Mapping[str, MetricInterval] = dataclasses.field(default_factory=dict)
     thresholds: tuple[ThresholdVerdict, ...] = ()
     blessed: bool | None = None

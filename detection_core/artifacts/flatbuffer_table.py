@@ -48,6 +48,14 @@ class Table:
         (value,) = struct.unpack("<f", struct.pack("<I", _unpack("<I", self.data, field)))
         return float(value)
 
+    def place(self, slot: int) -> int:
+        """Return where a scalar field lies in the data, 0 where the table does not have it."""
+        return self._field(slot)
+
+    def start(self, slot: int) -> int:
+        """Return where a vector of bytes begins in the data."""
+        return self._vector(slot, 1)[1]
+
     def raw(self, slot: int) -> bytes:
         """Return a vector of bytes."""
         count, start = self._vector(slot, 1)

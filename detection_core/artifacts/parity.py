@@ -90,6 +90,8 @@ class FileReport:
         made_from: the network that it is of: `float`, or `quantization_aware`, whose weights were trained
             with quantization, whatever the file makes of them; "" in files of early versions.
         metrics: COCO metrics of the file, run in LiteRT.
+        score_threshold: score from which its detections are best used (highest F1), which its metadata say,
+            too; 0 where none found an object.
         drop: the SavedModel's mAP@.50 less the file's.
         max_drop: bound on it.
         drop_interval: smallest and largest value that the drop has on 95 % of splits of this size, by the
@@ -111,6 +113,7 @@ class FileReport:
     quantization: str = "none"
     made_from: str = ""
     metrics: Mapping[str, float]
+    score_threshold: float = dataclasses.field(default=0.0, metadata=OMIT_DEFAULT)
     drop: float = 0.0
     max_drop: float = 0.0
     drop_interval: tuple[float, float] | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)

@@ -27,6 +27,7 @@ class PublishedVersion:
         baseline_version: the version it was compared with; "" for none.
         push_token: see `components.run_checker.run`.
         metrics: what the Evaluator measured.
+        score_threshold: `EvalReport.score_threshold`.
         files: path below the SavedModel's folder to bytes, which tells a complete one; empty for versions
             that were published before this was recorded.
     """
@@ -37,6 +38,7 @@ class PublishedVersion:
     baseline_version: str = ""
     push_token: str = ""
     metrics: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+    score_threshold: float = 0.0
     files: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -42,15 +43,15 @@ class TFLiteDescription:
         mean: of each channel, or one for all; the network takes (pixel - mean) / std, pixels in 0..255.
         std: of each channel, or one for all.
         labels: names of classes 0, 1, ...; empty where the file has none.
-        score_threshold: scores from which MediaPipe shows a detection unless a program says otherwise; None:
-            it shows all.
+        score_threshold: scores from which MediaPipe shows a detection unless a program says otherwise; 0: it
+            shows all.
     """
 
     name: str
     mean: tuple[float, ...]
     std: tuple[float, ...]
     labels: tuple[str, ...]
-    score_threshold: float | None = None
+    score_threshold: float = 0.0
 
 
 def read_description(content: bytes, *, where: str = "") -> TFLiteDescription:
@@ -91,11 +92,36 @@ def find_description(content: bytes, *, where: str = "") -> TFLiteDescription | 
             mean = options.floats(slots.NormalizationOptions.MEAN)
             std = options.floats(slots.NormalizationOptions.STD)
             labels = _read_labels(content, where)
-            threshold = _score_threshold(Table.root(content))
+            threshold = max((found for found, _ in _score_thresholds(Table.root(content))), default=0.0)
             return TFLiteDescription(name=name, mean=mean, std=std, labels=labels, score_threshold=threshold)
     except FlatbufferError as error:
         raise damaged(error, where) from error
     return None
+
+
+def with_score_threshold(content: bytes, threshold: float) -> bytes:
+    """Return a file with another score threshold in its metadata; every other byte stays what it is.
+
+    Args:
+        content: a TensorFlow Lite file.
+        threshold: as `TFLiteDescription.score_threshold`.
+
+    Raises:
+        ModelError: when it is no TensorFlow Lite file or a damaged one, or has no place for the threshold.
+    """
+    verify_tflite(content)
+    try:
+        places = [place for _, place in _score_thresholds(Table.root(content)) if place]
+    except FlatbufferError as error:
+        raise damaged(error, "") from error
+    if not places:
+        raise ModelError(
+            "expected metadata with a score threshold, found none; export the file with `detflow export`"
+        )
+    changed = bytearray(content)
+    for place in places:
+        struct.pack_into("<f", changed, place, threshold)
+    return bytes(changed)
 
 
 def read_tensor_names(content: bytes, *, where: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -130,14 +156,21 @@ def _normalisation(model: Table) -> tuple[Table | None, str]:
     return None, ""
 
 
-def _score_threshold(model: Table) -> float | None:
-    for graph in metadata_graphs(model):
-        for output in graph.tables(slots.SubGraphMetadata.OUTPUT_TENSOR_METADATA):
+def _score_thresholds(model: Table) -> Iterator[tuple[float, int]]:
+    """Yield each threshold of scores, and where it lies in the file; 0 where it is left out."""
+    slot = slots.ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD
+    for begin, metadata in _placed_metadata(model):
+        for output in _outputs(metadata):
             for unit in output.tables(slots.TensorMetadata.PROCESS_UNITS):
                 if unit.number(slots.ProcessUnit.OPTIONS_TYPE, "B") == slots.SCORE_THRESHOLDING_OPTIONS:
                     options = unit.table(slots.ProcessUnit.OPTIONS)
-                    return options.float32(slots.ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD)
-    return None
+                    place = options.place(slot)
+                    yield options.float32(slot), begin + place if place else 0
+
+
+def _outputs(metadata: Table) -> list[Table]:
+    graphs = _graphs(metadata)
+    return [each for graph in graphs for each in graph.tables(slots.SubGraphMetadata.OUTPUT_TENSOR_METADATA)]
 
 
 def metadata_graphs(model: Table) -> list[Table]:
@@ -153,13 +186,18 @@ def metadata_graphs(model: Table) -> list[Table]:
 
 
 def _metadata(model: Table) -> Iterator[Table]:
+    return (table for _, table in _placed_metadata(model))
+
+
+def _placed_metadata(model: Table) -> Iterator[tuple[int, Table]]:
+    """Yield where each metadata begin in the file, and their root."""
     buffers = model.tables(slots.Model.BUFFERS)
     for entry in model.tables(slots.Model.METADATA):
         if entry.text(slots.Metadata.NAME) == METADATA_NAME:
             index = entry.number(slots.Metadata.BUFFER, "I")
             if index >= len(buffers):
                 raise FlatbufferError(f"metadata in buffer {index} of {len(buffers)}")
-            yield Table.root(buffers[index].raw(slots.Buffer.DATA))
+            yield buffers[index].start(slots.Buffer.DATA), Table.root(buffers[index].raw(slots.Buffer.DATA))
 
 
 def _graphs(metadata: Table) -> list[Table]:

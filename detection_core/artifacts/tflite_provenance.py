@@ -15,6 +15,7 @@ from typing import Any
 from detection_core.artifacts.json_file import JsonFile
 from detection_core.artifacts.json_values import OMIT_DEFAULT
 from detection_core.artifacts.tflite_file import verify_tflite
+from detection_core.artifacts.tflite_metadata import find_description, with_score_threshold
 from detection_core.errors import ModelError
 
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)
@@ -88,10 +89,10 @@ def with_provenance(content: bytes, provenance: Provenance) -> bytes:
     return model + _archive(entries | {PROVENANCE.name: text.encode()})
 
 
-def without_provenance(content: bytes) -> bytes:
-    """Return the file as it is without its provenance: what it computes, its metadata and its labels.
+def unmeasured(content: bytes) -> bytes:
+    """Return the file as it was before it was measured: without provenance, and a score threshold of 0.
 
-    Whatever has no provenance comes back as it is.
+    What it computes, its other metadata and its labels stay. Whatever has no provenance comes back as it is.
 
     Raises:
         ModelError: as `with_provenance`.
@@ -102,6 +103,9 @@ def without_provenance(content: bytes) -> bytes:
     if PROVENANCE.name not in entries:
         return content
     del entries[PROVENANCE.name]
+    described = find_description(content)
+    if described and described.score_threshold:
+        model = with_score_threshold(model, 0.0)
     return model + (_archive(entries) if entries else b"")
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping
 
 from detection_core.evaluation.coco_metrics import CocoResult, evaluate_coco
-from detection_core.evaluation.matching import ImageMatch, best_score_threshold, match_image
+from detection_core.evaluation.matching import ImageMatch, best_score_threshold, finds_any, match_image
 from detection_core.evaluation.results import EvaluatedImage, only_labelled
+
+# Of a score threshold.
+_STEPS = 10_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,3 +55,13 @@ class EvaluatedSplit:
     def best_score(self) -> float:
         """The score at which precision and recall over all classes balance best (highest F1)."""
         return best_score_threshold(self.images, self.matches)
+
+    @functools.cached_property
+    def score_threshold(self) -> float:
+        """`best_score` for a program that shows detections: 0, which shows all, where none found an object.
+
+        It is rounded down to four digits, so that the last bits of a machine hide no detection.
+        """
+        if not finds_any(self.matches):
+            return 0.0
+        return math.floor(self.best_score * _STEPS) / _STEPS

@@ -50,6 +50,11 @@ def match_image(image: EvaluatedImage, iou_threshold: float = IOU_THRESHOLD) -> 
     return ImageMatch(found_by=found_by, overlaps=overlaps)
 
 
+def finds_any(matches: Sequence[ImageMatch]) -> bool:
+    """Tell whether any detection found an object."""
+    return any(bool((match.found_by >= 0).any()) for match in matches)
+
+
 def best_score_threshold(images: Sequence[EvaluatedImage], matches: Sequence[ImageMatch]) -> float:
     """Return the score at which precision and recall over all classes balance best (highest F1).
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import os
+import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from detection_core.artifacts.tflite_graph import TensorInfo, TFLiteGraph, read_graph
+from detection_core.config.messages.tflite import OPERATION
 
 TABLE = os.path.join(os.path.dirname(__file__), "accelerators.yaml")
 _NO_ACTIVATION = 0
-# The name of exporters.tflite_post_process, which imports TensorFlow.
-OPERATION = "TFLite_Detection_PostProcess"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,7 @@ class Operation:
         options: of the schema's table for it; None where it has none.
         inputs: its tensors, those that are left out excluded.
         outputs: its tensors.
+        parameters: what its constant inputs of type int32 hold, by their place among the inputs.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Operation:
     options: Any
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
+    parameters: Mapping[int, tuple[int, ...]]
 
     @property
     def dtype(self) -> str:
@@ -55,6 +58,28 @@ def _scale_up(operation: Operation) -> float:
         tensor.shape[1:3] for tensor in (operation.inputs[0], operation.outputs[0])
     )
     return new_rows / rows if new_rows * columns == new_columns * rows else 0.0
+
+
+def _longest_vector(operation: Operation) -> float:
+    """Return the length of the only side that is longer than 1, infinite where there are more."""
+    sides = [side for side in operation.inputs[0].shape if side != 1]
+    return math.inf if len(sides) > 1 else max(sides, default=1)
+
+
+def _masks(*names: str) -> Callable[[Operation], bool]:
+    """Make what tells that options of STRIDED_SLICE which change axes are not used."""
+    return lambda op: not any(getattr(op.options, name) for name in names)
+
+
+def _is_symmetric_int8(operation: Operation) -> bool:
+    tensor = operation.inputs[0]
+    return tensor.dtype != "int8" or (
+        tensor.quantization is not None and not any(tensor.quantization.zero_point)
+    )
+
+
+def _equal(found: Any, wanted: Any) -> bool:
+    return bool(found == wanted)
 
 
 CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], bool], str]] = {
@@ -91,6 +116,26 @@ CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], 
         lambda found, wanted: found == wanted,
         "a depth multiplier of {}",
     ),
+    "largest_vector": (_longest_vector, lambda found, most: found <= most, "one row of {:,} numbers at most"),
+    "unit_steps": (lambda op: set(op.parameters.get(3, (0,))) == {1}, _equal, "steps of 1"),
+    "no_ellipsis": (_masks("ellipsisMask"), _equal, "no ellipsis mask"),
+    "no_new_axes": (_masks("ellipsisMask", "newAxisMask"), _equal, "no ellipsis and no new axes"),
+    "no_masks": (
+        _masks("ellipsisMask", "newAxisMask", "shrinkAxisMask"),
+        _equal,
+        "no ellipsis, no new and no dropped axes",
+    ),
+    "constant_parameters": (
+        lambda op: all(tensor.is_constant for tensor in op.inputs[1:]),
+        _equal,
+        "constant parameters",
+    ),
+    "one_scale": (
+        lambda op: op.inputs[0].quantization == op.outputs[0].quantization,
+        _equal,
+        "one scale and zero point before and behind it",
+    ),
+    "symmetric_int8": (_is_symmetric_int8, _equal, "a zero point of 0"),
     "scale_up": (_scale_up, lambda found, allowed: found in allowed, "a factor of {}"),
 }
 """Condition to what it looks at, how that is compared with the row's value, and what it asks for in words."""
@@ -128,7 +173,8 @@ class Lint:
         title: its name.
         note: what holds for all of it.
         note_source: of the note.
-        parts: operations in each part that it takes over before the post-processing, in order.
+        parts: operations in each part of the network that it takes over before the post-processing, in order;
+            of an integer network a part that converts its scores alone, in float, is none of it.
         operations: of the graph before the post-processing.
         endings: what stays on the processor.
     """
@@ -178,7 +224,8 @@ def lint(content: bytes, family: str, *, where: str = "") -> Lint:
     taken = {index for index, (reason, _) in enumerate(verdicts) if not reason}
     if rules.get("cuts_once"):
         taken -= _behind(graph, set(range(len(operations))) - taken)
-    parts = partitions(graph, taken & before)
+    scores = _score_conversion(graph, operations, before)
+    parts = [part for part in partitions(graph, taken & before) if not scores.issuperset(part)]
     return Lint(
         family=family,
         title=rules["title"],
@@ -201,8 +248,10 @@ def _verdict(operation: Operation, rules: Mapping[str, Any]) -> tuple[str, str]:
             return f"{' or '.join(row['types'])} wanted, {operation.dtype} found", source
         for name, wanted in row.get("conditions", {}).items():
             look, fits, words = CONDITIONS[name]
-            if not fits(look(operation), wanted):
-                return f"{words.format(wanted)} wanted, {look(operation)} found", source
+            found = look(operation)
+            if not fits(found, wanted):
+                seen = "another" if found is False else found
+                return f"{words.format(wanted)} wanted, {seen} found", source
         return "", source
     return "it is not in the list", sources[rules["rows"][0]["source"]]
 
@@ -248,9 +297,19 @@ def _operations(content: bytes, graph: TFLiteGraph) -> list[Operation]:
             options=operator.builtinOptions,
             inputs=tuple(graph.tensors[index] for index in info.inputs if index >= 0),
             outputs=tuple(graph.tensors[index] for index in info.outputs),
+            parameters=_parameters(model, graph, info.inputs),
         )
         for info, operator in zip(graph.operators, model.subgraphs[0].operators, strict=True)
     ]
+
+
+def _parameters(model: Any, graph: TFLiteGraph, inputs: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    found, tensors = {}, model.subgraphs[0].tensors
+    for place, index in enumerate(inputs):
+        if index >= 0 and graph.tensors[index].is_constant and graph.tensors[index].dtype == "int32":
+            data = bytes(model.buffers[tensors[index].buffer].data)
+            found[place] = struct.unpack(f"<{len(data) // 4}i", data)
+    return found
 
 
 def _producers(graph: TFLiteGraph) -> dict[int, int]:
@@ -270,6 +329,21 @@ def _before_post_processing(graph: TFLiteGraph) -> set[int]:
                 found.add(index)
                 pending.append(index)
     return found
+
+
+def _score_conversion(
+    graph: TFLiteGraph, operations: Sequence[Operation], before: Collection[int]
+) -> set[int]:
+    """Return what lies behind the integers of a network, up to the post-processing."""
+    producers = _producers(graph)
+    leaving = {
+        index
+        for index in before
+        if operations[index].name == "DEQUANTIZE" and graph.operators[index].inputs[0] in producers
+    }
+    behind = _behind(graph, leaving) & set(before)
+    entering = {index for index in behind if operations[index].name == "QUANTIZE"}
+    return set() if entering else behind
 
 
 def _behind(graph: TFLiteGraph, start: Collection[int]) -> set[int]:

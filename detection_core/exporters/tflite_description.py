@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import zipfile
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -160,7 +161,7 @@ class _Writer:
         self._builder.Finish(root, slots.DETECTOR_IDENTIFIER)
         return bytes(self._builder.Output())
 
-    def _output(self, name: str, score_threshold: float | None) -> int:
+    def _output(self, name: str, score_threshold: float) -> int:
         properties: dict[str, tuple[int, Callable[[], int]]] = {
             "boxes": (slots.ContentProperties.BOUNDING_BOX, self._box_order),
             "codes": (slots.ContentProperties.BOUNDING_BOX, self._box_order),
@@ -187,10 +188,10 @@ class _Writer:
                 (slots.AssociatedFile.TYPE, "int8", LABELLED[name]),
             )
             named.append((slots.TensorMetadata.ASSOCIATED_FILES, "offset", self._tables([file])))
-        if score_threshold is not None and name in ("scores", "raw_scores"):
-            least = self._table(
-                (slots.ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD, "float32", score_threshold)
-            )
+        if name in ("scores", "raw_scores"):
+            # In full, also as 0: it is filled in once the file has been measured.
+            field = slots.ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD
+            least = self._table((field, "whole_float32", score_threshold))
             unit = self._table(
                 (slots.ProcessUnit.OPTIONS_TYPE, "uint8", slots.SCORE_THRESHOLDING_OPTIONS),
                 (slots.ProcessUnit.OPTIONS, "offset", least),
@@ -219,6 +220,7 @@ class _Writer:
             "uint8": lambda slot, value: builder.PrependUint8Slot(slot, value, 0),
             "int8": lambda slot, value: builder.PrependInt8Slot(slot, value, 0),
             "float32": lambda slot, value: builder.PrependFloat32Slot(slot, value, 0.0),
+            "whole_float32": lambda slot, value: builder.PrependFloat32Slot(slot, value, math.nan),
             "int32": lambda slot, value: builder.PrependInt32Slot(slot, value, 0),
         }
         builder.StartObject(1 + max((slot for slot, _, _ in fields), default=0))

@@ -32,14 +32,15 @@ class HeadOptions:
     Attributes:
         post_process: how boxes are coded and suppressed.
         anchors: float32 [A, 4], y, x, height, width.
-        to_scores: (box codes, logits) -> scores [1, A, C + 1], with the background first.
+        to_scores: class logits, [1, A, C] or, with the background first, [1, A, C + 1] -> scores of the same
+            shape.
         sigmoid: whether these are the logits' sigmoids, and nothing more.
         integer: the network's outputs are going to be integers.
     """
 
     post_process: PostProcessOptions
     anchors: tf.Tensor
-    to_scores: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    to_scores: Callable[[tf.Tensor], tf.Tensor]
     sigmoid: bool
     integer: bool
 
@@ -51,8 +52,9 @@ def suppression_function(options: PostProcessOptions) -> Callable[..., PostProce
         options: attributes of the post-processing operation.
 
     Returns:
-        (box codes [1, A, 4], scores [1, A, C + 1], anchors [A, 4] as y, x, h, w) -> `PostProcessed`: by the
-        operation, or by built-in ones where it would give something else.
+        (box codes [1, A, 4], scores [1, A, C] or, with the background first, [1, A, C + 1], anchors [A, 4] as
+        y, x, h, w) -> `PostProcessed`: by the operation, or by built-in ones where it would give something
+        else.
     """
     return post_process_function(options) if _kernel_is_right(options) else plain_post_process(options)
 
@@ -81,20 +83,31 @@ def heads_function(form: str, options: HeadOptions) -> Heads:
     return _FORMS[form](options)
 
 
+def _scores(logits: tf.Tensor, options: HeadOptions, *, moved: bool) -> tf.Tensor:
+    """Convert logits to scores, which an integer file has in float, too.
+
+    Args:
+        logits: [1, A, C] or [1, A, C + 1].
+        options: what they mean.
+        moved: what follows only moves numbers, such as PAD; the operation of post-processing itself takes
+            floats alone.
+    """
+    if not options.integer:
+        return options.to_scores(logits)
+    scores = options.to_scores(kept_in_float(logits))
+    return kept_in_float(scores) if moved else scores
+
+
 def _post_processed(
     make: Callable[[PostProcessOptions], Callable[..., PostProcessed]],
     by_kernel: Callable[[PostProcessOptions], bool],
 ) -> Callable[..., Heads]:
     def of(options: HeadOptions) -> Heads:
         post_process = make(options.post_process)
-        is_plain = not by_kernel(options.post_process)
+        is_kernel, classes = by_kernel(options.post_process), options.post_process.num_classes
 
         def give(box_codes: tf.Tensor, logits: tf.Tensor) -> Outputs:
-            if options.integer:
-                logits = kept_in_float(logits)
-            scores = options.to_scores(box_codes, logits)
-            if options.integer and is_plain:
-                scores = kept_in_float(scores)
+            scores = _scores(logits, options, moved=not is_kernel or logits.shape[2] == classes)
             found = post_process(box_codes, scores, options.anchors)
             return found.count, found.scores, found.classes, found.boxes
 
@@ -108,9 +121,8 @@ def _headless(options: HeadOptions) -> Heads:
     classes = options.post_process.num_classes
 
     def give(box_codes: tf.Tensor, logits: tf.Tensor) -> Outputs:
-        scores = logits
-        if not options.sigmoid:  # which readers know themselves
-            scores = options.to_scores(box_codes, kept_in_float(logits) if options.integer else logits)
+        # Readers know the sigmoid.
+        scores = logits if options.sigmoid else _scores(logits, options, moved=True)
         return {"location": tf.identity(box_codes), "score": scores[:, :, scores.shape[2] - classes :]}
 
     return give

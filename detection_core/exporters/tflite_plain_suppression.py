@@ -31,8 +31,8 @@ def plain_post_process(options: PostProcessOptions) -> Callable[..., PostProcess
         options: attributes of the operation that it stands for.
 
     Returns:
-        (box codes [1, A, 4], scores [1, A, C + 1], anchors [A, 4] as y, x, h, w) -> `PostProcessed`. Rows
-        behind the count are zeros.
+        (box codes [1, A, 4], scores [1, A, C] or, with the background first, [1, A, C + 1], anchors [A, 4] as
+        y, x, h, w) -> `PostProcessed`. Rows behind the count are zeros.
     """
     suppress = _class_by_class if options.use_regular_nms else _across_classes
 

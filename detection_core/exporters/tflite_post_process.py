@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from detection_core.config.messages.tflite import OPERATION
+from detection_core.config.rules import NOT_NEGATIVE, POSITIVE, POSITIVE_FRACTION, Range
 from detection_core.detectors.family import Normalisation
+from detection_core.errors import ExportError
 
 # Next to 1 in float32: a factor of 1 would be folded away.
 KEEPS_FLOAT = 1.0 + 2.0**-23
-OPERATION = "TFLite_Detection_PostProcess"
+_COUNT = Range(1, math.inf, "1 or more")
+_SCALE = (POSITIVE, "the box coder's scales")
+# What LiteRT's kernel takes (tensorflow/lite/kernels/detection_postprocess.cc, whose errors name no field),
+# and what sets it.
+_ATTRIBUTES: Mapping[str, tuple[Range, str]] = {
+    "max_detections": (_COUNT, "export.max_detections"),
+    "max_classes_per_detection": (_COUNT, "classes_per_detection"),
+    "detections_per_class": (_COUNT, "max_detections_per_class of the config's suppression"),
+    "nms_score_threshold": (NOT_NEGATIVE, "the score threshold of the config's suppression"),
+    "nms_iou_threshold": (POSITIVE_FRACTION, "the IoU threshold of the config's suppression"),
+    "num_classes": (_COUNT, "the config's num_classes"),
+    "y_scale": _SCALE,
+    "x_scale": _SCALE,
+    "h_scale": _SCALE,
+    "w_scale": _SCALE,
+}
 
 
 class PostProcessed(NamedTuple):
@@ -36,6 +55,8 @@ class PostProcessed(NamedTuple):
 class PostProcessOptions:
     """Attributes of the operation; box codes are divided by the scales.
 
+    An attribute that the operation does not take raises ExportError.
+
     Attributes:
         max_detections: boxes that it keeps, and rows of the file's outputs.
         max_classes_per_detection: classes that one box may be reported with, each in a row of its own, where
@@ -45,7 +66,7 @@ class PostProcessOptions:
         use_regular_nms: suppress class by class; off: boxes of all classes suppress each other, which is
             faster. With several threads LiteRT's kernel loses a class where this is on and there are more
             than two: `tflite_forms.suppression_function`.
-        nms_score_threshold: least score.
+        nms_score_threshold: least score; minus infinity: every box is kept.
         nms_iou_threshold: overlap from which the box with the lower score goes.
         num_classes: without background.
         y_scale: of the box coder.
@@ -65,6 +86,15 @@ class PostProcessOptions:
     x_scale: float
     h_scale: float
     w_scale: float
+
+    def __post_init__(self) -> None:
+        for name, (allowed, source) in _ATTRIBUTES.items():
+            value = getattr(self, name)
+            every_box = name == "nms_score_threshold" and value == -math.inf
+            if not (allowed.holds(value) and math.isfinite(value)) and not every_box:
+                raise ExportError(
+                    f"expected {allowed.text}, found {value:g}; change {source}", where=f"{OPERATION}.{name}"
+                )
 
     @property
     def rows(self) -> int:
@@ -96,8 +126,9 @@ def post_process_function(options: PostProcessOptions) -> Callable[..., PostProc
         options: the operation's attributes.
 
     Returns:
-        (box codes [1, A, 4], scores [1, A, C + 1], anchors [A, 4] as y, x, h, w) -> `PostProcessed`. Run by
-        TensorFlow itself it gives zeros: it only stands for the operation in the graph that is converted.
+        (box codes [1, A, 4], scores [1, A, C] or, with the background first, [1, A, C + 1], anchors [A, 4] as
+        y, x, h, w) -> `PostProcessed`. Run by TensorFlow itself it gives zeros: it only stands for the
+        operation in the graph that is converted.
     """
     rows = options.rows
 
@@ -107,6 +138,10 @@ def post_process_function(options: PostProcessOptions) -> Callable[..., PostProc
         return tuple(tf.zeros(shape, name=name) for name, shape in shapes.items())
 
     def post_process(box_codes: tf.Tensor, scores: tf.Tensor, anchors: tf.Tensor) -> PostProcessed:
+        # NNAPI's operation takes the background's column always; LiteRT's looks at neither.
+        missing = options.num_classes + 1 - scores.shape[2]
+        if missing:
+            scores = tf.pad(scores, [[0, 0], [0, 0], [missing, 0]])
         found = PostProcessed(*operation(box_codes, scores, anchors))
         return found if rows == options.max_detections else _best_rows(found, options)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
 import tensorflow as tf
 
 from detection_core.errors import DataError
@@ -41,7 +40,14 @@ def prediction_log(inputs: dict[str, tf.Tensor], *, model: str, signature: str) 
 
 
 def write_warm_up(
-    directory: str, examples: Iterable[bytes], served: ServedInput, *, name: str, model: str, signature: str
+    directory: str,
+    examples: Iterable[bytes],
+    served: ServedInput,
+    *,
+    name: str,
+    model: str,
+    signature: str,
+    batch_size: int = 1,
 ) -> int:
     """Write the requests of a SavedModel, an image each.
 
@@ -52,6 +58,7 @@ def write_warm_up(
         name: of the signature's input.
         model: name of the model.
         signature: name of the signature.
+        batch_size: that the signature takes: a request has its image so often.
 
     Returns:
         How many requests were written.
@@ -64,23 +71,23 @@ def write_warm_up(
     count = 0
     with tf.io.TFRecordWriter(path) as writer:
         for example in examples:
-            value = served_value(example, served)[np.newaxis]
-            log = prediction_log({name: tf.constant(value)}, model=model, signature=signature)
-            writer.write(log)
+            value = served_value(example, served)
+            batch = tf.repeat(value[tf.newaxis], batch_size, axis=0)
+            writer.write(prediction_log({name: batch}, model=model, signature=signature))
             count += 1
     if not count:
         raise DataError("expected examples to warm up with, found none; name a split that has some")
     return count
 
 
-def served_value(example: bytes, served: ServedInput) -> np.ndarray:
+def served_value(example: bytes, served: ServedInput) -> tf.Tensor:
     """Return what an input type takes of a `tf.Example`: itself, its image file, or its pixels.
 
     Raises:
         DataError: when it has no image that can be decoded.
     """
     try:
-        return np.asarray(served.of_example(tf.constant(example)))
+        return served.of_example(tf.constant(example))
     except tf.errors.InvalidArgumentError as error:
         raise DataError(
             f"expected a tf.Example with an image in {IMAGE_KEY}, found another record"

@@ -24,7 +24,7 @@ from detection_core.errors import ContractError
 from detection_core.evaluation.bootstrap import Resampled, known_intervals, resample
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from detection_core.evaluation.measure import class_names, measure
+from detection_core.evaluation.measure import Measurement, class_names, measure
 from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
 from detection_core.evaluation.pictures import plan_pictures, write_pictures
 from detection_core.evaluation.runner import load_runner
@@ -76,11 +76,8 @@ def evaluate(
     paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
     runners = {name: load_runner(path, trust=options.trust) for name, path in paths.items()}
     measured = measure(runners, truth(), label_map, total=options.images)
-    only_labelled, demanded = options.metrics.only_labelled, [t.metric for t in thresholds]
-    splits = {
-        name: EvaluatedSplit.counting(m.images, names, labelled_only=only_labelled)
-        for name, m in measured.items()
-    }
+    demanded = [t.metric for t in thresholds]
+    splits = _counted(measured, names, options)
     metrics = {
         name: compute_metrics(m.images, splits[name].coco, names, options.metrics, demanded)
         for name, m in measured.items()
@@ -92,6 +89,7 @@ def evaluate(
         images=len(measured[_MODEL].images),
         metrics=finite(metrics[_MODEL]),
         baseline=finite(metrics[_BASELINE]) if _BASELINE in metrics else None,
+        score_threshold=splits[_MODEL].score_threshold,
         intervals=known_intervals(resampled),
         thresholds=verdicts,
         blessed=all(v.passed for v in verdicts),
@@ -180,6 +178,15 @@ def own_config(model_path: str) -> PipelineConfig:
     if not files.exists(path):
         return PipelineConfig()
     return parse_pipeline_config(files.read_text(path), path)
+
+
+def _counted(
+    measured: Mapping[str, Measurement], names: Mapping[int, str], options: EvaluateOptions
+) -> dict[str, EvaluatedSplit]:
+    labelled = options.metrics.only_labelled
+    return {
+        name: EvaluatedSplit.counting(m.images, names, labelled_only=labelled) for name, m in measured.items()
+    }
 
 
 def _resampled(

@@ -203,6 +203,7 @@ def _write_warm_up(
         name=name,
         model=detector.info.name,
         signature=SERVING_DEFAULT,
+        batch_size=options.batch_size or 1,
     )
     _logger.info("export | %d requests to warm up with", count)
 

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 
 from detection_core.artifacts import detector as layout
+from detection_core.artifacts.evaluation import EvalReport
+from detection_core.artifacts.tflite_metadata import find_description
 from detection_core.artifacts.tflite_provenance import Provenance, provenance_of_training, read_provenance
 from detection_core.config.label_map_file import parse_label_map
 from detection_core.errors import DetectionError
@@ -18,14 +20,14 @@ _UNKNOWN = "not recorded"
 _DIGITS = 4
 
 
-def model_card(model_dir: str, metrics: Mapping[str, float | None], *, tflite_dir: str = "") -> str:
+def model_card(model_dir: str, measured: EvalReport, *, tflite_dir: str = "") -> str:
     """Return the card, in Markdown; what nobody recorded it calls so.
 
     Nothing in it tells a time or a place: the same model has the same card.
 
     Args:
         model_dir: detector folder, or its SavedModel.
-        metrics: that the Evaluator measured.
+        measured: by the Evaluator.
         tflite_dir: folder of its TensorFlow Lite files; "" where there are none.
 
     Raises:
@@ -37,7 +39,9 @@ def model_card(model_dir: str, metrics: Mapping[str, float | None], *, tflite_di
             "",
             "## Metrics of the SavedModel",
             "",
-            *_metric_table([("value", metrics)]),
+            *_metric_table([("value", measured.metrics)]),
+            "",
+            f"Best score threshold (highest F1): {_threshold(measured.score_threshold)}.",
             "",
             *_files(tflite_dir),
             "## Limits",
@@ -84,14 +88,15 @@ def _files(tflite_dir: str) -> Iterator[str]:
     if not paths:
         return
     origins = {path: _origin(path) for path in paths}
+    thresholds = {path: _threshold(_score_threshold(path)) for path in paths}
     yield "## TensorFlow Lite files"
     yield ""
-    yield "| file | size | made from | quantization | written by |"
-    yield "|---|---|---|---|---|"
+    yield "| file | size | best score threshold | made from | quantization | written by |"
+    yield "|---|---|---|---|---|---|"
     for path, origin in origins.items():
         name, bytes_ = _cell(os.path.basename(path)), size(files.total_size(path))
         yield (
-            f"| {name} | {bytes_} | {_cell(origin.made_from or _UNKNOWN)} |"
+            f"| {name} | {bytes_} | {thresholds[path]} | {_cell(origin.made_from or _UNKNOWN)} |"
             f" {_cell(origin.quantization or _UNKNOWN)} | {_cell(origin.written_by or _UNKNOWN)} |"
         )
     measured = [(os.path.basename(path), origin.metrics) for path, origin in origins.items()]
@@ -106,6 +111,18 @@ def _origin(path: str) -> Provenance:
         return read_provenance(files.read_bytes(path), where=path) or Provenance()
     except DetectionError:
         return Provenance()  # the gate has judged the file; the card tells what it can
+
+
+def _score_threshold(path: str) -> float:
+    try:
+        described = find_description(files.read_bytes(path), where=path)
+    except DetectionError:
+        return 0.0  # likewise
+    return described.score_threshold if described else 0.0
+
+
+def _threshold(value: float) -> str:
+    return metric(value, _DIGITS) if value else _UNKNOWN
 
 
 def _metric_table(columns: list[tuple[str, Mapping[str, float | None]]]) -> Iterator[str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from detection_core.artifacts.coco_names import MAP_50
 from detection_core.artifacts.parity import BoxParity, FileReport, NetworkParity, ParityReport
+from detection_core.artifacts.tflite_metadata import with_score_threshold
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.builders.datasets import iterate_truth
 from detection_core.config.pipeline_config import PipelineConfig
@@ -19,7 +20,6 @@ from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import Detector
 from detection_core.errors import DataError
 from detection_core.evaluation.bootstrap import LEVEL, resample
-from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import Measurement, class_names, measure
 from detection_core.evaluation.runner import load_runner
@@ -105,10 +105,11 @@ def measure_parity(
     runners = {REFERENCE: load_runner(model_dir)} | {c.path: load_runner(c.path) for c in candidates}
     found = measure(runners, iterate_truth(config, label_map=label_map), label_map, job="parity")
     names = class_names(label_map)
-    metrics = {name: evaluate_coco(one.images, names).metrics() for name, one in found.items()}
+    splits = {name: EvaluatedSplit(images=one.images, class_names=names) for name, one in found.items()}
+    reference = splits[REFERENCE].coco.metrics()
     for candidate in candidates:
-        _stamp(candidate, metrics[candidate.path], options.split)
-    if metrics[REFERENCE][MAP_50] < 0:
+        _stamp(candidate, splits[candidate.path], options.split)
+    if reference[MAP_50] < 0:
         raise DataError(
             "expected a split with objects to measure parity on, found none; name another split",
             where=options.split,
@@ -118,7 +119,7 @@ def measure_parity(
     intervals = _drop_intervals(found, label_map)
     reports = [
         _report(
-            _compare(c, metrics[REFERENCE], metrics[c.path], options),
+            _compare(c, reference, splits[c.path], options),
             intervals.get(c.path),
             networks.get(c.path),
             compare_boxes(
@@ -138,25 +139,27 @@ def measure_parity(
     return ParityReport(
         split=options.split,
         images=count,
-        reference=metrics[REFERENCE],
+        reference=reference,
         files=reports,
         blessed=all(report.passed for report in reports),
         reasons=[reason for report in decisive for reason in _reasons(report, count)],
     )
 
 
-def _stamp(candidate: Candidate, metrics: dict[str, float], split: str) -> None:
-    """Write into a file where it comes from and what it was measured at."""
+def _stamp(candidate: Candidate, found: EvaluatedSplit, split: str) -> None:
+    """Write into a file where it comes from, its metrics, and from which score it is best used."""
     if candidate.origin is not None:
-        known = {name: None if value < 0 else value for name, value in metrics.items()}
+        known = {name: None if value < 0 else value for name, value in found.coco.metrics().items()}
         provenance = dataclasses.replace(candidate.origin, split=split, metrics=known)
-        content = with_provenance(files.read_bytes(candidate.path), provenance)
+        content = with_score_threshold(files.read_bytes(candidate.path), found.score_threshold)
+        content = with_provenance(content, provenance)
         files.write_bytes(candidate.path, content)
 
 
 def _compare(
-    candidate: Candidate, reference: dict[str, float], metrics: dict[str, float], options: ParityOptions
+    candidate: Candidate, reference: dict[str, float], found: EvaluatedSplit, options: ParityOptions
 ) -> FileReport:
+    metrics = found.coco.metrics()
     drop = reference[MAP_50] - metrics[MAP_50]
     runs = options.latency_runs
     limits = options.limits.get(candidate.format, {})
@@ -175,6 +178,7 @@ def _compare(
         quantization=candidate.quantization,
         made_from=candidate.made_from,
         metrics=metrics,
+        score_threshold=found.score_threshold,
         drop=round(drop, 6),
         max_drop=options.max_map_drop,
         size_bytes=cost.size_bytes,

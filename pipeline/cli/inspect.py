@@ -101,6 +101,7 @@ def _about(found: Inspection) -> Iterator[tuple[str, str]]:
         labels = ", ".join(described.labels[:_NAMED_LABELS])
         rest = len(described.labels) - _NAMED_LABELS
         yield "labels", f"{len(described.labels)}: {labels}{f', {rest} more' if rest > 0 else ''}"
+        yield "score threshold", _threshold(described.score_threshold)
     elif found.kind == "tflite":
         yield "normalisation", "unknown: the file has no metadata that say it"
 
@@ -108,6 +109,7 @@ def _about(found: Inspection) -> Iterator[tuple[str, str]]:
 def _origin(found: Inspection) -> Iterator[tuple[str, str]]:
     if found.published:
         yield "published as", f"version {found.published['number']}"
+        yield "score threshold of the SavedModel", _threshold(found.published.get("score_threshold", 0.0))
     origin = found.provenance
     if origin is None:
         yield "origin", "unknown: the file does not say where it comes from"
@@ -129,6 +131,10 @@ def _origin(found: Inspection) -> Iterator[tuple[str, str]]:
             f"{rows} x {columns} pixels, {found.detector.num_classes:,} classes,"
             f" {found.detector.parameters:,} parameters",
         )
+
+
+def _threshold(value: float) -> str:
+    return f"{value:.4f} (highest F1)" if value else "none: every detection is shown"
 
 
 def _cells(tensor: TensorFacts) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Runs MediaPipe's ObjectDetector, in an environment of its own: nothing of detflow is imported.
 
-    python detect.py FILE MODE IMAGE...
+    python detect.py FILE MODE MOST IMAGE...
 
 IMAGE is an .npy file, uint8 [H, W, 3]. It prints a list for each image: category, score, and the box as
 [ymin, xmin, ymax, xmax], pixels.
@@ -17,11 +17,11 @@ from mediapipe.tasks.python import BaseOptions, vision
 
 
 def main() -> None:
-    path, mode, *images = sys.argv[1:]
+    path, mode, most, *images = sys.argv[1:]
     options = vision.ObjectDetectorOptions(
         base_options=BaseOptions(model_asset_path=path),
         running_mode=vision.RunningMode[mode],
-        max_results=20,
+        max_results=int(most),
     )
     with vision.ObjectDetector.create_from_options(options) as detector:
         print(json.dumps([found(detector, mode, number, image) for number, image in enumerate(images)]))

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from detection_core.config.problems import Problem
+from detection_core.config.rules import POSITIVE_FRACTION
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.ssd_pb2 import Ssd
 
 CLIP_RANGE = "box_encodings_clip_range"
+OPERATION = "TFLite_Detection_PostProcess"
+_CODER = "faster_rcnn_box_coder"
 
 
 def efficientdet_tflite_problems(message: EfficientDet, path: str) -> Iterator[Problem]:
@@ -41,6 +44,14 @@ def ssd_tflite_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
         path: its field path.
     """
     yield from _resizer(ssd.image_resizer, path)
+    yield from box_coder_problems(ssd, f"{path}.box_coder")
+    suppression = ssd.post_processing.batch_non_max_suppression
+    if not POSITIVE_FRACTION.holds(suppression.iou_threshold):
+        text = (
+            f"expected {POSITIVE_FRACTION.text}, which is what {OPERATION} takes, found"
+            f" {suppression.iou_threshold:g}; set it to 0.6, or what the detector was tuned for"
+        )
+        yield Problem(path=f"{path}.post_processing.batch_non_max_suppression.iou_threshold", message=text)
     head = ssd.box_predictor.WhichOneof("box_predictor_oneof")
     predictor = getattr(ssd.box_predictor, head or "", None)
     if predictor and CLIP_RANGE in {field.name for field, _ in predictor.ListFields()}:
@@ -49,3 +60,22 @@ def ssd_tflite_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
             " found a clip range; leave it out"
         )
         yield Problem(path=f"{path}.box_predictor.{head}.{CLIP_RANGE}", message=text)
+
+
+def box_coder_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
+    """Find a box coder that no reader of TensorFlow Lite detectors decodes; one that is not set is none.
+
+    Args:
+        ssd: the model.
+        path: of its box coder.
+    """
+    found = ssd.box_coder.WhichOneof("box_coder_oneof")
+    if found in (None, _CODER):
+        return
+    reason = (
+        f"; {OPERATION} and MediaPipe's detector give boxes without keypoints: serve the SavedModel, whose"
+        f" detection_keypoints has them, or train with {_CODER}"
+        if found == "keypoint_box_coder"
+        else "; use that coder"
+    )
+    yield Problem(path=path, message=f"expected {_CODER}, which {OPERATION} decodes, found {found}{reason}")

@@ -14,12 +14,7 @@ from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.exporters.signatures import TFLITE_INPUT
 from detection_core.exporters.tflite_forms import HeadOptions, Outputs, heads_function
 from detection_core.exporters.tflite_input import network_input
-from detection_core.exporters.tflite_post_process import (
-    PostProcessOptions,
-    centred,
-    kept_in_float,
-    normalisation_of,
-)
+from detection_core.exporters.tflite_post_process import PostProcessOptions, centred, normalisation_of
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 
 
@@ -63,18 +58,10 @@ def tflite_function(
     """
     normalisation = normalisation_of(model.preprocess)
 
-    def to_scores(codes: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        del codes
-        scores = tf.sigmoid(logits)
-        if integer:
-            scores = kept_in_float(scores)
-        # The operation takes the background's column first.
-        return tf.pad(scores, [[0, 0], [0, 0], [1, 0]])
-
     heads = HeadOptions(
         post_process=options,
         anchors=centred(tf.constant(np.asarray(model.anchors))),
-        to_scores=to_scores,
+        to_scores=tf.sigmoid,
         sigmoid=True,
         integer=integer,
     )

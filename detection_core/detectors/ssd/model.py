@@ -241,9 +241,13 @@ class SsdModel(Detector):
         """Whether scores are the sigmoids of the logits, and nothing more."""
         return self._parts.post_processing.score_converter == ScoreConverter(activation=tf.sigmoid)
 
+    def class_scores(self, logits: tf.Tensor) -> tf.Tensor:
+        """Convert class logits, float32 [B, A, C] or [B, A, C + 1], to scores of the same shape."""
+        return self._parts.post_processing.score_converter(logits)
+
     def raw_detections(self, predictions: AnchorPredictions) -> RawDetections:
         """Decode the boxes and convert the logits of every anchor."""
-        scores = self._parts.post_processing.score_converter(predictions.class_logits)
+        scores = self.class_scores(predictions.class_logits)
         if not self._parts.options.background:
             scores = tf.pad(scores, [[0, 0], [0, 0], [1, 0]])
         boxes = self._parts.box_coder.decode(predictions.box_codes, predictions.anchors)

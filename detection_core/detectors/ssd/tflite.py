@@ -8,16 +8,15 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.tflite_decoding import BoxDecoding
+from detection_core.config.messages.tflite import box_coder_problems
 from detection_core.config.num_classes import foreground_classes
 from detection_core.detectors.family import Normalisation, TFLiteOutputOptions
-from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.ssd.model import SsdModel
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import TFLITE_INPUT
 from detection_core.exporters.tflite_forms import HeadOptions, Outputs, heads_function
 from detection_core.exporters.tflite_input import file_normalisation, network_input
 from detection_core.exporters.tflite_post_process import (
-    OPERATION,
     PostProcessOptions,
     centred,
     normalisation_of,
@@ -37,12 +36,8 @@ def post_process_options(config: TrainEvalPipelineConfig, outputs: TFLiteOutputO
         ExportError: when the operation cannot do what the config's box coder or suppression does.
     """
     ssd = config.model.ssd
-    coder = ssd.box_coder.WhichOneof("box_coder_oneof")
-    if coder != "faster_rcnn_box_coder":
-        raise ExportError(
-            f"expected faster_rcnn_box_coder, which {OPERATION} decodes, found {coder}; use that coder",
-            where="model.ssd.box_coder",
-        )
+    for problem in box_coder_problems(ssd, "model.ssd.box_coder"):
+        raise ExportError(problem.message, where=problem.path)
     scales = ssd.box_coder.faster_rcnn_box_coder
     nms = ssd.post_processing.batch_non_max_suppression
     return PostProcessOptions(
@@ -75,16 +70,11 @@ def tflite_function(
         A concrete function: `input` float32 [1, H, W, 3], normalised as `tflite_input.file_normalisation`
         says -> count, scores, classes, boxes, or what the form gives.
     """
-    anchors, normalisation = tf.constant(model_anchors(model)), normalisation_of(model.preprocess)
-
-    def to_scores(codes: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
-        return model.raw_detections(predictions).scores
-
+    normalisation = normalisation_of(model.preprocess)
     heads = HeadOptions(
         post_process=options,
-        anchors=centred(anchors),
-        to_scores=to_scores,
+        anchors=centred(tf.constant(model_anchors(model))),
+        to_scores=model.class_scores,
         sigmoid=model.scores_are_sigmoids,
         integer=integer,
     )

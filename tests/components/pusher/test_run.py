@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 
@@ -11,8 +12,9 @@ from components.pusher.run import run
 from detection_core.artifacts.blessing import write_blessing
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.errors import ContractError
+from detection_core.exporters.tflite_description import add_description
 from detection_core.storage import files
-from tests.detection_core.artifacts.test_tflite_metadata import bare_file
+from tests.detection_core.artifacts.test_tflite_decoding import DECODING, DESCRIPTION, heads
 
 
 @pytest.fixture
@@ -139,14 +141,19 @@ def test_a_version_is_published_with_its_model_card(artifacts):
     assert "| mAP | 0.5000 |" in card.read_text() and "model\\_int8.tflite" in card.read_text()
 
 
+def _measured(value):
+    described = add_description(heads(), dataclasses.replace(DESCRIPTION, score_threshold=value), DECODING)
+    return with_provenance(described, Provenance(metrics={"mAP": value}))
+
+
 def test_a_file_that_was_measured_anew_is_the_same_model(artifacts):
     path = artifacts / "tflite" / "model_int8.tflite"
-    path.write_bytes(with_provenance(bare_file(), Provenance(metrics={"mAP": 0.5})))
+    path.write_bytes(_measured(0.5))
     first = run(_job(artifacts))
-    path.write_bytes(with_provenance(bare_file(), Provenance(metrics={"mAP": 0.6})))
+    path.write_bytes(_measured(0.6))
     again = run(_job(artifacts, run_key="other", baseline_version=str(first["version"])))
     assert not again["pushed"] and "the same model is deployed" in again["reasons"][0]
-    path.write_bytes(path.read_bytes().replace(b"MLIR", b"mlir", 1))
+    path.write_bytes(path.read_bytes().replace(b"location", b"Location", 1))
     assert run(_job(artifacts, run_key="third", baseline_version=str(first["version"])))["pushed"]
 
 

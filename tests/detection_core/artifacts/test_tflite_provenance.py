@@ -9,16 +9,21 @@ import zipfile
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
-from detection_core.artifacts.tflite_metadata import TFLiteDescription, read_description
+from detection_core.artifacts.tflite_metadata import (
+    TFLiteDescription,
+    read_description,
+    with_score_threshold,
+)
 from detection_core.artifacts.tflite_provenance import (
     PROVENANCE,
     Provenance,
     read_provenance,
+    unmeasured,
     with_provenance,
-    without_provenance,
 )
 from detection_core.errors import ContractError, ModelError
 from detection_core.exporters.tflite_description import add_description
+from tests.detection_core.artifacts.test_tflite_decoding import DECODING, DESCRIPTION, heads
 from tests.detection_core.artifacts.test_tflite_metadata import bare_file
 
 ORIGIN = Provenance(
@@ -58,9 +63,21 @@ def test_metrics_are_rounded_so_that_the_last_bits_of_a_machine_do_not_count(des
 def test_it_replaces_an_earlier_one_and_goes_without_a_trace(described):
     other = dataclasses.replace(ORIGIN, format="float32")
     assert with_provenance(with_provenance(described, other), ORIGIN) == with_provenance(described, ORIGIN)
-    assert without_provenance(with_provenance(described, ORIGIN)) == described
-    assert without_provenance(described) == described
-    assert without_provenance(with_provenance(bare_file(), ORIGIN)) == bare_file()
+    assert unmeasured(with_provenance(described, ORIGIN)) == described
+    assert unmeasured(described) == described
+    assert unmeasured(with_provenance(bare_file(), ORIGIN)) == bare_file()
+
+
+def test_a_score_threshold_goes_with_it():
+    described = add_description(heads(), dataclasses.replace(DESCRIPTION, score_threshold=0.0), DECODING)
+    measured = with_provenance(with_score_threshold(described, 0.25), ORIGIN)
+    assert read_description(measured).score_threshold == 0.25
+    assert unmeasured(measured) == described
+
+
+def test_a_file_without_a_place_for_a_score_threshold_is_refused():
+    with pytest.raises(ModelError, match="expected metadata with a score threshold, found none"):
+        with_score_threshold(bare_file(), 0.25)
 
 
 def test_litert_loads_it(described):

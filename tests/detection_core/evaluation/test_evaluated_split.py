@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from detection_core.evaluation.coco_metrics import evaluate_coco
@@ -18,4 +20,16 @@ def test_what_is_derived_is_of_these_images_and_computed_once():
     for ours, expected in zip(split.matches, matches, strict=True):
         np.testing.assert_array_equal(ours.found_by, expected.found_by)
     assert split.best_score == best_score_threshold(images, matches)
+    assert 0 <= split.best_score - split.score_threshold < 1e-4
     assert split.coco is split.coco and split.matches is split.matches
+
+
+def test_where_nothing_is_found_no_detection_is_hidden():
+    images = tuple(random_images(2))
+    elsewhere = tuple(
+        dataclasses.replace(i, detections=dataclasses.replace(i.detections, classes=i.detections.classes + 9))
+        for i in images
+    )
+    for found in (elsewhere, ()):
+        split = EvaluatedSplit(images=found, class_names=NAMES)
+        assert split.best_score == 0.5 and split.score_threshold == 0.0

@@ -24,6 +24,7 @@ from tests.detection_core.exporters.test_tflite import PIXELS, quantized
 from tests.detection_core.exporters.test_tflite_plain_suppression import OPTIONS, ROWS, detections, file_of
 from tests.detection_core.exporters.tflite_operations import list_operations
 from tests.detection_core.exporters.tiny_detector import SCALES, TinyDetector, grid_anchors
+from tests.detection_core.quantization.tiny_network import CLASSES
 
 
 def test_the_smallest_case_has_three_classes_and_two_threads():
@@ -88,9 +89,12 @@ def test_all_of_an_integer_file_without_post_processing_runs_in_integers():
     ] * 2
 
 
-def test_scores_of_an_integer_file_with_built_in_suppression_stay_in_float():
+@pytest.mark.parametrize("form", ["post_process", "plain_nms"])
+@pytest.mark.parametrize("background", [True, False])
+def test_scores_of_an_integer_file_stay_in_float(form, background):
     """A sigmoid's range is known to the converter, which made int8 of it again: 256 scores to rank by."""
-    function = tflite_function(quantized(), TINY, integer=True, form="plain_nms")
+    options = TINY if background else dataclasses.replace(TINY, num_classes=CLASSES + 1)
+    function = tflite_function(quantized(), options, integer=True, form=form)
     names = [op.name for op in list_operations(FORMATS["int8"].convert(Conversion(function=function)))]
     assert "LOGISTIC" in names and names.count("QUANTIZE") == 1  # of the pixels
 

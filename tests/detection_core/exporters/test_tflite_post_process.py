@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -12,8 +14,10 @@ from flatbuffers import flexbuffers
 from google.protobuf import text_format
 from tensorflow.lite.python import schema_py_generated as schema
 
+from detection_core.config.messages.tflite import OPERATION
 from detection_core.detectors.ssd.tflite import post_process_options
-from detection_core.exporters.tflite_post_process import OPERATION, post_process_function
+from detection_core.errors import ExportError
+from detection_core.exporters.tflite_post_process import post_process_function
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.exporters.tflite_outputs import outputs
 
@@ -68,3 +72,32 @@ def test_a_box_has_a_row_for_each_of_its_classes_and_no_more_classes_than_there_
     assert post_process_options(config(), outputs(max_detections=4, classes_per_detection=3)).rows == 12
     few = config(CONFIG.replace("num_classes: 90", "num_classes: 2"))
     assert post_process_options(few, outputs(max_detections=4, classes_per_detection=3)).rows == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "refusal"),
+    [
+        ("max_detections", 0, "expected 1 or more, found 0; change export.max_detections"),
+        ("max_classes_per_detection", 0, "expected 1 or more, found 0; change classes_per_detection"),
+        ("detections_per_class", 0, "found 0; change max_detections_per_class of"),
+        ("nms_score_threshold", -0.1, "expected 0 or more, found -0.1; change the score threshold"),
+        ("nms_score_threshold", float("nan"), "expected 0 or more, found nan"),
+        ("nms_iou_threshold", 0.0, "expected a number above 0, up to 1, found 0; change the IoU threshold"),
+        ("nms_iou_threshold", 1.1, "found 1.1; change the IoU threshold"),
+        ("num_classes", 0, "found 0; change the config's num_classes"),
+        ("y_scale", 0.0, "expected a number above 0, found 0; change the box coder's scales"),
+        ("w_scale", float("inf"), "found inf; change the box coder's scales"),
+    ],
+)
+def test_an_attribute_that_the_operation_does_not_take_is_refused_by_name(name, value, refusal):
+    options = post_process_options(config(), outputs(max_detections=10))
+    with pytest.raises(ExportError, match=f"^{OPERATION}.{name}: .*{re.escape(refusal)}"):
+        dataclasses.replace(options, **{name: value})
+
+
+def test_every_number_among_the_attributes_has_a_range():
+    options = post_process_options(config(), outputs(max_detections=10))
+    numbers = [f.name for f in dataclasses.fields(options) if not isinstance(getattr(options, f.name), bool)]
+    for name in numbers:
+        with pytest.raises(ExportError, match=name):
+            dataclasses.replace(options, **{name: float("nan")})

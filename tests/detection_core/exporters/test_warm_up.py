@@ -15,7 +15,7 @@ from tests.detection_core.exporters.test_served_inputs import IMAGES, REQUESTS, 
 from tests.detection_core.exporters.tiny_detector import TinyDetector
 
 
-def _logs(folder):
+def read_logs(folder):
     # Of the package tensorflow-serving-api, which TFX brings.
     prediction_log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
     records = tf.data.TFRecordDataset(f"{folder}/{WARM_UP_FILE}").as_numpy_iterator()
@@ -33,7 +33,7 @@ def test_each_example_is_a_request_that_the_model_answers(tmp_path, name):
         model="ssd",
         signature="serving_default",
     )
-    logs = _logs(tmp_path)
+    logs = read_logs(tmp_path)
     assert count == len(logs) == 3
     resizer = FixedShapeResizer(height=32, width=32)
     function = serving_function(TinyDetector(), resizer, input_type=name)
@@ -66,3 +66,12 @@ def test_no_example_and_one_without_an_image_are_errors(tmp_path):
         served_value(tf.train.Example().SerializeToString(), served)
     with pytest.raises(DataError, match="found another record"):
         served_value(b"rubbish", served)
+
+
+def test_an_example_is_a_request_to_its_last_byte_however_many_a_batch_has(tmp_path):
+    """The bytes of a tf.Example may end in zeros, which numpy's own type of texts drops."""
+    content = example(IMAGES[0]) + b"\x12\x01\x00"  # a field that tf.Example does not have
+    served = INPUT_TYPES["tf_example"]
+    write_warm_up(str(tmp_path), [content], served, name="x", model="m", signature="s", batch_size=3)
+    (log,) = read_logs(tmp_path)
+    assert tf.make_ndarray(log.predict_log.request.inputs["x"]).tolist() == [content] * 3

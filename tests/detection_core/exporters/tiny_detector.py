@@ -73,9 +73,11 @@ class TinyDetector(Detector):
         sizes = tf.exp(codes[..., 2:]) * (high - low)
         centres = codes[..., :2] * (high - low) + (low + high) / 2
         boxes = tf.concat([centres - sizes / 2, centres + sizes / 2], -1)
-        return RawDetections(
-            boxes=boxes, scores=tf.sigmoid(predictions.class_logits), anchors=predictions.anchors
-        )
+        scores = self.class_scores(predictions.class_logits)
+        return RawDetections(boxes=boxes, scores=scores, anchors=predictions.anchors)
+
+    def class_scores(self, logits: tf.Tensor) -> tf.Tensor:
+        return tf.sigmoid(logits)
 
     def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
         raw = self.raw_detections(predictions)

@@ -109,7 +109,10 @@ def test_every_file_says_where_it_comes_from_and_how_good_it_is(workbench, repor
         assert set(origin.metrics) == set(file.metrics)
         for name, value in file.metrics.items():
             assert origin.metrics[name] == (None if value < 0 else round(value, 4))
-        assert read_description(content).labels == ("dark", "bright")
+        described = read_description(content)
+        assert described.labels == ("dark", "bright")
+        assert described.score_threshold == pytest.approx(file.score_threshold, rel=1e-6)
+        assert (file.score_threshold > 0) == (file.metrics[MAP_50] > 0)
 
 
 def test_all_of_a_real_network_runs_in_int8(workbench, report):

@@ -15,10 +15,12 @@ from detection_core.errors import ConfigError, ExportError
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.exporters.frozen_graph import FROZEN_GRAPH
+from detection_core.exporters.served_inputs import INPUT_TYPES
 from detection_core.exporters.warm_up import WARM_UP_FILE
 from detection_core.tasks.export_saved_model import SavedModelOptions, export_saved_model
 from tests.detection_core.detectors.efficientdet import goldens
 from tests.detection_core.exporters.test_detector_folder import CONFIG, LABELS
+from tests.detection_core.exporters.test_warm_up import read_logs
 from tests.detection_core.validation.made_examples import Made, write_examples
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 60, 3)).astype(np.uint8)
@@ -78,11 +80,35 @@ def test_google_automl_s_signatures_of_every_family(family, request, tmp_path):
     assert signatures["serving_default"].structured_input_signature[1]["images"].shape.as_list()[0] == 1
 
 
-def test_strings_are_served_and_warmed_up(detector, examples, tmp_path):
-    options = SavedModelOptions(input_type="tf_example", batch_size=2)
-    written = export_saved_model(detector, str(tmp_path), options, examples_dir=examples)
-    signature = tf.saved_model.load(written).signatures["serving_default"]
-    assert signature.structured_input_signature[1]["input_tensor"].shape.as_list() == [2]
+@pytest.mark.parametrize("family", ["detector", "efficientdet"])
+@pytest.mark.parametrize(
+    ("input_type", "batch_size"), [*((name, 0) for name in INPUT_TYPES), ("tf_example", 2)]
+)
+def test_the_served_model_answers_every_request_of_its_warm_up(
+    family, input_type, batch_size, request, examples, tmp_path
+):
+    """As TensorFlow Serving replays them; a model whose requests fail is not served there."""
+    options = SavedModelOptions(input_type=input_type, batch_size=batch_size)
+    written = export_saved_model(
+        request.getfixturevalue(family), str(tmp_path), options, examples_dir=examples
+    )
+    loaded = tf.saved_model.load(written)
+    logs = read_logs(written)
+    assert len(logs) == 4
+    for log in logs:
+        asked = log.predict_log.request
+        signature = loaded.signatures[asked.model_spec.signature_name]
+        specs = signature.structured_input_signature[1]
+        assert set(asked.inputs) == set(specs) == {"input_tensor"}
+        inputs = {
+            name: tf.io.parse_tensor(v.SerializeToString(), specs[name].dtype)
+            for name, v in asked.inputs.items()
+        }
+        assert all(specs[name].shape.is_compatible_with(value.shape) for name, value in inputs.items())
+        answer = signature(**inputs)
+        assert answer["detection_boxes"].shape[0] == (batch_size or 1)
+        assert all(np.isfinite(value).all() for value in answer.values())
+        assert (answer["num_detections"].numpy() > 0).all()
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,11 @@ import json
 
 import pytest
 
+from detection_core.artifacts.evaluation import EvalReport
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
+from detection_core.exporters.tflite_description import add_description
 from detection_core.tasks.model_card import model_card
+from tests.detection_core.artifacts.test_tflite_decoding import DECODING, DESCRIPTION, heads
 from tests.detection_core.artifacts.test_tflite_metadata import bare_file
 
 INFO = {
@@ -18,7 +21,7 @@ INFO = {
     "input_size": [32, 48],
     "extra": {"started_from": "random weights", "steps": 60, "config_hash": "cc", "data_fingerprint": "dd"},
 }
-METRICS = {"mAP": 0.51234, "mAP (large)": -1.0}
+MEASURED = EvalReport(metrics={"mAP": 0.51234, "mAP (large)": -1.0}, score_threshold=0.321)
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def model(tmp_path):
 
 
 def test_the_card_tells_network_training_classes_and_metrics(model):
-    card = model_card(str(model), METRICS)
+    card = model_card(str(model), MEASURED)
     for line in (
         "# ssd\\_tiny",
         "| input | 32 x 48 pixels, RGB |",
@@ -42,11 +45,12 @@ def test_the_card_tells_network_training_classes_and_metrics(model):
         "| training | not recorded |",
         "| classes | 2: a\\|b, \\<script\\> |",
         "| mAP | 0.5123 |",
+        "Best score threshold (highest F1): 0.3210.",
         "| mAP (large) | \N{EN DASH} |",
     ):
         assert line in card.splitlines()
     assert "TensorFlow Lite" not in card
-    assert card == model_card(str(model), METRICS)
+    assert card == model_card(str(model), MEASURED)
 
 
 def test_files_stand_side_by_side_with_their_own_metrics(model, tmp_path):
@@ -55,12 +59,15 @@ def test_files_stand_side_by_side_with_their_own_metrics(model, tmp_path):
     origin = Provenance(written_by="detflow 1", quantization="aware", metrics={"mAP": 0.4})
     (folder / "a.tflite").write_bytes(with_provenance(bare_file(), origin))
     (folder / "b.tflite").write_bytes(b"of another program")
-    lines = model_card(str(model), METRICS, tflite_dir=str(folder)).splitlines()
+    (folder / "c.tflite").write_bytes(add_description(heads(), DESCRIPTION, DECODING))
+    lines = model_card(str(model), MEASURED, tflite_dir=str(folder)).splitlines()
     assert any(line.startswith("| a.tflite |") and line.endswith("| aware | detflow 1 |") for line in lines)
-    assert "| metric | a.tflite | b.tflite |" in lines and "| mAP | 0.4000 | \N{EN DASH} |" in lines
+    assert any(line.startswith("| c.tflite |") and " | 0.2500 | " in line for line in lines)
+    assert "| metric | a.tflite | b.tflite | c.tflite |" in lines
+    assert "| mAP | 0.4000 | \N{EN DASH} | \N{EN DASH} |" in lines
 
 
 def test_a_model_that_says_nothing_of_itself_has_a_card_that_says_so(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"graph")
-    card = model_card(str(tmp_path), {})
+    card = model_card(str(tmp_path), EvalReport(metrics={}))
     assert "| classes | not recorded |" in card and card.startswith("# Detector")

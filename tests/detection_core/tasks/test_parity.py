@@ -75,6 +75,7 @@ def test_an_equal_file_passes(folder):
     assert report.reference[MAP_50] == pytest.approx(1.0)
     (file,) = report.files
     assert file.drop == 0.0 and file.passed and file.metrics == report.reference
+    assert file.score_threshold > 0
     assert file.size_bytes > 1000 and file.latency_ms == {}
 
 
@@ -83,6 +84,7 @@ def test_one_worse_file_refuses_all_and_is_named(folder):
     assert not report.blessed
     assert [file.passed for file in report.files] == [True, False]
     drop = report.files[1].drop
+    assert report.files[1].score_threshold == 0  # nothing was found, so that nothing is hidden
     assert drop == pytest.approx(1.0 - report.files[1].metrics[MAP_50], abs=1e-6) and drop > 0.5
     (reason,) = report.reasons  # of the file that failed, not of the good one beside it
     assert reason.startswith("worse: mAP@.50") and "more than 0.0200" in reason

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
+from detection_core.exporters.tflite_description import add_description
 from pipeline.cli.parser import main
+from tests.detection_core.artifacts.test_tflite_decoding import DECODING, DESCRIPTION, heads
 from tests.detection_core.artifacts.test_tflite_metadata import bare_file
 from tests.detection_core.exporters.edge_files import convolutions
 from tests.detection_core.tasks.test_inspection import _file
@@ -17,6 +19,10 @@ def test_text_names_tensors_labels_origin_and_metrics(tmp_path, capsys):
     assert lines["config hash"].endswith("abc") and lines["data fingerprint"].endswith("unknown")
     assert "image" in lines["input 0"] and "float32" in lines["input 0"]
     assert lines["mAP"].endswith("0.5000")
+    assert lines["score threshold"].endswith("none: every detection is shown")
+    (tmp_path / "m.tflite").write_bytes(add_description(heads(), DESCRIPTION, DECODING))
+    assert main(["inspect", str(tmp_path / "m.tflite")]) == 0
+    assert "score threshold 0.2500 (highest F1)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_json_has_all_of_it(tmp_path, capsys):

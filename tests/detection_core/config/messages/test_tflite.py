@@ -35,7 +35,19 @@ def test_a_clip_range_is_found_in_either_head(head):
     [
         ("faster_rcnn {}", "model"),
         ("ssd { image_resizer { identity_resizer {} } }", "model.ssd.image_resizer"),
+        (f"ssd {{ {FIXED} box_coder {{ square_box_coder {{}} }} }}", "model.ssd.box_coder"),
+        (
+            f"ssd {{ {FIXED} post_processing {{ batch_non_max_suppression {{ iou_threshold: 0 }} }} }}",
+            "model.ssd.post_processing.batch_non_max_suppression.iou_threshold",
+        ),
     ],
 )
-def test_other_families_and_free_sizes_are_found(model, path):
+def test_what_a_file_cannot_hold_is_found(model, path):
     assert [p.path for p in tflite_problems(config_of(model))] == [path]
+
+
+def test_keypoints_are_refused_with_where_they_can_be_had():
+    coder = "box_coder { keypoint_box_coder { num_keypoints: 2 } }"
+    (problem,) = tflite_problems(config_of(f"ssd {{ {FIXED} {coder} }}"))
+    assert problem.path == "model.ssd.box_coder"
+    assert "give boxes without keypoints: serve the SavedModel" in problem.message
