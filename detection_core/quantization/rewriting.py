@@ -160,13 +160,15 @@ class RewrittenDetector(Generic[D]):
 
         What is measured against the float network, and what is left in float, is then of these.
         """
-        network = strip_fake_quantization(self.aware.network, rounded=False)
+        name = self.folded.network.name
+        network = strip_fake_quantization(self.aware.network, name=name, rounded=False)
         folded = dataclasses.replace(self.folded, network=network)
         return dataclasses.replace(self, folded=folded)
 
     def without_fake_quantization(self) -> D:
         """Return the detector in float, its kernels as it computes with them, on the grid of their bits."""
-        return self.model.with_network(strip_fake_quantization(self.aware.network, rounded=True))
+        name = self.folded.network.name
+        return self.model.with_network(strip_fake_quantization(self.aware.network, name=name, rounded=True))
 
     def leave_in_float(self, layers: Collection[str]) -> D:
         """Return the detector with the same ranges and without fake quantization in some layers.

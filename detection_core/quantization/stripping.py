@@ -6,16 +6,16 @@ from typing import Any
 
 import tf_keras
 
-from detection_core.quantization.aware import PREFIX
 from detection_core.quantization.graph import LayerCall, read_graph, rebuild
 from detection_core.quantization.quantizers import InputQuantizer, QuantizedCall
 
 
-def strip_fake_quantization(network: tf_keras.Model, *, rounded: bool) -> tf_keras.Model:
+def strip_fake_quantization(network: tf_keras.Model, *, name: str, rounded: bool) -> tf_keras.Model:
     """Return a quantization-aware network in float, of layers with their own names.
 
     Args:
         network: as `aware.add_fake_quantization` made it, and training changed it; it is left as it is.
+        name: of the new network.
         rounded: give kernels the values that they are computed with, on the grid of their bits; else those
             that training moves.
     """
@@ -25,13 +25,13 @@ def strip_fake_quantization(network: tf_keras.Model, *, rounded: bool) -> tf_ker
             return None
         return _plain(call.layer, rounded)
 
-    return rebuild(read_graph(network), make_layer, name=network.name.removesuffix("_quantized"))
+    return rebuild(read_graph(network), make_layer, name=name)
 
 
 def _plain(layer: Any, rounded: bool) -> tf_keras.layers.Layer:
-    """Return a layer of its own with the weights of one, or of the one that a wrapper is around."""
+    """Return a layer of its own with name and weights of one, or of the one that a wrapper is around."""
     wrapped = layer.layer if isinstance(layer, QuantizedCall) else layer
-    copy = type(wrapped).from_config({**wrapped.get_config(), "name": layer.name.removeprefix(PREFIX)})
+    copy = type(wrapped).from_config(wrapped.get_config())
     if not layer.weights:
         return copy
     copy.build(layer.input_shape)

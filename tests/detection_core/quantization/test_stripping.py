@@ -34,7 +34,7 @@ def test_nothing_but_the_rounding_goes(family):
     rewritten = moved(small_detector(family), pixels, weight_bits=16, activation_bits=16)
     rewritten.as_trained().calibrate([tf.constant(pixels)])
     prepared = rewritten.model.preprocess(tf.constant(pixels))
-    plain = strip_fake_quantization(rewritten.aware.network, rounded=True)
+    plain = strip_fake_quantization(rewritten.aware.network, name="plain", rounded=True)
     assert {layer.name for layer in plain.layers} == {layer.name for layer in rewritten.folded.network.layers}
     quantized, first = (
         n(prepared, training=False) for n in (rewritten.model.network, rewritten.folded.network)
@@ -47,7 +47,9 @@ def test_nothing_but_the_rounding_goes(family):
 
 def test_kernels_are_those_that_it_computes_with_or_those_that_train():
     rewritten = moved(TinyDetector(), PIXELS)
-    rounded, exact = (strip_fake_quantization(rewritten.aware.network, rounded=r) for r in (True, False))
+    rounded, exact = (
+        strip_fake_quantization(rewritten.aware.network, name="plain", rounded=r) for r in (True, False)
+    )
     wrapper = rewritten.aware.network.get_layer("quant_tower_level_0")
     ((weight, quantizer, variables),) = wrapper._weight_vars
     found = [each.get_layer("tower_level_0") for each in (rounded, exact)]
