@@ -2,7 +2,8 @@
 
 Example: `python -m benchmarks.recipe --work build/recipe --bccd bccd`, where bccd is a Pascal VOC folder. It
 goes on where it was stopped; `--digits build/digits/scenes` takes scenes that `make demo` has composed, and
-`--shard 0/3` trains the first of three seeds alone.
+`--shard 0/3` trains the first of three seeds alone. What `recipe_results.jsonl` holds was measured before and
+is taken as it is; `--afresh` measures it again.
 
 The detector is that of the digits' example, small and from random weights, the schedule short, and both the
 same in all rows. Rows of a data set differ in one part of the recipe; each is trained with every seed.
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 DIGITS = Path("examples/digits")
+MEASURED = Path(__file__).with_name("recipe_results.jsonl")
 STEPS, BATCH = 1000, 8
 RATE = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
 MAP = "DetectionBoxes_Precision/mAP"
@@ -117,9 +119,11 @@ def measure(work: Path, data: str, name: str, row: dict[str, Any], seed: int) ->
     tf_keras.backend.clear_session()
     output = work / "trained" / data / name.replace(" ", "-").replace(",", "") / str(seed)
     examples = work / f"{data}-examples"
-    start = (
-        work / "trained" / row["warm_start"] / "plain" / str(seed) / "model" if "warm_start" in row else None
-    )
+    start = None
+    if "warm_start" in row:
+        start = work / "trained" / row["warm_start"] / "plain" / str(seed) / "model"
+        if not start.exists():
+            measure(work, row["warm_start"], "plain", {}, seed)
     began, cpu = time.monotonic(), time.process_time()
     trained = detection_core.train(
         configured(data, row, seed), output=output, examples=examples, warm_start=start, log_every=200
@@ -130,6 +134,7 @@ def measure(work: Path, data: str, name: str, row: dict[str, Any], seed: int) ->
     shutil.rmtree(output / "work", ignore_errors=True)
     found = {"mAP": metrics[MAP], "mAP@.50": metrics[f"{MAP}@.50IOU"]}
     return {
+        "steps": STEPS,
         "data": data,
         "row": name,
         "seed": seed,
@@ -183,6 +188,7 @@ def main() -> None:
     parser.add_argument("--bccd", type=Path, help="Pascal VOC folder; the digits alone where none is given")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--shard", default="0/1", help="which seeds: I/N, every Nth from the Ith")
+    parser.add_argument("--afresh", action="store_true", help="leave out what was measured elsewhere")
     parser.add_argument("--threads", type=int, default=0, help="of TensorFlow; 0: all")
     arguments = parser.parse_args()
     import tensorflow as tf
@@ -195,9 +201,9 @@ def main() -> None:
     if not scenes.exists():
         subprocess.run([sys.executable, str(DIGITS / "compose.py"), str(scenes)], check=True)
     sources = {"digits": scenes, **({"bccd": arguments.bccd} if arguments.bccd else {})}
-    lines = [
-        json.loads(line) for path in sorted(arguments.work.glob("results*.jsonl")) for line in path.open()
-    ]
+    places = [*([] if arguments.afresh else [MEASURED]), *sorted(arguments.work.glob("results*.jsonl"))]
+    found = (json.loads(line) for path in places for line in path.open())
+    lines = [line for line in found if line.get("steps") == STEPS]
     done = {(line["data"], line["row"], line["seed"]) for line in lines}
     for data, source in sources.items():
         make_examples(arguments.work, data, source)
