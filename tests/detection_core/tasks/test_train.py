@@ -303,7 +303,8 @@ train_config {
   data_augmentation_options { mosaic { height: 128 width: 128 fit: KEEP_ASPECT_RATIO } }
   data_augmentation_options { large_scale_jitter { height: 64 width: 64 scale_min: 0.5 } }
   optimizer { momentum_optimizer { learning_rate { cosine_decay_learning_rate {
-    total_epochs: 3 warmup_epochs: 0.5 warmup_learning_rate: 0.01 } } } }
+    learning_rate_base: 0.002 total_epochs: 3 warmup_epochs: 0.5 warmup_learning_rate: 0.001 } } } }
+  gradient_clipping_by_norm: 10
 }
 train_input_reader { repeat_factor_threshold: 0.9 }
 """
