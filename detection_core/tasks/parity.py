@@ -117,21 +117,19 @@ def measure_parity(
     images = [image for image, _ in itertools.islice(iterate_truth(config, label_map=label_map), _IMAGES)]
     networks = _networks(candidates, runners, images)
     intervals = _drop_intervals(found, label_map)
+    expected = found[REFERENCE].images
     reports = [
         _report(
             _compare(c, reference, splits[c.path], options),
             intervals.get(c.path),
             networks.get(c.path),
             compare_boxes(
-                found[REFERENCE].images,
-                found[c.path].images,
-                FORMATS[c.format].tolerance,
-                max_detections=c.max_detections,
+                expected, found[c.path].images, FORMATS[c.format].tolerance, max_detections=c.max_detections
             ),
         )
         for c in candidates
     ]
-    count = len(found[REFERENCE].images)
+    count = len(expected)
     for report in reports:
         _logger.info("export | %s", "; ".join(_reasons(report, count)))
     # A refusal names what failed, not what was good beside it.
