@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import os
 import sys
 from collections.abc import Iterator
 from typing import TextIO
 
+from detection_core.garbage import no_collection
 from detection_core.redaction import CleanFormatter, clean, clean_tracebacks
 
 # tf_keras takes data frames with the first, and turns images with the second; TensorFlow finds TPUs of
@@ -108,17 +108,15 @@ def quick_tensorflow() -> Iterator[None]:
     here uses, and no garbage is looked for among a million new objects that all stay.
     """
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-    collecting, hidden = gc.isenabled(), [name for name in _OPTIONAL if name not in sys.modules]
-    gc.disable()
+    hidden = [name for name in _OPTIONAL if name not in sys.modules]
     # What is None here cannot be imported.
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
     try:
-        yield
+        with no_collection():
+            yield
     finally:
         for name in hidden:
             del sys.modules[name]
-        if collecting:
-            gc.enable()
 
 
 @contextlib.contextmanager

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
-import gc
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from component_specs.example_gen import TRAIN, Spans
@@ -23,6 +21,7 @@ from detection_core.datasets.readers import AnnotationReader, find_reader
 from detection_core.datasets.splits import check_splits, is_by_ratio, split_at, split_position
 from detection_core.datasets.unannotated import AUTO, BACKGROUND, left_over
 from detection_core.errors import DataError
+from detection_core.garbage import no_collection
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,7 +86,7 @@ def read_dataset(
     background = reader.background if unannotated_images == AUTO else unannotated_images == BACKGROUND
     index = ImageIndex()
     reading = _Reading(reader, label_map, index)
-    with _no_collection():
+    with no_collection():
         found = _read_splits(reading, data_path, checked, spans)
         unannotated = reading.sort_out(add=background)
         index.reject_doubles()
@@ -187,18 +186,6 @@ def _in_span(image: AnnotatedImage, span: str) -> AnnotatedImage:
 
 def _rejection_in_span(rejection: Rejection, span: str) -> Rejection:
     return rejection._replace(record=f"{span}/{rejection.record}") if span else rejection
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Pause garbage collection, which would scan millions of new objects repeatedly without result."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def gather(dataset: Dataset, reports: Iterable[Mapping[str, Any]]) -> dict[str, Counts]:
