@@ -17,7 +17,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from benchmarks.recipe import MAP, RATE, SHAPES, configured
+from benchmarks.recipe import MAP, RATE, TASKS, configured, examples_of
 
 STEPS, PEAK_RATE = 300, 0.004
 SHORT: dict[str, Any] = {
@@ -49,7 +49,7 @@ def measure(work: Path, recipe: Path, data: str, seed: int, formats: tuple[str, 
 
     tf_keras.backend.clear_session()
     trained = recipe / "trained" / data / "plain" / str(seed) / "model"
-    examples, output = recipe / f"{data}-examples", work / data / str(seed)
+    examples, output = examples_of(recipe, data), work / data / str(seed)
     quantized = output / "quantized_model"
     if not quantized.exists():
         config = configured(data, SHORT, seed)
@@ -77,7 +77,7 @@ def _line(name: str, metrics: Any) -> dict[str, Any]:
 def table(lines: list[dict[str, Any]]) -> str:
     """Return Markdown: what each format loses against the float32 file of its seed, in points of 100."""
     out = []
-    for data in SHAPES:
+    for data in TASKS:
         found: dict[str, dict[int, dict[str, Any]]] = {}
         for line in lines:
             if line["data"] == data:
@@ -122,6 +122,7 @@ def main() -> None:
     )
     parser.add_argument("--work", type=Path, required=True, help="folder that is gone on with")
     parser.add_argument("--recipe", type=Path, required=True, help="folder of benchmarks.recipe")
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS, help="those of benchmarks.recipe")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--formats", nargs="+", default=FORMATS, help="of files")
     parser.add_argument("--threads", type=int, default=0, help="of TensorFlow; 0: all")
@@ -135,7 +136,7 @@ def main() -> None:
     results = arguments.work / "results.jsonl"
     lines = [json.loads(line) for line in results.open()] if results.exists() else []
     done = {(line["data"], line["seed"], line["format"]) for line in lines}
-    for data in SHAPES:
+    for data in arguments.tasks:
         for seed in range(1, arguments.seeds + 1):
             missing = tuple(name for name in arguments.formats if (data, seed, name) not in done)
             trained = arguments.recipe / "trained" / data / "plain" / str(seed) / "model"

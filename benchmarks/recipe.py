@@ -7,11 +7,13 @@ is taken as it is; `--afresh` measures it again.
 
 The detector is that of the digits' example, small and from random weights, the schedule short, and both the
 same in all rows. Rows of a data set differ in one part of the recipe; each is trained with every seed.
+`--tasks bccd-large` trains a network of full width at 240 x 320, plainly, for `benchmarks.quantization`.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import shutil
 import statistics
@@ -26,8 +28,8 @@ MEASURED = Path(__file__).with_name("recipe_results.jsonl")
 STEPS, BATCH = 1000, 8
 RATE = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
 MAP = "DetectionBoxes_Precision/mAP"
-SHAPES = {"digits": (128, 128), "bccd": (144, 192)}
-FLIPS: list[dict[str, Any]] = [{"random_horizontal_flip": {}}, {"random_vertical_flip": {}}]
+SSD = "model.ssd"
+FLIPS: tuple[dict[str, Any], ...] = ({"random_horizontal_flip": {}}, {"random_vertical_flip": {}})
 COMMON: dict[str, Any] = {
     "train_config.num_steps": STEPS,
     "train_config.batch_size": BATCH,
@@ -37,9 +39,43 @@ COMMON: dict[str, Any] = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What is trained.
+
+    Attributes:
+        data: the data set.
+        shape: (height, width) of the network's input.
+        classes: of the data set.
+        overrides: of the digits' config, in all rows.
+        steps: of augmentation, in all rows.
+    """
+
+    data: str
+    shape: tuple[int, int]
+    classes: int
+    overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
+    steps: tuple[dict[str, Any], ...] = ()
+
+
+FULL_WIDTH: dict[str, Any] = {
+    f"{SSD}.feature_extractor.depth_multiplier": 1.0,
+    f"{SSD}.feature_extractor.fpn.additional_layer_depth": 128,
+    f"{SSD}.box_predictor.weight_shared_convolutional_box_predictor.depth": 128,
+}
+LARGE = "bccd-large"
+TASKS = {
+    "digits": Task("digits", (128, 128), 10),
+    "bccd": Task("bccd", (144, 192), 3, {}, FLIPS),
+    LARGE: Task("bccd", (240, 320), 3, FULL_WIDTH, FLIPS),
+}
+
+
 def recipes(data: str) -> dict[str, dict[str, Any]]:
-    """Return name to overrides of each row; "plain" comes first."""
-    height, width = SHAPES[data]
+    """Return name to overrides of each row of a task; "plain" comes first."""
+    if data == LARGE:
+        return {"plain": {}}
+    height, width = TASKS[data].shape
     frame = {"height": height, "width": width}
     # The rows' own steps come last, after those of all rows.
     mosaic = {"mosaic": {**frame, "fit": "KEEP_ASPECT_RATIO", "probability": 0.5}}
@@ -78,19 +114,19 @@ def configured(data: str, row: dict[str, Any], seed: int) -> Any:
     import detection_core
 
     settings = {key: value for key, value in row.items() if "." in key}
-    height, width = SHAPES[data]
-    size = "model.ssd.image_resizer.fixed_shape_resizer"
+    task = TASKS[data]
+    size = f"{SSD}.image_resizer.fixed_shape_resizer"
     overrides: dict[str, Any] = {
         **COMMON,
-        f"{size}.height": height,
-        f"{size}.width": width,
+        f"{size}.height": task.shape[0],
+        f"{size}.width": task.shape[1],
+        f"{SSD}.num_classes": task.classes,
+        **task.overrides,
         "train_config.seed": seed,
-        **({"model.ssd.num_classes": 3} if data == "bccd" else {}),
         **settings,
     }
     config = detection_core.load_config(DIGITS / "pipeline.config", overrides)
-    own = [] if data == "digits" else FLIPS
-    for step in [*own, *row.get("steps", [])]:
+    for step in [*task.steps, *row.get("steps", [])]:
         json_format.ParseDict(step, config.train_config.data_augmentation_options.add())
     return config
 
@@ -110,6 +146,11 @@ def make_examples(work: Path, data: str, source: Path) -> Path:
     return folder
 
 
+def examples_of(work: Path, data: str) -> Path:
+    """Return the folder of the examples of a task."""
+    return work / f"{TASKS[data].data}-examples"
+
+
 def measure(work: Path, data: str, name: str, row: dict[str, Any], seed: int) -> dict[str, Any]:
     """Train a row with one seed; return its metrics."""
     import tf_keras
@@ -118,7 +159,7 @@ def measure(work: Path, data: str, name: str, row: dict[str, Any], seed: int) ->
 
     tf_keras.backend.clear_session()
     output = work / "trained" / data / name.replace(" ", "-").replace(",", "") / str(seed)
-    examples = work / f"{data}-examples"
+    examples = examples_of(work, data)
     start = None
     if "warm_start" in row:
         start = work / "trained" / row["warm_start"] / "plain" / str(seed) / "model"
@@ -147,7 +188,7 @@ def measure(work: Path, data: str, name: str, row: dict[str, Any], seed: int) ->
 def table(lines: list[dict[str, Any]]) -> str:
     """Return Markdown: the mean of each row over the seeds, and how far it is from the plain training."""
     out = []
-    for data in SHAPES:
+    for data in TASKS:
         found: dict[str, dict[int, dict[str, Any]]] = {}
         for line in lines:
             if line["data"] == data:
@@ -186,11 +227,15 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="folder that is gone on with")
     parser.add_argument("--digits", type=Path, help="scenes; composed where none are given")
     parser.add_argument("--bccd", type=Path, help="Pascal VOC folder; the digits alone where none is given")
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, help="all but the large network")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--shard", default="0/1", help="which seeds: I/N, every Nth from the Ith")
     parser.add_argument("--afresh", action="store_true", help="leave out what was measured elsewhere")
     parser.add_argument("--threads", type=int, default=0, help="of TensorFlow; 0: all")
     arguments = parser.parse_args()
+    tasks = arguments.tasks or ["digits", *(["bccd"] if arguments.bccd else [])]
+    if not arguments.bccd and any(TASKS[name].data == "bccd" for name in tasks):
+        parser.error("--tasks bccd and bccd-large need --bccd FOLDER")
     import tensorflow as tf
 
     if arguments.threads:
@@ -209,7 +254,7 @@ def main() -> None:
         make_examples(arguments.work, data, source)
     shard, shards = map(int, arguments.shard.split("/"))
     for seed in range(1 + shard, arguments.seeds + 1, shards):
-        for data in sources:
+        for data in tasks:
             for name, row in recipes(data).items():
                 if (data, name, seed) in done:
                     continue
