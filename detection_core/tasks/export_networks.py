@@ -84,10 +84,14 @@ class ExportNetworks:
 
     Args:
         source: what they are made from.
+        float_layers: network to the layers that are left in float, where they have been chosen.
     """
 
-    def __init__(self, source: ExportSource) -> None:
+    def __init__(
+        self, source: ExportSource, float_layers: Mapping[Network, tuple[str, ...]] | None = None
+    ) -> None:
         self._source = source
+        self._chosen = dict(float_layers or {})
         self._made: dict[Network, Detector] = {}
         self._functions: dict[Network, Any] = {}
         self._float_layers: dict[Network, tuple[str, ...]] = {}
@@ -151,7 +155,14 @@ class ExportNetworks:
         return rewritten
 
     def _mixed(self, network: Network, name: str, quantized: QuantizedDetector) -> Detector:
-        """Return a quantized detector with layers in float, as few as the budget asks for."""
+        """Return a quantized detector with layers in float."""
+        is_chosen = network in self._chosen
+        layers = self._chosen[network] if is_chosen else self._choose(name, quantized)
+        self._float_layers[network] = layers
+        return quantized.leave_in_float(layers)
+
+    def _choose(self, name: str, quantized: QuantizedDetector) -> tuple[str, ...]:
+        """Return as few layers to leave in float as the budget asks for."""
         source = self._source
         labels = source.detector.label_map
         config, images = sampled_evaluation(source.choice_config, IMAGES, label_map=labels)
@@ -164,6 +175,4 @@ class ExportNetworks:
         spare = 1e6 * source.size_mb.get(name, math.inf) - weights
         budget = MixedBudget(max_drop=source.max_map_drop / 2, max_bytes=spare)
         pixels = source.pixels(batch_size=8)
-        choice = choose_float_layers(quantized, source.detector.model, pixels, score, budget)
-        self._float_layers[network] = choice.layers
-        return quantized.leave_in_float(choice.layers)
+        return choose_float_layers(quantized, source.detector.model, pixels, score, budget).layers

@@ -5,6 +5,7 @@ from importlib import metadata
 from pipeline.cli import (
     bench,
     cluster,
+    compare,
     compile,
     completion,
     config,
@@ -35,6 +36,7 @@ VERBS: tuple[Verb | Group, ...] = (
     *inspect.VERBS,
     *bench.VERBS,
     *sensitivity.VERBS,
+    *compare.VERBS,
     *config.VERBS,
     data.GROUP,
     zoo.GROUP,

@@ -31,6 +31,7 @@ from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.tasks import export, export_networks
+from detection_core.tasks.compare_file import CompareOptions, compare_file
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
 from detection_core.tasks.parity import measure_parity
 from tests.detection_core.exporters.tflite_operations import list_operations
@@ -113,6 +114,14 @@ def test_every_file_says_where_it_comes_from_and_how_good_it_is(workbench, repor
         assert described.labels == ("dark", "bright")
         assert described.score_threshold == pytest.approx(file.score_threshold, rel=1e-6)
         assert (file.score_threshold > 0) == (file.metrics[MAP_50] > 0)
+
+
+def test_a_file_compared_again_is_as_the_gate_saw_it(workbench, report):
+    folders = str(workbench.root / "float"), str(workbench.examples)
+    for file, quantized in zip(report.files, ("", str(workbench.root / "aware")), strict=True):
+        path = str(workbench.root / "both" / "tflite" / file.file)
+        found = compare_file(path, *folders, quantized_model_dir=quantized)
+        assert found == file.network and len(found.layers) > 40 and len(found.heads) == 2
 
 
 def test_all_of_a_real_network_runs_in_int8(workbench, report):
@@ -291,6 +300,10 @@ def test_layers_stay_in_float_until_the_budget_is_met_and_the_file_names_them(wo
     assert len(layers) >= 2
     kinds = {op.outputs for op in list_operations(content) if op.name in ("CONV_2D", "DEPTHWISE_CONV_2D")}
     assert kinds == {("int8",), ("float32",)}
+    path = str(workbench.root / "mixed" / "tflite" / "model_int8_mixed.tflite")
+    again = CompareOptions(representative_examples=2)
+    found = compare_file(path, str(workbench.root / "float"), str(workbench.examples), again)
+    assert found == file.network
 
 
 @pytest.mark.parametrize(("formats", "found"), [(("float32", "int4"), "int4"), ((), "none")])

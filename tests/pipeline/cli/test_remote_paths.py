@@ -106,6 +106,10 @@ REMOTE = {
     "tune --space",
     "tune --override-file",
     "inspect path",
+    "compare file",
+    "compare --model",
+    "compare --quantized-model",
+    "compare --examples",
     "sensitivity --model",
     "sensitivity --examples",
     "sensitivity --output",
@@ -400,7 +404,9 @@ def test_a_detector_is_quantized_and_exported_on_a_store(
     assert _call(capsys, "quantize", *common, *config, *STEPS, "--output", f"{store}/quantized")["quantized"]
     quantized = ["--quantized-model", f"{store}/quantized/quantized_model", "--max-map-drop", "1.0"]
     _call(capsys, "export", *common, *quantized, "--formats", "int8", "--output", f"{store}/exported")
-    model = ["--model", f"{store}/exported/tflite/model_int8.tflite"]
+    path = f"{store}/exported/tflite/model_int8.tflite"
+    assert _call(capsys, "compare", path, *common, *quantized[:2])["problems"] == []
+    model = ["--model", path]
     assert _call(capsys, "predict", *model, f"{store}/image.png", "--output", f"{store}/predicted")
 
 

@@ -1,0 +1,147 @@
+"""Hold a TensorFlow Lite file that was exported before, layer by layer, against its detector."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+
+from detection_core.artifacts import detector as layout
+from detection_core.artifacts.parity import NetworkParity
+from detection_core.artifacts.tflite_decoding import read_decoding
+from detection_core.artifacts.tflite_provenance import Provenance, read_provenance
+from detection_core.builders.datasets import iterate_truth
+from detection_core.config.input_paths import point_at_examples
+from detection_core.detectors.family import TFLITE_FORMS, TFLiteOutputOptions
+from detection_core.errors import ConfigError, DataError, ModelError
+from detection_core.evaluation.tflite_runner import TFLiteRunner
+from detection_core.exporters.detector_folder import load_detector
+from detection_core.exporters.tflite_formats import FORMATS, FileFormat
+from detection_core.exporters.tflite_layers import ReferenceNetwork
+from detection_core.storage import files
+from detection_core.tasks.examples import check_split
+from detection_core.tasks.export_networks import AWARE_NETWORK, ExportNetworks, ExportSource
+from detection_core.tasks.network_parity import compare_network
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """What a file is compared on.
+
+    Attributes:
+        split: of the examples.
+        images: of that split, its first.
+        representative_examples: as it was exported with; for a file that was quantized after training.
+    """
+
+    split: str = "eval"
+    images: int = 4
+    representative_examples: int = 100
+
+    def __post_init__(self) -> None:
+        if self.images < 1:
+            raise ConfigError(f"expected at least one image, found {self.images}", where="images")
+
+
+def compare_file(
+    path: str,
+    model_dir: str,
+    examples_dir: str,
+    options: CompareOptions | None = None,
+    *,
+    quantized_model_dir: str = "",
+) -> NetworkParity:
+    """Run a file and the network that it was made from on the same images, as the gate does after an export.
+
+    Args:
+        path: a .tflite file that `export_tflite` wrote.
+        model_dir: the float detector that was exported.
+        examples_dir: folder with the split, and with `Split-train` for a file quantized after training.
+        options: what to compare on.
+        quantized_model_dir: the quantization-aware detector, for a file that was made from one.
+
+    Returns:
+        Every operation's ratio of signal to noise, and the first that falls below the format's bound.
+
+    Raises:
+        ConfigError: when the file was made from a detector that is not given.
+        DataError: when the split has no image.
+        ModelError: when it is no file of this detector.
+        ContractError: when a folder is no detector folder.
+    """
+    options = options or CompareOptions()
+    if not files.exists(path) or files.is_dir(path):
+        raise ModelError("expected a .tflite file, found none; check the path", where=path)
+    content = files.read_bytes(path)
+    origin, kind = _origin(content, path)
+    is_aware = origin.made_from == AWARE_NETWORK
+    if is_aware and not quantized_model_dir:
+        raise ConfigError(
+            f"expected the quantization-aware detector that {path} was made from, found none;"
+            " name its folder",
+            where="quantized_model",
+        )
+    quantized_dir = quantized_model_dir if is_aware else ""
+    _check_training(origin, quantized_dir or model_dir, path)
+    check_split(examples_dir, options.split)
+    detector = load_detector(model_dir, kinds=("float",))
+    config = point_at_examples(detector.config, examples_dir, eval_split=options.split)
+    source = ExportSource(
+        detector=detector,
+        config=config,
+        choice_config=config,
+        quantized_dir=quantized_dir,
+        representative_examples=options.representative_examples,
+        max_map_drop=1.0,
+        size_mb={},
+    )
+    networks = ExportNetworks(source, float_layers={kind.network: origin.float_layers})
+    form = TFLITE_FORMS[0] if read_decoding(content, where=path) is None else "headless"
+    inputs = _inputs(path, source, options)
+    with ReferenceNetwork(networks.function(kind.network, _outputs(form))) as reference:
+        return compare_network(path, reference, inputs, kind.tolerance)
+
+
+def _outputs(form: str) -> TFLiteOutputOptions:
+    """Return options of a form; those of what follows the network do not change it."""
+    return TFLiteOutputOptions(max_detections=1, classes_per_detection=1, use_regular_nms=False, form=form)
+
+
+def _inputs(path: str, source: ExportSource, options: CompareOptions) -> list[np.ndarray]:
+    """Return what the file takes for the first images of the split, each [1, H, W, 3]."""
+    runner = TFLiteRunner(path)
+    truth = iterate_truth(source.config, label_map=source.detector.label_map)
+    inputs = [runner.prepare(image)[np.newaxis] for image, _ in itertools.islice(truth, options.images)]
+    if not inputs:
+        raise DataError("expected images to compare on, found none; name another split", where=options.split)
+    return inputs
+
+
+def _origin(content: bytes, path: str) -> tuple[Provenance, FileFormat]:
+    """Return where a file comes from, and its format."""
+    origin = read_provenance(content, where=path)
+    if origin is None:
+        raise ModelError(
+            "expected a file that says what network it was made from (detflow.json at its end), found none;"
+            " pass a file that export wrote",
+            where=path,
+        )
+    if origin.format not in FORMATS:
+        raise ModelError(
+            f"expected a file of format {', '.join(FORMATS)}, found {origin.format!r}; it is of another"
+            f" version ({origin.written_by})",
+            where=path,
+        )
+    return origin, FORMATS[origin.format]
+
+
+def _check_training(origin: Provenance, model_dir: str, path: str) -> None:
+    """Refuse a file of another training, where both say which."""
+    trained_as = str(layout.read_info(model_dir).extra.get("trained_as", ""))
+    if origin.trained_as and trained_as and origin.trained_as != trained_as:
+        raise ModelError(
+            f"expected a file of the detector in {model_dir} (training {trained_as}), found one of training"
+            f" {origin.trained_as}; name the detector that it was exported from",
+            where=path,
+        )
