@@ -81,6 +81,9 @@ class TFLiteExportOptions:
                 f"expected some of {', '.join(FORMATS)}, found {', '.join(unknown) or 'none'}",
                 where="formats",
             )
+        for name in ("max_detections", "representative_examples"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"expected at least 1, found {getattr(self, name)}", where=name)
         check_limits(self.limits, self.formats)
 
 

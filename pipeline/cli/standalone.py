@@ -196,6 +196,9 @@ def export(arguments: argparse.Namespace) -> Result:
         split=arguments.split,
         max_map_drop=arguments.max_map_drop,
         form=arguments.form,
+        use_regular_nms=arguments.use_regular_nms,
+        max_detections=arguments.max_detections,
+        representative_examples=arguments.representative_examples,
         **decode_parameters(TFLiteExporterJob, {"formats": arguments.formats, "limits": arguments.limits}),
     )
     verdict = "parity holds" if data["blessed"] else "refused: " + "; ".join(data["reasons"])
@@ -218,6 +221,24 @@ def _gate_arguments() -> Iterator[Argument]:
         choices=("post_process", "plain_nms", "headless"),
         default=TFLiteExporterJob.form,
         help="what files end with (default: post_process)",
+    )
+    yield argument(
+        "--use-regular-nms", action="store_true", help="suppress class by class, as the SavedModel does"
+    )
+    yield argument(
+        "--max-detections",
+        type=int,
+        default=TFLiteExporterJob.max_detections,
+        metavar="N",
+        help=f"boxes that a file gives at most (default: {TFLiteExporterJob.max_detections})",
+    )
+    yield argument(
+        "--representative-examples",
+        type=int,
+        default=TFLiteExporterJob.representative_examples,
+        metavar="N",
+        help="training images for ranges of what is quantized after training"
+        f" (default: {TFLiteExporterJob.representative_examples})",
     )
     yield argument(
         "--max-map-drop", type=float, default=drop, help=f"how far mAP@.50 may fall (default: {drop:g})"

@@ -54,13 +54,20 @@ def test_train_evaluate_quantize_export(examples, scenes, tmp_path):
     assert [line.step for line in validations] == [1, 2]
 
     files = ["--quantized-model", tmp_path / "quantized_model", "--max-map-drop", "1.0"]
-    exported = cli.call("export", *model, *files, "--examples", examples, "--output", tmp_path)
+    sizes = ["--max-detections", "20", "--representative-examples", "4"]
+    exported = cli.call("export", *model, *files, *sizes, "--examples", examples, "--output", tmp_path)
     assert [f["format"] for f in exported["files"]] == ["float32", "int8"]
     assert sorted(os.listdir(tmp_path / "tflite")) == [
         "labels.txt",
         "model_float32.tflite",
         "model_int8.tflite",
     ]
+    shown = cli.call("inspect", tmp_path / "tflite" / "model_int8.tflite")
+    assert [1, 20, 4] in [output["shape"] for output in shown["outputs"]]
+    compared = cli.call(
+        "compare", tmp_path / "tflite" / "model_int8.tflite", *model, *files[:2], "--examples", examples
+    )
+    assert compared["heads"] == exported["files"][1]["network"]["heads"]
 
 
 def test_a_wrong_number_of_classes_is_refused_before_training(examples, scenes, tmp_path):

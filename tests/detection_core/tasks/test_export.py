@@ -313,6 +313,12 @@ def test_formats_that_do_not_exist_are_refused(formats, found):
         TFLiteExportOptions(max_map_drop=0.02, formats=formats)
 
 
+@pytest.mark.parametrize("name", ["max_detections", "representative_examples"])
+def test_nothing_to_give_or_to_measure_with_is_refused(name):
+    with pytest.raises(ConfigError, match=f"{name}: expected at least 1, found 0"):
+        TFLiteExportOptions(max_map_drop=0.02, **{name: 0})
+
+
 _EXPORT_ALL = """
 import sys
 from detection_core.exporters.tflite_formats import FORMATS
