@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +18,10 @@ CONFIG = ROOT / "examples" / "digits" / "pipeline.config"
 MAP = "DetectionBoxes_Precision/mAP@.50IOU"
 STEPS, SIDE = 1000, 128
 RATE = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
-# Trainings of this length that differ in their seed alone were up to NOISE apart; one that learned nothing
-# would be equal to anything, so each has to find LEAST.
+# Trainings of this length that differ in their seed, or in a processor's rounding, spread by 0.03 around
+# their mean, so means of three by 0.03 around each other; NOISE is twice that. What learned nothing would
+# equal anything, so each mean has to be above LEAST.
+SEEDS = (1, 2, 3)
 NOISE, LEAST = 0.06, 0.3
 
 
@@ -37,7 +40,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "examples"
 
 
-def accuracy(precision: str, examples: Path, folder: Path) -> float:
+def accuracy(precision: str, examples: Path, folder: Path, seed: int) -> float:
     """Train in a precision; return mAP@.50 of the test split."""
     size = "model.ssd.image_resizer.fixed_shape_resizer"
     overrides = {
@@ -45,7 +48,7 @@ def accuracy(precision: str, examples: Path, folder: Path) -> float:
         f"{size}.width": SIDE,
         "train_config.num_steps": STEPS,
         "train_config.batch_size": 8,
-        "train_config.seed": 1,
+        "train_config.seed": seed,
         "train_config.precision": precision,
         f"{RATE}.total_steps": STEPS,
         f"{RATE}.learning_rate_base": 0.04,
@@ -57,9 +60,18 @@ def accuracy(precision: str, examples: Path, folder: Path) -> float:
     return float(detection_core.evaluate(trained, examples=examples, options=options).metrics[MAP])
 
 
+def mean_accuracy(precision: str, examples: Path, folder: Path) -> float:
+    """Train once with each seed; return the mean of mAP@.50."""
+    found = []
+    for seed in SEEDS:
+        found.append(accuracy(precision, examples, folder / str(seed), seed))
+        print(precision, seed, found[-1], flush=True)
+    return statistics.fmean(found)
+
+
 @pytest.fixture(scope="module")
 def reference(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> float:
-    return accuracy("FLOAT32", examples, tmp_path_factory.mktemp("reference"))
+    return mean_accuracy("FLOAT32", examples, tmp_path_factory.mktemp("reference"))
 
 
 @pytest.mark.zoo
@@ -68,6 +80,6 @@ def reference(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> float
 def test_as_much_is_found_in_sixteen_bits(
     precision: str, reference: float, examples: Path, tmp_path: Path
 ) -> None:
-    found = accuracy(precision, examples, tmp_path)
+    found = mean_accuracy(precision, examples, tmp_path)
     assert reference > LEAST and found > LEAST
     assert found == pytest.approx(reference, abs=NOISE)
