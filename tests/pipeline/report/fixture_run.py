@@ -90,8 +90,8 @@ def write_evaluation(folder, blessing, scenes, noise, thresholds, baseline=None,
     return metrics
 
 
-def write_training(folder, steps, rate, start):
-    """What Trainer leaves of its curves."""
+def write_training(folder, steps, rate, start, **more):
+    """What Trainer and QuantizationRewriter leave of a training."""
     folder.mkdir(parents=True)
     rng = np.random.default_rng(steps)
     lines = []
@@ -107,8 +107,8 @@ def write_training(folder, steps, rate, start):
         lines[-1] |= {"learning_rate": now, "steps_per_second": 8.1, "time": 1.0}
     (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     report = {"steps": steps, "seconds": steps / 8.1, "steps_per_second": 8.1, "parameters": 2_451_770}
-    report["peak_memory_bytes"] = 1_870_000_000
-    (folder / "train_report.json").write_text(json.dumps({**report, "started_from": "random weights"}))
+    report |= {"peak_memory_bytes": 1_870_000_000, "started_from": "random weights", **more}
+    (folder / "train_report.json").write_text(json.dumps(report))
     (folder / "pipeline.config").write_text("model {\n  ssd {\n    num_classes: 10\n  }\n}\n")
 
 
@@ -199,7 +199,7 @@ def write_run(root: Path, images: int = 40) -> RunInfo:
         thresholds,
         baseline,
     )
-    write_training(art / "quantization_rewriter" / "quantized_run", 150, 0.004, 0.2)
+    write_training(art / "quantization_rewriter" / "quantized_run", 150, 0.004, 0.2, quantized_steps=120)
     _write_quantization(art / "quantization_rewriter" / "quantization")
     write_evaluation(
         art / "quantized_evaluator" / "evaluation",

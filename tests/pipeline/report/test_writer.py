@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import html.parser
 import json
+import logging
 import os
 import re
 import shutil
@@ -66,7 +67,12 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(run):
-    return Page(render_report(run))
+    logged: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logging.Logger, "warning", lambda _, text, *values: logged.append(text % values))
+        found = Page(render_report(run))
+    assert logged == [], "every artifact of a whole run is on its page"
+    return found
 
 
 def test_one_file_without_script_or_link_elsewhere(run, tmp_path):
