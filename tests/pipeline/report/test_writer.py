@@ -23,7 +23,7 @@ from pipeline.report import write_report
 from pipeline.report.writer import render_report
 from tests.pipeline.report.fixture_run import write_run
 
-VOID = {"meta", "img", "br", "path", "use", "line", "rect"}
+VOID = {"meta", "img", "br", "wbr", "path", "use", "line", "rect"}
 
 
 class Page(html.parser.HTMLParser):
