@@ -29,7 +29,19 @@ from tests.detection_core.exporters.test_tflite import OPTIONS, PIXELS
 from tests.detection_core.exporters.tiny_detector import TinyDetector
 from tests.detection_core.quantization.tiny_network import CLASSES, randomise
 
-FORMS = [*(("ssd", name) for name in COMBINE_METHODS), *(("efficientdet", name) for name in WEIGHT_METHODS)]
+QUICK = (
+    ("ssd", "fast_attention"),
+    ("ssd", "sum"),
+    ("efficientdet", "fastattn"),
+    ("efficientdet", "channel_attn"),
+)
+FORMS = [
+    form if form in QUICK else pytest.param(*form, marks=pytest.mark.zoo)
+    for form in (
+        *(("ssd", name) for name in COMBINE_METHODS),
+        *(("efficientdet", name) for name in WEIGHT_METHODS),
+    )
+]
 # Integer kernels round a bit apart from fake quantization; a wrong scale gives less than 10.
 LEAST_DB = 25.0
 
