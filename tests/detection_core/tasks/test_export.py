@@ -338,6 +338,7 @@ export_saved_model(root + "/float", output + "/saved", saved, examples_dir=root 
 
 
 @pytest.mark.zoo
+@pytest.mark.timeout(3600)
 def test_two_processes_write_the_same_files(workbench):
     """All that is exported of a detector folder, and what the gate says of it."""
     outputs = [workbench.root / f"process_{seed}" for seed in (1, 2)]
@@ -348,7 +349,11 @@ def test_two_processes_write_the_same_files(workbench):
         )
         for output in outputs
     ]
-    assert [process.wait() for process in running] == [0, 0]
+    try:
+        assert [process.wait() for process in running] == [0, 0]
+    finally:
+        for process in running:
+            process.kill()
     written = [{str(p.relative_to(o)): p for p in o.rglob("*") if p.is_file()} for o in outputs]
     assert written[0].keys() == written[1].keys() and len(written[0]) > len(FORMATS) + 10
     differing = [
