@@ -94,6 +94,7 @@ CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], 
         "the same dilation in both directions",
     ),
     "bias": (lambda op: len(op.inputs) > 2, lambda found, wanted: found == wanted, "a bias"),
+    "most_inputs": (lambda op: len(op.inputs), lambda found, most: found <= most, "{} inputs at most"),
     "largest_version": (lambda op: op.version, lambda found, most: found <= most, "version {} at most"),
     "largest_stride": (
         lambda op: max(op.options.strideH, op.options.strideW),

@@ -43,8 +43,8 @@ class Tolerance:
     matched_boxes: float
 
 
-# The least of networks of 20 to 124 operations, and of trained ones with three seeds on two data sets: float32
-# 95 dB, float16 58, 16 bits and weights of 8 bits 34, dynamic ranges 30, integers against their fake
+# The least of networks of 20 to 124 operations, and of trained ones with three seeds on two data sets:
+# float32 95 dB, float16 58, 16 bits and weights of 8 bits 34, dynamic ranges 30, integers against their fake
 # quantization 26, weights of 4 bits 11. A bound has to let a network pass that has hardly been trained, whose
 # box codes are near 0: 16 bits have 19 there.
 _EXACT = Tolerance(heads_db=60.0, matched_boxes=0.9)
