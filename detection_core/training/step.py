@@ -309,7 +309,7 @@ def compile_steps(
     replicas = strategy.num_replicas_in_sync
 
     def one_step(iterator: Iterator[Batch]) -> StepOutputs:
-        # A quarter of the time that tracing takes would be the collector's.
+        # A twentieth of the time that tracing takes would be the collector's.
         with no_collection():
             outputs = strategy.run(
                 lambda batch: train_step(state, options, replicas, batch), args=(draw(iterator),)
