@@ -136,7 +136,7 @@ def make_examples(work: Path, data: str, source: Path) -> Path:
     from component_specs import ExampleGenJob
     from components.example_gen.run import run
 
-    folder = work / f"{data}-examples"
+    folder = examples_of(work, data)
     coco = {s: {"annotations": f"{s}.json", "images": f"images/{s}"} for s in ("train", "eval", "test")}
     sets = {"train": "trainval", "test": "test"}
     voc = {split: f"ImageSets/Main/{name}.txt" for split, name in sets.items()}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from detection_core.report.formats import metric
 from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.detector_arguments import EXAMPLES, representative_examples
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
@@ -35,7 +36,7 @@ def compare(arguments: argparse.Namespace) -> Result:
             arguments.model,
             arguments.examples,
             options,
-            quantized_model_dir=arguments.quantized_model or "",
+            quantized_model_dir=arguments.quantized_model,
         )
         problems = list(network_clauses(found))
     shown = _in_order(found) if arguments.all else _noisiest(found)
@@ -91,19 +92,14 @@ VERBS = (
             argument("--model", required=True, metavar="DIR", help="the float detector that was exported"),
             argument(
                 "--quantized-model",
+                default="",
                 metavar="DIR",
                 help="the quantization-aware detector, for a file made from one",
             ),
-            argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote"),
+            EXAMPLES,
             argument("--split", default="eval", help="split with the images (default: eval)"),
             argument("--images", type=int, default=4, metavar="N", help="of the split (default: 4)"),
-            argument(
-                "--representative-examples",
-                type=int,
-                default=100,
-                metavar="N",
-                help="as the file was exported with; for one quantized after training (default: 100)",
-            ),
+            representative_examples("as the file was exported with; for one quantized after training"),
             argument("--all", action="store_true", help="list all operations, in the order they run"),
         ),
         command=compare,

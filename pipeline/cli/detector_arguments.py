@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import argparse
 
-from pipeline.cli.base import argument
+from pipeline.cli.base import Argument, argument
 
+EXAMPLES = argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote")
 OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to write; it may exist")
 TRUST = argument(
     "--trust",
     action="store_true",
     help="run a model whose graph may read or write files or run code; only for models that you trust",
 )
+
+
+def representative_examples(purpose: str, default: int = 100) -> Argument:
+    """Return the argument for the training images that ranges are measured on.
+
+    Args:
+        purpose: what they are for, the first words of its help.
+        default: how many.
+    """
+    return argument(
+        "--representative-examples",
+        type=int,
+        default=default,
+        metavar="N",
+        help=f"{purpose} (default: {default})",
+    )
 
 
 def one_model(arguments: argparse.Namespace) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from detection_core.report.formats import DASH, metric, signed
 from pipeline.cli.base import Result, Verb, argument
-from pipeline.cli.detector_arguments import OUTPUT
+from pipeline.cli.detector_arguments import EXAMPLES, OUTPUT, representative_examples
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
@@ -97,19 +97,13 @@ VERBS = (
         ),
         arguments=(
             argument("--model", required=True, metavar="DIR", help="trained float detector"),
-            argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote"),
+            EXAMPLES,
             OUTPUT,
             argument("--split", default="eval", help="split to measure mAP on (default: eval)"),
             argument(
                 "--images", type=int, default=200, help="of the split, spread over it; 0: all (default: 200)"
             ),
-            argument(
-                "--representative-examples",
-                type=int,
-                default=100,
-                metavar="N",
-                help="training images for ranges and errors of layers (default: 100)",
-            ),
+            representative_examples("training images for ranges and errors of layers"),
             argument("--no-accuracy", action="store_true", help="errors of layers alone, without mAP"),
         ),
         command=sensitivity,

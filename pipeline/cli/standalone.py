@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, Verb, argument, config_overrides
-from pipeline.cli.detector_arguments import OUTPUT, TRUST, one_model
+from pipeline.cli.detector_arguments import EXAMPLES, OUTPUT, TRUST, one_model, representative_examples
 from pipeline.cli.output_folder import make_folder, output_folder
 from pipeline.console import native_output_to
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from detection_core.config.load import PipelineConfig
 
 _CONFIG = argument("--config", required=True, help="pipeline.config")
-_EXAMPLES = argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote")
 _MODEL = argument("--model", required=True, metavar="DIR", help="trained detector")
 _SPLIT = argument("--split", default="eval", help="split to measure on (default: eval)")
 
@@ -232,13 +231,9 @@ def _gate_arguments() -> Iterator[Argument]:
         metavar="N",
         help=f"boxes that a file gives at most (default: {TFLiteExporterJob.max_detections})",
     )
-    yield argument(
-        "--representative-examples",
-        type=int,
-        default=TFLiteExporterJob.representative_examples,
-        metavar="N",
-        help="training images for ranges of what is quantized after training"
-        f" (default: {TFLiteExporterJob.representative_examples})",
+    yield representative_examples(
+        "training images for ranges of what is quantized after training",
+        TFLiteExporterJob.representative_examples,
     )
     yield argument(
         "--max-map-drop", type=float, default=drop, help=f"how far mAP@.50 may fall (default: {drop:g})"
@@ -258,7 +253,7 @@ VERBS = (
         example="detflow train --config pipeline.config --examples build/examples --output build/trained",
         arguments=(
             _CONFIG,
-            _EXAMPLES,
+            EXAMPLES,
             OUTPUT,
             argument("--warm-start", default="", metavar="DIR", help="detector to start from"),
             SET,
@@ -343,7 +338,7 @@ VERBS = (
             "detflow quantize --config pipeline.config --model build/trained/model "
             "--examples build/examples --output build/quantized"
         ),
-        arguments=(_CONFIG, _MODEL, _EXAMPLES, OUTPUT, SET, OVERRIDE_FILE),
+        arguments=(_CONFIG, _MODEL, EXAMPLES, OUTPUT, SET, OVERRIDE_FILE),
         command=quantize,
     ),
     Verb(
@@ -356,7 +351,7 @@ VERBS = (
         arguments=(
             _MODEL,
             argument("--quantized-model", default="", metavar="DIR", help="what `detflow quantize` made"),
-            _EXAMPLES,
+            EXAMPLES,
             OUTPUT,
             _SPLIT,
             _gate_arguments,
