@@ -1,12 +1,15 @@
 """Time of one training step of SSD MobileNetV2 FPN-Lite, against the same step written plainly.
 
     python -m benchmarks.training_step [--config FILE] [--size 320] [--batch 8] [--depth 1.0] [--classes 90]
-        [--precisions float32 bfloat16] [--no-peers]
+        [--precisions float32 bfloat16] [--rewritten] [--no-peers]
 
 The peers do the same work on the same network in the same process: `plain tf_keras` is an eager GradientTape
 step that assigns targets image by image; `compiled, image by image` is the same inside tf.function. Ours is
 the step that training runs, targets assigned for the whole batch at once. Data are made beforehand, so that
 only the step is measured.
+
+`--rewritten` adds our step as TensorFlow's graph optimizers (Grappler) rewrite it, which on processors and
+in float32 we do without.
 
 `--precisions` times our step in several precisions in turns in one process, and tells which instructions for
 bfloat16 the processor has: `--no-peers --precisions float32 bfloat16` on one with AMX-BF16 shows what they
@@ -17,6 +20,7 @@ tensorflow, tf_keras, numpy, protobuf, pillow and rich installed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -24,6 +28,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -80,13 +85,17 @@ def build(arguments: argparse.Namespace, precision: Precision = Precision.FLOAT3
         return build_detector(config.model)
 
 
-def ours(model: Detector, batch: Batch, precision: Precision = Precision.FLOAT32) -> Callable[[], object]:
-    """The step of the training loop."""
+def ours(
+    model: Detector, batch: Batch, precision: Precision = Precision.FLOAT32, rewritten: bool = False
+) -> Callable[[], object]:
+    """The step of the training loop; `rewritten` by TensorFlow wherever it runs."""
     rate = Constant(ConstantOptions(learning_rate=1e-3))
     optimizer = tf_keras.optimizers.legacy.SGD(learning_rate=rate, momentum=0.9)
     options = TrainOptions(num_steps=1, precision=precision)
     state = TrainState(model, Optimization(optimizer=optimizer), options, None)
-    update = compile_steps(state, options, lambda outputs: None)
+    choice = "detection_core.training.step.gains_nothing_from_rewrites"
+    with mock.patch(choice, return_value=False) if rewritten else contextlib.nullcontext():
+        update = compile_steps(state, options, lambda outputs: None)
     batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(2))
     return lambda: float(update(batches, tf.constant(1)).losses[TOTAL_LOSS])
 
@@ -161,6 +170,7 @@ def main() -> None:
     parser.add_argument("--depth", type=float, default=1.0)
     parser.add_argument("--classes", type=int, default=90)
     parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--rewritten", action="store_true", help="time our step rewritten, too")
     parser.add_argument("--no-peers", action="store_true", help="time our step alone")
     parser.add_argument(
         "--precisions", nargs="+", choices=PRECISIONS, default=["float32"], help="the first is `ours`"
@@ -173,6 +183,8 @@ def main() -> None:
     contenders: dict[str, Callable[[], object]] = {"ours": ours(model, batch, first)}
     for precision in others:
         contenders[f"ours, {precision.dtype}"] = ours(build(arguments, precision), batch, precision)
+    if arguments.rewritten:
+        contenders["ours, rewritten"] = ours(build(arguments, first), batch, first, rewritten=True)
     if not arguments.no_peers:
         plain = image_by_image(model, batch)
         contenders |= {"plain tf_keras": plain, "compiled, image by image": tf.function(plain)}

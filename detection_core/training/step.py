@@ -19,6 +19,7 @@ from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.optimizers.optimization import Optimization
 from detection_core.structures import Batch, GroundTruth
 from detection_core.training.backbone_stages import backbone_stages, rate_factors, scaled_updates
+from detection_core.training.graph_rewrites import gains_nothing_from_rewrites, without_rewrites
 from detection_core.training.guard import SKIPPED_UPDATES, FiniteGuard
 from detection_core.training.histograms import measured_histograms
 from detection_core.training.loop_options import TrainOptions
@@ -328,6 +329,7 @@ def compile_steps(
     # Nothing that a step calls is Python control flow over tensors; translating it would take as long as the
     # rest of the first step.
     one_step_function = tf.function(one_step, autograph=False)
-    if options.steps_per_call > 1:
-        return many_steps
-    return lambda iterator, count: one_step_function(iterator)
+    compiled = (
+        many_steps if options.steps_per_call > 1 else lambda iterator, count: one_step_function(iterator)
+    )
+    return without_rewrites()(compiled) if gains_nothing_from_rewrites(options.precision) else compiled
