@@ -90,11 +90,8 @@ def compare_file(
     source = ExportSource(
         detector=detector,
         config=config,
-        choice_config=config,
         quantized_dir=quantized_dir,
         representative_examples=options.representative_examples,
-        max_map_drop=1.0,
-        size_mb={},
     )
     networks = ExportNetworks(source, float_layers={kind.network: origin.float_layers})
     form = TFLITE_FORMS[0] if read_decoding(content, where=path) is None else "headless"

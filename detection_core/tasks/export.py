@@ -32,7 +32,7 @@ from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS, FileFormat, Network, file_name
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
-from detection_core.tasks.export_networks import AWARE_NETWORK, ExportNetworks, ExportSource
+from detection_core.tasks.export_networks import AWARE_NETWORK, ExportNetworks, ExportSource, FloatLayerChoice
 from detection_core.tasks.file_limits import Limits, check_limits
 from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
 
@@ -206,14 +206,17 @@ def _written(
     choice_config = with_readers_of(detector.config, choice_config or evaluating_training(config))
     config = with_readers_of(detector.config, config)
     check_convertible(config)
+    choice = FloatLayerChoice(
+        config=choice_config,
+        max_map_drop=options.max_map_drop,
+        size_mb={name: limit["size_mb"] for name, limit in options.limits.items() if "size_mb" in limit},
+    )
     source = ExportSource(
         detector=detector,
         config=config,
-        choice_config=choice_config,
         quantized_dir=quantized_model_dir,
         representative_examples=options.representative_examples,
-        max_map_drop=options.max_map_drop,
-        size_mb={name: limit["size_mb"] for name, limit in options.limits.items() if "size_mb" in limit},
+        choice=choice,
     )
     return config, detector, _write_files(source, options, tflite_dir)
 

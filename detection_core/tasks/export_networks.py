@@ -33,27 +33,38 @@ FLOAT_NETWORK, AWARE_NETWORK = "float", "quantization_aware"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class FloatLayerChoice:
+    """What decides how many layers of a mixed file stay in float.
+
+    Attributes:
+        config: the detector's, with the images that layers are chosen on as its evaluation input: others than
+            those that files are measured on.
+        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
+        size_mb: name of a format to how many millions of bytes a file of it may have.
+    """
+
+    config: PipelineConfig
+    max_map_drop: float
+    size_mb: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportSource:
     """The detectors that files are made from.
 
     Attributes:
         detector: float detector.
         config: its config, reading the examples.
-        choice_config: the same, with the images on which layers are chosen that stay in float as its
-            evaluation input: others than those that files are measured on.
         quantized_dir: detector folder with fake quantization; "" where there is none.
         representative_examples: training images that ranges come from.
-        max_map_drop: how far a file's mAP@.50 may lie below the SavedModel's, absolute.
-        size_mb: name of a format to how many millions of bytes a file of it may have.
+        choice: None where the layers that stay in float have been chosen.
     """
 
     detector: LoadedDetector
     config: PipelineConfig
-    choice_config: PipelineConfig
     quantized_dir: str
     representative_examples: int
-    max_map_drop: float
-    size_mb: Mapping[str, float]
+    choice: FloatLayerChoice | None = None
 
     def pixels(self, *, batch_size: int) -> Iterator[tf.Tensor]:
         """Yield representative images, float32 [B, H, W, 3], resized, 0..255."""
@@ -163,16 +174,17 @@ class ExportNetworks:
 
     def _choose(self, name: str, quantized: QuantizedDetector) -> tuple[str, ...]:
         """Return as few layers to leave in float as the budget asks for."""
-        source = self._source
+        source, choice = self._source, self._source.choice
+        assert choice is not None  # the layers have not been chosen
         labels = source.detector.label_map
-        config, images = sampled_evaluation(source.choice_config, IMAGES, label_map=labels)
+        config, images = sampled_evaluation(choice.config, IMAGES, label_map=labels)
 
         def score(model: Detector) -> float:
             found = coco_metrics_of({"mixed": model}, config, labels, job="mixed", total=images)
             return found["mixed"][MAP_50]
 
         weights = quantized.weight_count(list(itertools.chain(*quantized.groups().values())))
-        spare = 1e6 * source.size_mb.get(name, math.inf) - weights
-        budget = MixedBudget(max_drop=source.max_map_drop / 2, max_bytes=spare)
+        spare = 1e6 * choice.size_mb.get(name, math.inf) - weights
+        budget = MixedBudget(max_drop=choice.max_map_drop / 2, max_bytes=spare)
         pixels = source.pixels(batch_size=8)
         return choose_float_layers(quantized, source.detector.model, pixels, score, budget).layers

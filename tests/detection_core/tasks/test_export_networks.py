@@ -18,11 +18,8 @@ def source(quantized_dir: str) -> ExportSource:
     return ExportSource(
         detector=nothing,
         config=nothing,
-        choice_config=nothing,
         quantized_dir=quantized_dir,
         representative_examples=1,
-        max_map_drop=0.0,
-        size_mb={},
     )
 
 
