@@ -5,16 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras
 
-from detection_core.optimizers.optimization import Optimization
-from detection_core.optimizers.schedules import Constant, ConstantOptions
 from detection_core.structures import Batch
 from detection_core.training import step as step_module
 from detection_core.training.graph_rewrites import gains_nothing_from_rewrites, without_rewrites
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import Precision
-from detection_core.training.step import TrainState, compile_steps
+from detection_core.training.step import compile_steps
+from tests.detection_core.training.test_step import state_of
 from tests.detection_core.training.tiny_model import TinyModel, make_dataset
 
 
@@ -32,10 +30,8 @@ class Watching(TinyModel):
 
 def trained(steps: int = 3, precision: Precision = Precision.FLOAT32, steps_per_call: int = 1) -> Watching:
     model = Watching()
-    optimizer = tf_keras.optimizers.legacy.SGD(learning_rate=Constant(ConstantOptions(learning_rate=0.1)))
     options = TrainOptions(num_steps=steps, precision=precision, steps_per_call=steps_per_call)
-    state = TrainState(model, Optimization(optimizer=optimizer), options, None)
-    update = compile_steps(state, options, lambda outputs: None)
+    update = compile_steps(state_of(model, options), options, lambda outputs: None)
     batches = iter(make_dataset(0))
     for _ in range(steps // steps_per_call):
         update(batches, tf.constant(steps_per_call))
