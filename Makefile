@@ -3,7 +3,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 DEMO := build/digits
 
-.PHONY: help setup demo test test-zoo test-faults test-browser test-mediapipe test-runtimes test-trackers test-containers test-install test-azure test-beam test-cluster
+.PHONY: help setup demo test test-all test-zoo test-faults test-browser test-mediapipe test-runtimes test-trackers test-containers test-install test-azure test-beam test-cluster
 .PHONY: image wheelhouse lint lint-manifests audit protos specs reference lock image-lock clean
 
 help: ## list the targets
@@ -18,6 +18,9 @@ demo: setup ## the whole workflow on scenes of scanned digits, about 10 minutes 
 
 test: setup ## the test suite
 	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not zoo and not faults" $(PYTEST_ARGS)
+
+test-all: setup ## every test target that this machine can run, one table at the end; TARGETS="test test-zoo" names some
+	@.venv/bin/python .ci/test_all.py $(TARGETS)
 
 test-zoo: setup ## every configuration of the model zoo at full size, and what takes long (10 GB of memory)
 	@.venv/bin/python -m pytest -m zoo $(PYTEST_ARGS)
