@@ -77,7 +77,9 @@ class Connection:
                 f"set {VARIABLES['host']} or kubeflow.host",
                 where="host",
             )
-        connection = cls(client, options, credentials.source)
+        # Without a host kfp signs in as the user of the kubeconfig's context.
+        source = credentials.source or ("" if options.host else "the kubeconfig")
+        connection = cls(client, options, source)
         connection._check_health()
         return connection
 
