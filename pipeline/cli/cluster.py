@@ -11,6 +11,7 @@ from pipeline.cli import workflow
 from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument
 from pipeline.cli.group import Group
 from pipeline.cli.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
+from pipeline.step_states import StepStatus
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
@@ -87,9 +88,13 @@ def service_account_of(arguments: argparse.Namespace, source: Source) -> str:
 
 
 def follow(
-    arguments: argparse.Namespace, connection: Connection, run_id: str, version: PipelineVersion | None = None
+    arguments: argparse.Namespace,
+    connection: Connection,
+    run_id: str,
+    version: PipelineVersion | None = None,
+    before: RunState | None = None,
 ) -> Result:
-    """Report a submitted run; with `--wait`, wait for its end."""
+    """Report a run that was submitted, or was retried after a state before; with `--wait`, wait for its end."""
     from pipeline.kubeflow.runs import read_run, wait_for
     from pipeline.kubeflow.step_log import step_log
 
@@ -99,7 +104,13 @@ def follow(
         state = read_run(connection, run_id)
         return Result(text=f"run {run_id}\n{link}", data=_data(state, version))
     try:
-        state = wait_for(connection, run_id, poll_seconds=arguments.poll, limit_seconds=arguments.wait_limit)
+        state = wait_for(
+            connection,
+            run_id,
+            poll_seconds=arguments.poll,
+            limit_seconds=arguments.wait_limit,
+            before=before,
+        )
     except KeyboardInterrupt:
         _logger.warning("run | %s continues; `detflow runs cancel %s` stops it", run_id, run_id)
         raise
@@ -146,8 +157,8 @@ def retry_run(arguments: argparse.Namespace) -> Result:
     from pipeline.kubeflow.runs import retry
 
     connection = open_connection(arguments)
-    retry(connection, arguments.run_id)
-    return follow(arguments, connection, arguments.run_id)
+    before = retry(connection, arguments.run_id)
+    return follow(arguments, connection, arguments.run_id, before=before)
 
 
 def show_log(arguments: argparse.Namespace) -> Result:
@@ -172,6 +183,7 @@ def _describe(state: RunState) -> Result:
     lines: list[str | Table] = [f"{state.run_id}  {state.name}  {state.state}", state.link]
     if state.failure():
         lines.append(state.failure())
+    lines += [state.where_to_look(s) for s in state.steps if s.state == StepStatus.WAITING]
     if state.steps:
         rows = [("step", "state", "seconds", "attempts")]
         for s in state.steps:
