@@ -117,9 +117,9 @@ def follow(
     if state.good or state.state == "cancelled":
         code = 0 if state.good else EXIT_RUN_CANCELLED
         return Result(text=f"run {run_id} {state.state}\n{link}", data=_data(state, version), exit_code=code)
-    lines = [f"run {run_id} failed: {state.failure()}", link]
     failed = state.failed_step
     log = step_log(connection, run_id, failed) if failed else ""
+    lines = [f"run {run_id} failed: {_failure(state, log)}", link]
     if failed and log:
         lines += ["", f"the end of the log of {failed.name}:", log]
     _logger.error("run | %s", lines[0])
@@ -142,7 +142,14 @@ def show_run(arguments: argparse.Namespace) -> Result:
     """Show a run of the server and its steps."""
     from pipeline.kubeflow.runs import read_run
 
-    return _describe(read_run(open_connection(arguments), arguments.run_id))
+    from pipeline.kubeflow.step_log import step_log
+
+    connection = open_connection(arguments)
+    state = read_run(connection, arguments.run_id)
+    failed = state.failed_step
+    # The server gives no text with a driver that failed: its log has the cause.
+    log = step_log(connection, state.run_id, failed) if failed and failed.driver else ""
+    return _describe(state, log)
 
 
 def cancel_run(arguments: argparse.Namespace) -> Result:
@@ -174,15 +181,28 @@ def show_log(arguments: argparse.Namespace) -> Result:
     if name not in steps:
         known = f"the run has {', '.join(steps)}" if steps else "the server does not tell the run's steps"
         raise ConfigError(f"expected a step with --step, found {name or 'none'}; {known}", where=state.run_id)
-    log = step_log(connection, state.run_id, steps[name], launcher=arguments.launcher)
+    if arguments.lines < 1:
+        raise ConfigError(f"expected 1 or more, found {arguments.lines}", where="--lines")
+    log = step_log(
+        connection, state.run_id, steps[name], launcher=arguments.launcher, lines=arguments.lines
+    )
     text = log or no_log(steps[name], state.link)
     return Result(text=text, data={"run": state.run_id, "step": name, "log": log})
 
 
-def _describe(state: RunState) -> Result:
+def _failure(state: RunState, log: str) -> str:
+    """Say why a run failed, with the cause that the log of a driver names."""
+    from pipeline.kubeflow.step_log import error_in
+
+    failed = state.failed_step
+    cause = error_in(log) if failed and failed.driver else ""
+    return f"{state.failure()}: {cause}" if cause else state.failure()
+
+
+def _describe(state: RunState, log: str = "") -> Result:
     lines: list[str | Table] = [f"{state.run_id}  {state.name}  {state.state}", state.link]
     if state.failure():
-        lines.append(state.failure())
+        lines.append(_failure(state, log))
     lines += [state.where_to_look(s) for s in state.steps if s.state == StepStatus.WAITING]
     if state.steps:
         rows = [("step", "state", "seconds", "attempts")]
@@ -257,7 +277,12 @@ VERBS: tuple[Verb | Group, ...] = (
                 arguments=(
                     _RUN,
                     argument("--step", default="", help="which step (default: the one that failed)"),
-                    argument("--launcher", action="store_true", help="with the lines of Kubeflow's launcher"),
+                    argument(
+                        "--lines", type=int, default=25, metavar="N", help="how many at most (default: 25)"
+                    ),
+                    argument(
+                        "--launcher", action="store_true", help="with all lines of Kubeflow's launcher or driver"
+                    ),
                     *_OF_SERVER,
                 ),
                 command=show_log,
