@@ -44,7 +44,7 @@ _WAIT = (
 
 def submit(arguments: argparse.Namespace) -> Result:
     """Start a run of a workflow on the server."""
-    from pipeline.kubeflow.placeholder_rules import check_placeholders
+    from pipeline.kubeflow.placeholder_rules import check_placeholders, check_schedule_time
     from pipeline.kubeflow.source import open_source
     from pipeline.kubeflow.submission import (
         RunRequest,
@@ -61,6 +61,7 @@ def submit(arguments: argparse.Namespace) -> Result:
         values = check_parameters(declared, given, source.path)
         check_placeholders(values, source.package.filled, source.path)
         connection = open_connection(arguments, source.settings)
+        check_schedule_time(connection, values, source.package.timed, source.path)
         version = publish(connection, source.package)
     _logger.info(
         "pipeline | version %s %s", version.name, "is there already" if version.reused else "uploaded"
@@ -94,7 +95,7 @@ def follow(
     version: PipelineVersion | None = None,
     before: RunState | None = None,
 ) -> Result:
-    """Report a run that was submitted, or was retried after a state before; with `--wait`, wait for its end."""
+    """Report a run that was submitted, or retried after the state `before`; with `--wait`, wait for its end."""
     from pipeline.kubeflow.runs import read_run, wait_for
     from pipeline.kubeflow.step_log import step_log
 
@@ -141,7 +142,6 @@ def list_runs(arguments: argparse.Namespace) -> Result:
 def show_run(arguments: argparse.Namespace) -> Result:
     """Show a run of the server and its steps."""
     from pipeline.kubeflow.runs import read_run
-
     from pipeline.kubeflow.step_log import step_log
 
     connection = open_connection(arguments)
@@ -183,9 +183,7 @@ def show_log(arguments: argparse.Namespace) -> Result:
         raise ConfigError(f"expected a step with --step, found {name or 'none'}; {known}", where=state.run_id)
     if arguments.lines < 1:
         raise ConfigError(f"expected 1 or more, found {arguments.lines}", where="--lines")
-    log = step_log(
-        connection, state.run_id, steps[name], launcher=arguments.launcher, lines=arguments.lines
-    )
+    log = step_log(connection, state.run_id, steps[name], launcher=arguments.launcher, lines=arguments.lines)
     text = log or no_log(steps[name], state.link)
     return Result(text=text, data={"run": state.run_id, "step": name, "log": log})
 
@@ -281,7 +279,9 @@ VERBS: tuple[Verb | Group, ...] = (
                         "--lines", type=int, default=25, metavar="N", help="how many at most (default: 25)"
                     ),
                     argument(
-                        "--launcher", action="store_true", help="with all lines of Kubeflow's launcher or driver"
+                        "--launcher",
+                        action="store_true",
+                        help="with all lines of Kubeflow's launcher or driver",
                     ),
                     *_OF_SERVER,
                 ),

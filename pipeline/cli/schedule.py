@@ -43,7 +43,7 @@ _WHEN = (
 def create(arguments: argparse.Namespace) -> Result:
     """Create or update a schedule on the server."""
     from pipeline.kubeflow import schedules
-    from pipeline.kubeflow.placeholder_rules import check_placeholders
+    from pipeline.kubeflow.placeholder_rules import check_placeholders, check_schedule_time
     from pipeline.kubeflow.source import open_source
     from pipeline.kubeflow.submission import ensure_experiment, publish
     from pipeline.parameters import check_parameters, parse_parameters
@@ -60,6 +60,7 @@ def create(arguments: argparse.Namespace) -> Result:
         values = check_parameters(declared, values, source.path)
         check_placeholders(values, source.package.filled, source.path)
         connection = open_connection(arguments, source.settings)
+        check_schedule_time(connection, values, source.package.timed, source.path)
         version = publish(connection, source.package)
     applied = schedules.apply(
         connection,

@@ -113,11 +113,13 @@ def _forbidden(said: str, credentials: str) -> str:
         user, namespace, verb, resource, part, name = denied.groups()
         what = " ".join(filter(None, (verb, f"{resource}/{part}" if part else resource, name)))
         return (
-            f"{user} may not {what} in the namespace {namespace or '(none)'} (403); check --namespace, or ask "
-            "for the right"
+            f"{user} may not {what} in the namespace {namespace or '(none)'} (403); check --namespace, or"
+            " ask for the right"
         )
     holder = f"the holder of the credentials from {credentials}" if credentials else "anonymous access"
-    return f"{holder} may not do this (403: {_shortened(said)}); check --namespace, or ask for the rights in it"
+    return (
+        f"{holder} may not do this (403: {_shortened(said)}); check --namespace, or ask for the rights in it"
+    )
 
 
 def _way_out(said: str) -> str:
@@ -126,12 +128,12 @@ def _way_out(said: str) -> str:
     supported, found = (tuple(map(int, v.split("."))) for v in schemas.groups()) if schemas else ((), ())
     if found < supported:
         return (
-            f"the kfp that compiled it is older than the server; compile it again with kfp {OLDEST_SERVER} or "
-            "newer"
+            f"the kfp that compiled it is older than the server; compile it again with kfp {OLDEST_SERVER}"
+            " or newer"
         )
     return (
-        f"the kfp that compiled it is newer than the server, or the server older than {OLDEST_SERVER}; upgrade"
-        " the server, or compile with its kfp"
+        f"the kfp that compiled it is newer than the server, or the server older than {OLDEST_SERVER};"
+        " upgrade the server, or compile with its kfp"
     )
 
 

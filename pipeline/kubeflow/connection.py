@@ -117,6 +117,10 @@ class Connection:
         numbers = _numbers(self.server_version)
         return numbers is not None and numbers >= tuple(map(int, version.split(".")))
 
+    def is_before(self, version: str) -> bool:
+        """Tell whether the server is known to be older than a version."""
+        return _numbers(self.server_version) is not None and not self.is_at_least(version)
+
     def get_text(self, doing: str, path: str, *, end_only: bool = False) -> str:
         """Read an address of the server that the client has no function for.
 

@@ -69,7 +69,6 @@ class RunState:
             return f"step {failed.name} failed: {failed.error or self.error or 'see its log'}"
         return f"the run failed: {self.error or 'no step says why; see the user interface'}"
 
-
     def where_to_look(self, step: StepState) -> str:
         """Say how to find out why a step's pod does not start."""
         selected = f"-l workflows.argoproj.io/workflow={step.workflow}"

@@ -19,7 +19,12 @@ from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import artifact_root, spec_parameters
-from pipeline.kubeflow.placeholder_rules import check_placeholders, filled_parameters
+from pipeline.kubeflow.placeholder_rules import (
+    check_placeholders,
+    check_schedule_time,
+    filled_parameters,
+    schedule_timed,
+)
 from pipeline.kubeflow.recurring_run import Schedule, schedule_from
 from pipeline.kubeflow.schedule_removal import remove
 from pipeline.kubeflow.submission import PipelineVersion, RunRequest, filter_by_name, pages, start_run
@@ -199,6 +204,7 @@ def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str
     values = {**schedule.parameters, **parse_parameters(declared, texts)}
     values = check_parameters(declared, values, schedule.name)
     check_placeholders(values, filled_parameters(spec), schedule.name)
+    check_schedule_time(connection, values, schedule_timed(spec), schedule.name)
     now = datetime.datetime.now(datetime.UTC)
     request = RunRequest(
         name=f"{schedule.name} now {now:%Y-%m-%d %H:%M:%S}",

@@ -32,8 +32,8 @@ def step_log(
         connection: to the server.
         run_id: of the run.
         step: of the run.
-        launcher: whether to leave in the messages of Kubeflow's launcher, which starts the step in its pod, or
-            its driver; otherwise only their errors are left in.
+        launcher: whether to leave in the messages of Kubeflow's launcher, which starts the step in its pod,
+            and of its driver; otherwise only their errors are left in.
         lines: how many there may be.
     """
     for path in _paths(connection, run_id, step.pods):
@@ -62,9 +62,9 @@ def error_in(log: str) -> str:
 def _own_lines(lines: Sequence[str], *, driver: bool) -> Iterator[str]:
     """Yield the lines of a step and the errors of Kubeflow, without its other messages.
 
-    A message may go on over lines without a prefix. The launcher has one: the step's outputs as indented JSON,
-    logged after the step has ended (2.17.0, `component/launcher_v2.go:getExecutorOutputFile`). A driver prints
-    nothing but messages, many of them with JSON (`cmd/driver/main.go`).
+    A message may go on over lines without a prefix. The launcher has one: the step's outputs as indented
+    JSON, logged after the step has ended (2.17.0, `component/launcher_v2.go:getExecutorOutputFile`). A driver
+    prints nothing but messages, many of them with JSON (`cmd/driver/main.go`).
     """
     inside = False
     for line in lines:

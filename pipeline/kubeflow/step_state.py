@@ -112,7 +112,7 @@ class _Steps:
     def of_run(self, entry: str, tasks: Tasks) -> Iterator[StepState]:
         root = f"{entry}.root"
         driver = self._tree.detail(root + _DRIVER)
-        # Below a driver that failed Argo leaves the root out; it is Omitted, of which the server has no state.
+        # Argo omits the root after a driver that failed, and the server has no state for what is omitted.
         if driver is not None and word_of(driver.state) == StepStatus.FAILED:
             yield self._step(root, "", 0)
         yield from self._inside(self._tree.last(root), tasks, "", 0)

@@ -37,7 +37,9 @@ def test_the_end_of_the_last_attempt_is_found(server, connection, run_id, retrie
     assert len(lines) == 25 and lines[-1] == "line 99"
 
 
-@pytest.mark.parametrize(("namespace", "behind_ui"), [("team", False), ("team", True), ("", True), ("", False)])
+@pytest.mark.parametrize(
+    ("namespace", "behind_ui"), [("team", False), ("team", True), ("", True), ("", False)]
+)
 def test_the_log_of_a_step_that_runs_is_that_of_its_pod(server, package_path, namespace, behind_ui):
     server.state.multi_user, server.behind_ui = bool(namespace), behind_ui
     connection = Connection.open(ConnectionOptions(host=server.url, namespace=namespace, timeout=5))
