@@ -48,6 +48,7 @@ def submit(arguments: argparse.Namespace) -> Result:
     from pipeline.kubeflow.source import open_source
     from pipeline.kubeflow.submission import (
         RunRequest,
+        check_names,
         default_run_name,
         ensure_experiment,
         publish,
@@ -60,6 +61,7 @@ def submit(arguments: argparse.Namespace) -> Result:
         given = parse_parameters(declared, arguments.parameters)
         values = check_parameters(declared, given, source.path)
         check_placeholders(values, source.package.filled, source.path)
+        check_names(source.package.name, experiment_of(arguments, source))
         connection = open_connection(arguments, source.settings)
         check_schedule_time(connection, values, source.package.timed, source.path)
         version = publish(connection, source.package)
@@ -95,7 +97,7 @@ def follow(
     version: PipelineVersion | None = None,
     before: RunState | None = None,
 ) -> Result:
-    """Report a run that was submitted, or retried after the state `before`; with `--wait`, wait for its end."""
+    """Report a run that was submitted, or retried after a state `before`; with `--wait` wait for its end."""
     from pipeline.kubeflow.runs import read_run, wait_for
     from pipeline.kubeflow.step_log import step_log
 

@@ -9,6 +9,7 @@ from pipeline.cli import parser
 from pipeline.cli.server import server_arguments
 from pipeline.settings.connection_settings import ConnectionOptions
 from tests.pipeline.kubeflow.argo_model import Step
+from tests.pipeline.kubeflow.conftest import write_package
 
 
 @pytest.fixture
@@ -259,3 +260,14 @@ def test_as_many_lines_of_a_log_as_asked_for(server, call, package_path):
         assert len(call("runs", "log", run_id, *words)[1].splitlines()) == lines
     code, _, err = call("runs", "log", run_id, "--lines", "0")
     assert code == 2 and "--lines: expected 1 or more, found 0" in err
+
+
+@pytest.mark.parametrize("verb", [["submit"], ["schedule", "create", "--cron", "@daily"]])
+def test_a_name_that_is_too_long_is_refused_before_anything_is_made(server, call, tmp_path, verb):
+    path = write_package(tmp_path, name="a" * 111)
+    code, _, err = call(*verb, path, "--param", "data_path=/d")
+    assert code == 2 and "pipeline's name: expected 110 characters at most, found 111" in err
+    path = write_package(tmp_path)
+    code, _, err = call(*verb, path, "--param", "data_path=/d", "--experiment", "e" * 300)
+    assert code == 2 and "experiment's name: expected 128 characters at most, found 300" in err
+    assert not server.state.pipelines and not server.state.experiments

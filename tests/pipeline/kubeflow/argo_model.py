@@ -91,7 +91,7 @@ class Workflow:
             steps: of the pipeline.
             phase: of the workflow.
             failed_roots: attempts of the whole that ended in an error when their first driver did.
-            root_fails: whether that of the last attempt fails, too: then the root is Omitted (seen on 2.17.0).
+            root_fails: whether that of the last attempt fails: the root is Omitted then (seen on 2.17.0).
         """
         for _ in range(failed_roots):
             entry = self.begin_node(self.name, "", "Error", 0)

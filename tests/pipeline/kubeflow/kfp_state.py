@@ -78,6 +78,7 @@ class KfpState:
         check_body("V2beta1Pipeline", body)
         name = body.get("name") or body.get("display_name") or ""
         self._require(bool(name), "pipeline's name cannot be empty")
+        _check_length("Pipeline", name, 128)
         namespace = self._namespace(body.get("namespace"))
         for other in self.pipelines.values():
             if (other["name"], other["namespace"]) == (name, namespace):
@@ -88,6 +89,7 @@ class KfpState:
     def upload_version(self, name: str, pipeline_id: str, file: bytes) -> dict:
         if pipeline_id not in self.pipelines:
             raise RefusalError(400, "Failed to create a pipeline version")
+        _check_length("PipelineVersion", name, 127)
         spec = check_package(file)
         for other in self.versions.values():
             if (other["pipeline_id"], other["name"]) == (pipeline_id, name):
@@ -100,6 +102,9 @@ class KfpState:
     def create_experiment(self, body: Any) -> dict:
         check_body("V2beta1Experiment", body)
         self._require(bool(body.get("display_name")), "experiment's name cannot be empty")
+        if len(body["display_name"]) > 128:
+            # Nothing checks it but the database (seen on 2.17.0 with 300 characters).
+            raise RefusalError(500, "Internal Server Error")
         namespace = self._namespace(body.get("namespace"))
         for other in self.experiments.values():
             if (other["display_name"], other["namespace"]) == (body["display_name"], namespace):
@@ -386,6 +391,12 @@ class KfpState:
     def _require(holds: Any, message: str) -> None:
         if not holds:
             raise BadBodyError(message)
+
+
+def _check_length(model: str, name: str, most: int) -> None:
+    """Refuse a name as `backend/src/apiserver/validation/length.go` does."""
+    if len(name.encode()) > most:
+        raise RefusalError(400, f"{model}.Name length cannot exceed {most}")
 
 
 def root(version: dict) -> dict:

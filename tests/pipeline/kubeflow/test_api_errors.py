@@ -50,9 +50,9 @@ def test_the_sentence_of_a_refusal_is_found_in_every_kind_of_body(body, said):
 
 # As server 2.17.0 puts it together: `util.Wrap` in front, `resource_manager.go:IsAuthorized` at the end.
 _DENIED = (
-    "Failed to create a run: Failed to authorize with API: Failed to access resource. Check if you have access"
-    " to namespace someone-elses-team-with-a-long-name: Failed to authorize the request: PermissionDenied: User"
-    " 'anna@example.com' is not authorized with reason:  (request:"
+    "Failed to create a run: Failed to authorize with API: Failed to access resource. Check if you have"
+    " access to namespace someone-elses-team-with-a-long-name: Failed to authorize the request:"
+    " PermissionDenied: User 'anna@example.com' is not authorized with reason:  (request:"
     " &ResourceAttributes{Namespace:someone-elses-team-with-a-long-name,Verb:create,"
     "Group:pipelines.kubeflow.org,Version:v2beta1,Resource:runs,Subresource:,Name:,FieldSelector:nil,"
     "LabelSelector:nil,}): Unauthorized access"
