@@ -69,7 +69,9 @@ Split = Annotated[
 ]
 RequiredPath = Annotated[Path, NOT_EMPTY]
 
-_SPAN = matching(r"latest|\d+|\d{4}-\d\d-\d\d", "latest, a number or a date like 2026-11-21")
+_SPAN = matching(
+    "latest|[0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}", "latest, a number or a date like 2026-11-21"
+)
 _START = matching(rf"|{ZOO}[A-Za-z0-9_.-]+|{IMAGENET}", f"{ZOO}NAME or {IMAGENET}")
 # Kubeflow Pipelines makes small letters and hyphens of it. It takes 110, which `compile` checks.
 _NAME = matching(

@@ -142,7 +142,7 @@ def test_a_name_that_a_server_takes_is_as_long_as_is_allowed(connection, tmp_pat
     check_names(name, "e" * 128)
     version = publish(connection, read_package(write_package(tmp_path, name=name)))
     assert len(version.name) == 127 and ensure_experiment(connection, "e" * 128)
-    with pytest.raises(ClusterError, match="400: PipelineVersion.Name length cannot exceed 127"):
+    with pytest.raises(ClusterError, match=r"400: PipelineVersion\.Name length cannot exceed 127"):
         publish(connection, read_package(write_package(tmp_path, name=name + "a")))
     with pytest.raises(ClusterError, match="the server failed"):
         ensure_experiment(connection, "e" * 129)
