@@ -42,7 +42,7 @@ class Spans:
 
 def span_order(span: str) -> tuple[int, str]:
     """Return what spans of one kind are sorted by: numbers by value, dates as text; (0, "") for no span."""
-    if span.isascii() and span.isdigit():
+    if re.fullmatch("[0-9]{1,18}", span):
         return int(span) + 1, ""
     return (0, span) if _DATE_TEXT.fullmatch(span) else (0, "")
 

@@ -35,9 +35,10 @@ class RunCheckerJob:
         train_steps: as Trainer gets it.
         learning_rate: as Trainer gets it.
         work_dir: durable folder for checkpoints of unfinished training.
-        scheduled_time: RFC 3339 time that the run was scheduled for; empty: now. Placeholders in `data_path`,
-            `span`, `thresholds`, `push_destination` and `work_dir` are filled with it and with the next one,
-            see `components.run_checker.placeholders`; other steps get these texts from here.
+        scheduled_time: RFC 3339 time that the run was scheduled for; empty: not known, which stops a run that
+            needs it. Placeholders in `data_path`, `span`, `thresholds`, `push_destination` and `work_dir` are
+            filled with it and with the next one, see `components.run_checker.placeholders`; other steps get
+            these texts from here.
         run_id: of the run.
         warm_start: path of the detector that Trainer starts from, or `deployed` for the one at the push
             destination; it and the next one count by what the files hold, and are looked at before anything

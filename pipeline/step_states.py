@@ -13,6 +13,8 @@ class StepStatus(enum.StrEnum):
     NOT_RUN = run_info.NOT_RUN
     """The run ended, or has not come to it yet, without it."""
     PENDING = "pending"
+    WAITING = "waiting for its pod"
+    """On a cluster: begun, but Kubernetes has not started its container yet, or cannot."""
     RUNNING = run_info.RUNNING
     EXECUTED = run_info.EXECUTED
     """On one machine: it has ended well and did not come from the cache."""

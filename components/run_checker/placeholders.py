@@ -11,6 +11,7 @@ import dataclasses
 import datetime
 import difflib
 import re
+from collections.abc import Collection
 
 from components.run_checker.time_layout import format_time
 from detection_core.errors import ConfigError
@@ -29,8 +30,9 @@ class RunValues:
     """The values of placeholders.
 
     Attributes:
-        scheduled_time: RFC 3339, the time that the run was scheduled for; empty: the current time. Where a
-            server did not fill it, it is still what the pipeline says.
+        scheduled_time: RFC 3339, the time that the run was scheduled for, or was made where nobody scheduled
+            it. Where a server did not fill it, it is still what the pipeline says, or empty: Kubeflow
+            Pipelines 2.16 never sets it (`v2/driver/resolve.go`, whose option nothing fills before 2.17).
         current_time: when the run was looked at, with a time zone.
         run_id: of the run; likewise.
     """
@@ -51,9 +53,9 @@ def before_placeholder(path: str) -> str:
     return (path[: match.start()].rpartition("/")[0] or "/") if match else path
 
 
-def asks_for_value(text: str) -> bool:
-    """Tell whether a text holds one of the placeholders that users of Kubeflow know."""
-    return any(match[1] in (*NAMES, *_REFUSED) for match in _PATTERN.finditer(text))
+def asks_for_value(text: str, names: Collection[str] = (*NAMES, *_REFUSED)) -> bool:
+    """Tell whether a text holds one of the placeholders that users of Kubeflow know, or of those named."""
+    return any(match[1] in names for match in _PATTERN.finditer(text))
 
 
 def check_placeholders(text: str, where: str) -> None:
@@ -94,7 +96,7 @@ def _value(match: re.Match[str], values: RunValues, where: str) -> str:
     if name == "RunUUID":
         return _filled(values.run_id, match.group(), where)
     moment = values.current_time
-    if name == "ScheduledTime" and values.scheduled_time:
+    if name == "ScheduledTime":
         text = _filled(values.scheduled_time, match.group(), where)
         moment = _moment(text, where)
     return format_time(moment, _LAYOUT if layout is None else layout)
@@ -103,7 +105,7 @@ def _value(match: re.Match[str], values: RunValues, where: str) -> str:
 def _filled(value: str, placeholder: str, where: str) -> str:
     if not value or value.startswith(_UNFILLED):
         raise ConfigError(
-            f"expected a server that fills {placeholder}, found one that leaves it as it is; use Kubeflow"
+            f"expected a value for {placeholder} from the server, found {value or 'none'!r}; use Kubeflow"
             " Pipelines 2.17 or newer, or give the value itself",
             where=where,
         )

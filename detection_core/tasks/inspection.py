@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -216,7 +217,7 @@ def _trained_as(info: layout.DetectorInfo | None) -> Provenance | None:
 def _published(folder: str, below: tuple[str, ...]) -> dict[str, Any] | None:
     """Return the record of the version that a folder of a push destination belongs to."""
     parts = _absolute(folder).rsplit("/", 2)
-    if len(parts) < 3 or parts[1] not in below or not parts[2].isdigit():
+    if len(parts) < 3 or parts[1] not in below or not re.fullmatch("[0-9]{1,18}", parts[2]):
         return None
     path = files.join(parts[0], VERSIONS, version_file(int(parts[2])))
     if not files.exists(path):

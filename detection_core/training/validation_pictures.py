@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -86,5 +87,5 @@ class PictureFiles(TrainingAction):
 
 def step_of(file: str) -> int:
     """Return the step that a file of these pictures is of; -1 for any other file."""
-    number = file.removeprefix("step_").partition("_")[0]
-    return int(number) if file.startswith("step_") and number.isdigit() else -1
+    number = re.match("step_([0-9]{1,18})(_|$)", file)
+    return int(number[1]) if number else -1

@@ -8,6 +8,7 @@ For the same statistics and schema, `find_anomalies` gives the message that TFDV
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -276,8 +277,7 @@ _OUT_OF_RANGE = "Out-of-range values"
 
 
 def _is_integer(text: str) -> bool:
-    digits = text.strip().removeprefix("-").removeprefix("+")
-    return digits.isascii() and digits.isdigit() and -(2**63) <= int(text) < 2**63
+    return bool(re.fullmatch("[-+]?[0-9]{1,19}", text.strip())) and -(2**63) <= int(text) < 2**63
 
 
 def _float_domain(feature: Any, domain: Any, found: Any) -> Iterator[Reason]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -85,10 +86,10 @@ def bench(arguments: argparse.Namespace) -> Result:
 
 def _image_size(text: str) -> tuple[int, int]:
     """Return rows and columns of WIDTHxHEIGHT."""
-    sides = text.lower().split("x")
-    if len(sides) != 2 or not all(side.isdigit() for side in sides):
-        raise ConfigError(f"expected WIDTHxHEIGHT such as 640x480, found {text!r}", where="--image-size")
-    return int(sides[1]), int(sides[0])
+    sides = re.fullmatch("([0-9]{1,9})x([0-9]{1,9})", text.lower())
+    if not sides:
+        raise ConfigError(f"expected WIDTHxHEIGHT such as 640x480, found {text[:40]!r}", where="--image-size")
+    return int(sides[2]), int(sides[1])
 
 
 def _bench_files(arguments: argparse.Namespace) -> Result:

@@ -11,6 +11,7 @@ from pipeline.cli import workflow
 from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument
 from pipeline.cli.group import Group
 from pipeline.cli.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
+from pipeline.step_states import StepStatus
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
@@ -43,10 +44,11 @@ _WAIT = (
 
 def submit(arguments: argparse.Namespace) -> Result:
     """Start a run of a workflow on the server."""
-    from pipeline.kubeflow.placeholder_rules import check_placeholders
+    from pipeline.kubeflow.placeholder_rules import check_placeholders, check_schedule_time
     from pipeline.kubeflow.source import open_source
     from pipeline.kubeflow.submission import (
         RunRequest,
+        check_names,
         default_run_name,
         ensure_experiment,
         publish,
@@ -59,7 +61,9 @@ def submit(arguments: argparse.Namespace) -> Result:
         given = parse_parameters(declared, arguments.parameters)
         values = check_parameters(declared, given, source.path)
         check_placeholders(values, source.package.filled, source.path)
+        check_names(source.package.name, experiment_of(arguments, source))
         connection = open_connection(arguments, source.settings)
+        check_schedule_time(connection, values, source.package.timed, source.path)
         version = publish(connection, source.package)
     _logger.info(
         "pipeline | version %s %s", version.name, "is there already" if version.reused else "uploaded"
@@ -87,9 +91,13 @@ def service_account_of(arguments: argparse.Namespace, source: Source) -> str:
 
 
 def follow(
-    arguments: argparse.Namespace, connection: Connection, run_id: str, version: PipelineVersion | None = None
+    arguments: argparse.Namespace,
+    connection: Connection,
+    run_id: str,
+    version: PipelineVersion | None = None,
+    before: RunState | None = None,
 ) -> Result:
-    """Report a submitted run; with `--wait`, wait for its end."""
+    """Report a run that was submitted, or retried after a state `before`; with `--wait` wait for its end."""
     from pipeline.kubeflow.runs import read_run, wait_for
     from pipeline.kubeflow.step_log import step_log
 
@@ -99,16 +107,22 @@ def follow(
         state = read_run(connection, run_id)
         return Result(text=f"run {run_id}\n{link}", data=_data(state, version))
     try:
-        state = wait_for(connection, run_id, poll_seconds=arguments.poll, limit_seconds=arguments.wait_limit)
+        state = wait_for(
+            connection,
+            run_id,
+            poll_seconds=arguments.poll,
+            limit_seconds=arguments.wait_limit,
+            before=before,
+        )
     except KeyboardInterrupt:
         _logger.warning("run | %s continues; `detflow runs cancel %s` stops it", run_id, run_id)
         raise
     if state.good or state.state == "cancelled":
         code = 0 if state.good else EXIT_RUN_CANCELLED
         return Result(text=f"run {run_id} {state.state}\n{link}", data=_data(state, version), exit_code=code)
-    lines = [f"run {run_id} failed: {state.failure()}", link]
     failed = state.failed_step
     log = step_log(connection, run_id, failed) if failed else ""
+    lines = [f"run {run_id} failed: {_failure(state, log)}", link]
     if failed and log:
         lines += ["", f"the end of the log of {failed.name}:", log]
     _logger.error("run | %s", lines[0])
@@ -130,8 +144,14 @@ def list_runs(arguments: argparse.Namespace) -> Result:
 def show_run(arguments: argparse.Namespace) -> Result:
     """Show a run of the server and its steps."""
     from pipeline.kubeflow.runs import read_run
+    from pipeline.kubeflow.step_log import step_log
 
-    return _describe(read_run(open_connection(arguments), arguments.run_id))
+    connection = open_connection(arguments)
+    state = read_run(connection, arguments.run_id)
+    failed = state.failed_step
+    # The server gives no text with a driver that failed: its log has the cause.
+    log = step_log(connection, state.run_id, failed) if failed and failed.driver else ""
+    return _describe(state, log)
 
 
 def cancel_run(arguments: argparse.Namespace) -> Result:
@@ -146,8 +166,8 @@ def retry_run(arguments: argparse.Namespace) -> Result:
     from pipeline.kubeflow.runs import retry
 
     connection = open_connection(arguments)
-    retry(connection, arguments.run_id)
-    return follow(arguments, connection, arguments.run_id)
+    before = retry(connection, arguments.run_id)
+    return follow(arguments, connection, arguments.run_id, before=before)
 
 
 def show_log(arguments: argparse.Namespace) -> Result:
@@ -163,15 +183,27 @@ def show_log(arguments: argparse.Namespace) -> Result:
     if name not in steps:
         known = f"the run has {', '.join(steps)}" if steps else "the server does not tell the run's steps"
         raise ConfigError(f"expected a step with --step, found {name or 'none'}; {known}", where=state.run_id)
-    log = step_log(connection, state.run_id, steps[name], launcher=arguments.launcher)
+    if arguments.lines < 1:
+        raise ConfigError(f"expected 1 or more, found {arguments.lines}", where="--lines")
+    log = step_log(connection, state.run_id, steps[name], launcher=arguments.launcher, lines=arguments.lines)
     text = log or no_log(steps[name], state.link)
     return Result(text=text, data={"run": state.run_id, "step": name, "log": log})
 
 
-def _describe(state: RunState) -> Result:
+def _failure(state: RunState, log: str) -> str:
+    """Say why a run failed, with the cause that the log of a driver names."""
+    from pipeline.kubeflow.step_log import error_in
+
+    failed = state.failed_step
+    cause = error_in(log) if failed and failed.driver else ""
+    return f"{state.failure()}: {cause}" if cause else state.failure()
+
+
+def _describe(state: RunState, log: str = "") -> Result:
     lines: list[str | Table] = [f"{state.run_id}  {state.name}  {state.state}", state.link]
     if state.failure():
-        lines.append(state.failure())
+        lines.append(_failure(state, log))
+    lines += [state.where_to_look(s) for s in state.steps if s.state == StepStatus.WAITING]
     if state.steps:
         rows = [("step", "state", "seconds", "attempts")]
         for s in state.steps:
@@ -245,7 +277,14 @@ VERBS: tuple[Verb | Group, ...] = (
                 arguments=(
                     _RUN,
                     argument("--step", default="", help="which step (default: the one that failed)"),
-                    argument("--launcher", action="store_true", help="with the lines of Kubeflow's launcher"),
+                    argument(
+                        "--lines", type=int, default=25, metavar="N", help="how many at most (default: 25)"
+                    ),
+                    argument(
+                        "--launcher",
+                        action="store_true",
+                        help="with all lines of Kubeflow's launcher or driver",
+                    ),
                     *_OF_SERVER,
                 ),
                 command=show_log,

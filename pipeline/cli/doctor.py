@@ -47,6 +47,7 @@ def _look_at_cluster(arguments: argparse.Namespace, settings: PipelineSettings |
 def _cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -> Cluster:
     from pipeline.doctor.cluster import Cluster
     from pipeline.doctor.kube import open_kube
+    from pipeline.settings.step_ids import step_ids
 
     options = server_options(arguments, settings)
 
@@ -69,6 +70,7 @@ def _cluster(arguments: argparse.Namespace, settings: PipelineSettings | None) -
         images=tuple(_images(settings)) or (kubeflow.image,),
         pull_secrets=tuple(kubeflow.image_pull_secrets),
         time_zone=settings.schedule.time_zone,
+        retried=tuple(step for step in step_ids() if kubeflow.task(step).retries),
     )
 
 

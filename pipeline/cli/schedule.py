@@ -43,9 +43,9 @@ _WHEN = (
 def create(arguments: argparse.Namespace) -> Result:
     """Create or update a schedule on the server."""
     from pipeline.kubeflow import schedules
-    from pipeline.kubeflow.placeholder_rules import check_placeholders
+    from pipeline.kubeflow.placeholder_rules import check_placeholders, check_schedule_time
     from pipeline.kubeflow.source import open_source
-    from pipeline.kubeflow.submission import ensure_experiment, publish
+    from pipeline.kubeflow.submission import check_names, ensure_experiment, publish
     from pipeline.parameters import check_parameters, parse_parameters
     from pipeline.schedule.trigger import require_future
 
@@ -59,7 +59,9 @@ def create(arguments: argparse.Namespace) -> Result:
         values = {**schedule_settings.parameters, **parse_parameters(declared, arguments.parameters)}
         values = check_parameters(declared, values, source.path)
         check_placeholders(values, source.package.filled, source.path)
+        check_names(source.package.name, experiment_of(arguments, source))
         connection = open_connection(arguments, source.settings)
+        check_schedule_time(connection, values, source.package.timed, source.path)
         version = publish(connection, source.package)
     applied = schedules.apply(
         connection,

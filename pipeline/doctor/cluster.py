@@ -15,6 +15,7 @@ from pipeline.doctor.kube import ForbiddenError, Kube
 from pipeline.doctor.registry import look_up_image
 from pipeline.doctor.rights import CALLER_RIGHTS, STEP_RIGHTS
 from pipeline.kubeflow.connection import Connection
+from pipeline.settings.settings_yaml import parse_documents
 
 # A CronJob's time zone (1.27) is the newest that the manifests of k8s/ use.
 OLDEST_KUBERNETES = (1, 27)
@@ -35,6 +36,7 @@ class Cluster:
         images: names of the container images.
         pull_secrets: names of the secrets with which they are pulled.
         time_zone: that the schedule was written for.
+        retried: the steps that the settings want retried.
         through_kube: whether the pipelines API is reached through the Kubernetes API.
     """
 
@@ -46,6 +48,7 @@ class Cluster:
     images: tuple[str, ...] = ()
     pull_secrets: tuple[str, ...] = ()
     time_zone: str = "UTC"
+    retried: tuple[str, ...] = ()
     through_kube: bool = False
     multi_user: bool | None = None
 
@@ -306,6 +309,35 @@ def _value(cluster: Cluster, variable: dict[str, Any]) -> str:
 
 
 @visible
+def check_retries(cluster: Cluster) -> Iterator[Finding]:
+    """Look at what Argo's configuration makes of `retries`; see docs/kubeflow.md."""
+    name = "workflow-controller-configmap"
+    config = cluster.object("configmaps", name, namespace=SYSTEM_NAMESPACE)
+    if config is None:
+        yield unknown(
+            f"{SYSTEM_NAMESPACE} has no ConfigMap {name}", f"{_ASK} whether Argo retries what fails"
+        )
+        return
+    try:
+        documents = parse_documents((config.get("data") or {}).get("workflowDefaults", ""), name)
+    except DetectionError as e:
+        yield unknown(str(e), "correct workflowDefaults in it")
+        return
+    tree = documents[0] if documents else None
+    for key in ("spec", "templateDefaults", "retryStrategy", "retryPolicy"):
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    if tree not in ("OnError", "OnTransientError"):
+        yield ok("Argo retries a step that fails as often as the settings say")
+        return
+    found = f"Argo's default retryPolicy is {tree}, and a container that fails is not retried"
+    remedy = f"remove templateDefaults from workflowDefaults in the ConfigMap {name} of {SYSTEM_NAMESPACE}"
+    if cluster.retried:
+        yield problem(f"{found}: not {', '.join(cluster.retried)}, whatever `retries` says", remedy)
+    else:
+        yield note(found, f"fine without `retries`; else {remedy}")
+
+
+@visible
 def check_network(cluster: Cluster) -> Iterator[Finding]:
     """Look whether our policy for the Kubernetes API, where it is applied, lets its addresses through."""
     policy = cluster.object("networkpolicies", "allow-kubernetes-api", api="/apis/networking.k8s.io/v1")
@@ -352,5 +384,6 @@ CLUSTER_CHECKS: tuple[Check[Cluster], ...] = (
     Check("launcher", check_launcher),
     Check("images", check_images),
     Check("time zone", check_time_zone),
+    Check("retries", check_retries),
     Check("network", check_network),
 )

@@ -59,7 +59,7 @@ KINDS = (
         plural="inferenceservices",
         project="KServe",
         release="0.17.0",
-        needed_by="components/serving-kserve and the overlay gpu",
+        needed_by="k8s/addons/serving-kserve and k8s/overlays/gpu",
     ),
     Kind(
         group="trainer.kubeflow.org",
@@ -67,7 +67,7 @@ KINDS = (
         plural="trainjobs",
         project="Kubeflow Trainer",
         release="2.2.0",
-        needed_by="components/distributed-training and the overlay gpu",
+        needed_by="k8s/addons/distributed-training and k8s/overlays/gpu",
     ),
     Kind(
         group="trainer.kubeflow.org",
@@ -75,7 +75,7 @@ KINDS = (
         plural="trainingruntimes",
         project="Kubeflow Trainer",
         release="2.2.0",
-        needed_by="components/distributed-training and the overlay gpu",
+        needed_by="k8s/addons/distributed-training and k8s/overlays/gpu",
     ),
     Kind(
         group="jobset.x-k8s.io",
@@ -83,7 +83,7 @@ KINDS = (
         plural="jobsets",
         project="JobSet",
         release="0.11.1",
-        needed_by="Kubeflow Trainer, so components/distributed-training",
+        needed_by="Kubeflow Trainer, so k8s/addons/distributed-training",
     ),
     Kind(
         group="kubeflow.org",
@@ -91,6 +91,6 @@ KINDS = (
         plural="tfjobs",
         project="Kubeflow training operator",
         release="1.9.3",
-        needed_by="components/distributed-training-tfjob",
+        needed_by="k8s/addons/distributed-training-tfjob",
     ),
 )

@@ -61,7 +61,12 @@ def server_message(error: Any) -> str:
     elif text.lstrip().startswith("<"):
         text = ""
     text = " ".join(_STACK.split(text, maxsplit=1)[0].split())
-    return text[:400] or str(getattr(error, "reason", "") or "no reason given")
+    return text or str(getattr(error, "reason", "") or "no reason given")
+
+
+def _shortened(said: str) -> str:
+    """Cut the middle out of a long sentence: the server puts the operation first and the cause last."""
+    return said if len(said) <= 400 else f"{said[:200]} ... {said[-200:]}"
 
 
 # Where the trace of Go's calls begins: a package by its path, such as github.com/kubeflow/pipelines/..., or
@@ -72,13 +77,19 @@ _STACK = re.compile(
 )
 
 
+# How the server (`resource_manager.go:IsAuthorized`) names what it denies.
+_DENIED = re.compile(
+    r"User '([^']*)' is not authorized.*?ResourceAttributes\{Namespace:([^,]*),Verb:([^,]*),Group:[^,]*,"
+    r"Version:[^,]*,Resource:([^,]*),Subresource:([^,]*),Name:([^,]*),"
+)
+# `template/v2_template.go:NewV2SpecTemplate`; it takes one version, which newer servers may change.
+_OTHER_SCHEMA = re.compile(r"only supports schema version ([\d.]*\d), but .*? has version ([\d.]*\d)")
+
+
 def _refused(status: int, said: str, doing: str, credentials: str) -> str:
+    short = _shortened(said)
     if re.search(r"schema ?version|unknown field|unmarshal|unknown template format", said, re.IGNORECASE):
-        found = (
-            f"the server does not understand the pipeline ({said}): the kfp that compiled it is newer than "
-            f"the server, or the server older than {OLDEST_SERVER}; upgrade the server, or compile with its "
-            "kfp"
-        )
+        found = f"the server does not understand the pipeline ({short}): {_way_out(said)}"
     elif status == 401 and credentials:
         found = f"the credentials from {credentials} were not accepted (401); get fresh ones"
     elif status == 401:
@@ -87,14 +98,43 @@ def _refused(status: int, said: str, doing: str, credentials: str) -> str:
             "variable with --token-env"
         )
     elif status == 403:
-        holder = f"the holder of the credentials from {credentials}" if credentials else "anonymous access"
-        found = f"{holder} may not do this (403: {said}); check --namespace, or ask for the rights in it"
+        found = _forbidden(said, credentials)
     elif status >= 500:
-        found = f"the server failed ({status}: {said}); try again, then look at the log of ml-pipeline"
+        found = f"the server failed ({status}: {short}); try again, then look at the log of ml-pipeline"
     else:
         remedy = _REMEDIES.get(status, "correct what it names")
-        found = f"refused ({status}: {said}); {remedy}"
+        found = f"refused ({status}: {short}); {remedy}"
     return f"{doing}: {found}"
+
+
+def _forbidden(said: str, credentials: str) -> str:
+    denied = _DENIED.search(said)
+    if denied:
+        user, namespace, verb, resource, part, name = denied.groups()
+        what = " ".join(filter(None, (verb, f"{resource}/{part}" if part else resource, name)))
+        return (
+            f"{user} may not {what} in the namespace {namespace or '(none)'} (403); check --namespace, or"
+            " ask for the right"
+        )
+    holder = f"the holder of the credentials from {credentials}" if credentials else "anonymous access"
+    return (
+        f"{holder} may not do this (403: {_shortened(said)}); check --namespace, or ask for the rights in it"
+    )
+
+
+def _way_out(said: str) -> str:
+    """Say which of server and pipeline is the older one, and what to do about it."""
+    schemas = _OTHER_SCHEMA.search(said)
+    supported, found = (tuple(map(int, v.split("."))) for v in schemas.groups()) if schemas else ((), ())
+    if found < supported:
+        return (
+            f"the kfp that compiled it is older than the server; compile it again with kfp {OLDEST_SERVER}"
+            " or newer"
+        )
+    return (
+        f"the kfp that compiled it is newer than the server, or the server older than {OLDEST_SERVER};"
+        " upgrade the server, or compile with its kfp"
+    )
 
 
 _REMEDIES = {

@@ -77,7 +77,9 @@ class Connection:
                 f"set {VARIABLES['host']} or kubeflow.host",
                 where="host",
             )
-        connection = cls(client, options, credentials.source)
+        # Without a host kfp signs in as the user of the kubeconfig's context.
+        source = credentials.source or ("" if options.host else "the kubeconfig")
+        connection = cls(client, options, source)
         connection._check_health()
         return connection
 
@@ -114,6 +116,10 @@ class Connection:
         """Tell whether the server is known to have a version, such as 2.17, or a newer one."""
         numbers = _numbers(self.server_version)
         return numbers is not None and numbers >= tuple(map(int, version.split(".")))
+
+    def is_before(self, version: str) -> bool:
+        """Tell whether the server is known to be older than a version."""
+        return _numbers(self.server_version) is not None and not self.is_at_least(version)
 
     def get_text(self, doing: str, path: str, *, end_only: bool = False) -> str:
         """Read an address of the server that the client has no function for.

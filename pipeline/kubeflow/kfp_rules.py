@@ -21,7 +21,10 @@ ARGUMENT_BYTES = 128 * 1024
 CONSTANT_BYTES = ARGUMENT_BYTES // 2
 
 Rule = Callable[[Mapping[str, Any]], Iterator[str]]
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
+# A pipeline version may have 127 characters (`validation/length.go`), of which `-` and a fingerprint take 17.
+# The server makes the pipeline first and refuses the version then.
+NAME_CHARACTERS = 110
+_NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{NAME_CHARACTERS - 1}}}")
 _EXECUTORS = ("container", "importer")
 
 
@@ -95,7 +98,10 @@ def _schema_version(spec: Mapping[str, Any]) -> Iterator[str]:
 def _name(spec: Mapping[str, Any]) -> Iterator[str]:
     name = spec.get("pipelineInfo", {}).get("name", "")
     if not _NAME.fullmatch(name):
-        yield f"the pipeline's name {name!r} is not of small letters, digits and hyphens, 128 at most"
+        yield (
+            f"the pipeline's name {name!r} is not of small letters, digits and hyphens, {NAME_CHARACTERS} at"
+            " most"
+        )
 
 
 def _components(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.kubeflow.package_file import read_documents
-from pipeline.kubeflow.placeholder_rules import filled_parameters
+from pipeline.kubeflow.placeholder_rules import filled_parameters, schedule_timed
 from pipeline.parameters import Parameter
 
 # Conditions and loops inside one another; a component that contains itself would have no end.
@@ -30,6 +30,7 @@ class Package:
         parameters: name to parameter.
         root: folder of the artifacts; empty: the server's.
         filled: names of the parameters whose placeholders are filled in each run.
+        timed: what asks for the scheduled time by itself, see `placeholder_rules.schedule_timed`.
     """
 
     path: str
@@ -39,6 +40,7 @@ class Package:
     parameters: Mapping[str, Parameter]
     root: str = ""
     filled: frozenset[str] = frozenset()
+    timed: frozenset[str] = frozenset()
 
 
 def read_package(path: str) -> Package:
@@ -56,6 +58,7 @@ def read_package(path: str) -> Package:
         parameters=spec_parameters(spec),
         root=artifact_root(spec),
         filled=filled_parameters(spec),
+        timed=schedule_timed(spec),
     )
 
 

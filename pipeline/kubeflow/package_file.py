@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -64,13 +65,18 @@ def read_documents(path: str) -> tuple[dict[str, Any], list[Any]]:
     spec = specs[0]
     version = spec.get("schemaVersion")
     if version != SCHEMA_VERSION:
-        raise ConfigError(
-            f"expected schemaVersion {SCHEMA_VERSION}, found {version}; compile it with kfp {OLDEST_SERVER} "
-            "or newer",
-            where=path,
+        remedy = (
+            "it is of a newer kfp than any server takes that this version knows: compile it with an older one"
+            if _numbers(version) > _numbers(SCHEMA_VERSION)
+            else f"compile it with kfp {OLDEST_SERVER} or newer"
         )
+        raise ConfigError(f"expected schemaVersion {SCHEMA_VERSION}, found {version}; {remedy}", where=path)
     _check_shape(spec, path)
     return spec, documents
+
+
+def _numbers(version: object) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"[0-9]{1,9}", str(version))))
 
 
 def _check_keys(document: Any, path: str) -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.run_checker import placeholders
 from components.run_checker.run import FILLED
 from detection_core.errors import ConfigError
 
+if TYPE_CHECKING:
+    from pipeline.kubeflow.connection import Connection
+
 SCHEDULE_TIME = "{{$.pipeline_job_schedule_time_utc}}"
 """What the driver fills, where it is the whole constant of a task's parameter."""
+
+SCHEDULE_TIME_SINCE = "2.17"
+"""The first version of the server that fills it; 2.16.0 and 2.16.1 put an empty text there."""
 
 
 def filled_parameters(spec: Mapping[str, Any]) -> frozenset[str]:
@@ -28,6 +34,61 @@ def filled_parameters(spec: Mapping[str, Any]) -> frozenset[str]:
             name = source.get("componentInputParameter")
             taken.setdefault(name, []).append(fills and field in FILLED)
     return frozenset(name for name, filled in taken.items() if name and all(filled))
+
+
+def schedule_timed(spec: Mapping[str, Any]) -> frozenset[str]:
+    """Return the parameters whose defaults hold `[[ScheduledTime]]`; `""` stands for a constant that does.
+
+    Args:
+        spec: as in `filled_parameters`.
+    """
+    root = spec.get("pipeline_spec", spec).get("root", {})
+    defaults = {
+        name: entry.get("defaultValue")
+        for name, entry in root.get("inputDefinitions", {}).get("parameters", {}).items()
+    }
+    sources = (
+        source
+        for task in root.get("dag", {}).get("tasks", {}).values()
+        for source in task.get("inputs", {}).get("parameters", {}).values()
+    )
+    constants = any(_is_timed(source.get("runtimeValue", {}).get("constant")) for source in sources)
+    return frozenset(name for name, value in defaults.items() if _is_timed(value)) | (
+        {""} if constants else set()
+    )
+
+
+def check_schedule_time(
+    connection: Connection, parameters: Mapping[str, Any], timed: Collection[str], where: str
+) -> None:
+    """Refuse `[[ScheduledTime]]` for a server that is known to give no run its time.
+
+    A server that does not name its version is left to RunChecker, which stops the run.
+
+    Args:
+        connection: to the server.
+        parameters: values of a run or a schedule.
+        timed: as `schedule_timed` returns them.
+        where: file or schedule, for messages.
+
+    Raises:
+        ConfigError: naming the parameter and the server's version.
+    """
+    if not connection.is_before(SCHEDULE_TIME_SINCE):
+        return
+    asking = [*(set(timed) - parameters.keys()), *(n for n, v in parameters.items() if _is_timed(v))]
+    if asking:
+        name = sorted(asking)[-1] or "a constant of the pipeline"
+        raise ConfigError(
+            f"expected a server {SCHEDULE_TIME_SINCE} or newer for [[ScheduledTime]], found"
+            f" {connection.server_version}, which gives no run its time; upgrade the server, or use"
+            " [[CurrentTime]] or the value itself",
+            where=f"{where}: {name}",
+        )
+
+
+def _is_timed(value: Any) -> bool:
+    return isinstance(value, str) and placeholders.asks_for_value(value, ("ScheduledTime",))
 
 
 def check_placeholders(parameters: Mapping[str, Any], filled: Collection[str], where: str) -> None:

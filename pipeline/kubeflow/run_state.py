@@ -11,6 +11,7 @@ from pipeline.kubeflow.step_state import Ending, StepState, Tasks, error_of, ste
 
 FINISHED = ("succeeded", "skipped", "failed", "cancelled")
 _GOOD = ("succeeded", "skipped")
+_OWN_NAMESPACE = "kubeflow"  # where the runs of a server without users are, as it is installed
 _EARLIEST = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
@@ -29,6 +30,7 @@ class RunState:
         schedule_id: recurring run that started it; empty: a person did.
         link: page of the user interface.
         steps: in the order in which they began, each followed by those inside it.
+        namespace: of its pods.
     """
 
     run_id: str
@@ -40,6 +42,7 @@ class RunState:
     schedule_id: str
     link: str
     steps: tuple[StepState, ...]
+    namespace: str = ""
 
     @property
     def ended(self) -> bool:
@@ -66,6 +69,14 @@ class RunState:
             return f"step {failed.name} failed: {failed.error or self.error or 'see its log'}"
         return f"the run failed: {self.error or 'no step says why; see the user interface'}"
 
+    def where_to_look(self, step: StepState) -> str:
+        """Say how to find out why a step's pod does not start."""
+        selected = f"-l workflows.argoproj.io/workflow={step.workflow}"
+        return (
+            f"{step.name} waits for its pod; if that lasts (an image, secret or node is missing), `kubectl -n"
+            f" {self.namespace} describe pod {selected}` says why, as do the events at {self.link}"
+        )
+
 
 def run_state(connection: Connection, run: Any, tasks: Tasks) -> RunState:
     """Return what the server says about a run.
@@ -91,8 +102,20 @@ def run_state(connection: Connection, run: Any, tasks: Tasks) -> RunState:
         finished=_time(run.finished_at) if run.finished_at and run.finished_at.year > 1970 else "",
         schedule_id=run.recurring_run_id or "",
         link=connection.link(f"runs/details/{run.run_id}"),
+        namespace=connection.namespace or _OWN_NAMESPACE,
         steps=step_states(details, tasks, Ending(ended=state in FINISHED, cancelled=cancelled)),
     )
+
+
+def is_settled(run: Any) -> bool:
+    """Tell whether the tasks of a run that has ended are those of its end.
+
+    The server stores the run's state first and the tasks after it (2.17.0,
+    `server/report_server.go:reportWorkflow`): for some 0.3 s they are those of the report before, in which at
+    least the workflow itself is running.
+    """
+    details = (run.run_details and run.run_details.task_details) or []
+    return bool(details) and not any(detail.state == "RUNNING" for detail in details)
 
 
 def _cancelled_at(run: Any) -> datetime.datetime | None:

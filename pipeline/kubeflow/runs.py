@@ -12,15 +12,18 @@ from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import step_tree
-from pipeline.kubeflow.run_state import RunState, run_state
+from pipeline.kubeflow.run_state import RunState, is_settled, run_state
 from pipeline.kubeflow.step_state import Tasks
 from pipeline.kubeflow.submission import pages
+from pipeline.step_states import StepStatus
 
 _logger = logging.getLogger(__name__)
 
 # A server that restarts is away for a minute or two.
 _PATIENCE_SECONDS = 180
 _STOPPING = "cancelling"
+# The tasks of a run that has ended follow within 0.34 s as measured; those of a very large one never do.
+_SETTLING_LOOKS, _SETTLING_SECONDS = 8, 0.5
 
 
 def list_runs(connection: Connection, limit: int) -> list[RunState]:
@@ -37,13 +40,32 @@ def list_runs(connection: Connection, limit: int) -> list[RunState]:
 
 
 def read_run(connection: Connection, run_id: str) -> RunState:
-    """Return a run with its steps.
+    """Return a run with its steps; of one that has just ended, once its steps are those of the end.
 
     Raises:
         ClusterError: when there is none, or from the server.
     """
-    run = connection.call(f"reading the run {run_id}", connection.client.get_run, run_id=run_id)
-    return run_state(connection, run, _steps_of(connection, run))
+    run = _get(connection, run_id)
+    return _settled(connection, run, _steps_of(connection, run), time.sleep)
+
+
+def _get(connection: Connection, run_id: str) -> Any:
+    return connection.call(f"reading the run {run_id}", connection.client.get_run, run_id=run_id)
+
+
+def _settled(connection: Connection, run: Any, tasks: Tasks, sleep: Callable[[float], None]) -> RunState:
+    """Return the state of a run, read again after its end until its tasks are those of the end."""
+    for _ in range(_SETTLING_LOOKS):
+        state = run_state(connection, run, tasks)
+        if not state.ended or is_settled(run):
+            return state
+        sleep(_SETTLING_SECONDS)
+        try:
+            run = _get(connection, run.run_id)
+        except ClusterError as e:
+            if not e.transient:
+                raise
+    return run_state(connection, run, tasks)
 
 
 def wait_for(
@@ -53,6 +75,7 @@ def wait_for(
     poll_seconds: float,
     limit_seconds: float,
     sleep: Callable[[float], None] = time.sleep,
+    before: RunState | None = None,
 ) -> RunState:
     """Wait until a run has ended, logging each change of a step.
 
@@ -64,18 +87,20 @@ def wait_for(
         poll_seconds: polling interval.
         limit_seconds: longest wait; 0: no limit.
         sleep: function that waits for a number of seconds.
+        before: the run before it was retried; what its steps were then is not logged again.
 
     Raises:
         ClusterError: past the limit; the run continues.
     """
-    seen: dict[str, str] = {}
+    seen = {step.name: step.state for step in before.steps} if before else {}
     begun = last_answer = time.monotonic()
     steps: Tasks | None = None
     while True:
         try:
-            run = connection.call(f"reading the run {run_id}", connection.client.get_run, run_id=run_id)
+            run = _get(connection, run_id)
             steps = _steps_of(connection, run) if steps is None else steps
             last_answer = time.monotonic()
+            state = _settled(connection, run, steps, sleep)
         except ClusterError as e:
             if not e.transient or time.monotonic() - last_answer > _PATIENCE_SECONDS:
                 # For example, the token has expired. The run itself is not affected.
@@ -83,7 +108,6 @@ def wait_for(
                 raise
             _logger.warning("run | %s; waiting on", e.message)
         else:
-            state = run_state(connection, run, steps)
             _log_changes(state, seen)
             if state.ended:
                 return state
@@ -137,6 +161,9 @@ def _ended_already(state: RunState) -> ConfigError:
 def retry(connection: Connection, run_id: str) -> RunState:
     """Retry the failed steps of a run; results of the others are kept.
 
+    Returns:
+        The run as it was before.
+
     Raises:
         ConfigError: when it has not failed.
         ClusterError: from the server.
@@ -148,18 +175,28 @@ def retry(connection: Connection, run_id: str) -> RunState:
             where=run_id,
         )
     connection.call(f"retrying the run {run_id}", connection.client.runs.run_service_retry_run, run_id=run_id)
-    return read_run(connection, run_id)
+    return state
+
+
+_ADVISED = "waiting for its pod, and it was said where to look"
 
 
 def _log_changes(state: RunState, seen: dict[str, str]) -> None:
     for step in state.steps:
-        if seen.get(step.name, "pending") != step.state:
+        if step.state == StepStatus.WAITING and seen.get(step.name) == StepStatus.WAITING:
+            seen[step.name] = _ADVISED
+            _logger.warning("step | %s", state.where_to_look(step))
+        elif step.state == StepStatus.WAITING and seen.get(step.name) == _ADVISED:
+            continue
+        elif seen.get(step.name, StepStatus.PENDING) != step.state:
             seen[step.name] = step.state
+            if step.state == StepStatus.PENDING:  # it will be begun once more
+                continue
             took = f" in {step.seconds:.0f} s" if step.seconds is not None else ""
             again = f", attempt {step.attempts}" if step.attempts > 1 else ""
             _logger.info("step | %s %s%s%s", step.name, step.state, took, again)
     if not state.steps and seen.get("") != state.state:
-        # A server that does not tell about steps still tells about the run.
+        # A server that reports no steps still reports the run.
         seen[""] = state.state
         _logger.info("run | %s", state.state)
 

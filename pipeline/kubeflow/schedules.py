@@ -12,14 +12,19 @@ import datetime
 import difflib
 import logging
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import artifact_root, spec_parameters
-from pipeline.kubeflow.placeholder_rules import check_placeholders, filled_parameters
+from pipeline.kubeflow.placeholder_rules import (
+    check_placeholders,
+    check_schedule_time,
+    filled_parameters,
+    schedule_timed,
+)
 from pipeline.kubeflow.recurring_run import Schedule, schedule_from
 from pipeline.kubeflow.schedule_removal import remove
 from pipeline.kubeflow.submission import PipelineVersion, RunRequest, filter_by_name, pages, start_run
@@ -27,6 +32,7 @@ from pipeline.parameters import check_parameters, parse_parameters
 from pipeline.schedule.trigger import Trigger
 
 _logger = logging.getLogger(__name__)
+_Changed = TypeVar("_Changed")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,7 +96,7 @@ def apply(connection: Connection, spec: ScheduleSpec) -> Applied:
         if all(s.schedule_id == made.schedule_id for s in list_schedules(connection, spec.name)[:1]):
             return Applied(action="created", changes=(), schedule=made)
         # A concurrent call created one.
-        delete(connection, made)
+        _unless_gone(lambda: delete(connection, made))
         return apply(connection, spec)
     changes = _differences(old, spec)
     if not changes:
@@ -199,6 +205,7 @@ def run_now(connection: Connection, schedule: Schedule, texts: list[str]) -> str
     values = {**schedule.parameters, **parse_parameters(declared, texts)}
     values = check_parameters(declared, values, schedule.name)
     check_placeholders(values, filled_parameters(spec), schedule.name)
+    check_schedule_time(connection, values, schedule_timed(spec), schedule.name)
     now = datetime.datetime.now(datetime.UTC)
     request = RunRequest(
         name=f"{schedule.name} now {now:%Y-%m-%d %H:%M:%S}",
@@ -224,30 +231,46 @@ def _replaces(old: Schedule) -> str:
 
 
 def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
-    """Finish an interrupted replacement and return the schedule of the name; None if there is none."""
+    """Finish interrupted replacements and return the schedule of the name; None if there is none.
+
+    Calls of `apply` may leave any number: cut off, at the same moment, or kept by a run under way. The newest
+    replacement stays, else the oldest: a call that is not the first to create one deletes its own.
+    """
     found = list_schedules(connection, name)
     if len(found) < 2:
         return found[0] if found else None
-    ids = {s.schedule_id: s for s in found}
-    for new in found:
-        replaced = _replaced_by(new)
-        if replaced not in ids or len(found) > 2:
-            continue
-        old = ids[replaced]
-        if old.enabled:
-            pause(connection, old)
-        to_enable = "then enabled." in new.description
-        settled = resume(connection, new) if to_enable and not new.enabled else new
-        kept_by = remove(connection, old)
+    replacements = [s for s in found if _replaced_by(s)]
+    replaced = {_replaced_by(s) for s in replacements}
+    foreign = [s for s in found if not s.description.startswith(_DESCRIPTION)]
+    if any(s.schedule_id not in replaced for s in foreign):
+        raise _ambiguous(connection, name, found)
+    settled = replacements[-1] if replacements else found[0]
+    others = [s for s in found if s is not settled]
+    for other in others:
+        if other.enabled:
+            _unless_gone(lambda other=other: pause(connection, other))
+    if "then enabled." in settled.description and not settled.enabled:
+        settled = resume(connection, settled)
+    for other in others:
+        kept_by = _unless_gone(lambda other=other: remove(connection, other))
         if kept_by:
             _logger.warning(
                 "schedule | the replaced schedule %s is paused and stays until %s has ended; the next "
                 "`detflow schedule create` deletes it",
-                old.schedule_id,
+                other.schedule_id,
                 " and ".join(kept_by),
             )
-        return settled
-    raise _ambiguous(connection, name, found)
+    return settled
+
+
+def _unless_gone(change: Callable[[], _Changed]) -> _Changed | None:
+    """Change a schedule, unless another call has deleted it."""
+    try:
+        return change()
+    except ClusterError as e:
+        if e.status != 404:
+            raise
+        return None
 
 
 def _replaced_by(schedule: Schedule) -> str:

@@ -14,20 +14,27 @@ from pipeline.kubeflow.step_state import StepState
 
 _logger = logging.getLogger(__name__)
 
-_LINES = 25
+LINES = 25
+"""How many lines are shown unless more are asked for."""
+
 _REFUSAL = {"error_message", "error_details"}
 # As glog writes: I1122 13:37:00.123456  30 launcher_v2.go:190] publish success.
-_LAUNCHER = re.compile(r"[IWEF]\d{4} .*\.go:\d+\]")
+_GLOG = re.compile(r"([IWEF])\d{4} .*?\.go:\d+\] ?(.*)")
+_ERRORS = ("E", "F")
 
 
-def step_log(connection: Connection, run_id: str, step: StepState, *, launcher: bool = False) -> str:
+def step_log(
+    connection: Connection, run_id: str, step: StepState, *, launcher: bool = False, lines: int = LINES
+) -> str:
     """Return the end of a step's log; empty where the server has none (not begun, or not kept).
 
     Args:
         connection: to the server.
         run_id: of the run.
         step: of the run.
-        launcher: whether to leave in the lines of Kubeflow's launcher, which starts the step in its pod.
+        launcher: whether to leave in the messages of Kubeflow's launcher, which starts the step in its pod,
+            and of its driver; otherwise only their errors are left in.
+        lines: how many there may be.
     """
     for path in _paths(connection, run_id, step.pods):
         try:
@@ -38,13 +45,42 @@ def step_log(connection: Connection, run_id: str, step: StepState, *, launcher: 
         if _is_refusal(text):
             _logger.debug("no log at %s: %s", path, text)
             continue
-        lines = text.strip().splitlines()
+        found = text.strip().splitlines()
         if not launcher:
-            # A driver logs through glog only: return all lines.
-            lines = [line for line in lines if not _LAUNCHER.match(line)] or lines
-        if lines:
-            return "\n".join(lines[-_LINES:])
+            found = list(_own_lines(found, driver=step.driver)) or found
+        if found:
+            return "\n".join(found[-lines:])
     return ""
+
+
+def error_in(log: str) -> str:
+    """Return the last error that Kubeflow's launcher or driver logged; empty: none."""
+    messages = (_GLOG.match(line) for line in reversed(log.splitlines()))
+    return next((m[2].strip() for m in messages if m and m[1] in _ERRORS), "")
+
+
+def _own_lines(lines: Sequence[str], *, driver: bool) -> Iterator[str]:
+    """Yield the lines of a step and the errors of Kubeflow, without its other messages.
+
+    A message may go on over lines without a prefix. The launcher has one: the step's outputs as indented
+    JSON, logged after the step has ended (2.17.0, `component/launcher_v2.go:getExecutorOutputFile`). A driver
+    prints nothing but messages, many of them with JSON (`cmd/driver/main.go`).
+    """
+    inside = False
+    for line in lines:
+        message = _GLOG.match(line)
+        if message:
+            wanted = message[1] in _ERRORS
+            inside = not wanted and (driver or message[2].endswith(("{", "[")))
+            if wanted:
+                yield line
+        elif inside and (driver or line.startswith((" ", "\t"))):
+            continue
+        elif inside and line in ("}", "]"):
+            inside = False
+        else:
+            inside = False
+            yield line
 
 
 def no_log(step: StepState, link: str) -> str:
@@ -54,7 +90,11 @@ def no_log(step: StepState, link: str) -> str:
         "not run": "was not run; it has no log",
         "skipped": "was skipped; it has no log",
         "pending": f"has not begun; it has no log yet, see {link}",
-        "running": f"has no log here yet; that of its pod is shown at {link}",
+        "waiting for its pod": f"has no log, as its container has not started; see {link}",
+        "running": (
+            f"has no log here yet; that of its pod is shown at {link} (a server without users reads those of "
+            "ended pods only, unless --host is its user interface)"
+        ),
     }.get(step.state)
     return f"{step.name} {reason}" if reason else f"the server keeps no log of {step.name}; see {link}"
 

@@ -42,12 +42,15 @@ class StepState:
     Attributes:
         name: of the task; one inside a condition, a loop or another pipeline bears its name before a slash.
         depth: in how many of those it lies.
-        state: `pending`, `running`, `succeeded`, `cached`, `skipped`, `failed`, `cancelled`; once the run has
-            ended also `not run`, and `unknown` where the server did not tell its end.
+        state: `pending`, `waiting for its pod`, `running`, `succeeded`, `cached`, `skipped`, `failed`,
+            `cancelled`; once the run has ended also `not run`, and `unknown` where the server did not report
+            its end.
         seconds: how long it took; None where it has not ended, or was never begun.
         attempts: how often it was begun; 0: never.
         error: what the server says about a failure.
         pods: names under which its log may be found, the likeliest first.
+        driver: whether these are pods of Kubeflow's driver, which failed before the step began.
+        workflow: name of Argo's workflow; empty where the server does not name it.
     """
 
     name: str
@@ -57,6 +60,8 @@ class StepState:
     pods: tuple[str, ...] = ()
     depth: int = 0
     attempts: int = 0
+    driver: bool = False
+    workflow: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,11 +112,8 @@ class _Steps:
     def of_run(self, entry: str, tasks: Tasks) -> Iterator[StepState]:
         root = f"{entry}.root"
         driver = self._tree.detail(root + _DRIVER)
-        if (
-            self._tree.detail(root) is None
-            and driver is not None
-            and word_of(driver.state) == StepStatus.FAILED
-        ):
+        # Argo omits the root after a driver that failed, and the server has no state for what is omitted.
+        if driver is not None and word_of(driver.state) == StepStatus.FAILED:
             yield self._step(root, "", 0)
         yield from self._inside(self._tree.last(root), tasks, "", 0)
 
@@ -155,6 +157,8 @@ class _Steps:
                 depth=depth,
                 state=self._settled(StepStatus.FAILED, driver),
                 error=error_of(driver) or "Kubeflow's driver could not prepare it",
+                driver=True,
+                workflow=tree.workflow,
                 pods=tuple(self._pods(name + _DRIVER, _DRIVER_PODS)),
                 attempts=len(tree.attempts(name + _DRIVER)) or 1,
             )
@@ -163,6 +167,8 @@ class _Steps:
         if state == StepStatus.SUCCEEDED and self._is_cached(name, executor):
             state = StepStatus.CACHED
         state = self._settled(state, detail)
+        if state == StepStatus.RUNNING and self._awaits_pod(executor):
+            state = StepStatus.WAITING
         return StepState(
             name=prefix + label,
             depth=depth,
@@ -171,7 +177,13 @@ class _Steps:
             error=error_of(detail) if detail is not None else "",
             pods=tuple(self._pods(executor, _EXECUTOR_PODS)) if detail is not None else (),
             attempts=0 if state in _NEVER_BEGUN else len(tree.attempts(executor)) or 1,
+            workflow=tree.workflow,
         )
+
+    def _awaits_pod(self, executor: str) -> bool:
+        """Tell whether a container has not started: a missing image, secret or node leaves it so for ever."""
+        detail = self._tree.detail(self._tree.last(executor)) if executor.endswith(".executor") else None
+        return detail is not None and word_of(detail.state) == StepStatus.PENDING
 
     def _is_cached(self, name: str, executor: str) -> bool:
         """Tell whether the executor of a step that succeeded was left out: its outputs were in the cache."""

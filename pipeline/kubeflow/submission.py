@@ -12,11 +12,15 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
+from pipeline.kubeflow.kfp_rules import NAME_CHARACTERS
 from pipeline.kubeflow.package import Package
 
 _PAGE = 100
+# `model/experiment.go`: longer ones are an error of the server's database (500).
+_EXPERIMENT_CHARACTERS = 128
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,6 +58,24 @@ class RunRequest:
     experiment_id: str
     parameters: Mapping[str, Any]
     service_account: str = ""
+
+
+def check_names(pipeline: str, experiment: str) -> None:
+    """Refuse names that a server refuses only when a part of what was asked for is made.
+
+    Raises:
+        ConfigError: naming the length that fits.
+    """
+    for what, name, most in (
+        ("pipeline's name", pipeline, NAME_CHARACTERS),
+        ("experiment's name", experiment, _EXPERIMENT_CHARACTERS),
+    ):
+        if len(name.encode()) > most:
+            raise ConfigError(
+                f"expected {most} characters at most, found {len(name.encode())} ({name[:40]}...); choose a "
+                "shorter one",
+                where=what,
+            )
 
 
 def publish(connection: Connection, package: Package) -> PipelineVersion:

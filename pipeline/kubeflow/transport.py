@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
+import re
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -84,7 +85,7 @@ class _BoundedPool:
 
         most, until = ANSWER_MIB << 20, time.monotonic() + self._timeout
         announced = answer.headers.get("Content-Length", "")
-        if announced.isdigit() and int(announced) > most and not self._end_only:
+        if re.fullmatch("[0-9]{1,18}", announced) and int(announced) > most and not self._end_only:
             answer.close()
             raise AnswerTooLargeError(f"{int(announced) / (1 << 20):,.0f} MiB")
         pieces: collections.deque[bytes] = collections.deque()

@@ -136,7 +136,7 @@ class _Run:
         return run_checks(
             self._settings,
             **checker.parameters,
-            scheduled_time=self._options.scheduled_time,
+            scheduled_time=self._options.scheduled_time or self.info.started,
             run_id=self.info.run_id,
         )
 

@@ -26,6 +26,8 @@ _DESCRIPTORS = {
     "@midnight": "0 0 0 * * *",
     "@hourly": "0 0 * * * *",
 }
+# `str.isdigit` takes digits that `int` does not, such as ², and `int` takes no more than 4,300.
+_NUMBER = re.compile("[0-9]{1,9}")
 # February 29 comes once in eight years around 2100; the scheduler itself looks five years ahead.
 _HORIZON_DAYS = 5 * 366
 
@@ -40,9 +42,9 @@ class _FieldKind:
     def number(self, text: str, where: str) -> int:
         if text.lower() in self.names:
             return self.low + self.names.index(text.lower())
-        if not text.isascii() or not text.isdigit():
+        if not _NUMBER.fullmatch(text):
             known = f" or a name of {self.names[0]} to {self.names[-1]}" if self.names else ""
-            raise ConfigError(f"{self.name}: expected a number{known}, found {text!r}", where=where)
+            raise ConfigError(f"{self.name}: expected a number{known}, found {text[:40]!r}", where=where)
         if not self.low <= int(text) <= self.high:
             hint = "; Sunday is 0" if self.name == "day of week" and text == "7" else ""
             raise ConfigError(
@@ -194,9 +196,9 @@ def _part(part: str, kind: _FieldKind, where: str) -> tuple[range, bool]:
     ends = body.split("-")
     if not body or len(steps) > 1 or len(ends) > 2:
         raise ConfigError(f"{kind.name}: expected a number, a-b or a-b/n, found {part!r}", where=where)
-    if steps and (not steps[0].isdigit() or int(steps[0]) == 0):
+    if steps and (not _NUMBER.fullmatch(steps[0]) or int(steps[0]) == 0):
         raise ConfigError(
-            f"{kind.name}: expected a step above 0 after the slash, found {part!r}", where=where
+            f"{kind.name}: expected a step above 0 after the slash, found {part[:40]!r}", where=where
         )
     step = int(steps[0]) if steps else 1
     if body in ("*", "?"):

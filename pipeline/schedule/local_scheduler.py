@@ -1,7 +1,7 @@
 """A schedule on one machine: a process that waits for the next slot and runs the workflow in another one.
 
-One run at a time. A slot that comes while a run is under way, or while nobody was there to see it, is left
-out.
+One run at a time. A slot that comes while a run is under way, or while nobody was there to see it (the
+machine slept, the clock was set), is left out. What counts is the slot's time on the clock of the machine.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _logger = logging.getLogger(__name__)
 
 # A clock that is set, or a machine that slept, is noticed within this time.
 _NAP_SECONDS = 30.0
+_LATEST_SECONDS = 2 * _NAP_SECONDS
+"""A slot that is noticed later than that was missed; a loaded machine is not that late."""
 
 
 def utc_text(slot: datetime.datetime) -> str:
@@ -47,7 +49,7 @@ class Workspace(Protocol):
 class LocalSchedule:
     """Runs a command whenever a trigger fires, until it is stopped.
 
-    The command gets the slot as `--scheduled-time`, which the run may begin later than.
+    The command gets the slot as `--scheduled-time`.
 
     SIGTERM and SIGINT stop it. A run under way is interrupted as by Ctrl-C: it records that it was stopped,
     and the next one resumes from its checkpoint. A second signal kills the run.
@@ -102,9 +104,17 @@ class LocalSchedule:
                 return False
 
     def _start(self, slot: datetime.datetime) -> int:
-        """Run once; return 0 if another run is active."""
+        """Run once; return 0 if another run is active, or the slot was missed."""
         if self._workspace.is_locked():
             _logger.warning("schedule | slot %s left out: a run is under way", slot.isoformat())
+            return 0
+        late = (self._now() - slot).total_seconds()
+        if late > _LATEST_SECONDS:
+            _logger.warning(
+                "schedule | slot %s left out: it is over by %.0f s; the machine slept, or its clock was set",
+                slot.isoformat(),
+                late,
+            )
             return 0
         begun = time.monotonic()
         # A session of its own, so that Ctrl-C at the terminal reaches the run through us alone, once.

@@ -101,7 +101,10 @@ class TaskSettings(Settings):
         dict, "Environment variable to value; secrets belong into `secret_env`."
     )
     retries: Annotated[int, between(0, 1_000)] = setting(
-        0, "How often a failed step is tried again, each time in a new pod.", unit="times"
+        0,
+        "How often a failed step is tried again, each time in a new pod; see [what Argo makes of"
+        " it](kubeflow.md#retries).",
+        unit="times",
     )
     retry_delay: Annotated[Text, SECONDS] = setting(
         "30s", "Wait before the first retry.", unit="seconds, with an `s`"

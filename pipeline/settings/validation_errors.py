@@ -113,7 +113,7 @@ def _refusal(problems: Sequence[Problem], source: Source) -> ConfigError:
 
 def _line(location: str) -> float:
     number = location.rpartition(":")[2]
-    return int(number) if number.isdigit() else float("inf")
+    return int(number) if re.fullmatch("[0-9]{1,18}", number) else float("inf")
 
 
 def _problems(model: type[pydantic.BaseModel], details: ErrorDetails, prefix: str) -> list[Problem]:

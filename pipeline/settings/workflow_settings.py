@@ -69,9 +69,11 @@ Split = Annotated[
 ]
 RequiredPath = Annotated[Path, NOT_EMPTY]
 
-_SPAN = matching(r"latest|\d+|\d{4}-\d\d-\d\d", "latest, a number or a date like 2026-11-21")
+_SPAN = matching(
+    "latest|[0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}", "latest, a number or a date like 2026-11-21"
+)
 _START = matching(rf"|{ZOO}[A-Za-z0-9_.-]+|{IMAGENET}", f"{ZOO}NAME or {IMAGENET}")
-# Kubeflow Pipelines makes small letters and hyphens of it, at most 128.
+# Kubeflow Pipelines makes small letters and hyphens of it. It takes 110, which `compile` checks.
 _NAME = matching(
     "[A-Za-z0-9][A-Za-z0-9_-]*",
     "letters without accents, digits, _ and -, first a letter or digit, 128 at most",
@@ -327,7 +329,7 @@ class PipelineSettings(Settings):
     name: Annotated[Text, _NAME] = setting(
         ...,
         "Name of the pipeline: letters without accents, digits, `_`, `-`, first a letter or digit, 128 at"
-        " most, as Kubeflow makes its own name of it.",
+        " most; Kubeflow makes its own name of it, and takes 110.",
     )
     workspace: RequiredPath = setting(..., "Folder of runs, artifacts and metadata.")
     data: DataSettings

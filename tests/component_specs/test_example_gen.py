@@ -1,5 +1,5 @@
 from component_specs import ExampleGenJob
-from component_specs.example_gen import DEFAULT_SPLITS, SPANS, SPLITS, Spans
+from component_specs.example_gen import DEFAULT_SPLITS, SPANS, SPLITS, Spans, span_order
 from tests.component_specs.contract import carried, wiring
 
 
@@ -28,3 +28,7 @@ def test_spans_of_the_two_kinds_of_splits():
     assert SPANS.decode(SPANS.encode(spans)) == spans
     # Packages compiled by older versions hold this text.
     assert SPANS.encode(Spans(train=("1",))) == '{"train": ["1"], "evaluate": []}'
+
+
+def test_what_is_no_number_is_no_span():
+    assert span_order("7") == (8, "") and span_order("9" * 5000) == span_order("²") == (0, "")

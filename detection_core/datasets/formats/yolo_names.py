@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -119,7 +120,7 @@ def _names(value: object, where: str) -> dict[int, str]:
         raise DataError(f"expected names as a list or a mapping, found {shorten(value)}", where=where)
     found: dict[int, str] = {}
     for number, name in value.items():
-        index = int(number) if isinstance(number, str) and number.isdecimal() else number
+        index = int(number) if isinstance(number, str) and re.fullmatch("[0-9]{1,18}", number) else number
         text = str(name) if type(name) in (int, float) else name
         try:
             checked_text(text, "a class name")

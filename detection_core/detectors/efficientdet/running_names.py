@@ -8,6 +8,7 @@ and are numbered through a process: a second network in it has `stem_1/conv2d_5`
 from __future__ import annotations
 
 import collections
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -49,7 +50,7 @@ def _number(name: str, base: str) -> int | None:
     if name == base:
         return 0
     number = name.removeprefix(f"{base}_")
-    return int(number) if number != name and number.isdecimal() else None
+    return int(number) if number != name and re.fullmatch("[0-9]{1,18}", number) else None
 
 
 def _stems(names: Iterable[str]) -> Iterator[_Stored]:

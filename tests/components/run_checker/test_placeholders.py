@@ -26,11 +26,6 @@ def test_times_and_the_run_are_filled_in_utc():
     assert fill_placeholders("/d/{SPAN} [[1, 2]]", VALUES, "p") == "/d/{SPAN} [[1, 2]]"
 
 
-def test_a_run_that_nobody_scheduled_has_the_current_time():
-    values = RunValues(scheduled_time="", current_time=VALUES.current_time, run_id="")
-    assert fill_placeholders("[[ScheduledTime.15:04]]", values, "p") == "04:00"
-
-
 @pytest.mark.parametrize(
     "moment", ["2026-11-21T04:00:00+01:00", "2026-11-21T03:00:00.25Z", "2026-11-21T03:00:00"]
 )
@@ -39,12 +34,16 @@ def test_the_scheduled_time_in_every_form(moment):
     assert fill_placeholders("[[ScheduledTime]]", values, "p") == "20261121030000"
 
 
-def test_what_a_server_left_as_it_is_stops_a_run_that_needs_it_and_no_other():
-    time, run = "{{$.pipeline_job_schedule_time_utc}}", "{{$.pipeline_job_uuid}}"
+@pytest.mark.parametrize(
+    ("time", "run"), [("{{$.pipeline_job_schedule_time_utc}}", "{{$.pipeline_job_uuid}}"), ("", "")]
+)
+def test_what_a_server_left_as_it_is_or_empty_stops_a_run_that_needs_it_and_no_other(time, run):
     values = RunValues(scheduled_time=time, current_time=VALUES.current_time, run_id=run)
     assert fill_placeholders("/d/[[CurrentTime.2006]]", values, "p") == "/d/2026"
     for placeholder in ("[[ScheduledTime]]", "[[RunUUID]]"):
-        with pytest.raises(ConfigError, match=r"data_path: expected a server that fills .* 2\.17 or newer"):
+        with pytest.raises(
+            ConfigError, match=r"data_path: expected a value for .* from the server, .* 2\.17 or newer"
+        ):
             fill_placeholders(placeholder, values, "data_path")
     with pytest.raises(ConfigError, match="expected the scheduled time as RFC 3339"):
         fill_placeholders(

@@ -49,6 +49,7 @@ def test_saved_models_are_measured_by_size_of_the_batch(tmp_path, capsys):
     ("words", "message"),
     [
         (["--image-size", "40"], "expected WIDTHxHEIGHT"),
+        (["--image-size", "4²x30"], "expected WIDTHxHEIGHT"),
         (["--batch-sizes", "one"], "--batch-sizes: expected numbers"),
         (["--batch-sizes", "0"], "expected batches, runs and image sides from 1"),
         (["other.tflite"], "other.tflite: expected SavedModels alone"),

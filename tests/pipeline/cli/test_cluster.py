@@ -9,6 +9,7 @@ from pipeline.cli import parser
 from pipeline.cli.server import server_arguments
 from pipeline.settings.connection_settings import ConnectionOptions
 from tests.pipeline.kubeflow.argo_model import Step
+from tests.pipeline.kubeflow.conftest import write_package
 
 
 @pytest.fixture
@@ -213,3 +214,60 @@ def test_every_option_of_a_connection_is_a_flag_with_the_meaning_of_its_setting(
     for argument in server_arguments():
         name = argument.options.get("dest") or argument.flags[0].removeprefix("--").replace("-", "_")
         assert ConnectionOptions.model_fields[name].description in argument.options["help"]
+
+
+def test_the_scheduled_time_of_a_run_is_refused_on_an_older_server(server, call, package_path):
+    server.version = "2.16.1"
+    code, _, err = call("submit", package_path, "--param", "data_path=/d/[[ScheduledTime]]")
+    assert code == 2 and "expected a server 2.17 or newer for [[ScheduledTime]], found 2.16.1" in err
+    assert not server.state.pipelines
+
+
+def test_a_run_that_could_not_begin_is_shown_with_the_cause(server, call, package_path):
+    server.state.failing_root = True
+    end = server.state.end_run
+
+    def end_and_write(run, state):
+        end(run, state)
+        log = "I1123 10:00:00.1 18 main.go:333] input:{\n  1\n}\n"
+        log += "F1123 10:00:00.2 18 main.go:127] KFP driver: no bucket"
+        server.write_log(run["run_id"], "root", log, driver=True)
+
+    server.state.end_run = end_and_write
+    code, out, _ = _submit(call, package_path, "--wait", "--poll", "0")
+    said = "step root failed: Kubeflow's driver could not prepare it: KFP driver: no bucket"
+    assert code == 3 and said in out.splitlines()[0]
+    [run_id] = server.state.runs
+    assert said in call("runs", "show", run_id)[1].splitlines()
+    assert call("runs", "log", run_id)[1].strip() == "F1123 10:00:00.2 18 main.go:127] KFP driver: no bucket"
+
+
+def test_a_pod_that_waits_is_shown_with_where_to_look(server, call, package_path):
+    server.state.waiting_step = "example-gen"
+    _submit(call, package_path)
+    [run_id] = server.state.runs
+    out = call("runs", "show", run_id)[1]
+    assert re.search(r"example-gen +waiting for its pod", out)
+    assert "`kubectl -n kubeflow describe pod -l workflows.argoproj.io/workflow=digits-" in out
+
+
+def test_as_many_lines_of_a_log_as_asked_for(server, call, package_path):
+    _let_trainer_write(server, "\n".join(f"line {i}" for i in range(100)))
+    server.state.failing_step = "trainer"
+    _submit(call, package_path, "--wait", "--poll", "0")
+    [run_id] = server.state.runs
+    for words, lines in (([], 25), (["--lines", "7"], 7), (["--lines", "1000"], 100)):
+        assert len(call("runs", "log", run_id, *words)[1].splitlines()) == lines
+    code, _, err = call("runs", "log", run_id, "--lines", "0")
+    assert code == 2 and "--lines: expected 1 or more, found 0" in err
+
+
+@pytest.mark.parametrize("verb", [["submit"], ["schedule", "create", "--cron", "@daily"]])
+def test_a_name_that_is_too_long_is_refused_before_anything_is_made(server, call, tmp_path, verb):
+    path = write_package(tmp_path, name="a" * 111)
+    code, _, err = call(*verb, path, "--param", "data_path=/d")
+    assert code == 2 and "pipeline's name: expected 110 characters at most, found 111" in err
+    path = write_package(tmp_path)
+    code, _, err = call(*verb, path, "--param", "data_path=/d", "--experiment", "e" * 300)
+    assert code == 2 and "experiment's name: expected 128 characters at most, found 300" in err
+    assert not server.state.pipelines and not server.state.experiments

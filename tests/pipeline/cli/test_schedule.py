@@ -158,3 +158,11 @@ def test_the_schedule_runs_the_workflow_of_the_settings(digits_settings, capsys,
     assert out == "1 runs\n"
     assert "schedule | digits: every 1s" in err
     assert "schedule | run failed with exit code 2; the next slot tries again" in err
+
+
+def test_the_scheduled_time_is_refused_on_an_older_server_before_anything_is_made(server, call, package_path):
+    server.version = "2.16.1"
+    words = ["--cron", "@daily", "--param", "data_path=/d/[[ScheduledTime]]"]
+    code, _, err = call("create", package_path, *words)
+    assert code == 2 and "expected a server 2.17 or newer for [[ScheduledTime]], found 2.16.1" in err
+    assert not server.state.pipelines and not server.state.recurring

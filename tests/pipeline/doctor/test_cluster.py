@@ -31,6 +31,7 @@ def kube(kube_server):
     kube_server.put("secrets", "mlpipeline-minio-artifact")
     kube_server.objects["/api/v1/namespaces/kubeflow/events"] = {"items": []}
     set_zone(kube_server, {"value": "UTC"})
+    set_retries(kube_server, "{}")
     return kube_server
 
 
@@ -38,6 +39,22 @@ def set_zone(kube_server, source):
     variable = {"name": "CRON_SCHEDULE_TIMEZONE", **source}
     spec = {"template": {"spec": {"containers": [{"env": [variable]}]}}}
     kube_server.put("deployments", "ml-pipeline-scheduledworkflow", api="apps", spec=spec)
+
+
+# As 2.17.0 ships it (`third-party/argo/base/workflow-controller-configmap-patch.yaml`).
+SHIPPED = """\
+spec:
+  ttlStrategy:
+    secondsAfterCompletion: 3600
+  templateDefaults:
+    retryStrategy:
+      limit: '2'
+      retryPolicy: OnError
+"""
+
+
+def set_retries(kube_server, defaults):
+    kube_server.put("configmaps", "workflow-controller-configmap", data={"workflowDefaults": defaults})
 
 
 @pytest.fixture
@@ -235,3 +252,32 @@ def test_the_page_and_the_table_name_the_same_releases():
         if kind.project != "Kubeflow Pipelines":
             assert f"{kind.project} {kind.release}" in page, kind.name
             assert re.search(rf"{re.escape(kind.release)} h1:", sources), kind.name
+
+
+@pytest.mark.parametrize(
+    ("defaults", "retried", "state"),
+    [
+        (SHIPPED, ("trainer",), State.PROBLEM),
+        (SHIPPED, (), State.NOTE),
+        (SHIPPED.replace("OnError", "Always"), ("trainer",), State.OK),
+        ("", ("trainer",), State.OK),
+        ("spec: [", ("trainer",), State.UNKNOWN),
+    ],
+)
+def test_what_argo_makes_of_retries(look, kube, defaults, retried, state):
+    set_retries(kube, defaults)
+    [finding] = look("retries", retried=retried)
+    assert finding.state is state
+    if state is State.PROBLEM:
+        assert "not trainer, whatever `retries` says" in finding.found
+        assert "remove templateDefaults from workflowDefaults" in finding.remedy
+
+
+def test_every_folder_that_is_named_is_there():
+    """A remedy, and what needs a kind, names folders of this repository."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "pipeline").rglob("*.py"))]
+    named = {name for text in texts for name in re.findall(r"\bk8s/[a-z-]+(?:/[a-z-]+(?:\.yaml)?)*", text)}
+    assert {"k8s/addons/serving-kserve", "k8s/overlays/gpu"} <= named
+    assert [name for name in sorted(named - {"k8s/pod/logs"}) if not (ROOT / name).exists()] == []
+    needed = {name for kind in KINDS for name in re.findall(r"[a-z0-9-]+/[a-z-]+", kind.needed_by)}
+    assert all(name.startswith(("addons/", "k8s/", "overlays/")) for name in needed)

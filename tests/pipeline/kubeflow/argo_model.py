@@ -38,7 +38,8 @@ class Step:
 
     Attributes:
         name: of the task.
-        phase: of the step: an Argo phase; `Cached`; `Unprepared` where its driver fails.
+        phase: of the step: an Argo phase; `Cached`; `Unprepared` where its driver fails; `Waiting` where its
+            pod cannot start, which leaves the executor's attempt Pending for ever (seen on 2.17.0).
         failed_attempts: attempts of its container that failed before the last one.
         failed_drivers: attempts of its driver that failed before the last one.
         begin: minutes after the run's begin; each step takes half a minute.
@@ -81,18 +82,25 @@ class Workflow:
         self.nodes: dict[str, Node] = {}
         self._ended: dict[str, str] = {}
 
-    def run(self, steps: Sequence[Step], phase: str, *, failed_roots: int = 0) -> Workflow:
+    def run(
+        self, steps: Sequence[Step], phase: str, *, failed_roots: int = 0, root_fails: bool = False
+    ) -> Workflow:
         """Add the nodes of a run of a phase, in which the steps come one after the other.
 
         Args:
             steps: of the pipeline.
             phase: of the workflow.
             failed_roots: attempts of the whole that ended in an error when their first driver did.
+            root_fails: whether that of the last attempt fails: the root is Omitted then (seen on 2.17.0).
         """
         for _ in range(failed_roots):
             entry = self.begin_node(self.name, "", "Error", 0)
             self.add_leaf(f"{entry}.root-driver", entry, "Error", 0)
         entry = self.begin_node(self.name, "", phase, 0)
+        if root_fails:
+            after = self.add_leaf(f"{entry}.root-driver", entry, "Error", 0)
+            self._add(f"{entry}.root", entry, "Omitted", 0, after=after)
+            return self
         after = self.add_leaf(f"{entry}.root-driver", entry, "Succeeded", 0)
         root = self.begin_node(f"{entry}.root", entry, phase, 0, after=after)
         self._steps(root, steps)
@@ -180,14 +188,14 @@ class Workflow:
         )
         if unprepared or phase == "Skipped":
             return self._add(name, graph, "Omitted" if unprepared else phase, step.begin, after=driver)
-        inner = self.begin_node(
-            name, graph, "Succeeded" if phase == "Cached" else phase, step.begin, after=driver
-        )
+        around = {"Cached": "Succeeded", "Waiting": "Running"}.get(phase, phase)
+        inner = self.begin_node(name, graph, around, step.begin, after=driver)
         if step.items or step.inside:
             return self._loop(inner, step) if step.items else self._steps(inner, step.inside)
         executor = f"{inner}.executor"
         if phase == "Cached":
             return self._add(executor, inner, "Skipped", step.begin, after=inner)
+        phase = "Pending" if phase == "Waiting" else phase
         return self.add_leaf(executor, inner, phase, step.begin, failed=step.failed_attempts, after=inner)
 
     def _loop(self, graph: str, step: Step) -> str:
@@ -224,6 +232,7 @@ class Workflow:
         self._add(name, graph, phase, begin, after=after)
         if not self.retried:
             return name
+        self.nodes[name].phase = "Running" if phase == "Pending" else phase
         attempts = [*["Error"] * failed, phase]
         if phase == "Error":
             attempts = ["Error"] * 3  # a limit of two repetitions

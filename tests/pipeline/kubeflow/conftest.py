@@ -31,6 +31,11 @@ def clean_environment(monkeypatch, tmp_path):
         monkeypatch.delenv(name.lower(), raising=False)
 
 
+@pytest.fixture(autouse=True)
+def settled_at_once(monkeypatch):
+    monkeypatch.setattr("pipeline.kubeflow.runs._SETTLING_SECONDS", 0)
+
+
 @pytest.fixture
 def server():
     server = KfpServer()

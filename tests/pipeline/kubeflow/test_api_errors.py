@@ -48,6 +48,39 @@ def test_the_sentence_of_a_refusal_is_found_in_every_kind_of_body(body, said):
     assert server_message(_refusal(400, body)) == said
 
 
+# As server 2.17.0 puts it together: `util.Wrap` in front, `resource_manager.go:IsAuthorized` at the end.
+_DENIED = (
+    "Failed to create a run: Failed to authorize with API: Failed to access resource. Check if you have"
+    " access to namespace someone-elses-team-with-a-long-name: Failed to authorize the request:"
+    " PermissionDenied: User 'anna@example.com' is not authorized with reason:  (request:"
+    " &ResourceAttributes{Namespace:someone-elses-team-with-a-long-name,Verb:create,"
+    "Group:pipelines.kubeflow.org,Version:v2beta1,Resource:runs,Subresource:,Name:,FieldSelector:nil,"
+    "LabelSelector:nil,}): Unauthorized access"
+)
+
+
+def test_forbidden_names_user_verb_resource_and_namespace():
+    message = str(_explained(_refusal(403, json.dumps({"message": _DENIED})), credentials="/token"))
+    assert message == (
+        "http://h: uploading x: anna@example.com may not create runs in the namespace"
+        " someone-elses-team-with-a-long-name (403); check --namespace, or ask for the right"
+    )
+
+
+def test_a_long_refusal_keeps_its_cause():
+    message = str(_explained(_refusal(400, "Failed to x: " + "y" * 1000 + ": no such claim")))
+    assert "Failed to x" in message and message.count("y") < 400 and "no such claim)" in message
+
+
+@pytest.mark.parametrize(
+    ("found", "older"), [("2.0.0", "the kfp that compiled it is older"), ("2.10.0", "newer than the server")]
+)
+def test_a_refused_schema_says_which_side_is_older(found, older):
+    said = f"KFP only supports schema version 2.1.0, but the pipeline spec has version {found}"
+    message = str(_explained(_refusal(400, json.dumps({"message": said}))))
+    assert older in message and ("upgrade the server" in message) == ("newer" in older)
+
+
 @pytest.mark.parametrize(
     "said",
     [

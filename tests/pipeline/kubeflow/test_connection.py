@@ -90,6 +90,9 @@ def test_a_kube_context_leads_through_the_proxy_of_its_cluster_every_time(
         assert [s.run_id for s in runs.list_runs(connection, 5)] == [run_id]
         assert list_schedules(connection) == []
     assert all(request.split()[1].startswith(_PROXY) for request in server.requests)
+    server.misbehave("GET .*", 403)
+    with pytest.raises(ClusterError, match="the holder of the credentials from the kubeconfig may not"):
+        Connection.open(ConnectionOptions(kube_context=context, timeout=5))
     with pytest.raises(ConfigError, match="no context other in the kubeconfig; give --host"):
         Connection.open(ConnectionOptions(kube_context="other", timeout=5))
 

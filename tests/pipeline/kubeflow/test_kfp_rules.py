@@ -21,6 +21,7 @@ _TASK = ("root", "dag", "tasks", "evaluator", "inputs", "parameters")
 _BAD = [
     (("schemaVersion",), "2.0.0", "schemaVersion is '2.0.0'"),
     (("pipelineInfo", "name"), "My_Pipeline", "the pipeline's name 'My_Pipeline'"),
+    (("pipelineInfo", "name"), "a" * 111, "hyphens, 110 at most"),
     (("components", "evaluator"), {}, "the component 'evaluator' does not begin with comp-"),
     ((*_EVALUATOR, "inputDefinitions", "parameters", "split", "parameterType"), None, "has no parameterType"),
     (

@@ -103,3 +103,13 @@ def test_all_documents_are_kept(package_path):
         f.write("---\n" + yaml.safe_dump({"platforms": {"kubernetes": {}}}))
     spec, documents = read_documents(package_path)
     assert spec["pipelineInfo"]["name"] == "digits" and len(documents) == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "remedy"), [("2.0.0", "kfp 2.16 or newer"), ("2.2.0", "compile it with an older one")]
+)
+def test_another_schema_says_in_which_direction_to_go(tmp_path, version, remedy):
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(f"pipelineInfo: {{name: x}}\nschemaVersion: {version}\nroot: {{}}\n")
+    with pytest.raises(ConfigError, match=f"expected schemaVersion 2.1.0, found {version}; .*{remedy}"):
+        read_documents(str(path))

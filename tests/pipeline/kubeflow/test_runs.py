@@ -28,8 +28,10 @@ def run_id(connection, package_path):
     return start(connection, package_path)
 
 
-def _wait(connection, run_id, limit_seconds=0, sleep=lambda _: None):
-    return runs.wait_for(connection, run_id, poll_seconds=0, limit_seconds=limit_seconds, sleep=sleep)
+def _wait(connection, run_id, limit_seconds=0, sleep=lambda _: None, before=None):
+    return runs.wait_for(
+        connection, run_id, poll_seconds=0, limit_seconds=limit_seconds, sleep=sleep, before=before
+    )
 
 
 def test_waiting_logs_every_change_of_a_step_once(connection, run_id, caplog):
@@ -61,6 +63,43 @@ def test_a_step_that_could_not_be_prepared_is_named(server, connection, run_id):
     server.state.failing_step, server.state.failing_driver = "pusher", True
     state = _wait(connection, run_id)
     assert state.failure() == "step pusher failed: Kubeflow's driver could not prepare it"
+
+
+def test_a_run_that_could_not_begin_names_kubeflows_driver(server, connection, run_id):
+    server.state.failing_root = True
+    state = _wait(connection, run_id)
+    assert state.failure() == "step root failed: Kubeflow's driver could not prepare it"
+    assert [s.state for s in state.steps] == ["failed", "not run", "not run", "not run"]
+
+
+@pytest.mark.parametrize("end", ["SUCCEEDED", "FAILED"])
+@pytest.mark.parametrize("stale", [0, 1, 3])
+def test_the_steps_of_a_run_that_ended_are_read_until_they_have_ended(
+    server, connection, run_id, caplog, end, stale
+):
+    caplog.set_level(logging.INFO)
+    server.state.stale_reads, server.state.failing_step = stale, "" if end == "SUCCEEDED" else "trainer"
+    last = "succeeded" if end == "SUCCEEDED" else "failed"
+    assert _wait(connection, run_id).steps[-1].state == last
+    assert f"step | trainer {last} in 30 s" in caplog.messages
+    server.state.stale[run_id][1] = stale
+    assert runs.read_run(connection, run_id).steps[-1].state == last
+
+
+def test_tasks_that_never_settle_are_shown_as_they_are(server, connection, run_id):
+    server.state.stale_reads = 1000
+    state = _wait(connection, run_id)
+    assert (state.state, state.steps[-1].state) == ("succeeded", "unknown")
+
+
+def test_a_pod_that_does_not_start_is_said_once_with_where_to_look(server, connection, run_id, caplog):
+    caplog.set_level(logging.INFO)
+    server.state.waiting_step = "trainer"
+    looks = iter([*["trainer"] * 7, *[""] * 99])
+    _wait(connection, run_id, sleep=lambda _: setattr(server.state, "waiting_step", next(looks)))
+    steps = [m for m in caplog.messages if "trainer" in m]
+    assert steps[0::2] == ["step | trainer waiting for its pod", "step | trainer succeeded in 30 s"]
+    assert "`kubectl -n kubeflow describe pod -l workflows.argoproj.io/workflow=digits-" in steps[1]
 
 
 def test_a_step_inside_another_one_is_named_where_it_failed(server, connection, run_id, caplog):
@@ -170,7 +209,7 @@ def test_a_run_that_was_cancelled_and_then_failed_has_failed(server, connection,
     assert _wait(connection, run_id).state == "failed"
 
 
-def test_a_failed_run_is_retried(server, connection, run_id):
+def test_a_failed_run_is_retried(server, connection, run_id, caplog):
     with pytest.raises(
         ConfigError, match="only a failed or cancelled run can be retried, this one is running"
     ):
@@ -178,8 +217,10 @@ def test_a_failed_run_is_retried(server, connection, run_id):
     server.state.failing_step = "trainer"
     _wait(connection, run_id)
     server.state.failing_step = ""
-    runs.retry(connection, run_id)
-    assert _wait(connection, run_id).good
+    caplog.set_level(logging.INFO)
+    before = runs.retry(connection, run_id)
+    assert _wait(connection, run_id, before=before).good
+    assert caplog.messages == ["step | trainer running", "step | trainer succeeded in 30 s"]
 
 
 def test_the_newest_runs_are_listed_first(server, connection, run_id, package_path):

@@ -147,7 +147,7 @@ def test_a_cut_off_replacement_is_finished_before_the_next_change(server, connec
 def test_two_of_a_name_that_somebody_else_made_are_refused(server, connection, spec):
     apply(connection, spec)
     [one] = server.state.recurring.values()
-    server.state.recurring["other"] = {**one, "recurring_run_id": "other"}
+    server.state.recurring["other"] = {**one, "recurring_run_id": "other", "description": "mine"}
     with pytest.raises(ConfigError, match=r"2 schedules are named nightly: .*other; delete all but one"):
         apply(connection, _change(spec, max_concurrency=2))
     with pytest.raises(ConfigError, match="2 schedules are named nightly"):
@@ -270,3 +270,57 @@ def test_run_now_wants_a_pinned_version_that_is_still_there(server, connection, 
         schedules.run_now(connection, schedule, [])
     with pytest.raises(ConfigError, match="pins no pipeline version"):
         schedules.run_now(connection, dataclasses.replace(schedule, version_id=""), [])
+
+
+def _copies(server, spec, connection, count):
+    """Create a schedule and return younger copies of it, as calls at the same moment would make them."""
+    apply(connection, spec)
+    [first] = server.state.recurring.values()
+    return [
+        {**first, "recurring_run_id": f"copy-{i}", "created_at": f"2026-12-0{i + 1}T00:00:00Z"}
+        for i in range(count)
+    ]
+
+
+def test_three_that_create_it_at_the_same_moment_end_with_the_oldest(server, connection, spec):
+    copies = _copies(server, spec, connection, 2)
+    [oldest] = server.state.recurring
+    server.state.recurring.update({c["recurring_run_id"]: c for c in copies})
+    assert apply(connection, spec).action == "unchanged"
+    assert list(server.state.recurring) == [oldest]
+    assert server.state.recurring[oldest]["status"] == "ENABLED"
+
+
+def test_one_that_another_call_deletes_first_is_no_fault(server, connection, spec):
+    copies = _copies(server, spec, connection, 2)
+    server.state.recurring.update({c["recurring_run_id"]: c for c in copies})
+    server.misbehave("DELETE .*/copy-0.*", 404)
+    assert apply(connection, spec).action == "unchanged"
+    assert "copy-1" not in server.state.recurring
+
+
+def test_a_third_of_a_name_does_not_end_replacing(server, unnamed, spec):
+    """The first one stays until its run has ended, which nothing says before the second replacement."""
+    apply(unnamed, spec)
+    [first] = server.state.recurring
+    server.state.fire(first)
+    apply(unnamed, _change(spec, max_concurrency=2))
+    applied = apply(unnamed, _change(spec, max_concurrency=3))
+    assert applied.action == "replaced" and applied.schedule.max_concurrency == 3
+    left = {key: kept["status"] for key, kept in server.state.recurring.items()}
+    assert left == {first: "DISABLED", applied.schedule.schedule_id: "ENABLED"}
+    assert apply(unnamed, _change(spec, max_concurrency=3)).action == "unchanged"
+
+
+def test_two_replacements_at_the_same_moment_end_with_the_newest(server, connection, spec):
+    copies = _copies(server, spec, connection, 2)
+    [first] = server.state.recurring
+    for copy in copies:
+        copy |= {
+            "status": "DISABLED",
+            "description": f"Made by `detflow schedule create`. Replaces {first}, then",
+        }
+        copy["description"] += " enabled."
+        server.state.recurring[copy["recurring_run_id"]] = copy
+    assert apply(connection, spec).action == "unchanged"
+    assert {k: v["status"] for k, v in server.state.recurring.items()} == {"copy-1": "ENABLED"}

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.kubeflow import runs
 from pipeline.kubeflow.connection import Connection
-from pipeline.kubeflow.step_log import no_log, step_log
+from pipeline.kubeflow.step_log import error_in, no_log, step_log
 from pipeline.kubeflow.step_state import StepState
 from pipeline.settings.connection_settings import ConnectionOptions
 from tests.pipeline.kubeflow.test_runs import start
@@ -37,11 +37,18 @@ def test_the_end_of_the_last_attempt_is_found(server, connection, run_id, retrie
     assert len(lines) == 25 and lines[-1] == "line 99"
 
 
-def test_the_log_of_a_step_that_runs_is_that_of_its_pod(server, connection, run_id):
+@pytest.mark.parametrize(
+    ("namespace", "behind_ui"), [("team", False), ("team", True), ("", True), ("", False)]
+)
+def test_the_log_of_a_step_that_runs_is_that_of_its_pod(server, package_path, namespace, behind_ui):
+    server.state.multi_user, server.behind_ui = bool(namespace), behind_ui
+    connection = Connection.open(ConnectionOptions(host=server.url, namespace=namespace, timeout=5))
+    run_id = start(connection, package_path)
     step = _step(connection, run_id, "example-gen")
     assert step.state == "running" and step_log(connection, run_id, step) == ""
     server.write_log(run_id, "example-gen", "step 1")
-    assert step_log(connection, run_id, step) == "step 1"
+    # A server without users reads no log of a pod that lives; its user interface does.
+    assert step_log(connection, run_id, step) == ("step 1" if namespace or behind_ui else "")
 
 
 def test_the_log_of_what_has_ended_is_in_the_archive(server, connection, run_id):
@@ -68,7 +75,58 @@ def test_the_log_of_a_driver_that_failed_is_found(server, connection, run_id):
         run_id, "example-gen", f"{_LAUNCHER}\nF1101 01:00:01 main.go:79] no such claim", driver=True
     )
     server.pods_gone = True
-    assert step_log(connection, run_id, step).endswith("no such claim")
+    log = step_log(connection, run_id, step)
+    assert log == "F1101 01:00:01 main.go:79] no such claim" and error_in(log) == "no such claim"
+
+
+# As the driver of 2.17.0 writes (`cmd/driver/main.go`): blocks without a prefix of their own, then the cause.
+_DRIVER = """\
+I1123 10:00:00.100001      18 main.go:119] Setting log level to: '1'
+I1123 10:00:00.100002      18 main.go:333] input ComponentSpec:{
+  "executorLabel": "exec-example-gen"
+}
+I1123 10:00:00.100003      18 main.go:542] output podSpecPatch=
+{"containers":[{"name":"main"}]}
+W1123 10:00:00.100004      18 k8s.go:625] NodeAffinityTerm 0 is empty, skipping
+F1123 10:00:00.100005      18 main.go:127] KFP driver: driver.Container(...) failed: secrets "s3" not found"""
+# And the launcher around a training (`component/launcher_v2.go`).
+_TRAINING = [
+    "I0000 00:00:1763892000.1 77 gpu_device.cc:2020] Created device",
+    '{"loss": 1.5}',
+    "{",
+    "  a line of the training's own",
+    "}",
+]
+_AROUND = """\
+I1123 10:00:00.100001      30 cache.go:89] Connecting to cache endpoint ml-pipeline.kubeflow:8887
+{training}
+I1123 10:09:00.100001      30 launcher_v2.go:1230] ExecutorOutput: {{
+  "artifacts": {{
+    "model": {{"artifacts": []}}
+  }}
+}}
+I1123 10:09:00.100002      30 object_store.go:231] uploadFile(localFilePath="/tmp/a", blobFilePath="b")
+E1123 10:09:00.100003      30 launcher_v2.go:898] All upload artifact attempts failed: no space left
+F1123 10:09:00.100004      30 main.go:59] failed to execute component: no space left"""
+
+
+def test_a_drivers_cause_is_left_of_its_log(server, connection, run_id):
+    server.state.failing_step, server.state.failing_driver = "example-gen", True
+    step = _step(connection, run_id, "example-gen", looks=3)
+    server.write_log(run_id, "example-gen", _DRIVER, driver=True)
+    assert step_log(connection, run_id, step).splitlines() == [_DRIVER.splitlines()[-1]]
+    everything = step_log(connection, run_id, step, launcher=True)
+    assert everything == _DRIVER and error_in(everything).endswith('failed: secrets "s3" not found')
+
+
+def test_a_trainings_own_lines_are_shown_as_many_as_asked_for(server, connection, run_id):
+    step = _step(connection, run_id, "example-gen", looks=1)
+    training = [*(f"step {i}" for i in range(100)), *_TRAINING]
+    server.write_log(run_id, "example-gen", _AROUND.format(training="\n".join(training)))
+    errors = _AROUND.format(training="").splitlines()[-2:]
+    assert step_log(connection, run_id, step).splitlines() == [*training[-23:], *errors]
+    assert step_log(connection, run_id, step, lines=1000).splitlines() == [*training, *errors]
+    assert step_log(connection, run_id, step, lines=3).splitlines() == [training[-1], *errors]
 
 
 def test_the_lines_of_the_launcher_are_left_out_unless_asked_for(server, connection, run_id):
@@ -97,6 +155,7 @@ def test_a_log_that_is_json_is_a_log(server, connection, run_id):
     [
         ("cached", "trainer was not run: its outputs are those of an earlier run, from the cache"),
         ("not run", "trainer was not run; it has no log"),
+        ("waiting for its pod", "trainer has no log, as its container has not started; see http://ui"),
         ("running", "trainer has no log here yet; that of its pod is shown at http://ui"),
         ("pending", "trainer has not begun; it has no log yet, see http://ui"),
         ("failed", "the server keeps no log of trainer; see http://ui"),

@@ -51,10 +51,21 @@ def test_a_driver_that_failed_for_good_is_a_failed_step_with_the_logs_of_its_pod
 
 
 def test_a_run_whose_own_driver_failed_says_so():
-    workflow = Workflow("wf-1")
-    entry = workflow.begin_node("wf-1", "", "Error", 0)
-    workflow.add_leaf(f"{entry}.root-driver", entry, "Error", 0)
+    workflow = Workflow("wf-1").run([], "Error", root_fails=True)
     assert _shown(workflow, _ENDED, "a") == ["root failed", "a not run"]
+    root, _ = step_states(details_of(workflow), {"a": {}}, _ENDED)
+    pod = workflow.node_of("root", driver=True)
+    assert root.driver and root.pods[:3:2] == (workflow.id(pod), workflow.pods()[pod])
+
+
+@pytest.mark.parametrize("retried", [True, False])
+def test_a_step_without_a_pod_does_not_run(retried):
+    steps = [Step(name="a", phase="Waiting"), Step(name="b", phase="Running", begin=1)]
+    workflow = Workflow("wf-1", retried=retried).run(steps, "Running")
+    assert _shown(workflow, _GOES_ON, "a", "b") == ["a waiting for its pod", "b running"]
+    found = step_states(details_of(workflow), {}, _GOES_ON)
+    assert [s.workflow for s in found] == ["wf-1", "wf-1"]
+    assert _shown(workflow, _ENDED, "a", "b") == ["a unknown", "b unknown"]
 
 
 def test_what_argo_left_out_was_not_run():

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import read_package
 from pipeline.kubeflow.submission import (
     RunRequest,
+    check_names,
     default_run_name,
     ensure_experiment,
     pages,
@@ -133,3 +135,20 @@ def test_a_request_that_may_have_arrived_is_not_repeated(server, connection, pac
 
 def test_runs_are_named_by_pipeline_and_time():
     assert default_run_name("digits").startswith("digits 20")
+
+
+def test_a_name_that_a_server_takes_is_as_long_as_is_allowed(connection, tmp_path):
+    name = "a" * 110
+    check_names(name, "e" * 128)
+    version = publish(connection, read_package(write_package(tmp_path, name=name)))
+    assert len(version.name) == 127 and ensure_experiment(connection, "e" * 128)
+    with pytest.raises(ClusterError, match=r"400: PipelineVersion\.Name length cannot exceed 127"):
+        publish(connection, read_package(write_package(tmp_path, name=name + "a")))
+    with pytest.raises(ClusterError, match="the server failed"):
+        ensure_experiment(connection, "e" * 129)
+    for names, message in (
+        ((name + "a", "e"), "pipeline's name: expected 110"),
+        ((name, "é" * 65), "128 char"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            check_names(*names)

@@ -42,6 +42,12 @@ def test_the_package_that_was_measured(measured):
     assert size.total == size.frame + sum(size.tasks.values())
 
 
+def test_the_digits_example_is_as_large_as_it_was_on_a_real_server():
+    """On KFP 2.17.0 with Argo 4.0.5 its Workflow had 817.7 kB with 70 nodes."""
+    spec, platforms = _package(GOLDEN)
+    assert estimate_workflow(spec, platforms).total == pytest.approx(817_700, rel=0.05)
+
+
 def test_a_kilobyte_of_pipeline_config_in_it_cost_some_thirty(measured):
     spec, platforms = measured
     sizes = [estimate_workflow(_with_configs(spec, n * 1024), platforms).total for n in (5, 25)]

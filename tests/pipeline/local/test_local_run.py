@@ -70,7 +70,11 @@ def test_checks_get_what_is_given_for_this_run_alone(settings, monkeypatch):
         run_locally(settings, options)
     assert (seen["train_steps"], seen["span"]) == (7, "3")
     assert seen["scheduled_time"] == "2026-11-21T03:00:00Z"
-    assert seen["run_id"] == Workspace(settings.workspace).run().run_id
+    record = Workspace(settings.workspace).run()
+    assert seen["run_id"] == record.run_id
+    with pytest.raises(DataError, match="enough"):
+        run_locally(settings, RunOptions())
+    assert seen["scheduled_time"] == Workspace(settings.workspace).run().started
 
 
 def test_a_failed_run_has_a_report_and_one_that_cannot_be_drawn_hides_nothing(settings, caplog):

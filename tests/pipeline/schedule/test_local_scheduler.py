@@ -27,6 +27,12 @@ def short_naps(monkeypatch):
     monkeypatch.setattr(local_scheduler, "_NAP_SECONDS", 0.01)
 
 
+@pytest.fixture
+def never_late(monkeypatch):
+    """On a fast clock every slot is noticed late."""
+    monkeypatch.setattr(local_scheduler, "_LATEST_SECONDS", float("inf"))
+
+
 def _trigger(**given):
     texts = {"cron": "", "interval": "", "start": "", "end": "", "time_zone": "UTC"}
     return make_trigger(**{**texts, **given})
@@ -47,7 +53,7 @@ class FastClock:
         return self.start + datetime.timedelta(seconds=(time.monotonic() - self.begun) * self.speed)
 
 
-def test_every_run_waits_for_its_slot_and_none_is_made_up_for(tmp_path, caplog):
+def test_every_run_waits_for_its_slot_and_none_is_made_up_for(never_late, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     clock = FastClock()
     command, workspace = _note(tmp_path / "notes"), Workspace(str(tmp_path))
@@ -58,7 +64,7 @@ def test_every_run_waits_for_its_slot_and_none_is_made_up_for(tmp_path, caplog):
     assert len(slots) == len(set(slots)) == 3
 
 
-def test_a_run_is_told_its_slot(tmp_path):
+def test_a_run_is_told_its_slot(never_late, tmp_path):
     tell = "import sys; open(sys.argv[1], 'a').write(' '.join(sys.argv[2:]) + '\\n')"
     clock = FastClock(speed=1e5)
     clock.start = datetime.datetime(2026, 1, 1, 2, 30, tzinfo=datetime.UTC)
@@ -68,7 +74,22 @@ def test_a_run_is_told_its_slot(tmp_path):
     assert (tmp_path / "notes").read_text() == "--scheduled-time 2026-01-01T03:00:00Z\n"
 
 
-def test_a_failed_run_does_not_end_the_schedule(tmp_path, caplog):
+def test_a_slot_that_the_machine_slept_through_is_left_out(tmp_path, caplog):
+    days = ["01T02:59:00", "01T02:59:30", "01T08:00:00", "01T08:00:00", "01T08:00:00", "02T03:00:20"]
+    times = [datetime.datetime.fromisoformat(f"2026-01-{day}+00:00") for day in days]
+    trigger = _trigger(cron="0 0 3 * * *")
+
+    def clock():
+        return times.pop(0) if len(times) > 1 else times[0]
+
+    tell = "import sys; open(sys.argv[1], 'a').write(' '.join(sys.argv[2:]) + '\\n')"
+    command = [sys.executable, "-S", "-c", tell, str(tmp_path / "notes")]
+    assert LocalSchedule(trigger, command, Workspace(str(tmp_path)), clock).serve(max_runs=1) == 1
+    assert "slot 2026-01-01T03:00:00+00:00 left out: it is over by 18000 s; the machine slept" in caplog.text
+    assert (tmp_path / "notes").read_text() == "--scheduled-time 2026-01-02T03:00:00Z\n"
+
+
+def test_a_failed_run_does_not_end_the_schedule(never_late, tmp_path, caplog):
     clock = FastClock()
     command = _note(tmp_path / "notes", code=2)
     LocalSchedule(_trigger(interval="1h"), command, Workspace(str(tmp_path)), clock).serve(max_runs=2)
@@ -83,7 +104,7 @@ def test_the_end_of_the_window_ends_it(tmp_path):
     assert LocalSchedule(trigger, _note(tmp_path / "n"), Workspace(str(tmp_path)), clock).serve() == 0
 
 
-def test_a_slot_is_left_out_while_somebody_elses_run_is_under_way(tmp_path, caplog):
+def test_a_slot_is_left_out_while_somebody_elses_run_is_under_way(never_late, tmp_path, caplog):
     workspace = Workspace(str(tmp_path))
     release = threading.Event()
     trigger = _trigger(interval="1h")
