@@ -10,7 +10,7 @@ import tensorflow as tf
 from detection_core.augment.augmentation import scaled, uniforms
 from detection_core.augment.crops import Window, crop_image, crop_masks
 from detection_core.ops.keypoints import hide_outside, with_keypoints
-from detection_core.ops.objects import keep_objects
+from detection_core.ops.objects import end_at_last_pixel
 from detection_core.ops.padding import pad_bottom_right, pad_masks_bottom_right
 from detection_core.ops.resampling import resize_masks, resize_pixels
 from detection_core.structures import GroundTruth, Sample
@@ -90,8 +90,7 @@ def _placed_objects(truth: GroundTruth, placement: Placement, side: tf.Tensor) -
     size, offset = tf.cast(side, tf.float32), tf.cast(placement.offset, tf.float32)
     scaled_size = tf.cast(placement.scaled, tf.float32)
     pixels = truth.boxes * tf.tile(scaled_size, [2]) - tf.tile(offset, [2])
-    boxes = tf.clip_by_value(pixels, 0.0, tf.tile(size - 1.0, [2]))
     keypoints = (truth.keypoints * scaled_size - offset) / size
-    truth = truth._replace(boxes=boxes / tf.tile(size, [2]))
+    truth = truth._replace(boxes=pixels / tf.tile(size, [2]))
     truth = with_keypoints(truth, hide_outside(keypoints, tf.constant([0.0, 0.0, 1.0, 1.0])))
-    return keep_objects(truth, tf.reduce_prod(boxes[:, 2:] - boxes[:, :2], axis=1) != 0.0)
+    return end_at_last_pixel(truth, size)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from detection_core.data.resize import Resizer
+from detection_core.data.resize import AutomlResizer, Resizer
+from detection_core.ops.objects import end_at_last_pixel
 from detection_core.structures import Batch, GroundTruth, Images, Sample
 
 
@@ -31,16 +32,20 @@ def network_input(sample: Sample, *, resizer: Resizer, max_boxes: int, original_
 
     Returns:
         Boxes and keypoints are normalised to the network's input with its padding, as anchors are; where the
-        resizer pads nothing that is the true image.
+        resizer pads nothing that is the true image. Behind EfficientDet's resizer, boxes end where its own
+        input ends them.
     """
     image, masks, true_size = resizer(sample.image, sample.truth.masks)
     image.set_shape(resizer.static_shape)
     if masks.shape[1:] != [0, 0]:
         masks.set_shape([None, *resizer.static_shape[:2]])
-    fraction = tf.cast(true_size, tf.float32) / tf.cast(tf.shape(image)[:2], tf.float32)
+    size = tf.cast(tf.shape(image)[:2], tf.float32)
+    fraction = tf.cast(true_size, tf.float32) / size
     boxes, keypoints = sample.truth.boxes * tf.tile(fraction, [2]), sample.truth.keypoints * fraction
-    truth = pad_objects(sample.truth._replace(boxes=boxes, masks=masks, keypoints=keypoints), max_boxes)
-    return Batch(Images(image, true_size, original_size, sample.source_id), truth)
+    truth = sample.truth._replace(boxes=boxes, masks=masks, keypoints=keypoints)
+    if isinstance(resizer, AutomlResizer):
+        truth = end_at_last_pixel(truth, size)
+    return Batch(Images(image, true_size, original_size, sample.source_id), pad_objects(truth, max_boxes))
 
 
 def batched(elements: tf.data.Dataset, batch_size: int, *, drop_remainder: bool) -> tf.data.Dataset:

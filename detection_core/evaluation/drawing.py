@@ -100,12 +100,15 @@ def jpeg_bytes(picture: Image.Image) -> bytes:
     return stream.getvalue()
 
 
-def draw_boxes(picture: Image.Image, boxes: Sequence[LabelledBox]) -> Image.Image:
+def draw_boxes(
+    picture: Image.Image, boxes: Sequence[LabelledBox], *, thickness: int | None = None
+) -> Image.Image:
     """Return the picture with boxes on it; the first ones lie on top.
 
     Args:
         picture: RGB; left as it is.
         boxes: what to draw; a box may reach beyond the picture.
+        thickness: pixels of the coloured lines; None: by the picture's size.
     """
     drawn = picture.copy()
     draw = ImageDraw.Draw(drawn)
@@ -115,7 +118,7 @@ def draw_boxes(picture: Image.Image, boxes: Sequence[LabelledBox]) -> Image.Imag
     for item in near:
         ymin, xmin, ymax, xmax = item.box
         corners = xmin * width, ymin * height, xmax * width, ymax * height
-        _outline(draw, corners, item, thickness=max(2, size // 6))
+        _outline(draw, corners, item, thickness=max(2, size // 6) if thickness is None else thickness)
     for item in near:
         if item.text:
             _label(draw, drawn.size, item, size)

@@ -48,3 +48,17 @@ def keep_objects(truth: GroundTruth, keep: tf.Tensor) -> GroundTruth:
     """
     rows = tf.where(keep)[:, 0] if keep.dtype == tf.bool else keep
     return GroundTruth(*[tf.gather(field, rows) for field in truth])
+
+
+def end_at_last_pixel(truth: GroundTruth, size: tf.Tensor) -> GroundTruth:
+    """Clip normalised boxes to one pixel less than the frame, and drop those without area.
+
+    This is how google/automl's EfficientDet reads ground truth, in training and in evaluation.
+
+    Args:
+        truth: unbatched.
+        size: float32 [2], rows and columns of the frame.
+    """
+    boxes = tf.clip_by_value(truth.boxes, 0.0, tf.tile((size - 1.0) / size, [2]))
+    truth = truth._replace(boxes=boxes)
+    return keep_objects(truth, tf.reduce_prod(boxes[:, 2:] - boxes[:, :2], axis=1) != 0.0)

@@ -36,20 +36,12 @@ class AutomlCosineOptions:
     """Half a cosine.
 
     Attributes:
-        warmup: the warm-up.
+        warmup: the warm-up; as long as the training or longer, it is the whole schedule.
         total_steps: length of the training; the angle passes pi `warmup_steps` before it.
     """
 
     warmup: WarmupOptions
     total_steps: int
-
-    def __post_init__(self) -> None:
-        """Check that something follows the warm-up."""
-        if self.total_steps <= self.warmup.warmup_steps:
-            raise ValueError(
-                f"total_steps must be above warmup_steps, found {self.total_steps} and"
-                f" {self.warmup.warmup_steps}. Shorten the warm-up or lengthen the schedule."
-            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,7 +85,12 @@ class _Warmed(Schedule):
         if not warmup.warmup_steps:
             return rate
         slope = (warmup.learning_rate - warmup.warmup_learning_rate) / warmup.warmup_steps
-        return tf.where(step < warmup.warmup_steps, warmup.warmup_learning_rate + slope * step, rate)
+        return tf.where(step < self.warmup_end, warmup.warmup_learning_rate + slope * step, rate)
+
+    @property
+    def warmup_end(self) -> int:
+        """Step from which the warm-up's line is left."""
+        return int(self.options.warmup.warmup_steps)
 
     def factor(self, step: tf.Tensor) -> Any:
         """Return what the schedule makes of the rate at float32 [] `step`."""
@@ -105,7 +102,8 @@ class AutomlCosine(_Warmed):
 
     def factor(self, step: tf.Tensor) -> Any:
         """Return a number from 0 to 1, float32 []."""
-        steps = self.options.total_steps - self.options.warmup.warmup_steps
+        # A training that ends in its warm-up never gets here; the original would divide by 0.
+        steps = max(1, self.options.total_steps - self.options.warmup.warmup_steps)
         return 0.5 * (1.0 + tf.cos(math.pi * step / steps))
 
 
@@ -118,7 +116,12 @@ class AutomlPolynomial(_Warmed):
 
 
 class AutomlStepwise(_Warmed):
-    """The rate, a tenth of it, a hundredth of it."""
+    """The rate, a tenth of it, a hundredth of it; a drop ends the warm-up."""
+
+    @property
+    def warmup_end(self) -> int:
+        """Step from which the warm-up's line is left."""
+        return min(super().warmup_end, self.options.first_drop_step)
 
     def factor(self, step: tf.Tensor) -> Any:
         """Return 1, 0.1 or 0.01, float32 []."""

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import io
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.detector import read_info
+from detection_core.config.automl.label_maps import resolve_label_map
+from detection_core.config.automl.translation import translate
+from detection_core.config.messages.efficientdet import settings_of
 from detection_core.data.image_header import ImageFault, find_format
 from detection_core.data.pixels import read_pixels
-from detection_core.errors import ConfigError, DataError, ExportError
+from detection_core.errors import ConfigError, DataError, ExportError, shorten
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes
 from detection_core.evaluation.known_classes import known_classes
+from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_model import BatchDetections, ServedModel, stacked
 from detection_core.structures import FIRST_CLASS
+from detection_core.tasks.evaluate import own_config
 from detection_core.tasks.export_saved_model import SavedModelOptions, export_saved_model
 from detection_core.tasks.serving_benchmark import time_requests
 
@@ -44,8 +50,8 @@ class ServingDriver:
         """Load a model.
 
         Args:
-            saved_model_dir: a detector folder, or a SavedModel with the signatures of
-                `detflow export-saved-model`.
+            saved_model_dir: a detector folder, a SavedModel with the signatures of
+                `detflow export-saved-model`, or a .tflite file.
             trust: run it even if its graph does more than compute.
 
         Raises:
@@ -70,17 +76,17 @@ class ServingDriver:
         Args:
             model_dir: detector folder; `_` where `saved_model_dir` is given.
             debug: ignored, as nothing here runs otherwise.
-            saved_model_dir: SavedModel that goes before `model_dir`.
-            model_name: ignored: the detector knows what it is.
+            saved_model_dir: SavedModel or .tflite file that goes before `model_dir`.
+            model_name: of the model that `model_params` are for; else the detector knows what it is.
             batch_size: ignored: the model takes batches of any size.
             only_network: ignored: `predict` runs the network alone.
-            model_params: ignored: the config is in the detector.
+            model_params: hyper-parameters. `label_map` names the classes; the others must be the detector's.
 
         Raises:
-            ConfigError: when neither folder is given.
+            ConfigError: when neither folder is given, or the detector has other hyper-parameters.
             ModelError: as the constructor.
         """
-        del debug, model_name, batch_size, only_network, model_params
+        del debug, batch_size, only_network
         path = saved_model_dir or (model_dir if model_dir != _UNDERSCORE else "")
         if not path:
             raise ConfigError(
@@ -88,12 +94,17 @@ class ServingDriver:
                 " `detflow config from-automl` and `detflow import`",
                 where="model_dir",
             )
-        return cls(path)
+        driver = cls(path)
+        if model_params:
+            check_parameters(path, model_params, model_name or "")
+            driver.label_map = resolve_label_map(model_params.get("label_map")) or driver.label_map
+        return driver
 
     def load(self, saved_model_dir: str, *, trust: bool = False) -> None:
         """Load another model; see the constructor."""
         self._path = saved_model_dir
-        self._model = ServedModel(saved_model_dir, trust=trust)
+        is_file = saved_model_dir.endswith(".tflite")
+        self._model = _ServedFile(saved_model_dir) if is_file else ServedModel(saved_model_dir, trust=trust)
         self.label_map = {label + FIRST_CLASS: name for label, name in known_classes(saved_model_dir).items()}
 
     def serve(self, image_arrays: Sequence[np.ndarray] | np.ndarray) -> BatchDetections:
@@ -219,8 +230,9 @@ class ServingDriver:
         classes: np.ndarray,
         scores: np.ndarray,
         *,
-        min_score_thresh: float = 0.4,
-        max_boxes_to_draw: int = 100,
+        min_score_thresh: float = 0.01,
+        max_boxes_to_draw: int = 1000,
+        line_thickness: int = 2,
     ) -> np.ndarray:
         """Draw detections of an image.
 
@@ -229,8 +241,9 @@ class ServingDriver:
             boxes: float32 [D, 4], in pixels.
             classes: [D], from 1.
             scores: float32 [D], falling.
-            min_score_thresh: least score of what is drawn.
-            max_boxes_to_draw: most boxes.
+            min_score_thresh: drawn is what has a score above.
+            max_boxes_to_draw: most boxes; 0: all.
+            line_thickness: pixels of the boxes' lines.
 
         Returns:
             uint8 [H, W, 3], RGB.
@@ -245,9 +258,69 @@ class ServingDriver:
                 text=f"{self.label_map.get(int(label), int(label))} {score:.2f}",
             )
             for box, label, score in zip(boxes, classes, scores, strict=True)
-            if score >= min_score_thresh
-        ]
-        return np.asarray(draw_boxes(Image.fromarray(image), shown[:max_boxes_to_draw]))
+            if score > min_score_thresh
+        ][: max_boxes_to_draw or None]
+        return np.asarray(draw_boxes(Image.fromarray(image), shown, thickness=line_thickness))
+
+
+class _ServedFile:
+    """A .tflite file that is called as a `ServedModel`, one image after the other."""
+
+    def __init__(self, path: str) -> None:
+        self._runner = load_runner(path)
+        self.signatures: dict[str, Any] = {}
+
+    def __call__(self, images: np.ndarray) -> BatchDetections:
+        found = [self._runner(image) for image in images]
+        counts = np.int32([len(one.scores) for one in found])
+        sides = np.tile(np.float32(images.shape[1:3]), 2)
+
+        def padded(values: Sequence[np.ndarray]) -> np.ndarray:
+            rows = [np.pad(v, [(0, counts.max() - len(v)), *[(0, 0)] * (v.ndim - 1)]) for v in values]
+            return np.stack(rows).astype(np.float32)
+
+        boxes, scores = padded([one.boxes * sides for one in found]), padded([one.scores for one in found])
+        return BatchDetections(boxes, scores, padded([one.classes + FIRST_CLASS for one in found]), counts)
+
+    def run(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"boxes": tf.constant(self(images.numpy()).boxes)}
+
+
+# Hyper-parameter to what of a detector's settings it decides, where that has another name.
+_DECIDES = {"aspect_ratios": "anchor_shapes", "fpn_name": "nodes", "fpn_config": "nodes"}
+
+
+def check_parameters(path: str, params: Mapping[str, Any], model_name: str = "") -> None:
+    """Refuse hyper-parameters that a detector was not made with; those of the training do not count.
+
+    Args:
+        path: detector folder. A file or a SavedModel of others has no hyper-parameters: a warning names
+            those that have no effect.
+        params: some, or all; `label_map` is not looked at.
+        model_name: that they are for; empty: the detector's.
+
+    Raises:
+        ConfigError: naming the first that differs, or that is unknown.
+    """
+    given = {key: value for key, value in params.items() if key != "label_map"}
+    own = own_config(path).model.efficientdet
+    if not own.name:
+        if given:
+            _logger.warning("model_params without effect on %s: %s", path, ", ".join(given))
+        return
+    wanted = translate(model_name or own.name, given).config.model.efficientdet
+    found, expected = dataclasses.asdict(settings_of(own)), dataclasses.asdict(settings_of(wanted))
+    for settings, message in ((found, own), (expected, wanted)):
+        nms = message.nms_configs
+        settings["nms_configs"] = {field.name: getattr(nms, field.name) for field in nms.DESCRIPTOR.fields}
+    for key in given:
+        name = _DECIDES.get(key, key)
+        if name in found and found[name] != expected[name]:
+            raise ConfigError(
+                f"expected what the detector was made with, {shorten(found[name])}, found"
+                f" {shorten(expected[name])}; give it to `detflow config from-automl`, and import again",
+                where=f"model_params.{key}",
+            )
 
 
 def _checked(image: np.ndarray, place: int) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -30,24 +31,41 @@ def config(arguments: argparse.Namespace) -> Result:
 
 
 def _convert(arguments: argparse.Namespace) -> Result:
-    """Turn an extractor's TensorFlow 1 name into its TensorFlow 2 counterpart."""
+    """Turn a config of TensorFlow 1 into what it is called now, and say whether it can be used so."""
     from detection_core.config.legacy.conversion import convert_config
     from detection_core.config.text.text_proto import read_message_text
 
     path = _file(arguments)
     converted = convert_config(read_message_text(path, what="pipeline.config"), where=path)
     lines = [*(converted.changes or ("nothing to change",)), *(f"note: {note}" for note in converted.notes)]
+    refused = _refusal(converted.text)
     data: dict[str, Any] = {
         "file": path,
         "changes": list(converted.changes),
         "notes": list(converted.notes),
-        "usable": not converted.never,
+        "usable": not refused,
+        "refused": refused,
     }
     result = _written(arguments, converted.text, lines, data)
-    if not converted.never:
+    if not refused:
         return result
-    refused = f"the config cannot be used here: {converted.never}"
-    return dataclasses.replace(result, text=f"# {refused}\n{result.text}", exit_code=1)
+    comments = "\n# ".join(f"the config cannot be used here: {refused}".splitlines())
+    return dataclasses.replace(result, text=f"# {comments}\n{result.text}", exit_code=1)
+
+
+def _refusal(text: str) -> str:
+    """Return why `detflow validate` would refuse a config; "" where it takes it."""
+    from pipeline.descriptions import describe_config
+
+    with tempfile.TemporaryDirectory(prefix="detflow-convert-") as scratch:
+        path = os.path.join(scratch, "pipeline.config")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        try:
+            describe_config(valid_config(argparse.Namespace(file=path, overrides=[], override_files=[])))
+        except ConfigError as error:
+            return error.message
+    return ""
 
 
 def _show(arguments: argparse.Namespace) -> Result:

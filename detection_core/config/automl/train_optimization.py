@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from detection_core.config.automl.hyperparameters import HyperParameters
-from detection_core.errors import ConfigError
 from detection_core.protos.optimizer_pb2 import LearningRate, Optimizer
 from detection_core.protos.precision_pb2 import Precision
 from detection_core.protos.train_pb2 import TrainConfig
@@ -41,18 +40,9 @@ def fill_optimization(train: TrainConfig, values: HyperParameters, length: RunLe
         train: filled in place; its batch_size and num_steps, too.
         values: the hyper-parameters.
         length: of the run.
-
-    Raises:
-        ConfigError: when nothing is left after the warm-up.
     """
     train.batch_size = length.batch_size
     train.num_steps = length.steps(values.num_epochs)
-    if train.num_steps <= length.steps(values.lr_warmup_epoch):
-        raise ConfigError(
-            f"expected fewer epochs than num_epochs, {values.num_epochs}, found {values.lr_warmup_epoch:g};"
-            " shorten the warm-up or train longer",
-            where="hparams.lr_warmup_epoch",
-        )
     train.precision = Precision.AUTO if values.mixed_precision else Precision.FLOAT32
     if values.mixed_precision and values.loss_scale:
         train.initial_loss_scale = values.loss_scale

@@ -42,14 +42,11 @@ class Conversion:
         text: of the new config; comments and layout of the old one are kept.
         changes: what was changed, one line each.
         notes: what was left as it is although it belongs to TensorFlow 1, and what to do about it.
-        never: why nothing here can ever use the config, such as another family of detectors; "" where it can
-            be used as it is, or after what the notes say.
     """
 
     text: str
     changes: tuple[str, ...]
     notes: tuple[str, ...]
-    never: str = ""
 
 
 def convert_config(text: str, where: str = "") -> Conversion:
@@ -82,7 +79,6 @@ def convert_config(text: str, where: str = "") -> Conversion:
         text=_written_as(config, text, edits),
         changes=tuple(f"line {line}: {change}" for line, change in sorted(changes)),
         notes=(*_frozen_note(gone), *(discount.notes if discount else ()), *_notes(config)),
-        never=_never(config),
     )
 
 
@@ -136,13 +132,6 @@ def _discount(config: TrainEvalPipelineConfig, text: str, values: list[Written])
         edits=edits,
         notes=(note,) if differs else (),
     )
-
-
-def _never(config: TrainEvalPipelineConfig) -> str:
-    """Say why the model is of a family that is not built here."""
-    arm = config.model.WhichOneof("model")
-    problems = (f"{p.path}: {p.message}" for p in find_refused(config) if p.path == f"model.{arm}")
-    return next(problems, "")
 
 
 def _rename(config: TrainEvalPipelineConfig, values: list[Written], where: str) -> dict[str, tuple[str, str]]:

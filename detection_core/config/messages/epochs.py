@@ -42,7 +42,7 @@ def both_problems(message: Any, path: str) -> Iterator[Problem]:
 
 def fields_in_epochs(train: TrainConfig) -> list[tuple[Any, str, str]]:
     """Return each field of a train_config that is set in epochs: message, its name, that of the steps."""
-    rate = _learning_rate(train)
+    rate = learning_rate_of(train)
     messages = [train, *([rate] if rate is not None else []), *getattr(rate, "schedule", ())]
     return [
         (message, epochs, steps)
@@ -57,7 +57,7 @@ def _name(message: Any) -> str:
     return str(message.DESCRIPTOR.full_name).removeprefix(f"{message.DESCRIPTOR.file.package}.")
 
 
-def _learning_rate(train: TrainConfig) -> Any:
+def learning_rate_of(train: TrainConfig) -> Any:
     """Return the message of the schedule; None where there is none."""
     optimizer = train.optimizer.WhichOneof("optimizer")
     if optimizer is None:

@@ -9,7 +9,6 @@ from detection_core.config.messages.epochs import EPOCHS, both_problems
 from detection_core.config.problems import Problem
 from detection_core.config.rules import DECAY, FRACTION, NOT_NEGATIVE, POSITIVE, Range, Rules
 from detection_core.protos.automl_learning_rate_pb2 import (
-    AutomlCosineLearningRate,
     AutomlStepwiseLearningRate,
 )
 from detection_core.protos.optimizer_pb2 import (
@@ -69,15 +68,6 @@ def _cosine(schedule: CosineDecayLearningRate, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.warmup_learning_rate", message=message)
 
 
-def _automl_cosine(schedule: AutomlCosineLearningRate, path: str) -> Iterator[Problem]:
-    if 0 < schedule.total_steps <= schedule.warmup_steps:
-        message = (
-            f"expected less than total_steps, which is {schedule.total_steps}, found {schedule.warmup_steps};"
-            " shorten the warm-up"
-        )
-        yield Problem(path=f"{path}.warmup_steps", message=message)
-
-
 def _automl_stepwise(schedule: AutomlStepwiseLearningRate, path: str) -> Iterator[Problem]:
     if schedule.second_drop_step < schedule.first_drop_step:
         message = (
@@ -117,9 +107,7 @@ RULES: Mapping[str, Rules] = {
     "ManualStepLearningRate.LearningRateSchedule": Rules(
         _IN_EPOCHS, ranges={"learning_rate": _RATE, "epoch": EPOCHS}, check=both_problems
     ),
-    "AutomlCosineLearningRate": Rules(
-        _BUILDER, ranges={**_AUTOML, "total_steps": POSITIVE}, check=_automl_cosine
-    ),
+    "AutomlCosineLearningRate": Rules(_BUILDER, ranges={**_AUTOML, "total_steps": POSITIVE}),
     "AutomlPolynomialLearningRate": Rules(
         _BUILDER, ranges={**_AUTOML, "total_steps": POSITIVE, "power": NOT_NEGATIVE}
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from detection_core.config.messages.epochs import EPOCHS, both_problems
+from detection_core.config.messages.epochs import EPOCHS, both_problems, learning_rate_of
 from detection_core.config.problems import Problem
 from detection_core.config.rules import (
     BOXES,
@@ -15,6 +15,7 @@ from detection_core.config.rules import (
     Rules,
     up_to,
 )
+from detection_core.protos.automl_learning_rate_pb2 import AutomlCosineLearningRate
 from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.protos.precision_pb2 import Precision
 from detection_core.protos.train_pb2 import TrainConfig
@@ -64,7 +65,22 @@ def _part_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
         yield Problem(path=f"{path}.gradient_accumulation_steps", message=message)
 
 
+def _warmup_problems(train: TrainConfig, path: str) -> Iterator[Problem]:
+    """Find a training that is longer than a schedule of which the warm-up leaves nothing."""
+    rate = learning_rate_of(train)
+    if not isinstance(rate, AutomlCosineLearningRate):
+        return
+    if 0 < rate.total_steps <= rate.warmup_steps and not 0 < train.num_steps <= rate.warmup_steps:
+        message = (
+            f"expected warmup_steps below total_steps, which is {rate.total_steps}, found"
+            f" {rate.warmup_steps}; shorten the warm-up, or let the training end in it by num_steps"
+        )
+        where = f"{train.optimizer.WhichOneof('optimizer')}.learning_rate.automl_cosine_learning_rate"
+        yield Problem(path=f"{path}.optimizer.{where}.warmup_steps", message=message)
+
+
 def _problems(train: TrainConfig, path: str) -> Iterator[Problem]:
+    yield from _warmup_problems(train, path)
     yield from _part_problems(train, path)
     yield from both_problems(train, path)
     yield from _scale_problems(train, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from detection_core.optimizers import automl_schedules as automl
@@ -35,6 +36,13 @@ def test_stepwise_drops_twice() -> None:
     )
 
 
-def test_a_schedule_that_ends_with_its_warmup_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"above warmup_steps, found 4 and 4"):
-        automl.AutomlCosineOptions(warmup=WARMUP, total_steps=4)
+@pytest.mark.parametrize("total_steps", [2, 4])
+def test_a_training_may_end_in_its_warmup(total_steps: int) -> None:
+    schedule = automl.AutomlCosine(automl.AutomlCosineOptions(warmup=WARMUP, total_steps=total_steps))
+    assert rates(schedule, [0, 1, 2, 3]) == pytest.approx([0.2, 0.4, 0.6, 0.8])
+    assert np.isfinite(rates(schedule, [4, 5])).all()
+
+
+def test_a_drop_ends_the_warmup() -> None:
+    options = automl.AutomlStepwiseOptions(warmup=WARMUP, first_drop_step=2, second_drop_step=3)
+    assert rates(automl.AutomlStepwise(options), [1, 2, 3]) == pytest.approx([0.4, 0.1, 0.01])

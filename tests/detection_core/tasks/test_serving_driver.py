@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import os
 
 import numpy as np
 import pytest
 
+from detection_core.config.automl.translation import translate
+from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.errors import ConfigError, DataError, ExportError
-from detection_core.tasks.serving_driver import ServingDriver
+from detection_core.evaluation.runner import load_runner
+from detection_core.tasks.serving_driver import ServingDriver, check_parameters
 from tests.components.evaluator.test_run import save_model
 from tests.detection_core.evaluation.blobs import BlobDetector, scenes
+from tests.detection_core.evaluation.test_tflite_runner import file_of, written
 from tests.detection_core.exporters.test_detector_folder import CONFIG
 from tests.detection_core.exporters.test_served_inputs import png
 from tests.detection_core.tasks.test_export_saved_model import written_detector
@@ -63,8 +68,24 @@ def test_detections_are_drawn_from_a_score_on(driver):
     arguments = (IMAGES[0], boxes[0], classes[0], scores[0])
     drawn = driver.visualize(*arguments)
     assert drawn.shape == IMAGES[0].shape and (drawn != IMAGES[0]).any()
-    for nothing in ({"min_score_thresh": 0.95}, {"max_boxes_to_draw": 0}):
-        np.testing.assert_array_equal(driver.visualize(*arguments, **nothing), IMAGES[0])
+    score = float(scores[0].max())
+    np.testing.assert_array_equal(driver.visualize(*arguments, min_score_thresh=score), IMAGES[0])
+
+
+def test_drawing_has_the_original_s_defaults(driver):
+    """Those of `visualize_image`: above 0.01, up to 1000 boxes, lines of 2 pixels; 0 boxes are all boxes."""
+    image = np.full((60, 60, 3), 128, np.uint8)
+    boxes = np.float32([[5, 5, 25, 25], [30, 30, 50, 50], [30, 5, 50, 25]])
+    arguments = (image, boxes, np.float32([1, 2, 1]), np.float32([0.9, 0.011, 0.01]))
+    drawn = driver.visualize(*arguments)
+    written = {"min_score_thresh": 0.01, "max_boxes_to_draw": 1000, "line_thickness": 2}
+    np.testing.assert_array_equal(driver.visualize(*arguments, **written), drawn)
+    np.testing.assert_array_equal(driver.visualize(*arguments, max_boxes_to_draw=0), drawn)
+    changed = (drawn != image).any(axis=2)
+    assert changed[31:50, 31].all() and not changed[40:50, 5].any()
+    assert (driver.visualize(*arguments, max_boxes_to_draw=1) != drawn).any()
+    widths = [(driver.visualize(*arguments, line_thickness=t) != image).any(axis=2).sum() for t in (1, 2, 5)]
+    assert widths == sorted(set(widths))
 
 
 def test_a_batch_is_timed_and_traced(driver, tmp_path):
@@ -92,3 +113,57 @@ def test_the_network_alone_needs_its_signature_which_an_export_writes(driver, tm
 def test_without_a_folder_the_way_from_a_checkpoint_is_told():
     with pytest.raises(ConfigError, match=r"a checkpoint becomes one by .*detflow import"):
         ServingDriver.create("_", model_name="efficientdet-d0")
+
+
+@pytest.fixture(scope="module")
+def automl_detector(tmp_path_factory):
+    hparams = (
+        "num_classes=2,image_size=64,fpn_cell_repeats=1,box_class_repeats=1,nms_configs.score_thresh=0.2"
+    )
+    config = translate("efficientdet-lite0", hparams).config
+    return written_detector(config, tmp_path_factory.mktemp("automl"))
+
+
+def test_hyper_parameters_name_the_classes_or_are_the_detector_s(automl_detector, caplog):
+    params = {
+        "num_classes": 2,
+        "image_size": "64x64",
+        "nms_configs": {"score_thresh": 0.2},
+        "learning_rate": 1,
+    }
+    names = {1: "cat", 2: "dog"}
+    given = {**params, "label_map": names}
+    driver = ServingDriver.create(automl_detector, model_name="efficientdet-lite0", model_params=given)
+    assert driver.label_map == names
+    # All that a config of theirs holds, as its `as_dict()` gives it.
+    whole = dataclasses.asdict(
+        load_hyperparameters("efficientdet-lite0", params | {"fpn_cell_repeats": 1}).values
+    )
+    check_parameters(automl_detector, {**whole, "box_class_repeats": 1}, "efficientdet-lite0")
+    for changed, found in (
+        ({"num_classes": 90}, "num_classes: expected what the detector was made with, 2, found 90"),
+        ({"image_size": 512}, r"image_size: .*\(64, 64\), found \(512, 512\)"),
+        ({"nms_configs": {"score_thresh": 0.4}}, "nms_configs: expected"),
+        ({"aspect_ratios": [1.0, 3.0, 0.3]}, "aspect_ratios: expected"),
+        ({"no_such": 1}, "no_such"),
+    ):
+        with pytest.raises(ConfigError, match=found):
+            ServingDriver.create(automl_detector, model_params=changed)
+
+
+def test_a_tensorflow_lite_file_is_served_as_theirs(tmp_path, caplog):
+    path = written(tmp_path / "model.tflite", file_of(integer=False))
+    driver = ServingDriver.create("_", False, path, "efficientdet-lite0", 1, model_params={"image_size": 320})
+    assert "without effect" in caplog.text and "image_size" in caplog.text
+    images = [np.full((20, 30, 3), value, np.uint8) for value in (0, 255)] + [np.zeros((8, 9, 3), np.uint8)]
+    boxes, scores, classes, valid_len = driver.serve(images)
+    runner = load_runner(path)
+    for place, image in enumerate(images):
+        count, alone = valid_len[place], runner(image)
+        assert count == len(alone.scores)
+        np.testing.assert_allclose(scores[place, :count], alone.scores)
+        np.testing.assert_allclose(boxes[place, :count], alone.boxes * np.tile(image.shape[:2], 2), rtol=1e-5)
+        np.testing.assert_array_equal(classes[place, :count], alone.classes + 1)
+    assert driver.benchmark(images[:2], bm_runs=1)["images_per_second"] > 0
+    with pytest.raises(ExportError, match="--signatures automl"):
+        driver.predict(np.zeros((1, 32, 32, 3), np.float32))

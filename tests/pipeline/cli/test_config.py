@@ -55,6 +55,21 @@ def test_a_config_that_can_never_be_used_is_not_converted_with_success(tmp_path,
     assert json.loads(capsys.readouterr().out)["usable"] is False
 
 
+def test_conversion_judges_as_validation_does(old, tmp_path, capsys):
+    """As ssd_mobilenet_v2_fullyconv has it: the family is known, its resizer has no single output size."""
+    text, new = Path(old).read_text(), str(tmp_path / "new.config")
+    fixed = text[text.index("fixed_shape_resizer") :].split("}")[0] + "}"
+    resizer = "keep_aspect_ratio_resizer { min_dimension: 96 max_dimension: 192 }"
+    Path(old).write_text(text.replace(fixed, resizer))
+    assert parser.main(["config", "convert", old, "-o", new, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["usable"] is False and found["refused"].startswith("model.ssd.image_resizer: expected a")
+    assert parser.main(["validate", new]) == 2
+    assert found["refused"] in capsys.readouterr().err
+    assert parser.main(["config", "convert", old]) == 1
+    assert capsys.readouterr().out.startswith("# the config cannot be used here: model.ssd.image_resizer: ")
+
+
 @pytest.mark.parametrize(
     "change",
     [

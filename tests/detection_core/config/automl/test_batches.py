@@ -24,12 +24,10 @@ READ = {"image_size": 64, "num_classes": 3, "max_instances_per_image": 6, "input
 READ |= {"jitter_min": 1.0, "jitter_max": 1.0, "min_level": 3, "max_level": 5, "num_scales": 1}
 
 
-def _records(folder: pathlib.Path) -> str:
-    path = str(folder / "train-00000-of-00001.tfrecord")
-    with tf.io.TFRecordWriter(path) as writer:
-        for name in ("decode_plain", "decode_crowd_area"):
-            writer.write(CASES[name].inputs["serialized"].tobytes())
-    return path
+def _records(folder: pathlib.Path, names: list[str]) -> str:
+    path = folder / "train-00000-of-00001.tfrecord"
+    write_records(path, [CASES[name].inputs["serialized"].tobytes() for name in names])
+    return str(path)
 
 
 def _batch(name: str, folder: pathlib.Path, **changed: Any) -> tuple[Any, Any]:
@@ -37,7 +35,7 @@ def _batch(name: str, folder: pathlib.Path, **changed: Any) -> tuple[Any, Any]:
         key: value for key, value in CASES[name].params.items() if key not in ("examples", "is_training")
     }
     assert READ.items() <= given.items()
-    records = _records(folder)
+    records = _records(folder, CASES[name].params["examples"])
     length: dict[str, Any] = {"batch_size": 2, "num_examples_per_epoch": 20}
     flags = RunFlags(**length, train_file_pattern=records, val_file_pattern=records)
     config = translate("efficientdet-d0", given | changed, flags).config

@@ -102,6 +102,11 @@ def test_a_rate_below_the_warmups_start_is_theirs() -> None:
     assert float(build_learning_rate(message)(0)) == pytest.approx(0.008)
 
 
-def test_a_warmup_of_the_whole_training_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"hparams\.lr_warmup_epoch: .*num_epochs, 1, found 1"):
-        train_config(num_epochs=1)
+def test_a_training_may_end_in_its_warmup_but_not_go_on_behind_it() -> None:
+    train = train_config(num_epochs=1)
+    check_message(train, "train_config")
+    train.num_steps += 1
+    with pytest.raises(
+        ConfigError, match=r"automl_cosine_learning_rate\.warmup_steps: .*which is 10, found 10"
+    ):
+        check_message(train, "train_config")
