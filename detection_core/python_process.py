@@ -1,6 +1,6 @@
 """Python programs that this one starts. They import nothing from the folder that they are started in.
 
-`python -m` looks for modules in the working directory first: a user's `pipeline.py` or `yaml.py` would be run.
+`python -m` looks for modules in the working directory first, where a user may have a `pipeline.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def python_command(module: str) -> list[str]:
 def python_environment() -> dict[str, str]:
     """Return the environment of such a program, which holds for the programs that it starts, too."""
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if _PACKAGES != sysconfig.get_path("purelib"):
+    if sysconfig.get_path("purelib") != _PACKAGES:
         path.insert(0, _PACKAGES)  # a checkout that is not installed, found through the working directory
     # An empty entry would be the working directory.
     return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(filter(None, path))}

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-NAMES = ("pipeline", "components", "component_specs", "detection_core", "tensorflow", "yaml", "json", "apache_beam")
+NAMES = (
+    "pipeline",
+    "components",
+    "component_specs",
+    "detection_core",
+    "tensorflow",
+    "yaml",
+    "json",
+    "apache_beam",
+)
 _CODE = """
 import pathlib
 with open(pathlib.Path(__file__).with_name("executed.txt"), "a") as file:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, Verb, argument, config_overrides
-from pipeline.cli.detector_arguments import EXAMPLES, OUTPUT, TRUST, one_model, representative_examples
+from pipeline.cli.detector_arguments import (
+    EXAMPLES,
+    OUTPUT,
+    TRUST,
+    given_model,
+    one_model,
+    representative_examples,
+)
 from pipeline.cli.output_folder import make_folder, output_folder
 from pipeline.console import native_output_to
 
@@ -80,7 +87,9 @@ def train(arguments: argparse.Namespace) -> Result:
     """Train a detector."""
     from detection_core.artifacts.model_run import TRAIN_REPORT
 
-    data = _run_step("trainer", TRAIN_REPORT, "model_run", arguments, warm_start_path=arguments.warm_start)
+    data = _run_step(
+        "trainer", TRAIN_REPORT, "model_run", arguments, warm_start_path=given_model(arguments.warm_start)
+    )
     return Result(text=f"model: {os.path.join(arguments.output, 'model')}", data=data)
 
 
@@ -135,7 +144,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
         "evaluation",
         arguments,
         model=one_model(arguments),
-        baseline=arguments.baseline,
+        baseline=given_model(arguments.baseline),
         split=arguments.split,
         trust=arguments.trust,
         **decode_parameters(EvaluatorJob, {"thresholds": arguments.thresholds}),
@@ -175,7 +184,9 @@ def quantize(arguments: argparse.Namespace) -> Result:
     """Fine-tune a detector with quantization in its graph."""
     from detection_core.artifacts.quantization import QUANTIZATION
 
-    data = _run_step("quantization_rewriter", QUANTIZATION, "quantization", arguments, model=arguments.model)
+    data = _run_step(
+        "quantization_rewriter", QUANTIZATION, "quantization", arguments, model=given_model(arguments.model)
+    )
     return Result(text=f"model: {os.path.join(arguments.output, 'quantized_model')}", data=data)
 
 
@@ -190,7 +201,7 @@ def export(arguments: argparse.Namespace) -> Result:
         PARITY,
         "parity",
         arguments,
-        model=arguments.model,
+        model=given_model(arguments.model),
         quantized_model=arguments.quantized_model,
         split=arguments.split,
         max_map_drop=arguments.max_map_drop,
