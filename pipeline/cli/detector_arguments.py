@@ -7,6 +7,12 @@ import argparse
 from pipeline.cli.base import Argument, argument
 
 EXAMPLES = argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote")
+EXAMPLES_OR_CONFIG = argument(
+    "--examples",
+    default="",
+    metavar="DIR",
+    help="what ExampleGen wrote (default: what the config's train_input_reader names)",
+)
 OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to write; it may exist")
 TRUST = argument(
     "--trust",
