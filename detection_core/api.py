@@ -321,7 +321,7 @@ def predict(
     An image that cannot be used gives a prediction with an `error`, and the others go on.
 
     Args:
-        model: a detector folder, a SavedModel's folder or a .tflite file.
+        model: a push destination, a detector folder, a SavedModel's folder or a .tflite file.
         images: image files, or pixels, uint8 [H, W, 3], RGB.
         output: folder for a picture and a JSON file of each image; None: nothing is written.
         min_score: detections below it are left out.
@@ -331,7 +331,7 @@ def predict(
         One prediction an image, in their order.
 
     Raises:
-        ConfigError: when `min_score` is no number.
+        ConfigError: when `min_score` is no number, or `output` is the folder of an image.
         ModelError: when the model cannot be run.
         DataError: when not one of the images could be used.
     """

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from components.example_gen.local_workers import run_with_workers
 from components.example_gen.shards import write_shard
 from detection_core.progress import Progress
+from detection_core.python_process import python_started_by_libraries
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
@@ -51,7 +52,8 @@ def write_shards(tasks: Mapping[str, int], beam_args: Sequence[str]) -> None:
 
     with _watched(tasks):
         if _IN_PROCESSES in arguments:
-            run_with_workers(run)
+            with python_started_by_libraries():
+                run_with_workers(run)
         else:
             run()
 

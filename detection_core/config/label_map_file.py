@@ -15,8 +15,14 @@ def load_label_map(path: str) -> LabelMap:
     """Read a label map file.
 
     Raises:
-        ConfigError: when the file cannot be read or is no label map, with line and field.
+        ConfigError: when no file is named, or it cannot be read or is no label map, with line and field.
     """
+    if not path:
+        raise ConfigError(
+            "expected the path of a label map, found none; set it, or pass a folder of examples, which holds"
+            " one",
+            where="label_map_path",
+        )
     return parse_label_map(read_message_text(path, what="label map", longest=64 * 2**20), where=path)
 
 

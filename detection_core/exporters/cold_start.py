@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 import time
 
 from detection_core.errors import ModelError
+from detection_core.python_process import python_command, python_environment
 
 _STATUS = "/proc/self/status"
 _RESET_PEAK = "5"
@@ -44,12 +44,12 @@ def measure_cold_start(path: str, *, threads: int, delegate: str) -> ColdStart:
         ModelError: when the process fails, with what it said last.
     """
     done = subprocess.run(
-        [sys.executable, "-m", __name__, path, str(threads), delegate],
+        [*python_command(__name__), path, str(threads), delegate],
         capture_output=True,
         text=True,
         check=False,
         timeout=_TIMEOUT_SECONDS,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env=python_environment(),
     )
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit {done.returncode}"]

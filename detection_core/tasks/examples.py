@@ -11,10 +11,13 @@ from detection_core.artifacts.dataset_card import CARD
 from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest
 from detection_core.config.input_paths import split_pattern
 from detection_core.data.records import count_records, expand_patterns
-from detection_core.errors import DataError
+from detection_core.datasets.layouts import count_images, count_kinds, list_data_set
+from detection_core.errors import DataError, one_line
 from detection_core.storage import files
 from detection_core.storage.record_files import uri_of
 
+_SPLIT = re.compile("Split-[^/]+")
+_RECORDS = re.compile(r"\.(tfrecords?|tfrec|records?)(?=$|[.-])", re.IGNORECASE)
 _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(.*)", re.DOTALL)
 
 
@@ -36,6 +39,11 @@ def check_split(examples_dir: str, split: str) -> int:
         ContractError: when the dataset card or the manifest cannot be read.
     """
     folder = files.join(examples_dir, f"Split-{split}")
+    if not files.is_dir(folder):
+        raise DataError(
+            f"expected a folder Split-{split} of TFRecord files, found {_what_lies_in(examples_dir, split)}",
+            where=examples_dir,
+        )
     paths = expand_patterns([split_pattern(examples_dir, split)], where=folder)
     _check_names(map(uri_of, paths))
     if files.exists(MANIFEST.path(folder)):
@@ -52,6 +60,33 @@ def check_split(examples_dir: str, split: str) -> int:
     if not records:
         raise DataError("expected records, found none; make the examples again", where=folder)
     return records
+
+
+def _what_lies_in(examples_dir: str, split: str) -> str:
+    """Say what a folder holds in the place of a split, and what to do with that."""
+    if not files.is_dir(examples_dir):
+        return "no such folder; correct the path"
+    listing = list_data_set(examples_dir, bounded=True)
+    records = [name for name in listing.paths() if _RECORDS.search(os.path.basename(name))]
+    folders = sorted({os.path.dirname(name) for name in records})
+    above = [os.path.dirname(name) for name in folders if os.path.basename(name) == f"Split-{split}"]
+    if above:
+        newest = max(above, key=lambda name: (len(name), name))  # the artifacts of a workspace are numbered
+        return f"it in {listing.path(newest)}; pass that folder"
+    splits = [name.removeprefix("Split-") for name in folders if _SPLIT.fullmatch(name)]
+    if splits:
+        return f"the splits {one_line(', '.join(splits))} alone; name one of them, or make the examples again"
+    if records:
+        return (
+            f"{len(records)} TFRecord file{'s' * (len(records) > 1)} without it, such as"
+            f" {one_line(records[0])}; to train on them, pass no examples and name them in the config: --set"
+            " train_input_path=FILE --set label_map_path=FILE"
+        )
+    images = count_images(listing, ["."])
+    found = f"{images} images" if images else count_kinds(listing)
+    return (
+        f"{found}; `detflow init FOLDER` writes a workflow that makes examples of images and trains on them"
+    )
 
 
 def _check_names(paths: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from detection_core.artifacts.model_path import find_model
 from detection_core.artifacts.prediction import DetectedObject, Prediction, write_prediction
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, find_format
 from detection_core.data.pixels import read_pixels
@@ -40,7 +41,8 @@ def predict(
     An image that cannot be used is reported and the others go on.
 
     Args:
-        model_path: a detector folder, a SavedModel, a .tflite file or the folder of an ensemble.
+        model_path: a push destination, a detector folder, a SavedModel, a .tflite file or the folder of an
+            ensemble.
         images: files in the formats that ExampleGen reads, `detection_core.data.pixels.FORMATS`, or pixels,
             uint8 [H, W, 3], RGB.
         output_dir: folder for `NAME.jpg` and `NAME.json`; made where it is missing. "": nothing is written.
@@ -51,12 +53,30 @@ def predict(
         One prediction an image, in their order.
 
     Raises:
-        ConfigError: when `min_score` is no number.
+        ConfigError: when `min_score` is no number, or `output_dir` is the folder of an image.
         ModelError: when the model cannot be run.
         DataError: when not one of the images could be used.
     """
+    results = predict_each(model_path, images, output_dir, min_score, trust=trust)
+    failed = [r for r in results if r.error]
+    if failed and len(failed) == len(results):
+        raise DataError(failed[0].error, where=failed[0].image)
+    return results
+
+
+def predict_each(
+    model_path: str,
+    images: Sequence[str | np.ndarray],
+    output_dir: str = "",
+    min_score: float = 0.5,
+    *,
+    trust: bool = False,
+) -> list[Prediction]:
+    """Do what `predict` does, and raise nothing where not one of the images could be used."""
     if not math.isfinite(min_score):
         raise ConfigError(f"expected a number, found {min_score}", where="min_score")
+    model_path = find_model(model_path)
+    _refuse_overwriting(images, output_dir)
     runner = load_runner(model_path, trust=trust)
     names = known_classes(model_path)
     if output_dir:
@@ -75,10 +95,28 @@ def predict(
                 stem = files.join(output_dir, _free_name(source, taken)) if output_dir else ""
                 results.append(_prediction(pixels, runner(pixels, source), names, stem, min_score))
             progress.advance()
-    failed = [r for r in results if r.error]
-    if failed and len(failed) == len(results):
-        raise DataError(failed[0].error, where=failed[0].image)
     return results
+
+
+def _refuse_overwriting(images: Sequence[str | np.ndarray], output_dir: str) -> None:
+    """Refuse the images' own folder: `NAME.jpg` is the image there, or `NAME.json` its annotations.
+
+    Raises:
+        ConfigError: naming an image in the folder.
+    """
+    for path in images:
+        if output_dir and isinstance(path, str) and _is_same_folder(os.path.dirname(path), output_dir):
+            raise ConfigError(
+                f"expected another folder than that of the images, found {path} in it, whose files would be"
+                " overwritten; choose another",
+                where="output",
+            )
+
+
+def _is_same_folder(one: str, other: str) -> bool:
+    if files.is_remote(one) or files.is_remote(other):
+        return one.rstrip("/") == other.rstrip("/")
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def read_image(path: str) -> np.ndarray:

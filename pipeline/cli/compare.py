@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from detection_core.report.formats import metric
 from pipeline.cli.base import Result, Verb, argument
-from pipeline.cli.detector_arguments import EXAMPLES, representative_examples
+from pipeline.cli.detector_arguments import EXAMPLES, given_model, representative_examples
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
@@ -32,8 +32,8 @@ def compare(arguments: argparse.Namespace) -> Result:
             representative_examples=arguments.representative_examples,
         )
         found = compare_file(
-            arguments.file,
-            arguments.model,
+            given_model(arguments.file),
+            given_model(arguments.model),
             arguments.examples,
             options,
             quantized_model_dir=arguments.quantized_model,

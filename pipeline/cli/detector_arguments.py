@@ -7,6 +7,12 @@ import argparse
 from pipeline.cli.base import Argument, argument
 
 EXAMPLES = argument("--examples", required=True, metavar="DIR", help="what ExampleGen wrote")
+EXAMPLES_OR_CONFIG = argument(
+    "--examples",
+    default="",
+    metavar="DIR",
+    help="what ExampleGen wrote (default: what the config's train_input_reader names)",
+)
 OUTPUT = argument("--output", required=True, metavar="DIR", help="folder to write; it may exist")
 TRUST = argument(
     "--trust",
@@ -31,17 +37,29 @@ def representative_examples(purpose: str, default: int = 100) -> Argument:
     )
 
 
+def given_model(path: str) -> str:
+    """Return the model that a path of the command line stands for; "" stays as it is.
+
+    Raises:
+        ContractError: as `detection_core.artifacts.model_path.find_model`.
+    """
+    from detection_core.artifacts.model_path import find_model
+
+    return find_model(path)
+
+
 def one_model(arguments: argparse.Namespace) -> str:
     """Return the detector that `--model` names, or of several an ensemble, written into the output folder.
 
     Raises:
-        DetectionError: as `detection_core.evaluation.ensemble_runner.write_ensemble`.
+        DetectionError: as `given_model` and `detection_core.evaluation.ensemble_runner.write_ensemble`.
     """
-    if len(arguments.model) == 1:
-        return str(arguments.model[0])
+    models = [given_model(path) for path in arguments.model]
+    if len(models) == 1:
+        return models[0]
     from detection_core.evaluation.ensemble_runner import write_ensemble
     from detection_core.storage import files
 
     folder = files.join(arguments.output, "ensemble")
-    write_ensemble(folder, arguments.model)
+    write_ensemble(folder, models)
     return folder

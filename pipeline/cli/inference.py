@@ -7,9 +7,9 @@ import logging
 import os
 from typing import Any
 
-from detection_core.errors import DataError
+from detection_core.errors import EXIT_USER_ERROR, DataError, one_line
 from pipeline.cli.base import Result, Verb, argument
-from pipeline.cli.detector_arguments import OUTPUT, TRUST, one_model
+from pipeline.cli.detector_arguments import OUTPUT, TRUST, given_model, one_model
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
 
@@ -20,25 +20,55 @@ def predict(arguments: argparse.Namespace) -> Result:
     """Detect in images and videos, and draw."""
     from detection_core.data.video import is_video
 
+    given = [path for name in arguments.images for path in _files_of(name)]
+    images = [path for path in given if not is_video(path)]
+    videos = [path for path in given if is_video(path)]
     with native_output_to(os.devnull):
-        from detection_core.tasks.predict import predict as predict_images
+        from detection_core.tasks.predict import predict_each
 
         model = one_model(arguments)
-        images = [path for path in arguments.images if not is_video(path)]
-        videos = [path for path in arguments.images if is_video(path)]
-        found = _videos(model, videos, arguments)
+        found = _videos(model, videos, arguments, alone=not images)
         if images:
-            results = predict_images(
+            results = predict_each(
                 model, images, arguments.output, arguments.min_score, trust=arguments.trust
             )
             found = [prediction.as_json() for prediction in results] + found
+    failed = [entry for entry in found if "error" in entry]
+    if len(failed) == len(found):
+        raise DataError(failed[0]["error"], where=failed[0].get("image") or failed[0]["video"])
     lines = [_told(entry) for entry in found if "video" in entry]
     if images:
-        lines = [f"{len(images)} pictures in {arguments.output}", *lines]
-    return Result(text="\n".join(lines), data=found)
+        pictures = sum("image" in entry and entry not in failed for entry in found)
+        lines = [f"{pictures} pictures in {arguments.output}", *lines]
+    if failed:
+        lines.append(f"{len(failed)} of {len(found)} files could not be used")
+    return Result(text="\n".join(lines), data=found, exit_code=EXIT_USER_ERROR if failed else 0)
 
 
-def _videos(model: str, videos: list[str], arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def _files_of(path: str) -> list[str]:
+    """Return the images and videos in a folder, in the order of their names; of a file itself alone.
+
+    Raises:
+        DataError: when the folder holds none.
+    """
+    from detection_core.data.video import ENDINGS
+    from detection_core.datasets.layouts import IMAGE_SUFFIXES
+    from detection_core.storage import files
+
+    if not files.is_dir(path):
+        return [path]
+    folders, names = files.list_entries(path)
+    endings = (*IMAGE_SUFFIXES, *ENDINGS)
+    found = [n for n in names if n.lower().endswith(endings) and not n.startswith(".")]
+    if not found:
+        inside = f", and the folders {one_line(', '.join(folders))}; pass one of them" if folders else ""
+        raise DataError(f"expected images or videos in the folder, found none{inside}", where=path)
+    return [files.join(path, name) for name in found]
+
+
+def _videos(
+    model: str, videos: list[str], arguments: argparse.Namespace, *, alone: bool
+) -> list[dict[str, Any]]:
     """Detect in each video; one that cannot be used is reported, and the others go on."""
     if not videos:
         return []
@@ -57,7 +87,7 @@ def _videos(model: str, videos: list[str], arguments: argparse.Namespace) -> lis
         try:
             results.append(predict_video(model, video, arguments.output, options))
         except DataError as error:
-            if len(arguments.images) == 1:
+            if alone and len(videos) == 1:
                 raise
             _logger.warning("predict | %s", error)
             results.append(VideoPrediction(video=video, error=error.message))
@@ -90,7 +120,7 @@ def export_saved_model(arguments: argparse.Namespace) -> Result:
         warm_up_split=arguments.split,
     )
     with native_output_to(os.devnull), output_folder(arguments.output, keep_unfinished=False) as output:
-        export_it(arguments.model, output, options, examples_dir=arguments.examples)
+        export_it(given_model(arguments.model), output, options, examples_dir=arguments.examples)
     written = os.path.join(arguments.output, SAVED_MODEL_DIR)
     return Result(text=f"SavedModel: {written}", data={"saved_model": written})
 
@@ -110,14 +140,14 @@ VERBS = (
                 action="append",
                 required=True,
                 metavar="DIR_OR_TFLITE",
-                help="detector folder or .tflite file; given several times, what they find is fused"
-                " (OUTPUT/ensemble)",
+                help="detector folder, .tflite file or push destination; given several times, what they find"
+                " is fused (OUTPUT/ensemble)",
             ),
             argument(
                 "images",
                 nargs="+",
-                metavar="FILE",
-                help="images, and videos (.mp4, .mov, .avi, .mkv, ...), to look at",
+                metavar="FILE_OR_FOLDER",
+                help="images, and videos (.mp4, .mov, .avi, .mkv, ...), to look at, or folders with such",
             ),
             OUTPUT,
             argument(

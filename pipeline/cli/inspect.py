@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from detection_core.errors import ConfigError
 from detection_core.report.formats import metric, size
 from pipeline.cli.base import Result, Verb, argument
+from pipeline.cli.detector_arguments import given_model
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
@@ -28,8 +29,9 @@ def inspect(arguments: argparse.Namespace) -> Result:
     with native_output_to(os.devnull):
         from detection_core.tasks.inspection import inspect as read
 
-        found = read(arguments.path)
-        lints = _lints(arguments.path, arguments.accelerators)
+        path = given_model(arguments.path)
+        found = read(path)
+        lints = _lints(path, arguments.accelerators)
     data = found.data() | ({"accelerators": [dataclasses.asdict(one) for one in lints]} if lints else {})
     parts = (*_page(found), *(part for one in lints for part in _accelerator(one)))
     return Result(text=Page(parts), data=data, exit_code=0 if all(one.one_part for one in lints) else 1)

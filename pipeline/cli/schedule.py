@@ -11,6 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from detection_core.python_process import python_command
 from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Result, Verb, argument
 from pipeline.cli.cluster import EXPERIMENT, SERVICE_ACCOUNT, experiment_of, service_account_of
 from pipeline.cli.group import Group
@@ -217,7 +218,7 @@ def run_local(arguments: argparse.Namespace) -> Result:
         line = crontab_line(trigger, [*_program(), *workflow], os.getcwd(), lock)
         return Result(text=line, data={"crontab": line})
     _logger.info("schedule | %s: %s", name, trigger.describe())
-    command = [sys.executable, "-m", "pipeline.cli", *workflow]
+    command = [*python_command("pipeline.cli"), *workflow]
     made = LocalSchedule(trigger, command, Workspace(settings.workspace)).serve(arguments.max_runs)
     return Result(text=f"{made} runs", data={"schedule": name, "runs": made})
 
@@ -241,7 +242,7 @@ def _local_parameters(settings: PipelineSettings) -> list[str]:
 def _program() -> list[str]:
     """Return the command that is installed beside the interpreter, or the interpreter and the module."""
     installed = os.path.join(os.path.dirname(sys.executable), "detflow")
-    return [installed] if os.path.exists(installed) else [sys.executable, "-m", "pipeline.cli"]
+    return [installed] if os.path.exists(installed) else python_command("pipeline.cli")
 
 
 def _changed(schedule: Schedule, what: str) -> Result:

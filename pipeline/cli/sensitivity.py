@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from detection_core.report.formats import DASH, metric, signed
 from pipeline.cli.base import Result, Verb, argument
-from pipeline.cli.detector_arguments import EXAMPLES, OUTPUT, representative_examples
+from pipeline.cli.detector_arguments import EXAMPLES, OUTPUT, given_model, representative_examples
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
@@ -34,7 +34,7 @@ def sensitivity(arguments: argparse.Namespace) -> Result:
             images=arguments.images,
             accuracy=not arguments.no_accuracy,
         )
-        found = measure_sensitivity(arguments.model, arguments.examples, options)
+        found = measure_sensitivity(given_model(arguments.model), arguments.examples, options)
         SENSITIVITY.write(output, found)
     return Result(
         text=Page(tuple(_page(found, os.path.join(arguments.output, SENSITIVITY.name)))),

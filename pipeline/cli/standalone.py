@@ -11,12 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, Verb, argument, config_overrides
-from pipeline.cli.detector_arguments import EXAMPLES, OUTPUT, TRUST, one_model, representative_examples
+from pipeline.cli.detector_arguments import (
+    EXAMPLES,
+    EXAMPLES_OR_CONFIG,
+    OUTPUT,
+    TRUST,
+    given_model,
+    one_model,
+    representative_examples,
+)
 from pipeline.cli.output_folder import make_folder, output_folder
 from pipeline.console import native_output_to
 
 if TYPE_CHECKING:
     from detection_core.artifacts.json_file import JsonFile
+    from detection_core.artifacts.model_run import TrainReport
     from detection_core.config.load import PipelineConfig
 
 _CONFIG = argument("--config", required=True, help="pipeline.config")
@@ -80,8 +89,34 @@ def train(arguments: argparse.Namespace) -> Result:
     """Train a detector."""
     from detection_core.artifacts.model_run import TRAIN_REPORT
 
-    data = _run_step("trainer", TRAIN_REPORT, "model_run", arguments, warm_start_path=arguments.warm_start)
+    arguments.warm_start = given_model(arguments.warm_start)
+    if arguments.examples:
+        fields = {"warm_start_path": arguments.warm_start}
+        data = _run_step("trainer", TRAIN_REPORT, "model_run", arguments, **fields)
+    else:
+        data = TRAIN_REPORT.encode(_train_on_own_input(arguments))
     return Result(text=f"model: {os.path.join(arguments.output, 'model')}", data=data)
+
+
+def _train_on_own_input(arguments: argparse.Namespace) -> TrainReport:
+    """Train on the records and the label map that the config's `train_input_reader` names."""
+    from detection_core.training.host_allocator import keep_host_memory
+
+    keep_host_memory()
+    config = _config(arguments)
+    with (
+        output_folder(arguments.output) as output,
+        native_output_to(os.path.join(output, "native.log")),
+    ):
+        from detection_core.tasks.train import train as run
+
+        return run(
+            config,
+            model_dir=os.path.join(output, "model"),
+            model_run_dir=os.path.join(output, "model_run"),
+            work_dir=os.path.join(arguments.output, "work"),
+            warm_start_dir=arguments.warm_start,
+        )
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> Result:
@@ -135,7 +170,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
         "evaluation",
         arguments,
         model=one_model(arguments),
-        baseline=arguments.baseline,
+        baseline=given_model(arguments.baseline),
         split=arguments.split,
         trust=arguments.trust,
         **decode_parameters(EvaluatorJob, {"thresholds": arguments.thresholds}),
@@ -175,7 +210,9 @@ def quantize(arguments: argparse.Namespace) -> Result:
     """Fine-tune a detector with quantization in its graph."""
     from detection_core.artifacts.quantization import QUANTIZATION
 
-    data = _run_step("quantization_rewriter", QUANTIZATION, "quantization", arguments, model=arguments.model)
+    data = _run_step(
+        "quantization_rewriter", QUANTIZATION, "quantization", arguments, model=given_model(arguments.model)
+    )
     return Result(text=f"model: {os.path.join(arguments.output, 'quantized_model')}", data=data)
 
 
@@ -190,7 +227,7 @@ def export(arguments: argparse.Namespace) -> Result:
         PARITY,
         "parity",
         arguments,
-        model=arguments.model,
+        model=given_model(arguments.model),
         quantized_model=arguments.quantized_model,
         split=arguments.split,
         max_map_drop=arguments.max_map_drop,
@@ -253,7 +290,7 @@ VERBS = (
         example="detflow train --config pipeline.config --examples build/examples --output build/trained",
         arguments=(
             _CONFIG,
-            EXAMPLES,
+            EXAMPLES_OR_CONFIG,
             OUTPUT,
             argument("--warm-start", default="", metavar="DIR", help="detector to start from"),
             SET,

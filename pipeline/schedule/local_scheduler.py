@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Protocol
 
 from detection_core.errors import ConfigError
+from detection_core.python_process import python_environment
 from detection_core.storage import local_files
 from pipeline.schedule.trigger import Trigger
 
@@ -119,7 +120,9 @@ class LocalSchedule:
         begun = time.monotonic()
         # A session of its own, so that Ctrl-C at the terminal reaches the run through us alone, once.
         self._run = subprocess.Popen(
-            [*self._command, "--scheduled-time", utc_text(slot)], start_new_session=True
+            [*self._command, "--scheduled-time", utc_text(slot)],
+            env=python_environment(),
+            start_new_session=True,
         )
         if self._stopped.is_set():
             self._run.send_signal(signal.SIGINT)

@@ -50,10 +50,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _train(folder: TrialFolder) -> None:
+    fields = json.loads(folder.read_job())
     from component_specs import TrainerJob
     from components.trainer.run import run
 
-    fields = json.loads(folder.read_job())
     run(TrainerJob(**fields, model=folder.model, model_run=folder.model_run, work_dir=folder.work))
 
 

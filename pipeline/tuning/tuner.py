@@ -6,12 +6,12 @@ import dataclasses
 import logging
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from detection_core.errors import DataError, one_line
+from detection_core.python_process import python_command, python_environment
 from detection_core.training.stop_signal import StopSignal
 from pipeline.tuning.search import Search, Trial
 from pipeline.tuning.trial_folder import TrialFolder
@@ -28,7 +28,7 @@ _HOPELESS = 3
 
 def trial_command(folder: str) -> list[str]:
     """Return the command that trains what a folder says."""
-    return [sys.executable, "-m", "pipeline.tuning.trial_process", folder]
+    return [*python_command("pipeline.tuning.trial_process"), folder]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ class Tuner:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **worker_environment(slot, self._options.workers)},
+                env={**python_environment(), **worker_environment(slot, self._options.workers)},
                 start_new_session=True,  # Ctrl-C reaches the search, which tells its trainings
             )
         values = ", ".join(f"{name} {value}" for name, value in trial.overrides.items())

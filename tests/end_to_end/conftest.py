@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from detection_core.python_process import python_command
+from tests.python_traps import set_traps
+
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "examples" / "digits" / "compose.py"
 
@@ -25,10 +28,12 @@ SMALL = (
 
 
 class Workflow:
-    """The digits example in a folder of its own, run as its user would."""
+    """The digits example in a folder of its own, run as its user would, from a folder with traps."""
 
     def __init__(self, folder: Path, scenes: Path):
         self.workspace = folder / "workspace"
+        self._cwd = folder / "started_in"
+        self._executed = set_traps(self._cwd)
         self.settings = ROOT / "examples" / "digits" / "settings.yaml"
         self._places = (f"workspace={self.workspace}", f"data.path={scenes}")
 
@@ -37,7 +42,7 @@ class Workflow:
             [f"--set={o}" for o in (*self._places, *SMALL, *overrides)] if verb in ("run", "validate") else []
         )
         json_flag = ["--json"] if as_json else []
-        return [sys.executable, "-m", "pipeline.cli", verb, *map(str, arguments), *sets, *json_flag]
+        return [*python_command("pipeline.cli"), verb, *map(str, arguments), *sets, *json_flag]
 
     def call(self, verb, *arguments, overrides=(), code=0):
         """Run a verb to its end and return what it printed as JSON."""
@@ -48,7 +53,9 @@ class Workflow:
             timeout=600,
             check=False,
             env=environment(),
+            cwd=self._cwd,
         )
+        assert not self._executed.exists(), self._executed.read_text()
         assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return json.loads(done.stdout)
 
@@ -59,7 +66,12 @@ class Workflow:
         """Start a run and return its process."""
         command = self.command("run", self.settings, overrides=overrides, as_json=False)
         return subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            cwd=self._cwd,
         )
 
 

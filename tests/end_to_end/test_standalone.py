@@ -39,8 +39,15 @@ def test_train_evaluate_quantize_export(examples, scenes, tmp_path):
     refused = cli.call("evaluate", "--output", tmp_path / "none", code=2)
     assert "--model: expected a folder, found none" in refused["message"]
 
+    # What the config's own reader names, where no examples are given.
+    paths = (
+        f"train_input_path={examples}/Split-train/*.tfrecord",
+        f"label_map_path={examples}/label_map.pbtxt",
+    )
+    own = [word for change in (*paths, resizer, batch, "train_steps=2") for word in ("--set", change)]
     warm = ["--warm-start", tmp_path / "model", "--output", tmp_path / "again"]
-    again = cli.call("train", "--config", CONFIG, *common, *warm, "--set", "train_steps=2")
+    again = cli.call("train", "--config", CONFIG, *own, *warm)
+    assert sorted(os.listdir(tmp_path / "again")) == ["model", "model_run", "native.log", "work"]
     assert "weights of" in again["started_from"]
 
     model = ["--model", tmp_path / "model"]
@@ -75,6 +82,8 @@ def test_a_wrong_number_of_classes_is_refused_before_training(examples, scenes, 
     arguments = ["--config", CONFIG, "--examples", examples, "--output", tmp_path]
     failure = cli.call("train", *arguments, "--set", "model.ssd.num_classes=3", code=2)
     assert failure["error"] == "ConfigError" and "num_classes" in failure["message"]
+    failure = cli.call("train", "--config", CONFIG, "--output", tmp_path, code=2)
+    assert failure["message"].startswith("label_map_path: expected the path of a label map, found none")
 
 
 def test_a_folder_that_is_no_detector_is_refused(examples, scenes, tmp_path):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 
 import pytest
 
 from detection_core.config.paths.field_texts import field_texts
+from detection_core.python_process import python_command
 from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import training_config
 from tests.end_to_end.conftest import ROOT, SMALL, environment
+from tests.python_traps import set_traps
 
 # `tests/pipeline/tuning` tests the same with trainings that take no time.
 pytestmark = [pytest.mark.zoo, pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(1200)]
@@ -29,9 +30,10 @@ def test_a_search_that_is_killed_ends_with_the_file_of_its_winner(tmp_path, scen
     space, settings = tmp_path / "space.yaml", ROOT / "examples" / "digits" / "settings.yaml"
     space.write_text(SPACE)
     changes = (f"workspace={tmp_path / 'ws'}", f"data.path={scenes}", *SMALL)
-    command = [sys.executable, "-m", "pipeline.cli", "tune", str(settings), "--space", str(space)]
+    executed, cwd = set_traps(tmp_path / "started_in"), tmp_path / "started_in"
+    command = [*python_command("pipeline.cli"), "tune", str(settings), "--space", str(space)]
     command += [f"--set={change}" for change in changes]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment(), cwd=ROOT)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment(), cwd=cwd)
     assert process.stderr is not None
     for line in process.stderr:
         if "trial 2/3 begins" in line:
@@ -41,8 +43,8 @@ def test_a_search_that_is_killed_ends_with_the_file_of_its_winner(tmp_path, scen
     process.stderr.close()
 
     again = [*command, "--json"]
-    done = subprocess.run(again, capture_output=True, text=True, env=environment(), cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stderr
+    done = subprocess.run(again, capture_output=True, text=True, env=environment(), cwd=cwd, check=False)
+    assert done.returncode == 0 and not executed.exists(), done.stderr
     found = json.loads(done.stdout)
     assert [t["number"] for t in found["trials"]] == [0, 1, 2]
     assert {t["state"] for t in found["trials"]} <= {"complete", "pruned"}

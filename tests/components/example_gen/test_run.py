@@ -25,6 +25,7 @@ from detection_core.tasks.work_folder import training_fingerprint
 from tests.detection_core.datasets import test_annotated_images as faults
 from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml, write_voc
 from tests.object_store import dead_server, s3_server
+from tests.python_traps import set_traps
 
 GIVEN = {"train": "train.json", "eval": "eval.json"}
 THREADS, PROCESSES = (
@@ -220,10 +221,12 @@ def test_the_bytes_do_not_depend_on_workers_or_on_the_order_of_the_input(tmp_pat
 
 
 @pytest.mark.slow
-def test_the_bytes_are_the_same_from_several_processes(tmp_path, data):
+def test_the_bytes_are_the_same_from_several_processes(tmp_path, data, monkeypatch):
+    executed = set_traps(tmp_path / "started_in")
+    monkeypatch.chdir(tmp_path / "started_in")
     one, _ = _run(tmp_path, data, "one")
     many, _ = _run(tmp_path, data, "many", beam_args=PROCESSES)
-    assert _content(many) == _content(one)
+    assert _content(many) == _content(one) and not executed.exists()
 
 
 def test_every_bad_record_is_listed_and_the_others_come_out(tmp_path, monkeypatch):

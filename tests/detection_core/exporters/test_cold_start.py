@@ -9,6 +9,7 @@ import pytest
 from detection_core.errors import ModelError
 from detection_core.exporters.cold_start import measure_cold_start
 from tests.detection_core.exporters.edge_files import convolutions
+from tests.python_traps import set_traps
 
 
 def test_loading_and_the_first_inference_are_told_apart_and_memory_grows_with_the_image(tmp_path):
@@ -25,8 +26,11 @@ def test_loading_and_the_first_inference_are_told_apart_and_memory_grows_with_th
         assert found[16].peak_memory_bytes < found[512].peak_memory_bytes
 
 
-def test_a_file_that_does_not_run_is_named(tmp_path):
+def test_a_file_that_does_not_run_is_named(tmp_path, monkeypatch):
+    executed = set_traps(tmp_path / "started_in")
+    monkeypatch.chdir(tmp_path / "started_in")
     path = tmp_path / "none.tflite"
     path.write_bytes(b"no model")
     with pytest.raises(ModelError, match=r"none\.tflite: expected a file that LiteRT runs"):
         measure_cold_start(str(path), threads=1, delegate="none")
+    assert not executed.exists()

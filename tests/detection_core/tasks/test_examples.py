@@ -70,7 +70,7 @@ def test_a_split_that_is_empty_or_not_there_is_refused(tmp_path: Path) -> None:
     split = write_split(tmp_path, shards=1)
     (split / "examples-00000-of-00001.tfrecord").write_bytes(b"")
     for name in ("test", "none", "../../etc"):
-        with pytest.raises(DataError, match="found none"):
+        with pytest.raises(DataError, match="found (none|the splits test alone)"):
             check_split(str(tmp_path), name)
 
 
@@ -94,3 +94,37 @@ def test_what_a_manifest_lists_has_to_be_there_as_it_says(tmp_path: Path) -> Non
         (split / MANIFEST.name).write_text(changed)
         with pytest.raises(ContractError, match=f"{MANIFEST.name}: expected .*make the examples again"):
             check_split(str(tmp_path / "examples"), "test")
+
+
+def test_what_lies_in_the_place_of_a_split_is_said(tmp_path: Path) -> None:
+    def found(folder: Path) -> str:
+        with pytest.raises(
+            DataError, match="expected a folder Split-train of TFRecord files, found "
+        ) as error:
+            check_split(str(folder), "train")
+        return error.value.message.partition("found ")[2]
+
+    assert found(tmp_path / "none") == "no such folder; correct the path"
+    (tmp_path / "images").mkdir()
+    assert found(tmp_path / "images").startswith("nothing; ")
+    for name in ("a.jpg", "b.PNG"):
+        (tmp_path / "images" / name).touch()
+    assert found(tmp_path).startswith("2 images; `detflow init FOLDER`")
+    write_split(tmp_path / "whole")
+    assert found(tmp_path / "whole").startswith("the splits test alone; ")
+    for name in ("label_map.pbtxt", "train.record-00000-of-00002", "train.record-00001-of-00002"):
+        (tmp_path / "images" / name).touch()
+    message = found(tmp_path / "images")
+    assert message.startswith("2 TFRecord files without it, such as train.record-00000-of-00002; ")
+    assert "--set train_input_path=FILE" in message
+
+
+def test_the_newest_examples_of_a_workspace_are_named(tmp_path: Path) -> None:
+    examples = tmp_path / "artifacts" / "example_gen" / "examples"
+    for number in ("9", "10"):
+        write_split(examples / number)
+    statistics = tmp_path / "artifacts" / "data_validator" / "statistics" / "100" / "Split-test"
+    statistics.mkdir(parents=True)
+    (statistics / "FeatureStats.pb").touch()
+    with pytest.raises(DataError, match=f"found it in {examples}/10; pass that folder"):
+        check_split(str(tmp_path), "test")

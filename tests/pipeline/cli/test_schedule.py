@@ -8,6 +8,7 @@ import pytest
 
 from pipeline.cli import parser
 from tests.pipeline.kubeflow.conftest import write_package
+from tests.python_traps import set_traps
 
 
 @pytest.fixture
@@ -149,13 +150,16 @@ def test_a_run_for_a_slot_has_its_time_in_the_place_of_placeholders(digits_setti
     assert "example_gen: shards_uri: expected no placeholder" in capsys.readouterr().err
 
 
-def test_the_schedule_runs_the_workflow_of_the_settings(digits_settings, capsys, monkeypatch):
+def test_the_schedule_runs_the_workflow_of_the_settings(digits_settings, capfd, monkeypatch, tmp_path):
     """The data folder is empty: the run itself fails at once, the schedule goes on to its end."""
+    executed = set_traps(tmp_path / "started_in")
+    monkeypatch.chdir(tmp_path / "started_in")
     monkeypatch.setattr(sys, "argv", ["detflow"])
     words = ["schedule", "run-local", digits_settings, "--set", "schedule.interval=1s", "--max-runs", "1"]
     assert parser.main([*words, "--set", "evaluate.split=test"]) == 0
-    out, err = capsys.readouterr()
-    assert out == "1 runs\n"
+    out, err = capfd.readouterr()
+    assert out == "1 runs\n" and not executed.exists()
+    assert "detflow: ConfigError: " in err or "DataError" in err
     assert "schedule | digits: every 1s" in err
     assert "schedule | run failed with exit code 2; the next slot tries again" in err
 

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from detection_core.errors import DataError
+from detection_core.python_process import python_environment
 from pipeline.tuning.search import Search
 from pipeline.tuning.space import Parameter, Space
-from pipeline.tuning.tuner import Tuner, TunerOptions
+from pipeline.tuning.tuner import Tuner, TunerOptions, trial_command
+from tests.python_traps import set_traps
 
 FAKE = Path(__file__).with_name("fake_training.py")
 X = Parameter(low=0.0, high=1.0)
@@ -29,6 +31,20 @@ def tuned(folder: Path, space: Space, trials: int, workers: int = 1, **fixed: An
     options = TunerOptions(trials=trials, workers=workers, poll_seconds=0.02, command=command)
     search = Search(space, str(folder))
     return search, Tuner(search, lambda values: {"overrides": {**fixed, **values}}, str(folder), options)
+
+
+def test_a_trial_does_not_run_a_user_s_own_pipeline_py(tmp_path: Path) -> None:
+    executed = set_traps(tmp_path / "started_in")
+    done = subprocess.run(
+        trial_command(str(tmp_path / "none")),
+        cwd=tmp_path / "started_in",
+        env=python_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert not executed.exists() and "FileNotFoundError" in done.stderr  # there is no job
 
 
 def test_the_best_trial_is_found_and_its_detector_alone_is_kept(tmp_path: Path) -> None:

@@ -1,0 +1,41 @@
+"""The one model that a folder of models stands for."""
+
+from __future__ import annotations
+
+import os
+
+from detection_core.artifacts.detector import holds_saved_model
+from detection_core.artifacts.ensemble import find_ensemble
+from detection_core.artifacts.published import IN_SERVICE, is_destination, read_deployment
+from detection_core.errors import ContractError
+from detection_core.storage import files
+
+_TFLITE = ".tflite"
+
+
+def find_model(path: str) -> str:
+    """Return the model that a folder of models stands for; any other path as it is.
+
+    Args:
+        path: a push destination stands for its deployed version, a folder of TensorFlow Lite files for the
+            only one in it.
+
+    Raises:
+        ContractError: when nothing is deployed there, or the folder holds several TensorFlow Lite files.
+    """
+    if os.path.splitext(path)[1].lower() == _TFLITE or not files.is_dir(path) or holds_saved_model(path):
+        return path
+    if is_destination(path):
+        version = read_deployment(path).version
+        if version is None:
+            raise ContractError("expected a deployed version, found none; publish one first", where=path)
+        return files.join(path, IN_SERVICE, str(version))
+    if find_ensemble(path):
+        return path
+    found = [name for name in files.list_entries(path)[1] if name.lower().endswith(_TFLITE)]
+    if len(found) > 1:
+        raise ContractError(
+            f"expected one model, found {len(found)} {_TFLITE} files; pass one of them: {', '.join(found)}",
+            where=path,
+        )
+    return files.join(path, found[0]) if found else path

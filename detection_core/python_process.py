@@ -1,0 +1,43 @@
+"""Python programs that this one starts. They import nothing from the folder that they are started in.
+
+`python -m` looks for modules in the working directory first, where a user may have a `pipeline.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def python_command(module: str) -> list[str]:
+    """Return the command that runs a module, to be called with `python_environment`."""
+    return [sys.executable, "-P", "-m", module]
+
+
+def python_environment() -> dict[str, str]:
+    """Return the environment of such a program, which holds for the programs that it starts, too."""
+    path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if sysconfig.get_path("purelib") != _PACKAGES:
+        path.insert(0, _PACKAGES)  # a checkout that is not installed, found through the working directory
+    # An empty entry would be the working directory.
+    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+
+@contextlib.contextmanager
+def python_started_by_libraries() -> Iterator[None]:
+    """Give `python_environment` to the programs that libraries start during a `with` block."""
+    before = {name: os.environ.get(name) for name in ("PYTHONSAFEPATH", "PYTHONPATH")}
+    os.environ.update(python_environment())
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
