@@ -56,7 +56,7 @@ def last_checkpoint_damaged(folder: Path, caplog: pytest.LogCaptureFixture) -> N
     run(folder)
     damage(data_file(folder, 4))
     assert run(folder, 6).start_step == 3
-    assert "ckpt-4 is damaged and is removed; another is used" in caplog.text
+    assert "ckpt-4 is damaged and is moved to" in caplog.text
 
 
 def last_checkpoint_half_written(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
