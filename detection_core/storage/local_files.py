@@ -329,10 +329,14 @@ def lock(path: str, *, wait: bool = True) -> Iterator[None]:
 
 
 def is_locked(path: str) -> bool:
-    """Tell whether a lock file is held."""
+    """Tell whether a lock file is held.
+
+    Raises:
+        OSError: when it cannot be found out, as without descriptors.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
         return _try_lock(descriptor) is False

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from detection_core.errors import ModelError
+from detection_core.errors import ModelError, StorageError
 from detection_core.storage import files
 from detection_core.training.checkpoint_damage import find_damage, first_line, readable
 from detection_core.training.distribution import current_worker
@@ -142,8 +142,8 @@ class TrainingCheckpoints:
             Its step, or 0 when the folder has none.
 
         Raises:
-            ModelError: when a checkpoint is of another model, or all of them are damaged.
-            StorageError: when one cannot be read for another reason than damage.
+            ModelError: when a checkpoint is of another model.
+            StorageError: when all are damaged, or one cannot be read for another reason than damage.
         """
         damage: dict[int, str] = {}
         for step in reversed(self.steps()):
@@ -153,7 +153,7 @@ class TrainingCheckpoints:
                     self._put_aside(number, damage[number])
                 return step
         if damage:
-            raise ModelError(
+            raise StorageError(
                 f"expected a sound checkpoint, but all {len(damage)} are damaged"
                 f" ({next(iter(damage.values()))}). Remove the folder to train from the start.",
                 where=self.directory,

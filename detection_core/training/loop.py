@@ -101,7 +101,8 @@ def run_training(
         validation: measures the model on the way; None does not.
 
     Raises:
-        ModelError: when losses or gradients are not finite, or a checkpoint cannot be used.
+        ModelError: when losses or gradients are not finite, or a checkpoint is of another model.
+        StorageError: when no checkpoint can be read, see `TrainingCheckpoints.restore_latest`.
         DataError: when the dataset ends before the training; BatchTooLargeError: when the memory is short.
         SystemExit, KeyboardInterrupt: after a checkpoint, when a stop signal came.
     """

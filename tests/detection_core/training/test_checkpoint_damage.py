@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ import tensorflow as tf
 
 from detection_core.errors import StorageError
 from detection_core.training.checkpoint_damage import find_damage, readable
+from tests.storage_faults import few_descriptors
 
 INDEX, DATA = "ckpt-3.index", "ckpt-3.data-00000-of-00001"
 
@@ -31,26 +29,6 @@ def prefix(tmp_path: Path, written: dict[str, bytes]) -> str:
     for name, content in written.items():
         (tmp_path / name).write_bytes(content)
     return str(tmp_path / "ckpt-3")
-
-
-@contextlib.contextmanager
-def few_descriptors(free: int) -> Iterator[None]:
-    """Let the process open so many files and no more."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 40, before[1]))
-    held = []
-    try:
-        with contextlib.suppress(OSError):
-            while True:
-                held.append(os.open(os.devnull, os.O_RDONLY))
-        for _ in range(free):
-            os.close(held.pop())
-        yield
-    finally:
-        for descriptor in held:
-            os.close(descriptor)
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def flipped(content: bytes, place: float) -> bytes:

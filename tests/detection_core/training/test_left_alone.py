@@ -71,7 +71,7 @@ def every_checkpoint_damaged(folder: Path, caplog: pytest.LogCaptureFixture) -> 
     run(folder, 2)
     for step in (1, 2):
         damage(data_file(folder, step))
-    with pytest.raises(ModelError, match="all 2 are damaged"):
+    with pytest.raises(StorageError, match="all 2 are damaged"):
         run(folder, 6)
 
 

@@ -15,12 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detection_core.artifacts.model_run import VALIDATIONS, ValidationLine
+from detection_core.errors import StorageError
 from detection_core.training.actions import TrainingAction
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.loop_options import StepReport, TrainOptions
 from detection_core.training.validation import Validation, ValidationOptions, best_lines, waited
 from tests.detection_core.training.test_loop import Crash, momentum
 from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+from tests.storage_faults import few_descriptors
 
 SCORES = st.none() | st.integers(-3, 3).map(float)
 
@@ -145,6 +147,14 @@ def test_the_next_best_is_restored_where_the_best_is_damaged(tmp_path, caplog):
         file.write_bytes(b"damaged")
     assert result.validation.restore_best().step == 10
     assert "is damaged" in caplog.text
+
+
+def test_the_best_weights_stay_where_they_cannot_be_read_for_another_reason_than_damage(tmp_path):
+    result = train(TinyModel(), tmp_path, measure=table([1.0, 3.0, 2.0]), keep_best=2)
+    with pytest.raises(StorageError, match="Too many open files"), few_descriptors(1):
+        result.validation.restore_best()
+    assert kept(tmp_path) == [8, 10]
+    assert result.validation.restore_best().step == 8
 
 
 def test_nothing_is_restored_where_no_score_is_known(tmp_path):
