@@ -35,7 +35,11 @@ def readable(path: str) -> Iterator[None]:
 def unreadable(path: str, error: BaseException) -> StorageError:
     """Return the error for files that could not be read, though nothing says that they are damaged."""
     known = as_user_error(error)
-    found = known.message.partition("found: ")[2] if known else f"{first_line(error)}; run again once it is mended"
+    found = (
+        known.message.partition("found: ")[2]
+        if known
+        else f"{first_line(error)}; run again once it is mended"
+    )
     return StorageError(
         f"expected to read this checkpoint, found: {found}. It is kept, as this is no sign of damage",
         where=path,

@@ -239,12 +239,36 @@ class Stop(TrainingAction):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_a_stop_where_a_validation_is_due_changes_nothing(whole, tmp_path):
+@pytest.mark.parametrize("step", [4, 8, 10])
+def test_a_stop_where_a_validation_is_due_changes_nothing(whole, tmp_path, step):
     with pytest.raises(SystemExit):
-        train(TinyModel(), tmp_path, Stop(4), keep_best=2)
-    assert not VALIDATIONS.read(str(tmp_path))
+        train(TinyModel(), tmp_path, Stop(step), keep_best=2)
+    assert step not in [line.step for line in VALIDATIONS.read(str(tmp_path))]
     end = train(TinyModel(), tmp_path, keep_best=2)
     expect_equal(whole, end, tmp_path)
+
+
+def test_a_stop_in_the_last_validation_ends_the_program_with_everything_saved(tmp_path):
+    model = TinyModel()
+
+    def measure() -> Mapping[str, float]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return by_weights(model)
+
+    with pytest.raises(SystemExit):
+        train(model, tmp_path, measure=measure, every_steps=0)
+    assert [line.step for line in VALIDATIONS.read(str(tmp_path))] == [10]
+    end = train(TinyModel(), tmp_path, measure=table([]), every_steps=0)
+    assert (end.start_step, end.step) == (10, 10)
+
+
+def test_a_stop_where_the_last_hope_ends_changes_nothing(tmp_path):
+    scores = table([1.0, 0.9, 0.8])
+    with pytest.raises(SystemExit):
+        train(TinyModel(), tmp_path, Stop(6), measure=scores, every_steps=2, patience=2)
+    end = train(TinyModel(), tmp_path, measure=scores, every_steps=2, patience=2)
+    assert [line.step for line in end.validation.lines] == [2, 4, 6]
+    assert (end.start_step, end.step, end.last_report) == (6, 6, None)
 
 
 def expect_equal(whole: Whole, end: TrainingResult, folder: Path) -> None:
