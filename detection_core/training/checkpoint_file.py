@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
-
 import numpy as np
 import tensorflow as tf
 
 from detection_core.errors import DetectionError, ModelError, as_user_error
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.training.checkpoint_damage import OBJECT_GRAPH, first_line, unreadable
 from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
 
@@ -63,7 +62,7 @@ class CheckpointFile:
 
     def _copied_here(self, names_only: bool) -> str:
         """Copy a remote checkpoint, as TensorFlow opens not every kind of path; return its prefix here."""
-        self._scratch = tempfile.TemporaryDirectory(prefix="checkpoint-")  # Goes with this object.
+        self._scratch = ScratchFolder()  # Goes with this object.
         paths = checkpoint_files(self.prefix)
         index = [path for path in paths if path.endswith(".index")]
         for path in (index if names_only else []) or paths:

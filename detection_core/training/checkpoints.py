@@ -6,7 +6,6 @@ import itertools
 import logging
 import os
 import re
-import tempfile
 import time
 from collections.abc import Collection
 from typing import Any
@@ -15,6 +14,7 @@ import tensorflow as tf
 
 from detection_core.errors import ModelError, StorageError
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.training.checkpoint_damage import find_damage, first_line, readable
 from detection_core.training.distribution import current_worker
 
@@ -69,7 +69,7 @@ class TrainingCheckpoints:
         # TensorFlow's manager takes the folder's name for a pattern when it removes checkpoints, and would
         # remove those of a neighbour; so it removes none.
         native = files.opened_by_tensorflow(directory)
-        self._scratch = None if native else tempfile.TemporaryDirectory(prefix="ckpt-")
+        self._scratch = None if native else ScratchFolder()
         self._local = self._scratch.name if self._scratch else directory
         self._manager = tf.train.CheckpointManager(self._checkpoint, self._local, max_to_keep=None)
         self._keep, self._keep_seconds = keep, keep_every_n_hours * 3600
@@ -95,7 +95,7 @@ class TrainingCheckpoints:
             self._remove_old()
         else:
             # Reading a variable that every replica has a copy of is a reduction: all workers take part.
-            with tempfile.TemporaryDirectory(prefix="worker-") as scratch:
+            with ScratchFolder() as scratch:
                 self._checkpoint.write(files.join(scratch, "ckpt"))
         return self.path(step)
 
@@ -185,8 +185,8 @@ class TrainingCheckpoints:
                 self._held_by(prefix).restore(prefix).assert_existing_objects_matched()
             except (AssertionError, ValueError) as error:
                 raise ModelError(
-                    "expected a checkpoint of this model and optimizer, found one of another. Train in another"
-                    f" folder, or remove this one. ({first_line(error)})",
+                    "expected a checkpoint of this model and optimizer, found one of another. Train in"
+                    f" another folder, or remove this one. ({first_line(error)})",
                     where=self.path(step),
                 ) from error
         return ""

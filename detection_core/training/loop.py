@@ -293,7 +293,7 @@ class _Loop:
         return self._agreed(step, time.monotonic() - self._saved_at >= late)
 
     def _agreed(self, step: int, requested: bool) -> bool:
-        """Tell whether any process requests it; workers save together, so they agree at each report, the last one included."""
+        """Tell whether any process requests it; workers agree at each report and in the last step."""
         if self._alone:
             return requested
         asked = step % self._options.log_every == 0 or step == self._options.num_steps

@@ -67,10 +67,9 @@ def test_a_missing_file_is_damage_and_a_whole_checkpoint_is_not(prefix: str) -> 
 
 def refused(prefix: str) -> str:
     """Return why a checkpoint could not be read; fail where it was judged."""
-    with pytest.raises(StorageError, match="It is kept, as this is no sign of damage") as caught:
-        with readable(prefix):
-            found = find_damage(prefix)
-            pytest.fail(f"judged: {found!r}")
+    kept = pytest.raises(StorageError, match="It is kept, as this is no sign of damage")
+    with kept as caught, readable(prefix):
+        pytest.fail(f"judged: {find_damage(prefix)!r}")
     return str(caught.value)
 
 
