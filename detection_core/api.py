@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from detection_core.extensions import with_extensions
+from detection_core.storage.scratch_folder import ScratchFolder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -206,7 +206,7 @@ def evaluate(
     if output is None:
         options = dataclasses.replace(options, pictures=0)
     read = own_config(path) if config is None else _config(config)
-    with tempfile.TemporaryDirectory() as scratch:
+    with ScratchFolder() as scratch:
         return evaluate_config(
             model_path=path,
             config=_with_eval_input(

@@ -93,10 +93,14 @@ _REMEDIES = {
     errno.ESTALE: "check the network file system; then run again: what is finished is kept",
     errno.EFBIG: "choose a path on another file system, or raise `ulimit -f`",
     errno.EMFILE: "raise `ulimit -n`",
+    errno.ENFILE: "raise the system's limit `fs.file-max`, or close other programs",
 }
 # How libraries that raise something else than OSError say it: TensorFlow, Beam, SQLite.
 _NUMBERED = re.compile(r"\[Errno (\d+)\]")
-_TEXTS = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)} | {
+_TEXTS = {
+    os.strerror(number): number
+    for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENFILE, errno.EMFILE)
+} | {
     "database or disk is full": errno.ENOSPC,
     "disk I/O error": errno.EIO,
     "attempt to write a readonly database": errno.EROFS,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -137,3 +138,23 @@ def killed_at(number: int, *, remote: bool = False) -> Callable[[int], BaseExcep
 def failing_at(number: int, code: int) -> Callable[[int], BaseException | None]:
     """Return what lets the n-th change fail with an error of the operating system, for `watched`."""
     return lambda made: OSError(code, os.strerror(code)) if made == number else None
+
+
+@contextlib.contextmanager
+def few_descriptors(free: int) -> Iterator[None]:
+    """Let the process open so many files and no more."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 40, before[1]))
+    held = []
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        for _ in range(free):
+            os.close(held.pop())
+        yield
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -30,6 +30,8 @@ from detection_core.storage.record_files import Shard
 WORK = ".work"
 """Folder beside the splits for the shards' lists and reports; gone when all is done."""
 
+REPORT = ".report.json"
+"""End of the name of a shard's report, which appears when the shard is written."""
 SUFFIXES = {"": "", "GZIP": ".gz"}
 
 
@@ -140,7 +142,7 @@ def write_shard(task_path: str) -> int:
         "split": task["split"],
         "shard": dataclasses.asdict(shard),
     }
-    files.write_text(task_path.replace(".task.json", ".report.json"), json.dumps(report))
+    files.write_text(task_path.replace(".task.json", REPORT), json.dumps(report))
     return examples
 
 
@@ -185,7 +187,7 @@ def _open_shard(path: str, compression: str) -> Iterator[tuple[IO[bytes] | gzip.
 
 def read_reports(folder: str) -> Iterator[dict[str, Any]]:
     """Yield the shards' reports, by split and index."""
-    for path in files.list_matching(files.join(folder, WORK), "*.report.json"):
+    for path in files.list_matching(files.join(folder, WORK), f"*{REPORT}"):
         yield json.loads(files.read_bytes(path))
 
 

@@ -9,7 +9,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 from components.example_gen.local_workers import run_with_workers
-from components.example_gen.shards import write_shard
+from components.example_gen.shards import REPORT, write_shard
+from detection_core.errors import DataError
 from detection_core.progress import Progress
 from detection_core.python_process import python_started_by_libraries
 from detection_core.storage import files
@@ -82,14 +83,17 @@ def _watched(tasks: Mapping[str, int]) -> Iterator[None]:
     over = threading.Event()
 
     def watch() -> None:
-        waiting = {path.replace(".task.json", ".report.json"): images for path, images in tasks.items()}
+        waiting = {path.replace(".task.json", REPORT): images for path, images in tasks.items()}
+        folders = {os.path.dirname(path) for path in waiting}
         with Progress("ingest", total=sum(waiting.values()), unit="image") as progress:
             last = False
             while not last:
                 last = over.wait(_POLL_SECONDS)
-                done = [path for path in waiting if files.exists(path)]
-                if done:
-                    progress.advance(sum(waiting.pop(path) for path in done))
+                # One listing, however many shards wait; on a store each look at a path is a request.
+                with contextlib.suppress(DataError, OSError):
+                    there = {path for folder in folders for path in files.list_matching(folder, f"*{REPORT}")}
+                    if done := there & waiting.keys():
+                        progress.advance(sum(waiting.pop(path) for path in done))
 
     watcher = threading.Thread(target=watch, name="ingest-progress", daemon=True)
     watcher.start()

@@ -85,9 +85,9 @@ class ImageCache:
             with open(path, "rb") as file:
                 content = file.read()
             rows, columns, channels, checksum = _HEADER.unpack_from(content)
-        except FileNotFoundError:
+        except OSError:  # it is not there, or cannot be read now, which is no damage
             return _NONE
-        except (OSError, struct.error):
+        except struct.error:
             return self._without(path)
         pixels = np.frombuffer(content, np.uint8, offset=_HEADER.size)
         if pixels.size != rows * columns * channels or _checksum(pixels) != checksum:

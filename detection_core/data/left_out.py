@@ -9,7 +9,8 @@ import tensorflow as tf
 from detection_core.artifacts.model_run import LEFT_OUT, LeftOut
 from detection_core.data.ahead import done_ahead
 from detection_core.data.example_columns import column_fault, image_name
-from detection_core.data.records import check_records, first_line, read_records
+from detection_core.data.records import READING_ERRORS, check_records, first_line, read_records
+from detection_core.errors import as_user_error
 from detection_core.storage import files
 from detection_core.storage.record_files import RecordFile, uri_of
 
@@ -32,7 +33,9 @@ def find_undecodable(
     def failure(record: bytes) -> str:
         try:
             decode(tf.constant(record))
-        except (tf.errors.OpError, UnicodeDecodeError) as error:
+        except READING_ERRORS as error:  # others, such as want of memory, say nothing of the record
+            if as_user_error(error):
+                raise
             message = first_line(error) if isinstance(error, tf.errors.OpError) else "damaged"
             return column_fault(record) or message
         return ""

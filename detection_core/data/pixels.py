@@ -171,6 +171,8 @@ def _check_with_both(data: bytes) -> None:
     ours = read_pixels(io.BytesIO(data))
     try:
         theirs = decode_pixels(tf.constant(data), channels=3).numpy()
+    except tf.errors.ResourceExhaustedError:  # says nothing of the file
+        raise
     except tf.errors.OpError as e:
         reason = e.message.split("}} ")[-1].split(" [Op:")[0][:200]
         raise ImageFault("undecodable_image", f"TensorFlow cannot decode the file: {reason}") from e

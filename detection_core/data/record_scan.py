@@ -57,7 +57,7 @@ def _count_compressed(path: str) -> int:
             while header := file.read(HEADER_BYTES):
                 _skip(file, _length(header, path, count) + FOOTER_BYTES, path, count)
                 count += 1
-    except (EOFError, OSError, zlib.error) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise bad_record(
             path, count, f"its checksum does not fit, or the file ends inside it ({error})"
         ) from error

@@ -20,7 +20,7 @@ from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap, format_label_map
 from detection_core.detectors.base import Detector, count_parameters
 from detection_core.detectors.family import QuantizedDetector
-from detection_core.errors import ContractError, ModelError
+from detection_core.errors import ContractError, ModelError, as_user_error
 from detection_core.exporters.signatures import write_saved_model
 from detection_core.quantization.rewriting import read_options
 from detection_core.storage import files
@@ -164,6 +164,8 @@ def _restore(model: Detector, directory: str) -> None:
             status = tf.train.Checkpoint(model=model).read(files.join(here, name))
             status.assert_existing_objects_matched()
     except (AssertionError, ValueError, tf.errors.OpError) as error:
+        if known := as_user_error(error):
+            raise known from error
         raise ModelError(
             "expected a checkpoint with every variable of the model that its pipeline.config describes, found"
             f" another: {str(error).splitlines()[0]}; its files are not of one model, write it again",

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from detection_core.artifacts import detector as layout
-from detection_core.errors import ModelError
+from detection_core.errors import ModelError, as_user_error
 from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
 
@@ -71,6 +71,8 @@ def _weights(prefix: str) -> bytes:
             reader = tf.train.load_checkpoint(files.join(here, name))
             values = {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
     except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:
+        if known := as_user_error(error):
+            raise known from error
         raise ModelError(
             f"expected readable weights, found damaged ones ({str(error).splitlines()[0]}); export the model"
             " again",

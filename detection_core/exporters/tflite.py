@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from detection_core.exporters.tflite_quantizer import (
     quantize_weights,
 )
 from detection_core.exporters.tflite_upsampling import repeat_by_copies
+from detection_core.storage.scratch_folder import ScratchFolder
 
 _logger = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ def _converted(
     types: Sequence[Any] = (),
     input_type: Any = tf.float32,
 ) -> bytes:
-    with tempfile.TemporaryDirectory() as folder, _quiet_converter():
+    with ScratchFolder() as folder, _quiet_converter():
         save_signature(conversion.function, folder)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
         converter.allow_custom_ops = True

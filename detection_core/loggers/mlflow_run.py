@@ -7,7 +7,6 @@ import logging
 import os
 import posixpath
 import re
-import tempfile
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 
 from detection_core.loggers.base import EVAL, Logger, Status
 from detection_core.loggers.run_ids import RunIds
+from detection_core.storage.scratch_folder import ScratchFolder
 
 _logger = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class MlflowLogger(Logger):
     def log_artifact(self, name: str, content: bytes) -> None:
         """Upload a file."""
         client = self._connected()
-        with tempfile.TemporaryDirectory(prefix="artifact-") as scratch:
+        with ScratchFolder() as scratch:
             path = os.path.join(scratch, name)
             with open(path, "wb") as f:
                 f.write(content)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,6 +10,7 @@ import tensorflow as tf
 from detection_core.loggers.base import Histogram, Logger, Status
 from detection_core.loggers.jpeg import encode_jpeg
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 
 # Classes of `tensorboard.compat.proto.summary_pb2.DataClass`.
 _SCALAR, _TENSOR, _BLOB = 1, 2, 3
@@ -30,7 +30,7 @@ class TensorBoardLogger(Logger):
     def __init__(self, directory: str) -> None:
         self._directory = directory
         native = files.opened_by_tensorflow(directory)
-        self._scratch = None if native else tempfile.TemporaryDirectory(prefix="logs-")
+        self._scratch = None if native else ScratchFolder()
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
 
     def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 
 
 @contextlib.contextmanager
@@ -24,7 +24,7 @@ def local_copy(path: str) -> Iterator[str]:
     if files.opened_by_tensorflow(path):
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="copy-") as scratch:
+    with ScratchFolder() as scratch:
         copy = os.path.join(scratch, path.rstrip("/").rpartition("/")[2])
         if files.is_dir(path):
             files.copy_tree(path, copy)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import re
 import shutil
@@ -132,9 +133,18 @@ def _make_file(temporary: str) -> int:
     return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
 
 
-def _make_folder(temporary: str) -> int:
-    os.mkdir(temporary)
+def _make_folder(temporary: str, mode: int = 0o777) -> int:
+    os.mkdir(temporary, mode)
     return os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def claim_private_folder(path: str) -> tuple[str, int]:
+    """Make a folder with a temporary name beside `path`, which nobody else may enter, and lock it.
+
+    Returns:
+        Its path, and the descriptor that holds the lock; the caller closes it.
+    """
+    return _claimed(path, functools.partial(_make_folder, mode=0o700))
 
 
 def _claimed(path: str, make: Callable[[str], int], usual: str = "") -> tuple[str, int]:
@@ -329,10 +339,14 @@ def lock(path: str, *, wait: bool = True) -> Iterator[None]:
 
 
 def is_locked(path: str) -> bool:
-    """Tell whether a lock file is held."""
+    """Tell whether a lock file is held.
+
+    Raises:
+        OSError: when it cannot be found out, as without descriptors.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
         return _try_lock(descriptor) is False

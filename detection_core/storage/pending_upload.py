@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
 from collections.abc import Callable
 from typing import Any
+
+from detection_core.storage.scratch_folder import ScratchFolder
 
 
 class PendingUpload(io.BufferedWriter):
@@ -18,8 +19,9 @@ class PendingUpload(io.BufferedWriter):
         Args:
             upload: from the path of the file to nothing; makes the object.
         """
-        descriptor, self._local = tempfile.mkstemp(prefix="upload-")
-        super().__init__(io.FileIO(descriptor, "wb"))
+        self._scratch = ScratchFolder()
+        self._local = os.path.join(self._scratch.name, "upload")
+        super().__init__(io.FileIO(self._local, "wb"))
         self._upload, self._abandoned = upload, False
 
     def abandon(self) -> None:
@@ -36,6 +38,7 @@ class PendingUpload(io.BufferedWriter):
                 self._upload(self._local)
         finally:
             os.remove(self._local)
+            self._scratch.remove()
 
     def __exit__(self, *error: Any) -> None:
         if error[0] is not None:

@@ -9,7 +9,6 @@ import hashlib
 import math
 import os
 import platform
-import tempfile
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 
@@ -23,6 +22,7 @@ from detection_core.exporters.delegation import DELEGATES, Delegation, xnnpack_d
 from detection_core.exporters.latency import time_inferences
 from detection_core.exporters.operator_times import operator_times
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 
 _ROUNDS = 5
 _OPERATOR_RUNS = 20
@@ -109,7 +109,7 @@ def tflite_files(paths: Sequence[str]) -> list[str]:
 @contextlib.contextmanager
 def _local(contents: dict[str, bytes]) -> Iterator[dict[str, str]]:
     """Yield local paths of files."""
-    with tempfile.TemporaryDirectory(prefix="detflow-") as folder:
+    with ScratchFolder() as folder:
         local = {}
         for place, (path, content) in enumerate(contents.items()):
             local[path] = path

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import tempfile
 from collections.abc import Collection, Mapping
 
 from detection_core.errors import ConfigError
 from detection_core.exporters.cold_start import measure_cold_start
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 
 Limits = Mapping[str, Mapping[str, float]]
 """Format of a file to bounds, each a key of `LIMITS`."""
@@ -95,7 +95,7 @@ def measure_memory(path: str) -> int | None:
     Args:
         path: of a TensorFlow Lite file, on this machine or on an object store.
     """
-    with tempfile.TemporaryDirectory(prefix="detflow-") as folder:
+    with ScratchFolder() as folder:
         local = path
         if files.is_remote(path):
             local = os.path.join(folder, "model.tflite")

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import logging
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 
@@ -23,6 +22,7 @@ from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.progress import Progress
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.structures import FIRST_CLASS, ImageDetections
 
 _logger = logging.getLogger(__name__)
@@ -177,7 +177,7 @@ def _local_file(path: str) -> Iterator[str]:
     if not files.is_remote(path):
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="detflow-") as folder:
+    with ScratchFolder() as folder:
         copy = os.path.join(folder, os.path.basename(path))
         files.download(path, copy)
         yield copy
@@ -190,6 +190,6 @@ def _local_folder(path: str) -> Iterator[str]:
         files.make_dirs(path)
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="detflow-") as folder:
+    with ScratchFolder() as folder:
         yield folder
         files.copy_tree(folder, path)

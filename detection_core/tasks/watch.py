@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import tempfile
 import time
 from collections.abc import Iterator
 
@@ -23,6 +22,7 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.loggers.tensorboard import TensorBoardLogger
 from detection_core.optimizers.moving_average import MovingAverage, with_average
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.tasks.detector_measure import DetectorMeasure
 from detection_core.tasks.work_folder import FINISHED
 from detection_core.training.actions import LoggedTraining
@@ -137,7 +137,7 @@ class _Watched:
     def _measure_step(self, step: int) -> bool:
         """Measure a checkpoint; tell whether it was still there."""
         parts = {"model": self._model} | ({"moving_average": self._average} if self._average else {})
-        with tempfile.TemporaryDirectory(prefix="watched-") as scratch:
+        with ScratchFolder() as scratch:
             copied = self._copy(step, scratch)
             if not copied or not TrainingCheckpoints(parts, scratch).restore(step):
                 self._passed_over.add(step)

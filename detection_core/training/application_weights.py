@@ -17,7 +17,7 @@ import tf_keras
 
 from detection_core.detectors.base import Detector
 from detection_core.detectors.parts.layers.layer_names import in_backbone, scoped_name, split_norm
-from detection_core.errors import ModelError
+from detection_core.errors import ModelError, as_user_error
 from detection_core.training.restore_report import Outcome, RestoredVariable, RestoreReport
 
 
@@ -244,6 +244,8 @@ def load_application(
     try:
         model.load_weights(path)
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        if known := as_user_error(error):
+            raise known from error
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ModelError(
             f"expected the weights of {application} without its classifying layers, found something else"

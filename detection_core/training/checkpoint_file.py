@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
-
 import numpy as np
 import tensorflow as tf
 
-from detection_core.errors import ModelError
+from detection_core.errors import DetectionError, ModelError, as_user_error
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
+from detection_core.training.checkpoint_damage import OBJECT_GRAPH, first_line, unreadable
 from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
 
-OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _DAMAGE = (tf.errors.OpError, RuntimeError, ValueError, IndexError)
 
 
@@ -63,17 +62,19 @@ class CheckpointFile:
 
     def _copied_here(self, names_only: bool) -> str:
         """Copy a remote checkpoint, as TensorFlow opens not every kind of path; return its prefix here."""
-        self._scratch = tempfile.TemporaryDirectory(prefix="checkpoint-")  # Goes with this object.
+        self._scratch = ScratchFolder()  # Goes with this object.
         paths = checkpoint_files(self.prefix)
         index = [path for path in paths if path.endswith(".index")]
         for path in (index if names_only else []) or paths:
             files.download(path, files.join(self._scratch.name, path.rpartition("/")[2]))
         return files.join(self._scratch.name, self.prefix.rpartition("/")[2])
 
-    def damaged(self, error: Exception) -> ModelError:
-        """What to tell of a failure to read."""
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    def damaged(self, error: Exception) -> DetectionError:
+        """Return the error for a failure to read: damage, unless the system says something else."""
+        if as_user_error(error):
+            return unreadable(self.prefix, error)
         return ModelError(
-            f"expected a readable checkpoint, found a damaged or truncated one ({reason}); copy it again",
+            f"expected a readable checkpoint, found a damaged or truncated one ({first_line(error)}); copy it"
+            " again",
             where=self.prefix,
         )

@@ -23,7 +23,7 @@ def find_prefix(path: str) -> str:
     prefix = _latest(path.rstrip("/")) if files.is_dir(path) else path
     prefix = re.sub(r"\.(index|data-\d{5}-of-\d{5})$", "", prefix)
     if prefix and files.exists(f"{prefix}.index"):
-        _check_shards(prefix)
+        check_shards(prefix)
         return prefix
     if prefix and files.exists(prefix) and not files.is_dir(prefix):
         _refuse_other_file(prefix)
@@ -108,8 +108,12 @@ def _latest(folder: str) -> str:
     return files.join(folder, latest[1].rpartition("/")[2]) if latest else ""
 
 
-def _check_shards(prefix: str) -> None:
-    """Refuse a checkpoint whose files are not all there."""
+def check_shards(prefix: str) -> None:
+    """Refuse a checkpoint whose files are not all there.
+
+    Raises:
+        ModelError: naming the first data file that is missing.
+    """
     folder, _, name = prefix.rpartition("/")
     shard = re.compile(re.escape(name) + r"\.data-(\d{5})-of-(\d{5})")
     shards = [match.groups() for match in map(shard.fullmatch, files.list_dir(folder or ".")) if match]

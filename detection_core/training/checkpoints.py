@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import re
-import tempfile
 import time
 from collections.abc import Collection
 from typing import Any
 
 import tensorflow as tf
 
-from detection_core.errors import ModelError
+from detection_core.errors import ModelError, StorageError
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
+from detection_core.training.checkpoint_damage import find_damage, first_line, readable
 from detection_core.training.distribution import current_worker
 
 _logger = logging.getLogger(__name__)
 
 CHECKPOINT_FORMAT = 1
 """What a checkpoint of unfinished training holds: raise it where older ones can no longer be gone on with."""
+DAMAGED = "damaged"
+"""Folder below that of the checkpoints to which damaged ones are moved."""
 
 
 class TrainingCheckpoints:
@@ -29,6 +33,9 @@ class TrainingCheckpoints:
     of every tensor. So a folder may hold leftovers of a killed writer or a damaged file, and both are told
     apart from a sound checkpoint when it is read. The folder's listing decides what exists, not TensorFlow's
     `checkpoint` file, which a kill may leave behind the truth.
+
+    Only what the bytes themselves prove counts as damage. A damaged checkpoint is moved to `damaged/`, never
+    deleted. Where files cannot be read for another reason, nothing is moved and the error says why.
 
     On a store that TensorFlow does not open, a checkpoint is written on the local disk and put where it
     belongs, its index last.
@@ -62,7 +69,7 @@ class TrainingCheckpoints:
         # TensorFlow's manager takes the folder's name for a pattern when it removes checkpoints, and would
         # remove those of a neighbour; so it removes none.
         native = files.opened_by_tensorflow(directory)
-        self._scratch = None if native else tempfile.TemporaryDirectory(prefix="ckpt-")
+        self._scratch = None if native else ScratchFolder()
         self._local = self._scratch.name if self._scratch else directory
         self._manager = tf.train.CheckpointManager(self._checkpoint, self._local, max_to_keep=None)
         self._keep, self._keep_seconds = keep, keep_every_n_hours * 3600
@@ -88,7 +95,7 @@ class TrainingCheckpoints:
             self._remove_old()
         else:
             # Reading a variable that every replica has a copy of is a reduction: all workers take part.
-            with tempfile.TemporaryDirectory(prefix="worker-") as scratch:
+            with ScratchFolder() as scratch:
                 self._checkpoint.write(files.join(scratch, "ckpt"))
         return self.path(step)
 
@@ -128,54 +135,81 @@ class TrainingCheckpoints:
     def restore_latest(self) -> int:
         """Restore the newest sound checkpoint.
 
-        A damaged one is removed with a warning, and the one before it is tried.
+        Damaged ones that are newer are moved away with a warning. Where all are damaged none is moved, so
+        that the next call fails as well, and training does not start from zero unasked.
 
         Returns:
             Its step, or 0 when the folder has none.
 
         Raises:
-            ModelError: when a checkpoint is of another model, or all of them are damaged.
+            ModelError: when a checkpoint is of another model.
+            StorageError: when all are damaged, or one cannot be read for another reason than damage.
         """
-        steps = self.steps()
-        for step in reversed(steps):
-            if self.restore(step):
+        damage: dict[int, str] = {}
+        for step in reversed(self.steps()):
+            damage[step] = self._restore(step)
+            if not damage[step]:
+                for number in reversed(damage):
+                    self._put_aside(number, damage[number])
                 return step
-        if steps:
-            raise ModelError(
-                f"expected a sound checkpoint, but all {len(steps)} are damaged. Remove the folder to train"
-                " from the start.",
+        if damage:
+            raise StorageError(
+                f"expected a sound checkpoint, but all {len(damage)} are damaged"
+                f" ({next(iter(damage.values()))}). Remove the folder to train from the start.",
                 where=self.directory,
             )
         return 0
 
     def restore(self, step: int) -> bool:
-        """Restore the checkpoint of a step; a damaged one is removed with a warning.
+        """Restore the checkpoint of a step; a damaged one is moved away with a warning.
 
         Returns:
             Whether it was restored.
 
         Raises:
             ModelError: when it is of another model.
+            StorageError: when it cannot be read for another reason than damage.
         """
-        prefix = self._fetch(step)
-        damage = _damage(prefix)
-        if damage:
-            _logger.warning(
-                "checkpoint %s is damaged and is removed; another is used where there is one (%s)",
-                self.path(step),
-                damage,
-            )
-            self.remove(step)
-            return False
-        try:
-            self._held_by(prefix).restore(prefix).assert_existing_objects_matched()
-        except (AssertionError, ValueError) as error:
-            raise ModelError(
-                "expected a checkpoint of this model and optimizer, found one of another. Train in another"
-                f" folder, or remove this one. ({_first_line(error)})",
-                where=self.path(step),
-            ) from error
-        return True
+        damage = self._restore(step)
+        self._put_aside(step, damage)
+        return not damage
+
+    def _restore(self, step: int) -> str:
+        """Restore the checkpoint of a step, unless it is damaged; say what is wrong with it, or ""."""
+        with readable(self.path(step)):
+            prefix = self._fetch(step)
+            damage = find_damage(prefix)
+            if damage:
+                return damage
+            try:
+                self._held_by(prefix).restore(prefix).assert_existing_objects_matched()
+            except (AssertionError, ValueError) as error:
+                raise ModelError(
+                    "expected a checkpoint of this model and optimizer, found one of another. Train in"
+                    f" another folder, or remove this one. ({first_line(error)})",
+                    where=self.path(step),
+                ) from error
+        return ""
+
+    def _put_aside(self, step: int, damage: str) -> None:
+        """Move a damaged checkpoint to where no listing finds it; of several workers the chief does.
+
+        The index goes last, so that a kill between two files leaves a checkpoint that is still found damaged.
+        """
+        if not damage or not self._is_chief:
+            return
+        name = f"ckpt-{step}"
+        folders = (files.join(self.directory, DAMAGED, f"{step}-{number}") for number in itertools.count(1))
+        folder = next(path for path in folders if not files.exists(files.join(path, f"{name}.index")))
+        files.make_dirs(folder)
+        for path in files.list_matching(self.directory, f"{name}.*"):
+            files.rename(path, files.join(folder, os.path.basename(path)))
+        _logger.warning(
+            "checkpoint %s is damaged and is moved to %s; another is used where there is one (%s)",
+            self.path(step),
+            folder,
+            damage,
+        )
 
     def _held_by(self, prefix: str) -> tf.train.Checkpoint:
         """Return what restores the parts that a checkpoint holds."""
@@ -194,22 +228,3 @@ def checkpoint_steps(directory: str) -> list[int]:
     paths = map(os.path.basename, files.list_matching(directory, "ckpt-*.index"))
     names = (re.fullmatch(r"ckpt-(\d+)\.index", name) for name in paths)
     return sorted(int(match[1]) for match in names if match)
-
-
-def _damage(prefix: str) -> str:
-    """Read every tensor, so that each checksum is compared; say what is wrong, or "".
-
-    A restore that fails half way leaves requests behind in the objects it was to fill, which a later restore
-    would try to serve. Hence the whole file is read before any object is touched.
-    """
-    try:
-        reader = tf.train.load_checkpoint(prefix)
-        for name in reader.get_variable_to_shape_map():
-            reader.get_tensor(name)
-    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-        return _first_line(error)
-    return ""
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -101,7 +101,8 @@ def run_training(
         validation: measures the model on the way; None does not.
 
     Raises:
-        ModelError: when losses or gradients are not finite, or a checkpoint cannot be used.
+        ModelError: when losses or gradients are not finite, or a checkpoint is of another model.
+        StorageError: when no checkpoint can be read, see `TrainingCheckpoints.restore_latest`.
         DataError: when the dataset ends before the training; BatchTooLargeError: when the memory is short.
         SystemExit, KeyboardInterrupt: after a checkpoint, when a stop signal came.
     """
@@ -114,11 +115,8 @@ def run_training(
     if validation is not None:
         validation.start(start)
     with _following(actions, start), StopSignal() as stop:
-        last, end = None, start
-        if start < options.num_steps and not (validation and validation.is_exhausted()):
-            batches = iter(distributed(make_dataset, start))
-            loop = _Loop(state, options, checkpoints, actions, stop, validation, scales)
-            last, end = loop.run(batches, start)
+        loop = _Loop(state, options, checkpoints, actions, stop, validation, scales)
+        last, end = loop.run(lambda: iter(distributed(make_dataset, start)), start)
     return TrainingResult(
         start_step=start,
         last_report=last,
@@ -188,14 +186,17 @@ class _Loop:
         self._meter = RateMeter()
         self._saved_at = time.monotonic()
 
-    def run(self, batches: Iterator[Any], step: int) -> tuple[StepReport | None, int]:
+    def run(self, make_batches: Callable[[], Iterator[Any]], step: int) -> tuple[StepReport | None, int]:
         """Update from `step` to the end; return the last report and the step that it ended at."""
         total, report = self._options.num_steps, None
+        if step:
+            self._catch_up(step)
+        if step == total or self._is_exhausted(step):
+            return report, step
+        batches = make_batches()
         began = time.monotonic()
         _logger.info("training from step %d to %d; the first step compiles and takes longer", step, total)
         first = step
-        if step and self._validation is not None and self._validation.is_due(step):
-            self._validate(step)  # the signal that stopped the training came in between
         while step < total:
             count = self._steps_until_due(step)
             outputs = self._next(batches, count, step)
@@ -212,11 +213,19 @@ class _Loop:
                 self._check()
                 self._checkpoints.save(step)
                 self._saved_at = time.monotonic()
-            if stopping and step < total:
+            if stopping or (step == total and self._is_stopping(step)):
                 self._stop.leave()
             if validated and self._is_exhausted(step):
                 break
         return report, step
+
+    def _catch_up(self, step: int) -> None:
+        """Validate the step that training goes on from, if the signal that stopped it came before that."""
+        validation = self._validation
+        if validation is None or validation.has(step):
+            return
+        if step == self._options.num_steps or validation.is_due(step):
+            self._validate(step)
 
     def _tell(self, outputs: StepOutputs, step: int) -> None:
         """Tell the actions of a step, and what was measured at it."""
@@ -284,10 +293,11 @@ class _Loop:
         return self._agreed(step, time.monotonic() - self._saved_at >= late)
 
     def _agreed(self, step: int, requested: bool) -> bool:
-        """Tell whether any process requests it; workers save together, so they agree at each report."""
+        """Tell whether any process requests it; workers agree at each report and in the last step."""
         if self._alone:
             return requested
-        return step % self._options.log_every == 0 and on_any_worker(requested)
+        asked = step % self._options.log_every == 0 or step == self._options.num_steps
+        return asked and on_any_worker(requested)
 
     def _steps_until_due(self, step: int) -> int:
         """How many updates to make in one call: never past what is due."""

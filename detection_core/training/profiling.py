@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-import tempfile
 
 import tensorflow as tf
 
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.training.actions import TrainingAction
 
 _logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class ProfilerTrace(TrainingAction):
         self._first, self._end = options.first_step, options.first_step + options.steps
         self._directory = directory
         native = files.opened_by_tensorflow(directory)
-        self._scratch = None if native else tempfile.TemporaryDirectory(prefix="trace-")
+        self._scratch = None if native else ScratchFolder()
         self._is_tracing = False
 
     def start(self, step: int) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 
 from detection_core.errors import ConfigError
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 
 
 @contextlib.contextmanager
@@ -24,7 +24,7 @@ def output_folder(path: str, *, keep_unfinished: bool = True) -> Iterator[str]:
         ConfigError: when the folder cannot be made.
     """
     if files.is_remote(path):
-        with tempfile.TemporaryDirectory(prefix="detflow-") as folder:
+        with ScratchFolder() as folder:
             yield folder
             files.copy_tree(folder, path)
         return

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
+from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, Verb, argument, config_overrides
 from pipeline.cli.detector_arguments import (
     EXAMPLES,
@@ -193,7 +193,7 @@ def _watch(arguments: argparse.Namespace) -> Result:
         timeout_minutes=arguments.timeout, examples_dir=arguments.examples, split=arguments.split
     )
     # Each line goes to the output at once, on an object store too; what libraries print stays here.
-    with tempfile.TemporaryDirectory(prefix="detflow-") as scratch:
+    with ScratchFolder() as scratch:
         logs = scratch if files.is_remote(arguments.output) else arguments.output
         make_folder(logs)
         with native_output_to(os.path.join(logs, "native.log")):

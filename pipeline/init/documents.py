@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 
 from detection_core.artifacts.message_files import PIPELINE_CONFIG
@@ -11,6 +10,7 @@ from detection_core.config.load import format_commented_config
 from detection_core.config.text.comments import comment_lines
 from detection_core.errors import ConfigError
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.zoo.fine_tuning import Choice
 from pipeline.config_checks import check_steps
 from pipeline.dag import build_dag
@@ -45,7 +45,7 @@ def check_documents(contents: Mapping[str, bytes], data: str) -> None:
     Raises:
         ConfigError: with what is wrong, such as a character in the folder's name.
     """
-    with tempfile.TemporaryDirectory(prefix="detflow-") as folder:
+    with ScratchFolder() as folder:
         for name, content in contents.items():
             files.write_bytes(os.path.join(folder, name), content)
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from components.run_checker.run import FILLED
 from detection_core.errors import ConfigError
 from detection_core.redaction import redact
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.dag import FromCheck, FromResult, Step, build_dag
 from pipeline.extras import require
 from pipeline.run_checks import check_step, refuse_placeholders
@@ -51,7 +51,7 @@ def render_pipeline(settings: PipelineSettings) -> str:
     from pipeline.kubeflow.kfp_rules import check_package
 
     steps = _cluster_steps(settings)
-    with tempfile.TemporaryDirectory() as folder:
+    with ScratchFolder() as folder:
         path = Path(folder) / "pipeline.yaml"
         compiler.Compiler().compile(_pipeline_function(settings, steps), str(path))
         text = path.read_text(encoding="utf-8")

@@ -6,11 +6,11 @@ import contextlib
 import dataclasses
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 
 from detection_core.errors import ConfigError
 from detection_core.storage.local_copy import local_copy
+from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.kubeflow.package import Package, read_package
 from pipeline.settings.settings_yaml import read_settings_text
 from pipeline.settings.workflow_settings import PipelineSettings
@@ -59,7 +59,7 @@ def open_source(path: str, overrides: Sequence[str], override_files: Sequence[st
 
     # The settings name files on the cluster: do not check them here.
     settings = load_settings(path, overrides, override_files=override_files, check_files=False)
-    with tempfile.TemporaryDirectory() as folder:
+    with ScratchFolder() as folder:
         compiled = os.path.join(folder, "pipeline.yaml")
         compile_pipeline(settings, compiled)
         yield Source(path=path, package=read_package(compiled), settings=settings)

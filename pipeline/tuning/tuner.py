@@ -166,6 +166,9 @@ class Tuner:
         beside = f"; best {best.score:.4f} of trial {best.number + 1}" if best else ""
         why = f" ({record.reason})" if record.reason else ""
         _logger.info("tune | trial %d is %s: %s%s%s", record.number + 1, record.state, score, beside, why)
+        if record.state == "failed":  # which says nothing of its values: what it has learned is kept
+            _logger.warning("tune | its unfinished training stays in %s", running.folder.work)
+            return
         running.folder.clear(keep_model=best is not None and best.number == record.number)
         if best is not None and best.number == record.number:
             for other in self._search.records():

@@ -19,6 +19,7 @@ from detection_core.data.image_cache import FOLDER, GIGABYTES, ImageCache, image
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import ConfigError
 from tests.detection_core.data.record_files import example
+from tests.storage_faults import few_descriptors
 
 PIXELS = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
 
@@ -51,6 +52,14 @@ def test_a_damaged_entry_is_removed_and_made_again(tmp_path: Path, damage: str) 
     )
     assert cache.find("abc").size == 0 and not entries(tmp_path)
     cache.keep("abc", PIXELS)
+    np.testing.assert_array_equal(cache.find("abc"), PIXELS)
+
+
+def test_an_entry_that_cannot_be_opened_now_stays(tmp_path: Path) -> None:
+    cache = ImageCache(str(tmp_path), 1000)
+    cache.keep("abc", PIXELS)
+    with few_descriptors(0):
+        assert cache.find("abc").size == 0
     np.testing.assert_array_equal(cache.find("abc"), PIXELS)
 
 

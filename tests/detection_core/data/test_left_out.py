@@ -37,6 +37,21 @@ def test_every_record_that_does_not_decode_is_found_and_named(paths: list[str]) 
     assert found[1].reason == "it is no tf.Example" and "nothing" not in found[0].reason
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        tf.errors.ResourceExhaustedError(None, None, "OOM when allocating a tensor"),
+        tf.errors.UnknownError(None, None, "OSError: [Errno 24] Too many open files"),
+    ],
+)
+def test_what_says_nothing_of_a_record_leaves_none_out(paths: list[str], error: tf.errors.OpError) -> None:
+    def decode(record: tf.Tensor) -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        find_undecodable(paths, decode)
+
+
 def test_a_reader_without_them_reads_and_counts_the_others(paths: list[str]) -> None:
     found = find_undecodable(paths, decode_example)
     reader = Reader(paths=tuple(paths)).leaving_out(found)

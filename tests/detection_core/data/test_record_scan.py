@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from detection_core.data.record_scan import count_local_records
 from detection_core.errors import DataError
 from tests.detection_core.data.record_files import write_records
+from tests.storage_faults import few_descriptors
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +39,10 @@ def test_a_damaged_packed_file_is_one_error(stored: bytes, tmp_path: Path) -> No
     (tmp_path / "a.tfrecord.gz").write_bytes(gzip.compress(stored * 3)[:-20])
     with pytest.raises(DataError, match=r"a\.tfrecord\.gz, record \d: .*damaged"):
         count_local_records(str(tmp_path / "a.tfrecord.gz"))
+
+
+def test_a_packed_file_that_cannot_be_opened_now_is_not_called_damaged(stored: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord.gz"
+    path.write_bytes(gzip.compress(stored))
+    with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
+        count_local_records(str(path))

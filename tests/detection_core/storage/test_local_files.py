@@ -11,7 +11,7 @@ import pytest
 
 from detection_core.errors import StorageError
 from detection_core.storage import files, local_files
-from tests.storage_faults import KILLED, failing_at, killed_at, watched
+from tests.storage_faults import KILLED, failing_at, few_descriptors, killed_at, watched
 
 
 def _fill(folder, text="new"):
@@ -200,6 +200,12 @@ def test_a_lock_file_keeps_its_content_and_tells_whether_it_is_held(tmp_path):
         with pytest.raises(BlockingIOError), local_files.lock(path, wait=False):
             pass
     assert files.read_text(path) == "kept" and not local_files.is_locked(path)
+
+
+def test_a_lock_that_cannot_be_looked_at_is_not_free(tmp_path):
+    path = str(tmp_path / "lock")
+    with local_files.lock(path), few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
+        local_files.is_locked(path)
 
 
 def test_whoever_waited_for_a_lock_file_that_was_removed_takes_the_new_one(tmp_path):

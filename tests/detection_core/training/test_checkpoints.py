@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from detection_core.errors import ModelError
+from detection_core.errors import ModelError, StorageError
 from detection_core.training.checkpoints import TrainingCheckpoints
+from tests.storage_faults import few_descriptors
 
 
 def make(folder: Path, value: float = 0.0) -> tuple[TrainingCheckpoints, tf.Variable]:
@@ -63,6 +64,49 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     assert make(tmp_path)[0].restore_latest() == 6
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the files of all checkpoints below a folder, by name."""
+    return {path.name: path.read_bytes() for path in sorted(folder.rglob("ckpt-*.*"))}
+
+
+@pytest.mark.parametrize(("name", "damage"), DAMAGE)
+def test_a_damaged_checkpoint_is_moved_and_not_deleted(
+    tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    saved(tmp_path, [2, 4, 6])
+    damage(tmp_path / name)
+    before = contents(tmp_path)
+    assert make(tmp_path)[0].restore_latest() == 4
+    assert contents(tmp_path) == before
+    assert set(contents(tmp_path / "damaged" / "6-1")) == {n for n in before if n.startswith("ckpt-6.")}
+    saved(tmp_path, [6])
+    damage(tmp_path / name)
+    assert make(tmp_path)[0].restore_latest() == 4
+    assert (tmp_path / "damaged" / "6-2" / "ckpt-6.index").exists()
+
+
+@pytest.mark.parametrize("free", [0, 1])
+def test_used_up_descriptors_cost_no_checkpoint(tmp_path: Path, free: int) -> None:
+    saved(tmp_path, [2, 4, 6])
+    before = contents(tmp_path)
+    checkpoints, variable = make(tmp_path)
+    with pytest.raises(StorageError, match="Too many open files"), few_descriptors(free):
+        checkpoints.restore(6)
+    assert contents(tmp_path) == before
+    assert checkpoints.restore_latest() == 6 and float(variable[0]) == 6.0
+
+
+def test_used_up_descriptors_while_restoring_cost_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(tmp_path, [2, 4])
+    checkpoints, variable = make(tmp_path)
+    monkeypatch.setattr("detection_core.training.checkpoints.find_damage", lambda prefix: "")
+    with pytest.raises(StorageError, match="Too many open files"), few_descriptors(0):
+        checkpoints.restore(4)
+    assert checkpoints.restore_latest() == 4 and float(variable[0]) == 4.0
+
+
 def test_only_own_checkpoints_are_removed_whatever_the_folder_is_called(tmp_path: Path) -> None:
     saved(tmp_path / "w1", [1, 2, 3])
     saved(tmp_path / "w[1]", [1, 2, 3, 4, 5])
@@ -95,8 +139,9 @@ def test_no_checkpoint_means_the_start(tmp_path: Path) -> None:
 def test_damage_to_all_is_an_error_and_no_silent_start_from_zero(tmp_path: Path) -> None:
     saved(tmp_path, [2])
     empty(tmp_path / "ckpt-2.index")
-    with pytest.raises(ModelError, match=r"all 1 are damaged\. Remove the folder"):
-        make(tmp_path)[0].restore_latest()
+    for _ in range(2):
+        with pytest.raises(StorageError, match=r"all 1 are damaged .*Remove the folder"):
+            make(tmp_path)[0].restore_latest()
 
 
 def test_tensorflows_own_list_may_be_lost_and_leftovers_may_lie_about(tmp_path: Path) -> None:

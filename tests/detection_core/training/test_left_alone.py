@@ -56,7 +56,7 @@ def last_checkpoint_damaged(folder: Path, caplog: pytest.LogCaptureFixture) -> N
     run(folder)
     damage(data_file(folder, 4))
     assert run(folder, 6).start_step == 3
-    assert "ckpt-4 is damaged and is removed; another is used" in caplog.text
+    assert "ckpt-4 is damaged and is moved to" in caplog.text
 
 
 def last_checkpoint_half_written(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -71,7 +71,7 @@ def every_checkpoint_damaged(folder: Path, caplog: pytest.LogCaptureFixture) -> 
     run(folder, 2)
     for step in (1, 2):
         damage(data_file(folder, step))
-    with pytest.raises(ModelError, match="all 2 are damaged"):
+    with pytest.raises(StorageError, match="all 2 are damaged"):
         run(folder, 6)
 
 

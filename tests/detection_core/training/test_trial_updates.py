@@ -32,6 +32,8 @@ def test_a_full_disk_is_not_the_memory() -> None:
     # What TensorFlow says of ENOSPC has the same class: see `IOError` in its `error_reporting`.
     full = tf.errors.ResourceExhaustedError(None, None, "/work/ckpt-3.data; No space left on device")
     assert not is_out_of_memory(full)
+    many = tf.errors.ResourceExhaustedError(None, None, "/data/a.tfrecord; Too many open files")
+    assert not is_out_of_memory(many)
     assert is_out_of_memory(MemoryError()) and not is_out_of_memory(RuntimeError("OOM"))
 
 

@@ -15,12 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detection_core.artifacts.model_run import VALIDATIONS, ValidationLine
+from detection_core.errors import StorageError
 from detection_core.training.actions import TrainingAction
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.loop_options import StepReport, TrainOptions
 from detection_core.training.validation import Validation, ValidationOptions, best_lines, waited
 from tests.detection_core.training.test_loop import Crash, momentum
 from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+from tests.storage_faults import few_descriptors
 
 SCORES = st.none() | st.integers(-3, 3).map(float)
 
@@ -147,6 +149,14 @@ def test_the_next_best_is_restored_where_the_best_is_damaged(tmp_path, caplog):
     assert "is damaged" in caplog.text
 
 
+def test_the_best_weights_stay_where_they_cannot_be_read_for_another_reason_than_damage(tmp_path):
+    result = train(TinyModel(), tmp_path, measure=table([1.0, 3.0, 2.0]), keep_best=2)
+    with pytest.raises(StorageError, match="Too many open files"), few_descriptors(1):
+        result.validation.restore_best()
+    assert kept(tmp_path) == [8, 10]
+    assert result.validation.restore_best().step == 8
+
+
 def test_nothing_is_restored_where_no_score_is_known(tmp_path):
     result = train(TinyModel(), tmp_path, measure=table([None, None, None]))
     assert result.validation.restore_best() is None
@@ -229,12 +239,36 @@ class Stop(TrainingAction):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_a_stop_where_a_validation_is_due_changes_nothing(whole, tmp_path):
+@pytest.mark.parametrize("step", [4, 8, 10])
+def test_a_stop_where_a_validation_is_due_changes_nothing(whole, tmp_path, step):
     with pytest.raises(SystemExit):
-        train(TinyModel(), tmp_path, Stop(4), keep_best=2)
-    assert not VALIDATIONS.read(str(tmp_path))
+        train(TinyModel(), tmp_path, Stop(step), keep_best=2)
+    assert step not in [line.step for line in VALIDATIONS.read(str(tmp_path))]
     end = train(TinyModel(), tmp_path, keep_best=2)
     expect_equal(whole, end, tmp_path)
+
+
+def test_a_stop_in_the_last_validation_ends_the_program_with_everything_saved(tmp_path):
+    model = TinyModel()
+
+    def measure() -> Mapping[str, float]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return by_weights(model)
+
+    with pytest.raises(SystemExit):
+        train(model, tmp_path, measure=measure, every_steps=0)
+    assert [line.step for line in VALIDATIONS.read(str(tmp_path))] == [10]
+    end = train(TinyModel(), tmp_path, measure=table([]), every_steps=0)
+    assert (end.start_step, end.step) == (10, 10)
+
+
+def test_a_stop_where_the_last_hope_ends_changes_nothing(tmp_path):
+    scores = table([1.0, 0.9, 0.8])
+    with pytest.raises(SystemExit):
+        train(TinyModel(), tmp_path, Stop(6), measure=scores, every_steps=2, patience=2)
+    end = train(TinyModel(), tmp_path, measure=scores, every_steps=2, patience=2)
+    assert [line.step for line in end.validation.lines] == [2, 4, 6]
+    assert (end.start_step, end.step, end.last_report) == (6, 6, None)
 
 
 def expect_equal(whole: Whole, end: TrainingResult, folder: Path) -> None:

@@ -33,6 +33,9 @@ def main() -> int:
     lines.parent.mkdir(parents=True, exist_ok=True)
     done = lines.read_text().splitlines() if lines.exists() else []
     for part in range(len(done), PARTS):
+        if job["overrides"].get("end") == "break" and part == PARTS // 2:
+            print("Too many open files")
+            return 2
         time.sleep(seconds)
         score = (1 - abs(x - 0.3)) * (part + 1) / PARTS
         done.append(json.dumps({"step": 10 * (part + 1), "score": score, "metrics": {}}))

@@ -99,6 +99,16 @@ def test_where_every_training_fails_the_search_ends(tmp_path: Path) -> None:
     assert [r.state for r in search.records()] == ["failed"] * 3
 
 
+def test_what_a_training_that_failed_has_learned_is_kept(tmp_path: Path) -> None:
+    space = Space(parameters={"end": Parameter(choices=("break", "well"))}, sampler="random", seed=1)
+    search, tuner = tuned(tmp_path, space, 4, x=0.3)
+    tuner.run()
+    states = {r.number: r.state for r in search.records()}
+    assert set(states.values()) == {"failed", "complete"}
+    for number, state in states.items():
+        assert os.path.exists(tuner.trial_folder(number).work) == (state == "failed")
+
+
 def test_more_trials_go_on_where_fewer_ended(tmp_path: Path) -> None:
     space = Space(parameters={"x": X}, pruner="none")
     straight, tuner = tuned(tmp_path / "a", space, 8)

@@ -8,7 +8,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import is_by_ratio, split_at, split_position
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 SPLITS = (TRAIN, VALIDATION, TEST)
@@ -176,7 +176,7 @@ def read_csv(
     if not rows:
         raise DataError("expected rows, found none", where=filename)
     sets: dict[str, AnnotatedSet] = {}
-    with tempfile.TemporaryDirectory(prefix="detflow-csv-") as scratch:
+    with ScratchFolder() as scratch:
         for path, folder in _plain_files(rows, images_dir, scratch, filename):
             for word in _words(path):
                 location = {"annotations": path, "images": folder, "subset": word}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Collection, Mapping
 
 from detection_core.data.label_map import LabelMap
 from detection_core.data.record_writer import write_record
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from detflow.argument_checks import check_count, check_counts, is_number
 from detflow.object_detector import annotated_sets
 from detflow.object_detector.annotated_sets import SPLITS, AnnotatedSet
@@ -81,8 +81,8 @@ class DataLoader:
             ignore_difficult_instances: leave out objects that are marked as difficult.
             num_shards: most TFRecord files to write.
             max_num_images: most images; None: all.
-            cache_dir: folder to keep the records in; None: a temporary one, which stays. What is cached is
-                written again when annotations, images or arguments have changed.
+            cache_dir: folder to keep the records in; None: a temporary one, which goes with the
+                process. What is cached is written again when annotations, images or arguments have changed.
             cache_prefix_filename: beginning of the files' names; None: made from the arguments.
 
         Raises:
@@ -284,7 +284,7 @@ class DataLoader:
             )
         from detection_core.data.records import expand_patterns, read_records
 
-        folder = tempfile.mkdtemp(prefix="detflow-split-")
+        folder = _temporary_folder()
         paths = [files.join(folder, name) for name in ("first.tfrecord", "second.tfrecord")]
         with files.atomic_file(paths[0]) as head, files.atomic_file(paths[1]) as tail:
             number = 0
@@ -307,14 +307,23 @@ def _text(path: Path | None) -> str | None:
     return None if path is None else os.fspath(path)
 
 
+_temporary: list[ScratchFolder] = []
+
+
+def _temporary_folder() -> str:
+    """Return a new folder that goes with the process, as a pattern of a loader's files may outlive it."""
+    _temporary.append(ScratchFolder())
+    return _temporary[-1].name
+
+
 def make_prefix(cache_dir: Path | None, name: str | None, made_from: str) -> str:
     """Return the prefix of a cache, in a folder that is made where it is missing.
 
     Args:
-        cache_dir: the folder; None: a temporary one.
+        cache_dir: the folder; None: a temporary one, which goes with the process.
         name: beginning of the files' names; None: made from the fingerprint.
         made_from: the fingerprint.
     """
-    folder = tempfile.mkdtemp(prefix="detflow-records-") if cache_dir is None else os.fspath(cache_dir)
+    folder = _temporary_folder() if cache_dir is None else os.fspath(cache_dir)
     files.make_dirs(folder)
     return files.join(folder, name or made_from[:32])

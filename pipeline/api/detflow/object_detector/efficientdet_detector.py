@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -12,6 +11,7 @@ from detection_core import api
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ConfigError, shorten
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from detflow import model_spec as specs
 from detflow.argument_checks import check_count
 from detflow.config import ExportFormat, QuantizationConfig
@@ -338,7 +338,7 @@ class ObjectDetector:
 
         check_classes(data, self.label_map, "data")
         config = own_config(self._trained())
-        with tempfile.TemporaryDirectory(prefix="detflow-") as scratch:
+        with ScratchFolder() as scratch:
             return measure(path, config, data, scratch, category_prefix="AP_/")
 
 

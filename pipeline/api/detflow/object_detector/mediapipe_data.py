@@ -38,7 +38,8 @@ class Dataset(DataLoader):
         Args:
             data_dir: the folder.
             max_num_images: most images; None: all.
-            cache_dir: folder to keep the records in; None: a temporary one, which stays.
+            cache_dir: folder to keep the records in; None: a temporary one, which goes with the
+                process.
 
         Raises:
             ConfigError: for an argument that cannot be used, naming it.
@@ -56,7 +57,8 @@ class Dataset(DataLoader):
         Args:
             data_dir: the folder.
             max_num_images: most images; None: all.
-            cache_dir: folder to keep the records in; None: a temporary one, which stays.
+            cache_dir: folder to keep the records in; None: a temporary one, which goes with the
+                process.
 
         Raises:
             ConfigError: for an argument that cannot be used, naming it.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 
 from detection_core import api
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ConfigError
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from detflow.config import QuantizationConfig
 from detflow.object_detector.data_loader import DataLoader
 from detflow.object_detector.detector_training import Start, find_start
@@ -147,7 +147,7 @@ class MediaPipeDetector:
         """
         check_classes(dataset, self.label_map, "dataset")
         path = self._quantized or self.detector_dir
-        with tempfile.TemporaryDirectory(prefix="detflow-") as scratch:
+        with ScratchFolder() as scratch:
             found = measure(path, self._config, dataset, scratch, category_prefix="AP ByCategory/")
             losses = mean_losses(path, self._config, dataset, scratch, batch_size=batch_size)
         return losses, found

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 
 from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import ConfigError
 from detection_core.storage import files
+from detection_core.storage.scratch_folder import ScratchFolder
 from detflow.config import QuantizationConfig
 from detflow.object_detector.data_loader import DataLoader
 from detflow.object_detector.measuring import point_at, write_labels
@@ -72,7 +72,7 @@ def write_tflite(request: TFLiteRequest, path: str) -> None:
         classes_per_detection=request.classes_per_detection,
         representative_examples=request.images,
     )
-    with tempfile.TemporaryDirectory(prefix="detflow-tflite-") as scratch:
+    with ScratchFolder() as scratch:
         if request.data is not None:
             labels = write_labels(request.data.as_label_map(), scratch)
             point_at(config, request.data, labels, training=True)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
@@ -221,3 +224,21 @@ def test_a_split_has_every_image_once(folder):
         with pytest.raises(ConfigError) as caught:
             loader.split(fraction)
         assert caught.value.where == "fraction"
+
+
+PROGRAM = """
+import sys
+from detflow.object_detector import DataLoader
+images, annotations = sys.argv[1:]
+loader = DataLoader.from_pascal_voc(images, annotations, {1: "circle", 2: "square"})
+parts = loader.split(0.5)
+print(loader.tfrecord_file_patten, parts[0].tfrecord_file_patten, flush=True)
+"""
+
+
+def test_temporary_records_go_with_the_process(folder, tmp_path):
+    root, _ = folder
+    command = [sys.executable, "-c", PROGRAM, str(root / "images"), str(root / "xml")]
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    assert found.count(str(tmp_path)) == 2 and not list(tmp_path.glob("[!_]*")) + list(tmp_path.glob(".*"))

@@ -1,0 +1,83 @@
+"""Temporary folders go with their owner, or, where it was killed, with the next process."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from detection_core.storage import scratch_folder
+from detection_core.storage.scratch_folder import ScratchFolder
+
+OWNER = """
+import sys
+from detection_core.storage.scratch_folder import ScratchFolder
+folder = ScratchFolder()
+open(folder.name + "/saved_model.pb", "w").close()
+print(folder.name, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Keep temporary folders in one of the test's own, here and in child processes."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    scratch_folder._remove_abandoned.cache_clear()
+    yield tmp_path
+    scratch_folder._remove_abandoned.cache_clear()
+
+
+def test_it_is_private_and_goes_with_the_block_or_the_object(temporary: Path) -> None:
+    with ScratchFolder() as path:
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o700
+        Path(path, "below").mkdir()
+    folder = ScratchFolder()
+    assert [str(p) for p in temporary.iterdir()] == [folder.name]
+    del folder
+    gc.collect()
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_what_a_killed_process_leaves_goes_with_the_next_one(temporary: Path, number: int) -> None:
+    owners = [
+        subprocess.Popen(
+            [sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    try:
+        paths = [owner.stdout.readline().strip() for owner in owners]
+        owners[0].send_signal(number)
+        owners[0].wait()
+        assert os.path.exists(paths[0])
+        with ScratchFolder():
+            assert [os.path.exists(path) for path in paths] == [False, True]
+        owners[1].communicate()
+        assert not list(temporary.iterdir())
+    finally:
+        for owner in owners:
+            owner.kill()
+            owner.communicate()
+
+
+def test_a_forked_child_that_ends_leaves_its_parents_folder(temporary: Path) -> None:
+    with ScratchFolder() as path:
+        child = os.fork()
+        if not child:
+            try:
+                scratch_folder.weakref.finalize._exitfunc()
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert os.path.isdir(path)
