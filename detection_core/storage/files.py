@@ -1,7 +1,7 @@
 """Access to files and folders, local or on an object store.
 
-Local paths go to `local_files`, all others to the object store of their scheme (`schemes`). What another process
-may read is written under a temporary name and renamed in, or, on a store, appears whole with its last byte.
+Local paths go to `local_files`, all others to the object store of their scheme (`schemes`). What others may
+read is written under a temporary name and renamed in, or, on a store, appears whole with its last byte.
 """
 
 from __future__ import annotations
