@@ -1,8 +1,8 @@
 """HTTP and HTTPS connections whose answers have to end.
 
 http.client bounds neither the time of an answer nor the number of interim answers before it, and urllib reads
-the whole body of a redirect. Here an answer has to arrive at a lowest rate, its head is bounded, and a redirect
-has no body.
+the whole body of a redirect. Here an answer has to arrive at a lowest rate, its head is bounded, and the body
+of a redirect is not read.
 """
 
 from __future__ import annotations
