@@ -26,7 +26,7 @@ from typing import Any
 
 from detection_core.errors import StorageError, shorten
 from detection_core.progress import ProgressUpdate, RateMeter, Reporter, TerminalReporter, default_reporter
-from detection_core.redaction import clean
+from detection_core.redaction import clean, hide, hide_credentials
 from detection_core.storage import files
 from detection_core.zoo.watched_connection import LOWEST_RATE, Unreachable, watched_opener
 
@@ -88,6 +88,7 @@ def download(
         Unreachable: when the server does not give it, or gives more.
         StorageError: when the disk cannot hold it.
     """
+    hide_credentials(address)
     patience, part = patience or Patience(), _Part(path, most_bytes)
     failures, most = 0, part.size
     began = most
@@ -194,6 +195,7 @@ def _request(address: str, headers: dict[str, str]) -> urllib.request.Request:
     if parts.username is not None:
         words = [urllib.parse.unquote(word or "") for word in (parts.username, parts.password)]
         token = base64.b64encode(":".join(words).encode()).decode()
+        hide(token)
         request.add_unredirected_header("Authorization", f"Basic {token}")
     return request
 

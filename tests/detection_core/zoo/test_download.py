@@ -5,10 +5,12 @@ import json
 import os
 import socket
 import time
+import urllib.parse
 
 import pytest
 
 from detection_core.errors import StorageError
+from detection_core.redaction import CleanFormatter
 from detection_core.zoo import download as downloads
 from detection_core.zoo import watched_connection
 from detection_core.zoo.download import Patience
@@ -296,6 +298,23 @@ def test_progress_has_a_rate_and_an_end(server, tmp_path, monkeypatch):
     _fetch(server, tmp_path, progress=updates.append)
     assert updates[-1].finished and updates[-1].total == 3 and updates[-1].rate > 0
     assert all(update.eta_seconds >= 0 for update in updates[1:])
+
+
+@pytest.mark.parametrize("secret", ["?token=tok-SENTINEL", "?sv=1&sig=a%2Bb%2FSENTINEL"])
+def test_secrets_of_an_address_are_in_no_message_log_or_note(tmp_path, caplog, secret):
+    def answer(connection, request):
+        line = request.split(b"\r\n")[0]
+        reason = line + b" " + urllib.parse.unquote_to_bytes(line)
+        connection.sendall(b"HTTP/1.1 503 " + reason + b"\r\n\r\n")
+
+    with serve_raw(answer) as address, pytest.raises(Unreachable, match="answers 503") as raised:
+        download(f"{address}/a{secret}", str(tmp_path / "a"), patience=QUICK)
+    with serve({"/a": CONTENT}) as server, pytest.raises(Unreachable):
+        server.cut_after = [100, 0, 0, 0]
+        download(f"{server.address}/a{secret}", str(tmp_path / "a"), patience=QUICK)
+    note = (tmp_path / "a.part.json").read_text()
+    logged = "".join(CleanFormatter().format(record) for record in caplog.records)
+    assert logged and "SENTINEL" not in f"{raised.value}{logged}{note}"
 
 
 def test_name_and_password_go_to_their_host_and_into_no_file(server, tmp_path, caplog):
