@@ -30,12 +30,34 @@ _VARIABLES = (
     "AZURE_STORAGE_SAS_TOKEN",
     "AZURE_CLIENT_SECRET",
 )
+_STORES = r"(?:s3a?|gc?s|az|abfss?)"
+# A key of S3 may hold slashes; a container of Azure stands before an @ as well, without a colon.
+_PAIR = re.compile(
+    rf"(?<!\w)(?P<scheme>{_STORES}://)(?P<secret>[^/:@\s\"'<>]{{0,300}}:[^@\s\"'<>]{{0,300}})@", re.IGNORECASE
+)
+_NAMES = r"token|secret|signature|password|passwd|credential|api[_-]?key|access[_-]?key(?:[_-]?id)?|accessid"
+_MARK, _EQUALS = r"(?:[?&;]|%(?:25)*(?:3F|26|3B))", r"(?:=|%(?:25)*3D)"
+# As in an address, plain or percent-encoded.
+_QUERY = re.compile(
+    rf"(?P<name>{_MARK}(?:[\w.-]{{0,40}}(?:{_NAMES})|auth|key|pwd|sig){_EQUALS})(?P<secret>(?!%26)[^&;#\s\"'<>]+?)"
+    r"(?=[&;#\s\"'<>]|%26|$)",
+    re.IGNORECASE,
+)
 _FORMS = (
+    (_PAIR, rf"\g<scheme>{MASK}@"),
     (re.compile(r"(?<=://)[^/\s\"'<>]*@"), f"{MASK}@"),
+    (_QUERY, rf"\g<name>{MASK}"),
     (re.compile(r"\bBearer [A-Za-z0-9._~+/=-]{16,}"), f"Bearer {MASK}"),
     (re.compile(r"\b(X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)=)[^&\s\"'<>]+"), rf"\1{MASK}"),
     # Azure: a shared access signature, and the parts of a connection string.
     (re.compile(r"([?&]sig=|\b(?:AccountKey|SharedAccessSignature)=)[^&;\s\"'<>]+"), rf"\1{MASK}"),
+    # Beam's options of a worker.
+    (
+        re.compile(
+            r"(--(?:s3_(?:secret_access_key|access_key_id|session_token)|azure_connection_string)=)[^\s\"']+"
+        ),
+        rf"\1{MASK}",
+    ),
 )
 # Besides control characters: marks that change the direction of writing, and line separators.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -54,6 +76,27 @@ def hide(value: str) -> None:
             _hidden[part] = None
     while len(_hidden) > _MOST:
         del _hidden[next(iter(_hidden))]
+
+
+def hide_credentials(address: str) -> bool:
+    """Register the credentials that an address holds; return whether there are any.
+
+    Servers and clients repeat them in their own words, in which their form does not tell them.
+
+    Args:
+        address: of a file or a server, such as `s3://KEY:SECRET@BUCKET` or `https://HOST?token=...`.
+    """
+    if "@" not in address and "?" not in address and "%" not in address:
+        return False
+    pair = _PAIR.search(address)
+    if pair is None and re.match(r"https?://", address):
+        pair = re.match(r"https?://(?P<secret>[^/?#]*)@", address)
+    found = [pair["secret"], *pair["secret"].split(":", 1)] if pair else []
+    found += [match["secret"] for match in _QUERY.finditer(address)]
+    for secret in found:
+        hide(secret)
+        hide(urllib.parse.unquote(secret))
+    return bool(found)
 
 
 def find_header_fault(secret: str, allowed: re.Pattern[str]) -> str:

@@ -1,8 +1,7 @@
 """Access to files and folders, local or on an object store.
 
-Local paths go to `local_files`, all others to the object store of their scheme (`schemes`), which is imported
-only then. Whatever another process may read is written under a temporary name and renamed in, or, on a store,
-appears whole when its last byte is there.
+Local paths go to `local_files`, all others to the object store of their scheme (`schemes`). What others may
+read is written under a temporary name and renamed in, or, on a store, appears whole with its last byte.
 """
 
 from __future__ import annotations
@@ -305,14 +304,18 @@ def copy_file(source: str, destination: str) -> None:
             shutil.copyfileobj(here, there, 1 << 20)
 
 
-def download(source: str, local_path: str) -> None:
-    """Copy one file to a local path that has no readers yet."""
-    with open(local_path, "wb") as there:
-        if is_remote(source):
-            store_of(source).download(source, there)
-            return
-        with open_file(source, "rb") as here:
-            shutil.copyfileobj(here, there, 1 << 20)
+def download(source: str, local_path: str, *, most_bytes: int = sys.maxsize) -> None:
+    """Copy one file to a local path that has no readers yet.
+
+    Raises:
+        OSError: with EINVAL for a local source that is no regular file, EFBIG for more than `most_bytes`.
+    """
+    if is_remote(source):
+        with open(local_path, "wb") as there:
+            store_of(source).download(source, there, most_bytes)
+        return
+    with open_regular(source, most_bytes) as here, open(local_path, "wb") as there:
+        shutil.copyfileobj(here, there, 1 << 20)
 
 
 def copy_tree(source: str, destination: str) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import errno
 import fnmatch
 import io
 import itertools
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Sequence
 from typing import IO, Any, ClassVar
@@ -136,14 +138,17 @@ class ObjectStore(StoreConnection):
     def _cat(self, name: str, **options: Any) -> bytes:
         return bytes(self.file_system.cat_file(name, **options))
 
-    def download(self, path: str, out: IO[bytes]) -> None:
+    def download(self, path: str, out: IO[bytes], most_bytes: int = sys.maxsize) -> None:
         """Write an object to a local file, a large one in parts at once; parts that fail are tried again.
 
         Raises:
             FileNotFoundError: when there is no such object.
+            OSError: with EFBIG when it has more than `most_bytes`.
             DataError: when the store does not answer, or the object changes meanwhile.
         """
         before = self.head(path)
+        if before.size > most_bytes:
+            raise OSError(errno.EFBIG, f"expected at most {most_bytes:,} bytes, found {before.size:,}", path)
         starts = range(0, before.size, PART_BYTES)
 
         def fetch(start: int) -> None:

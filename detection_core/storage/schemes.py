@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from detection_core.errors import DataError
+from detection_core.redaction import hide_credentials
 
 if TYPE_CHECKING:
     from detection_core.storage.object_store import ObjectStore
@@ -31,10 +32,16 @@ def store_of(path: str) -> ObjectStore:
     """Return the store of a remote path.
 
     Raises:
-        DataError: for a scheme that nothing serves.
+        DataError: for a scheme that nothing serves, and a path with credentials in it.
     """
     scheme = path.partition("://")[0]
     if scheme in _STORES:
+        if hide_credentials(path):
+            raise DataError(
+                "expected a path without credentials, found some in it, which logs and records would show;"
+                " leave them out and sign in by the variables or files of the store's own tools",
+                where=path,
+            )
         return _store(*_STORES[scheme])
     known = ", ".join(f"{name}://" for name in sorted(_STORES))
     raise DataError(

@@ -27,7 +27,16 @@ _MOST_BYTES_AT_ONCE = 1 << 20
 _CHUNK = 1 << 20
 # A file and a folder of one name, and names that are too long.
 _NO_NAME = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
-_DAMAGE = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, UnicodeError)
+# tarfile takes numbers as they are written, and reads headers of headers by recursion.
+_DAMAGE = (
+    tarfile.TarError,
+    EOFError,
+    zlib.error,
+    gzip.BadGzipFile,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)
 
 
 def unpack_detector(archive: str, folder: str) -> None:
@@ -88,6 +97,8 @@ def _members(tar: tarfile.TarFile, where: str) -> Iterator[tuple[tarfile.TarInfo
     """Yield members with their paths, all within bounds."""
     count = total = 0
     for member in tar:
+        if member.size < 0:
+            raise _refused(f"{shorten(member.name)} of less than no bytes", where)
         count, total = count + 1, total + member.size
         if count > MOST_MEMBERS:
             raise _refused(f"more than {MOST_MEMBERS:,} files", where)

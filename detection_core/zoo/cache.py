@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import errno
 import hashlib
 import json
 import logging
 import os
+import stat
 from typing import Any
 
 from detection_core.errors import ModelError, StorageError
@@ -20,14 +22,18 @@ from detection_core.progress import Reporter
 from detection_core.redaction import clean
 from detection_core.storage import files
 from detection_core.zoo.archive import CHECKPOINT, CHECKPOINT_NAME, CONFIG, unpack_detector
-from detection_core.zoo.download import Unreachable, download
+from detection_core.zoo.download import download
 from detection_core.zoo.published_models import PublishedModel
+from detection_core.zoo.watched_connection import Unreachable
 
 _logger = logging.getLogger(__name__)
 
 CACHE_VARIABLE, MIRROR_VARIABLE = "DETFLOW_CACHE", "DETFLOW_WEIGHTS_MIRROR"
 _RECORD_FORMAT = 1
 _UNPACKED = "unpacked.json"
+_NOTE_BYTES = 1 << 20
+# The largest weights of a backbone that are published have 260 MB.
+_MOST_BYTES = 512 << 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,11 +44,13 @@ class PublishedFile:
         address: where; its last part is the file's name.
         folder: of the cache that it goes to.
         digest: what its publisher says of it, as `md5:...` or `sha256:...`; "" where he says nothing.
+        most_bytes: a larger file is not the one that is published.
     """
 
     address: str
     folder: str
     digest: str = ""
+    most_bytes: int = _MOST_BYTES
 
     @property
     def name(self) -> str:
@@ -100,7 +108,7 @@ def cache_folder() -> str:
 
 def published_archive(model: PublishedModel) -> PublishedFile:
     """Return the file that a detector of the zoo is published as."""
-    return PublishedFile(address=model.address, folder="zoo")
+    return PublishedFile(address=model.address, folder="zoo", most_bytes=model.most_bytes)
 
 
 def fetch_model(model: PublishedModel, *, mirror: str = "", progress: Reporter | None = None) -> FetchedModel:
@@ -127,6 +135,8 @@ def fetch_model(model: PublishedModel, *, mirror: str = "", progress: Reporter |
 def _unpack(archive: PublishedFile, folder: str, mirror: str, progress: Reporter | None) -> None:
     """Fill a detector's folder; an archive is recorded only when it turned out to be one."""
     fetched = _obtain(archive, mirror, progress)
+    if os.path.islink(folder):
+        files.remove_tree(folder)  # What it leads to is somebody else's.
     try:
         with files.atomic_dir(folder) as temporary:
             unpack_detector(archive.path, temporary)
@@ -169,7 +179,7 @@ def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | No
         ModelError: when it cannot be had, or is not what it was before.
         StorageError: when the cache cannot be written.
     """
-    if os.path.exists(file.path) and _record(file) is not None:
+    if _is_file(file.path) and _record(file) is not None:
         _compare(file, file.path)
         return file.path
     with _writing(file.path):
@@ -180,7 +190,7 @@ def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | No
 
 def _obtain(file: PublishedFile, mirror: str, progress: Reporter | None) -> bool:
     """See to it that a file is here and what it was before; return whether it was fetched now."""
-    if os.path.exists(file.path):
+    if _is_file(file.path):
         _compare(file, file.path)
         return False
     _fetch(file, mirror or os.environ.get(MIRROR_VARIABLE, ""), progress)
@@ -189,14 +199,15 @@ def _obtain(file: PublishedFile, mirror: str, progress: Reporter | None) -> bool
 
 def _fetch(file: PublishedFile, mirror: str, progress: Reporter | None) -> None:
     """Fetch to a name of its own, compare, and let it appear."""
-    source = f"{mirror.rstrip('/')}/{file.name}" if mirror else file.address
+    source = _source(file, mirror)
     fetched = f"{file.path}.fetched"
+    files.remove_tree(fetched)
     try:
         if source.startswith(("http://", "https://")):
             _logger.info("fetching %s", clean(source))
-            download(source, fetched, progress=progress)
+            download(source, fetched, most_bytes=file.most_bytes, progress=progress)
         elif files.exists(source) and not files.is_dir(source):
-            files.download(source, fetched)
+            _copy(source, fetched, file.most_bytes)
         else:
             raise Unreachable("there is no such file", where=source)
     except Unreachable as error:
@@ -207,6 +218,48 @@ def _fetch(file: PublishedFile, mirror: str, progress: Reporter | None) -> None:
         files.remove_tree(fetched)
         raise
     files.rename(fetched, file.path)
+
+
+def _source(file: PublishedFile, mirror: str) -> str:
+    """Return where a file is fetched; its name goes before the query that signs a mirror's address."""
+    if not mirror:
+        return file.address
+    folder, mark, query = mirror.partition("?") if "://" in mirror else (mirror, "", "")
+    return f"{folder.rstrip('/')}/{file.name}{mark}{query}"
+
+
+def _copy(source: str, fetched: str, most: int) -> None:
+    """Copy a file of a mirror that is a folder or a bucket.
+
+    Raises:
+        Unreachable: for what is no file, or too large.
+    """
+    try:
+        files.download(source, fetched, most_bytes=most)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EFBIG):
+            raise
+        raise Unreachable(error.strerror or str(error), where=source) from error
+
+
+def _is_file(path: str) -> bool:
+    """Tell whether there is a file in the cache.
+
+    Raises:
+        ModelError: where there is something else, which could block, never end or lead elsewhere.
+    """
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if stat.S_ISREG(mode):
+        return True
+    kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe"}
+    raise ModelError(
+        f"expected a file in the cache, found {kinds.get(stat.S_IFMT(mode), 'a device or a socket')}; remove"
+        " it, or put the file itself there",
+        where=path,
+    )
 
 
 def _not_to_be_had(file: PublishedFile, source: str, error: Unreachable) -> ModelError:
@@ -243,6 +296,12 @@ def _compare(file: PublishedFile, path: str) -> None:
         file: which.
         path: where it is now.
     """
+    size = os.path.getsize(path)
+    if size > file.most_bytes:  # It could take hours to read.
+        raise ModelError(
+            f"expected at most {file.most_bytes:,} bytes, found {size:,}; remove it to fetch it again",
+            where=path,
+        )
     _check_digest(file, path)
     record, found = _record(file), _content(path)
     if record is None or record == found:
@@ -282,12 +341,12 @@ def _check_digest(file: PublishedFile, path: str) -> None:
 
 def _record(file: PublishedFile) -> _Content | None:
     path = f"{file.path}.json"
-    if not os.path.exists(path):
+    if not _is_file(path):
         return None
     try:
-        record = json.loads(files.read_text(path))
+        record = json.loads(files.read_regular(path, _NOTE_BYTES))
         return _Content(size=int(record["size"]), sha256=str(record["sha256"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ModelError(
             "expected the record of a fetched file, found something else; remove it if you trust the file",
             where=path,
@@ -302,17 +361,30 @@ def _content(path: str) -> _Content:
 
 def _contents(folder: str) -> dict[str, dict[str, Any]]:
     """Return path and content of every file below a folder, but for the list of them."""
-    paths = (path for path in files.sizes(folder) if path != _UNPACKED)
-    return {path: dataclasses.asdict(_content(os.path.join(folder, path))) for path in paths}
+    return {path: dataclasses.asdict(_content(os.path.join(folder, path))) for path in _sizes(folder)}
+
+
+def _sizes(folder: str) -> dict[str, int]:
+    """Return path and bytes of what lies below a folder, but for the list of it; -1 for what is no file."""
+    found = {}
+    for parent, folders, names in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+        for path in (os.path.join(parent, name) for name in (*names, *links)):
+            state = os.lstat(path)
+            found[os.path.relpath(path, folder)] = state.st_size if stat.S_ISREG(state.st_mode) else -1
+    found.pop(_UNPACKED, None)
+    return found
 
 
 def _is_whole(folder: str) -> bool:
     """Tell whether a folder holds what was unpacked there, to the byte."""
     try:
-        expected = json.loads(files.read_text(os.path.join(folder, _UNPACKED)))
-    except (OSError, ValueError):
+        expected = json.loads(files.read_regular(os.path.join(folder, _UNPACKED), _NOTE_BYTES))
+        known = {path: content["size"] for path, content in expected.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
-    if _contents(folder) == expected:
+    # Content is read only of files of the right size: anything may lie there.
+    if not os.path.islink(folder) and _sizes(folder) == known and _contents(folder) == expected:
         return True
     _logger.warning("%s: changed since it was unpacked; it is unpacked again", folder)
     return False

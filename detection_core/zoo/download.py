@@ -16,21 +16,22 @@ import logging
 import os
 import re
 import shutil
+import stat
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
-from detection_core.errors import ModelError, StorageError
+from detection_core.errors import StorageError, shorten
 from detection_core.progress import ProgressUpdate, RateMeter, Reporter, TerminalReporter, default_reporter
+from detection_core.redaction import clean, hide, hide_credentials
 from detection_core.storage import files
+from detection_core.zoo.watched_connection import LOWEST_RATE, Unreachable, watched_opener
 
 _logger = logging.getLogger(__name__)
 
-MOST_BYTES = 2 << 30
-"""More than this is not taken for weights."""
 _TIMEOUT_SECONDS = 30
 _CHUNK = 1 << 18
 _MEGABYTE = 1_000_000
@@ -40,10 +41,7 @@ _REPORT_SECONDS_IN_LOGS = 10.0
 _TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
 _REDIRECTS = range(300, 400)
 _PARTIAL, _NOT_SATISFIABLE = 206, 416
-
-
-class Unreachable(ModelError):
-    """A file that cannot be fetched; the message says why, without a remedy."""
+_NOTE_BYTES = 1 << 14
 
 
 class _Interrupted(Exception):
@@ -51,7 +49,7 @@ class _Interrupted(Exception):
 
 
 class _NoConnection(_Interrupted):
-    """Nobody answers; worth a second try only after somebody did."""
+    """No connection. Retried only if the server has answered before."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,7 +57,7 @@ class Patience:
     """How long a server is asked.
 
     Attributes:
-        attempts: in a row without a single new byte, after which it is given up.
+        attempts: in a row that bring less than the lowest rate, after which it is given up.
         wait_seconds: before the second attempt; it doubles with each.
     """
 
@@ -68,7 +66,12 @@ class Patience:
 
 
 def download(
-    address: str, path: str, *, patience: Patience | None = None, progress: Reporter | None = None
+    address: str,
+    path: str,
+    *,
+    most_bytes: int,
+    patience: Patience | None = None,
+    progress: Reporter | None = None,
 ) -> None:
     """Fetch a file, going on with what an earlier call has left.
 
@@ -77,56 +80,80 @@ def download(
     Args:
         address: http or https; it may hold a name and a password.
         path: local file to make; its folder exists.
+        most_bytes: a larger file is refused, and nothing of it is kept.
         patience: how often an attempt that failed is repeated.
         progress: what shows progress; chosen by where standard error goes when not given.
 
     Raises:
-        Unreachable: when the server does not give it.
+        Unreachable: when the server does not give it, or gives more.
         StorageError: when the disk cannot hold it.
     """
-    patience, part = patience or Patience(), _Part(path)
-    failures, began = 0, part.size
+    hide_credentials(address)
+    patience, part = patience or Patience(), _Part(path, most_bytes)
+    failures, most = 0, part.size
+    began = most
     while True:
-        before = part.size
+        started = time.monotonic()
         try:
             _transfer(address, part, progress or default_reporter())
             break
         except _Interrupted as error:
-            failures = 1 if part.size > before else failures + 1
-            hopeless = isinstance(error, _NoConnection) and part.size == began
+            # A server that breaks off or starts again is held to the rate, too.
+            seconds = time.monotonic() - started + patience.wait_seconds
+            failures = 1 if part.size - most > LOWEST_RATE * seconds else failures + 1
+            most = max(most, part.size)
+            hopeless = isinstance(error, _NoConnection) and most == began
             if hopeless or failures >= patience.attempts:
                 raise Unreachable(str(error), where=address) from error
             pause = patience.wait_seconds * 2 ** (failures - 1)
-            where = _without_password(address)
-            _logger.warning("%s: %s; trying again in %.3g s", where, error, pause)
+            _logger.warning("%s: %s; trying again in %.3g s", _public(address), error, pause)
             time.sleep(pause)
     part.finish()
 
 
 class _Part:
-    """What has arrived of a file."""
+    """What has arrived of a file.
 
-    def __init__(self, path: str) -> None:
+    Attributes:
+        file: that collects it. Something else at its path, such as a link or a pipe, is never opened.
+        most_bytes: of the whole file.
+    """
+
+    def __init__(self, path: str, most_bytes: int) -> None:
         self._path, self.file, self._note = path, f"{path}.part", f"{path}.part.json"
+        self.most_bytes = most_bytes
 
     @property
     def size(self) -> int:
         """Bytes that have arrived."""
-        return os.path.getsize(self.file) if os.path.isfile(self.file) else 0
+        try:
+            state = os.lstat(self.file)
+        except OSError:
+            return 0
+        return state.st_size if stat.S_ISREG(state.st_mode) and state.st_size <= self.most_bytes else 0
 
     def version(self, address: str) -> str:
         """Return what the server calls the version that has arrived; "" where it is not known."""
         try:
-            note = json.loads(files.read_text(self._note))
-            return str(note["version"]) if note["address"] == _without_password(address) else ""
-        except (OSError, ValueError, KeyError, TypeError):
+            note = json.loads(files.read_regular(self._note, _NOTE_BYTES))
+            return str(note["version"]) if note["address"] == _public(address) else ""
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return ""
+
+    def discard(self) -> None:
+        """Remove everything."""
+        files.remove_tree(self._note)
+        files.remove_tree(self.file)
 
     def begin(self, address: str, version: str) -> None:
         """Start from nothing."""
-        files.remove_tree(self._note)
-        files.remove_tree(self.file)
-        files.write_text(self._note, json.dumps({"address": _without_password(address), "version": version}))
+        self.discard()
+        files.write_text(self._note, json.dumps({"address": _public(address), "version": version}))
+
+    def refuse(self, found: str) -> Unreachable:
+        """Remove everything; return the error for a server that sends too much."""
+        self.discard()
+        return Unreachable(f"expected at most {self.most_bytes:,} bytes, found {found}")
 
     def finish(self) -> None:
         """Let the file appear under its name."""
@@ -140,7 +167,10 @@ def _transfer(address: str, part: _Part, report: Reporter) -> None:
     """Make one request and take what comes."""
     done, version = part.size, part.version(address)
     headers = {"User-Agent": "detflow", "Accept-Encoding": "identity"}
-    if done and version:
+    if not (done and version):
+        part.discard()
+        done = 0
+    else:
         headers |= {"Range": f"bytes={done}-", "If-Range": version}
     try:
         response = _opener().open(_request(address, headers), timeout=_TIMEOUT_SECONDS)
@@ -151,6 +181,8 @@ def _transfer(address: str, part: _Part, report: Reporter) -> None:
         raise _NoConnection(_reason(error)) from error
     with response:
         total = _take_up(response, address, part, done)
+        if total > part.most_bytes:
+            raise part.refuse(f"{total:,}")
         if total:
             _make_room(part, total - part.size)
         _receive(response, part, total, report)
@@ -163,6 +195,7 @@ def _request(address: str, headers: dict[str, str]) -> urllib.request.Request:
     if parts.username is not None:
         words = [urllib.parse.unquote(word or "") for word in (parts.username, parts.password)]
         token = base64.b64encode(":".join(words).encode()).decode()
+        hide(token)
         request.add_unredirected_header("Authorization", f"Basic {token}")
     return request
 
@@ -172,9 +205,14 @@ def _without_password(address: str) -> str:
     return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
+def _public(address: str) -> str:
+    """Return an address for logs and notes, which tells two addresses apart and holds no secret."""
+    return clean(_without_password(address))
+
+
 def _after_refusal(error: urllib.error.HTTPError, address: str, part: _Part, done: int) -> None:
     if error.code == _NOT_SATISFIABLE and done:
-        if _total_of_range(error.headers) == done:
+        if _range_of(error.headers, address)[1] == done:
             return  # All of it had arrived.
         part.begin(address, "")
         raise _Interrupted("the file there is another one than before") from error
@@ -189,20 +227,22 @@ def _after_refusal(error: urllib.error.HTTPError, address: str, part: _Part, don
 def _take_up(response: Any, address: str, part: _Part, done: int) -> int:
     """Prepare for what a response brings; return the size of the whole file, 0 where it is not known."""
     if response.status == _PARTIAL:
-        start, total = _range_of(response.headers)
+        start, total = _range_of(response.headers, address)
         if start == done and _version(response.headers) in ("", part.version(address)):
-            return _checked_total(total, address)
+            return total
         part.begin(address, "")
         raise _Interrupted("the server sends another part, or a part of another version, than was asked for")
     part.begin(address, _version(response.headers))
-    length = response.headers.get("Content-Length") or ""
-    return _checked_total(int(length) if length.isascii() and length.isdigit() else 0, address)
+    length = response.headers.get("Content-Length")
+    if length is None:
+        return 0
+    if not _SIZE.fullmatch(length):
+        raise _no_size("Content-Length", length, address)
+    return int(length)
 
 
-def _checked_total(total: int, address: str) -> int:
-    if total > MOST_BYTES:
-        raise Unreachable(f"expected at most {MOST_BYTES:,} bytes, found {total:,}", where=address)
-    return total
+def _no_size(header: str, value: str, address: str) -> Unreachable:
+    return Unreachable(f"expected sizes in bytes as {header}, found {shorten(value, 60)}", where=address)
 
 
 def _version(headers: email.message.Message) -> str:
@@ -211,19 +251,24 @@ def _version(headers: email.message.Message) -> str:
     return etag if etag.startswith('"') else headers.get("Last-Modified") or ""
 
 
-_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", re.ASCII)
+# Python refuses to convert thousands of digits.
+_SIZE = re.compile(r"\d{1,18}", re.ASCII)
+_CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(\d{1,18}|\*)", re.ASCII)
 
 
-def _range_of(headers: email.message.Message) -> tuple[int, int]:
-    """Return where a part begins, -1 where that is not said, and the size of the whole, 0 likewise."""
-    match = _CONTENT_RANGE.fullmatch(headers.get("Content-Range") or "")
-    if match is None:
+def _range_of(headers: email.message.Message, address: str) -> tuple[int, int]:
+    """Return where a part begins, -1 where that is not given, and the size of the whole, 0 likewise.
+
+    Raises:
+        Unreachable: for sizes that are no numbers.
+    """
+    value = headers.get("Content-Range")
+    if value is None:
         return -1, 0
+    match = _CONTENT_RANGE.fullmatch(value)
+    if match is None:
+        raise _no_size("Content-Range", value, address)
     return int(match[1] or -1), int(match[2]) if match[2] != "*" else 0
-
-
-def _total_of_range(headers: email.message.Message) -> int:
-    return _range_of(headers)[1]
 
 
 def _make_room(part: _Part, needed: int) -> None:
@@ -242,12 +287,13 @@ def _receive(response: Any, part: _Part, total: int, report: Reporter) -> None:
     every = _REPORT_SECONDS if isinstance(report, TerminalReporter) else _REPORT_SECONDS_IN_LOGS
     done = part.size
     meter.mark(done)
+    most = total or part.most_bytes
     with open(part.file, "ab") as file:
         for chunk in _chunks(response):
-            file.write(chunk)
             done += len(chunk)
-            if done > (total or MOST_BYTES):
-                raise Unreachable(f"the server sends more than {total or MOST_BYTES:,} bytes")
+            if done > most:
+                raise part.refuse(f"that the server sends more than {most:,}")
+            file.write(chunk)
             if time.monotonic() - shown >= every or done == total:
                 shown = time.monotonic()
                 report(_update(done, total, meter.mark(done)))
@@ -255,10 +301,11 @@ def _receive(response: Any, part: _Part, total: int, report: Reporter) -> None:
         raise _Interrupted(f"the connection broke after {done:,} of {total:,} bytes")
 
 
-def _chunks(response: IO[bytes]) -> Iterator[bytes]:
+def _chunks(response: Any) -> Iterator[bytes]:
     while True:
         try:
-            chunk = response.read(_CHUNK)
+            # Not read(), which waits for the whole chunk, however slowly it comes.
+            chunk = response.read1(_CHUNK)
         except (http.client.HTTPException, OSError) as error:
             raise _Interrupted(_reason(error)) from error
         if not chunk:
@@ -282,17 +329,6 @@ def _reason(error: Exception) -> str:
     return f"the connection fails ({text})"
 
 
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a server to other http and https addresses, but from https to nothing less."""
-
-    def redirect_request(
-        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
-    ) -> urllib.request.Request | None:
-        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
-            raise Unreachable(f"the server leads from https to {newurl}", where=req.full_url)
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
 @functools.cache
 def _opener() -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(_Redirects)
+    return watched_opener()

@@ -59,6 +59,11 @@ class PublishedModel:
         return f"{PUBLISHED_AT}/{self.archive}"
 
     @property
+    def most_bytes(self) -> int:
+        """Bytes that its archive cannot exceed; it holds each parameter twice, in 4 bytes each."""
+        return (64 << 20) + 16 * self.parameters
+
+    @property
     def size_class(self) -> str:
         """Small, medium or large, by the number of parameters."""
         return next((name for most, name in _SIZE_CLASSES if self.parameters <= most), "large")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import http.client
 import re
 import urllib.error
 import urllib.request
@@ -75,7 +76,7 @@ def look_up_image(name: str) -> Finding:
             return ok(f"{name}: the registry has it")
     except urllib.error.HTTPError as e:
         return _refused(name, image, e.code)
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, http.client.HTTPException) as e:
         reason = getattr(e, "reason", e)
         return unknown(
             f"{name}: {image.registry} does not answer here ({reason})",

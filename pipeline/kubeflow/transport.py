@@ -18,6 +18,8 @@ ANSWER_MIB = 64
 """Largest answer that is read. That about a run of a thousand steps takes some 2 MiB."""
 
 _CHUNK = 1 << 16
+# Python refuses to convert thousands of digits.
+_SIZE = re.compile(r"\d{1,18}", re.ASCII)
 
 
 class AnswerTooLargeError(OSError):
@@ -85,7 +87,7 @@ class _BoundedPool:
 
         most, until = ANSWER_MIB << 20, time.monotonic() + self._timeout
         announced = answer.headers.get("Content-Length", "")
-        if re.fullmatch("[0-9]{1,18}", announced) and int(announced) > most and not self._end_only:
+        if _SIZE.fullmatch(announced) and int(announced) > most and not self._end_only:
             answer.close()
             raise AnswerTooLargeError(f"{int(announced) / (1 << 20):,.0f} MiB")
         pieces: collections.deque[bytes] = collections.deque()

@@ -7,7 +7,7 @@ file's own folder; a path given on the command line is taken from the working di
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from detection_core.config.paths.field_paths import key_beside
 from detection_core.errors import ConfigError, shorten
+from detection_core.redaction import hide_credentials
 from detection_core.storage import files
 from pipeline.settings.setting_types import IsPath, Settings, is_unquoted_text
 from pipeline.settings.settings_yaml import Locations, parse_settings_text, read_settings_text
@@ -78,9 +79,30 @@ def checked_settings(tree: Mapping[str, Any], source: Source) -> PipelineSetting
         source: where they were given.
 
     Raises:
-        ConfigError: naming the key, for what does not fit its type and what contradicts another.
+        ConfigError: naming the key, for what does not fit its type, what contradicts another, and addresses
+            with credentials in them, which records and parameters of steps would show.
     """
-    return build_settings(PipelineSettings, tree, source)
+    settings = build_settings(PipelineSettings, tree, source)
+    for key, text in _texts(settings.model_dump(), ""):
+        if hide_credentials(text):
+            raise source.error(
+                key,
+                "expected an address without credentials, found some in it, which records of the run would"
+                " show; leave them out, and name them by the environment",
+            )
+    return settings
+
+
+def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    """Yield every text below a value with its key."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, Mapping):
+        for name, below in value.items():
+            yield from _texts(below, f"{key}.{name}".removeprefix("."))
+    elif isinstance(value, Sequence):
+        for number, below in enumerate(value):
+            yield from _texts(below, f"{key}[{number}]")
 
 
 def format_settings(settings: PipelineSettings) -> str:

@@ -5,13 +5,22 @@ import logging
 import re
 import subprocess
 import sys
+import time
 import urllib.parse
 
 import pytest
 
 from detection_core import redaction
 from detection_core.errors import DataError
-from detection_core.redaction import CleanFormatter, clean, find_header_fault, hide, redact, visible
+from detection_core.redaction import (
+    CleanFormatter,
+    clean,
+    find_header_fault,
+    hide,
+    hide_credentials,
+    redact,
+    visible,
+)
 
 _SENTINEL = "sEnTiNeL/abc+d\"e'f=="
 
@@ -56,10 +65,52 @@ def test_what_s3_clients_read_from_the_environment_is_masked(monkeypatch, name):
         ("x?X-Goog-Signature=0a1b&X-Goog-Date=1", "x?X-Goog-Signature=***&X-Goog-Date=1"),
         ("https://a.blob/x?sv=2025&sig=0a%2B1b&se=1", "https://a.blob/x?sv=2025&sig=***&se=1"),
         ("AccountName=a;AccountKey=c2Vj/cmV0==;Blob=b", "AccountName=a;AccountKey=***;Blob=b"),
+        ("s3://AKIA:a/b+c@bucket/x refused", "s3://***@bucket/x refused"),
+        ("gs://b/x?token=a1&alt=media", "gs://b/x?token=***&alt=media"),
+        (
+            "https://h/b%2Fx%3Faccess_token%3Da1%26alt%3Dmedia",
+            "https://h/b%2Fx%3Faccess_token%3D***%26alt%3Dmedia",
+        ),
+        ("https://h/x?a=1&amp;Signature=a1&amp;b=2", "https://h/x?a=1&amp;Signature=***&amp;b=2"),
+        ("--s3_secret_access_key=a/b --s3_verify=1", "--s3_secret_access_key=*** --s3_verify=1"),
+        (
+            "--token-file=x; tokens=5 of https://h/?monkey=1",
+            "--token-file=x; tokens=5 of https://h/?monkey=1",
+        ),
     ],
 )
 def test_secrets_are_known_by_their_form(text, redacted):
     assert redact(text) == redacted
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3://AKIASENTINEL:sEc/SENTINEL@bucket/x",
+        "gs://b/x?token=SENTINEL-1",
+        "https://m/w?sv=1&sig=SENTINEL%2B1",
+        "https://name:pass-SENTINEL@m/w",
+    ],
+)
+def test_credentials_of_an_address_are_masked_in_the_words_of_others(address):
+    assert hide_credentials(address)
+    for secret in ("sEc/SENTINEL", "SENTINEL-1", "SENTINEL%2B1", "SENTINEL+1", "pass-SENTINEL"):
+        if secret in urllib.parse.unquote(address):
+            assert redact(f"no such bucket: {secret!r}") == "no such bucket: '***'"
+
+
+@pytest.mark.parametrize(
+    "address", ["abfss://container@account.dfs.core.windows.net/x", "/a@b/c?d", "s3://b/a@b"]
+)
+def test_addresses_without_credentials_hide_nothing(address):
+    assert not hide_credentials(address) and not redaction._hidden
+
+
+@pytest.mark.parametrize("text", [";" + "a" * 50 + "=", "s3://a:", "%3Ftoken", "?token=%26", "http://a:@"])
+def test_long_texts_take_no_time(text):
+    begun = time.process_time()
+    redact(text * 20_000)
+    assert time.process_time() - begun < 20
 
 
 def test_what_a_terminal_obeys_is_written_out():

@@ -116,6 +116,23 @@ def test_settings_with_a_secret_are_refused_without_telling_it(override):
     assert "SENTINEL" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "override",
+    [
+        "data.path=s3://AKIASENTINEL:sEc/SENTINEL@bucket/data",
+        "data.shards_uri=gs://bucket/shards?token=SENTINEL",
+        "push.destination=s3://AKIASENTINEL:SENTINEL@bucket/models",
+        "train.weights_mirror=https://name:pass-SENTINEL@mirror/w",
+        "train.weights_mirror=https://mirror/w?sv=1&sig=SENTINEL",
+        "train_input_reader.label_map_path=s3://AKIASENTINEL:SENTINEL@bucket/m",
+    ],
+)
+def test_addresses_with_credentials_are_refused_as_records_would_show_them(override):
+    with pytest.raises(ConfigError, match="expected an address without credentials") as caught:
+        load_settings(str(SETTINGS), [override], check_files=False)
+    assert "SENTINEL" not in str(caught.value)
+
+
 def test_a_path_is_no_secret():
     override = "kubeflow.defaults.env={GOOGLE_APPLICATION_CREDENTIALS: /secret/key.json, TOKEN_FILE: t}"
     assert load_settings(str(SETTINGS), [override], check_files=False)

@@ -22,6 +22,16 @@ def test_each_scheme_has_its_store():
             store_of(path)
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["s3://AKIASENTINEL:sEc/SENTINEL@bucket/x", "gs://b/x?token=SENTINEL", "abfss://c:SENTINEL@a.dfs.core/x"],
+)
+def test_a_path_with_credentials_is_refused_without_showing_them(path):
+    with pytest.raises(DataError, match="expected a path without credentials") as raised:
+        store_of(path)
+    assert "SENTINEL" not in str(raised.value)
+
+
 def test_tensorflow_opens_local_paths_and_google_cloud_storage(monkeypatch):
     monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
     opened = {p: opened_by_tensorflow(p) for p in ("/a", "file:///a", "gs://b/a", "s3://b/a", "az://b/a")}

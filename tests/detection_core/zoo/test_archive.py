@@ -91,6 +91,30 @@ def test_a_header_that_would_fill_the_memory_is_refused(tmp_path):
         _unpack(tmp_path, gzip.compress(content, 1))
 
 
+def _header(kind, content, fmt=tarfile.GNU_FORMAT):
+    info = tarfile.TarInfo(f"{NAME}/x")
+    info.type, info.size = kind, len(content)
+    return info.tobuf(fmt) + content + bytes(-len(content) % 512)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        _header(tarfile.XHDTYPE, b"9" * 5000 + b" size=1\n"),
+        _header(tarfile.XHDTYPE, b"23 GNU.sparse.size=99x\n22 GNU.sparse.map=1,a\n"),
+        _header(tarfile.XHDTYPE, b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n")
+        + _header(tarfile.REGTYPE, b"9" * 511 + b"\n"),
+        _header(tarfile.XHDTYPE, b"13 size=-512\n"),
+        _header(tarfile.GNUTYPE_LONGNAME, b"abc\0") * 3000,
+    ],
+    ids=["digits", "sparse map", "sparse 1.0", "negative", "nested"],
+)
+def test_headers_that_the_library_stumbles_over_are_refused(tmp_path, header):
+    content = header + gzip.decompress(archive())
+    with pytest.raises(ModelError, match=r"a damaged one|of less than no bytes"):
+        _unpack(tmp_path, gzip.compress(content, 1))
+
+
 def test_sizes_that_are_not_there_are_refused(tmp_path):
     huge = member(f"{NAME}/checkpoint/x")
     huge.size = 3 << 40

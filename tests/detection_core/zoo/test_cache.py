@@ -142,6 +142,81 @@ def test_a_wrong_file_that_was_fetched_is_fetched_again(mirror, cache):
     assert _data(_fetch(mirror))
 
 
+def _put(kind, path, victim):
+    """Put something else than a file somewhere; it may lead to a file or folder of somebody's."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    make = {
+        "pipe": lambda: os.mkfifo(path),
+        "folder": path.mkdir,
+        "device": lambda: path.symlink_to("/dev/zero"),
+        "link": lambda: path.symlink_to(victim),
+        "huge": lambda: (path.touch(), os.truncate(path, 1 << 40)),
+    }
+    make[kind]()
+
+
+KINDS = ("pipe", "folder", "device", "link", "huge")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", [MODEL.archive, f"{MODEL.archive}.json"])
+def test_what_is_no_file_of_the_cache_is_refused(mirror, cache, tmp_path, kind, name):
+    (tmp_path / "victim").write_bytes(ARCHIVE)
+    _fetch(mirror)
+    shutil.rmtree(cache / NAME)
+    _put(kind, cache / name, tmp_path / "victim")
+    with pytest.raises(
+        ModelError, match=r"expected a file in the cache|expected at most|expected the record"
+    ):
+        _fetch(mirror)
+    assert (tmp_path / "victim").read_bytes() == ARCHIVE and len(mirror.requests) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", [f"{MODEL.archive}.fetched", f"{MODEL.archive}.fetched.part"])
+def test_what_stands_where_a_file_is_fetched_to_is_removed(mirror, cache, tmp_path, kind, name):
+    (tmp_path / "victim").write_text("precious")
+    _put(kind, cache / name, tmp_path / "victim")
+    assert _data(_fetch(mirror)) and (tmp_path / "victim").read_text() == "precious"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["", "unpacked.json", "pipeline.config", "more", "checkpoint"])
+def test_what_is_no_unpacked_file_is_unpacked_again(mirror, cache, tmp_path, kind, name):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "precious").write_text("yes")
+    _fetch(mirror)
+    _put(kind, cache / NAME / name, victim)
+    assert _data(_fetch(mirror)) == FILES["checkpoint/ckpt-0.data-00000-of-00001"]
+    assert [path.name for path in victim.iterdir()] == ["precious"] and len(mirror.requests) == 1
+    assert not (cache / NAME).is_symlink() and not (cache / NAME / "more").is_file()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_file_of_a_mirror_is_not_read(cache, tmp_path, kind):
+    _put(kind, tmp_path / "mirror" / MODEL.archive, tmp_path / "none")
+    with pytest.raises(ModelError, match=r"expected to fetch it, found: (there is no|expected)"):
+        fetch_model(MODEL, mirror=str(tmp_path / "mirror"))
+
+
+def test_an_object_that_is_too_large_is_not_fetched(cache, monkeypatch, tmp_path):
+    (tmp_path / "w").write_bytes(b"weights")
+    file = PublishedFile(address="https://x/w.h5", folder="backbones", most_bytes=6)
+    with s3_server() as bucket:
+        caches.files.copy_file(str(tmp_path / "w"), f"{bucket}/w.h5")
+        with pytest.raises(ModelError, match="expected at most 6 bytes, found 7"):
+            fetch_file(file, mirror=bucket)
+
+
+def test_the_query_of_a_mirror_stays_at_the_end(mirror, cache):
+    fetch_model(MODEL, mirror=f"{mirror.address}/?sig=SENTINEL")
+    assert mirror.requests == [(f"/tf2/{MODEL.archive}?sig=SENTINEL", "")]
+
+
 def test_a_missing_archive_names_the_publisher(mirror):
     mirror.files.clear()
     with pytest.raises(ModelError, match=f"answers 404.*published at {MODEL.address}"):

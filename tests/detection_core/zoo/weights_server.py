@@ -83,7 +83,7 @@ def _answer(handler: http.server.BaseHTTPRequestHandler, behaviour: Behaviour) -
         handler.send_header("Location", behaviour.redirects[handler.path])
         handler.end_headers()
         return
-    content = behaviour.files.get(handler.path)
+    content = behaviour.files.get(handler.path.partition("?")[0])
     if content is None:
         handler.send_error(404)
         return

@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.doctor.finding import State
 from pipeline.doctor.registry import look_up_image, parse_image
+from tests.hostile.raw_server import serve_raw
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,12 @@ def test_the_registry_is_asked(registry, tag, state, words):
 
 def test_a_registry_that_is_not_there_is_not_seen():
     assert look_up_image("127.0.0.1:1/detflow:1").state is State.UNKNOWN
+
+
+def test_a_registry_that_does_not_speak_http_is_not_seen():
+    with serve_raw(lambda connection, request: connection.sendall(b"SSH-2.0\r\n\r\n")) as address:
+        finding = look_up_image(f"{address.removeprefix('http://')}/detflow:1")
+    assert finding.state is State.UNKNOWN and "does not answer" in finding.found
 
 
 @pytest.mark.parametrize("name", ["registry.example/detflow", "registry.example/detflow:latest"])

@@ -103,6 +103,17 @@ def test_an_answer_that_drips_costs_no_more_than_the_limit(hostile):
     assert time.monotonic() - begun < 8
 
 
+@pytest.mark.parametrize("size", ["9" * 5000, "\u00b2", "-1", "x"])
+def test_a_size_that_is_no_number_is_ignored(hostile, size):
+    def answer(handler):
+        _head(handler, Content_Length=size, Connection="close")
+        handler.wfile.write(b'{"multi_user": false, "tag_name": "2.17.0"}')
+        handler.close_connection = True
+
+    hostile.answer = answer
+    assert _connect(hostile).server_version == "2.17.0"
+
+
 def test_a_packed_answer_is_unpacked(hostile):
     def answer(handler):
         body = gzip.compress(b'{"multi_user": false, "tag_name": "2.17.0"}')

@@ -1,0 +1,124 @@
+"""HTTP and HTTPS connections whose answers have to end.
+
+http.client bounds neither the time of an answer nor the number of interim answers before it, and urllib reads
+the whole body of a redirect. Here an answer has to arrive at a lowest rate, its head is bounded, and the body
+of a redirect is not read.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import time
+import urllib.request
+from typing import Any, cast
+
+from detection_core.errors import ModelError
+
+LOWEST_RATE = 5_000
+"""Bytes a second; a slower server is given up."""
+_WINDOW_SECONDS = 60.0
+# http.client takes up to 6 MB in 100 lines, and any number of interim answers.
+_MOST_HEAD_BYTES = 1 << 20
+_BUFFER = 1 << 16
+
+
+class Unreachable(ModelError):
+    """A file that cannot be fetched; the message says why, without a remedy."""
+
+
+class _WatchedStream(io.RawIOBase):
+    """The bytes of one answer.
+
+    Attributes:
+        head: whether the head of the answer is still being read.
+    """
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        self._raw, self.head = raw, True
+        self._all = self._recent = 0
+        self._waited = 0.0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        began = time.monotonic()
+        count = self._raw.readinto(buffer) or 0
+        # Only waiting counts, not what the reader does with the bytes.
+        self._waited += time.monotonic() - began
+        self._all, self._recent = self._all + count, self._recent + count
+        if self.head and self._all > _MOST_HEAD_BYTES:
+            raise OSError(f"headers of more than {_MOST_HEAD_BYTES:,} bytes")
+        if count and self._waited >= _WINDOW_SECONDS:
+            if self._recent < LOWEST_RATE * self._waited:
+                raise OSError(
+                    f"{self._recent:,} bytes arrived in {self._waited:.3g} s, at least {LOWEST_RATE:,} a"
+                    " second are expected"
+                )
+            self._recent, self._waited = 0, 0.0
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _WatchedResponse(http.client.HTTPResponse):
+    """An answer that is read through a watched stream."""
+
+    def __init__(self, sock: Any, *arguments: Any, **options: Any) -> None:
+        super().__init__(sock, *arguments, **options)
+        self.fp.close()
+        self._stream = _WatchedStream(sock.makefile("rb", buffering=0))
+        self.fp = io.BufferedReader(self._stream, _BUFFER)
+
+    def begin(self) -> None:
+        super().begin()
+        self._stream.head = False
+
+
+class _Connection(http.client.HTTPConnection):
+    response_class = _WatchedResponse
+
+
+class _SecureConnection(http.client.HTTPSConnection):
+    response_class = _WatchedResponse
+
+
+class _Handler(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> Any:
+        return self.do_open(cast(Any, _Connection), req)
+
+
+class _SecureHandler(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> Any:
+        return self.do_open(cast(Any, _SecureConnection), req)
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a server to other http and https addresses, but from https to nothing less."""
+
+    def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> Any:
+        """Follow a redirect without reading its body."""
+        fp.close()
+        return super().http_error_302(req, cast(Any, io.BytesIO()), code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+    def redirect_request(
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        """Return the request to follow with.
+
+        Raises:
+            Unreachable: where it would leave https.
+        """
+        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
+            raise Unreachable(f"the server leads from https to {newurl}", where=req.full_url)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def watched_opener() -> urllib.request.OpenerDirector:
+    """Return what opens http and https addresses with watched connections."""
+    return urllib.request.build_opener(_Handler, _SecureHandler, Redirects)

@@ -1,0 +1,76 @@
+"""Answers of servers that go on without end, before their content begins."""
+
+import time
+
+import pytest
+
+from detection_core.zoo import watched_connection
+from detection_core.zoo.watched_connection import Redirects, Unreachable, watched_opener
+from tests.hostile.raw_server import serve_raw
+
+
+def _read(address):
+    with watched_opener().open(address, timeout=10) as answer:
+        return answer.read()
+
+
+def _endless(piece, head=b"HTTP/1.1 200 OK\r\n", pause=0.0):
+    def answer(connection, request):
+        connection.sendall(head)
+        while True:
+            connection.sendall(piece)
+            time.sleep(pause)
+
+    return answer
+
+
+def test_an_answer_is_read_whole():
+    def answer(connection, request):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000)
+
+    with serve_raw(answer) as address:
+        assert _read(address) == b"x" * 200_000
+
+
+def test_interim_answers_have_an_end():
+    piece = b"HTTP/1.1 100 Continue\r\n\r\n" * 1000
+    with serve_raw(_endless(piece, b"")) as address, pytest.raises(OSError, match="headers of more than"):
+        _read(address)
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nX-", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_what_drips_is_given_up(monkeypatch, head):
+    monkeypatch.setattr(watched_connection, "_WINDOW_SECONDS", 0.05)
+    with (
+        serve_raw(_endless(b"x", head, 0.01)) as address,
+        pytest.raises(OSError, match="at least 5,000 a second"),
+    ):
+        _read(address)
+
+
+def test_a_slow_reader_is_not_the_servers_fault(monkeypatch):
+    monkeypatch.setattr(watched_connection, "_WINDOW_SECONDS", 0.05)
+
+    def answer(connection, request):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")
+
+    with serve_raw(answer) as address, watched_opener().open(address, timeout=10) as response:
+        time.sleep(0.1)
+        assert response.read() == b"abc"
+
+
+def test_the_body_of_a_redirect_is_not_read():
+    def answer(connection, request):
+        if b"GET /there " in request:
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\nfound")
+        else:
+            _endless(b"x" * 1_000_000, b"HTTP/1.1 302 Found\r\nLocation: /there\r\n\r\n")(connection, request)
+
+    with serve_raw(answer) as address:
+        assert _read(f"{address}/here") == b"found"
+
+
+def test_https_never_becomes_http():
+    request = watched_connection.urllib.request.Request("https://example.org/a")
+    with pytest.raises(Unreachable, match="from https to http:"):
+        Redirects().redirect_request(request, None, 302, "Found", {}, "http://example.org/a")

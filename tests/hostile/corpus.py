@@ -1,0 +1,25 @@
+"""All kinds of cases, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.hostile import images
+from tests.hostile.case import Case
+
+_KINDS = (images,)
+
+
+def all_cases() -> Iterator[Case]:
+    """Yield every case.
+
+    Raises:
+        ValueError: when two have one name.
+    """
+    names: set[str] = set()
+    for kind in _KINDS:
+        for case in kind.cases():
+            if case.name in names:
+                raise ValueError(f"expected one case of a name, found two of {case.name}")
+            names.add(case.name)
+            yield case

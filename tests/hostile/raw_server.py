@@ -1,0 +1,38 @@
+"""A server on this machine that answers whatever a test wants, well formed or not."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def serve_raw(answer: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
+    """Yield the address of a server that answers each request by a function.
+
+    Args:
+        answer: is given the connection, closed afterwards, and the head of the request.
+    """
+
+    def handle(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            head = b""
+            while b"\r\n\r\n" not in head:
+                piece = connection.recv(4096)
+                if not piece:
+                    return
+                head += piece
+            answer(connection, head)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                threading.Thread(target=handle, args=(connection,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
