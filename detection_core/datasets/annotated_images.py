@@ -255,15 +255,14 @@ def read_annotation(path: str, longest: int = MAX_TEXT_BYTES) -> bytes:
         return files.read_regular(path, longest)
 
 
-def check_count(count: int, what: str = "annotations") -> None:
-    """Refuse an image with more annotations than a reader keeps in memory.
+def check_count(count: int, what: str = "annotations of an image", most: int = MAX_OBJECTS) -> None:
+    """Refuse an image with more annotations, or whatever it is, than are kept in memory.
 
     Raises:
         Rejected: as a malformed record.
     """
-    if count > MAX_OBJECTS:
-        found = f"expected at most {MAX_OBJECTS:,} {what} of an image, found more"
-        raise Rejected("malformed_record", found)
+    if count > most:
+        raise Rejected("malformed_record", f"expected at most {most:,} {what}, found more")
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ _KEY = re.compile(r'[ \t\n\r]*("(?:[^"\\]++|\\.)*+")[ \t\n\r]*:[ \t\n\r]*(?=[^ \
 _NEXT = re.compile(r"[ \t\n\r]*([,\]}])[ \t\n\r]*(?=[^ \t\n\r])")
 _OBJECT = re.compile(r"[ \t\n\r]*\{")
 _LAST = re.compile(r"[ \t\n\r]*([,\]}])[ \t\n\r]*")
+_MOST_FOUND = 50_000
 _NEAR_END = 16
 """Characters from the end of a window in which what looks wrong may only be cut off."""
 
@@ -166,7 +167,7 @@ class _Window:
                     yield found
                     continue
             begun = self._before
-            while more and begun == self._before:
+            while more and begun == self._before and len(found) < _MOST_FOUND:
                 found.append(self.value())
                 more = self.separator("]")
             yield found

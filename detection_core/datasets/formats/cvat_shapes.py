@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from xml.etree import ElementTree
 
+from detection_core.bounded.limits import MAX_KEYPOINTS
 from detection_core.datasets.annotated_images import (
     AnnotatedObject,
     Keypoint,
@@ -162,6 +163,7 @@ def _skeleton(
         ((x, y), *_) = _points(point, label)
         seen = 0 if point.get("outside") in _YES else 1 if point.get("occluded") in _YES else 2
         points[checked_text(point.get("label"), f"{label}: a point's label")] = (x, y, seen)
+    check_count(len(points), "keypoints of an object", MAX_KEYPOINTS)
     names = keypoint_names.setdefault(name, sorted(points))
     placed = [(x, y) for x, y, seen in points.values() if seen]
     if not placed or not set(points) <= set(names):

@@ -122,7 +122,7 @@ def _read_images(
 def _image_set(path: str) -> list[str]:
     """Return the names in an image set; a class's own set has a -1, 0 or 1 behind each, which is left out."""
     names = []
-    for line in read_lines(path, what="image set"):
+    for line in read_lines(path, what="list of images"):
         head, _, tail = line.strip().rpartition(" ")
         name = head.strip() if head.strip() and tail in ("-1", "0", "1") else line.strip()
         if name:

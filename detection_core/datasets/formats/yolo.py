@@ -33,6 +33,9 @@ from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
 
+_MOST_BYTES = 1 << 22
+"""Of a label file: 40 for each object that an image may have."""
+
 _FORMS = ({"data", "split"}, {"names", "images"})
 
 
@@ -103,7 +106,7 @@ def _open(root: str, location: Any) -> tuple[FolderListing, YoloSet, Mapping[str
             f'expected {{"data": "data.yaml", "split": "train"}}, found {shorten(location)}', where="splits"
         )
     file = os.path.normpath(str(location.get("data") or location["names"]))
-    if file not in set(listing.paths()):
+    if file not in listing.known or file in listing.folders:
         raise DataError("expected the file of the classes, found nothing", where=files.join(root, file))
     where = {key: os.path.normpath(str(value)) for key, value in location.items()}
     if where.get("images", ".") not in (".", *listing.folders):
@@ -136,7 +139,7 @@ def _read_images(
 
 def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
     try:
-        text = read_annotation(path).decode("utf-8-sig")
+        text = read_annotation(path, _MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as e:
         raise Rejected("unreadable_annotation", f"the label file cannot be read: {e}") from e
     lines = text.splitlines()
