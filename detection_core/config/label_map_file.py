@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from detection_core.config.text.text_proto import parse_message, read_message_text
+from detection_core.bounded.text_file import read_text_file
+from detection_core.config.text.text_proto import parse_message
 from detection_core.data.label_map import FREQUENCIES, Keypoint, LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError
 from detection_core.protos.string_int_label_map_pb2 import StringIntLabelMap, StringIntLabelMapItem
@@ -23,7 +24,7 @@ def load_label_map(path: str) -> LabelMap:
             " one",
             where="label_map_path",
         )
-    return parse_label_map(read_message_text(path, what="label map", longest=64 * 2**20), where=path)
+    return parse_label_map(read_text_file(path, what="label map"), where=path)
 
 
 def find_label_map(root: str) -> LabelMap | None:

@@ -7,11 +7,12 @@ from typing import cast
 
 from google.protobuf.descriptor import Descriptor
 
+from detection_core.bounded.text_file import read_text_file
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.paths.overrides import Overrides, apply_overrides, merge_override_file
 from detection_core.config.text.comments import with_comments
 from detection_core.config.text.positions import field_lines, nearest_line
-from detection_core.config.text.text_proto import format_message, line_of, parse_message, read_message_text
+from detection_core.config.text.text_proto import format_message, line_of, parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
@@ -28,7 +29,7 @@ def load_pipeline_config(path: str) -> TrainEvalPipelineConfig:
     Raises:
         ConfigError: when the file cannot be read or does not fit the schema, with line and field.
     """
-    return parse_pipeline_config(read_message_text(path, what="pipeline.config"), where=path)
+    return parse_pipeline_config(read_text_file(path, what="pipeline.config"), where=path)
 
 
 def parse_pipeline_config(text: str, where: str = "") -> TrainEvalPipelineConfig:
@@ -73,7 +74,7 @@ def load_checked_config(
         ConfigError: for the first step that fails.
     """
     config = load_config(path, overrides, override_files=override_files)
-    text = read_message_text(path, what="pipeline.config")
+    text = read_text_file(path, what="pipeline.config")
     check_pipeline_config(config, where=path, lines=field_lines(text, _ROOT))
     return config
 
@@ -99,7 +100,7 @@ def with_line(error: ConfigError, path: str) -> ConfigError:
         error: from building what a checked config asks for; its `where` is a field path.
         path: file the config came from.
     """
-    lines = field_lines(read_message_text(path, what="pipeline.config"), _ROOT)
+    lines = field_lines(read_text_file(path, what="pipeline.config"), _ROOT)
     line = nearest_line(error.where, lines)
     return ConfigError(str(error), where=line_of(path, line) if line else path)
 

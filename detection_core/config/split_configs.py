@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from detection_core.config.text.text_proto import parse_message, read_message_text
+from detection_core.bounded.text_file import read_text_file
+from detection_core.config.text.text_proto import parse_message
 from detection_core.protos.eval_pb2 import EvalConfig
 from detection_core.protos.graph_rewriter_pb2 import GraphRewriter
 from detection_core.protos.input_reader_pb2 import InputReader
@@ -58,6 +59,6 @@ def load_split_configs(paths: SplitConfigPaths) -> TrainEvalPipelineConfig:
 
 def _read(path: str, part: M, message_type: type[M]) -> None:
     if path:
-        text = read_message_text(path, what=f"{message_type.DESCRIPTOR.name} message")
+        text = read_text_file(path, what=f"{message_type.DESCRIPTOR.name} message")
         part.CopyFrom(parse_message(text, message_type, where=path))
         part.SetInParent()

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
+from detection_core.bounded.limits import MAX_OBJECTS, MAX_TEXT_BYTES
 from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS
 from detection_core.storage import files
 
@@ -41,7 +42,7 @@ REASONS = {**ANNOTATION_FAULTS, **BOX_FAULTS, **SHAPE_FAULTS, **FILE_FAULTS, **I
 
 
 MAX_ANNOTATION_BYTES = 1 << 33
-"""Bytes of an annotation file above which it is not read: ten times the largest of Objects365."""
+"""Bytes of a file with the annotations of many images, which is read in pieces: ten times Objects365's."""
 
 
 class Polygons(NamedTuple):
@@ -240,14 +241,28 @@ def path_inside(folder: str, name: str) -> str:
     return os.path.join(folder, name)
 
 
-def read_annotation(path: str) -> bytes:
+def read_annotation(path: str, longest: int = MAX_TEXT_BYTES) -> bytes:
     """Return the bytes of the annotation file of an image.
 
+    Args:
+        path: of the file.
+        longest: bytes that it may have.
+
     Raises:
-        Rejected: when there is no such file, or it cannot be read.
+        Rejected: when there is no such file, it is larger, or cannot be read.
     """
     with _rejected_if_unreadable():
-        return files.read_regular(path, MAX_ANNOTATION_BYTES)
+        return files.read_regular(path, longest)
+
+
+def check_count(count: int, what: str = "annotations of an image", most: int = MAX_OBJECTS) -> None:
+    """Refuse an image with more annotations, or whatever it is, than are kept in memory.
+
+    Raises:
+        Rejected: as a malformed record.
+    """
+    if count > most:
+        raise Rejected("malformed_record", f"expected at most {most:,} {what}, found more")
 
 
 @contextlib.contextmanager

@@ -11,6 +11,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from detection_core.bounded.limits import MAX_OBJECTS
+
 CACHE_KIB = 1 << 15
 """Memory that an index on disk may use before it writes."""
 
@@ -152,6 +154,7 @@ class Grouping:
     def __iter__(self) -> Iterator[tuple[Any, list[Any]]]:
         """Yield each image with its parts, both in the order in which they were added, and then forget all.
 
+        Of an image with more than `MAX_OBJECTS` parts there are only the first ones, one more than these.
         Parts of no image come last, each with None for the image.
         """
         self._flush()
@@ -163,7 +166,9 @@ class Grouping:
             images = self._index.execute("SELECT packed FROM images ORDER BY place")
             blocks = map(self._of_block, range(-(-self._count // BLOCK)))
             for parts, (image,) in zip(itertools.chain.from_iterable(blocks), images, strict=False):
-                yield marshal.loads(image), [value for packed in parts for value in marshal.loads(packed)]
+                values = itertools.chain.from_iterable(map(marshal.loads, parts))
+                yield marshal.loads(image), list(itertools.islice(values, MAX_OBJECTS + 1))
+                collections.deque(parts, maxlen=0)
             for _, packed in self._rows(_UNLISTED, 0):
                 yield None, marshal.loads(packed)
 
@@ -186,7 +191,7 @@ class Grouping:
                         self._wait(kind, again // BLOCK, again, packed)
             self._write()
 
-    def _of_block(self, block: int) -> Iterator[list[bytes]]:
+    def _of_block(self, block: int) -> Iterator[Iterable[bytes]]:
         """Yield the packed parts of each image of a block."""
         [(size,)] = self._index.execute(
             "SELECT sum(length(packed)) FROM parts WHERE kind IN (?, ?) AND block = ?", (_EARLY, _LATE, block)
@@ -202,7 +207,7 @@ class Grouping:
             self._wait(_ALONE, place, place, packed)
         self._write()
         for place in range(block * BLOCK, (block + 1) * BLOCK):
-            yield [packed for _, packed in self._rows(_ALONE, place)]
+            yield (packed for _, packed in self._rows(_ALONE, place))
 
     def _rows(self, kind: int, block: int) -> Iterator[tuple[Any, bytes]]:
         """Yield place or key, and the packed parts, of what was written under a kind and a block."""

@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import IO, Any
 
+from detection_core.bounded.plain_json import check_values
 from detection_core.datasets.annotated_images import MAX_ANNOTATION_BYTES
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -24,10 +25,11 @@ MAX_ELEMENT = 1 << 26
 """Characters of one element above which it is not read: the run lengths of the largest image, as text."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_KEY = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*")[ \t\n\r]*:[ \t\n\r]*(?=[^ \t\n\r])', re.DOTALL)
+_KEY = re.compile(r'[ \t\n\r]*("(?:[^"\\]++|\\.)*+")[ \t\n\r]*:[ \t\n\r]*(?=[^ \t\n\r])', re.DOTALL)
 _NEXT = re.compile(r"[ \t\n\r]*([,\]}])[ \t\n\r]*(?=[^ \t\n\r])")
 _OBJECT = re.compile(r"[ \t\n\r]*\{")
 _LAST = re.compile(r"[ \t\n\r]*([,\]}])[ \t\n\r]*")
+_MOST_FOUND = 50_000
 _NEAR_END = 16
 """Characters from the end of a window in which what looks wrong may only be cut off."""
 
@@ -165,14 +167,14 @@ class _Window:
                     yield found
                     continue
             begun = self._before
-            while more and begun == self._before:
+            while more and begun == self._before and len(found) < _MOST_FOUND:
                 found.append(self.value())
                 more = self.separator("]")
             yield found
 
     def _end_of_objects(self) -> int:
-        """Return where an object of the window ends that another follows, most likely the last; else -1."""
-        end = len(self.text)
+        """Return where an object of the next piece ends that another follows, likely the last; else -1."""
+        end = min(len(self.text), self.at + PIECE)
         while (end := self.text.rfind("},", self.at, end)) >= 0:
             if _OBJECT.match(self.text, end + 2):
                 return end + 1
@@ -202,6 +204,8 @@ class _Window:
             raise ValueError(
                 f"an element of more than {MAX_ELEMENT:,} characters at character {self.position}"
             )
+        if len(rest) >= PIECE:
+            check_values(rest)
         # As much again as there is: an element of many pieces is not parsed once for each.
         data = self._file.read(max(PIECE, len(rest)))
         self._ended = not data

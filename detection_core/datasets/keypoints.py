@@ -6,9 +6,10 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
 from detection_core.data.encode import KeypointColumns
 from detection_core.datasets.annotated_images import AnnotatedObject, Rejected
-from detection_core.errors import DataError
+from detection_core.errors import DataError, shorten
 
 _LARGEST = 1e6
 """Pixels beyond which a coordinate is no place near any image."""
@@ -25,6 +26,26 @@ class KeypointLayout:
 
     names: tuple[str, ...] = ()
     places: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
+
+
+def check_keypoint_names(keypoint_names: Mapping[str, Sequence[str]], where: str) -> None:
+    """Refuse more keypoints than a detector can have outputs for.
+
+    Args:
+        keypoint_names: class name to the names of its keypoints.
+        where: they were read from.
+
+    Raises:
+        DataError: when they are too many for a class or for all together.
+    """
+    for label, names in keypoint_names.items():
+        if len(names) > MAX_KEYPOINTS:
+            found = f"found {len(names):,} of {shorten(label)}"
+            raise DataError(f"expected at most {MAX_KEYPOINTS} keypoints of a class, {found}", where=where)
+    total = sum(map(len, keypoint_names.values()))
+    if total > MAX_VALUES:
+        detail = f"expected at most {MAX_VALUES:,} keypoints of all classes, found {total:,}"
+        raise DataError(detail, where=where)
 
 
 def make_layout(keypoint_names: Mapping[str, Sequence[str]]) -> KeypointLayout:
@@ -85,6 +106,9 @@ def keypoint_columns(
     if all(item.keypoints is None for item in objects):
         return None
     count = len(layout.names)
+    if count * len(objects) > MAX_VALUES:
+        detail = f"expected at most {MAX_VALUES:,} keypoints of an image, found {count * len(objects):,}"
+        raise Rejected("malformed_keypoints", detail)
     x, y = [0.0] * (count * len(objects)), [0.0] * (count * len(objects))
     visibility, numbers = [0] * len(x), []
     for number, item in enumerate(objects):

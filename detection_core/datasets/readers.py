@@ -23,6 +23,7 @@ from detection_core.datasets.formats import (
     yolo,
     yolo_layout,
 )
+from detection_core.datasets.keypoints import check_keypoint_names
 from detection_core.datasets.layouts import Layout
 from detection_core.errors import ConfigError
 from detection_core.storage.folder_listing import FolderListing
@@ -77,8 +78,11 @@ class AnnotationReader:
     ) -> Annotations:
         """Read a split, images that no annotation is about apart from the others; arguments as above."""
         if self.read_named is None:
-            return self.read(root, location)
-        return self.read_named(root, location, class_names or {})
+            found = self.read(root, location)
+        else:
+            found = self.read_named(root, location, class_names or {})
+        check_keypoint_names(found.keypoint_names, root)
+        return found
 
 
 READERS: dict[str, AnnotationReader] = {

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from detection_core.datasets.annotated_images import Rejected, RunLengths
+from detection_core.bounded.limits import MAX_JSON_VALUES
+from detection_core.data.image_header import MAX_PIXELS
+from detection_core.datasets.annotated_images import AnnotatedObject, Rejected, RunLengths
 
 if TYPE_CHECKING:  # settings that are read need no arrays
     import numpy as np
     import numpy.typing as npt
 
-MOST_PIXELS = 1 << 27
-"""Of a mask: as many as an image may have."""
+_BLOCK_PIXELS = 1 << 22
+_MOST_DRAWN, _PIXELS_OF_A_RUN = 4 * MAX_PIXELS, 128
 
 
 def place_mask(patch: npt.NDArray[np.bool_], left: int, top: int, width: int, height: int) -> RunLengths:
@@ -30,19 +33,59 @@ def place_mask(patch: npt.NDArray[np.bool_], left: int, top: int, width: int, he
     """
     import numpy as np
 
-    if not 0 < width * height <= MOST_PIXELS or min(width, height) < 1:
+    if not 0 < width * height <= MAX_PIXELS or min(width, height) < 1:
         raise Rejected(
             "malformed_annotation", f"expected a mask of an image, found one of {width}x{height} pixels"
         )
-    whole: npt.NDArray[np.bool_] = np.zeros((height, width), np.bool_)
     y, x = max(top, 0), max(left, 0)
     inside = patch[y - top : max(height - top, 0), x - left : max(width - left, 0)]
-    if inside.size:
-        whole[y : y + inside.shape[0], x : x + inside.shape[1]] = inside
-    flat = whole.ravel(order="F")
-    edges: npt.NDArray[np.intp] = np.flatnonzero(flat[1:] != flat[:-1]) + 1
-    counts = np.diff([0, *edges, flat.size]).tolist()
-    return RunLengths(height, width, [0, *counts] if flat[0] else counts)
+    edges = list(itertools.chain.from_iterable(_edges(inside, y, x, height)))
+    # A run that ends at the foot of a column, where another begins at the head of the next one, goes on.
+    places, times = np.unique(np.asarray(edges, np.int64), return_counts=True)
+    counts = np.diff([0, *places[times == 1]], append=width * height).tolist()
+    return RunLengths(height, width, counts if counts[-1] or len(counts) == 1 else counts[:-1])
+
+
+def _edges(patch: npt.NDArray[np.bool_], top: int, left: int, height: int) -> Iterator[list[int]]:
+    """Yield where runs begin and end, down the columns of the image, for some columns at a time.
+
+    Raises:
+        Rejected: for more than a mask of something in an image has.
+    """
+    import numpy as np
+
+    found = 0
+    columns = max(1, _BLOCK_PIXELS // max(1, patch.shape[0]))
+    for first in range(0, patch.shape[1] if patch.size else 0, columns):
+        block = np.pad(patch[:, first : first + columns], ((1, 1), (0, 0)))
+        column, row = np.nonzero((block[1:] != block[:-1]).T)
+        found += row.size
+        if found > MAX_JSON_VALUES:
+            detail = f"expected a mask of at most {MAX_JSON_VALUES:,} edges, found more"
+            raise Rejected("malformed_annotation", detail)
+        yield ((column + left + first) * height + row + top).tolist()
+
+
+def add_mask(drawn: int, item: AnnotatedObject, pixels: int = 0) -> int:
+    """Return what the masks of an image take, in pixels that are painted, with that of one more object.
+
+    Args:
+        drawn: what those of the objects before it take.
+        item: whose mask may have run lengths, each of which takes as much as some pixels.
+        pixels: that were painted for it; 0 for those of its box.
+
+    Raises:
+        Rejected: when they take more than can be painted in a few seconds.
+    """
+    if not isinstance(item.mask, RunLengths):
+        return drawn
+    xmin, ymin, xmax, ymax = item.box
+    drawn += pixels or int((xmax - xmin) * (ymax - ymin))
+    drawn += _PIXELS_OF_A_RUN * len(item.mask.counts)
+    if drawn > _MOST_DRAWN:
+        found = f"{item.label}: expected masks of at most {_MOST_DRAWN:,} pixels in an image, found more"
+        raise Rejected("malformed_annotation", found)
+    return drawn
 
 
 def row_mask(counts: Sequence[int], width: int, height: int) -> npt.NDArray[np.bool_]:
@@ -53,7 +96,7 @@ def row_mask(counts: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
     """
     import numpy as np
 
-    if min(width, height, *counts, 0) < 0 or sum(counts) != width * height or sum(counts) > MOST_PIXELS:
+    if min(width, height, *counts, 0) < 0 or sum(counts) != width * height or sum(counts) > MAX_PIXELS:
         raise Rejected(
             "malformed_annotation", f"expected runs of {width}x{height} pixels, found {sum(counts)} in all"
         )
@@ -78,7 +121,7 @@ def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
     import numpy as np
 
     total = width * height * 4
-    if not 0 < total <= 4 * MOST_PIXELS:
+    if not 0 < total <= 4 * MAX_PIXELS:
         raise Rejected(
             "malformed_annotation", f"expected a mask of an image, found one of {width}x{height} pixels"
         )
@@ -88,22 +131,24 @@ def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
         lengths = [bits.take(4) + 1 for _ in range(4)]
         if count != total:
             raise ValueError(f"{count} values")
-        values: npt.NDArray[np.uint8] = np.zeros(total, np.uint8)
+        opaque: npt.NDArray[np.bool_] = np.zeros(total // 4, np.bool_)
         at = 0
         while at < total:
             alike = bits.take(1)
             run = bits.take(lengths[bits.take(2)]) + 1
-            if alike:
-                values[at : at + run] = min(bits.take(word), 255)
+            if alike:  # of each four values the last one is the pixel's opacity
+                opaque[at // 4 : (at + run) // 4] = bits.take(word) > 0
             else:
-                for offset in range(min(run, total - at)):
-                    values[at + offset] = min(bits.take(word), 255)
+                for place in range(at, min(at + run, total)):
+                    value = bits.take(word)
+                    if place % 4 == 3:
+                        opaque[place // 4] = value > 0
             at += run
     except (ValueError, TypeError) as e:
         raise Rejected(
             "malformed_annotation", f"expected run lengths of a mask of {width}x{height} pixels, found {e}"
         ) from e
-    return values.reshape(height, width, 4)[..., 3] > 0
+    return opaque.reshape(height, width)
 
 
 class _Bits:

@@ -6,7 +6,14 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 
-from detection_core.datasets.annotated_images import AnnotatedObject, Keypoint, Mask, Polygons, Rejected
+from detection_core.datasets.annotated_images import (
+    AnnotatedObject,
+    Keypoint,
+    Mask,
+    Polygons,
+    Rejected,
+    check_count,
+)
 
 Point = tuple[float, float]
 
@@ -53,9 +60,10 @@ def polygon_object(name: str, rings: Sequence[Sequence[Point]], label: str) -> A
     """Return an object from its outlines.
 
     Raises:
-        Rejected: when an outline has fewer than three points, or a coordinate is not finite.
+        Rejected: when an outline has fewer than three points or far too many, or a coordinate is not finite.
     """
     for ring in rings:
+        check_count(len(ring), "points of an outline")
         if len(ring) < 3 or not all(map(math.isfinite, itertools.chain(*ring))):
             raise Rejected(
                 "malformed_annotation",

@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from detection_core.artifacts.tflite_graph import TensorInfo, TFLiteGraph, read_graph
+from detection_core.bounded.plain_yaml import parse_yaml
+from detection_core.bounded.text_file import read_text_file
 from detection_core.config.messages.tflite import OPERATION
 
 TABLE = os.path.join(os.path.dirname(__file__), "accelerators.yaml")
@@ -196,10 +198,7 @@ class Lint:
 
 @functools.cache
 def _table() -> dict[str, Any]:
-    import yaml
-
-    with open(TABLE, encoding="utf-8") as file:
-        return dict(yaml.safe_load(file))
+    return dict(parse_yaml(read_text_file(TABLE, what="table of accelerators"), TABLE))
 
 
 def families() -> tuple[str, ...]:

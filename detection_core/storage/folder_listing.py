@@ -6,6 +6,7 @@ import collections
 import contextlib
 import dataclasses
 import errno
+import functools
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +40,11 @@ class FolderListing:
     folders: Mapping[str, Sequence[str]]
     complete: bool
     left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def known(self) -> frozenset[str]:
+        """All folders and files, relative to the root."""
+        return frozenset((*self.folders, *self.paths()))
 
     def paths(self, *suffixes: str) -> Iterator[str]:
         """Yield the paths of files, relative to the root, whose names end so in capitals or small letters."""

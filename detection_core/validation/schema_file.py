@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from detection_core.config.text.text_proto import parse_message, read_message_text
+from detection_core.bounded.text_file import read_text_file
+from detection_core.config.text.text_proto import parse_message
 from detection_core.errors import ConfigError, shorten
 
 _NOT_CURRENT = (
@@ -49,7 +50,6 @@ _NOT_CHECKED = (
     "time_domain",
     "time_of_day_domain",
 )
-_LONGEST = 4 * 2**20
 
 
 def read_schema_text(path: str) -> str:
@@ -58,7 +58,7 @@ def read_schema_text(path: str) -> str:
     Raises:
         ConfigError: as `parse_schema`, or where the file cannot be read.
     """
-    text = read_message_text(path, what="schema", longest=_LONGEST)
+    text = read_text_file(path, what="schema")
     parse_schema(text, where=path)
     return text
 

@@ -32,11 +32,11 @@ def config(arguments: argparse.Namespace) -> Result:
 
 def _convert(arguments: argparse.Namespace) -> Result:
     """Turn a config of TensorFlow 1 into what it is called now, and say whether it can be used so."""
+    from detection_core.bounded.text_file import read_text_file
     from detection_core.config.legacy.conversion import convert_config
-    from detection_core.config.text.text_proto import read_message_text
 
     path = _file(arguments)
-    converted = convert_config(read_message_text(path, what="pipeline.config"), where=path)
+    converted = convert_config(read_text_file(path, what="pipeline.config"), where=path)
     lines = [*(converted.changes or ("nothing to change",)), *(f"note: {note}" for note in converted.notes)]
     refused = _refusal(converted.text)
     data: dict[str, Any] = {

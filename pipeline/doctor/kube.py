@@ -6,6 +6,8 @@ import json
 import os
 from typing import Any
 
+from detection_core.bounded.plain_yaml import parse_yaml
+from detection_core.bounded.text_file import read_text_file
 from detection_core.errors import ConfigError
 from pipeline.extras import require
 from pipeline.kubeflow.api_errors import ClusterError
@@ -123,6 +125,13 @@ class Kube:
         )
 
 
+def _check_files(paths: str) -> None:
+    """Refuse what the package's own parser would unfold without end, or leave with a traceback."""
+    for path in filter(os.path.exists, paths.split(os.pathsep)):
+        if not isinstance(parse_yaml(read_text_file(path, what="kubeconfig"), path), dict):
+            raise ConfigError("expected a mapping, found none", where=path)
+
+
 def open_kube(context: str = "") -> Kube:
     """Connect as kubectl does, or with the account of the pod that this runs in.
 
@@ -134,7 +143,6 @@ def open_kube(context: str = "") -> Kube:
     """
     require("cluster", "detflow doctor --cluster")
     import urllib3
-    import yaml
     from kubernetes import config
     from kubernetes.client import ApiClient, Configuration
     from kubernetes.config import ConfigException
@@ -142,8 +150,9 @@ def open_kube(context: str = "") -> Kube:
     try:
         # Read now: the package keeps what the variable was when it was imported.
         file = os.environ.get("KUBECONFIG") or None
+        _check_files(file or os.path.expanduser("~/.kube/config"))
         client = config.new_client_from_config(file, context or None)
-    except (ConfigException, yaml.YAMLError, OSError, ValueError, TypeError) as e:
+    except (ConfigException, ConfigError, OSError, ValueError, TypeError, LookupError, AttributeError) as e:
         if context or "KUBERNETES_SERVICE_HOST" not in os.environ:
             raise ConfigError(
                 f"expected a kubeconfig with {f'the context {context}' if context else 'a current context'},"

@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import yaml
-
+from detection_core.bounded.plain_yaml import parse_yaml_documents
 from detection_core.errors import ContractError
 from pipeline.kubeflow.workflow_size import LIMIT_BYTES, SAFE_BYTES, estimate_workflow, kubernetes_executors
 
@@ -37,7 +36,7 @@ def check_package(text: str) -> None:
     Raises:
         ContractError: naming everything that a server would refuse.
     """
-    spec, *platforms = yaml.safe_load_all(text)
+    spec, *platforms = parse_yaml_documents(text, "the compiled pipeline")
     faults = find_faults(spec) + _strict_faults(spec, platforms) + list(_size_faults(spec, platforms))
     if faults:
         raise ContractError(

@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from detection_core.bounded.plain_yaml import parse_yaml_documents
+from detection_core.bounded.text_file import read_text_file
 from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import OLDEST_SERVER
-from pipeline.settings.settings_yaml import parse_documents, read_settings_text
 
 SCHEMA_VERSION = "2.1.0"
 
-# Values of a pipeline of some ten thousand steps.
-_MAX_VALUES = 2_000_000
 _COMPONENT = (
     "dag",
     "dag.tasks",
@@ -49,9 +48,8 @@ def read_documents(path: str) -> tuple[dict[str, Any], list[Any]]:
     Raises:
         ConfigError: when it is no such file, or one that no server takes; naming the key.
     """
-    documents = [
-        d for d in parse_documents(read_settings_text(path, "pipeline file"), path, _MAX_VALUES) if d
-    ]
+    text = read_text_file(path, what="pipeline file")
+    documents = [document for document in parse_yaml_documents(text, path) if document]
     specs = [d for d in documents if isinstance(d, dict) and "pipelineInfo" in d]
     if len(specs) != 1:
         found = "several" if specs else "none"

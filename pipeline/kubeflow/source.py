@@ -8,11 +8,11 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
+from detection_core.bounded.text_file import read_text_file
 from detection_core.errors import ConfigError
 from detection_core.storage.local_copy import local_copy
 from detection_core.storage.scratch_folder import ScratchFolder
 from pipeline.kubeflow.package import Package, read_package
-from pipeline.settings.settings_yaml import read_settings_text
 from pipeline.settings.workflow_settings import PipelineSettings
 
 
@@ -67,5 +67,5 @@ def open_source(path: str, overrides: Sequence[str], override_files: Sequence[st
 
 def is_package(path: str) -> bool:
     """Tell a compiled pipeline from a settings file, by its top-level keys."""
-    text = read_settings_text(path, "file")
+    text = read_text_file(path, what="file")
     return re.search(r"^(pipelineInfo|deploymentSpec|schemaVersion):", text, re.MULTILINE) is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -143,7 +142,7 @@ class IsPath:
 
 
 class _Unquoted:
-    """Lets a number or a date, as YAML reads 3 and 2026-11-21, stand where a text is meant."""
+    """Lets a number, as YAML reads 3, stand where a text is meant."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
         return core_schema.no_info_before_validator_function(_as_text, handler(source))
@@ -154,11 +153,11 @@ class _Unquoted:
 
 def _as_text(value: Any) -> Any:
     number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _WHOLE
-    return str(value) if number or isinstance(value, float | datetime.date) else value
+    return str(value) if number or isinstance(value, float) else value
 
 
 def is_unquoted_text(field: FieldInfo) -> bool:
-    """Tell whether a number or a date may stand where the text of a field is meant."""
+    """Tell whether a number may stand where the text of a field is meant."""
     return any(isinstance(mark, _Unquoted) for mark in field.metadata)
 
 

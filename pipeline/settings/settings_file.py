@@ -13,12 +13,13 @@ from typing import Any
 import yaml
 from pydantic.fields import FieldInfo
 
+from detection_core.bounded.plain_yaml import Locations, parse_yaml, parse_yaml_with_lines
+from detection_core.bounded.text_file import read_text_file
 from detection_core.config.paths.field_paths import key_beside
 from detection_core.errors import ConfigError, shorten
 from detection_core.redaction import hide_credentials
 from detection_core.storage import files
 from pipeline.settings.setting_types import IsPath, Settings, is_unquoted_text
-from pipeline.settings.settings_yaml import Locations, parse_settings_text, read_settings_text
 from pipeline.settings.validation_errors import Source, build_settings
 from pipeline.settings.workflow_settings import PipelineSettings
 
@@ -111,7 +112,7 @@ def format_settings(settings: PipelineSettings) -> str:
 
 
 def _read_file(path: str) -> tuple[dict[str, Any], Locations]:
-    tree, locations = parse_settings_text(read_settings_text(path), path)
+    tree, locations = parse_yaml_with_lines(read_text_file(path, what="settings file"), path)
     if not isinstance(tree, dict):
         raise ConfigError("expected a mapping with the keys name, workspace, data and model", where=path)
     return tree, locations
@@ -179,7 +180,7 @@ def _set(tree: dict[str, Any], key: str, value: str, locations: Locations) -> No
         field = _known_keys(field).get(part)
     # A text is taken as it stands: `@daily` and `* * * * * *` are not YAML.
     as_text = not value or (field is not None and is_unquoted_text(field))
-    parsed = value if as_text else parse_settings_text(value, f"--set {key}")[0]
+    parsed = value if as_text else parse_yaml(value, f"--set {key}")
     if field is not None and _is_path(field, parsed):
         parsed = _absolute_all(parsed, os.getcwd())
     node, path = tree, _split_path(section, rest)

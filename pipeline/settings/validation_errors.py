@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import difflib
 import re
 import typing
@@ -13,9 +12,9 @@ from typing import Any, TypeVar
 import pydantic
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from detection_core.bounded.plain_yaml import Locations
 from detection_core.errors import ConfigError, shorten
 from pipeline.settings.setting_types import KIND_MARK
-from pipeline.settings.settings_yaml import Locations
 
 _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 _Key = tuple[int | str, ...]
@@ -199,7 +198,7 @@ def _message(details: ErrorDetails) -> str:
     if kind == "float_type" and type(value) is int:  # one beyond the range of floats
         kind = "finite_number"
     expected = context.get("expected") or _EXPECTED.get(kind) or details["msg"]
-    quotes = kind == "string_type" and isinstance(value, int | float | datetime.date)
+    quotes = kind == "string_type" and isinstance(value, int | float)
     return f"expected {expected}, found {found}{'; put it in quotes' if quotes else ''}"
 
 

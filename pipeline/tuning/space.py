@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from detection_core.errors import ConfigError
+from detection_core.bounded.plain_yaml import parse_yaml
+from detection_core.bounded.text_file import read_text_file
+from detection_core.errors import ConfigError, one_line, shorten
 from detection_core.storage import files
-from pipeline.settings.settings_yaml import parse_settings_text
 
 Scalar = bool | int | float | str
 _PARAMETER_KEYS = ("low", "high", "log", "step", "choices")
@@ -87,18 +88,20 @@ def load_space(path: str) -> Space:
     """
     if not files.exists(path):
         raise ConfigError("no such file; it says what is searched", where=path)
-    tree, locations = parse_settings_text(files.read_text(path), path)
+    tree = parse_yaml(read_text_file(path, what="file of a search"), path)
     if not isinstance(tree, dict):
         raise ConfigError("expected a mapping with the key parameters", where=path)
-    del locations
     try:
         given = _File.model_validate(tree)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"{first['msg']}, found {first.get('input')!r}", where=f"{path}, {key}") from error
+        raise ConfigError(
+            f"{first['msg']}, found {shorten(first.get('input'))}", where=f"{path}, {one_line(key)}"
+        ) from error
     parameters = {
-        name: _parameter(spec, f"{path}, parameters.{name}") for name, spec in given.parameters.items()
+        name: _parameter(spec, f"{path}, parameters.{one_line(name)}")
+        for name, spec in given.parameters.items()
     }
     return Space(
         parameters=parameters,
@@ -113,7 +116,9 @@ def load_space(path: str) -> Space:
 def _parameter(spec: Mapping[str, Any], where: str) -> Parameter:
     unknown = [key for key in spec if key not in _PARAMETER_KEYS]
     if unknown:
-        raise ConfigError(f"expected some of {', '.join(_PARAMETER_KEYS)}, found {unknown[0]}", where=where)
+        raise ConfigError(
+            f"expected some of {', '.join(_PARAMETER_KEYS)}, found {shorten(unknown[0])}", where=where
+        )
     if "choices" in spec:
         return _choices(spec, where)
     if "low" not in spec or "high" not in spec:
@@ -124,7 +129,7 @@ def _parameter(spec: Mapping[str, Any], where: str) -> Parameter:
     step = None if spec.get("step") is None else _number(spec["step"], f"{where}.step")
     log = spec.get("log", False)
     if not isinstance(log, bool):
-        raise ConfigError(f"expected true or false, found {log!r}", where=f"{where}.log")
+        raise ConfigError(f"expected true or false, found {shorten(log)}", where=f"{where}.log")
     if not low < high:
         raise ConfigError(f"expected more than low, which is {low}, found {high}", where=f"{where}.high")
     if log and low <= 0:
@@ -157,5 +162,5 @@ def _number(value: Any, where: str) -> int | float:
         with contextlib.suppress(ValueError):
             value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"expected a number, found {value!r}", where=where)
+        raise ConfigError(f"expected a number, found {shorten(value)}", where=where)
     return value

@@ -9,6 +9,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from detection_core.bounded.plain_yaml import parse_yaml
+from detection_core.bounded.text_file import read_text_file
 from detection_core.config.paths.field_paths import (
     Target,
     element_index,
@@ -22,7 +24,7 @@ from detection_core.config.paths.field_paths import (
 from detection_core.config.paths.field_values import scalar_list, scalar_value
 from detection_core.config.paths.short_names import expand_short_name
 from detection_core.config.suggestions import describe_expected
-from detection_core.config.text.text_proto import parse_message, read_message_text
+from detection_core.config.text.text_proto import parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
@@ -95,17 +97,11 @@ def merge_override_file(config: TrainEvalPipelineConfig, path: str) -> TrainEval
     """
     if path.endswith(YAML_SUFFIXES):
         return apply_overrides(config, _read_mapping(path))
-    return merge_override_text(config, read_message_text(path, what="file of overrides"), where=path)
+    return merge_override_text(config, read_text_file(path, what="file of overrides"), where=path)
 
 
 def _read_mapping(path: str) -> Mapping[str, Any]:
-    import yaml
-
-    text = read_message_text(path, what="file of overrides")
-    try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"expected YAML: {error}", where=path) from error
+    found = parse_yaml(read_text_file(path, what="file of overrides"), path)
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
         raise ConfigError("expected a mapping of field paths to values, found none", where=path)
     return found

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections.abc import Callable
 from typing import TypeVar, cast
 
@@ -15,7 +13,6 @@ from google.protobuf.message import Message
 from detection_core.config.suggestions import describe_expected, describe_unknown_field, describe_wrong_value
 from detection_core.config.text.positions import Token, token_at
 from detection_core.errors import ConfigError
-from detection_core.storage import files
 
 M = TypeVar("M", bound=Message)
 
@@ -52,49 +49,6 @@ def format_message(message: Message, *, one_line: bool = False) -> str:
         one_line: whether to leave out line breaks and indentation.
     """
     return text_format.MessageToString(message, as_one_line=one_line)
-
-
-def read_message_text(path: str, *, what: str, longest: int = 4 * 2**20) -> str:
-    """Return the text of a file that should hold a message.
-
-    Args:
-        path: local path or object store address.
-        what: what the file is, for errors, as in "pipeline.config".
-        longest: bytes that it may have; protobuf reads some 100 kB of text a second.
-
-    Raises:
-        ConfigError: when the file is missing, unreadable, too large or not text.
-    """
-    try:
-        if not files.is_remote(path):
-            _refuse_odd_file(path, what, longest)
-        found = files.read_bytes(path)
-        if len(found) > longest:
-            raise _too_long(path, what, longest, len(found))
-        return found.decode("utf-8-sig")
-    except ConfigError:
-        raise
-    except UnicodeDecodeError as error:
-        message = f"expected a {what} in text format, found bytes that are not UTF-8 text"
-        raise ConfigError(message, where=path) from error
-    except Exception as error:
-        if not isinstance(error, OSError | ValueError) and not files.is_remote(path):
-            raise
-        raise ConfigError(f"cannot read the {what} ({error}); check the path", where=path) from error
-
-
-def _refuse_odd_file(path: str, what: str, longest: int) -> None:
-    """Refuse what would be read without end, before it is read."""
-    found = os.stat(path)
-    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-        raise ConfigError(f"expected a {what}, found no regular file; check the path", where=path)
-    if found.st_size > longest:
-        raise _too_long(path, what, longest, found.st_size)
-
-
-def _too_long(path: str, what: str, longest: int, found: int) -> ConfigError:
-    message = f"expected a {what} of at most {longest:,} bytes, found {found:,}; check the path"
-    return ConfigError(message, where=path)
 
 
 def line_of(where: str, line: int) -> str:

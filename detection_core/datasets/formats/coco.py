@@ -20,6 +20,7 @@ from detection_core.datasets.annotated_images import (
     Rejected,
     Rejection,
     RunLengths,
+    check_count,
     checked_id,
     checked_text,
     path_inside,
@@ -117,8 +118,10 @@ def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any]]:
         add, key, reason, expected = _LISTS[name]
         for entry in entries:
             try:
+                if name == "annotations" and entry.get("segmentation"):
+                    _pack_rings(entry)
                 add(grouping, entry[key], entry)
-            except (TypeError, KeyError):
+            except (TypeError, KeyError, AttributeError):
                 detail = f"expected {expected}, found {entry!r:.80}"
                 rejected.append(Rejection(os.path.basename(path), "", reason, detail))
     for name in ("images", "annotations", "categories"):
@@ -176,6 +179,7 @@ def _read_images(
             rejected.append(Rejection(file, str(number), "unknown_image", detail))
             continue
         try:
+            check_count(len(parts))
             yield _image(entry, parts, names, folder)
         except Rejected as e:
             rejected.append(Rejection(str(entry.get("file_name")), str(entry["id"]), e.reason, e.detail))

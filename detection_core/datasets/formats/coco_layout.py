@@ -16,7 +16,7 @@ _MOST_FILES = 50
 """JSON files in one folder above which only some are opened: then there is one an image."""
 
 _SAMPLE = 20
-_FILE_NAME = re.compile(rb'"file_name"\s*:\s*("(?:[^"\\]|\\.)*")')
+_FILE_NAME = re.compile(rb'"file_name"\s*:\s*("(?:[^"\\]++|\\.)*+")')
 _USUAL = "instances"
 """What the files of boxes are called, where there are others for the same images."""
 

@@ -11,6 +11,7 @@ from detection_core.datasets.annotated_images import (
     Annotations,
     Rejected,
     Rejection,
+    check_count,
     checked_id,
     checked_text,
 )
@@ -162,6 +163,7 @@ def _read_images(
     name = source.annotations.rpartition("/")[2]
     for image, rows in grouped.by_image:
         try:
+            check_count(len(rows))
             found = _image(image, list(map(Row._make, rows)), available)
         except Rejected as e:
             rejected.append(Rejection(name, image, e.reason, e.detail))

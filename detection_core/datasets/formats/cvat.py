@@ -28,6 +28,7 @@ from detection_core.datasets.formats.annotation_files import (
 from detection_core.datasets.formats.cvat_shapes import Names, read_objects
 from detection_core.datasets.formats.xml_files import read_children
 from detection_core.datasets.image_files import ImageFiles
+from detection_core.datasets.keypoints import check_keypoint_names
 from detection_core.datasets.layouts import Layout, split_word
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import FolderListing
@@ -127,6 +128,7 @@ def _read_images(
             # Projects list the labels under every task, a job its own; an old file lists none.
             categories |= dict.fromkeys(declared, 0)
             keypoint_names |= points
+            check_keypoint_names(keypoint_names, source.annotations)
         if element.tag != "image" or (source.subset and element.get("subset") != source.subset):
             continue
         try:

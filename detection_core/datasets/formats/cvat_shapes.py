@@ -6,14 +6,16 @@ import math
 from collections.abc import Callable, Mapping
 from xml.etree import ElementTree
 
+from detection_core.bounded.limits import MAX_KEYPOINTS
 from detection_core.datasets.annotated_images import (
     AnnotatedObject,
     Keypoint,
     Polygons,
     Rejected,
+    check_count,
     checked_text,
 )
-from detection_core.datasets.run_lengths import place_mask, row_mask
+from detection_core.datasets.run_lengths import add_mask, place_mask, row_mask
 from detection_core.datasets.shapes import (
     Point,
     box_around,
@@ -45,6 +47,8 @@ def read_objects(
         Rejected: for a shape that cannot be used, or that has no area.
     """
     objects: dict[object, AnnotatedObject] = {}
+    drawn = 0
+    check_count(len(image))
     shapes = (element for element in image if element.tag not in _NOT_SHAPES)
     for number, element in enumerate(shapes, start=1):
         label = f"{element.tag:.20} {number}"
@@ -55,6 +59,7 @@ def read_objects(
             )
         name = checked_text(element.get("label"), f"{label}: label").strip()
         item = _SHAPES[element.tag](element, name, label, (width, height), keypoint_names)
+        drawn = add_mask(drawn, item)
         item = _with_flags(item, element)
         group = element.get("group_id") or "0"
         key = (name, group) if group != "0" and isinstance(item.mask, Polygons) else number
@@ -158,6 +163,7 @@ def _skeleton(
         ((x, y), *_) = _points(point, label)
         seen = 0 if point.get("outside") in _YES else 1 if point.get("occluded") in _YES else 2
         points[checked_text(point.get("label"), f"{label}: a point's label")] = (x, y, seen)
+    check_count(len(points), "keypoints of an object", MAX_KEYPOINTS)
     names = keypoint_names.setdefault(name, sorted(points))
     placed = [(x, y) for x, y, seen in points.values() if seen]
     if not placed or not set(points) <= set(names):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
+from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES
+from detection_core.bounded.plain_json import parse_json_text
 from detection_core.datasets.annotated_images import Rejected, read_annotation
 
 
@@ -16,10 +17,10 @@ def parse_json(path: str) -> Any:
     Raises:
         Rejected: when there is no such file, or it cannot be parsed.
     """
-    data = read_annotation(path)
+    data = read_annotation(path, MAX_IMAGE_FILE_BYTES)
     try:
-        return json.loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as e:
+        return parse_json_text(data.decode("utf-8-sig"))
+    except ValueError as e:
         raise Rejected("unreadable_annotation", f"the JSON cannot be parsed: {e}") from e
 
 

@@ -172,7 +172,7 @@ def _mentions(path: str, word: bytes) -> bool:
     before = b""
     try:
         with files.open_regular(path, MAX_ANNOTATION_BYTES) as file:
-            while data := file.read(PIECE):
+            while (data := file.read(PIECE)).strip(b"\0"):  # JSON has none, sparse files nothing else
                 window = before + data
                 if any(form in window for form in forms):
                     return True
@@ -240,6 +240,9 @@ def _with_all_points(
 
 def file_name(address: str) -> str:
     """Return the file name at the end of an address, `/data/local-files/?d=folder/a.jpg` among them."""
-    parts = urllib.parse.urlsplit(address)
+    try:
+        parts = urllib.parse.urlsplit(address)
+    except ValueError:  # `http://[::1/a.jpg`, say
+        return os.path.basename(address)
     local = urllib.parse.parse_qs(parts.query).get("d")
     return os.path.basename(local[0] if local else urllib.parse.unquote(parts.path))

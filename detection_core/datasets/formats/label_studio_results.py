@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from detection_core.datasets.annotated_images import AnnotatedObject, Keypoint, Rejected, checked_text
+from detection_core.datasets.annotated_images import (
+    AnnotatedObject,
+    Keypoint,
+    Rejected,
+    check_count,
+    checked_text,
+)
 from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of, point_of, size_of
-from detection_core.datasets.run_lengths import brush_mask, place_mask
+from detection_core.datasets.run_lengths import add_mask, brush_mask, place_mask
 from detection_core.datasets.shapes import Point, ellipse, make_object, polygon_object, rectangle, turn
 
 Result = Mapping[str, Any]
@@ -33,7 +39,8 @@ def read_objects(
     """
     objects: dict[str, AnnotatedObject] = {}
     points: list[tuple[str, str, Point, str]] = []
-    size = (0, 0)
+    size, drawn = (0, 0), 0
+    check_count(len(results))
     for number, result in enumerate(results, start=1):
         label, kind = f"result {number}", result.get("type")
         if kind in _IMAGE_WIDE:
@@ -54,7 +61,9 @@ def read_objects(
         if kind == _POINT:
             points.append((str(result.get("parentID")), name, _place(value, "x", "y", size, label), label))
         else:
-            objects[str(result.get("id") or number)] = _REGIONS[kind](value, name, size, label)
+            item = _REGIONS[kind](value, name, size, label)
+            drawn = add_mask(drawn, item, size[0] * size[1])
+            objects[str(result.get("id") or number)] = item
     return _with_points(objects, points, keypoint_names), size
 
 
@@ -127,8 +136,9 @@ def _brush(value: Result, name: str, size: tuple[int, int], label: str) -> Annot
     rows, columns = (mask.any(axis=axis).nonzero()[0] for axis in (1, 0))
     if not rows.size:
         raise Rejected("malformed_annotation", f"{label}: expected painted pixels, found none")
-    box = (float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
-    return make_object(name, box, label, place_mask(mask, 0, 0, *size))
+    left, top, right, bottom = int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+    placed = place_mask(mask[top:bottom, left:right], left, top, *size)
+    return make_object(name, (float(left), float(top), float(right), float(bottom)), label, placed)
 
 
 _REGIONS: dict[str, Callable[[Result, str, tuple[int, int], str], AnnotatedObject]] = {

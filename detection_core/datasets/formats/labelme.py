@@ -10,6 +10,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     Annotations,
@@ -175,7 +176,7 @@ def _keypoint_names(root: str, names: Sequence[str], available: ImageFiles) -> d
     found: dict[str, set[str]] = collections.defaultdict(set)
     for name in names:
         with contextlib.suppress(Rejected):  # said when it is read
-            if _POINT not in read_annotation(files.join(root, name)):
+            if _POINT not in read_annotation(files.join(root, name), MAX_IMAGE_FILE_BYTES):
                 continue
             if (read := _read_image(root, name, available)) is not None:
                 image, points = read

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from detection_core.datasets.annotated_images import AnnotatedObject, Polygons, Rejected, checked_text
+from detection_core.datasets.annotated_images import (
+    AnnotatedObject,
+    Polygons,
+    Rejected,
+    check_count,
+    checked_text,
+)
 from detection_core.datasets.formats.json_files import list_of, point_of
-from detection_core.datasets.run_lengths import place_mask
+from detection_core.datasets.run_lengths import add_mask, place_mask
 from detection_core.datasets.shapes import Point, box_around, ellipse, make_object, polygon_object
-
-_MOST_MASK_BYTES = 1 << 27
 
 Shape = Mapping[str, Any]
 
@@ -36,6 +39,8 @@ def read_objects(
     """
     objects: dict[object, AnnotatedObject] = {}
     points: list[tuple[object, str, Point, str]] = []
+    drawn = 0
+    check_count(len(shapes))
     for number, shape in enumerate(shapes, start=1):
         label = f"shape {number}"
         name = checked_text(shape.get("label"), f"{label}: label").strip()
@@ -53,6 +58,7 @@ def read_objects(
                 f"found {kind!r:.40}",
             )
         item = _SHAPES[kind](shape, name, corners, label, (width, height))
+        drawn = add_mask(drawn, item)
         key = (name, group) if isinstance(group, int | str) else number
         objects[key] = _merged(objects[key], item) if key in objects else item
     return _with_points(objects, points)
@@ -112,7 +118,9 @@ def _circle(
 def _mask(shape: Shape, name: str, points: list[Point], label: str, size: tuple[int, int]) -> AnnotatedObject:
     """Return an object from a picture of its mask that lies between two points."""
     import numpy as np
-    from PIL import Image
+
+    from detection_core.data.image_header import ImageFault
+    from detection_core.data.pixels import open_picture
 
     if len(points) != 2:
         raise Rejected(
@@ -120,11 +128,9 @@ def _mask(shape: Shape, name: str, points: list[Point], label: str, size: tuple[
         )
     try:
         data = base64.b64decode(shape["mask"], validate=True)
-        with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
-            if image.width * image.height > _MOST_MASK_BYTES:
-                raise ValueError(f"{image.width}x{image.height} pixels")
-            patch = np.asarray(image.convert("L")) > 0
-    except (KeyError, TypeError, ValueError, binascii.Error, OSError, SyntaxError) as e:
+        with open_picture(io.BytesIO(data)) as picture:
+            patch = np.asarray(picture.convert("L")) > 0
+    except (KeyError, TypeError, ValueError, ImageFault) as e:
         raise Rejected("malformed_annotation", f"{label}: expected a PNG file as base64 text: {e}") from e
     xmin, ymin, _, _ = box_around(points)
     left, top = round(xmin), round(ymin)

@@ -21,6 +21,7 @@ from detection_core.datasets.annotated_images import (
     MaskFile,
     Rejected,
     Rejection,
+    check_count,
     checked_id,
     checked_text,
 )
@@ -218,6 +219,7 @@ def _read_images(
             continue
         image_id, path = image
         try:
+            check_count(len(parts))
             where = rows.images.path(checked_text(path, "the image's name"))
             yield _image(checked_id(image_id), path, where, map(_Part._make, parts), masks)
         except Rejected as e:

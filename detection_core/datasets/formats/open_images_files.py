@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import json
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from detection_core.bounded.limits import MAX_DEPTH, MAX_VALUES
+from detection_core.bounded.plain_json import parse_json_text
+from detection_core.bounded.text_file import read_text_file
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats.annotation_files import AnnotationFile
 from detection_core.datasets.formats.csv_lines import CsvLines, open_csv
 from detection_core.datasets.layouts import split_of_path
-from detection_core.errors import DataError
-from detection_core.storage import files
+from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import FolderListing
 
 BOX_COLUMNS = ("ImageID", "LabelName", "XMin", "XMax", "YMin", "YMax")
 LABEL_COLUMNS = ("ImageID", "LabelName", "Confidence")
 MASK_COLUMNS = ("MaskPath", "ImageID", "LabelName", "BoxXMin", "BoxXMax", "BoxYMin", "BoxYMax")
 
-_MOST_HIERARCHY_BYTES = 1 << 24
 _SAMPLE = 50
 
 
@@ -170,12 +170,12 @@ def read_hierarchy(path: str) -> Hierarchy:
         DataError: when it cannot be read, or is none.
     """
     try:
-        root = json.loads(files.read_regular(path, _MOST_HIERARCHY_BYTES))
+        root = parse_json_text(read_text_file(path, what="hierarchy"))
         ancestors: dict[str, dict[str, None]] = {}
-        _walk(root, (), ancestors)
-    except OSError as e:
-        raise DataError(f"expected a hierarchy, found a file that cannot be read: {e}", where=path) from e
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as e:
+        _walk(root, (), ancestors, [0])
+    except ConfigError as e:
+        raise DataError(e.message, where=path) from e
+    except (ValueError, TypeError, KeyError, AttributeError) as e:
         raise DataError(
             f"expected a hierarchy: LabelName and Subcategory, found another text ({e!r:.80})", where=path
         ) from e
@@ -186,9 +186,12 @@ def read_hierarchy(path: str) -> Hierarchy:
     return Hierarchy({label: list(above) for label, above in ancestors.items()}, descendants)
 
 
-def _walk(node: Any, above: tuple[str, ...], ancestors: dict[str, dict[str, None]]) -> None:
+def _walk(node: Any, above: tuple[str, ...], ancestors: dict[str, dict[str, None]], noted: list[int]) -> None:
     """Note the classes above each class; one that stands in several places has those of all."""
     for child in node.get("Subcategory", ()):
         label = str(child["LabelName"])
+        noted[0] += 1 + len(above)
+        if noted[0] > MAX_VALUES or len(above) > MAX_DEPTH:
+            raise ValueError(f"classes below each other that are more than {MAX_VALUES:,} in all")
         ancestors.setdefault(label, {}).update(dict.fromkeys(above))
-        _walk(child, (label, *above), ancestors)
+        _walk(child, (label, *above), ancestors, noted)

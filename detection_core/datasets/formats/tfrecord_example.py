@@ -50,6 +50,12 @@ _NUMBERS = (
 )  # fmt: skip
 """Keys of numbers."""
 
+_FINITE = {
+    f"{_CLASS}/label", f"{_LABEL}/label", "image/object/keypoint/visibility",
+    *(key for key, _ in _MORE.values()),
+}  # fmt: skip
+"""Keys of numbers that are no places: whole ones, which floats may hold, too, and weights."""
+
 
 class RecordedExample:
     """An example, as places in a file and numbers."""
@@ -124,6 +130,8 @@ class RecordedExample:
             if key in _NUMBERS if is_text else key in _TEXTS:
                 expected, found = ("numbers", "text") if is_text else ("text", "numbers")
                 raise Rejected("malformed_record", f"expected {expected} in {key}, found {found}")
+            if key in _FINITE and isinstance(values[0], float) and not all(map(math.isfinite, values)):
+                raise Rejected("malformed_record", f"expected finite numbers in {key}")
 
     def _read_boxes(self) -> list[tuple[float, ...]]:
         columns = [self._numbers(side) for side in _SIDES]

@@ -13,6 +13,7 @@ import struct
 import sys
 from collections.abc import Iterator, Sequence
 
+from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES
 from detection_core.data.record_scan import FOOTER_BYTES, HEADER_BYTES, MAX_RECORD_BYTES
 from detection_core.data.record_writer import masked_checksum
 from detection_core.datasets.layouts import (
@@ -161,7 +162,8 @@ class _Unpacked:
                 self._waiting += next(self._pieces)[1]
             except StopIteration:
                 break
-        found = bytes(self._waiting[:length])
+        with memoryview(self._waiting) as waiting:
+            found = bytes(waiting[:length])
         del self._waiting[:length]
         return found
 
@@ -183,6 +185,9 @@ def read_records(path: str) -> Iterator[tuple[FilePart, bytes | None]]:
                 length = record_length(header)
                 if length is None:
                     raise _damaged(path, number, "no length")
+                if length > MAX_IMAGE_FILE_BYTES:
+                    found = f"expected records of at most {MAX_IMAGE_FILE_BYTES:,} bytes, found one of"
+                    raise DataError(f"{found} {length:,}: number {number}", where=path)
                 position += HEADER_BYTES
                 data = file.read(length)
                 footer = file.read(FOOTER_BYTES)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree
 
+from detection_core.bounded.text_file import read_lines
 from detection_core.datasets.annotated_images import (
-    MAX_ANNOTATION_BYTES,
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
@@ -121,18 +121,8 @@ def _read_images(
 
 def _image_set(path: str) -> list[str]:
     """Return the names in an image set; a class's own set has a -1, 0 or 1 behind each, which is left out."""
-    try:
-        text = files.read_regular(path, MAX_ANNOTATION_BYTES).decode("utf-8-sig")
-    except OSError as e:
-        raise DataError(
-            f"expected an image set, found a file that cannot be read: {e.strerror}", where=path
-        ) from e
-    except UnicodeDecodeError as e:
-        raise DataError(
-            f"expected an image set in UTF-8, found other text ({e}); save it anew", where=path
-        ) from e
     names = []
-    for line in text.splitlines():
+    for line in read_lines(path, what="list of images"):
         head, _, tail = line.strip().rpartition(" ")
         name = head.strip() if head.strip() and tail in ("-1", "0", "1") else line.strip()
         if name:

@@ -9,6 +9,7 @@ from typing import Any, cast
 from xml.etree import ElementTree
 from xml.parsers import expat
 
+from detection_core.bounded.limits import MAX_ELEMENTS
 from detection_core.datasets.annotated_images import Rejected, open_annotation, read_annotation
 
 MAX_SILENCE = 1 << 26
@@ -31,8 +32,15 @@ def parse_xml(path: str) -> ElementTree.Element:
         Rejected: when there is no such file, or it cannot be parsed.
     """
     data = read_annotation(path)
+    _check_elements(data.count(b"<") // 2)
     with _rejected():
         return ElementTree.fromstring(data, ElementTree.XMLParser(target=_PlainTree()))
+
+
+def _check_elements(count: int) -> None:
+    if count > MAX_ELEMENTS:
+        detail = f"expected at most {MAX_ELEMENTS:,} elements of an image, found more"
+        raise Rejected("unreadable_annotation", detail)
 
 
 @contextlib.contextmanager
@@ -56,7 +64,7 @@ def read_children(path: str, check_root: Callable[[str], None]) -> Iterator[Elem
     parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(["start"])
     prolog = _Prolog()
     root: ElementTree.Element | None = None
-    silent = 0
+    silent = held = 0
     with open_annotation(path) as file:
         while data := file.read(_PIECE):
             with _rejected():
@@ -70,11 +78,14 @@ def read_children(path: str, check_root: Callable[[str], None]) -> Iterator[Elem
             if silent > MAX_SILENCE:
                 detail = f"the XML has more than {MAX_SILENCE:,} bytes in which no element begins"
                 raise Rejected("unreadable_annotation", detail)
-            if root is not None:
+            held += len(begun)
+            if root is not None and len(root) > 1:
                 # The last one may go on.
                 ended = root[:-1]
                 del root[:-1]
+                held = 0
                 yield from ended
+            _check_elements(held)
     with _rejected():
         parser.close()
         collections.deque(parser.read_events(), maxlen=0)  # raises what is wrong with the end

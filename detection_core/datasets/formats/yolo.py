@@ -13,16 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets.annotated_images import (
-    MAX_ANNOTATION_BYTES,
     AnnotatedImage,
     AnnotatedObject,
     Annotations,
     Keypoint,
     Rejected,
     Rejection,
+    check_count,
     checked_id,
     checked_text,
     path_inside,
+    read_annotation,
 )
 from detection_core.datasets.formats.yolo_layout import find_file, images_of, labels_of, place_of
 from detection_core.datasets.formats.yolo_names import YoloSet, read_set
@@ -31,6 +32,9 @@ from detection_core.datasets.shapes import make_object, polygon_object
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
+
+_MOST_BYTES = 1 << 22
+"""Of a label file: 40 for each object that an image may have."""
 
 _FORMS = ({"data", "split"}, {"names", "images"})
 
@@ -102,7 +106,7 @@ def _open(root: str, location: Any) -> tuple[FolderListing, YoloSet, Mapping[str
             f'expected {{"data": "data.yaml", "split": "train"}}, found {shorten(location)}', where="splits"
         )
     file = os.path.normpath(str(location.get("data") or location["names"]))
-    if file not in set(listing.paths()):
+    if file not in listing.known or file in listing.folders:
         raise DataError("expected the file of the classes, found nothing", where=files.join(root, file))
     where = {key: os.path.normpath(str(value)) for key, value in location.items()}
     if where.get("images", ".") not in (".", *listing.folders):
@@ -121,7 +125,7 @@ def _read_images(
     for image in paths:
         try:
             path = path_inside(listing.root, checked_text(image, "the image's name"))
-            lines = _lines(listing.path(labels[image])) if image in labels else []
+            lines = _lines(listing.path(labels[image])) if image in labels else ()
             objects = [_object(line, number, found) for number, line in lines]
             entry = AnnotatedImage(checked_id(image), image, path, 0, 0, objects, in_fractions=True)
         except Rejected as e:
@@ -133,12 +137,14 @@ def _read_images(
             annotations.unannotated.append(entry)
 
 
-def _lines(path: str) -> list[tuple[int, list[str]]]:
+def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
     try:
-        text = files.read_regular(path, MAX_ANNOTATION_BYTES).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as e:
+        text = read_annotation(path, _MOST_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as e:
         raise Rejected("unreadable_annotation", f"the label file cannot be read: {e}") from e
-    return [(number, line.split()) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    lines = text.splitlines()
+    check_count(sum(map(bool, lines)))
+    return ((number, line.split()) for number, line in enumerate(lines, start=1) if line.strip())
 
 
 def _object(words: Sequence[str], number: int, found: YoloSet) -> AnnotatedObject:

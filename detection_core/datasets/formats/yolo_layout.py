@@ -6,6 +6,7 @@ import collections
 import posixpath
 from collections.abc import Iterable, Mapping
 
+from detection_core.bounded.text_file import read_lines
 from detection_core.datasets.formats.yolo_names import LISTS, YoloSet, read_set
 from detection_core.datasets.layouts import (
     RATIOS,
@@ -15,7 +16,7 @@ from detection_core.datasets.layouts import (
     split_of_path,
     stem,
 )
-from detection_core.errors import DataError
+from detection_core.errors import DataError, shorten
 from detection_core.storage.folder_listing import FolderListing
 
 LOOKS_FOR = "YOLO: a data.yaml (or obj.data, classes.txt) with class names, and a .txt of boxes an image"
@@ -23,6 +24,7 @@ LOOKS_FOR = "YOLO: a data.yaml (or obj.data, classes.txt) with class names, and 
 _SPLITS = {"train": "train", "val": "eval", "test": "test"}
 _LINE_BYTES = 4096
 _SAMPLE = 5
+_MOST_FOLDERS = 100
 
 
 def find(listing: FolderListing) -> Layout | None:
@@ -96,8 +98,9 @@ def images_of(listing: FolderListing, found: YoloSet, location: Mapping[str, str
             where=listing.path(found.file),
         )
     paths: dict[str, None] = {}
-    for text in found.splits[location["split"]]:
-        paths |= dict.fromkeys(_images_at(listing, found, text))
+    places = [place_of(listing, found, text) for text in found.splits[location["split"]]]
+    for place in dict.fromkeys(places):
+        paths |= dict.fromkeys(_images_at(listing, place))
     return list(paths)
 
 
@@ -111,24 +114,29 @@ def place_of(listing: FolderListing, found: YoloSet, text: str) -> str:
         DataError: when there is nothing that is meant.
     """
     here = posixpath.dirname(found.file)
-    known = {*listing.folders, *listing.paths()}
     bases = [posixpath.join(here, found.base), here, ""]
     climbing = text.removeprefix("../")
     guesses = [posixpath.join(base, name) for base in bases for name in (text, climbing)]
-    parts = text.replace("\\", "/").strip("/").split("/")
-    guesses += [posixpath.join(base, *parts[at:]) for at in range(1, len(parts)) for base in (here, "")]
+    tails = _tails(text.replace("\\", "/").strip("/"))
+    guesses += [posixpath.join(base, tail) for tail in tails[1:] for base in (here, "")]
     for guess in guesses:
         path = posixpath.normpath(guess)
         path = "" if path == "." else path
-        if path in known:
+        if path in listing.known:
             return path
     raise DataError(
-        f"expected {text!r} below {listing.root}, found nothing; correct it", where=listing.path(found.file)
+        f"expected {shorten(text)} below {listing.root}, found nothing; correct it",
+        where=listing.path(found.file),
     )
 
 
-def _images_at(listing: FolderListing, found: YoloSet, text: str) -> Iterable[str]:
-    place = place_of(listing, found, text)
+def _tails(path: str) -> list[str]:
+    """Return a path, and what is left of it without its first folders; not of one deeper than any is."""
+    parts = path.split("/", _MOST_FOLDERS)
+    return ["/".join(parts[at:]) for at in range(len(parts))] if len(parts) <= _MOST_FOLDERS else [path]
+
+
+def _images_at(listing: FolderListing, place: str) -> Iterable[str]:
     if place in listing.folders:
         return [path for path in listing.paths() if is_image(path) and _is_below(path, place)]
     if is_image(place):
@@ -138,19 +146,13 @@ def _images_at(listing: FolderListing, found: YoloSet, text: str) -> Iterable[st
 
 def _listed(listing: FolderListing, file: str) -> list[str]:
     """Return the images that a text file names; those that are not there by the names that it gives them."""
-    head, tail = listing.ends(file, 1 << 28)
-    where = listing.path(file)
-    try:
-        lines = [line.strip() for line in (head + tail).decode("utf-8-sig").splitlines()]
-    except UnicodeDecodeError as e:
-        raise DataError(f"expected a list of images in UTF-8, found other text ({e})", where=where) from e
+    lines = [line.strip() for line in read_lines(listing.path(file), what="list of images")]
     here, known = posixpath.dirname(file), {path for path in listing.paths() if is_image(path)}
     return [_known(line.replace("\\", "/"), here, known) for line in lines if line]
 
 
 def _known(line: str, here: str, known: set[str]) -> str:
-    parts = line.strip("/").split("/")
-    guesses = [posixpath.join(base, *parts[at:]) for at in range(len(parts)) for base in (here, "")]
+    guesses = [posixpath.join(base, tail) for tail in _tails(line.strip("/")) for base in (here, "")]
     found = (path for path in map(posixpath.normpath, guesses) if path in known)
     return next(found, line)
 

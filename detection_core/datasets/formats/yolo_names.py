@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import io
+import itertools
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import yaml
-
+from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_TEXT_BYTES
+from detection_core.bounded.plain_yaml import parse_yaml
+from detection_core.data.label_map import MAX_CLASS_ID
 from detection_core.datasets.annotated_images import Rejected, checked_text
 from detection_core.errors import DataError, shorten
 from detection_core.storage.folder_listing import FolderListing
 
-MOST_BYTES = 1 << 22
-"""Of such a file: those of sets with 9,000 classes have 300 KB."""
+_MOST_PATHS = 1_000
+"""Folders and lists of images of a split."""
 
 LISTS = ("classes.txt", "obj.names", "classes.names", "predefined_classes.txt", "_darknet.labels")
 """Names of files with a class a line."""
@@ -49,48 +51,40 @@ def read_set(listing: FolderListing, file: str) -> YoloSet:
     Raises:
         DataError: when it cannot be read, or does not say what is expected.
     """
-    head, tail = listing.ends(file, MOST_BYTES)
-    where = listing.path(file)
-    try:
-        text = head.decode("utf-8-sig")
-    except UnicodeDecodeError as e:
-        raise DataError(f"expected text in UTF-8, found other text ({e}); save it anew", where=where) from e
-    if not text.strip() or tail:
-        raise DataError(f"expected class names in a file of up to {MOST_BYTES:,} bytes", where=where)
+    text, where = _read_text(listing, file), listing.path(file)
     if file.lower().endswith((".yaml", ".yml")):
         return _from_yaml(file, text, where)
     if file.lower().endswith(".data"):
         return _from_darknet(listing, file, text)
-    return YoloSet(file=file, names=_names(text.rstrip().splitlines(), where))
+    return YoloSet(file=file, names=_names(_lines(text), where))
 
 
-# Knows no tag but those of plain values. libyaml's is twenty times as fast, and every wheel has it.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_MOST_NESTED = 50
+def _read_text(listing: FolderListing, file: str) -> str:
+    head, tail = listing.ends(file, MAX_TEXT_BYTES)
+    where = listing.path(file)
+    try:
+        text = head.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        raise DataError(
+            f"expected text in UTF-8, found other text ({e}); save it as UTF-8", where=where
+        ) from e
+    if not text.strip() or tail:
+        raise DataError(f"expected class names in a file of up to {MAX_TEXT_BYTES:,} bytes", where=where)
+    return text
 
 
-def _load_plain(text: str) -> object:
-    """Parse YAML without aliases, with which a text can grow without end, and without deep nesting."""
-    depth = 0
-    for event in yaml.parse(text, _LOADER):
-        if isinstance(event, yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not read")
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _MOST_NESTED:
-            raise yaml.YAMLError(f"nested more than {_MOST_NESTED} deep")
-    return yaml.load(text, _LOADER)
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text, up to one more than there can be classes."""
+    lines = io.StringIO(text.rstrip(), newline=None)
+    return [line.rstrip("\n") for line in itertools.islice(lines, MAX_CLASS_ID + 1)]
 
 
 def _from_yaml(file: str, text: str, where: str) -> YoloSet:
-    try:
-        content = _load_plain(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as e:
-        said = " ".join(str(e).split())
-        raise DataError(f"expected a data.yaml of plain values, found: {said:.300}", where=where) from e
+    content = parse_yaml(text, where, error=DataError)
     if not isinstance(content, Mapping):
         raise DataError(f"expected a data.yaml with names and train, found {shorten(content)}", where=where)
     names = content.get("names")
-    if names is None and type(content.get("nc")) is int and 0 < content["nc"] < 100_000:
+    if names is None and type(content.get("nc")) is int and 0 < content["nc"] <= MAX_CLASS_ID:
         names = [f"class_{number}" for number in range(content["nc"])]
     found = _names(names, where)
     if type(content.get("nc")) is int and content["nc"] != len(found):
@@ -126,7 +120,7 @@ def _names(value: object, where: str) -> dict[int, str]:
             checked_text(text, "a class name")
         except Rejected as e:
             raise DataError(f"{e.detail}; give every class a name", where=where) from e
-        if type(index) is not int or not 0 <= index < 1_000_000 or index in found:
+        if type(index) is not int or not 0 <= index < MAX_CLASS_ID or index in found:
             raise DataError(f"expected names by class index from 0 on, found {shorten(number)}", where=where)
         found[index] = text.strip()
     if len(set(found.values())) < len(found):
@@ -138,8 +132,11 @@ def _names(value: object, where: str) -> dict[int, str]:
 def _texts(value: object, key: str, where: str) -> list[str]:
     listed = value if isinstance(value, list) else [value]
     texts = [text for text in listed if isinstance(text, str)]
-    if len(texts) < len(listed):
-        raise DataError(f"expected {key} as a path or a list of paths, found {shorten(value)}", where=where)
+    if len(texts) < len(listed) or len(texts) > _MOST_PATHS:
+        raise DataError(
+            f"expected {key} as a path or a list of paths, up to {_MOST_PATHS:,}, found {shorten(value)}",
+            where=where,
+        )
     return texts
 
 
@@ -147,10 +144,12 @@ def _keypoint_shape(value: object, where: str) -> tuple[int, int]:
     if value is None:
         return 0, 0
     match value:
-        case [int(count), (2 | 3) as dims] if 0 < count <= 10_000:
+        case [int(count), (2 | 3) as dims] if 0 < count <= MAX_KEYPOINTS:
             return count, dims
     raise DataError(
-        f"expected kpt_shape as a number of keypoints and 2 or 3, found {shorten(value)}", where=where
+        f"expected kpt_shape as a number of keypoints, up to {MAX_KEYPOINTS}, and 2 or 3, found"
+        f" {shorten(value)}",
+        where=where,
     )
 
 
@@ -175,7 +174,7 @@ def _from_darknet(listing: FolderListing, file: str, text: str) -> YoloSet:
         posixpath.join(posixpath.dirname(file), posixpath.basename(content.get("names", ""))),
         posixpath.normpath(content.get("names", "")),
     ]
-    known = [path for path in beside if path in set(listing.paths())]
+    known = [path for path in beside if path in listing.known and path not in listing.folders]
     if not known:
         raise DataError(
             f"expected the file of class names {content.get('names', '')!r}, found none",
@@ -184,4 +183,6 @@ def _from_darknet(listing: FolderListing, file: str, text: str) -> YoloSet:
     splits = {
         key: [content[word]] for key, word in (("train", "train"), ("val", "valid")) if content.get(word)
     }
-    return YoloSet(file=file, names=read_set(listing, known[0]).names, splits=splits)
+    # As lines, whatever it is called: a file may name itself.
+    lines = _lines(_read_text(listing, known[0]))
+    return YoloSet(file=file, names=_names(lines, listing.path(known[0])), splits=splits)

@@ -9,11 +9,11 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejection
 from detection_core.datasets.classes import make_label_map
-from detection_core.datasets.formats.csv_lines import open_csv
+from detection_core.datasets.formats.csv_lines import CsvLines, open_csv
 from detection_core.datasets.formats.csv_rows import SETS
 from detection_core.datasets.layout_search import find_layouts
 from detection_core.datasets.layouts import is_image
@@ -170,7 +170,7 @@ def read_csv(
             raise ConfigError(f"expected one character, found {text!r}", where=name)
     with open_csv(filename) as lines:
         try:
-            rows = [row for row in csv.reader(lines, delimiter=delimiter, quotechar=quotechar) if any(row)]
+            rows = _rows(lines, delimiter, quotechar)
         except csv.Error as e:
             raise DataError(f"expected CSV, found a row that cannot be parsed: {e}", where=filename) from e
     if not rows:
@@ -182,6 +182,14 @@ def read_csv(
                 location = {"annotations": path, "images": folder, "subset": word}
                 sets.setdefault(_WORDS[word], AnnotatedSet()).extend(read_set("csv", "", location))
     return sets
+
+
+def _rows(text: TextIO, delimiter: str, quotechar: str) -> list[list[str]]:
+    lines, rows = CsvLines(text), []
+    for row in csv.reader(lines, delimiter=delimiter, quotechar=quotechar):
+        lines.taken = 0
+        rows += [row] if any(row) else []
+    return rows
 
 
 def _plain_files(
@@ -230,7 +238,7 @@ def _write_rows(rows: Sequence[Sequence[str]], path: str) -> str:
 def _words(path: str) -> list[str]:
     """Return the sets of a file, in Google's words; rows of none are for training."""
     with open_csv(path) as text:
-        first = {row[0].strip().upper() for row in csv.reader(text) if row}
+        first = {row[0].strip().upper() for row in _rows(text, ",", '"')}
     found = {_OF_OURS[SETS[word]] for word in first if word in SETS}
     if not first <= set(SETS):
         found.add(TRAIN)

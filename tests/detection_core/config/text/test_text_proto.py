@@ -1,10 +1,8 @@
-import os
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.config.text.text_proto import format_message, parse_message, read_message_text
+from detection_core.config.text.text_proto import format_message, parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.detection_core.config.configs import PATHS
@@ -99,19 +97,6 @@ def test_a_string_that_is_not_utf8_is_refused():
     assert "metrics_set" in refuse(r"eval_config { metrics_set: '\xff' }").message
 
 
-def test_an_unreadable_file_is_one_error(tmp_path):
-    with pytest.raises(ConfigError, match=r"cannot read the pipeline\.config"):
-        read_message_text(str(tmp_path / "none.config"), what="pipeline.config")
-    (tmp_path / "binary.config").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="not UTF-8"):
-        read_message_text(str(tmp_path / "binary.config"), what="pipeline.config")
-
-
-def test_a_byte_order_mark_is_no_error(tmp_path):
-    (tmp_path / "a.config").write_bytes(b"\xef\xbb\xbfmodel { }")
-    assert read_message_text(str(tmp_path / "a.config"), what="pipeline.config") == "model { }"
-
-
 @settings(max_examples=60, deadline=None)
 @given(messages(TrainEvalPipelineConfig.DESCRIPTOR))
 def test_any_message_comes_back_from_its_text(message):
@@ -142,18 +127,3 @@ def test_broken_text_gives_a_message_or_one_error_with_its_line(text):
         line = int(error.where.removeprefix("my.config:"))
         assert 1 <= line <= text.count("\n") + 1
         assert error.message
-
-
-def test_what_would_be_read_without_end_is_refused_first(tmp_path):
-    large = tmp_path / "large.config"
-    with open(large, "wb") as f:
-        f.truncate(4 * 2**20 + 1)
-    with pytest.raises(ConfigError, match=r"pipeline.config of at most 4,194,304 bytes, found 4,194,305"):
-        read_message_text(str(large), what="pipeline.config")
-    assert read_message_text(str(large), what="label map", longest=2**23).startswith("\0")
-    os.mkfifo(tmp_path / "pipe.config")
-    for path in (str(tmp_path / "pipe.config"), "/dev/zero"):
-        with pytest.raises(ConfigError, match="found no regular file"):
-            read_message_text(path, what="pipeline.config")
-    with pytest.raises(ConfigError, match="cannot read the pipeline"):
-        read_message_text("a\0b", what="pipeline.config")

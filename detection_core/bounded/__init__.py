@@ -1,0 +1,1 @@
+"""Text that people and their tools write, read whole and within the bounds of what a file may ask for."""

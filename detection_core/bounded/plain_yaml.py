@@ -1,0 +1,307 @@
+"""The one parser of YAML: plain values, where each key stands, and nothing that unfolds without end.
+
+libyaml reads the events. Depth, values and characters are counted as they come, so that a document which asks
+for too much is refused before it is in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple, NoReturn
+
+import yaml
+
+from detection_core.bounded.limits import MAX_DEPTH, MAX_TEXT_BYTES, MAX_VALUES
+from detection_core.errors import ConfigError, DetectionError, shorten
+
+Locations = dict[str, str]
+"""Key, as in `push.keep_versions` or `export.formats[0]`, to where it was given."""
+
+# libyaml's parser reads a hundred times faster, where PyYAML was built with it.
+_PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PREFIX = "tag:yaml.org,2002:"
+_MERGE, _TUPLE = "<<", f"{_PREFIX}python/tuple"
+_LONGEST_NUMBER = 80
+"""Characters of a number: more than a float can tell apart, and fewer than would overflow it."""
+
+_NULL = re.compile(r"~|null|Null|NULL|")
+_CONSTRUCTOR = yaml.constructor.SafeConstructor()
+_SCALARS: dict[str, Any] = {
+    "bool": _CONSTRUCTOR.construct_yaml_bool,
+    "int": _CONSTRUCTOR.construct_yaml_int,
+    "float": _CONSTRUCTOR.construct_yaml_float,
+}
+# What these raise for a scalar that does not fit its tag, such as `!!int abc`.
+_BAD_SCALAR = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
+
+
+def parse_yaml(
+    text: str, where: str, *, error: type[DetectionError] = ConfigError, tuples: bool = False
+) -> Any:
+    """Parse one YAML document of plain values.
+
+    A date is a text. An alias is a copy, so that changing one leaves the other.
+
+    Args:
+        text: the document.
+        where: file or option that it came from, for errors.
+        error: what is raised.
+        tuples: whether `!!python/tuple` is known, which Python's YAML writes for an image size.
+
+    Returns:
+        Its value; None for an empty document.
+
+    Raises:
+        DetectionError: of the class `error`, with line and column: for text that is no YAML, a key that is
+            given twice or is no scalar, a value that does not fit its tag, a tag of other than plain values,
+            and for more depth, values or characters than a file may hold, those that aliases repeat counted
+            each time.
+    """
+    node = _Document(text, where, error, tuples).single()
+    return None if node is None else _value(node)
+
+
+def parse_yaml_with_lines(text: str, where: str) -> tuple[Any, Locations]:
+    """Parse one YAML document as `parse_yaml` does; return its value, and where each key stands.
+
+    Raises:
+        ConfigError: as `parse_yaml`.
+    """
+    node = _Document(text, where, ConfigError, False).single()
+    return (None, {}) if node is None else (_value(node), dict(_locations(node, where)))
+
+
+def parse_yaml_documents(text: str, where: str) -> list[Any]:
+    """Parse any number of YAML documents, each as `parse_yaml` does, and all within the bounds of one.
+
+    Raises:
+        ConfigError: as `parse_yaml`.
+    """
+    return [_value(node) for node in _Document(text, where, ConfigError, False).all()]
+
+
+class _Scalar(NamedTuple):
+    line: int
+    value: Any
+
+
+class _List(NamedTuple):
+    line: int
+    items: list[Any]
+    make: type[list[Any]] | type[tuple[Any, ...]]
+
+
+class _Map(NamedTuple):
+    line: int
+    pairs: dict[Any, tuple[int, Any]]
+
+
+_Node = _Scalar | _List | _Map
+
+
+@dataclasses.dataclass
+class _Size:
+    """What an anchored node asks for again at each of its aliases."""
+
+    values: int
+    characters: int
+    height: int
+
+
+class _Document:
+    """Composes the nodes of a text."""
+
+    def __init__(self, text: str, where: str, error: type[DetectionError], tuples: bool) -> None:
+        self._where, self._error, self._tuples = where, error, tuples
+        self._text = text
+        self._parser: Any = None
+        self._known: dict[str, tuple[_Node, _Size] | None] = {}  # None while the node is open
+        self._used = _Size(0, 0, 0)
+
+    def single(self) -> _Node | None:
+        nodes = self.all()
+        node = next(nodes, None)
+        if next(nodes, None) is not None:
+            raise self._error("expected one YAML document, found several; keep one", where=self._where)
+        return node
+
+    def all(self) -> Iterator[_Node]:
+        with self._loading():
+            self._parser.get_event()
+            while not self._parser.check_event(yaml.StreamEndEvent):
+                self._parser.get_event()
+                self._known.clear()
+                yield self._node(1)[0]
+                self._parser.get_event()
+
+    @contextlib.contextmanager
+    def _loading(self) -> Iterator[None]:
+        try:
+            self._parser = _PARSER(self._text)
+            yield
+        except (yaml.YAMLError, UnicodeError) as e:
+            mark = getattr(e, "problem_mark", None)
+            position = f"{self._where}:{mark.line + 1}:{mark.column + 1}" if mark else self._where
+            problem = " ".join(str(getattr(e, "problem", None) or e).split())[:300]
+            raise self._error(f"not valid YAML: {problem}", where=position) from e
+        finally:
+            if self._parser is not None:
+                self._parser.dispose()
+
+    def _refuse(self, event: Any, problem: str) -> NoReturn:
+        mark = event.start_mark
+        raise self._error(problem, where=f"{self._where}:{mark.line + 1}:{mark.column + 1}")
+
+    def _node(self, depth: int) -> tuple[_Node, int]:
+        """Return the next node, and how many levels it has."""
+        event = self._parser.get_event()
+        if isinstance(event, yaml.AliasEvent):
+            return self._repeated(event, depth)
+        before = dataclasses.replace(self._used)
+        self._use(event, depth, 1, len(getattr(event, "value", "")))
+        if event.anchor:
+            self._known[event.anchor] = None
+        node: _Node
+        if isinstance(event, yaml.ScalarEvent):
+            node, height = _Scalar(event.start_mark.line + 1, self._scalar(event)), 1
+        elif isinstance(event, yaml.SequenceStartEvent):
+            node, height = self._list(event, depth)
+        else:
+            node, height = self._map(event, depth)
+        if event.anchor:
+            used = self._used
+            size = _Size(used.values - before.values, used.characters - before.characters, height)
+            self._known[event.anchor] = node, size
+        return node, height
+
+    def _use(self, event: Any, depth: int, values: int, characters: int) -> None:
+        self._used.values += values
+        self._used.characters += characters
+        if depth > MAX_DEPTH:
+            self._refuse(event, f"expected values nested at most {MAX_DEPTH} deep, found more")
+        if self._used.values > MAX_VALUES:
+            self._refuse(
+                event,
+                f"expected at most {MAX_VALUES:,} values, those that aliases repeat counted each time, found"
+                " more; write less, or fewer aliases of aliases",
+            )
+        if self._used.characters > MAX_TEXT_BYTES:
+            self._refuse(
+                event,
+                f"expected values of at most {MAX_TEXT_BYTES:,} characters in all, those that aliases repeat"
+                " counted each time, found more; write less, or fewer aliases",
+            )
+
+    def _repeated(self, event: Any, depth: int) -> tuple[_Node, int]:
+        if event.anchor not in self._known:
+            self._refuse(event, f"not valid YAML: no anchor {shorten(event.anchor)} stands before its alias")
+        known = self._known[event.anchor]
+        if known is None:
+            self._refuse(event, "expected no value that holds itself, by an alias")
+        node, size = known
+        self._use(event, depth + size.height - 1, size.values, size.characters)
+        return node, size.height
+
+    def _children(self, depth: int, end: type[Any]) -> Iterator[tuple[_Node, int, Any]]:
+        while not self._parser.check_event(end):
+            event = self._parser.peek_event()
+            yield *self._node(depth + 1), event
+        self._parser.get_event()
+
+    def _list(self, event: Any, depth: int) -> tuple[_List, int]:
+        is_tuple = self._tuples and event.tag == _TUPLE
+        if event.tag not in (None, "!", f"{_PREFIX}seq") and not is_tuple:
+            self._refuse_tag(event)
+        items, heights = [], [0]
+        for node, height, _ in self._children(depth, yaml.SequenceEndEvent):
+            items.append(node)
+            heights.append(height)
+        return _List(event.start_mark.line + 1, items, tuple if is_tuple else list), max(heights) + 1
+
+    def _map(self, event: Any, depth: int) -> tuple[_Map, int]:
+        if event.tag not in (None, "!", f"{_PREFIX}map"):
+            self._refuse_tag(event)
+        own: dict[Any, tuple[int, _Node]] = {}
+        merged: dict[Any, tuple[int, _Node]] = {}
+        heights = [0]
+        children = self._children(depth, yaml.MappingEndEvent)
+        for key, _, key_event in children:
+            node, height, value_event = next(children)
+            heights.append(height)
+            if not isinstance(key, _Scalar):
+                self._refuse(key_event, "expected a text or a number as key, found a list or a mapping")
+            is_plain = isinstance(key_event, yaml.ScalarEvent) and key_event.implicit[0]
+            if key.value == _MERGE and is_plain and not merged:
+                merged = self._merged(node, value_event)
+            elif key.value in own:
+                self._refuse(key_event, f"the key {shorten(key.value)} is given twice; remove one")
+            else:
+                own[key.value] = key.line, node
+        return _Map(event.start_mark.line + 1, {**merged, **own}), max(heights) + 1
+
+    def _merged(self, node: _Node, event: Any) -> dict[Any, tuple[int, _Node]]:
+        """Return the pairs of the mappings that `<<` names; of two the first one counts."""
+        found: dict[Any, tuple[int, _Node]] = {}
+        for other in node.items if isinstance(node, _List) else [node]:
+            if not isinstance(other, _Map):
+                self._refuse(event, "expected a mapping, or a list of mappings, to merge")
+            for key, pair in other.pairs.items():
+                found.setdefault(key, pair)
+        return found
+
+    def _scalar(self, event: Any) -> Any:
+        text = event.value
+        tag = event.tag
+        if tag in (None, "!"):
+            if not event.implicit[0] or len(text) > _LONGEST_NUMBER:
+                return text if event.style or not text.isdecimal() else self._unfit(event, "number")
+            tag = self._parser.resolve(yaml.ScalarNode, text, event.implicit)
+            # An unquoted date is a text, as is "=", which once meant a default value.
+            kind = tag.removeprefix(_PREFIX)
+            kind = kind if kind in (*_SCALARS, "null") else "str"
+        else:
+            kind = tag.removeprefix(_PREFIX) if tag.startswith(_PREFIX) else ""
+        if kind == "str":
+            return text
+        if kind == "null":
+            return None if _NULL.fullmatch(text) else self._unfit(event, kind)
+        if kind not in _SCALARS:
+            self._refuse_tag(event)
+        if len(text) > _LONGEST_NUMBER:
+            self._unfit(event, kind)
+        try:
+            return _SCALARS[kind](yaml.ScalarNode(tag, text))
+        except _BAD_SCALAR:
+            self._unfit(event, kind)
+
+    def _unfit(self, event: Any, kind: str) -> NoReturn:
+        self._refuse(event, f"expected a value of the kind {kind}, found {shorten(event.value)}")
+
+    def _refuse_tag(self, event: Any) -> NoReturn:
+        tag = str(event.tag).replace(_PREFIX, "!!", 1)
+        self._refuse(event, f"expected a plain value, found the tag {shorten(tag)}; remove it")
+
+
+def _value(node: _Node) -> Any:
+    """Return the value of a node, its own at each call."""
+    if isinstance(node, _Scalar):
+        return node.value
+    if isinstance(node, _Map):
+        return {key: _value(child) for key, (_, child) in node.pairs.items()}
+    return node.make(_value(item) for item in node.items)
+
+
+def _locations(node: _Node, where: str, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield where each key below a node stands; a merged mapping's keys stand where it is."""
+    if isinstance(node, _Map):
+        children = [(f"{key}.{name}".lstrip("."), line, child) for name, (line, child) in node.pairs.items()]
+    elif isinstance(node, _List):
+        children = [(f"{key}[{i}]", child.line, child) for i, child in enumerate(node.items)]
+    else:
+        return
+    for path, line, child in children:
+        yield path, f"{where}:{line}"
+        yield from _locations(child, where, path)

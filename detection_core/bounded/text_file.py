@@ -1,0 +1,66 @@
+"""Text files that are read whole."""
+
+from __future__ import annotations
+
+import errno
+
+from detection_core.bounded.limits import MAX_LINES, MAX_LIST_BYTES, MAX_TEXT_BYTES
+from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
+
+
+def read_text_file(path: str, *, what: str, longest: int = MAX_TEXT_BYTES) -> str:
+    """Return the text of a file.
+
+    Args:
+        path: local path or object store address.
+        what: what the file is, for errors, as in "pipeline.config".
+        longest: bytes that it may have.
+
+    Raises:
+        ConfigError: when the file is missing, unreadable, no regular file, too large or not text.
+    """
+    try:
+        with files.open_regular(path, longest) as file:
+            found = file.read(longest + 1)
+            if len(found) > longest:
+                raise OSError(errno.EFBIG, f"expected at most {longest:,} bytes, found more", path)
+        return found.decode("utf-8-sig")
+    except ConfigError:
+        raise
+    except UnicodeDecodeError as error:
+        message = f"expected a {what} in text format, found bytes that are not UTF-8 text"
+        raise ConfigError(message, where=path) from error
+    except Exception as error:  # A store's own client raises what it likes.
+        if not isinstance(error, OSError | ValueError) and not files.is_remote(path):
+            raise
+        raise ConfigError(_explained(error, path, what), where=path) from error
+
+
+def read_lines(path: str, *, what: str) -> list[str]:
+    """Return the lines of a file that lists the images of a data set.
+
+    Args:
+        path: local path or object store address.
+        what: what the file is, for errors.
+
+    Raises:
+        DataError: as `read_text_file` raises a ConfigError, and for too many lines.
+    """
+    try:
+        text = read_text_file(path, what=what, longest=MAX_LIST_BYTES)
+    except ConfigError as error:
+        raise DataError(error.message, where=path) from error
+    count = text.count("\n") + text.count("\r")
+    if count > MAX_LINES:
+        raise DataError(f"expected a {what} of at most {MAX_LINES:,} lines, found {count:,}", where=path)
+    return text.splitlines()
+
+
+def _explained(error: Exception, path: str, what: str) -> str:
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.EINVAL:
+        return f"expected a {what}, found no regular file; check the path"
+    if number == errno.EFBIG and isinstance(error, OSError):
+        return f"{str(error.strerror).replace('at most', f'a {what} of at most', 1)}; check the path"
+    return f"cannot read the {what} ({error}); check the path"

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import resource
+
+import pytest
+import yaml
+
+from detection_core.bounded import plain_yaml
+from detection_core.bounded.limits import MAX_DEPTH, MAX_TEXT_BYTES, MAX_VALUES
+from detection_core.bounded.plain_yaml import parse_yaml, parse_yaml_documents, parse_yaml_with_lines
+from detection_core.errors import ConfigError, DataError
+
+
+def test_values_come_with_the_places_of_their_keys():
+    tree, locations = parse_yaml_with_lines("a: 1\nb:\n  c: [x, y]\n", "s.yaml")
+    assert tree == {"a": 1, "b": {"c": ["x", "y"]}}
+    assert locations == {
+        "a": "s.yaml:1",
+        "b": "s.yaml:2",
+        "b.c": "s.yaml:3",
+        "b.c[0]": "s.yaml:3",
+        "b.c[1]": "s.yaml:3",
+    }
+    assert parse_yaml_with_lines("", "s.yaml") == (None, {})
+
+
+def test_plain_values_are_those_of_pyyaml():
+    text = """
+    texts: [a, 'b', "c", 1e5, '1', !!str 1, "2026-01-01", "!x"]
+    numbers: [1, -2, 0x10, 1_000, 1.5, -.5, .inf, !!float 1]
+    others: [true, No, ~, null, {}, [], ]
+    1: {2: two, null: n}
+    block: |
+      one
+        two
+    """
+    assert parse_yaml(text, "s.yaml") == yaml.safe_load(text)
+
+
+def test_a_date_is_a_text():
+    assert parse_yaml("[2026-01-01, 2026-13-45]", "s.yaml") == ["2026-01-01", "2026-13-45"]
+
+
+def test_an_alias_is_a_copy():
+    tree = parse_yaml("a: &x {k: [1]}\nb: *x\n", "s.yaml")
+    tree["b"]["k"].append(2)
+    assert tree["a"] == {"k": [1]}
+
+
+def test_mappings_are_merged_as_pyyaml_merges_them():
+    text = "a: &a {x: 1, y: 2}\nb: &b {y: 3, z: 4}\nc: {<<: [*a, *b], x: 5}\nd:\n  y: 6\n  <<: *a\n"
+    tree, locations = parse_yaml_with_lines(text, "s.yaml")
+    assert tree == yaml.safe_load(text) and tree["c"] == {"x": 5, "y": 2, "z": 4}
+    assert locations["d.x"] == "s.yaml:1" and locations["d.y"] == "s.yaml:5"
+
+
+def test_documents_are_read_one_by_one():
+    assert parse_yaml_documents("a: 1\n---\n- b\n", "s.yaml") == [{"a": 1}, ["b"]]
+    assert parse_yaml_documents("", "s.yaml") == []
+    with pytest.raises(ConfigError, match="expected one YAML document, found several"):
+        parse_yaml("a: 1\n---\nb: 2\n", "s.yaml")
+
+
+def test_tuples_of_python_are_known_where_they_are_asked_for():
+    assert parse_yaml("!!python/tuple [1, 2]", "s.yaml", tuples=True) == (1, 2)
+    with pytest.raises(ConfigError, match="python/tuple"):
+        parse_yaml("!!python/tuple [1, 2]", "s.yaml")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '!!int "abc"',
+        "!!int ''",
+        '!!float "abc"',
+        "!!float ''",
+        '!!bool "abc"',
+        "!!null abc",
+        "!!timestamp 2026-01-01",
+        "!!binary YQ==",
+        "!!set {a}",
+        "!!omap [a: 1]",
+        "!!map [a]",
+        "!!str [a]",
+        "0x_",
+        "9" * 100,
+        "9" * 5000,
+        "!foo bar",
+        "!!python/object/apply:os.system [id]",
+        "{a: 1, a: 2}",
+        "{1: a, true: b}",
+        "{[a]: b}",
+        "{<<: 1}",
+        "*unknown",
+        "[a, }",
+        "\t- a",
+    ],
+)
+def test_what_is_no_plain_value_is_one_line_with_its_place(value):
+    with pytest.raises(DataError, match=r"^s\.yaml:2:\d+: ") as caught:
+        parse_yaml(f"a: 1\nname: {value}\n", "s.yaml", error=DataError)
+    assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["name: \x07", "name: \0", "name: '\ud800'"])
+def test_what_yaml_cannot_hold_is_refused(text):
+    with pytest.raises(ConfigError, match=r"^s\.yaml: not valid YAML"):
+        parse_yaml(text, "s.yaml")
+
+
+@pytest.mark.parametrize("text", ["name: &a [*a]\n", "a: &k {b: *k}\n"])
+def test_values_that_hold_themselves_are_refused(text):
+    with pytest.raises(ConfigError, match=r"s\.yaml:1:\d+: expected no value that holds itself"):
+        parse_yaml(text, "s.yaml")
+
+
+_LAUGHS = ["a: &a [x, x, x, x, x, x, x, x, x]"]
+_LAUGHS += [f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]" for i in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 1_000_000, f"nested at most {MAX_DEPTH} deep"),
+        ("- " * 20_000, f"nested at most {MAX_DEPTH} deep"),
+        ("a: &a " + "[" * 30 + "]" * 30 + "\nb: " + "[" * 25 + "*a" + "]" * 25, "nested at most"),
+        ("\n".join(_LAUGHS), f"at most {MAX_VALUES:,} values"),
+        ("[" + "1," * 250_000 + "]", f"s.yaml:1:{2 * MAX_VALUES}: expected at most {MAX_VALUES:,} values"),
+        (f"a: &a {'x' * 100_000}\nb: [{'*a,' * 1_000}]", f"at most {MAX_TEXT_BYTES:,} characters"),
+    ],
+)
+def test_what_asks_for_too_much_is_refused(text, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_yaml(text, "s.yaml")
+
+
+def test_a_long_row_of_digits_is_no_number_of_base_60():
+    assert parse_yaml("1" + ":1" * 1_000_000, "s.yaml").startswith("1:1:")
+
+
+def test_many_merged_mappings_take_no_more_than_their_number(monkeypatch):
+    monkeypatch.setattr(plain_yaml, "MAX_VALUES", 60_000)
+    merged = ", ".join(f"{{k{i}: 1}}" for i in range(15_000))
+    cpu = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    assert len(parse_yaml(f"<<: [{merged}]", "s.yaml")) == 15_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - cpu < 20  # each merged into a new one: minutes

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import io
+import os
+
+import pytest
+
+from detection_core.bounded.limits import MAX_TEXT_BYTES
+from detection_core.bounded.text_file import read_text_file
+from detection_core.errors import ConfigError
+from detection_core.storage import files
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path):
+    (tmp_path / "a.config").write_bytes(b"\xef\xbb\xbfmodel { }")
+    assert read_text_file(str(tmp_path / "a.config"), what="pipeline.config") == "model { }"
+
+
+def test_what_is_no_text_file_is_one_error(tmp_path):
+    (tmp_path / "latin").write_bytes("name: café".encode("latin-1"))
+    os.mkfifo(tmp_path / "pipe")
+    os.symlink("loop", tmp_path / "loop")
+    with open(tmp_path / "large", "wb") as f:
+        f.truncate(5 * 2**30)  # sparse
+    for path, message in (
+        (tmp_path / "none", "cannot read the settings file .*No such file"),
+        (tmp_path / "loop", "cannot read the settings file"),
+        (tmp_path / "latin", "expected a settings file in text format, found bytes that are not UTF-8"),
+        ("a\0b", "which no file can have"),
+        (tmp_path, "found no regular file"),
+        (tmp_path / "pipe", "found no regular file"),
+        ("/dev/zero", "found no regular file"),
+        (tmp_path / "large", f"a settings file of at most {MAX_TEXT_BYTES:,} bytes, found 5,368,709,120"),
+    ):
+        with pytest.raises(ConfigError, match=message) as caught:
+            read_text_file(str(path), what="settings file")
+        assert "\n" not in str(caught.value)
+
+
+def test_a_longer_file_may_be_allowed(tmp_path):
+    (tmp_path / "a").write_text("12345")
+    assert read_text_file(str(tmp_path / "a"), what="list", longest=5) == "12345"
+    with pytest.raises(ConfigError, match="at most 4 bytes, found 5"):
+        read_text_file(str(tmp_path / "a"), what="list", longest=4)
+
+
+def test_a_remote_file_is_not_read_beyond_its_bound(monkeypatch):
+    monkeypatch.setattr(files, "open_file", lambda path, mode: io.BytesIO(b"x" * 100))
+    assert len(read_text_file("s3://bucket/a.txt", what="list", longest=100)) == 100
+    with pytest.raises(ConfigError, match=r"a list of at most 99 bytes, found more"):
+        read_text_file("s3://bucket/a.txt", what="list", longest=99)
