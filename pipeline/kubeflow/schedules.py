@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import difflib
+import functools
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -248,11 +249,11 @@ def _finish_replacement(connection: Connection, name: str) -> Schedule | None:
     others = [s for s in found if s is not settled]
     for other in others:
         if other.enabled:
-            _unless_gone(lambda other=other: pause(connection, other))
+            _unless_gone(functools.partial(pause, connection, other))
     if "then enabled." in settled.description and not settled.enabled:
         settled = resume(connection, settled)
     for other in others:
-        kept_by = _unless_gone(lambda other=other: remove(connection, other))
+        kept_by = _unless_gone(functools.partial(remove, connection, other))
         if kept_by:
             _logger.warning(
                 "schedule | the replaced schedule %s is paused and stays until %s has ended; the next "

@@ -113,7 +113,8 @@ class _Steps:
         root = f"{entry}.root"
         driver = self._tree.detail(root + _DRIVER)
         # Argo omits the root after a driver that failed, and the server has no state for what is omitted.
-        if driver is not None and word_of(driver.state) == StepStatus.FAILED:
+        failed = driver is not None and word_of(driver.state) == StepStatus.FAILED
+        if failed or (not self._ending.ended and self._awaits_pod(root + _DRIVER)):
             yield self._step(root, "", 0)
         yield from self._inside(self._tree.last(root), tasks, "", 0)
 
@@ -167,7 +168,8 @@ class _Steps:
         if state == StepStatus.SUCCEEDED and self._is_cached(name, executor):
             state = StepStatus.CACHED
         state = self._settled(state, detail)
-        if state == StepStatus.RUNNING and self._awaits_pod(executor):
+        leaf = {"running": executor, "pending": name + _DRIVER}.get(state, "")
+        if self._awaits_pod(leaf):
             state = StepStatus.WAITING
         return StepState(
             name=prefix + label,
@@ -180,10 +182,12 @@ class _Steps:
             workflow=tree.workflow,
         )
 
-    def _awaits_pod(self, executor: str) -> bool:
+    def _awaits_pod(self, name: str) -> bool:
         """Tell whether a container has not started: a missing image, secret or node leaves it so for ever."""
-        detail = self._tree.detail(self._tree.last(executor)) if executor.endswith(".executor") else None
-        return detail is not None and word_of(detail.state) == StepStatus.PENDING
+        leaf = name.endswith((".executor", _DRIVER))
+        detail = self._tree.detail(self._tree.last(name)) if leaf else None
+        # What Argo omits has no state here.
+        return detail is not None and detail.state == "PENDING"
 
     def _is_cached(self, name: str, executor: str) -> bool:
         """Tell whether the executor of a step that succeeded was left out: its outputs were in the cache."""

@@ -319,6 +319,37 @@ def test_only_one_policy_opens_the_internet_and_no_overlay_takes_it(overlay):
     assert not found & policies(overlay[1]).keys()
 
 
+# What a run of Kubeflow Pipelines 2.17.0 calls in the namespace `kubeflow`: label of the pods and their port.
+# `backend/src/v2/cmd/driver/main.go` and `cmd/launcher-v2/main.go` have 8887 and the metadata's 8080 as
+# defaults, `objectstore/config.go` the store; the ports are those of the pods in `manifests/kustomize`.
+CALLED = {
+    (("app", "ml-pipeline"), 8887),
+    (("component", "metadata-grpc-server"), 8080),
+    (("app", "seaweedfs"), 8333),
+    (("app", "minio"), 9000),
+}
+
+
+def test_pods_of_a_run_reach_of_kubeflow_what_they_call_and_nothing_else():
+    manifests = documents(K8S / "addons" / "own-namespace" / "network-policies.yaml")
+    kubeflow = {"matchLabels": {"kubernetes.io/metadata.name": "kubeflow"}}
+    found = set()
+    for rule in policies(manifests)["allow-runs"]["egress"]:
+        [to] = rule["to"]
+        assert to["namespaceSelector"] == kubeflow
+        [label] = to["podSelector"]["matchLabels"].items()
+        found |= {(label, port["port"]) for port in rule["ports"] if port["protocol"] == "TCP"}
+    assert found == CALLED
+
+
+def test_no_policy_opens_a_namespace_as_a_whole_but_for_named_ports():
+    for path in FILES:
+        for name, spec in policies([d for d in documents(path) if d["kind"] not in KUSTOMIZE]).items():
+            for rule in spec.get("egress", ()):
+                whole = [to for to in rule["to"] if "namespaceSelector" in to and "podSelector" not in to]
+                assert not whole or rule.get("ports"), name
+
+
 def test_a_policy_without_destinations_is_seen_as_open():
     assert leaves_private_addresses({"egress": [{"ports": [{"protocol": "TCP", "port": 443}]}]})
     assert leaves_private_addresses({"egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]})

@@ -39,7 +39,8 @@ class Step:
     Attributes:
         name: of the task.
         phase: of the step: an Argo phase; `Cached`; `Unprepared` where its driver fails; `Waiting` where its
-            pod cannot start, which leaves the executor's attempt Pending for ever (seen on 2.17.0).
+            pod cannot start, which leaves the executor's attempt Pending for ever (seen on 2.17.0);
+            `Unscheduled` where that of its driver cannot.
         failed_attempts: attempts of its container that failed before the last one.
         failed_drivers: attempts of its driver that failed before the last one.
         begin: minutes after the run's begin; each step takes half a minute.
@@ -177,6 +178,8 @@ class Workflow:
         if phase == "Omitted":
             after = self._add(f"{name}-driver", graph, "Omitted", step.begin, after=after)
             return self._add(name, graph, "Omitted", step.begin, after=after)
+        if phase == "Unscheduled":
+            return self.add_leaf(f"{name}-driver", graph, "Pending", step.begin, after=after)
         unprepared = phase == "Unprepared"
         driver = self.add_leaf(
             f"{name}-driver",

@@ -68,6 +68,19 @@ def test_a_step_without_a_pod_does_not_run(retried):
     assert _shown(workflow, _ENDED, "a", "b") == ["a unknown", "b unknown"]
 
 
+@pytest.mark.parametrize("retried", [True, False])
+def test_a_driver_without_a_pod_is_waited_for(retried):
+    steps = [Step(name="a"), Step(name="b", phase="Unscheduled", begin=1)]
+    workflow = Workflow("wf-1", retried=retried).run(steps, "Running")
+    assert _shown(workflow, _GOES_ON, "a", "b", "c") == ["a succeeded", "b waiting for its pod", "c pending"]
+    assert _shown(workflow, _ENDED, "a", "b", "c") == ["a succeeded", "b not run", "c not run"]
+    workflow = Workflow("wf-1", retried=retried)
+    entry = workflow.begin_node("wf-1", "", "Running", 0)
+    workflow.add_leaf(f"{entry}.root-driver", entry, "Pending", 0)
+    assert _shown(workflow, _GOES_ON, "a") == ["root waiting for its pod", "a pending"]
+    assert _shown(workflow, _ENDED, "a") == ["a not run"]
+
+
 def test_what_argo_left_out_was_not_run():
     steps = [
         Step(name="a", phase="Failed"),
