@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.hostile import images, secrets
+from tests.hostile import coco_files, formats, images, secrets
 from tests.hostile.case import Case
 
-_KINDS = (images, secrets)
+_KINDS = (images, coco_files, formats, secrets)
 
 
 def all_cases() -> Iterator[Case]:
