@@ -1,4 +1,4 @@
-"""What stands in the cache: only files are read, as anything else could block, never end or lead elsewhere."""
+"""What stands in the cache: only files are read; anything else could block, never end or lead elsewhere."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gzip
+import itertools
 import json
 import os
 import random
@@ -85,6 +86,9 @@ _ANNOTATIONS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
     "class_null": ({**_BOX, "category_id": None}, _Q),
     "image_unknown": ({**_BOX, "image_id": 77}, _Q),
     "null": (None, _Q),
+    "without_image": ({k: v for k, v in _BOX.items() if k != "image_id"}, _Q),
+    "without_box": ({k: v for k, v in _BOX.items() if k != "bbox"}, _Q),
+    "without_class": ({k: v for k, v in _BOX.items() if k != "category_id"}, _Q),
     "list": ([1, 2], _Q),
     "rle_1e18": ({**_BOX, "segmentation": {"counts": "\x01\x02zz", "size": [10**9, 10**9]}}, _QO),
     "rle_50000": ({**_BOX, "segmentation": {"counts": [2_500_000_000], "size": [50_000, 50_000]}}, _QO),
@@ -157,9 +161,6 @@ def _tables() -> Iterator[tuple[str, Build, tuple[str, ...]]]:
         yield f"box_{name}", built(images=[_IMAGE], annotations=[{**_BOX, "bbox": box}]), _Q
     for name, (entry, expect) in _ANNOTATIONS.items():
         yield f"annotation_{name}", built(images=[_IMAGE], annotations=[entry]), expect
-    for key in ("image_id", "bbox", "category_id"):
-        entry = {k: v for k, v in _BOX.items() if k != key}
-        yield f"annotation_without_{key}", built(images=[_IMAGE], annotations=[entry]), _Q
     for name, value in _IDS.items():
         entries = {"images": [{**_IMAGE, "id": value}], "annotations": [{**_BOX, "image_id": value}]}
         yield f"id_{name}", built(**entries), _QO
@@ -170,17 +171,21 @@ def _tables() -> Iterator[tuple[str, Build, tuple[str, ...]]]:
     for number, name in enumerate(_GOOD_NAMES):
         entries = {"images": [{**_IMAGE, "file_name": name}], "annotations": [_BOX]}
         yield f"good_name_{number}", _built(files={name: jpeg()}, **entries), (OK,)
+    for name, entry in {"null": None, "text": "x", "nothing": {}}.items():
+        yield f"image_{name}", built(images=[entry]), _Q
+    yield "same_image_id", built(images=[_IMAGE, {**_IMAGE, "file_name": "g0.jpg"}]), _Q
+    yield "null_before_polygon", built(images=[_IMAGE], annotations=[None, _polygon()]), _Q
+
+
+def _whole_files() -> Iterator[tuple[str, Build, tuple[str, ...]]]:
+    built = functools.partial(_built, files={"x.jpg": jpeg()})
     for kind in ("pipe", "folder", "device", "loop", "environment"):
         yield f"image_is_{kind}", built((kind, "images/x.jpg"), images=[_IMAGE], annotations=[_BOX]), _Q
         yield f"annotations_are_{kind}", built((kind, "a.json")), (ERROR,)
-    for name, entry in {"null": None, "text": "x", "nothing": {}}.items():
-        yield f"image_{name}", built(images=[entry]), _Q
     for name, (categories, expect) in _CATEGORIES.items():
         yield f"categories_{name}", built(categories=categories), expect
     for name, text in _texts().items():
         yield f"text_{name}", built(raw=text), (ERROR,)
-    yield "same_image_id", built(images=[_IMAGE, {**_IMAGE, "file_name": "g0.jpg"}]), _Q
-    yield "null_before_polygon", built(images=[_IMAGE], annotations=[None, _polygon()]), _Q
 
 
 def _polygon() -> dict[str, Any]:
@@ -196,8 +201,12 @@ def _only_null_is_refused(folder: Path, out: Path, text: str) -> str:
 def _many(folder: Path, chance: random.Random) -> None:
     """Write a million annotations of one image."""
     entry = json.dumps({**_BOX, "image_id": 1})
-    head = '{"images": [{"id": 1, "file_name": "x.jpg"}], "categories": [{"id": 1, "name": "cat"}], "annotations": ['
-    coco(folder, raw=head + ",".join([entry] * 1_000_000) + "]}", files={"x.jpg": jpeg()})
+    head = '{"images": [{"id": 1, "file_name": "x.jpg"}], "categories": [{"id": 1, "name": "cat"}]'
+    coco(
+        folder,
+        raw=head + ', "annotations": [' + ",".join([entry] * 1_000_000) + "]}",
+        files={"x.jpg": jpeg()},
+    )
 
 
 def _sparse(folder: Path, chance: random.Random) -> None:
@@ -207,7 +216,7 @@ def _sparse(folder: Path, chance: random.Random) -> None:
 
 def cases() -> Iterator[Case]:
     """Yield data sets in COCO's format."""
-    for name, build, expect in _tables():
+    for name, build, expect in itertools.chain(_tables(), _whole_files()):
         check = _only_null_is_refused if name == "null_before_polygon" else None
         yield Case(name=f"coco/{name}", command=example_gen("coco"), build=build, expect=expect, check=check)
     for name, build in {"annotations_1e6": _many, "sparse_5GB": _sparse}.items():

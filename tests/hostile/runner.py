@@ -29,7 +29,7 @@ from tests.hostile.case import ERROR, OK, QUARANTINE, USAGE, Case
 from tests.hostile.raw_server import serve_raw
 
 _PACKAGES = ("detection_core", "component_specs", "components", "pipeline", "detflow")
-_LONGEST_MESSAGE, _LONGEST_OUTPUT = 2_000, 400_000
+_LONGEST_MESSAGE, _LONGEST_OUTPUT = 6_000, 400_000
 # `detflow: DataError: ...` of the command line, `2026-01-01 00:00:00,000 E DataError: ...` of the steps.
 _MESSAGE = re.compile(r"(?:^detflow: |^\S+ \S+ E )\w+Error: .*$", re.MULTILINE)
 _POLL_SECONDS = 0.02
@@ -242,7 +242,7 @@ def _faults(case: Case, folder: Path, text: str, killed: bool) -> Iterator[str]:
         yield f"{len(messages)} MESSAGES, the longest of {max(map(len, messages))} characters"
     if len(text) >= _LONGEST_OUTPUT:
         yield "ENDLESS OUTPUT"
-    if (folder / "in/PWNED").exists():
+    if any((folder / name / "PWNED").exists() for name in ("in", "out", "tmp")):
         yield "EXECUTED"
     left = [path.name for path in folder.rglob("*.partial")]
     if left and not killed:
