@@ -24,7 +24,7 @@ from tests.hostile.case import EITHER, ERROR, OK, Build, Case, detflow, put
 from tests.hostile.images import image_tables, jpeg
 from tests.hostile.texts import DIGITS
 
-_LOADED = {"megabytes": 2000, "seconds": 120.0}
+_LOADED = {"megabytes": 2000, "seconds": 60.0}
 
 
 @functools.cache
