@@ -49,7 +49,8 @@ def _odd_paths() -> Iterator[Case]:
         command = example_gen("coco", data_path=f"{{in}}/odd/{odd}")
         yield Case(name=f"places/data_{name}", command=command, build=build, expect=(OK,))
         command = detflow("init", f"{{in}}/odd/{odd}", "-o", f"{{out}}/{odd}")
-        yield Case(name=f"places/init_{name}", command=command, build=build, expect=(OK,))
+        expect = (ERROR,) if name in ("newline", "escape", "bytes") else (OK,)  # no settings can hold them
+        yield Case(name=f"places/init_{name}", command=command, build=build, expect=expect)
         fields = {"data_path": f"{{in}}/odd/{odd}", "splits": _SPLITS, "push_destination": f"{{out}}/{odd}"}
         yield Case(
             name=f"places/checker_{name}",

@@ -155,6 +155,7 @@ def _be(case: Case, command: list[str], env: dict[str, str], folder: Path) -> No
         most = space + (case.megabytes << 22)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.alarm(int(case.seconds) + 10)  # where the runner itself was killed
         home = {"HOME": str(folder / "out/home"), "TMPDIR": str(folder / "tmp")}
         os.environ |= home | {"DETFLOW_CACHE": str(folder / "out/cache"), "XDG_CACHE_HOME": ""} | env
         os.environ["PYTHONPATH"] = str(_REPO)
