@@ -35,7 +35,7 @@ test-runtimes: setup ## our SavedModels in ONNX Runtime, OpenVINO, OpenCV and co
 	@.ci/test-runtimes $(PYTEST_ARGS)
 
 # KILLS: how many, 8 to 9 seconds each on 2 idle cores; SEED: of their choice; FUZZ_SECONDS: for all readers together.
-test-faults: setup ## kills, full disks and wrong clocks for every step, random files for every reader; about 40 minutes
+test-faults: setup ## kills, full disks and wrong clocks for every step, random and hostile files for every reader; about an hour
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),180) .venv/bin/python -m pytest -q -s -m faults tests/faults tests/components/publishing $(PYTEST_ARGS)
 	@HOSTILE_SEED=$(or $(SEED),1) .venv/bin/python -m pytest -q -s -m faults tests/hostile $(PYTEST_ARGS)
 	@.venv/bin/python -m tests.faults.campaign --kills $(or $(KILLS),200) --seed $(or $(SEED),1)

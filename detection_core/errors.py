@@ -37,6 +37,14 @@ def one_line(text: str, longest: int = 80) -> str:
     return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
 
 
+_LONGEST_WHERE, _LONGEST_MESSAGE = 1_000, 4_000
+
+
+def _bounded(text: str, longest: int) -> str:
+    """Return a text that a terminal can show, whatever found its way into it."""
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
+
+
 class DetectionError(Exception):
     """An error that the user can fix: a bad config, record, model or destination.
 
@@ -49,8 +57,8 @@ class DetectionError(Exception):
     """
 
     def __init__(self, message: str, *, where: str = "") -> None:
-        self.where = clean(where)
-        self.message = clean(message)
+        self.where = _bounded(clean(where), _LONGEST_WHERE)
+        self.message = _bounded(clean(message), _LONGEST_MESSAGE)
         super().__init__(f"{self.where}: {self.message}" if where else self.message)
 
 

@@ -36,7 +36,7 @@ _PAIR = re.compile(
     rf"(?<!\w)(?P<scheme>{_STORES}://)(?P<secret>[^/:@\s\"'<>]{{0,300}}:[^@\s\"'<>]{{0,300}})@", re.IGNORECASE
 )
 _NAMES = r"token|secret|signature|password|passwd|credential|api[_-]?key|access[_-]?key(?:[_-]?id)?|accessid"
-_MARK, _EQUALS = r"(?:[?&;]|%(?:25)*(?:3F|26|3B))", r"(?:=|%(?:25)*3D)"
+_MARK, _EQUALS = r"(?:[?&;]|\[\?\]|%(?:25)*(?:3F|26|3B))", r"(?:=|%(?:25)*3D)"
 # As in an address, plain or percent-encoded.
 _QUERY = re.compile(
     rf"(?P<name>{_MARK}(?:[\w.-]{{0,40}}(?:{_NAMES})|auth|key|pwd|sig){_EQUALS})(?P<secret>(?!%26)[^&;#\s\"'<>]+?)"

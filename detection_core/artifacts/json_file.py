@@ -19,6 +19,17 @@ T = TypeVar("T")
 VERSION_KEY = "schema_version"
 FIRST_VERSION = 1
 """The version of files without a version field, which were written before it was introduced."""
+_MOST_BYTES = 1 << 30
+
+
+def _read_text(path: str) -> str:
+    """Return a file as text, if it is a regular one: a pipe in its place would block for ever.
+
+    Raises:
+        OSError: as `files.read_regular` does.
+        UnicodeDecodeError: for what is no UTF-8.
+    """
+    return files.read_regular(path, _MOST_BYTES).decode()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,7 +113,7 @@ class JsonFile(Generic[T]):
         """
         path = self.path(folder)
         try:
-            text = files.read_text(path) if folder and files.exists(path) else None
+            text = _read_text(path) if folder and files.exists(path) else None
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
@@ -244,11 +255,11 @@ class JsonList(Generic[T]):
         if not files.exists(path):
             return []
         try:
-            entries = json.loads(files.read_text(path))
+            entries = json.loads(_read_text(path))
             if isinstance(entries, list):
                 return entries
             version = entries.get(VERSION_KEY) if isinstance(entries, dict) else None
             raise JsonFault(f"expected a list, of version {FIRST_VERSION}, found version {version}")
-        except (ValueError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             _logger.warning("%s is left out: %s", path, error)
             return []

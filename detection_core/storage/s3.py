@@ -68,7 +68,11 @@ class S3Store(ObjectStore):
         request |= {} if deep else {"Delimiter": "/"}
         request |= {"MaxKeys": limit} if limit else {}
         while True:
-            page = self.file_system.call_s3("list_objects_v2", **request)
+            try:
+                page = self.file_system.call_s3("list_objects_v2", **request)
+            except FileNotFoundError as e:
+                # A listing of nothing is empty.
+                raise self._refused(f"s3://{bucket}", f"no such bucket ({e.__cause__ or e})") from e
             yield Listing(
                 objects=[
                     StoredObject(key=e["Key"], size=e["Size"], etag=e["ETag"], version=e["ETag"])

@@ -14,7 +14,6 @@ import hashlib
 import json
 import logging
 import os
-import stat
 from typing import Any
 
 from detection_core.errors import ModelError, StorageError
@@ -22,6 +21,7 @@ from detection_core.progress import Reporter
 from detection_core.redaction import clean
 from detection_core.storage import files
 from detection_core.zoo.archive import CHECKPOINT, CHECKPOINT_NAME, CONFIG, unpack_detector
+from detection_core.zoo.cache_entries import is_file, sizes
 from detection_core.zoo.download import download
 from detection_core.zoo.published_models import PublishedModel
 from detection_core.zoo.watched_connection import Unreachable
@@ -179,7 +179,7 @@ def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | No
         ModelError: when it cannot be had, or is not what it was before.
         StorageError: when the cache cannot be written.
     """
-    if _is_file(file.path) and _record(file) is not None:
+    if is_file(file.path) and _record(file) is not None:
         _compare(file, file.path)
         return file.path
     with _writing(file.path):
@@ -190,7 +190,7 @@ def fetch_file(file: PublishedFile, *, mirror: str = "", progress: Reporter | No
 
 def _obtain(file: PublishedFile, mirror: str, progress: Reporter | None) -> bool:
     """See to it that a file is here and what it was before; return whether it was fetched now."""
-    if _is_file(file.path):
+    if is_file(file.path):
         _compare(file, file.path)
         return False
     _fetch(file, mirror or os.environ.get(MIRROR_VARIABLE, ""), progress)
@@ -240,26 +240,6 @@ def _copy(source: str, fetched: str, most: int) -> None:
         if error.errno not in (errno.EINVAL, errno.EFBIG):
             raise
         raise Unreachable(error.strerror or str(error), where=source) from error
-
-
-def _is_file(path: str) -> bool:
-    """Tell whether there is a file in the cache.
-
-    Raises:
-        ModelError: where there is something else, which could block, never end or lead elsewhere.
-    """
-    try:
-        mode = os.lstat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    if stat.S_ISREG(mode):
-        return True
-    kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe"}
-    raise ModelError(
-        f"expected a file in the cache, found {kinds.get(stat.S_IFMT(mode), 'a device or a socket')}; remove"
-        " it, or put the file itself there",
-        where=path,
-    )
 
 
 def _not_to_be_had(file: PublishedFile, source: str, error: Unreachable) -> ModelError:
@@ -341,7 +321,7 @@ def _check_digest(file: PublishedFile, path: str) -> None:
 
 def _record(file: PublishedFile) -> _Content | None:
     path = f"{file.path}.json"
-    if not _is_file(path):
+    if not is_file(path):
         return None
     try:
         record = json.loads(files.read_regular(path, _NOTE_BYTES))
@@ -361,19 +341,8 @@ def _content(path: str) -> _Content:
 
 def _contents(folder: str) -> dict[str, dict[str, Any]]:
     """Return path and content of every file below a folder, but for the list of them."""
-    return {path: dataclasses.asdict(_content(os.path.join(folder, path))) for path in _sizes(folder)}
-
-
-def _sizes(folder: str) -> dict[str, int]:
-    """Return path and bytes of what lies below a folder, but for the list of it; -1 for what is no file."""
-    found = {}
-    for parent, folders, names in os.walk(folder):
-        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
-        for path in (os.path.join(parent, name) for name in (*names, *links)):
-            state = os.lstat(path)
-            found[os.path.relpath(path, folder)] = state.st_size if stat.S_ISREG(state.st_mode) else -1
-    found.pop(_UNPACKED, None)
-    return found
+    paths = (path for path in sizes(folder) if path != _UNPACKED)
+    return {path: dataclasses.asdict(_content(os.path.join(folder, path))) for path in paths}
 
 
 def _is_whole(folder: str) -> bool:
@@ -381,10 +350,11 @@ def _is_whole(folder: str) -> bool:
     try:
         expected = json.loads(files.read_regular(os.path.join(folder, _UNPACKED), _NOTE_BYTES))
         known = {path: content["size"] for path, content in expected.items()}
+        found = {path: size for path, size in sizes(folder).items() if path != _UNPACKED}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
     # Content is read only of files of the right size: anything may lie there.
-    if not os.path.islink(folder) and _sizes(folder) == known and _contents(folder) == expected:
+    if not os.path.islink(folder) and found == known and _contents(folder) == expected:
         return True
     _logger.warning("%s: changed since it was unpacked; it is unpacked again", folder)
     return False

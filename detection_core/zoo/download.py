@@ -24,7 +24,7 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
-from detection_core.errors import StorageError, shorten
+from detection_core.errors import StorageError, one_line, shorten
 from detection_core.progress import ProgressUpdate, RateMeter, Reporter, TerminalReporter, default_reporter
 from detection_core.redaction import clean, hide, hide_credentials
 from detection_core.storage import files
@@ -216,7 +216,7 @@ def _after_refusal(error: urllib.error.HTTPError, address: str, part: _Part, don
             return  # All of it had arrived.
         part.begin(address, "")
         raise _Interrupted("the file there is another one than before") from error
-    text = f"the server answers {error.code} {error.reason}".rstrip()
+    text = one_line(f"the server answers {error.code} {error.reason}".rstrip(), 200)
     if error.code in _REDIRECTS:
         text = "the server leads in circles"
     if error.code in _TEMPORARY:
@@ -326,7 +326,7 @@ def _update(done: int, total: int, rate: float) -> ProgressUpdate:
 def _reason(error: Exception) -> str:
     reason = getattr(error, "reason", None) or error
     text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-    return f"the connection fails ({text})"
+    return f"the connection fails ({one_line(text, 200)})"
 
 
 @functools.cache

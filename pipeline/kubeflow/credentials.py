@@ -56,6 +56,10 @@ def _of_file(path: str) -> Credentials:
     return Credentials(path, {"credentials": token})
 
 
+# Servers take headers of 8 to 64 KiB.
+_MOST_CHARACTERS = 1 << 16
+
+
 class TokenFile:
     """A bearer token in a file, read anew for every request, as the kubelet renews it.
 
@@ -73,11 +77,17 @@ class TokenFile:
         """
         try:
             with open(self._path, encoding="utf-8") as f:
-                text = f.read(1 << 20)
+                text = f.read(_MOST_CHARACTERS + 1)
         except (OSError, UnicodeDecodeError) as e:
             raise ConfigError(
                 f"cannot read the token ({e}); check path and rights", where="token_file"
             ) from e
+        if len(text) > _MOST_CHARACTERS:
+            raise ConfigError(
+                f"expected a token, found more than {_MOST_CHARACTERS:,} characters in {self._path}; name the"
+                " file that holds the token alone",
+                where="token_file",
+            )
         if not text.strip():
             raise ConfigError(f"{self._path} is empty; write a token into it", where="token_file")
         return _checked(text, self._path, "token_file", _TOKEN)

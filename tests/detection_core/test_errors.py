@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from detection_core.errors import one_line, shorten
+from detection_core.errors import DataError, one_line, shorten
 
 
 def test_values_are_shown_on_one_short_line():
@@ -14,3 +14,9 @@ def test_names_are_shown_on_one_short_line():
     assert one_line("a 'cat'") == "a 'cat'"
     assert one_line("a\n\x1b\ud800") == r"a\n\x1b\ud800"
     assert one_line("x" * 1_000_000, 10) == "xxxxxxx..."
+
+
+def test_a_message_is_shortened_whatever_found_its_way_into_it():
+    error = DataError("x" * 5000, where="/" + "y" * 2000)
+    assert error.where.endswith("yyy... (2,001 characters)") and len(error.where) < 1100
+    assert error.message.endswith("xxx... (5,000 characters)") and len(str(error)) < 5200

@@ -66,6 +66,7 @@ def test_what_s3_clients_read_from_the_environment_is_masked(monkeypatch, name):
         ("https://a.blob/x?sv=2025&sig=0a%2B1b&se=1", "https://a.blob/x?sv=2025&sig=***&se=1"),
         ("AccountName=a;AccountKey=c2Vj/cmV0==;Blob=b", "AccountName=a;AccountKey=***;Blob=b"),
         ("s3://AKIA:a/b+c@bucket/x refused", "s3://***@bucket/x refused"),
+        ("s3://b/x[?]token=a1/Split-*", "s3://b/x[?]token=***"),
         ("gs://b/x?token=a1&alt=media", "gs://b/x?token=***&alt=media"),
         (
             "https://h/b%2Fx%3Faccess_token%3Da1%26alt%3Dmedia",

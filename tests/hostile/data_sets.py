@@ -36,8 +36,9 @@ def coco(
     categories: Any = None,
     raw: bytes | str | None = None,
     files: Mapping[str, bytes] | None = None,
+    count: int = 3,
 ) -> None:
-    """Write three good images with a box each, and what else is given.
+    """Write good images with a box each, and what else is given.
 
     Args:
         folder: to write `a.json` and `images/` to.
@@ -46,8 +47,9 @@ def coco(
         categories: in place of one, `cat`.
         raw: the whole file of annotations, in place of all that.
         files: further images by name.
+        count: how many good images.
     """
-    names = good_images(folder / "images")
+    names = good_images(folder / "images", count)
     for name, content in (files or {}).items():
         put(folder / "images" / name, content)
     good = [{"id": 1000 + i, "file_name": name, "width": 64, "height": 48} for i, name in enumerate(names)]

@@ -29,7 +29,7 @@ from tests.hostile.case import ERROR, OK, QUARANTINE, USAGE, Case
 from tests.hostile.raw_server import serve_raw
 
 _PACKAGES = ("detection_core", "component_specs", "components", "pipeline", "detflow")
-_LONGEST_MESSAGE, _LONGEST_OUTPUT = 2_000, 400_000
+_LONGEST_MESSAGE, _LONGEST_OUTPUT = 6_000, 400_000
 # `detflow: DataError: ...` of the command line, `2026-01-01 00:00:00,000 E DataError: ...` of the steps.
 _MESSAGE = re.compile(r"(?:^detflow: |^\S+ \S+ E )\w+Error: .*$", re.MULTILINE)
 _POLL_SECONDS = 0.02
@@ -155,6 +155,7 @@ def _be(case: Case, command: list[str], env: dict[str, str], folder: Path) -> No
         most = space + (case.megabytes << 22)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.alarm(int(case.seconds) + 10)  # where the runner itself was killed
         home = {"HOME": str(folder / "out/home"), "TMPDIR": str(folder / "tmp")}
         os.environ |= home | {"DETFLOW_CACHE": str(folder / "out/cache"), "XDG_CACHE_HOME": ""} | env
         os.environ["PYTHONPATH"] = str(_REPO)
@@ -242,7 +243,7 @@ def _faults(case: Case, folder: Path, text: str, killed: bool) -> Iterator[str]:
         yield f"{len(messages)} MESSAGES, the longest of {max(map(len, messages))} characters"
     if len(text) >= _LONGEST_OUTPUT:
         yield "ENDLESS OUTPUT"
-    if (folder / "in/PWNED").exists():
+    if any((folder / name / "PWNED").exists() for name in ("in", "out", "tmp")):
         yield "EXECUTED"
     left = [path.name for path in folder.rglob("*.partial")]
     if left and not killed:

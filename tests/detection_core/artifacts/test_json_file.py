@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 
 import pytest
 
@@ -95,3 +96,11 @@ def test_an_entry_of_something_else_and_a_file_of_something_else_are_left_out(tm
     assert caplog.text.count("an entry is left out") == 2
     (tmp_path / "list.json").write_text('{"schema_version": 2}')
     assert LIST.read_valid(str(tmp_path)) == [] and "of version 1, found version 2" in caplog.text
+
+
+def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path, caplog):
+    os.mkfifo(tmp_path / "thing.json")
+    os.mkfifo(tmp_path / "list.json")
+    with pytest.raises(ContractError, match="expected a regular file"):
+        THING.find(str(tmp_path))
+    assert LIST.read_valid(str(tmp_path)) == [] and "expected a regular file" in caplog.text

@@ -11,6 +11,7 @@ import pytest
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files, object_store
 from detection_core.storage.schemes import store_of
+from tests.hostile.raw_server import serve_raw
 from tests.object_store import dead_server, s3_server
 from tests.storage_faults import watched
 
@@ -142,6 +143,19 @@ def test_sizes_are_told_of_a_store_and_of_a_disk(root, tmp_path):
         files.write_text(f"{folder}/m/a", "123")
         files.write_text(f"{folder}/m/b/c", "1")
         assert files.sizes(f"{folder}/m") == {"a": 3, "b/c": 1} and files.sizes(f"{folder}/x") == {}
+
+
+def test_a_server_that_knows_no_bucket_is_one_error(monkeypatch):
+    def answer(connection, request):
+        connection.sendall(b"HTTP/1.1 404 None\r\nContent-Length: 0\r\n\r\n")
+
+    with serve_raw(answer) as address:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "key-of-the-test")
+        for operation in (files.exists, files.is_dir, files.list_dir):
+            with pytest.raises(DataError, match="no such bucket"):
+                operation("s3://bucket/a")
 
 
 def test_a_bucket_that_is_not_there_and_an_address_that_is_none_are_named(server, monkeypatch):

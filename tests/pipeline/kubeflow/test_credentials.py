@@ -75,6 +75,11 @@ def test_a_token_file_that_goes_bad_is_one_message(server, tmp_path):
         TokenFile(str(path)).read()
 
 
+def test_a_token_file_without_end_is_refused():
+    with pytest.raises(ConfigError, match="expected a token, found more than 65,536 characters in /dev/zero"):
+        TokenFile("/dev/zero").read()
+
+
 @pytest.mark.parametrize("option", ["host", "ui_host"])
 def test_an_address_with_user_and_password_is_refused(option):
     address = "http://user:pass-SENTINEL@127.0.0.1:1/x"

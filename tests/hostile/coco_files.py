@@ -1,0 +1,231 @@
+"""Files of COCO: wrong values in every field, names that lead elsewhere, and texts that are no JSON."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import itertools
+import json
+import os
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.hostile.case import ANY, EITHER, ERROR, OK, QUARANTINE, Build, Case, detflow
+from tests.hostile.data_sets import RATIO, coco, example_gen
+from tests.hostile.images import jpeg
+
+_Q, _QO, _QE = (QUARANTINE,), (QUARANTINE, OK), (QUARANTINE, ERROR)
+_IMAGE = {"id": 1, "file_name": "x.jpg", "width": 64, "height": 48}
+_BOX = {"id": 1, "image_id": 1, "bbox": [1, 1, 5, 5], "category_id": 1, "area": 25, "iscrowd": 0}
+_NAN, _INF, _LONG = float("nan"), float("inf"), 10**4000
+
+_BOXES: Mapping[str, Any] = {
+    "nan": [_NAN, 1, 5, 5],
+    "infinite": [1, 1, _INF, 5],
+    "negative": [1, 1, -5, 5],
+    "zero": [1, 1, 0, 0],
+    "text": ["1", "1", "5", "5"],
+    "null": [None] * 4,
+    "three": [1, 2, 3],
+    "400_digits": [1, 1, 10**400, 5],
+    "1e308": [1e308, 1, 1e308, 5],
+    "nested": [[1, 1, 5, 5]],
+    "map": {"x": 1},
+    "bool": [True] * 4,
+    "outside": [60, 40, 50, 50],
+    "empty": [],
+}
+_IDS = {
+    "text": "1",
+    "nan": _NAN,
+    "digits": _LONG,
+    "list": [1],
+    "null": None,
+    "half": 1.5,
+    "long": "a" * 1_000_000,
+}
+_IDS |= {"html": "<script>alert(1)</script>", "control": "\x1b[31mred\n\x00", "surrogate": "\ud800"}
+_SIZES = {
+    "zero": 0,
+    "negative": -5,
+    "nan": _NAN,
+    "text": "64",
+    "half": 64.5,
+    "digits": _LONG,
+    "list": [64],
+    "wrong": 640,
+}
+_NAMES: Mapping[str, Any] = {
+    "dotdot": "../a.json",
+    "passwd": "a/b/../../../../../../etc/passwd",
+    "device": "/dev/zero",
+    "null_character": "x\0.jpg",
+    "url": "http://127.0.0.1/x.jpg",
+    "store": "s3://bucket/x.jpg",
+    "file_url": "file:///etc/passwd",
+    "empty": "",
+    "null": None,
+    "list": ["x.jpg"],
+    "control": "\x1b]0;pwn\x07.jpg",
+    "long": "a" * 5000 + ".jpg",
+    "deep": "a/" * 20_000 + "x.jpg",
+    "surrogate": "\ud800.jpg",
+    "windows": "C:\\data\\none.jpg",
+    "glob": "*.jpg",
+}
+_GOOD_NAMES = ("\u00e9.jpg", "\U0001f600.jpg", "a'b\"c.jpg", "{x}%s.jpg", "-rf.jpg")
+_ANNOTATIONS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
+    "area_text": ({**_BOX, "area": "25"}, _Q),
+    "area_nan": ({**_BOX, "area": _NAN}, _Q),
+    "crowd_2": ({**_BOX, "iscrowd": 2}, _Q),
+    "crowd_list": ({**_BOX, "iscrowd": [1]}, _Q),
+    "class_unknown": ({**_BOX, "category_id": 99}, _Q),
+    "class_list": ({**_BOX, "category_id": [1]}, _Q),
+    "class_null": ({**_BOX, "category_id": None}, _Q),
+    "image_unknown": ({**_BOX, "image_id": 77}, _Q),
+    "null": (None, _Q),
+    "without_image": ({k: v for k, v in _BOX.items() if k != "image_id"}, _Q),
+    "without_box": ({k: v for k, v in _BOX.items() if k != "bbox"}, _Q),
+    "without_class": ({k: v for k, v in _BOX.items() if k != "category_id"}, _Q),
+    "list": ([1, 2], _Q),
+    "rle_1e18": ({**_BOX, "segmentation": {"counts": "\x01\x02zz", "size": [10**9, 10**9]}}, _QO),
+    "rle_50000": ({**_BOX, "segmentation": {"counts": [2_500_000_000], "size": [50_000, 50_000]}}, _QO),
+    "polygon_text": ({**_BOX, "segmentation": [[["a"]]]}, _QO),
+    "polygon_1e6": ({**_BOX, "segmentation": [[1, 1] * 500_000]}, _QO),
+    "keypoints_text": ({**_BOX, "keypoints": "x"}, _QO),
+}
+_CATEGORIES: Mapping[str, tuple[Any, tuple[str, ...]]] = {
+    "same_id": ([{"id": 1, "name": "a"}, {"id": 1, "name": "b"}], (ERROR,)),
+    "same_name": ([{"id": 1, "name": "a"}, {"id": 2, "name": "a"}], (ERROR,)),
+    "text_id": ([{"id": "1", "name": "a"}], (ERROR,)),
+    "no_name": ([{"id": 1}], (ERROR,)),
+    "control": ([{"id": 1, "name": "a\x1b[31m"}], (ERROR,)),
+    "surrogate": ([{"id": 1, "name": "\ud800"}], (ERROR,)),
+    "null": ([None], (ERROR,)),
+    "bool_id": ([{"id": True, "name": "x"}], (ERROR,)),
+    "none": ([], _QE),
+    "int32_max": ([{"id": 1, "name": "cat"}, {"id": 2**31 - 1, "name": "b"}], _QE),
+    "1e12": ([{"id": 1, "name": "cat"}, {"id": 10**12, "name": "b"}], _QE),
+    "20000": ([{"id": i, "name": f"c{i}"} for i in range(1, 20_001)], (OK,)),
+    "1e6": ([{"id": i, "name": f"c{i}"} for i in range(1, 1_000_001)], EITHER),
+    "html": ([{"id": 1, "name": "<script>alert(1)</script>"}], EITHER),
+    "long": ([{"id": 1, "name": "n" * 100_000}], EITHER),
+}
+
+
+def _texts() -> dict[str, bytes | str]:
+    good = json.dumps({"images": [], "annotations": [], "categories": [{"id": 1, "name": "cat"}]})
+    return {
+        "latin1": good.replace("cat", "caf\xe9").encode("latin-1"),
+        "cut": good[: len(good) // 2],
+        "empty": "",
+        "null": "null",
+        "list": "[]",
+        "nan": "NaN",
+        "brackets": "[" * 200_000,
+        "braces": '{"a":' * 100_000,
+        "behind": good + "x",
+        "digits": good[:-1] + ', "x": ' + "9" * 5000 + "}",
+        "gzip": gzip.compress(good.encode(), mtime=0),
+        "html": "<html>login</html>",
+    }
+
+
+def _place(kind: str, folder: Path, name: str) -> None:
+    """Put something that is no file where an image or an annotation file is looked for."""
+    path = folder / name
+    path.unlink(missing_ok=True)
+    targets = {"device": "/dev/zero", "loop": path.name, "environment": "/proc/self/environ"}
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        os.symlink(targets[kind], path)
+
+
+def _built(place: tuple[str, str] | None = None, **parts: Any) -> Build:
+    def build(folder: Path, chance: random.Random) -> None:
+        coco(folder, **parts)
+        if place:
+            _place(place[0], folder, place[1])
+
+    return build
+
+
+def _tables() -> Iterator[tuple[str, Build, tuple[str, ...]]]:
+    built = functools.partial(_built, files={"x.jpg": jpeg()})
+    for name, box in _BOXES.items():
+        yield f"box_{name}", built(images=[_IMAGE], annotations=[{**_BOX, "bbox": box}]), _Q
+    for name, (entry, expect) in _ANNOTATIONS.items():
+        yield f"annotation_{name}", built(images=[_IMAGE], annotations=[entry]), expect
+    for name, value in _IDS.items():
+        entries = {"images": [{**_IMAGE, "id": value}], "annotations": [{**_BOX, "image_id": value}]}
+        yield f"id_{name}", built(**entries), _QO
+    for name, value in _SIZES.items():
+        yield f"width_{name}", built(images=[{**_IMAGE, "width": value}], annotations=[_BOX]), _QO
+    for name, value in _NAMES.items():
+        yield f"name_{name}", built(images=[{**_IMAGE, "file_name": value}], annotations=[_BOX]), _Q
+    for number, name in enumerate(_GOOD_NAMES):
+        entries = {"images": [{**_IMAGE, "file_name": name}], "annotations": [_BOX]}
+        yield f"good_name_{number}", _built(files={name: jpeg()}, **entries), (OK,)
+    for name, entry in {"null": None, "text": "x", "nothing": {}}.items():
+        yield f"image_{name}", built(images=[entry]), _Q
+    yield "same_image_id", built(images=[_IMAGE, {**_IMAGE, "file_name": "g0.jpg"}]), _Q
+    yield "null_before_polygon", built(images=[_IMAGE], annotations=[None, _polygon()]), _Q
+
+
+def _whole_files() -> Iterator[tuple[str, Build, tuple[str, ...]]]:
+    built = functools.partial(_built, files={"x.jpg": jpeg()})
+    for kind in ("pipe", "folder", "device", "loop", "environment"):
+        yield f"image_is_{kind}", built((kind, "images/x.jpg"), images=[_IMAGE], annotations=[_BOX]), _Q
+        yield f"annotations_are_{kind}", built((kind, "a.json")), (ERROR,)
+    for name, (categories, expect) in _CATEGORIES.items():
+        yield f"categories_{name}", built(categories=categories), expect
+    for name, text in _texts().items():
+        yield f"text_{name}", built(raw=text), (ERROR,)
+
+
+def _polygon() -> dict[str, Any]:
+    return {**_BOX, "segmentation": [[1, 1, 9, 1, 9, 9]]}
+
+
+def _only_null_is_refused(folder: Path, out: Path, text: str) -> str:
+    """A null among annotations costs nothing but itself."""
+    notes = (out / "examples/quarantine.jsonl").read_text().splitlines()
+    return "" if len(notes) == 1 else f"{len(notes)} RECORDS IN QUARANTINE"
+
+
+def _many(folder: Path, chance: random.Random) -> None:
+    """Write a million annotations of one image."""
+    entry = json.dumps({**_BOX, "image_id": 1})
+    head = '{"images": [{"id": 1, "file_name": "x.jpg"}], "categories": [{"id": 1, "name": "cat"}]'
+    coco(
+        folder,
+        raw=head + ', "annotations": [' + ",".join([entry] * 1_000_000) + "]}",
+        files={"x.jpg": jpeg()},
+    )
+
+
+def _sparse(folder: Path, chance: random.Random) -> None:
+    coco(folder)
+    os.truncate(folder / "a.json", 5 << 30)
+
+
+def cases() -> Iterator[Case]:
+    """Yield data sets in COCO's format."""
+    for name, build, expect in itertools.chain(_tables(), _whole_files()):
+        check = _only_null_is_refused if name == "null_before_polygon" else None
+        yield Case(name=f"coco/{name}", command=example_gen("coco"), build=build, expect=expect, check=check)
+    for name, build in {"annotations_1e6": _many, "sparse_5GB": _sparse}.items():
+        yield Case(name=f"coco/{name}", command=example_gen("coco"), build=build, expect=ANY)
+        ratio = example_gen("coco", RATIO)
+        yield Case(name=f"coco/{name}_by_ratio", command=ratio, build=build, expect=ANY)
+        init = detflow("init", "{in}", "-o", "{out}/w")
+        yield Case(name=f"coco/{name}_init", command=init, build=build, expect=EITHER)
+    surrogate = _built(images=[{"id": "\ud800"}])
+    yield Case(
+        name="coco/surrogate_by_ratio", command=example_gen("coco", RATIO), build=surrogate, expect=_QO
+    )

@@ -1,0 +1,355 @@
+"""TensorFlow Lite files, SavedModels and checkpoints: damaged, lying, writing files, taking memory."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import io
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import flatbuffers
+import google_crc32c
+
+from tests.hostile.case import EITHER, ERROR, OK, Build, Case, detflow, put
+from tests.hostile.images import image_tables, jpeg
+from tests.hostile.texts import DIGITS
+
+_LOADED = {"megabytes": 2000, "seconds": 60.0}
+
+
+@functools.cache
+def _seeds() -> Path:
+    """Return a folder of models that TensorFlow has written, made once."""
+    folder = Path(tempfile.mkdtemp(prefix="hostile-seeds-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    subprocess.run(
+        [sys.executable, "-m", "tests.hostile.seed_models", str(folder)], check=True, capture_output=True
+    )
+    return folder
+
+
+def _flat_bomb(subgraphs: int, tensors: int, operators: int) -> bytes:
+    """Return a model whose vectors hold one table again and again."""
+    builder = flatbuffers.Builder(1 << 16)
+
+    def vector(items: list[int]) -> int:
+        builder.StartVector(4, len(items), 4)
+        for item in reversed(items):
+            builder.PrependUOffsetTRelative(item)
+        return int(builder.EndVector())
+
+    def table(slots: int, fields: Mapping[int, int]) -> int:
+        builder.StartObject(slots)
+        for slot, value in fields.items():
+            builder.PrependUOffsetTRelativeSlot(slot, value, 0)
+        return int(builder.EndObject())
+
+    name = builder.CreateString("x" * 1000)
+    builder.StartVector(4, 1000, 4)
+    for _ in range(1000):
+        builder.PrependInt32(0)
+    numbers = builder.EndVector()
+    tensor = table(8, {0: numbers, 3: name})
+    operator = table(9, {1: numbers, 2: numbers})
+    fields = {
+        0: vector([tensor] * tensors),
+        1: numbers,
+        2: numbers,
+        3: vector([operator] * operators),
+        4: name,
+    }
+    graph = table(5, fields)
+    code, buffer = table(4, {1: name}), table(1, {})
+    pair = table(2, {0: name})
+    signature = table(5, {0: vector([pair] * tensors), 1: vector([pair] * tensors), 2: name})
+    model = {
+        1: vector([code] * tensors),
+        2: vector([graph] * subgraphs),
+        4: vector([buffer] * tensors),
+        6: vector([pair] * tensors),
+        7: vector([signature] * subgraphs),
+    }
+    builder.Finish(table(8, model), b"TFL3")
+    return bytes(builder.Output())
+
+
+def _zipped(content: bytes, name: str, data: bytes, method: int = zipfile.ZIP_STORED) -> bytes:
+    """Append a file, as metadata's labels are."""
+    buffer = io.BytesIO(content)
+    buffer.seek(0, 2)
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.writestr(zipfile.ZipInfo(name), data, method)
+    return buffer.getvalue()
+
+
+def _flipped(content: bytes, chance: random.Random) -> bytes:
+    data = bytearray(content)
+    for _ in range(chance.choice((1, 4, 16, 64))):
+        data[chance.randrange(8, len(data))] = chance.randrange(256)
+    return bytes(data)
+
+
+def _tflite(name: str, chance: random.Random) -> bytes:
+    good = (_seeds() / "int8.tflite").read_bytes()
+    kind, _, number = name.partition("-")
+    made: Mapping[str, Callable[[], bytes]] = {
+        "good": lambda: good,
+        "empty": lambda: b"",
+        "text": lambda: b"hello",
+        "magic": lambda: b"\0\0\0\0TFL3",
+        "garbage": lambda: b"\x10\0\0\0TFL3" + chance.randbytes(5000),
+        "root": lambda: b"\xff\xff\xff\x7fTFL3" + bytes(100),
+        "cut": lambda: good[: len(good) * int(number) // 10],
+        "flip": lambda: _flipped(good, chance),
+        "bomb_tensors": lambda: _flat_bomb(1500, 1500, 1),
+        "bomb_operators": lambda: _flat_bomb(1500, 1, 1500),
+        "bomb_wide": lambda: _flat_bomb(1, 100_000, 100_000),
+        "zip_bomb": lambda: _zipped(good, "labels.txt", b"a\n" * 200_000_000, zipfile.ZIP_DEFLATED),
+        "zip_lzma": lambda: _zipped(good, "labels.txt", b"a\n", zipfile.ZIP_LZMA),
+        "zip_dotdot": lambda: _zipped(good, "../../labels.txt", b"a\nb\n"),
+        "zip_control": lambda: _zipped(good, "labels.txt", b"\x1b[31m<script>\n" * 10),
+        "sparse_5GB": lambda: good,
+    }
+    return made[kind]()
+
+
+def _tflite_cases() -> Iterator[Case]:
+    names = "empty text magic garbage root bomb_tensors bomb_operators bomb_wide zip_bomb zip_lzma zip_dotdot"
+    plain = [*names.split(), "zip_control", "sparse_5GB", *(f"cut-{n}" for n in range(1, 10, 2))]
+    verbs = {
+        "inspect": detflow("inspect", "{in}/m.tflite"),
+        "bench": detflow("bench", "{in}/m.tflite", "--runs", "2"),
+        "predict": detflow("predict", "--model", "{in}/m.tflite", "{in}/a.jpg", "--output", "{out}/p"),
+    }
+    for verb, command in verbs.items():
+        for name in ("good", *plain, *(f"flip-{n}" for n in range(6 if verb == "predict" else 16))):
+
+            def build(folder: Path, chance: random.Random, name: str = name) -> None:
+                put(folder / "a.jpg", jpeg())
+                put(folder / "m.tflite", _tflite(name, chance))
+                if name == "sparse_5GB":
+                    os.truncate(folder / "m.tflite", 5 << 30)
+
+            expect = (OK,) if name == "good" and verb != "predict" else EITHER
+            yield Case(name=f"tflite/{verb}_{name}", command=command, build=build, expect=expect, **_LOADED)
+
+
+def _cut(path: str, size: int) -> Callable[[Path], Any]:
+    return lambda folder: os.truncate(folder / path, size)
+
+
+def _garbage(path: str, content: bytes) -> Callable[[Path], Any]:
+    return lambda folder: put(folder / path, content)
+
+
+def _pipe(path: str) -> Callable[[Path], Any]:
+    return lambda folder: ((folder / path).unlink(), os.mkfifo(folder / path))
+
+
+_DATA = "variables/variables.data-00000-of-00001"
+_BROKEN: Mapping[str, Callable[[Path], Any]] = {
+    "pb_empty": _garbage("saved_model.pb", b""),
+    "pb_garbage": _garbage("saved_model.pb", random.Random(3).randbytes(2000)),
+    "pb_cut": _cut("saved_model.pb", 500),
+    "pb_sparse": _cut("saved_model.pb", 5 << 30),
+    "pb_pipe": _pipe("saved_model.pb"),
+    "pb_folder": lambda folder: ((folder / "saved_model.pb").unlink(), (folder / "saved_model.pb").mkdir()),
+    "no_variables": lambda folder: shutil.rmtree(folder / "variables"),
+    "index_cut": _cut("variables/variables.index", 10),
+    "index_garbage": _garbage("variables/variables.index", random.Random(4).randbytes(500)),
+    "data_cut": _cut(_DATA, 0),
+    "data_missing": lambda folder: (folder / _DATA).unlink(),
+    "data_pipe": _pipe(_DATA),
+    "fingerprint": _garbage("fingerprint.pb", b"\xff" * 50),
+}
+_HARMLESS = ("class_1e20", "boxes_1e30", "count_1e30", "resource")
+_HOSTILE = """writes reads resource hidden_resource signatures_at_root no_structure node_ids no_signature
+no_boxes boxes_shape boxes_text count_nan count_1e30 score_nan class_1e20 boxes_1e30 memory endless fails"""
+
+
+def _saved_model(name: str, change: Callable[[Path], Any] | None = None) -> Build:
+    def build(folder: Path, chance: random.Random) -> None:
+        put(folder / "a.jpg", jpeg())
+        shutil.copytree(_seeds() / name, folder / "m")
+        if change:
+            change(folder / "m")
+
+    return build
+
+
+def _flip_graph(folder: Path, chance: random.Random) -> None:
+    _saved_model("good")(folder, chance)
+    path = folder / "m/saved_model.pb"
+    path.write_bytes(_flipped(path.read_bytes(), chance))
+
+
+def _saved_model_cases() -> Iterator[Case]:
+    predict = detflow("predict", "--model", "{in}/m", "{in}/a.jpg", "--output", "{out}/p")
+    builds: dict[str, tuple[Build, tuple[str, ...]]] = {"good": (_saved_model("good"), (OK,))}
+    for name in _HOSTILE.split():
+        builds[name] = (_saved_model(name), EITHER if name in _HARMLESS else (ERROR,))
+    for name, change in _BROKEN.items():
+        builds[name] = (_saved_model("good", change), EITHER if name == "fingerprint" else (ERROR,))
+    for number in range(8):
+        builds[f"flip_{number}"] = (_flip_graph, EITHER)
+    for name, (build, expect) in builds.items():
+        yield Case(name=f"saved_model/{name}", command=predict, build=build, expect=expect, **_LOADED)
+        if name not in ("memory", "endless"):
+            inspect = detflow("inspect", "{in}/m")
+            yield Case(
+                name=f"saved_model/inspect_{name}", command=inspect, build=build, expect=EITHER, **_LOADED
+            )
+
+
+def _varint(value: int) -> bytes:
+    data = bytearray()
+    while value > 127:
+        data.append(value & 127 | 128)
+        value >>= 7
+    return bytes(data) + bytes([value])
+
+
+def _block(entries: list[tuple[bytes, bytes]]) -> bytes:
+    """Return a block of a sorted table, without compression, and its checksum."""
+    data = b"".join(
+        b"\0" + _varint(len(key)) + _varint(len(value)) + key + value for key, value in entries
+    ) + struct.pack("<II", 0, 1)
+    crc = google_crc32c.value(data + b"\0")
+    return data + b"\0" + struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def _index(shape: list[int], kind: int = 1, **fields: int) -> bytes:
+    """Return the index of a checkpoint of one variable, as TensorFlow's tensor_bundle.proto has it."""
+    from tensorflow.core.protobuf import tensor_bundle_pb2
+
+    header = tensor_bundle_pb2.BundleHeaderProto(num_shards=1)
+    header.version.producer = 1
+    entry = tensor_bundle_pb2.BundleEntryProto(dtype=kind, **fields)
+    for size in shape:
+        entry.shape.dim.add().size = size
+    graph = ("_CHECKPOINTABLE_OBJECT_GRAPH", entry)
+    name = "model/.ATTRIBUTES/VARIABLE_VALUE"
+    entries = sorted((key.encode(), message.SerializeToString()) for key, message in (graph, (name, entry)))
+    data = _block([(b"", header.SerializeToString()), *entries])
+    meta = _block([])
+    places = [_varint(0) + _varint(len(data) - 5), _varint(len(data)) + _varint(len(meta) - 5)]
+    index = _block([(b"\xff", places[0])])
+    place = _varint(len(data) + len(meta)) + _varint(len(index) - 5)
+    footer = (places[1] + place).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
+    return data + meta + index + footer
+
+
+_SHAPES: Mapping[str, tuple[list[int], dict[str, int]]] = {
+    "overflow": ([2**62, 2**62], {"size": 4}),
+    "2e62": ([2**62], {"size": 2**62}),
+    "negative": ([-5], {"size": 4}),
+    "300": ([1] * 300, {"size": 4}),
+    "255": ([2] * 255, {"size": 4}),
+    "zero_overflow": ([0, 2**62, 2**62], {"size": 0}),
+    "offset": ([1], {"size": 4, "offset": 2**62}),
+    "offset_negative": ([1], {"size": 4, "offset": -1}),
+    "size_negative": ([1], {"size": -1}),
+    "shard": ([1], {"size": 4, "shard_id": 2**30}),
+    "kind": ([1], {"size": 4, "kind": 9999}),
+    "kind_text": ([2**40], {"size": 2**40, "kind": 7}),
+    "kind_variant": ([1], {"size": 4, "kind": 21}),
+}
+
+
+def _checkpoint(change: Callable[[Path, random.Random], Any]) -> Build:
+    def build(folder: Path, chance: random.Random) -> None:
+        for name in ("ckpt-0.index", "ckpt-0.data-00000-of-00001"):
+            shutil.copy(_seeds() / name, folder)
+        put(folder / "m.pbtxt", 'item { id: 1 name: "cat" }\n')
+        change(folder, chance)
+
+    return build
+
+
+def _flip_file(name: str) -> Callable[[Path, random.Random], Any]:
+    return lambda folder, chance: put(folder / name, _flipped((folder / name).read_bytes(), chance))
+
+
+def _checkpoint_cases() -> Iterator[Case]:
+    index, data = "ckpt-0.index", "ckpt-0.data-00000-of-00001"
+    changes: dict[str, Callable[[Path, random.Random], Any]] = {
+        "another": lambda folder, chance: None,
+        "index_empty": lambda folder, chance: put(folder / index, b""),
+        "index_garbage": lambda folder, chance: put(folder / index, chance.randbytes(3000)),
+        "index_cut": lambda folder, chance: os.truncate(folder / index, 60),
+        "index_pipe": lambda folder, chance: _pipe(index)(folder),
+        "data_missing": lambda folder, chance: (folder / data).unlink(),
+        "data_cut": lambda folder, chance: os.truncate(folder / data, 10),
+        "data_pipe": lambda folder, chance: _pipe(data)(folder),
+        "pickle": lambda folder, chance: put(folder / index, b"cos\nsystem\n(S'touch PWNED'\ntR."),
+    }
+    for name, (shape, fields) in _SHAPES.items():
+        content = functools.partial(_index, shape, **fields)
+        changes[f"shape_{name}"] = lambda folder, chance, made=content: put(folder / index, made())
+    for number in range(8):
+        changes[f"flip_{number}"] = _flip_file(index)
+    labels = ("--label-map", "{in}/m.pbtxt", "--output", "{out}/i")
+    command = detflow(
+        "import", "--config", f"{DIGITS}/pipeline.config", "--checkpoint", "{in}/ckpt-0", *labels
+    )
+    for name, change in changes.items():
+        yield Case(name=f"checkpoint/{name}", command=command, build=_checkpoint(change), **_LOADED)
+
+
+def _predict_cases() -> Iterator[Case]:
+    good = _saved_model("good")
+    for name in (
+        "jpeg_empty",
+        "jpeg_65535",
+        "png_50000",
+        "svg",
+        "eps",
+        "gif_65535",
+        "tif_tags",
+        "xbm",
+        "zeros_1MB",
+    ):
+
+        def build(folder: Path, chance: random.Random, name: str = name) -> None:
+            good(folder, chance)
+            put(folder / "x.jpg", image_tables()[name][0])
+
+        command = detflow("predict", "--model", "{in}/m", "{in}/x.jpg", "--output", "{out}/p")
+        yield Case(name=f"predict/{name}", command=command, build=build, **_LOADED)
+
+    def odd(folder: Path, chance: random.Random) -> None:
+        good(folder, chance)
+        os.mkfifo(folder / "pipe.jpg")
+        put(folder / "v.mp4", chance.randbytes(10_000))
+        put(folder / "f", "x")
+
+    places = {
+        "pipe": "{in}/pipe.jpg",
+        "device": "/dev/zero",
+        "missing": "/nope.jpg",
+        "url": "http://127.0.0.1:9/x.jpg",
+    }
+    for name, image in (places | {"video": "{in}/v.mp4"}).items():
+        command = detflow("predict", "--model", "{in}/m", image, "--output", "{out}/p")
+        yield Case(name=f"predict/{name}", command=command, build=odd, **_LOADED)
+    for name, place in {"file": "{in}/f", "below": "{in}/f/x", "proc": "/proc/nope"}.items():
+        command = detflow("predict", "--model", "{in}/m", "{in}/a.jpg", "--output", place)
+        yield Case(name=f"predict/output_{name}", command=command, build=odd, **_LOADED)
+
+
+def cases() -> Iterator[Case]:
+    """Yield foreign models for every verb that opens one."""
+    yield from _tflite_cases()
+    yield from _saved_model_cases()
+    yield from _checkpoint_cases()
+    yield from _predict_cases()

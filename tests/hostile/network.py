@@ -1,0 +1,201 @@
+"""Mirrors of weights and API servers without end, that drip, that lie; caches that hold no files."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import os
+import socket
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.hostile.case import ERROR, OK, Case, detflow, put
+
+_MODEL = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
+_ARCHIVE = f"{_MODEL}.tar.gz"
+_GET = detflow("zoo", "get", _MODEL, "--mirror", "{server}")
+_OK_HEAD = "HTTP/1.1 200 OK\r\n"
+Answer = Callable[[socket.socket, bytes], None]
+
+
+def archive(*more: bytes) -> bytes:
+    """Return an archive of the zoo's layout; further headers stand before its files."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for path in ("checkpoint/ckpt-0.index", "checkpoint/ckpt-0.data-00000-of-00001", "pipeline.config"):
+            member = tarfile.TarInfo(f"{_MODEL}/{path}")
+            member.size = 1000
+            tar.addfile(member, io.BytesIO(bytes(1000)))
+    return gzip.compress(b"".join(more) + buffer.getvalue(), mtime=0)
+
+
+def _header(kind: bytes, content: bytes, name: str = f"{_MODEL}/x", size: int = -1) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.type, info.size = kind, len(content) if size < 0 else size
+    return info.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % 512)
+
+
+def _send(content: bytes, head: str = _OK_HEAD) -> Answer:
+    def answer(connection: socket.socket, request: bytes) -> None:
+        connection.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+
+    return answer
+
+
+def _endless(head: str, piece: bytes = bytes(1 << 20), pause: float = 0.0) -> Answer:
+    def answer(connection: socket.socket, request: bytes) -> None:
+        connection.sendall(head.encode())
+        with contextlib.suppress(OSError):
+            while True:
+                connection.sendall(piece)
+                time.sleep(pause)
+
+    return answer
+
+
+def _breaking(connection: socket.socket, request: bytes) -> None:
+    """Send a byte of what is asked for, then close."""
+    start = int(request.split(b"bytes=")[1].split(b"-")[0]) if b"bytes=" in request else 0
+    state = f"206 Part\r\nContent-Range: bytes {start}-9999999/10000000" if start else "200 OK"
+    head = f'HTTP/1.1 {state}\r\nETag: "v"\r\nContent-Length: {10_000_000 - start}\r\n\r\n'
+    connection.sendall(head.encode() + b"x")
+
+
+_SERVERS: Mapping[str, Answer] = {
+    "endless": _endless(f"{_OK_HEAD}\r\n"),
+    "endless_chunks": _endless(
+        f"{_OK_HEAD}Transfer-Encoding: chunked\r\n\r\n", b"100000\r\n" + bytes(1 << 20) + b"\r\n"
+    ),
+    "endless_part": _endless("HTTP/1.1 206 Part\r\nContent-Range: bytes 0-9/*\r\n\r\n"),
+    "endless_headers": _endless(_OK_HEAD, b"X-More: 1\r\n" * 1000),
+    "endless_header": _endless(f"{_OK_HEAD}X-", b"x" * 65536),
+    "endless_interim": _endless("", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
+    "endless_redirect": _endless("HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n"),
+    "endless_error": _endless("HTTP/1.1 404 None\r\n\r\n"),
+    "size_1e12": _endless(f"{_OK_HEAD}Content-Length: 1000000000000\r\n\r\n"),
+    "size_digits": _endless(f"{_OK_HEAD}Content-Length: {'9' * 5000}\r\n\r\n"),
+    "size_words": _endless(f"{_OK_HEAD}Content-Length: many\r\n\r\n"),
+    "size_negative": _endless(f"{_OK_HEAD}Content-Length: -1\r\n\r\n"),
+    "range_digits": _endless(
+        f"HTTP/1.1 206 Part\r\nContent-Range: bytes 0-{'9' * 5000}/{'9' * 5000}\r\n\r\n"
+    ),
+    "range_words": _endless("HTTP/1.1 206 Part\r\nContent-Range: all of it\r\n\r\n"),
+    "chunk_negative": _endless(f"{_OK_HEAD}Transfer-Encoding: chunked\r\n\r\n", b"-5\r\nxxxxx\r\n"),
+    "chunk_digits": _endless(f"{_OK_HEAD}Transfer-Encoding: chunked\r\n\r\n", b"f" * 5000 + b"\r\n"),
+    "no_http": _send(b"", "SSH-2.0\r\n"),
+    "status_digits": _send(b"", f"HTTP/1.1 {'9' * 5000} OK\r\n"),
+    "status_control": _send(b"", "HTTP/1.1 404 \x1b]0;pwned\x07\r\n"),
+    "to_itself": _send(b"", "HTTP/1.1 302 Found\r\nLocation: /x\r\n"),
+    "to_file": _send(b"", "HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\n"),
+    "to_bracket": _send(b"", "HTTP/1.1 302 Found\r\nLocation: http://[::1/x\r\n"),
+    "byte_by_byte": _breaking,
+    "html": _send(b"<html>login</html>"),
+    "empty": _send(b""),
+}
+_ARCHIVES: Mapping[str, bytes] = {
+    "cut": archive()[:200],
+    "pax_digits": archive(_header(tarfile.XHDTYPE, b"9" * 5000 + b" size=1\n")),
+    "pax_negative": archive(_header(tarfile.XHDTYPE, b"13 size=-512\n")),
+    "sparse_map": archive(_header(tarfile.XHDTYPE, b"23 GNU.sparse.size=99x\n22 GNU.sparse.map=1,a\n")),
+    "long_names": archive(_header(tarfile.GNUTYPE_LONGNAME, b"abc\0") * 3000),
+    "link": archive(_header(tarfile.SYMTYPE, b"")),
+    "pipe": archive(_header(tarfile.FIFOTYPE, b"")),
+    "dotdot": archive(_header(tarfile.REGTYPE, b"x", f"{_MODEL}/../../../PWNED")),
+    "absolute": archive(_header(tarfile.REGTYPE, b"x", "/tmp/PWNED")),
+    "size_3TB": archive(_header(tarfile.REGTYPE, b"", size=3 << 40)),
+    "header_8GB": archive(_header(tarfile.XHDTYPE, b"", size=8 << 30)),
+}
+
+
+def _nothing_is_left(folder: Path, out: Path, text: str) -> str:
+    large = [path for path in out.rglob("*") if path.is_file() and path.stat().st_size > 1 << 20]
+    return f"LEFT {large[0].name} of {large[0].stat().st_size:,} bytes" if large else ""
+
+
+def _entry(kind: str, name: str) -> Callable[[Path, Any], None]:
+    """Return what puts something else than a file into a cache that holds a good archive."""
+
+    def build(folder: Path, chance: Any) -> None:
+        put(folder / "mirror" / _ARCHIVE, archive())
+        path = folder / name
+        path.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        put(folder / "victim", b"precious")
+        make = {
+            "pipe": lambda: os.mkfifo(path),
+            "folder": path.mkdir,
+            "device": lambda: path.symlink_to("/dev/zero"),
+            "link": lambda: path.symlink_to(folder / "victim"),
+            "socket": lambda: _socket(path),
+            "sparse_1TB": lambda: (path.touch(), os.truncate(path, 1 << 40)),
+        }
+        make[kind]()
+
+    return build
+
+
+def _socket(path: Path) -> None:
+    here = os.open(path.parent, os.O_RDONLY)
+    try:  # by a short name: an address has room for 100 characters
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(f"/proc/self/fd/{here}/{path.name}"[:107])
+    finally:
+        os.close(here)
+
+
+def _kept(folder: Path, out: Path, text: str) -> str:
+    return "" if (folder / "victim").read_bytes() == b"precious" else "OVERWRITTEN"
+
+
+_NAMES = ("", ".json", ".fetched", ".fetched.part", ".fetched.part.json")
+_KINDS = ("pipe", "folder", "device", "link", "socket", "sparse_1TB")
+
+
+def cases() -> Iterator[Case]:
+    """Yield fetches of a detector, and calls of API servers."""
+    for name, answer in _SERVERS.items():
+        yield Case(name=f"network/{name}", command=_GET, server=answer, check=_nothing_is_left, seconds=120)
+    for name, piece in {"body": b"x", "chunks": b"1\r\nx\r\n", "header": b"x"}.items():
+        head = {"body": f"{_OK_HEAD}\r\n", "header": f"{_OK_HEAD}X-"}
+        chunked = f"{_OK_HEAD}Transfer-Encoding: chunked\r\n\r\n"
+        drip = _endless(head.get(name, chunked), piece, 0.5)
+        yield Case(name=f"network/drip_{name}", command=_GET, server=drip, seconds=480)
+    for name, content in _ARCHIVES.items():
+        yield Case(
+            name=f"network/archive_{name}", command=_GET, server=_send(content), check=_nothing_is_left
+        )
+    yield Case(name="network/good", command=_GET, server=_send(archive()), expect=(OK,))
+    mirrored = (*_GET[:-1], "{in}/mirror")
+    for kind in _KINDS:
+        for name in _NAMES:
+            yield Case(
+                name=f"cache/{kind}{name}",
+                command=mirrored,
+                build=_entry(kind, f"zoo/{_ARCHIVE}{name}"),
+                env={"DETFLOW_CACHE": "{in}"},
+                expect=(ERROR,) if name in ("", ".json") else (OK,),
+                check=_kept,
+            )
+        command = (*_GET[:-1], "{in}/mirror")
+        build = _entry(kind, f"mirror/{_ARCHIVE}")
+        yield Case(name=f"cache/mirror_{kind}", command=command, build=build, check=_kept)
+    runs = detflow("runs", "list", "--host", "{server}", "--timeout", "5")
+    for name in (
+        "endless",
+        "endless_chunks",
+        "endless_headers",
+        "size_digits",
+        "size_1e12",
+        "no_http",
+        "html",
+    ):
+        yield Case(name=f"network/runs_{name}", command=runs, server=_SERVERS[name])
+    yield Case(
+        name="network/runs_drip",
+        command=runs,
+        server=_endless(f"{_OK_HEAD}Content-Length: 1000\r\n\r\n", b" ", 0.5),
+    )
