@@ -79,6 +79,17 @@ def test_a_torn_line_is_refused_or_left_out(tmp_path, caplog):
     assert LINES.read_whole_lines(str(tmp_path)) == [Thing(count=1)] and "things.jsonl:2" in caplog.text
 
 
+def test_a_line_that_is_no_text_is_refused_or_left_out(tmp_path, caplog):
+    (tmp_path / "things.jsonl").write_bytes(
+        b'{"count": 1}\n\xff\xfe\x00\n{"count": 2, "name": "\xc3"}\n{"count": 3}\n'
+    )
+    with pytest.raises(ContractError) as e:
+        LINES.read(str(tmp_path))
+    assert e.value.where.endswith("things.jsonl:2")
+    assert LINES.read_whole_lines(str(tmp_path)) == [Thing(count=1), Thing(count=3)]
+    assert "things.jsonl:2" in caplog.text and "things.jsonl:3" in caplog.text
+
+
 def test_a_list_is_written_and_read(tmp_path):
     things = [Thing(count=1), Thing(count=2, name="b")]
     LIST.write(str(tmp_path), things)
