@@ -32,14 +32,14 @@ def file_digest(root: str, path: str, kind: str = "sha256") -> str:
     """
     name, state, known = os.path.relpath(path, root), _state(path), _read(root)
     entry = known.get(name)
-    if isinstance(entry, dict) and entry.get("state") == state and isinstance(entry.get(kind), str):
+    if not isinstance(entry, dict) or entry.get("state") != state:
+        entry = {"state": state}
+    if isinstance(entry.get(kind), str):
         return str(entry[kind])
     with open(path, "rb") as stream:
         found = hashlib.file_digest(stream, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
     if _state(path) == state and time.time_ns() - max(state[1:3]) > _SETTLED_NS:
-        same = isinstance(entry, dict) and entry.get("state") == state
-        known[name] = {**(entry if same else {}), "state": state, kind: found}
-        _write(root, known)
+        _write(root, known | {name: entry | {kind: found}})
     return found
 
 
