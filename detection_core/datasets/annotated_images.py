@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
 from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS
+from detection_core.errors import is_exhausted
 from detection_core.storage import files
 
 ANNOTATION_FAULTS = {
@@ -268,6 +269,8 @@ def _rejected_if_unreadable() -> Iterator[None]:
     except FileNotFoundError as e:
         raise Rejected("missing_annotation", "there is no such file") from e
     except OSError as e:
+        if is_exhausted(e):
+            raise
         raise Rejected("unreadable_annotation", f"the file cannot be read: {e.strerror}") from e
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from detection_core.errors import one_line, shorten
+import errno
+
+from detection_core.errors import as_user_error, is_exhausted, one_line, shorten
 
 
 def test_values_are_shown_on_one_short_line():
@@ -14,3 +16,11 @@ def test_names_are_shown_on_one_short_line():
     assert one_line("a 'cat'") == "a 'cat'"
     assert one_line("a\n\x1b\ud800") == r"a\n\x1b\ud800"
     assert one_line("x" * 1_000_000, 10) == "xxxxxxx..."
+
+
+def test_what_libraries_say_of_used_up_descriptors_is_known():
+    for text in ("/data/a; Too many open files", "OSError: [Errno 24] Too many open files"):
+        error = RuntimeError(text)
+        assert is_exhausted(error) and "raise `ulimit -n`" in str(as_user_error(error))
+    assert "fs.file-max" in str(as_user_error(RuntimeError("x; Too many open files in system")))
+    assert is_exhausted(OSError(errno.ENOMEM, "")) and not is_exhausted(OSError(errno.EIO, ""))
