@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar, cast
 
 from detection_core.artifacts.json_values import JsonFault, decode, encode
-from detection_core.errors import ContractError
+from detection_core.errors import ContractError, is_exhausted
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
@@ -106,6 +106,8 @@ class JsonFile(Generic[T]):
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
+            if is_exhausted(error):
+                raise
             raise ContractError(
                 f"expected the JSON that {self.writer} writes, found what cannot be read ({error});"
                 f" {self.remedy}",

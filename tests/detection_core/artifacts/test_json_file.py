@@ -7,6 +7,7 @@ import pytest
 
 from detection_core.artifacts.json_file import JsonFile, JsonLines, JsonList
 from detection_core.errors import ContractError
+from tests.storage_faults import few_descriptors
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,12 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
     (tmp_path / "thing.json").write_bytes(b"\xff\xfe{}")
     with pytest.raises(ContractError, match="cannot be read"):
         THING.read(str(tmp_path))
+
+
+def test_a_file_that_cannot_be_opened_now_is_not_called_something_else(tmp_path):
+    THING.write(str(tmp_path), Thing(count=1))
+    with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
+        THING.find(str(tmp_path))
 
 
 def test_lines_are_written_and_read(tmp_path):
