@@ -103,6 +103,7 @@ _REMEDIES = {
     errno.EMFILE: "raise `ulimit -n`",
     errno.ENFILE: "raise the system's limit `fs.file-max`, or close other programs",
 }
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 # How libraries that raise something else than OSError say it: TensorFlow, Beam, SQLite.
 _NUMBERED = re.compile(r"\[Errno (\d+)\]")
 _TEXTS = {
@@ -130,6 +131,11 @@ def as_user_error(error: BaseException) -> DetectionError | None:
         f"expected to read and write there, found: {os.strerror(number)}{detail}; {_REMEDIES[number]}",
         where=where,
     )
+
+
+def is_exhausted(error: Exception) -> bool:
+    """Tell whether the process or system lacks descriptors or memory, which says nothing of the file."""
+    return _errno_of(error) in _EXHAUSTED
 
 
 def _errno_of(error: BaseException) -> int:

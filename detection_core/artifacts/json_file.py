@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar, cast
 
 from detection_core.artifacts.json_values import JsonFault, decode, encode
-from detection_core.errors import ContractError
+from detection_core.errors import ContractError, is_exhausted
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
@@ -73,8 +73,8 @@ class JsonFile(Generic[T]):
         )
         return f"{text}\n"
 
-    def parse(self, text: str, where: str) -> T:
-        """Read the file's text.
+    def parse(self, text: str | bytes, where: str) -> T:
+        """Read the file's text, or its bytes.
 
         Raises:
             ContractError: when it is something else, damaged, or of a newer version.
@@ -117,6 +117,8 @@ class JsonFile(Generic[T]):
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
+            if is_exhausted(error):
+                raise
             raise ContractError(
                 f"expected the JSON that {self.writer} writes, found what cannot be read ({error});"
                 f" {self.remedy}",
@@ -175,7 +177,7 @@ class JsonLines(Generic[T]):
         """Write the file into an artifact's folder, atomically."""
         files.write_text(self.path(folder), self.format(values))
 
-    def parse_line(self, text: str, where: str) -> T:
+    def parse_line(self, text: str | bytes, where: str) -> T:
         """Read a line.
 
         Raises:
@@ -194,7 +196,8 @@ class JsonLines(Generic[T]):
     def read_whole_lines(self, folder: str) -> list[T]:
         """Read what can be read of the file, for a report; skip each other line with a warning.
 
-        Such a line is an incomplete one of a killed writer, or one of a newer version.
+        Such a line is an incomplete one of a killed writer, one that is no text, or one of a newer version.
+        Whoever writes the file again uses `read`, which refuses these lines and so loses none.
         """
         found = []
         for line, where in self._lines(folder):
@@ -204,11 +207,11 @@ class JsonLines(Generic[T]):
                 _logger.warning("a line is left out: %s", error)
         return found
 
-    def _lines(self, folder: str) -> Iterator[tuple[str, str]]:
-        """Yield each line of the file with its place, for errors."""
+    def _lines(self, folder: str) -> Iterator[tuple[bytes, str]]:
+        """Yield each line of the file with its place, for errors. One that is no text spoils no other."""
         path = self.path(folder)
-        text = files.read_text(path) if folder and files.exists(path) else ""
-        for number, line in enumerate(text.splitlines(), start=1):
+        content = files.read_bytes(path) if folder and files.exists(path) else b""
+        for number, line in enumerate(content.splitlines(), start=1):
             yield line, f"{path}:{number}"
 
 

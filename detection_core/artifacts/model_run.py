@@ -221,14 +221,15 @@ QUANTIZATION_REPORT = JsonFile(
     indent=2,
     allow_nan=True,
 )
+_LINE_REMEDY = "correct or remove this line, or train again in another folder"
 HISTORY = JsonLines(name="history.jsonl", content=HistoryLine, writer="a training", remedy="train again")
 VALIDATIONS = JsonLines(
-    name="validation.jsonl", content=ValidationLine, writer="a training", remedy="train again"
+    name="validation.jsonl", content=ValidationLine, writer="a training", remedy=_LINE_REMEDY
 )
 BATCH_PARTS = JsonFile(
     name="batch_parts.json", content=BatchParts, writer="a training", remedy="remove it, and it is found anew"
 )
 LEFT_OUT = JsonLines(name="left_out.jsonl", content=LeftOut, writer="a training", remedy="train again")
 SKIPPED_BATCHES = JsonLines(
-    name="skipped_updates.jsonl", content=SkippedBatch, writer="a training", remedy="train again"
+    name="skipped_updates.jsonl", content=SkippedBatch, writer="a training", remedy=_LINE_REMEDY
 )

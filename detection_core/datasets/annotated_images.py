@@ -10,6 +10,7 @@ from typing import IO, NamedTuple
 
 from detection_core.bounded.limits import MAX_OBJECTS, MAX_TEXT_BYTES
 from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS
+from detection_core.errors import is_exhausted
 from detection_core.storage import files
 
 ANNOTATION_FAULTS = {
@@ -283,6 +284,8 @@ def _rejected_if_unreadable() -> Iterator[None]:
     except FileNotFoundError as e:
         raise Rejected("missing_annotation", "there is no such file") from e
     except OSError as e:
+        if is_exhausted(e):
+            raise
         raise Rejected("unreadable_annotation", f"the file cannot be read: {e.strerror}") from e
 
 

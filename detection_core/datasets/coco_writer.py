@@ -29,6 +29,7 @@ from detection_core.datasets.annotated_images import (
     RunLengths,
 )
 from detection_core.datasets.run_lengths import place_mask
+from detection_core.errors import is_exhausted
 from detection_core.storage import files
 
 BESIDE = {
@@ -169,5 +170,7 @@ def _read_mask(path: str, size: tuple[int, int]) -> RunLengths:
         with open_picture(io.BytesIO(data)) as picture:
             pixels = np.asarray(picture.convert("L").resize(size, 0)) > 0
     except (OSError, ImageFault) as e:
+        if is_exhausted(e):
+            raise
         raise Rejected("malformed_mask", f"expected a picture of a mask at {path!r:.120}: {e}") from e
     return place_mask(pixels, 0, 0, *size)

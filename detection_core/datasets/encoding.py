@@ -42,6 +42,7 @@ from detection_core.datasets.annotation_frame import (
 )
 from detection_core.datasets.keypoints import KeypointLayout, keypoint_columns
 from detection_core.datasets.masks import encode_masks, has_area
+from detection_core.errors import is_exhausted
 from detection_core.storage import files
 from detection_core.storage.file_parts import file_part
 
@@ -223,6 +224,8 @@ def _read_file(path: str) -> bytes:
     except (FileNotFoundError, NotADirectoryError) as e:
         raise Rejected("missing_image", "there is no such file") from e
     except OSError as e:
+        if is_exhausted(e):
+            raise
         reason = "decompression_bomb" if e.errno == errno.EFBIG else "unreadable_image"
         raise Rejected(reason, e.strerror or type(e).__name__) from e
 

@@ -19,6 +19,7 @@ from detection_core.datasets.annotated_images import (
     Rejected,
     RunLengths,
 )
+from detection_core.errors import is_exhausted
 from detection_core.storage import files
 
 _POINTS = 3
@@ -175,6 +176,8 @@ def _file_edges(mask: MaskFile, height: int, width: int) -> np.ndarray:
         with open_picture(io.BytesIO(data)) as picture:
             pixels = np.asarray(picture.convert("RGB") if picture.mode in _COLOURS else picture)
     except (OSError, ImageFault) as e:
+        if is_exhausted(e):
+            raise
         raise ValueError(f"expected a mask, found a file that cannot be read: {mask.path} ({e})") from e
     inside = pixels.any(axis=-1) if pixels.ndim > 2 else pixels != 0
     if inside.shape != (height, width):

@@ -135,13 +135,13 @@ def _read_part(part: FilePart) -> bytes:
 
 
 def exists(path: str) -> bool:
-    """Tell whether a file or folder is there."""
-    return store_of(path).exists(path) if is_remote(path) else os.path.exists(_local(path))
+    """Tell whether a file or folder is there; an OSError or DataError where disk or store does not say."""
+    return store_of(path).exists(path) if is_remote(path) else local_files.mode_of(_local(path)) is not None
 
 
 def is_dir(path: str) -> bool:
-    """Tell whether a folder is there."""
-    return store_of(path).is_dir(path) if is_remote(path) else os.path.isdir(_local(path))
+    """Tell whether a folder is there, as `exists` does."""
+    return store_of(path).is_dir(path) if is_remote(path) else local_files.is_dir(_local(path))
 
 
 def list_dir(path: str) -> list[str]:

@@ -27,6 +27,8 @@ _ONE_WRITER = "0" * 8
 # Of linux/fcntl.h and linux/fs.h.
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+# A disk or network file system that fails; whatever else keeps a path from being looked at, nothing is there.
+_NO_ANSWER = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.ENOMEM)
 _FOLDER_IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
@@ -43,6 +45,25 @@ def _beside(path: str, digits: str) -> str:
 def is_partial(name: str) -> bool:
     """Tell whether a file's or folder's name is one that `temporary_name` gives."""
     return _PARTIAL.fullmatch(name) is not None
+
+
+def mode_of(path: str) -> int | None:
+    """Return the mode of what a path leads to; None where nothing is there.
+
+    Raises:
+        OSError: when the disk or the network file system does not say, which `os.path.exists` takes for no.
+    """
+    try:
+        return os.stat(path).st_mode
+    except OSError as e:
+        if e.errno in _NO_ANSWER:
+            raise
+        return None
+
+
+def is_dir(path: str) -> bool:
+    """Tell whether a path leads to a folder, as `mode_of` does."""
+    return stat.S_ISDIR(mode_of(path) or 0)
 
 
 def list_entries(path: str) -> tuple[list[str], list[str]]:

@@ -37,7 +37,6 @@ class PendingUpload(io.BufferedWriter):
             if not self._abandoned:
                 self._upload(self._local)
         finally:
-            os.remove(self._local)
             self._scratch.remove()
 
     def __exit__(self, *error: Any) -> None:

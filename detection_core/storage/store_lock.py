@@ -87,18 +87,19 @@ class _Held:
     def __init__(self, path: str, version: str) -> None:
         self._path = path
         self._version: str | None = version
+        self._unanswered: set[bytes] = set()
         self._writing = threading.Lock()
         self._over = threading.Event()
 
     def renew(self) -> None:
-        """Write the lock anew.
+        """Write the lock again.
 
         Raises:
             StorageError: when another process has taken it over.
         """
         with self._writing:
             if self._version is not None:
-                self._version = store_of(self._path).write_if(self._path, unique_content(), self._version)
+                self._version = self._write(unique_content(), self._version)
             if self._version is None:
                 raise StorageError(
                     "expected to hold this lock still, found that another writer took it over while this one"
@@ -117,8 +118,29 @@ class _Held:
                 _logger.warning("%s: the lock could not be renewed; trying again: %s", self._path, e)
 
     def release(self) -> None:
-        """Mark the lock as free; leave one that was lost to its new holder."""
+        """Mark the lock as free; leave one that was lost to its new holder.
+
+        Where the store does not answer, the work under the lock is done all the same.
+        """
         self._over.set()
         with self._writing:
             if self._version is not None:
-                store_of(self._path).write_if(self._path, unique_content(_FREE), self._version)
+                try:
+                    self._write(unique_content(_FREE), self._version)
+                except DataError as e:
+                    _logger.warning("%s: the lock could not be released: %s", self._path, e)
+
+    def _write(self, content: bytes, version: str) -> str | None:
+        """Write the lock if it is still ours; return its new version, or None.
+
+        A write whose answer was lost may have changed the version. Its content tells that it was ours.
+        """
+        self._unanswered.add(content)  # until there is an answer
+        store = store_of(self._path)
+        written = store.write_if(self._path, content, version)
+        if written is None:
+            found = store.read_state(self._path)
+            if found and found[1] in self._unanswered:
+                written = store.write_if(self._path, content, found[0].version)
+        self._unanswered.clear()
+        return written

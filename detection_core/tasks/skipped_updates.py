@@ -63,7 +63,7 @@ class SkippedBatches(TrainingAction):
 
     def start(self, step: int) -> None:
         """Forget the updates that will come again."""
-        self._found = [b for b in SKIPPED_BATCHES.read_whole_lines(self._work_folder) if b.step < step]
+        self._found = [b for b in SKIPPED_BATCHES.read(self._work_folder) if b.step < step]
         self._write()
 
     def skipped(self, update: SkippedUpdate) -> str:

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterable
 
 from detection_core.artifacts import detector as layout
-from detection_core.storage import files
 from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
+from detection_core.zoo.cache import content_state
 from detection_core.zoo.starting_points import fetch_start
 
 
@@ -36,5 +36,5 @@ def starting_files(warm_start: str, fine_tune_checkpoint: str, *, mirror: str = 
 
 def fingerprint_files(paths: Iterable[str]) -> str:
     """Return a fingerprint of what files hold, whatever they are called; "" without a file."""
-    states = [files.content_state(path) for path in paths]
+    states = [content_state(path) for path in paths]
     return hashlib.sha256("\n".join(states).encode()).hexdigest()[:16] if states else ""

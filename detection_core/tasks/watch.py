@@ -98,7 +98,7 @@ class _Watched:
         self._average = MovingAverage(trained, decay) if decay else None
         self._measure = DetectorMeasure(self._model, config, label_map, self._validation)
         files.make_dirs(output_dir)
-        self._lines = VALIDATIONS.read_whole_lines(output_dir)
+        self._lines = VALIDATIONS.read(output_dir)
         self._passed_over: set[int] = set()
         self._events = LoggedTraining(
             [TensorBoardLogger(files.join(output_dir, LOGS))], pictures=self._measure.named_pictures

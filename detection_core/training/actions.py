@@ -63,8 +63,8 @@ class HistoryFile(TrainingAction):
 
     def start(self, step: int) -> None:
         """Keep the lines up to the step that training resumes from."""
-        old = files.read_text(self._path).splitlines() if files.exists(self._path) else []
-        self._lines = [line for line in old if _step_of(line) <= step]
+        old = files.read_bytes(self._path).splitlines() if files.exists(self._path) else []
+        self._lines = [line.decode() for line in old if _step_of(line) <= step]
         files.write_text(self._path, "".join(f"{line}\n" for line in self._lines))
 
     def report(self, report: StepReport) -> None:
@@ -103,7 +103,7 @@ def reported_at(path: str, step: int) -> StepReport | None:
         path: of the history file.
         step: updates applied.
     """
-    lines = files.read_text(path).splitlines() if files.exists(path) else []
+    lines = files.read_bytes(path).splitlines() if files.exists(path) else []
     rows = [json.loads(line) for line in lines if _step_of(line) == step]
     names = ("step", "steps", "losses", "learning_rate", "steps_per_second")
     if not rows or any(name not in rows[-1] for name in names):
@@ -111,8 +111,8 @@ def reported_at(path: str, step: int) -> StepReport | None:
     return StepReport(**{name: rows[-1][name] for name in names})
 
 
-def _step_of(line: str) -> float:
-    """The step of a history line; infinite for the torn last line of a killed training."""
+def _step_of(line: bytes) -> float:
+    """Return the step of a history line; infinity for one that cannot be read, such as a torn last one."""
     try:
         return int(json.loads(line)["step"])
     except (ValueError, KeyError, TypeError):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from detection_core.training.checkpoint_file import OBJECT_GRAPH, CheckpointFile
+from detection_core.training.checkpoint_damage import OBJECT_GRAPH
+from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_names import CheckpointNames
 
 DETECTOR, CLASSIFIER = "detector", "classifier"

@@ -6,7 +6,8 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from detection_core.errors import ModelError
-from detection_core.training.checkpoint_file import OBJECT_GRAPH, CheckpointFile
+from detection_core.training.checkpoint_damage import OBJECT_GRAPH
+from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.restore_report import OPTIMIZER_SLOT
 
 _VARIABLE = "VARIABLE_VALUE"

@@ -121,8 +121,12 @@ class Validation:
         self._best = TrainingCheckpoints({"model": model}, files.join(work_folder, BEST), keep=1 << 30)
 
     def start(self, step: int) -> None:
-        """Remember what was found up to the step that training begins at; what came later will come again."""
-        found = VALIDATIONS.read_whole_lines(self._folder)
+        """Load results up to the step that training begins at; later steps are validated again.
+
+        Raises:
+            ContractError: for a line that cannot be read, as the file is written again.
+        """
+        found = VALIDATIONS.read(self._folder)
         self._lines = [line for line in found if line.step <= step]
         self._checked_at = time.monotonic()
         if self._worker.is_chief:
@@ -184,7 +188,7 @@ class Validation:
         """
         if self._worker.count > 1:
             on_any_worker(False)  # the chief, which alone has measured, has written its lines before this
-            self._lines = VALIDATIONS.read_whole_lines(self._folder)
+            self._lines = VALIDATIONS.read(self._folder)
         for line in best_lines(self._lines, self.options.keep_best):
             if line.step in self._best.steps() and self._best.restore(line.step):
                 return line

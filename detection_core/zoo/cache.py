@@ -1,7 +1,8 @@
 """Fetched weights, kept on this machine and shared by all runs: `detflow` in the user's cache folder.
 
 Of each file its size and SHA-256 are recorded when it is first there, in `FILE.json` beside it, and compared
-from then on: the publishers give none.
+from then on: the publishers give none. `digests.json` keeps checksums of files that have not changed since,
+so that they are not read again for each run.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import contextlib
 import dataclasses
 import datetime
 import errno
-import hashlib
 import json
 import logging
 import os
@@ -22,6 +22,7 @@ from detection_core.redaction import clean
 from detection_core.storage import files
 from detection_core.zoo.archive import CHECKPOINT, CHECKPOINT_NAME, CONFIG, unpack_detector
 from detection_core.zoo.cache_entries import is_file, sizes
+from detection_core.zoo.digests import file_digest
 from detection_core.zoo.download import download
 from detection_core.zoo.published_models import PublishedModel
 from detection_core.zoo.watched_connection import Unreachable
@@ -309,8 +310,7 @@ def _check_digest(file: PublishedFile, path: str) -> None:
     kind, _, expected = file.digest.partition(":")
     if not expected:
         return
-    with open(path, "rb") as stream:
-        found = hashlib.file_digest(stream, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
+    found = file_digest(cache_folder(), path, kind)
     if found != expected:
         raise ModelError(
             f"expected a file with {kind.upper()} {expected}, as it is published, found {found}; remove it to"
@@ -334,9 +334,15 @@ def _record(file: PublishedFile) -> _Content | None:
 
 
 def _content(path: str) -> _Content:
-    with open(path, "rb") as stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    return _Content(size=os.path.getsize(path), sha256=sha256)
+    return _Content(size=os.path.getsize(path), sha256=file_digest(cache_folder(), path))
+
+
+def content_state(path: str) -> str:
+    """Return what `files.content_state` does, without reading a cached file that has not changed."""
+    root = cache_folder()
+    if os.path.abspath(path).startswith(f"{root}/") and os.path.isfile(path):
+        return file_digest(root, path)
+    return files.content_state(path)
 
 
 def _contents(folder: str) -> dict[str, dict[str, Any]]:
@@ -351,7 +357,19 @@ def _is_whole(folder: str) -> bool:
         expected = json.loads(files.read_regular(os.path.join(folder, _UNPACKED), _NOTE_BYTES))
         known = {path: content["size"] for path, content in expected.items()}
         found = {path: size for path, size in sizes(folder).items() if path != _UNPACKED}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (
+        FileNotFoundError,
+        NotADirectoryError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ):
+        return False
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EFBIG):
+            raise
         return False
     # Content is read only of files of the right size: anything may lie there.
     if not os.path.islink(folder) and found == known and _contents(folder) == expected:

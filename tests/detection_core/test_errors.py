@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from detection_core.errors import DataError, one_line, shorten
+import errno
+
+from detection_core.errors import DataError, as_user_error, is_exhausted, one_line, shorten
 
 
 def test_values_are_shown_on_one_short_line():
@@ -20,3 +22,11 @@ def test_a_message_is_shortened_whatever_found_its_way_into_it():
     error = DataError("x" * 5000, where="/" + "y" * 2000)
     assert error.where.endswith("yyy... (2,001 characters)") and len(error.where) < 1100
     assert error.message.endswith("xxx... (5,000 characters)") and len(str(error)) < 5200
+
+
+def test_what_libraries_say_of_used_up_descriptors_is_known():
+    for text in ("/data/a; Too many open files", "OSError: [Errno 24] Too many open files"):
+        error = RuntimeError(text)
+        assert is_exhausted(error) and "raise `ulimit -n`" in str(as_user_error(error))
+    assert "fs.file-max" in str(as_user_error(RuntimeError("x; Too many open files in system")))
+    assert is_exhausted(OSError(errno.ENOMEM, "")) and not is_exhausted(OSError(errno.EIO, ""))

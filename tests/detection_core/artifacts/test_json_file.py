@@ -8,6 +8,7 @@ import pytest
 
 from detection_core.artifacts.json_file import JsonFile, JsonLines, JsonList
 from detection_core.errors import ContractError
+from tests.storage_faults import few_descriptors
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,12 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
         THING.read(str(tmp_path))
 
 
+def test_a_file_that_cannot_be_opened_now_is_not_called_something_else(tmp_path):
+    THING.write(str(tmp_path), Thing(count=1))
+    with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
+        THING.find(str(tmp_path))
+
+
 def test_lines_are_written_and_read(tmp_path):
     things = [Thing(count=1), Thing(count=2, name="b")]
     LINES.write(str(tmp_path), things)
@@ -78,6 +85,17 @@ def test_a_torn_line_is_refused_or_left_out(tmp_path, caplog):
         LINES.read(str(tmp_path))
     assert e.value.where.endswith("things.jsonl:2")
     assert LINES.read_whole_lines(str(tmp_path)) == [Thing(count=1)] and "things.jsonl:2" in caplog.text
+
+
+def test_a_line_that_is_no_text_is_refused_or_left_out(tmp_path, caplog):
+    (tmp_path / "things.jsonl").write_bytes(
+        b'{"count": 1}\n\xff\xfe\x00\n{"count": 2, "name": "\xc3"}\n{"count": 3}\n'
+    )
+    with pytest.raises(ContractError) as e:
+        LINES.read(str(tmp_path))
+    assert e.value.where.endswith("things.jsonl:2")
+    assert LINES.read_whole_lines(str(tmp_path)) == [Thing(count=1), Thing(count=3)]
+    assert "things.jsonl:2" in caplog.text and "things.jsonl:3" in caplog.text
 
 
 def test_a_list_is_written_and_read(tmp_path):

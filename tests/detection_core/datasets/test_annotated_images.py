@@ -8,11 +8,24 @@ from PIL import Image
 
 from components.example_gen.ingestion import read_dataset
 from detection_core.data.pixels import check_with_both
-from detection_core.datasets.annotated_images import REASONS, Rejected, checked_text, path_inside
+from detection_core.datasets.annotated_images import (
+    REASONS,
+    Rejected,
+    checked_text,
+    path_inside,
+    read_annotation,
+)
 from detection_core.datasets.encoding import make_example
 from tests.detection_core.datasets.dataset_files import Coco, picture, png_that_claims, voc_xml, write_voc
+from tests.storage_faults import few_descriptors
 
 BAD = 99
+
+
+def test_used_up_descriptors_put_no_annotation_aside(tmp_path):
+    (tmp_path / "a.xml").write_text("<annotation/>")
+    with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
+        read_annotation(str(tmp_path / "a.xml"))
 
 
 def _image_bytes(data, **fields):

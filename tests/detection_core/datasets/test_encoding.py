@@ -24,6 +24,7 @@ from detection_core.datasets.keypoints import make_layout
 from detection_core.datasets.shapes import make_object
 from detection_core.storage.file_parts import FilePart
 from tests.detection_core.datasets.dataset_files import picture
+from tests.storage_faults import few_descriptors
 
 WIDTH, HEIGHT = 40, 30
 
@@ -171,6 +172,12 @@ def test_a_turned_file_in_another_format_is_turned_as_it_is_converted(tmp_path):
 def test_a_class_that_the_label_map_lacks_is_refused(tmp_path):
     with pytest.raises(Rejected, match="'cat' is not in the label map"):
         make_example(_record(tmp_path, [_object((1, 1, 5, 5))]), {"dog": 1})
+
+
+def test_used_up_descriptors_put_no_image_aside(tmp_path):
+    record = _record(tmp_path, [_object((1, 1, 5, 5))])
+    with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
+        make_example(record, {"cat": 1}, None)
 
 
 def test_a_folder_in_the_place_of_an_image_is_refused(tmp_path):

@@ -17,11 +17,13 @@ from detection_core.builders.configured_model import configured_model
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
-from detection_core.errors import ContractError, ModelError
+from detection_core.errors import ContractError, ModelError, StorageError
+from detection_core.exporters import detector_folder
 from detection_core.exporters.detector_folder import load_detector, write_detector
 from detection_core.quantization.options import QuantizationOptions
 from tests.detection_core.quantization.tiny_network import randomise
 from tests.detection_core.tasks.tiny_training import config_text
+from tests.storage_faults import few_descriptors
 
 CONFIG = parse_pipeline_config(config_text())
 LABELS = label_map_from_names(["dark", "bright"])
@@ -91,6 +93,11 @@ def test_missing_weights_are_named(copy):
     shutil.rmtree(copy / layout.SERVING / layout.EXTRA / "checkpoint")
     with pytest.raises(ContractError, match="checkpoint/ckpt-0"):
         load_detector(str(copy))
+
+
+def test_weights_that_cannot_be_opened_now_are_not_called_another_models(model, copy):
+    with pytest.raises(StorageError, match="Too many open files"), few_descriptors(0):
+        detector_folder._restore(model, str(copy))
 
 
 def test_weights_of_another_model_are_refused(copy):

@@ -267,3 +267,23 @@ def test_a_writer_killed_around_the_exchange_leaves_one_folder_whole(tmp_path):
     assert found == {"old", "new"}
     replace("last")
     assert os.listdir(tmp_path) == ["made"] and (target / "a").read_text() == "last"
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE])
+def test_a_disk_that_does_not_answer_is_not_an_empty_one(tmp_path, monkeypatch, code):
+    def stat(path, **options):
+        raise OSError(code, os.strerror(code), path)
+
+    monkeypatch.setattr(local_files.os, "stat", stat)
+    for look in (files.exists, files.is_dir, lambda path: files.list_matching(path, "*")):
+        with pytest.raises(OSError, match=os.strerror(code)):
+            look(str(tmp_path))
+
+
+def test_what_cannot_be_there_is_not_there(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "file").write_text("")
+    for name in ("none", "loop", "file/below", "x" * 300):
+        assert not files.exists(str(tmp_path / name)) and not files.is_dir(str(tmp_path / name))
+    assert files.exists(str(tmp_path / "file")) and not files.is_dir(str(tmp_path / "file"))
+    assert files.exists(str(tmp_path)) and files.is_dir(str(tmp_path))

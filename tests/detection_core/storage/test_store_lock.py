@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 
-from detection_core.errors import StorageError
+from detection_core.errors import DataError, StorageError
 from detection_core.storage import files, store_lock
 from detection_core.storage.schemes import store_of
 from tests.object_store import s3_server
@@ -76,3 +78,47 @@ def test_a_write_whose_answer_was_lost_is_known_as_ours(path):
     assert store.write_if(path, b"mine") == written
     assert store.write_if(path, b"other") is None
     assert store.write_if(path, b"other", written) and store.write_if(path, b"mine", written) is None
+
+
+@contextlib.contextmanager
+def _lost_answers(path):
+    """Let each write be applied and its answer be lost."""
+
+    def lose(**_):
+        raise ReadTimeoutError(endpoint_url=path)
+
+    events = store_of(path).file_system.s3.meta.events
+    events.register_first("after-call.s3.PutObject", lose)
+    try:
+        yield
+    finally:
+        events.unregister("after-call.s3.PutObject", lose)
+
+
+def test_a_lost_answer_is_no_lost_lock(path):
+    with store_lock.lock(path) as confirm:
+        for times in (1, 3):
+            for _ in range(times):
+                with _lost_answers(path), pytest.raises(DataError, match="expected an answer"):
+                    confirm()
+            confirm()
+        with _lost_answers(path), pytest.raises(DataError):
+            confirm()
+    assert files.read_bytes(path).startswith(b"free ")
+
+
+def test_work_under_a_lock_is_done_though_its_release_is_not_answered(path, caplog):
+    lost = contextlib.ExitStack()
+    with lost, store_lock.lock(path):
+        lost.enter_context(_lost_answers(path))
+    assert "could not be released" in caplog.text
+
+
+def test_a_lock_that_was_taken_over_after_a_lost_answer_is_lost(path):
+    with pytest.raises(StorageError, match="another writer took it over"), store_lock.lock(path) as confirm:
+        with _lost_answers(path), pytest.raises(DataError):
+            confirm()
+        taken = store_lock.unique_content()
+        files.write_bytes(path, taken)
+        confirm()
+    assert files.read_bytes(path) == taken

@@ -40,6 +40,18 @@ def report(step: int) -> StepReport:
     )
 
 
+def test_a_history_line_that_is_no_text_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    history = HistoryFile(str(path))
+    history.start(0)
+    history.report(report(10))
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"\xff\xfe\xc3\n")
+    assert reported_at(str(path), 10) is not None
+    HistoryFile(str(path)).start(10)
+    assert path.read_bytes() == whole
+
+
 def test_history_lines_have_the_contracts_fields(tmp_path: Path) -> None:
     history = HistoryFile(str(tmp_path / "history.jsonl"))
     history.start(0)

@@ -75,6 +75,17 @@ def every_checkpoint_damaged(folder: Path, caplog: pytest.LogCaptureFixture) -> 
         run(folder, 6)
 
 
+def checkpoint_unreadable(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run(folder)
+    data, away = data_file(folder, 4), folder / "away"
+    data.rename(away)
+    data.symlink_to("/proc/self/mem")  # whose first bytes give EIO
+    with pytest.raises(StorageError, match="Input/output error"):
+        run(folder, 6)
+    away.replace(data)
+    assert run(folder, 6).start_step == 4
+
+
 def disk_full(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     small = folder / "small"
     small.mkdir()
@@ -189,6 +200,9 @@ ROWS: dict[str, Callable[[Path, pytest.LogCaptureFixture], None]] = {
     "last checkpoint damaged": last_checkpoint_damaged,
     "last checkpoint half written": last_checkpoint_half_written,
     "every checkpoint damaged": every_checkpoint_damaged,
+    "a checkpoint that cannot be read, as by a disk or store that fails, or without file descriptors": (
+        checkpoint_unreadable
+    ),
     "disk full": disk_full,
     "shard gone": shard_gone,
     "record damaged": record_damaged,

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detection_core.artifacts.model_run import VALIDATIONS, ValidationLine
-from detection_core.errors import StorageError
+from detection_core.errors import ContractError, StorageError
 from detection_core.training.actions import TrainingAction
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.loop_options import StepReport, TrainOptions
@@ -155,6 +155,17 @@ def test_the_best_weights_stay_where_they_cannot_be_read_for_another_reason_than
         result.validation.restore_best()
     assert kept(tmp_path) == [8, 10]
     assert result.validation.restore_best().step == 8
+
+
+@pytest.mark.parametrize("line", [b"\xff\xfe no text", b'{"schema_version": 99, "step": 8, "score": 9.0}'])
+def test_a_line_that_cannot_be_read_is_refused_and_not_lost(tmp_path, line):
+    train(TinyModel(), tmp_path)
+    file = tmp_path / VALIDATIONS.name
+    file.write_bytes(file.read_bytes() + line + b"\n")
+    before = file.read_bytes()
+    with pytest.raises(ContractError, match=r"validation\.jsonl:4: "):
+        train(TinyModel(), tmp_path)
+    assert file.read_bytes() == before
 
 
 def test_nothing_is_restored_where_no_score_is_known(tmp_path):

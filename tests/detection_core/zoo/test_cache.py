@@ -21,7 +21,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from detection_core.errors import ModelError, StorageError
 from detection_core.zoo import cache as caches
-from detection_core.zoo.cache import PublishedFile, cache_folder, fetch_file, fetch_model, find_model_files
+from detection_core.zoo import digests
+from detection_core.zoo.cache import (
+    PublishedFile,
+    cache_folder,
+    content_state,
+    fetch_file,
+    fetch_model,
+    find_model_files,
+)
 from detection_core.zoo.published_models import find_model
 from tests.detection_core.zoo.archives import FILES, NAME, archive, use_cache_below
 from tests.detection_core.zoo.weights_server import serve
@@ -59,6 +67,22 @@ def test_a_detector_is_fetched_once(mirror, cache):
     assert len(mirror.requests) == 1
     record = json.loads((cache / f"{MODEL.archive}.json").read_text())
     assert record["size"] == len(ARCHIVE) and record["address"] == MODEL.address
+
+
+def test_files_that_stay_are_not_read_for_each_run(mirror, monkeypatch):
+    monkeypatch.setattr(digests, "_SETTLED_NS", -1)
+    reads, whole = [], hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda *a: reads.append(a) or whole(*a))
+    _fetch(mirror)
+    found = _fetch(mirror)  # reads what was unpacked, once
+    path = f"{found.checkpoint}.index"
+    first = content_state(path)
+    assert reads
+    reads.clear()
+    assert _fetch(mirror) == found == find_model_files(MODEL) and content_state(path) == first
+    assert not reads
+    Path(path).write_text("INDEX")
+    assert content_state(path) == hashlib.sha256(b"INDEX").hexdigest() and find_model_files(MODEL) is None
 
 
 def test_nothing_is_there_before(cache):

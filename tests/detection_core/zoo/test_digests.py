@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from detection_core.zoo import digests
+from detection_core.zoo.digests import file_digest
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(digests, "_SETTLED_NS", -1)
+    path = tmp_path / "zoo" / "ckpt-0.data"
+    path.parent.mkdir()
+    path.write_bytes(b"weights")
+    return path
+
+
+def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    reads, whole = [], hashlib.file_digest
+
+    def counted(stream, kind):
+        reads.append(stream.name)
+        return whole(stream, kind)
+
+    monkeypatch.setattr(hashlib, "file_digest", counted)
+    return reads
+
+
+def test_a_file_that_stays_is_read_once_for_each_kind(tmp_path, file, monkeypatch):
+    reads = count_reads(monkeypatch)
+    for _ in range(3):
+        assert file_digest(str(tmp_path), str(file)) == hashlib.sha256(b"weights").hexdigest()
+        assert file_digest(str(tmp_path), str(file), "md5") == hashlib.md5(b"weights").hexdigest()
+    assert len(reads) == 2
+
+
+def test_a_change_is_seen_though_size_and_time_are_set_back(tmp_path, file):
+    file_digest(str(tmp_path), str(file))
+    before = file.stat()
+    while time.time_ns() - before.st_ctime_ns < 20_000_000:  # a tick of the file system's clock
+        time.sleep(0.005)
+    file.write_bytes(b"WEIGHTS")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file_digest(str(tmp_path), str(file)) == hashlib.sha256(b"WEIGHTS").hexdigest()
+
+
+def test_a_replaced_file_is_seen(tmp_path, file):
+    file_digest(str(tmp_path), str(file))
+    other = file.with_name("other")
+    other.write_bytes(b"WEIGHTS")
+    os.replace(other, file)
+    assert file_digest(str(tmp_path), str(file)) == hashlib.sha256(b"WEIGHTS").hexdigest()
+
+
+def test_what_was_written_just_now_is_not_remembered(tmp_path, file, monkeypatch):
+    monkeypatch.setattr(digests, "_SETTLED_NS", 60_000_000_000)
+    reads = count_reads(monkeypatch)
+    for _ in range(2):
+        file_digest(str(tmp_path), str(file))
+    assert len(reads) == 2 and not (tmp_path / "digests.json").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"zoo/ckpt-0.data": 3}', '{"zoo/ckpt-0.data": {"state": []}}', "\xff"]
+)
+def test_notes_of_something_else_are_written_again(tmp_path, file, text):
+    (tmp_path / "digests.json").write_text(text, encoding="latin-1")
+    assert file_digest(str(tmp_path), str(file)) == hashlib.sha256(b"weights").hexdigest()
+    assert set(json.loads((tmp_path / "digests.json").read_text())) == {"zoo/ckpt-0.data"}
+
+
+def test_notes_of_files_that_are_gone_go(tmp_path, file):
+    file_digest(str(tmp_path), str(file))
+    other = file.with_name("other")
+    file.rename(other)
+    file_digest(str(tmp_path), str(other))
+    assert set(json.loads((tmp_path / "digests.json").read_text())) == {"zoo/other"}
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, file):
+    (tmp_path / "digests.json").mkdir()
+    assert file_digest(str(tmp_path), str(file)) == hashlib.sha256(b"weights").hexdigest()
