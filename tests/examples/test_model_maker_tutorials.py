@@ -32,11 +32,13 @@ def quiet() -> Iterator[None]:
     level, verbosity = tf.get_logger().level, absl.logging.get_verbosity()
     tf.get_logger().setLevel("ERROR")
     absl.logging.set_verbosity(absl.logging.ERROR)
-    ours = logging.getLogger("detection_core")
-    before = ours.level
-    ours.setLevel(logging.NOTSET)
+    ours = [logging.getLogger(name) for name in ("detection_core", "detection_core.progress", "detflow")]
+    before = [logger.level for logger in ours]
+    for logger in ours:
+        logger.setLevel(logging.NOTSET)
     yield
-    ours.setLevel(before)
+    for logger, was in zip(ours, before, strict=True):
+        logger.setLevel(was)
     absl.logging.set_verbosity(verbosity)
     tf.get_logger().setLevel(level)
 
@@ -75,7 +77,7 @@ def test_the_salads_tutorial(
     assert set(model.evaluate(test_data)) == KEYS
     assert "evaluate | image 3/3" in printed()
     model.export(export_dir=".")
-    assert printed()
+    assert "export | model_int8.tflite" in printed()
     assert set(model.evaluate_tflite("model.tflite", test_data)) == KEYS
     assert "evaluate | image 3/3" in printed()
 

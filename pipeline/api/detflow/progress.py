@@ -1,4 +1,4 @@
-"""Progress of Model Maker's calls, which show it whatever logging is set to."""
+"""What Model Maker's calls show of their work, whatever logging is set to."""
 
 from __future__ import annotations
 
@@ -6,29 +6,45 @@ import contextlib
 import logging
 import sys
 from collections.abc import Iterator
+from typing import TextIO
 
-_REPORTS = "detection_core.progress"
+_OURS = ("detection_core", "detflow")
+
+
+class _Printed(logging.StreamHandler[TextIO]):
+    """Prints information; warnings go where they would have gone."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            logging.root.handle(record)
+        else:
+            super().emit(record)
 
 
 @contextlib.contextmanager
 def shown_progress() -> Iterator[None]:
-    """Print progress meanwhile, where no log would show it.
+    """Print what the library says of its progress meanwhile, where no log would show it.
 
     Model Maker's progress was Keras' and did not depend on logging. Its tutorials set logging to errors
     alone, and a notebook shows no information by default.
     """
-    logger = logging.getLogger(_REPORTS)
-    if logger.isEnabledFor(logging.INFO) and logger.hasHandlers():
+    with contextlib.ExitStack() as stack:
+        for name in _OURS:
+            logger = logging.getLogger(name)
+            if not (logger.isEnabledFor(logging.INFO) and logger.hasHandlers()):
+                stack.enter_context(_printing(logger))
         yield
-        return
-    handler = logging.StreamHandler(sys.stdout)
-    before = logger.level, logger.propagate
+
+
+@contextlib.contextmanager
+def _printing(logger: logging.Logger) -> Iterator[None]:
+    handler, level, propagate = _Printed(sys.stdout), logger.level, logger.propagate
+    logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    logger.addHandler(handler)
     try:
         yield
     finally:
         logger.removeHandler(handler)
-        logger.setLevel(before[0])
-        logger.propagate = before[1]
+        logger.setLevel(level)
+        logger.propagate = propagate
