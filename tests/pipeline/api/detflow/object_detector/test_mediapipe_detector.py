@@ -46,7 +46,7 @@ def input_of(path):
 
 @pytest.mark.zoo
 def test_the_customization_guide_cell_by_cell(trained, data, capsys):
-    """MediaPipe's guide with fewer images and epochs; its network, MOBILENET_MULTI_AVG, is refused by name."""
+    """MediaPipe's guide with fewer images and epochs; its network, MOBILENET_MULTI_AVG, is refused."""
     model, folder = trained
     assert isinstance(model, object_detector.MediaPipeDetector)
     losses, found = model.evaluate(data, batch_size=4)
