@@ -52,13 +52,13 @@ class ServedFile:
     def __call__(self, images: np.ndarray) -> BatchDetections:
         """Detect objects in uint8 [B, H, W, 3], RGB."""
         found = [self._runner(self._placed(image)) for image in images]
-        counts = np.int32([len(one.scores) for one in found])
+        counts = np.asarray([len(one.scores) for one in found], np.int32)
 
         def padded(values: Sequence[np.ndarray]) -> np.ndarray:
             rows = [np.pad(v, [(0, counts.max() - len(v)), *[(0, 0)] * (v.ndim - 1)]) for v in values]
             return np.stack(rows).astype(np.float32)
 
-        sides = np.float32(images.shape[1:3])
+        sides = np.asarray(images.shape[1:3], np.float32)
         boxes = [np.minimum(one.boxes * np.tile(self._frame(sides), 2), np.tile(sides, 2)) for one in found]
         classes = padded([one.classes + FIRST_CLASS for one in found])
         return BatchDetections(padded(boxes), padded([one.scores for one in found]), classes, counts)
@@ -77,7 +77,7 @@ class ServedFile:
         """Return the sides of what the file sees, padding included, in pixels of the image."""
         if self._resizer is None:
             return sides
-        network = np.float32([self._resizer.height, self._resizer.width])
+        network = np.asarray([self._resizer.height, self._resizer.width], np.float32)
         return np.asarray(network / (network / sides).min())
 
 
