@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import dataclasses
 import io
 import logging
 from collections.abc import Mapping, Sequence
@@ -14,14 +13,13 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.detector import read_info
+from detection_core.config.automl.comparison import check_made_with, is_efficientdet
 from detection_core.config.automl.hyperparameters import HyperParameters
 from detection_core.config.automl.label_maps import resolve_label_map
-from detection_core.config.automl.translation import translate
 from detection_core.config.automl.typed_values import load_hyperparameters
-from detection_core.config.messages.efficientdet import settings_of
 from detection_core.data.image_header import ImageFault, find_format
 from detection_core.data.pixels import read_pixels
-from detection_core.errors import ConfigError, DataError, ExportError, shorten
+from detection_core.errors import ConfigError, DataError, ExportError
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes
 from detection_core.evaluation.known_classes import known_classes
 from detection_core.evaluation.served_model import BatchDetections, ServedModel, stacked
@@ -107,7 +105,7 @@ class ServingDriver:
         is_file = path.endswith(TFLITE) and model_name
         driver = cls(path, values=load_hyperparameters(model_name or "", params).values if is_file else None)
         if not (isinstance(driver._model, ServedFile) and driver._model.is_automl):
-            check_parameters(path, params, model_name or "")
+            _check_parameters(path, params, model_name or "")
         names = resolve_label_map((model_params or {}).get(_LABEL_MAP))
         driver.label_map = names or driver.label_map
         return driver
@@ -281,40 +279,13 @@ class ServingDriver:
         return np.asarray(draw_boxes(Image.fromarray(image), shown, thickness=line_thickness))
 
 
-# Hyper-parameter to what of a detector's settings it decides, where that has another name.
-_DECIDES = {"aspect_ratios": "anchor_shapes", "fpn_name": "nodes", "fpn_config": "nodes"}
-
-
-def check_parameters(path: str, params: Mapping[str, Any], model_name: str = "") -> None:
-    """Refuse hyper-parameters that a detector was not made with; those of the training do not count.
-
-    Args:
-        path: detector folder. A file or a SavedModel of others has no hyper-parameters: a warning names
-            those that have no effect.
-        params: some, or all, without `label_map`.
-        model_name: that they are for; empty: the detector's.
-
-    Raises:
-        ConfigError: naming the first that differs, or that is unknown.
-    """
-    own = own_config(path).model.efficientdet
-    if not own.name:
-        if params:
-            _logger.warning("model_params without effect on %s: %s", path, ", ".join(params))
-        return
-    wanted = translate(model_name or own.name, params).config.model.efficientdet
-    found, expected = dataclasses.asdict(settings_of(own)), dataclasses.asdict(settings_of(wanted))
-    for settings, message in ((found, own), (expected, wanted)):
-        nms = message.nms_configs
-        settings["nms_configs"] = {field.name: getattr(nms, field.name) for field in nms.DESCRIPTOR.fields}
-    for key in params:
-        name = _DECIDES.get(key, key)
-        if name in found and found[name] != expected[name]:
-            raise ConfigError(
-                f"expected what the detector was made with, {shorten(found[name])}, found"
-                f" {shorten(expected[name])}; give it to `detflow config from-automl`, and import again",
-                where=f"model_params.{key}",
-            )
+def _check_parameters(path: str, params: Mapping[str, Any], model_name: str) -> None:
+    """Refuse hyper-parameters that a detector was not made with; warn where the model has none."""
+    config = own_config(path)
+    if is_efficientdet(config):
+        check_made_with(config, params, model_name, where="model_params")
+    elif params:
+        _logger.warning("model_params without effect on %s: %s", path, ", ".join(params))
 
 
 def _checked(image: np.ndarray, place: int) -> np.ndarray:

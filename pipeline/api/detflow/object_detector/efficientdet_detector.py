@@ -23,7 +23,7 @@ from detflow.object_detector.measuring import check_classes, measure, write_labe
 from detflow.object_detector.mediapipe_detector import MediaPipeDetector
 from detflow.object_detector.mediapipe_options import ObjectDetectorOptions
 from detflow.object_detector.tflite_files import TFLiteRequest, quantized, write_tflite
-from detflow.progress import shown_progress
+from detflow.shown_progress import shown_progress
 
 if TYPE_CHECKING:
     import tf_keras

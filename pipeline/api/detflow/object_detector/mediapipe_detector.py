@@ -30,7 +30,7 @@ from detflow.object_detector.mediapipe_options import (
 )
 from detflow.object_detector.mobilenet_config import make_config, make_quantized_config
 from detflow.object_detector.tflite_files import TFLiteRequest, quantized, write_tflite
-from detflow.progress import shown_progress
+from detflow.shown_progress import shown_progress
 
 _FLOAT, _QUANTIZED = "float", "quantized"
 _DETECTIONS = 10

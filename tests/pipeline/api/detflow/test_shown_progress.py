@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from detection_core.progress import ProgressUpdate, log_reporter
-from detflow.progress import shown_progress
+from detflow.shown_progress import shown_progress
 
 UPDATE = ProgressUpdate(job="train", done=1, total=2)
 
