@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from detection_core.errors import ConfigError
 from detection_core.evaluation.served_model import ServedModel
+from detection_core.tasks.served_file import ServedFile
 
 _WARM_UP_RUNS = 3
 
@@ -122,7 +123,7 @@ def _bench(path: str, options: ServingBenchOptions) -> list[ServingTiming]:
     return timings
 
 
-def time_requests(model: ServedModel, images: tf.Tensor, runs: int) -> list[float]:
+def time_requests(model: ServedModel | ServedFile, images: tf.Tensor, runs: int) -> list[float]:
     """Return the milliseconds of each of some requests with the same images, the first one included."""
     times = []
     for _ in range(runs):

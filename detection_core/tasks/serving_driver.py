@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import dataclasses
 import io
 import logging
 from collections.abc import Mapping, Sequence
@@ -14,25 +13,28 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.detector import read_info
+from detection_core.config.automl.comparison import check_made_with, is_efficientdet
+from detection_core.config.automl.hyperparameters import HyperParameters
 from detection_core.config.automl.label_maps import resolve_label_map
-from detection_core.config.automl.translation import translate
-from detection_core.config.messages.efficientdet import settings_of
+from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.data.image_header import ImageFault, find_format
 from detection_core.data.pixels import read_pixels
-from detection_core.errors import ConfigError, DataError, ExportError, shorten
+from detection_core.errors import ConfigError, DataError, ExportError
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes
 from detection_core.evaluation.known_classes import known_classes
-from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_model import BatchDetections, ServedModel, stacked
 from detection_core.structures import FIRST_CLASS
 from detection_core.tasks.evaluate import own_config
 from detection_core.tasks.export_saved_model import SavedModelOptions, export_saved_model
+from detection_core.tasks.served_file import ServedFile
 from detection_core.tasks.serving_benchmark import time_requests
 
 _logger = logging.getLogger(__name__)
 
 _PREDICT = "predict"
 _UNDERSCORE = "_"
+_LABEL_MAP = "label_map"
+TFLITE = ".tflite"
 
 
 class ServingDriver:
@@ -46,19 +48,22 @@ class ServingDriver:
     What needs their model code, a checkpoint above all, is done once by `detflow import`.
     """
 
-    def __init__(self, saved_model_dir: str, *, trust: bool = False) -> None:
+    def __init__(
+        self, saved_model_dir: str, *, trust: bool = False, values: HyperParameters | None = None
+    ) -> None:
         """Load a model.
 
         Args:
             saved_model_dir: a detector folder, a SavedModel with the signatures of
                 `detflow export-saved-model`, or a .tflite file.
             trust: run it even if its graph does more than compute.
+            values: of the model in a .tflite file of google/automl, which has no metadata.
 
         Raises:
             ModelError: when it cannot be run.
             ContractError: when there is no SavedModel.
         """
-        self.load(saved_model_dir, trust=trust)
+        self.load(saved_model_dir, trust=trust, values=values)
 
     @classmethod
     def create(
@@ -77,10 +82,12 @@ class ServingDriver:
             model_dir: detector folder; `_` where `saved_model_dir` is given.
             debug: ignored, as nothing here runs otherwise.
             saved_model_dir: SavedModel or .tflite file that goes before `model_dir`.
-            model_name: of the model that `model_params` are for; else the detector knows what it is.
+            model_name: of the model that `model_params` are for, or in a .tflite file of theirs; else the
+                detector knows what it is.
             batch_size: ignored: the model takes batches of any size.
             only_network: ignored: `predict` runs the network alone.
-            model_params: hyper-parameters. `label_map` names the classes; the others must be the detector's.
+            model_params: hyper-parameters. `label_map` names the classes; a .tflite file of theirs is run by
+                the others; a detector's must be its own.
 
         Raises:
             ConfigError: when neither folder is given, or the detector has other hyper-parameters.
@@ -94,17 +101,26 @@ class ServingDriver:
                 " `detflow config from-automl` and `detflow import`",
                 where="model_dir",
             )
-        driver = cls(path)
-        if model_params:
-            check_parameters(path, model_params, model_name or "")
-            driver.label_map = resolve_label_map(model_params.get("label_map")) or driver.label_map
+        params = {key: value for key, value in (model_params or {}).items() if key != _LABEL_MAP}
+        is_file = path.endswith(TFLITE) and model_name
+        driver = cls(path, values=load_hyperparameters(model_name or "", params).values if is_file else None)
+        if not (isinstance(driver._model, ServedFile) and driver._model.is_automl):
+            _check_parameters(path, params, model_name or "")
+        names = resolve_label_map((model_params or {}).get(_LABEL_MAP))
+        driver.label_map = names or driver.label_map
         return driver
 
-    def load(self, saved_model_dir: str, *, trust: bool = False) -> None:
+    def load(
+        self, saved_model_dir: str, *, trust: bool = False, values: HyperParameters | None = None
+    ) -> None:
         """Load another model; see the constructor."""
         self._path = saved_model_dir
-        is_file = saved_model_dir.endswith(".tflite")
-        self._model = _ServedFile(saved_model_dir) if is_file else ServedModel(saved_model_dir, trust=trust)
+        self._model: ServedFile | ServedModel
+        if saved_model_dir.endswith(TFLITE):
+            self._model = ServedFile(saved_model_dir, values)
+            self.label_map = self._model.label_map
+            return
+        self._model = ServedModel(saved_model_dir, trust=trust)
         self.label_map = {label + FIRST_CLASS: name for label, name in known_classes(saved_model_dir).items()}
 
     def serve(self, image_arrays: Sequence[np.ndarray] | np.ndarray) -> BatchDetections:
@@ -263,64 +279,13 @@ class ServingDriver:
         return np.asarray(draw_boxes(Image.fromarray(image), shown, thickness=line_thickness))
 
 
-class _ServedFile:
-    """A .tflite file that is called as a `ServedModel`, one image after the other."""
-
-    def __init__(self, path: str) -> None:
-        self._runner = load_runner(path)
-        self.signatures: dict[str, Any] = {}
-
-    def __call__(self, images: np.ndarray) -> BatchDetections:
-        found = [self._runner(image) for image in images]
-        counts = np.int32([len(one.scores) for one in found])
-        sides = np.tile(np.float32(images.shape[1:3]), 2)
-
-        def padded(values: Sequence[np.ndarray]) -> np.ndarray:
-            rows = [np.pad(v, [(0, counts.max() - len(v)), *[(0, 0)] * (v.ndim - 1)]) for v in values]
-            return np.stack(rows).astype(np.float32)
-
-        boxes, scores = padded([one.boxes * sides for one in found]), padded([one.scores for one in found])
-        return BatchDetections(boxes, scores, padded([one.classes + FIRST_CLASS for one in found]), counts)
-
-    def run(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"boxes": tf.constant(self(images.numpy()).boxes)}
-
-
-# Hyper-parameter to what of a detector's settings it decides, where that has another name.
-_DECIDES = {"aspect_ratios": "anchor_shapes", "fpn_name": "nodes", "fpn_config": "nodes"}
-
-
-def check_parameters(path: str, params: Mapping[str, Any], model_name: str = "") -> None:
-    """Refuse hyper-parameters that a detector was not made with; those of the training do not count.
-
-    Args:
-        path: detector folder. A file or a SavedModel of others has no hyper-parameters: a warning names
-            those that have no effect.
-        params: some, or all; `label_map` is not looked at.
-        model_name: that they are for; empty: the detector's.
-
-    Raises:
-        ConfigError: naming the first that differs, or that is unknown.
-    """
-    given = {key: value for key, value in params.items() if key != "label_map"}
-    own = own_config(path).model.efficientdet
-    if not own.name:
-        if given:
-            _logger.warning("model_params without effect on %s: %s", path, ", ".join(given))
-        return
-    wanted = translate(model_name or own.name, given).config.model.efficientdet
-    found, expected = dataclasses.asdict(settings_of(own)), dataclasses.asdict(settings_of(wanted))
-    for settings, message in ((found, own), (expected, wanted)):
-        nms = message.nms_configs
-        settings["nms_configs"] = {field.name: getattr(nms, field.name) for field in nms.DESCRIPTOR.fields}
-    for key in given:
-        name = _DECIDES.get(key, key)
-        if name in found and found[name] != expected[name]:
-            raise ConfigError(
-                f"expected what the detector was made with, {shorten(found[name])}, found"
-                f" {shorten(expected[name])}; give it to `detflow config from-automl`, and import again",
-                where=f"model_params.{key}",
-            )
+def _check_parameters(path: str, params: Mapping[str, Any], model_name: str) -> None:
+    """Refuse hyper-parameters that a detector was not made with; warn where the model has none."""
+    config = own_config(path)
+    if is_efficientdet(config):
+        check_made_with(config, params, model_name, where="model_params")
+    elif params:
+        _logger.warning("model_params without effect on %s: %s", path, ", ".join(params))
 
 
 def _checked(image: np.ndarray, place: int) -> np.ndarray:

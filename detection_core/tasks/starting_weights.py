@@ -8,11 +8,14 @@ import logging
 from detection_core.artifacts.model_run import RESTORED_TABLE
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.fine_tuning import build_fine_tune_options, freezes_batch_norm
+from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.detectors.base import Detector
+from detection_core.errors import DetectionError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.training.application_weights import fill_backbone, load_application
+from detection_core.training.checkpoint_content import TYPES, checkpoint_content
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.folded_norms import warn_of_folded_norms
 from detection_core.training.restore import restore_fine_tune_checkpoint
@@ -72,6 +75,29 @@ def fill_starting_weights(model: Detector, config: PipelineConfig, warm_start_di
         warn_of_folded_norms(model, taken, frozen=freezes_batch_norm(config))
         return StartingWeights(source=checkpoint, restored=report)
     return StartingWeights(source="random weights")
+
+
+def take_checkpoint_as_it_is(config: PipelineConfig) -> PipelineConfig:
+    """Return a config that takes its `fine_tune_checkpoint` for what the files are, as google/automl does.
+
+    A detector of TensorFlow 1 gives its heads, too, as far as they fit. A checkpoint that is not here, or is
+    of neither a detector nor a classifier, is taken as the config says.
+    """
+    path = fine_tune_checkpoint(config)
+    names = configured_model(config).family.require_checkpoint_names()
+    try:
+        content = checkpoint_content(CheckpointFile(path, names_only=True), names)
+    except DetectionError as error:
+        _logger.info("%s is taken as the config says: %s", path, error.message)
+        return config
+    if not content.of:
+        return config
+    changes = {
+        "fine_tune_checkpoint_version": "V1" if content.named else "V2",
+        "fine_tune_checkpoint_type": TYPES[content.of][0],
+        "load_all_detection_checkpoint_vars": content.named and content.heads,
+    }
+    return apply_overrides(config, {f"train_config.{name}": value for name, value in changes.items()})
 
 
 def _restored(model: Detector, config: PipelineConfig, checkpoint: str) -> RestoreReport:

@@ -116,7 +116,12 @@ def _from_automl(arguments: argparse.Namespace) -> Result:
         label_map_path=beside,
     )
     found = translate(arguments.file, arguments.hparams, flags)
-    config = overridden_config(found.config, arguments)
+    config = found.config
+    if arguments.pretrained_ckpt:
+        from detection_core.tasks.starting_weights import take_checkpoint_as_it_is
+
+        config = take_checkpoint_as_it_is(config)
+    config = overridden_config(config, arguments)
     check_pipeline_config(config, where=f"config {arguments.action}")
     data: dict[str, Any] = {"model": arguments.file, "notes": list(found.notes)}
     lines = [f"without effect: {note}" for note in found.notes]

@@ -11,7 +11,6 @@ from detection_core.artifacts.tflite_decoding import BoxDecoding
 from detection_core.detectors.efficientdet.build import HARD_THRESHOLD
 from detection_core.detectors.efficientdet.model import EfficientDetModel
 from detection_core.detectors.family import TFLiteOutputOptions
-from detection_core.exporters.signatures import TFLITE_INPUT
 from detection_core.exporters.tflite_forms import HeadOptions, Outputs, heads_function
 from detection_core.exporters.tflite_input import network_input
 from detection_core.exporters.tflite_post_process import PostProcessOptions, centred, normalisation_of
@@ -41,6 +40,10 @@ def post_process_options(message: EfficientDet, outputs: TFLiteOutputOptions) ->
     )
 
 
+INPUT = "images"
+"""Of the signature, as in files of google/automl and of Model Maker, whose scripts name it."""
+
+
 def tflite_function(
     model: EfficientDetModel, options: PostProcessOptions, *, integer: bool, form: str = "post_process"
 ) -> Any:
@@ -53,7 +56,7 @@ def tflite_function(
         form: of `family.TFLITE_FORMS`.
 
     Returns:
-        A concrete function: `input` float32 [1, H, W, 3], normalised as `tflite_input.file_normalisation`
+        A concrete function: `images` float32 [1, H, W, 3], normalised as `tflite_input.file_normalisation`
         says -> count, scores, classes, boxes, or what the form gives.
     """
     normalisation = normalisation_of(model.preprocess)
@@ -71,7 +74,7 @@ def tflite_function(
         found = model.run(network_input(pixels, normalisation, integer=integer), training=False)
         return give(found.box_codes, found.class_logits)
 
-    spec = tf.TensorSpec([1, *model.parts.input_size, 3], tf.float32, name=TFLITE_INPUT)
+    spec = tf.TensorSpec([1, *model.parts.input_size, 3], tf.float32, name=INPUT)
     return tf.function(serve, autograph=False).get_concrete_function(spec)
 
 

@@ -17,7 +17,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.tasks.starting_weights import fill_starting_weights
+from detection_core.tasks.starting_weights import fill_starting_weights, take_checkpoint_as_it_is
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from detection_core.zoo.keras_backbones import find_backbone
 from tests.detection_core.tasks.tiny_training import config_text
@@ -51,6 +51,19 @@ def checkpoint(tmp_path: Path) -> str:
         for v in scoped_variables(network, EXTRACTOR)
     }
     return write_named_checkpoint(values, tmp_path / "model.ckpt")
+
+
+def test_a_checkpoint_is_taken_for_what_its_files_are(checkpoint: str, tmp_path: Path) -> None:
+    found = take_checkpoint_as_it_is(_config(checkpoint, fine_tune_checkpoint_version="V2")).train_config
+    assert found.fine_tune_checkpoint_type == "detection" and found.load_all_detection_checkpoint_vars
+    assert (
+        found.fine_tune_checkpoint_version
+        == _config("", fine_tune_checkpoint_version="V1").train_config.fine_tune_checkpoint_version
+    )
+    other = write_named_checkpoint({"other/kernel": np.zeros(3, np.float32)}, tmp_path / "other")
+    for unknown in (str(tmp_path / "not-here"), other):
+        config = _config(unknown, fine_tune_checkpoint_type="detection")
+        assert take_checkpoint_as_it_is(config) == config
 
 
 def test_a_checkpoint_of_tensorflow_1_fills_what_fits(checkpoint: str) -> None:

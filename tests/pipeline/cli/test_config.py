@@ -4,10 +4,13 @@ import itertools
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from detection_core.config.load import format_pipeline_config, load_pipeline_config
+from detection_core.protos.train_pb2 import CheckpointVersion
 from pipeline.cli import parser
+from tests.detection_core.training.field_checkpoints import write_named_checkpoint
 
 DIGITS = str(Path(__file__).parents[3] / "examples" / "digits" / "pipeline.config")
 
@@ -194,3 +197,48 @@ def test_hyperparameters_of_automl_are_read_from_a_file_and_printed(tmp_path, ca
 def test_hyperparameters_that_cannot_be_followed_are_refused(arguments, message, capsys):
     assert parser.main(["config", "from-automl", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+# The training cells of google/automl's tutorials: `main.py` and `tf2/train.py`, from scratch and fine-tuning.
+BACKBONE = {"efficientnet-lite0/stem/conv2d/kernel": (3, 3, 3, 32)}
+DETECTOR = {**BACKBONE, "fpn_cells/cell_0/fnode0/add_n": (1,), "class_net/class-predict/bias": (9,)}
+
+
+@pytest.mark.parametrize(
+    ("model", "batch_size", "names"),
+    [
+        ("efficientdet-d0", 4, BACKBONE),
+        ("efficientdet-d0", 8, DETECTOR),
+        ("efficientdet-lite0", 16, BACKBONE),
+        ("efficientdet-lite0", 16, DETECTOR),
+    ],
+)
+def test_training_cells_of_google_automl_s_tutorials(model, batch_size, names, tmp_path):
+    checkpoint = write_named_checkpoint(
+        {k: np.zeros(s, np.float32) for k, s in names.items()}, tmp_path / "m"
+    )
+    command = ["config", "from-automl", model, "--mode", "traineval", "--batch-size", str(batch_size)]
+    command += ["--hparams", "num_classes=20,moving_average_decay=0,mixed_precision=true"]
+    command += ["--num-examples-per-epoch", "56", "--num-epochs", "1", "--eval-samples", "56"]
+    command += ["--train-file-pattern", "tfrecord/pascal-00000-of-00100.tfrecord"]
+    output = str(tmp_path / "pipeline.config")
+    assert parser.main([*command, "--pretrained-ckpt", checkpoint, "-o", output]) == 0
+    train = load_pipeline_config(output).train_config
+    schedule = train.optimizer.momentum_optimizer.learning_rate.automl_cosine_learning_rate
+    assert train.num_steps == schedule.warmup_steps == schedule.total_steps == 56 // batch_size
+    assert train.fine_tune_checkpoint_version == CheckpointVersion.V1
+    kind = ("classification", False) if names is BACKBONE else ("detection", True)
+    assert (train.fine_tune_checkpoint_type, train.load_all_detection_checkpoint_vars) == kind
+
+
+@pytest.mark.parametrize(
+    "hparams",
+    [
+        "image_size=1920x1280",
+        "mean_rgb=0.0,stddev_rgb=1.0,scale_range=True",
+        "nms_configs.method='hard', nms_configs.iou_thresh=0.5, nms_configs.sigma=0.0",
+    ],
+)
+def test_other_hyper_parameters_of_google_automl_s_tutorials(hparams, capsys):
+    assert parser.main(["config", "from-automl", "efficientdet-d1", "--hparams", hparams]) == 0
+    assert "automl_cosine_learning_rate" in capsys.readouterr().out

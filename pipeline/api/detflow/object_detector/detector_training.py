@@ -79,7 +79,7 @@ def make_config(
     changes = spec.config.changes()
     changes.pop("tflite_max_detections", None)
     changes |= {"num_classes": max(train_data.label_map), "label_map": dict(train_data.label_map)}
-    changes |= _warm_up(changes, epochs) | _trained_variables(changes, start)
+    changes |= _trained_variables(changes, start)
     flags = RunFlags(
         batch_size=batch_size,
         num_examples_per_epoch=len(train_data),
@@ -98,11 +98,6 @@ def make_config(
         _start_from(config, start.checkpoint)
     check_pipeline_config(config, where=spec.model_name)
     return config
-
-
-def _warm_up(changes: Mapping[str, Any], epochs: int) -> dict[str, Any]:
-    """Return a warm-up that ends before a short training does, where the user did not choose one."""
-    return {} if "lr_warmup_epoch" in changes or epochs > 1 else {"lr_warmup_epoch": 0.5}
 
 
 def _trained_variables(changes: Mapping[str, Any], start: Start) -> dict[str, Any]:

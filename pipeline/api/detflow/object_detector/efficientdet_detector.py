@@ -23,6 +23,7 @@ from detflow.object_detector.measuring import check_classes, measure, write_labe
 from detflow.object_detector.mediapipe_detector import MediaPipeDetector
 from detflow.object_detector.mediapipe_options import ObjectDetectorOptions
 from detflow.object_detector.tflite_files import TFLiteRequest, quantized, write_tflite
+from detflow.shown_progress import shown_progress
 
 if TYPE_CHECKING:
     import tf_keras
@@ -73,7 +74,7 @@ class ObjectDetector:
     """A detector of some classes.
 
     Attributes:
-        model_spec: what it is, and how it is trained.
+        model_spec: what it is, and how it is trained. Its `config` gets the classes of this detector.
         label_map: class ids, from 1, to names.
         representative_data: images that the ranges of an int8 file come from; None: none.
         detector_dir: detector folder that `detflow` and `detection_core` take; there once it is trained.
@@ -95,6 +96,8 @@ class ObjectDetector:
         """
         self.model_spec = model_spec
         self.label_map = read_classes(label_map)
+        model_spec.config.num_classes = max(self.label_map)
+        model_spec.config.label_map = self.label_map
         self.representative_data = representative_data
         self.detector_dir = files.join(model_spec.model_dir, _MODEL)
 
@@ -147,6 +150,7 @@ class ObjectDetector:
             raise ConfigError("expected options alone, found arguments beside them", where="options")
         return MediaPipeDetector.create(train_data, validation_data, options)
 
+    @shown_progress()
     def train(
         self,
         train_data: DataLoader,
@@ -217,6 +221,7 @@ class ObjectDetector:
         """
         self.model.summary(print_fn=print_fn)
 
+    @shown_progress()
     def evaluate(self, data: DataLoader, batch_size: int | None = None) -> dict[str, float]:
         """Measure the detector.
 
@@ -234,6 +239,7 @@ class ObjectDetector:
         """
         return self._measured(self._trained(), data)
 
+    @shown_progress()
     def evaluate_tflite(self, tflite_filepath: Path, data: DataLoader) -> dict[str, float]:
         """Measure a file that was exported.
 
@@ -251,6 +257,7 @@ class ObjectDetector:
         """
         return self._measured(os.fspath(tflite_filepath), data)
 
+    @shown_progress()
     def export(  # noqa: PLR0913, PLR0917 -- Model Maker's arguments
         self,
         export_dir: Path,

@@ -22,6 +22,14 @@ _OURS = "tflite_max_detections"
 _logger = logging.getLogger(__name__)
 
 
+class Table(dict[Any, Any]):
+    """A hyper-parameter that is a table, with `as_dict`, as Model Maker's config has it."""
+
+    def as_dict(self) -> dict[Any, Any]:
+        """Return the table."""
+        return dict(self)
+
+
 class SpecConfig:
     """The hyper-parameters of a specification, as attributes that can be set.
 
@@ -52,9 +60,7 @@ class SpecConfig:
         Raises:
             ConfigError: for a name or value that cannot be used.
         """
-        changes = _merged(self._changes, read_overrides(hparams))
-        load_hyperparameters(self._model_name, changes)
-        object.__setattr__(self, "_changes", changes)
+        self._change(_merged(self._changes, read_overrides(hparams)))
 
     def changes(self) -> dict[str, Any]:
         """Return what was set."""
@@ -68,10 +74,15 @@ class SpecConfig:
         values = {} if name.startswith("_") else self.as_dict()
         if name not in values:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return values[name]
+        value = values[name]
+        return Table(value) if isinstance(value, Mapping) else value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self.override({name: value})
+        self._change({**self._changes, **read_overrides({name: value})})
+
+    def _change(self, changes: Mapping[str, Any]) -> None:
+        load_hyperparameters(self._model_name, changes)
+        object.__setattr__(self, "_changes", changes)
 
 
 class EfficientDetSpec:

@@ -30,6 +30,7 @@ from detflow.object_detector.mediapipe_options import (
 )
 from detflow.object_detector.mobilenet_config import make_config, make_quantized_config
 from detflow.object_detector.tflite_files import TFLiteRequest, quantized, write_tflite
+from detflow.shown_progress import shown_progress
 
 _FLOAT, _QUANTIZED = "float", "quantized"
 _DETECTIONS = 10
@@ -73,6 +74,7 @@ class MediaPipeDetector:
             self._config.train_config.fine_tune_checkpoint_type = "full"
 
     @classmethod
+    @shown_progress()
     def create(
         cls, train_data: DataLoader, validation_data: DataLoader | None, options: ObjectDetectorOptions
     ) -> MediaPipeDetector:
@@ -97,6 +99,7 @@ class MediaPipeDetector:
         api.train(config, output=output, warm_start=detector._start.detector or None)
         return detector
 
+    @shown_progress()
     def quantization_aware_training(
         self, train_data: DataLoader, validation_data: DataLoader | None, qat_hparams: QATHParams
     ) -> None:
@@ -130,6 +133,7 @@ class MediaPipeDetector:
         """Take the float detector again, so that quantization can be tried with other hyper-parameters."""
         self._quantized = ""
 
+    @shown_progress()
     def evaluate(self, dataset: DataLoader, batch_size: int = 1) -> tuple[list[float], dict[str, float]]:
         """Measure the detector, the quantized one after `quantization_aware_training`.
 
@@ -152,6 +156,7 @@ class MediaPipeDetector:
             losses = mean_losses(path, self._config, dataset, scratch, batch_size=batch_size)
         return losses, found
 
+    @shown_progress()
     def export_model(
         self, model_name: str = "model.tflite", quantization_config: QuantizationConfig | None = None
     ) -> None:

@@ -51,7 +51,7 @@ def test_a_file_detects_what_the_network_predicts():
     interpreter = Interpreter(model_content=content)
     run = interpreter.get_signature_runner()
     pixels = np.random.RandomState(0).standard_normal((1, 64, 64, 3)).astype(np.float32)
-    found = run(input=pixels)
+    found = run(images=pixels)
     predictions = model.run(pixels, training=False)
     best = np.sort(1 / (1 + np.exp(-predictions.class_logits.numpy().max(axis=-1)[0])))[::-1]
     assert found["output_0"].tolist() == [5.0]
@@ -90,13 +90,13 @@ def test_a_file_of_lite0_gives_what_the_reference_s_gives():
     options = post_process_options(message, outputs(max_detections=100))
     content = to_float32(Conversion(function=tflite_function(model, options, integer=False)))
     run = Interpreter(model_content=content).get_signature_runner()
-    found = run(input=np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32))
+    found = run(images=np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32))
     wanted = goldens.wanted("export_tflite", "lite0_FP32")
     half = to_float16(Conversion(function=tflite_function(model, options, integer=False)))
     # Weights take half of the bytes; 13,679,464 and 6,946,084 there.
     assert len(content) / len(half) == pytest.approx(13679464 / 6946084, rel=0.02)
     halved = Interpreter(model_content=half).get_signature_runner()
-    of_half = halved(input=np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32))
+    of_half = halved(images=np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32))
     scores = np.load(goldens.DATA / "export_float16.npz")["output_1"]
     np.testing.assert_allclose(of_half["output_1"][0], scores, 1e-2)
     assert [d["shape"].tolist() for d in Interpreter(model_content=half).get_output_details()] == ORDER
@@ -137,7 +137,7 @@ def test_a_lite_model_in_8_bits_computes_in_integers_what_the_float_one_does(nam
     ).get_signature_runner()
     integer_run = Interpreter(model_content=content).get_signature_runner()
     for image in pixels:
-        expected = float_run(input=model.preprocess(image[np.newaxis]).numpy())["output_1"]
-        found = integer_run(input=image[np.newaxis].astype(np.uint8))["output_1"]
+        expected = float_run(images=model.preprocess(image[np.newaxis]).numpy())["output_1"]
+        found = integer_run(images=image[np.newaxis].astype(np.uint8))["output_1"]
         # Codes and logits of all levels have 256 steps.
         np.testing.assert_allclose(found, expected, atol=TOLERANCE)

@@ -69,15 +69,12 @@ def test_hyper_parameters_reach_the_config():
     assert "autoaugment_image" in steps
 
 
-@pytest.mark.parametrize(("epochs", "batch_size"), [(1, 100), (1, 8), (2, 64)])
-def test_a_short_training_has_a_short_warm_up(epochs, batch_size):
-    assert made(epochs=epochs, batch_size=batch_size).train_config.num_steps >= 1
-
-
-def test_a_warm_up_that_was_chosen_is_kept():
-    with pytest.raises(ConfigError) as caught:
-        made(EfficientDetLite0Spec(hparams="lr_warmup_epoch=3"), epochs=2)
-    assert caught.value.where == "hparams.lr_warmup_epoch"
+@pytest.mark.parametrize(("warm_up", "epochs"), [(1, 1), (3, 2), (0.5, 1)])
+def test_a_warm_up_is_as_long_as_it_was_chosen(warm_up, epochs):
+    """Also where the training ends in it, as in google/automl's tutorials."""
+    train = made(EfficientDetLite0Spec(hparams={"lr_warmup_epoch": warm_up}), epochs=epochs).train_config
+    schedule = train.optimizer.momentum_optimizer.learning_rate.automl_cosine_learning_rate
+    assert schedule.warmup_steps == int(warm_up * (train.num_steps // epochs))
 
 
 def test_what_is_refused_is_named():

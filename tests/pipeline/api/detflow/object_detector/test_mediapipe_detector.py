@@ -17,8 +17,10 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    write_coco(folder / "labels.json", draw(folder / "images", 6))
-    return object_detector.Dataset.from_coco_folder(folder)
+    write_coco(folder / "labels.json", draw(folder / "images", 6), background=True)
+    found = object_detector.Dataset.from_coco_folder(str(folder), cache_dir=str(folder / "cache"))
+    assert found.size == 6  # the guide prints it
+    return found
 
 
 def options(folder, **changes):
@@ -43,10 +45,12 @@ def input_of(path):
 
 
 @pytest.mark.zoo
-def test_the_whole_way(trained, data):
+def test_the_customization_guide_cell_by_cell(trained, data, capsys):
+    """MediaPipe's guide with fewer images and epochs; its network, MOBILENET_MULTI_AVG, is refused."""
     model, folder = trained
     assert isinstance(model, object_detector.MediaPipeDetector)
     losses, found = model.evaluate(data, batch_size=4)
+    assert "evaluate | image 6/6" in capsys.readouterr().out
     total, classes, boxes, both = losses
     assert 0 < both == classes + boxes < total
     assert {"AP", "AP50", "AP ByCategory/circle"} <= set(found)
@@ -65,6 +69,15 @@ def test_the_whole_way(trained, data):
         model.quantization_aware_training(data, data, hparams)
 
     model.restore_float_ckpt()
+    more = object_detector.QATHParams(
+        learning_rate=0.1, batch_size=6, epochs=1, decay_steps=5, decay_rate=0.96
+    )
+    model.quantization_aware_training(data, data, qat_hparams=more)
+    assert len(model.evaluate(data)[0]) == 4
+
+    model.restore_float_ckpt()
+    model.export_model(model_name="model_fp16.tflite", quantization_config=QuantizationConfig.for_float16())
+    assert input_of(folder / "model_fp16.tflite")[0] == np.float32
     assert model.evaluate(data)[1] == found
     model.export_labels(folder)
     assert (folder / "labels.txt").read_text() == "circle\nsquare\n"

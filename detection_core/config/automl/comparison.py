@@ -1,0 +1,54 @@
+"""Hyper-parameters held against the config of a detector that is there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from detection_core.config.automl.translation import translate
+from detection_core.config.messages.efficientdet import settings_of
+from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.errors import ConfigError, shorten
+from detection_core.protos.efficientdet_pb2 import EfficientDet
+
+# Hyper-parameter to what of a detector's settings it decides, where that has another name.
+_DECIDES = {"aspect_ratios": "anchor_shapes", "fpn_name": "nodes", "fpn_config": "nodes"}
+
+
+def is_efficientdet(config: PipelineConfig) -> bool:
+    """Tell whether a config's detector has hyper-parameters."""
+    return bool(config.model.efficientdet.name)
+
+
+def check_made_with(
+    config: PipelineConfig, params: Mapping[str, Any], model_name: str = "", where: str = ""
+) -> None:
+    """Refuse hyper-parameters that a detector was not made with; those of the training do not count.
+
+    Args:
+        config: of an EfficientDet.
+        params: some, or all.
+        model_name: that they are for; empty: the detector's.
+        where: argument that they are from, for errors.
+
+    Raises:
+        ConfigError: naming the first that differs, or that is unknown.
+    """
+    own = config.model.efficientdet
+    found = _settings(own)
+    expected = _settings(translate(model_name or own.name, params).config.model.efficientdet)
+    for key in params:
+        name = _DECIDES.get(key, key)
+        if name in found and found[name] != expected[name]:
+            raise ConfigError(
+                f"expected what the detector was made with, {shorten(found[name])}, found"
+                f" {shorten(expected[name])}; give it to `detflow config from-automl`, and import again",
+                where=f"{where}.{key}",
+            )
+
+
+def _settings(message: EfficientDet) -> dict[str, Any]:
+    nms = message.nms_configs
+    suppression = {field.name: getattr(nms, field.name) for field in nms.DESCRIPTOR.fields}
+    return {**dataclasses.asdict(settings_of(message)), "nms_configs": suppression}

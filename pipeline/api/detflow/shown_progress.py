@@ -1,0 +1,50 @@
+"""What Model Maker's calls show of their work, whatever logging is set to."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator
+from typing import TextIO
+
+_OURS = ("detection_core", "detflow")
+
+
+class _Printed(logging.StreamHandler[TextIO]):
+    """Prints information; warnings go where they would have gone."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            logging.root.handle(record)
+        else:
+            super().emit(record)
+
+
+@contextlib.contextmanager
+def shown_progress() -> Iterator[None]:
+    """Print what the library says of its progress meanwhile, where no log would show it.
+
+    Model Maker's progress was Keras' and did not depend on logging. Its tutorials set logging to errors
+    alone, and a notebook shows no information by default.
+    """
+    with contextlib.ExitStack() as stack:
+        for name in _OURS:
+            logger = logging.getLogger(name)
+            if not (logger.isEnabledFor(logging.INFO) and logger.hasHandlers()):
+                stack.enter_context(_printing(logger))
+        yield
+
+
+@contextlib.contextmanager
+def _printing(logger: logging.Logger) -> Iterator[None]:
+    handler, level, propagate = _Printed(sys.stdout), logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
