@@ -1,7 +1,7 @@
 """The command `detflow`: its arguments, and how it ends.
 
 Exit codes: 0 done, 2 an error the user can mend (one message), 1 a crash (with traceback), 130 interrupted; a
-verb may have more. Nothing heavy is imported before a verb needs it.
+verb may have more; 143 after SIGTERM. Nothing heavy is imported before a verb needs it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,11 +21,10 @@ from pipeline.cli import verbs
 from pipeline.cli.base import Verb
 from pipeline.cli.group import Group
 from pipeline.console import end_output, start_logging, write_line
+from pipeline.interruption import EXIT_CODES, exit_code
 from pipeline.tables import write_page
 
 _logger = logging.getLogger(__name__)
-
-EXIT_INTERRUPTED = 130
 
 # A command prints its result as text, or returns it for `--json`.
 Command = Callable[[argparse.Namespace], Any]
@@ -32,6 +32,7 @@ Command = Callable[[argparse.Namespace], Any]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code."""
+    began = time.monotonic()
     try:
         arguments = build_parser().parse_args(argv)
     except SystemExit:
@@ -44,9 +45,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = arguments.command(arguments)
     except DetectionError as e:
         return _fail(as_json, type(e).__name__, str(e))
-    except KeyboardInterrupt:
-        _logger.warning("interrupted; run the same command again to resume")
-        return EXIT_INTERRUPTED
+    except (KeyboardInterrupt, SystemExit) as e:
+        code = exit_code(e)
+        if code not in EXIT_CODES:
+            raise
+        resume = "; run the same command again to resume" if arguments.resumes else ""
+        _logger.warning("interrupted after %.1f s%s", time.monotonic() - began, resume)
+        return int(code)
     except Exception as e:
         known = as_user_error(e)
         if known is None:
@@ -167,4 +172,4 @@ def _add_verb(above: _Parser, verbs: Any, verb: Verb, *, listed: bool = True) ->
     )
     sub.verb = verb
     above.below.append(sub)
-    sub.set_defaults(command=verb.command)
+    sub.set_defaults(command=verb.command, resumes=verb.resumes)

@@ -144,9 +144,13 @@ class _Run:
         steps = {s.id: s for s in self.info.steps} | {step.id: step}
         self._keep(steps=tuple(steps.values()))
         # Count by execution order, which may differ from the list for independent steps.
-        number = sum(s.state != "not run" for s in steps.values())
+        number = sum(s.state != "not run" or s.id == step.id for s in steps.values())
         if step.state == "running":
             _logger.info("step | %d/%d %s", number, len(steps), step.id)
+        elif step.state == "not run":
+            _logger.info(
+                "step | %d/%d %s interrupted after %.1f s", number, len(steps), step.id, step.seconds
+            )
         else:
             _logger.info(
                 "step | %d/%d %s %s in %.1f s", number, len(steps), step.id, step.state, step.seconds

@@ -250,7 +250,7 @@ def test_ctrl_c_says_how_to_go_on(digits_settings, monkeypatch, caplog):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("pipeline.local.local_run.run_locally", interrupted)
-    assert parser.main(["run", digits_settings]) == parser.EXIT_INTERRUPTED
+    assert parser.main(["run", digits_settings]) == 130
 
 
 def test_a_full_disk_is_one_message(tmp_path, capsys):
