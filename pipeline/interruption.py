@@ -23,6 +23,7 @@ EXIT_CODES = tuple(128 + number for number in _SIGNALS)
 _PATIENCE = 4.0
 """Seconds from a signal to the end of a process that is still there."""
 _POLL = 0.1
+_received: list[int] = []  # signals, in their order
 _STOP_SIGNAL = "detection_core.training.stop_signal"
 
 
@@ -41,8 +42,8 @@ def run_program(main: Callable[[], int]) -> int:
         signals.take_over()
         code = main()
     except (KeyboardInterrupt, SystemExit) as error:
-        code = exit_code(error)
-        if code not in EXIT_CODES:
+        code = interrupted_by(error)
+        if not code:
             raise
         print("interrupted", file=sys.stderr)
     if code in EXIT_CODES:
@@ -50,9 +51,16 @@ def run_program(main: Callable[[], int]) -> int:
     return code
 
 
-def exit_code(error: KeyboardInterrupt | SystemExit) -> Any:
-    """Return what the program exits with."""
-    return EXIT_CODES[0] if isinstance(error, KeyboardInterrupt) else error.code
+def interrupted_by(error: BaseException) -> int:
+    """Return what a program exits with that a signal has stopped; 0 where the error is none of a signal's.
+
+    Native code, as TensorFlow's, makes other errors of KeyboardInterrupt: after a signal every one counts.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return EXIT_CODES[0]
+    if isinstance(error, SystemExit) and error.code in EXIT_CODES:
+        return int(error.code or 0)
+    return 128 + _received[0] if _received else 0
 
 
 def _leave(code: int) -> NoReturn:
@@ -70,7 +78,7 @@ class _Signals:
 
     def take_over(self) -> None:
         """Handle the signals from now on."""
-        self._began, self._received = time.monotonic(), 0
+        self._began = time.monotonic()
         self._terminal = os.dup(2)  # later on, file descriptor 2 may lead to a log
         self._reading, writing = os.pipe()
         os.set_blocking(writing, False)
@@ -81,9 +89,9 @@ class _Signals:
         threading.Thread(target=self._watch, name="interruption", daemon=True).start()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        self._received += 1
-        if self._received > 1:
-            self._kill(number)
+        _received.append(number)
+        if len(_received) > 1:
+            self._kill(number, "")
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + number)
@@ -108,12 +116,12 @@ class _Signals:
         while until is not None and _active_stop_signal() is until:
             time.sleep(_POLL)
         time.sleep(_PATIENCE)
-        seconds = time.monotonic() - self._began
-        os.write(self._terminal, f"interrupted after {seconds:.1f} s, before everything had ended\n".encode())
-        self._kill(number)
+        self._kill(number, ", before everything had ended")
 
-    def _kill(self, number: int) -> NoReturn:
+    def _kill(self, number: int, note: str) -> NoReturn:
         """End the processes that this one has started, and this one."""
+        seconds = time.monotonic() - self._began
+        os.write(self._terminal, f"interrupted after {seconds:.1f} s{note}\n".encode())
         for child in _children(os.getpid()):
             with contextlib.suppress(OSError):
                 os.kill(child, signal.SIGKILL)

@@ -21,7 +21,7 @@ from pipeline.cli import verbs
 from pipeline.cli.base import Verb
 from pipeline.cli.group import Group
 from pipeline.console import end_output, start_logging, write_line
-from pipeline.interruption import EXIT_CODES, exit_code
+from pipeline.interruption import interrupted_by
 from pipeline.tables import write_page
 
 _logger = logging.getLogger(__name__)
@@ -43,26 +43,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         load_extensions()
         result = arguments.command(arguments)
-    except DetectionError as e:
-        return _fail(as_json, type(e).__name__, str(e))
-    except (KeyboardInterrupt, SystemExit) as e:
-        code = exit_code(e)
-        if code not in EXIT_CODES:
-            raise
-        resume = "; run the same command again to resume" if arguments.resumes else ""
-        _logger.warning("interrupted after %.1f s%s", time.monotonic() - began, resume)
-        return int(code)
-    except Exception as e:
-        known = as_user_error(e)
-        if known is None:
-            raise
-        _logger.debug("the error as it was", exc_info=True)
-        return _fail(as_json, type(known).__name__, str(known))
+    except BaseException as e:
+        return _end(e, arguments, time.monotonic() - began)
     if as_json:
         write_line(json.dumps(result.data, indent=1))
     elif result.text:
         write_page(result.text)
     return int(result.exit_code)
+
+
+def _end(error: BaseException, arguments: argparse.Namespace, seconds: float) -> int:
+    """Say how a verb ended that did not come to its end; return the exit code.
+
+    Raises:
+        BaseException: the error itself, where it is nothing that a user can mend.
+    """
+    code = interrupted_by(error)
+    if code:
+        resume = "; run the same command again to resume" if arguments.resumes else ""
+        _logger.warning("interrupted after %.1f s%s", seconds, resume)
+        return code
+    known = error if isinstance(error, DetectionError) else as_user_error(error)
+    if known is None:
+        raise error
+    if known is not error:
+        _logger.debug("the error as it was", exc_info=error)
+    return _fail(getattr(arguments, "json", False), type(known).__name__, str(known))
 
 
 def _fail(as_json: bool, kind: str, message: str) -> int:

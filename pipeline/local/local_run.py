@@ -18,6 +18,7 @@ from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to
 from pipeline.dag import Dag, before, build_dag
 from pipeline.extras import require
+from pipeline.interruption import interrupted_by
 from pipeline.local.live_report import LiveReport
 from pipeline.local.workspace import Workspace
 from pipeline.run_checks import check_step, refuse_placeholders, run_checks
@@ -121,7 +122,7 @@ class _Run:
             with self._live_report():
                 run_tfx_pipeline(tfx_pipeline, self._dag, self.info.run_id, self._observe)
         except BaseException as e:
-            status = "failed" if isinstance(e, Exception) else "stopped"
+            status = "stopped" if interrupted_by(e) else "failed"
             try:
                 self._finish(status)
             except OSError:
