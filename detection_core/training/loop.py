@@ -114,7 +114,9 @@ def run_training(
     began = time.monotonic()
     if validation is not None:
         validation.start(start)
-    with _following(actions, start), StopSignal() as stop:
+    # Before the end of the first step there is nothing to save; other workers would wait, though.
+    alone = current_worker().count == 1
+    with _following(actions, start), StopSignal(at_once=alone) as stop:
         loop = _Loop(state, options, checkpoints, actions, stop, validation, scales)
         last, end = loop.run(lambda: iter(distributed(make_dataset, start)), start)
     return TrainingResult(
@@ -202,6 +204,7 @@ class _Loop:
             outputs = self._next(batches, count, step)
             step += count
             if step - count == first:
+                self._stop.at_once = False
                 self._start_meters(step)
                 _logger.info("the first step took %.1f s", time.monotonic() - began)
             self._tell(outputs, step)
@@ -254,8 +257,15 @@ class _Loop:
         if not (last or validation.is_due(step) or self._agreed(step, validation.is_late())):
             return False
         self._check()
-        with with_average(self._state.average, asked=validation.options.averaged):
-            line = validation.run(step)
+        before, self._stop.at_once = self._stop.at_once, self._alone
+        try:
+            with with_average(self._state.average, asked=validation.options.averaged):
+                line = validation.run(step)
+        except (KeyboardInterrupt, SystemExit):
+            self._checkpoints.save(step)  # the validation is made up for when the training is resumed
+            raise
+        finally:
+            self._stop.at_once = before
         for action in self._actions:
             action.validated(line)
         self._start_meters(step)  # the time was not training's

@@ -13,26 +13,37 @@ _logger = logging.getLogger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
+active: list[StopSignal] = []
+"""Those that have the signals now, the innermost last."""
+
+
 class StopSignal:
     """Notes a stop signal for the length of a `with` block instead of dying in the middle of a step.
 
     A second signal has its usual effect at once. Outside the main thread, where Python allows no handlers,
     nothing is noted.
+
+    Args:
+        at_once: leave at the first signal, too, as long as `at_once` is not set to False.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, at_once: bool = False) -> None:
         self.received = 0
+        self.at_once = at_once
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
         """Take the signals over."""
         if threading.current_thread() is threading.main_thread():
             self._previous = {number: signal.signal(number, self._note) for number in _SIGNALS}
+            active.append(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
         """Give the signals back."""
         self._give_back()
+        if self in active:
+            active.remove(self)
 
     def _give_back(self) -> None:
         for number, handler in self._previous.items():
@@ -42,6 +53,8 @@ class StopSignal:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         self._give_back()
+        if self.at_once:
+            self.leave()
         _logger.warning("stopping after this step, with a checkpoint (%s)", signal.Signals(number).name)
 
     def leave(self) -> None:

@@ -1,5 +1,29 @@
 """The command line `detflow`."""
 
-from pipeline.cli.parser import main
+from __future__ import annotations
+
+from collections.abc import Sequence
 
 __all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return the exit code.
+
+    Args:
+        argv: the words after the program's name; None: those of this process, which ends here when it is
+            interrupted, be it during imports.
+    """
+
+    def run() -> int:
+        from pipeline.cli.parser import main as run_verb
+
+        return run_verb(argv)
+
+    if argv is not None:
+        return run()
+    try:
+        from pipeline.interruption import run_program
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    return run_program(run)

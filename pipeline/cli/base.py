@@ -58,6 +58,7 @@ class Verb:
         example: one command line that works.
         arguments: what it takes.
         command: does it; imports what it needs when it is called.
+        resumes: an interrupted command is resumed by the same command.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Verb:
     example: str
     arguments: tuple[VerbArgument, ...]
     command: Callable[[argparse.Namespace], Result]
+    resumes: bool = False
 
     def all_arguments(self) -> Iterator[Argument]:
         """Yield the arguments in their order, those that are made on use among them."""

@@ -1,7 +1,7 @@
 """The command `detflow`: its arguments, and how it ends.
 
 Exit codes: 0 done, 2 an error the user can mend (one message), 1 a crash (with traceback), 130 interrupted; a
-verb may have more. Nothing heavy is imported before a verb needs it.
+verb may have more; 143 after SIGTERM. Nothing heavy is imported before a verb needs it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,11 +21,10 @@ from pipeline.cli import verbs
 from pipeline.cli.base import Verb
 from pipeline.cli.group import Group
 from pipeline.console import end_output, start_logging, write_line
+from pipeline.interruption import interrupted_by
 from pipeline.tables import write_page
 
 _logger = logging.getLogger(__name__)
-
-EXIT_INTERRUPTED = 130
 
 # A command prints its result as text, or returns it for `--json`.
 Command = Callable[[argparse.Namespace], Any]
@@ -32,6 +32,7 @@ Command = Callable[[argparse.Namespace], Any]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code."""
+    began = time.monotonic()
     try:
         arguments = build_parser().parse_args(argv)
     except SystemExit:
@@ -42,22 +43,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         load_extensions()
         result = arguments.command(arguments)
-    except DetectionError as e:
-        return _fail(as_json, type(e).__name__, str(e))
-    except KeyboardInterrupt:
-        _logger.warning("interrupted; run the same command again to resume")
-        return EXIT_INTERRUPTED
-    except Exception as e:
-        known = as_user_error(e)
-        if known is None:
-            raise
-        _logger.debug("the error as it was", exc_info=True)
-        return _fail(as_json, type(known).__name__, str(known))
+    except BaseException as e:
+        return _end(e, arguments, time.monotonic() - began)
     if as_json:
         write_line(json.dumps(result.data, indent=1))
     elif result.text:
         write_page(result.text)
     return int(result.exit_code)
+
+
+def _end(error: BaseException, arguments: argparse.Namespace, seconds: float) -> int:
+    """Say how a verb ended that did not come to its end; return the exit code.
+
+    Raises:
+        BaseException: the error itself, where it is nothing that a user can mend.
+    """
+    code = interrupted_by(error)
+    if code:
+        resume = "; run the same command again to resume" if arguments.resumes else ""
+        _logger.warning("interrupted after %.1f s%s", seconds, resume)
+        return code
+    known = error if isinstance(error, DetectionError) else as_user_error(error)
+    if known is None:
+        raise error
+    if known is not error:
+        _logger.debug("the error as it was", exc_info=error)
+    return _fail(getattr(arguments, "json", False), type(known).__name__, str(known))
 
 
 def _fail(as_json: bool, kind: str, message: str) -> int:
@@ -167,4 +178,4 @@ def _add_verb(above: _Parser, verbs: Any, verb: Verb, *, listed: bool = True) ->
     )
     sub.verb = verb
     above.below.append(sub)
-    sub.set_defaults(command=verb.command)
+    sub.set_defaults(command=verb.command, resumes=verb.resumes)

@@ -297,6 +297,7 @@ VERBS = (
             OVERRIDE_FILE,
         ),
         command=train,
+        resumes=True,
     ),
     Verb(
         name="import",
@@ -377,6 +378,7 @@ VERBS = (
         ),
         arguments=(_CONFIG, _MODEL, EXAMPLES, OUTPUT, SET, OVERRIDE_FILE),
         command=quantize,
+        resumes=True,
     ),
     Verb(
         name="export",

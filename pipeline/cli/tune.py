@@ -89,5 +89,6 @@ VERBS = (
             OVERRIDE_FILE,
         ),
         command=tune,
+        resumes=True,
     ),
 )

@@ -199,6 +199,7 @@ VERBS = (
         example="detflow run examples/digits/settings.yaml --set train_config.num_steps=200",
         arguments=(SETTINGS, SET, OVERRIDE_FILE, PARAM, _SCHEDULED_TIME),
         command=run,
+        resumes=True,
     ),
     Verb(
         name="validate",

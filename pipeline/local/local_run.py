@@ -18,6 +18,7 @@ from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to
 from pipeline.dag import Dag, before, build_dag
 from pipeline.extras import require
+from pipeline.interruption import interrupted_by
 from pipeline.local.live_report import LiveReport
 from pipeline.local.workspace import Workspace
 from pipeline.run_checks import check_step, refuse_placeholders, run_checks
@@ -121,7 +122,7 @@ class _Run:
             with self._live_report():
                 run_tfx_pipeline(tfx_pipeline, self._dag, self.info.run_id, self._observe)
         except BaseException as e:
-            status = "failed" if isinstance(e, Exception) else "stopped"
+            status = "stopped" if interrupted_by(e) else "failed"
             try:
                 self._finish(status)
             except OSError:
@@ -144,9 +145,13 @@ class _Run:
         steps = {s.id: s for s in self.info.steps} | {step.id: step}
         self._keep(steps=tuple(steps.values()))
         # Count by execution order, which may differ from the list for independent steps.
-        number = sum(s.state != "not run" for s in steps.values())
+        number = sum(s.state != "not run" or s.id == step.id for s in steps.values())
         if step.state == "running":
             _logger.info("step | %d/%d %s", number, len(steps), step.id)
+        elif step.state == "not run":
+            _logger.info(
+                "step | %d/%d %s interrupted after %.1f s", number, len(steps), step.id, step.seconds
+            )
         else:
             _logger.info(
                 "step | %d/%d %s %s in %.1f s", number, len(steps), step.id, step.state, step.seconds

@@ -19,6 +19,7 @@ from components.runtime.tfx import RESULTS, tfx_component
 from detection_core.artifacts.run_info import StepInfo
 from detection_core.training.memory import peak_host_memory
 from pipeline.dag import Dag, FromCheck, FromResult, Step
+from pipeline.interruption import interrupted_by
 from pipeline.step_states import StepStatus
 
 _logger = logging.getLogger(__name__)
@@ -123,7 +124,7 @@ class ObservedDagRunner(local_dag_runner.LocalDagRunner):
             ).launch()
         except BaseException as e:
             # An interrupted step has not failed: the next run resumes it.
-            state = "failed" if isinstance(e, Exception) else "not run"
+            state = "not run" if interrupted_by(e) else "failed"
             self._observer(info(state, error=f"{type(e).__name__}: {e}"))
             raise
         state, outputs, self._results[step_id] = _outcome(handle, execution)

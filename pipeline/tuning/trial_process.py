@@ -21,6 +21,7 @@ from detection_core.errors import (
 )
 from detection_core.extensions import load_extensions
 from pipeline.console import start_logging
+from pipeline.interruption import run_program
 from pipeline.tuning.trial_folder import TrialFolder
 
 _logger = logging.getLogger(__name__)
@@ -69,4 +70,4 @@ def _leave_with_parent(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run_program(lambda: main(sys.argv[1:])))

@@ -70,7 +70,7 @@ def test_a_split_that_is_empty_or_not_there_is_refused(tmp_path: Path) -> None:
     split = write_split(tmp_path, shards=1)
     (split / "examples-00000-of-00001.tfrecord").write_bytes(b"")
     for name in ("test", "none", "../../etc"):
-        with pytest.raises(DataError, match="found (none|the splits test alone)"):
+        with pytest.raises(DataError, match=r"found (none|the splits test alone)"):
             check_split(str(tmp_path), name)
 
 

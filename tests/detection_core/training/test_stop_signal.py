@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from detection_core.training import stop_signal
 from detection_core.training.stop_signal import StopSignal
 
 
@@ -50,3 +51,11 @@ def test_outside_the_main_thread_nothing_is_touched() -> None:
     thread.start()
     thread.join()
     assert seen == [(0, before)]
+
+
+@pytest.mark.usefixtures("default_handler")
+def test_where_nothing_is_to_be_saved_the_first_signal_is_not_held_back() -> None:
+    with StopSignal(at_once=True) as stop, pytest.raises(KeyboardInterrupt):
+        assert stop_signal.active == [stop]
+        os.kill(os.getpid(), signal.SIGINT)
+    assert stop_signal.active == []

@@ -289,3 +289,17 @@ def expect_equal(whole: Whole, end: TrainingResult, folder: Path) -> None:
         assert a.step == b.step
         assert a.score == pytest.approx(b.score, rel=1e-5)
     assert [line.step for line in VALIDATIONS.read(str(folder))] == [4, 8, 10]
+
+
+def test_a_signal_in_a_validation_saves_the_step_and_the_validation_is_made_up_for(tmp_path: Path) -> None:
+    model = TinyModel()
+
+    def measure() -> dict[str, float]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("the validation goes on")
+
+    with pytest.raises(SystemExit):
+        train(model, tmp_path, measure=measure)
+    result = train(TinyModel(), tmp_path)
+    assert result.start_step == 4
+    assert [line.step for line in VALIDATIONS.read(str(tmp_path))] == [4, 8, 10]

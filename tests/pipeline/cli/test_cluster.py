@@ -203,7 +203,7 @@ def test_interrupting_the_waiting_leaves_the_run_alone(server, call, package_pat
     monkeypatch.setattr("pipeline.kubeflow.runs.wait_for", interrupted)
     code, _, err = _submit(call, package_path, "--wait")
     [run_id] = server.state.runs
-    assert code == parser.EXIT_INTERRUPTED
+    assert code == 130
     assert f"{run_id} continues; `detflow runs cancel {run_id}` stops it" in err
 
 

@@ -245,12 +245,14 @@ def test_a_crash_keeps_its_traceback(digits_settings, monkeypatch):
         parser.main(["run", digits_settings])
 
 
-def test_ctrl_c_says_how_to_go_on(digits_settings, monkeypatch, caplog):
+def test_ctrl_c_says_how_to_go_on(digits_settings, monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("pipeline.local.local_run.run_locally", interrupted)
-    assert parser.main(["run", digits_settings]) == parser.EXIT_INTERRUPTED
+    assert parser.main(["run", digits_settings]) == 130
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"interrupted after \d+\.\d s; run the same command again to resume\n", said)
 
 
 def test_a_full_disk_is_one_message(tmp_path, capsys):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import os
+import sys
+import types
 
 import pytest
 
+from detection_core.artifacts.run_info import StepInfo
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from pipeline.local import local_run
@@ -48,6 +53,28 @@ def test_an_interrupted_run_was_stopped_and_did_not_fail(settings, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run_locally(settings)
     assert [record.status for record in Workspace(settings.workspace).runs()] == ["stopped"]
+
+
+def test_the_step_that_was_interrupted_has_its_number_and_its_time(settings, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+
+    def run(pipeline, dag, run_id, observe):
+        for number, step in enumerate(dag.steps):
+            info = StepInfo(id=step.id, component=step.component, state="running", seconds=0.0)
+            observe(info)
+            if number == 2:
+                observe(dataclasses.replace(info, state="not run", seconds=12.34))
+                raise KeyboardInterrupt
+            observe(dataclasses.replace(info, state="executed", seconds=1.0))
+
+    backend = types.SimpleNamespace(build_tfx_pipeline=lambda *_: None, run_tfx_pipeline=run)
+    monkeypatch.setitem(sys.modules, "pipeline.local.tfx_backend", backend)
+    monkeypatch.setattr(local_run, "run_checks", lambda *_, **__: {})
+    monkeypatch.setattr(local_run, "encode_results", lambda *_: {})
+    with pytest.raises(KeyboardInterrupt):
+        run_locally(settings)
+    *_, began, ended = [r.getMessage() for r in caplog.records if r.getMessage().startswith("step | ")]
+    assert ended == f"{began} interrupted after 12.3 s" and "step | 3/" in began
 
 
 def test_a_placeholder_that_nobody_fills_is_refused_before_there_is_a_workspace(digits_settings, tmp_path):

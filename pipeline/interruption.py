@@ -1,0 +1,144 @@
+"""How the program ends when Ctrl-C or SIGTERM stops it: with one line, and within seconds.
+
+Python's own exit takes several seconds once TensorFlow and Beam are loaded, and waits for threads.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+EXIT_CODES = tuple(128 + number for number in _SIGNALS)
+"""What the program exits with after these signals."""
+_PATIENCE = 4.0
+"""Seconds from a signal to the end of a process that is still there."""
+_POLL = 0.1
+_received: list[int] = []  # signals, in their order
+_STOP_SIGNAL = "detection_core.training.stop_signal"
+
+
+def run_program(main: Callable[[], int]) -> int:
+    """Run a program and return its exit code; the process ends here where a signal has stopped it.
+
+    The first signal raises KeyboardInterrupt or SystemExit in the main thread, the second one ends the
+    process. A thread ends it where the main thread does not come back to Python in time. Whatever takes the
+    signals over, as a training that saves its state first, gets the time for it.
+
+    Args:
+        main: returns the exit code, one of `EXIT_CODES` where it was interrupted.
+    """
+    signals = _Signals()
+    try:
+        signals.take_over()
+        code = main()
+    except (KeyboardInterrupt, SystemExit) as error:
+        code = interrupted_by(error)
+        if not code:
+            raise
+        print("interrupted", file=sys.stderr)
+    if code in EXIT_CODES:
+        _leave(code)
+    return code
+
+
+def interrupted_by(error: BaseException) -> int:
+    """Return what a program exits with that a signal has stopped; 0 where the error is none of a signal's.
+
+    Native code, as TensorFlow's, makes other errors of KeyboardInterrupt: after a signal every one counts.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return EXIT_CODES[0]
+    if isinstance(error, SystemExit) and error.code in EXIT_CODES:
+        return int(error.code or 0)
+    return 128 + _received[0] if _received else 0
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process now, temporary files removed."""
+    with contextlib.suppress(BaseException):
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(BaseException):
+            stream.flush()
+    os._exit(code)
+
+
+class _Signals:
+    """The handlers, and the thread that ends the process."""
+
+    def take_over(self) -> None:
+        """Handle the signals from now on."""
+        self._began = time.monotonic()
+        self._terminal = os.dup(2)  # later on, file descriptor 2 may lead to a log
+        self._reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as for a job in the background of a shell
+                signal.signal(number, self._stop)
+        threading.Thread(target=self._watch, name="interruption", daemon=True).start()
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        _received.append(number)
+        if len(_received) > 1:
+            self._kill(number, "")
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + number)
+
+    def _watch(self) -> None:
+        """End the process some time after a signal; runs while the main thread is in native code."""
+        held: Any = None
+        for number in self._numbers():
+            saving, owner = _active_stop_signal(), signal.getsignal(number)
+            if saving is None and owner != self._stop:
+                continue  # a schedule, which stops its run and waits for it
+            until = saving if saving is not None and saving is not held and not saving.at_once else None
+            held = until or held
+            threading.Thread(target=self._end_after, args=(number, until), daemon=True).start()
+
+    def _numbers(self) -> Iterator[int]:
+        while data := os.read(self._reading, 1):
+            if data[0] in _SIGNALS:
+                yield data[0]
+
+    def _end_after(self, number: int, until: Any) -> None:
+        while until is not None and _active_stop_signal() is until:
+            time.sleep(_POLL)
+        time.sleep(_PATIENCE)
+        self._kill(number, ", before everything had ended")
+
+    def _kill(self, number: int, note: str) -> NoReturn:
+        """End the processes that this one has started, and this one."""
+        seconds = time.monotonic() - self._began
+        os.write(self._terminal, f"interrupted after {seconds:.1f} s{note}\n".encode())
+        for child in _children(os.getpid()):
+            with contextlib.suppress(OSError):
+                os.kill(child, signal.SIGKILL)
+        os._exit(128 + number)
+
+
+def _active_stop_signal() -> Any:
+    """Return the `StopSignal` that the signals go to; None where there is none."""
+    module = sys.modules.get(_STOP_SIGNAL)
+    active = getattr(module, "active", None)  # None while it is being imported
+    return active[-1] if active else None
+
+
+def _children(parent: int) -> Iterator[int]:
+    """Yield the processes below one, the lowest first; none where the system does not list them."""
+    for children in Path(f"/proc/{parent}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in map(int, children.read_text().split()):
+                yield from _children(child)
+                yield child
