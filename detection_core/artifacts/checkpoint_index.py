@@ -19,6 +19,7 @@ from detection_core.storage import files
 
 _MAGIC = 0xDB4775248B80FB57
 _FOOTER_BYTES, _TRAILER_BYTES = 48, 5
+_CHECKSUM_BYTES, _VARINT_BYTES = 4, 10
 _PLAIN, _SNAPPY = 0, 1
 # Snappy makes 64 bytes of 3 at best.
 _SNAPPY_RATIO = 22
@@ -38,6 +39,8 @@ def check_index(prefix: str, *, where: str = "") -> None:
     Args:
         prefix: of the checkpoint's files, or the one file of the oldest format.
         where: path for errors; "" is the prefix.
+
+    Files of values count where they are on this machine.
 
     Raises:
         ModelError: when the index is damaged.
@@ -97,7 +100,7 @@ class _Bytes:
 
     def varint(self) -> int:
         value = 0
-        for shift in range(0, 70, 7):
+        for shift in range(0, 7 * _VARINT_BYTES, 7):
             (byte,) = self.take(1)
             value |= (byte & 127) << shift
             if byte < 128:
@@ -169,6 +172,7 @@ def _pairs(block: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _check_bundle(entries: Mapping[bytes, bytes], prefix: str) -> None:
+    from tensorflow.core.framework import types_pb2
     from tensorflow.core.protobuf import tensor_bundle_pb2 as bundle
 
     if b"" not in entries:
@@ -187,8 +191,21 @@ def _check_bundle(entries: Mapping[bytes, bytes], prefix: str) -> None:
         if not entry.slices:
             _check_size(entry, elements, name)
         path = f"{prefix}.data-{entry.shard_id:05d}-of-{shards:05d}"
-        if os.path.exists(path) and entry.offset + entry.size > os.path.getsize(path):
-            raise _Damage(f"{name} behind the end of its file")
+        if os.path.exists(path):
+            if entry.offset + entry.size > os.path.getsize(path):
+                raise _Damage(f"{name} behind the end of its file")
+            if entry.dtype == types_pb2.DT_STRING and elements and not entry.slices:
+                _check_texts(path, entry, elements, name)
+
+
+def _check_texts(path: str, entry: Any, elements: int, name: str) -> None:
+    """Refuse texts that are longer together than their part of the file: lengths, a checksum, contents."""
+    with open(path, "rb") as file:
+        file.seek(entry.offset)
+        part = _Bytes(file.read(min(entry.size, elements * _VARINT_BYTES)))
+    lengths = [part.varint() for _ in range(elements)]
+    if part.at + _CHECKSUM_BYTES + sum(lengths) != entry.size:
+        raise _Damage(f"{name} with texts of {sum(lengths)} bytes in {entry.size}")
 
 
 def _elements(shape: Any, name: str) -> int:

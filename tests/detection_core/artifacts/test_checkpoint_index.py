@@ -169,6 +169,21 @@ def test_impossible_shapes_would_end_the_process(saved, tmp_path):
     assert read_in_a_child(altered(saved, tmp_path, DAMAGE["300 dimensions"])) < 0
 
 
+@pytest.mark.parametrize("length", [2**40, 2**64 - 1])
+def test_a_text_longer_than_its_file_is_refused(saved, tmp_path, length):
+    """With a right checksum of its length; TensorFlow would write where there is no memory."""
+    shutil.copytree(saved, tmp_path / "c")
+    data = tmp_path / "c" / "ckpt.data-00000-of-00001"
+    entries = dict(checkpoint_index._entries((tmp_path / "c" / "ckpt.index").read_bytes()))
+    entry = bundle.BundleEntryProto.FromString(entries[b"_CHECKPOINTABLE_OBJECT_GRAPH"])
+    forged = varint(length) + masked_crc(struct.pack("<Q", length))
+    content = data.read_bytes()
+    data.write_bytes(content[: entry.offset] + forged + content[entry.offset + len(forged) :])
+    with pytest.raises(ModelError, match="with texts of"):
+        CheckpointFile(str(tmp_path / "c" / "ckpt"))
+    assert read_in_a_child(str(tmp_path / "c" / "ckpt")) < 0
+
+
 def at_random(saved, folder, seed: int) -> str:
     """A checkpoint with fields of its entries exchanged, or bytes of its files."""
     chance = random.Random(seed)

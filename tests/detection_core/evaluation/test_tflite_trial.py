@@ -13,10 +13,10 @@ from ai_edge_litert import schema_py_generated as schema
 
 from detection_core.errors import ModelError
 from detection_core.evaluation import tflite_trial
-from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner
+from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.tasks.file_benchmark import BenchOptions, bench
-from tests.detection_core.evaluation.test_tflite_runner import file_of
+from tests.detection_core.evaluation.test_tflite_runner import UNIT, file_of
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_damaged_quantization_is_one_message_for_every_user(integer_file, tmp_pa
     path = tmp_path / "damaged.tflite"
     path.write_bytes(with_scales(integer_file, value))
     for use in (
-        lambda: TFLiteRunner(str(path), normalisation=Normalisation((0.0,), (1.0,))),
+        lambda: TFLiteRunner(str(path), normalisation=UNIT),
         lambda: bench([str(path)], BenchOptions(threads=(1,), runs=1)),
     ):
         with pytest.raises(ModelError, match="expected a file that LiteRT runs") as caught:
