@@ -86,7 +86,7 @@ def test_damage_is_one_message_for_every_reader(saved, tmp_path, damage):
     damage(content.meta_graphs[0])
     path.write_bytes(content.SerializeToString())
     for load in (load_runner, ServedModel):
-        with pytest.raises(ModelError, match="expected a .* found .*export the model") as caught:
+        with pytest.raises(ModelError, match=r"expected a .* found .*export the model") as caught:
             load(str(tmp_path / "m"))
         assert caught.value.where == str(tmp_path / "m")
 
