@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from detection_core.errors import ModelError
 
@@ -77,7 +78,7 @@ def _limit(size: int) -> None:
         file.write("1000")
 
 
-def _interpreters(content: bytes, threads: int) -> Iterator[object]:
+def _interpreters(content: bytes, threads: int) -> Iterator[Any]:
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     for resolver in (OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, OpResolverType.AUTO):
