@@ -1,13 +1,37 @@
-"""Reader of untrusted flatbuffers: every offset and length is checked against the data's end."""
+"""Reader of untrusted flatbuffers: every offset and length is checked against the data's end.
+
+Lists may share their bytes, so that a small file can stand for one of gigabytes. What is read in all is
+bounded by the file's size.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import struct
 
+# A file's lists are read a few times over, by one reader after another.
+_READS = 8
+_LEAST_BYTES = 2**16
+# The smallest table takes as much, with its place in a list; readers make an object of each.
+_TABLE_BYTES = 8
+MAX_TABLES = 2**21
+
 
 class FlatbufferError(ValueError):
     """An invalid offset, length or text in a flatbuffer."""
+
+
+class _Allowance:
+    """How many bytes and tables may still be read of a flatbuffer."""
+
+    def __init__(self, size: int) -> None:
+        self._bytes, self._tables = _READS * size + _LEAST_BYTES, MAX_TABLES
+
+    def spend(self, count: int, tables: int = 0) -> None:
+        self._bytes -= count
+        self._tables -= tables
+        if self._bytes < 0 or self._tables < 0:
+            raise FlatbufferError("lists that share their bytes, many times over")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,10 +41,12 @@ class Table:
     Attributes:
         data: the whole flatbuffer.
         position: of the table in it.
+        allowance: shared by all tables of the flatbuffer.
     """
 
     data: bytes
     position: int
+    allowance: _Allowance
 
     @classmethod
     def root(cls, data: bytes) -> Table:
@@ -29,7 +55,7 @@ class Table:
         Raises:
             FlatbufferError: as every method does, for what lies outside the data.
         """
-        return cls(data, _unpack("<I", data, 0))
+        return cls(data, _unpack("<I", data, 0), _Allowance(len(data)))
 
     def has(self, slot: int) -> bool:
         """Tell whether the table has a field."""
@@ -56,9 +82,14 @@ class Table:
         """Return where a vector of bytes begins in the data."""
         return self._vector(slot, 1)[1]
 
+    def length(self, slot: int) -> int:
+        """Return how many bytes a vector of bytes has."""
+        return self._vector(slot, 1)[0]
+
     def raw(self, slot: int) -> bytes:
         """Return a vector of bytes."""
         count, start = self._vector(slot, 1)
+        self.allowance.spend(count)
         return self.data[start : start + count]
 
     def text(self, slot: int) -> str:
@@ -71,16 +102,19 @@ class Table:
     def floats(self, slot: int) -> tuple[float, ...]:
         """Return a vector of float32."""
         count, start = self._vector(slot, 4)
+        self.allowance.spend(4 * count)
         return struct.unpack_from(f"<{count}f", self.data, start)
 
     def integers(self, slot: int) -> tuple[int, ...]:
         """Return a vector of int32."""
         count, start = self._vector(slot, 4)
+        self.allowance.spend(4 * count)
         return struct.unpack_from(f"<{count}i", self.data, start)
 
     def longs(self, slot: int) -> tuple[int, ...]:
         """Return a vector of int64."""
         count, start = self._vector(slot, 8)
+        self.allowance.spend(8 * count)
         return struct.unpack_from(f"<{count}q", self.data, start)
 
     def table(self, slot: int) -> Table:
@@ -88,12 +122,14 @@ class Table:
         field = self._field(slot)
         if not field:
             raise FlatbufferError("a table without one of its parts")
-        return Table(self.data, self._follow(field))
+        self.allowance.spend(_TABLE_BYTES, 1)
+        return Table(self.data, self._follow(field), self.allowance)
 
     def tables(self, slot: int) -> list[Table]:
         """Return a vector of tables."""
         count, start = self._vector(slot, 4)
-        return [Table(self.data, self._follow(start + 4 * i)) for i in range(count)]
+        self.allowance.spend(_TABLE_BYTES * count, count)
+        return [Table(self.data, self._follow(start + 4 * i), self.allowance) for i in range(count)]
 
     def _field(self, slot: int) -> int:
         """Return a field's position, 0 where the table does not have it."""

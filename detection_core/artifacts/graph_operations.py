@@ -2,12 +2,14 @@
 
 Loading a SavedModel already runs parts of it, and an operation of a graph may read and write files, open
 connections or call Python. The graph is data until then: its nodes, and those of every function in its
-library, are compared with a list of operations that only compute.
+library, are compared with a list of operations that only compute. Those that save and restore variables have
+one place, the saver's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import collections
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from detection_core.artifacts import detector as layout
@@ -99,21 +101,28 @@ COMPUTING = frozenset(
 # files as an input, so nothing that is run may have them.
 SAVING = frozenset({"SaveV2", "MergeV2Checkpoints"})
 RESTORING = frozenset({"RestoreV2"})
+_FILE_OPERATIONS = SAVING | RESTORING
+# Lists savers that a graph was written with; loading runs none of them.
+_SAVERS = "savers"
 
 
-def check_graph(directory: str, *, trust: bool = False) -> None:
+def check_graph(directory: str, *, trust: bool = False, where: str = "") -> None:
     """Refuse a SavedModel with operations that do more than compute.
 
     Args:
         directory: the SavedModel's folder.
         trust: accept the model anyway; the caller trusts its author.
+        where: the model's path, for errors; "" is the file's.
 
     Raises:
         ModelError: naming the operations; or when saved_model.pb is none, whatever `trust` says.
     """
     path = files.join(directory, layout.SAVED_MODEL)
-    refused = sorted({name for meta in _read(path).meta_graphs for name in _refused(meta)})
-    if not refused or trust:
+    saved = _read(path, where or path)
+    refused = [] if trust else sorted({name for meta in saved.meta_graphs for name in _refused(meta)})
+    if not trust and _has_unknown_fields(saved):
+        refused.append("fields that this version of TensorFlow does not know")
+    if not refused:
         return
     named = ", ".join(refused[:_NAMED_IN_ERROR])
     more = f" and {len(refused) - _NAMED_IN_ERROR} more" if len(refused) > _NAMED_IN_ERROR else ""
@@ -121,11 +130,11 @@ def check_graph(directory: str, *, trust: bool = False) -> None:
         f"expected a graph that only computes, found {named}{more} in it, which may read or write files, open"
         " connections or run code; nothing of it was loaded. If you know who made this model and trust them,"
         " `detflow predict` and `detflow evaluate` run it with --trust",
-        where=path,
+        where=where or path,
     )
 
 
-def _read(path: str) -> Any:
+def _read(path: str, where: str) -> Any:
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import saved_model_pb2
 
@@ -134,28 +143,43 @@ def _read(path: str) -> Any:
     except (DecodeError, OSError) as error:
         raise ModelError(
             f"expected a SavedModel, found a file that is damaged or none ({error}); export the model again",
-            where=path,
+            where=where,
         ) from error
     if not saved.meta_graphs:
         raise ModelError(
-            "expected a SavedModel, found a file without a graph; export the model again", where=path
+            "expected a SavedModel, found a file without a graph; export the model again", where=where
         )
     return saved
 
 
+def _has_unknown_fields(saved: Any) -> bool:
+    known = type(saved)()
+    known.CopyFrom(saved)
+    known.DiscardUnknownFields()
+    return bool(known.ByteSize() != saved.ByteSize())
+
+
 def _refused(meta: Any) -> Iterator[str]:
-    """Yield the names of forbidden operations in a graph."""
-    library = {function.signature.name: function for function in meta.graph_def.library.function}
-    shadowing = {name for name in library if _is_operation(name)}
-    yield from shadowing - COMPUTING
-    allowed = COMPUTING | SAVING | RESTORING | (library.keys() - shadowing)
-    for nodes in (meta.graph_def.node, *(function.node_def for function in library.values())):
-        yield from (node.op for node in nodes if node.op not in allowed)
-    top = {node.name: node for node in meta.graph_def.node}
-    yield from _reached(_served(meta), top, library, meta.object_graph_def.concrete_functions) & (
-        SAVING | RESTORING
-    )
-    yield from _reached([meta.saver_def.restore_op_name], top, library, ()) & SAVING
+    """Yield the names of forbidden operations in a graph, and of what has no place in it.
+
+    TensorFlow runs functions by many lists: signatures, objects whose `_initialize` loading calls, captures,
+    gradients, attributes. So every function is judged, listed or not.
+    """
+    functions = meta.graph_def.library.function
+    library = {function.signature.name for function in functions}
+    yield from (name for name in library if _is_operation(name))
+    yield from _named_twice(function.signature.name for function in functions)
+    uses = [_uses(nodes) for nodes in (meta.graph_def.node, *(function.node_def for function in functions))]
+    for used in uses:
+        yield from used - library - COMPUTING - _FILE_OPERATIONS
+    for nodes in (meta.graph_def.node, *(function.node_def for function in functions)):
+        yield from _named_twice(node.name for node in nodes)
+    for function in functions:
+        # They would be attributes of a call that does not show them.
+        yield from (a.name for a in function.signature.attr if a.HasField("default_value"))
+    yield from (asset.filename for asset in meta.asset_file_def if not _is_plain(asset.filename))
+    calls = dict(zip((function.signature.name for function in functions), uses[1:], strict=True))
+    yield from _Saver(meta, calls).misplaced()
 
 
 def _is_operation(name: str) -> bool:
@@ -165,49 +189,148 @@ def _is_operation(name: str) -> bool:
     return op_def_registry.get(name) is not None
 
 
-def _served(meta: Any) -> Iterator[str]:
-    """Yield what of the outer graph is run in serving or loading, as names of nodes or of their outputs."""
-    for signature in meta.signature_def.values():
-        yield from (info.name for info in signature.outputs.values())
-        yield from (
-            part.name for info in signature.outputs.values() for part in info.composite_tensor.components
-        )
-    for collection in meta.collection_def.values():
-        yield from collection.node_list.value
+def _named_twice(names: Iterable[str]) -> Iterator[str]:
+    """Yield names that stand for two things, of which TensorFlow may take the other."""
+    return (name for name, count in collections.Counter(names).items() if count > 1)
 
 
-def _reached(
-    start: Iterable[str], top: dict[str, Any], library: dict[str, Any], functions: Iterable[str]
-) -> set[str]:
-    """Return the operations that are run for some nodes of the outer graph, and in some functions."""
-    operations: set[str] = set()
-    called = list(functions)
+def _is_plain(filename: str) -> bool:
+    return filename not in ("", ".", "..") and not set(filename) & set("/\\\0")
+
+
+def _uses(nodes: Iterable[Any]) -> set[str]:
+    """Return the operations of nodes and the names of functions that they may call."""
+    found = set()
+    for node in nodes:
+        found.add(node.op)
+        for value in node.attr.values():
+            found.update(_called(value))
+    return found
+
+
+def _called(value: Any) -> Iterator[str]:
+    """Yield the functions that an attribute names, or the parameter that stands for one, which none is."""
+    kind = value.WhichOneof("value")
+    if kind == "placeholder":
+        yield f"${value.placeholder}"
+    for function in {"func": [value.func], "list": value.list.func}.get(kind, ()):
+        yield function.name
+        for inner in function.attr.values():
+            yield from _called(inner)
+
+
+class _Saver:
+    """What of a graph saves and restores variables, and is run by nothing else.
+
+    File operations may be in the nodes that the saver's two names need, or in functions that only those
+    call. Whatever else leads to them, or names them, is refused.
+    """
+
+    def __init__(self, meta: Any, calls: Mapping[str, set[str]]) -> None:
+        self._meta, self._calls = meta, calls
+        self._functions = set(_FILE_OPERATIONS)
+        while more := {name for name, used in calls.items() if used & self._functions} - self._functions:
+            self._functions |= more
+        self._functions -= _FILE_OPERATIONS
+        self._inputs = {node.name: {_producer(name) for name in node.input} for node in meta.graph_def.node}
+        touching = self._functions | _FILE_OPERATIONS
+        self._touching = {
+            node.name: used for node in meta.graph_def.node if (used := _uses([node]) & touching)
+        }
+
+    def misplaced(self) -> Iterator[str]:
+        """Yield file operations that are not the saver's alone."""
+        saver = self._meta.saver_def
+        saves = _reached({_producer(saver.save_tensor_name)}, self._inputs)
+        restores = _reached({_producer(saver.restore_op_name)}, self._inputs)
+        named, records, listing = self._named_nodes(), self._records(), self._listing()
+        for name in self._depending():
+            if name not in saves | restores or name in named or name.encode() in records:
+                yield from self._operations(self._behind({name}))
+        yield from self._operations(self._behind(restores)) & SAVING
+        placed = _reached(self._behind(saves | restores), self._calls)
+        for name in self._functions:
+            if name not in placed or name.encode() in listing:
+                yield from self._operations({name})
+        for name in restores & self._touching.keys():
+            if not self._reads_the_savers_file(name):
+                yield from RESTORING
+
+    def _depending(self) -> set[str]:
+        """Return the nodes of the outer graph that touch files, or need one that does."""
+        consumers: dict[str, set[str]] = {}
+        for name, producers in self._inputs.items():
+            for producer in producers:
+                consumers.setdefault(producer, set()).add(name)
+        return _reached(self._touching, consumers)
+
+    def _behind(self, names: Iterable[str]) -> set[str]:
+        """Return the file operations, and the functions with them, that nodes of the outer graph need."""
+        reached = _reached(names, self._inputs)
+        return {use for name in reached for use in self._touching.get(name, ())}
+
+    def _operations(self, used: Iterable[str]) -> set[str]:
+        return _reached(used, self._calls) & _FILE_OPERATIONS
+
+    def _named_nodes(self) -> set[str]:
+        """Return the nodes that signatures take or give, and that collections list."""
+        signatures = self._meta.signature_def.values()
+        infos = [info for s in signatures for part in (s.inputs, s.outputs) for info in part.values()]
+        infos += [asset.tensor_info for asset in self._meta.asset_file_def]
+        infos += [part for info in infos for part in info.composite_tensor.components]
+        names = [info.name for info in infos]
+        for sparse in (info.coo_sparse for info in infos):
+            names += [sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name]
+        for collection in self._meta.collection_def.values():
+            names += collection.node_list.value
+        return {_producer(name) for name in names}
+
+    def _listing(self) -> bytes:
+        """Return everything beside nodes that may name a function."""
+        library = self._meta.graph_def.library
+        records = [self._meta.object_graph_def, *library.gradient, *library.registered_gradients]
+        records += [value for function in library.function for value in function.attr.values()]
+        aliases = [name.encode() for name in self._meta.meta_info_def.function_aliases]
+        return b"\n".join([record.SerializeToString() for record in records] + aliases)
+
+    def _records(self) -> bytes:
+        """Return the records of collections, such as variables, that may name nodes which loading runs."""
+        values = []
+        for key, collection in self._meta.collection_def.items():
+            if key != _SAVERS:
+                values += [*collection.bytes_list.value, *(each.value for each in collection.any_list.value)]
+        return b"\n".join(values)
+
+    def _reads_the_savers_file(self, name: str) -> bool:
+        """Tell whether a node restores from the file that the saver is given, and from no other."""
+        node = next(node for node in self._meta.graph_def.node if node.name == name)
+        place = 0
+        if node.op not in RESTORING:
+            (called,) = self._touching[name] if len(self._touching[name]) == 1 else ("",)
+            functions = self._meta.graph_def.library.function
+            function = next((f for f in functions if f.signature.name == called), None)
+            if function is None:
+                return False
+            arguments = [argument.name for argument in function.signature.input_arg]
+            files_read = {each.input[0] for each in function.node_def if each.op in RESTORING and each.input}
+            if len(files_read) != 1 or not files_read <= set(arguments):
+                return False
+            place = arguments.index(files_read.pop())
+        given = _producer(node.input[place]) if place < len(node.input) else ""
+        return given == _producer(self._meta.saver_def.filename_tensor_name)
+
+
+def _producer(reference: str) -> str:
+    """Return the node that an input refers to: ^NODE, NODE:1."""
+    return reference.removeprefix("^").partition(":")[0]
+
+
+def _reached(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
+    """Return what edges lead to, beginning with where they start."""
     pending, seen = list(start), set()
     while pending:
-        name = pending.pop().removeprefix("^").partition(":")[0]
-        node = top.get(name)
-        if name in seen or node is None:
-            continue
-        seen.add(name)
-        operations.add(node.op)
-        pending += node.input
-        called += _calls(node)
-    done: set[str] = set()
-    while called:
-        name = called.pop()
-        if name in done or name not in library:
-            continue
-        done.add(name)
-        for node in library[name].node_def:
-            operations.add(node.op)
-            called += _calls(node)
-    return operations
-
-
-def _calls(node: Any) -> Iterator[str]:
-    """Yield the names of functions that a node may call."""
-    yield node.op
-    for value in node.attr.values():
-        if value.HasField("func"):
-            yield value.func.name
-        yield from (function.name for function in value.list.func)
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            pending += edges.get(name, ())
+    return seen

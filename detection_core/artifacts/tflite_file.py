@@ -71,7 +71,7 @@ def _buffer_size(buffer: Table) -> int:
         if offset + size > len(buffer.data):
             raise FlatbufferError("a buffer that ends behind the file's end")
         return size
-    return len(buffer.raw(Buffer.DATA))
+    return buffer.length(Buffer.DATA)
 
 
 def _verify_tensor(tensor: Table, sizes: Sequence[int]) -> None:

@@ -161,7 +161,7 @@ def _tensor(tensor: Table, buffers: list[Table]) -> TensorInfo:
         shape=tensor.integers(slots.Tensor.SHAPE),
         dtype=_TYPES[number] if 0 <= number < len(_TYPES) else f"type {number}",
         quantization=_quantization(tensor),
-        is_constant=bool(buffer.raw(slots.Buffer.DATA) or buffer.number(slots.Buffer.SIZE, "Q")),
+        is_constant=bool(buffer.length(slots.Buffer.DATA) or buffer.number(slots.Buffer.SIZE, "Q")),
     )
 
 

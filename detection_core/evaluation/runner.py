@@ -5,31 +5,26 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
 from detection_core.artifacts.detector import EXTRA, MODEL_INFO, serving_dir
 from detection_core.artifacts.ensemble import find_ensemble, members
-from detection_core.artifacts.graph_operations import check_graph
 from detection_core.errors import ModelError
 from detection_core.evaluation.ensemble_runner import EnsembleRunner, check_same_classes
-from detection_core.evaluation.signature_runner import OUTPUTS, Runner, SignatureRunner, first_line
+from detection_core.evaluation.loaded_model import SIGNATURE, LoadedModel, load_saved_model
+from detection_core.evaluation.signature_runner import OUTPUTS, Runner, SignatureRunner
 from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.storage import files
-from detection_core.storage.local_copy import local_copy
 
 _logger = logging.getLogger(__name__)
 
-SIGNATURE = "serving_default"
 OUTPUT_SHAPES: dict[str, list[int | None]] = {
     "detection_boxes": [1, None, 4],
     "detection_scores": [1, None],
     "detection_classes": [1, None],
     "num_detections": [1],
 }
-# What TensorFlow raises for damaged files of a SavedModel, beside its own errors.
-_UNLOADABLE = (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, tf.errors.OpError)
 
 
 class SavedModelRunner(SignatureRunner):
@@ -46,29 +41,16 @@ class SavedModelRunner(SignatureRunner):
             ModelError: when it is none, is damaged, does more than compute, or is no detector.
             ContractError: when there is no SavedModel in the folder.
         """
-        directory = serving_dir(path)
-        check_graph(directory, trust=trust)
-        if not files.exists(files.join(directory, EXTRA, MODEL_INFO)):
-            _logger.warning("%s was not written by detflow; it is run as it is", directory)
-        try:
-            with local_copy(directory) as here:
-                # The loaded object must live as long as its signature.
-                self._model = tf.saved_model.load(here)
-        except _UNLOADABLE as error:
-            raise ModelError(
-                f"expected a SavedModel, found files that cannot be loaded ({first_line(error)});"
-                " export the model again",
-                where=path,
-            ) from error
-        signature = _serving_signature(self._model, path)
-        name = next(iter(signature.structured_input_signature[1]))
-        super().__init__(lambda image: signature(**{name: image}), path)
+        loaded = load_saved_model(path, trust=trust)
+        if not files.exists(files.join(serving_dir(path), EXTRA, MODEL_INFO)):
+            _logger.warning("%s was not written by detflow; it is run as it is", path)
+        _check_signature(loaded, path)
+        (name,) = loaded.inputs
+        super().__init__(lambda image: loaded.signature(**{name: image}), path)
 
 
-def _serving_signature(model: tf.Module, path: str) -> Any:
-    signature = model.signatures.get(SIGNATURE) if hasattr(model, "signatures") else None
-    outputs = signature.structured_outputs if signature else {}
-    inputs = signature.structured_input_signature[1] if signature else {}
+def _check_signature(loaded: LoadedModel, path: str) -> None:
+    inputs, outputs = loaded.inputs, loaded.outputs
     if [s.dtype for s in inputs.values()] != [tf.uint8] or not set(OUTPUTS) <= set(outputs):
         raise ModelError(
             f"expected a signature {SIGNATURE!r} with one uint8 image as input and the outputs"
@@ -85,7 +67,6 @@ def _serving_signature(model: tf.Module, path: str) -> Any:
                 f" {found.shape}; export the model as image_tensor",
                 where=path,
             )
-    return signature
 
 
 def _load_tflite(path: str, threads: int, _: bool) -> Runner:

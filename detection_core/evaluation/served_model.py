@@ -8,13 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts.detector import serving_dir
-from detection_core.artifacts.graph_operations import check_graph
 from detection_core.errors import ModelError
-from detection_core.evaluation.signature_runner import first_line
-from detection_core.storage.local_copy import local_copy
+from detection_core.evaluation.loaded_model import SIGNATURE, load_saved_model
 
-SIGNATURE = "serving_default"
 _OURS = ("detection_boxes", "detection_scores", "detection_classes", "num_detections")
 _AUTOML = ("output_0", "output_1", "output_2", "output_3")
 
@@ -55,21 +51,8 @@ class ServedModel:
             ContractError: when there is no SavedModel.
         """
         self.path = path
-        directory = serving_dir(path)
-        check_graph(directory, trust=trust)
-        try:
-            with local_copy(directory) as here:
-                # The loaded object must live as long as its signatures.
-                self._model = tf.saved_model.load(here)
-        except (OSError, ValueError, RuntimeError, LookupError, tf.errors.OpError) as error:
-            raise ModelError(
-                f"expected a SavedModel, found files that cannot be loaded ({first_line(error)});"
-                " export the model again",
-                where=path,
-            ) from error
-        signature = self._model.signatures.get(SIGNATURE)
-        inputs = dict(signature.structured_input_signature[1]) if signature else {}
-        outputs = signature.structured_outputs if signature else {}
+        self._loaded = load_saved_model(path, trust=trust)
+        inputs, outputs = self._loaded.inputs, self._loaded.outputs
         names = next((names for names in (_OURS, _AUTOML) if set(names) <= set(outputs)), None)
         if [spec.dtype for spec in inputs.values()] != [tf.uint8] or names is None:
             raise ModelError(
@@ -80,12 +63,12 @@ class ServedModel:
             )
         ((self._input, spec),) = inputs.items()
         self.batch_size: int | None = spec.shape[0]
-        self._names, self._signature = names, signature
+        self._names = names
 
     @property
     def signatures(self) -> dict[str, Any]:
         """Name to signature."""
-        return dict(self._model.signatures)
+        return dict(self._loaded.signatures)
 
     def __call__(self, images: np.ndarray) -> BatchDetections:
         """Detect objects.
@@ -108,7 +91,7 @@ class ServedModel:
 
     def run(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
         """Give the signature a batch, and what it gives back unchanged."""
-        return dict(self._signature(**{self._input: images}))
+        return dict(self._loaded.signature(**{self._input: images}))
 
     def _detect(self, images: np.ndarray) -> BatchDetections:
         outputs = self.run(tf.constant(images))

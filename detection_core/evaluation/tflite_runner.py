@@ -15,6 +15,7 @@ from detection_core.artifacts.tflite_metadata import read_description, read_tens
 from detection_core.errors import ModelError
 from detection_core.evaluation.checked_detections import checked_detections
 from detection_core.evaluation.tflite_heads import suppressed_heads
+from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.ops.resampling import resize_pixels
 from detection_core.storage import files
 from detection_core.structures import ImageDetections
@@ -88,6 +89,7 @@ class TFLiteRunner:
             described = read_description(content, where=path)
             normalisation = Normalisation(mean=described.mean, std=described.std)
         self._normalisation = normalisation
+        try_tflite(content, where=path, threads=threads)
         try:
             self._interpreter = Interpreter(model_content=content, num_threads=threads)
             self._interpreter.allocate_tensors()

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from detection_core.artifacts import detector as layout
+from detection_core.artifacts.checkpoint_index import check_index
 from detection_core.artifacts.detector import DetectorInfo, serving_dir
 from detection_core.artifacts.graph_operations import check_graph
 from detection_core.builders.configured_model import configured_model
@@ -161,6 +162,7 @@ def _restore(model: Detector, directory: str) -> None:
     folder, _, name = prefix.rpartition("/")
     try:
         with local_copy(folder) as here:
+            check_index(files.join(here, name), where=prefix)
             status = tf.train.Checkpoint(model=model).read(files.join(here, name))
             status.assert_existing_objects_matched()
     except (AssertionError, ValueError, tf.errors.OpError) as error:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from detection_core.artifacts import detector as layout
+from detection_core.artifacts.checkpoint_index import check_index
 from detection_core.errors import ModelError, as_user_error
 from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
@@ -68,6 +69,7 @@ def _weights(prefix: str) -> bytes:
 
     try:
         with local_copy(folder) as here:
+            check_index(files.join(here, name), where=prefix)
             reader = tf.train.load_checkpoint(files.join(here, name))
             values = {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
     except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as error:

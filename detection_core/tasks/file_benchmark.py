@@ -17,6 +17,7 @@ import numpy as np
 from detection_core.artifacts.benchmark import Benchmark, BenchmarkedFile, Machine, OperatorKind, Timing
 from detection_core.artifacts.tflite_graph import TFLiteGraph, read_graph
 from detection_core.errors import ConfigError
+from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.exporters.cold_start import measure_cold_start
 from detection_core.exporters.delegation import DELEGATES, Delegation, xnnpack_delegation
 from detection_core.exporters.latency import time_inferences
@@ -75,6 +76,8 @@ def bench(paths: Sequence[str], options: BenchOptions) -> Benchmark:
     found = tflite_files(paths)
     contents = {path: files.read_bytes(path) for path in found}
     graphs = {path: read_graph(content, where=path) for path, content in contents.items()}
+    for path, content in contents.items():
+        try_tflite(content, where=path, threads=max(options.threads))
     settings = [(threads, delegate) for delegate in options.delegates for threads in options.threads]
     timings: dict[str, list[Timing]] = {path: [] for path in found}
     with _local(contents) as local:

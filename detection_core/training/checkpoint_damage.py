@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
+from detection_core.artifacts.checkpoint_index import check_index
 from detection_core.data import records
 from detection_core.errors import ModelError, StorageError, as_user_error
 from detection_core.storage import files
@@ -62,6 +63,7 @@ def find_damage(prefix: str) -> str:
         # TensorFlow passes over a block of the index that it fails to read.
         files.read_bytes(f"{prefix}.index")
         check_shards(prefix)
+        check_index(prefix)  # dimensions that overflow end the process in TensorFlow's reader
         return _content_damage(prefix)
     except (FileNotFoundError, ModelError) as error:
         return first_line(error)

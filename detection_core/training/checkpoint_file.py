@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from detection_core.artifacts.checkpoint_index import check_index
 from detection_core.errors import DetectionError, ModelError, as_user_error
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
@@ -37,6 +38,7 @@ class CheckpointFile:
         """
         self.prefix = find_prefix(path)
         readable = self._copied_here(names_only) if files.is_remote(self.prefix) else self.prefix
+        check_index(readable, where=self.prefix)
         try:
             self._reader = tf.train.load_checkpoint(readable)
             shapes = self._reader.get_variable_to_shape_map()

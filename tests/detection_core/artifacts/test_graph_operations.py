@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -11,6 +13,7 @@ from tensorflow.python.framework import op_def_registry
 
 from detection_core.artifacts.graph_operations import COMPUTING, check_graph
 from detection_core.errors import ModelError
+from tests.detection_core.artifacts import graph_mutants
 from tests.detection_core.evaluation.blobs import BlobDetector, save
 
 
@@ -155,3 +158,120 @@ def test_another_file_is_refused_whoever_is_trusted(tmp_path, content):
 
 def test_every_name_on_the_list_is_an_operation_of_tensorflow():
     assert [name for name in sorted(COMPUTING) if op_def_registry.get(name) is None] == []
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bases")
+    for name, write in graph_mutants.BASES.items():
+        write(str(folder / name))
+    return folder
+
+
+@pytest.mark.parametrize("name", graph_mutants.BASES)
+def test_models_with_functions_of_every_kind_and_of_tensorflow_1_pass(bases, name):
+    check_graph(str(bases / name))
+
+
+def mutant(bases, tmp_path, base, seed):
+    shutil.rmtree(tmp_path / "w", ignore_errors=True)
+    (tmp_path / "w" / "canary").mkdir(parents=True)
+    made = graph_mutants.Mutant(
+        str(bases / base), tmp_path / "w" / "m", str(tmp_path / "w" / "canary" / "file"), seed
+    )
+    return made, tmp_path / "w" / "canary"
+
+
+@pytest.mark.parametrize("attack", graph_mutants.ATTACKS, ids=lambda attack: attack.__name__)
+def test_an_altered_model_is_refused_or_writes_nothing(bases, tmp_path, attack):
+    refused = 0
+    for base, seed in itertools.product(graph_mutants.BASES, range(3)):
+        made, canary = mutant(bases, tmp_path, base, seed)
+        attack(made)
+        if not made.altered():
+            continue
+        directory = made.write()
+        try:
+            check_graph(directory)
+        except ModelError:
+            refused += 1
+            continue
+        if attack is not graph_mutants.rewired or seed == 0:
+            graph_mutants.load_and_run(directory)
+        assert not list(canary.iterdir()), (base, seed)
+    assert refused
+
+
+@pytest.mark.parametrize(
+    ("base", "attack"),
+    [
+        ("modern", graph_mutants.restored_resource),
+        ("old", graph_mutants.initial),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_what_is_refused_would_have_written_in_loading(bases, tmp_path, base, attack):
+    made, canary = mutant(bases, tmp_path, base, 1)
+    attack(made)
+    directory = made.write()
+    with pytest.raises(ModelError):
+        check_graph(directory)
+    assert not list(canary.iterdir())
+    graph_mutants.load_and_run(directory)
+    assert list(canary.iterdir())
+
+
+def test_the_models_own_saving_function_as_initialiser_of_a_resource_is_refused(tmp_path):
+    """Bare concrete functions need not be among the concrete functions that the object graph lists."""
+    (tmp_path / "b").mkdir()
+    save(BlobDetector(), tmp_path / "b" / "blob")
+    made, canary = mutant(tmp_path / "b", tmp_path, "blob", 0)
+    graph_mutants.initialized_by_the_saver(made)
+    graph_mutants.without_collections(made)
+    directory = made.write()
+    with pytest.raises(ModelError, match="found MergeV2Checkpoints, SaveV2 in it"):
+        check_graph(directory)
+    graph_mutants.load_and_run(directory)
+    assert list(canary.iterdir()), "the attack works where nothing checks"
+
+
+def test_a_restore_of_another_file_than_the_savers_is_refused(bases, tmp_path):
+    for base in graph_mutants.BASES:
+        made, _ = mutant(bases, tmp_path, base, 0)
+        for nodes in (made.meta.graph_def.node, *(f.node_def for f in made.functions)):
+            for node in [node for node in nodes if node.op == "RestoreV2"]:
+                path = nodes.add(name="elsewhere", op="Const")
+                path.attr["value"].tensor.CopyFrom(tf.make_tensor_proto("/elsewhere"))
+                node.input[0] = "elsewhere:output:0" if nodes is not made.meta.graph_def.node else "elsewhere"
+        with pytest.raises(ModelError, match="found RestoreV2 in it"):
+            check_graph(made.write())
+
+
+def test_what_the_walk_cannot_place_is_refused(tmp_path):
+    def unknown_field(meta):
+        meta.graph_def.MergeFromString(b"\xfa\xff\x03\x01x")
+
+    def asset(meta):
+        meta.asset_file_def.add(filename="../../.ssh/id_rsa")
+
+    def absent_function(meta):
+        meta.graph_def.library.function[0].node_def[0].attr["f"].func.name = "elsewhere"
+
+    def two_of_a_name(meta):
+        meta.graph_def.node.add().CopyFrom(meta.graph_def.node[0])
+
+    def unlisted(meta):
+        meta.graph_def.library.function.add().signature.name = "spare"
+        meta.graph_def.library.function[-1].node_def.add(name="s", op="SaveV2")
+
+    named = {
+        unknown_field: "fields that this version",
+        asset: r"\.\./\.\./\.ssh/id_rsa",
+        absent_function: "elsewhere",
+        two_of_a_name: "found serving_default_input_tensor",
+        unlisted: "found SaveV2",
+    }
+    for number, (change, message) in enumerate(named.items()):
+        (tmp_path / str(number)).mkdir()
+        with pytest.raises(ModelError, match=message):
+            check_graph(changed(tmp_path / str(number), change))

@@ -94,3 +94,37 @@ def test_a_constant_has_as_many_bytes_as_its_shape_asks_for():
 
     with pytest.raises(ModelError, match="4 bytes for a tensor of 12"):
         verify_tflite(changed(lengthen))
+
+
+def shared(tensors: int, graphs: int, name: str) -> bytes:
+    """A file whose lists name one graph and one tensor again and again."""
+    builder = flatbuffers.Builder(1024)
+
+    def listed(start, offset, count):
+        start(builder, count)
+        for _ in range(count):
+            builder.PrependUOffsetTRelative(offset)
+        return builder.EndVector()
+
+    text = builder.CreateString(name)
+    schema.BufferStart(builder)
+    buffers = listed(schema.ModelStartBuffersVector, schema.BufferEnd(builder), 1)
+    schema.TensorStart(builder)
+    schema.TensorAddName(builder, text)
+    entries = listed(schema.SubGraphStartTensorsVector, schema.TensorEnd(builder), tensors)
+    schema.SubGraphStart(builder)
+    schema.SubGraphAddTensors(builder, entries)
+    subgraphs = listed(schema.ModelStartSubgraphsVector, schema.SubGraphEnd(builder), graphs)
+    schema.ModelStart(builder)
+    schema.ModelAddSubgraphs(builder, subgraphs)
+    schema.ModelAddBuffers(builder, buffers)
+    builder.Finish(schema.ModelEnd(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+@pytest.mark.parametrize(("tensors", "graphs", "name"), [(2000, 2000, "x"), (4000, 1, "x" * 4000)])
+def test_a_small_file_of_lists_that_share_their_bytes_is_refused(tensors, graphs, name):
+    assert len(shared(tensors, graphs, name)) < 21_000
+    with pytest.raises(ModelError, match="share their bytes"):
+        verify_tflite(shared(tensors, graphs, name))
+    verify_tflite(shared(20, 20, "x" * 20))

@@ -1,0 +1,93 @@
+"""Loading a SavedModel of anybody's: checked first, and any damage raises one clear error."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.saved_model.nested_structure_coder import NotEncodableError
+
+from detection_core.artifacts.checkpoint_index import check_index
+from detection_core.artifacts.detector import serving_dir
+from detection_core.artifacts.graph_operations import check_graph
+from detection_core.errors import ModelError
+from detection_core.evaluation.signature_runner import first_line
+from detection_core.storage import files
+from detection_core.storage.local_copy import local_copy
+
+SIGNATURE = "serving_default"
+_VARIABLES = "variables/variables"
+# What TensorFlow raises for damaged files of a SavedModel, beside its own errors.
+_UNLOADABLE = (
+    OSError,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    RuntimeError,
+    NotEncodableError,
+    tf.errors.OpError,
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """A SavedModel and its serving signature.
+
+    Attributes:
+        model: must live as long as its signatures.
+        signatures: name to function.
+        inputs: of `SIGNATURE`; empty where there is none.
+        outputs: likewise.
+    """
+
+    model: Any
+    signatures: Mapping[str, Any]
+    inputs: Mapping[str, tf.TensorSpec]
+    outputs: Mapping[str, Any]
+
+    @property
+    def signature(self) -> Any:
+        """The function of `SIGNATURE`."""
+        return self.signatures[SIGNATURE]
+
+
+def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
+    """Load a SavedModel, after a look at its graph and variables that runs nothing.
+
+    Args:
+        path: a detector folder or a SavedModel's.
+        trust: run it even if its graph does more than compute.
+
+    Raises:
+        ModelError: when it is none, is damaged, or does more than compute.
+        ContractError: when there is no SavedModel in the folder.
+    """
+    try:
+        # What is checked is what is loaded, whatever becomes of the store meanwhile.
+        with local_copy(serving_dir(path)) as here:
+            check_graph(here, trust=trust, where=path)
+            variables = files.join(here, _VARIABLES)
+            if files.exists(f"{variables}.index"):
+                check_index(variables, where=path)
+            model = tf.saved_model.load(here)
+        signatures = dict(model.signatures)
+        signature = signatures.get(SIGNATURE)
+        inputs = dict(signature.structured_input_signature[1]) if signature else {}
+        outputs = dict(signature.structured_outputs) if signature else {}
+        known = all(hasattr(value, "dtype") for value in (*inputs.values(), *outputs.values()))
+    except _UNLOADABLE as error:
+        raise _unloadable(first_line(error), path) from error
+    if not known:
+        raise _unloadable(f"inputs or outputs of {SIGNATURE!r} that are no tensors", path)
+    return LoadedModel(model, signatures, inputs, outputs)
+
+
+def _unloadable(reason: str, path: str) -> ModelError:
+    return ModelError(
+        f"expected a SavedModel, found files that cannot be loaded ({reason}); export the model again",
+        where=path,
+    )

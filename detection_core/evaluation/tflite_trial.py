@@ -1,0 +1,112 @@
+"""Runs a TensorFlow Lite file once in a child process, before this one opens it.
+
+LiteRT is native code: a damaged file may end the process, take all its memory or never come back. The child
+has limits of both, imports LiteRT alone and costs some tenths of a second and one inference.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from detection_core.errors import ModelError
+
+TIMEOUT_SECONDS = 120.0
+# Beside the file: LiteRT, its threads' stacks and the tensors of the largest detectors.
+_MEMORY_BYTES = 4 * 2**30
+_COPIES = 4
+_REFUSED = 3
+
+
+def try_tflite(content: bytes, *, where: str = "", threads: int = 1) -> None:
+    """Load a file and run it on noise, with LiteRT's own kernels and with XNNPACK.
+
+    Args:
+        content: a TensorFlow Lite file that `verify_tflite` passed.
+        where: its path, for errors.
+        threads: that LiteRT may use.
+
+    Raises:
+        ModelError: when LiteRT refuses it, ends on it, or takes too much memory or time.
+    """
+    reason = _trial(content, threads)
+    if reason:
+        raise ModelError(
+            f"expected a file that LiteRT runs, found one that {reason}; export it again", where=where
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def _trial(content: bytes, threads: int) -> str:
+    """Return what went wrong; "" if nothing did."""
+    command = [sys.executable, "-P", "-m", __name__, str(threads)]
+    path = os.pathsep.join(filter(None, sys.path))
+    try:
+        done = subprocess.run(
+            command,
+            input=content,
+            capture_output=True,
+            check=False,
+            timeout=TIMEOUT_SECONDS,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+    except subprocess.TimeoutExpired:
+        return f"has not run once after {TIMEOUT_SECONDS:g} seconds"
+    if done.returncode == 0:
+        return ""
+    if done.returncode < 0:
+        return f"ends LiteRT natively ({signal.Signals(-done.returncode).name})"
+    said = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit {done.returncode}"]
+    return f"it refuses ({said[0]})"
+
+
+def _limit(size: int) -> None:
+    """Bound what this process may take, and let the system end it before the one that waits for it."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = _MEMORY_BYTES + _COPIES * size
+    resource.setrlimit(resource.RLIMIT_AS, (wanted if most < 0 else min(wanted, most), most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("1000")
+
+
+def _interpreters(content: bytes, threads: int) -> Iterator[Any]:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    for resolver in (OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, OpResolverType.AUTO):
+        yield Interpreter(model_content=content, num_threads=threads, experimental_op_resolver_type=resolver)
+
+
+def _run(content: bytes, threads: int) -> None:
+    import numpy as np
+
+    for interpreter in _interpreters(content, threads):
+        interpreter.allocate_tensors()
+        for details in interpreter.get_input_details():
+            noise = np.random.default_rng(0).integers(0, 127, details["shape"])
+            interpreter.set_tensor(details["index"], noise.astype(details["dtype"]))
+        interpreter.invoke()
+
+
+def _main() -> int:
+    content = sys.stdin.buffer.read()
+    _limit(len(content))
+    try:
+        _run(content, int(sys.argv[1]))
+    except (ValueError, RuntimeError, MemoryError, TypeError, OverflowError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        print(first, file=sys.stderr)
+        return _REFUSED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

@@ -1,0 +1,235 @@
+"""Indices of checkpoints that end TensorFlow natively are one message instead."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import random
+import shutil
+import signal
+import struct
+
+import google_crc32c
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import tensor_bundle_pb2 as bundle
+
+from detection_core.artifacts import checkpoint_index
+from detection_core.artifacts.checkpoint_index import check_index
+from detection_core.errors import ModelError
+from detection_core.training.checkpoint_file import CheckpointFile
+
+KEY = b"v/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+def varint(value: int) -> bytes:
+    value &= 2**64 - 1
+    parts = []
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def masked_crc(data: bytes) -> bytes:
+    crc = google_crc32c.value(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def write_table(path, entries: dict[bytes, bytes]) -> None:
+    """Write a sorted table with right checksums."""
+    content = b""
+
+    def block(pairs) -> bytes:
+        nonlocal content
+        body, restarts = b"", []
+        for key, value in pairs:
+            restarts.append(len(body))
+            body += b"\0" + varint(len(key)) + varint(len(value)) + key + value
+        restarts = restarts or [0]
+        body += struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
+        handle = varint(len(content)) + varint(len(body))
+        content += body + b"\0" + masked_crc(body + b"\0")
+        return handle
+
+    data = block(sorted(entries.items()))
+    description = block([])
+    listing = block([(b"\xff", data)])
+    content += (description + listing).ljust(40, b"\0") + struct.pack("<Q", checkpoint_index._MAGIC)
+    path.write_bytes(content)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    tf.train.Checkpoint(v=tf.Variable(tf.ones([3, 4])), n=tf.Variable(7)).write(str(folder / "ckpt"))
+    return folder
+
+
+def altered(saved, tmp_path, change) -> str:
+    """A checkpoint whose entry of a variable is changed, with right checksums."""
+    shutil.copytree(saved, tmp_path / "c", dirs_exist_ok=True)
+    index = tmp_path / "c" / "ckpt.index"
+    entries = dict(checkpoint_index._entries(index.read_bytes()))
+    entry = bundle.BundleEntryProto.FromString(entries[KEY])
+    change(entry)
+    entries[KEY] = entry.SerializeToString()
+    write_table(index, entries)
+    return str(tmp_path / "c" / "ckpt")
+
+
+def dimensions(entry, *sizes) -> None:
+    del entry.shape.dim[:]
+    for size in sizes:
+        entry.shape.dim.add(size=size)
+
+
+DAMAGE = {
+    "300 dimensions": lambda entry: dimensions(entry, *[1] * 300),
+    "least -7": lambda entry: dimensions(entry, -7),
+    "more elements than": lambda entry: dimensions(entry, 2**40, 2**40),
+    "more elements": lambda entry: dimensions(entry, 2**40, 2**40, 0),
+    "48 bytes for 13": lambda entry: dimensions(entry, 13),
+    "a shape of 2": lambda entry: setattr(entry.shape, "unknown_rank", True),
+    "a type 99": lambda entry: setattr(entry, "dtype", 99),
+    "a file that there is not": lambda entry: setattr(entry, "shard_id", 5),
+    "a file that there": lambda entry: setattr(entry, "offset", -5),
+    "behind the end": lambda entry: setattr(entry, "offset", 2**62),
+    "lies outside": lambda entry: (
+        [entry.slices.add().extent.add(start=9, length=-3) for _ in "ab"][:0] or entry.slices[0].extent.add()
+    ),
+    "part of another shape": lambda entry: entry.slices.add(),
+}
+
+
+def test_an_index_of_tensorflow_passes(saved, tmp_path):
+    check_index(str(saved / "ckpt"))
+    check_index(altered(saved, tmp_path, lambda entry: None))
+    assert CheckpointFile(altered(saved, tmp_path, lambda entry: None)).shapes[KEY.decode()] == (3, 4)
+
+
+@pytest.mark.parametrize("message", DAMAGE)
+def test_what_an_index_cannot_say_is_one_message(saved, tmp_path, message):
+    prefix = altered(saved, tmp_path, DAMAGE[message])
+    for use in (check_index, CheckpointFile):
+        with pytest.raises(ModelError, match=f"readable checkpoint, found a damaged.*{message}") as caught:
+            use(prefix)
+        assert caught.value.where == prefix
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_checkpoints_of_tensorflow_1_pass_in_both_formats(tmp_path, version):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.get_variable("weights", [64, 64], initializer=tf.compat.v1.zeros_initializer())
+        parts = tf.compat.v1.fixed_size_partitioner(3)
+        tf.compat.v1.get_variable("parts", [10, 4], partitioner=parts)
+        session.run(tf.compat.v1.global_variables_initializer())
+        saver = tf.compat.v1.train.Saver(write_version=version)
+        prefix = saver.save(session, str(tmp_path / "m"), write_meta_graph=False)
+    check_index(prefix)
+    assert CheckpointFile(prefix).shapes == {"weights": (64, 64), "parts": (10, 4)}
+
+
+def test_snappy_is_undone():
+    assert checkpoint_index._uncompressed(b"\x0a\x08abc" + bytes([0b1101, 3])) == b"abcabcabca"
+    for bad in (b"\xff\xff\xff\x7f\x00a", b"\x05\x00a" + bytes([0b1, 9]), b"\x05\x00a"):
+        with pytest.raises(ValueError, match="a"):
+            checkpoint_index._uncompressed(bad)
+
+
+def test_blocks_that_are_listed_again_and_again_are_refused(saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "c")
+    content = (tmp_path / "c" / "ckpt.index").read_bytes()
+    entries = {b"%08d" % number: varint(0) + varint(len(content) // 4) for number in range(2000)}
+    write_table(tmp_path / "c" / "ckpt.index", entries)
+    with pytest.raises(ModelError, match="found a damaged"):
+        check_index(str(tmp_path / "c" / "ckpt"))
+
+
+def read_in_a_child(prefix: str) -> int:
+    """Read everything of a checkpoint; return how the process ended."""
+    child = os.fork()
+    if child == 0:
+        faulthandler.disable()
+        signal.alarm(20)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        with contextlib.suppress(Exception):
+            reader = tf.train.load_checkpoint(prefix)
+            for key in reader.get_variable_to_shape_map():
+                with contextlib.suppress(Exception):
+                    reader.get_tensor(key)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_impossible_shapes_would_end_the_process(saved, tmp_path):
+    """Why there is this check."""
+    assert read_in_a_child(str(saved / "ckpt")) == 0
+    assert read_in_a_child(altered(saved, tmp_path, DAMAGE["300 dimensions"])) < 0
+
+
+@pytest.mark.parametrize("length", [2**40, 2**64 - 1])
+def test_a_text_longer_than_its_file_is_refused(saved, tmp_path, length):
+    """With a right checksum of its length; TensorFlow would write where there is no memory."""
+    shutil.copytree(saved, tmp_path / "c")
+    data = tmp_path / "c" / "ckpt.data-00000-of-00001"
+    entries = dict(checkpoint_index._entries((tmp_path / "c" / "ckpt.index").read_bytes()))
+    entry = bundle.BundleEntryProto.FromString(entries[b"_CHECKPOINTABLE_OBJECT_GRAPH"])
+    forged = varint(length) + masked_crc(struct.pack("<Q", length))
+    content = data.read_bytes()
+    data.write_bytes(content[: entry.offset] + forged + content[entry.offset + len(forged) :])
+    with pytest.raises(ModelError, match="with texts of"):
+        CheckpointFile(str(tmp_path / "c" / "ckpt"))
+    assert read_in_a_child(str(tmp_path / "c" / "ckpt")) < 0
+
+
+def at_random(saved, folder, seed: int) -> str:
+    """A checkpoint with fields of its entries exchanged, or bytes of its files."""
+    chance = random.Random(seed)
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(saved, folder)
+    index = folder / "ckpt.index"
+    entries = dict(checkpoint_index._entries(index.read_bytes()))
+    odd = [-1, 0, 1, 255, 2**31, 2**33, 2**62, 2**63 - 1, -(2**63)]
+    for key in chance.sample([key for key in entries if key], 2):
+        entry = bundle.BundleEntryProto.FromString(entries[key])
+        what = chance.randrange(6)
+        if what == 0:
+            dimensions(entry, *chance.choices(odd, k=chance.choice([1, 2, 5, 255, 300])))
+        elif what == 1:
+            entry.dtype = chance.randrange(0, 30)
+        elif what == 2:
+            entry.size = chance.choice(odd)
+        elif what == 3:
+            entry.offset = chance.choice(odd)
+        elif what == 4:
+            part = entry.slices.add()
+            for _ in range(chance.choice([1, 2, 3, 300])):
+                part.extent.add(start=chance.choice(odd), length=chance.choice(odd))
+        else:
+            value = bytearray(entries[key])
+            value[chance.randrange(len(value))] = chance.randrange(256)
+            entries[key] = bytes(value)
+            continue
+        entries[key] = entry.SerializeToString()
+    write_table(index, entries)
+    if chance.random() < 0.3:
+        content = bytearray(index.read_bytes())
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        index.write_bytes(bytes(content))
+    return str(folder / "ckpt")
+
+
+@pytest.mark.parametrize("first", [0, pytest.param(1_000, marks=pytest.mark.faults)])
+def test_what_passes_does_not_end_the_process(saved, tmp_path, first):
+    passed = 0
+    for seed in range(first, first + (40 if first == 0 else 1_000)):
+        prefix = at_random(saved, tmp_path / "r", seed)
+        try:
+            check_index(prefix)
+        except ModelError:
+            continue
+        passed += 1
+        assert read_in_a_child(prefix) == 0, seed
+    assert passed

@@ -1,0 +1,119 @@
+"""Whatever is wrong with a SavedModel is one message, whichever reader opens it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from detection_core.errors import ModelError
+from detection_core.evaluation.loaded_model import SIGNATURE, load_saved_model
+from detection_core.evaluation.runner import load_runner
+from detection_core.evaluation.served_model import ServedModel
+from tests.detection_core.artifacts.test_checkpoint_index import altered
+from tests.detection_core.evaluation.blobs import BlobDetector, save
+
+
+class WithVariable(BlobDetector):
+    def __init__(self):
+        super().__init__()
+        self.v = tf.Variable(tf.ones([3, 4]))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    return save(WithVariable(), tmp_path_factory.mktemp("saved") / "m")
+
+
+def child(meta, name):
+    return next(each for each in meta.object_graph_def.nodes[0].children if each.local_name == name)
+
+
+def signatures_are_the_root(meta):
+    child(meta, "signatures").node_id = 0
+
+
+def signature_is_the_root(meta):
+    holder = meta.object_graph_def.nodes[child(meta, "signatures").node_id]
+    holder.children[0].node_id = 0
+
+
+def signature_is_the_list_of_signatures(meta):
+    number = child(meta, "signatures").node_id
+    meta.object_graph_def.nodes[number].children[0].node_id = number
+
+
+def no_structured_signature(meta):
+    for function in meta.object_graph_def.concrete_functions.values():
+        function.ClearField("canonicalized_input_signature")
+        function.ClearField("output_signature")
+
+
+def no_concrete_functions(meta):
+    meta.object_graph_def.concrete_functions.clear()
+
+
+def child_that_is_not_there(meta):
+    meta.object_graph_def.nodes[0].children.add(local_name="x", node_id=10**6)
+
+
+def negative_variable(meta):
+    for node in meta.object_graph_def.nodes:
+        if node.WhichOneof("kind") == "variable":
+            node.variable.shape.dim.add(size=-7)
+
+
+DAMAGE = (
+    signatures_are_the_root, signature_is_the_root, signature_is_the_list_of_signatures,
+    no_structured_signature, no_concrete_functions, child_that_is_not_there, negative_variable,
+)  # fmt: skip
+
+
+def test_a_whole_one_is_loaded_with_its_signature(saved):
+    loaded = load_saved_model(saved)
+    assert [spec.dtype for spec in loaded.inputs.values()] == [tf.uint8]
+    assert "detection_boxes" in loaded.outputs
+    assert loaded.signature is loaded.signatures[SIGNATURE]
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+def test_damage_is_one_message_for_every_reader(saved, tmp_path, damage):
+    shutil.copytree(saved, tmp_path / "m")
+    path = tmp_path / "m" / "saved_model.pb"
+    content = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    damage(content.meta_graphs[0])
+    path.write_bytes(content.SerializeToString())
+    for load in (load_runner, ServedModel):
+        with pytest.raises(ModelError, match=r"expected a .* found .*export the model") as caught:
+            load(str(tmp_path / "m"))
+        assert caught.value.where == str(tmp_path / "m")
+
+
+@pytest.mark.parametrize("missing", ["", "/variables.index", "/variables.data-00000-of-00001"])
+def test_missing_variables_are_one_message(saved, tmp_path, missing):
+    shutil.copytree(saved, tmp_path / "m")
+    gone = tmp_path / "m" / f"variables{missing}"
+    shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+    for load in (load_runner, ServedModel):
+        with pytest.raises(ModelError, match="files that cannot be loaded"):
+            load(str(tmp_path / "m"))
+
+
+def test_an_index_that_would_end_the_process_is_one_message(saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "m")
+    folder = tmp_path / "ckpt"
+    folder.mkdir()
+    for path in (tmp_path / "m" / "variables").iterdir():
+        shutil.copy(path, folder / path.name.replace("variables", "ckpt"))
+
+    def dimensions(entry):
+        for _ in range(300):
+            entry.shape.dim.add(size=1)
+
+    prefix = altered(folder, tmp_path, dimensions)
+    shutil.copy(f"{prefix}.index", tmp_path / "m" / "variables" / "variables.index")
+    for load in (load_runner, ServedModel):
+        with pytest.raises(ModelError, match="302 dimensions"):
+            load(str(tmp_path / "m"))

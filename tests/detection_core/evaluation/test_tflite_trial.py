@@ -1,0 +1,98 @@
+"""Files on which LiteRT ends natively are one message, as it runs in a child process first."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+
+from detection_core.errors import ModelError
+from detection_core.evaluation import tflite_trial
+from detection_core.evaluation.tflite_runner import TFLiteRunner
+from detection_core.evaluation.tflite_trial import try_tflite
+from detection_core.tasks.file_benchmark import BenchOptions, bench
+from tests.detection_core.evaluation.test_tflite_runner import UNIT, file_of
+
+
+@pytest.fixture(scope="module")
+def integer_file():
+    return file_of(integer=True)
+
+
+def with_scales(content: bytes, value: float) -> bytes:
+    """The file with one scale for every tensor that has any."""
+    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
+    for tensor in model.subgraphs[0].tensors:
+        if tensor.quantization is not None and tensor.quantization.scale is not None:
+            tensor.quantization.scale = np.full(len(tensor.quantization.scale), value, np.float32)
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def test_a_whole_file_passes(integer_file):
+    try_tflite(integer_file)
+    try_tflite(integer_file, threads=2)
+
+
+@pytest.mark.parametrize("value", [float("inf"), -1.0, 1e-38])
+def test_damaged_quantization_is_one_message_for_every_user(integer_file, tmp_path, value):
+    path = tmp_path / "damaged.tflite"
+    path.write_bytes(with_scales(integer_file, value))
+    for use in (
+        lambda: TFLiteRunner(str(path), normalisation=UNIT),
+        lambda: bench([str(path)], BenchOptions(threads=(1,), runs=1)),
+    ):
+        with pytest.raises(ModelError, match="expected a file that LiteRT runs") as caught:
+            use()
+        assert caught.value.where == str(path)
+
+
+def run_instead(monkeypatch, program: str):
+    """Let the child be another program."""
+    start = subprocess.run
+    monkeypatch.setattr(
+        tflite_trial.subprocess,
+        "run",
+        lambda command, **given: start([command[0], "-c", program], **given),
+    )
+
+
+ENDINGS = {
+    "import os; os.abort()": r"ends LiteRT natively \(SIGABRT\)",
+    "import time; time.sleep(60)": "has not run once after 0.5 seconds",
+    "import sys; sys.exit('no memory')": r"it refuses \(no memory\)",
+}
+
+
+@pytest.mark.parametrize("program", ENDINGS)
+def test_however_the_child_ends_it_is_one_message(monkeypatch, program):
+    run_instead(monkeypatch, program)
+    monkeypatch.setattr(tflite_trial, "TIMEOUT_SECONDS", 0.5 if "sleep" in program else 60.0)
+    with pytest.raises(ModelError, match=ENDINGS[program]):
+        try_tflite(program.encode())
+
+
+def test_the_childs_memory_is_bounded():
+    """Limits hold for the process that sets them, so a child of the test does."""
+    program = (
+        "import resource\n"
+        "from detection_core.evaluation import tflite_trial as t\n"
+        "t._MEMORY_BYTES = 2**30; t._limit(0)\n"
+        "print(resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_CORE)[0])\n"
+        "try: bytearray(2**31)\n"
+        "except MemoryError: print('refused')\n"
+    )
+    done = subprocess.run(
+        [tflite_trial.sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=os.environ,
+        check=True,
+    )
+    assert done.stdout.split() == [str(2**30), "0", "refused"]
