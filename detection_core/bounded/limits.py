@@ -36,5 +36,5 @@ MAX_LINES = 1 << 22
 MAX_ELEMENTS = 1 << 19
 """Elements of XML below one that is read as a whole."""
 
-MAX_REJECTED = 500_000
-"""Annotations that cannot be used, above which a data set is not read on."""
+MAX_REJECTED = 200_000
+"""Annotations of a file that cannot be used, above which it is not read on."""

@@ -8,8 +8,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
-from detection_core.bounded.limits import MAX_OBJECTS, MAX_TEXT_BYTES
+from detection_core.bounded.limits import MAX_OBJECTS, MAX_REJECTED, MAX_TEXT_BYTES
 from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS
+from detection_core.errors import DataError
 from detection_core.storage import files
 
 ANNOTATION_FAULTS = {
@@ -184,6 +185,24 @@ class Rejection(NamedTuple):
     record: str
     reason: str
     detail: str
+
+
+class Rejections(list[Rejection]):
+    """What cannot be used of a file, up to a number at which the file is not what it was taken for."""
+
+    def append(self, item: Rejection) -> None:
+        """Add one more.
+
+        Raises:
+            DataError: when there are too many.
+        """
+        super().append(item)
+        if len(self) > MAX_REJECTED:
+            raise DataError(
+                f"expected at most {MAX_REJECTED:,} annotations that cannot be used, found more, the first as"
+                f" follows: {self[0].detail}; look whether data.format is right",
+                where=self[0].file,
+            )
 
 
 class Rejected(Exception):
