@@ -37,6 +37,14 @@ def one_line(text: str, longest: int = 80) -> str:
     return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
 
 
+def _cut(text: str) -> str:
+    """Return a text that has the length of a message, whatever a file that it quotes holds."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text):,} characters)"
+
+
+_LONGEST = 8_000
+
+
 class DetectionError(Exception):
     """An error that the user can fix: a bad config, record, model or destination.
 
@@ -49,8 +57,8 @@ class DetectionError(Exception):
     """
 
     def __init__(self, message: str, *, where: str = "") -> None:
-        self.where = clean(where)
-        self.message = clean(message)
+        self.where = clean(_cut(where))
+        self.message = clean(_cut(message))
         super().__init__(f"{self.where}: {self.message}" if where else self.message)
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
-from detection_core.bounded.limits import MAX_OBJECTS, MAX_REJECTED, MAX_TEXT_BYTES
+from detection_core.bounded.limits import MAX_LONG_TEXT_BYTES, MAX_OBJECTS, MAX_REJECTED
 from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS
 from detection_core.errors import DataError
 from detection_core.storage import files
@@ -260,7 +260,7 @@ def path_inside(folder: str, name: str) -> str:
     return os.path.join(folder, name)
 
 
-def read_annotation(path: str, longest: int = MAX_TEXT_BYTES) -> bytes:
+def read_annotation(path: str, longest: int = MAX_LONG_TEXT_BYTES) -> bytes:
     """Return the bytes of the annotation file of an image.
 
     Args:

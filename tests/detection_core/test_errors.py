@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from detection_core.errors import one_line, shorten
+from detection_core.errors import DetectionError, one_line, shorten
 
 
 def test_values_are_shown_on_one_short_line():
@@ -14,3 +14,8 @@ def test_names_are_shown_on_one_short_line():
     assert one_line("a 'cat'") == "a 'cat'"
     assert one_line("a\n\x1b\ud800") == r"a\n\x1b\ud800"
     assert one_line("x" * 1_000_000, 10) == "xxxxxxx..."
+
+
+def test_a_message_is_no_longer_than_one_is():
+    error = DetectionError("x" * 100_000, where="y" * 100_000)
+    assert len(str(error)) < 17_000 and "(100,000 characters)" in error.message
