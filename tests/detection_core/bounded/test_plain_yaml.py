@@ -135,7 +135,7 @@ def test_what_asks_for_too_much_is_refused(text, message):
 
 def test_values_are_counted_before_they_are_kept(monkeypatch):
     monkeypatch.setattr(plain_yaml, "MAX_VALUES", 100)
-    with pytest.raises(ConfigError, match="s.yaml:1:200: expected at most 100 values"):
+    with pytest.raises(ConfigError, match=r"s\.yaml:1:200: expected at most 100 values"):
         parse_yaml("[" + "1," * 1_000, "s.yaml")
 
 

@@ -133,7 +133,7 @@ def test_objects_are_not_filled_with_more_keypoints_than_an_image_may_have(tmp_p
     points = [{**point, "value": {"x": 1, "y": 1, "keypointlabels": [name]}} for name in "ab"]
     more = [{**BOX, "id": str(number)} for number in range(2)]
     _write(tmp_path, _task(annotations=[_done(BOX, *points)]), _task(2, "b.jpg", [_done(*more)]))
-    found = _read(tmp_path, HERE)
+    found = _read(str(tmp_path), HERE)
     assert [image.filename for image in found.images] == ["a.jpg"]
     assert [item.detail for item in found.rejected] == [
         "expected at most 3 keypoints of an image, found more"
