@@ -17,6 +17,7 @@ MAKER = "pipeline/api/detflow"
 
 # Modules without behaviour of their own, or tested through the one that they serve: module to its test file.
 TESTED_IN = {
+    "detection_core/bounded/limits.py": "detection_core/bounded/test_plain_yaml.py",
     "detection_core/artifacts/message_files.py": "detection_core/config/test_input_paths.py",
     "detection_core/artifacts/box_profile.py": "detection_core/datasets/test_box_counter.py",
     "detection_core/artifacts/video_prediction.py": "detection_core/tasks/test_predict_video.py",

@@ -6,8 +6,11 @@ Pixels are bounded by `data.image_header.MAX_PIXELS`, class ids by `data.label_m
 
 from __future__ import annotations
 
-MAX_TEXT_BYTES = 1 << 24
+MAX_TEXT_BYTES = 1 << 22
 """Bytes of a text file that is read whole; files of data sets are read in pieces and may be longer."""
+
+MAX_LONG_TEXT_BYTES = 1 << 24
+"""Bytes of one with an entry for each class or object: a label map, the annotations of an image."""
 
 MAX_DEPTH = 50
 """Lists and mappings of YAML inside each other."""
@@ -36,5 +39,5 @@ MAX_LINES = 1 << 22
 MAX_ELEMENTS = 1 << 19
 """Elements of XML below one that is read as a whole."""
 
-MAX_REJECTED = 500_000
-"""Annotations that cannot be used, above which a data set is not read on."""
+MAX_REJECTED = 200_000
+"""Annotations of a file that cannot be used, above which it is not read on."""

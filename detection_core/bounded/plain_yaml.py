@@ -157,16 +157,16 @@ class _Document:
 
     def _node(self, depth: int) -> tuple[_Node, int]:
         """Return the next node, and how many levels it has."""
-        event = self._parser.get_event()
+        event: Any = self._parser.get_event()
         if isinstance(event, yaml.AliasEvent):
             return self._repeated(event, depth)
-        before = dataclasses.replace(self._used)
+        before, line = dataclasses.replace(self._used), event.start_mark.line + 1
         self._use(event, depth, 1, len(getattr(event, "value", "")))
         if event.anchor:
             self._known[event.anchor] = None
         node: _Node
         if isinstance(event, yaml.ScalarEvent):
-            node, height = _Scalar(event.start_mark.line + 1, self._scalar(event)), 1
+            node, height = _Scalar(line, self._scalar(event)), 1
         elif isinstance(event, yaml.SequenceStartEvent):
             node, height = self._list(event, depth)
         else:

@@ -25,7 +25,10 @@ def read_text_file(path: str, *, what: str, longest: int = MAX_TEXT_BYTES) -> st
             found = file.read(longest + 1)
             if len(found) > longest:
                 raise OSError(errno.EFBIG, f"expected at most {longest:,} bytes, found more", path)
-        return found.decode("utf-8-sig")
+        text = found.decode("utf-8-sig")
+        if "\0" in text:
+            raise ConfigError(f"expected a {what} in text format, found null characters", where=path)
+        return text
     except ConfigError:
         raise
     except UnicodeDecodeError as error:

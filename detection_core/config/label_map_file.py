@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from detection_core.bounded.limits import MAX_LONG_TEXT_BYTES
 from detection_core.bounded.text_file import read_text_file
 from detection_core.config.text.text_proto import parse_message
 from detection_core.data.label_map import FREQUENCIES, Keypoint, LabelMap, LabelMapItem
@@ -24,7 +25,7 @@ def load_label_map(path: str) -> LabelMap:
             " one",
             where="label_map_path",
         )
-    return parse_label_map(read_text_file(path, what="label map"), where=path)
+    return parse_label_map(read_text_file(path, what="label map", longest=MAX_LONG_TEXT_BYTES), where=path)
 
 
 def find_label_map(root: str) -> LabelMap | None:

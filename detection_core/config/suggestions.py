@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from detection_core.config.legacy.tensorflow_1 import REMOVED_FIELDS
+from detection_core.errors import one_line
 
 # Kinds of value, in words, by the C++ type that the descriptors give.
 _KINDS = {
@@ -56,6 +57,7 @@ def describe_expected(field: FieldDescriptor) -> str:
 
 def describe_wrong_value(field: FieldDescriptor, found: str) -> str:
     """Say what a field expects and what was found instead."""
+    found = one_line(found)
     near = near_names(found, [v.name for v in field.enum_type.values]) if field.enum_type is not None else []
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return f"expected {describe_expected(field)}, found {found}{hint}"

@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
-from detection_core.bounded.limits import MAX_OBJECTS, MAX_TEXT_BYTES
+from detection_core.bounded.limits import MAX_LONG_TEXT_BYTES, MAX_OBJECTS, MAX_REJECTED
 from detection_core.data.image_header import IMAGE_FAULTS, MAX_PIXELS
-from detection_core.errors import is_exhausted
+from detection_core.errors import DataError, is_exhausted
 from detection_core.storage import files
 
 ANNOTATION_FAULTS = {
@@ -187,6 +187,24 @@ class Rejection(NamedTuple):
     detail: str
 
 
+class Rejections(list[Rejection]):
+    """What cannot be used of a file, up to a number at which the file is not what it was taken for."""
+
+    def append(self, item: Rejection) -> None:
+        """Add one more.
+
+        Raises:
+            DataError: when there are too many.
+        """
+        super().append(item)
+        if len(self) > MAX_REJECTED:
+            raise DataError(
+                f"expected at most {MAX_REJECTED:,} annotations that cannot be used, found more, the first as"
+                f" follows: {self[0].detail}; look whether data.format is right",
+                where=self[0].file,
+            )
+
+
 class Rejected(Exception):
     """Raised to put one image in quarantine.
 
@@ -242,7 +260,7 @@ def path_inside(folder: str, name: str) -> str:
     return os.path.join(folder, name)
 
 
-def read_annotation(path: str, longest: int = MAX_TEXT_BYTES) -> bytes:
+def read_annotation(path: str, longest: int = MAX_LONG_TEXT_BYTES) -> bytes:
     """Return the bytes of the annotation file of an image.
 
     Args:

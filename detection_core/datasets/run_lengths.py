@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # settings that are read need no arrays
     import numpy.typing as npt
 
 _BLOCK_PIXELS = 1 << 22
-_MOST_DRAWN, _PIXELS_OF_A_RUN = 4 * MAX_PIXELS, 128
+_MOST_DRAWN, _PIXELS_OF_A_RUN = 2 * MAX_PIXELS, 128
 
 
 def place_mask(patch: npt.NDArray[np.bool_], left: int, top: int, width: int, height: int) -> RunLengths:
@@ -47,7 +47,7 @@ def place_mask(patch: npt.NDArray[np.bool_], left: int, top: int, width: int, he
 
 
 def _edges(patch: npt.NDArray[np.bool_], top: int, left: int, height: int) -> Iterator[list[int]]:
-    """Yield where runs begin and end, down the columns of the image, for some columns at a time.
+    """Yield where runs down the columns of the image begin and end, in any order, some columns at a time.
 
     Raises:
         Rejected: for more than a mask of something in an image has.
@@ -58,7 +58,7 @@ def _edges(patch: npt.NDArray[np.bool_], top: int, left: int, height: int) -> It
     columns = max(1, _BLOCK_PIXELS // max(1, patch.shape[0]))
     for first in range(0, patch.shape[1] if patch.size else 0, columns):
         block = np.pad(patch[:, first : first + columns], ((1, 1), (0, 0)))
-        column, row = np.nonzero((block[1:] != block[:-1]).T)
+        row, column = np.nonzero(block[1:] != block[:-1])
         found += row.size
         if found > MAX_JSON_VALUES:
             detail = f"expected a mask of at most {MAX_JSON_VALUES:,} edges, found more"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 from detection_core.datasets.annotated_images import (
     AnnotatedObject,
@@ -71,6 +72,19 @@ def polygon_object(name: str, rings: Sequence[Sequence[Point]], label: str) -> A
             )
     mask = Polygons([list(itertools.chain(*ring)) for ring in rings])
     return make_object(name, box_around(itertools.chain(*rings)), label, mask)
+
+
+def join_objects(one: AnnotatedObject, other: AnnotatedObject) -> AnnotatedObject:
+    """Return an object that is two parts of one, with the outlines of both.
+
+    Args:
+        one: its outlines are taken over, not copied, so that many parts can be joined.
+        other: left as it is.
+    """
+    box = box_around([one.box[:2], one.box[2:], other.box[:2], other.box[2:]])
+    if isinstance(one.mask, Polygons) and isinstance(other.mask, Polygons):
+        cast(list[Any], one.mask.rings).extend(other.mask.rings)
+    return one._replace(box=box, mask=one.mask or other.mask)
 
 
 def ellipse(center: Point, radii: Point, degrees: float = 0.0) -> list[Point]:

@@ -30,3 +30,8 @@ def test_what_libraries_say_of_used_up_descriptors_is_known():
         assert is_exhausted(error) and "raise `ulimit -n`" in str(as_user_error(error))
     assert "fs.file-max" in str(as_user_error(RuntimeError("x; Too many open files in system")))
     assert is_exhausted(OSError(errno.ENOMEM, "")) and not is_exhausted(OSError(errno.EIO, ""))
+
+
+def test_a_message_is_no_longer_than_one_is():
+    error = DataError("x" * 100_000, where="y" * 100_000)
+    assert len(str(error)) < 5_200 and "(100,000 characters)" in error.message

@@ -192,8 +192,8 @@ def load_hyperparameters(
 def _saved_model(changes: Mapping[str, Any], run: Mapping[str, Any]) -> str:
     """Return the model that a saved file was made for: the flag that training kept, or its own name."""
     for found in (run.get("model_name"), changes.get("name")):
-        if found in MODELS:
-            return str(found)
+        if isinstance(found, str) and found in MODELS:
+            return found
     raise readers.refusal(
         "the name of a model",
         run.get("model_name", changes.get("name")),

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from detection_core.config.suggestions import describe_expected, describe_unknown_field, describe_wrong_value
 from detection_core.config.text.positions import Token, token_at
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, one_line, shorten
 
 M = TypeVar("M", bound=Message)
 
@@ -102,7 +102,7 @@ def _wrong_shape(token: Token, raw: str) -> str:
     field = token.container.fields_by_name.get(token.name) if token.container is not None else None
     if field is None or token.is_name:
         return _syntax(token, raw)
-    return f"expected {describe_expected(field)}, found {token.text}"
+    return f"expected {describe_expected(field)}, found {one_line(token.text)}"
 
 
 def _unknown_extension(token: Token, raw: str) -> str:
@@ -110,11 +110,11 @@ def _unknown_extension(token: Token, raw: str) -> str:
 
 
 def _escape(token: Token, raw: str) -> str:
-    return f"expected a text, found {token.text}, which cannot be read; {BACKSLASHES}"
+    return f"expected a text, found {one_line(token.text)}, which cannot be read; {BACKSLASHES}"
 
 
 def _syntax(token: Token, raw: str) -> str:
-    return f"{raw.rstrip('.')} near {token.text!r}; check braces, quotes and colons before it"
+    return f"{raw.rstrip('.')} near {shorten(token.text)}; check braces, quotes and colons before it"
 
 
 # What protobuf says, and how to say it with the schema at hand; the first match counts.

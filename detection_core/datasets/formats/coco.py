@@ -19,6 +19,7 @@ from detection_core.datasets.annotated_images import (
     Polygons,
     Rejected,
     Rejection,
+    Rejections,
     RunLengths,
     check_count,
     checked_id,
@@ -97,7 +98,7 @@ def read(root: str, location: Any) -> Annotations:
         DataError: when the file as a whole cannot be used.
     """
     path, folder = locate(root, location)
-    rejected: list[Rejection] = []
+    rejected = Rejections()
     grouping, entries = _load(path, rejected)
     names, categories = _categories(entries, path)
     keypoint_names = _keypoint_names(entries, path)

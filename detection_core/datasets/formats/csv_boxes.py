@@ -11,6 +11,7 @@ from detection_core.datasets.annotated_images import (
     Annotations,
     Rejected,
     Rejection,
+    Rejections,
     check_count,
     checked_id,
     checked_text,
@@ -92,7 +93,7 @@ def read(root: str, location: Any) -> Annotations:
     Raises:
         DataError: when a file as a whole cannot be used.
     """
-    rejected: list[Rejection] = []
+    rejected = Rejections()
     categories: dict[str, int] = {}
     about: set[str] = set()
     folders: dict[str, ImageFiles] = {}

@@ -15,6 +15,7 @@ from detection_core.datasets.annotated_images import (
     ImageLabel,
     Rejected,
     Rejection,
+    Rejections,
     checked_id,
     checked_text,
 )
@@ -102,7 +103,7 @@ def read(root: str, location: Any) -> Annotations:
     Raises:
         DataError: when a file as a whole cannot be used.
     """
-    rejected: list[Rejection] = []
+    rejected = Rejections()
     categories: dict[str, int] = {}
     keypoint_names: dict[str, list[str]] = {}
     images = (
@@ -160,14 +161,14 @@ def _children(path: str) -> Iterator[ElementTree.Element]:
 def _declared(meta: ElementTree.Element) -> tuple[list[str], Names]:
     """Return the labels of the task, and the names of the points of skeletons."""
     names: list[str] = []
-    points: Names = {}
+    points: dict[str, dict[str, None]] = {}
     for element in meta.iterfind(".//labels/label"):
         name, parent = ((element.findtext(key) or "").strip() for key in ("name", "parent"))
-        if parent and name not in points.setdefault(parent, []):
-            points[parent].append(name)
-        elif name and not parent:
+        if parent:
+            points.setdefault(parent, {})[name] = None
+        elif name:
             names.append(name)
-    return names, points
+    return names, {parent: list(own) for parent, own in points.items()}
 
 
 def _image(element: ElementTree.Element, available: ImageFiles, keypoint_names: Names) -> AnnotatedImage:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from xml.etree import ElementTree
 
-from detection_core.bounded.limits import MAX_KEYPOINTS
+from detection_core.bounded.limits import MAX_KEYPOINTS, MAX_VALUES
 from detection_core.datasets.annotated_images import (
     AnnotatedObject,
     Keypoint,
@@ -20,6 +20,7 @@ from detection_core.datasets.shapes import (
     Point,
     box_around,
     ellipse,
+    join_objects,
     make_object,
     polygon_object,
     rectangle,
@@ -47,7 +48,7 @@ def read_objects(
         Rejected: for a shape that cannot be used, or that has no area.
     """
     objects: dict[object, AnnotatedObject] = {}
-    drawn = 0
+    drawn = keypoints = 0
     check_count(len(image))
     shapes = (element for element in image if element.tag not in _NOT_SHAPES)
     for number, element in enumerate(shapes, start=1):
@@ -60,10 +61,12 @@ def read_objects(
         name = checked_text(element.get("label"), f"{label}: label").strip()
         item = _SHAPES[element.tag](element, name, label, (width, height), keypoint_names)
         drawn = add_mask(drawn, item)
+        keypoints += len(item.keypoints or ())
+        check_count(keypoints, "keypoints of an image", MAX_VALUES)
         item = _with_flags(item, element)
         group = element.get("group_id") or "0"
         key = (name, group) if group != "0" and isinstance(item.mask, Polygons) else number
-        objects[key] = _merged(objects[key], item) if key in objects else item
+        objects[key] = join_objects(objects[key], item) if key in objects else item
     return list(objects.values())
 
 
@@ -81,13 +84,6 @@ def _with_flags(item: AnnotatedObject, element: ElementTree.Element) -> Annotate
     )
 
 
-def _merged(one: AnnotatedObject, other: AnnotatedObject) -> AnnotatedObject:
-    box = box_around([one.box[:2], one.box[2:], other.box[:2], other.box[2:]])
-    if not isinstance(one.mask, Polygons) or not isinstance(other.mask, Polygons):
-        return one._replace(box=box)
-    return one._replace(box=box, mask=Polygons([*one.mask.rings, *other.mask.rings]))
-
-
 def _numbers(element: ElementTree.Element, label: str, *keys: str) -> list[float]:
     try:
         values = [float(element.get(key) or "nothing") for key in keys]
@@ -101,6 +97,7 @@ def _numbers(element: ElementTree.Element, label: str, *keys: str) -> list[float
 
 def _points(element: ElementTree.Element, label: str) -> list[Point]:
     text = element.get("points") or ""
+    check_count(text.count(";"), "points of an outline")
     try:
         points = [tuple(map(float, pair.split(","))) for pair in text.split(";") if pair.strip()]
         if points and all(len(point) == 2 and all(map(math.isfinite, point)) for point in points):

@@ -10,12 +10,15 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from detection_core.bounded.limits import MAX_VALUES
 from detection_core.datasets.annotated_images import (
     MAX_ANNOTATION_BYTES,
     AnnotatedImage,
     Annotations,
     Rejected,
     Rejection,
+    Rejections,
+    check_count,
     checked_id,
     checked_text,
 )
@@ -114,7 +117,7 @@ def read(root: str, location: Any) -> Annotations:
         for source in sources:
             collections.deque(_read_tasks(source, met, []), maxlen=0)
     in_order = {name: sorted(points) for name, points in sorted(met.items())}
-    rejected: list[Rejection] = []
+    rejected = Rejections()
     unannotated: list[AnnotatedImage] = []
     about: set[str] = set()
     categories: dict[str, int] = {}
@@ -126,8 +129,14 @@ def read(root: str, location: Any) -> Annotations:
                     unannotated.append(image)
                     continue
                 about.add(image.path)
+                try:
+                    filled = _with_all_points(image, met, in_order) if met else image
+                except Rejected as e:
+                    file = source.annotations.rpartition("/")[2]
+                    rejected.append(Rejection(file, image.source_id, e.reason, e.detail))
+                    continue
                 categories.update((item.name, 0) for item in image.objects)
-                yield _with_all_points(image, met, in_order) if met else image
+                yield filled
 
     return Annotations(
         categories=categories,
@@ -230,6 +239,8 @@ def _with_all_points(
         met: class to names, in the order in which they were met.
         in_order: class to names, in the order that objects are to have.
     """
+    count = sum(len(in_order.get(item.name, ())) for item in image.objects)
+    check_count(count, "keypoints of an image", MAX_VALUES)
     objects = []
     for item in image.objects:
         drawn = dict(zip(met.get(item.name, ()), item.keypoints or (), strict=False))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from detection_core.bounded.limits import MAX_KEYPOINTS
 from detection_core.datasets.annotated_images import (
     AnnotatedObject,
     Keypoint,
@@ -90,6 +91,7 @@ def _with_points(
         named.setdefault(parent, {})[name] = (x, y, 2)
         order = keypoint_names.setdefault(objects[parent].name, [])
         if name not in order:
+            check_count(len(order) + 1, "keypoints of a class", MAX_KEYPOINTS)
             order.append(name)
     found = []
     for key, item in objects.items():

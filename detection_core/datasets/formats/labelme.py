@@ -10,12 +10,13 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES
+from detection_core.bounded.limits import MAX_IMAGE_FILE_BYTES, MAX_VALUES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     Annotations,
     Rejected,
     Rejection,
+    check_count,
     checked_id,
     checked_text,
     read_annotation,
@@ -143,13 +144,13 @@ def _read_images(
     for name in names:
         try:
             image = _read_image(root, name, available)
+            record = image and _with_keypoints(*image, found.keypoint_names)
         except Rejected as e:
             found.rejected.append(Rejection(name, stem(name), e.reason, e.detail))
             about |= available.paths_like(stem(name)) | available.paths_like(posixpath.basename(stem(name)))
             continue
-        if image is None:
+        if record is None:
             continue
-        record = _with_keypoints(*image, found.keypoint_names)
         found.categories.update((item.name, 0) for item in record.objects)
         about.add(record.path)
         ids.append(record.source_id)
@@ -203,6 +204,8 @@ def _image(name: str, content: Mapping[str, Any], available: ImageFiles) -> _Rea
 def _with_keypoints(
     image: AnnotatedImage, points: list[Mapping[str, Point]], names: Mapping[str, Sequence[str]]
 ) -> AnnotatedImage:
+    filled = sum(len(names.get(item.name, ())) for item in image.objects)
+    check_count(filled, "keypoints of an image", MAX_VALUES)
     objects = [
         item._replace(
             keypoints=[(*named[point], 2) if point in named else (0.0, 0.0, 0) for point in names[item.name]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import collections
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,14 +11,20 @@ from typing import Any
 
 from detection_core.datasets.annotated_images import (
     AnnotatedObject,
-    Polygons,
     Rejected,
     check_count,
     checked_text,
 )
 from detection_core.datasets.formats.json_files import list_of, point_of
 from detection_core.datasets.run_lengths import add_mask, place_mask
-from detection_core.datasets.shapes import Point, box_around, ellipse, make_object, polygon_object
+from detection_core.datasets.shapes import (
+    Point,
+    box_around,
+    ellipse,
+    join_objects,
+    make_object,
+    polygon_object,
+)
 
 Shape = Mapping[str, Any]
 
@@ -60,7 +67,7 @@ def read_objects(
         item = _SHAPES[kind](shape, name, corners, label, (width, height))
         drawn = add_mask(drawn, item)
         key = (name, group) if isinstance(group, int | str) else number
-        objects[key] = _merged(objects[key], item) if key in objects else item
+        objects[key] = join_objects(objects[key], item) if key in objects else item
     return _with_points(objects, points)
 
 
@@ -68,8 +75,12 @@ def _with_points(
     objects: Mapping[object, AnnotatedObject], points: Sequence[tuple[object, str, Point, str]]
 ) -> list[tuple[AnnotatedObject, dict[str, Point]]]:
     named: dict[object, dict[str, Point]] = {key: {} for key in objects}
+    of_group: dict[object, list[object]] = collections.defaultdict(list)
+    for key in objects:
+        if isinstance(key, tuple):
+            of_group[key[1]].append(key)
     for group, name, point, label in points:
-        owners = [key for key in objects if isinstance(key, tuple) and key[1] == group]
+        owners = of_group.get(group, [])
         if len(owners) != 1 or name in named[owners[0]]:
             raise Rejected(
                 "malformed_annotation",
@@ -78,13 +89,6 @@ def _with_points(
             )
         named[owners[0]][name] = point
     return [(item, named[key]) for key, item in objects.items()]
-
-
-def _merged(one: AnnotatedObject, other: AnnotatedObject) -> AnnotatedObject:
-    box = box_around([one.box[:2], one.box[2:], other.box[:2], other.box[2:]])
-    if isinstance(one.mask, Polygons) and isinstance(other.mask, Polygons):
-        return one._replace(box=box, mask=Polygons([*one.mask.rings, *other.mask.rings]))
-    return one._replace(box=box, mask=one.mask or other.mask)
 
 
 Draw = Callable[[Shape, str, list[Point], str, tuple[int, int]], AnnotatedObject]

@@ -13,6 +13,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from detection_core.bounded.limits import MAX_JSON_VALUES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
@@ -21,6 +22,7 @@ from detection_core.datasets.annotated_images import (
     MaskFile,
     Rejected,
     Rejection,
+    Rejections,
     check_count,
     checked_id,
     checked_text,
@@ -109,7 +111,7 @@ def read(root: str, location: Any) -> Annotations:
     """
     sources, hierarchy_path = _open(root, location)
     hierarchy = read_hierarchy(hierarchy_path) if hierarchy_path else Hierarchy()
-    rejected: list[Rejection] = []
+    rejected = Rejections()
     categories: dict[str, int] = {}
     listing = list_data_set(root)
     streams = [_read_source(listing, source, hierarchy, categories, rejected) for source in sources]
@@ -237,6 +239,7 @@ def _image(
     for part in parts:
         of_kind[part.kind].append(part)
     objects = [_object(part) for part in of_kind["box"]]
+    check_count(len(objects) * len(of_kind["mask"]), "pairs of boxes and masks of an image", MAX_JSON_VALUES)
     for part in of_kind["mask"]:
         _add_mask(part, objects, masks)
     labels = [ImageLabel(part.name, _confidence(part)) for part in of_kind["label"]]

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.bounded.limits import MAX_DEPTH, MAX_VALUES
+from detection_core.bounded.limits import MAX_DEPTH, MAX_LONG_TEXT_BYTES, MAX_VALUES
 from detection_core.bounded.plain_json import parse_json_text
 from detection_core.bounded.text_file import read_text_file
 from detection_core.datasets.annotated_images import Rejected
@@ -170,7 +170,7 @@ def read_hierarchy(path: str) -> Hierarchy:
         DataError: when it cannot be read, or is none.
     """
     try:
-        root = parse_json_text(read_text_file(path, what="hierarchy"))
+        root = parse_json_text(read_text_file(path, what="hierarchy", longest=MAX_LONG_TEXT_BYTES))
         ancestors: dict[str, dict[str, None]] = {}
         _walk(root, (), ancestors, [0])
     except ConfigError as e:

@@ -6,7 +6,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejected, Rejection
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    Annotations,
+    Rejected,
+    Rejection,
+    Rejections,
+)
 from detection_core.datasets.formats.tfrecord_example import RecordedExample
 from detection_core.datasets.formats.tfrecord_files import find_files, read_records
 from detection_core.datasets.layouts import list_data_set
@@ -63,7 +69,7 @@ def read_named(root: str, location: Any, class_names: Mapping[int, str]) -> Anno
         DataError: when a file is damaged, or a class has two ids.
     """
     images: list[AnnotatedImage] = []
-    rejected: list[Rejection] = []
+    rejected = Rejections()
     categories: dict[str, int] = {}
     keypoint_names: dict[str, list[str]] = {}
     ids = {name: number for number, name in class_names.items()}

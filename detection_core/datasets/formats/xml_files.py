@@ -12,7 +12,7 @@ from xml.parsers import expat
 from detection_core.bounded.limits import MAX_ELEMENTS
 from detection_core.datasets.annotated_images import Rejected, open_annotation, read_annotation
 
-MAX_SILENCE = 1 << 26
+MAX_SILENCE = 1 << 24
 """Bytes without the beginning of an element above which a file is not read on: an endless attribute, text."""
 
 _PIECE = 1 << 18

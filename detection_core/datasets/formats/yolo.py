@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from detection_core.bounded.limits import MAX_TEXT_BYTES
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
@@ -32,9 +33,6 @@ from detection_core.datasets.shapes import make_object, polygon_object
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
-
-_MOST_BYTES = 1 << 22
-"""Of a label file: 40 for each object that an image may have."""
 
 _FORMS = ({"data", "split"}, {"names", "images"})
 
@@ -139,7 +137,7 @@ def _read_images(
 
 def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
     try:
-        text = read_annotation(path, _MOST_BYTES).decode("utf-8-sig")
+        text = read_annotation(path, MAX_TEXT_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as e:
         raise Rejected("unreadable_annotation", f"the label file cannot be read: {e}") from e
     lines = text.splitlines()

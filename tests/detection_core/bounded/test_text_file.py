@@ -18,6 +18,7 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
 
 def test_what_is_no_text_file_is_one_error(tmp_path):
     (tmp_path / "latin").write_bytes("name: café".encode("latin-1"))
+    (tmp_path / "null").write_bytes(b"name: a\0b")
     os.mkfifo(tmp_path / "pipe")
     os.symlink("loop", tmp_path / "loop")
     with open(tmp_path / "large", "wb") as f:
@@ -26,6 +27,7 @@ def test_what_is_no_text_file_is_one_error(tmp_path):
         (tmp_path / "none", "cannot read the settings file .*No such file"),
         (tmp_path / "loop", "cannot read the settings file"),
         (tmp_path / "latin", "expected a settings file in text format, found bytes that are not UTF-8"),
+        (tmp_path / "null", "in text format, found null characters"),
         ("a\0b", "which no file can have"),
         (tmp_path, "found no regular file"),
         (tmp_path / "pipe", "found no regular file"),

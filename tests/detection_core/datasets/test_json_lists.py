@@ -149,3 +149,20 @@ def test_an_element_without_end_is_not_read_to_its_end(tmp_path, monkeypatch, te
 def test_a_file_that_cannot_be_opened_is_named(tmp_path):
     with pytest.raises(DataError, match="regular file"):
         list(JsonLists(str(tmp_path), ["a"]))
+
+
+def test_elements_that_ask_for_too_much_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_lists, "PIECE", 1_000)
+    monkeypatch.setattr("detection_core.bounded.plain_json.MAX_JSON_VALUES", 1_000)
+    with pytest.raises(DataError, match="expected at most 1,000 values"):
+        _read(tmp_path, '{"a": [{"x": [' + "[]," * 30_000 + "[]]}]}")
+    monkeypatch.undo()
+    found, _ = _read(tmp_path, '{"' + "k" * 5_000_000 + '": 1, "a": [2]}')
+    assert found == [("a", 2)]
+
+
+def test_values_of_a_large_window_come_some_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_lists, "_MOST_FOUND", 10)
+    (tmp_path / "file.json").write_text(json.dumps({"a": [0] * 95}))
+    sizes = [len(elements) for _, elements in JsonLists(str(tmp_path / "file.json"), ["a"])]
+    assert max(sizes) == 10 and sum(sizes) == 95

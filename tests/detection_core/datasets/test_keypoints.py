@@ -4,7 +4,12 @@ import pytest
 
 from detection_core.data.encode import KeypointColumns
 from detection_core.datasets.annotated_images import AnnotatedObject, Rejected
-from detection_core.datasets.keypoints import keypoint_columns, make_layout, merge_keypoint_names
+from detection_core.datasets.keypoints import (
+    check_keypoint_names,
+    keypoint_columns,
+    make_layout,
+    merge_keypoint_names,
+)
 from detection_core.errors import DataError
 
 HEIGHT, WIDTH = 30, 40
@@ -71,3 +76,15 @@ def test_names_of_all_splits_are_one_list_in_the_order_of_the_label_map():
     assert merge_keypoint_names([NAMES], {"cat": 1}) == {"cat": ["nose", "tail"]}
     with pytest.raises(DataError, match="one list of keypoints for the class 'cat'"):
         merge_keypoint_names([NAMES, {"cat": ["tail", "nose"]}], ids)
+
+
+def test_more_keypoints_than_a_detector_can_have_are_refused():
+    with pytest.raises(DataError, match=r"^data: expected at most 1000 keypoints of a class, found 1,001"):
+        check_keypoint_names({"cat": [""] * 1_001}, "data")
+    with pytest.raises(DataError, match="at most 200,000 keypoints of all classes, found 300,000"):
+        check_keypoint_names(dict.fromkeys(map(str, range(300)), [""] * 1_000), "data")
+    check_keypoint_names(NAMES, "data")
+    many = {str(number): [f"{number} {point}" for point in range(300)] for number in range(100)}
+    objects = [_object(str(number), [(1.0, 1.0, 2)] * 300) for number in range(10)]
+    with pytest.raises(Rejected, match="at most 200,000 keypoints of an image, found 300,000"):
+        keypoint_columns(objects, make_layout(many), HEIGHT, WIDTH)

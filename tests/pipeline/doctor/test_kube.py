@@ -68,3 +68,11 @@ def test_without_a_usable_kubeconfig_one_message_says_so(tmp_path, monkeypatch, 
 def test_a_context_that_is_not_there_is_named(kube_server):
     with pytest.raises(ConfigError, match="the context other"):
         open_kube("other")
+
+
+@pytest.mark.parametrize("text", ["[" * 20_000, "clusters: !!int ''", "[a]", "a: &a [*a]", "clusters: [7]"])
+def test_a_kubeconfig_that_cannot_be_read_is_one_message(kube_server, tmp_path, text):
+    (tmp_path / "kubeconfig").write_text(text)
+    with pytest.raises(ConfigError, match="expected a kubeconfig with a current context") as caught:
+        open_kube()
+    assert "\n" not in str(caught.value)

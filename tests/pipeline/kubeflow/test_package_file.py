@@ -50,11 +50,11 @@ _HEAD = "pipelineInfo: {name: x}\nschemaVersion: 2.1.0\n"
         (_HEAD + "root: {}\n---\nplatforms: {2: 3}\n", "expected keys that are texts, found 2"),
         (_HEAD + "root: {}\npipeline_spec: x\n", "found the key pipeline_spec, under which a server"),
         (_HEAD + "root: {}\n---\n" + _HEAD, "one pipelineInfo, found several"),
-        ("pipelineInfo: 2026-13-45\n", "expected a value of the kind timestamp, found '2026-13-45'"),
-        ("pipelineInfo: !!python/object/apply:os.system ['id']\n", "not valid YAML: could not determine"),
+        ("pipelineInfo: !!int 2026-13-45\n", "expected a value of the kind int, found '2026-13-45'"),
+        ("pipelineInfo: !!python/object/apply:os.system ['id']\n", "expected a plain value, found the tag"),
         (_HEAD + "root: {}\nroot: {}\n", "the key 'root' is given twice"),
         (_HEAD + "root: " + "[" * 90_000, "nested at most 50 deep|not valid YAML"),
-        (_HEAD + "root: &a {b: *a}\n", "expected no mapping that holds itself"),
+        (_HEAD + "root: &a {b: *a}\n", "expected no value that holds itself"),
     ],
 )
 def test_a_package_of_the_wrong_shape_is_one_message(tmp_path, text, message):
@@ -70,7 +70,7 @@ def test_aliases_that_unfold_without_end_are_refused(tmp_path):
     path = tmp_path / "p.yaml"
     path.write_text(_HEAD + "root: {}\n" + "\n".join(lines))
     begun = time.monotonic()
-    with pytest.raises(ConfigError, match="at most 2,000,000 values, those that aliases repeat counted"):
+    with pytest.raises(ConfigError, match="at most 200,000 values, those that aliases repeat counted"):
         read_package(str(path))
     assert time.monotonic() - begun < 5
 
@@ -84,9 +84,9 @@ def test_aliases_within_measure_are_read(tmp_path):
 def test_a_pipe_and_a_folder_are_no_packages(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path):
-        with pytest.raises(ConfigError, match="expected a file"):
+        with pytest.raises(ConfigError, match="expected a file, found no regular file"):
             is_package(str(path))
-    with pytest.raises(ConfigError, match="cannot read"), open_source("/no\0file", []):
+    with pytest.raises(ConfigError, match="which no file can have"), open_source("/no\0file", []):
         pass
 
 

@@ -138,7 +138,7 @@ def test_a_threshold_with_dots_in_its_name(settings_path):
         ),
         ("evaluate: {split: dev}\n", "evaluate.split: expected one of the splits"),
         ("push: {keep_versions: -1}\n", "push.keep_versions: expected 0 to 1,000,000, found -1"),
-        ("push: [\n", r"settings.yaml:\d+: not valid YAML"),
+        ("push: [\n", r"settings.yaml:\d+:\d+: not valid YAML"),
     ],
 )
 def test_what_is_wrong_is_named(settings_path, text, message):
@@ -247,7 +247,7 @@ def test_an_override_of_an_aliased_section_leaves_the_other(settings_path):
 def test_a_section_that_holds_itself_is_refused(settings_path):
     settings_path = Path(settings_path)
     settings_path.write_text(settings_path.read_text() + "kubeflow: &k {steps: *k}\n")
-    with pytest.raises(ConfigError, match="no mapping that holds itself"):
+    with pytest.raises(ConfigError, match="no value that holds itself"):
         load_settings(str(settings_path))
 
 

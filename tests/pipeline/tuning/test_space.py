@@ -68,7 +68,7 @@ seed: 3
         ("parameters: {a: {low: .inf, high: 1}}", r"a\.low: expected a number"),
         ("parameters: {a: {low: 1, high: 9, step: 0.5}}", r"a\.step: expected a whole number"),
         ("parameters: {a: {low: 1, high: 9, step: 1, log: true}}", r"a\.step: expected no step on a log"),
-        ("parameters: {a: {low: 1, high: 2, steps: 1}}", "found steps"),
+        ("parameters: {a: {low: 1, high: 2, steps: 1}}", "found 'steps'"),
         ("parameters: {a: {choices: []}}", r"a\.choices: expected a list of values"),
         ("parameters: {a: {choices: [{b: 1}]}}", r"a\.choices: expected a list of values"),
         ("parameters: {a: {choices: [1, 1]}}", r"a\.choices: expected each value once"),

@@ -116,3 +116,10 @@ def test_any_value_is_typed_or_refused(name: str, value: Any) -> None:
 def test_reading_needs_no_tensorflow() -> None:
     code = "import sys, detection_core.config.automl.typed_values; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", [{1: 2}, ["efficientdet-d0"], 7])
+def test_a_saved_model_that_is_no_name_is_refused(tmp_path: pathlib.Path, name: object) -> None:
+    (tmp_path / "config.yaml").write_text(f"model_name: {name}\n")
+    with pytest.raises(ConfigError, match="model name: expected the name of a model"):
+        load_hyperparameters("", str(tmp_path / "config.yaml"))

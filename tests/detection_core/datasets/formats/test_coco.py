@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from detection_core.datasets import json_lists
+from detection_core.datasets import annotated_images, json_lists
 from detection_core.datasets.annotated_images import AnnotatedObject, RunLengths
 from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.formats import coco
@@ -227,3 +227,48 @@ def test_attributes_are_read_where_they_are_flags(tmp_path, beside, said):
     ((item,),) = [image.objects for image in coco.read(data.write(), None).images]
     assert (item.occluded, item.difficult, item.truncated) == said
     assert (item.weight, item.pose, item.confidence) == (None, None, None)
+
+
+@pytest.mark.parametrize("odd", [None, 7, [], "x", {"image_id": []}])
+def test_masks_beside_an_entry_that_is_no_annotation_are_kept(tmp_path, odd):
+    data = Coco(tmp_path, images=0)
+    for number in range(3):
+        data.add_image(number, boxes=[])
+        data.add_box(number, [1, 1, 8, 8], segmentation=[[1, 1, 9, 1, 9, 9]])
+    data.annotations.insert(1, odd)
+    found = coco.read(data.write(), None)
+    assert [list(map(list, item.mask.rings)) for image in found.images for item in image.objects] == [
+        [[1, 1, 9, 1, 9, 9]]
+    ] * 3
+    assert [item.reason for item in found.rejected] == ["malformed_annotation"]
+
+
+def test_an_image_with_more_annotations_than_are_kept_is_put_aside(tmp_path, monkeypatch):
+    monkeypatch.setattr("detection_core.datasets.grouping.MAX_OBJECTS", 5)
+    monkeypatch.setattr(annotated_images.check_count, "__defaults__", ("annotations of an image", 5))
+    data = Coco(tmp_path, images=0)
+    data.add_image(1, boxes=[[1, 1, 8, 8]] * 7)
+    data.add_image(2, boxes=[[1, 1, 8, 8]] * 5)
+    found = coco.read(data.write(), None)
+    assert [len(image.objects) for image in found.images] == [5]
+    assert [item.detail for item in found.rejected] == [
+        "expected at most 5 annotations of an image, found more"
+    ]
+
+
+def test_a_file_of_which_little_can_be_used_is_not_read_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(annotated_images, "MAX_REJECTED", 3)
+    data = Coco(tmp_path)
+    data.annotations += [None] * 4
+    with pytest.raises(DataError, match=r"at most 3 annotations that cannot be used, .* found None"):
+        coco.read(data.write(), None)
+
+
+def test_a_sparse_file_is_soon_refused(tmp_path):
+    data = Coco(tmp_path)
+    data.write()
+    (path,) = tmp_path.glob("*.json")
+    with open(path, "rb+") as file:
+        file.truncate(5 * 2**30)
+    with pytest.raises(DataError, match=r"expected JSON|extra data"):
+        list(coco.read(str(tmp_path), {"annotations": path.name}).images)

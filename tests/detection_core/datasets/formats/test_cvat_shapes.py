@@ -87,3 +87,19 @@ def test_what_cannot_be_used_is_refused_by_its_place(text):
 def test_a_shape_without_a_label_is_refused():
     with pytest.raises(Rejected, match="box 1: label"):
         _read("<box/>")
+
+
+def test_what_asks_for_too_much_is_refused(monkeypatch):
+    with pytest.raises(Rejected, match="at most 100,000 points of an outline"):
+        _read(f'<polygon label="cat" points="{"1,1;" * 100_001}"/>')
+    skeleton = '<skeleton label="cat">{}</skeleton>'
+    point = '<points label="{}" points="1,1"/>'
+    with pytest.raises(Rejected, match="at most 1,000 keypoints of an object"):
+        _read(skeleton.format("".join(map(point.format, range(1_001)))))
+    monkeypatch.setattr("detection_core.datasets.formats.cvat_shapes.MAX_VALUES", 25)
+    ten = skeleton.format("".join(map(point.format, range(10))))
+    with pytest.raises(Rejected, match="at most 25 keypoints of an image"):
+        _read(ten + skeleton.format(point.format(1)) * 2)
+    mask = '<mask label="cat" rle="0,2500000000" left="0" top="0" width="50000" height="50000"/>'
+    with pytest.raises(Rejected, match="expected runs of 50000x50000 pixels"):
+        _read(mask)

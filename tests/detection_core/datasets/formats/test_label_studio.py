@@ -109,3 +109,32 @@ def test_a_file_that_is_no_list_of_tasks_is_one_error(tmp_path, text):
     write_text(tmp_path / "export.json", text)
     with pytest.raises(DataError, match=r"export\.json: expected a JSON export of Label Studio"):
         _read(str(tmp_path), HERE)
+
+
+@pytest.mark.parametrize("address", ["http://[::1/a.jpg", "//[/a.jpg", "http://[v1.x]/a.jpg"])
+def test_an_address_that_is_none_is_a_path(address, tmp_path):
+    assert file_name(address) == "a.jpg"
+    _write(tmp_path, _task(image=address))
+    found = _read(str(tmp_path), HERE)
+    assert [image.filename for image in found.images] == ["a.jpg"] and not found.rejected
+
+
+def test_a_sparse_file_is_not_searched_for_keypoints(tmp_path):
+    _write(tmp_path, _task())
+    with open(tmp_path / "export.json", "rb+") as file:
+        file.truncate(5 * 2**30)
+    with pytest.raises(DataError, match="expected a JSON export of Label Studio: expected JSON"):
+        _read(str(tmp_path), HERE)
+
+
+def test_objects_are_not_filled_with_more_keypoints_than_an_image_may_have(tmp_path, monkeypatch):
+    monkeypatch.setattr(label_studio, "MAX_VALUES", 3)
+    point = {**SIZE, "type": "keypointlabels", "id": "p", "parentID": "r"}
+    points = [{**point, "value": {"x": 1, "y": 1, "keypointlabels": [name]}} for name in "ab"]
+    more = [{**BOX, "id": str(number)} for number in range(2)]
+    _write(tmp_path, _task(annotations=[_done(BOX, *points)]), _task(2, "b.jpg", [_done(*more)]))
+    found = _read(str(tmp_path), HERE)
+    assert [image.filename for image in found.images] == ["a.jpg"]
+    assert [item.detail for item in found.rejected] == [
+        "expected at most 3 keypoints of an image, found more"
+    ]

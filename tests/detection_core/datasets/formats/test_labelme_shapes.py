@@ -8,6 +8,7 @@ from pycocotools import mask as coco_mask
 
 from detection_core.datasets.annotated_images import Polygons, Rejected
 from detection_core.datasets.formats.labelme_shapes import read_objects
+from tests.detection_core.datasets.dataset_files import png_that_claims
 
 
 def _shape(kind, *points, label="cat", **more):
@@ -80,3 +81,26 @@ def test_what_has_no_area_or_no_owner_is_refused(shapes):
     with pytest.raises(Rejected) as caught:
         _read(*shapes)
     assert caught.value.reason == "malformed_annotation" and caught.value.detail.startswith("shape ")
+
+
+@pytest.mark.parametrize("side", [10, 12_000, 50_000, 2**31 - 1])
+def test_a_mask_that_asks_for_too_much_or_has_nothing_is_refused(side):
+    with pytest.raises(Rejected, match="shape 1: expected a PNG file as base64 text"):
+        _read(_shape("mask", (0, 0), (5, 5), mask=base64.b64encode(png_that_claims(side, side)).decode()))
+
+
+def test_masks_are_not_painted_without_end(monkeypatch):
+    monkeypatch.setattr("detection_core.datasets.run_lengths._MOST_DRAWN", 6_000)
+    shape = _shape("mask", (0, 0), (9, 9), mask=_png(np.ones((10, 10), bool)))
+    assert len(_read(*[shape] * 2)) == 2
+    with pytest.raises(Rejected, match=r"shape \d+: expected masks of at most 6,000 pixels"):
+        _read(*[shape] * 20)
+
+
+def test_many_outlines_and_points_of_groups_take_no_more_than_their_number():
+    group = [_shape("polygon", (1, 2), (9, 4), (5, 8), group_id=1) for _ in range(20_000)]
+    (item,) = _read(*group)
+    assert len(item.mask.rings) == 20_000 and item.box == (1, 2, 9, 8)
+    boxes = [_shape("rectangle", (1, 2), (9, 8), group_id=i) for i in range(5_000)]
+    points = [_shape("point", (3, 4), label="nose", group_id=i) for i in range(5_000)]
+    assert [named for _, named in read_objects([*boxes, *points], 40, 30)] == [{"nose": (3, 4)}] * 5_000

@@ -61,3 +61,13 @@ def test_a_class_that_stands_in_two_places_has_the_ancestors_of_both(tmp_path):
     assert found.implied("cat") == ["pet", "animal", "thing"]
     assert found.implied("animal", 0.0) == ["pet", "cat"] and found.implied("animal") == []
     assert found.implied("all", 0.0) == found.implied("no part") == ()
+
+
+@pytest.mark.parametrize("broad", [True, False])
+def test_a_hierarchy_that_asks_for_too_much_is_refused(tmp_path, broad):
+    tree = {"LabelName": "x", "Subcategory": [{"LabelName": str(i)} for i in range(9_000 * broad)]}
+    for depth in range(30 if broad else 100):
+        tree = {"LabelName": f"d{depth}", "Subcategory": [tree]}
+    (tmp_path / "tree.json").write_text(json.dumps(tree))
+    with pytest.raises(DataError, match="expected a hierarchy"):
+        read_hierarchy(str(tmp_path / "tree.json"))

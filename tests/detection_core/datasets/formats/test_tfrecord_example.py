@@ -74,3 +74,13 @@ def test_columns_that_do_not_belong_together_are_rejected(changed, reason, found
     with pytest.raises(Rejected, match=found) as caught:
         _example(**changed).image("0")
     assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize(
+    "key", ["class__label", "object__class__label", "object__is_crowd", "object__weight", "object__area"]
+)
+def test_numbers_that_are_none_put_the_record_aside(key, value):
+    with pytest.raises(Rejected, match=f"finite numbers in image/{key.replace('__', '/')}") as caught:
+        _example(**{key: float_feature([1.0, value])}).image("0")
+    assert caught.value.reason == "malformed_record"

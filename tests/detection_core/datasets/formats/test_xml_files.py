@@ -74,3 +74,23 @@ def test_memory_does_not_grow_with_the_children(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 8 << 20 < path.stat().st_size
     finally:
         tracemalloc.stop()
+
+
+def test_an_image_with_very_many_elements_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(xml_files, "MAX_ELEMENTS", 100)
+    for text, is_refused in (("<y/>" * 300, True), ("<y></y>" * 90, False)):
+        (tmp_path / "a.xml").write_text(f"<x><z>{text}</z></x>")
+        for read in (parse_xml, lambda path: list(read_children(path, lambda tag: None))):
+            if is_refused:
+                with pytest.raises(Rejected, match="at most 100 elements of an image"):
+                    read(str(tmp_path / "a.xml"))
+            else:
+                read(str(tmp_path / "a.xml"))
+
+
+def test_a_sparse_file_is_put_aside(tmp_path):
+    (tmp_path / "a.xml").write_text("<annotation>")
+    os.truncate(tmp_path / "a.xml", 5 * 2**30)
+    with pytest.raises(Rejected, match=r"at most 16,777,216 bytes") as caught:
+        parse_xml(str(tmp_path / "a.xml"))
+    assert caught.value.reason == "unreadable_annotation"

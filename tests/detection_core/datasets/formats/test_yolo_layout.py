@@ -66,3 +66,30 @@ def test_other_text_files_beside_images_are_no_labels(tmp_path, text):
     for name, content in (("a.jpg", ""), ("a.txt", text), ("pipeline.yaml", "train: 1")):
         (tmp_path / name).write_text(content)
     assert yolo_layout.find(list_folder(str(tmp_path))) is None
+
+
+def test_a_path_of_very_many_parts_is_not_tried_from_each(monkeypatch):
+    tried = []
+    monkeypatch.setattr(yolo_layout.posixpath, "normpath", lambda path: tried.append(path) or "none")
+    for text in ("a/" * 20_000, "a/" * 90):
+        tried.clear()
+        with pytest.raises(DataError, match="found nothing") as caught:
+            yolo_layout.place_of(LISTING, YoloSet(file="data.yaml", names={}), text)
+        assert len(tried) < 250 and len(str(caught.value)) < 400
+
+
+def test_folders_that_are_named_many_times_are_listed_once(monkeypatch):
+    seen = []
+    monkeypatch.setattr(yolo_layout, "_images_at", lambda listing, place: seen.append(place) or ["a.jpg"])
+    found = YoloSet(file="data.yaml", names={}, splits={"train": ["images", "./images", "images/"] * 9})
+    assert yolo_layout.images_of(LISTING, found, {"split": "train"}) == ["a.jpg"] and seen == ["images"]
+
+
+def test_a_sparse_list_of_images_is_refused(tmp_path):
+    (tmp_path / "images").mkdir()
+    for name, size, message in (("a.txt", 5 * 2**30, "at most 134,217,728 bytes"), ("b.txt", 9, "null char")):
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(size)
+        found = YoloSet(file="data.yaml", names={}, splits={"train": [name]})
+        with pytest.raises(DataError, match=message):
+            yolo_layout.images_of(list_folder(str(tmp_path)), found, {"split": "train"})

@@ -32,7 +32,7 @@ def test_classes_may_be_written_in_many_ways(tmp_path, name, text, names):
     [
         (
             "names: !!python/object/apply:os.system ['touch /tmp/hacked']",
-            "plain value, found the tag.*python/object",
+            "plain value.*python/object",
         ),
         ("names: !!python/name:os.system", "plain value, found the tag"),
         ("a: &a [x, x]\nb: &b [*a, *a]\nnames: [*b, *b]", "a class name as printable text"),
@@ -92,7 +92,7 @@ def test_a_list_of_classes_is_not_read_beyond_their_number(tmp_path):
         _read(tmp_path, "classes.txt", "".join(f"{i}\n" for i in range(150_000)))
     with open(tmp_path / "obj.names", "wb") as file:
         file.truncate(5 * 2**30)  # sparse
-    with pytest.raises(DataError, match="a file of up to 16,777,216 bytes"):
+    with pytest.raises(DataError, match="a file of up to 4,194,304 bytes"):
         _read(tmp_path, "obj.data", "names = obj.names\n")
 
 
