@@ -13,7 +13,7 @@ from detection_core.artifacts.checkpoint_index import check_index
 from detection_core.data import records
 from detection_core.errors import ModelError, StorageError, as_user_error
 from detection_core.storage import files
-from detection_core.training.checkpoint_prefix import check_shards
+from detection_core.training.checkpoint_prefix import check_shards, checkpoint_files
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 """Name under which TensorFlow 2 keeps the graph of a checkpoint's objects."""
@@ -63,12 +63,21 @@ def find_damage(prefix: str) -> str:
         # TensorFlow passes over a block of the index that it fails to read.
         files.read_bytes(f"{prefix}.index")
         check_shards(prefix)
+        if not files.is_remote(prefix):
+            _check_readable(prefix)
         check_index(prefix)  # dimensions that overflow end the process in TensorFlow's reader
         return _content_damage(prefix)
     except (FileNotFoundError, ModelError) as error:
         return first_line(error)
     except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
         return first_line(error)
+
+
+def _check_readable(prefix: str) -> None:
+    """Raise what the system says of a file whose size would otherwise count as damage."""
+    for path in checkpoint_files(prefix):
+        with open(path, "rb") as file:
+            file.read(1)
 
 
 def _content_damage(prefix: str) -> str:
