@@ -38,6 +38,7 @@ class Survey:
     Attributes:
         images: annotated ones, of all splits.
         located: split to annotated images, of a set that comes divided.
+        located_annotated: likewise, those with objects alone.
         positions: how many images have their hash in each hundredth, by which a set in one piece is divided.
         annotated_positions: the same of images with objects.
         empty_images: without objects.
@@ -55,6 +56,7 @@ class Survey:
 
     images: int
     located: Mapping[str, int]
+    located_annotated: Mapping[str, int]
     positions: tuple[int, ...]
     annotated_positions: tuple[int, ...]
     empty_images: int
@@ -85,14 +87,11 @@ class Survey:
             return self.located.get(split, 0)
         return _count(self.positions, split, splits)
 
-    def count_annotated(self, split: str, ratios: Mapping[str, float]) -> int:
-        """Return how many images with objects a split would have.
-
-        Args:
-            split: its name.
-            ratios: of the splits, taken to the hundredth.
-        """
-        return _count(self.annotated_positions, split, ratios)
+    def count_annotated(self, split: str, splits: Mapping[str, Any]) -> int:
+        """Return how many images with objects a split has, or would have; arguments as above."""
+        if not is_by_ratio(splits):
+            return self.located_annotated.get(split, 0)
+        return _count(self.annotated_positions, split, splits)
 
 
 def _count(positions: Sequence[int], split: str, ratios: Mapping[str, float]) -> int:
@@ -137,6 +136,7 @@ def survey(
     return Survey(
         images=counting.images.seen,
         located=dict(counting.splits),
+        located_annotated=dict(counting.annotated_splits),
         positions=tuple(counting.positions),
         annotated_positions=tuple(counting.annotated_positions),
         empty_images=counting.empty,
@@ -174,6 +174,7 @@ class _Counting:
 
     def __init__(self) -> None:
         self.splits: collections.Counter[str] = collections.Counter()
+        self.annotated_splits: collections.Counter[str] = collections.Counter()
         self.classes: collections.Counter[str] = collections.Counter()
         self.positions, self.annotated_positions = [0] * _PLACES, [0] * _PLACES
         self.empty = self.most_objects = 0
@@ -190,6 +191,7 @@ class _Counting:
         self.about.append(found.about)
         for image in found.images:
             self.splits[split] += 1
+            self.annotated_splits[split] += bool(image.objects)
             place = int(split_position(image.source_id) * _PLACES)
             self.positions[place] += 1
             self.annotated_positions[place] += bool(image.objects)

@@ -23,7 +23,13 @@ from pipeline.init import settings_choice
 from pipeline.init.found_weights import StartingWeights, find_weights
 from pipeline.init.hardware import Hardware
 from pipeline.init.network_choice import NetworkChoice, choose_network, fit_network, from_scratch
-from pipeline.init.training_choice import choose_batch, choose_training, num_steps, peak_rate
+from pipeline.init.training_choice import (
+    choose_batch,
+    choose_training,
+    choose_validation,
+    num_steps,
+    peak_rate,
+)
 
 _METRICS = "coco_detection_metrics"
 _QUANTIZATION = {"quantization": {"delay": 0, "weight_bits": 8, "activation_bits": 8}}
@@ -101,8 +107,11 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
     train_images = max(1, seen.count("train", splits))
     batch = choose_batch(train_images, chosen, hardware)
     training = choose_training(seen, train_images, chosen, batch, weights=weights.found)
-    in_config = tuple(choice for choice in training if not choice.path.startswith("train."))
     held_out = {name: seen.count(name, splits) for name in splits if name != "train"}
+    in_config = (
+        *(choice for choice in training if not choice.path.startswith("train.")),
+        choose_validation(num_steps(training), seen.count_annotated("eval", splits)),
+    )
     return Plan(
         request=request,
         layouts=tuple(layouts),

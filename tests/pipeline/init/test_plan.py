@@ -28,6 +28,7 @@ def test_without_weights_the_small_network_is_trained_from_scratch(tmp_path):
     assert plan.network.network.name == SMALL and not plan.weights.found
     assert str(tmp_path / "cache") in plan.weights.remedy
     check_pipeline_config(plan.config)
+    assert plan.config.train_config.HasField("validation")
     assert plan.config.HasField("graph_rewriter") and not plan.config.model.ssd.HasField("num_classes")
     comments = {choice.path: choice.reason for choice in plan.config_choices}
     assert "now has 2: cat, dog" in comments["model.ssd"]
