@@ -7,8 +7,10 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.datasets.layouts import Layout, count_kinds, is_image, list_data_set
+from detection_core.datasets.image_parts import find_parts, part_names
+from detection_core.datasets.layouts import Layout, count_kinds, is_image, list_data_set, name_splits
 from detection_core.datasets.readers import READERS
+from detection_core.datasets.splits import is_by_ratio
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
@@ -44,12 +46,32 @@ def find_layouts(root: str) -> list[Layout]:
             failures.append(str(e))
             continue
         if layout:
+            layout = _divided(listing, layout) if reader.image_files else layout
             found.append(dataclasses.replace(layout, evidence=layout.evidence + _left_out(listing)))
     if not found:
         reasons = "".join(f" {failure}." for failure in failures)
         raise DataError(f"expected an annotated data set.{reasons} {_describe(listing)}", where=root)
     most = max(layout.images for layout in found)
     return sorted(found, key=lambda layout: 2 * layout.images < most)
+
+
+def _divided(listing: FolderListing, layout: Layout) -> Layout:
+    """Return a set in one piece with the splits that lists or folders of its images tell."""
+    if not is_by_ratio(layout.splits):
+        return layout
+    inside = layout.path.removeprefix(listing.root).strip("/")
+    folders = {
+        path.removeprefix(inside).lstrip("/"): names
+        for path, names in listing.folders.items()
+        if not inside or f"{path}/".startswith(f"{inside}/")
+    }
+    parts = find_parts(dataclasses.replace(listing, root=layout.path, folders=folders), layout.names)
+    if not parts:
+        return layout
+    by = ", ".join(str(part) for location in parts.values() for part in part_names(location) or ())
+    return dataclasses.replace(
+        layout, splits=name_splits(parts), evidence=f"{layout.evidence}, divided by {by}"
+    )
 
 
 def find_layout(root: str) -> Layout:
@@ -101,7 +123,7 @@ def _leads_somewhere(data_format: str, root: str, locations: Sequence[Any]) -> b
     """Tell whether a reader finds all that splits are to be read from."""
     try:
         for location in locations:
-            READERS[data_format].locate(root, location)
+            READERS[data_format].locate_split(root, location)
     except (ConfigError, DataError):
         return False
     return True

@@ -23,6 +23,7 @@ from detection_core.datasets.formats import (
     yolo,
     yolo_layout,
 )
+from detection_core.datasets.image_parts import keep_part, locate_part, part_names
 from detection_core.datasets.layouts import Layout
 from detection_core.errors import ConfigError
 from detection_core.storage.folder_listing import FolderListing
@@ -48,6 +49,7 @@ class AnnotationReader:
             was not looked at yet.
         read_named: as `read`, with names of classes by id, for a format that may hold ids alone; None for
             others.
+        image_files: images are files beside the annotations, so that folders and lists of them can be splits.
     """
 
     locate: Callable[[str, Any], Sequence[str]]
@@ -56,6 +58,19 @@ class AnnotationReader:
     looks_for: str = ""
     background: bool = False
     read_named: Callable[[str, Any, Mapping[int, str]], Annotations] | None = None
+    image_files: bool = True
+
+    def locate_split(self, root: str, location: Any) -> Sequence[str]:
+        """Return the files and folders that a split is read from; "" for none.
+
+        Args:
+            root: folder of the data set.
+            location: as `locate` takes it, or a part of the images, see `image_parts`.
+        """
+        names = part_names(location)
+        if names is None or not self.image_files:
+            return self.locate(root, location)
+        return [*self.locate(root, None), *locate_part(root, names)]
 
     def read_split(self, root: str, location: Any, class_names: Mapping[int, str] | None) -> Annotations:
         """Read a split, with background images as the format has them.
@@ -76,9 +91,12 @@ class AnnotationReader:
         self, root: str, location: Any, class_names: Mapping[int, str] | None
     ) -> Annotations:
         """Read a split, images that no annotation is about apart from the others; arguments as above."""
-        if self.read_named is None:
+        if self.read_named is not None:
+            return self.read_named(root, location, class_names or {})
+        names = part_names(location) if self.image_files else None
+        if names is None:
             return self.read(root, location)
-        return self.read_named(root, location, class_names or {})
+        return keep_part(self.read(root, None), root, names)
 
 
 READERS: dict[str, AnnotationReader] = {
@@ -120,6 +138,7 @@ READERS: dict[str, AnnotationReader] = {
         find=tfrecord_files.find,
         looks_for=tfrecord_files.LOOKS_FOR,
         read_named=tfrecord.read_named,
+        image_files=False,
     ),
 }
 """Format, as `data.format` names it, to reader; `register_reader` adds to it."""

@@ -16,10 +16,11 @@ import numpy as np
 from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejected
 from detection_core.datasets.annotation_frame import place_objects
 from detection_core.datasets.image_sizes import shown_sizes
+from detection_core.datasets.layouts import spread
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import check_splits, is_by_ratio, split_at, split_position
 from detection_core.datasets.unannotated import left_over
-from detection_core.errors import DataError
+from detection_core.errors import DataError, one_line
 from detection_core.storage import files
 
 T = TypeVar("T")
@@ -27,6 +28,7 @@ T = TypeVar("T")
 SAMPLED_BOXES = 20_000
 OPENED_IMAGES, OPENED_REMOTE_IMAGES = 200, 40
 _SHOWN_OF_A_CLASS = 2
+_SHOWN_PLACES = 10_000  # folders of each split that examples are taken from
 _PLACES = 100
 _LOOKED_AT = 1_000  # further files that are tried where some cannot be opened
 
@@ -125,13 +127,21 @@ def survey(
     for name, found in _parts(root, data_format, check_splits(splits), class_names):
         counting.add(name, found)
     if not counting.objects.seen:
+        such = f"; of {sum(counting.rejected.values()):,} that cannot be used one is {counting.rejection}"
         raise DataError(
             f"expected annotated objects, found none on {counting.images.seen:,} images that were read as"
-            f" {data_format}; annotate some, or name the folder that holds the data set alone",
+            f" {data_format}{such if counting.rejection else ''}; annotate some, or name the folder that holds"
+            " the data set alone",
             where=root,
         )
     most = OPENED_REMOTE_IMAGES if files.is_remote(root) else OPENED_IMAGES
     sizes, unreadable = _open(counting.images.kept, most)
+    if not sizes:
+        raise DataError(
+            f"expected image files that the annotations name, found none of {len(unreadable):,} that can be"
+            f" read, such as {one_line(unreadable[0], 200)}; put the images below this folder",
+            where=root,
+        )
     boxes, sides = _boxes(counting.objects.kept, _sizes_of(counting.objects.kept, dict(sizes), 5 * most))
     return Survey(
         images=counting.images.seen,
@@ -181,9 +191,11 @@ class _Counting:
         self.images: _Reservoir[AnnotatedImage] = _Reservoir(_LOOKED_AT)
         self.objects: _Reservoir[tuple[AnnotatedImage, int]] = _Reservoir(SAMPLED_BOXES)
         self.rejected: collections.Counter[str] = collections.Counter()
+        self.rejection = ""
         self.unannotated: list[Iterable[AnnotatedImage]] = []
         self.about: list[Iterable[str]] = []
         self._of_class: dict[str, list[AnnotatedImage]] = {}
+        self._of_place: dict[tuple[str, str], AnnotatedImage] = {}
 
     def add(self, split: str, found: Annotations) -> None:
         self.splits[split] += 0
@@ -196,6 +208,8 @@ class _Counting:
             self.positions[place] += 1
             self.annotated_positions[place] += bool(image.objects)
             self.images.add(image)
+            if image.objects and len(self._of_place) < _SHOWN_PLACES:
+                self._of_place.setdefault((split, image.path.rpartition("/")[0]), image)
             self.empty += not image.objects
             self.most_objects = max(self.most_objects, len(image.objects))
             for number, item in enumerate(image.objects):
@@ -207,16 +221,19 @@ class _Counting:
         # Complete when the last image has been read.
         self.classes.update(dict.fromkeys(found.categories, 0))
         self.rejected.update(rejection.reason for rejection in found.rejected)
+        if found.rejected and not self.rejection:
+            self.rejection = one_line(f"{found.rejected[0].file}: {found.rejected[0].detail}", 200)
 
     def examples(self, count: int) -> list[AnnotatedImage]:
-        """Choose images: of rare classes first, then of the sample."""
+        """Choose images: of each split and folder, of rare classes, then of the sample."""
         rare = [
             image
             for name, _ in reversed(self.classes.most_common())
             for image in self._of_class.get(name, ())
         ]
-        mixed = [image for pair in zip(rare, self.images.kept, strict=False) for image in pair]
-        unique = {image.path: image for image in (*mixed, *rare, *self.images.kept)}
+        places = [image for _, image in sorted(self._of_place.items(), key=lambda item: item[0])]
+        mixed = [*spread(places, max(1, 2 * count // 3)), *rare, *spread(self.images.kept, count)]
+        unique = {image.path: image for image in mixed}
         return list(unique.values())[:count]
 
 

@@ -11,7 +11,7 @@ from detection_core.config.label_map_file import find_label_map
 from detection_core.config.load import PipelineConfig
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.datasets.layout_search import find_layouts
-from detection_core.datasets.layouts import Layout
+from detection_core.datasets.layouts import Layout, name_splits
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import is_by_ratio
 from detection_core.datasets.survey import Survey, survey
@@ -94,10 +94,7 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
         DataError: when no data set is found, with what was looked for; or when nothing is annotated in it.
     """
     layouts = find_layouts(request.data)
-    layout = layouts[0]
-    label_map = find_label_map(layout.path) if find_reader(layout.format).read_named else None
-    class_names = label_map.texts_by_id if label_map else None
-    seen = survey(layout.path, layout.format, layout.splits, class_names=class_names)
+    layout, seen = _look(layouts[0])
     splits, why_splits = _splits(layout, seen)
     network, why = choose_network(seen, hardware, name=request.model, speed=request.speed)
     weights = find_weights(network, wanted=request.weights)
@@ -114,7 +111,7 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
     )
     return Plan(
         request=request,
-        layouts=tuple(layouts),
+        layouts=(layout, *layouts[1:]),
         seen=seen,
         hardware=hardware,
         network=chosen,
@@ -130,6 +127,21 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
             *settings_choice.export_choices(seen, min(held_out.values())),
         ),
     )
+
+
+def _look(layout: Layout) -> tuple[Layout, Survey]:
+    """Look at a data set; a split without objects, as a competition's test images are, is no split."""
+    label_map = find_label_map(layout.path) if find_reader(layout.format).read_named else None
+    class_names = label_map.texts_by_id if label_map else None
+    seen = survey(layout.path, layout.format, layout.splits, class_names=class_names)
+    filled = {
+        name: where for name, where in layout.splits.items() if seen.count_annotated(name, layout.splits)
+    }
+    empty = sorted(set(layout.splits) - set(filled))
+    if is_by_ratio(layout.splits) or not empty:
+        return layout, seen
+    evidence = f"{layout.evidence}; no objects in {', '.join(empty)}, left out"
+    return _look(dataclasses.replace(layout, splits=name_splits(filled), evidence=evidence))
 
 
 def _splits(layout: Layout, seen: Survey) -> tuple[Mapping[str, Any], str]:

@@ -12,7 +12,7 @@ from detection_core.datasets.survey import Survey
 from detection_core.datasets.unannotated import LEAVE_OUT
 from detection_core.errors import DataError
 from detection_core.zoo.fine_tuning import Choice
-from pipeline.init.training_choice import COSINE, MOST_OBJECTS, VALIDATION, validation_steps
+from pipeline.init.training_choice import COSINE, MOST_OBJECTS, VALIDATION
 
 _DECODE_ALL = 5_000  # images that are decoded in a minute or two
 _LEARNT_NOTHING = 0.05
@@ -129,7 +129,7 @@ def quantize_choices(steps: int, rate: float) -> Iterator[Choice]:
         "quantize.overrides",
         {
             "train_config.num_steps": short,
-            f"{VALIDATION}.every_steps": validation_steps(short),
+            f"{VALIDATION}.every_steps": short // 10,
             **{f"{COSINE}.{name}": value for name, value in cosine.items()},
         },
         "trained weights only settle on the integer grid: a tenth of the steps, a twentieth of the rate",

@@ -91,7 +91,7 @@ def choose_validation(steps: int, images: int) -> Choice:
         steps: length of the training.
         images: with objects, of the split eval.
     """
-    value: dict[str, Any] = {"every_steps": validation_steps(steps)}
+    value: dict[str, Any] = {"every_steps": max(1, steps // _VALIDATIONS)}
     if images < _LEAST_VALIDATED:
         return Choice(
             path=VALIDATION,
@@ -109,11 +109,6 @@ def choose_validation(steps: int, images: int) -> Choice:
         f" of about {_VALIDATIONS} validations without a better one",
         source="",
     )
-
-
-def validation_steps(steps: int) -> int:
-    """Return the steps between two validations of a training of so many steps."""
-    return max(1, steps // _VALIDATIONS)
 
 
 def num_steps(choices: tuple[Choice, ...]) -> int:

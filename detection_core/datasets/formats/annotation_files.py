@@ -149,6 +149,7 @@ def describe_files(
         splits=name_splits(locations),
         evidence=f"{what} in {', '.join(used)}{divided}, {count} images in {in_folders}{beside}",
         images=count,
+        names=[name for path in used for name in found[path].names],
     )
 
 

@@ -22,11 +22,11 @@ from detection_core.datasets.annotated_images import (
     RunLengths,
     checked_id,
     checked_text,
-    path_inside,
 )
 from detection_core.datasets.formats.annotation_files import AnnotationFile, locate_images
 from detection_core.datasets.formats.coco_layout import find_files
 from detection_core.datasets.grouping import Grouping
+from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.json_lists import JsonLists
 from detection_core.datasets.layouts import folder_in, list_data_set
 from detection_core.errors import ConfigError, DataError
@@ -168,6 +168,7 @@ _LISTS: dict[str, Any] = {
 def _read_images(
     grouping: Grouping, names: dict[int, str], folder: str, file: str, rejected: list[Rejection]
 ) -> Iterator[AnnotatedImage]:
+    available = ImageFiles(folder)
     for entry, parts in grouping:
         if entry is None:
             [annotation] = parts
@@ -176,7 +177,7 @@ def _read_images(
             rejected.append(Rejection(file, str(number), "unknown_image", detail))
             continue
         try:
-            yield _image(entry, parts, names, folder)
+            yield _image(entry, parts, names, available)
         except Rejected as e:
             rejected.append(Rejection(str(entry.get("file_name")), str(entry["id"]), e.reason, e.detail))
         except (TypeError, KeyError, AttributeError):
@@ -224,10 +225,10 @@ def _keypoint_names(entries: list[Any], path: str) -> dict[str, list[str]]:
 
 
 def _image(
-    entry: dict[str, Any], annotations: list[dict[str, Any]], names: dict[int, str], folder: str
+    entry: dict[str, Any], annotations: list[dict[str, Any]], names: dict[int, str], available: ImageFiles
 ) -> AnnotatedImage:
-    filename = checked_text(entry["file_name"], "file_name")
-    path = path_inside(folder, filename)
+    filename = available.find(checked_text(entry["file_name"], "file_name"))
+    path = available.path(filename)
     size = [entry.get(key) or 0 for key in ("width", "height")]
     if not all(isinstance(n, int) or (isinstance(n, float) and n.is_integer()) for n in size):
         raise Rejected("malformed_record", f"expected width and height in pixels, found {size!r:.80}")

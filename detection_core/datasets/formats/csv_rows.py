@@ -39,6 +39,7 @@ _NAMES = {
     "ymax": ("ymax", "y_max", "y2", "bottom"),
     "width": ("width", "image_width", "img_width"),
     "height": ("height", "image_height", "img_height"),
+    "subset": ("split", "set", "subset", "dataset_split"),
 }
 """Column to the names that it goes by in headers."""
 
@@ -49,7 +50,7 @@ _HEAD = 100_000
 
 _DELIMITERS = (",", ";", "\t", "|")
 
-SETS = {"TRAIN": "train", "TRAINING": "train", "VALIDATE": "eval", "VALIDATION": "eval", "TEST": "test"}
+_SETS = ("TRAIN", "TRAINING", "VALIDATE", "VALIDATION", "TEST")
 """Google's words for the splits."""
 
 UNASSIGNED = ("UNASSIGNED", "")
@@ -156,6 +157,7 @@ def _columns(header: Sequence[str]) -> dict[str, int]:
 def _header_parser(columns: Mapping[str, int], *, decimal_comma: bool) -> Parse:
     image, name, width, height = (columns[column] for column in ("image", "class", "width", "height"))
     sides = [columns[side] for side in _SIDES]
+    subset = columns["subset"]
     most = max(columns.values())
 
     def parse(cells: Sequence[str], line: int) -> Row:
@@ -169,13 +171,14 @@ def _header_parser(columns: Mapping[str, int], *, decimal_comma: bool) -> Parse:
             _number(cells[height] or "0", "height", line) if height >= 0 else 0.0,
         )
         box = _box(places, cells[name], line)
-        return Row(line, "", cells[image], size, cells[name], box, False)
+        word = cells[subset] if subset >= 0 else ""
+        return Row(line, word, cells[image], size, cells[name], box, False)
 
     return parse
 
 
 def _is_cloud(cells: Sequence[str]) -> bool:
-    path = cells[1:2] if cells[0].strip().upper() in (*SETS, *UNASSIGNED) else cells[:1]
+    path = cells[1:2] if cells[0].strip().upper() in (*_SETS, *UNASSIGNED) else cells[:1]
     return (
         len(cells) >= 2 and bool(path) and (path[0].startswith("gs://") or _is_divided_path(cells, path[0]))
     )
@@ -186,7 +189,7 @@ def _is_divided_path(cells: Sequence[str], path: str) -> bool:
 
 
 def _parse_cloud(cells: Sequence[str], line: int) -> Row:
-    word = cells[0].upper() if cells[0].upper() in (*SETS, *UNASSIGNED) else ""
+    word = cells[0].upper() if cells[0].upper() in (*_SETS, *UNASSIGNED) else ""
     rest = cells[1:] if word or not cells[0] else cells
     image, name, places = rest[0], rest[1] if len(rest) > 1 else "", rest[2:]
     values = [_number(text, "a coordinate", line) for text in places[:8] if text]

@@ -29,6 +29,7 @@ from detection_core.datasets.layouts import (
     name_folder,
     name_splits,
     split_of_path,
+    spread,
     stem,
 )
 from detection_core.datasets.shapes import Point
@@ -40,6 +41,7 @@ from detection_core.storage.folder_listing import FolderListing, list_folder
 LOOKS_FOR = "LabelMe: a JSON file an image, with shapes and imagePath"
 
 _SAMPLE = 3
+_SAMPLED_NAMES = 100
 _POINT = b'"point"'
 _Read = tuple[AnnotatedImage, list[Mapping[str, Point]]]
 
@@ -49,8 +51,8 @@ def find(listing: FolderListing) -> Layout | None:
     found = {}
     for folder, names in listing.folders.items():
         paths = [posixpath.join(folder, name) for name in names if name.lower().endswith(".json")]
-        if any(_is_labelme(listing, path) for path in paths[:: max(1, len(paths) // _SAMPLE)][:_SAMPLE]):
-            found[folder] = len(paths)
+        if any(_is_labelme(listing, path) for path in spread(paths, _SAMPLE)):
+            found[folder] = [stem(path) for path in paths]
     if not found:
         return None
     by_split: dict[str, list[str]] = collections.defaultdict(list)
@@ -59,14 +61,15 @@ def find(listing: FolderListing) -> Layout | None:
     locations = {split: min(folders, key=len) for split, folders in by_split.items() if split}
     count = count_images(listing, [""])
     said = ", ".join(
-        f"{number} JSON files in {name_folder(folder)}" for folder, number in list(found.items())[:6]
+        f"{len(paths)} JSON files in {name_folder(folder)}" for folder, paths in list(found.items())[:6]
     )
     return Layout(
         format="labelme",
         path=listing.root,
         splits=name_splits(locations),
         evidence=f"LabelMe: {said}, {count} images",
-        images=min(count, sum(found.values())),
+        images=min(count, sum(map(len, found.values()))),
+        names=spread([path for paths in found.values() for path in paths], _SAMPLED_NAMES),
     )
 
 

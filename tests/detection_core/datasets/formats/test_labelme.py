@@ -48,7 +48,7 @@ def test_folders_of_splits_are_found(tmp_path):
     ("changed", "reason"),
     [({"shapes": 5}, "malformed_record"), ({"shapes": [5]}, "malformed_record"),
      ({"imagePath": None}, "malformed_record"),
-     ({"imagePath": "../../a.jpg"}, "path_outside"), ({"imageWidth": "40"}, "malformed_annotation"),
+     ({"imagePath": "../../\0"}, "malformed_record"), ({"imageWidth": "40"}, "malformed_annotation"),
      ({"shapes": [{**BOX, "label": 3}]}, "malformed_record"),
      ({"shapes": [{**BOX, "points": [[1]]}]}, "malformed_annotation"),
      ({"shapes": [{**BOX, "shape_type": "line"}]}, "malformed_annotation")],
