@@ -130,18 +130,12 @@ def survey(
         such = f"; of {sum(counting.rejected.values()):,} that cannot be used one is {counting.rejection}"
         raise DataError(
             f"expected annotated objects, found none on {counting.images.seen:,} images that were read as"
-            f" {data_format}{such if counting.rejection else ''}; annotate some, or name the folder that holds"
-            " the data set alone",
+            f" {data_format}{such if counting.rejection else ''}; annotate some, or name the folder that"
+            " holds the data set alone",
             where=root,
         )
     most = OPENED_REMOTE_IMAGES if files.is_remote(root) else OPENED_IMAGES
     sizes, unreadable = _open(counting.images.kept, most)
-    if not sizes:
-        raise DataError(
-            f"expected image files that the annotations name, found none of {len(unreadable):,} that can be"
-            f" read, such as {one_line(unreadable[0], 200)}; put the images below this folder",
-            where=root,
-        )
     boxes, sides = _boxes(counting.objects.kept, _sizes_of(counting.objects.kept, dict(sizes), 5 * most))
     return Survey(
         images=counting.images.seen,

@@ -7,6 +7,8 @@ appears whole when its last byte is there.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import contextlib
 import errno
 import fnmatch
@@ -86,17 +88,32 @@ def read_regular(path: str, limit: int) -> bytes:
         OSError: as `open_regular` does.
     """
     part = file_part(path)
-    if part and part.length > limit:
+    if part and part.length > limit * (1 + part.base64):
         raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {part.length:,}", part.path)
-    if part and part.packed:
-        return _PACKED.read(part.path, lambda: open_regular(part.path, sys.maxsize), part.offset, part.length)
-    if is_remote(part.path if part else path):
-        return _read_part(part) if part else read_bytes(path)
     if part:
-        with open_regular(part.path, sys.maxsize) as file:
-            return os.pread(file.fileno(), part.length, part.offset)
+        return _decoded(part) if part.base64 else _read_part(part)
+    if is_remote(path):
+        return read_bytes(path)
     with open_regular(path, limit) as file:
         return file.read()
+
+
+def _read_part(part: FilePart) -> bytes:
+    if part.packed:
+        return _PACKED.read(part.path, lambda: open_regular(part.path, sys.maxsize), part.offset, part.length)
+    if is_remote(part.path):
+        with open_file(part.path, "rb") as file:
+            file.seek(part.offset)
+            return bytes(file.read(part.length))
+    with open_regular(part.path, sys.maxsize) as file:
+        return os.pread(file.fileno(), part.length, part.offset)
+
+
+def _decoded(part: FilePart) -> bytes:
+    try:
+        return base64.b64decode(_read_part(part), validate=True)
+    except binascii.Error as e:
+        raise OSError(errno.EINVAL, f"expected base64, found other text: {e}", part.path) from e
 
 
 def open_regular(path: str, limit: int) -> IO[bytes]:
@@ -127,12 +144,6 @@ def open_regular(path: str, limit: int) -> IO[bytes]:
 
 
 _PACKED = PackedFiles()
-
-
-def _read_part(part: FilePart) -> bytes:
-    with open_file(part.path, "rb") as file:
-        file.seek(part.offset)
-        return bytes(file.read(part.length))
 
 
 def exists(path: str) -> bool:

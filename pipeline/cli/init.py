@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
+import shlex
 from typing import Any
 
 from detection_core.errors import ConfigError
@@ -25,7 +27,7 @@ def init(arguments: argparse.Namespace) -> Result:
     from pipeline.init.hardware import look_at_hardware
     from pipeline.init.plan import Request, make_plan
     from pipeline.init.settings_choice import pipeline_name
-    from pipeline.init.summary import summary_rows
+    from pipeline.init.summary import measured_text, summary_data, summary_rows
     from pipeline.init.written_files import write_unchanged
 
     data = arguments.data if files.is_remote(arguments.data) else os.path.abspath(arguments.data)
@@ -38,33 +40,27 @@ def init(arguments: argparse.Namespace) -> Result:
         weights=not arguments.from_scratch,
     )
     plan = make_plan(request, look_at_hardware())
-    rows = summary_rows(plan)
     contents = write_documents(plan)
     check_documents(contents, data)
     write_unchanged(folder, contents)
     settings = os.path.join(folder, "settings.yaml")
-    measured = _measured(plan) if arguments.measure else []
-    lines = [*rows, *measured]
-    look = f"look at {os.path.join(folder, GRID)}, then: " if GRID in contents else ""
-    after = f"\n{look}detflow run {settings}"
+    found = _measured(plan) if arguments.measure else None
+    measured = [("measured", measured_text(found))] if found else []
+    look = f"look at {shlex.quote(os.path.join(folder, GRID))}, then: " if GRID in contents else ""
+    after = f"\n{look}{shlex.join(['detflow', 'run', settings])}"
+    said = summary_data(plan) | ({"measured": dataclasses.asdict(found)} if found else {})
     return Result(
-        text=Page((Table(lines, header=False), after)),
-        data={**dict(lines), "settings": settings, "files": sorted(contents)},
+        text=Page((Table([*summary_rows(plan), *measured], header=False), after)),
+        data={**said, "settings": settings, "files": sorted(contents)},
+        exit_code=0 if len(plan.seen.unreadable) < plan.seen.opened else 1,
     )
 
 
-def _measured(plan: Any) -> list[tuple[str, str]]:
+def _measured(plan: Any) -> Any:
     from pipeline.init.measured import measure
 
     with native_output_to(os.devnull), quick_tensorflow():
-        found = measure(plan.config, classes=len(plan.seen.classes))
-    return [
-        (
-            "measured",
-            f"{found.parameters:,} parameters, {found.multiply_adds:,} multiply-adds,"
-            f" {found.milliseconds:.0f} ms an image on this machine, in TensorFlow",
-        )
-    ]
+        return measure(plan.config, classes=len(plan.seen.classes))
 
 
 def _list(arguments: argparse.Namespace) -> Result:

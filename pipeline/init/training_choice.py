@@ -96,8 +96,8 @@ def choose_validation(steps: int, images: int) -> Choice:
         return Choice(
             path=VALIDATION,
             value={**value, "weights": "LAST"},
-            reason=f"the metric of {images:,} images is too much by chance to choose weights by: it is measured,"
-            " and the last weights are written; with more images, take `weights` away and set `patience`",
+            reason=f"the metric of {images:,} images is too random to choose weights by: it is measured, and"
+            " the last weights are written; with more images, remove `weights` and set `patience`",
             source="",
         )
     if images > _MOST_VALIDATED:
@@ -105,8 +105,8 @@ def choose_validation(steps: int, images: int) -> Choice:
     return Choice(
         path=VALIDATION,
         value={**value, "patience": _PATIENCE},
-        reason=f"the weights with the best mAP on the split eval are written; training stops after {_PATIENCE}"
-        f" of about {_VALIDATIONS} validations without a better one",
+        reason="the weights with the best mAP on the split eval are written; training stops after"
+        f" {_PATIENCE} of about {_VALIDATIONS} validations without a better one",
         source="",
     )
 

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets.annotated_images import (
@@ -97,23 +97,30 @@ def read(root: str, location: Any) -> Annotations:
     """
     path, folder = locate(root, location)
     rejected: list[Rejection] = []
-    grouping, entries = _load(path, rejected)
-    names, categories = _categories(entries, path)
-    keypoint_names = _keypoint_names(entries, path)
+    grouping, entries, used = _load(path, rejected)
+    names, categories = _categories(entries, path, used)
+    keypoint_names = _keypoint_names([entry for entry in entries if entry["name"] in categories], path)
     images = _read_images(grouping, names, folder, os.path.basename(path), rejected)
     return Annotations(categories=categories, images=images, rejected=rejected, keypoint_names=keypoint_names)
 
 
-def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any]]:
-    """Read the file, and return its images with their annotations, and the list of categories."""
-    grouping, categories = Grouping(), []
+def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any], set[Any]]:
+    """Read the file.
+
+    Returns:
+        Its images with their annotations, the list of categories, and the ids of those that have objects.
+    """
+    grouping, categories, used = Grouping(), [], set()
     lists = JsonLists(path, _LISTS)
     for name, entries in lists:
         if name == "categories":
             categories += entries
             continue
-        if name == "annotations" and _add_annotations(grouping, entries):
-            continue
+        if name == "annotations":
+            ids = (entry.get("category_id") for entry in entries if isinstance(entry, dict))
+            used.update(number for number in ids if isinstance(number, int | float))
+            if _add_annotations(grouping, entries):
+                continue
         add, key, reason, expected = _LISTS[name]
         for entry in entries:
             try:
@@ -124,7 +131,7 @@ def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any]]:
     for name in ("images", "annotations", "categories"):
         if name not in lists.found:
             raise DataError(f"expected a COCO JSON object with a list {name!r}, found none", where=path)
-    return grouping, categories
+    return grouping, categories, used
 
 
 def _add_annotations(grouping: Grouping, entries: list[Any]) -> bool:
@@ -185,11 +192,14 @@ def _read_images(
             rejected.append(Rejection(file, "", "malformed_record", detail))
 
 
-def _categories(entries: list[Any], path: str) -> tuple[dict[int, str], dict[str, int]]:
+def _categories(
+    entries: list[Any], path: str, used: Collection[object]
+) -> tuple[dict[int, str], dict[str, int]]:
     """Return category id to name, and name to label map id.
 
-    The ids stay as they are where a label map can hold them, which begins at 1; else the categories are
-    numbered anew in the order of their ids.
+    A category without objects that is the supercategory of others, as Roboflow writes one with id 0, is no
+    class. The ids stay as they are where a label map can hold them, which begins at 1. Else the categories
+    are numbered from 1 in the order of their ids.
     """
     names: dict[int, str] = {}
     taken: set[str] = set()
@@ -204,6 +214,10 @@ def _categories(entries: list[Any], path: str) -> tuple[dict[int, str], dict[str
             )
         names[number] = name
         taken.add(name)
+    above = {
+        str(entry.get("supercategory")) for entry in entries if entry.get("supercategory") != entry["name"]
+    }
+    names = {number: name for number, name in names.items() if number in used or name not in above}
     keep = min(names, default=1) >= 1
     labels = {names[n]: n if keep else i for i, n in enumerate(sorted(names), start=1)}
     return names, labels

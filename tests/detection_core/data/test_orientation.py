@@ -70,7 +70,9 @@ def noted(orientation, other=1):
     return plain[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + plain[2:]
 
 
-@pytest.mark.parametrize(("orientation", "other", "means"), [(65537, 1, 1), (65537, 70_000, 1), (6, 70_000, 6)])
+@pytest.mark.parametrize(
+    ("orientation", "other", "means"), [(65537, 1, 1), (65537, 70_000, 1), (6, 70_000, 6)]
+)
 def test_notes_with_odd_numbers_do_not_damage_the_picture(orientation, other, means):
     data = noted(orientation, other)
     expected = turn_upright(smooth_picture(), means).size

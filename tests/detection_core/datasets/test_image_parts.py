@@ -115,7 +115,7 @@ def test_a_part_that_is_not_there_or_is_none_is_refused(tmp_path):
     assert part_names({"annotations": "x", "images": "y"}) is None and part_names("train.txt") is None
     with pytest.raises(ConfigError, match="expected a folder of images or a list"):
         reader.locate_split(str(tmp_path), {"images": 5})
-    with pytest.raises(DataError, match="found nothing; correct data.splits"):
+    with pytest.raises(DataError, match=r"found nothing; correct data\.splits"):
         reader.locate_split(str(tmp_path), {"images": "none.txt"})
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\xfd")
     with pytest.raises(DataError, match="expected a list of images in UTF-8"):
