@@ -18,6 +18,8 @@ from detection_core.storage.folder_listing import FolderListing
 AUTO = "auto"
 """What `data.format` is where the format is to be found."""
 
+YAML = (".yaml", ".yml")
+_OF_YAML = "yolo"
 _MOST_NAMED = 5
 _USUAL = "coco"
 """Format that settings without one meant, before it was looked for."""
@@ -30,16 +32,21 @@ def find_layouts(root: str) -> list[Layout]:
     `readers.READERS` decides.
 
     Args:
-        root: local or on an object store.
+        root: local or on an object store; or the data.yaml of a YOLO set, whose folder then is looked into.
 
     Raises:
         DataError: when there is no such folder, or no data set in it that is told apart; `describe_search`
             is in the message.
     """
-    listing = list_data_set(root, bounded=True)
+    readers, file = list(READERS.values()), ""
+    if root.lower().endswith(YAML) and files.exists(root) and not files.is_dir(root):
+        root, _, file = root.rpartition("/")
+        listing, readers = _with_one_yaml(list_data_set(root, bounded=True), file), [READERS[_OF_YAML]]
+    else:
+        listing = list_data_set(root, bounded=True)
     found: list[Layout] = []
     failures: list[str] = []
-    for reader in READERS.values():
+    for reader in readers:
         try:
             layout = reader.find(listing)
         except DataError as e:
@@ -51,8 +58,23 @@ def find_layouts(root: str) -> list[Layout]:
     if not found:
         reasons = "".join(f" {failure}." for failure in failures)
         raise DataError(f"expected an annotated data set.{reasons} {_describe(listing)}", where=root)
+    if file and is_by_ratio(found[0].splits) and readers[0].locate(root, None)[0] != files.join(root, file):
+        raise DataError(
+            f"expected one YAML file of a set that is not divided, found another one beside {file}; move it"
+            " away",
+            where=root,
+        )
     most = max(layout.images for layout in found)
     return sorted(found, key=lambda layout: 2 * layout.images < most)
+
+
+def _with_one_yaml(listing: FolderListing, file: str) -> FolderListing:
+    """Return a listing without all YAML files but one in the folder itself."""
+    folders = {
+        folder: [name for name in names if not name.lower().endswith(YAML) or (not folder and name == file)]
+        for folder, names in listing.folders.items()
+    }
+    return dataclasses.replace(listing, folders=folders)
 
 
 def _divided(listing: FolderListing, layout: Layout) -> Layout:

@@ -22,16 +22,25 @@ def init(arguments: argparse.Namespace) -> Result:
     if arguments.list_models:
         return _list(arguments)
     if not arguments.data:
-        raise ConfigError("expected the folder of a data set, found none", where="init")
+        raise ConfigError(
+            "expected the folder of a data set, a zip archive or a data.yaml, found none", where="init"
+        )
+    from pipeline.init.settings_choice import name_of_data, pipeline_name
+    from pipeline.init.unpacked_data import unpacked
+
+    data = arguments.data if files.is_remote(arguments.data) else os.path.abspath(arguments.data)
+    folder = arguments.output or f"{pipeline_name(name_of_data(data))}-detector"
+    with unpacked(data, folder) as found:
+        return _write(found, folder, arguments)
+
+
+def _write(data: str, folder: str, arguments: argparse.Namespace) -> Result:
     from pipeline.init.documents import GRID, check_documents, write_documents
     from pipeline.init.hardware import look_at_hardware
     from pipeline.init.plan import Request, make_plan
-    from pipeline.init.settings_choice import pipeline_name
     from pipeline.init.summary import measured_text, summary_data, summary_rows
     from pipeline.init.written_files import write_unchanged
 
-    data = arguments.data if files.is_remote(arguments.data) else os.path.abspath(arguments.data)
-    folder = arguments.output or f"{pipeline_name(data)}-detector"
     request = Request(
         data=data,
         folder=folder,
@@ -113,7 +122,13 @@ VERBS = (
         summary="Look at a data set and write the files of a first workflow for it.",
         example="detflow init path/to/images -o build/mine",
         arguments=(
-            argument("data", nargs="?", default="", metavar="DATA", help="its folder, or s3://, gs://"),
+            argument(
+                "data",
+                nargs="?",
+                default="",
+                metavar="DATA",
+                help="its folder, s3:// or gs://, a zip archive, or a data.yaml",
+            ),
             argument(
                 "-o", "--output", default="", metavar="FOLDER", help="folder of the files; changed ones stay"
             ),

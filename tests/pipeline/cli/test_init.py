@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pipeline.cli import parser
 from pipeline.dag import build_dag
 from pipeline.settings.settings_file import load_settings
 from tests.detection_core.datasets.dataset_files import Coco, write_voc
+from tests.detection_core.datasets.same_set import WRITERS
 from tests.object_store import SERVERS, dead_server
 
 FILES = ["pipeline.config", "samples.png", "settings.yaml"]
@@ -97,6 +99,26 @@ def test_images_with_paths_of_another_machine_are_found_and_said_where_they_are_
         path.unlink()
     assert parser.main(["init", str(data.root), "-o", "other"]) == 2
     assert "leaves the image folder" in capsys.readouterr().err
+
+
+def test_a_zip_archive_and_a_data_yaml_are_data_sets(tmp_path, capsys):
+    WRITERS["yolo"](tmp_path / "cells")
+    shutil.make_archive(str(tmp_path / "cells"), "zip", tmp_path, "cells")
+    (tmp_path / "cells" / "another.yaml").write_text("train: none\nnames: [x]\n")
+    assert parser.main(["init", "cells/data.yaml", "--from-scratch"]) == 2
+    assert "found another one beside data.yaml" in capsys.readouterr().err
+    divided = {"train": "images/a.jpg", "val": ["images/b.jpg", "images/c.jpg"], "names": ["cat", "dog"]}
+    (tmp_path / "cells" / "data.yaml").write_text(json.dumps(divided))
+    assert parser.main(["init", "cells/data.yaml", "--json", "--from-scratch"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    settings = load_settings("cells-detector/settings.yaml")
+    assert settings.data.path == str(tmp_path / "cells") and said["classes"] == {"dog": 2, "cat": 1}
+    for _ in range(2):
+        assert parser.main(["init", "cells.zip", "-o", "mine", "--json", "--from-scratch"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert said["images"] == 3 and said["format"] == "yolo"
+    assert load_settings("mine/settings.yaml").data.path == str(tmp_path / "mine" / "data")
+    assert parser.main(["validate", "mine/settings.yaml"]) == 0
 
 
 def test_networks_are_listed(capsys):
