@@ -7,6 +7,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from detection_core.datasets.formats.others import name_other
 from detection_core.datasets.image_parts import find_parts, part_names
 from detection_core.datasets.layouts import Layout, count_kinds, is_image, list_data_set, name_splits
 from detection_core.datasets.readers import READERS
@@ -55,6 +56,8 @@ def find_layouts(root: str) -> list[Layout]:
         if layout:
             layout = _divided(listing, layout) if reader.image_files else layout
             found.append(dataclasses.replace(layout, evidence=layout.evidence + _left_out(listing)))
+    if not found and (other := name_other(listing)):
+        raise DataError(f"expected an annotated data set. {other}", where=root)
     if not found:
         reasons = "".join(f" {failure}." for failure in failures)
         raise DataError(f"expected an annotated data set.{reasons} {_describe(listing)}", where=root)

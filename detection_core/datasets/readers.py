@@ -11,6 +11,7 @@ from detection_core.datasets.annotated_images import Annotations
 from detection_core.datasets.formats import (
     coco,
     coco_layout,
+    createml,
     csv_boxes,
     cvat,
     label_studio,
@@ -18,6 +19,7 @@ from detection_core.datasets.formats import (
     open_images,
     tfrecord,
     tfrecord_files,
+    via,
     voc,
     voc_layout,
     yolo,
@@ -126,6 +128,10 @@ READERS: dict[str, AnnotationReader] = {
     "csv": AnnotationReader(
         locate=csv_boxes.locate, read=csv_boxes.read, find=csv_boxes.find, looks_for=csv_boxes.LOOKS_FOR
     ),
+    "createml": AnnotationReader(
+        locate=createml.locate, read=createml.read, find=createml.find, looks_for=createml.LOOKS_FOR
+    ),
+    "via": AnnotationReader(locate=via.locate, read=via.read, find=via.find, looks_for=via.LOOKS_FOR),
     "open_images": AnnotationReader(
         locate=open_images.locate,
         read=open_images.read,

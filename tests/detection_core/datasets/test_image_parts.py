@@ -41,7 +41,9 @@ def test_lists_beside_a_set_in_one_piece_divide_it_in_every_format(tmp_path, dat
     assert _ids(layout) == SPLITS
 
 
-@pytest.mark.parametrize("data_format", ["coco", "voc", "csv", "labelme", "cvat", "label_studio"])
+@pytest.mark.parametrize(
+    "data_format", ["coco", "voc", "csv", "labelme", "cvat", "label_studio", "createml", "via"]
+)
 def test_folders_of_images_divide_what_is_annotated_in_one_place(tmp_path, data_format):
     WRITERS[data_format](tmp_path)
     for split, names in {"train": "a", "val": "b", "test": "c"}.items():
@@ -51,6 +53,16 @@ def test_folders_of_images_divide_what_is_annotated_in_one_place(tmp_path, data_
     layout = find_layout(str(tmp_path))
     assert layout.splits["eval"] == {"images": "images/val"}
     assert _ids(layout) == SPLITS
+
+
+def test_images_beside_their_annotations_are_listed_too(tmp_path):
+    WRITERS["csv"](tmp_path)
+    for name in "abc":
+        (tmp_path / "images" / f"{name}.jpg").rename(tmp_path / f"{name}.jpg")
+    (tmp_path / "images").rmdir()
+    for word, name in {"train": "a", "val": "b", "test": "c"}.items():
+        write_text(tmp_path / f"{word}.txt", f"{name}.jpg\n")
+    assert _ids(find_layout(str(tmp_path))) == SPLITS
 
 
 def test_images_that_nobody_annotated_are_no_split(tmp_path):
