@@ -16,7 +16,7 @@ from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import is_by_ratio
 from detection_core.datasets.survey import Survey, survey
 from detection_core.detectors.family import model_message
-from detection_core.errors import one_line
+from detection_core.errors import DataError, one_line
 from detection_core.zoo.fine_tuning import Choice
 from detection_core.zoo.published_models import Speed
 from pipeline.init import settings_choice
@@ -141,7 +141,14 @@ def _look(layout: Layout) -> tuple[Layout, Survey]:
     if is_by_ratio(layout.splits) or not empty:
         return layout, seen
     evidence = f"{layout.evidence}; no objects in {', '.join(empty)}, left out"
-    return _look(dataclasses.replace(layout, splits=name_splits(filled), evidence=evidence))
+    try:
+        return _look(dataclasses.replace(layout, splits=name_splits(filled), evidence=evidence))
+    except DataError as e:
+        raise DataError(
+            f"expected objects for training and for measuring, found none in {', '.join(empty)}; name the"
+            f" folder of the annotated images alone, which is then divided ({e.message})",
+            where=layout.path,
+        ) from e
 
 
 def _splits(layout: Layout, seen: Survey) -> tuple[Mapping[str, Any], str]:
