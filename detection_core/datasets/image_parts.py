@@ -221,7 +221,8 @@ def _folder_parts(listing: FolderListing, names: Iterable[str]) -> dict[str, dic
             alike[end].append(path)
     annotated = set()
     for name in map(name_here, names):
-        likely = longest_tails(name, alike.get(posixpath.basename(name)) or alike.get(_ends(name)[1], ()))
+        base, bare = _ends(name)
+        likely = longest_tails(name, alike[base] if base in alike else alike.get(bare, ()))
         annotated.add(split_of_path(posixpath.dirname(likely[0])) if len(likely) == 1 else "")
     return {
         split: {KEY: found[0] if len(found := list(places)) == 1 else found}

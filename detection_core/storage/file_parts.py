@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import errno
 import re
 from typing import NamedTuple
 
@@ -38,3 +41,15 @@ def file_part(path: str) -> FilePart | None:
     if not match:
         return None
     return FilePart(int(match[2]), int(match[3]), match[4], match[1] == "packed", match[1] == "base64")
+
+
+def decode_part(part: FilePart, data: bytes) -> bytes:
+    """Return what the bytes of a part hold.
+
+    Raises:
+        OSError: when they are to be base64 and are not.
+    """
+    try:
+        return base64.b64decode(data, validate=True) if part.base64 else data
+    except binascii.Error as e:
+        raise OSError(errno.EINVAL, f"expected base64, found other text: {e}", part.path) from e

@@ -7,8 +7,6 @@ appears whole when its last byte is there.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import contextlib
 import errno
 import fnmatch
@@ -25,7 +23,7 @@ from typing import IO, Any, cast
 
 from detection_core.errors import ConfigError
 from detection_core.storage import local_files, store_lock
-from detection_core.storage.file_parts import FilePart, file_part
+from detection_core.storage.file_parts import FilePart, decode_part, file_part
 from detection_core.storage.local_files import temporary_name
 from detection_core.storage.packed_files import PackedFiles
 from detection_core.storage.schemes import is_remote, opened_by_tensorflow, store_of
@@ -91,7 +89,7 @@ def read_regular(path: str, limit: int) -> bytes:
     if part and part.length > limit * (1 + part.base64):
         raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {part.length:,}", part.path)
     if part:
-        return _decoded(part) if part.base64 else _read_part(part)
+        return decode_part(part, _read_part(part))
     if is_remote(path):
         return read_bytes(path)
     with open_regular(path, limit) as file:
@@ -107,13 +105,6 @@ def _read_part(part: FilePart) -> bytes:
             return bytes(file.read(part.length))
     with open_regular(part.path, sys.maxsize) as file:
         return os.pread(file.fileno(), part.length, part.offset)
-
-
-def _decoded(part: FilePart) -> bytes:
-    try:
-        return base64.b64decode(_read_part(part), validate=True)
-    except binascii.Error as e:
-        raise OSError(errno.EINVAL, f"expected base64, found other text: {e}", part.path) from e
 
 
 def open_regular(path: str, limit: int) -> IO[bytes]:

@@ -110,7 +110,8 @@ def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any], se
     Returns:
         Its images with their annotations, the list of categories, and the ids of those that have objects.
     """
-    grouping, categories, used = Grouping(), [], set()
+    grouping, categories = Grouping(), []
+    used: set[Any] = set()
     lists = JsonLists(path, _LISTS)
     for name, entries in lists:
         if name == "categories":

@@ -50,7 +50,7 @@ _HEAD = 100_000
 
 _DELIMITERS = (",", ";", "\t", "|")
 
-_SETS = ("TRAIN", "TRAINING", "VALIDATE", "VALIDATION", "TEST")
+SETS = {"TRAIN": "train", "TRAINING": "train", "VALIDATE": "eval", "VALIDATION": "eval", "TEST": "test"}
 """Google's words for the splits."""
 
 UNASSIGNED = ("UNASSIGNED", "")
@@ -178,7 +178,7 @@ def _header_parser(columns: Mapping[str, int], *, decimal_comma: bool) -> Parse:
 
 
 def _is_cloud(cells: Sequence[str]) -> bool:
-    path = cells[1:2] if cells[0].strip().upper() in (*_SETS, *UNASSIGNED) else cells[:1]
+    path = cells[1:2] if cells[0].strip().upper() in (*SETS, *UNASSIGNED) else cells[:1]
     return (
         len(cells) >= 2 and bool(path) and (path[0].startswith("gs://") or _is_divided_path(cells, path[0]))
     )
@@ -189,7 +189,7 @@ def _is_divided_path(cells: Sequence[str], path: str) -> bool:
 
 
 def _parse_cloud(cells: Sequence[str], line: int) -> Row:
-    word = cells[0].upper() if cells[0].upper() in (*_SETS, *UNASSIGNED) else ""
+    word = cells[0].upper() if cells[0].upper() in (*SETS, *UNASSIGNED) else ""
     rest = cells[1:] if word or not cells[0] else cells
     image, name, places = rest[0], rest[1] if len(rest) > 1 else "", rest[2:]
     values = [_number(text, "a coordinate", line) for text in places[:8] if text]

@@ -103,7 +103,7 @@ def test_a_split_without_objects_is_left_out(tmp_path):
     assert set(plan.value("data.splits")) == {"train", "eval"}
     assert "no objects in test, left out" in plan.layouts[0].evidence
     (tmp_path / "data" / "val" / "annotations.json").unlink()
-    with pytest.raises(DataError, match="found none in test; name the folder of the annotated images alone"):
+    with pytest.raises(DataError, match="found none in eval; name the folder of the annotated images alone"):
         make_plan(request, LAPTOP)
     alone = dataclasses.replace(request, data=str(tmp_path / "data" / "train"))
     assert set(make_plan(alone, LAPTOP).value("data.splits")) == {"train", "eval"}
