@@ -49,10 +49,10 @@ class ImageFiles:
         Raises:
             Rejected: when the name leaves the folder, and no one file in it is meant.
         """
-        plain, elsewhere = os.path.normpath(name), name_here(name)
+        plain = os.path.normpath(name)
         if self._has(plain):
             return plain
-        near = posixpath.dirname(beside)
+        elsewhere, near = name_here(name), posixpath.dirname(beside)
         same_place = posixpath.join(near, elsewhere if elsewhere == name else posixpath.basename(elsewhere))
         for guess in (elsewhere, same_place, beside):
             found = self._like(guess) if guess and name else []

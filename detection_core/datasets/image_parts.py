@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets.annotated_images import (
-    MAX_ANNOTATION_BYTES,
     AnnotatedImage,
     Annotations,
     Rejected,
@@ -36,8 +35,12 @@ from detection_core.storage.folder_listing import FolderListing
 KEY = "images"
 """The only key of such a location: a folder or a list, or several of them."""
 
+MOST_LIST_BYTES = 1 << 28
+"""Of a list above which it is not read: two million long paths."""
+
 _TRAIN_AND_EVAL = "trainval"
 _HEAD = 1 << 16
+_MOST_LISTS = 50
 _NOTES = re.compile(r"(.*\S)\s+-?[01]")
 """A line of a class's own image set in Pascal VOC: a -1, 0 or 1 behind the name."""
 
@@ -80,7 +83,7 @@ def read_list(path: str) -> list[str]:
         DataError: when it cannot be read.
     """
     try:
-        text = files.read_regular(path, MAX_ANNOTATION_BYTES).decode("utf-8-sig")
+        text = files.read_regular(path, MOST_LIST_BYTES).decode("utf-8-sig")
     except OSError as e:
         raise DataError(
             f"expected a list of images, found a file that cannot be read: {e.strerror}", where=path
@@ -178,17 +181,23 @@ def find_parts(listing: FolderListing, names: Iterable[str]) -> dict[str, dict[s
 
 def _listed_parts(listing: FolderListing) -> dict[str, dict[str, Any]]:
     images = {name for path in listing.paths() if is_image(path) for name in _ends(path)}
+    # A text of an image's name is its label file.
+    named = [(path, stem(posixpath.basename(path))) for path in listing.paths(".txt", ".lst")]
+    likely = [path for path, name in named if _split_of_list(name) and name not in images]
     lists: dict[str, str] = {}
-    for path in sorted(listing.paths(".txt", ".lst"), key=lambda path: (_is_wordy(path), path.count("/"))):
-        name = stem(posixpath.basename(path)).lower()
-        split = split_word(name) or (_TRAIN_AND_EVAL if name == _TRAIN_AND_EVAL else "")
-        if split and split not in lists and _is_list(listing, path, images):
+    for path in sorted(likely, key=lambda path: (_is_wordy(path), path.count("/")))[:_MOST_LISTS]:
+        split = _split_of_list(stem(posixpath.basename(path)))
+        if split not in lists and _is_list(listing, path, images):
             lists[split] = path
     both = lists.pop(_TRAIN_AND_EVAL, "")
     if both and TEST in lists and not {TRAIN, EVAL} <= set(lists):
         lists = {TRAIN: both, EVAL: lists[TEST]}
     divides = TRAIN in lists and len(lists) > 1
     return {split: {KEY: path} for split, path in lists.items()} if divides else {}
+
+
+def _split_of_list(name: str) -> str:
+    return _TRAIN_AND_EVAL if name.lower() == _TRAIN_AND_EVAL else split_word(name)
 
 
 def _is_wordy(path: str) -> bool:

@@ -30,6 +30,7 @@ _WHAT = "a JSON file of Create ML"
 _NAMES = ("image", "imagefilename", "filename")
 _NAME = re.compile(rb'"(?:image|imagefilename|filename)"\s*:\s*"([^"\\]+)"')
 _SAMPLE = 100
+_MOST_FILES = 20  # of a folder above which there is one an image
 _SIDES = ("x", "y", "width", "height")
 
 
@@ -47,7 +48,7 @@ def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
     found = {}
     for folder, names in listing.folders.items():
         paths = [posixpath.join(folder, name) for name in names if name.lower().endswith(".json")]
-        for path in paths if len(paths) <= _SAMPLE else paths[:3]:
+        for path in paths if len(paths) <= _MOST_FILES else paths[:3]:
             text = b"".join(listing.ends(path))
             if text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and b'"coordinates"' in text:
                 some = [name.decode(errors="replace") for name in _NAME.findall(text)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import posixpath
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from detection_core.datasets.layouts import is_image, spread, stem
 from detection_core.storage.folder_listing import FolderListing
 
 _HEAD = 1 << 16
-_SAMPLE = 3
+_SAMPLE, _MOST_SAMPLES = 3, 60
 _KITTI_FIELDS = (15, 16)
 """Words of a line: class, truncated, occluded, alpha, box, size, place, angle; and a score of results."""
 
@@ -25,10 +26,13 @@ def name_other(listing: FolderListing) -> str:
 
 def _samples(listing: FolderListing, *suffixes: str) -> Iterator[tuple[str, bytes]]:
     """Yield some files of each folder with their beginnings."""
-    for folder, names in listing.folders.items():
-        for name in spread([name for name in names if name.lower().endswith(suffixes)], _SAMPLE):
-            path = posixpath.join(folder, name)
-            yield path, listing.ends(path, _HEAD)[0]
+    fitting = (
+        posixpath.join(folder, name)
+        for folder, names in listing.folders.items()
+        for name in spread([name for name in names if name.lower().endswith(suffixes)], _SAMPLE)
+    )
+    for path in itertools.islice(fitting, _MOST_SAMPLES):
+        yield path, listing.ends(path, _HEAD)[0]
 
 
 def _is_kitti(listing: FolderListing) -> bool:

@@ -35,6 +35,7 @@ _METADATA = "_via_img_metadata"
 _FILENAME = re.compile(rb'"filename"\s*:\s*"([^"\\]+)"')
 _ROW_NAME = re.compile(rb"^\"?([^\",\r\n]+)\"?,", re.MULTILINE)
 _SAMPLE = 100
+_MOST_FILES = 20  # of a folder above which there is one an image
 _CLASS_NAMES = ("class", "label", "name", "type", "category", "object")
 """Attributes that tell the class, where a region has several."""
 
@@ -53,7 +54,7 @@ def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
     found = {}
     for folder, names in listing.folders.items():
         paths = [posixpath.join(folder, name) for name in names if name.lower().endswith((".json", ".csv"))]
-        for path in paths if len(paths) <= _SAMPLE else paths[:3]:
+        for path in paths if len(paths) <= _MOST_FILES else paths[:3]:
             text = b"".join(listing.ends(path))
             is_csv = path.lower().endswith(".csv")
             if b"region_attributes" in text and (is_csv or b'"regions"' in text):

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from detection_core.datasets.image_parts import part_names, plain_line
+from detection_core.datasets.image_parts import find_parts, part_names, plain_line
 from detection_core.datasets.layout_search import find_format, find_layout
 from detection_core.datasets.readers import find_reader
 from detection_core.errors import ConfigError, DataError
+from detection_core.storage.folder_listing import FolderListing, list_folder
 from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml, whole
 from tests.detection_core.datasets.same_set import WRITERS, write_text
 
@@ -133,3 +134,15 @@ def test_a_part_that_is_not_there_or_is_none_is_refused(tmp_path):
     with pytest.raises(DataError, match="expected a list of images in UTF-8"):
         reader.read_split(str(tmp_path), {"images": "bad.txt"}, None)
     assert json.dumps(reader.locate_split(str(tmp_path), {"images": "images"})).count("images")
+
+
+def test_label_files_are_not_opened_in_search_of_lists(tmp_path, monkeypatch):
+    (tmp_path / "classes.txt").write_text("cat\n")
+    for number in range(80):
+        (tmp_path / f"train_{number}.jpg").write_bytes(picture())
+        (tmp_path / f"train_{number}.txt").write_text("0 0.5 0.5 0.1 0.1\n")
+        (tmp_path / f"test-notes-{number}.txt").write_text("nothing")
+    listing, opened = list_folder(str(tmp_path)), []
+    monkeypatch.setattr(FolderListing, "ends", lambda _, name, length=0: opened.append(name) or (b"", b""))
+    assert find_parts(listing, []) == {}
+    assert len(opened) == 50 and all(name.startswith("test-notes") for name in opened)
