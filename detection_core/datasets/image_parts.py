@@ -33,7 +33,9 @@ from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
 
 KEY = "images"
-"""The only key of such a location: a folder or a list, or several of them."""
+"""The only key of such a location: a folder or a list, or several of them with `|` between them."""
+
+_OR = "|"
 
 MOST_LIST_BYTES = 1 << 28
 """Of a list above which it is not read: two million long paths."""
@@ -53,8 +55,8 @@ def part_names(location: Any) -> list[str] | None:
     """
     if not isinstance(location, Mapping) or set(location) != {KEY}:
         return None
-    names = location[KEY] if isinstance(location[KEY], list) else [location[KEY]]
-    if not names or not all(isinstance(name, str) and name for name in names):
+    names = location[KEY].split(_OR) if isinstance(location[KEY], str) else []
+    if not all(names) or not names:
         raise ConfigError(
             f"expected a folder of images or a list of them, found {shorten(location[KEY])}", where="splits"
         )
@@ -233,8 +235,4 @@ def _folder_parts(listing: FolderListing, names: Iterable[str]) -> dict[str, dic
         base, bare = _ends(name)
         likely = longest_tails(name, alike[base] if base in alike else alike.get(bare, ()))
         annotated.add(split_of_path(posixpath.dirname(likely[0])) if len(likely) == 1 else "")
-    return {
-        split: {KEY: found[0] if len(found := list(places)) == 1 else found}
-        for split, places in folders.items()
-        if split in annotated
-    }
+    return {split: {KEY: _OR.join(places)} for split, places in folders.items() if split in annotated}

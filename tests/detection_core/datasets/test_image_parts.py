@@ -9,6 +9,7 @@ from detection_core.datasets.layout_search import find_format, find_layout
 from detection_core.datasets.readers import find_reader
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import FolderListing, list_folder
+from pipeline.settings.workflow_settings import DataSettings
 from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml, whole
 from tests.detection_core.datasets.same_set import WRITERS, write_text
 
@@ -66,6 +67,17 @@ def test_images_beside_their_annotations_are_listed_too(tmp_path):
     assert _ids(find_layout(str(tmp_path))) == SPLITS
 
 
+def test_several_folders_may_be_one_split_and_settings_take_it(tmp_path):
+    WRITERS["voc"](tmp_path)
+    for folder, name in {"day/train": "a", "night/train": "b", "day/val": "c"}.items():
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / "images" / f"{name}.jpg").rename(tmp_path / folder / f"{name}.jpg")
+    layout = find_layout(str(tmp_path))
+    assert layout.splits == {"train": {"images": "day/train|night/train"}, "eval": {"images": "day/val"}}
+    assert _ids(layout) == {"train": ["a", "b"], "eval": ["c"]}
+    assert DataSettings(path="x", splits=layout.splits).splits == layout.splits
+
+
 def test_images_that_nobody_annotated_are_no_split(tmp_path):
     data = Coco(tmp_path, images=6)
     data.write()
@@ -117,7 +129,7 @@ def test_images_that_nobody_has_annotated_yet_are_those_of_the_part(tmp_path):
             write_text(tmp_path / split / "images" / "x", "")
             (tmp_path / split / "images" / f"{split}{name}.jpg").write_bytes(picture())
     write_text(tmp_path / "xml" / "traina.xml", voc_xml("traina"))
-    read = whole(find_reader("voc").read_split(str(tmp_path), {"images": ["train/images"]}, None))
+    read = whole(find_reader("voc").read_split(str(tmp_path), {"images": "train/images"}, None))
     assert [image.filename for image in read.images] == ["traina.jpg"]
     assert [image.filename for image in read.unannotated] == ["trainb.jpg"]
 
@@ -128,6 +140,8 @@ def test_a_part_that_is_not_there_or_is_none_is_refused(tmp_path):
     assert part_names({"annotations": "x", "images": "y"}) is None and part_names("train.txt") is None
     with pytest.raises(ConfigError, match="expected a folder of images or a list"):
         reader.locate_split(str(tmp_path), {"images": 5})
+    with pytest.raises(ConfigError, match="expected a folder of images or a list"):
+        reader.locate_split(str(tmp_path), {"images": "a||b"})
     with pytest.raises(DataError, match=r"found nothing; correct data\.splits"):
         reader.locate_split(str(tmp_path), {"images": "none.txt"})
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\xfd")
