@@ -41,7 +41,7 @@ def fingerprint(data_path: str, data_format: str, splits: Mapping[str, Any], spa
         path
         for split, location in checked.items()
         for _, folder, filled in sources(data_path, None if by_ratio else location, spans.of(split))
-        for path in reader.locate(folder, filled)
+        for path in reader.locate_split(folder, filled)
         if path
     }
     digest = hashlib.sha256(SPANS.encode(spans).encode())

@@ -25,6 +25,7 @@ from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import format_label_map
 from detection_core.datasets.annotation_frame import check_exif_annotations
 from detection_core.datasets.card import make_card
+from detection_core.datasets.classes import similar_names
 from detection_core.datasets.decoding import find_decoding
 from detection_core.datasets.quarantine import check_limit, write_quarantine
 from detection_core.datasets.unannotated import BACKGROUND, LEAVE_OUT, check_unannotated_images
@@ -81,6 +82,8 @@ def run(job: ExampleGenJob) -> dict[str, Any]:
     total = card.total
     put_aside = ", ".join(f"{n} {reason}" for reason, n in card.quarantine.reasons.items()) or "nothing"
     _logger.info("ingest | %d images, %d objects | quarantined: %s", total.images, total.objects, put_aside)
+    for names in similar_names(item.name for item in dataset.label_map.items):
+        _logger.warning("ingest | classes whose names differ only in case or blanks: %s", str(names)[1:-1])
     if card.unannotated == LEAVE_OUT:
         _logger.warning(
             "ingest | %d images without annotations are left out; data.unannotated_images: background takes"

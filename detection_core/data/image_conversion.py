@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 from detection_core.data.image_header import ImageFault, ImageHeader, check_size
+from detection_core.data.orientation import turn_upright
 
 CONVERTIBLE = {"bmp": "BMP", "gif": "GIF", "tiff": "TIFF", "webp": "WEBP"}
 """Our format names to Pillow's: no other plug-in of Pillow is ever offered the bytes."""
@@ -25,14 +26,14 @@ def convert_to_png(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
     Raises:
         ImageFault: for a file that cannot be decoded or is too large to be.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     try:
         image = Image.open(io.BytesIO(data), formats=[CONVERTIBLE[image_format]])
         check_size(image.height, image.width)
         if image.mode not in _EIGHT_BIT:
             raise ImageFault("unsupported_image", f"expected 8 bits a channel, found mode {image.mode}")
-        pixels = ImageOps.exif_transpose(image).convert("RGB")
+        pixels = turn_upright(image).convert("RGB")
     except (ImageFault, MemoryError):
         raise
     except Image.DecompressionBombError as e:

@@ -52,6 +52,32 @@ def noted_orientation(picture: Image.Image) -> int:
     return found if isinstance(found, int) and UPRIGHT < found <= 8 else UPRIGHT
 
 
+def turn_upright(picture: Image.Image, orientation: int = 0) -> Image.Image:
+    """Return a picture turned as an orientation says; the picture itself where nothing is to be done.
+
+    Pillow's own function writes all tags of the file again, and fails for one that does not fit its type.
+
+    Args:
+        picture: as stored.
+        orientation: 1 to 8; 0: what the picture notes.
+    """
+    from PIL import Image
+
+    picture.load()  # which turns a TIFF, and takes its note away
+    # EXIF 2.32, tag 274: what is to be done to the stored picture, from 2 on.
+    turns = (
+        Image.Transpose.FLIP_LEFT_RIGHT,
+        Image.Transpose.ROTATE_180,
+        Image.Transpose.FLIP_TOP_BOTTOM,
+        Image.Transpose.TRANSPOSE,
+        Image.Transpose.ROTATE_270,
+        Image.Transpose.TRANSVERSE,
+        Image.Transpose.ROTATE_90,
+    )
+    orientation = orientation or noted_orientation(picture)
+    return picture if orientation == UPRIGHT else picture.transpose(turns[orientation - 2])
+
+
 def upright_size(width: int, height: int, orientation: int) -> tuple[int, int]:
     """Return the columns and rows of a picture when it has been turned.
 
@@ -101,13 +127,13 @@ def store_upright(data: bytes, image_format: str) -> tuple[bytes, ImageHeader]:
     Raises:
         ImageFault: when it cannot be decoded.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     stored = io.BytesIO()
     try:
         with Image.open(io.BytesIO(data), formats=[_PILLOW_FORMATS[image_format]]) as picture:
             options = _jpeg_options(picture) if image_format == "jpeg" else {}
-            turned = ImageOps.exif_transpose(picture)
+            turned = turn_upright(picture)
             turned.info = {}  # colour profile and comments: no decoder of ours follows them
             turned.save(stored, _PILLOW_FORMATS[image_format], **options)
     except MemoryError:
@@ -130,19 +156,9 @@ def turn_png(data: bytes, orientation: int) -> bytes:
     """
     from PIL import Image
 
-    # EXIF 2.32, tag 274: what is to be done to the stored picture, from 2 on.
-    turns = (
-        Image.Transpose.FLIP_LEFT_RIGHT,
-        Image.Transpose.ROTATE_180,
-        Image.Transpose.FLIP_TOP_BOTTOM,
-        Image.Transpose.TRANSPOSE,
-        Image.Transpose.ROTATE_270,
-        Image.Transpose.TRANSVERSE,
-        Image.Transpose.ROTATE_90,
-    )
     turned = io.BytesIO()
     with Image.open(io.BytesIO(data), formats=["PNG"]) as picture:
-        picture.transpose(turns[orientation - 2]).save(turned, "PNG")
+        turn_upright(picture, orientation).save(turned, "PNG")
     return turned.getvalue()
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from detection_core.data.image_conversion import CONVERTIBLE
 from detection_core.data.image_header import ImageFault, check_size
+from detection_core.data.orientation import noted_orientation, turn_upright
 
 FORMATS = ("JPEG", "PNG", *CONVERTIBLE.values())
 """Pillow's names of the formats that are read: no other plug-in of it is ever offered the bytes."""
@@ -38,10 +39,8 @@ def read_pixels(stream: IO[bytes], *, upright: bool = False) -> np.ndarray:
     Raises:
         ImageFault: for a file in another format, one that cannot be decoded, or one that is too large.
     """
-    from PIL import ImageOps
-
     with open_picture(stream) as picture:
-        return _rgb(ImageOps.exif_transpose(picture) if upright else picture)
+        return _rgb(turn_upright(picture) if upright else picture)
 
 
 def read_thumbnail(stream: IO[bytes], side: int) -> np.ndarray:
@@ -59,7 +58,7 @@ def read_thumbnail(stream: IO[bytes], side: int) -> np.ndarray:
     Raises:
         ImageFault: as `read_pixels`.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     with open_picture(stream) as picture:
         picture.draft("RGB", (side, side))
@@ -67,8 +66,7 @@ def read_thumbnail(stream: IO[bytes], side: int) -> np.ndarray:
         rgb = picture if picture.mode in ("L", "RGB") else Image.fromarray(_rgb(picture))
         small = rgb.convert("L").resize((side, side), Image.Resampling.BILINEAR)
         # The tag is the file's, so it is asked of the file and applied to the square.
-        small.info["exif"] = picture.getexif().tobytes()
-        return np.asarray(ImageOps.exif_transpose(small))
+        return np.asarray(turn_upright(small, noted_orientation(picture)))
 
 
 @contextlib.contextmanager

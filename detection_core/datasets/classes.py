@@ -40,3 +40,11 @@ def make_label_map(categories: Iterable[Mapping[str, int]]) -> LabelMap:
             "make the category lists of the annotation files equal"
         )
     return LabelMap(items=tuple(LabelMapItem(id=number, name=names[number]) for number in sorted(names)))
+
+
+def similar_names(names: Iterable[str]) -> list[list[str]]:
+    """Return the names that differ only in case or blanks, those that are alike together."""
+    alike: dict[str, list[str]] = {}
+    for name in sorted(set(names)):
+        alike.setdefault("".join(name.split()).casefold(), []).append(name)
+    return [group for group in alike.values() if len(group) > 1]

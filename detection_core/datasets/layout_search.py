@@ -7,8 +7,11 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detection_core.datasets.layouts import Layout, count_kinds, is_image, list_data_set
+from detection_core.datasets.formats.others import name_other
+from detection_core.datasets.image_parts import find_parts, part_names
+from detection_core.datasets.layouts import Layout, count_kinds, is_image, list_data_set, name_splits
 from detection_core.datasets.readers import READERS
+from detection_core.datasets.splits import is_by_ratio
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing
@@ -16,6 +19,8 @@ from detection_core.storage.folder_listing import FolderListing
 AUTO = "auto"
 """What `data.format` is where the format is to be found."""
 
+YAML = (".yaml", ".yml")
+_OF_YAML = "yolo"
 _MOST_NAMED = 5
 _USUAL = "coco"
 """Format that settings without one meant, before it was looked for."""
@@ -28,28 +33,70 @@ def find_layouts(root: str) -> list[Layout]:
     `readers.READERS` decides.
 
     Args:
-        root: local or on an object store.
+        root: local or on an object store; or the data.yaml of a YOLO set, whose folder then is looked into.
 
     Raises:
         DataError: when there is no such folder, or no data set in it that is told apart; `describe_search`
             is in the message.
     """
-    listing = list_data_set(root, bounded=True)
+    readers, file = list(READERS.values()), ""
+    if root.lower().endswith(YAML) and files.exists(root) and not files.is_dir(root):
+        root, _, file = root.rpartition("/")
+        listing, readers = _with_one_yaml(list_data_set(root, bounded=True), file), [READERS[_OF_YAML]]
+    else:
+        listing = list_data_set(root, bounded=True)
     found: list[Layout] = []
     failures: list[str] = []
-    for reader in READERS.values():
+    for reader in readers:
         try:
             layout = reader.find(listing)
         except DataError as e:
             failures.append(str(e))
             continue
         if layout:
+            layout = _divided(listing, layout) if reader.image_files else layout
             found.append(dataclasses.replace(layout, evidence=layout.evidence + _left_out(listing)))
+    if not found and (other := name_other(listing)):
+        raise DataError(f"expected an annotated data set. {other}", where=root)
     if not found:
         reasons = "".join(f" {failure}." for failure in failures)
         raise DataError(f"expected an annotated data set.{reasons} {_describe(listing)}", where=root)
+    if file and is_by_ratio(found[0].splits) and readers[0].locate(root, None)[0] != files.join(root, file):
+        raise DataError(
+            f"expected one YAML file of a set that is not divided, found another one beside {file}; move it"
+            " away",
+            where=root,
+        )
     most = max(layout.images for layout in found)
     return sorted(found, key=lambda layout: 2 * layout.images < most)
+
+
+def _with_one_yaml(listing: FolderListing, file: str) -> FolderListing:
+    """Return a listing without all YAML files but one in the folder itself."""
+    folders = {
+        folder: [name for name in names if not name.lower().endswith(YAML) or (not folder and name == file)]
+        for folder, names in listing.folders.items()
+    }
+    return dataclasses.replace(listing, folders=folders)
+
+
+def _divided(listing: FolderListing, layout: Layout) -> Layout:
+    """Return a set in one piece with the splits that lists or folders of its images tell."""
+    if not is_by_ratio(layout.splits):
+        return layout
+    inside = layout.path.removeprefix(listing.root).strip("/")
+    folders = {
+        path.removeprefix(inside).lstrip("/"): names
+        for path, names in listing.folders.items()
+        if not inside or f"{path}/".startswith(f"{inside}/")
+    }
+    parts = find_parts(dataclasses.replace(listing, root=layout.path, folders=folders), layout.names)
+    if not parts:
+        return layout
+    by = ", ".join(str(part) for location in parts.values() for part in part_names(location) or ())
+    return dataclasses.replace(
+        layout, splits=name_splits(parts), evidence=f"{layout.evidence}, divided by {by}"
+    )
 
 
 def find_layout(root: str) -> Layout:
@@ -101,7 +148,7 @@ def _leads_somewhere(data_format: str, root: str, locations: Sequence[Any]) -> b
     """Tell whether a reader finds all that splits are to be read from."""
     try:
         for location in locations:
-            READERS[data_format].locate(root, location)
+            READERS[data_format].locate_split(root, location)
     except (ConfigError, DataError):
         return False
     return True

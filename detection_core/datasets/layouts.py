@@ -7,12 +7,15 @@ import dataclasses
 import itertools
 import posixpath
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.folder_listing import FolderListing, list_folder
+
+T = TypeVar("T")
 
 TRAIN, EVAL, TEST = "train", "eval", "test"
 RATIOS = {TRAIN: 0.8, EVAL: 0.2}
@@ -43,6 +46,7 @@ class Layout:
             its fraction where the set comes in one piece.
         evidence: what was seen, in a line.
         images: how many image files belong to it, as far as was looked.
+        names: of some annotated images, for a set in one piece.
     """
 
     format: str
@@ -50,6 +54,7 @@ class Layout:
     splits: Mapping[str, Any]
     evidence: str
     images: int = 0
+    names: Sequence[str] = ()
 
 
 def list_data_set(root: str, *, bounded: bool = False) -> FolderListing:
@@ -110,9 +115,38 @@ def folder_in(root: str, name: str) -> str:
     return root if name in ("", ".") else files.join(root, name)
 
 
+def spread(items: Sequence[T], most: int) -> Sequence[T]:
+    """Return so many items at most, spread from the first to the last."""
+    if len(items) <= most:
+        return items
+    return [items[place * (len(items) - 1) // max(1, most - 1)] for place in range(most)]
+
+
 def stem(path: str) -> str:
     """Return a path without its suffix."""
     return posixpath.splitext(path)[0]
+
+
+def name_here(name: str) -> str:
+    """Return an image's name without what leads to a place on another machine.
+
+    That is a drive, a host, a scheme, a root or folders above; what is left has slashes alone.
+    """
+    parts = re.sub(r"^([A-Za-z]:|[A-Za-z][A-Za-z0-9+.-]+://)", "", name.replace("\\", "/")).split("/")
+    if ".." in parts:
+        parts = posixpath.normpath("/".join(parts)).split("/")
+    return "/".join(itertools.dropwhile(lambda part: part in ("", ".", ".."), parts))
+
+
+def longest_tails(name: str, paths: Iterable[str]) -> list[str]:
+    """Return the paths that share the most folders with a name, counted from its end."""
+    folders = unicodedata.normalize("NFC", name).split("/")[-2::-1]
+    shared: dict[str, int] = {}
+    for path in paths:
+        pairs = zip(folders, unicodedata.normalize("NFC", path).split("/")[-2::-1], strict=False)
+        shared[path] = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    most = max(shared.values(), default=0)
+    return [path for path, count in shared.items() if count == most]
 
 
 def find_image_folder(
@@ -130,6 +164,7 @@ def find_image_folder(
         split: the folder of which comes first among equals.
         beside: the folder that comes next.
     """
+    names = list(map(name_here, names))
     places: dict[str, list[str]] = collections.defaultdict(list)
     wanted = {posixpath.basename(name) for name in names}
     bare = {name for name in wanted if not is_image(name)}
@@ -145,7 +180,8 @@ def find_image_folder(
         found = [place for place in places[posixpath.basename(name)] if f"/{place}".endswith(f"/{name}")]
         exact.update(here := [place.removesuffix(name).rstrip("/") for place in found])
         if not found:
-            alike.update(here := [posixpath.dirname(place) for place in places[posixpath.basename(name)]])
+            likely = longest_tails(name, places[posixpath.basename(name)])
+            alike.update(here := list(map(posixpath.dirname, likely)))
         begins.append(here)
 
     def rank(folder: str) -> tuple[int, int, bool, bool, int]:

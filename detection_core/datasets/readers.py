@@ -11,6 +11,7 @@ from detection_core.datasets.annotated_images import Annotations
 from detection_core.datasets.formats import (
     coco,
     coco_layout,
+    createml,
     csv_boxes,
     cvat,
     label_studio,
@@ -18,11 +19,13 @@ from detection_core.datasets.formats import (
     open_images,
     tfrecord,
     tfrecord_files,
+    via,
     voc,
     voc_layout,
     yolo,
     yolo_layout,
 )
+from detection_core.datasets.image_parts import keep_part, locate_part, part_names
 from detection_core.datasets.keypoints import check_keypoint_names
 from detection_core.datasets.layouts import Layout
 from detection_core.errors import ConfigError
@@ -49,6 +52,7 @@ class AnnotationReader:
             was not looked at yet.
         read_named: as `read`, with names of classes by id, for a format that may hold ids alone; None for
             others.
+        image_files: images are files beside the annotations, so that folders and lists of them can be splits.
     """
 
     locate: Callable[[str, Any], Sequence[str]]
@@ -57,6 +61,19 @@ class AnnotationReader:
     looks_for: str = ""
     background: bool = False
     read_named: Callable[[str, Any, Mapping[int, str]], Annotations] | None = None
+    image_files: bool = True
+
+    def locate_split(self, root: str, location: Any) -> Sequence[str]:
+        """Return the files and folders that a split is read from; "" for none.
+
+        Args:
+            root: folder of the data set.
+            location: as `locate` takes it, or a part of the images, see `image_parts`.
+        """
+        names = part_names(location)
+        if names is None or not self.image_files:
+            return self.locate(root, location)
+        return [*self.locate(root, None), *locate_part(root, names)]
 
     def read_split(self, root: str, location: Any, class_names: Mapping[int, str] | None) -> Annotations:
         """Read a split, with background images as the format has them.
@@ -77,10 +94,13 @@ class AnnotationReader:
         self, root: str, location: Any, class_names: Mapping[int, str] | None
     ) -> Annotations:
         """Read a split, images that no annotation is about apart from the others; arguments as above."""
-        if self.read_named is None:
+        names = part_names(location) if self.image_files and self.read_named is None else None
+        if self.read_named is not None:
+            found = self.read_named(root, location, class_names or {})
+        elif names is None:
             found = self.read(root, location)
         else:
-            found = self.read_named(root, location, class_names or {})
+            found = keep_part(self.read(root, None), root, names)
         check_keypoint_names(found.keypoint_names, root)
         return found
 
@@ -112,6 +132,10 @@ READERS: dict[str, AnnotationReader] = {
     "csv": AnnotationReader(
         locate=csv_boxes.locate, read=csv_boxes.read, find=csv_boxes.find, looks_for=csv_boxes.LOOKS_FOR
     ),
+    "createml": AnnotationReader(
+        locate=createml.locate, read=createml.read, find=createml.find, looks_for=createml.LOOKS_FOR
+    ),
+    "via": AnnotationReader(locate=via.locate, read=via.read, find=via.find, looks_for=via.LOOKS_FOR),
     "open_images": AnnotationReader(
         locate=open_images.locate,
         read=open_images.read,
@@ -124,6 +148,7 @@ READERS: dict[str, AnnotationReader] = {
         find=tfrecord_files.find,
         looks_for=tfrecord_files.LOOKS_FOR,
         read_named=tfrecord.read_named,
+        image_files=False,
     ),
 }
 """Format, as `data.format` names it, to reader; `register_reader` adds to it."""

@@ -16,10 +16,11 @@ import numpy as np
 from detection_core.datasets.annotated_images import AnnotatedImage, Annotations, Rejected
 from detection_core.datasets.annotation_frame import place_objects
 from detection_core.datasets.image_sizes import shown_sizes
+from detection_core.datasets.layouts import spread
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import check_splits, is_by_ratio, split_at, split_position
 from detection_core.datasets.unannotated import left_over
-from detection_core.errors import DataError
+from detection_core.errors import DataError, one_line
 from detection_core.storage import files
 
 T = TypeVar("T")
@@ -27,6 +28,7 @@ T = TypeVar("T")
 SAMPLED_BOXES = 20_000
 OPENED_IMAGES, OPENED_REMOTE_IMAGES = 200, 40
 _SHOWN_OF_A_CLASS = 2
+_SHOWN_PLACES = 10_000  # folders of each split that examples are taken from
 _PLACES = 100
 _LOOKED_AT = 1_000  # further files that are tried where some cannot be opened
 
@@ -38,6 +40,7 @@ class Survey:
     Attributes:
         images: annotated ones, of all splits.
         located: split to annotated images, of a set that comes divided.
+        located_annotated: likewise, those with objects alone.
         positions: how many images have their hash in each hundredth, by which a set in one piece is divided.
         annotated_positions: the same of images with objects.
         empty_images: without objects.
@@ -55,6 +58,7 @@ class Survey:
 
     images: int
     located: Mapping[str, int]
+    located_annotated: Mapping[str, int]
     positions: tuple[int, ...]
     annotated_positions: tuple[int, ...]
     empty_images: int
@@ -85,14 +89,11 @@ class Survey:
             return self.located.get(split, 0)
         return _count(self.positions, split, splits)
 
-    def count_annotated(self, split: str, ratios: Mapping[str, float]) -> int:
-        """Return how many images with objects a split would have.
-
-        Args:
-            split: its name.
-            ratios: of the splits, taken to the hundredth.
-        """
-        return _count(self.annotated_positions, split, ratios)
+    def count_annotated(self, split: str, splits: Mapping[str, Any]) -> int:
+        """Return how many images with objects a split has, or would have; arguments as above."""
+        if not is_by_ratio(splits):
+            return self.located_annotated.get(split, 0)
+        return _count(self.annotated_positions, split, splits)
 
 
 def _count(positions: Sequence[int], split: str, ratios: Mapping[str, float]) -> int:
@@ -126,9 +127,11 @@ def survey(
     for name, found in _parts(root, data_format, check_splits(splits), class_names):
         counting.add(name, found)
     if not counting.objects.seen:
+        such = f"; of {sum(counting.rejected.values()):,} that cannot be used one is {counting.rejection}"
         raise DataError(
             f"expected annotated objects, found none on {counting.images.seen:,} images that were read as"
-            f" {data_format}; annotate some, or name the folder that holds the data set alone",
+            f" {data_format}{such if counting.rejection else ''}; annotate some, or name the folder that"
+            " holds the data set alone",
             where=root,
         )
     most = OPENED_REMOTE_IMAGES if files.is_remote(root) else OPENED_IMAGES
@@ -137,6 +140,7 @@ def survey(
     return Survey(
         images=counting.images.seen,
         located=dict(counting.splits),
+        located_annotated=dict(counting.annotated_splits),
         positions=tuple(counting.positions),
         annotated_positions=tuple(counting.annotated_positions),
         empty_images=counting.empty,
@@ -174,15 +178,18 @@ class _Counting:
 
     def __init__(self) -> None:
         self.splits: collections.Counter[str] = collections.Counter()
+        self.annotated_splits: collections.Counter[str] = collections.Counter()
         self.classes: collections.Counter[str] = collections.Counter()
         self.positions, self.annotated_positions = [0] * _PLACES, [0] * _PLACES
         self.empty = self.most_objects = 0
         self.images: _Reservoir[AnnotatedImage] = _Reservoir(_LOOKED_AT)
         self.objects: _Reservoir[tuple[AnnotatedImage, int]] = _Reservoir(SAMPLED_BOXES)
         self.rejected: collections.Counter[str] = collections.Counter()
+        self.rejection = ""
         self.unannotated: list[Iterable[AnnotatedImage]] = []
         self.about: list[Iterable[str]] = []
         self._of_class: dict[str, list[AnnotatedImage]] = {}
+        self._of_place: dict[tuple[str, str], AnnotatedImage] = {}
 
     def add(self, split: str, found: Annotations) -> None:
         self.splits[split] += 0
@@ -190,10 +197,13 @@ class _Counting:
         self.about.append(found.about)
         for image in found.images:
             self.splits[split] += 1
+            self.annotated_splits[split] += bool(image.objects)
             place = int(split_position(image.source_id) * _PLACES)
             self.positions[place] += 1
             self.annotated_positions[place] += bool(image.objects)
             self.images.add(image)
+            if image.objects and len(self._of_place) < _SHOWN_PLACES:
+                self._of_place.setdefault((split, image.path.rpartition("/")[0]), image)
             self.empty += not image.objects
             self.most_objects = max(self.most_objects, len(image.objects))
             for number, item in enumerate(image.objects):
@@ -205,16 +215,19 @@ class _Counting:
         # Complete when the last image has been read.
         self.classes.update(dict.fromkeys(found.categories, 0))
         self.rejected.update(rejection.reason for rejection in found.rejected)
+        if found.rejected and not self.rejection:
+            self.rejection = one_line(f"{found.rejected[0].file}: {found.rejected[0].detail}", 200)
 
     def examples(self, count: int) -> list[AnnotatedImage]:
-        """Choose images: of rare classes first, then of the sample."""
+        """Choose images: of each split and folder, of rare classes, then of the sample."""
         rare = [
             image
             for name, _ in reversed(self.classes.most_common())
             for image in self._of_class.get(name, ())
         ]
-        mixed = [image for pair in zip(rare, self.images.kept, strict=False) for image in pair]
-        unique = {image.path: image for image in (*mixed, *rare, *self.images.kept)}
+        places = [image for _, image in sorted(self._of_place.items(), key=lambda item: item[0])]
+        mixed = [*spread(places, max(1, 2 * count // 3)), *rare, *spread(self.images.kept, count)]
+        unique = {image.path: image for image in mixed}
         return list(unique.values())[:count]
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import errno
 import re
 from typing import NamedTuple
 
-_PART = re.compile(r"(part|packed):(\d{1,18})\+(\d{1,18}):(.+)", re.DOTALL)
+_PART = re.compile(r"(part|packed|base64):(\d{1,18})\+(\d{1,18}):(.+)", re.DOTALL)
 
 
 class FilePart(NamedTuple):
@@ -16,20 +19,37 @@ class FilePart(NamedTuple):
         length: how many.
         path: of the file.
         packed: the file is compressed; offset and length are in its content.
+        base64: the bytes are text that holds others as base64 does.
     """
 
     offset: int
     length: int
     path: str
     packed: bool = False
+    base64: bool = False
 
 
 def part_path(part: FilePart) -> str:
     """Return the path of a part of a file, which `files.read_regular` reads."""
-    return f"{'packed' if part.packed else 'part'}:{part.offset}+{part.length}:{part.path}"
+    kind = "packed" if part.packed else "base64" if part.base64 else "part"
+    return f"{kind}:{part.offset}+{part.length}:{part.path}"
 
 
 def file_part(path: str) -> FilePart | None:
     """Return the part of a file that a path means; None for the path of a whole file."""
     match = _PART.fullmatch(path)
-    return FilePart(int(match[2]), int(match[3]), match[4], match[1] == "packed") if match else None
+    if not match:
+        return None
+    return FilePart(int(match[2]), int(match[3]), match[4], match[1] == "packed", match[1] == "base64")
+
+
+def decode_part(part: FilePart, data: bytes) -> bytes:
+    """Return what the bytes of a part hold.
+
+    Raises:
+        OSError: when they are to be base64 and are not.
+    """
+    try:
+        return base64.b64decode(data, validate=True) if part.base64 else data
+    except binascii.Error as e:
+        raise OSError(errno.EINVAL, f"expected base64, found other text: {e}", part.path) from e

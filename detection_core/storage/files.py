@@ -22,7 +22,7 @@ from typing import IO, Any, cast
 
 from detection_core.errors import ConfigError
 from detection_core.storage import local_files, store_lock
-from detection_core.storage.file_parts import FilePart, file_part
+from detection_core.storage.file_parts import FilePart, decode_part, file_part
 from detection_core.storage.local_files import temporary_name
 from detection_core.storage.packed_files import PackedFiles
 from detection_core.storage.schemes import is_remote, opened_by_tensorflow, store_of
@@ -85,17 +85,25 @@ def read_regular(path: str, limit: int) -> bytes:
         OSError: as `open_regular` does.
     """
     part = file_part(path)
-    if part and part.length > limit:
+    if part and part.length > limit * (1 + part.base64):
         raise OSError(errno.EFBIG, f"expected at most {limit:,} bytes, found {part.length:,}", part.path)
-    if part and part.packed:
-        return _PACKED.read(part.path, lambda: open_regular(part.path, sys.maxsize), part.offset, part.length)
-    if is_remote(part.path if part else path):
-        return _read_part(part) if part else read_bytes(path)
     if part:
-        with open_regular(part.path, sys.maxsize) as file:
-            return os.pread(file.fileno(), part.length, part.offset)
+        return decode_part(part, _read_part(part))
+    if is_remote(path):
+        return read_bytes(path)
     with open_regular(path, limit) as file:
         return file.read()
+
+
+def _read_part(part: FilePart) -> bytes:
+    if part.packed:
+        return _PACKED.read(part.path, lambda: open_regular(part.path, sys.maxsize), part.offset, part.length)
+    if is_remote(part.path):
+        with open_file(part.path, "rb") as file:
+            file.seek(part.offset)
+            return bytes(file.read(part.length))
+    with open_regular(part.path, sys.maxsize) as file:
+        return os.pread(file.fileno(), part.length, part.offset)
 
 
 def open_regular(path: str, limit: int) -> IO[bytes]:
@@ -126,12 +134,6 @@ def open_regular(path: str, limit: int) -> IO[bytes]:
 
 
 _PACKED = PackedFiles()
-
-
-def _read_part(part: FilePart) -> bytes:
-    with open_file(part.path, "rb") as file:
-        file.seek(part.offset)
-        return bytes(file.read(part.length))
 
 
 def exists(path: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import math
+import shlex
 from collections.abc import Callable, Sequence
 
 from detection_core.artifacts.message_files import LABEL_MAP, PIPELINE_CONFIG
@@ -115,10 +116,11 @@ class SkippedBatches(TrainingAction):
     def _command(self, name: str, update: SkippedUpdate) -> str:
         folder = files.join(self._work_folder, name)
         start = (
-            f" --warm-start {files.join(folder, DETECTOR)}" if update.is_last and self._write_weights else ""
+            ["--warm-start", files.join(folder, DETECTOR)] if update.is_last and self._write_weights else []
         )
         config, examples = files.join(folder, PIPELINE_CONFIG), files.join(folder, EXAMPLES)
-        return f"detflow train --config {config} --examples {examples}{start} --output OUTPUT"
+        words = ["detflow", "train", "--config", config, "--examples", examples, *start, "--output", "OUTPUT"]
+        return shlex.join(words)
 
     def _write(self) -> None:
         if self._found or files.exists(SKIPPED_BATCHES.path(self._work_folder)):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
+import shlex
 from typing import Any
 
 from detection_core.errors import ConfigError
@@ -20,16 +22,25 @@ def init(arguments: argparse.Namespace) -> Result:
     if arguments.list_models:
         return _list(arguments)
     if not arguments.data:
-        raise ConfigError("expected the folder of a data set, found none", where="init")
+        raise ConfigError(
+            "expected the folder of a data set, a zip archive or a data.yaml, found none", where="init"
+        )
+    from pipeline.init.settings_choice import name_of_data, pipeline_name
+    from pipeline.init.unpacked_data import unpacked
+
+    data = arguments.data if files.is_remote(arguments.data) else os.path.abspath(arguments.data)
+    folder = arguments.output or f"{pipeline_name(name_of_data(data))}-detector"
+    with unpacked(data, folder) as found:
+        return _write(found, folder, arguments)
+
+
+def _write(data: str, folder: str, arguments: argparse.Namespace) -> Result:
     from pipeline.init.documents import GRID, check_documents, write_documents
     from pipeline.init.hardware import look_at_hardware
     from pipeline.init.plan import Request, make_plan
-    from pipeline.init.settings_choice import pipeline_name
-    from pipeline.init.summary import summary_rows
+    from pipeline.init.summary import measured_text, summary_data, summary_rows
     from pipeline.init.written_files import write_unchanged
 
-    data = arguments.data if files.is_remote(arguments.data) else os.path.abspath(arguments.data)
-    folder = arguments.output or f"{pipeline_name(data)}-detector"
     request = Request(
         data=data,
         folder=folder,
@@ -38,33 +49,27 @@ def init(arguments: argparse.Namespace) -> Result:
         weights=not arguments.from_scratch,
     )
     plan = make_plan(request, look_at_hardware())
-    rows = summary_rows(plan)
     contents = write_documents(plan)
     check_documents(contents, data)
     write_unchanged(folder, contents)
     settings = os.path.join(folder, "settings.yaml")
-    measured = _measured(plan) if arguments.measure else []
-    lines = [*rows, *measured]
-    look = f"look at {os.path.join(folder, GRID)}, then: " if GRID in contents else ""
-    after = f"\n{look}detflow run {settings}"
+    found = _measured(plan) if arguments.measure else None
+    measured = [("measured", measured_text(found))] if found else []
+    look = f"look at {shlex.quote(os.path.join(folder, GRID))}, then: " if GRID in contents else ""
+    after = f"\n{look}{shlex.join(['detflow', 'run', settings])}"
+    said = summary_data(plan) | ({"measured": dataclasses.asdict(found)} if found else {})
     return Result(
-        text=Page((Table(lines, header=False), after)),
-        data={**dict(lines), "settings": settings, "files": sorted(contents)},
+        text=Page((Table([*summary_rows(plan), *measured], header=False), after)),
+        data={**said, "settings": settings, "files": sorted(contents)},
+        exit_code=0 if len(plan.seen.unreadable) < plan.seen.opened else 1,
     )
 
 
-def _measured(plan: Any) -> list[tuple[str, str]]:
+def _measured(plan: Any) -> Any:
     from pipeline.init.measured import measure
 
     with native_output_to(os.devnull), quick_tensorflow():
-        found = measure(plan.config, classes=len(plan.seen.classes))
-    return [
-        (
-            "measured",
-            f"{found.parameters:,} parameters, {found.multiply_adds:,} multiply-adds,"
-            f" {found.milliseconds:.0f} ms an image on this machine, in TensorFlow",
-        )
-    ]
+        return measure(plan.config, classes=len(plan.seen.classes))
 
 
 def _list(arguments: argparse.Namespace) -> Result:
@@ -117,7 +122,13 @@ VERBS = (
         summary="Look at a data set and write the files of a first workflow for it.",
         example="detflow init path/to/images -o build/mine",
         arguments=(
-            argument("data", nargs="?", default="", metavar="DATA", help="its folder, or s3://, gs://"),
+            argument(
+                "data",
+                nargs="?",
+                default="",
+                metavar="DATA",
+                help="its folder, s3:// or gs://, a zip archive, or a data.yaml",
+            ),
             argument(
                 "-o", "--output", default="", metavar="FOLDER", help="folder of the files; changed ones stay"
             ),

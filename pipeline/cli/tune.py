@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from typing import TYPE_CHECKING
 
 from detection_core.errors import ConfigError
@@ -51,7 +52,7 @@ def _describe(found: TuneResult, settings: str) -> Result:
     # The last line is one that Katib's metrics collector reads, as it does those of each training.
     text = (
         f"\nbest: trial {best.number + 1}, detector {found.model}\n"
-        f"detflow run {settings} --override-file {found.overrides}\n"
+        f"{shlex.join(['detflow', 'run', settings, '--override-file', found.overrides])}\n"
         f"score={best.score:.10f}\n"
     )
     data = {

@@ -11,19 +11,25 @@ from detection_core.config.label_map_file import find_label_map
 from detection_core.config.load import PipelineConfig
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.datasets.layout_search import find_layouts
-from detection_core.datasets.layouts import Layout
+from detection_core.datasets.layouts import Layout, name_splits
 from detection_core.datasets.readers import find_reader
 from detection_core.datasets.splits import is_by_ratio
 from detection_core.datasets.survey import Survey, survey
 from detection_core.detectors.family import model_message
-from detection_core.errors import one_line
+from detection_core.errors import DataError, one_line
 from detection_core.zoo.fine_tuning import Choice
 from detection_core.zoo.published_models import Speed
 from pipeline.init import settings_choice
 from pipeline.init.found_weights import StartingWeights, find_weights
 from pipeline.init.hardware import Hardware
 from pipeline.init.network_choice import NetworkChoice, choose_network, fit_network, from_scratch
-from pipeline.init.training_choice import choose_batch, choose_training, num_steps, peak_rate
+from pipeline.init.training_choice import (
+    choose_batch,
+    choose_training,
+    choose_validation,
+    num_steps,
+    peak_rate,
+)
 
 _METRICS = "coco_detection_metrics"
 _QUANTIZATION = {"quantization": {"delay": 0, "weight_bits": 8, "activation_bits": 8}}
@@ -88,10 +94,7 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
         DataError: when no data set is found, with what was looked for; or when nothing is annotated in it.
     """
     layouts = find_layouts(request.data)
-    layout = layouts[0]
-    label_map = find_label_map(layout.path) if find_reader(layout.format).read_named else None
-    class_names = label_map.texts_by_id if label_map else None
-    seen = survey(layout.path, layout.format, layout.splits, class_names=class_names)
+    layout, seen = _look(layouts[0])
     splits, why_splits = _splits(layout, seen)
     network, why = choose_network(seen, hardware, name=request.model, speed=request.speed)
     weights = find_weights(network, wanted=request.weights)
@@ -101,11 +104,14 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
     train_images = max(1, seen.count("train", splits))
     batch = choose_batch(train_images, chosen, hardware)
     training = choose_training(seen, train_images, chosen, batch, weights=weights.found)
-    in_config = tuple(choice for choice in training if not choice.path.startswith("train."))
     held_out = {name: seen.count(name, splits) for name in splits if name != "train"}
+    in_config = (
+        *(choice for choice in training if not choice.path.startswith("train.")),
+        choose_validation(num_steps(training), seen.count_annotated("eval", splits)),
+    )
     return Plan(
         request=request,
-        layouts=tuple(layouts),
+        layouts=(layout, *layouts[1:]),
         seen=seen,
         hardware=hardware,
         network=chosen,
@@ -121,6 +127,28 @@ def make_plan(request: Request, hardware: Hardware) -> Plan:
             *settings_choice.export_choices(seen, min(held_out.values())),
         ),
     )
+
+
+def _look(layout: Layout) -> tuple[Layout, Survey]:
+    """Look at a data set; a split without objects, as a competition's test images are, is no split."""
+    label_map = find_label_map(layout.path) if find_reader(layout.format).read_named else None
+    class_names = label_map.texts_by_id if label_map else None
+    seen = survey(layout.path, layout.format, layout.splits, class_names=class_names)
+    filled = {
+        name: where for name, where in layout.splits.items() if seen.count_annotated(name, layout.splits)
+    }
+    empty = sorted(set(layout.splits) - set(filled))
+    if is_by_ratio(layout.splits) or not empty:
+        return layout, seen
+    evidence = f"{layout.evidence}; no objects in {', '.join(empty)}, left out"
+    try:
+        return _look(dataclasses.replace(layout, splits=name_splits(filled), evidence=evidence))
+    except DataError as e:
+        raise DataError(
+            f"expected objects for training and for measuring, found none in {', '.join(empty)}; name the"
+            f" folder of the annotated images alone, which is then divided ({e.message})",
+            where=layout.path,
+        ) from e
 
 
 def _splits(layout: Layout, seen: Survey) -> tuple[Mapping[str, Any], str]:

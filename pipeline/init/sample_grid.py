@@ -8,9 +8,10 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
-from PIL import ExifTags, Image, ImageDraw, ImageOps
+from PIL import Image, ImageDraw
 
 from detection_core.data.image_header import MAX_FILE_BYTES, MAX_PIXELS
+from detection_core.data.orientation import noted_orientation, turn_upright, upright_size
 from detection_core.datasets.annotated_images import AnnotatedImage
 from detection_core.errors import one_line
 from detection_core.evaluation.drawing import LabelledBox, class_colour, draw_objects, text_font
@@ -89,7 +90,6 @@ def _cell(
 
 _NAMED = 12  # objects of a picture up to which each has its name beside it
 _DECODED_PIXELS = 1 << 28  # of all pictures: two of the largest, or all of those from a camera
-_ON_ITS_SIDE = (5, 6, 7, 8)  # orientations that swap rows and columns
 _DRAWN = 500  # objects of a picture that are drawn: more would hide it
 
 
@@ -115,11 +115,10 @@ class _Pictures:
                     return None
                 self._left -= opened.width * opened.height
                 opened.thumbnail((2 * CELL, 2 * CELL))  # in place, as one of them may take 400 MB
-                turned = ImageOps.exif_transpose(opened)
+                turned = turn_upright(opened)
                 if image.annotated_size and _is_like(opened, image) and not _is_like(turned, image):
                     return opened.convert("RGB"), size
-                on_side = opened.getexif().get(ExifTags.Base.Orientation, 1) in _ON_ITS_SIDE
-                return turned.convert("RGB"), size[::-1] if on_side else size
+                return turned.convert("RGB"), upright_size(*size, noted_orientation(opened))
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
             return None
 

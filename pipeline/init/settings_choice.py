@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from detection_core.datasets.layout_search import YAML
 from detection_core.datasets.layouts import Layout
 from detection_core.datasets.survey import Survey
 from detection_core.datasets.unannotated import LEAVE_OUT
 from detection_core.errors import DataError
 from detection_core.zoo.fine_tuning import Choice
-from pipeline.init.training_choice import COSINE, MOST_OBJECTS
+from pipeline.init.training_choice import COSINE, MOST_OBJECTS, VALIDATION
 
 _DECODE_ALL = 5_000  # images that are decoded in a minute or two
 _LEARNT_NOTHING = 0.05
@@ -33,6 +34,12 @@ def pipeline_name(folder: str) -> str:
     """Return a name for the pipeline: that of the folder, as far as its letters may be used."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", os.path.basename(folder.rstrip("/")))[:60].strip("-_")
     return name if name and name[0].isalnum() else f"detector-{name}".strip("-")
+
+
+def name_of_data(data: str) -> str:
+    """Return the path that a workflow is called after: a data.yaml has the name of its folder."""
+    bare, suffix = os.path.splitext(data)
+    return os.path.dirname(data) if suffix.lower() in YAML else bare if suffix.lower() == ".zip" else data
 
 
 def choose_ratios(seen: Survey) -> tuple[dict[str, float], str]:
@@ -129,6 +136,7 @@ def quantize_choices(steps: int, rate: float) -> Iterator[Choice]:
         "quantize.overrides",
         {
             "train_config.num_steps": short,
+            f"{VALIDATION}.every_steps": short // 10,
             **{f"{COSINE}.{name}": value for name, value in cosine.items()},
         },
         "trained weights only settle on the integer grid: a tenth of the steps, a twentieth of the rate",

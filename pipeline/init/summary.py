@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+from detection_core.datasets.classes import similar_names
 from detection_core.errors import one_line
+from pipeline.init.measured import Measured
 from pipeline.init.plan import Plan
 
 _NAMED_CLASSES = 4
@@ -13,6 +16,49 @@ _NAMED_CLASSES = 4
 def summary_rows(plan: Plan) -> list[tuple[str, str]]:
     """Return ten lines, each with its name."""
     return list(_rows(plan))
+
+
+def summary_data(plan: Plan) -> dict[str, Any]:
+    """Return what the lines say for programs: counts as numbers, names as lists."""
+    seen, chosen = plan.seen, plan.network
+    splits = plan.value("data.splits")
+    return {
+        "format": plan.layouts[0].format,
+        "evidence": plan.layouts[0].evidence,
+        "other_formats": [other.format for other in plan.layouts[1:]],
+        "splits": {name: seen.count(name, splits) for name in splits},
+        "images": seen.images,
+        "images_without_objects": seen.empty_images,
+        "images_without_annotations": seen.unannotated,
+        "objects": seen.objects,
+        "most_objects": seen.most_objects,
+        "classes": dict(seen.classes),
+        "network": chosen.network.name,
+        "parameters": chosen.network.parameters,
+        "multiply_adds": _multiply_adds(plan),
+        "input": list(chosen.size),
+        "matched_boxes": chosen.anchors and round(chosen.anchors.fitted, 4),
+        "steps": plan.value("train_config.num_steps"),
+        "batch_size": plan.value("train_config.batch_size"),
+        "published_weights": plan.weights.found,
+        "rejected": dict(seen.rejected),
+        "similar_classes": similar_names(seen.classes),
+        "opened_images": seen.opened,
+        "unreadable_images": len(seen.unreadable),
+    }
+
+
+def measured_text(found: Measured) -> str:
+    """Return what was measured, for people."""
+    return (
+        f"{found.parameters:,} parameters, {found.multiply_adds:,} multiply-adds,"
+        f" {found.milliseconds:.0f} ms an image on this machine, in TensorFlow"
+    )
+
+
+def _multiply_adds(plan: Plan) -> int:
+    rows, columns = plan.network.size
+    return round(plan.network.network.multiply_adds * rows * columns / plan.network.network.side**2)
 
 
 def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -49,11 +95,9 @@ def _images(plan: Plan) -> str:
 
 def _network(plan: Plan) -> str:
     chosen = plan.network
-    rows, columns = chosen.size
-    operations = chosen.network.multiply_adds * rows * columns / chosen.network.side**2
     return (
         f"{chosen.network.name}: about {chosen.network.parameters / 1e6:.1f} million parameters,"
-        f" {operations / 1e9:.2f} billion multiply-adds an image"
+        f" {_multiply_adds(plan) / 1e9:.2f} billion multiply-adds an image"
     )
 
 
@@ -79,6 +123,9 @@ def _problems(plan: Plan) -> str:
     if unused:
         more = f" and {len(unused) - _NAMED_CLASSES:,} more" if len(unused) > _NAMED_CLASSES else ""
         found.append(f"no object of {', '.join(unused[:_NAMED_CLASSES])}{more}")
+    for names in similar_names(seen.classes)[:_NAMED_CLASSES]:
+        alike = ", ".join(repr(one_line(name, 40)) for name in names[:_NAMED_CLASSES])
+        found.append(f"classes whose names differ only in case or blanks: {alike}")
     if seen.unreadable:
         share = f"{len(seen.unreadable):,} of {seen.opened:,} image files that were opened"
         found.append(f"{share} cannot be read, such as {one_line(seen.unreadable[0], 160)}")

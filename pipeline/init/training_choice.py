@@ -27,6 +27,10 @@ _CLIPPING = Choice(
     reason="as google/automl trains it",
     source="https://arxiv.org/abs/1911.09070",
 )
+VALIDATION = "train_config.validation"
+_VALIDATIONS, _MOST_VALIDATED = 30, 500  # of a training; images of each
+_PATIENCE = 10  # validations: a third of the training
+_LEAST_VALIDATED = 10  # images by whose metric weights can be chosen
 MOST_OBJECTS = 1_000
 """Objects of a picture that a first workflow provides for: each costs every other picture memory and time."""
 
@@ -78,6 +82,33 @@ def choose_training(
         if chosen.network.name in MODELS:
             choices.append(_CLIPPING)
     return *choices, _boxes(seen)
+
+
+def choose_validation(steps: int, images: int) -> Choice:
+    """Return how the training is validated: its best weights are written, and it may stop early.
+
+    Args:
+        steps: length of the training.
+        images: with objects, of the split eval.
+    """
+    value: dict[str, Any] = {"every_steps": max(1, steps // _VALIDATIONS)}
+    if images < _LEAST_VALIDATED:
+        return Choice(
+            path=VALIDATION,
+            value={**value, "weights": "LAST"},
+            reason=f"the metric of {images:,} images is too random to choose weights by: it is measured, and"
+            " the last weights are written; with more images, remove `weights` and set `patience`",
+            source="",
+        )
+    if images > _MOST_VALIDATED:
+        value["max_images"] = _MOST_VALIDATED
+    return Choice(
+        path=VALIDATION,
+        value={**value, "patience": _PATIENCE},
+        reason="the weights with the best mAP on the split eval are written; training stops after"
+        f" {_PATIENCE} of about {_VALIDATIONS} validations without a better one",
+        source="",
+    )
 
 
 def num_steps(choices: tuple[Choice, ...]) -> int:

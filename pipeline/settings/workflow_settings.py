@@ -90,10 +90,11 @@ def _registered_format(value: object, check: pydantic.ValidatorFunctionWrapHandl
 
 Format = Annotated[
     Literal[
-        "auto", "coco", "voc", "yolo", "cvat", "label_studio", "labelme", "csv", "open_images", "tfrecord"
+        "auto", "coco", "voc", "yolo", "cvat", "label_studio", "labelme", "csv", "createml", "via",
+        "open_images", "tfrecord",
     ],
     pydantic.WrapValidator(_registered_format),
-]
+]  # fmt: skip
 
 
 class DataSettings(Settings):

@@ -149,6 +149,7 @@ def describe_files(
         splits=name_splits(locations),
         evidence=f"{what} in {', '.join(used)}{divided}, {count} images in {in_folders}{beside}",
         images=count,
+        names=[name for path in used for name in found[path].names],
     )
 
 
@@ -199,6 +200,6 @@ def _all_sources(root: str, find_files: Callable[[FolderListing], Found], what: 
         raise DataError(f"expected {what}, found none; correct data.path or data.format", where=root)
     locations = divide(listing, found).values()
     # Names start from one folder, so that those of two splits differ.
-    images = listing.path(common_folder(where.get("images", ".") for where in locations))
+    images = folder_in(root, common_folder(where.get("images", ".") for where in locations))
     used = dict.fromkeys(where["annotations"] for where in locations)
     return [Source(annotations=listing.path(path), images=images) for path in used]

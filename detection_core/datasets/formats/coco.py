@@ -7,7 +7,7 @@ import contextlib
 import functools
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets.annotated_images import (
@@ -24,11 +24,11 @@ from detection_core.datasets.annotated_images import (
     check_count,
     checked_id,
     checked_text,
-    path_inside,
 )
 from detection_core.datasets.formats.annotation_files import AnnotationFile, locate_images
 from detection_core.datasets.formats.coco_layout import find_files
 from detection_core.datasets.grouping import Grouping
+from detection_core.datasets.image_files import ImageFiles
 from detection_core.datasets.json_lists import JsonLists
 from detection_core.datasets.layouts import folder_in, list_data_set
 from detection_core.errors import ConfigError, DataError
@@ -99,23 +99,31 @@ def read(root: str, location: Any) -> Annotations:
     """
     path, folder = locate(root, location)
     rejected = Rejections()
-    grouping, entries = _load(path, rejected)
-    names, categories = _categories(entries, path)
-    keypoint_names = _keypoint_names(entries, path)
+    grouping, entries, used = _load(path, rejected)
+    names, categories = _categories(entries, path, used)
+    keypoint_names = _keypoint_names([entry for entry in entries if entry["name"] in categories], path)
     images = _read_images(grouping, names, folder, os.path.basename(path), rejected)
     return Annotations(categories=categories, images=images, rejected=rejected, keypoint_names=keypoint_names)
 
 
-def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any]]:
-    """Read the file, and return its images with their annotations, and the list of categories."""
+def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any], set[Any]]:
+    """Read the file.
+
+    Returns:
+        Its images with their annotations, the list of categories, and the ids of those that have objects.
+    """
     grouping, categories = Grouping(), []
+    used: set[Any] = set()
     lists = JsonLists(path, _LISTS)
     for name, entries in lists:
         if name == "categories":
             categories += entries
             continue
-        if name == "annotations" and _add_annotations(grouping, entries):
-            continue
+        if name == "annotations":
+            ids = (entry.get("category_id") for entry in entries if isinstance(entry, dict))
+            used.update(number for number in ids if isinstance(number, int | float))
+            if _add_annotations(grouping, entries):
+                continue
         add, key, reason, expected = _LISTS[name]
         for entry in entries:
             try:
@@ -128,7 +136,7 @@ def _load(path: str, rejected: list[Rejection]) -> tuple[Grouping, list[Any]]:
     for name in ("images", "annotations", "categories"):
         if name not in lists.found:
             raise DataError(f"expected a COCO JSON object with a list {name!r}, found none", where=path)
-    return grouping, categories
+    return grouping, categories, used
 
 
 def _add_annotations(grouping: Grouping, entries: list[Any]) -> bool:
@@ -172,6 +180,7 @@ _LISTS: dict[str, Any] = {
 def _read_images(
     grouping: Grouping, names: dict[int, str], folder: str, file: str, rejected: list[Rejection]
 ) -> Iterator[AnnotatedImage]:
+    available = ImageFiles(folder)
     for entry, parts in grouping:
         if entry is None:
             [annotation] = parts
@@ -181,7 +190,7 @@ def _read_images(
             continue
         try:
             check_count(len(parts))
-            yield _image(entry, parts, names, folder)
+            yield _image(entry, parts, names, available)
         except Rejected as e:
             rejected.append(Rejection(str(entry.get("file_name")), str(entry["id"]), e.reason, e.detail))
         except (TypeError, KeyError, AttributeError):
@@ -189,11 +198,14 @@ def _read_images(
             rejected.append(Rejection(file, "", "malformed_record", detail))
 
 
-def _categories(entries: list[Any], path: str) -> tuple[dict[int, str], dict[str, int]]:
+def _categories(
+    entries: list[Any], path: str, used: Collection[object]
+) -> tuple[dict[int, str], dict[str, int]]:
     """Return category id to name, and name to label map id.
 
-    The ids stay as they are where a label map can hold them, which begins at 1; else the categories are
-    numbered anew in the order of their ids.
+    A category without objects that is the supercategory of others, as Roboflow writes one with id 0, is no
+    class. The ids stay as they are where a label map can hold them, which begins at 1. Else the categories
+    are numbered from 1 in the order of their ids.
     """
     names: dict[int, str] = {}
     taken: set[str] = set()
@@ -208,6 +220,10 @@ def _categories(entries: list[Any], path: str) -> tuple[dict[int, str], dict[str
             )
         names[number] = name
         taken.add(name)
+    above = {
+        str(entry.get("supercategory")) for entry in entries if entry.get("supercategory") != entry["name"]
+    }
+    names = {number: name for number, name in names.items() if number in used or name not in above}
     keep = min(names, default=1) >= 1
     labels = {names[n]: n if keep else i for i, n in enumerate(sorted(names), start=1)}
     return names, labels
@@ -229,10 +245,10 @@ def _keypoint_names(entries: list[Any], path: str) -> dict[str, list[str]]:
 
 
 def _image(
-    entry: dict[str, Any], annotations: list[dict[str, Any]], names: dict[int, str], folder: str
+    entry: dict[str, Any], annotations: list[dict[str, Any]], names: dict[int, str], available: ImageFiles
 ) -> AnnotatedImage:
-    filename = checked_text(entry["file_name"], "file_name")
-    path = path_inside(folder, filename)
+    filename = available.find(checked_text(entry["file_name"], "file_name"))
+    path = available.path(filename)
     size = [entry.get(key) or 0 for key in ("width", "height")]
     if not all(isinstance(n, int) or (isinstance(n, float) and n.is_integer()) for n in size):
         raise Rejected("malformed_record", f"expected width and height in pixels, found {size!r:.80}")

@@ -7,7 +7,7 @@ import posixpath
 import re
 
 from detection_core.datasets.formats.annotation_files import AnnotationFile, describe_files
-from detection_core.datasets.layouts import Layout
+from detection_core.datasets.layouts import Layout, spread
 from detection_core.storage.folder_listing import FolderListing
 
 LOOKS_FOR = "COCO JSON: a .json file with the lists images, annotations and categories"
@@ -15,7 +15,7 @@ LOOKS_FOR = "COCO JSON: a .json file with the lists images, annotations and cate
 _MOST_FILES = 50
 """JSON files in one folder above which only some are opened: then there is one an image."""
 
-_SAMPLE = 20
+_SAMPLE = 100
 _FILE_NAME = re.compile(rb'"file_name"\s*:\s*("(?:[^"\\]++|\\.)*+")')
 _USUAL = "instances"
 """What the files of boxes are called, where there are others for the same images."""
@@ -58,11 +58,10 @@ def is_coco(head: bytes, tail: bytes) -> bool:
 
 
 def _some_names(text: bytes) -> list[str]:
-    """Return the first and the last image names in a text, as many as are enough to find their folder."""
+    """Return some of the image names in a text, enough to find their folders."""
     quoted = _FILE_NAME.findall(text)
-    some = quoted if len(quoted) <= _SAMPLE else quoted[: _SAMPLE // 2] + quoted[-_SAMPLE // 2 :]
     names = []
-    for name in some:
+    for name in spread(quoted, _SAMPLE):
         try:
             names.append(str(json.loads(name)))
         except ValueError:

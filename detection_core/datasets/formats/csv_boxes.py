@@ -24,10 +24,10 @@ from detection_core.datasets.formats.annotation_files import (
     locate_sources,
 )
 from detection_core.datasets.formats.csv_lines import decode_head, open_csv
-from detection_core.datasets.formats.csv_rows import SETS, UNASSIGNED, Row, read_rows
+from detection_core.datasets.formats.csv_rows import UNASSIGNED, Row, read_rows
 from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.image_files import ImageFiles
-from detection_core.datasets.layouts import Layout
+from detection_core.datasets.layouts import TRAIN, Layout, split_word, spread
 from detection_core.datasets.shapes import make_object
 from detection_core.datasets.unannotated import image_without_objects
 from detection_core.errors import DataError
@@ -38,7 +38,7 @@ LOOKS_FOR = (
 )
 
 _WHAT = "a CSV file of boxes"
-_SAMPLE = 50
+_SAMPLE = 100
 
 
 def find(listing: FolderListing) -> Layout | None:
@@ -61,8 +61,10 @@ def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
         except (DataError, UnicodeError):
             continue
         if rows:
-            subsets = {SETS[row.subset]: row.subset for row in rows if row.subset in SETS}
-            found[path] = AnnotationFile(names=[row.image for row in rows[:_SAMPLE]], subsets=subsets)
+            subsets = {split: row.subset for row in rows if (split := split_word(row.subset))}
+            found[path] = AnnotationFile(
+                names=spread(list(dict.fromkeys(row.image for row in rows)), _SAMPLE), subsets=subsets
+            )
     return found
 
 
@@ -181,9 +183,9 @@ def _paths_of(image: str, available: ImageFiles) -> set[str]:
 
 
 def _is_in(row: Row, subset: str) -> bool:
-    wanted = SETS.get(subset)
-    unassigned = row.subset in UNASSIGNED and wanted == "train"
-    return not subset or unassigned or SETS.get(row.subset, row.subset) == (wanted or subset)
+    wanted = split_word(subset)
+    unassigned = row.subset in UNASSIGNED and wanted == TRAIN
+    return not subset or unassigned or (split_word(row.subset) or row.subset) == (wanted or subset)
 
 
 def _image(image: str, rows: list[Row], available: ImageFiles) -> AnnotatedImage:

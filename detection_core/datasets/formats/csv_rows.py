@@ -39,6 +39,7 @@ _NAMES = {
     "ymax": ("ymax", "y_max", "y2", "bottom"),
     "width": ("width", "image_width", "img_width"),
     "height": ("height", "image_height", "img_height"),
+    "subset": ("split", "set", "subset", "dataset_split"),
 }
 """Column to the names that it goes by in headers."""
 
@@ -156,6 +157,7 @@ def _columns(header: Sequence[str]) -> dict[str, int]:
 def _header_parser(columns: Mapping[str, int], *, decimal_comma: bool) -> Parse:
     image, name, width, height = (columns[column] for column in ("image", "class", "width", "height"))
     sides = [columns[side] for side in _SIDES]
+    subset = columns["subset"]
     most = max(columns.values())
 
     def parse(cells: Sequence[str], line: int) -> Row:
@@ -169,7 +171,8 @@ def _header_parser(columns: Mapping[str, int], *, decimal_comma: bool) -> Parse:
             _number(cells[height] or "0", "height", line) if height >= 0 else 0.0,
         )
         box = _box(places, cells[name], line)
-        return Row(line, "", cells[image], size, cells[name], box, False)
+        word = cells[subset] if subset >= 0 else ""
+        return Row(line, word, cells[image], size, cells[name], box, False)
 
     return parse
 

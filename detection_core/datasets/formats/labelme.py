@@ -29,19 +29,23 @@ from detection_core.datasets.layouts import (
     count_images,
     folder_in,
     name_folder,
+    name_here,
     name_splits,
     split_of_path,
+    spread,
     stem,
 )
 from detection_core.datasets.shapes import Point
 from detection_core.datasets.unannotated import images_without_annotation
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
+from detection_core.storage.file_parts import FilePart, part_path
 from detection_core.storage.folder_listing import FolderListing, list_folder
 
 LOOKS_FOR = "LabelMe: a JSON file an image, with shapes and imagePath"
 
 _SAMPLE = 3
+_SAMPLED_NAMES = 100
 _POINT = b'"point"'
 _Read = tuple[AnnotatedImage, list[Mapping[str, Point]]]
 
@@ -51,8 +55,8 @@ def find(listing: FolderListing) -> Layout | None:
     found = {}
     for folder, names in listing.folders.items():
         paths = [posixpath.join(folder, name) for name in names if name.lower().endswith(".json")]
-        if any(_is_labelme(listing, path) for path in paths[:: max(1, len(paths) // _SAMPLE)][:_SAMPLE]):
-            found[folder] = len(paths)
+        if any(_is_labelme(listing, path) for path in spread(paths, _SAMPLE)):
+            found[folder] = [stem(path) for path in paths]
     if not found:
         return None
     by_split: dict[str, list[str]] = collections.defaultdict(list)
@@ -61,14 +65,15 @@ def find(listing: FolderListing) -> Layout | None:
     locations = {split: min(folders, key=len) for split, folders in by_split.items() if split}
     count = count_images(listing, [""])
     said = ", ".join(
-        f"{number} JSON files in {name_folder(folder)}" for folder, number in list(found.items())[:6]
+        f"{len(paths)} JSON files in {name_folder(folder)}" for folder, paths in list(found.items())[:6]
     )
     return Layout(
         format="labelme",
         path=listing.root,
         splits=name_splits(locations),
         evidence=f"LabelMe: {said}, {count} images",
-        images=min(count, sum(found.values())),
+        images=min(count, sum(map(len, found.values()))),
+        names=spread([path for paths in found.values() for path in paths], _SAMPLED_NAMES),
     )
 
 
@@ -166,7 +171,7 @@ def _read_image(root: str, name: str, available: ImageFiles) -> _Read | None:
     content = parse_json(files.join(root, name))
     if isinstance(content, Mapping) and not {"shapes", "imagePath"} & set(content):
         return None
-    return _image(name, mapping_of(content, "the file"), available)
+    return _image(root, name, mapping_of(content, "the file"), available)
 
 
 def _keypoint_names(root: str, names: Sequence[str], available: ImageFiles) -> dict[str, list[str]]:
@@ -187,17 +192,34 @@ def _keypoint_names(root: str, names: Sequence[str], available: ImageFiles) -> d
     return {name: sorted(points) for name, points in sorted(found.items())}
 
 
-def _image(name: str, content: Mapping[str, Any], available: ImageFiles) -> _Read:
+def _picture(root: str, name: str, image: str, data: object, available: ImageFiles) -> tuple[str, str]:
+    """Return path and name of the image that an annotation file is about: a file, or what the file embeds."""
+    try:
+        filename = available.find(image, beside=stem(name))
+        if available.has(filename) or not (isinstance(data, str) and data):
+            return available.path(filename), filename
+    except Rejected:
+        if not (isinstance(data, str) and data):
+            raise
+    text, where = data.encode("ascii", "replace"), files.join(root, name)
+    at = read_annotation(where).find(text)
+    if at < 0:
+        raise Rejected("unreadable_annotation", "expected imageData as plain base64, found it with escapes")
+    filename = posixpath.join(posixpath.dirname(name), posixpath.basename(name_here(image)) or stem(name))
+    return part_path(FilePart(at, len(text), where, base64=True)), filename
+
+
+def _image(root: str, name: str, content: Mapping[str, Any], available: ImageFiles) -> _Read:
     """Return an image, and the named points that belong to each of its objects."""
     image_path = checked_text(content.get("imagePath"), "imagePath").replace("\\", "/")
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(name), image_path))
-    filename = available.find(beside, beside=stem(name))
+    path, filename = _picture(root, name, beside, content.get("imageData"), available)
     width, height = size_of(content.get("imageWidth"), content.get("imageHeight"))
     shapes = list_of(content.get("shapes"), "shapes")
     drawn = read_objects([mapping_of(shape, "a shape") for shape in shapes], width, height)
     objects = [item for item, _ in drawn]
     source_id = checked_id(checked_text(stem(name), "the file's name"))
-    image = AnnotatedImage(source_id, filename, available.path(filename), width, height, objects)
+    image = AnnotatedImage(source_id, filename, path, width, height, objects)
     return image, [points for _, points in drawn]
 
 

@@ -26,6 +26,9 @@ from detection_core.datasets.shapes import (
     polygon_object,
 )
 
+_NO_CLASSES = ("__ignore__", "_background_")
+"""Labels by which LabelMe's own converters leave out what is drawn."""
+
 Shape = Mapping[str, Any]
 
 
@@ -34,7 +37,8 @@ def read_objects(
 ) -> list[tuple[AnnotatedObject, dict[str, Point]]]:
     """Return the objects of an image, and the named points that belong to each.
 
-    Outlines of one label and `group_id` are one object. A point belongs to the object of its `group_id`.
+    Shapes with labels of LabelMe's own, which are no classes, are left out. Outlines of one label and
+    `group_id` are one object. A point belongs to the object of its `group_id`.
 
     Args:
         shapes: as the file lists them.
@@ -51,6 +55,8 @@ def read_objects(
     for number, shape in enumerate(shapes, start=1):
         label = f"shape {number}"
         name = checked_text(shape.get("label"), f"{label}: label").strip()
+        if name in _NO_CLASSES:
+            continue
         group, kind = shape.get("group_id"), shape.get("shape_type") or "polygon"
         corners = [
             point_of(point, f"{label}: a point") for point in list_of(shape.get("points"), f"{label}: points")

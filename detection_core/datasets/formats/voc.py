@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from detection_core.bounded.text_file import read_lines
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
     AnnotatedObject,
@@ -22,6 +21,7 @@ from detection_core.datasets.annotated_images import (
 from detection_core.datasets.formats.voc_layout import find_folders
 from detection_core.datasets.formats.xml_files import parse_xml
 from detection_core.datasets.image_files import ImageFiles
+from detection_core.datasets.image_parts import plain_line, read_list
 from detection_core.datasets.layouts import folder_in, stem
 from detection_core.datasets.unannotated import images_without_annotation
 from detection_core.errors import ConfigError, DataError, shorten
@@ -84,7 +84,9 @@ def read(root: str, location: Any) -> Annotations:
         DataError: when folders or the image set are not there.
     """
     image_set, annotations, folder = locate(root, location)
-    listed = [f"{name}.xml" for name in _image_set(image_set)] if image_set else _all_files(annotations)
+    listed = (
+        [f"{plain_line(line)}.xml" for line in read_list(image_set)] if image_set else _all_files(annotations)
+    )
     shown = os.path.relpath(annotations, root)
     found = Annotations(categories={}, images=(), rejected=[])
     images = _read_images(found, annotations, listed, ImageFiles(folder), shown, whole=not image_set)
@@ -117,17 +119,6 @@ def _read_images(
         yield image
     if whole:
         found.unannotated.extend(images_without_annotation(available, about, ids))
-
-
-def _image_set(path: str) -> list[str]:
-    """Return the names in an image set; a class's own set has a -1, 0 or 1 behind each, which is left out."""
-    names = []
-    for line in read_lines(path, what="list of images"):
-        head, _, tail = line.strip().rpartition(" ")
-        name = head.strip() if head.strip() and tail in ("-1", "0", "1") else line.strip()
-        if name:
-            names.append(name)
-    return names
 
 
 def _all_files(folder: str) -> list[str]:

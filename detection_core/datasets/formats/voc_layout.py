@@ -19,6 +19,7 @@ from detection_core.datasets.layouts import (
     name_folder,
     name_splits,
     split_of_path,
+    spread,
     stem,
 )
 from detection_core.errors import DataError
@@ -29,6 +30,7 @@ LOOKS_FOR = "Pascal VOC: an XML file an image, with <annotation> and <object>, a
 _ANNOTATIONS, _IMAGES, _SETS = "Annotations", "JPEGImages", "ImageSets/Main"
 _SETS_OF_SPLITS = {"train": TRAIN, "val": EVAL, "test": TEST}
 _SAMPLE = 3
+_SAMPLED_NAMES = 100
 _HEAD = 4096
 
 
@@ -69,13 +71,9 @@ def _annotation_folders(listing: FolderListing) -> dict[str, list[str]]:
     found = {}
     for folder, names in listing.folders.items():
         xml = [name for name in names if name.lower().endswith(".xml")]
-        if any(_is_annotation(listing, posixpath.join(folder, name)) for name in _spread(xml)):
+        if any(_is_annotation(listing, posixpath.join(folder, name)) for name in spread(xml, _SAMPLE)):
             found[folder] = [stem(name) for name in xml]
     return found
-
-
-def _spread(names: Sequence[str]) -> Sequence[str]:
-    return names[:: max(1, len(names) // _SAMPLE)][:_SAMPLE]
 
 
 def _is_annotation(listing: FolderListing, path: str) -> bool:
@@ -126,6 +124,7 @@ def _find_elsewhere(listing: FolderListing, xml: Mapping[str, Sequence[str]]) ->
         splits=splits,
         evidence=f"{found}, {count} images in {where}",
         images=count,
+        names=spread([name for names in xml.values() for name in names], _SAMPLED_NAMES),
     )
 
 
@@ -136,14 +135,17 @@ def _location(listing: FolderListing, xml: Mapping[str, Sequence[str]], split: s
 
 
 def _image_folder(listing: FolderListing, folder: str, names: Iterable[str], split: str) -> str:
-    """Return the folder with the most images of the annotations' names.
+    """Return the folder with the most images of the annotations' names, or one above it that holds all.
 
     Of equals it is that of the split, then one with the same folder names at its end, then the nearest.
     """
     wanted = set(names)
+    named = {
+        other: wanted & {stem(name) for name in here if is_image(name)}
+        for other, here in listing.folders.items()
+    }
 
     def rank(other: str) -> tuple[int, bool, int, int]:
-        alike = len(wanted & {stem(name) for name in listing.folders[other] if is_image(name)})
         ends = itertools.takewhile(
             lambda pair: pair[0] == pair[1],
             zip(folder.split("/")[::-1], other.split("/")[::-1], strict=False),
@@ -153,8 +155,10 @@ def _image_folder(listing: FolderListing, folder: str, names: Iterable[str], spl
             + len(folder.split("/"))
             - 2 * len(common_folder([other, folder]).split("/"))
         )
-        return alike, bool(split) and split_of_path(other) == split, len(list(ends)), -away
+        return len(named[other]), bool(split) and split_of_path(other) == split, len(list(ends)), -away
 
     images = {other for other, here in listing.folders.items() if any(map(is_image, here))}
     # The annotations' own folder comes first among equals.
-    return max(sorted(images, key=lambda other: other != folder), key=rank, default=folder)
+    best = max(sorted(images, key=lambda other: other != folder), key=rank, default=folder)
+    missing = wanted - named.get(best, set())
+    return common_folder([best, *(other for other, here in named.items() if here & missing)])

@@ -107,3 +107,13 @@ def test_a_file_corrected_in_place_counts_on_a_store(data, server):
         assert fingerprint(root, "coco", RATIO) == before
         files.write_bytes(f"{root}/images/1.jpg", b"corrected")
         assert fingerprint(root, "coco", RATIO) != before
+
+
+def test_a_changed_list_of_a_split_changes_it(data):
+    (data / "train.txt").write_text("1.jpg\n")
+    splits = {"train": {"images": "train.txt"}, "eval": {"images": "images"}}
+    before = fingerprint(str(data), "coco", splits)
+    assert fingerprint(str(data), "auto", splits) == before
+    (data / "train.txt").write_text("2.jpg\n")
+    _touch(data / "train.txt")
+    assert fingerprint(str(data), "coco", splits) != before

@@ -85,7 +85,10 @@ def test_an_image_without_a_label_file_is_background_in_yolo(tmp_path, choice, t
     assert ("images/c.jpg" in _ids(dataset)["train"]) == taken
 
 
-@pytest.mark.parametrize(("data_format", "unannotated"), [("csv", 2), ("labelme", 2), ("label_studio", 1)])
+@pytest.mark.parametrize(
+    ("data_format", "unannotated"),
+    [("csv", 2), ("labelme", 2), ("label_studio", 1), ("createml", 2), ("via", 2)],
+)
 def test_other_formats_count_what_nobody_annotated(tmp_path, data_format, unannotated):
     WRITERS[data_format](tmp_path)
     for name in "xy":

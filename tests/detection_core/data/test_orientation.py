@@ -1,6 +1,7 @@
 """Images with an EXIF orientation, turned once."""
 
 import io
+import struct
 
 import numpy as np
 import pytest
@@ -9,7 +10,14 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from detection_core.data.image_header import ImageFault, read_header
-from detection_core.data.orientation import read_orientation, store_upright, turn_point, upright_size
+from detection_core.data.orientation import (
+    read_orientation,
+    store_upright,
+    turn_point,
+    turn_upright,
+    upright_size,
+)
+from detection_core.data.pixels import read_pixels, read_thumbnail
 
 WIDTH, HEIGHT = 64, 48
 ORIENTATIONS = range(1, 9)
@@ -52,6 +60,27 @@ def test_an_orientation_of_xmp_counts_where_there_is_no_other():
 @pytest.mark.parametrize("value", [0, 9, 77])
 def test_a_value_that_means_nothing_is_upright(value):
     assert read_orientation(turned_file(value), "jpeg") == 1
+
+
+def noted(orientation, other=1):
+    """A JPEG whose notes hold numbers that do not fit the type that EXIF gives them."""
+    tags = struct.pack("<HHHIIHHII", 2, 0x0103, 4, 1, other, 0x0112, 4, 1, orientation)
+    segment = b"Exif\0\0II" + struct.pack("<HI", 42, 8) + tags + bytes(4)
+    plain = turned_file(1)
+    return plain[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + plain[2:]
+
+
+@pytest.mark.parametrize(
+    ("orientation", "other", "means"), [(65537, 1, 1), (65537, 70_000, 1), (6, 70_000, 6)]
+)
+def test_notes_with_odd_numbers_do_not_damage_the_picture(orientation, other, means):
+    data = noted(orientation, other)
+    expected = turn_upright(smooth_picture(), means).size
+    assert read_orientation(data, "jpeg") == means
+    assert read_pixels(io.BytesIO(data), upright=True).shape[1::-1] == expected
+    assert read_thumbnail(io.BytesIO(data), 8).shape == (8, 8)
+    header = store_upright(data, "jpeg")[1]
+    assert (header.width, header.height) == expected
 
 
 @settings(deadline=None, max_examples=60)

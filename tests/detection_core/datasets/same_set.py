@@ -148,6 +148,33 @@ def _label_studio(root):
     write_text(root / "export.json", json.dumps(tasks))
 
 
+def _createml(root):
+    write_images(root / "images")
+    entries = []
+    for name, objects in IMAGES.items():
+        drawn = []
+        for label, (x, y, right, bottom), _ in objects:
+            place = {"x": (x + right) / 2, "y": (y + bottom) / 2, "width": right - x, "height": bottom - y}
+            drawn.append({"label": label, "coordinates": place})
+        entries.append({"image": f"{name}.jpg", "annotations": drawn})
+    write_text(root / "_annotations.createml.json", json.dumps(entries))
+
+
+def _via(root):
+    write_images(root / "images")
+    images = {}
+    for name, objects in IMAGES.items():
+        regions = []
+        for label, (x, y, right, bottom), ring in objects:
+            place = {"name": "rect", "x": x, "y": y, "width": right - x, "height": bottom - y}
+            if ring:
+                place = {"name": "polygon", "all_points_x": ring[::2], "all_points_y": ring[1::2]}
+            regions.append({"shape_attributes": place, "region_attributes": {"pet": label}})
+        images[f"{name}.jpg99"] = {"filename": f"{name}.jpg", "size": 99, "regions": regions}
+    project = {"_via_settings": {}, "_via_img_metadata": images, "_via_attributes": {}}
+    write_text(root / "via_project.json", json.dumps(project))
+
+
 def _open_images(root):
     write_images(root / "train")
     rows = ["ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,IsTruncated,IsGroupOf"]
@@ -198,10 +225,12 @@ WRITERS = {
     "label_studio": _label_studio,
     "labelme": _labelme,
     "csv": _csv,
+    "createml": _createml,
+    "via": _via,
     "open_images": _open_images,
     "tfrecord": _tfrecord,
 }
 """Format to what writes the set to a folder."""
 
-WITH_OUTLINES = ("yolo", "cvat", "label_studio", "labelme")
+WITH_OUTLINES = ("yolo", "cvat", "label_studio", "labelme", "via")
 """Formats that carry outlines."""

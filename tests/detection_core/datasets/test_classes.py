@@ -1,6 +1,6 @@
 import pytest
 
-from detection_core.datasets.classes import make_label_map
+from detection_core.datasets.classes import make_label_map, similar_names
 from detection_core.errors import DataError
 
 
@@ -26,3 +26,9 @@ def test_splits_that_contradict_each_other_are_refused():
 def test_no_class_at_all_is_an_error():
     with pytest.raises(DataError, match="found none"):
         make_label_map([{}, {}])
+
+
+def test_names_that_differ_in_case_or_blanks_are_alike():
+    names = ["RBC", "rbc", "white cell", "White  cell ", "whitecell", "other"]
+    assert similar_names(names) == [["RBC", "rbc"], ["White  cell ", "white cell", "whitecell"]]
+    assert similar_names(["a", "a", "b"]) == []

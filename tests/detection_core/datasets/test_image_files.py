@@ -51,10 +51,35 @@ def test_a_name_finds_the_one_file_that_is_meant(images, name, beside, found):
     assert images.find(name, beside) == found
 
 
-@pytest.mark.parametrize("name", ["../a.jpg", "/etc/a.jpg", "s3://bucket/a.jpg", "deep/../../a.jpg", ""])
-def test_a_name_that_leaves_the_folder_finds_nothing(images, name):
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("../a.jpg", "a.jpg"),
+        ("/home/me/a.jpg", "a.jpg"),
+        ("D:\\cats\\a.jpg", "a.jpg"),
+        ("\\\\server\\share\\a.jpg", "a.jpg"),
+        ("s3://bucket/a.jpg", "a.jpg"),
+        ("deep/../../a.jpg", "a.jpg"),
+        ("/home/me/other/c.jpg", "other/c.jpg"),
+        ("E:/deep/c.png", "deep/c.jpg"),
+    ],
+)
+def test_a_name_of_another_machine_is_found_by_its_longest_tail(images, name, found):
+    assert images.find(name) == found and images.has(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../x.jpg", "/etc/passwd", "C:\\x.jpg", "s3://bucket/x.jpg", "deep/../../x.jpg", "", "/home/me/c.jpg"],
+)
+def test_a_name_that_leaves_the_folder_is_not_followed(images, name):
     with pytest.raises(Rejected, match="leaves the image folder"):
-        images.find(name, "a")
+        images.find(name, "unknown")
+
+
+def test_of_equal_tails_the_one_beside_the_annotation_is_meant(images):
+    assert images.find("/home/me/c.jpg", "deep/x") == "deep/c.jpg"
+    assert images.paths_like("c") == images.paths_like("c.jpg") != images.paths_like("deep/c")
 
 
 def test_a_folder_that_is_not_there_has_no_images(tmp_path):

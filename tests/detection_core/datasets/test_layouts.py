@@ -4,9 +4,12 @@ from detection_core.datasets.layouts import (
     common_folder,
     count_images,
     count_kinds,
+    longest_tails,
+    name_here,
     name_splits,
     split_of_path,
     split_word,
+    spread,
 )
 from detection_core.storage.folder_listing import FolderListing
 
@@ -54,3 +57,28 @@ def test_files_are_counted_by_kind_and_place():
     assert count_images(listing, ["in"]) == count_images(listing, ["."]) == 3
     assert count_images(listing, ["in/deep", "i"]) == 1
     assert count_kinds(FolderListing(root="r", folders={}, complete=True)) == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("a/b.jpg", "a/b.jpg"),
+        ("/home/me/a/b.jpg", "home/me/a/b.jpg"),
+        ("C:\\me\\b.jpg", "me/b.jpg"),
+        ("\\\\host\\b.jpg", "host/b.jpg"),
+        ("s3://bucket/b.jpg", "bucket/b.jpg"),
+        ("../../a/../b.jpg", "b.jpg"),
+        ("./b.jpg", "b.jpg"),
+        ("..", ""),
+    ],
+)
+def test_a_name_of_another_machine_loses_its_beginning(name, here):
+    assert name_here(name) == here
+
+
+def test_the_longest_tails_and_some_of_all_items_are_taken():
+    paths = ["a/x.jpg", "b/a/x.jpg", "c/x.jpg"]
+    assert longest_tails("b/a/x.jpg", paths) == ["b/a/x.jpg"]
+    assert longest_tails("d/x.jpg", paths) == paths and longest_tails("x.jpg", []) == []
+    assert spread(range(10), 4) == [0, 3, 6, 9] and list(spread(range(3), 4)) == [0, 1, 2]
+    assert spread([], 3) == [] and spread([1, 2], 1) == [1]

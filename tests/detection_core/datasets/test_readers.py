@@ -102,7 +102,7 @@ def test_any_damage_to_annotations_is_put_aside_or_one_error(tmp_path, data_form
 WRONG = (None, True, -1, 0.5, 10**400, "", "x", "a\nb", [], [[]], {}, {"a": 1})
 
 
-@pytest.mark.parametrize("data_format", ["coco", "label_studio", "labelme"])
+@pytest.mark.parametrize("data_format", ["coco", "label_studio", "labelme", "createml", "via"])
 def test_a_wrong_type_anywhere_is_put_aside_or_one_error(tmp_path, data_format):
     WRITERS[data_format](tmp_path)
     path = next(p for p in sorted(tmp_path.rglob("*.json")) if b"dog" in p.read_bytes())

@@ -143,3 +143,28 @@ def test_however_many_are_rejected_they_are_counted(tmp_path, monkeypatch):
         data.add_box(1_000 + number, [0, 0, 5, 5])
     data.write()
     assert survey(str(tmp_path), "coco", RATIOS).rejected == {"unknown_image": 30}
+
+
+def test_examples_come_from_all_splits_and_folders(tmp_path):
+    splits = {}
+    for split in ("train", "val", "test"):
+        for camera in ("one", "two"):
+            folder = tmp_path / split / camera
+            folder.mkdir(parents=True)
+            for number in range(40):
+                name = f"{split}-{camera}-{number}"
+                (folder / f"{name}.jpg").write_bytes(picture())
+                (folder / f"{name}.xml").write_text(voc_xml(name))
+        splits["eval" if split == "val" else split] = {"annotations": split, "images": split}
+    seen = survey(str(tmp_path), "voc", splits)
+    folders = {os.path.dirname(os.path.relpath(image.path, tmp_path)) for image in seen.examples}
+    assert len(seen.examples) == 12 and len(folders) == 6
+    assert [seen.count_annotated(name, splits) for name in ("train", "eval", "none")] == [80, 80, 0]
+
+
+def test_what_is_wrong_with_the_first_is_said_where_nothing_can_be_used(tmp_path):
+    data = Coco(tmp_path, images=0)
+    data.add_image(1, name="/elsewhere/a.jpg", data=b"")
+    data.write()
+    with pytest.raises(DataError, match=r"of 1 that cannot be used one is /elsewhere/a\.jpg: .*leaves the"):
+        survey(str(tmp_path), "coco", RATIOS)

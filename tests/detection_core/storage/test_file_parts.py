@@ -38,3 +38,14 @@ def test_a_part_of_a_compressed_file_is_one_of_its_content(tmp_path):
         assert files.read_regular(part, 3) == content[2:5]
     with pytest.raises(FileNotFoundError):
         files.read_regular(part_path(FilePart(0, 1, str(tmp_path / "none"), packed=True)), 9)
+
+
+def test_base64_is_decoded(tmp_path):
+    (tmp_path / "a").write_bytes(b'"aGVsbG8=" "###"')
+    part = FilePart(1, 8, str(tmp_path / "a"), base64=True)
+    assert file_part(part_path(part)) == part
+    assert files.read_regular(part_path(part), 5) == b"hello"
+    with pytest.raises(OSError, match="at most 3 bytes"):
+        files.read_regular(part_path(part), 3)
+    with pytest.raises(OSError, match="expected base64"):
+        files.read_regular(part_path(part._replace(offset=12, length=3)), 5)

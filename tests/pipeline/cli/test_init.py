@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pipeline.cli import parser
 from pipeline.dag import build_dag
 from pipeline.settings.settings_file import load_settings
 from tests.detection_core.datasets.dataset_files import Coco, write_voc
+from tests.detection_core.datasets.same_set import WRITERS
 from tests.object_store import SERVERS, dead_server
 
 FILES = ["pipeline.config", "samples.png", "settings.yaml"]
@@ -29,7 +31,9 @@ def test_the_files_are_written_and_the_workflow_is_valid(tmp_path, capsys):
     data = Coco(tmp_path / "cats and dogs", images=40).write()
     assert parser.main(["init", data, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["files"] == FILES and said["objects"].startswith("27, ")
+    assert said["files"] == FILES
+    assert (said["objects"], said["classes"], said["images"]) == (27, {"cat": 27, "dog": 0}, 40)
+    assert sum(said["splits"].values()) == 40 and said["steps"] == 1_500
     assert sorted(os.listdir("cats-and-dogs-detector")) == [".detflow-init.json", *FILES]
     assert parser.main(["validate", said["settings"]]) == 0
     assert "valid" in capsys.readouterr().out
@@ -39,7 +43,7 @@ def test_a_workflow_of_an_efficientdet_of_google_automl_is_written(tmp_path, cap
     data = Coco(tmp_path / "cats", images=40).write()
     assert parser.main(["init", data, "--model", "efficientdet-lite0", "-o", "mine", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["network"].startswith("efficientdet-lite0: about 3.3 million parameters")
+    assert (said["network"], said["parameters"]) == ("efficientdet-lite0", 3_290_606)
     assert parser.main(["validate", said["settings"]]) == 0
     assert 'name: "efficientdet-lite0"' in Path("mine/pipeline.config").read_text()
 
@@ -73,6 +77,48 @@ def test_what_is_no_data_set_is_refused_and_nothing_written(tmp_path, capsys):
     assert parser.main(["init", "missing", "-o", "mine"]) == 2
     assert parser.main(["init"]) == 2
     assert not os.path.exists("mine")
+
+
+def test_a_command_to_copy_is_quoted(tmp_path, capsys):
+    data = Coco(tmp_path / "data", images=40).write()
+    assert parser.main(["init", data, "-o", "my cats; rm -r x", "--from-scratch"]) == 0
+    last = capsys.readouterr().out.strip().split("\n")[-1]
+    assert last.endswith("then: detflow run 'my cats; rm -r x/settings.yaml'")
+    assert last.startswith("look at 'my cats; rm -r x/samples.png', ")
+
+
+def test_images_with_paths_of_another_machine_are_found_and_said_where_they_are_not(tmp_path, capsys):
+    data = Coco(tmp_path / "data", images=40)
+    for number, image in enumerate(data.images):
+        image["file_name"] = ("/home/me/cats/", "D:\\cats\\")[number % 2] + image["file_name"]
+    data.write()
+    assert parser.main(["init", str(data.root), "-o", "mine", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["images"], said["unreadable_images"], said["rejected"]) == (40, 0, {})
+    for path in (data.root / "images").iterdir():
+        path.unlink()
+    assert parser.main(["init", str(data.root), "-o", "other"]) == 2
+    assert "leaves the image folder" in capsys.readouterr().err
+
+
+def test_a_zip_archive_and_a_data_yaml_are_data_sets(tmp_path, capsys):
+    WRITERS["yolo"](tmp_path / "cells")
+    shutil.make_archive(str(tmp_path / "cells"), "zip", tmp_path, "cells")
+    (tmp_path / "cells" / "another.yaml").write_text("train: none\nnames: [x]\n")
+    assert parser.main(["init", "cells/data.yaml", "--from-scratch"]) == 2
+    assert "found another one beside data.yaml" in capsys.readouterr().err
+    divided = {"train": "images/a.jpg", "val": ["images/b.jpg", "images/c.jpg"], "names": ["cat", "dog"]}
+    (tmp_path / "cells" / "data.yaml").write_text(json.dumps(divided))
+    assert parser.main(["init", "cells/data.yaml", "--json", "--from-scratch"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    settings = load_settings("cells-detector/settings.yaml")
+    assert settings.data.path == str(tmp_path / "cells") and said["classes"] == {"dog": 2, "cat": 1}
+    for _ in range(2):
+        assert parser.main(["init", "cells.zip", "-o", "mine", "--json", "--from-scratch"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert said["images"] == 3 and said["format"] == "yolo"
+    assert load_settings("mine/settings.yaml").data.path == str(tmp_path / "mine" / "data")
+    assert parser.main(["validate", "mine/settings.yaml"]) == 0
 
 
 def test_networks_are_listed(capsys):
@@ -123,8 +169,8 @@ def test_a_repeated_look_at_an_object_store_sees_what_is_new_and_keeps_what_was_
     capsys.readouterr()
     assert parser.main(["init", f"{bucket}/cells", "-o", "mine", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["images"].startswith("41, ") and "1 path_outside" in said["problems"]
-    assert "image files that were opened cannot be read, such as" in said["problems"]
+    assert said["images"] == 41 and said["rejected"] == {"path_outside": 1}
+    assert 0 < said["unreadable_images"] < said["opened_images"] <= 40
     Path("mine/settings.yaml").write_text("name: mine\n")
     assert parser.main(["init", f"{bucket}/cells", "-o", "mine"]) == 2
     assert "settings.yaml, changed since" in capsys.readouterr().err
@@ -179,7 +225,7 @@ def test_without_a_picture_that_can_be_read_there_is_none_to_look_at(tmp_path, c
     data = Coco(tmp_path / "data", images=40)
     for path in (data.root / "images").iterdir():
         path.write_bytes(b"nothing")
-    assert parser.main(["init", data.write(), "-o", "mine", "--from-scratch"]) == 0
+    assert parser.main(["init", data.write(), "-o", "mine", "--from-scratch"]) == 1
     said = capsys.readouterr().out
     assert "from scratch, as --from-scratch says so" in said
     assert "40 of 40 image files that were opened cannot be read" in said

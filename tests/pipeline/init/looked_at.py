@@ -24,6 +24,7 @@ def seen(*, images=400, side=0.3, size=(480, 640), objects=2_000, most=12, shape
     known = {
         "images": images,
         "located": {"": images},
+        "located_annotated": {"": images},
         "positions": positions,
         "annotated_positions": positions,
         "unannotated": 0,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from detection_core.config.check import check_pipeline_config
@@ -28,6 +30,7 @@ def test_without_weights_the_small_network_is_trained_from_scratch(tmp_path):
     assert plan.network.network.name == SMALL and not plan.weights.found
     assert str(tmp_path / "cache") in plan.weights.remedy
     check_pipeline_config(plan.config)
+    assert plan.config.train_config.HasField("validation")
     assert plan.config.HasField("graph_rewriter") and not plan.config.model.ssd.HasField("num_classes")
     comments = {choice.path: choice.reason for choice in plan.config_choices}
     assert "now has 2: cat, dog" in comments["model.ssd"]
@@ -86,3 +89,21 @@ def test_a_folder_without_data_is_refused_with_what_was_looked_for(tmp_path):
         make_plan(Request(data=str(tmp_path / "empty"), folder="mine"), LAPTOP)
     with pytest.raises(DataError, match="correct the path"):
         make_plan(Request(data=str(tmp_path / "missing"), folder="mine"), LAPTOP)
+
+
+def test_a_split_without_objects_is_left_out(tmp_path):
+    for split in ("train", "val", "test"):
+        data = Coco(tmp_path / "data" / split, images=0)
+        for number in range(1, 21):
+            name = f"{split}{number}.jpg"
+            data.add_image(number, name=name, boxes=() if split == "test" else [[1, 2, 10, 9]])
+        data.write()
+    request = Request(data=str(tmp_path / "data"), folder="mine", weights=False)
+    plan = make_plan(request, LAPTOP)
+    assert set(plan.value("data.splits")) == {"train", "eval"}
+    assert "no objects in test, left out" in plan.layouts[0].evidence
+    (tmp_path / "data" / "val" / "annotations.json").unlink()
+    with pytest.raises(DataError, match="found none in eval; name the folder of the annotated images alone"):
+        make_plan(request, LAPTOP)
+    alone = dataclasses.replace(request, data=str(tmp_path / "data" / "train"))
+    assert set(make_plan(alone, LAPTOP).value("data.splits")) == {"train", "eval"}

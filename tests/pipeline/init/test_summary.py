@@ -4,7 +4,7 @@ import pytest
 
 from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
 from pipeline.init.plan import Request, make_plan
-from pipeline.init.summary import summary_rows
+from pipeline.init.summary import summary_data, summary_rows
 from tests.detection_core.datasets.dataset_files import Coco, picture, write_voc
 from tests.pipeline.init.looked_at import LAPTOP
 
@@ -43,6 +43,30 @@ def test_what_is_wrong_is_said(rows):
     fault = "1 of 60 image files that were opened cannot be read"
     assert rows["problems"].startswith(f"1 unknown_image; no object of dog; {fault}")
     assert "7.jpg" in rows["problems"]
+
+
+def test_classes_that_differ_only_in_case_or_blanks_are_said(tmp_path):
+    data = Coco(tmp_path / "data", images=60)
+    data.categories += [{"id": 8, "name": "Cat "}, {"id": 9, "name": "d og"}]
+    plan = make_plan(Request(data=data.write(), folder="mine", weights=False), LAPTOP)
+    assert "differ only in case or blanks: 'Cat ', 'cat'" in dict(summary_rows(plan))["problems"]
+    assert summary_data(plan)["similar_classes"] == [["Cat ", "cat"], ["d og", "dog"]]
+
+
+def test_programs_are_told_numbers(tmp_path):
+    data = Coco(tmp_path / "data", images=60).write()
+    said = summary_data(make_plan(Request(data=data, folder="mine", weights=False), LAPTOP))
+    counts = (
+        "images",
+        "objects",
+        "most_objects",
+        "steps",
+        "batch_size",
+        "multiply_adds",
+        "unreadable_images",
+    )
+    assert all(type(said[name]) is int for name in counts)
+    assert said["splits"].keys() == {"train", "eval"} and sum(said["splits"].values()) == 60
 
 
 def test_names_of_any_length_are_shown_in_a_line(tmp_path):

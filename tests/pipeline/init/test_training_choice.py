@@ -9,7 +9,13 @@ from detection_core.config.paths.overrides import apply_overrides
 from pipeline.init.hardware import Hardware
 from pipeline.init.ladder import find_network, list_networks
 from pipeline.init.network_choice import fit_network
-from pipeline.init.training_choice import choose_batch, choose_training, num_steps, peak_rate
+from pipeline.init.training_choice import (
+    choose_batch,
+    choose_training,
+    choose_validation,
+    num_steps,
+    peak_rate,
+)
 from tests.pipeline.init.looked_at import GIB, LAPTOP, seen
 
 DATA = seen()
@@ -74,3 +80,21 @@ def test_one_picture_of_very_many_objects_does_not_fill_the_memory_of_all():
     batch = choose_batch(300, SMALL, LAPTOP)
     choices = choose_training(seen(most=300_000), 300, SMALL, batch, weights=False)
     assert next(c.value for c in choices if c.path == "train_config.max_number_of_boxes") == 1_000
+
+
+@pytest.mark.parametrize("steps", [1_000, 150_000])
+def test_the_best_weights_are_written_and_training_may_stop_early(steps):
+    config = apply_overrides(SMALL.config, {(choice := choose_validation(steps, 40)).path: choice.value})
+    validation = config.train_config.validation
+    assert validation.weights == validation.BEST
+    assert 0 < validation.patience * validation.every_steps < steps / 2
+    assert validation.max_images == 0
+    assert choose_validation(steps, 5_000).value["max_images"] == 500
+
+
+@pytest.mark.parametrize("images", [0, 3])
+def test_a_few_images_do_not_choose_the_weights(images):
+    choice = choose_validation(1_500, images)
+    validation = apply_overrides(SMALL.config, {choice.path: choice.value}).train_config.validation
+    assert validation.weights == validation.LAST and not validation.patience and validation.every_steps
+    assert f"{images} images" in choice.reason

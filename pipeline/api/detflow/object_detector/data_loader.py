@@ -200,8 +200,8 @@ class DataLoader:
 
         Args:
             path: its folder, as `detflow init` takes it.
-            data_format: coco, voc, yolo, csv, cvat, labelme, label_studio, open_images or tfrecord; "": found
-                by looking.
+            data_format: coco, voc, yolo, csv, cvat, labelme, label_studio, createml, via, open_images or
+                tfrecord; "": found by looking.
             num_shards: most TFRecord files to write for a set.
             max_num_images: most images of a set; None: all.
             cache_dir: as in `from_pascal_voc`.

@@ -10,7 +10,7 @@ from detection_core.datasets.annotated_images import AnnotatedObject, RunLengths
 from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.formats import coco
 from detection_core.errors import ConfigError, DataError
-from tests.detection_core.datasets.dataset_files import Coco
+from tests.detection_core.datasets.dataset_files import Coco, whole
 
 
 def test_boxes_become_corners_and_all_fields_are_kept(tmp_path):
@@ -272,3 +272,22 @@ def test_a_sparse_file_is_soon_refused(tmp_path):
         file.truncate(5 * 2**30)
     with pytest.raises(DataError, match=r"expected JSON|extra data"):
         list(coco.read(str(tmp_path), {"annotations": path.name}).images)
+
+
+def test_a_supercategory_without_objects_is_no_class(tmp_path):
+    data = Coco(tmp_path, images=3)
+    above = {"id": 0, "name": "pets", "supercategory": "none", "keypoints": ["nose"]}
+    data.categories = [above, *({**entry, "supercategory": "pets"} for entry in data.categories)]
+    data.write()
+    found = whole(coco.read(str(tmp_path), None))
+    assert found.categories == {"dog": 1, "cat": 3} and not found.keypoint_names
+    data.add_box(1, [0, 0, 5, 5], category_id=0)
+    data.write()
+    assert set(whole(coco.read(str(tmp_path), None)).categories) == {"pets", "dog", "cat"}
+
+
+def test_a_class_without_objects_stays_where_it_is_no_supercategory_of_others(tmp_path):
+    data = Coco(tmp_path, images=3)
+    data.categories = [{**entry, "supercategory": entry["name"]} for entry in data.categories]
+    data.write()
+    assert whole(coco.read(str(tmp_path), None)).categories == {"dog": 1, "cat": 3}

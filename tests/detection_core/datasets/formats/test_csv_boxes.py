@@ -94,7 +94,7 @@ def test_images_may_be_named_without_their_suffix(tmp_path):
 
 @pytest.mark.parametrize(
     ("row", "reason"),
-    [("../b.jpg,40,30,cat,1,2,3,4", "path_outside"), ('"b\nc.jpg",40,30,cat,1,2,3,4', "malformed_record"),
+    [("../no.jpg,40,30,cat,1,2,3,4", "path_outside"), ('"b\nc.jpg",40,30,cat,1,2,3,4', "malformed_record"),
      ("b.jpg,40.5,30,cat,1,2,3,4", "malformed_record"), ("b.jpg,40,30,cat,1,2,3,x", "malformed_annotation"),
      ("a.jpg,41,30,cat,1,2,3,4", "malformed_record"), ('b.jpg,40,30,"c\nat",1,2,3,4', "malformed_record")],
 )  # fmt: skip
@@ -120,3 +120,16 @@ def test_a_file_as_a_whole_in_another_encoding_is_one_error(tmp_path):
     _write(tmp_path, **{"all.csv": (HEADER + "grün.jpg,40,30,cat,1,2,3,4").encode("latin-1")})
     with pytest.raises(DataError, match=r"all\.csv: expected CSV in UTF-8"):
         _read(str(tmp_path), {"annotations": "all.csv", "images": "."})
+
+
+def test_a_column_may_tell_the_split(tmp_path):
+    rows = ["split,filename,class,xmin,ymin,xmax,ymax"]
+    rows += [f"{split},{split}.jpg,cat,1,2,30,20" for split in ("train", "valid", "test")]
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.jpg").write_bytes(picture())
+    (tmp_path / "labels.csv").write_text("\n".join(rows))
+    layout = find_layout(str(tmp_path))
+    assert layout.splits["eval"] == {"annotations": "labels.csv", "images": ".", "subset": "valid"}
+    for split, name in {"train": "train", "eval": "valid", "test": "test"}.items():
+        found = whole(csv_boxes.read(str(tmp_path), layout.splits[split]))
+        assert [image.filename for image in found.images] == [f"{name}.jpg"]

@@ -1,10 +1,13 @@
+import base64
 import json
 
 import pytest
 
 from detection_core.datasets.formats import labelme
+from detection_core.datasets.image_sizes import shown_size
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
 from tests.detection_core.datasets.dataset_files import picture, whole
 from tests.detection_core.datasets.same_set import write_text
 
@@ -48,7 +51,7 @@ def test_folders_of_splits_are_found(tmp_path):
     ("changed", "reason"),
     [({"shapes": 5}, "malformed_record"), ({"shapes": [5]}, "malformed_record"),
      ({"imagePath": None}, "malformed_record"),
-     ({"imagePath": "../../a.jpg"}, "path_outside"), ({"imageWidth": "40"}, "malformed_annotation"),
+     ({"imagePath": "../../\0"}, "malformed_record"), ({"imageWidth": "40"}, "malformed_annotation"),
      ({"shapes": [{**BOX, "label": 3}]}, "malformed_record"),
      ({"shapes": [{**BOX, "points": [[1]]}]}, "malformed_annotation"),
      ({"shapes": [{**BOX, "shape_type": "line"}]}, "malformed_annotation")],
@@ -94,3 +97,25 @@ def test_files_are_read_one_by_one_as_images_are_asked_for(tmp_path, monkeypatch
     for count in (1, 2, 3):
         next(images)
         assert len(opened) == count
+
+
+def test_an_image_inside_the_file_is_read_where_there_is_none_beside_it(tmp_path):
+    data = picture()
+    text = base64.b64encode(data).decode()
+    _write(tmp_path, "alone", imagePath="C:\\me\\alone.jpg", imageData=text)
+    (tmp_path / "alone.jpg").unlink()
+    _write(tmp_path, "beside", imageData=text)
+    alone, beside = _read(str(tmp_path), None).images
+    assert beside.path == str(tmp_path / "beside.jpg")
+    assert files.read_regular(alone.path, len(data)) == data
+    assert (alone.filename, shown_size(alone.path)) == ("alone.jpg", (40, 30))
+    (tmp_path / "alone.json").write_text((tmp_path / "alone.json").read_text().replace("/9j/", "\\/9j\\/"))
+    assert [r.reason for r in _read(str(tmp_path), None).rejected] == ["unreadable_annotation"]
+
+
+def test_labels_of_its_own_are_no_classes(tmp_path):
+    shapes = [BOX, {**BOX, "label": "__ignore__", "shape_type": "line"}, {**BOX, "label": "_background_"}]
+    _write(tmp_path, "a", shapes=shapes)
+    found = _read(str(tmp_path), None)
+    assert not found.rejected and found.categories == {"cat": 0}
+    assert [item.name for item in found.images[0].objects] == ["cat"]

@@ -3,7 +3,8 @@ import pytest
 from detection_core.datasets.formats import voc_layout
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import list_folder
-from tests.detection_core.datasets.dataset_files import voc_xml, write_voc
+from tests.detection_core.datasets.dataset_files import picture, voc_xml, write_voc
+from tests.detection_core.datasets.same_set import write_text
 
 
 def _find(root):
@@ -45,3 +46,11 @@ def test_other_xml_is_no_annotation(tmp_path, text):
 def test_a_folder_that_is_not_there_is_said(tmp_path):
     with pytest.raises(DataError, match="expected the folder of a data set"):
         voc_layout.find_folders(str(tmp_path / "none"))
+
+
+def test_images_in_several_folders_start_from_the_one_above_them(tmp_path):
+    for split, name in {"one": "a", "two": "b"}.items():
+        (tmp_path / "images" / split).mkdir(parents=True)
+        (tmp_path / "images" / split / f"{name}.jpg").write_bytes(picture())
+        write_text(tmp_path / "xml" / f"{name}.xml", voc_xml(name))
+    assert voc_layout.find_folders(str(tmp_path)) == {"annotations": "xml", "images": "images"}

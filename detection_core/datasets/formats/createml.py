@@ -1,0 +1,108 @@
+"""Create ML: a JSON list of images, with boxes about their centers in pixels.
+
+https://developer.apple.com/documentation/createml/building-an-object-detector-data-source
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from detection_core.datasets.annotated_images import AnnotatedObject, Annotations, Rejected, checked_text
+from detection_core.datasets.formats.annotated_entries import read_entries
+from detection_core.datasets.formats.annotation_files import (
+    AnnotationFile,
+    describe_files,
+    locate_paths,
+    locate_sources,
+)
+from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of
+from detection_core.datasets.json_lists import OUTERMOST, JsonLists
+from detection_core.datasets.layouts import Layout, spread
+from detection_core.datasets.shapes import make_object
+from detection_core.storage.folder_listing import FolderListing
+
+LOOKS_FOR = "Create ML: a JSON list of images with annotations of label and coordinates"
+
+_WHAT = "a JSON file of Create ML"
+_NAMES = ("image", "imagefilename", "filename")
+_NAME = re.compile(rb'"(?:image|imagefilename|filename)"\s*:\s*"([^"\\]+)"')
+_SAMPLE = 100
+_MOST_FILES = 20  # of a folder above which there is one an image
+_SIDES = ("x", "y", "width", "height")
+
+
+def find(listing: FolderListing) -> Layout | None:
+    """Find the Create ML files in a folder, and where their images are.
+
+    Raises:
+        DataError: when there are several files, and no telling which split each is.
+    """
+    return describe_files(listing, "createml", "Create ML JSON", find_files(listing))
+
+
+def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
+    """Return the Create ML files in a folder."""
+    found = {}
+    for folder, names in listing.folders.items():
+        paths = [posixpath.join(folder, name) for name in names if name.lower().endswith(".json")]
+        for path in paths if len(paths) <= _MOST_FILES else paths[:3]:
+            text = b"".join(listing.ends(path))
+            if text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and b'"coordinates"' in text:
+                some = [name.decode(errors="replace") for name in _NAME.findall(text)]
+                found[path] = AnnotationFile(names=spread(some, _SAMPLE))
+    return found
+
+
+def locate(root: str, location: Any) -> list[str]:
+    """Find the JSON file and the image folder of a split.
+
+    Args:
+        root: folder of the data set.
+        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None for every such file
+            below `root`.
+
+    Raises:
+        ConfigError: when the location is something else.
+        DataError: when one of them is not there.
+    """
+    return locate_paths(root, location, find_files, _WHAT)
+
+
+def read(root: str, location: Any) -> Annotations:
+    """Read the files of a split. The categories are the classes that occur.
+
+    Args:
+        root: folder of the data set.
+        location: see `locate`.
+
+    Raises:
+        DataError: when a file as a whole cannot be used.
+    """
+    return read_entries(locate_sources(root, location, find_files, _WHAT), _entries, _name, _objects)
+
+
+def _entries(path: str) -> Iterator[Any]:
+    for _, elements in JsonLists(path, [OUTERMOST]):
+        yield from elements
+
+
+def _name(entry: Mapping[str, Any]) -> object:
+    return next((entry[key] for key in _NAMES if key in entry), None)
+
+
+def _objects(entry: Mapping[str, Any]) -> list[AnnotatedObject]:
+    drawn = list_of(entry.get("annotations", []), "annotations")
+    return [_object(mapping_of(item, "an annotation"), n) for n, item in enumerate(drawn, start=1)]
+
+
+def _object(item: Mapping[str, Any], number: int) -> AnnotatedObject:
+    label = f"annotation {number}"
+    place = item.get("coordinates")
+    if not isinstance(place, Mapping):
+        raise Rejected("malformed_annotation", f"{label}: expected coordinates, found {place!r:.80}")
+    x, y, width, height = (number_of(place.get(side), f"{label}: {side}") for side in _SIDES)
+    box = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+    return make_object(checked_text(item.get("label"), f"{label}: label").strip(), box, label)

@@ -1,0 +1,206 @@
+"""VGG Image Annotator 1 and 2: a JSON file or project of images with regions, or a CSV file of regions.
+
+https://www.robots.ox.ac.uk/~vgg/software/via/
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from detection_core.datasets.annotated_images import AnnotatedObject, Annotations, Rejected, checked_text
+from detection_core.datasets.formats.annotated_entries import read_entries
+from detection_core.datasets.formats.annotation_files import (
+    AnnotationFile,
+    describe_files,
+    locate_paths,
+    locate_sources,
+)
+from detection_core.datasets.formats.csv_lines import CsvLines, open_csv
+from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of, parse_json
+from detection_core.datasets.layouts import Layout, spread
+from detection_core.datasets.shapes import Point, ellipse, make_object, polygon_object, rectangle
+from detection_core.errors import DataError
+from detection_core.storage.folder_listing import FolderListing
+
+LOOKS_FOR = "VIA: a JSON or CSV file of regions with region_attributes, of VGG Image Annotator 1 or 2"
+
+_WHAT = "a file of VGG Image Annotator"
+_METADATA = "_via_img_metadata"
+_FILENAME = re.compile(rb'"filename"\s*:\s*"([^"\\]+)"')
+_ROW_NAME = re.compile(rb"^\"?([^\",\r\n]+)\"?,", re.MULTILINE)
+_SAMPLE = 100
+_MOST_FILES = 20  # of a folder above which there is one an image
+_CLASS_NAMES = ("class", "label", "name", "type", "category", "object")
+"""Attributes that tell the class, where a region has several."""
+
+
+def find(listing: FolderListing) -> Layout | None:
+    """Find the files of regions in a folder, and where their images are.
+
+    Raises:
+        DataError: when there are several files, and no telling which split each is.
+    """
+    return describe_files(listing, "via", "VIA", find_files(listing))
+
+
+def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
+    """Return the files of regions in a folder."""
+    found = {}
+    for folder, names in listing.folders.items():
+        paths = [posixpath.join(folder, name) for name in names if name.lower().endswith((".json", ".csv"))]
+        for path in paths if len(paths) <= _MOST_FILES else paths[:3]:
+            text = b"".join(listing.ends(path))
+            is_csv = path.lower().endswith(".csv")
+            if b"region_attributes" in text and (is_csv or b'"regions"' in text):
+                some = (_ROW_NAME if is_csv else _FILENAME).findall(text)[is_csv:]
+                some = [name.decode(errors="replace") for name in dict.fromkeys(some)]
+                found[path] = AnnotationFile(names=spread(some, _SAMPLE))
+    return found
+
+
+def locate(root: str, location: Any) -> list[str]:
+    """Find the file of regions and the image folder of a split.
+
+    Args:
+        root: folder of the data set.
+        location: `{"annotations": FILE, "images": FOLDER}`, relative to `root`; None for every such file
+            below `root`.
+
+    Raises:
+        ConfigError: when the location is something else.
+        DataError: when one of them is not there.
+    """
+    return locate_paths(root, location, find_files, _WHAT)
+
+
+def read(root: str, location: Any) -> Annotations:
+    """Read the files of a split. The categories are the classes that occur.
+
+    Args:
+        root: folder of the data set.
+        location: see `locate`.
+
+    Raises:
+        DataError: when a file as a whole cannot be used.
+    """
+    return read_entries(locate_sources(root, location, find_files, _WHAT), _entries, _name, _objects)
+
+
+def _entries(path: str) -> Iterator[Any]:
+    if path.lower().endswith(".csv"):
+        yield from _of_rows(path)
+        return
+    try:
+        content = mapping_of(parse_json(path), "the file")
+        yield from mapping_of(content.get(_METADATA, content), _METADATA).values()
+    except Rejected as e:
+        raise DataError(f"expected {_WHAT}: {e.detail}", where=path) from e
+
+
+def _of_rows(path: str) -> Iterator[Any]:
+    """Yield the images of a CSV file, as the JSON file has them; of a cell that is no JSON, its text."""
+    images: dict[str, list[Any]] = {}
+    with open_csv(path) as text:
+        lines = CsvLines(text)
+        try:
+            for row in csv.DictReader(lines):
+                lines.taken = 0
+                name = row.get("filename") or row.get("#filename") or ""
+                place, said = (_parsed(row.get(f"region_{what}attributes")) for what in ("shape_", ""))
+                regions = images.setdefault(name, [])
+                if place:
+                    regions.append({"shape_attributes": place, "region_attributes": said})
+        except csv.Error as e:
+            raise DataError(f"expected {_WHAT}, found a row that cannot be parsed: {e}", where=path) from e
+    yield from ({"filename": name, "regions": regions} for name, regions in images.items())
+
+
+def _parsed(cell: object) -> Any:
+    try:
+        return json.loads(str(cell or "{}"))
+    except (ValueError, RecursionError):
+        return cell
+
+
+def _name(entry: Mapping[str, Any]) -> object:
+    return entry.get("filename")
+
+
+def _objects(entry: Mapping[str, Any]) -> list[AnnotatedObject]:
+    regions = entry.get("regions") or []
+    # Version 1 numbers them.
+    drawn = list(regions.values()) if isinstance(regions, Mapping) else list_of(regions, "regions")
+    return [_object(mapping_of(region, "a region"), number) for number, region in enumerate(drawn, start=1)]
+
+
+def _object(region: Mapping[str, Any], number: int) -> AnnotatedObject:
+    label = f"region {number}"
+    name = _class_of(region.get("region_attributes"), label)
+    place = region.get("shape_attributes")
+    kind = place.get("name") if isinstance(place, Mapping) else None
+    if not isinstance(place, Mapping) or not isinstance(kind, str) or kind not in _OUTLINES:
+        raise Rejected(
+            "malformed_annotation", f"{label}: expected one of {', '.join(_OUTLINES)}, found {kind!r:.40}"
+        )
+    outline = _OUTLINES[kind](place, label)
+    if kind == "rect":
+        return make_object(name, (*outline[0], *outline[2]), label)
+    return polygon_object(name, [outline], label)
+
+
+def _class_of(said: object, label: str) -> str:
+    """Return the class that a region's attributes tell; a checkbox's value is what is checked."""
+    attributes = {key: value for key, value in said.items() if value} if isinstance(said, Mapping) else {}
+    key = next((key for key in attributes if key.lower() in _CLASS_NAMES), next(iter(attributes), ""))
+    value = attributes.get(key)
+    if isinstance(value, Mapping):
+        checked = [name for name, is_set in value.items() if is_set]
+        value = checked[0] if len(checked) == 1 else None
+    if not value:
+        raise Rejected(
+            "malformed_annotation", f"{label}: expected a class in region_attributes, found {said!r:.80}"
+        )
+    return checked_text(value, f"{label}: its class").strip()
+
+
+def _numbers(place: Mapping[str, Any], label: str, *keys: str) -> list[float]:
+    return [number_of(place.get(key), f"{label}: {key}") for key in keys]
+
+
+def _rect(place: Mapping[str, Any], label: str) -> list[Point]:
+    x, y, width, height = _numbers(place, label, "x", "y", "width", "height")
+    return rectangle(x, y, width, height)
+
+
+def _circle(place: Mapping[str, Any], label: str) -> list[Point]:
+    x, y, radius = _numbers(place, label, "cx", "cy", "r")
+    return ellipse((x, y), (radius, radius))
+
+
+def _ellipse(place: Mapping[str, Any], label: str) -> list[Point]:
+    x, y, across, down = _numbers(place, label, "cx", "cy", "rx", "ry")
+    turned = math.degrees(number_of(place.get("theta") or 0, f"{label}: theta"))
+    return ellipse((x, y), (across, down), turned)
+
+
+def _polygon(place: Mapping[str, Any], label: str) -> list[Point]:
+    xs, ys = (list_of(place.get(key), f"{label}: {key}") for key in ("all_points_x", "all_points_y"))
+    if len(xs) != len(ys):
+        raise Rejected(
+            "malformed_annotation", f"{label}: expected as many x as y, found {len(xs)}, {len(ys)}"
+        )
+    return [(number_of(x, f"{label}: x"), number_of(y, f"{label}: y")) for x, y in zip(xs, ys, strict=True)]
+
+
+_OUTLINES: dict[str, Callable[[Mapping[str, Any], str], list[Point]]] = {
+    "rect": _rect,
+    "circle": _circle,
+    "ellipse": _ellipse,
+    "polygon": _polygon,
+}

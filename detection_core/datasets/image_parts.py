@@ -1,0 +1,226 @@
+"""Splits that are a part of a data set's images, in any format: those in a folder, or those in a list."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from detection_core.bounded.text_file import read_lines
+from detection_core.datasets.annotated_images import (
+    AnnotatedImage,
+    Annotations,
+    Rejected,
+    Rejection,
+)
+from detection_core.datasets.image_files import ImageFiles
+from detection_core.datasets.layouts import (
+    EVAL,
+    TEST,
+    TRAIN,
+    is_image,
+    longest_tails,
+    name_here,
+    split_of_path,
+    split_word,
+    stem,
+)
+from detection_core.errors import ConfigError, DataError, shorten
+from detection_core.storage import files
+from detection_core.storage.folder_listing import FolderListing
+
+KEY = "images"
+"""The only key of such a location: a folder or a list, or several of them with `|` between them."""
+
+_OR = "|"
+
+_TRAIN_AND_EVAL = "trainval"
+_HEAD = 1 << 16
+_MOST_LISTS = 50
+_NOTES = re.compile(r"(.*\S)\s+-?[01]")
+"""A line of a class's own image set in Pascal VOC: a -1, 0 or 1 behind the name."""
+
+
+def part_names(location: Any) -> list[str] | None:
+    """Return the folders and lists that a location consists of; None for another kind of location.
+
+    Raises:
+        ConfigError: for something else below the key.
+    """
+    if not isinstance(location, Mapping) or set(location) != {KEY}:
+        return None
+    names = location[KEY].split(_OR) if isinstance(location[KEY], str) else []
+    if not all(names) or not names:
+        raise ConfigError(
+            f"expected a folder of images or a list of them, found {shorten(location[KEY])}", where="splits"
+        )
+    return names
+
+
+def locate_part(root: str, names: Sequence[str]) -> list[str]:
+    """Return the whole paths of folders and lists.
+
+    Raises:
+        DataError: when one is not there.
+    """
+    paths = [files.join(root, name) for name in names]
+    for path in paths:
+        if not files.exists(path):
+            raise DataError(
+                "expected a folder or a list of images, found nothing; correct data.splits", where=path
+            )
+    return paths
+
+
+def read_list(path: str) -> list[str]:
+    """Return the lines of a list of images that hold something.
+
+    Raises:
+        DataError: when it cannot be read.
+    """
+    return [line.strip() for line in read_lines(path, what="list of images") if line.strip()]
+
+
+def plain_line(line: str) -> str:
+    """Return the name in a line of an image set, without the flag of a class's own set."""
+    match = _NOTES.fullmatch(line)
+    return match[1] if match else line
+
+
+def keep_part(found: Annotations, root: str, names: Sequence[str]) -> Annotations:
+    """Return the annotations of the images that lie in folders or stand in lists.
+
+    What was rejected stays where it is not known to be about an image of another split.
+
+    Args:
+        found: of the whole set; its images are read when those of the result are.
+        root: folder of the set.
+        names: see `part_names`.
+
+    Raises:
+        DataError: when a folder or list is not there.
+    """
+    part = _Part(root, locate_part(root, names))
+    kept = dataclasses.replace(found, images=(), rejected=[], unannotated=[])
+
+    def images() -> Iterator[AnnotatedImage]:
+        yield from filter(part.holds, found.images)
+        # Complete when the last image has been read.
+        kept.rejected.extend(rejection for rejection in found.rejected if part.may_hold(rejection))
+        kept.unannotated.extend(filter(part.holds, found.unannotated))
+
+    return dataclasses.replace(kept, images=images())
+
+
+class _Part:
+    """The images in some folders and lists."""
+
+    def __init__(self, root: str, paths: Sequence[str]) -> None:
+        self._available = ImageFiles(root)
+        self._folders = tuple(f"{path.rstrip('/')}/" for path in paths if files.is_dir(path))
+        lines = (line for path in paths if not files.is_dir(path) for line in read_list(path))
+        self._listed = {path for line in lines if (path := self._path(line))}
+
+    def holds(self, image: AnnotatedImage) -> bool:
+        return self._has(image.path)
+
+    def may_hold(self, rejection: Rejection) -> bool:
+        # A record may be a number, too, which must not be taken for an image's name.
+        record = rejection.record if is_image(rejection.record) else ""
+        names = (rejection.file, record, stem(rejection.file))
+        path = next(filter(None, map(self._path, filter(None, names))), "")
+        return not path or self._has(path)
+
+    def _has(self, path: str) -> bool:
+        return path in self._listed or path.startswith(self._folders)
+
+    def _path(self, line: str) -> str:
+        """Return the whole path of the image in a line, "" where there is none."""
+        for name in _names_in(line):
+            try:
+                if self._available.has(name):
+                    return self._available.path(self._available.find(name))
+            except Rejected:
+                continue
+        return ""
+
+
+def _names_in(line: str) -> Iterable[str]:
+    """Return what the name in a line may be: a list may give the annotation file or a label behind it."""
+    return dict.fromkeys((line, plain_line(line), line.split(maxsplit=1)[0]))
+
+
+def find_parts(listing: FolderListing, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the location of each split of a set in one piece that lists or folders of images tell.
+
+    Args:
+        listing: of the data set.
+        names: of some annotated images.
+
+    Returns:
+        Empty where there is no split for training and another one.
+    """
+    parts = _listed_parts(listing) or _folder_parts(listing, names)
+    in_order = {split: parts[split] for split in (TRAIN, EVAL, TEST) if split in parts}
+    return in_order if TRAIN in parts and len(parts) > 1 else {}
+
+
+def _listed_parts(listing: FolderListing) -> dict[str, dict[str, Any]]:
+    images = {name for path in listing.paths() if is_image(path) for name in _ends(path)}
+    # A text of an image's name is its label file.
+    named = [(path, stem(posixpath.basename(path))) for path in listing.paths(".txt", ".lst")]
+    likely = [path for path, name in named if _split_of_list(name) and name not in images]
+    lists: dict[str, str] = {}
+    for path in sorted(likely, key=lambda path: (_is_wordy(path), path.count("/")))[:_MOST_LISTS]:
+        split = _split_of_list(stem(posixpath.basename(path)))
+        if split not in lists and _is_list(listing, path, images):
+            lists[split] = path
+    both = lists.pop(_TRAIN_AND_EVAL, "")
+    if both and TEST in lists and not {TRAIN, EVAL} <= set(lists):
+        lists = {TRAIN: both, EVAL: lists[TEST]}
+    divides = TRAIN in lists and len(lists) > 1
+    return {split: {KEY: path} for split, path in lists.items()} if divides else {}
+
+
+def _split_of_list(name: str) -> str:
+    return _TRAIN_AND_EVAL if name.lower() == _TRAIN_AND_EVAL else split_word(name)
+
+
+def _is_wordy(path: str) -> bool:
+    """Tell whether a name holds more than the split, as those of a class's own sets do."""
+    return not stem(posixpath.basename(path)).isalpha()
+
+
+def _is_list(listing: FolderListing, path: str, images: set[str]) -> bool:
+    """Tell whether most lines of a file name images."""
+    head, tail = listing.ends(path, _HEAD)
+    lines = [line.strip() for line in head.decode(errors="replace").splitlines()]
+    lines = [line for line in (lines[:-1] if tail else lines) if line]
+    known = sum(any(not images.isdisjoint(_ends(name_here(n))) for n in _names_in(line)) for line in lines)
+    return bool(lines) and 2 * known > len(lines)
+
+
+def _ends(path: str) -> tuple[str, str]:
+    base = posixpath.basename(path)
+    return base, stem(base) if is_image(base) else base
+
+
+def _folder_parts(listing: FolderListing, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    folders: dict[str, dict[str, None]] = collections.defaultdict(dict)
+    alike: dict[str, list[str]] = collections.defaultdict(list)
+    for path in filter(is_image, listing.paths()):
+        if split := split_of_path(posixpath.dirname(path)):
+            above = itertools.accumulate(path.split("/")[:-1], posixpath.join)
+            folders[split][next(folder for folder in above if split_of_path(folder) == split)] = None
+        for end in set(_ends(path)):
+            alike[end].append(path)
+    annotated = set()
+    for name in map(name_here, names):
+        base, bare = _ends(name)
+        likely = longest_tails(name, alike[base] if base in alike else alike.get(bare, ()))
+        annotated.add(split_of_path(posixpath.dirname(likely[0])) if len(likely) == 1 else "")
+    return {split: {KEY: _OR.join(places)} for split, places in folders.items() if split in annotated}

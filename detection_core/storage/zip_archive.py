@@ -1,0 +1,118 @@
+"""Unpacking of zip archives that come from anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+from detection_core.errors import DataError, shorten
+
+MOST_FILES = 2_000_000
+MOST_TIMES = 200
+"""How often its own size an archive may hold: text of boxes shrinks to a thirtieth."""
+
+SMALL = 64 << 20
+"""Bytes that an archive may hold in any case."""
+
+_CHUNK = 1 << 20
+_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, UnicodeError)
+_PASSED_OVER = ("__MACOSX", ".DS_Store")
+
+
+def is_zip(path: str) -> bool:
+    """Tell by name and content whether a local file is a zip archive."""
+    return path.lower().endswith(".zip") and os.path.isfile(path) and zipfile.is_zipfile(path)
+
+
+def describe_zip(archive: str) -> str:
+    """Return a text that is another one where an archive holds other files.
+
+    Raises:
+        DataError: for a damaged archive.
+    """
+    digest = hashlib.sha256()
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            for member in opened.infolist():
+                digest.update(f"{member.filename!a} {member.file_size} {member.CRC}\n".encode())
+    except _DAMAGE as e:
+        raise _damaged(archive, e) from e
+    return digest.hexdigest()
+
+
+def unpack_zip(archive: str, folder: str) -> None:
+    """Write the files of an archive into an empty folder.
+
+    Args:
+        archive: local path.
+        folder: exists.
+
+    Raises:
+        DataError: for an archive that is damaged or encrypted, or that holds links, names that leave the
+            folder or come twice, or more than it may; what was written by then stays.
+    """
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            for member, path in _members(opened, archive, shutil.disk_usage(folder).free):
+                _write(opened, member, os.path.join(folder, path), archive)
+    except _DAMAGE as e:
+        raise _damaged(archive, e) from e
+
+
+def _members(opened: zipfile.ZipFile, where: str, free: int) -> Iterator[tuple[zipfile.ZipInfo, str]]:
+    """Yield files with their paths, all checked before the first."""
+    members: dict[str, zipfile.ZipInfo] = {}
+    limit = min(free, max(SMALL, MOST_TIMES * os.path.getsize(where)))
+    total = 0
+    for member in opened.infolist():
+        parts = [part for part in member.filename.split("/") if part not in ("", ".")]
+        kind = stat.S_IFMT(member.external_attr >> 16)
+        if member.is_dir() or not parts or parts[0] == _PASSED_OVER[0] or parts[-1] in _PASSED_OVER:
+            continue
+        path, total = "/".join(parts), total + member.file_size
+        name = member.orig_filename
+        if name.startswith("/") or ".." in parts or "\\" in name or "\0" in name or ":" in parts[0]:
+            raise _refused(f"{shorten(name)}, which leads out of its folder", where)
+        if kind not in (0, stat.S_IFREG):
+            raise _refused(f"{shorten(name)}, which is no plain file", where)
+        if member.flag_bits & 1:
+            raise _refused(f"{shorten(name)}, which is encrypted", where)
+        if path in members or len(members) >= MOST_FILES:
+            raise _refused(f"{shorten(name)} twice, or more than {MOST_FILES:,} files", where)
+        if total > limit:
+            raise _refused(f"more than {limit:,} bytes, for which there is no room or no reason", where)
+        members[path] = member
+    for path, member in members.items():
+        yield member, path
+
+
+def _write(opened: zipfile.ZipFile, member: zipfile.ZipInfo, path: str, where: str) -> None:
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with opened.open(member) as source, open(path, "xb") as target:
+            # No more than the size that was checked, whatever the archive says later on.
+            while chunk := source.read(_CHUNK):
+                target.write(chunk)
+    except (FileExistsError, NotADirectoryError, IsADirectoryError, ValueError) as e:
+        raise _refused(f"{shorten(member.filename)}, which no file can be called", where) from e
+
+
+def _refused(found: str, where: str) -> DataError:
+    return DataError(
+        f"expected a zip archive of plain files, found {found}; unpack it yourself and name the folder",
+        where=where,
+    )
+
+
+def _damaged(archive: str, error: Exception) -> DataError:
+    return DataError(
+        f"expected a whole zip archive, found a damaged one ({error or type(error).__name__}); fetch it"
+        " again",
+        where=archive,
+    )

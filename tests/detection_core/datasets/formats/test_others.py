@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from detection_core.datasets.formats.others import name_other
+from detection_core.datasets.layout_search import find_layouts
+from detection_core.errors import DataError
+from detection_core.storage.folder_listing import list_folder
+from tests.detection_core.datasets.dataset_files import picture
+from tests.detection_core.datasets.same_set import WRITERS, write_text
+
+OBJECT = {"classTitle": "cat", "geometryType": "rectangle", "points": {"exterior": [[1, 2], [3, 4]]}}
+DARWIN = {"version": "2.0", "schema_ref": "https://darwin-public.s3.example/2.0", "annotations": []}
+FILES = {
+    "KITTI": ("label_2/a.txt", "Car 0.00 0 -1.57 599.4 156.4 629.8 189.2 2.8 2.6 12.3 0.4 1.8 69.4 -1.56\n"),
+    "Supervisely": ("ds0/ann/a.jpg.json", json.dumps({"objects": [OBJECT]})),
+    "Darwin": ("annotations/a.json", json.dumps(DARWIN)),
+    "VIA 3": ("via.json", json.dumps({"project": {"pid": "__VIA_PROJECT_ID__"}})),
+    "Hugging Face": (
+        "train/metadata.jsonl",
+        json.dumps({"file_name": "a.jpg", "objects": {"bbox": [[1, 2, 3, 4]], "categories": [0]}}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_format_that_is_not_read_is_refused_by_its_name(tmp_path, name):
+    path, text = FILES[name]
+    write_text(tmp_path / path, text)
+    (tmp_path / "a.jpg").write_bytes(picture())
+    with pytest.raises(
+        DataError, match=rf"Found .*{name}.* is not read\. Convert it to COCO JSON or YOLO: "
+    ) as raised:
+        find_layouts(str(tmp_path))
+    assert "Looked for" not in str(raised.value) and len(str(raised.value)) - len(str(tmp_path)) < 250
+
+
+def test_parquet_and_a_table_of_metadata_are_hugging_faces(tmp_path):
+    write_text(tmp_path / "a" / "data.parquet", "PAR1")
+    write_text(tmp_path / "b" / "metadata.csv", "file_name,objects\n")
+    write_text(tmp_path / "c" / "metadata.jsonl", "no json\n")
+    names = [name_other(list_folder(str(tmp_path / folder))) for folder in "abc"]
+    assert ["Hugging Face" in name for name in names] == [True, True, False]
+
+
+@pytest.mark.parametrize("data_format", WRITERS)
+def test_a_format_that_is_read_is_no_other(tmp_path, data_format):
+    WRITERS[data_format](tmp_path)
+    assert name_other(list_folder(str(tmp_path))) == ""
