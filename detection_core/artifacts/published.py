@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 from collections.abc import Iterable, Mapping
 
 from detection_core.artifacts.json_file import JsonFile
@@ -143,6 +144,9 @@ def is_destination(root: str) -> bool:
     return files.exists(CURRENT.path(root))
 
 
+_MOST_BYTES = 1 << 26
+
+
 def _read(path: str) -> str:
     """Return a file's text.
 
@@ -151,9 +155,12 @@ def _read(path: str) -> str:
         ContractError: when the path is a folder, or the file is not text.
     """
     try:
-        return files.read_text(path)
-    except (IsADirectoryError, NotADirectoryError) as e:
-        found = "a folder, or a file where a folder should be"
+        return files.read_regular(path, _MOST_BYTES).decode()
+    except OSError as e:
+        if e.errno not in (errno.EISDIR, errno.ENOTDIR, errno.EINVAL, errno.EFBIG):
+            raise
+        # A pipe would block for ever, and a device never end.
+        found = "a folder, a pipe, a device, or a file where a folder should be"
         raise ContractError(
             f"expected the JSON that Pusher writes, found {found}; {_REMEDY}", where=path
         ) from e

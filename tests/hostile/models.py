@@ -270,7 +270,7 @@ def _checkpoint(change: Callable[[Path, random.Random], Any]) -> Build:
     def build(folder: Path, chance: random.Random) -> None:
         for name in ("ckpt-0.index", "ckpt-0.data-00000-of-00001"):
             shutil.copy(_seeds() / name, folder)
-        put(folder / "m.pbtxt", 'item { id: 1 name: "cat" }\n')
+        put(folder / "m.pbtxt", "".join(f'item {{ id: {n} name: "c{n}" }}\n' for n in range(1, 11)))
         change(folder, chance)
 
     return build

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -91,3 +92,9 @@ def test_a_damaged_record_is_named_with_what_to_do(tmp_path, text):
 
 def test_numbers_are_those_that_tensorflow_serving_reads():
     assert published.version_numbers(["10", "9", ".9", "x", "²", "\u0661", "1.5", "-3"]) == [9, 10]
+
+
+def test_a_pipe_as_pointer_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "current.json")
+    with pytest.raises(ContractError, match="found a folder, a pipe, a device"):
+        published.read_deployment(str(tmp_path))
