@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from detection_core.bounded.plain_yaml import parse_yaml_documents
 from detection_core.errors import DetectionError
 from pipeline.doctor.custom_resources import KINDS
 from pipeline.doctor.finding import Check, Finding, note, ok, problem, unknown
@@ -15,7 +16,6 @@ from pipeline.doctor.kube import ForbiddenError, Kube
 from pipeline.doctor.registry import look_up_image
 from pipeline.doctor.rights import CALLER_RIGHTS, STEP_RIGHTS
 from pipeline.kubeflow.connection import Connection
-from pipeline.settings.settings_yaml import parse_documents
 
 # A CronJob's time zone (1.27) is the newest that the manifests of k8s/ use.
 OLDEST_KUBERNETES = (1, 27)
@@ -319,7 +319,7 @@ def check_retries(cluster: Cluster) -> Iterator[Finding]:
         )
         return
     try:
-        documents = parse_documents((config.get("data") or {}).get("workflowDefaults", ""), name)
+        documents = parse_yaml_documents((config.get("data") or {}).get("workflowDefaults", ""), name)
     except DetectionError as e:
         yield unknown(str(e), "correct workflowDefaults in it")
         return
