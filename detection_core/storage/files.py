@@ -98,12 +98,9 @@ def read_regular(path: str, limit: int) -> bytes:
 def _read_part(part: FilePart) -> bytes:
     if part.packed:
         return _PACKED.read(part.path, lambda: open_regular(part.path, sys.maxsize), part.offset, part.length)
-    if is_remote(part.path):
-        with open_file(part.path, "rb") as file:
-            file.seek(part.offset)
-            return bytes(file.read(part.length))
     with open_regular(part.path, sys.maxsize) as file:
-        return os.pread(file.fileno(), part.length, part.offset)
+        file.seek(part.offset)
+        return bytes(file.read(part.length))
 
 
 def open_regular(path: str, limit: int) -> IO[bytes]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -55,10 +54,12 @@ def _convert(arguments: argparse.Namespace) -> Result:
 
 def _refusal(text: str) -> str:
     """Return why `detflow validate` would refuse a config; "" where it takes it."""
+    from detection_core.artifacts.message_files import PIPELINE_CONFIG
+    from detection_core.storage.scratch_folder import ScratchFolder
     from pipeline.descriptions import describe_config
 
-    with tempfile.TemporaryDirectory(prefix="detflow-convert-") as scratch:
-        path = os.path.join(scratch, "pipeline.config")
+    with ScratchFolder() as scratch:
+        path = os.path.join(scratch, PIPELINE_CONFIG)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         try:
