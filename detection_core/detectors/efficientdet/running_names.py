@@ -8,7 +8,6 @@ and are numbered through a process: a second network in it has `stem_1/conv2d_5`
 from __future__ import annotations
 
 import collections
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -50,7 +49,8 @@ def _number(name: str, base: str) -> int | None:
     if name == base:
         return 0
     number = name.removeprefix(f"{base}_")
-    return int(number) if number != name and re.fullmatch("[0-9]{1,18}", number) else None
+    is_number = number.isascii() and number.isdecimal() and len(number) < 19
+    return int(number) if number != name and is_number else None
 
 
 def _stems(names: Iterable[str]) -> Iterator[_Stored]:
