@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detection_core.errors import ModelError
+from detection_core.errors import ModelError, as_user_error
 from detection_core.storage import files
 
 _MAGIC = 0xDB4775248B80FB57
@@ -42,6 +42,7 @@ def check_index(prefix: str, *, where: str = "") -> None:
 
     Raises:
         ModelError: when the index is damaged.
+        StorageError: when the system keeps it from being read.
     """
     from google.protobuf.message import DecodeError
 
@@ -54,6 +55,10 @@ def check_index(prefix: str, *, where: str = "") -> None:
             _check_bundle(entries, prefix)
         else:
             _check_slices(entries)
+    except OSError as error:
+        if known := as_user_error(error):
+            raise known from error
+        raise
     except (_Damage, DecodeError, UnicodeDecodeError, struct.error, IndexError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ModelError(

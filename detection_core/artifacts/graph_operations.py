@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from detection_core.artifacts import detector as layout
-from detection_core.errors import ModelError
+from detection_core.errors import ModelError, as_user_error
 from detection_core.storage import files
 
 _NAMED_IN_ERROR = 5
@@ -141,6 +141,8 @@ def _read(path: str, where: str) -> Any:
     try:
         saved = saved_model_pb2.SavedModel.FromString(files.read_bytes(path))
     except (DecodeError, OSError) as error:
+        if known := as_user_error(error):
+            raise known from error
         raise ModelError(
             f"expected a SavedModel, found a file that is damaged or none ({error}); export the model again",
             where=where,

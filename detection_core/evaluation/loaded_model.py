@@ -12,7 +12,7 @@ from tensorflow.python.saved_model.nested_structure_coder import NotEncodableErr
 from detection_core.artifacts.checkpoint_index import check_index
 from detection_core.artifacts.detector import serving_dir
 from detection_core.artifacts.graph_operations import check_graph
-from detection_core.errors import ModelError
+from detection_core.errors import ModelError, as_user_error
 from detection_core.evaluation.signature_runner import first_line
 from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
@@ -65,6 +65,7 @@ def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
     Raises:
         ModelError: when it is none, is damaged, or does more than compute.
         ContractError: when there is no SavedModel in the folder.
+        StorageError: when the system keeps its files from being read.
     """
     try:
         # What is checked is what is loaded, whatever becomes of the store meanwhile.
@@ -80,6 +81,8 @@ def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
         outputs = dict(signature.structured_outputs) if signature else {}
         known = all(hasattr(value, "dtype") for value in (*inputs.values(), *outputs.values()))
     except _UNLOADABLE as error:
+        if known := as_user_error(error):
+            raise known from error
         raise _unloadable(first_line(error), path) from error
     if not known:
         raise _unloadable(f"inputs or outputs of {SIGNATURE!r} that are no tensors", path)

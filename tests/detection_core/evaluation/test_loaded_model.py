@@ -8,12 +8,13 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from detection_core.errors import ModelError
+from detection_core.errors import ModelError, StorageError
 from detection_core.evaluation.loaded_model import SIGNATURE, load_saved_model
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_model import ServedModel
 from tests.detection_core.artifacts.test_checkpoint_index import altered
 from tests.detection_core.evaluation.blobs import BlobDetector, save
+from tests.storage_faults import few_descriptors
 
 
 class WithVariable(BlobDetector):
@@ -117,3 +118,8 @@ def test_an_index_that_would_end_the_process_is_one_message(saved, tmp_path):
     for load in (load_runner, ServedModel):
         with pytest.raises(ModelError, match="302 dimensions"):
             load(str(tmp_path / "m"))
+
+
+def test_used_up_descriptors_say_nothing_of_the_files(saved):
+    with few_descriptors(0), pytest.raises(StorageError, match="raise `ulimit -n`"):
+        load_saved_model(str(saved))
