@@ -24,6 +24,8 @@ _PATIENCE = 4.0
 """Seconds from a signal to the end of a process that is still there."""
 _POLL = 0.1
 _received: list[int] = []  # signals, in their order
+listener: Callable[[int], None] | None = None
+"""Gets each signal that reaches this process, in a thread."""
 _STOP_SIGNAL = "detection_core.training.stop_signal"
 
 
@@ -100,6 +102,8 @@ class _Signals:
         """End the process some time after a signal; runs while the main thread is in native code."""
         held: Any = None
         for number in self._numbers():
+            if listener is not None:
+                listener(number)
             saving, owner = _active_stop_signal(), signal.getsignal(number)
             if saving is None and owner != self._stop:
                 continue  # a schedule, which stops its run and waits for it
