@@ -110,21 +110,22 @@ def _end_with(parent: int) -> None:
 class _Board:
     """What the child notes, in memory that both processes see and that outlives it."""
 
-    _USES, _SIGNALLED, _PATH = struct.Struct("<Q"), struct.Struct("<8xd"), struct.Struct("<16xI2000s")
+    _USES, _SIGNALLED, _PATH = struct.Struct("<Q"), struct.Struct("<d"), struct.Struct("<I2000s")
+    _SIGNALLED_AT, _PATH_AT = 8, 16
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, self._PATH.size)
+        self._memory = mmap.mmap(-1, self._PATH_AT + self._PATH.size)
 
     def note_model(self, path: str) -> None:
         """Note that a model comes into use, or with "" that its use has ended."""
         if path:
             content = os.fsencode(path)
-            self._PATH.pack_into(self._memory, 0, min(len(content), 2000), content)
+            self._PATH.pack_into(self._memory, self._PATH_AT, min(len(content), 2000), content)
         self._USES.pack_into(self._memory, 0, self.uses + 1)
 
     def note_signal(self, number: int) -> None:
         """Note that a signal has come."""
-        self._SIGNALLED.pack_into(self._memory, 0, time.monotonic())
+        self._SIGNALLED.pack_into(self._memory, self._SIGNALLED_AT, time.monotonic())
 
     @property
     def uses(self) -> int:
@@ -134,12 +135,12 @@ class _Board:
     @property
     def signalled(self) -> float:
         """When the last signal came, in the clock that the processes share."""
-        return float(self._SIGNALLED.unpack_from(self._memory)[0])
+        return float(self._SIGNALLED.unpack_from(self._memory, self._SIGNALLED_AT)[0])
 
     @property
     def model(self) -> str:
         """The last model in use, or ""."""
-        size, content = self._PATH.unpack_from(self._memory)
+        size, content = self._PATH.unpack_from(self._memory, self._PATH_AT)
         return os.fsdecode(content[:size])
 
 
@@ -184,10 +185,11 @@ class _Supervisor:
     def _check_use(self, seconds: float) -> None:
         """Count the time that the model is in use, and end the child where it takes too much."""
         uses = self._board.uses
-        memory = _resident(self._child)
+        memory = _own_memory(self._child)
         if uses != self._uses:
             self._uses, self._spent = uses, 0.0
-            self._most_memory = self._limits.memory or int(_MEMORY_SHARE * (_available() + memory))
+            free = _available()
+            self._most_memory = self._limits.memory or (int(_MEMORY_SHARE * (free + memory)) if free else 0)
         if uses % 2 == 0:
             return
         self._spent += seconds
@@ -224,10 +226,11 @@ class _Supervisor:
         )
 
 
-def _resident(process: int) -> int:
-    """Return the bytes of memory that a process takes; 0 where the system does not say."""
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * mmap.PAGESIZE
+def _own_memory(process: int) -> int:
+    """Return the bytes of memory that a process shares with no file; 0 where the system does not say."""
+    with contextlib.suppress(OSError, ValueError):
+        _, resident, shared, *_ = Path(f"/proc/{process}/statm").read_text().split()
+        return (int(resident) - int(shared)) * mmap.PAGESIZE
     return 0
 
 

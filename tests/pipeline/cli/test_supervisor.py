@@ -39,6 +39,7 @@ sys.exit(main())
 STOPPED = """
 def work():
     try:
+        print("ready", flush=True)
         time.sleep(600)
     except (KeyboardInterrupt, SystemExit):
         time.sleep(1.0)  # in which a second signal would end it
@@ -103,13 +104,17 @@ def test_a_model_that_does_not_come_back_is_ended():
 def test_only_the_time_of_the_model_counts():
     code = """
 def work():
-    for _ in range(3):
+    for _ in range(2):
         with model_in_use("m"):
             pass
-        time.sleep(0.4)
+        time.sleep(1.2)
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        with model_in_use("m"):
+            time.sleep(0.01)
     return 0
 """
-    assert ran(code, DETFLOW_MODEL_SECONDS="0.3") == (0, "", "")
+    assert ran(code, DETFLOW_MODEL_SECONDS="1") == (0, "", "")
 
 
 def test_a_model_that_fills_the_memory_is_ended():
@@ -137,6 +142,18 @@ def work():
     assert (found, err) == (2, "") and json.loads(out)["message"].startswith("second: expected ")
 
 
+def test_the_board_keeps_its_notes_apart():
+    board = supervisor._Board()
+    assert (board.uses, board.signalled, board.model) == (0, 0.0, "")
+    for count, path in enumerate(("first model", "", "m\udcff", ""), start=1):
+        board.note_model(path)
+        board.note_signal(signal.SIGINT)
+        assert board.uses == count and 0.0 < board.signalled <= time.monotonic()
+    assert board.model == "m\udcff"
+    board.note_model("x" * 3000)
+    assert board.model == "x" * 2000
+
+
 def test_a_native_end_before_any_model_names_the_verb():
     found, _, err = ran("def work():\n    os.abort()\n", "evaluate")
     assert found == 2 and err.startswith("detflow: ModelError: detflow evaluate: expected ")
@@ -150,7 +167,7 @@ def test_a_signal_of_somebody_ends_the_supervisor_as_it_did_the_verb():
 @pytest.mark.parametrize("kill", [os.kill, os.killpg])
 def test_a_signal_comes_once_be_it_to_the_supervisor_or_to_both(kill, number):
     process = start(STOPPED)
-    process.stdout.readline()
+    assert [process.stdout.readline() for _ in range(2)][1] == "ready\n"
     kill(process.pid, number)
     out, err = process.communicate(timeout=GRACE_S)
     assert (process.returncode, out, err) == (128 + number, "cleaned up\n", "interrupted\n")
@@ -205,7 +222,7 @@ class Huge(BlobDetector):
 @pytest.mark.slow  # a process with TensorFlow each
 @pytest.mark.parametrize(
     ("detector", "limit", "problem"),
-    [(Endless, {"DETFLOW_MODEL_SECONDS": "8"}, "8 seconds"), (Huge, {"DETFLOW_MODEL_GB": "2"}, "2.0 GB")],
+    [(Endless, {"DETFLOW_MODEL_SECONDS": "4"}, "4 seconds"), (Huge, {"DETFLOW_MODEL_GB": "2"}, "2.0 GB")],
 )
 def test_predict_ends_a_model_that_never_comes_back_or_takes_all_memory(tmp_path, detector, limit, problem):
     model, image = save(detector(), tmp_path / "model"), tmp_path / "scene.png"
