@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shutil
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from detection_core import model_use
 from detection_core.errors import ModelError
 from detection_core.evaluation.loaded_model import SIGNATURE, load_saved_model
 from detection_core.evaluation.runner import load_runner
@@ -78,18 +76,6 @@ def test_a_whole_one_is_loaded_with_its_signature(saved):
     assert [spec.dtype for spec in loaded.inputs.values()] == [tf.uint8]
     assert "detection_boxes" in loaded.outputs
     assert loaded.signature is loaded.signatures[SIGNATURE]
-
-
-def test_loading_and_every_inference_are_announced(saved, monkeypatch):
-    said = []
-    monkeypatch.setattr(model_use, "listener", said.append)
-    detector, served = load_runner(saved), ServedModel(saved)
-    assert said == [saved, ""] * 2
-    image = np.zeros([8, 8, 3], np.uint8)
-    for calls in (1, 2):
-        detector(image)
-        served(image[np.newaxis])
-        assert said == [saved, ""] * 2 * (calls + 1)
 
 
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
