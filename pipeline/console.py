@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import sys
 from collections.abc import Iterator
 from typing import TextIO
 
+from detection_core.errors import EXIT_USER_ERROR, DetectionError
 from detection_core.garbage import no_collection
 from detection_core.redaction import CleanFormatter, clean, clean_tracebacks
 
@@ -48,6 +50,21 @@ def write_line(text: str, stream: TextIO | None = None, *, is_clean: bool = Fals
         print(text if is_clean else clean(text), file=stream, flush=True)
     except BrokenPipeError:
         _drop(stream)
+
+
+def write_error(error: DetectionError, *, as_json: bool) -> int:
+    """Write an error that the user can mend, and return the exit code.
+
+    Args:
+        error: what is wrong.
+        as_json: write it as a result for scripts.
+    """
+    kind, message = type(error).__name__, str(error)
+    if as_json:
+        write_line(json.dumps({"error": kind, "message": message}, indent=1))
+    else:
+        write_line(f"detflow: {kind}: {message}", sys.stderr)
+    return EXIT_USER_ERROR
 
 
 def end_output() -> None:

@@ -24,6 +24,8 @@ _PATIENCE = 4.0
 """Seconds from a signal to the end of a process that is still there."""
 _POLL = 0.1
 _received: list[int] = []  # signals, in their order
+listener: Callable[[int], None] | None = None
+"""Gets each signal that reaches this process, once or twice."""
 _STOP_SIGNAL = "detection_core.training.stop_signal"
 
 
@@ -90,6 +92,7 @@ class _Signals:
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         _received.append(number)
+        _announce(number)
         if len(_received) > 1:
             self._kill(number, "")
         if number == signal.SIGINT:
@@ -100,6 +103,7 @@ class _Signals:
         """End the process some time after a signal; runs while the main thread is in native code."""
         held: Any = None
         for number in self._numbers():
+            _announce(number)
             saving, owner = _active_stop_signal(), signal.getsignal(number)
             if saving is None and owner != self._stop:
                 continue  # a schedule, which stops its run and waits for it
@@ -126,6 +130,11 @@ class _Signals:
             with contextlib.suppress(OSError):
                 os.kill(child, signal.SIGKILL)
         os._exit(128 + number)
+
+
+def _announce(number: int) -> None:
+    if listener is not None:
+        listener(number)
 
 
 def _active_stop_signal() -> Any:

@@ -14,6 +14,7 @@ from detection_core.artifacts.detector import serving_dir
 from detection_core.artifacts.graph_operations import check_graph
 from detection_core.errors import ModelError, as_user_error
 from detection_core.evaluation.signature_runner import first_line
+from detection_core.model_use import model_in_use
 from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
 
@@ -38,16 +39,23 @@ class LoadedModel:
     """A SavedModel and its serving signature.
 
     Attributes:
+        path: where it was loaded from.
         model: must live as long as its signatures.
         signatures: name to function.
         inputs: of `SIGNATURE`; empty where there is none.
         outputs: likewise.
     """
 
+    path: str
     model: Any
     signatures: Mapping[str, Any]
     inputs: Mapping[str, tf.TensorSpec]
     outputs: Mapping[str, Any]
+
+    def __call__(self, **inputs: tf.Tensor) -> dict[str, Any]:
+        """Run `SIGNATURE`."""
+        with model_in_use(self.path):
+            return dict(self.signature(**inputs))
 
     @property
     def signature(self) -> Any:
@@ -74,7 +82,8 @@ def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
             variables = files.join(here, _VARIABLES)
             if files.exists(f"{variables}.index"):
                 check_index(variables, where=path)
-            model = tf.saved_model.load(here)
+            with model_in_use(path):
+                model = tf.saved_model.load(here)
         signatures = dict(model.signatures)
         signature = signatures.get(SIGNATURE)
         inputs = dict(signature.structured_input_signature[1]) if signature else {}
@@ -86,7 +95,7 @@ def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
         raise _unloadable(first_line(error), path) from error
     if not known:
         raise _unloadable(f"inputs or outputs of {SIGNATURE!r} that are no tensors", path)
-    return LoadedModel(model, signatures, inputs, outputs)
+    return LoadedModel(path, model, signatures, inputs, outputs)
 
 
 def _unloadable(reason: str, path: str) -> ModelError:

@@ -46,7 +46,7 @@ class SavedModelRunner(SignatureRunner):
             _logger.warning("%s was not written by detflow; it is run as it is", path)
         _check_signature(loaded, path)
         (name,) = loaded.inputs
-        super().__init__(lambda image: loaded.signature(**{name: image}), path)
+        super().__init__(lambda image: loaded(**{name: image}), path)
 
 
 def _check_signature(loaded: LoadedModel, path: str) -> None:

@@ -91,7 +91,7 @@ class ServedModel:
 
     def run(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
         """Give the signature a batch, and what it gives back unchanged."""
-        return dict(self._loaded.signature(**{self._input: images}))
+        return self._loaded(**{self._input: images})
 
     def _detect(self, images: np.ndarray) -> BatchDetections:
         outputs = self.run(tf.constant(images))

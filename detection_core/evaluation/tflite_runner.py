@@ -16,6 +16,7 @@ from detection_core.errors import ModelError
 from detection_core.evaluation.checked_detections import checked_detections
 from detection_core.evaluation.tflite_heads import suppressed_heads
 from detection_core.evaluation.tflite_trial import try_tflite
+from detection_core.model_use import model_in_use
 from detection_core.ops.resampling import resize_pixels
 from detection_core.storage import files
 from detection_core.structures import ImageDetections
@@ -92,7 +93,8 @@ class TFLiteRunner:
         try_tflite(content, where=path, threads=threads)
         try:
             self._interpreter = Interpreter(model_content=content, num_threads=threads)
-            self._interpreter.allocate_tensors()
+            with model_in_use(path):
+                self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
             raise ModelError(
                 f"expected a file that LiteRT runs, found one that it refuses ({str(error).splitlines()[0]});"
@@ -111,7 +113,8 @@ class TFLiteRunner:
         """Detect objects; see `Runner`."""
         try:
             self._interpreter.set_tensor(self._input["index"], self.prepare(image)[np.newaxis])
-            self._interpreter.invoke()
+            with model_in_use(self.path):
+                self._interpreter.invoke()
             values = {role: self._interpreter.get_tensor(index)[0] for role, index in self._outputs.items()}
         except (ValueError, RuntimeError, IndexError) as error:
             raise ModelError(

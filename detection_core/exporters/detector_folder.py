@@ -23,6 +23,7 @@ from detection_core.detectors.base import Detector, count_parameters
 from detection_core.detectors.family import QuantizedDetector
 from detection_core.errors import ContractError, ModelError, as_user_error
 from detection_core.exporters.signatures import write_saved_model
+from detection_core.model_use import model_in_use
 from detection_core.quantization.rewriting import read_options
 from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
@@ -163,7 +164,8 @@ def _restore(model: Detector, directory: str) -> None:
     try:
         with local_copy(folder) as here:
             check_index(files.join(here, name), where=prefix)
-            status = tf.train.Checkpoint(model=model).read(files.join(here, name))
+            with model_in_use(directory):
+                status = tf.train.Checkpoint(model=model).read(files.join(here, name))
             status.assert_existing_objects_matched()
     except (AssertionError, ValueError, tf.errors.OpError) as error:
         if known := as_user_error(error):

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from detection_core.artifacts.checkpoint_index import check_index
 from detection_core.errors import DetectionError, ModelError, as_user_error
+from detection_core.model_use import model_in_use
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
 from detection_core.training.checkpoint_damage import OBJECT_GRAPH, first_line, unreadable
@@ -40,8 +41,9 @@ class CheckpointFile:
         readable = self._copied_here(names_only) if files.is_remote(self.prefix) else self.prefix
         check_index(readable, where=self.prefix)
         try:
-            self._reader = tf.train.load_checkpoint(readable)
-            shapes = self._reader.get_variable_to_shape_map()
+            with model_in_use(self.prefix):
+                self._reader = tf.train.load_checkpoint(readable)
+                shapes = self._reader.get_variable_to_shape_map()
         except _DAMAGE as error:
             raise self.damaged(error) from error
         self.shapes = {key: tuple(shape) for key, shape in shapes.items()}

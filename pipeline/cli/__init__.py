@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 __all__ = ["main"]
@@ -12,7 +13,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Args:
         argv: the words after the program's name; None: those of this process, which ends here when it is
-            interrupted, be it during imports.
+            interrupted, be it during imports. Verbs that open models are then done in a child process.
     """
 
     def run() -> int:
@@ -23,7 +24,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:
         return run()
     try:
+        from pipeline.cli.supervisor import supervise
         from pipeline.interruption import run_program
+
+        ended = supervise(sys.argv[1:])
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    return run_program(run)
+    return run_program(run) if ended is None else ended

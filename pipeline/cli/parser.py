@@ -9,18 +9,17 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from detection_core.errors import EXIT_USER_ERROR, DetectionError, as_user_error
+from detection_core.errors import DetectionError, as_user_error
 from detection_core.extensions import load_extensions
 from detection_core.redaction import clean
 from pipeline.cli import verbs
 from pipeline.cli.base import Verb
 from pipeline.cli.group import Group
-from pipeline.console import end_output, start_logging, write_line
+from pipeline.console import end_output, start_logging, write_error, write_line
 from pipeline.interruption import interrupted_by
 from pipeline.tables import write_page
 
@@ -68,15 +67,7 @@ def _end(error: BaseException, arguments: argparse.Namespace, seconds: float) ->
         raise error
     if known is not error:
         _logger.debug("the error as it was", exc_info=error)
-    return _fail(getattr(arguments, "json", False), type(known).__name__, str(known))
-
-
-def _fail(as_json: bool, kind: str, message: str) -> int:
-    if as_json:
-        write_line(json.dumps({"error": kind, "message": message}, indent=1))
-    else:
-        write_line(f"detflow: {kind}: {message}", sys.stderr)
-    return EXIT_USER_ERROR
+    return write_error(known, as_json=getattr(arguments, "json", False))
 
 
 class _Parser(argparse.ArgumentParser):

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core import model_use
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import ModelError
+from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_model import ServedModel, stacked
 from detection_core.exporters.signatures import save_signature, serving_function
 from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes, writing_detector
@@ -39,6 +41,18 @@ def test_a_model_of_one_image_gets_them_one_by_one(tmp_path):
     assert model.batch_size == 1 and found.boxes.shape[0] == 2
     pixels = truth.boxes[0] * np.tile(image.shape[:2], 2)
     np.testing.assert_allclose(found.boxes[1, 0], pixels, atol=1e-2)
+
+
+def test_loading_and_every_inference_are_announced(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(model_use, "listener", said.append)
+    path = save(BlobDetector(), tmp_path / "m")
+    detector, served = load_runner(path), ServedModel(path)
+    assert said == [path, ""] * 2
+    for calls in (1, 2):
+        detector(IMAGES[0])
+        served(IMAGES[:1])
+        assert said == [path, ""] * 2 * (calls + 1)
 
 
 def test_a_number_of_images_that_the_model_does_not_take_is_refused(tmp_path):

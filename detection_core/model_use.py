@@ -1,0 +1,30 @@
+"""Says which model native code works on, to whoever bounds its time and memory.
+
+The command line listens in a process that it watches; in a library nobody does, and nothing happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+listener: Callable[[str], None] | None = None
+"""Gets the path of a model before native code works on it, and "" afterwards."""
+
+
+@contextlib.contextmanager
+def model_in_use(path: str) -> Iterator[None]:
+    """Announce a model to the listener during a `with` block, which holds nothing but native work on it.
+
+    Args:
+        path: of the model, for errors.
+    """
+    listen = listener
+    if listen is None:
+        yield
+        return
+    listen(path)
+    try:
+        yield
+    finally:
+        listen("")

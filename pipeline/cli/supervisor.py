@@ -1,0 +1,242 @@
+"""Runs verbs that open models in a forked process, and turns its native end into one error.
+
+A model may loop for ever, fill the memory or end its process in native code. The process that the user
+started forks before it imports anything heavy. The child does the verb; the parent watches it and takes its
+exit code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import mmap
+import os
+import re
+import select
+import signal
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from detection_core import model_use
+from detection_core.errors import ConfigError, DetectionError, ModelError
+from pipeline import interruption
+from pipeline.console import write_error
+
+VERBS = frozenset({
+    "predict", "evaluate", "bench", "export", "compare", "export-saved-model", "import", "sensitivity",
+})  # fmt: skip
+"""Those that run a SavedModel, or read the weights of a model that may be somebody else's."""
+SECONDS, GIGABYTES = "DETFLOW_MODEL_SECONDS", "DETFLOW_MODEL_GB"
+_SECONDS = 120.0
+_MEMORY_SHARE = 0.8  # of what is available, so that other programs keep some
+_POLL = 0.1
+# A signal of the terminal goes to both processes, one of `kill` to the supervisor alone.
+_GRACE = 0.5
+_LONGEST_TICK = 1.0  # the time during which both are stopped by Ctrl-Z is no model's
+_HANDED_ON = (signal.SIGINT, signal.SIGTERM)
+_NATIVE_ENDS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGKILL)
+_PR_SET_PDEATHSIG = 1
+
+
+class _Limits(NamedTuple):
+    """What a model may take: seconds, and bytes of memory; 0: a share of what is available."""
+
+    seconds: float
+    memory: int
+
+
+def supervise(words: Sequence[str]) -> int | None:
+    """Fork, and return in the process of the verb; in the other one return its exit code when it has ended.
+
+    Args:
+        words: those of the command line.
+
+    Returns:
+        None where the verb is to be done: in the child, for verbs that open no model, where the system does
+        not fork, and where TensorFlow already runs, whose threads a fork would lose.
+    """
+    if not words or words[0] not in VERBS or not hasattr(os, "fork") or "tensorflow" in sys.modules:
+        return None
+    as_json = any(len(word) > 2 and "--json".startswith(word) for word in words)
+    try:
+        limits = _Limits(_number(SECONDS, _SECONDS), int(_number(GIGABYTES, 0.0) * 1e9))
+    except ConfigError as error:
+        return write_error(error, as_json=as_json)
+    board, parent = _Board(), os.getpid()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*_HANDED_ON, signal.SIGCHLD))
+    try:
+        child = os.fork()
+    except OSError:  # no more processes
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return None
+    if child == 0:
+        _end_with(parent)
+        model_use.listener, interruption.listener = board.note_model, board.note_signal
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return None
+    supervisor = _Supervisor(child, board, limits)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    try:
+        return supervisor.wait()
+    except DetectionError as error:
+        error = error if error.where else ModelError(error.message, where=f"detflow {words[0]}")
+        return write_error(error, as_json=as_json)
+
+
+def _number(variable: str, default: float) -> float:
+    text = os.environ.get(variable)
+    try:
+        number = float(text) if text else default
+    except ValueError:
+        number = math.nan
+    if not (text is None or text == "" or 0 < number < math.inf):
+        raise ConfigError(f"expected a number above 0, found {text!r}; unset or mend it", where=variable)
+    return number
+
+
+def _end_with(parent: int) -> None:
+    """Let the system kill this process when its parent has ended; on Linux alone."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGKILL)
+
+
+class _Board:
+    """What the child notes, in memory that both processes see and that outlives it."""
+
+    _USES, _SIGNALLED, _PATH = struct.Struct("<Q"), struct.Struct("<d"), struct.Struct("<I2000s")
+    _SIGNALLED_AT, _PATH_AT = 8, 16
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, self._PATH_AT + self._PATH.size)
+
+    def note_model(self, path: str) -> None:
+        """Note that a model comes into use, or with "" that its use has ended."""
+        if path:
+            content = os.fsencode(path)
+            self._PATH.pack_into(self._memory, self._PATH_AT, min(len(content), 2000), content)
+        self._USES.pack_into(self._memory, 0, self.uses + 1)
+
+    def note_signal(self, number: int) -> None:
+        """Note that a signal has come."""
+        self._SIGNALLED.pack_into(self._memory, self._SIGNALLED_AT, time.monotonic())
+
+    @property
+    def uses(self) -> int:
+        """How often a use has begun or ended: odd during one."""
+        return int(self._USES.unpack_from(self._memory)[0])
+
+    @property
+    def signalled(self) -> float:
+        """When the last signal came, in the clock that the processes share."""
+        return float(self._SIGNALLED.unpack_from(self._memory, self._SIGNALLED_AT)[0])
+
+    @property
+    def model(self) -> str:
+        """The last model in use, or ""."""
+        size, content = self._PATH.unpack_from(self._memory, self._PATH_AT)
+        return os.fsdecode(content[:size])
+
+
+class _Supervisor:
+    """Waits for the child, hands signals on, and ends it beyond its limits."""
+
+    def __init__(self, child: int, board: _Board, limits: _Limits) -> None:
+        self._child, self._board, self._limits = child, board, limits
+        self._uses, self._spent, self._most_memory = 0, 0.0, 0
+        self._signals, writing = os.pipe()
+        os.set_blocking(self._signals, False)
+        os.set_blocking(writing, False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        for number in _HANDED_ON:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as for a job in the background of a shell
+                signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def wait(self) -> int:
+        """Return the exit code of the child; end as it did where somebody's signal ended it.
+
+        Raises:
+            ModelError: when native code ended it, or a model took too much time or memory.
+        """
+        received: list[tuple[float, int]] = []
+        before = time.monotonic()
+        while True:
+            select.select([self._signals], [], [], _POLL)
+            now = time.monotonic()
+            with contextlib.suppress(BlockingIOError):
+                received += [(now, n) for n in os.read(self._signals, 512) if n in _HANDED_ON]
+            done, status = os.waitpid(self._child, os.WNOHANG)
+            if done:
+                return self._ended(os.waitstatus_to_exitcode(status))
+            for at, number in [due for due in received if due[0] < now - _GRACE]:
+                received.remove((at, number))
+                if self._board.signalled < at - _GRACE:
+                    os.kill(self._child, number)
+            self._check_use(min(now - before, _LONGEST_TICK))
+            before = now
+
+    def _check_use(self, seconds: float) -> None:
+        """Count the time that the model is in use, and end the child where it takes too much."""
+        uses = self._board.uses
+        memory = _own_memory(self._child)
+        if uses != self._uses:
+            self._uses, self._spent = uses, 0.0
+            free = _available()
+            self._most_memory = self._limits.memory or (int(_MEMORY_SHARE * (free + memory)) if free else 0)
+        if uses % 2 == 0:
+            return
+        self._spent += seconds
+        limit = self._limits.seconds
+        if self._spent > limit:
+            self._end(f"that has not come back after {limit:g} seconds", f"{SECONDS} if it is only slow")
+        if memory > self._most_memory > 0:
+            most = f"{self._most_memory / 1e9:.1f} GB of memory"
+            self._end(f"that takes more than {most}", f"{GIGABYTES} if it needs them")
+
+    def _end(self, found: str, remedy: str) -> None:
+        os.kill(self._child, signal.SIGKILL)
+        os.waitpid(self._child, 0)
+        raise ModelError(
+            f"expected a model that can be loaded and run, found one {found}; do not use it if it is from"
+            f" somebody you do not know, or raise {remedy}",
+            where=self._board.model,
+        )
+
+    def _ended(self, code: int) -> int:
+        if code >= 0:
+            return code
+        if -code not in _NATIVE_ENDS:
+            signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+            return 128 - code  # as the first process of a container, which such a signal does not end
+        name = signal.Signals(-code).name
+        if -code == signal.SIGKILL:
+            found, remedy = "was killed, as by the system when memory runs out", "give it more memory"
+        else:
+            found, remedy = f"was ended by native code ({name})", "check the files given, or make them again"
+        raise ModelError(
+            f"expected the process to end by itself, found that it {found}; {remedy}", where=self._board.model
+        )
+
+
+def _own_memory(process: int) -> int:
+    """Return the bytes of memory that a process shares with no file; 0 where the system does not say."""
+    with contextlib.suppress(OSError, ValueError):
+        _, resident, shared, *_ = Path(f"/proc/{process}/statm").read_text().split()
+        return (int(resident) - int(shared)) * mmap.PAGESIZE
+    return 0
+
+
+def _available() -> int:
+    """Return the bytes of memory that programs can still get; 0 where the system does not say."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+        return int(found[1]) << 10 if found else 0
+    return 0

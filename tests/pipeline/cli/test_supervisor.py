@@ -1,0 +1,237 @@
+"""How verbs end that run in a watched process; those here have no more than Python to load."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from pipeline.cli import supervisor, verbs
+from pipeline.cli.detector_arguments import TRUST
+from pipeline.cli.group import Group
+from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
+
+DETFLOW = os.path.join(os.path.dirname(sys.executable), "detflow")
+BEGIN = """
+import os, signal, sys, time, types
+from detection_core.model_use import model_in_use
+
+def verb(argv):
+    print(os.getpid(), flush=True)
+    return work()
+
+sys.modules["pipeline.cli.parser"] = types.SimpleNamespace(main=verb)
+sys.argv[0] = "detflow"
+"""
+END = """
+from pipeline.cli import main
+sys.exit(main())
+"""
+STOPPED = """
+def work():
+    try:
+        print("ready", flush=True)
+        time.sleep(600)
+    except (KeyboardInterrupt, SystemExit):
+        time.sleep(1.0)  # in which a second signal would end it
+        print("cleaned up", flush=True)
+        raise
+"""
+GRACE_S = 60
+
+
+def start(code: str, *words: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", BEGIN + code + END, *(words or ("predict",))],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+        start_new_session=True,
+    )
+
+
+def ran(code: str, *words: str, **environment: str) -> tuple[int, str, str]:
+    process = start(code, *words, **environment)
+    out, err = process.communicate(timeout=GRACE_S)
+    return process.returncode, out.partition("\n")[2], err
+
+
+def is_gone(process: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return True
+
+
+@pytest.mark.parametrize(("ending", "code"), [("return 0", 0), ("return 3", 3), ("sys.exit(2)", 2)])
+def test_exit_codes_and_output_stay(ending, code):
+    body = f"def work():\n    print(sys.argv[1:], os.getppid() != {os.getpid()})\n    {ending}\n"
+    assert ran(body, "predict", "x") == (code, "['predict', 'x'] True\n", "")
+
+
+def test_a_crash_of_python_keeps_its_traceback():
+    found, _, err = ran("def work():\n    1 / 0\n")
+    assert found == 1 and err.count("ZeroDivisionError") == 1
+
+
+def test_other_verbs_and_processes_with_tensorflow_are_not_forked(monkeypatch):
+    assert "tensorflow" in sys.modules
+    monkeypatch.delattr(os, "fork")
+    assert [supervisor.supervise(words) for words in ([], ["run"], ["predict"])] == [None] * 3
+    monkeypatch.undo()
+    assert supervisor.supervise(["predict"]) is None
+
+
+def test_a_model_that_does_not_come_back_is_ended():
+    code = "def work():\n    with model_in_use('dir/model'):\n        time.sleep(600)\n"
+    found, out, err = ran(code, DETFLOW_MODEL_SECONDS="0.3")
+    assert (found, out) == (2, "")
+    assert err.startswith(
+        "detflow: ModelError: dir/model: expected a model that can be loaded and run, found"
+    )
+    assert "after 0.3 seconds" in err and "DETFLOW_MODEL_SECONDS" in err and err.count("\n") == 1
+
+
+def test_only_the_time_of_the_model_counts():
+    code = """
+def work():
+    for _ in range(2):
+        with model_in_use("m"):
+            pass
+        time.sleep(1.2)
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        with model_in_use("m"):
+            time.sleep(0.01)
+    return 0
+"""
+    assert ran(code, DETFLOW_MODEL_SECONDS="1") == (0, "", "")
+
+
+def test_a_model_that_fills_the_memory_is_ended():
+    code = (
+        "def work():\n    with model_in_use('m'):\n        x = b'x' * 400_000_000\n        time.sleep(600)\n"
+    )
+    found, _, err = ran(code, DETFLOW_MODEL_GB="0.2")
+    assert found == 2 and "m: expected" in err and "0.2 GB of memory" in err
+
+
+@pytest.mark.parametrize("number", [*supervisor._NATIVE_ENDS])
+def test_a_native_end_is_one_error_that_names_the_last_model(number):
+    code = f"""
+def work():
+    for name in ("first", "second"):
+        with model_in_use(name):
+            pass
+    os.kill(os.getpid(), {int(number)})
+"""
+    found, out, err = ran(code)
+    assert (found, out) == (2, "")
+    assert err.startswith("detflow: ModelError: second: expected ") and err.count("\n") == 1
+    assert ("memory" if number == signal.SIGKILL else number.name) in err
+    found, out, err = ran(code, "bench", "--json")
+    assert (found, err) == (2, "") and json.loads(out)["message"].startswith("second: expected ")
+
+
+def test_the_board_keeps_its_notes_apart():
+    board = supervisor._Board()
+    assert (board.uses, board.signalled, board.model) == (0, 0.0, "")
+    for count, path in enumerate(("first model", "", "m\udcff", ""), start=1):
+        board.note_model(path)
+        board.note_signal(signal.SIGINT)
+        assert board.uses == count and 0.0 < board.signalled <= time.monotonic()
+    assert board.model == "m\udcff"
+    board.note_model("x" * 3000)
+    assert board.model == "x" * 2000
+
+
+def test_a_native_end_before_any_model_names_the_verb():
+    found, _, err = ran("def work():\n    os.abort()\n", "evaluate")
+    assert found == 2 and err.startswith("detflow: ModelError: detflow evaluate: expected ")
+
+
+def test_a_signal_of_somebody_ends_the_supervisor_as_it_did_the_verb():
+    assert ran("def work():\n    os.kill(os.getpid(), signal.SIGUSR1)\n")[0] == -signal.SIGUSR1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kill", [os.kill, os.killpg])
+def test_a_signal_comes_once_be_it_to_the_supervisor_or_to_both(kill, number):
+    process = start(STOPPED)
+    assert [process.stdout.readline() for _ in range(2)][1] == "ready\n"
+    kill(process.pid, number)
+    out, err = process.communicate(timeout=GRACE_S)
+    assert (process.returncode, out, err) == (128 + number, "cleaned up\n", "interrupted\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell a process of its parent's end")
+def test_who_kills_the_supervisor_kills_the_verb():
+    process = start(STOPPED)
+    child = int(process.stdout.readline())
+    process.kill()
+    process.communicate(timeout=GRACE_S)
+    until = time.monotonic() + GRACE_S
+    while not is_gone(child) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert is_gone(child)
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "nan", "inf"])
+def test_limits_are_numbers(text):
+    process = start("def work():\n    return 0\n", DETFLOW_MODEL_SECONDS=text)
+    out, err = process.communicate(timeout=GRACE_S)
+    assert (process.returncode, out) == (2, "")
+    assert err == (
+        f"detflow: ConfigError: DETFLOW_MODEL_SECONDS: expected a number above 0, found {text!r};"
+        " unset or mend it\n"
+    )
+
+
+def test_every_verb_that_runs_models_of_others_is_watched():
+    known = [verb for verb in verbs.VERBS if not isinstance(verb, Group)]
+    assert {verb.name for verb in known} >= supervisor.VERBS
+    assert {verb.name for verb in known if TRUST in verb.arguments} <= supervisor.VERBS
+
+
+class Endless(BlobDetector):
+    @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8)])
+    def serve(self, input_tensor):
+        found = BlobDetector.serve.python_function(self, input_tensor)
+        (count,) = tf.while_loop(lambda n: n >= 0.0, lambda n: (n + 1.0,), [found["num_detections"][0]])
+        return found | {"num_detections": count[tf.newaxis]}
+
+
+class Huge(BlobDetector):
+    @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8)])
+    def serve(self, input_tensor):
+        found = BlobDetector.serve.python_function(self, input_tensor)
+        sides = tf.stack([40_000 + tf.shape(input_tensor)[0], 40_000])
+        noise = tf.random.uniform(sides)
+        return found | {"num_detections": found["num_detections"] + tf.reduce_sum(tf.sort(noise)) * 0.0}
+
+
+@pytest.mark.slow  # a process with TensorFlow each
+@pytest.mark.parametrize(
+    ("detector", "limit", "problem"),
+    [(Endless, {"DETFLOW_MODEL_SECONDS": "4"}, "4 seconds"), (Huge, {"DETFLOW_MODEL_GB": "2"}, "2.0 GB")],
+)
+def test_predict_ends_a_model_that_never_comes_back_or_takes_all_memory(tmp_path, detector, limit, problem):
+    model, image = save(detector(), tmp_path / "model"), tmp_path / "scene.png"
+    Image.fromarray(scenes(1)[0][0]).save(image)
+    command = [DETFLOW, "predict", "--model", model, str(image), "--output", str(tmp_path / "out")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=600, env=os.environ | limit
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    (message,) = [line for line in done.stderr.splitlines() if "Error" in line]
+    assert message.startswith(f"detflow: ModelError: {model}: expected ") and problem in message
+    assert "Traceback" not in done.stderr
