@@ -51,7 +51,7 @@ def test_an_ellipse_may_be_turned_by_any_angle(tmp_path):
 
 
 def test_an_overfull_image_is_refused_before_its_regions_are_looked_at(tmp_path):
-    _write(tmp_path, [None] * (MAX_OBJECTS + 1))
+    _write(tmp_path, [REGION, *[None] * MAX_OBJECTS])
     (note,) = whole(via.read(str(tmp_path), None)).rejected
     assert note.detail == f"expected at most {MAX_OBJECTS:,} annotations of an image, found more"
 
