@@ -20,6 +20,7 @@ from detection_core.artifacts.published import (
     read_version,
     version_file,
 )
+from detection_core.artifacts.tflite_file import read_tflite
 from detection_core.artifacts.tflite_graph import TensorInfo, TFLiteGraph, read_graph
 from detection_core.artifacts.tflite_metadata import TFLiteDescription, find_description, read_tensor_names
 from detection_core.artifacts.tflite_provenance import Provenance, provenance_of_training, read_provenance
@@ -107,7 +108,7 @@ def inspect(path: str) -> Inspection:
 
 
 def _inspect_tflite(path: str) -> Inspection:
-    content = files.read_bytes(path)
+    content = read_tflite(path)
     graph = read_graph(content, where=path)
     named_inputs, named_outputs = read_tensor_names(content, where=path)
     return Inspection(
