@@ -13,12 +13,25 @@ from tests.hostile import (
     models,
     network,
     places,
+    predictions,
     secrets,
     texts,
 )
 from tests.hostile.case import Case
 
-_KINDS = (images, coco_files, formats, entries, given_data, texts, places, network, secrets, models)
+_KINDS = (
+    images,
+    coco_files,
+    formats,
+    entries,
+    given_data,
+    texts,
+    places,
+    network,
+    secrets,
+    models,
+    predictions,
+)
 
 
 def all_cases() -> Iterator[Case]:
