@@ -6,7 +6,6 @@ Types are those of TensorFlow Lite's schema, version 3.
 
 from __future__ import annotations
 
-import errno
 import math
 from collections.abc import Sequence
 
@@ -32,7 +31,7 @@ def read_tflite(path: str) -> bytes:
     try:
         return files.read_regular(path, MAX_FILE_BYTES)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EFBIG):
+        if error.errno not in files.IRREGULAR:
             raise
         raise ModelError(
             f"expected a TensorFlow Lite file, found something else ({error.strerror}); pass a .tflite",

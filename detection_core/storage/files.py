@@ -133,6 +133,9 @@ def open_regular(path: str, limit: int) -> IO[bytes]:
         raise
 
 
+IRREGULAR = (errno.EINVAL, errno.EFBIG)
+"""Numbers of the errors by which `open_regular` refuses what is there."""
+
 _PACKED = PackedFiles()
 
 
