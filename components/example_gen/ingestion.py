@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -90,7 +91,9 @@ def read_dataset(
         found = _read_splits(reading, data_path, checked, spans)
         unannotated = reading.sort_out(add=background)
         index.reject_doubles()
-    label_map = label_map or make_label_map([annotations.categories for annotations in found])
+    faults = itertools.chain.from_iterable(map(index.rejected, checked))
+    refused = next((f"{fault.file}: {fault.detail}" for fault in faults), "")
+    label_map = label_map or make_label_map([annotations.categories for annotations in found], refused)
     names = merge_keypoint_names([a.keypoint_names for a in found], label_map.ids_by_text)
     dataset = Dataset(
         index=index,

@@ -26,6 +26,7 @@ _SNAPPY_RATIO = 22
 # Keys share prefixes; those of real checkpoints take some ten times the bytes of their file together.
 _KEY_RATIO, _LEAST_KEY_BYTES = 200, 2**20
 _MAX_RANK = 254
+_MAX_BYTES = 2**31
 _MAX_ELEMENTS = 2**62
 
 
@@ -49,7 +50,7 @@ def check_index(prefix: str, *, where: str = "") -> None:
     path = f"{prefix}.index"
     is_bundle = files.exists(path)
     try:
-        content = files.read_bytes(path if is_bundle else prefix)
+        content = _read(path if is_bundle else prefix)
         entries = dict(_entries(content))
         if is_bundle:
             _check_bundle(entries, prefix)
@@ -65,6 +66,15 @@ def check_index(prefix: str, *, where: str = "") -> None:
             f"expected a readable checkpoint, found a damaged or truncated one ({reason}); copy it again",
             where=where or prefix,
         ) from error
+
+
+def _read(path: str) -> bytes:
+    try:
+        return files.read_regular(path, _MAX_BYTES)
+    except OSError as error:
+        if error.errno not in files.IRREGULAR:
+            raise  # says nothing of what is in the file
+        raise _Damage(f"an index that is none: {error.strerror}") from error
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -104,6 +104,7 @@ RESTORING = frozenset({"RestoreV2"})
 _FILE_OPERATIONS = SAVING | RESTORING
 # Lists savers that a graph was written with; loading runs none of them.
 _SAVERS = "savers"
+_MAX_BYTES = 2**31  # of a message of Protocol Buffers
 
 
 def check_graph(directory: str, *, trust: bool = False, where: str = "") -> None:
@@ -118,7 +119,7 @@ def check_graph(directory: str, *, trust: bool = False, where: str = "") -> None
         ModelError: naming the operations; or when saved_model.pb is none, whatever `trust` says.
     """
     path = files.join(directory, layout.SAVED_MODEL)
-    saved = _read(path, where or path)
+    saved, _ = read_saved_model(path, where or path)
     refused = [] if trust else sorted({name for meta in saved.meta_graphs for name in _refused(meta)})
     if not trust and _has_unknown_fields(saved):
         refused.append("fields that this version of TensorFlow does not know")
@@ -134,12 +135,22 @@ def check_graph(directory: str, *, trust: bool = False, where: str = "") -> None
     )
 
 
-def _read(path: str, where: str) -> Any:
+def read_saved_model(path: str, where: str) -> tuple[Any, bytes]:
+    """Return the message in a saved_model.pb, and the file's bytes.
+
+    Args:
+        path: of the file.
+        where: how errors name it.
+
+    Raises:
+        ModelError: when it cannot be parsed, has no graph, or is a pipe, or longer than a message can be.
+    """
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import saved_model_pb2
 
     try:
-        saved = saved_model_pb2.SavedModel.FromString(files.read_bytes(path))
+        content = files.read_regular(path, _MAX_BYTES)
+        saved = saved_model_pb2.SavedModel.FromString(content)
     except (DecodeError, OSError) as error:
         if known := as_user_error(error):
             raise known from error
@@ -151,7 +162,7 @@ def _read(path: str, where: str) -> Any:
         raise ModelError(
             "expected a SavedModel, found a file without a graph; export the model again", where=where
         )
-    return saved
+    return saved, content
 
 
 def _has_unknown_fields(saved: Any) -> bool:

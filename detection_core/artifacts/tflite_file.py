@@ -12,11 +12,31 @@ from collections.abc import Sequence
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table
 from detection_core.artifacts.tflite_slots import MODEL_IDENTIFIER, Buffer, Model, Operator, SubGraph, Tensor
 from detection_core.errors import ModelError
+from detection_core.storage import files
 
 MAX_TENSOR_BYTES = 2**31
+MAX_FILE_BYTES = 2**31
 # TensorType to bytes of an item, for types with items of a fixed size.
 _ITEM_BYTES = {0: 4, 1: 2, 2: 4, 3: 1, 4: 8, 6: 1, 7: 2, 8: 8, 9: 1, 10: 8, 11: 16, 12: 8, 15: 4, 16: 2}
 _OPTIONAL = -1
+
+
+def read_tflite(path: str) -> bytes:
+    """Return the bytes of what is to be a TensorFlow Lite file.
+
+    Raises:
+        ModelError: for a pipe, a device, or a file longer than its offsets reach.
+        OSError: when it cannot be read.
+    """
+    try:
+        return files.read_regular(path, MAX_FILE_BYTES)
+    except OSError as error:
+        if error.errno not in files.IRREGULAR:
+            raise
+        raise ModelError(
+            f"expected a TensorFlow Lite file, found something else ({error.strerror}); pass a .tflite",
+            where=path,
+        ) from error
 
 
 def verify_tflite(content: bytes, *, where: str = "") -> None:

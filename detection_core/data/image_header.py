@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import warnings
 import zlib
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,6 +13,8 @@ from detection_core.errors import DataError
 
 MAX_PIXELS = 1 << 27
 """Most pixels an image may have (400 MB when decoded): a header may claim more than fits in memory."""
+# Pillow has a bound of its own, and warns from half of it on.
+warnings.filterwarnings("ignore", r"Image size \(\d+ pixels\) exceeds limit")
 
 MAX_FILE_BYTES = 1 << 29
 """Bytes above which a file is not read as an image."""

@@ -8,7 +8,7 @@ from detection_core.data.label_map import LabelMap, LabelMapItem, label_map_from
 from detection_core.errors import DataError
 
 
-def make_label_map(categories: Iterable[Mapping[str, int]]) -> LabelMap:
+def make_label_map(categories: Iterable[Mapping[str, int]], refused: str = "") -> LabelMap:
     """Make one label map from the categories of the splits.
 
     Ids that a source gives are kept, as the Object Detection API does. Classes without ids are numbered from
@@ -16,6 +16,7 @@ def make_label_map(categories: Iterable[Mapping[str, int]]) -> LabelMap:
 
     Args:
         categories: of each split, class name to id, or to 0 where the source gives none.
+        refused: what is wrong with the first annotation that cannot be used; "" where all can.
 
     Raises:
         DataError: when the splits disagree about an id, or there is no class at all.
@@ -29,7 +30,10 @@ def make_label_map(categories: Iterable[Mapping[str, int]]) -> LabelMap:
                     "in two splits or spans; make the category lists of the annotation files equal"
                 )
     if not merged:
-        raise DataError("expected annotated objects or a list of categories, found none; check data.path")
+        cause = f", and one that cannot be used: {refused}" if refused else ""
+        raise DataError(
+            f"expected annotated objects or a list of categories, found none{cause}; check data.path"
+        )
     if 0 in merged.values():
         return label_map_from_names(sorted(merged))
     names = {number: name for name, number in merged.items()}

@@ -122,9 +122,9 @@ def find_format(root: str, locations: Sequence[Any]) -> tuple[str, str]:
         try:
             layout = find_layout(root)
         except DataError:
-            if _leads_somewhere(_USUAL, root, locations):
-                return root, _USUAL
-            raise
+            if name_other(list_data_set(root, bounded=True)) or not _leads_somewhere(_USUAL, root, locations):
+                raise
+            return root, _USUAL
         return layout.path, layout.format
     fitting = [name for name in READERS if _leads_somewhere(name, root, locations)]
     named = list(_named_files(root, locations))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.ensemble import members
+from detection_core.artifacts.tflite_file import read_tflite
 from detection_core.artifacts.tflite_metadata import read_description
 from detection_core.config.label_map_file import load_label_map
 from detection_core.evaluation.measure import class_names
@@ -20,4 +21,4 @@ def known_classes(path: str) -> dict[int, str]:
     if files.is_dir(path):
         label_map = layout.extra_file(path, layout.LABEL_MAP)
         return class_names(load_label_map(label_map)) if files.exists(label_map) else {}
-    return dict(enumerate(read_description(files.read_bytes(path), where=path).labels))
+    return dict(enumerate(read_description(read_tflite(path), where=path).labels))

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import fingerprint_pb2
 from tensorflow.python.saved_model.nested_structure_coder import NotEncodableError
 
 from detection_core.artifacts.checkpoint_index import check_index
@@ -19,7 +21,8 @@ from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
 
 SIGNATURE = "serving_default"
-_VARIABLES = "variables/variables"
+_VARIABLES, _FINGERPRINT = "variables/variables", "fingerprint.pb"
+_FINGERPRINT_BYTES = 1 << 20
 # What TensorFlow raises for damaged files of a SavedModel, beside its own errors.
 _UNLOADABLE = (
     OSError,
@@ -30,6 +33,7 @@ _UNLOADABLE = (
     AssertionError,
     RuntimeError,
     NotEncodableError,
+    DecodeError,
     tf.errors.OpError,
 )
 
@@ -82,6 +86,7 @@ def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
             variables = files.join(here, _VARIABLES)
             if files.exists(f"{variables}.index"):
                 check_index(variables, where=path)
+            _check_fingerprint(files.join(here, _FINGERPRINT))
             with model_in_use(path):
                 model = tf.saved_model.load(here)
         signatures = dict(model.signatures)
@@ -96,6 +101,17 @@ def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
     if not known:
         raise _unloadable(f"inputs or outputs of {SIGNATURE!r} that are no tensors", path)
     return LoadedModel(path, model, signatures, inputs, outputs)
+
+
+def _check_fingerprint(path: str) -> None:
+    """Refuse a fingerprint for which TensorFlow waits (a pipe) or prints a traceback (garbage).
+
+    Raises:
+        DecodeError: when it cannot be parsed.
+        OSError: when it is no regular file, or too large.
+    """
+    if files.exists(path):
+        fingerprint_pb2.FingerprintDef.FromString(files.read_regular(path, _FINGERPRINT_BYTES))
 
 
 def _unloadable(reason: str, path: str) -> ModelError:

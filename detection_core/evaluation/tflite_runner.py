@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.tflite_decoding import read_decoding
-from detection_core.artifacts.tflite_file import verify_tflite
+from detection_core.artifacts.tflite_file import read_tflite, verify_tflite
 from detection_core.artifacts.tflite_metadata import read_description, read_tensor_names
 from detection_core.errors import ModelError
 from detection_core.evaluation.checked_detections import checked_detections
@@ -18,7 +18,6 @@ from detection_core.evaluation.tflite_heads import suppressed_heads
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.model_use import model_in_use
 from detection_core.ops.resampling import resize_pixels
-from detection_core.storage import files
 from detection_core.structures import ImageDetections
 
 # Order of the post-processing operation's outputs, by names and positions in known files. Exports of
@@ -84,7 +83,7 @@ class TFLiteRunner:
         from ai_edge_litert.interpreter import Interpreter
 
         self.path = path
-        content = files.read_bytes(path)
+        content = read_tflite(path)
         verify_tflite(content, where=path)
         if normalisation is None:
             described = read_description(content, where=path)

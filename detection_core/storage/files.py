@@ -37,16 +37,13 @@ def _local(path: str) -> str:
         ConfigError: for text that no file can be called.
     """
     path = path.removeprefix("file://")
-    try:
-        possible = b"\0" not in os.fsencode(path)
-    except UnicodeEncodeError:
-        possible = False
-    if not possible:
-        raise ConfigError(
-            f"expected a path, found {path!a:.120}, which no file can have: it holds a null character or half"
-            " of a character"
-        )
-    return path
+    with contextlib.suppress(UnicodeEncodeError):
+        if b"\0" not in os.fsencode(path):
+            return path
+    raise ConfigError(
+        f"expected a path, found {path!a:.120}, which no file can have: it holds a null character or half"
+        " of a character"
+    )
 
 
 def open_file(path: str, mode: str = "r") -> IO[Any]:
@@ -131,6 +128,7 @@ def open_regular(path: str, limit: int) -> IO[bytes]:
 
 
 _PACKED = PackedFiles()
+IRREGULAR = (errno.EINVAL, errno.EFBIG)  # by which `open_regular` refuses what is there
 
 
 def exists(path: str) -> bool:

@@ -21,6 +21,10 @@ SMALL = 64 << 20
 """Bytes that an archive may hold in any case."""
 
 _CHUNK = 1 << 20
+_MOST_FOLDERS = 100
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""The others take up to 4 GB of memory, and damage shows as many errors."""
+
 _DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, UnicodeError)
 _PASSED_OVER = ("__MACOSX", ".DS_Store")
 
@@ -72,17 +76,13 @@ def _members(opened: zipfile.ZipFile, where: str, free: int) -> Iterator[tuple[z
     total = 0
     for member in opened.infolist():
         parts = [part for part in member.filename.split("/") if part not in ("", ".")]
-        kind = stat.S_IFMT(member.external_attr >> 16)
         if member.is_dir() or not parts or parts[0] == _PASSED_OVER[0] or parts[-1] in _PASSED_OVER:
             continue
         path, total = "/".join(parts), total + member.file_size
         name = member.orig_filename
-        if name.startswith("/") or ".." in parts or "\\" in name or "\0" in name or ":" in parts[0]:
-            raise _refused(f"{shorten(name)}, which leads out of its folder", where)
-        if kind not in (0, stat.S_IFREG):
-            raise _refused(f"{shorten(name)}, which is no plain file", where)
-        if member.flag_bits & 1:
-            raise _refused(f"{shorten(name)}, which is encrypted", where)
+        fault = _fault(member, parts)
+        if fault:
+            raise _refused(f"{shorten(name)}, which {fault}", where)
         if path in members or len(members) >= MOST_FILES:
             raise _refused(f"{shorten(name)} twice, or more than {MOST_FILES:,} files", where)
         if total > limit:
@@ -90,6 +90,26 @@ def _members(opened: zipfile.ZipFile, where: str, free: int) -> Iterator[tuple[z
         members[path] = member
     for path, member in members.items():
         yield member, path
+
+
+def _fault(member: zipfile.ZipInfo, parts: list[str]) -> str:
+    """Return why a member is not unpacked, "" where nothing speaks against it.
+
+    Raises:
+        BadZipFile: when it begins before the archive.
+    """
+    name = member.orig_filename
+    if member.header_offset < 0:
+        raise zipfile.BadZipFile("a file that begins before the archive")
+    if name.startswith("/") or ".." in parts or "\\" in name or "\0" in name or ":" in parts[0]:
+        return "leads out of its folder"
+    if len(parts) > _MOST_FOLDERS:
+        return "no file can be called"
+    if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
+        return "is no plain file"
+    if member.flag_bits & 1:
+        return "is encrypted"
+    return "" if member.compress_type in _METHODS else "is compressed by another method than deflate"
 
 
 def _write(opened: zipfile.ZipFile, member: zipfile.ZipInfo, path: str, where: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import NetworkParity
 from detection_core.artifacts.tflite_decoding import read_decoding
+from detection_core.artifacts.tflite_file import read_tflite
 from detection_core.artifacts.tflite_provenance import Provenance, read_provenance
 from detection_core.builders.datasets import iterate_truth
 from detection_core.config.input_paths import point_at_examples
@@ -73,7 +74,7 @@ def compare_file(
     options = options or CompareOptions()
     if not files.exists(path) or files.is_dir(path):
         raise ModelError("expected a .tflite file, found none; check the path", where=path)
-    content = files.read_bytes(path)
+    content = read_tflite(path)
     origin, kind = _origin(content, path)
     is_aware = origin.made_from == AWARE_NETWORK
     if is_aware and not quantized_model_dir:

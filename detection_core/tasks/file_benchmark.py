@@ -15,6 +15,7 @@ from importlib import metadata
 import numpy as np
 
 from detection_core.artifacts.benchmark import Benchmark, BenchmarkedFile, Machine, OperatorKind, Timing
+from detection_core.artifacts.tflite_file import read_tflite
 from detection_core.artifacts.tflite_graph import TFLiteGraph, read_graph
 from detection_core.errors import ConfigError
 from detection_core.evaluation.tflite_trial import try_tflite
@@ -74,7 +75,7 @@ def bench(paths: Sequence[str], options: BenchOptions) -> Benchmark:
         ModelError: when a file is none, damaged, or nothing that LiteRT runs.
     """
     found = tflite_files(paths)
-    contents = {path: files.read_bytes(path) for path in found}
+    contents = {path: read_tflite(path) for path in found}
     graphs = {path: read_graph(content, where=path) for path, content in contents.items()}
     for path, content in contents.items():
         try_tflite(content, where=path, threads=max(options.threads))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from detection_core.artifacts import detector as layout
+from detection_core.artifacts.graph_operations import read_saved_model
 from detection_core.artifacts.json_values import encode
 from detection_core.artifacts.published import (
     IN_SERVICE,
@@ -20,10 +21,11 @@ from detection_core.artifacts.published import (
     read_version,
     version_file,
 )
+from detection_core.artifacts.tflite_file import read_tflite
 from detection_core.artifacts.tflite_graph import TensorInfo, TFLiteGraph, read_graph
 from detection_core.artifacts.tflite_metadata import TFLiteDescription, find_description, read_tensor_names
 from detection_core.artifacts.tflite_provenance import Provenance, provenance_of_training, read_provenance
-from detection_core.errors import ContractError, ModelError
+from detection_core.errors import ContractError
 from detection_core.storage import files
 
 SERVING_SIGNATURE = "serving_default"
@@ -107,7 +109,7 @@ def inspect(path: str) -> Inspection:
 
 
 def _inspect_tflite(path: str) -> Inspection:
-    content = files.read_bytes(path)
+    content = read_tflite(path)
     graph = read_graph(content, where=path)
     named_inputs, named_outputs = read_tensor_names(content, where=path)
     return Inspection(
@@ -154,8 +156,8 @@ def _one_scale(tensor: TensorInfo) -> tuple[float | None, int | None]:
 
 def _inspect_saved_model(path: str) -> Inspection:
     folder = layout.serving_dir(path)
-    content = files.read_bytes(files.join(folder, layout.SAVED_MODEL))
-    meta = _read_saved_model(content, folder)
+    saved, content = read_saved_model(files.join(folder, layout.SAVED_MODEL), folder)
+    meta = saved.meta_graphs[0]
     served = meta.signature_def[SERVING_SIGNATURE]  # an empty one where there is none
     info = None
     if files.exists(layout.extra_file(path, layout.MODEL_INFO)):
@@ -172,19 +174,6 @@ def _inspect_saved_model(path: str) -> Inspection:
         detector=info,
         published=_published(folder, (IN_SERVICE, WITHDRAWN)),
     )
-
-
-def _read_saved_model(content: bytes, where: str) -> Any:
-    from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    try:
-        return saved_model_pb2.SavedModel.FromString(content).meta_graphs[0]
-    except (DecodeError, IndexError) as error:
-        raise ModelError(
-            f"expected a SavedModel, found a file that is damaged or none ({error}); export the model again",
-            where=where,
-        ) from error
 
 
 def _signature_tensors(tensors: Mapping[str, Any]) -> tuple[TensorFacts, ...]:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from detection_core.artifacts.tflite_file import read_tflite
 from detection_core.artifacts.tflite_metadata import find_description
 from detection_core.config.automl.hyperparameters import HyperParameters
 from detection_core.data.resize import AutomlResizer
 from detection_core.evaluation.served_model import BatchDetections
 from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner
-from detection_core.storage import files
 from detection_core.structures import FIRST_CLASS
 
 _HALF_RANGE = 127.5
@@ -40,7 +40,7 @@ class ServedFile:
         Raises:
             ModelError: when it is no such file, or nothing says how pixels are normalised.
         """
-        described = find_description(files.read_bytes(path), where=path)
+        described = find_description(read_tflite(path), where=path)
         self.is_automl = described is None and values is not None
         self._resizer = _resizer(values) if values and self.is_automl else None
         normalisation = _normalisation(values) if values and self.is_automl else None

@@ -41,6 +41,7 @@ def _lints(path: str, names: str) -> list[Lint]:
     """Return what each named accelerator takes over of a file."""
     if not names:
         return []
+    from detection_core.artifacts.tflite_file import read_tflite
     from detection_core.exporters.accelerators import families, lint
     from detection_core.storage import files
 
@@ -53,7 +54,7 @@ def _lints(path: str, names: str) -> list[Lint]:
         )
     if files.is_dir(path):
         raise ConfigError("expected a .tflite file to look at for an accelerator, found a folder", where=path)
-    content = files.read_bytes(path)
+    content = read_tflite(path)
     return [lint(content, name, where=path) for name in wanted]
 
 

@@ -62,8 +62,8 @@ _NAMES: Mapping[str, Any] = {
     "passwd": "a/b/../../../../../../etc/passwd",
     "device": "/dev/zero",
     "null_character": "x\0.jpg",
-    "url": "http://127.0.0.1/x.jpg",
-    "store": "s3://bucket/x.jpg",
+    "url": "http://127.0.0.1:9/none.jpg",
+    "store": "s3://bucket/none.jpg",
     "file_url": "file:///etc/passwd",
     "empty": "",
     "null": None,
@@ -76,6 +76,7 @@ _NAMES: Mapping[str, Any] = {
     "glob": "*.jpg",
 }
 _GOOD_NAMES = ("\u00e9.jpg", "\U0001f600.jpg", "a'b\"c.jpg", "{x}%s.jpg", "-rf.jpg")
+_NAMES_ELSEWHERE = ("http://127.0.0.1:9/x.jpg", "s3://bucket/x.jpg", "C:\\data\\x.jpg", "/mnt/data/x.jpg")
 _ANNOTATIONS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
     "area_text": ({**_BOX, "area": "25"}, _Q),
     "area_nan": ({**_BOX, "area": _NAN}, _Q),
@@ -171,6 +172,9 @@ def _tables() -> Iterator[tuple[str, Build, tuple[str, ...]]]:
     for number, name in enumerate(_GOOD_NAMES):
         entries = {"images": [{**_IMAGE, "file_name": name}], "annotations": [_BOX]}
         yield f"good_name_{number}", _built(files={name: jpeg()}, **entries), (OK,)
+    for number, name in enumerate(_NAMES_ELSEWHERE):  # the image is found by the tail of its name
+        entries = {"images": [{**_IMAGE, "file_name": name}], "annotations": [_BOX]}
+        yield f"name_elsewhere_{number}", built(**entries), (OK,)
     for name, entry in {"null": None, "text": "x", "nothing": {}}.items():
         yield f"image_{name}", built(images=[entry]), _Q
     yield "same_image_id", built(images=[_IMAGE, {**_IMAGE, "file_name": "g0.jpg"}]), _Q

@@ -4,10 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.hostile import coco_files, formats, images, models, network, places, secrets, texts
+from tests.hostile import (
+    coco_files,
+    entries,
+    formats,
+    given_data,
+    images,
+    models,
+    network,
+    places,
+    predictions,
+    secrets,
+    texts,
+)
 from tests.hostile.case import Case
 
-_KINDS = (images, coco_files, formats, texts, places, network, secrets, models)
+_KINDS = (
+    images,
+    coco_files,
+    formats,
+    entries,
+    given_data,
+    texts,
+    places,
+    network,
+    secrets,
+    models,
+    predictions,
+)
 
 
 def all_cases() -> Iterator[Case]:

@@ -131,4 +131,5 @@ def labelme(folder: Path, **fields: Any) -> None:
             "imageWidth": 64,
         }
         changed = {**whole, **fields} if number else whole
-        put(folder / f"g{number}.json", fields["raw"] if number and "raw" in fields else json.dumps(changed))
+        name = fields.get("file", "g1") if number else "g0"
+        put(folder / f"{name}.json", fields["raw"] if number and "raw" in fields else json.dumps(changed))

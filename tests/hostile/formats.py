@@ -48,8 +48,6 @@ def _voc() -> Mapping[str, tuple[bytes | str, tuple[str, ...]]]:
         "size_nan": (voc_xml(size=("nan", 48)), _Q),
         "size_digits": (voc_xml(size=("9" * 5000, 48)), _Q),
         "name_newline": (voc_xml("a\nb"), _Q),
-        "file_passwd": (voc_xml(file="../../../../etc/passwd"), _Q),
-        "file_url": (voc_xml(file="http://127.0.0.1:9/x.jpg"), _Q),
         "difficult_text": (voc_xml(more="<difficult>yes</difficult>"), _Q),
         "name_200k": (voc_xml("n" * 200_000), (QUARANTINE, OK)),
         "nested_1e6": ("<annotation>" + "<a>" * 1_000_000 + "</a>" * 1_000_000 + "</annotation>", ANY),
@@ -60,7 +58,7 @@ def _voc() -> Mapping[str, tuple[bytes | str, tuple[str, ...]]]:
     }
 
 
-_YOLO_DATA: Mapping[str, str | bytes] = {
+YOLO_DATA: Mapping[str, str | bytes] = {
     "nc_1e9": "nc: 1000000000\ntrain: images/train\nval: images/train\n",
     "nc_5e7": "nc: 50000000\ntrain: images/train\nval: images/train\n",
     "kpt_5e7": "train: images/train\nnames: [cat]\nkpt_shape: [50000000, 3]\n",
@@ -128,7 +126,8 @@ def _labelme() -> Mapping[str, tuple[dict[str, Any], tuple[str, ...]]]:
         "label_null": (shapes(label=None), _Q),
         "label_long": (shapes(label="x" * 1_000_000), ANY),
         "shapes_map": ({"shapes": {"a": 1}}, _Q),
-        "path_passwd": ({"imagePath": "../../../../etc/passwd"}, _Q),
+        "path_passwd": ({"imagePath": "../../../../etc/passwd", "file": "h"}, _Q),
+        "path_passwd_beside": ({"imagePath": "../../../../etc/passwd"}, (OK,)),
         "path_null_character": ({"imagePath": "a\0.jpg"}, _Q),
         "data_garbage": ({"imagePath": "none.jpg", "imageData": "!!!"}, ANY),
         "height_nan": ({"imageHeight": float("nan")}, ANY),
@@ -282,11 +281,15 @@ def _voc_tables() -> Iterator[tuple[str, str, Build, tuple[str, ...]]]:
         yield "voc", name, _with(voc, xml), expect
     for name in (b"\xff\xfe.xml", b"a\nb.xml"):
         yield "voc", f"name_{name.hex()}", _with(voc, voc_xml(file="g0.jpg"), os.fsdecode(name)), ANY
+    for name, file in {"passwd": "../../../../etc/passwd", "url": "http://127.0.0.1:9/none.jpg"}.items():
+        # The image that has the name of the annotation file is taken, where there is one, and no other.
+        yield "voc", f"file_{name}", _with(voc, voc_xml(file=file), "y.xml"), _Q
+        yield "voc", f"file_{name}_beside", _with(voc, voc_xml(file=file)), (OK,)
     yield "voc", "pipe", _with(_pipe, "Annotations/p.xml"), _Q
 
 
 def _yolo_tables() -> Iterator[tuple[str, str, Build, tuple[str, ...]]]:
-    for name, text in _YOLO_DATA.items():
+    for name, text in YOLO_DATA.items():
         yield "yolo", name, _with(yolo, text), ANY
     for name, (labels, expect) in _YOLO_LABELS.items():
         yield "yolo", f"labels_{name}", _with(yolo, labels=labels), expect

@@ -21,10 +21,10 @@ import flatbuffers
 import google_crc32c
 
 from tests.hostile.case import EITHER, ERROR, OK, Build, Case, detflow, put
-from tests.hostile.images import image_tables, jpeg
+from tests.hostile.images import jpeg
 from tests.hostile.texts import DIGITS
 
-_LOADED = {"megabytes": 2000, "seconds": 60.0}
+LOADED = {"megabytes": 2000, "seconds": 60.0}
 
 
 @functools.cache
@@ -141,7 +141,7 @@ def _tflite_cases() -> Iterator[Case]:
                     os.truncate(folder / "m.tflite", 5 << 30)
 
             expect = (OK,) if name == "good" and verb != "predict" else EITHER
-            yield Case(name=f"tflite/{verb}_{name}", command=command, build=build, expect=expect, **_LOADED)
+            yield Case(name=f"tflite/{verb}_{name}", command=command, build=build, expect=expect, **LOADED)
 
 
 def _cut(path: str, size: int) -> Callable[[Path], Any]:
@@ -170,6 +170,7 @@ _BROKEN: Mapping[str, Callable[[Path], Any]] = {
     "data_cut": _cut(_DATA, 0),
     "data_missing": lambda folder: (folder / _DATA).unlink(),
     "data_pipe": _pipe(_DATA),
+    "fingerprint_pipe": _pipe("fingerprint.pb"),
     "fingerprint": _garbage("fingerprint.pb", b"\xff" * 50),
 }
 _HARMLESS = ("class_1e20", "boxes_1e30", "count_1e30", "resource")
@@ -177,7 +178,7 @@ _HOSTILE = """writes reads resource hidden_resource signatures_at_root no_struct
 no_boxes boxes_shape boxes_text count_nan count_1e30 score_nan class_1e20 boxes_1e30 memory endless fails"""
 
 
-def _saved_model(name: str, change: Callable[[Path], Any] | None = None) -> Build:
+def saved_model(name: str, change: Callable[[Path], Any] | None = None) -> Build:
     def build(folder: Path, chance: random.Random) -> None:
         put(folder / "a.jpg", jpeg())
         shutil.copytree(_seeds() / name, folder / "m")
@@ -188,26 +189,26 @@ def _saved_model(name: str, change: Callable[[Path], Any] | None = None) -> Buil
 
 
 def _flip_graph(folder: Path, chance: random.Random) -> None:
-    _saved_model("good")(folder, chance)
+    saved_model("good")(folder, chance)
     path = folder / "m/saved_model.pb"
     path.write_bytes(_flipped(path.read_bytes(), chance))
 
 
 def _saved_model_cases() -> Iterator[Case]:
     predict = detflow("predict", "--model", "{in}/m", "{in}/a.jpg", "--output", "{out}/p")
-    builds: dict[str, tuple[Build, tuple[str, ...]]] = {"good": (_saved_model("good"), (OK,))}
+    builds: dict[str, tuple[Build, tuple[str, ...]]] = {"good": (saved_model("good"), (OK,))}
     for name in _HOSTILE.split():
-        builds[name] = (_saved_model(name), EITHER if name in _HARMLESS else (ERROR,))
+        builds[name] = (saved_model(name), EITHER if name in _HARMLESS else (ERROR,))
     for name, change in _BROKEN.items():
-        builds[name] = (_saved_model("good", change), EITHER if name == "fingerprint" else (ERROR,))
+        builds[name] = (saved_model("good", change), (ERROR,))
     for number in range(8):
         builds[f"flip_{number}"] = (_flip_graph, EITHER)
     for name, (build, expect) in builds.items():
-        yield Case(name=f"saved_model/{name}", command=predict, build=build, expect=expect, **_LOADED)
+        yield Case(name=f"saved_model/{name}", command=predict, build=build, expect=expect, **LOADED)
         if name not in ("memory", "endless"):
             inspect = detflow("inspect", "{in}/m")
             yield Case(
-                name=f"saved_model/inspect_{name}", command=inspect, build=build, expect=EITHER, **_LOADED
+                name=f"saved_model/inspect_{name}", command=inspect, build=build, expect=EITHER, **LOADED
             )
 
 
@@ -303,48 +304,7 @@ def _checkpoint_cases() -> Iterator[Case]:
         "import", "--config", f"{DIGITS}/pipeline.config", "--checkpoint", "{in}/ckpt-0", *labels
     )
     for name, change in changes.items():
-        yield Case(name=f"checkpoint/{name}", command=command, build=_checkpoint(change), **_LOADED)
-
-
-def _predict_cases() -> Iterator[Case]:
-    good = _saved_model("good")
-    for name in (
-        "jpeg_empty",
-        "jpeg_65535",
-        "png_50000",
-        "svg",
-        "eps",
-        "gif_65535",
-        "tif_tags",
-        "xbm",
-        "zeros_1MB",
-    ):
-
-        def build(folder: Path, chance: random.Random, name: str = name) -> None:
-            good(folder, chance)
-            put(folder / "x.jpg", image_tables()[name][0])
-
-        command = detflow("predict", "--model", "{in}/m", "{in}/x.jpg", "--output", "{out}/p")
-        yield Case(name=f"predict/{name}", command=command, build=build, **_LOADED)
-
-    def odd(folder: Path, chance: random.Random) -> None:
-        good(folder, chance)
-        os.mkfifo(folder / "pipe.jpg")
-        put(folder / "v.mp4", chance.randbytes(10_000))
-        put(folder / "f", "x")
-
-    places = {
-        "pipe": "{in}/pipe.jpg",
-        "device": "/dev/zero",
-        "missing": "/nope.jpg",
-        "url": "http://127.0.0.1:9/x.jpg",
-    }
-    for name, image in (places | {"video": "{in}/v.mp4"}).items():
-        command = detflow("predict", "--model", "{in}/m", image, "--output", "{out}/p")
-        yield Case(name=f"predict/{name}", command=command, build=odd, **_LOADED)
-    for name, place in {"file": "{in}/f", "below": "{in}/f/x", "proc": "/proc/nope"}.items():
-        command = detflow("predict", "--model", "{in}/m", "{in}/a.jpg", "--output", place)
-        yield Case(name=f"predict/output_{name}", command=command, build=odd, **_LOADED)
+        yield Case(name=f"checkpoint/{name}", command=command, build=_checkpoint(change), **LOADED)
 
 
 def cases() -> Iterator[Case]:
@@ -352,4 +312,3 @@ def cases() -> Iterator[Case]:
     yield from _tflite_cases()
     yield from _saved_model_cases()
     yield from _checkpoint_cases()
-    yield from _predict_cases()

@@ -84,7 +84,7 @@ _SERVERS: Mapping[str, Answer] = {
         f"HTTP/1.1 206 Part\r\nContent-Range: bytes 0-{'9' * 5000}/{'9' * 5000}\r\n\r\n"
     ),
     "range_words": _endless("HTTP/1.1 206 Part\r\nContent-Range: all of it\r\n\r\n"),
-    "chunk_negative": _endless(f"{_OK_HEAD}Transfer-Encoding: chunked\r\n\r\n", b"-5\r\nxxxxx\r\n"),
+    "chunk_negative": _endless(f"{_OK_HEAD}Transfer-Encoding: chunked\r\n\r\n", b"-5\r\nxxxxx\r\n" * 10_000),
     "chunk_digits": _endless(f"{_OK_HEAD}Transfer-Encoding: chunked\r\n\r\n", b"f" * 5000 + b"\r\n"),
     "no_http": _send(b"", "SSH-2.0\r\n"),
     "status_digits": _send(b"", f"HTTP/1.1 {'9' * 5000} OK\r\n"),
@@ -97,7 +97,7 @@ _SERVERS: Mapping[str, Answer] = {
     "empty": _send(b""),
 }
 _ARCHIVES: Mapping[str, bytes] = {
-    "cut": archive()[:200],
+    "cut": archive()[:-20],
     "pax_digits": archive(_header(tarfile.XHDTYPE, b"9" * 5000 + b" size=1\n")),
     "pax_negative": archive(_header(tarfile.XHDTYPE, b"13 size=-512\n")),
     "sparse_map": archive(_header(tarfile.XHDTYPE, b"23 GNU.sparse.size=99x\n22 GNU.sparse.map=1,a\n")),

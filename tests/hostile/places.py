@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.hostile.case import EITHER, ERROR, OK, REFUSED, Build, Case, detflow, put, step
 from tests.hostile.data_sets import coco, example_gen
+from tests.hostile.images import jpeg
 
 _ODD = {
     "space": "a b",
@@ -74,6 +75,7 @@ def _destination(folder: Path) -> None:
         put(folder / f"d/versions/{number}.json", json.dumps(record))
     put(folder / "d/current.json", json.dumps({"version": _LAST, "rolled_back": []}))
     put(folder / "victim", "precious")
+    put(folder / "a.jpg", jpeg())
 
 
 _POINTERS: Mapping[str, bytes | str] = {
@@ -130,6 +132,7 @@ _CHANGES: Mapping[str, tuple[Callable[[Path], Any], tuple[str, ...]]] = {
 
 def _destinations() -> Iterator[Case]:
     changes = dict(_CHANGES)
+    predict = detflow("predict", "--model", "{in}/d", "{in}/a.jpg", "--output", "{out}/p")
     for name, text in _POINTERS.items():
         changes[f"pointer_{name}"] = (lambda root, t=text: put(root / "current.json", t), (ERROR,))
     for name, text in _RECORDS.items():
@@ -140,10 +143,13 @@ def _destinations() -> Iterator[Case]:
             _destination(folder)
             change(folder / "d")
 
-        case = f"destination/{name}"
-        yield Case(
-            name=case, command=detflow("rollback", "{in}/d"), build=build, expect=expect, check=_precious
-        )
+        calls = {
+            "": (detflow("rollback", "{in}/d"), expect),
+            "model_": (predict, (ERROR,)),
+        }  # no model is whole
+        for verb, (command, right) in calls.items():
+            case = f"destination/{verb}{name}"
+            yield Case(name=case, command=command, build=build, expect=right, check=_precious)
     for name, to in {"missing": "12345", "negative": "-5", "digits": "9" * 5000}.items():
         command = detflow("rollback", "{in}/d", "--to", to)
         build = lambda folder, chance: _destination(folder)  # noqa: E731

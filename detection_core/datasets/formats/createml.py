@@ -10,7 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detection_core.datasets.annotated_images import AnnotatedObject, Annotations, Rejected, checked_text
+from detection_core.datasets.annotated_images import (
+    AnnotatedObject,
+    Annotations,
+    Rejected,
+    check_count,
+    checked_text,
+)
 from detection_core.datasets.formats.annotated_entries import read_entries
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
@@ -95,6 +101,7 @@ def _name(entry: Mapping[str, Any]) -> object:
 
 def _objects(entry: Mapping[str, Any]) -> list[AnnotatedObject]:
     drawn = list_of(entry.get("annotations", []), "annotations")
+    check_count(len(drawn))
     return [_object(mapping_of(item, "an annotation"), n) for n, item in enumerate(drawn, start=1)]
 
 

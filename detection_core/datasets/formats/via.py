@@ -13,7 +13,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from detection_core.datasets.annotated_images import AnnotatedObject, Annotations, Rejected, checked_text
+from detection_core.datasets.annotated_images import (
+    AnnotatedObject,
+    Annotations,
+    Rejected,
+    check_count,
+    checked_text,
+)
 from detection_core.datasets.formats.annotated_entries import read_entries
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
@@ -23,6 +29,7 @@ from detection_core.datasets.formats.annotation_files import (
 )
 from detection_core.datasets.formats.csv_lines import CsvLines, open_csv
 from detection_core.datasets.formats.json_files import list_of, mapping_of, number_of, parse_json
+from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.layouts import Layout, spread
 from detection_core.datasets.shapes import Point, ellipse, make_object, polygon_object, rectangle
 from detection_core.errors import DataError
@@ -32,6 +39,7 @@ LOOKS_FOR = "VIA: a JSON or CSV file of regions with region_attributes, of VGG I
 
 _WHAT = "a file of VGG Image Annotator"
 _METADATA = "_via_img_metadata"
+_COLUMNS = ("region_shape_attributes", "region_attributes")
 _FILENAME = re.compile(rb'"filename"\s*:\s*"([^"\\]+)"')
 _ROW_NAME = re.compile(rb"^\"?([^\",\r\n]+)\"?,", re.MULTILINE)
 _SAMPLE = 100
@@ -105,20 +113,22 @@ def _entries(path: str) -> Iterator[Any]:
 
 def _of_rows(path: str) -> Iterator[Any]:
     """Yield the images of a CSV file, as the JSON file has them; of a cell that is no JSON, its text."""
-    images: dict[str, list[Any]] = {}
+    images = Grouping()
     with open_csv(path) as text:
         lines = CsvLines(text)
         try:
             for row in csv.DictReader(lines):
                 lines.taken = 0
                 name = row.get("filename") or row.get("#filename") or ""
-                place, said = (_parsed(row.get(f"region_{what}attributes")) for what in ("shape_", ""))
-                regions = images.setdefault(name, [])
-                if place:
-                    regions.append({"shape_attributes": place, "region_attributes": said})
+                if name not in images:
+                    images.add_image(name, name)
+                images.add_part(name, [row.get(column) for column in _COLUMNS])
         except csv.Error as e:
             raise DataError(f"expected {_WHAT}, found a row that cannot be parsed: {e}", where=path) from e
-    yield from ({"filename": name, "regions": regions} for name, regions in images.items())
+    for name, rows in images:
+        regions = ((_parsed(place), _parsed(said)) for place, said in rows)
+        drawn = [{"shape_attributes": place, "region_attributes": said} for place, said in regions if place]
+        yield {"filename": name, "regions": drawn}
 
 
 def _parsed(cell: object) -> Any:
@@ -136,6 +146,7 @@ def _objects(entry: Mapping[str, Any]) -> list[AnnotatedObject]:
     regions = entry.get("regions") or []
     # Version 1 numbers them.
     drawn = list(regions.values()) if isinstance(regions, Mapping) else list_of(regions, "regions")
+    check_count(len(drawn))
     return [_object(mapping_of(region, "a region"), number) for number, region in enumerate(drawn, start=1)]
 
 
@@ -185,8 +196,8 @@ def _circle(place: Mapping[str, Any], label: str) -> list[Point]:
 
 def _ellipse(place: Mapping[str, Any], label: str) -> list[Point]:
     x, y, across, down = _numbers(place, label, "cx", "cy", "rx", "ry")
-    turned = math.degrees(number_of(place.get("theta") or 0, f"{label}: theta"))
-    return ellipse((x, y), (across, down), turned)
+    turned = math.remainder(number_of(place.get("theta") or 0, f"{label}: theta"), math.tau)
+    return ellipse((x, y), (across, down), math.degrees(turned))
 
 
 def _polygon(place: Mapping[str, Any], label: str) -> list[Point]:

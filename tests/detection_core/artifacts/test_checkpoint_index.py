@@ -131,6 +131,12 @@ def test_checkpoints_of_tensorflow_1_pass_in_both_formats(tmp_path, version):
     assert CheckpointFile(prefix).shapes == {"weights": (64, 64), "parts": (10, 4)}
 
 
+def test_a_pipe_in_place_of_an_index_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.index")
+    with pytest.raises(ModelError, match="regular file"):
+        check_index(str(tmp_path / "a"))
+
+
 def test_snappy_is_undone():
     assert checkpoint_index._uncompressed(b"\x0a\x08abc" + bytes([0b1101, 3])) == b"abcabcabca"
     for bad in (b"\xff\xff\xff\x7f\x00a", b"\x05\x00a" + bytes([0b1, 9]), b"\x05\x00a"):

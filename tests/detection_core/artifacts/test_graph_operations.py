@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import pathlib
 import shutil
 
@@ -11,7 +12,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import op_def_registry
 
-from detection_core.artifacts.graph_operations import COMPUTING, check_graph
+from detection_core.artifacts.graph_operations import COMPUTING, check_graph, read_saved_model
 from detection_core.errors import ModelError
 from tests.detection_core.artifacts import graph_mutants
 from tests.detection_core.evaluation.blobs import BlobDetector, save
@@ -275,3 +276,15 @@ def test_what_the_walk_cannot_place_is_refused(tmp_path):
         (tmp_path / str(number)).mkdir()
         with pytest.raises(ModelError, match=message):
             check_graph(changed(tmp_path / str(number), change))
+
+
+def test_a_pipe_and_what_is_longer_than_a_message_are_not_read(tmp_path):
+    path = tmp_path / "saved_model.pb"
+    os.mkfifo(path)
+    with pytest.raises(ModelError, match="regular file"):
+        read_saved_model(str(path), "")
+    path.unlink()
+    path.touch()
+    os.truncate(path, 2**31 + 1)
+    with pytest.raises(ModelError, match="at most"):
+        read_saved_model(str(path), "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 from typing import Any
 
@@ -12,7 +13,7 @@ import hypothesis.strategies as st
 import pytest
 from tensorflow.lite.python import schema_py_generated as schema
 
-from detection_core.artifacts.tflite_file import verify_tflite
+from detection_core.artifacts.tflite_file import MAX_FILE_BYTES, read_tflite, verify_tflite
 from detection_core.errors import ModelError
 from tests.detection_core.artifacts.test_tflite_metadata import bare_file
 
@@ -23,6 +24,16 @@ def changed(change) -> bytes:
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())
+
+
+def test_what_is_longer_than_offsets_reach_or_no_file_is_not_read(tmp_path):
+    path = tmp_path / "m.tflite"
+    path.write_bytes(bare_file())
+    assert read_tflite(str(path)) == bare_file()
+    os.truncate(path, MAX_FILE_BYTES + 1)
+    for place in (str(path), "/dev/zero"):
+        with pytest.raises(ModelError, match="expected a TensorFlow Lite file"):
+            read_tflite(place)
 
 
 def test_a_whole_file_passes():

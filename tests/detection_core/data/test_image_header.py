@@ -1,5 +1,7 @@
 import io
 import struct
+import subprocess
+import sys
 import zlib
 
 import numpy as np
@@ -209,3 +211,14 @@ def test_notes_behind_the_header_of_the_frame_count_and_those_in_the_scan_do_not
     scan = plain.index(b"\xff\xda")
     assert read_structure(plain[:scan] + segment + plain[scan:]).has_notes
     assert not read_structure(plain[:-2] + segment + plain[-2:]).has_notes
+
+
+def test_sizes_within_our_bound_are_no_warning_of_pillows():
+    code = "import io, sys; from detection_core.data.orientation import read_orientation as read"
+    code += "; read(sys.stdin.buffer.read(), 'png')"
+    head = struct.pack(">IIBBBBB", 10_000, 10_000, 8, 2, 0, 0, 0)
+    chunks = [(b"IHDR", head), (b"IDAT", zlib.compress(bytes(100))), (b"IEND", b"")]
+    parts = [struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in chunks]
+    image = b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+    done = subprocess.run([sys.executable, "-c", code], input=image, capture_output=True, check=True)
+    assert done.stderr == b""

@@ -26,6 +26,8 @@ def test_splits_that_contradict_each_other_are_refused():
 def test_no_class_at_all_is_an_error():
     with pytest.raises(DataError, match="found none"):
         make_label_map([{}, {}])
+    with pytest.raises(DataError, match="one that cannot be used: a"):
+        make_label_map([{}], "a.csv: found more")
 
 
 def test_names_that_differ_in_case_or_blanks_are_alike():

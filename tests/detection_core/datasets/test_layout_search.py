@@ -185,6 +185,13 @@ def test_what_was_taken_for_coco_before_still_is(tmp_path):
         assert find_format(str(tmp_path), [location]) == (str(tmp_path), "coco")
 
 
+def test_a_format_that_is_not_read_is_named_where_no_format_is_given(tmp_path):
+    project = {"objects": [{"classTitle": "cat", "geometryType": "rectangle"}]}
+    (tmp_path / "a.json").write_text(json.dumps(project))
+    with pytest.raises(DataError, match="Found a Supervisely project"):
+        find_format(str(tmp_path), [None])
+
+
 def test_splits_that_lead_nowhere_are_refused_with_what_is_there(tmp_path):
     _beside(tmp_path)
     with pytest.raises(DataError, match=r"data.splits that lead to.*Looked for COCO.*in photos/"):

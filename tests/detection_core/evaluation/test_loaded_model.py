@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
@@ -123,3 +124,13 @@ def test_an_index_that_would_end_the_process_is_one_message(saved, tmp_path):
 def test_used_up_descriptors_say_nothing_of_the_files(saved):
     with few_descriptors(0), pytest.raises(StorageError, match="raise `ulimit -n`"):
         load_saved_model(str(saved))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.write_bytes(b"\xff" * 50)])
+def test_a_fingerprint_that_is_none_is_one_message(saved, tmp_path, make):
+    folder = tmp_path / "m"
+    shutil.copytree(saved, folder)
+    (folder / "fingerprint.pb").unlink()
+    make(folder / "fingerprint.pb")
+    with pytest.raises(ModelError):
+        load_saved_model(str(folder))

@@ -42,6 +42,20 @@ def _link():
     return member
 
 
+def _compressed(method):
+    member = zipfile.ZipInfo("x")
+    member.compress_type = method
+    return member
+
+
+def test_an_archive_without_its_beginning_is_damaged(tmp_path):
+    archive = tmp_path / "a.zip"
+    whole = _zip(archive, ("a", bytes(1000)), ("b", b"x"))
+    archive.write_bytes(archive.read_bytes()[500:])
+    with pytest.raises(DataError, match="damaged"):
+        _unpacked(tmp_path, whole)
+
+
 @pytest.mark.parametrize(
     ("members", "found"),
     [
@@ -53,6 +67,9 @@ def _link():
         ([(_link(), b"/etc/passwd")], "no plain file"),
         ([("a", b""), ("./a", b"")], "twice"),
         ([("a", b""), ("a/b", b"")], "no file can be called"),
+        ([("a/" * 5000 + "b", b"")], "no file can be called"),
+        ([(_compressed(zipfile.ZIP_LZMA), b"x")], "another method than deflate"),
+        ([(_compressed(zipfile.ZIP_BZIP2), b"x")], "another method than deflate"),
     ],
 )
 def test_what_leads_out_or_is_no_plain_file_is_refused(tmp_path, members, found):

@@ -72,6 +72,6 @@ def test_a_script_is_one_that_the_shell_reads(shell, capsys, tmp_path):
 
 
 def test_help_does_not_load_what_makes_the_scripts():
-    code = "import sys; from pipeline import cli; cli.parser.build_parser(); print('shtab' in sys.modules)"
+    code = "import sys; from pipeline.cli import parser; parser.build_parser(); print('shtab' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

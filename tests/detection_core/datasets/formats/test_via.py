@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from detection_core.bounded.limits import MAX_OBJECTS
 from detection_core.datasets.formats import via
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
@@ -12,6 +13,7 @@ from tests.detection_core.datasets.dataset_files import picture, whole
 from tests.detection_core.datasets.same_set import write_text
 
 RECT = {"name": "rect", "x": 5, "y": 6, "width": 10, "height": 4}
+ELLIPSE = {"name": "ellipse", "cx": 10, "cy": 10, "rx": 4, "ry": 2}
 REGION = {"shape_attributes": RECT, "region_attributes": {"pet": "cat"}}
 
 
@@ -30,11 +32,8 @@ def _only(root):
     [
         (RECT, (5, 6, 15, 10)),
         ({"name": "circle", "cx": 10, "cy": 10, "r": 4}, (6, 6, 14, 14)),
-        ({"name": "ellipse", "cx": 10, "cy": 10, "rx": 4, "ry": 2}, (6, 8, 14, 12)),
-        (
-            {"name": "ellipse", "cx": 10, "cy": 10, "rx": 4, "ry": 2, "theta": 1.5707963267948966},
-            (8, 6, 12, 14),
-        ),
+        (ELLIPSE, (6, 8, 14, 12)),
+        ({**ELLIPSE, "theta": 1.5707963267948966}, (8, 6, 12, 14)),
         ({"name": "polygon", "all_points_x": [1, 9, 5], "all_points_y": [2, 3, 8]}, (1, 2, 9, 8)),
     ],
 )
@@ -43,6 +42,18 @@ def test_shapes_are_boxes(tmp_path, place, box):
     (item,) = _only(tmp_path).objects
     assert item.box == pytest.approx(box) and item.name == "cat"
     assert (item.mask is None) == (place is RECT)
+
+
+def test_an_ellipse_may_be_turned_by_any_angle(tmp_path):
+    _write(tmp_path, [{**REGION, "shape_attributes": {**ELLIPSE, "theta": 1e308}}])
+    xmin, ymin, xmax, ymax = _only(tmp_path).objects[0].box
+    assert 6 <= xmin <= xmax <= 14 and 6 <= ymin <= ymax <= 14
+
+
+def test_an_overfull_image_is_refused_before_its_regions_are_looked_at(tmp_path):
+    _write(tmp_path, [REGION, *[None] * MAX_OBJECTS])
+    (note,) = whole(via.read(str(tmp_path), None)).rejected
+    assert note.detail == f"expected at most {MAX_OBJECTS:,} annotations of an image, found more"
 
 
 @pytest.mark.parametrize(
