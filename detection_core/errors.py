@@ -134,6 +134,11 @@ def as_user_error(error: BaseException) -> DetectionError | None:
     )
 
 
+def as_read_error(error: BaseException) -> DetectionError | None:
+    """Do as `as_user_error` for a file that is read: "too large" is said of it, not of the disk."""
+    return None if _errno_of(error) == errno.EFBIG else as_user_error(error)
+
+
 def is_exhausted(error: Exception) -> bool:
     """Tell whether the process or system lacks descriptors or memory, which says nothing of the file."""
     return _errno_of(error) in _EXHAUSTED

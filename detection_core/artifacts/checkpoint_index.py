@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detection_core.errors import ModelError, as_user_error
+from detection_core.errors import ModelError, as_read_error
 from detection_core.storage import files
 
 _MAGIC = 0xDB4775248B80FB57
@@ -57,7 +57,7 @@ def check_index(prefix: str, *, where: str = "") -> None:
         else:
             _check_slices(entries)
     except OSError as error:
-        if known := as_user_error(error):
+        if known := as_read_error(error):
             raise known from error
         raise
     except (_Damage, DecodeError, UnicodeDecodeError, struct.error, IndexError) as error:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from detection_core.artifacts import detector as layout
-from detection_core.errors import ModelError, as_user_error
+from detection_core.errors import ModelError, as_read_error
 from detection_core.storage import files
 
 _NAMED_IN_ERROR = 5
@@ -152,7 +152,7 @@ def read_saved_model(path: str, where: str) -> tuple[Any, bytes]:
         content = files.read_regular(path, _MAX_BYTES)
         saved = saved_model_pb2.SavedModel.FromString(content)
     except (DecodeError, OSError) as error:
-        if known := as_user_error(error):
+        if known := as_read_error(error):
             raise known from error
         raise ModelError(
             f"expected a SavedModel, found a file that is damaged or none ({error}); export the model again",

@@ -14,7 +14,7 @@ from tensorflow.python.saved_model.nested_structure_coder import NotEncodableErr
 from detection_core.artifacts.checkpoint_index import check_index
 from detection_core.artifacts.detector import serving_dir
 from detection_core.artifacts.graph_operations import check_graph
-from detection_core.errors import ModelError, as_user_error
+from detection_core.errors import ModelError, as_read_error
 from detection_core.evaluation.signature_runner import first_line
 from detection_core.model_use import model_in_use
 from detection_core.storage import files
@@ -95,7 +95,7 @@ def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
         outputs = dict(signature.structured_outputs) if signature else {}
         known = all(hasattr(value, "dtype") for value in (*inputs.values(), *outputs.values()))
     except _UNLOADABLE as error:
-        if known := as_user_error(error):
+        if known := as_read_error(error):
             raise known from error
         raise _unloadable(first_line(error), path) from error
     if not known:
