@@ -68,9 +68,10 @@ def test_there_is_a_case_for_every_format():
 def test_a_data_set_of_any_format_becomes_examples_without_a_word(case, data, tmp_path, capsys):
     said = init(data(case), "-o", str(tmp_path / "mine"), capsys=capsys)
     assert said["format"].startswith(CASES[case][0])
-    assert said["images"].startswith(f"{3 * COPIES}, {COPIES} without objects; 40 x 30 pixels")
-    assert said["objects"].startswith(f"{3 * COPIES}, at most 2 an image: dog {2 * COPIES}, cat {COPIES}")
-    assert said["problems"].startswith("none") and "samples.png" in said["files"]
+    assert (said["images"], said["images_without_objects"]) == (3 * COPIES, COPIES)
+    assert (said["objects"], said["most_objects"]) == (3 * COPIES, 2)
+    assert said["classes"] == {"dog": 2 * COPIES, "cat": COPIES}
+    assert (said["rejected"], said["unreadable_images"]) == ({}, 0) and "samples.png" in said["files"]
 
     settings = load_settings(said["settings"])
     assert build_dag(settings)
@@ -90,7 +91,7 @@ def test_a_data_set_of_any_format_becomes_examples_without_a_word(case, data, tm
     assert (card.total.images, card.total.objects, card.quarantine.records) == (3 * COPIES, 3 * COPIES, 0)
     assert {c.name: c.objects for c in card.classes} == {"cat": COPIES, "dog": 2 * COPIES}
     counted = {name: split.images for name, split in card.splits.items()}
-    assert said["splits"] == ", ".join(f"{name} {counted[name]}" for name in settings.data.splits)
+    assert said["splits"] == {name: counted[name] for name in settings.data.splits}
     assert all(split.objects for split in card.splits.values())
 
 
