@@ -30,6 +30,7 @@ class Case:
         megabytes: memory that it may take beyond what imports take.
         seconds: time that it may take on a busy machine.
         env: variables to set.
+        fresh: a new interpreter runs it, as the verb watches its process only before TensorFlow is loaded.
         server: answers the requests of a loopback server, given a connection and the head of a request.
         secrets: texts that no output and no file below {out} may hold.
         check: given {in}, {out} and the output, returns what else is wrong; "" where nothing is.
@@ -42,6 +43,7 @@ class Case:
     megabytes: int = 700
     seconds: float = 60.0
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    fresh: bool = False
     server: Callable[[socket.socket, bytes], None] | None = None
     secrets: tuple[str, ...] = ()
     check: Callable[[Path, Path, str], str] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import functools
 import io
 import os
@@ -204,8 +205,11 @@ def _saved_model_cases() -> Iterator[Case]:
     for number in range(8):
         builds[f"flip_{number}"] = (_flip_graph, EITHER)
     for name, (build, expect) in builds.items():
-        yield Case(name=f"saved_model/{name}", command=predict, build=build, expect=expect, **LOADED)
-        if name not in ("memory", "endless"):
+        case = Case(name=f"saved_model/{name}", command=predict, build=build, expect=expect, **LOADED)
+        watched = name in ("memory", "endless")
+        limits = {"DETFLOW_MODEL_SECONDS": "15", "DETFLOW_MODEL_GB": "3", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        yield dataclasses.replace(case, fresh=True, env=limits) if watched else case
+        if not watched:
             inspect = detflow("inspect", "{in}/m")
             yield Case(
                 name=f"saved_model/inspect_{name}", command=inspect, build=build, expect=EITHER, **LOADED

@@ -153,13 +153,16 @@ def _be(case: Case, command: list[str], env: dict[str, str], folder: Path) -> No
         sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace")
         space = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         most = space + (case.megabytes << 22)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.alarm(int(case.seconds) + 10)  # where the runner itself was killed
         home = {"HOME": str(folder / "out/home"), "TMPDIR": str(folder / "tmp")}
         os.environ |= home | {"DETFLOW_CACHE": str(folder / "out/cache"), "XDG_CACHE_HOME": ""} | env
         os.environ["PYTHONPATH"] = str(_REPO)
         os.chdir(folder / "out")
+        if case.fresh:
+            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+            os.execv(sys.executable, [sys.executable, "-P", "-m", *command])
         # absl has put its handler there, which would keep the entry points from adding theirs.
         logging.root.handlers.clear()
         sys.argv = command
