@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import errno
 import json
 import logging
 import os
@@ -238,7 +237,7 @@ def _copy(source: str, fetched: str, most: int) -> None:
     try:
         files.download(source, fetched, most_bytes=most)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EFBIG):
+        if error.errno not in files.IRREGULAR:
             raise
         raise Unreachable(error.strerror or str(error), where=source) from error
 
@@ -368,7 +367,7 @@ def _is_whole(folder: str) -> bool:
     ):
         return False
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.EFBIG):
+        if error.errno not in files.IRREGULAR:
             raise
         return False
     # Content is read only of files of the right size: anything may lie there.

@@ -12,6 +12,7 @@ from detection_core.datasets.annotated_images import (
     Annotations,
     Rejected,
     Rejection,
+    Rejections,
     checked_id,
     checked_text,
 )
@@ -36,7 +37,7 @@ def read_entries(
         name_of: an entry to the image's name.
         objects_of: an entry to its objects; it raises Rejected.
     """
-    found = Annotations(categories={}, images=(), rejected=[])
+    found = Annotations(categories={}, images=(), rejected=Rejections())
     folders = {source.images: ImageFiles(source.images) for source in sources}
     used: list[str] = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from detection_core.datasets.layouts import (
@@ -115,6 +115,13 @@ def divide(listing: FolderListing, found: Found, usual: str = "\0") -> dict[str,
     if TRAIN in subsets and len(subsets) > 1:
         return {split: {**where, "subset": subset} for split, subset in subsets.items()}
     return {"": where}
+
+
+def candidates(listing: FolderListing, *endings: str, most: int = 20) -> Iterator[str]:
+    """Yield the files of some endings; of a folder with more than `most`, one an image, three to look at."""
+    for folder, names in listing.folders.items():
+        paths = [posixpath.join(folder, name) for name in names if name.lower().endswith(endings)]
+        yield from paths if len(paths) <= most else paths[:3]
 
 
 def describe_files(

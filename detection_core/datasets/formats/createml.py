@@ -5,7 +5,6 @@ https://developer.apple.com/documentation/createml/building-an-object-detector-d
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,6 +19,7 @@ from detection_core.datasets.annotated_images import (
 from detection_core.datasets.formats.annotated_entries import read_entries
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
+    candidates,
     describe_files,
     locate_paths,
     locate_sources,
@@ -36,7 +36,6 @@ _WHAT = "a JSON file of Create ML"
 _NAMES = ("image", "imagefilename", "filename")
 _NAME = re.compile(rb'"(?:image|imagefilename|filename)"\s*:\s*"([^"\\]+)"')
 _SAMPLE = 100
-_MOST_FILES = 20  # of a folder above which there is one an image
 _SIDES = ("x", "y", "width", "height")
 
 
@@ -52,13 +51,11 @@ def find(listing: FolderListing) -> Layout | None:
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
     """Return the Create ML files in a folder."""
     found = {}
-    for folder, names in listing.folders.items():
-        paths = [posixpath.join(folder, name) for name in names if name.lower().endswith(".json")]
-        for path in paths if len(paths) <= _MOST_FILES else paths[:3]:
-            text = b"".join(listing.ends(path))
-            if text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and b'"coordinates"' in text:
-                some = [name.decode(errors="replace") for name in _NAME.findall(text)]
-                found[path] = AnnotationFile(names=spread(some, _SAMPLE))
+    for path in candidates(listing, ".json"):
+        text = b"".join(listing.ends(path))
+        if text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and b'"coordinates"' in text:
+            some = [name.decode(errors="replace") for name in _NAME.findall(text)]
+            found[path] = AnnotationFile(names=spread(some, _SAMPLE))
     return found
 
 

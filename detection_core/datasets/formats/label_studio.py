@@ -25,6 +25,7 @@ from detection_core.datasets.annotated_images import (
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
     Source,
+    candidates,
     describe_files,
     locate_paths,
     locate_sources,
@@ -62,14 +63,10 @@ def find(listing: FolderListing) -> Layout | None:
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
     """Return the Label Studio exports in a folder."""
     found = {}
-    for folder, names in listing.folders.items():
-        paths = [f"{folder}/{name}" if folder else name for name in names if name.lower().endswith(".json")]
-        for path in paths if len(paths) <= _SAMPLE else paths[:3]:
-            head, tail = listing.ends(path)
-            if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and any(
-                sign in head + tail for sign in _SIGNS
-            ):
-                found[path] = AnnotationFile(names=list(_some_names(head + tail)))
+    for path in candidates(listing, ".json", most=_SAMPLE):
+        text = b"".join(listing.ends(path))
+        if text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and any(sign in text for sign in _SIGNS):
+            found[path] = AnnotationFile(names=list(_some_names(text)))
     return found
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -23,6 +22,7 @@ from detection_core.datasets.annotated_images import (
 from detection_core.datasets.formats.annotated_entries import read_entries
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
+    candidates,
     describe_files,
     locate_paths,
     locate_sources,
@@ -43,7 +43,6 @@ _COLUMNS = ("region_shape_attributes", "region_attributes")
 _FILENAME = re.compile(rb'"filename"\s*:\s*"([^"\\]+)"')
 _ROW_NAME = re.compile(rb"^\"?([^\",\r\n]+)\"?,", re.MULTILINE)
 _SAMPLE = 100
-_MOST_FILES = 20  # of a folder above which there is one an image
 _CLASS_NAMES = ("class", "label", "name", "type", "category", "object")
 """Attributes that tell the class, where a region has several."""
 
@@ -60,15 +59,13 @@ def find(listing: FolderListing) -> Layout | None:
 def find_files(listing: FolderListing) -> dict[str, AnnotationFile]:
     """Return the files of regions in a folder."""
     found = {}
-    for folder, names in listing.folders.items():
-        paths = [posixpath.join(folder, name) for name in names if name.lower().endswith((".json", ".csv"))]
-        for path in paths if len(paths) <= _MOST_FILES else paths[:3]:
-            text = b"".join(listing.ends(path))
-            is_csv = path.lower().endswith(".csv")
-            if b"region_attributes" in text and (is_csv or b'"regions"' in text):
-                some = (_ROW_NAME if is_csv else _FILENAME).findall(text)[is_csv:]
-                some = [name.decode(errors="replace") for name in dict.fromkeys(some)]
-                found[path] = AnnotationFile(names=spread(some, _SAMPLE))
+    for path in candidates(listing, ".json", ".csv"):
+        text = b"".join(listing.ends(path))
+        is_csv = path.lower().endswith(".csv")
+        if b"region_attributes" in text and (is_csv or b'"regions"' in text):
+            some = (_ROW_NAME if is_csv else _FILENAME).findall(text)[is_csv:]
+            some = [name.decode(errors="replace") for name in dict.fromkeys(some)]
+            found[path] = AnnotationFile(names=spread(some, _SAMPLE))
     return found
 
 
