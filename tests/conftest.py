@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import signal
+from collections.abc import Iterator
+
+import pytest
 
 # A shell without job control lets what it starts in the background ignore Ctrl-C, and programs inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_LOGGERS = tuple(logging.getLogger(name) for name in (None, "detection_core", "detflow", "tensorflow"))
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Undo what a test sets: a verb run in the process sets levels and handlers of the whole process."""
+    before = [(logger, logger.level, logger.propagate, logger.handlers[:]) for logger in _LOGGERS]
+    yield
+    for logger, level, propagate, handlers in before:
+        logger.setLevel(level)
+        logger.propagate = propagate
+        logger.handlers[:] = handlers

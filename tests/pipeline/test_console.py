@@ -11,14 +11,6 @@ import pytest
 from pipeline.console import file_log, quick_tensorflow, start_logging, write_line
 
 
-@pytest.fixture(autouse=True)
-def _restore_logging():
-    handlers, level = logging.root.handlers[:], logging.root.level
-    yield
-    logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
-
-
 def test_our_messages_are_shown_and_other_libraries_only_when_it_is_serious(capsys):
     start_logging()
     logging.getLogger("pipeline.x").info("ours")

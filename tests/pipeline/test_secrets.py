@@ -19,7 +19,7 @@ from pipeline.local.workspace import Workspace
 from pipeline.report.writer import write_report
 from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import SETTINGS
-from tests.pipeline.report.fixture_run import write_run
+from tests.support.fixture_run import write_run
 
 _TOKEN, _KEY = "tok-SENTINEL-1a2b", "sEcReT-SENTINEL/abc+def"
 _ADDRESS = "http://user:pass-SENTINEL@127.0.0.1:9"
@@ -30,10 +30,6 @@ def secrets(monkeypatch):
     monkeypatch.setattr(redaction, "_hidden", {})
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", _KEY)
     hide(_TOKEN)
-    handlers, level = logging.root.handlers[:], logging.root.level
-    yield
-    logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
 
 
 def _told():
