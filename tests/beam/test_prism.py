@@ -17,7 +17,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from component_specs import ExampleGenJob
 from components.example_gen import run as example_gen
 from components.example_gen import transforms
-from tests.detection_core.datasets.dataset_files import Coco
+from tests.support.dataset_files import Coco
 
 PRISM = os.environ.get("DETFLOW_PRISM", "")
 pytestmark = [pytest.mark.beam, pytest.mark.skipif(not PRISM, reason="make test-beam runs it")]

@@ -10,7 +10,7 @@ import pytest
 from component_specs import ExampleGenJob
 from components.example_gen.local_workers import _workers
 from components.example_gen.run import run
-from tests.detection_core.datasets.dataset_files import Coco
+from tests.support.dataset_files import Coco
 
 pytestmark = pytest.mark.beam
 

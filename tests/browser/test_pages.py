@@ -25,7 +25,7 @@ from detection_core.datasets.box_counter import BoxCounter
 from detection_core.report.data_page import data_page
 from detection_core.report.pictures import Picture
 from pipeline.report.writer import render_report
-from tests.pipeline.report.fixture_run import write_run
+from tests.support.fixture_run import write_run
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(

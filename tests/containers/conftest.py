@@ -9,9 +9,9 @@ import pytest
 
 from tests.containers.local_runner import USER
 from tests.end_to_end.conftest import scenes  # noqa: F401
-from tests.kubeflow.executor_input import Cluster
 from tests.pipeline.kubeflow.conftest import package_path  # noqa: F401
 from tests.pipeline.kubeflow.conftest import server as kfp_server  # noqa: F401
+from tests.support.executor_input import Cluster
 
 RESTRICTED = (
     "--rm",

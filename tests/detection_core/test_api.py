@@ -17,8 +17,8 @@ import pytest
 from PIL import Image
 
 import detection_core
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
 from tests.docs.reference import example_code
+from tests.support.tiny_training import config_text, write_examples
 
 PLAIN = """
 train_input_reader {{

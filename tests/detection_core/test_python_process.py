@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from detection_core.python_process import python_command, python_environment, python_started_by_libraries
-from tests.python_traps import set_traps
+from tests.support.python_traps import set_traps
 
 
 def test_a_user_s_files_are_not_imported_in_the_place_of_modules(tmp_path):

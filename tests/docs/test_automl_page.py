@@ -10,8 +10,8 @@ from PIL import Image
 
 from detection_core.config.automl.fates import FATES
 from pipeline.cli import parser
-from tests.detection_core.validation.made_examples import Made, write_examples
 from tests.docs.automl_page import PAGE, main, render, table
+from tests.support.made_examples import Made, write_examples
 
 TEXT = PAGE.read_text(encoding="utf-8")
 # Flags of the published tools, each with the values that it may have.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from detection_core.python_process import python_command
-from tests.python_traps import set_traps
+from tests.support.python_traps import set_traps
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "examples" / "digits" / "compose.py"

@@ -17,9 +17,9 @@ from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
 from pipeline.cli import parser
 from pipeline.dag import build_dag
 from pipeline.settings.settings_file import load_settings
-from tests.detection_core.datasets import same_set
-from tests.detection_core.datasets.same_set import WRITERS
 from tests.end_to_end.conftest import environment
+from tests.support import same_set
+from tests.support.same_set import WRITERS
 
 COPIES = 8
 LAYOUTS = {

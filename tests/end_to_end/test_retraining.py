@@ -22,8 +22,8 @@ from pipeline.local.run_summary import summarise
 from pipeline.local.workspace import Workspace
 from pipeline.report import write_report
 from pipeline.settings.settings_file import load_settings
-from tests.detection_core.tasks.tiny_training import CONFIG
-from tests.object_store import s3_server
+from tests.support.object_store import s3_server
+from tests.support.tiny_training import CONFIG
 
 pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(900)]
 

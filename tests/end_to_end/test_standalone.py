@@ -10,8 +10,8 @@ from component_specs import ExampleGenJob
 from components.example_gen.run import run as generate
 from detection_core.artifacts.model_run import VALIDATIONS
 from pipeline.cli.parser import main
-from tests.detection_core.tasks.tiny_training import LABELS, config_text
 from tests.end_to_end.conftest import ROOT, SMALL, Workflow
+from tests.support.tiny_training import LABELS, config_text
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 

@@ -13,7 +13,7 @@ from detection_core.python_process import python_command
 from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import training_config
 from tests.end_to_end.conftest import ROOT, SMALL, environment
-from tests.python_traps import set_traps
+from tests.support.python_traps import set_traps
 
 # `tests/pipeline/tuning` tests the same with trainings that take no time.
 pytestmark = [pytest.mark.zoo, pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(1200)]

@@ -19,7 +19,7 @@ from PIL import Image
 
 from detflow import model_spec, object_detector
 from detflow.config import ExportFormat, QuantizationConfig
-from tests.pipeline.api.detflow.scenes import CLASSES, TINY, draw, write_csv, write_voc
+from tests.support.scenes import CLASSES, TINY, draw, write_csv, write_voc
 
 SETS = ("TRAINING", "TRAINING", "TRAINING", "VALIDATION", "TEST")
 KEYS = {"AP", "AP50", "AP75", "APs", "APm", "APl", "ARmax1", "ARmax10", "ARmax100", "ARs", "ARm", "ARl"}

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from detection_core.config.load import load_pipeline_config
-from tests.detection_core.builders.agreement import (
+from tests.support.agreement import (
     BUILDERS,
     assert_agree,
     assert_parts_agree,
     messages_to_build,
 )
-from tests.detection_core.config.configs import LAYERS, PYRAMID, RETINA
-from tests.detection_core.config.mutations import mutated_configs
-from tests.detection_core.config.zoo import ZOO, zoo_config
+from tests.support.configs import LAYERS, PYRAMID, RETINA
+from tests.support.mutations import mutated_configs
+from tests.support.zoo_configs import ZOO, zoo_config
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
 

@@ -15,7 +15,7 @@ import pytest
 
 from detection_core.artifacts.graph_operations import check_graph
 from detection_core.errors import ModelError
-from tests.detection_core.artifacts import graph_mutants
+from tests.support import graph_mutants
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
 

@@ -132,7 +132,7 @@ class Campaign:
 
     def run(self, kills: int) -> Kills:
         """Kill so many times."""
-        from tests.detection_core.tasks.tiny_training import write_examples
+        from tests.support.tiny_training import write_examples
 
         write_examples(self._examples)
         usual = self._run(self._work / "undisturbed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.kubeflow.executor_input import Cluster, Finished
+from tests.support.executor_input import Cluster, Finished
 
 _PYTHON = {
     "STRING": str,

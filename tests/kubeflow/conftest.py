@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kubeflow.executor_input import Cluster
+from tests.support.executor_input import Cluster
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from detection_core.artifacts.blessing import write_blessing
 from detection_core.artifacts.detector import SERVING
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.storage import files
-from tests.detection_core.datasets.dataset_files import Coco
-from tests.detection_core.tasks.tiny_training import config_text
-from tests.detection_core.validation.made_examples import Made, write_examples
-from tests.kubeflow.executor_input import BUCKET
+from tests.support.dataset_files import Coco
+from tests.support.executor_input import BUCKET
+from tests.support.made_examples import Made, write_examples
+from tests.support.tiny_training import config_text
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_an_imported_artifact_has_no_type_and_is_taken(cluster, tmp_path):
 @pytest.mark.slow
 def test_evaluator(cluster, tmp_path):
     from tests.components.evaluator.test_run import PER_CATEGORY, save_model, write_examples
-    from tests.detection_core.evaluation.blobs import BlobDetector, scenes
+    from tests.support.blobs import BlobDetector, scenes
 
     examples = cluster.local(f"{BUCKET}/made/examples")
     write_examples(examples, "test", scenes(4))

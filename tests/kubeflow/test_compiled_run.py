@@ -14,7 +14,7 @@ from pipeline.kubeflow.kfp_backend import render_pipeline
 from pipeline.settings.settings_file import load_settings
 from tests.end_to_end.conftest import COMPOSE, ROOT, SMALL
 from tests.kubeflow.compiled_run import run_compiled
-from tests.kubeflow.executor_input import Cluster
+from tests.support.executor_input import Cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -11,9 +11,9 @@ import yaml
 from component_specs.kfp_outputs import encode_results
 from pipeline.run_checks import run_checks
 from pipeline.settings.settings_file import load_settings
-from tests.detection_core.datasets.dataset_files import Coco
 from tests.kubeflow.compiled_run import run_compiled
 from tests.pipeline.golden import GOLDEN, SETTINGS
+from tests.support.dataset_files import Coco
 
 SPLITS = '{"train": 1.0}'
 

@@ -8,7 +8,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from pipeline import descriptions
 from pipeline.descriptions import KeptDescription, describe_config
-from tests.detection_core.config.configs import PYRAMID
+from tests.support.configs import PYRAMID
 
 
 @pytest.fixture(autouse=True)

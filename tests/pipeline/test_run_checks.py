@@ -18,8 +18,8 @@ from detection_core.validation.span_history import keep_spans
 from pipeline.run_checks import CHECKS, checker_parameters, run_checks
 from pipeline.settings.settings_file import load_settings
 from tests.detection_core.tasks.test_starting_files import write_base, write_checkpoint
-from tests.detection_core.zoo.archives import archive
-from tests.object_store import dead_server
+from tests.support.archives import archive
+from tests.support.object_store import dead_server
 
 
 @pytest.fixture

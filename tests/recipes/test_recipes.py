@@ -33,10 +33,10 @@ from pipeline.registered_steps import unregister_step
 from pipeline.settings.settings_file import load_settings
 from tests.components.evaluator.test_run import save_model
 from tests.components.evaluator.test_run import write_examples as write_blob_examples
-from tests.detection_core.evaluation.blobs import BlobDetector, scenes
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
 from tests.pipeline.golden import SETTINGS
 from tests.recipes import page
+from tests.support.blobs import BlobDetector, scenes
+from tests.support.tiny_training import config_text, write_examples
 
 ROOT = Path(__file__).parents[2]
 

@@ -39,8 +39,8 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.post_processing_pb2 import PostProcessing
 from detection_core.protos.preprocessor_pb2 import PreprocessingStep
 from detection_core.protos.region_similarity_calculator_pb2 import RegionSimilarityCalculator
-from tests.detection_core.config.configs import find_in
-from tests.detection_core.config.mutations import edge_messages
+from tests.support.configs import find_in
+from tests.support.mutations import edge_messages
 
 BUILDERS: dict[type[Message], Callable[[Any, str], Any]] = {
     AnchorGenerator: build_anchor_generator,

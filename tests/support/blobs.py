@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.structures import ImageTruth
-from tests.detection_core.evaluation.images import make_truth
+from tests.support.evaluated_images import make_truth
 
 
 def scenes(count=6, seed=0) -> list[tuple[np.ndarray, ImageTruth]]:

@@ -15,7 +15,7 @@ from detection_core.config.ranges import range_problems
 from detection_core.config.refusals import find_refused
 from detection_core.errors import ConfigError
 
-FOLDER = Path(__file__).parent / "data"
+FOLDER = Path(__file__).parents[1] / "detection_core" / "config" / "data"
 PATHS = sorted(str(path) for path in FOLDER.glob("*.config"))
 PYRAMID = str(FOLDER / "ssd_pyramid.config")
 LAYERS = str(FOLDER / "ssd_layers.config")

@@ -17,7 +17,7 @@ from detection_core.detectors.efficientdet.checkpoint_names import automl_variab
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 
-DATA = pathlib.Path(__file__).parent / "data"
+DATA = pathlib.Path(__file__).parents[1] / "detection_core" / "detectors" / "efficientdet" / "data"
 _SPREAD = {
     "kernel": lambda random, shape: random.standard_normal(shape) * np.sqrt(0.6 / np.prod(shape[:-1])),
     "depthwise_kernel": lambda random, shape: (

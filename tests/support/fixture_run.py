@@ -1,6 +1,6 @@
 """The artifacts of a run as its steps leave them, made without running them.
 
-Run as a module to look at a report: `python -m tests.pipeline.report.fixture_run FOLDER`.
+Run as a module to look at a report: `python -m tests.support.fixture_run FOLDER`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.pictures import plan_pictures, write_pictures
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
-from tests.detection_core.evaluation.images import make_detections, make_truth
+from tests.support.evaluated_images import make_detections, make_truth
 
 NAMES = dict(enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]))
 

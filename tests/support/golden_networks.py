@@ -25,7 +25,7 @@ from detection_core.protos import model_pb2
 from detection_core.structures import GroundTruth, Images
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 
-DATA = pathlib.Path(__file__).parent / "data"
+DATA = pathlib.Path(__file__).parents[1] / "detection_core" / "detectors" / "data"
 MOBILE = ("ssd_mobilenet_v2_320x320", "ssd_mobilenet_v2_fpnlite_320x320")
 NAMES = tuple(sorted(path.stem for path in DATA.glob("ssd_*.npz")))
 WITH_FORWARD = tuple(name for name in NAMES if len(np.load(DATA / f"{name}.npz").files) > 1)

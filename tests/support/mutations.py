@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from detection_core.config.problems import walk_messages
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.config.random_messages import is_map, messages, scalars
+from tests.support.random_messages import is_map, messages, scalars
 
 # Values at which things break, small enough to build a network with.
 INTEGERS = st.sampled_from([-1, 0, 1, 2, 3, 5, 8, 64])

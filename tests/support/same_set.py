@@ -6,7 +6,7 @@ import json
 
 from detection_core.data.encode import EncodedImage, ObjectColumns, encode_example
 from detection_core.data.record_writer import write_record
-from tests.detection_core.datasets.dataset_files import picture, voc_xml
+from tests.support.dataset_files import picture, voc_xml
 
 WIDTH, HEIGHT = 40, 30
 CLASSES = ("cat", "dog")

@@ -7,9 +7,9 @@ from typing import Any
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.efficientdet.build import build_efficientdet
-from tests.detection_core.detectors.efficientdet import goldens
-from tests.detection_core.quantization.tiny_network import randomise
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support import efficientdet_goldens as goldens
+from tests.support.tiny_network import randomise
+from tests.support.tiny_training import config_text
 
 LINEAR = {"ssd": "backbone_block_16_project", "efficientdet": "backbone_block_0_0_project"}
 """Family to a convolution that no activation bounds."""

@@ -10,7 +10,7 @@ from detection_core.detectors.base import Detector, InputShape, with_total
 from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.ssd.model import RawDetections, SsdModel
 from detection_core.structures import Batch, Detections, Images, box_detections
-from tests.detection_core.quantization.tiny_network import CLASSES, tiny_network
+from tests.support.tiny_network import CLASSES, tiny_network
 
 SCALES = (10.0, 10.0, 5.0, 5.0)
 DETECTIONS = 10

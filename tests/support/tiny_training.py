@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from tests.detection_core.data.record_files import example, write_records
+from tests.support.record_files import example, write_records
 
 LABELS = "item { id: 1 name: 'dark' }\nitem { id: 2 name: 'bright' }\n"
 CONFIG = """

@@ -11,7 +11,7 @@ from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
-FOLDER = Path(__file__).parent / "data" / "zoo"
+FOLDER = Path(__file__).parents[1] / "detection_core" / "config" / "data" / "zoo"
 _RECORDS = json.loads((FOLDER / "zoo.json").read_text(encoding="utf-8"))
 ZOO = tuple(_RECORDS)
 

@@ -10,7 +10,7 @@ from components.runtime.config_artifact import read_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 
 def test_the_config_comes_out_laid_out_and_equal(tmp_path):

@@ -19,8 +19,8 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from detection_core.validation.feature_schema import CLASS_TEXT
 from detection_core.validation.schema_file import parse_schema
-from tests.detection_core.tasks.tiny_training import config_text
-from tests.detection_core.validation.made_examples import Made, write_examples
+from tests.support.made_examples import Made, write_examples
+from tests.support.tiny_training import config_text
 
 BOTH = Made(boxes=((0.1, 0.1, 0.5, 0.5), (0.5, 0.5, 0.9, 0.9)), classes=("cat", "dog"))
 

@@ -28,8 +28,8 @@ from detection_core.storage import files
 from detection_core.validation.feature_anomalies import find_anomalies
 from detection_core.validation.schema_file import parse_schema
 from tests.components.data_validator.test_run import BOTH, _job
-from tests.detection_core.validation.made_examples import Made
 from tests.detection_core.validation.test_feature_anomalies import make_statistics
+from tests.support.made_examples import Made
 
 pytestmark = [pytest.mark.tfx, pytest.mark.slow]
 

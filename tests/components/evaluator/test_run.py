@@ -14,7 +14,7 @@ from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.ensemble_runner import write_ensemble
-from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes, writing_detector
+from tests.support.blobs import BlobDetector, save, scenes, writing_detector
 
 PER_CATEGORY = "eval_config { include_metrics_per_category: true }"
 LABELS = label_map_from_names(["red", "green"])

@@ -3,8 +3,8 @@ import pytest
 from component_specs.example_gen import Spans
 from components.example_gen.data_search import find_data
 from detection_core.errors import DataError
-from tests.detection_core.datasets.dataset_files import Coco, write_voc
-from tests.detection_core.datasets.same_set import WRITERS
+from tests.support.dataset_files import Coco, write_voc
+from tests.support.same_set import WRITERS
 
 RATIO = {"train": 0.5, "eval": 0.5}
 

@@ -8,8 +8,8 @@ from component_specs.example_gen import Spans
 from components.example_gen.fingerprint import fingerprint
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from tests.detection_core.datasets.dataset_files import Coco, write_voc
-from tests.object_store import gcs_server, s3_server
+from tests.support.dataset_files import Coco, write_voc
+from tests.support.object_store import gcs_server, s3_server
 
 RATIO = {"train": 1.0}
 

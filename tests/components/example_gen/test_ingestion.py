@@ -9,8 +9,8 @@ from detection_core.data.label_map import label_map_from_names
 from detection_core.datasets.annotated_images import Rejection
 from detection_core.datasets.counts import Counts
 from detection_core.errors import DataError
-from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml, write_voc
-from tests.detection_core.datasets.same_set import WRITERS
+from tests.support.dataset_files import Coco, picture, voc_xml, write_voc
+from tests.support.same_set import WRITERS
 
 RATIOS = {"eval": 0.3, "train": 0.7}
 

@@ -23,9 +23,9 @@ from detection_core.storage import files
 from detection_core.storage.shard_cache import shard_cache
 from detection_core.tasks.work_folder import training_fingerprint
 from tests.detection_core.datasets import test_annotated_images as faults
-from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml, write_voc
-from tests.object_store import dead_server, s3_server
-from tests.python_traps import set_traps
+from tests.support.dataset_files import Coco, picture, voc_xml, write_voc
+from tests.support.object_store import dead_server, s3_server
+from tests.support.python_traps import set_traps
 
 GIVEN = {"train": "train.json", "eval": "eval.json"}
 THREADS, PROCESSES = (

@@ -6,7 +6,7 @@ import pytest
 from components.example_gen.ingestion import read_dataset
 from components.example_gen.shards import read_reports, shard_settings, write_shard, write_tasks
 from detection_core.errors import ConfigError
-from tests.detection_core.datasets.dataset_files import Coco
+from tests.support.dataset_files import Coco
 
 
 def _tasks(tmp_path, images=7, shard_examples=3, compression=""):

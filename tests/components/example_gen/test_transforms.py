@@ -4,7 +4,7 @@ from components.example_gen import transforms
 from components.example_gen.transforms import IN_PROCESS, choose_arguments
 from detection_core.storage import files
 from detection_core.storage.schemes import store_of
-from tests.object_store import s3_server
+from tests.support.object_store import s3_server
 
 
 def test_processes_are_started_only_where_that_pays():

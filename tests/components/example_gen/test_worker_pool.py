@@ -11,7 +11,7 @@ import pytest
 
 from component_specs import ExampleGenJob
 from components.example_gen.run import run
-from tests.detection_core.datasets.dataset_files import Coco
+from tests.support.dataset_files import Coco
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from components.publishing.destination import PushDestination
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.errors import ContractError
 from detection_core.storage import files
-from tests.object_store import s3_server
+from tests.support.object_store import s3_server
 
 
 @pytest.fixture

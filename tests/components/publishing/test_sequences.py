@@ -23,8 +23,8 @@ from components.publishing.destination import PushDestination
 from detection_core.errors import ContractError
 from detection_core.storage import store_lock
 from tests.components.publishing.models import leftovers, look, make_model, publish, served_numbers
-from tests.object_store import s3_server
-from tests.storage_faults import KILLED, killed_at, watched
+from tests.support.object_store import s3_server
+from tests.support.storage_faults import KILLED, killed_at, watched
 
 _TRIALS = itertools.count()
 

@@ -12,7 +12,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import write_detector
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.support.tiny_training import config_text, write_examples
 
 OUTPUTS = ("quantized_model", "quantized_run", "quantization")
 

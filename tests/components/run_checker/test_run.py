@@ -14,7 +14,7 @@ from components.run_checker.run import FILLED, HANDED_ON, run
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from tests.detection_core.datasets.dataset_files import Coco
+from tests.support.dataset_files import Coco
 
 SPLITS = {"train": 1.0}
 

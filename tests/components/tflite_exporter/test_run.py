@@ -13,7 +13,7 @@ from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError, ContractError
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.tasks.export import TFLiteExportOptions
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.support.tiny_training import config_text, write_examples
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from detection_core.artifacts.detector import LABEL_MAP, extra_file, read_info
 from detection_core.errors import DataError, ModelError
 from detection_core.storage import files
 from tests.detection_core.tasks.test_starting_weights import publish
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.support.tiny_training import config_text, write_examples
 
 STEPS = 100
 

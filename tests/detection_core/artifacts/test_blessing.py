@@ -6,7 +6,7 @@ import pytest
 
 from detection_core.artifacts.blessing import blessing_reasons, is_blessed, read_verdict, write_blessing
 from detection_core.storage import files
-from tests.storage_faults import KILLED, killed_at, watched
+from tests.support.storage_faults import KILLED, killed_at, watched
 
 
 def test_a_blessing(tmp_path):

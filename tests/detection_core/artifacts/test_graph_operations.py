@@ -14,8 +14,8 @@ from tensorflow.python.framework import op_def_registry
 
 from detection_core.artifacts.graph_operations import COMPUTING, check_graph, read_saved_model
 from detection_core.errors import ModelError
-from tests.detection_core.artifacts import graph_mutants
-from tests.detection_core.evaluation.blobs import BlobDetector, save
+from tests.support import graph_mutants
+from tests.support.blobs import BlobDetector, save
 
 
 class Served(tf.Module):

@@ -8,7 +8,7 @@ import pytest
 
 from detection_core.artifacts.json_file import JsonFile, JsonLines, JsonList
 from detection_core.errors import ContractError
-from tests.storage_faults import few_descriptors
+from tests.support.storage_faults import few_descriptors
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from detection_core.builders.augment import build_augmentation
 from detection_core.ops.objects import new_truth
 from detection_core.protos import preprocessor_pb2
 from detection_core.structures import Sample
-from tests.detection_core.golden_cases import GoldenCase, load_cases
+from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "preprocessing")
 # Here the reference moves or drops keypoints and leaves their visibilities behind.

@@ -7,7 +7,7 @@ import tensorflow as tf
 from detection_core.augment.grid_mask import GridMask, centre_of, turned
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "automl")
 SEED = tf.constant([3, 4], tf.int64)

@@ -10,7 +10,7 @@ from detection_core.augment.mosaic import GREY, Mosaic
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
 from tests.detection_core.augment.mixing_samples import BOXES_PX, SIZES, bounds, partners, shining
-from tests.detection_core.golden_cases import GoldenCase, load_cases
+from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "automl")
 SEEDS = st.tuples(st.integers(0, 2**31), st.integers(0, 2**31))

@@ -8,7 +8,7 @@ from detection_core.augment.policies import OPERATIONS, AutoAugmentImage, moves_
 from detection_core.augment.policy_tables import POLICIES
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "autoaugment")
 AUTOML = load_cases(__file__, "automl")

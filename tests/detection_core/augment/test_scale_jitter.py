@@ -7,7 +7,7 @@ import tensorflow as tf
 from detection_core.augment.scale_jitter import ScaleJitter
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
-from tests.detection_core.golden_cases import GoldenCase, load_cases
+from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "automl_input")
 TRAINED = [name for name in CASES if name.startswith("train_")]

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from detection_core.augment import tones
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "autoaugment")
 IMAGE = CASES["input"].inputs["image"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from detection_core.augment import warps
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "autoaugment")
 IMAGE, BOXES = (tf.constant(CASES["input"].inputs[name]) for name in ("image", "boxes"))

@@ -6,7 +6,7 @@ from detection_core.builders.anchors import ANCHOR_GENERATORS, build_anchor_gene
 from detection_core.errors import ConfigError, ModelError
 from detection_core.protos import anchor_generator_pb2
 from tests.detection_core.detectors.parts.anchors import test_ssd_anchors
-from tests.detection_core.golden_cases import GoldenCase, load_cases
+from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(test_ssd_anchors.__file__, "anchor_generators")
 BUILT = [case for case in CASES.values() if case.outputs]

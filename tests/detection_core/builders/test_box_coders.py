@@ -6,7 +6,7 @@ from detection_core.builders.box_coders import BOX_CODERS, build_box_coder
 from detection_core.errors import ConfigError
 from detection_core.protos import box_coder_pb2
 from tests.detection_core.detectors.parts.box_coders import test_faster_rcnn
-from tests.detection_core.golden_cases import GoldenCase, load_cases
+from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(test_faster_rcnn.__file__, "box_coders")
 BUILT = [case for case in CASES.values() if case.config]

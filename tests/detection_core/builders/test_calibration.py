@@ -6,8 +6,8 @@ from detection_core.builders.calibration import CALIBRATIONS, build_calibration
 from detection_core.config.messages.table import RULES
 from detection_core.errors import ConfigError
 from detection_core.protos import calibration_pb2
-from tests.detection_core.golden_cases import GoldenCase, load_cases
 from tests.detection_core.ops import test_calibration as ops_test
+from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(ops_test.__file__, "calibration")
 BUILT = [case for case in CASES.values() if case.outputs]

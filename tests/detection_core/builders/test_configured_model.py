@@ -3,7 +3,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 CONFIG = parse_pipeline_config(config_text())
 

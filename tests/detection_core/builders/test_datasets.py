@@ -26,7 +26,7 @@ from detection_core.data.example_columns import image_name
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError
 from detection_core.protos import pipeline_pb2
-from tests.detection_core.data.record_files import example, image_bytes, numbered_example, write_records
+from tests.support.record_files import example, image_bytes, numbered_example, write_records
 
 LABEL_MAP = LabelMap(items=tuple(LabelMapItem(id=i, name=f"class{i}") for i in (1, 2, 3)))
 CONFIG = """

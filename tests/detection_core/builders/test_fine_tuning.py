@@ -3,7 +3,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.training.checkpoint_names import FineTuneOptions
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 EXTRACTOR = "ssd_mobilenet_v2_fpn_keras"
 

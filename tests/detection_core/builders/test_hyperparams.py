@@ -15,7 +15,7 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
 )
 from detection_core.errors import ConfigError
 from detection_core.protos import hyperparams_pb2
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "hyperparams")
 # Settings that the reference passes over in silence and that are refused here.

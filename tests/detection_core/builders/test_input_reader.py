@@ -12,7 +12,7 @@ from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.data.sequence import SequenceOptions
 from detection_core.errors import ConfigError
 from detection_core.protos import input_reader_pb2
-from tests.detection_core.data.record_files import numbered_example, write_records
+from tests.support.record_files import numbered_example, write_records
 
 LABEL_MAP = LabelMap(items=(LabelMapItem(id=2, name="dog"),))
 REFUSED = RULES["InputReader"].refused

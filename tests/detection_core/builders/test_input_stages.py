@@ -14,7 +14,7 @@ from detection_core.builders.input_stages import build_input_stages
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.protos import pipeline_pb2
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.support.tiny_training import config_text, write_examples
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from detection_core.detectors.parts.losses import masking
 from detection_core.errors import ConfigError
 from detection_core.protos import losses_pb2
 from tests.detection_core.detectors.parts.losses import test_focal
-from tests.detection_core.golden_cases import GoldenCase, load_cases
+from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(test_focal.__file__, "losses")
 CALLED = [case for case in CASES.values() if "prediction" in case.inputs and case.config]

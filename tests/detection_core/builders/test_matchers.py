@@ -6,7 +6,7 @@ from detection_core.builders.matchers import MATCHERS, build_matcher
 from detection_core.errors import ConfigError
 from detection_core.protos import matcher_pb2
 from tests.detection_core.detectors.parts.matchers import test_argmax
-from tests.detection_core.golden_cases import GoldenCase, load_cases
+from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(test_argmax.__file__, "matchers")
 MATCHED = [case for case in CASES.values() if "match_results" in case.outputs]

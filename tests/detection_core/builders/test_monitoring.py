@@ -4,7 +4,7 @@ from detection_core.loggers.mlflow_run import MlflowOptions
 from detection_core.loggers.open_loggers import LoggerOptions
 from detection_core.loggers.wandb_run import WandbOptions
 from detection_core.training.profiling import ProfileOptions
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 
 def built(block: str) -> LoggerOptions:

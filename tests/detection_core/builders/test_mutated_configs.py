@@ -9,16 +9,16 @@ from detection_core.config.messages.extractors import map_shapes
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.tasks.describe import describe
-from tests.detection_core.builders.agreement import (
+from tests.support.agreement import (
     BUILDERS,
     assert_agree,
     assert_parts_agree,
     messages_to_build,
     passes,
 )
-from tests.detection_core.config.configs import LAYERS, PYRAMID, RETINA
-from tests.detection_core.config.mutations import mutated_configs
-from tests.detection_core.config.zoo import ZOO, zoo_config
+from tests.support.configs import LAYERS, PYRAMID, RETINA
+from tests.support.mutations import mutated_configs
+from tests.support.zoo_configs import ZOO, zoo_config
 
 SEEDS = [*map(load_pipeline_config, (PYRAMID, LAYERS, RETINA)), *map(zoo_config, ZOO)]
 

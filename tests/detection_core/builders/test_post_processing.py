@@ -12,8 +12,8 @@ from detection_core.builders.post_processing import (
 )
 from detection_core.errors import ConfigError
 from detection_core.protos import post_processing_pb2
-from tests.detection_core.golden_cases import GoldenCase, load_cases
 from tests.detection_core.ops import test_nms
+from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(str(pathlib.Path(test_nms.__file__)), "nms")
 CONVERTED = [case for case in CASES.values() if "logits" in case.inputs]

@@ -5,8 +5,8 @@ from google.protobuf import text_format
 from detection_core.builders.similarity import SIMILARITIES, build_similarity
 from detection_core.errors import ConfigError
 from detection_core.protos import region_similarity_calculator_pb2
-from tests.detection_core.golden_cases import GoldenCase, load_cases
 from tests.detection_core.ops import test_iou
+from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(test_iou.__file__, "region_similarity")
 BUILT = [case for case in CASES.values() if case.config]

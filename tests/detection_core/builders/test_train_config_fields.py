@@ -27,7 +27,7 @@ from detection_core.protos.monitoring_pb2 import Monitoring
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig as Config
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.protos.validation_pb2 import Validation
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 EVALUATED = "eval_input_reader { tf_record_input_reader { input_path: 'x' } }"
 BASE = parse_pipeline_config(config_text() + EVALUATED)

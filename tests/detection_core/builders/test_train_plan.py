@@ -6,7 +6,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.training.precision import Precision
 from detection_core.training.reproducible import Reproducibility
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 CONFIG = parse_pipeline_config(config_text(7))
 

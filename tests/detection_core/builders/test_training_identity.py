@@ -3,7 +3,7 @@ import hashlib
 from detection_core.builders.training_identity import build_training_identity
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 READER = (
     "train_input_reader { label_map_path: '/%s[1]/labels.pbtxt' shuffle: false"

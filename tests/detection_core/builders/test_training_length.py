@@ -9,7 +9,7 @@ from google.protobuf import text_format
 from detection_core.builders.training_length import with_steps
 from detection_core.errors import DataError
 from detection_core.protos import pipeline_pb2
-from tests.detection_core.data.record_files import numbered_example, write_records
+from tests.support.record_files import numbered_example, write_records
 
 CONFIG = """
 model { ssd { num_classes: 3 image_resizer { fixed_shape_resizer { height: 8 width: 10 } } } }

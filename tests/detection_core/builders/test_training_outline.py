@@ -5,8 +5,8 @@ from detection_core.config.load import load_pipeline_config, parse_pipeline_conf
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.quantization.options import QuantizationOptions
-from tests.detection_core.config.configs import PYRAMID
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.configs import PYRAMID
+from tests.support.tiny_training import config_text
 
 
 def test_choices_have_the_names_of_their_messages() -> None:

@@ -12,7 +12,7 @@ from detection_core.builders.datasets import build_train_dataset
 from detection_core.builders.training_stream import build_training_stream
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.protos import pipeline_pb2
-from tests.detection_core.data.record_files import numbered_example, write_records
+from tests.support.record_files import numbered_example, write_records
 
 LABEL_MAP = LabelMap(items=tuple(LabelMapItem(id=i, name=f"class{i}") for i in (1, 2, 3)))
 CONFIG = """

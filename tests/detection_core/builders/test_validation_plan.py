@@ -5,7 +5,7 @@ from detection_core.builders.validation_plan import build_validation
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 READER = {"eval_input_reader[0].label_map_path": "/data/labels.pbtxt"}
 

@@ -6,7 +6,7 @@ from detection_core.config.load import load_pipeline_config, parse_pipeline_conf
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import AnchorSupport, Family, register_family, unregister_family
 from detection_core.errors import ConfigError
-from tests.detection_core.config.configs import PYRAMID
+from tests.support.configs import PYRAMID
 
 BOXES = np.array([[0.1, 0.1, 0.15, 0.6], [0.3, 0.2, 0.35, 0.7]])
 

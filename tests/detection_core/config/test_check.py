@@ -6,8 +6,8 @@ from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
-from tests.detection_core.config.random_messages import messages
+from tests.support.configs import PYRAMID, TWO_STAGE
+from tests.support.random_messages import messages
 
 
 def test_all_problems_are_told_at_once_with_their_lines():

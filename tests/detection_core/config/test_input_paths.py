@@ -1,6 +1,6 @@
 from detection_core.config.input_paths import point_at_examples, with_readers_of
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
-from tests.detection_core.config.configs import CENTER, PYRAMID, TWO_STAGE
+from tests.support.configs import CENTER, PYRAMID, TWO_STAGE
 
 
 def test_readers_point_at_the_splits():

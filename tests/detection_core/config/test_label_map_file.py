@@ -15,7 +15,7 @@ from detection_core.data.label_map import (
 )
 from detection_core.errors import ConfigError
 from detection_core.protos.string_int_label_map_pb2 import LVISFrequency
-from tests.detection_core.config.configs import FOLDER
+from tests.support.configs import FOLDER
 
 GOLDENS = json.loads((FOLDER / "label_maps.json").read_text())["cases"]
 

@@ -11,7 +11,7 @@ from detection_core.config.load import (
     write_as_run,
 )
 from detection_core.errors import ConfigError
-from tests.detection_core.config.configs import CENTER, LAYERS, PATHS, PYRAMID, TWO_STAGE, line_with
+from tests.support.configs import CENTER, LAYERS, PATHS, PYRAMID, TWO_STAGE, line_with
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: Path(path).stem)

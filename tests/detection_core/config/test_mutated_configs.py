@@ -13,9 +13,9 @@ from detection_core.config.load import (
 )
 from detection_core.config.refusals import find_refused, find_without_effect
 from detection_core.errors import ConfigError
-from tests.detection_core.config.configs import PATHS
-from tests.detection_core.config.mutations import mutated_configs
-from tests.detection_core.config.zoo import ZOO, zoo_config
+from tests.support.configs import PATHS
+from tests.support.mutations import mutated_configs
+from tests.support.zoo_configs import ZOO, zoo_config
 
 SEEDS = [*map(load_pipeline_config, PATHS), *map(zoo_config, ZOO)]
 

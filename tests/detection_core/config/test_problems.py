@@ -1,7 +1,7 @@
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.problems import Problem, child_path, missing_arm, walk_messages
 from detection_core.protos.matcher_pb2 import Matcher
-from tests.detection_core.config.configs import CENTER, TWO_STAGE
+from tests.support.configs import CENTER, TWO_STAGE
 
 
 def test_every_message_of_a_config_is_walked_but_no_map():

@@ -2,7 +2,7 @@ import pytest
 
 from detection_core.config.check import find_problems
 from detection_core.config.load import load_pipeline_config
-from tests.detection_core.config.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems
+from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems
 
 SSD = "model.ssd"
 TRAIN = "train_config"

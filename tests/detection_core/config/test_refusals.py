@@ -17,7 +17,7 @@ from detection_core.config.refusals import find_refused, find_without_effect, wa
 from detection_core.errors import ConfigError
 from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.config.configs import CENTER, PYRAMID, TWO_STAGE
+from tests.support.configs import CENTER, PYRAMID, TWO_STAGE
 
 CORE = Path(refusals.__file__).parents[1]
 

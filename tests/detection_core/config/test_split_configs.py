@@ -5,7 +5,7 @@ from detection_core.config.split_configs import SplitConfigPaths, load_split_con
 from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
+from tests.support.configs import PYRAMID, TWO_STAGE
 
 
 def write_parts(config, folder) -> SplitConfigPaths:

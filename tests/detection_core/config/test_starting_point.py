@@ -4,7 +4,7 @@ from detection_core.config.load import load_pipeline_config, parse_pipeline_conf
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.errors import ConfigError
-from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
+from tests.support.configs import PYRAMID, TWO_STAGE
 
 
 def _starting(path, start, **changes):

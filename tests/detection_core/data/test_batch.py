@@ -10,7 +10,7 @@ from detection_core.data.label_targets import LabelTargets
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Batch, Sample
-from tests.detection_core.golden_cases import GoldenCase, load_cases
+from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "input_transform")
 # The golden cases were made with 8 x 8 inputs that keep the aspect ratio.

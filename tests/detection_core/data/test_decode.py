@@ -16,8 +16,8 @@ from detection_core.data.decode import (
 )
 from detection_core.data.label_map import LabelMapItem
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
-from tests.detection_core.data.record_files import example, image_bytes
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
+from tests.support.record_files import example, image_bytes
 
 CASES = load_cases(__file__, "tf_example_decoder")
 AUTOML = load_cases(__file__, "automl_examples")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from detection_core.data.example_columns import column_fault, encoded_image, image_name
-from tests.detection_core.data.record_files import example, numbered_example
+from tests.support.record_files import example, numbered_example
 
 
 def test_a_sound_record_has_no_fault() -> None:

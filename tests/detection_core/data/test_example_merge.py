@@ -3,7 +3,7 @@ import pytest
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.data.example_merge import merge_example
 from detection_core.data.example_wire import find_features
-from tests.detection_core.datasets.dataset_files import picture
+from tests.support.dataset_files import picture
 
 SIZE = (40, 30)
 OWN = {

@@ -18,8 +18,8 @@ from detection_core.data.decode import DecodeOptions, decode_example
 from detection_core.data.image_cache import FOLDER, GIGABYTES, ImageCache, image_cache
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import ConfigError
-from tests.detection_core.data.record_files import example
-from tests.storage_faults import few_descriptors
+from tests.support.record_files import example
+from tests.support.storage_faults import few_descriptors
 
 PIXELS = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
 

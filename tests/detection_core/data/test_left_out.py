@@ -16,7 +16,7 @@ from detection_core.data.left_out import (
 )
 from detection_core.data.reader import Reader
 from detection_core.errors import DataError
-from tests.detection_core.data.record_files import example, numbered_example, write_records
+from tests.support.record_files import example, numbered_example, write_records
 
 BAD = example({"image/encoded": [b"nothing"], "image/source_id": [b"17"], "image/filename": [b"a.png"]})
 

@@ -12,8 +12,8 @@ from detection_core.data.label_map import LabelMapItem
 from detection_core.data.reader import Reader
 from detection_core.data.sequence import SequenceOptions
 from detection_core.errors import DataError
-from tests.detection_core.data.record_files import example, image_bytes, numbered_example, write_records
-from tests.detection_core.datasets.dataset_files import png_that_claims
+from tests.support.dataset_files import png_that_claims
+from tests.support.record_files import example, image_bytes, numbered_example, write_records
 
 
 def test_truth_carries_every_flag_and_leaves_unknown_classes_out(

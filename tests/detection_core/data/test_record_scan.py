@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from detection_core.data.record_scan import count_local_records
 from detection_core.errors import DataError
-from tests.detection_core.data.record_files import write_records
-from tests.storage_faults import few_descriptors
+from tests.support.record_files import write_records
+from tests.support.storage_faults import few_descriptors
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from detection_core.data.records import (
     read_records,
 )
 from detection_core.errors import DataError
-from tests.detection_core.data.record_files import example, image_bytes, write_records
+from tests.support.record_files import example, image_bytes, write_records
 
 RECORDS = [b"one", b"", b"three" * 100]
 

@@ -16,7 +16,7 @@ from detection_core.data.resize import (
 )
 from detection_core.errors import ConfigError
 from detection_core.protos import image_resizer_pb2
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "image_resizers")
 AUTOML = load_cases(__file__, "automl_input")

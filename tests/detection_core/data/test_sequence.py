@@ -12,7 +12,7 @@ from detection_core.data.sequence import (
     shuffled_epochs,
     shuffled_files,
 )
-from tests.detection_core.data.record_files import write_records
+from tests.support.record_files import write_records
 
 
 @pytest.fixture

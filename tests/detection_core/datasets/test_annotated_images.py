@@ -16,8 +16,8 @@ from detection_core.datasets.annotated_images import (
     read_annotation,
 )
 from detection_core.datasets.encoding import make_example
-from tests.detection_core.datasets.dataset_files import Coco, picture, png_that_claims, voc_xml, write_voc
-from tests.storage_faults import few_descriptors
+from tests.support.dataset_files import Coco, picture, png_that_claims, voc_xml, write_voc
+from tests.support.storage_faults import few_descriptors
 
 BAD = 99
 

@@ -9,8 +9,8 @@ from detection_core.datasets.encoding import make_example
 from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.readers import READERS, find_reader
 from detection_core.errors import ConfigError, DataError
-from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml, whole
-from tests.detection_core.datasets.same_set import IMAGES, WITH_OUTLINES, WRITERS
+from tests.support.dataset_files import Coco, picture, voc_xml, whole
+from tests.support.same_set import IMAGES, WITH_OUTLINES, WRITERS
 
 
 def _records(layout):

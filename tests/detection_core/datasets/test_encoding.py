@@ -23,8 +23,8 @@ from detection_core.datasets.formats.tfrecord_example import RecordedExample
 from detection_core.datasets.keypoints import make_layout
 from detection_core.datasets.shapes import make_object
 from detection_core.storage.file_parts import FilePart
-from tests.detection_core.datasets.dataset_files import picture
-from tests.storage_faults import few_descriptors
+from tests.support.dataset_files import picture
+from tests.support.storage_faults import few_descriptors
 
 WIDTH, HEIGHT = 40, 30
 

@@ -13,7 +13,7 @@ from detection_core.datasets.annotated_images import AnnotatedImage, Rejected
 from detection_core.datasets.encoding import make_example
 from detection_core.errors import DataError
 from detection_core.tasks.predict import read_image
-from tests.detection_core.datasets.dataset_files import png_that_claims
+from tests.support.dataset_files import png_that_claims
 
 PAGE = Path(__file__).parents[3] / "docs" / "own-data.md"
 SMOOTH = Image.fromarray(np.random.default_rng(1).integers(0, 256, (4, 5, 3), dtype=np.uint8)).resize(

@@ -10,8 +10,8 @@ from detection_core.datasets.readers import find_reader
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import FolderListing, list_folder
 from pipeline.settings.workflow_settings import DataSettings
-from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml, whole
-from tests.detection_core.datasets.same_set import WRITERS, write_text
+from tests.support.dataset_files import Coco, picture, voc_xml, whole
+from tests.support.same_set import WRITERS, write_text
 
 SPLITS = {"train": ["a"], "eval": ["b"], "test": ["c"]}
 HAVE_FILES = sorted(set(WRITERS) - {"tfrecord"})

@@ -9,8 +9,8 @@ from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.image_sizes import shown_size, shown_sizes
 from detection_core.storage import files
 from tests.detection_core.data.test_orientation import turned_by_xmp
-from tests.detection_core.datasets.dataset_files import picture, png_that_claims
-from tests.object_store import s3_server
+from tests.support.dataset_files import picture, png_that_claims
+from tests.support.object_store import s3_server
 
 
 def _turned(image_format, orientation):

@@ -6,9 +6,9 @@ from detection_core.datasets.layout_search import describe_search, find_format, 
 from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.readers import find_reader
 from detection_core.errors import DataError
-from tests.detection_core.datasets.dataset_files import Coco, voc_xml, write_voc
-from tests.detection_core.datasets.same_set import IMAGES, WRITERS
-from tests.object_store import s3_server
+from tests.support.dataset_files import Coco, voc_xml, write_voc
+from tests.support.object_store import s3_server
+from tests.support.same_set import IMAGES, WRITERS
 
 
 def _files(root, **contents):

@@ -17,8 +17,8 @@ from detection_core.datasets.shapes import make_object
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.file_parts import file_part
 from pipeline.settings.workflow_settings import DataSettings
-from tests.detection_core.datasets.dataset_files import in_pixels, picture, whole
-from tests.detection_core.datasets.same_set import (
+from tests.support.dataset_files import in_pixels, picture, whole
+from tests.support.same_set import (
     CLASSES,
     HEIGHT,
     IMAGES,

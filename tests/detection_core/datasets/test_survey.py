@@ -11,8 +11,8 @@ from PIL import Image
 from detection_core.datasets.splits import check_splits, split_at, split_position
 from detection_core.datasets.survey import OPENED_IMAGES, survey
 from detection_core.errors import DataError
-from tests.detection_core.datasets.dataset_files import Coco, picture, voc_xml, write_voc
-from tests.detection_core.datasets.same_set import WRITERS
+from tests.support.dataset_files import Coco, picture, voc_xml, write_voc
+from tests.support.same_set import WRITERS
 
 RATIOS = {"train": 0.8, "eval": 0.2}
 

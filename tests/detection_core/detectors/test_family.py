@@ -29,7 +29,7 @@ from detection_core.detectors.family import (
 from detection_core.errors import ConfigError, ExportError, ModelError
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.model_pb2 import DetectionModel
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 
 def model(text: str) -> DetectionModel:

@@ -31,7 +31,7 @@ from detection_core.tasks.export import TFLiteExportOptions, export_tflite
 from detection_core.tasks.predict import predict
 from detection_core.tasks.quantize import quantize
 from detection_core.tasks.train import train
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.support.tiny_training import config_text, write_examples
 
 MODEL = """
 model {

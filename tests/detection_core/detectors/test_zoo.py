@@ -28,7 +28,7 @@ from detection_core.structures import Batch, Detections, Images
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from detection_core.training.step import TrainState, train_step
-from tests.detection_core.detectors.golden_networks import (
+from tests.support.golden_networks import (
     DATA,
     Golden,
     build_filled,

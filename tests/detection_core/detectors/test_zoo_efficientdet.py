@@ -26,7 +26,7 @@ from detection_core.ops.iou import iou
 from detection_core.ops.nms import NmsOptions, one_by_one
 from detection_core.structures import Images
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
-from tests.detection_core.detectors.golden_networks import (
+from tests.support.golden_networks import (
     DATA,
     RawInputModel,
     build_golden,

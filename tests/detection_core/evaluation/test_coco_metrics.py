@@ -15,7 +15,7 @@ from detection_core.evaluation.coco_metrics import (
     evaluate_coco,
 )
 from detection_core.evaluation.results import EvaluatedImage
-from tests.detection_core.evaluation.images import make_detections, make_truth, random_images
+from tests.support.evaluated_images import make_detections, make_truth, random_images
 
 NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
 # pycocotools adds 2.2e-16 to the denominator of a precision; nothing else may differ.

@@ -3,7 +3,7 @@ from __future__ import annotations
 from detection_core.evaluation.confusion import confusion_matrix
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import EvaluatedImage
-from tests.detection_core.evaluation.images import make_detections, make_truth
+from tests.support.evaluated_images import make_detections, make_truth
 
 LEFT, RIGHT = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
 

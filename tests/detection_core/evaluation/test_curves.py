@@ -8,7 +8,7 @@ import pytest
 from detection_core.artifacts.evaluation import CURVES
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
-from tests.detection_core.evaluation.images import random_images
+from tests.support.evaluated_images import random_images
 
 NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
 

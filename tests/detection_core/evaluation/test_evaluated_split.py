@@ -7,7 +7,7 @@ import numpy as np
 from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.matching import best_score_threshold, match_image
-from tests.detection_core.evaluation.images import random_images
+from tests.support.evaluated_images import random_images
 
 NAMES = dict(enumerate("abcde"))
 

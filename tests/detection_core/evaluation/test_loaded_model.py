@@ -14,8 +14,8 @@ from detection_core.evaluation.loaded_model import SIGNATURE, load_saved_model
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_model import ServedModel
 from tests.detection_core.artifacts.test_checkpoint_index import altered
-from tests.detection_core.evaluation.blobs import BlobDetector, save
-from tests.storage_faults import few_descriptors
+from tests.support.blobs import BlobDetector, save
+from tests.support.storage_faults import few_descriptors
 
 
 class WithVariable(BlobDetector):

@@ -11,7 +11,7 @@ from detection_core.evaluation.matching import (
     match_image,
 )
 from detection_core.evaluation.results import EvaluatedImage, iou_px
-from tests.detection_core.evaluation.images import make_detections, make_truth, random_boxes, random_images
+from tests.support.evaluated_images import make_detections, make_truth, random_boxes, random_images
 
 LEFT, RIGHT = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
 

@@ -6,8 +6,8 @@ import pytest
 from detection_core.data.label_map import LabelMap, LabelMapItem, label_map_from_names
 from detection_core.errors import DataError, ModelError
 from detection_core.evaluation.measure import measure
-from tests.detection_core.evaluation.blobs import scenes
-from tests.detection_core.evaluation.images import make_detections
+from tests.support.blobs import scenes
+from tests.support.evaluated_images import make_detections
 
 
 class Fixed:

@@ -6,7 +6,7 @@ import pytest
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.mistakes import largest_misses, worst_false_positives
 from detection_core.evaluation.results import EvaluatedImage
-from tests.detection_core.evaluation.images import make_detections, make_truth, random_images
+from tests.support.evaluated_images import make_detections, make_truth, random_images
 
 NAMES = {0: "cat", 1: "dog"}
 LEFT, RIGHT = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]

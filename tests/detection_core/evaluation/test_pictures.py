@@ -23,8 +23,8 @@ from detection_core.evaluation.pictures import (
     write_pictures,
 )
 from detection_core.evaluation.results import EvaluatedImage
-from tests.detection_core.evaluation.blobs import scenes
-from tests.detection_core.evaluation.images import make_detections, make_truth
+from tests.support.blobs import scenes
+from tests.support.evaluated_images import make_detections, make_truth
 
 NAMES = {0: "red", 1: "green"}
 

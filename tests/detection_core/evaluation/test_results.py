@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from detection_core.evaluation.results import EvaluatedImage, box_areas, iou_px, only_labelled, to_px
-from tests.detection_core.evaluation.images import make_detections, make_truth
+from tests.support.evaluated_images import make_detections, make_truth
 
 
 def test_pixels_and_areas():

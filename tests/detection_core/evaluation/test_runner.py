@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from detection_core.errors import ContractError, DataError, ModelError
 from detection_core.evaluation.runner import load_runner
-from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes, writing_detector
+from tests.support.blobs import BlobDetector, save, scenes, writing_detector
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from detection_core.errors import ModelError
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_model import ServedModel, stacked
 from detection_core.exporters.signatures import save_signature, serving_function
-from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes, writing_detector
 from tests.detection_core.exporters.test_served_inputs import IMAGES
-from tests.detection_core.exporters.tiny_detector import TinyDetector
+from tests.support.blobs import BlobDetector, save, scenes, writing_detector
+from tests.support.tiny_detector import TinyDetector
 
 RESIZER = FixedShapeResizer(height=32, width=32)
 

@@ -16,7 +16,7 @@ from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner,
 from detection_core.exporters.tflite_description import add_description
 from detection_core.ops.resampling import resize_pixels
 from tests.detection_core.exporters.test_tflite import OPTIONS, quantized, tflite_of
-from tests.detection_core.exporters.tiny_detector import TinyDetector
+from tests.support.tiny_detector import TinyDetector
 
 IMAGE = np.random.default_rng(1).integers(0, 256, (48, 40, 3)).astype(np.uint8)
 UNIT = Normalisation(mean=(127.5,), std=(127.5,))

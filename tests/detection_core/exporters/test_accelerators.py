@@ -19,10 +19,10 @@ from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_upsampling import repeat_by_copies
 from detection_core.quantization.options import QuantizationOptions
-from tests.detection_core.exporters.edge_files import convolutions
 from tests.detection_core.exporters.test_tflite import float_file, integer_file
 from tests.detection_core.exporters.test_tflite_upsampling import upsampling
 from tests.mediapipe.test_object_detector import detector, pictures
+from tests.support.edge_files import convolutions
 
 
 def test_every_row_has_a_public_source_and_known_conditions():

@@ -13,9 +13,9 @@ from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.errors import ExportError
 from detection_core.exporters.automl_signatures import automl_functions, head_function
 from detection_core.exporters.signatures import save_signatures
-from tests.detection_core.detectors.efficientdet import goldens
 from tests.detection_core.exporters.test_served_inputs import png
-from tests.detection_core.exporters.tiny_detector import TinyDetector
+from tests.support import efficientdet_goldens as goldens
+from tests.support.tiny_detector import TinyDetector
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (2, 50, 40, 3)).astype(np.uint8)
 

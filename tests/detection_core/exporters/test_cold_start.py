@@ -8,8 +8,8 @@ import pytest
 
 from detection_core.errors import ModelError
 from detection_core.exporters.cold_start import measure_cold_start
-from tests.detection_core.exporters.edge_files import convolutions
-from tests.python_traps import set_traps
+from tests.support.edge_files import convolutions
+from tests.support.python_traps import set_traps
 
 
 def test_loading_and_the_first_inference_are_told_apart_and_memory_grows_with_the_image(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from detection_core.artifacts.tflite_graph import read_graph
 from detection_core.exporters.delegation import xnnpack_delegation
-from tests.detection_core.exporters.edge_files import convolutions
+from tests.support.edge_files import convolutions
 
 
 def test_a_graph_of_convolutions_is_one_part():

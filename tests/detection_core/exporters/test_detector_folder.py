@@ -21,9 +21,9 @@ from detection_core.errors import ContractError, ModelError, StorageError
 from detection_core.exporters import detector_folder
 from detection_core.exporters.detector_folder import load_detector, write_detector
 from detection_core.quantization.options import QuantizationOptions
-from tests.detection_core.quantization.tiny_network import randomise
-from tests.detection_core.tasks.tiny_training import config_text
-from tests.storage_faults import few_descriptors
+from tests.support.storage_faults import few_descriptors
+from tests.support.tiny_network import randomise
+from tests.support.tiny_training import config_text
 
 CONFIG = parse_pipeline_config(config_text())
 LABELS = label_map_from_names(["dark", "bright"])

@@ -12,7 +12,7 @@ from detection_core.data.resize import FixedShapeResizer
 from detection_core.exporters.frozen_graph import frozen_graph, ordered
 from detection_core.exporters.signatures import serving_function
 from tests.detection_core.exporters.test_served_inputs import IMAGES, REQUESTS
-from tests.detection_core.exporters.tiny_detector import TinyDetector
+from tests.support.tiny_detector import TinyDetector
 
 RESIZER = FixedShapeResizer(height=32, width=32)
 

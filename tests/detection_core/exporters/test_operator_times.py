@@ -11,7 +11,7 @@ from detection_core.exporters import operator_times as module
 from detection_core.exporters.delegation import make_interpreter
 from detection_core.exporters.latency import fill_inputs
 from detection_core.exporters.operator_times import operator_times
-from tests.detection_core.exporters.edge_files import convolutions
+from tests.support.edge_files import convolutions
 
 
 @pytest.mark.parametrize("integer", [False, True])

@@ -18,7 +18,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ModelError
 from detection_core.exporters.served_graph import fingerprint_saved_model
 from detection_core.exporters.signatures import write_saved_model
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 NMS = "model.ssd.post_processing.batch_non_max_suppression"
 

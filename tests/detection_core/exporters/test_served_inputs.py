@@ -14,7 +14,7 @@ from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
 from detection_core.errors import ExportError
 from detection_core.exporters.served_inputs import INPUT_TYPES, find_input_type, largest_batch
 from detection_core.exporters.signatures import save_signature, serving_function
-from tests.detection_core.exporters.tiny_detector import TinyDetector
+from tests.support.tiny_detector import TinyDetector
 
 RESIZER = FixedShapeResizer(height=32, width=32)
 RNG = np.random.default_rng(1)

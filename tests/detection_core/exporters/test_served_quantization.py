@@ -9,7 +9,7 @@ from detection_core.data.resize import FixedShapeResizer
 from detection_core.exporters.signatures import write_saved_model
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
-from tests.detection_core.exporters.tiny_detector import TinyDetector
+from tests.support.tiny_detector import TinyDetector
 
 IMAGE = np.random.default_rng(4).integers(0, 256, (1, 32, 32, 3)).astype(np.uint8)
 

@@ -13,8 +13,8 @@ from tensorflow.core.protobuf.fingerprint_pb2 import FingerprintDef
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.exporters.signatures import name_by_content, save_signatures, write_saved_model
 from detection_core.structures import Images
-from tests.detection_core.exporters.tiny_detector import DETECTIONS, TinyDetector
-from tests.detection_core.quantization.tiny_network import ANCHORS, CLASSES
+from tests.support.tiny_detector import DETECTIONS, TinyDetector
+from tests.support.tiny_network import ANCHORS, CLASSES
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "data" / "signatures.json").read_text())["image_tensor"]
 # Detections, anchors and classes of the published model, and those of the tiny one.

@@ -27,11 +27,11 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Images
-from tests.detection_core.detectors.golden_networks import build_golden, load_golden
-from tests.detection_core.exporters.tflite_operations import list_operations
-from tests.detection_core.exporters.tflite_outputs import outputs
-from tests.detection_core.exporters.tiny_detector import SCALES, TinyDetector
-from tests.detection_core.quantization.tiny_network import tiny_network
+from tests.support.golden_networks import build_golden, load_golden
+from tests.support.tflite_operations import list_operations
+from tests.support.tflite_outputs import outputs
+from tests.support.tiny_detector import SCALES, TinyDetector
+from tests.support.tiny_network import tiny_network
 
 OPTIONS = PostProcessOptions(
     max_detections=10,

@@ -22,9 +22,9 @@ from detection_core.exporters.delegation import xnnpack_delegation
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import RewrittenDetector, rewrite
 from tests.detection_core.exporters.test_tflite import OPTIONS, PIXELS, run, tflite_of
-from tests.detection_core.exporters.tflite_operations import list_operations
-from tests.detection_core.exporters.tiny_detector import TinyDetector
-from tests.detection_core.quantization.tiny_network import CLASSES, randomise
+from tests.support.tflite_operations import list_operations
+from tests.support.tiny_detector import TinyDetector
+from tests.support.tiny_network import CLASSES, randomise
 
 
 @pytest.fixture(scope="module", params=["fast_attention", "sum"])

@@ -16,8 +16,8 @@ from detection_core.exporters.tflite_formats import FORMATS, file_name
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from tests.detection_core.exporters.test_tflite import OPTIONS
-from tests.detection_core.exporters.tflite_operations import list_operations
-from tests.detection_core.exporters.tiny_detector import TinyDetector
+from tests.support.tflite_operations import list_operations
+from tests.support.tiny_detector import TinyDetector
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype(np.float32)
 

@@ -22,9 +22,9 @@ from detection_core.structures import Images
 from tests.detection_core.exporters.test_tflite import OPTIONS as TINY
 from tests.detection_core.exporters.test_tflite import PIXELS, quantized
 from tests.detection_core.exporters.test_tflite_plain_suppression import OPTIONS, ROWS, detections, file_of
-from tests.detection_core.exporters.tflite_operations import list_operations
-from tests.detection_core.exporters.tiny_detector import SCALES, TinyDetector, grid_anchors
-from tests.detection_core.quantization.tiny_network import CLASSES
+from tests.support.tflite_operations import list_operations
+from tests.support.tiny_detector import SCALES, TinyDetector, grid_anchors
+from tests.support.tiny_network import CLASSES
 
 
 def test_the_smallest_case_has_three_classes_and_two_threads():

@@ -15,7 +15,7 @@ from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Images
 from tests.detection_core.exporters.test_tflite import OPTIONS, run
 from tests.detection_core.exporters.test_tflite import PIXELS as PICTURES
-from tests.detection_core.exporters.tiny_detector import TinyDetector
+from tests.support.tiny_detector import TinyDetector
 
 ALIKE = ((127.5,) * 3, (127.5,) * 3)
 IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))

@@ -18,8 +18,8 @@ from detection_core.exporters.tflite_quantizer import quantize_to_int16
 from tests.detection_core.exporters.test_tflite import OPTIONS
 from tests.detection_core.exporters.test_tflite_formats import PIXELS, file_of
 from tests.detection_core.exporters.test_tflite_quantizer import heads
-from tests.detection_core.exporters.tiny_detector import TinyDetector
-from tests.detection_core.quantization.tiny_network import tiny_network
+from tests.support.tiny_detector import TinyDetector
+from tests.support.tiny_network import tiny_network
 
 INPUTS = [pixels[np.newaxis] / np.float32(127.5) - 1 for pixels in PIXELS]
 

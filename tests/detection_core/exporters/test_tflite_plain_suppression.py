@@ -16,7 +16,7 @@ from tensorflow.lite.python import schema_py_generated as schema
 from detection_core.exporters.tflite import Conversion, to_float32
 from detection_core.exporters.tflite_plain_suppression import CANDIDATES, plain_post_process
 from detection_core.exporters.tflite_post_process import PostProcessOptions, post_process_function
-from tests.detection_core.exporters.tflite_operations import list_operations
+from tests.support.tflite_operations import list_operations
 
 ANCHORS, CLASSES, ROWS = 200, 5, 20
 OPTIONS = PostProcessOptions(

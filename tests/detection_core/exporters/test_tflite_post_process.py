@@ -19,7 +19,7 @@ from detection_core.detectors.ssd.tflite import post_process_options
 from detection_core.errors import ExportError
 from detection_core.exporters.tflite_post_process import post_process_function
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.exporters.tflite_outputs import outputs
+from tests.support.tflite_outputs import outputs
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "data" / "signatures.json").read_text())["tflite"]
 CONFIG = """

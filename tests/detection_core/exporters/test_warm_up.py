@@ -12,7 +12,7 @@ from detection_core.exporters.served_inputs import INPUT_TYPES
 from detection_core.exporters.signatures import serving_function
 from detection_core.exporters.warm_up import WARM_UP_FILE, prediction_log, served_value, write_warm_up
 from tests.detection_core.exporters.test_served_inputs import IMAGES, REQUESTS, example
-from tests.detection_core.exporters.tiny_detector import TinyDetector
+from tests.support.tiny_detector import TinyDetector
 
 
 def read_logs(folder):

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.ops import iou as iou_ops
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "region_similarity")
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}

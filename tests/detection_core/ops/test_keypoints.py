@@ -13,7 +13,7 @@ from detection_core.ops.keypoints import (
     with_keypoints,
 )
 from detection_core.ops.objects import new_truth
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "keypoints")
 

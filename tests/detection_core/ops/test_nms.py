@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from detection_core.ops import nms
 from detection_core.ops.nms import NmsOptions, multiclass_nms
-from tests.detection_core.golden_cases import GoldenCase, load_cases
+from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "nms")
 GOLDENS = [case for case in CASES.values() if "scores" in case.outputs and "boxes" in case.inputs]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from detection_core.ops.similarities import ThresholdedIou, negative_squared_distance
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "region_similarity")
 

@@ -16,7 +16,7 @@ from detection_core.quantization.aware import (
 )
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.options import QuantizationOptions
-from tests.detection_core.quantization.tiny_network import tiny_network
+from tests.support.tiny_network import tiny_network
 
 PIXELS = np.random.default_rng(3).uniform(-1, 1, (4, 32, 32, 3)).astype(np.float32)
 

@@ -11,7 +11,7 @@ from detection_core.quantization.aware import PREFIX, add_fake_quantization, obs
 from detection_core.quantization.bias_correction import correct_biases
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.options import QuantizationOptions
-from tests.detection_core.quantization.tiny_network import tiny_network
+from tests.support.tiny_network import tiny_network
 
 PIXELS = np.random.default_rng(3).uniform(0, 1, (4, 32, 32, 3)).astype(np.float32)
 # Few bits, so that what is corrected is much.

@@ -10,7 +10,7 @@ from tf_keras import layers
 from detection_core.errors import ModelError
 from detection_core.quantization.equalisation import HEADROOM, LARGEST_SCALE, equalise
 from detection_core.quantization.folding import fold_batch_norms
-from tests.detection_core.quantization.tiny_network import randomise, tiny_network
+from tests.support.tiny_network import randomise, tiny_network
 
 PIXELS = np.random.default_rng(3).uniform(-1, 1, (4, 32, 32, 3)).astype(np.float32)
 

@@ -8,7 +8,7 @@ import tf_keras
 
 from detection_core.detectors.parts.layers.constants import AddConstant
 from detection_core.quantization.folding import fold_batch_norms
-from tests.detection_core.quantization.tiny_network import tiny_network
+from tests.support.tiny_network import tiny_network
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import tf_keras
 
 from detection_core.errors import ModelError
 from detection_core.quantization.graph import read_graph, rebuild, split_sums
-from tests.detection_core.quantization.tiny_network import tiny_network
+from tests.support.tiny_network import tiny_network
 
 
 def test_calls_follow_their_inputs_and_shared_layers_are_listed_once_a_level():

@@ -8,8 +8,8 @@ import tf_keras
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.graph import read_graph
 from detection_core.quantization.groups import OTHER, layer_groups
-from tests.detection_core.quantization.small_detectors import small_detector
-from tests.detection_core.quantization.tiny_network import tiny_network
+from tests.support.small_detectors import small_detector
+from tests.support.tiny_network import tiny_network
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.layer_errors import MOST_DB, layer_errors
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
-from tests.detection_core.quantization.small_detectors import small_detector, spoil
-from tests.detection_core.quantization.tiny_network import tiny_network
+from tests.support.small_detectors import small_detector, spoil
+from tests.support.tiny_network import tiny_network
 
 PIXELS = np.random.default_rng(3).uniform(-1, 1, (4, 32, 32, 3)).astype(np.float32)
 OPTIONS = QuantizationOptions(delay=0)

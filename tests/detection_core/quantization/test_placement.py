@@ -12,7 +12,7 @@ from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.graph import read_graph
 from detection_core.quantization.placement import Placement, place_quantizers
-from tests.detection_core.quantization.tiny_network import tiny_network
+from tests.support.tiny_network import tiny_network
 
 
 @pytest.fixture(scope="module")

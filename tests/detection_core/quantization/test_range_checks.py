@@ -13,8 +13,8 @@ from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.quantizers import QuantizationOptions
 from detection_core.quantization.range_checks import check_ranges
 from detection_core.quantization.rewriting import rewrite
-from tests.detection_core.exporters.tiny_detector import TinyDetector
-from tests.detection_core.quantization.tiny_network import tiny_network
+from tests.support.tiny_detector import TinyDetector
+from tests.support.tiny_network import tiny_network
 
 PIXELS = [
     tf.constant(np.random.default_rng(seed).uniform(-1, 1, (2, 32, 32, 3)).astype(np.float32))

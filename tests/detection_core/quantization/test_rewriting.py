@@ -20,8 +20,8 @@ from detection_core.quantization.rewriting import (
     read_options,
     rewrite,
 )
-from tests.detection_core.exporters.tiny_detector import TinyDetector
-from tests.detection_core.quantization.tiny_network import randomise
+from tests.support.tiny_detector import TinyDetector
+from tests.support.tiny_network import randomise
 
 FLOAT_STAGES = {"suppression": "compares and sorts"}
 PIXELS = tf.constant(np.random.default_rng(0).uniform(0, 255, (2, 32, 32, 3)).astype(np.float32))

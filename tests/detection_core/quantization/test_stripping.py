@@ -11,8 +11,8 @@ import tensorflow as tf
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import RewrittenDetector, rewrite
 from detection_core.quantization.stripping import strip_fake_quantization
-from tests.detection_core.exporters.tiny_detector import TinyDetector
-from tests.detection_core.quantization.small_detectors import small_detector
+from tests.support.small_detectors import small_detector
+from tests.support.tiny_detector import TinyDetector
 
 PIXELS = np.random.default_rng(0).uniform(0, 255, (2, 32, 32, 3)).astype(np.float32)
 

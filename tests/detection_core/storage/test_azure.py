@@ -10,7 +10,7 @@ import pytest
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import azure, files
 from detection_core.storage.schemes import store_of
-from tests.object_store import azure_server
+from tests.support.object_store import azure_server
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from detection_core.storage import files
 from detection_core.storage.file_parts import FilePart, file_part, part_path
-from tests.object_store import s3_server
+from tests.support.object_store import s3_server
 
 
 @pytest.mark.parametrize("path", ["/a/b", "a:b+1:c", "s3://bucket/key", "part:1+2:x", "line\nbreak"])

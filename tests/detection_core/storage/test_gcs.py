@@ -11,7 +11,7 @@ import pytest
 from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.gcs import stored_object
-from tests.object_store import gcs_server
+from tests.support.object_store import gcs_server
 
 
 @pytest.fixture

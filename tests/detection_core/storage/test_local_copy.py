@@ -6,7 +6,7 @@ import pytest
 
 from detection_core.storage import files
 from detection_core.storage.local_copy import local_copy
-from tests.object_store import s3_server
+from tests.support.object_store import s3_server
 
 
 def test_a_local_path_and_one_that_tensorflow_opens_are_taken_as_they_are(tmp_path):

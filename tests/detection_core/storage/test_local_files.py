@@ -11,7 +11,7 @@ import pytest
 
 from detection_core.errors import StorageError
 from detection_core.storage import files, local_files
-from tests.storage_faults import KILLED, failing_at, few_descriptors, killed_at, watched
+from tests.support.storage_faults import KILLED, failing_at, few_descriptors, killed_at, watched
 
 
 def _fill(folder, text="new"):

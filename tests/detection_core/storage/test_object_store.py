@@ -13,7 +13,7 @@ from detection_core.storage import files, object_store, store_lock
 from detection_core.storage.local_copy import local_copy
 from detection_core.storage.schemes import store_of
 from detection_core.storage.shard_cache import ShardCache
-from tests.object_store import SERVERS
+from tests.support.object_store import SERVERS
 
 
 @pytest.fixture(scope="module", params=SERVERS)

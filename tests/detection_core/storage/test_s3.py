@@ -11,9 +11,9 @@ import pytest
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files, object_store
 from detection_core.storage.schemes import store_of
-from tests.hostile.raw_server import serve_raw
-from tests.object_store import dead_server, s3_server
-from tests.storage_faults import watched
+from tests.support.object_store import dead_server, s3_server
+from tests.support.raw_server import serve_raw
+from tests.support.storage_faults import watched
 
 
 @pytest.fixture(scope="module")

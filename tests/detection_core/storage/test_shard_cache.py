@@ -13,8 +13,8 @@ from detection_core.storage import files
 from detection_core.storage import shard_cache as module
 from detection_core.storage.record_files import Shard
 from detection_core.storage.shard_cache import ShardCache, shard_cache
-from tests.detection_core.data.record_files import write_records
-from tests.object_store import dead_server, s3_server
+from tests.support.object_store import dead_server, s3_server
+from tests.support.record_files import write_records
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files, store_connection
 from detection_core.storage.schemes import store_of
-from tests.object_store import dead_server, s3_server
+from tests.support.object_store import dead_server, s3_server
 
 
 @pytest.mark.parametrize(

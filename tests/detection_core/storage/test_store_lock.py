@@ -10,7 +10,7 @@ from botocore.exceptions import ReadTimeoutError
 from detection_core.errors import DataError, StorageError
 from detection_core.storage import files, store_lock
 from detection_core.storage.schemes import store_of
-from tests.object_store import s3_server
+from tests.support.object_store import s3_server
 
 
 @pytest.fixture(scope="module")

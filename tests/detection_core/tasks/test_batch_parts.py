@@ -13,7 +13,7 @@ from detection_core.tasks.batch_parts import fitting_parts, settled_parts
 from detection_core.training.distribution import Worker
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.trial_updates import BatchTooLargeError, TrialUpdates
-from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+from tests.support.tiny_model import TinyModel, make_dataset
 
 OPTIONS = TrainOptions(num_steps=1, gradient_accumulation_steps=0, batch_size=8)
 

@@ -13,7 +13,7 @@ from detection_core.evaluation.results import EvaluatedImage, iou_px
 from detection_core.exporters.tflite_formats import Tolerance
 from detection_core.structures import ImageDetections
 from detection_core.tasks.box_parity import LEAST_SCORE, box_clauses, compare_boxes
-from tests.detection_core.evaluation.images import make_truth
+from tests.support.evaluated_images import make_truth
 
 TOLERANCE = Tolerance(heads_db=20.0, matched_boxes=0.9)
 SEEDS = st.integers(0, 2**32 - 1)

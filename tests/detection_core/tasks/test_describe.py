@@ -11,10 +11,10 @@ from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 from detection_core.tasks.describe import _parts, count_flops, describe
-from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
-from tests.detection_core.config.zoo import zoo_config, zoo_facts
-from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
-from tests.object_store import s3_server
+from tests.support.configs import PYRAMID, TWO_STAGE
+from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.support.object_store import s3_server
+from tests.support.zoo_configs import zoo_config, zoo_facts
 
 
 def test_operations_are_two_for_each_multiply_add_at_every_place_a_layer_is_called():

@@ -24,7 +24,7 @@ from detection_core.exporters.detector_folder import load_detector
 from detection_core.tasks.detector_measure import DetectorMeasure
 from detection_core.tasks.evaluate import evaluate_config
 from detection_core.tasks.train import TrainReport, train
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.support.tiny_training import config_text, write_examples
 
 BLOCK = "train_config.validation"
 MAP = "DetectionBoxes_Precision/mAP"

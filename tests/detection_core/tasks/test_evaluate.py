@@ -13,7 +13,7 @@ from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.tasks.evaluate import evaluate
 from detection_core.tasks.evaluate_options import EvaluateOptions
-from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
+from tests.support.blobs import BlobDetector, save, scenes
 
 LABELS = label_map_from_names(["red", "green"])
 

@@ -12,7 +12,7 @@ from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.tasks.evaluation_losses import measure_losses
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.support.tiny_training import config_text, write_examples
 
 PARTS = ["Loss/classification_loss", "Loss/localization_loss", "Loss/regularization_loss"]
 

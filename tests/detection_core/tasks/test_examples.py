@@ -9,7 +9,7 @@ from detection_core.artifacts.shard_manifest import MANIFEST, write_manifest
 from detection_core.errors import ContractError, DataError
 from detection_core.storage.record_files import Shard
 from detection_core.tasks.examples import check_split
-from tests.detection_core.data.record_files import write_records
+from tests.support.record_files import write_records
 
 
 def write_split(folder: Path, shards: int = 3, card: object = None) -> Path:

@@ -34,9 +34,9 @@ from detection_core.tasks import export, export_networks
 from detection_core.tasks.compare_file import CompareOptions, compare_file
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
 from detection_core.tasks.parity import measure_parity
-from tests.detection_core.exporters.tflite_operations import list_operations
-from tests.detection_core.quantization.tiny_network import randomise
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.support.tflite_operations import list_operations
+from tests.support.tiny_network import randomise
+from tests.support.tiny_training import config_text, write_examples
 
 LABELS = label_map_from_names(["dark", "bright"])
 # One image only: with random weights there is nothing to learn from more.

@@ -18,10 +18,10 @@ from detection_core.exporters.frozen_graph import FROZEN_GRAPH
 from detection_core.exporters.served_inputs import INPUT_TYPES
 from detection_core.exporters.warm_up import WARM_UP_FILE
 from detection_core.tasks.export_saved_model import SavedModelOptions, export_saved_model
-from tests.detection_core.detectors.efficientdet import goldens
 from tests.detection_core.exporters.test_detector_folder import CONFIG, LABELS
 from tests.detection_core.exporters.test_warm_up import read_logs
-from tests.detection_core.validation.made_examples import Made, write_examples
+from tests.support import efficientdet_goldens as goldens
+from tests.support.made_examples import Made, write_examples
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 60, 3)).astype(np.uint8)
 

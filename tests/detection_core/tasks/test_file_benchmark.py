@@ -10,7 +10,7 @@ from detection_core.artifacts.benchmark import Machine
 from detection_core.errors import ConfigError
 from detection_core.tasks import file_benchmark as module
 from detection_core.tasks.file_benchmark import BenchOptions, bench, tflite_files
-from tests.detection_core.exporters.edge_files import convolutions
+from tests.support.edge_files import convolutions
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from detection_core.errors import ConfigError
 from detection_core.tasks.file_limits import Footprint, check_limits, measure_memory
-from tests.detection_core.exporters.edge_files import convolutions
+from tests.support.edge_files import convolutions
 
 COST = Footprint(size_bytes=4_000_000, latency_ms={"1": 12.0, "2": 7.0}, peak_memory_bytes=30_000_000)
 

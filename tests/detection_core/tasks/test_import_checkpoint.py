@@ -21,9 +21,9 @@ from detection_core.exporters.detector_folder import load_detector
 from detection_core.storage import files
 from detection_core.tasks.import_checkpoint import import_checkpoint
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
-from tests.detection_core.tasks.tiny_training import LABELS, config_text
-from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
-from tests.object_store import s3_server
+from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.support.object_store import s3_server
+from tests.support.tiny_training import LABELS, config_text
 
 CONFIG = parse_pipeline_config(config_text())
 

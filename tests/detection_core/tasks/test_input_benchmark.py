@@ -9,7 +9,7 @@ from detection_core.config.input_paths import point_at_examples
 from detection_core.errors import ConfigError
 from detection_core.protos import pipeline_pb2
 from detection_core.tasks.input_benchmark import InputBenchmark, InputBenchOptions, Throughput, bench_input
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.support.tiny_training import config_text, write_examples
 
 STAGES = ("read", "parse", "decode", "resize", "augment", "batch")
 

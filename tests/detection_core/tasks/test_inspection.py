@@ -18,7 +18,7 @@ from detection_core.exporters.detector_folder import write_detector
 from detection_core.exporters.tflite_description import add_description
 from detection_core.tasks.inspection import inspect
 from tests.detection_core.artifacts.test_tflite_metadata import bare_file
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 ORIGIN = Provenance(model="tiny", format="int8", config_hash="abc", metrics={"mAP": 0.5})
 

@@ -23,12 +23,12 @@ from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
-from tests.detection_core.data.record_files import example, write_records
-from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
 from tests.detection_core.exporters.test_tflite import OPTIONS as TINY
 from tests.detection_core.exporters.test_tflite_formats import EXPECTED, PIXELS, network
 from tests.detection_core.exporters.test_tflite_forms import DECODING
-from tests.detection_core.exporters.tiny_detector import TinyDetector
+from tests.support.blobs import BlobDetector, save, scenes
+from tests.support.record_files import example, write_records
+from tests.support.tiny_detector import TinyDetector
 
 OPTIONS = ParityOptions(split="eval", max_map_drop=0.02, latency_runs=0)
 

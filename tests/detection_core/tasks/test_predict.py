@@ -11,7 +11,7 @@ from PIL import Image
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.tasks.predict import predict, read_image
 from tests.components.evaluator.test_run import save_model
-from tests.detection_core.evaluation.blobs import BlobDetector, scenes
+from tests.support.blobs import BlobDetector, scenes
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.tasks.predict_video import VideoOptions, predict_video
 from tests.components.evaluator.test_run import save_model
 from tests.detection_core.data.test_video import SIZE, write
-from tests.detection_core.evaluation.blobs import BlobDetector
+from tests.support.blobs import BlobDetector
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from detection_core.config.input_paths import point_at_examples
 from detection_core.errors import ConfigError
 from detection_core.protos import pipeline_pb2
 from detection_core.tasks.preview import preview_training_input
-from tests.detection_core.validation.made_examples import Made, write_examples
+from tests.support.made_examples import Made, write_examples
 
 CONFIG = """
 model { ssd { num_classes: 2 image_resizer { fixed_shape_resizer { height: 40 width: 50 } } } }

@@ -17,9 +17,9 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.tasks.quantization_sensitivity import SensitivityOptions, measure_sensitivity
-from tests.detection_core.data.record_files import example, write_records
-from tests.detection_core.quantization.small_detectors import RESIDUAL, small_detector, spoil_residual
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.support.record_files import example, write_records
+from tests.support.small_detectors import RESIDUAL, small_detector, spoil_residual
+from tests.support.tiny_training import config_text, write_examples
 
 IMAGES = 6
 SPOILT = tuple(RESIDUAL[:-1])

@@ -19,8 +19,8 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import load_detector, write_detector
 from detection_core.tasks.quantize import QuantizationReport, quantize
-from tests.detection_core.quantization.tiny_network import randomise
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.support.tiny_network import randomise
+from tests.support.tiny_training import config_text, write_examples
 
 REWRITER = "graph_rewriter {{ quantization {{ delay: {delay} weight_bits: {bits} activation_bits: 8 }} }}"
 

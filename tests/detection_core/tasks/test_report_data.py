@@ -15,7 +15,7 @@ from detection_core.config.load import load_checked_config
 from detection_core.errors import DetectionError
 from detection_core.report.data_page import data_page
 from detection_core.tasks.report_data import report_examples
-from tests.detection_core.validation.made_examples import Made, write_examples
+from tests.support.made_examples import Made, write_examples
 
 CONFIG = Path(__file__).parents[3] / "examples" / "digits" / "pipeline.config"
 BOXES = ((0.1, 0.1, 0.5, 0.5), (0.2, 0.2, 0.25, 0.25))

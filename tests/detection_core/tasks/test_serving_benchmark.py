@@ -6,8 +6,8 @@ import pytest
 
 from detection_core.errors import ConfigError
 from detection_core.tasks.serving_benchmark import ServingBenchOptions, bench_saved_models
-from tests.detection_core.evaluation.blobs import BlobDetector, save
 from tests.detection_core.evaluation.test_served_model import folder
+from tests.support.blobs import BlobDetector, save
 
 __all__ = ["folder"]
 FAST = ServingBenchOptions(batch_sizes=(1, 4), runs=5, image_size=(40, 50))

@@ -13,11 +13,11 @@ from detection_core.errors import ConfigError, DataError, ExportError
 from detection_core.evaluation.runner import load_runner
 from detection_core.tasks.serving_driver import ServingDriver
 from tests.components.evaluator.test_run import save_model
-from tests.detection_core.evaluation.blobs import BlobDetector, scenes
 from tests.detection_core.evaluation.test_tflite_runner import file_of, written
 from tests.detection_core.exporters.test_detector_folder import CONFIG
 from tests.detection_core.exporters.test_served_inputs import png
 from tests.detection_core.tasks.test_export_saved_model import written_detector
+from tests.support.blobs import BlobDetector, scenes
 
 SCENES = scenes(3)
 IMAGES = [image for image, _ in SCENES]

@@ -11,8 +11,8 @@ from detection_core.artifacts import detector as layout
 from detection_core.errors import ContractError, ModelError
 from detection_core.storage import files
 from detection_core.tasks.starting_files import fingerprint_files, starting_files
-from tests.detection_core.zoo.archives import NAME, archive
-from tests.object_store import s3_server
+from tests.support.archives import NAME, archive
+from tests.support.object_store import s3_server
 
 
 def write_checkpoint(folder: Path, content: str = "weights", name: str = "ckpt-0") -> str:

@@ -20,8 +20,8 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.starting_weights import fill_starting_weights, take_checkpoint_as_it_is
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from detection_core.zoo.keras_backbones import find_backbone
-from tests.detection_core.tasks.tiny_training import config_text
-from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.support.tiny_training import config_text
 
 PUBLISHED = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
 EXTRACTOR = "ssd_mobilenet_v2_fpn_keras"

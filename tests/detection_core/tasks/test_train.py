@@ -22,9 +22,9 @@ from detection_core.exporters.detector_folder import load_detector
 from detection_core.progress import ProgressUpdate
 from detection_core.tasks.train import TrainReport, train
 from detection_core.tasks.work_folder import ResumeOptions
-from tests.detection_core.data.record_files import example, write_records
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
-from tests.detection_core.training.field_checkpoints import write_named_checkpoint
+from tests.support.field_checkpoints import write_named_checkpoint
+from tests.support.record_files import example, write_records
+from tests.support.tiny_training import config_text, write_examples
 
 UNDECODABLE = example({"image/encoded": [b"nothing"], "image/source_id": [b"17"]})
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.detection_core.tasks.tiny_training import write_examples
+from tests.support.tiny_training import write_examples
 
 STEPS, EVERY, VALIDATED = 400, 40, 150  # updates, those between checkpoints, and between validations
 SCRIPT = f"""

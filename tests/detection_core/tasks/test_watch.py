@@ -19,7 +19,7 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.tasks.evaluate import evaluate_config
 from detection_core.tasks.train import train
 from detection_core.tasks.watch import CHECKPOINTS, WatchOptions, watch
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.support.tiny_training import config_text, write_examples
 
 STEPS = 6
 QUICK = WatchOptions(timeout_minutes=0.5, poll_seconds=0.02)

@@ -21,7 +21,7 @@ from detection_core.tasks.work_folder import (
     training_origin,
     work_folder,
 )
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 
 def config(folder: Path, extra: str = "", content: bytes = b"records") -> TrainEvalPipelineConfig:

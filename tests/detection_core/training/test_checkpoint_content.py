@@ -7,7 +7,7 @@ import numpy as np
 from detection_core.detectors.ssd.checkpoint_names.kinds import SSD_NAMES
 from detection_core.training.checkpoint_content import DETECTOR, checkpoint_content
 from detection_core.training.checkpoint_file import CheckpointFile
-from tests.detection_core.training.field_checkpoints import write_named_checkpoint
+from tests.support.field_checkpoints import write_named_checkpoint
 
 
 def test_a_detector_of_tensorflow_1_has_its_heads_beside_the_extractor(tmp_path):

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from detection_core.errors import StorageError
 from detection_core.training.checkpoint_damage import find_damage, readable
-from tests.storage_faults import few_descriptors
+from tests.support.storage_faults import few_descriptors
 
 INDEX, DATA = "ckpt-3.index", "ckpt-3.data-00000-of-00001"
 

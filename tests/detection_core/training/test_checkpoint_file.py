@@ -7,8 +7,8 @@ import pytest
 from detection_core.errors import ModelError
 from detection_core.storage import files
 from detection_core.training.checkpoint_file import CheckpointFile
-from tests.detection_core.training.field_checkpoints import write_named_checkpoint
-from tests.object_store import s3_server
+from tests.support.field_checkpoints import write_named_checkpoint
+from tests.support.object_store import s3_server
 
 VALUES = {f"scope/{number}/weights": np.random.rand(60, 60).astype(np.float32) for number in range(4)}
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from detection_core.errors import ModelError, StorageError
 from detection_core.training.checkpoints import TrainingCheckpoints
-from tests.storage_faults import few_descriptors
+from tests.support.storage_faults import few_descriptors
 
 
 def make(folder: Path, value: float = 0.0) -> tuple[TrainingCheckpoints, tf.Variable]:

@@ -38,7 +38,7 @@ def test_two_replicas_train_as_one(tmp_path: object) -> None:
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
         from tests.detection_core.training.test_loop import momentum
-        from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+        from tests.support.tiny_model import TinyModel, make_dataset
         from detection_core.training.loop import run_training
         from detection_core.training.loop_options import TrainOptions
         weights = []
@@ -85,7 +85,7 @@ def test_two_replicas_with_two_parts_each_train_as_four_parts_on_one() -> None:
         from detection_core.training.loop_options import TrainOptions
         from detection_core.training.step import compile_steps
         from tests.detection_core.training.test_step import state_of
-        from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+        from tests.support.tiny_model import TinyModel, make_dataset
         weights, histograms = [], []
         for strategy, parts in (
             (tf.distribute.get_strategy(), 4), (tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]), 2)
@@ -120,7 +120,7 @@ def test_an_update_that_overflows_in_one_replica_is_left_out_in_both() -> None:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
         from detection_core.training.loop_options import TrainOptions
         from tests.detection_core.training.test_loop import momentum
-        from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+        from tests.support.tiny_model import TinyModel, make_dataset
         from detection_core.training.precision import Precision, computing_in
         from detection_core.training.step import TrainState, compile_steps
         weights = []

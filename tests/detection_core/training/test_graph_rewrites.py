@@ -13,7 +13,7 @@ from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import Precision
 from detection_core.training.step import compile_steps
 from tests.detection_core.training.test_step import state_of
-from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+from tests.support.tiny_model import TinyModel, make_dataset
 
 
 def rewrites() -> bool:

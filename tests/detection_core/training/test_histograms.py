@@ -14,7 +14,7 @@ from detection_core.training.histograms import BINS, as_histograms, measured_his
 from detection_core.training.loop import run_training
 from detection_core.training.loop_options import TrainOptions
 from tests.detection_core.training.test_loop import momentum
-from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+from tests.support.tiny_model import TinyModel, make_dataset
 
 
 def measured(values: np.ndarray, due: bool = True) -> np.ndarray:

@@ -24,12 +24,12 @@ from detection_core.tasks.train import train
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.trial_updates import BatchTooLargeError
-from tests.detection_core.data.record_files import example, write_records
 from tests.detection_core.detectors.test_second_family import CONFIG, QUADRANT_FAMILY
 from tests.detection_core.tasks.hungry_training import hungry_detectors, train_hungry
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
 from tests.detection_core.training.test_loop import momentum
-from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+from tests.support.record_files import example, write_records
+from tests.support.tiny_model import TinyModel, make_dataset
+from tests.support.tiny_training import config_text, write_examples
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "leaving-it-alone.md"
 

@@ -27,7 +27,7 @@ from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.loop_options import StepReport, TrainOptions
 from detection_core.training.precision import Precision
 from detection_core.training.step import new_step
-from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+from tests.support.tiny_model import TinyModel, make_dataset
 
 
 def momentum(base: float = 0.1, average: float = 0.0) -> Optimization:

@@ -4,7 +4,7 @@ import pytest
 from detection_core.errors import ModelError
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.named_checkpoint import NamedCheckpoint
-from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 
 VALUES = {"MobilenetV1/Conv2d_0/weights": np.ones((3, 3, 3, 8), np.float32)}
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from detection_core.errors import ModelError
 from detection_core.training.named_variables import restore_variables, variables_in_checkpoint
-from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 
 VALUES = {
     "weights": np.float32([[1, 2], [3, 4]]),

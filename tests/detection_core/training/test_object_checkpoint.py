@@ -5,7 +5,7 @@ import tensorflow as tf
 from detection_core.errors import ModelError
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.object_checkpoint import ObjectCheckpoint
-from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 
 VALUES = {
     "model/a/0/kernel": np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -24,9 +24,9 @@ from detection_core.training.precision import (
     device_precision,
 )
 from detection_core.training.step import TrainState, train_step
-from tests.detection_core.tasks.tiny_training import config_text
 from tests.detection_core.training.test_loop import Collect, Crash, momentum
-from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+from tests.support.tiny_model import TinyModel, make_dataset
+from tests.support.tiny_training import config_text
 
 HALVES = (Precision.BFLOAT16, Precision.FLOAT16)
 AUTOML = """

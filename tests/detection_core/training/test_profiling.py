@@ -13,7 +13,7 @@ from detection_core.training.loop import run_training
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.profiling import ProfileOptions, ProfilerTrace
 from tests.detection_core.training.test_loop import momentum
-from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+from tests.support.tiny_model import TinyModel, make_dataset
 
 
 def train(folder: Path, first: int = 2, steps: int = 2, num_steps: int = 5) -> list[Path]:

@@ -14,7 +14,7 @@ from detection_core.optimizers.schedules import CosineDecay, CosineDecayOptions
 from detection_core.structures import Batch
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.step import TrainState, train_step
-from tests.detection_core.detectors.golden_networks import build_golden, load_golden
+from tests.support.golden_networks import build_golden, load_golden
 
 ARRAYS = np.load(Path(__file__).parent / "data" / "training_steps.npz")
 RATES = {

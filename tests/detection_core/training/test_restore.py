@@ -13,12 +13,12 @@ from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from detection_core.training.restore import restore_fine_tune_checkpoint
 from detection_core.training.restore_report import Outcome, RestoreReport
-from tests.detection_core.detectors.golden_networks import MOBILE, deterministic_weight, load_golden
-from tests.detection_core.training.field_checkpoints import (
+from tests.support.field_checkpoints import (
     named_weight,
     write_named_checkpoint,
     write_object_checkpoint,
 )
+from tests.support.golden_networks import MOBILE, deterministic_weight, load_golden
 
 NAME = MOBILE[1]
 EXTRACTOR = "ssd_mobilenet_v2_fpn_keras"

@@ -7,7 +7,7 @@ from detection_core.training.loop import run_training
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.scales import Scales, resized
 from tests.detection_core.training.test_loop import momentum
-from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+from tests.support.tiny_model import TinyModel, make_dataset
 
 
 def test_a_size_stays_for_its_steps_and_depends_on_the_seed_and_the_step_alone() -> None:

@@ -18,7 +18,7 @@ from detection_core.training.step import (
     shape_gradients,
     train_step,
 )
-from tests.detection_core.training.tiny_model import TinyModel, make_dataset
+from tests.support.tiny_model import TinyModel, make_dataset
 
 RATE = 0.1
 

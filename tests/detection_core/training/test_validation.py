@@ -21,8 +21,8 @@ from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.loop_options import StepReport, TrainOptions
 from detection_core.training.validation import Validation, ValidationOptions, best_lines, waited
 from tests.detection_core.training.test_loop import Crash, momentum
-from tests.detection_core.training.tiny_model import TinyModel, make_dataset
-from tests.storage_faults import few_descriptors
+from tests.support.storage_faults import few_descriptors
+from tests.support.tiny_model import TinyModel, make_dataset
 
 SCORES = st.none() | st.integers(-3, 3).map(float)
 

@@ -14,7 +14,7 @@ from detection_core.validation.box_statistics import (
     counts_by_bin,
 )
 from detection_core.validation.labelled_images import parse_record
-from tests.detection_core.validation.made_examples import CLASSES, Made, encode
+from tests.support.made_examples import CLASSES, Made, encode
 
 LABELS = label_map_from_names(list(CLASSES))
 

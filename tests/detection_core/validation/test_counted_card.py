@@ -4,7 +4,7 @@ from detection_core.config.input_paths import split_pattern
 from detection_core.data.label_map import label_map_from_names
 from detection_core.validation.counted_card import ObjectCounter, counted_card
 from detection_core.validation.labelled_images import read_split
-from tests.detection_core.validation.made_examples import CLASSES, Made, write_examples
+from tests.support.made_examples import CLASSES, Made, write_examples
 
 
 def test_a_card_counts_images_and_objects_by_class_and_split(tmp_path):

@@ -8,7 +8,7 @@ from detection_core.validation.checks import FindingList, make_limits
 from detection_core.validation.decoded_images import ImageFiles
 from detection_core.validation.labelled_images import parse_record
 from detection_core.validation.perceptual_hash import hash_image_file
-from tests.detection_core.validation.made_examples import CLASSES, Made, encode, picture_bytes
+from tests.support.made_examples import CLASSES, Made, encode, picture_bytes
 
 LABELS = label_map_from_names(list(CLASSES))
 

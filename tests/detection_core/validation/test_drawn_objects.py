@@ -6,7 +6,7 @@ from detection_core.data.label_map import label_map_from_names
 from detection_core.evaluation.drawing import class_colour
 from detection_core.validation.drawn_objects import Emphasis, box_of, draw_image, pixels_of
 from detection_core.validation.labelled_images import parse_record
-from tests.detection_core.validation.made_examples import CLASSES, Made, encode
+from tests.support.made_examples import CLASSES, Made, encode
 
 LABELS = label_map_from_names(list(CLASSES))
 

@@ -7,7 +7,7 @@ from detection_core.data.encode import bytes_feature, float_feature, int64_featu
 from detection_core.validation.feature_anomalies import find_anomalies
 from detection_core.validation.feature_schema import CLASS_TEXT, infer_schema
 from detection_core.validation.feature_statistics import FeatureCounter
-from tests.detection_core.validation.made_examples import CLASSES, Made, encode
+from tests.support.made_examples import CLASSES, Made, encode
 
 YMIN = "image/object/bbox/ymin"
 

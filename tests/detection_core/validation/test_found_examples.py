@@ -9,7 +9,7 @@ from detection_core.config.input_paths import split_pattern
 from detection_core.data.label_map import label_map_from_names
 from detection_core.validation.found_examples import complete_examples
 from detection_core.validation.labelled_images import read_some
-from tests.detection_core.validation.made_examples import CLASSES, Made, write_examples
+from tests.support.made_examples import CLASSES, Made, write_examples
 
 
 def _finding(*examples):

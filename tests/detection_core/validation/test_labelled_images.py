@@ -18,7 +18,7 @@ from detection_core.validation.labelled_images import (
     span_of,
     split_names,
 )
-from tests.detection_core.validation.made_examples import CLASSES, Made, encode, picture_bytes, write_examples
+from tests.support.made_examples import CLASSES, Made, encode, picture_bytes, write_examples
 
 LABELS = label_map_from_names(list(CLASSES))
 

@@ -13,7 +13,7 @@ from detection_core.validation.network_view import (
     SampledBoxes,
     check_boxes_at_input,
 )
-from tests.detection_core.validation.made_examples import CLASSES, Made, encode
+from tests.support.made_examples import CLASSES, Made, encode
 
 LABELS = label_map_from_names(list(CLASSES))
 SQUARE = FixedShapeResizer(height=100, width=100)

@@ -8,7 +8,7 @@ from detection_core.validation.checks import FindingList, make_limits
 from detection_core.validation.duplicates import Pair
 from detection_core.validation.labelled_images import parse_record
 from detection_core.validation.same_boxes import AnnotationChecker, check_copies, same_boxes
-from tests.detection_core.validation.made_examples import CLASSES, Made, encode
+from tests.support.made_examples import CLASSES, Made, encode
 
 BOX, MOVED, OTHER = (0.1, 0.1, 0.5, 0.5), (0.1, 0.1, 0.5, 0.503), (0.6, 0.6, 0.9, 0.9)
 LABELS = label_map_from_names(list(CLASSES))

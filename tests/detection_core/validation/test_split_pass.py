@@ -14,7 +14,7 @@ from detection_core.validation.split_pass import (
     PassOptions,
     pass_over,
 )
-from tests.detection_core.validation.made_examples import CLASSES, Made, write_examples
+from tests.support.made_examples import CLASSES, Made, write_examples
 
 LABELS = label_map_from_names(list(CLASSES))
 

@@ -11,7 +11,7 @@ import pytest
 from detection_core.errors import ModelError
 from detection_core.zoo import archive as archives
 from detection_core.zoo.archive import unpack_detector
-from tests.detection_core.zoo.archives import FILES, NAME, archive, member
+from tests.support.archives import FILES, NAME, archive, member
 
 
 def _unpack(tmp_path, content, name=NAME):

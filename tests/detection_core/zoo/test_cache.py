@@ -31,9 +31,9 @@ from detection_core.zoo.cache import (
     find_model_files,
 )
 from detection_core.zoo.published_models import find_model
-from tests.detection_core.zoo.archives import FILES, NAME, archive, use_cache_below
-from tests.detection_core.zoo.weights_server import serve
-from tests.object_store import s3_server
+from tests.support.archives import FILES, NAME, archive, use_cache_below
+from tests.support.object_store import s3_server
+from tests.support.weights_server import serve
 
 MODEL = find_model(NAME)
 ARCHIVE = archive()

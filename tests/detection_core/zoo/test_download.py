@@ -15,8 +15,8 @@ from detection_core.zoo import download as downloads
 from detection_core.zoo import watched_connection
 from detection_core.zoo.download import Patience
 from detection_core.zoo.watched_connection import Unreachable
-from tests.detection_core.zoo.weights_server import serve
-from tests.hostile.raw_server import serve_raw
+from tests.support.raw_server import serve_raw
+from tests.support.weights_server import serve
 
 CONTENT = os.urandom(300_000)
 MOST = 10_000_000

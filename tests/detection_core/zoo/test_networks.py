@@ -7,8 +7,8 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.base import count_parameters
 from detection_core.zoo.networks import network_text
 from detection_core.zoo.published_models import find_model, list_models
-from tests.detection_core.config.zoo import zoo_config
 from tests.detection_core.zoo.test_published_models import golden_name
+from tests.support.zoo_configs import zoo_config
 
 # What the published configurations set and nothing here follows; see `config.refusals`.
 _WITHOUT_EFFECT = {"inplace_batchnorm_update", "use_matmul_gather"}

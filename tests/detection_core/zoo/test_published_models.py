@@ -5,7 +5,7 @@ import pytest
 from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.errors import ConfigError
 from detection_core.zoo.published_models import SPEEDS, find_model, list_models, nearest_model
-from tests.detection_core.config.zoo import ZOO, zoo_facts
+from tests.support.zoo_configs import ZOO, zoo_facts
 
 
 def golden_name(name):

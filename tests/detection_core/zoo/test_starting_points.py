@@ -3,7 +3,7 @@ import pytest
 from detection_core.errors import ConfigError, ModelError
 from detection_core.zoo.keras_backbones import find_backbone
 from detection_core.zoo.starting_points import FetchedStart, fetch_start, is_named
-from tests.detection_core.zoo.archives import NAME, archive
+from tests.support.archives import NAME, archive
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from detection_core.zoo import watched_connection
 from detection_core.zoo.watched_connection import Redirects, Unreachable, watched_opener
-from tests.hostile.raw_server import serve_raw
+from tests.support.raw_server import serve_raw
 
 
 def _read(address):

@@ -8,8 +8,8 @@ import pytest
 
 from detection_core.artifacts.benchmark import BENCHMARK
 from pipeline.cli.parser import main
-from tests.detection_core.evaluation.blobs import BlobDetector, save
-from tests.detection_core.exporters.edge_files import convolutions
+from tests.support.blobs import BlobDetector, save
+from tests.support.edge_files import convolutions
 
 
 def test_table_json_and_page_of_two_versions(tmp_path, capsys):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pipeline.cli.parser import main
-from tests.detection_core.tasks.tiny_training import config_text, write_examples
+from tests.support.tiny_training import config_text, write_examples
 
 QUICK = ("--images", "4", "--seconds", "0.05")
 

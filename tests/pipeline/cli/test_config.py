@@ -10,7 +10,7 @@ import pytest
 from detection_core.config.load import format_pipeline_config, load_pipeline_config
 from detection_core.protos.train_pb2 import CheckpointVersion
 from pipeline.cli import parser
-from tests.detection_core.training.field_checkpoints import write_named_checkpoint
+from tests.support.field_checkpoints import write_named_checkpoint
 
 DIGITS = str(Path(__file__).parents[3] / "examples" / "digits" / "pipeline.config")
 

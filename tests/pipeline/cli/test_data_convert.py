@@ -1,7 +1,7 @@
 import json
 
 from pipeline.cli import parser
-from tests.detection_core.datasets.dataset_files import Coco, voc_xml, write_voc
+from tests.support.dataset_files import Coco, voc_xml, write_voc
 
 
 def test_a_data_set_is_converted_and_said_in_words_and_as_json(tmp_path, capsys):

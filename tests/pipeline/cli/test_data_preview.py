@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli import main
-from tests.detection_core.datasets.dataset_files import write_voc
+from tests.support.dataset_files import write_voc
 
 
 @pytest.fixture

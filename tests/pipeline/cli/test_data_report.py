@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pipeline.cli import main
-from tests.detection_core.datasets.dataset_files import Coco, write_voc
+from tests.support.dataset_files import Coco, write_voc
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from detection_core.errors import DetectionError
 from pipeline.cli.data_source import examples_of, source_arguments
-from tests.detection_core.datasets.dataset_files import Coco, write_voc
+from tests.support.dataset_files import Coco, write_voc
 
 
 def source(path, output, **flags):

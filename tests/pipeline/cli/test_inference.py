@@ -13,9 +13,9 @@ from detection_core.artifacts.published import Deployment, write_deployment
 from pipeline.cli import main
 from tests.components.evaluator.test_run import save_model
 from tests.detection_core.data.test_video import write as write_video
-from tests.detection_core.evaluation.blobs import BlobDetector, scenes
 from tests.detection_core.exporters.test_detector_folder import CONFIG
 from tests.detection_core.tasks.test_export_saved_model import written_detector
+from tests.support.blobs import BlobDetector, scenes
 
 
 @pytest.fixture(scope="module")

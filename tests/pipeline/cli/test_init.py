@@ -13,9 +13,9 @@ from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
 from pipeline.cli import parser
 from pipeline.dag import build_dag
 from pipeline.settings.settings_file import load_settings
-from tests.detection_core.datasets.dataset_files import Coco, write_voc
-from tests.detection_core.datasets.same_set import WRITERS
-from tests.object_store import SERVERS, dead_server
+from tests.support.dataset_files import Coco, write_voc
+from tests.support.object_store import SERVERS, dead_server
+from tests.support.same_set import WRITERS
 
 FILES = ["pipeline.config", "samples.png", "settings.yaml"]
 

@@ -8,8 +8,8 @@ from detection_core.exporters.tflite_description import add_description
 from pipeline.cli.parser import main
 from tests.detection_core.artifacts.test_tflite_decoding import DECODING, DESCRIPTION, heads
 from tests.detection_core.artifacts.test_tflite_metadata import bare_file
-from tests.detection_core.exporters.edge_files import convolutions
 from tests.detection_core.tasks.test_inspection import _file
+from tests.support.edge_files import convolutions
 
 
 def test_text_names_tensors_labels_origin_and_metrics(tmp_path, capsys):

@@ -8,7 +8,7 @@ import pytest
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.cli.output_folder import output_folder
-from tests.object_store import s3_server
+from tests.support.object_store import s3_server
 
 
 def test_a_local_folder_is_written_as_it_is(tmp_path):

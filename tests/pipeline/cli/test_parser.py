@@ -16,7 +16,7 @@ from detection_core.artifacts.run_info import RUN
 from pipeline.cli import parser, verbs
 from pipeline.cli.group import Group
 from pipeline.local.workspace import Workspace
-from tests.object_store import s3_server
+from tests.support.object_store import s3_server
 
 ROOT = Path(__file__).parents[3]
 _RUN = json.dumps(

@@ -32,10 +32,10 @@ from pipeline.run_checks import run_checks
 from pipeline.settings.setting_types import IsPath, Settings
 from pipeline.settings.settings_file import load_settings
 from pipeline.tuning.space import load_space
-from tests.detection_core.datasets.dataset_files import Coco
-from tests.detection_core.tasks.tiny_training import LABELS, config_text, write_examples
-from tests.detection_core.training.field_checkpoints import write_object_checkpoint
-from tests.object_store import s3_server
+from tests.support.dataset_files import Coco
+from tests.support.field_checkpoints import write_object_checkpoint
+from tests.support.object_store import s3_server
+from tests.support.tiny_training import LABELS, config_text, write_examples
 
 SETTINGS = """
 name: remote

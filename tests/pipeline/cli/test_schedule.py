@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.cli import parser
 from tests.pipeline.kubeflow.conftest import write_package
-from tests.python_traps import set_traps
+from tests.support.python_traps import set_traps
 
 
 @pytest.fixture

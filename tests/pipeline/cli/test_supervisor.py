@@ -18,7 +18,7 @@ from PIL import Image
 from pipeline.cli import supervisor, verbs
 from pipeline.cli.detector_arguments import TRUST
 from pipeline.cli.group import Group
-from tests.detection_core.evaluation.blobs import BlobDetector, save, scenes
+from tests.support.blobs import BlobDetector, save, scenes
 
 DETFLOW = os.path.join(os.path.dirname(sys.executable), "detflow")
 BEGIN = """

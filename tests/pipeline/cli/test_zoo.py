@@ -13,9 +13,9 @@ from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from detection_core.zoo.coco_classes import COCO_CLASSES
 from detection_core.zoo.published_models import list_models
 from pipeline.cli.parser import main
-from tests.detection_core.tasks.tiny_training import config_text
-from tests.detection_core.training.field_checkpoints import write_object_checkpoint
-from tests.detection_core.zoo.archives import NAME, archive, use_cache_below
+from tests.support.archives import NAME, archive, use_cache_below
+from tests.support.field_checkpoints import write_object_checkpoint
+from tests.support.tiny_training import config_text
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.doctor.finding import State
 from pipeline.doctor.registry import look_up_image, parse_image
-from tests.hostile.raw_server import serve_raw
+from tests.support.raw_server import serve_raw
 
 
 @pytest.mark.parametrize(

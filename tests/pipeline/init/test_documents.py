@@ -11,8 +11,8 @@ from pipeline.init.documents import GRID, SETTINGS, check_documents, write_docum
 from pipeline.init.ladder import list_networks
 from pipeline.init.plan import Request, make_plan
 from pipeline.settings.settings_file import load_settings
-from tests.detection_core.datasets.dataset_files import Coco
 from tests.pipeline.init.looked_at import LAPTOP
+from tests.support.dataset_files import Coco
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@ from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.tasks.describe import describe
 from pipeline.init.measured import measure
-from tests.detection_core.config.configs import PYRAMID
+from tests.support.configs import PYRAMID
 
 
 def test_a_network_is_built_and_timed():

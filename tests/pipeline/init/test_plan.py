@@ -11,8 +11,8 @@ from pipeline.init import plan as planning
 from pipeline.init.found_weights import StartingWeights
 from pipeline.init.ladder import SMALL
 from pipeline.init.plan import Request, make_plan
-from tests.detection_core.datasets.dataset_files import Coco, write_voc
 from tests.pipeline.init.looked_at import LAPTOP
+from tests.support.dataset_files import Coco, write_voc
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedOb
 from detection_core.evaluation.drawing import class_colour
 from pipeline.init import sample_grid
 from pipeline.init.sample_grid import CELL, COLUMNS, draw_sample_grid
-from tests.detection_core.datasets.dataset_files import picture, png_that_claims
+from tests.support.dataset_files import picture, png_that_claims
 
 
 def annotated(path, *, size=(40, 30), boxes=((4, 6, 20, 24),), name="cat", **flags):

@@ -5,8 +5,8 @@ import pytest
 from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
 from pipeline.init.plan import Request, make_plan
 from pipeline.init.summary import summary_data, summary_rows
-from tests.detection_core.datasets.dataset_files import Coco, picture, write_voc
 from tests.pipeline.init.looked_at import LAPTOP
+from tests.support.dataset_files import Coco, picture, write_voc
 
 
 @pytest.fixture

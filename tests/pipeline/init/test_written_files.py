@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.init.written_files import RECORD, write_unchanged
-from tests.storage_faults import KILLED, killed_at, watched
+from tests.support.storage_faults import KILLED, killed_at, watched
 
 CONTENTS = {"a.yaml": b"a", "b.config": b"b"}
 

@@ -21,7 +21,7 @@ from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
 from pipeline.report import write_report
 from pipeline.report.writer import render_report
-from tests.pipeline.report.fixture_run import write_run
+from tests.support.fixture_run import write_run
 
 VOID = {"meta", "img", "br", "wbr", "path", "use", "line", "rect"}
 

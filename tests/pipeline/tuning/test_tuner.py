@@ -17,7 +17,7 @@ from detection_core.python_process import python_environment
 from pipeline.tuning.search import Search
 from pipeline.tuning.space import Parameter, Space
 from pipeline.tuning.tuner import Tuner, TunerOptions, trial_command
-from tests.python_traps import set_traps
+from tests.support.python_traps import set_traps
 
 FAKE = Path(__file__).with_name("fake_training.py")
 X = Parameter(low=0.0, high=1.0)

@@ -4,7 +4,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides, merge_override_file
 from pipeline.tuning.search import TrialRecord
 from pipeline.tuning.winner import write_winner
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 OVERRIDES = {
     "train_config.batch_size": 3,

@@ -11,7 +11,7 @@ from components.runtime.kfp.artifacts import (
     plain_metadata,
     read_properties,
 )
-from tests.kubeflow.executor_input import through_metadata_store
+from tests.support.executor_input import through_metadata_store
 
 
 @pytest.mark.parametrize(

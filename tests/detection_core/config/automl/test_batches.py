@@ -15,8 +15,8 @@ from detection_core.config.automl.label_maps import resolve_label_map, to_label_
 from detection_core.config.automl.translation import RunFlags, translate
 from detection_core.config.messages.efficientdet import settings_of
 from detection_core.data.label_map import label_map_from_names
-from tests.detection_core.data.record_files import example, image_bytes, write_records
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
+from tests.support.record_files import example, image_bytes, write_records
 
 CASES = load_cases(__file__, "batches")
 LABELS = label_map_from_names(["a", "b", "c"])

@@ -19,7 +19,7 @@ from detection_core.detectors.efficientdet.losses import SEGMENTATION_LOSS
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Batch, Images
 from detection_core.training.step import TrainState, train_step
-from tests.detection_core.detectors.efficientdet import goldens
+from tests.support import efficientdet_goldens as goldens
 
 CASES = goldens.cases("training_step")
 SIDE = 128

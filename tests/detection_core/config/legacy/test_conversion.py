@@ -8,7 +8,7 @@ from detection_core.config.legacy.tensorflow_1 import BATCH_NORM_TRAINABLE, COUN
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
-from tests.detection_core.config.configs import LAYERS, PYRAMID, TWO_STAGE, line_with
+from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, line_with
 
 NAME = "model.ssd.feature_extractor.type"
 

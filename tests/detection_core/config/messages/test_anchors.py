@@ -9,8 +9,8 @@ from detection_core.config.messages.anchors import anchors_per_location
 from detection_core.config.messages.ssd import fitting_problems
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.ssd_pb2 import Ssd
-from tests.detection_core.config.configs import find_in
-from tests.detection_core.config.zoo import ZOO, zoo_config, zoo_facts
+from tests.support.configs import find_in
+from tests.support.zoo_configs import ZOO, zoo_config, zoo_facts
 
 SSD = "ssd_anchor_generator"
 

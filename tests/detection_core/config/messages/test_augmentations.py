@@ -5,7 +5,7 @@ from google.protobuf import text_format
 
 from detection_core.config.check import find_problems
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.config.configs import find_in
+from tests.support.configs import find_in
 
 KEYPOINTS = "train_input_reader { num_keypoints: 3 }"
 

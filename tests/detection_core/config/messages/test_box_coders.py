@@ -4,7 +4,7 @@ from google.protobuf import text_format
 from detection_core.builders.box_coders import build_box_coder
 from detection_core.config.messages.box_coders import RULES, code_size
 from detection_core.protos.box_coder_pb2 import BoxCoder
-from tests.detection_core.config.configs import find_in
+from tests.support.configs import find_in
 
 ARMS = [field.name for field in BoxCoder.DESCRIPTOR.oneofs_by_name["box_coder_oneof"].fields]
 

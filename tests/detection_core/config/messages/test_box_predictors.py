@@ -1,4 +1,4 @@
-from tests.detection_core.config.configs import PYRAMID, assert_fine, assert_problems
+from tests.support.configs import PYRAMID, assert_fine, assert_problems
 
 HEAD = "model.ssd.box_predictor.weight_shared_convolutional_box_predictor"
 ANCHORS = "model.ssd.anchor_generator"

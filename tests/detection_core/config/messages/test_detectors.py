@@ -3,7 +3,7 @@ import pytest
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.detectors import missing_classes_problems
 from detection_core.config.paths.overrides import apply_overrides
-from tests.detection_core.config.configs import CENTER, PYRAMID, TWO_STAGE, assert_fine, assert_problems
+from tests.support.configs import CENTER, PYRAMID, TWO_STAGE, assert_fine, assert_problems
 
 SSD = "model.ssd"
 

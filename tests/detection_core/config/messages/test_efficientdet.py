@@ -9,7 +9,7 @@ from detection_core.config.messages.efficientdet import input_size, settings_of
 from detection_core.config.messages.feature_nodes import Node
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.detectors.efficientdet.goldens import read_json
+from tests.support.efficientdet_goldens import read_json
 
 HPARAMS = read_json("hparams")
 OVERRIDES = HPARAMS["model_overrides"]

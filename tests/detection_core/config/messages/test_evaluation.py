@@ -6,7 +6,7 @@ from detection_core.config.messages.evaluation import MEASURED, NOT_MEASURED
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.evaluation.metric_sets import COCO_SET, VOC_SETS
-from tests.detection_core.config.configs import PYRAMID, assert_fine, assert_problems
+from tests.support.configs import PYRAMID, assert_fine, assert_problems
 
 EVAL = "eval_config"
 COLOUR = f"{EVAL}.groundtruth_box_visualization_color"

@@ -13,7 +13,7 @@ from detection_core.config.messages.extractors import (
     map_shapes,
 )
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
-from tests.detection_core.config.zoo import ZOO, zoo_config, zoo_facts
+from tests.support.zoo_configs import ZOO, zoo_config, zoo_facts
 
 FPN = "type: 'ssd_mobilenet_v2_fpn_keras'"
 LEVELS = "min_level: 3 max_level: 7 num_iterations: 3 num_filters: 64"

@@ -1,7 +1,7 @@
 import pytest
 
 from detection_core.config.messages.feature_nodes import Node, named_nodes, node_problems
-from tests.detection_core.detectors.efficientdet.goldens import read_json
+from tests.support.efficientdet_goldens import read_json
 
 PUBLISHED = {name: case for name, case in read_json("hparams")["fpn"].items() if "_" in name}
 

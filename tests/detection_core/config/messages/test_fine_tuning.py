@@ -7,7 +7,7 @@ from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.extractors import NAMED_EXTRACTORS
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES
-from tests.detection_core.config.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems
+from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems
 
 TRAIN = "train_config"
 TYPE = f"{TRAIN}.fine_tune_checkpoint_type"

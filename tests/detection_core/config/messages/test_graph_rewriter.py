@@ -6,7 +6,7 @@ from detection_core.config.messages.graph_rewriter import AWARE, FORMATS_OF_8_BI
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.exporters.tflite_formats import FORMATS, Network
 from detection_core.protos.graph_rewriter_pb2 import Quantization
-from tests.detection_core.config.configs import PYRAMID, assert_problems
+from tests.support.configs import PYRAMID, assert_problems
 
 QUANTIZATION = "graph_rewriter.quantization"
 

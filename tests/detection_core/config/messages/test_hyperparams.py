@@ -3,7 +3,7 @@ import pytest
 from detection_core.config.check import find_problems
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from tests.detection_core.config.configs import PYRAMID, assert_fine, assert_problems
+from tests.support.configs import PYRAMID, assert_fine, assert_problems
 
 INITIALIZER = "model.ssd.feature_extractor.conv_hyperparams.initializer.keras_initializer_by_name"
 

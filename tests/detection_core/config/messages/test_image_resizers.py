@@ -2,7 +2,7 @@ from google.protobuf import text_format
 
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.protos.image_resizer_pb2 import ImageResizer
-from tests.detection_core.config.configs import LAYERS, PYRAMID, assert_problems
+from tests.support.configs import LAYERS, PYRAMID, assert_problems
 
 RESIZER = "model.ssd.image_resizer"
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.detection_core.config.configs import PYRAMID, assert_problems
+from tests.support.configs import PYRAMID, assert_problems
 
 # Config, what is changed in it, and the paths of the problems that must be found, no more and no fewer.
 WRONG = [

@@ -1,4 +1,4 @@
-from tests.detection_core.config.configs import LAYERS, PYRAMID, assert_problems
+from tests.support.configs import LAYERS, PYRAMID, assert_problems
 
 SSD = "model.ssd"
 

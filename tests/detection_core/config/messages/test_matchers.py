@@ -1,6 +1,6 @@
 import pytest
 
-from tests.detection_core.config.configs import PYRAMID, assert_fine, assert_problems
+from tests.support.configs import PYRAMID, assert_fine, assert_problems
 
 MATCHER = "model.ssd.matcher.argmax_matcher"
 

@@ -4,7 +4,7 @@ import pytest
 
 from detection_core.config.check import find_problems
 from detection_core.config.load import parse_pipeline_config
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 
 def problems(block: str):

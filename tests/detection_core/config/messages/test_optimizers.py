@@ -1,6 +1,6 @@
 import pytest
 
-from tests.detection_core.config.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems
+from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems
 
 TRAIN = "train_config"
 COSINE = f"{TRAIN}.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"

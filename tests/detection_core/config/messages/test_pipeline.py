@@ -3,7 +3,7 @@ from detection_core.config.messages.table import RULES
 from detection_core.detectors.family import FAMILIES, find_family
 from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.config.configs import LAYERS, PYRAMID, assert_fine, assert_problems
+from tests.support.configs import LAYERS, PYRAMID, assert_fine, assert_problems
 
 CODER = "model.ssd.box_coder.keypoint_box_coder.num_keypoints"
 

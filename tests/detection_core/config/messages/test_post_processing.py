@@ -1,4 +1,4 @@
-from tests.detection_core.config.configs import PYRAMID, assert_fine, assert_problems
+from tests.support.configs import PYRAMID, assert_fine, assert_problems
 
 PATH = "model.ssd.post_processing"
 NMS = f"{PATH}.batch_non_max_suppression"

@@ -9,7 +9,7 @@ from detection_core.config.problems import Problem
 from detection_core.config.rules import POSITIVE
 from detection_core.protos.losses_pb2 import ClassificationLoss
 from detection_core.protos.registered_pb2 import RegisteredPart
-from tests.detection_core.config.configs import PYRAMID, assert_fine, assert_problems, find_in
+from tests.support.configs import PYRAMID, assert_fine, assert_problems, find_in
 
 KIND = "classification_loss"
 LOSS = "model.ssd.loss.classification_loss"

@@ -10,8 +10,8 @@ from detection_core.config.messages.sizes import efficientdet_size_problems
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.protos.efficientdet_pb2 import EfficientDet
-from tests.detection_core.config.configs import PYRAMID
-from tests.detection_core.config.zoo import ZOO, zoo_config
+from tests.support.configs import PYRAMID
+from tests.support.zoo_configs import ZOO, zoo_config
 
 SSD = "model.ssd"
 HEAD = f"{SSD}.box_predictor.weight_shared_convolutional_box_predictor"

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.detection_core.config.configs import (
+from tests.support.configs import (
     LAYERS,
     PYRAMID,
     TWO_STAGE,

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.detection_core.config.configs import LAYERS, PYRAMID, assert_fine, assert_problems
+from tests.support.configs import LAYERS, PYRAMID, assert_fine, assert_problems
 
 TRAIN = "train_config"
 READER = "train_input_reader"

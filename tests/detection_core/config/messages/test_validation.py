@@ -6,7 +6,7 @@ from detection_core.config.check import find_problems
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.validation import validation_problems
 from detection_core.config.paths.overrides import apply_overrides
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 CONFIG = parse_pipeline_config(config_text())
 

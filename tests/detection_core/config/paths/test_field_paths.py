@@ -17,7 +17,7 @@ from detection_core.errors import ConfigError
 from detection_core.protos.calibration_pb2 import ClassIdSigmoidCalibrations
 from detection_core.protos.eval_pb2 import EvalConfig
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.config.configs import PYRAMID, TWO_STAGE
+from tests.support.configs import PYRAMID, TWO_STAGE
 
 ROOT = TrainEvalPipelineConfig.DESCRIPTOR
 CATEGORIES = EvalConfig.DESCRIPTOR.fields_by_name["super_categories"]

@@ -17,8 +17,8 @@ from detection_core.config.paths.overrides import (
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import V2
-from tests.detection_core.config.configs import CENTER, LAYERS, PATHS, PYRAMID, TWO_STAGE
-from tests.detection_core.config.random_messages import float_text, is_map, messages
+from tests.support.configs import CENTER, LAYERS, PATHS, PYRAMID, TWO_STAGE
+from tests.support.random_messages import float_text, is_map, messages
 
 CROP = "train_config.data_augmentation_options[1].random_crop_image"
 

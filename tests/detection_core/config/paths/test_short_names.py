@@ -6,7 +6,7 @@ from detection_core.config.paths.short_names import SHORT_NAMES, expand_short_na
 from detection_core.errors import ConfigError
 from detection_core.protos.input_reader_pb2 import PNG_MASKS
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.config.configs import CENTER, LAYERS, PYRAMID, TWO_STAGE
+from tests.support.configs import CENTER, LAYERS, PYRAMID, TWO_STAGE
 
 MOMENTUM = "train_config.optimizer.momentum_optimizer"
 

@@ -1,6 +1,6 @@
 from detection_core.config.load import format_commented_config, load_pipeline_config, parse_pipeline_config
 from detection_core.config.text.comments import comment_lines
-from tests.detection_core.config.configs import PYRAMID
+from tests.support.configs import PYRAMID
 
 
 def test_a_comment_stands_above_its_field_and_changes_nothing():

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from detection_core.config.text.positions import field_lines, nearest_line, scan, token_at
 from detection_core.config.text.text_proto import format_message
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.config.random_messages import is_map, messages
+from tests.support.random_messages import is_map, messages
 
 ROOT = TrainEvalPipelineConfig.DESCRIPTOR
 

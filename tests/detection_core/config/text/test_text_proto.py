@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from detection_core.config.text.text_proto import format_message, parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.detection_core.config.configs import PATHS
-from tests.detection_core.config.random_messages import messages
+from tests.support.configs import PATHS
+from tests.support.random_messages import messages
 
 
 def refuse(text: str) -> ConfigError:

@@ -4,7 +4,7 @@ from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats.annotated_entries import read_entries
 from detection_core.datasets.formats.annotation_files import Source
 from detection_core.datasets.shapes import make_object
-from tests.detection_core.datasets.dataset_files import picture, whole
+from tests.support.dataset_files import picture, whole
 
 
 def test_images_that_no_entry_is_about_are_known_when_all_was_read(tmp_path):

@@ -10,7 +10,7 @@ from detection_core.datasets.annotated_images import AnnotatedObject, RunLengths
 from detection_core.datasets.classes import make_label_map
 from detection_core.datasets.formats import coco
 from detection_core.errors import ConfigError, DataError
-from tests.detection_core.datasets.dataset_files import Coco, whole
+from tests.support.dataset_files import Coco, whole
 
 
 def test_boxes_become_corners_and_all_fields_are_kept(tmp_path):

@@ -6,8 +6,8 @@ import pytest
 
 from detection_core.datasets.formats import createml
 from detection_core.datasets.layout_search import find_layout
-from tests.detection_core.datasets.dataset_files import picture, whole
-from tests.detection_core.datasets.same_set import write_text
+from tests.support.dataset_files import picture, whole
+from tests.support.same_set import write_text
 
 BOX = {"label": "cat", "coordinates": {"x": 20, "y": 10, "width": 10, "height": 4}}
 

@@ -3,8 +3,8 @@ import pytest
 from detection_core.datasets.formats import csv_boxes
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
-from tests.detection_core.datasets.dataset_files import in_pixels, picture, whole
-from tests.detection_core.datasets.same_set import write_text
+from tests.support.dataset_files import in_pixels, picture, whole
+from tests.support.same_set import write_text
 
 HEADER = "filename,width,height,class,xmin,ymin,xmax,ymax\n"
 

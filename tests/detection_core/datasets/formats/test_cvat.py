@@ -4,8 +4,8 @@ from detection_core.datasets.annotated_images import ImageLabel
 from detection_core.datasets.formats import cvat
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
-from tests.detection_core.datasets.dataset_files import picture, whole
-from tests.detection_core.datasets.same_set import write_text
+from tests.support.dataset_files import picture, whole
+from tests.support.same_set import write_text
 
 META = (
     "<meta><task><labels><label><name>cat</name></label><label><name>fish</name></label>"

@@ -6,8 +6,8 @@ from detection_core.datasets.formats import label_studio
 from detection_core.datasets.formats.label_studio import file_name
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
-from tests.detection_core.datasets.dataset_files import picture, whole
-from tests.detection_core.datasets.same_set import write_text
+from tests.support.dataset_files import picture, whole
+from tests.support.same_set import write_text
 
 SIZE = {"original_width": 40, "original_height": 30}
 PLACE = {"x": 25, "y": 50, "width": 25, "height": 50, "rotation": 0}

@@ -8,8 +8,8 @@ from detection_core.datasets.image_sizes import shown_size
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from tests.detection_core.datasets.dataset_files import picture, whole
-from tests.detection_core.datasets.same_set import write_text
+from tests.support.dataset_files import picture, whole
+from tests.support.same_set import write_text
 
 
 def _read(root, location):

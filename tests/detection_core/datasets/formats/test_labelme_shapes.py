@@ -8,7 +8,7 @@ from pycocotools import mask as coco_mask
 
 from detection_core.datasets.annotated_images import Polygons, Rejected
 from detection_core.datasets.formats.labelme_shapes import read_objects
-from tests.detection_core.datasets.dataset_files import png_that_claims
+from tests.support.dataset_files import png_that_claims
 
 
 def _shape(kind, *points, label="cat", **more):

@@ -11,7 +11,7 @@ from detection_core.datasets.encoding import make_example
 from detection_core.datasets.formats import open_images
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import list_folder
-from tests.detection_core.datasets.dataset_files import in_pixels, picture
+from tests.support.dataset_files import in_pixels, picture
 
 HEADER = (
     "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,"

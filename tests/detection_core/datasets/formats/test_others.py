@@ -8,8 +8,8 @@ from detection_core.datasets.formats.others import name_other
 from detection_core.datasets.layout_search import find_layouts
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import list_folder
-from tests.detection_core.datasets.dataset_files import picture
-from tests.detection_core.datasets.same_set import WRITERS, write_text
+from tests.support.dataset_files import picture
+from tests.support.same_set import WRITERS, write_text
 
 OBJECT = {"classTitle": "cat", "geometryType": "rectangle", "points": {"exterior": [[1, 2], [3, 4]]}}
 DARWIN = {"version": "2.0", "schema_ref": "https://darwin-public.s3.example/2.0", "annotations": []}

@@ -16,7 +16,7 @@ from detection_core.datasets.formats import tfrecord
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from tests.detection_core.datasets.dataset_files import in_pixels, picture
+from tests.support.dataset_files import in_pixels, picture
 
 COLUMNS = {
     "xmin": [0.25], "ymin": [0.5], "xmax": [0.5], "ymax": [1.0], "labels": [7], "texts": ["cat"],

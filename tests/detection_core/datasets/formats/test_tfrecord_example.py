@@ -4,7 +4,7 @@ from detection_core.data.encode import bytes_feature, float_feature, int64_featu
 from detection_core.datasets.annotated_images import ImageLabel, Rejected
 from detection_core.datasets.formats.tfrecord_example import RecordedExample
 from detection_core.storage.file_parts import FilePart
-from tests.detection_core.datasets.dataset_files import picture
+from tests.support.dataset_files import picture
 
 OBJECT = "image/object"
 FEATURES = {

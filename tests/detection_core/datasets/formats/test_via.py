@@ -9,8 +9,8 @@ from detection_core.bounded.limits import MAX_OBJECTS
 from detection_core.datasets.formats import via
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
-from tests.detection_core.datasets.dataset_files import picture, whole
-from tests.detection_core.datasets.same_set import write_text
+from tests.support.dataset_files import picture, whole
+from tests.support.same_set import write_text
 
 RECT = {"name": "rect", "x": 5, "y": 6, "width": 10, "height": 4}
 ELLIPSE = {"name": "ellipse", "cx": 10, "cy": 10, "rx": 4, "ry": 2}

@@ -6,7 +6,7 @@ import pytest
 from detection_core.datasets.annotated_images import AnnotatedObject
 from detection_core.datasets.formats import voc
 from detection_core.errors import ConfigError, DataError
-from tests.detection_core.datasets.dataset_files import voc_xml, whole, write_voc
+from tests.support.dataset_files import voc_xml, whole, write_voc
 
 TRAIN = "ImageSets/Main/train.txt"
 

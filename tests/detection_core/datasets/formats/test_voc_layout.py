@@ -3,8 +3,8 @@ import pytest
 from detection_core.datasets.formats import voc_layout
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import list_folder
-from tests.detection_core.datasets.dataset_files import picture, voc_xml, write_voc
-from tests.detection_core.datasets.same_set import write_text
+from tests.support.dataset_files import picture, voc_xml, write_voc
+from tests.support.same_set import write_text
 
 
 def _find(root):

@@ -12,7 +12,7 @@ from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.readers import READERS
 from detection_core.errors import ConfigError, DataError
-from tests.detection_core.datasets.dataset_files import in_pixels, picture, whole
+from tests.support.dataset_files import in_pixels, picture, whole
 
 
 def _read(root, location):

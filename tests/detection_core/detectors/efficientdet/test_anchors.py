@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from detection_core.detectors.efficientdet.anchors import anchor_maps, anchors_px
-from tests.detection_core.detectors.efficientdet import goldens
+from tests.support import efficientdet_goldens as goldens
 
 LAID = [name for name, case in goldens.cases("anchors").items() if "error" not in case]
 

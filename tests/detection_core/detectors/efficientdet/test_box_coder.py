@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from detection_core.detectors.efficientdet.box_coder import EfficientDetBoxCoder
-from tests.detection_core.detectors.efficientdet import goldens
+from tests.support import efficientdet_goldens as goldens
 
 
 @pytest.mark.parametrize("case", ["encode", "encode_degenerate"])

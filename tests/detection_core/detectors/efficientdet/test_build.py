@@ -7,7 +7,7 @@ from detection_core.detectors.efficientdet.build import build_efficientdet, supp
 from detection_core.errors import ConfigError
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.model_pb2 import DetectionModel
-from tests.detection_core.detectors.efficientdet import goldens
+from tests.support import efficientdet_goldens as goldens
 
 SMALL = {"fpn_cell_repeats": 1, "box_class_repeats": 1, "fpn_num_filters": 8, "max_level": 6}
 

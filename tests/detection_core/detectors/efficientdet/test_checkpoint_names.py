@@ -4,7 +4,7 @@ import pytest
 from detection_core.detectors.efficientdet.checkpoint_names import automl_variables, regularized
 from detection_core.detectors.efficientdet.network import build_network
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
-from tests.detection_core.detectors.efficientdet import goldens
+from tests.support import efficientdet_goldens as goldens
 
 NAMES = [
     pytest.param(f"efficientdet-{name}", marks=[] if name in ("d0", "lite0") else pytest.mark.slow)

@@ -1,6 +1,6 @@
 from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.detectors.efficientdet.description import describe_efficientdet
-from tests.detection_core.detectors.efficientdet import goldens
+from tests.support import efficientdet_goldens as goldens
 
 
 def test_a_description_names_model_backbone_and_anchors():

@@ -10,7 +10,7 @@ from detection_core.detectors.efficientdet.feature_network import FeatureNetwork
 from detection_core.detectors.efficientdet.network import build_network
 from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
-from tests.detection_core.detectors.efficientdet import goldens
+from tests.support import efficientdet_goldens as goldens
 
 CASES = goldens.cases("layers")
 RESAMPLED = [name for name, case in CASES.items() if name.startswith("resample") and "error" not in case]

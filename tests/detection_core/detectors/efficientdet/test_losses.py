@@ -22,7 +22,7 @@ from detection_core.detectors.efficientdet.losses import (
 from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.parts.losses.focal import SigmoidFocalLoss
 from detection_core.ops.objects import new_truth
-from tests.detection_core.detectors.efficientdet import goldens
+from tests.support import efficientdet_goldens as goldens
 
 # Labels that a data set cannot have are not among ours: they are refused where records are read.
 LABELLED = [

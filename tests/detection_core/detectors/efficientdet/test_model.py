@@ -15,7 +15,7 @@ from detection_core.errors import ModelError
 from detection_core.ops.objects import new_truth
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.structures import Batch, Images
-from tests.detection_core.detectors.efficientdet import goldens
+from tests.support import efficientdet_goldens as goldens
 
 STEPS = goldens.cases("training_step")
 

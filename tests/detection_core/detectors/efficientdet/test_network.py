@@ -7,8 +7,8 @@ import pytest
 
 from detection_core.detectors.efficientdet.checkpoint_names import automl_variables
 from detection_core.detectors.efficientdet.network import build_network
-from tests.detection_core.detectors.efficientdet import goldens
 from tests.detection_core.training.test_distribution import assert_prints_equal
+from tests.support import efficientdet_goldens as goldens
 
 # google/automl's README, in millions; lite without the classes' own.
 PUBLISHED = {"d3": 12.0, "d4": 20.7, "d5": 33.7, "d6": 51.9, "d7": 51.9, "d7x": 77.0}
@@ -77,7 +77,7 @@ def test_replicas_share_the_statistics_of_their_images_where_that_is_asked_for()
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
         from detection_core.config.messages.efficientdet import settings_of
         from detection_core.detectors.efficientdet.network import build_network
-        from tests.detection_core.detectors.efficientdet import goldens
+        from tests.support import efficientdet_goldens as goldens
 
         pixels = np.random.RandomState(0).standard_normal((4, 64, 64, 3)).astype(np.float32)
         pixels[2:] = 3 * pixels[2:] + 1  # a replica by itself has other statistics

@@ -8,7 +8,7 @@ from detection_core.detectors.efficientdet.post_process import candidates, detec
 from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.structures import box_detections
-from tests.detection_core.detectors.efficientdet import goldens
+from tests.support import efficientdet_goldens as goldens
 
 CASES = goldens.cases("postprocess")
 MODES = [

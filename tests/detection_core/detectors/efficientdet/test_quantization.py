@@ -6,7 +6,7 @@ from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.detectors.efficientdet.quantization import rewrite_efficientdet
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import FLOAT_STAGES
-from tests.detection_core.detectors.efficientdet import goldens
+from tests.support import efficientdet_goldens as goldens
 
 
 @pytest.mark.parametrize("name", ["efficientdet-lite0", "efficientdet-d0"])

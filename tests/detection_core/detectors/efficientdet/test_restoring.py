@@ -17,9 +17,9 @@ from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.restore import restore_fine_tune_checkpoint
 from detection_core.training.restore_report import AVERAGED, Outcome
-from tests.detection_core.detectors.efficientdet import goldens
-from tests.detection_core.tasks.tiny_training import LABELS
-from tests.detection_core.training.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.support import efficientdet_goldens as goldens
+from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.support.tiny_training import LABELS
 
 CASES = goldens.cases("checkpoint_restore")
 SMALL = {"fpn_cell_repeats": 1, "box_class_repeats": 1, "max_level": 6, "fpn_num_filters": 8}

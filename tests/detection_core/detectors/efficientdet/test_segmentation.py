@@ -16,7 +16,7 @@ from detection_core.exporters.signatures import write_saved_model
 from detection_core.ops.objects import new_truth
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Batch, Images
-from tests.detection_core.detectors.efficientdet import goldens
+from tests.support import efficientdet_goldens as goldens
 
 BOTH = ["object_detection", "segmentation"]
 CASES = goldens.cases("layers")

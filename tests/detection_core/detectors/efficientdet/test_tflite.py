@@ -9,9 +9,9 @@ from detection_core.exporters.tflite import Conversion, to_float16, to_float32, 
 from detection_core.exporters.tflite_post_process import normalisation_of
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.quantization.options import QuantizationOptions
-from tests.detection_core.detectors.efficientdet import goldens
-from tests.detection_core.exporters.tflite_operations import list_operations
-from tests.detection_core.exporters.tflite_outputs import outputs
+from tests.support import efficientdet_goldens as goldens
+from tests.support.tflite_operations import list_operations
+from tests.support.tflite_outputs import outputs
 
 # Shapes in the order in which an interpreter lists the outputs of google/automl's files.
 ORDER = [[1, 100], [1, 100, 4], [1], [1, 100]]

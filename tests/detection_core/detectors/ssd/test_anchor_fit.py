@@ -14,8 +14,8 @@ from detection_core.detectors.parts.anchors.coverage import best_overlaps, match
 from detection_core.detectors.ssd.anchor_fit import anchor_maps, fit_anchors
 from detection_core.detectors.ssd.family import FAMILY
 from detection_core.ops.iou import iou
-from tests.detection_core.config.configs import LAYERS, PYRAMID, RETINA
-from tests.detection_core.detectors.laid_anchors import lay_anchors
+from tests.support.configs import LAYERS, PYRAMID, RETINA
+from tests.support.laid_anchors import lay_anchors
 
 SIZES = {"model.ssd.image_resizer": {"fixed_shape_resizer": {"height": 160, "width": 208}}}
 

@@ -12,7 +12,7 @@ from detection_core.errors import ConfigError
 from detection_core.ops.objects import new_truth
 from detection_core.protos import image_resizer_pb2, model_pb2
 from detection_core.structures import GroundTruth, Images
-from tests.detection_core.detectors.golden_networks import MOBILE, load_golden
+from tests.support.golden_networks import MOBILE, load_golden
 
 SMALL = """
   num_classes: 10

@@ -3,7 +3,7 @@ import dataclasses
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.ssd.description import describe_ssd
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 
 def test_levels_and_anchors_are_those_of_the_predictions():

@@ -28,10 +28,10 @@ from detection_core.tasks.describe import count_flops
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.restore import restore_fine_tune_checkpoint
-from tests.detection_core.detectors.ssd.edge_configs import edge_config
 from tests.detection_core.exporters.test_tflite import run, tflite_of
-from tests.detection_core.quantization.tiny_network import randomise
-from tests.detection_core.training.field_checkpoints import write_named_checkpoint
+from tests.support.edge_configs import edge_config
+from tests.support.field_checkpoints import write_named_checkpoint
+from tests.support.tiny_network import randomise
 
 SIDE, RATE = 96, 0.01
 OWN_KERNELS: dict[str, set[str]] = {

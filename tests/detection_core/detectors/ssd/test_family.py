@@ -9,7 +9,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.base import REGULARIZATION_LOSS
 from detection_core.detectors.ssd.family import FAMILY
 from detection_core.detectors.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS
-from tests.detection_core.config.configs import LAYERS, PYRAMID, RETINA
+from tests.support.configs import LAYERS, PYRAMID, RETINA
 
 
 def test_the_record_names_what_the_family_has():

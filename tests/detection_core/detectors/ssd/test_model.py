@@ -6,7 +6,7 @@ from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
 from detection_core.detectors.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, SsdModel
 from detection_core.errors import ModelError
 from detection_core.structures import Images
-from tests.detection_core.detectors.golden_networks import (
+from tests.support.golden_networks import (
     MOBILE,
     WITH_FORWARD,
     build_golden,

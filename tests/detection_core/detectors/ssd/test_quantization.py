@@ -5,7 +5,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.ssd.quantization import rewrite_ssd
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import FLOAT_STAGES
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 
 def test_the_network_is_quantized_and_what_follows_it_is_listed_as_float(caplog):

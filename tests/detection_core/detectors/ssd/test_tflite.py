@@ -5,8 +5,8 @@ import pytest
 from detection_core.detectors.ssd.tflite import input_normalisation, post_process_options
 from detection_core.errors import ExportError
 from tests.detection_core.exporters.test_tflite_post_process import CONFIG, config
-from tests.detection_core.exporters.tflite_outputs import outputs
-from tests.detection_core.exporters.tiny_detector import TinyDetector
+from tests.support.tflite_outputs import outputs
+from tests.support.tiny_detector import TinyDetector
 
 
 def test_another_box_coder_is_refused():

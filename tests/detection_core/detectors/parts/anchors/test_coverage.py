@@ -7,7 +7,7 @@ from detection_core.detectors.parts.anchors.coverage import (
     best_overlaps,
     matched_fraction,
 )
-from tests.detection_core.detectors.laid_anchors import lay_anchors
+from tests.support.laid_anchors import lay_anchors
 
 
 def _iou(a, b):

@@ -12,7 +12,7 @@ from detection_core.detectors.parts.backbones.efficientnet import (
     efficientnet,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
-from tests.detection_core.detectors.efficientdet.goldens import read_json
+from tests.support.efficientdet_goldens import read_json
 
 
 def _build(**options):

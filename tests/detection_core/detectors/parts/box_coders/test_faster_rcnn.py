@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 CODER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
 

@@ -4,7 +4,7 @@ import pytest
 from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
 from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
 from tests.detection_core.detectors.parts.box_coders.test_faster_rcnn import random_boxes
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 CODER = KeypointBoxCoder(
     num_keypoints=3,

@@ -4,7 +4,7 @@ import numpy as np
 
 from detection_core.detectors.parts.box_coders.square import SquareBoxCoder
 from tests.detection_core.detectors.parts.box_coders.test_faster_rcnn import random_boxes
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 CODER = SquareBoxCoder(y_scale=10.0, x_scale=10.0, length_scale=5.0)
 

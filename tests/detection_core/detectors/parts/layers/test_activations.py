@@ -5,7 +5,7 @@ import tf_keras
 from detection_core.detectors.parts.layers.activations import FUNCTIONS
 from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
-from tests.detection_core.detectors.efficientdet import goldens
+from tests.support import efficientdet_goldens as goldens
 
 
 @pytest.mark.parametrize("name", ["swish", "relu", "relu6", *FUNCTIONS])

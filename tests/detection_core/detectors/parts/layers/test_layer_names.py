@@ -16,7 +16,7 @@ from detection_core.detectors.parts.layers.layer_names import (
     scoped_name,
     split_norm,
 )
-from tests.detection_core.detectors.golden_networks import MOBILE, load_golden
+from tests.support.golden_networks import MOBILE, load_golden
 
 CORE = Path(__file__).parents[5] / "detection_core"
 PARSER = CORE / "detectors/parts/layers/layer_names.py"

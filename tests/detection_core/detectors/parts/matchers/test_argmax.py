@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 
 def _matcher(matched=0.5, unmatched=0.4, lower=True, force=True):

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from detection_core.detectors.parts.samplers.balanced import BalancedSampler
 from tests.detection_core.detectors.parts.targets import test_anchor_targets
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(test_anchor_targets.__file__, "samplers")
 

@@ -8,7 +8,7 @@ from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMax
 from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.objects import new_truth
-from tests.detection_core.golden_cases import GoldenCase, load_cases
+from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "target_assigner")
 SINGLE = [case for case in CASES.values() if "groundtruth_labels" in case.inputs]

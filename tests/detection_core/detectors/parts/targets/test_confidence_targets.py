@@ -7,7 +7,7 @@ from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMax
 from detection_core.detectors.parts.targets.confidence_targets import ConfidenceTargetAssigner
 from detection_core.ops import iou as iou_ops
 from tests.detection_core.detectors.parts.targets.test_anchor_targets import make_truth
-from tests.detection_core.golden_cases import load_cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "target_assigner")
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}

@@ -4,7 +4,7 @@ from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.ssd.checkpoint_names.kinds import SSD_NAMES
 from detection_core.training.checkpoint_names import FineTuneOptions
-from tests.detection_core.tasks.tiny_training import config_text
+from tests.support.tiny_training import config_text
 
 EXTRACTOR = "ssd_mobilenet_v2_fpn_keras"
 

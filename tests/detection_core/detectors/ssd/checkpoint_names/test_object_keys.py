@@ -5,7 +5,7 @@ from detection_core.builders.detector import build_detector
 from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.errors import ModelError
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
-from tests.detection_core.detectors.golden_networks import NAMES, load_golden
+from tests.support.golden_networks import NAMES, load_golden
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,8 +8,8 @@ from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES, scoped_variables
 from detection_core.errors import ModelError
 from detection_core.protos import model_pb2
-from tests.detection_core.detectors.golden_networks import MOBILE, load_golden
-from tests.detection_core.detectors.ssd.edge_configs import edge_config
+from tests.support.edge_configs import edge_config
+from tests.support.golden_networks import MOBILE, load_golden
 
 LAYERS, PYRAMID = MOBILE
 NORM = ("beta", "gamma", "moving_mean", "moving_variance")

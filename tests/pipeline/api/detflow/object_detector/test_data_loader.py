@@ -12,7 +12,7 @@ from PIL import Image
 from detection_core import ConfigError, DataError
 from detection_core.storage import files
 from detflow.object_detector import DataLoader
-from tests.pipeline.api.detflow.scenes import SIDE, draw, write_coco, write_csv, write_voc
+from tests.support.scenes import SIDE, draw, write_coco, write_csv, write_voc
 
 CLASSES = {1: "circle", 2: "square"}
 

@@ -13,8 +13,8 @@ from detection_core.detectors.efficientdet.checkpoint_names import automl_variab
 from detection_core.exporters.detector_folder import load_detector
 from detflow import model_spec, object_detector
 from detflow.config import ExportFormat, QuantizationConfig
-from tests.detection_core.training.field_checkpoints import write_named_checkpoint
-from tests.pipeline.api.detflow.scenes import CLASSES, TINY, draw, write_csv
+from tests.support.field_checkpoints import write_named_checkpoint
+from tests.support.scenes import CLASSES, TINY, draw, write_csv
 
 pytestmark = pytest.mark.slow
 NUMBERS = {

@@ -4,7 +4,7 @@ import pytest
 
 from detection_core import ConfigError, DataError
 from detflow.object_detector import Dataset
-from tests.pipeline.api.detflow.scenes import draw, write_coco, write_voc
+from tests.support.scenes import draw, write_coco, write_voc
 
 
 @pytest.fixture(scope="module")

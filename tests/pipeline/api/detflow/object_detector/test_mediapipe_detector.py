@@ -9,7 +9,7 @@ from ai_edge_litert.interpreter import Interpreter
 from detection_core import ConfigError, DataError
 from detflow import object_detector
 from detflow.quantization import QuantizationConfig
-from tests.pipeline.api.detflow.scenes import draw, write_coco
+from tests.support.scenes import draw, write_coco
 
 pytestmark = pytest.mark.slow
 

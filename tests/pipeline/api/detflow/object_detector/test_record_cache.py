@@ -6,7 +6,7 @@ from detection_core import DataError
 from detection_core.datasets.annotated_images import Rejection
 from detflow.object_detector import record_cache
 from detflow.object_detector.annotated_sets import read_set
-from tests.pipeline.api.detflow.scenes import draw, write_voc
+from tests.support.scenes import draw, write_voc
 
 CLASSES = {1: "circle", 2: "square"}
 
