@@ -12,6 +12,8 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+pytest_plugins = ["tests.support.suite"]
+
 _LOGGERS = tuple(logging.getLogger(name) for name in (None, "detection_core", "detflow", "tensorflow"))
 
 
