@@ -1,0 +1,34 @@
+"""A backbone of five convolutions, traced in a third of the time of the smallest real one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from detection_core.builders.backbones import BackboneEntry, register_backbone
+from detection_core.config.messages.extractors import Extractor, register_extractor
+from detection_core.detectors.parts.backbones.base import Endpoints
+from detection_core.detectors.parts.backbones.mobilenet import DEFAULT_HYPERPARAMS
+
+PLAIN = "ssd_tests_plain_fpn"
+"""`feature_extractor.type` in this process; child processes know it only where they import this module."""
+
+
+def _build(inputs: Any, layers: Any, shape: Any) -> Endpoints:
+    features, levels = inputs, {}
+    for level in range(1, 6):
+        name = f"backbone_conv_{level}"
+        channels = max(int(32 * level * shape.depth_multiplier), shape.min_depth)
+        features = layers.norm_activation(
+            layers.conv(name, channels, 3, stride=2, use_bias=False)(features), name
+        )
+        levels[level] = features
+    return Endpoints(levels)
+
+
+register_backbone(
+    "tests_plain",
+    BackboneEntry(
+        family="tests_plain", preprocessing="unit_range", hyperparams=DEFAULT_HYPERPARAMS, build=_build
+    ),
+)
+register_extractor(PLAIN, Extractor(backbone="tests_plain", neck="fpn"))
