@@ -49,7 +49,7 @@ push: {destination: BUCKET/pushed}
 METRIC = "DetectionBoxes_Precision/mAP"
 STEPS = 60
 CONFIG_TEXT = (
-    config_text(str(STEPS))
+    config_text(STEPS)
     .replace("learning_rate_base: 0.05", "learning_rate_base: 0.1")
     .replace("warmup_steps: 0", "warmup_steps: 6 warmup_learning_rate: 0.01")
 )
