@@ -2,8 +2,9 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 DEMO := build/digits
+PYTEST := .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test test-all test-zoo test-faults test-browser test-mediapipe test-runtimes test-trackers test-containers test-install test-azure test-beam test-cluster
+.PHONY: help setup demo test test-slow test-changed test-mutants test-all test-zoo test-faults test-browser test-mediapipe test-runtimes test-trackers test-containers test-install test-azure test-beam test-cluster
 .PHONY: image wheelhouse lint lint-manifests audit protos specs reference lock image-lock clean
 
 help: ## list the targets
@@ -17,7 +18,17 @@ demo: setup ## the whole workflow on scenes of scanned digits, about 10 minutes 
 	@.venv/bin/detflow run examples/digits/settings.yaml
 
 test: setup ## the test suite
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not zoo and not faults" $(PYTEST_ARGS)
+	@$(PYTEST) -m "not slow and not zoo and not faults" $(PYTEST_ARGS)
+
+test-slow: setup ## whole trainings, workflows and conversions; CI runs them
+	@$(PYTEST) -m "slow and not zoo and not faults" $(PYTEST_ARGS)
+
+test-changed: setup ## the tests that need what changed since a commit, and a smoke test; SINCE=main
+	@.venv/bin/python -m tests.support.changed_files $(or $(SINCE),HEAD) $(PYTEST_ARGS)
+
+test-mutants: setup ## which small faults no test notices; MUTANTS=200 SEED=1 MINUTES=60, SINCE=main for changed files
+	@.venv/bin/python -m tests.mutants --number $(or $(MUTANTS),200) --seed $(or $(SEED),1) \
+		--minutes $(or $(MINUTES),60) --since "$(SINCE)" $(PYTEST_ARGS)
 
 test-all: setup ## every test target that this machine can run, one table at the end; TARGETS="test test-zoo" names some
 	@.venv/bin/python .ci/test_all.py $(TARGETS)

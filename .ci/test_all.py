@@ -41,6 +41,7 @@ class Target:
 # By risk: what every change touches, what loses data, what every user runs, what other software does with it.
 TARGETS = (
     Target("test"),
+    Target("test-slow"),
     Target("test-faults"),
     Target("test-zoo", gibibytes=10),
     Target("test-containers"),
@@ -52,6 +53,7 @@ TARGETS = (
     Target("test-mediapipe"),
     Target("test-runtimes"),
     Target("test-trackers"),
+    Target("test-mutants"),
 )
 
 

@@ -1,0 +1,130 @@
+"""Judge mutants in a copy of the checkout by the tests that need their file, up to the first that fails."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.mutants.operators import Mutant
+from tests.support.changed_files import IN_MAKE_TEST
+from tests.support.import_closure import ROOT, import_closure, imported_files
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What came of a mutant.
+
+    Attributes:
+        mutant: as put in.
+        killed_by: the failed test; empty where none failed.
+        complete: all tests that need the file ran, or one failed.
+        seconds: taken.
+    """
+
+    mutant: Mutant
+    killed_by: str
+    complete: bool
+    seconds: float
+
+
+class Judge:
+    """Runs tests on mutants in a copy of its own."""
+
+    def __init__(self, folder: Path, seconds: float, root: Path = ROOT) -> None:
+        """Copy what git knows of the checkout.
+
+        Args:
+            folder: for the copy; made again.
+            seconds: at most for one mutant.
+            root: of the checkout whose code and tests are judged.
+        """
+        shutil.rmtree(folder, ignore_errors=True)
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for name in filter(None, listed.stdout.split("\0")):
+            if (root / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(root / name, folder / name)
+        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+        subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
+        self._folder = folder
+        self._seconds = seconds
+
+    def __call__(self, mutant: Mutant, rounds: Sequence[Sequence[str]]) -> Verdict:
+        """Put a mutant in, run the rounds of test files in their order and take it out again."""
+        file = self._folder / mutant.file
+        content = file.read_bytes()
+        start = time.monotonic()
+        file.write_bytes(mutant.apply(content))
+        try:
+            killed_by, complete = "", True
+            for tests in rounds:
+                if tests and complete and not killed_by:
+                    killed_by, complete = self._run(tests, start + self._seconds - time.monotonic())
+        finally:
+            file.write_bytes(content)
+        return Verdict(mutant, killed_by, complete, time.monotonic() - start)
+
+    def failing(self, tests: Sequence[str]) -> list[str]:
+        """List those of these tests that fail without a mutant, so that they prove nothing."""
+        return [test for test in tests if self._run([test], self._seconds) != ("", True)]
+
+    def _run(self, tests: Sequence[str], seconds: float) -> tuple[str, bool]:
+        command = [sys.executable, "-m", "pytest", "-xq", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
+        command += ["-m", IN_MAKE_TEST, *tests]
+        path = os.pathsep.join([str(self._folder), str(self._folder / "pipeline" / "api")])
+        environment = {
+            **os.environ,
+            "PYTHONPATH": path,
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "DETFLOW_TEST_STORE": str(self._folder / "build" / "test-store"),
+        }
+        process = subprocess.Popen(
+            command,
+            cwd=self._folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=max(seconds, 1.0))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            return "", False
+        failed = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        if process.returncode in (0, 5):
+            return "", True
+        return (failed or [f"exit code {process.returncode}"])[0].split(" - ")[0], True
+
+
+def rounds_for(file: str, test_files: Sequence[Path], root: Path = ROOT) -> tuple[list[str], list[str]]:
+    """List the test files whose import closure holds a file.
+
+    Returns:
+        Its mirror and those that import it, then the others; each with the smallest closures first. Two
+        rounds, because collecting all costs more than most mutants need.
+    """
+    path = root / file
+    mirror = root / "tests" / Path(file).with_name(f"test_{Path(file).name}")
+    near, far = [], []
+    for test in test_files:
+        closure = import_closure([test])
+        if path in closure:
+            direct = test == mirror or path in imported_files(test)
+            (near if direct else far).append((test != mirror, len(closure), str(test.relative_to(root))))
+    return [name for *_, name in sorted(near)], [name for *_, name in sorted(far)]
