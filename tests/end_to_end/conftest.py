@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from detection_core.python_process import python_command
+from pipeline.cli.parser import main
 from tests.support.python_traps import set_traps
 
 ROOT = Path(__file__).parents[2]
@@ -44,8 +47,17 @@ class Workflow:
         json_flag = ["--json"] if as_json else []
         return [*python_command("pipeline.cli"), verb, *map(str, arguments), *sets, *json_flag]
 
-    def call(self, verb, *arguments, overrides=(), code=0):
-        """Run a verb to its end and return what it printed as JSON."""
+    def call(self, verb, *arguments, code=0):
+        """Run a verb to its end in this process and return what it printed as JSON."""
+        words, printed = [verb, *map(str, arguments), "--json"], io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.chdir(self._cwd):
+            found = main(words)
+        assert not self._executed.exists(), self._executed.read_text()
+        assert found == code, f"exit {found}\n{printed.getvalue()}"
+        return json.loads(printed.getvalue())
+
+    def call_process(self, verb, *arguments, overrides=(), code=0):
+        """Do so in a process of its own, as a user does."""
         done = subprocess.run(
             self.command(verb, *arguments, overrides=overrides),
             capture_output=True,
@@ -60,7 +72,7 @@ class Workflow:
         return json.loads(done.stdout)
 
     def run(self, *overrides, code=0):
-        return self.call("run", self.settings, overrides=overrides, code=code)
+        return self.call_process("run", self.settings, overrides=overrides, code=code)
 
     def start(self, *overrides):
         """Start a run and return its process."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -164,10 +163,8 @@ def test_a_schedule_trains_only_on_new_data_and_publishes_only_what_is_better(tm
 
     # The third week is still being written: nothing has changed, and nothing is done.
     weekly.arrives(3, ready=False)
-    began = time.monotonic()
     run, same = weekly.fires()
     assert set(_states(same).values()) == {"cached"}
-    assert time.monotonic() - began < 20
     assert run.checks["data_spans"] == json.dumps(second["spans"])
 
     # It arrives damaged.

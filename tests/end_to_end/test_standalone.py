@@ -31,7 +31,7 @@ def test_train_evaluate_quantize_export(examples, scenes, tmp_path):
     resizer, batch = SMALL[0], SMALL[1]
     common = ["--examples", examples, "--output", tmp_path, "--set", resizer, "--set", batch]
 
-    trained = cli.call("train", "--config", CONFIG, *common, "--set", "train_steps=6")
+    trained = cli.call_process("train", "--config", CONFIG, *common, "--set", "train_steps=6")
     assert trained["steps"] == 6
 
     watched = cli.call("evaluate", "--watch", tmp_path / "work", "--output", tmp_path / "watched")
@@ -69,7 +69,7 @@ def test_train_evaluate_quantize_export(examples, scenes, tmp_path):
         "model_float32.tflite",
         "model_int8.tflite",
     ]
-    shown = cli.call("inspect", tmp_path / "tflite" / "model_int8.tflite")
+    shown = cli.call_process("inspect", tmp_path / "tflite" / "model_int8.tflite")
     assert [1, 20, 4] in [output["shape"] for output in shown["outputs"]]
     compared = cli.call(
         "compare", tmp_path / "tflite" / "model_int8.tflite", *model, *files[:2], "--examples", examples

@@ -109,7 +109,8 @@ class Judge:
         failed = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         if process.returncode in (0, 5):
             return "", True
-        return (failed or [f"exit code {process.returncode}"])[0].split(" - ")[0], True
+        failure = (failed or [f"exit code {process.returncode}"])[0]
+        return failure.partition(" ")[2].split(" - ")[0], True
 
 
 def rounds_for(file: str, test_files: Sequence[Path], root: Path = ROOT) -> tuple[list[str], list[str]]:
