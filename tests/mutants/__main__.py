@@ -31,7 +31,7 @@ OUTPUT = ROOT / "build" / "mutants"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Choose, judge and report."""
     options = _parser().parse_args(arguments)
-    mutants = choose(options.number, options.seed, options.since)
+    mutants = choose(candidates(options.since), options.number, options.seed)
     test_files = sorted((ROOT / "tests").rglob("test_*.py"))
     judges: queue.SimpleQueue[Judge] = queue.SimpleQueue()
     for place in range(options.workers):
@@ -62,16 +62,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if doubtful else 0
 
 
-def choose(number: int, seed: int, since: str = "") -> list[Mutant]:
-    """Draw as many mutants of each kind, of all files or of those changed since a commit."""
+def candidates(since: str = "") -> list[str]:
+    """List the files that mutants are put into: all, or those that changed since a commit."""
     files = [
         str(path.relative_to(ROOT))
         for package in PACKAGES
         for path in sorted((ROOT / package).rglob("*.py"))
         if not path.name.endswith(("_pb2.py", "_generated.py"))
     ]
-    if since:
-        files = [file for file in files if file in changed_files(since)]
+    changed = changed_files(since) if since else set(files)
+    return [file for file in files if file in changed]
+
+
+def choose(files: Sequence[str], number: int, seed: int) -> list[Mutant]:
+    """Draw as many mutants of each kind from these files."""
     draws = random.Random(seed)
     kinds: dict[str, list[Mutant]] = {}
     for mutant in (mutant for file in files for mutant in mutants_of(ROOT, file)):

@@ -1,0 +1,74 @@
+"""Which files a test needs, which tests a change concerns, and what is kept in the store for that."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import changed_files, store
+from tests.support.import_closure import ROOT, closure_digest, import_closure, imported_files
+
+
+def _closure(*names: str) -> set[str]:
+    return {str(path.relative_to(ROOT)) for path in import_closure(ROOT / name for name in names)}
+
+
+def test_a_closure_has_what_is_imported_at_any_depth_late_or_by_name() -> None:
+    found = _closure("tests/detection_core/ops/test_iou.py")
+    assert {"detection_core/ops/iou.py", "detection_core/ops/boxes.py", "tests/conftest.py"} <= found
+    assert "detection_core/api.py" not in found  # the package's face imports it only when it is asked for
+    families = _closure("detection_core/detectors/family.py")
+    assert "detection_core/detectors/efficientdet/family.py" in families  # named in a table
+    verbs = _closure("pipeline/cli/standalone.py")
+    assert "components/trainer/run.py" in verbs  # named by a pattern
+
+
+def test_types_alone_and_members_of_modules_add_nothing(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    types = "if TYPE_CHECKING:\n    from detection_core.api import train\n\n"
+    module.write_text(f"{types}from detection_core.errors import (\n    DataError,\n    StorageError,\n)\n")
+    assert imported_files(module) == {ROOT / "detection_core" / "errors.py"}
+
+
+def test_a_change_concerns_the_tests_that_need_it() -> None:
+    leaf = changed_files.tests_of(["detection_core/ops/keypoints.py"])
+    assert "tests/detection_core/ops/test_keypoints.py" in leaf
+    assert "tests/detection_core/ops/test_iou.py" not in leaf
+    page = changed_files.tests_of(["docs/coming-from-google-automl-efficientdet.md"])
+    assert page and set(page) <= {"tests/docs/test_automl_page.py", "tests/supply/test_import_closure.py"}
+    all_tests = changed_files.tests_of(["requirements.lock"])
+    assert len(all_tests) > 500 and set(leaf) < set(all_tests)
+    assert changed_files.tests_of(["tests/conftest.py"]) == all_tests
+
+
+def _fill(folder: Path, *, word: str) -> None:
+    (folder / "word.txt").write_text(word)
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(store, "_root", lambda: tmp_path)
+    return tmp_path
+
+
+def test_a_folder_is_made_once_for_its_settings(root: Path) -> None:
+    one, other = store.stored(_fill, word="one"), store.stored(_fill, word="other")
+    (one / "mark").touch()
+    assert store.stored(_fill, word="one") == one and (one / "mark").exists()
+    assert (one / "word.txt").read_text() == "one" and (other / "word.txt").read_text() == "other"
+
+
+def test_a_maker_that_fails_leaves_no_entry_and_old_entries_go(root: Path) -> None:
+    old = store.stored(_fill, word="old")
+    os.utime(old, (0, time.time() - store.UNUSED_SECONDS - 1))
+    with pytest.raises(TypeError):
+        store.stored(_fill, sentence="no such setting")
+    assert not [entry for entry in root.glob("*._fill-*") if entry.name.startswith("test_")]
+
+
+def test_a_digest_follows_every_file_of_the_closure() -> None:
+    iou, keypoints = (ROOT / "detection_core" / "ops" / name for name in ("iou.py", "keypoints.py"))
+    assert closure_digest(iou) == closure_digest(iou) != closure_digest(keypoints)

@@ -1,0 +1,74 @@
+"""The faults that test-mutants puts in, and how it judges them."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+
+from tests.mutants.__main__ import candidates, choose
+from tests.mutants.judge import Judge, rounds_for
+from tests.mutants.operators import mutants_of
+from tests.support.import_closure import ROOT
+
+SOURCE = '''"""No fault in a text."""
+def kept(values: list[int], low=1):
+    if not values or low < 2:
+        raise ValueError(f"of {low + 1}")
+    values.sort()
+    return max(low, len(values)) - 1 if values else low
+'''
+EXPECTED = {
+    "low=1": "low=2",
+    "low < 2": "(low <= 2)",
+    "< 2": "< 3",
+    "not values or low < 2": "(not values and low < 2)",
+    "not values": "values",
+    "raise": "pass",
+    "values.sort()": "pass",
+    "max(low, len(values))": "max(len(values), low)",
+    "- 1": "- 2",
+    "if values else": "if (not values) else",
+}
+
+
+def test_every_kind_of_fault_is_put_where_it_runs(tmp_path: Path) -> None:
+    (tmp_path / "source.py").write_text(SOURCE)
+    mutants = mutants_of(tmp_path, "source.py")
+    texts = [mutant.apply(SOURCE.encode()).decode() for mutant in mutants]
+    for text in texts:
+        ast.parse(text)
+        assert text != SOURCE and '"""No fault in a text."""' in text and "list[int]" in text
+    missing = [new for new in EXPECTED.values() if not any(new in text for text in texts)]
+    assert not missing, missing
+    assert not any("low + 2" in text or "low - 1" in text for text in texts)
+
+
+def test_the_same_seed_draws_the_same_mutants_of_every_kind() -> None:
+    files = [file for file in candidates() if file.startswith("detection_core/ops/")]
+    drawn = choose(files, 40, seed=3)
+    assert drawn == choose(files, 40, seed=3) != choose(files, 40, seed=4)
+    assert len({mutant.kind for mutant in drawn}) == 8
+
+
+def test_the_mirror_is_asked_first() -> None:
+    test_files = sorted((ROOT / "tests" / "detection_core" / "ops").glob("test_*.py"))
+    near, far = rounds_for("detection_core/ops/boxes.py", test_files)
+    assert near[0] == "tests/detection_core/ops/test_boxes.py" and not set(near) & set(far)
+    assert "tests/detection_core/ops/test_iou.py" in near + far
+
+
+def test_a_mutant_dies_by_the_test_that_fails(tmp_path: Path) -> None:
+    root = tmp_path / "checkout"
+    (root / "tests").mkdir(parents=True)
+    (root / "source.py").write_text("def bound(value):\n    return value < 3\n")
+    tests = "from source import bound\n\n\ndef test_bound():\n    assert bound(2) and not bound(VALUE)\n"
+    (root / "tests" / "test_sharp.py").write_text(tests.replace("VALUE", "3"))
+    (root / "tests" / "test_blunt.py").write_text(tests.replace("VALUE", "9"))
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    judge = Judge(tmp_path / "copy", seconds=60, root=root)
+    [mutant] = [m for m in mutants_of(root, "source.py") if m.kind == "comparison"]
+    assert judge(mutant, [["tests/test_sharp.py"]]).killed_by == "tests/test_sharp.py::test_bound"
+    verdict = judge(mutant, [["tests/test_blunt.py"], []])
+    assert (verdict.killed_by, verdict.complete) == ("", True)
+    assert judge.failing(["tests/test_sharp.py", "tests/test_blunt.py"]) == []
