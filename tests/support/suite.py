@@ -1,4 +1,4 @@
-"""The suite as a whole: in which order files run, and which tests cost more than they may.
+"""The suite as a whole: the order of files, what tests cost, and the memory that they leave.
 
 `pytest --shuffle 7` runs files and the tests of each file in a random order. Several workers get the files
 that took long first, by `recorded_times.json`, which `pytest --record-times` writes.
@@ -6,9 +6,14 @@ that took long first, by `recorded_times.json`, which `pytest --record-times` wr
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
+import mmap
 import random
+import sys
 from collections import Counter
+from collections.abc import Generator
 from itertools import groupby
 from pathlib import Path
 
@@ -17,6 +22,8 @@ import pytest
 TEST_SECONDS = 0.05
 FILE_SECONDS = 5.0
 RECORDED = Path(__file__).with_name("recorded_times.json")
+GROWTH = 150 << 20
+"""Bytes."""
 _SHOWN = 15
 
 
@@ -50,6 +57,50 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [test for file in order for test in files[file]]
 
 
+def pytest_collection_finish() -> None:
+    """Keep what imports made out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Give memory back after a file that took much of it."""
+    result = yield
+    if nextitem is None or _file(item) != _file(nextitem):
+        _memory.give_back()
+    return result
+
+
+class _Memory:
+    """The memory of this process; collecting takes half a second, so that it waits for a reason."""
+
+    def __init__(self) -> None:
+        self._kept = 0
+
+    def give_back(self) -> None:
+        """Collect and return memory where more than GROWTH was added since the last time."""
+        if _resident() < self._kept + GROWTH:
+            return
+        if "tensorflow" in sys.modules:
+            import tensorflow as tf
+            from tensorflow.python.framework import ops
+
+            tf.compat.v1.reset_default_graph()
+            # A gradient of our own is registered for ever in each graph that has it, and keeps the graph.
+            gradients = ops.gradient_registry._registry
+            for name in [name for name in gradients if name.startswith("CustomGradient")]:
+                del gradients[name]
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+        self._kept = _resident()
+
+
+_memory = _Memory()
+
+
 class _Costs:
     """Sums what tests take and shows those that take more than they may."""
 
@@ -78,6 +129,11 @@ class _Costs:
                 )
                 for name, seconds in over[:_SHOWN]:
                     terminalreporter.write_line(f"{seconds:8.2f}s {name}")
+
+
+def _resident() -> int:
+    """Return how many bytes of memory this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
 
 
 def _file(item: pytest.Item) -> str:
