@@ -19,7 +19,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def with_short_stack(function: Callable[..., _Found], *args: Any) -> _Found:
-    """Call a function in a thread: kfp inspects the stack for each setting of a task, and pytest's is deep."""
+    """Call a function in a thread: kfp inspects the stack at each setting of a task, pytest's is deep."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(function, *args).result()
 

@@ -93,7 +93,7 @@ def _status(code: int, reason: str) -> dict[str, Any]:
 def _handler(kube: FakeKube) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        wbufsize = -1  # head and body in one packet: the client delays the acknowledgement of the first by 40 ms
+        wbufsize = -1  # one packet an answer: a second one waits 40 ms for the delayed acknowledgement
 
         def _do(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)

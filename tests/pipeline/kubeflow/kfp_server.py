@@ -292,7 +292,7 @@ def _error(status: int, message: str, upload: bool = False) -> str:
 def _handler(server: KfpServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        wbufsize = -1  # head and body in one packet: the client delays the acknowledgement of the first by 40 ms
+        wbufsize = -1  # one packet an answer: a second one waits 40 ms for the delayed acknowledgement
 
         def _do(self) -> None:
             answer = server.answer(Request(self))
