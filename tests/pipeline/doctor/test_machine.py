@@ -1,3 +1,5 @@
+"""The checks of this machine, read from folders instead of /proc and /sys."""
+
 from __future__ import annotations
 
 import json
@@ -33,38 +35,34 @@ def processor(machine, flags):
     return finding
 
 
-@pytest.mark.parametrize(
-    ("flags", "state", "words"),
-    [
+def test_the_processor(machine):
+    for flags, state, words in (
         (FAST, State.OK, "AVX2, FMA, AVX-512, AVX-512 VNNI, AMX int8"),
         ("fpu avx", State.NOTE, "AVX only"),
         ("fpu sse4_2", State.PROBLEM, "without AVX"),
-    ],
-)
-def test_the_processor(machine, flags, state, words):
-    finding = processor(machine, flags)
-    assert finding.state is state and words in finding.found
+    ):
+        finding = processor(machine, flags)
+        assert finding.state is state and words in finding.found
 
 
-@pytest.mark.parametrize(
-    ("kilobytes", "limit", "state", "words"),
-    [
-        (16 << 20, "max", State.OK, "16.0 GiB"),
-        (16 << 20, str(3 << 30), State.NOTE, "3.0 GiB (a limit of this container)"),
-        (1 << 20, "max", State.PROBLEM, "1.0 GiB"),
-    ],
-)
-@pytest.mark.parametrize("folder", ["", "pods/mine"])
-def test_memory_is_that_of_the_container(machine, kilobytes, limit, state, words, folder):
-    (Path(machine.system.proc) / "meminfo").write_text(f"MemTotal:  {kilobytes} kB\nMemFree: 1 kB\n")
-    (Path(machine.system.proc) / "self").mkdir()
-    (Path(machine.system.proc) / "self" / "cgroup").write_text("0::/pods/mine\n")
-    group = Path(machine.system.cgroup) / folder
-    group.mkdir(parents=True, exist_ok=True)
-    (group / "memory.max").write_text(limit + "\n")
-    (group / "memory.current").write_text("1\n")
-    (finding,) = doctor.check_memory(machine)
-    assert finding.state is state and words in finding.found
+def test_memory_is_that_of_the_container(machine):
+    proc = Path(machine.system.proc)
+    (proc / "self").mkdir()
+    (proc / "self" / "cgroup").write_text("0::/pods/mine\n")
+    for folder in ("", "pods/mine"):
+        group = Path(machine.system.cgroup) / folder
+        group.mkdir(parents=True, exist_ok=True)
+        (group / "memory.current").write_text("1\n")
+        for gibibytes, limit, state, words in (
+            (16, "max", State.OK, "16.0 GiB"),
+            (16, str(3 << 30), State.NOTE, "3.0 GiB (a limit of this container)"),
+            (1, "max", State.PROBLEM, "1.0 GiB"),
+        ):
+            (proc / "meminfo").write_text(f"MemTotal:  {gibibytes << 20} kB\nMemFree: 1 kB\n")
+            (group / "memory.max").write_text(limit + "\n")
+            (finding,) = doctor.check_memory(machine)
+            assert finding.state is state and words in finding.found, (folder, limit)
+        (group / "memory.max").unlink()
 
 
 def test_no_accelerator_is_no_fault(machine):
@@ -90,14 +88,12 @@ def test_a_driver_without_devices_is_a_problem(machine):
     assert finding.state is State.PROBLEM
 
 
-@pytest.mark.parametrize(
-    ("free", "state"), [(1 << 28, State.PROBLEM), (4 << 30, State.NOTE), (40 << 30, State.OK)]
-)
-def test_the_disk(machine, monkeypatch, free, state):
-    usage = type("Usage", (), {"free": free})
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: usage)
-    (finding,) = doctor.check_disk(machine)
-    assert finding.state is state
+def test_the_disk(machine, monkeypatch):
+    for free, state in ((1 << 28, State.PROBLEM), (4 << 30, State.NOTE), (40 << 30, State.OK)):
+        usage = type("Usage", (), {"free": free})
+        monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path, usage=usage: usage)
+        (finding,) = doctor.check_disk(machine)
+        assert finding.state is state
 
 
 def test_a_workspace_that_is_not_made_yet_is_on_the_disk_of_its_parent(tmp_path):
