@@ -1,11 +1,12 @@
+"""A test server, and connections, packages and runs of it."""
+
 from __future__ import annotations
 
 import pytest
 import yaml
 
-from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.connection_options import VARIABLES
-from pipeline.settings.connection_settings import ConnectionOptions
+from tests.pipeline.kubeflow.clients import connect, start
 from tests.pipeline.kubeflow.kfp_server import KfpServer
 
 _PARAMETERS = {
@@ -46,7 +47,7 @@ def server():
 
 @pytest.fixture
 def connection(server):
-    return Connection.open(ConnectionOptions(host=server.url, timeout=5))
+    return connect(server)
 
 
 def write_package(
@@ -91,3 +92,8 @@ def write_package(
 @pytest.fixture
 def package_path(tmp_path):
     return write_package(tmp_path)
+
+
+@pytest.fixture
+def run_id(connection, package_path):
+    return start(connection, package_path)

@@ -79,6 +79,10 @@ class KfpServer:
         """
         self._faults.append([re.compile(request), what, times])
 
+    def forget_faults(self) -> None:
+        """Answer as the real server again."""
+        self._faults.clear()
+
     def write_log(self, run_id: str, task: str, log: str, **which: Any) -> None:
         """Let a task have written a log, or `driver=True` its driver, in its last `attempt` or another."""
         node = self.state.workflow(self.state.runs[run_id]).node_of(task, **which)
