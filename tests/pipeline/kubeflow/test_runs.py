@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 
 import pytest
@@ -165,7 +166,7 @@ def test_a_run_that_is_being_stopped_is_left_to_it(server, connection, run_id):
     server.misbehave("POST .*:terminate", lambda: server.state.terminate(run_id))  # somebody is quicker
     assert runs.cancel(connection, run_id).state == "cancelling"
     server.state.runs[run_id]["state"] = "RUNNING"
-    end = lambda: server.state.end_run(server.state.runs[run_id], "SUCCEEDED")  # noqa: E731
+    end = functools.partial(server.state.end_run, server.state.runs[run_id], "SUCCEEDED")
     server.misbehave("POST .*:terminate", end)
     with pytest.raises(ConfigError, match="the run has succeeded already"):
         runs.cancel(connection, run_id)
