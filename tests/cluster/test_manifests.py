@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.doctor.custom_resources import KINDS
 from tests.cluster.conftest import crds
-from tests.k8s.test_manifests import COMPONENTS, K8S, OVERLAYS, build, write_overlay
+from tests.k8s.manifests import COMPONENTS, K8S, OVERLAYS, build, write_overlay
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
