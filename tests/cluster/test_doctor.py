@@ -1,7 +1,5 @@
 """`detflow doctor --cluster` against a real Kubernetes API server; tests/pipeline/doctor has a fake one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

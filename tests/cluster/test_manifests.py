@@ -1,7 +1,5 @@
 """k8s/ as a real Kubernetes API server takes it, with the kinds that docs/kubeflow-cluster.md names."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

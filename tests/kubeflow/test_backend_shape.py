@@ -1,7 +1,5 @@
 """Each component as a Kubeflow Pipelines server calls it, without a server and without a container."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """The compiled cluster example, every step run as its driver wires it, placeholders in its parameters."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json

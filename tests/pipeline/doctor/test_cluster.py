@@ -1,12 +1,7 @@
 """The checks of a cluster, against a fake Kubernetes API and a strict pipelines server."""
 
-from __future__ import annotations
-
-import dataclasses
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -20,7 +15,7 @@ from pipeline.doctor.rights import CALLER_RIGHTS, STEP_RIGHTS
 from tests.pipeline.kubeflow.clients import connect
 
 ROOT = Path(__file__).parents[3]
-OK, NOTE, UNKNOWN, PROBLEM = State.OK, State.NOTE, State.UNKNOWN, State.PROBLEM
+OK, NOTE, PROBLEM = State.OK, State.NOTE, State.PROBLEM
 NAMESPACE = "/api/v1/namespaces/kubeflow"
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 # As 2.17.0 ships it (`third-party/argo/base/workflow-controller-configmap-patch.yaml`).
@@ -78,9 +73,13 @@ def remove(kube, *paths):
         del kube.objects[path]
 
 
-def remove_launcher(kube, denied=()):
+def remove_launcher(kube, *denied):
     remove(kube, f"{NAMESPACE}/configmaps/kfp-launcher", f"{NAMESPACE}/secrets/mlpipeline-minio-artifact")
-    kube.denied |= set(denied)
+    kube.denied.update(denied)
+
+
+def deny(kube, path):
+    kube.denied.add(path)
 
 
 def refuse_account(kube):
@@ -141,89 +140,64 @@ def test_where_all_is_well_nothing_is_said_but_that(look):
     assert states == expected
 
 
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """A change to a cluster, the arguments of the examination, and what one check finds then."""
-
-    check: str
-    states: tuple[State, ...]
-    change: Callable[[Any], Any] = lambda kube: None
-    given: dict[str, Any] = dataclasses.field(default_factory=dict)
-    words: tuple[str, ...] = ()
+def to(function, *given):
+    return lambda kube: function(kube, *given)
 
 
+BERLIN, RETRIED = {"time_zone": "Europe/Berlin"}, {"retried": ("trainer",)}
+SECRET = f"{NAMESPACE}/secrets/mlpipeline-minio-artifact"
+# Check, states of its findings, what is changed first, arguments of the examination, words of each finding.
 CASES = (
-    Case("kubernetes", (PROBLEM,), lambda k: set_version(k, "v1.26.9"), {}, ("upgrade it to 1.27",)),
-    Case("kubernetes", (OK,), lambda k: set_version(k, "v1.27.0-gke.1")),
-    Case("kubernetes", (UNKNOWN,), lambda k: set_version(k, "")),
-    Case("namespace", (PROBLEM,), lambda k: remove(k, NAMESPACE), {}, ("kubeflow: there is none",)),
-    Case("rights", (PROBLEM,), refuse_proxy, {"through_kube": True}, ("services/proxy",)),
-    Case("account", (PROBLEM,), refuse_account, {}, ("create workflowtaskresults",)),
-    Case("account", (PROBLEM,), given={"account": "other"}),
-    Case("account", (NOTE,), given={"account": ""}),
-    Case("account", (UNKNOWN,), lambda k: k.denied.add(REVIEWS), {}, ("your account may not",)),
-    Case("claims", (NOTE,), lambda k: put_claim(k, "ReadWriteOnce", "Bound")),
-    Case("claims", (NOTE,), lambda k: put_claim(k, "ReadWriteMany", "Pending")),
-    Case("claims", (PROBLEM,), lambda k: put_claim(k, "ReadWriteMany", "Lost")),
-    Case("claims", (PROBLEM,), given={"claims": {"x": ["trainer"]}}, words=("mounted by trainer",)),
-    Case("claims", (OK,), given={"claims": {}}),
-    Case("claims", (UNKNOWN,), given={"claims": None}),
-    Case("launcher", (NOTE, PROBLEM), remove_launcher),
-    Case(
-        "launcher",
-        (NOTE, UNKNOWN),
-        lambda k: remove_launcher(k, [f"{NAMESPACE}/secrets/mlpipeline-minio-artifact"]),
-    ),
-    Case(
-        "images",
-        (NOTE, PROBLEM, PROBLEM),
-        fail_to_pull,
-        {"pull_secrets": ("registry",)},
-        ("", "no secret registry", "not found"),
-    ),
-    Case(
-        "time zone", (PROBLEM,), given={"time_zone": "Europe/Berlin"}, words=("schedules fire in UTC here",)
-    ),
-    Case("time zone", (OK,), set_zone_elsewhere, {"time_zone": "Europe/Berlin"}),
-    Case("network", (OK,), lambda k: put_policy(k, "10.1.2.3", 6443)),
-    Case("network", (PROBLEM,), lambda k: put_policy(k, "10.1.2.3", 8443)),
-    Case("network", (PROBLEM,), lambda k: put_policy(k, "34.1.2.3", 443)),
-    Case(
+    ("kubernetes", "problem", to(set_version, "v1.26.9"), {}, "upgrade it to 1.27"),
+    ("kubernetes", "ok", to(set_version, "v1.27.0-gke.1"), {}, ""),
+    ("kubernetes", "unknown", to(set_version, ""), {}, ""),
+    ("namespace", "problem", to(remove, NAMESPACE), {}, "kubeflow: there is none"),
+    ("rights", "problem", refuse_proxy, {"through_kube": True}, "services/proxy"),
+    ("account", "problem", refuse_account, {}, "create workflowtaskresults"),
+    ("account", "problem", None, {"account": "other"}, ""),
+    ("account", "note", None, {"account": ""}, ""),
+    ("account", "unknown", to(deny, REVIEWS), {}, "your account may not"),
+    ("claims", "note", to(put_claim, "ReadWriteOnce", "Bound"), {}, ""),
+    ("claims", "note", to(put_claim, "ReadWriteMany", "Pending"), {}, ""),
+    ("claims", "problem", to(put_claim, "ReadWriteMany", "Lost"), {}, ""),
+    ("claims", "problem", None, {"claims": {"x": ["trainer"]}}, "mounted by trainer"),
+    ("claims", "ok", None, {"claims": {}}, ""),
+    ("claims", "unknown", None, {"claims": None}, ""),
+    ("launcher", "note problem", remove_launcher, {}, ""),
+    ("launcher", "note unknown", to(remove_launcher, SECRET), {}, ""),
+    ("images", "note problem problem", fail_to_pull, {"pull_secrets": ("r",)}, "|no secret r|not found"),
+    ("time zone", "problem", None, BERLIN, "schedules fire in UTC here"),
+    ("time zone", "ok", set_zone_elsewhere, BERLIN, ""),
+    ("network", "ok", to(put_policy, "10.1.2.3", 6443), {}, ""),
+    ("network", "problem", to(put_policy, "10.1.2.3", 8443), {}, ""),
+    ("network", "problem", to(put_policy, "34.1.2.3", 443), {}, ""),
+    ("retries", "problem", to(set_retries, SHIPPED), RETRIED, "not trainer, whatever `retries` says"),
+    (
         "retries",
-        (PROBLEM,),
-        lambda k: set_retries(k, SHIPPED),
-        {"retried": ("trainer",)},
-        ("not trainer, whatever `retries` says",),
+        "problem",
+        to(set_retries, SHIPPED),
+        RETRIED,
+        "remove templateDefaults from workflowDefaults",
     ),
-    Case("retries", (NOTE,), lambda k: set_retries(k, SHIPPED)),
-    Case(
-        "retries",
-        (OK,),
-        lambda k: set_retries(k, SHIPPED.replace("OnError", "Always")),
-        {"retried": ("trainer",)},
-    ),
-    Case("retries", (OK,), lambda k: set_retries(k, ""), {"retried": ("trainer",)}),
-    Case("retries", (UNKNOWN,), lambda k: set_retries(k, "spec: ["), {"retried": ("trainer",)}),
+    ("retries", "note", to(set_retries, SHIPPED), {}, ""),
+    ("retries", "ok", to(set_retries, SHIPPED.replace("OnError", "Always")), RETRIED, ""),
+    ("retries", "ok", to(set_retries, ""), RETRIED, ""),
+    ("retries", "unknown", to(set_retries, "spec: ["), RETRIED, ""),
 )
 
 
 def test_what_is_not_well_is_found_by_its_check(look, kube, subtests):
-    for number, case in enumerate(CASES):
-        kube.objects = {"/version": kube.objects["/version"] | {"gitVersion": "v1.35.4"}}
-        kube.denied, kube.may = set(), lambda user, verb, resource: True
+    version = kube.objects["/version"]
+    for check, states, change, given, words in CASES:
+        kube.objects, kube.denied, kube.may = {"/version": version}, set(), lambda *asked: True
         fill(kube)
-        case.change(kube)
-        with subtests.test(number=number, check=case.check):
-            found = look(case.check, **case.given)
-            assert tuple(f.state for f in found) == case.states
-            for finding, words in zip(found, case.words, strict=False):
-                assert words in f"{finding.found}; {finding.remedy}"
-
-
-def test_the_remedy_for_retries_names_what_to_remove(look, kube):
-    set_retries(kube, SHIPPED)
-    [finding] = look("retries", retried=("trainer",))
-    assert "remove templateDefaults from workflowDefaults" in finding.remedy
+        if change:
+            change(kube)
+        with subtests.test(check, states=states, given=given):
+            found = look(check, **given)
+            assert [f.state.value for f in found] == states.split()
+            for finding, said in zip(found, words.split("|"), strict=False):
+                assert said in f"{finding.found}; {finding.remedy}"
 
 
 def test_a_kubernetes_that_does_not_answer_is_the_only_line(look, kube):

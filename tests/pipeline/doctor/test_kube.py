@@ -1,7 +1,5 @@
 """The Kubernetes API as the doctor reads it."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

@@ -1,7 +1,5 @@
 """The checks of this machine, read from folders instead of /proc and /sys."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The checks of installed packages."""
 
-from __future__ import annotations
-
 import sys
 from importlib import metadata
 

@@ -1,7 +1,5 @@
 """Names of images, and whether a registry has them."""
 
-from __future__ import annotations
-
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 

@@ -1,7 +1,5 @@
 """A certificate that nobody else signed."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Connections to the test server, and runs that are started on it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pipeline.kubeflow.connection import Connection

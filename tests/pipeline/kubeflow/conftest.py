@@ -1,7 +1,5 @@
 """A test server, and connections, packages and runs of it."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 
@@ -50,9 +48,10 @@ def connection(server):
     return connect(server)
 
 
-def write_package(
-    folder, *, name="digits", steps=("example-gen", "trainer", "pusher"), fills=True, **changes
-):
+STEPS = ("example-gen", "trainer", "pusher")
+
+
+def write_package(folder, *, name="digits", steps=STEPS, fills=True, **changes):
     """Write a small compiled pipeline, as the compiler would.
 
     Its first step takes `data_path`, and fills placeholders in it unless `fills` is false.
@@ -62,26 +61,22 @@ def write_package(
         "data_path": {"componentInputParameter": "data_path"},
         "scheduled_time": {"runtimeValue": {"constant": constant}},
     }
-    executors = {f"exec-{s}": {"container": {"image": "img:1", "command": ["true"]}} for s in steps}
+    tasks = {
+        step: {
+            "taskInfo": {"name": step},
+            "componentRef": {"name": f"comp-{step}"},
+            "inputs": {"parameters": first if step == steps[0] else {}},
+        }
+        for step in steps
+    }
+    container = {"container": {"image": "img:1", "command": ["true"]}}
     spec = {
         "pipelineInfo": {"name": name},
         "schemaVersion": "2.1.0",
         "sdkVersion": "kfp-2.17.0",
-        "root": {
-            "inputDefinitions": {"parameters": _PARAMETERS},
-            "dag": {
-                "tasks": {
-                    s: {
-                        "taskInfo": {"name": s},
-                        "componentRef": {"name": f"comp-{s}"},
-                        "inputs": {"parameters": first if s == steps[0] else {}},
-                    }
-                    for s in steps
-                }
-            },
-        },
-        "components": {f"comp-{s}": {"executorLabel": f"exec-{s}"} for s in steps},
-        "deploymentSpec": {"executors": executors},
+        "root": {"inputDefinitions": {"parameters": _PARAMETERS}, "dag": {"tasks": tasks}},
+        "components": {f"comp-{step}": {"executorLabel": f"exec-{step}"} for step in steps},
+        "deploymentSpec": {"executors": {f"exec-{step}": container for step in steps}},
         **changes,
     }
     path = folder / "pipeline.yaml"

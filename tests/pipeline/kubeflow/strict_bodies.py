@@ -1,7 +1,5 @@
 """Holds a request body against the models that kfp-server-api generates from the server's own interface."""
 
-from __future__ import annotations
-
 import datetime
 import functools
 from typing import Any

@@ -1,7 +1,5 @@
 """Refusals and failed connections as one line with a remedy."""
 
-from __future__ import annotations
-
 import json
 
 import kfp_server_api

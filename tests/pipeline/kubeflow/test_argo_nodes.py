@@ -1,7 +1,5 @@
 """Nodes of a workflow, found by their names."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

@@ -1,7 +1,5 @@
 """Connections: credentials, contexts, certificates, and what goes wrong."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

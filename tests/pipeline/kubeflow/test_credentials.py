@@ -1,7 +1,5 @@
 """Secrets: where they are read, and that they appear nowhere."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core.errors import ConfigError

@@ -1,7 +1,5 @@
 """What the cluster example compiles to, and which settings change it how."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import sys

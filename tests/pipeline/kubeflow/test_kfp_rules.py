@@ -1,7 +1,5 @@
 """One bad package for every rule, each a single change to a good one."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

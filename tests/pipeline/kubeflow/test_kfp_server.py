@@ -1,7 +1,5 @@
 """The test server refuses what the real one refuses; otherwise the tests against it would prove little."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Files that are no packages, and hostile ones."""
 
-from __future__ import annotations
-
 import os
 import time
 

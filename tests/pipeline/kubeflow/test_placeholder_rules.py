@@ -1,7 +1,5 @@
 """Which parameters RunChecker fills, and which placeholders are refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core.errors import ConfigError

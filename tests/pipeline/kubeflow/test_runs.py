@@ -1,7 +1,5 @@
 """Runs on the server: waiting for them, stopping them, repeating them."""
 
-from __future__ import annotations
-
 import functools
 import logging
 
@@ -34,26 +32,22 @@ def test_waiting_logs_every_change_of_a_step_once(connection, run_id, caplog):
     assert _said(caplog) == said
 
 
-def test_a_failed_step_is_named(server, connection, package_path):
-    server.state.failing_step = "example-gen"
-    for server.state.retried in (False, True):
-        state = _wait(connection, start(connection, package_path))
-        assert state.failure() == "step example-gen failed: see its log"
-        assert state.failed_step.name == "example-gen"
-        assert [s.state for s in state.steps] == ["failed", "not run", "not run"]
-
-
-def test_a_step_that_could_not_be_prepared_is_named(server, connection, run_id):
-    server.state.failing_step, server.state.failing_driver = "pusher", True
-    state = _wait(connection, run_id)
-    assert state.failure() == "step pusher failed: Kubeflow's driver could not prepare it"
-
-
-def test_a_run_that_could_not_begin_names_kubeflows_driver(server, connection, run_id):
-    server.state.failing_root = True
-    state = _wait(connection, run_id)
-    assert state.failure() == "step root failed: Kubeflow's driver could not prepare it"
-    assert [s.state for s in state.steps] == ["failed", "not run", "not run", "not run"]
+def test_the_step_that_failed_is_named(server, connection, package_path, subtests):
+    unprepared = "failed: Kubeflow's driver could not prepare it"
+    failed = ["failed", "not run", "not run"]
+    for changes, failure, states in (
+        ({"failing_step": "example-gen"}, "step example-gen failed: see its log", failed),
+        ({"retried": False}, "step example-gen failed: see its log", failed),
+        ({"failing_driver": True}, f"step example-gen {unprepared}", failed),
+        ({"failing_root": True}, f"step root {unprepared}", ["failed", "not run", "not run", "not run"]),
+    ):
+        for name, value in changes.items():
+            setattr(server.state, name, value)
+        with subtests.test(**changes):
+            state = _wait(connection, start(connection, package_path))
+            assert state.failure() == failure
+            assert state.failed_step.name == failure.split()[1]
+            assert [s.state for s in state.steps] == states
 
 
 def test_the_steps_of_a_run_that_ended_are_read_until_they_have_ended(

@@ -1,7 +1,5 @@
 """Schedules on the server: made, changed, cut off anywhere, deleted."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """Settings files that are compiled, and compiled files that are taken as they are."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """States of steps, from the nodes that Kubeflow tells of."""
 
-from __future__ import annotations
-
 import datetime
 
 import kfp_server_api

@@ -1,7 +1,5 @@
 """Uploading packages and starting runs of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core.errors import ConfigError

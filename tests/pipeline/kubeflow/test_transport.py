@@ -1,7 +1,5 @@
 """Limits of time and size of what a server answers."""
 
-from __future__ import annotations
-
 import gzip
 import http.server
 import threading

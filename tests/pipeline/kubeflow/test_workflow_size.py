@@ -1,7 +1,5 @@
 """The estimate of a Workflow's size, against sizes that were measured on a server."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page is kept up to date, and costs the run nothing."""
 
-from __future__ import annotations
-
 import threading
 import types
 

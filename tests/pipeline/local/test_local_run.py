@@ -1,7 +1,5 @@
 """What a run leaves behind when it ends early; whole runs are in tests/end_to_end."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os

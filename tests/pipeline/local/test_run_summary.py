@@ -1,7 +1,5 @@
 """What the command line shows of a run that has ended."""
 
-from __future__ import annotations
-
 import json
 
 from component_specs.example_gen import SPANS, Spans

@@ -1,7 +1,5 @@
 """The DAG as a TFX pipeline, and small parts of it run."""
 
-from __future__ import annotations
-
 import pytest
 
 from component_specs import JOBS

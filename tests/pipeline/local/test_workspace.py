@@ -1,7 +1,5 @@
 """The folder that runs work in: records, locks, what killed runs leave."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

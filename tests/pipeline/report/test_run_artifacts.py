@@ -1,7 +1,5 @@
 """Outputs of a run's steps, found and read."""
 
-from __future__ import annotations
-
 from detection_core.artifacts.pushed import PUSHED
 from pipeline.report.run_artifacts import RunArtifacts, find, read_text
 from tests.support.run_records import record, step

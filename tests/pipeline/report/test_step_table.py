@@ -1,7 +1,5 @@
 """The table of steps and their times."""
 
-from __future__ import annotations
-
 from pipeline.report.step_table import step_summary
 from tests.support.run_records import record, step
 

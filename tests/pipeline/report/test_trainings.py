@@ -1,7 +1,5 @@
 """Trainings of a run, as charts and pictures."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from detection_core.artifacts.model_run import ValidationLine

@@ -1,7 +1,5 @@
 """The training that a run is at."""
 
-from __future__ import annotations
-
 import datetime
 import os
 

@@ -1,7 +1,5 @@
 """Cron expressions of six fields: their times, and what is refused."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import zoneinfo

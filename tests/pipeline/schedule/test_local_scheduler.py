@@ -1,7 +1,5 @@
 """A schedule on one machine, on a clock that steps forward whenever it is read."""
 
-from __future__ import annotations
-
 import datetime
 import logging
 import os

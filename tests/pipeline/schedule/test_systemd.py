@@ -1,7 +1,5 @@
 """Schedules as systemd timers and lines of a crontab."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import shutil

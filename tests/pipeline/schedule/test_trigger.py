@@ -1,7 +1,5 @@
 """Triggers: when they fire, and which are refused."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """Triggers of schedules, from the texts that a test gives."""
 
-from __future__ import annotations
-
 from pipeline.schedule.trigger import Trigger, make_trigger
 
 
