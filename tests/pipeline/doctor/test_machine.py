@@ -22,8 +22,7 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(doctor, "_output", lambda *command: None)
     return doctor.Machine(
-        folders=(str(tmp_path),),
-        system=System(proc=str(tmp_path / "proc"), cgroup=str(tmp_path / "cgroup")),
+        folders=(str(tmp_path),), system=System(proc=str(tmp_path / "proc"), cgroup=str(tmp_path / "cgroup"))
     )
 
 

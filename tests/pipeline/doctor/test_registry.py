@@ -1,12 +1,10 @@
 """Names of images, and whether a registry has them."""
 
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
 import pytest
 
 from pipeline.doctor.finding import State
 from pipeline.doctor.registry import look_up_image, parse_image
+from tests.support.local_server import LocalServer
 from tests.support.raw_server import serve_raw
 
 
@@ -29,20 +27,14 @@ def registry():
     """Answers HEAD of a manifest by its tag: /v2/NAME/manifests/404 with 404."""
     asked = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_HEAD(self):
-            asked.append(self.path)
-            self.send_response(int(self.path.rpartition("/")[2]))
-            self.end_headers()
+    def answer(request):
+        asked.append(request.path)
+        return int(request.path.rpartition("/")[2]), "text/plain", ""
 
-        def log_message(self, *args):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield f"127.0.0.1:{server.server_port}", asked
-    server.shutdown()
-    server.server_close()
+    server = LocalServer(answer)
+    server.start()
+    yield server.url.removeprefix("http://"), asked
+    server.stop()
 
 
 def test_the_registry_is_asked(registry):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import email
 import json
 import re
-import ssl
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote
 
 from tests.pipeline.kubeflow.kfp_state import KfpState, RefusalError
 from tests.pipeline.kubeflow.strict_bodies import BadBodyError, check_body
+from tests.support.local_server import LocalServer, Request
 
 ID = "([^/:]+)"
 
@@ -47,26 +46,16 @@ class KfpServer:
         self._faults: list[list[Any]] = []
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
-        self._scheme = "http"
-
-    def start(self, certificate: str = "") -> None:
-        if certificate:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate)
-            self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
-            self._scheme = "https"
-        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+        self._server = LocalServer(self.answer)
+        self.start = self._server.start
 
     def stop(self) -> None:
         self._over.set()
-        self._http.shutdown()
-        self._http.server_close()
+        self._server.stop()
 
     @property
     def url(self) -> str:
-        return f"{self._scheme}://127.0.0.1:{self._http.server_port}"
+        return self._server.url
 
     def misbehave(self, request: str, what: Any, times: int = 1) -> None:
         """Answer the next requests that match in another way.
@@ -152,28 +141,19 @@ class KfpServer:
         raise RefusalError(404, f"Not Found: {request.method} {request.path}")
 
 
-class Request:
-    def __init__(self, handler: BaseHTTPRequestHandler) -> None:
-        parts = urlsplit(handler.path)
-        self.method, self.path = handler.command, parts.path
-        self.query = dict(parse_qsl(parts.query))
-        self.headers = {k.lower(): v for k, v in handler.headers.items()}
-        self.raw = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+def _body(request: Request) -> Any:
+    try:
+        return json.loads(request.raw)
+    except ValueError as e:
+        raise BadBodyError(f"proto: syntax error: {e}") from e
 
-    @property
-    def body(self) -> Any:
-        try:
-            return json.loads(self.raw)
-        except ValueError as e:
-            raise BadBodyError(f"proto: syntax error: {e}") from e
 
-    @property
-    def file(self) -> bytes:
-        header = f"Content-Type: {self.headers['content-type']}\r\n\r\n".encode()
-        [part] = email.message_from_bytes(header + self.raw).get_payload()
-        if part.get_param("name", header="content-disposition") != "uploadfile":
-            raise RefusalError(400, "Failed to read pipeline from file")
-        return part.get_payload(decode=True)
+def _file(request: Request) -> bytes:
+    header = f"Content-Type: {request.headers['content-type']}\r\n\r\n".encode()
+    [part] = email.message_from_bytes(header + request.raw).get_payload()
+    if part.get_param("name", header="content-disposition") != "uploadfile":
+        raise RefusalError(400, "Failed to read pipeline from file")
+    return part.get_payload(decode=True)
 
 
 Route = Callable[..., Any]
@@ -190,7 +170,7 @@ def _finds(kept: str, what: str) -> Route:
 
 
 def _upload(s: KfpServer, r: Request) -> Any:
-    return s.state.upload_version(r.query.get("name", ""), r.query.get("pipelineid", ""), r.file)
+    return s.state.upload_version(r.query.get("name", ""), r.query.get("pipelineid", ""), _file(r))
 
 
 def _list_versions(s: KfpServer, r: Request, i: str) -> Any:
@@ -206,19 +186,19 @@ _VERSIONS, _RUN, _RECURRING = f"pipelines/{ID}/versions", f"runs/{ID}", f"recurr
 _V2_ROUTES: tuple[tuple[str, str, str, Route], ...] = (
     ("GET", "healthz", "", lambda s, r: _health(s)),
     ("GET", "pipelines", "ListPipelinesResponse", _lists("pipelines", "pipelines")),
-    ("POST", "pipelines", "Pipeline", lambda s, r: s.state.create_pipeline(r.body)),
+    ("POST", "pipelines", "Pipeline", lambda s, r: s.state.create_pipeline(_body(r))),
     ("POST", "pipelines/upload_version", "PipelineVersion", _upload),
     ("GET", _VERSIONS, "ListPipelineVersionsResponse", _list_versions),
     ("GET", f"{_VERSIONS}/{ID}", "PipelineVersion", _finds("versions", "PipelineVersion")),
     ("GET", "experiments", "ListExperimentsResponse", _lists("experiments", "experiments")),
-    ("POST", "experiments", "Experiment", lambda s, r: s.state.create_experiment(r.body)),
+    ("POST", "experiments", "Experiment", lambda s, r: s.state.create_experiment(_body(r))),
     ("GET", "runs", "ListRunsResponse", _lists("runs", "runs")),
-    ("POST", "runs", "Run", lambda s, r: s.state.create_run(r.body)),
+    ("POST", "runs", "Run", lambda s, r: s.state.create_run(_body(r))),
     ("GET", _RUN, "Run", lambda s, r, i: s.state.read_run(i)),
     ("POST", f"{_RUN}:terminate", "", lambda s, r, i: s.state.terminate(i)),
     ("POST", f"{_RUN}:retry", "", lambda s, r, i: s.state.retry(i)),
     ("GET", "recurringruns", "ListRecurringRunsResponse", _lists("recurring", "recurringRuns")),
-    ("POST", "recurringruns", "RecurringRun", lambda s, r: s.state.create_recurring(r.body)),
+    ("POST", "recurringruns", "RecurringRun", lambda s, r: s.state.create_recurring(_body(r))),
     ("GET", _RECURRING, "RecurringRun", _finds("recurring", "Recurring run")),
     ("POST", f"{_RECURRING}:enable", "", lambda s, r, i: s.state.set_mode(i, True)),
     ("POST", f"{_RECURRING}:disable", "", lambda s, r, i: s.state.set_mode(i, False)),
@@ -273,30 +253,3 @@ def _error(status: int, message: str, upload: bool = False) -> str:
         stack = "github.com/kubeflow/pipelines/backend/src/common/util.New\n\t/go/src/util/error.go:142"
         return json.dumps({"error_message": message, "error_details": f"{message}\n{stack}\nmain.main"})
     return json.dumps({"error": message, "code": status, "message": message, "details": []})
-
-
-def _handler(server: KfpServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = -1  # one packet an answer: a second one waits 40 ms for the delayed acknowledgement
-
-        def _do(self) -> None:
-            answer = server.answer(Request(self))
-            if answer is None:
-                self.close_connection = True
-                self.connection.close()
-                return
-            status, kind, text = answer
-            data = text.encode()
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        do_GET = do_POST = do_DELETE = _do
-
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    return Handler

@@ -5,13 +5,7 @@ import pytest
 from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.package import read_package
-from pipeline.kubeflow.submission import (
-    check_names,
-    default_run_name,
-    ensure_experiment,
-    pages,
-    publish,
-)
+from pipeline.kubeflow.submission import check_names, default_run_name, ensure_experiment, pages, publish
 from tests.pipeline.kubeflow.clients import connect, start
 from tests.pipeline.kubeflow.conftest import write_package
 

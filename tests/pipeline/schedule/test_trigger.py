@@ -5,12 +5,7 @@ import datetime
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.schedule.trigger import (
-    format_interval,
-    parse_interval,
-    parse_time,
-    require_future,
-)
+from pipeline.schedule.trigger import format_interval, parse_interval, parse_time, require_future
 from tests.pipeline.schedule.triggers import trigger
 
 FUTURE = "2030-01-01T00:00:00Z"
