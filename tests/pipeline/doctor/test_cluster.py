@@ -145,6 +145,7 @@ def to(function, *given):
 
 
 BERLIN, RETRIED = {"time_zone": "Europe/Berlin"}, {"retried": ("trainer",)}
+CONTROLLER = "/apis/apps/v1/namespaces/kubeflow/deployments/ml-pipeline-scheduledworkflow"
 SECRET = f"{NAMESPACE}/secrets/mlpipeline-minio-artifact"
 # Check, states of its findings, what is changed first, arguments of the examination, words of each finding.
 CASES = (
@@ -158,6 +159,7 @@ CASES = (
     ("account", "note", None, {"account": ""}, ""),
     ("account", "unknown", to(deny, REVIEWS), {}, "your account may not"),
     ("claims", "note", to(put_claim, "ReadWriteOnce", "Bound"), {}, ""),
+    ("claims", "ok", to(put_claim, "ReadWriteOnce", "Bound"), {"claims": {"detflow-data": ["trainer"]}}, ""),
     ("claims", "note", to(put_claim, "ReadWriteMany", "Pending"), {}, ""),
     ("claims", "problem", to(put_claim, "ReadWriteMany", "Lost"), {}, ""),
     ("claims", "problem", None, {"claims": {"x": ["trainer"]}}, "mounted by trainer"),
@@ -166,6 +168,8 @@ CASES = (
     ("launcher", "note problem", remove_launcher, {}, ""),
     ("launcher", "note unknown", to(remove_launcher, SECRET), {}, ""),
     ("images", "note problem problem", fail_to_pull, {"pull_secrets": ("r",)}, "|no secret r|not found"),
+    ("images", "unknown", None, {"images": ()}, "no settings tell"),
+    ("time zone", "problem", to(remove, CONTROLLER), {}, ""),
     ("time zone", "problem", None, BERLIN, "schedules fire in UTC here"),
     ("time zone", "ok", set_zone_elsewhere, BERLIN, ""),
     ("network", "ok", to(put_policy, "10.1.2.3", 6443), {}, ""),
@@ -179,7 +183,9 @@ CASES = (
         RETRIED,
         "remove templateDefaults from workflowDefaults",
     ),
-    ("retries", "note", to(set_retries, SHIPPED), {}, ""),
+    ("retries", "problem", to(set_retries, SHIPPED.replace("OnE", "OnTransientE")), RETRIED, ""),
+    ("retries", "note", to(set_retries, SHIPPED), {}, "fine without `retries`"),
+    ("retries", "unknown", to(remove, f"{NAMESPACE}/configmaps/workflow-controller-configmap"), RETRIED, ""),
     ("retries", "ok", to(set_retries, SHIPPED.replace("OnError", "Always")), RETRIED, ""),
     ("retries", "ok", to(set_retries, ""), RETRIED, ""),
     ("retries", "unknown", to(set_retries, "spec: ["), RETRIED, ""),

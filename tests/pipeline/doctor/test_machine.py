@@ -32,18 +32,23 @@ def processor(machine, flags):
     return finding
 
 
-def test_the_processor(machine):
+def test_the_processor(machine, monkeypatch):
     for flags, state, words in (
         (FAST, State.OK, "AVX2, FMA, AVX-512, AVX-512 VNNI, AMX int8"),
         ("fpu avx", State.NOTE, "AVX only"),
+        ("fpu avx fma", State.NOTE, "; FMA"),
         ("fpu sse4_2", State.PROBLEM, "without AVX"),
+        ("", State.UNKNOWN, "the kernel does not tell"),
     ):
         finding = processor(machine, flags)
         assert finding.state is state and words in finding.found
+    monkeypatch.setattr(doctor.platform, "machine", lambda: "aarch64")
+    assert processor(machine, "fpu").state is State.OK
 
 
 def test_memory_is_that_of_the_container(machine):
     proc = Path(machine.system.proc)
+    assert [f.state for f in doctor.check_memory(machine)] == [State.UNKNOWN]
     (proc / "self").mkdir()
     (proc / "self" / "cgroup").write_text("0::/pods/mine\n")
     for folder in ("", "pods/mine"):
@@ -53,6 +58,9 @@ def test_memory_is_that_of_the_container(machine):
         for gibibytes, limit, state, words in (
             (16, "max", State.OK, "16.0 GiB"),
             (16, str(3 << 30), State.NOTE, "3.0 GiB (a limit of this container)"),
+            (4, "max", State.OK, "4.0 GiB"),
+            (2, "max", State.NOTE, "2.0 GiB: small detectors only"),
+            (16, str((2 << 30) - 1), State.PROBLEM, "(a limit of this container): TensorFlow alone"),
             (1, "max", State.PROBLEM, "1.0 GiB"),
         ):
             (proc / "meminfo").write_text(f"MemTotal:  {gibibytes << 20} kB\nMemFree: 1 kB\n")
@@ -85,8 +93,44 @@ def test_a_driver_without_devices_is_a_problem(machine):
     assert finding.state is State.PROBLEM
 
 
+def test_the_memory_of_an_accelerator(machine, monkeypatch):
+    driver = Path(machine.system.proc) / "driver" / "nvidia"
+    for listed in ("NVIDIA H100, 81559\nNVIDIA H100, 1", "NVIDIA H100, [N/A]", ""):
+        monkeypatch.setattr(doctor, "_output", lambda *command, listed=listed: listed)
+        assert doctor.gpu_memory(machine) == ("", 0), "without a driver there is none"
+    driver.mkdir(parents=True)
+    (driver / "version").write_text("NVRM version: 570")
+    for listed, found in (
+        ("NVIDIA H100, 81559\nNVIDIA H100, 1", ("NVIDIA H100", 81559 << 20)),
+        ("NVIDIA H100, [N/A]", ("", 0)),
+        (None, ("", 0)),
+    ):
+        monkeypatch.setattr(doctor, "_output", lambda *command, listed=listed: listed)
+        assert doctor.gpu_memory(machine) == found
+
+
+def test_the_engine_of_containers(machine, monkeypatch):
+    for installed, answers, state, words in (
+        ((), {}, State.NOTE, "none"),
+        (("docker", "podman"), {"version": "29.1", "info": "x"}, State.OK, "docker 29.1"),
+        (("podman",), {"--version": "podman 5", "info": "x"}, State.OK, "podman podman 5"),
+        (("docker",), {"version": "29.1"}, State.NOTE, "docker is installed, but no engine answers"),
+    ):
+        monkeypatch.setattr(
+            doctor.shutil, "which", lambda name, found=installed: name if name in found else None
+        )
+        monkeypatch.setattr(doctor, "_output", lambda name, verb, *more, said=answers: said.get(verb))
+        (finding,) = doctor.check_engine(machine)
+        assert (finding.state, finding.found) == (state, words)
+
+
 def test_the_disk(machine, monkeypatch):
-    for free, state in ((1 << 28, State.PROBLEM), (4 << 30, State.NOTE), (40 << 30, State.OK)):
+    for free, state in (
+        ((1 << 30) - 1, State.PROBLEM),
+        (1 << 30, State.NOTE),
+        ((10 << 30) - 1, State.NOTE),
+        (10 << 30, State.OK),
+    ):
         usage = type("Usage", (), {"free": free})
         monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path, usage=usage: usage)
         (finding,) = doctor.check_disk(machine)

@@ -42,6 +42,7 @@ def test_the_registry_is_asked(registry):
     for tag, state, words in (
         ("200", State.OK, "has it"),
         ("401", State.NOTE, "credentials"),
+        ("403", State.NOTE, "credentials"),
         ("404", State.PROBLEM, "has no detflow 404"),
         ("500", State.UNKNOWN, "answered 500"),
     ):

@@ -27,9 +27,10 @@ def test_a_settings_file_is_compiled_for_as_long_as_it_is_used(digits_settings, 
     # The same settings compile to the same content.
     part = tmp_path / "part.config"
     part.write_text("train_config { num_steps: 4 }")
-    given = (([],), ([],), (["train_config.num_steps=3"],), ([], [str(part)]))
+    mine = ["kubeflow.experiment=mine"]
+    given = ((mine,), (["train_config.num_steps=3"],), ([], [str(part)]))
     digests = [_opened(digits_settings, *one)[0].package.digest for one in given]
-    assert digests[0] == digests[1] and len(set(digests)) == 3
+    assert digests[0] == source.package.digest and len(set(digests)) == 3
 
 
 def test_a_compiled_file_is_taken_as_it_is(package_path):

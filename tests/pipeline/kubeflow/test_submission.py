@@ -1,5 +1,7 @@
 """Uploading packages and starting runs of them."""
 
+import re
+
 import pytest
 
 from detection_core.errors import ConfigError
@@ -109,7 +111,7 @@ def test_a_request_that_may_have_arrived_is_not_repeated(server, connection, pac
 
 
 def test_runs_are_named_by_pipeline_and_time():
-    assert default_run_name("digits").startswith("digits 20")
+    assert re.fullmatch(r"digits 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", default_run_name("digits"))
 
 
 def test_a_name_that_a_server_takes_is_as_long_as_is_allowed(connection, tmp_path):
