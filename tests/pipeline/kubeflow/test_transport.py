@@ -104,6 +104,7 @@ def test_an_answer_that_drips_costs_no_more_than_the_limit(hostile):
         _head(handler, Content_Length="1000")
         while not over.wait(0.02):
             handler.wfile.write(b" ")
+            handler.wfile.flush()
 
     hostile.answer = drip
     connection.api_client.rest_client = bounded_rest(connection.api_client.configuration, 0.2)

@@ -81,6 +81,8 @@ def test_a_failed_run_does_not_end_the_schedule(tmp_path, notes, caplog):
 def test_the_end_of_the_window_ends_it(tmp_path, notes):
     fires = trigger(interval="1h", end="2026-01-01T02:30:00Z", start="2026-01-01T00:00:00Z")
     assert schedule(tmp_path, fires, clock("01T02:29:30")).serve() == 0
+    # On the machine's own clock, too.
+    assert LocalSchedule(fires, ["false"], Workspace(str(tmp_path))).serve() == 0
     assert notes() == []
 
 
