@@ -47,20 +47,13 @@ class ApiServer:
     def running(self) -> Iterator[ApiServer]:
         """Run etcd and the server, and stop both."""
         etcd_port, peer_port = free_port(), free_port()
+        etcd, peer = f"http://127.0.0.1:{etcd_port}", f"http://127.0.0.1:{peer_port}"
+        urls = {"listen-client": etcd, "advertise-client": etcd, "listen-peer": peer}
+        options = [f"--{name}-urls={url}" for name, url in urls.items()]
+        options += [f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}"]
+        program = shutil.which("etcd") or "etcd"
         with contextlib.ExitStack() as stack:
-            etcd = f"http://127.0.0.1:{etcd_port}"
-            peer = f"http://127.0.0.1:{peer_port}"
-            stack.enter_context(
-                self._process(
-                    shutil.which("etcd") or "etcd",
-                    f"--data-dir={self.folder / 'etcd'}",
-                    f"--listen-client-urls={etcd}",
-                    f"--advertise-client-urls={etcd}",
-                    f"--listen-peer-urls={peer}",
-                    f"--initial-advertise-peer-urls={peer}",
-                    f"--initial-cluster=default={peer}",
-                )
-            )
+            stack.enter_context(self._process(program, f"--data-dir={self.folder / 'etcd'}", *options))
             stack.enter_context(self._process(str(self._bin / "kube-apiserver"), *self._options(etcd)))
             self._wait()
             yield self
@@ -122,21 +115,15 @@ class ApiServer:
     def kubeconfig(self, user: str = "admin") -> str:
         """Write a kubeconfig for one of the server's users: admin, nobody, user."""
         path = self.folder / f"{user}.kubeconfig"
+        authority = str(self.folder / "certificates" / "apiserver.crt")
+        cluster = {"server": self.url, "certificate-authority": authority}
+        cluster["tls-server-name"] = "kubernetes.default.svc"
         tree = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "test",
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
-            "clusters": [
-                {
-                    "name": "test",
-                    "cluster": {
-                        "server": self.url,
-                        "certificate-authority": str(self.folder / "certificates" / "apiserver.crt"),
-                        "tls-server-name": "kubernetes.default.svc",
-                    },
-                }
-            ],
+            "clusters": [{"name": "test", "cluster": cluster}],
             "users": [{"name": user, "user": {"token": self._tokens[user]}}],
         }
         path.write_text(yaml.safe_dump(tree))
@@ -145,13 +132,9 @@ class ApiServer:
     def run(self, *arguments: str, given: str = "", code: int | None = 0) -> str:
         """Run kubectl as the administrator and return what it says; None takes any exit code."""
         environment = {**os.environ, "KUBECONFIG": self.kubeconfig(), "HOME": str(self.folder)}
+        command = [self.kubectl, *arguments]
         done = subprocess.run(
-            [self.kubectl, *arguments],
-            input=given,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment,
+            command, input=given, capture_output=True, text=True, check=False, env=environment
         )
         assert code in (None, done.returncode), done.stdout[-2000:] + done.stderr[-4000:]
         return done.stdout + done.stderr

@@ -1,7 +1,5 @@
 """`detflow doctor --cluster` against a real Kubernetes API server; tests/pipeline/doctor has a fake one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -10,64 +8,50 @@ import yaml
 
 from pipeline.cli import parser
 from tests.cluster.conftest import crds
-from tests.k8s.test_manifests import K8S, build
+from tests.k8s.manifests import K8S, build
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 SETTINGS = str(K8S.parent / "examples" / "kubeflow" / "settings.yaml")
 # Kubeflow Pipelines is no Go module: its kind and its controller are stood in for by their names.
-SCHEDULED_WORKFLOWS = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "scheduledworkflows.kubeflow.org"},
-    "spec": {
-        "group": "kubeflow.org",
-        "scope": "Namespaced",
-        "names": {
-            "kind": "ScheduledWorkflow",
-            "plural": "scheduledworkflows",
-            "singular": "scheduledworkflow",
-        },
-        "versions": [
-            {
-                "name": "v1beta1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object"}},
-            }
-        ],
-    },
-}
-CONTROLLER = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": "ml-pipeline-scheduledworkflow", "namespace": "kubeflow"},
-    "spec": {
-        "selector": {"matchLabels": {"app": "ml-pipeline-scheduledworkflow"}},
-        "template": {
-            "metadata": {"labels": {"app": "ml-pipeline-scheduledworkflow"}},
-            "spec": {
-                "containers": [
-                    {
-                        "name": "controller",
-                        "image": "controller:1",
-                        "env": [
-                            {
-                                "name": "CRON_SCHEDULE_TIMEZONE",
-                                "valueFrom": {
-                                    "configMapKeyRef": {
-                                        "name": "pipeline-install-config",
-                                        "key": "cronScheduleTimezone",
-                                    }
-                                },
-                            }
-                        ],
-                    }
-                ]
-            },
-        },
-    },
-}
+SCHEDULED_WORKFLOWS, CONTROLLER = yaml.safe_load_all("""
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: scheduledworkflows.kubeflow.org}
+spec:
+  group: kubeflow.org
+  scope: Namespaced
+  names: {kind: ScheduledWorkflow, plural: scheduledworkflows, singular: scheduledworkflow}
+  versions:
+    - {name: v1beta1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: ml-pipeline-scheduledworkflow, namespace: kubeflow}
+spec:
+  selector: {matchLabels: {app: ml-pipeline-scheduledworkflow}}
+  template:
+    metadata: {labels: {app: ml-pipeline-scheduledworkflow}}
+    spec:
+      containers:
+        - name: controller
+          image: controller:1
+          env:
+            - name: CRON_SCHEDULE_TIMEZONE
+              valueFrom: {configMapKeyRef: {name: pipeline-install-config, key: cronScheduleTimezone}}
+""")
+# What is well in a cluster that was set up.
+WELL = [
+    "kubernetes",
+    "pipelines",
+    "namespace",
+    "kinds",
+    "rights",
+    "account",
+    "launcher",
+    "time zone",
+    "network",
+]
 
 
 def named(kind, name, namespace, **fields):
@@ -83,17 +67,8 @@ def doctor(api, server, monkeypatch, capsys, clean_environment):
 
     def examine(user, *arguments):
         monkeypatch.setenv("KUBECONFIG", api.kubeconfig(user))
-        command = [
-            "doctor",
-            "--cluster",
-            "--host",
-            server.url,
-            "--namespace",
-            "detflow",
-            "--json",
-            *arguments,
-        ]
-        code = parser.main(command)
+        where = ["--host", server.url, "--namespace", "detflow"]
+        code = parser.main(["doctor", "--cluster", *where, "--json", *arguments])
         found = {}
         for finding in json.loads(capsys.readouterr().out)["findings"]:
             found.setdefault(finding["check"], []).append(finding)
@@ -120,13 +95,10 @@ def test_a_cluster_that_was_set_up_is_well(api, api_with_kinds, doctor):
     api.run("wait", "--for=condition=established", "--timeout=60s", "crd/scheduledworkflows.kubeflow.org")
     api.apply([named("Namespace", name, "") for name in ("detflow", "kubeflow")])
     api.apply(build(K8S / "overlays" / "multi-user"))
-    endpoints = {
-        "apiVersion": "discovery.k8s.io/v1",
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": ["10.0.0.1"]}],
-        "ports": [{"name": "https", "port": 6443, "protocol": "TCP"}],
-    }
-    labelled = named("EndpointSlice", "kubernetes", "default", **endpoints)
+    endpoints = {"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}]}
+    ports = [{"name": "https", "port": 6443, "protocol": "TCP"}]
+    slices = {"apiVersion": "discovery.k8s.io/v1", **endpoints, "ports": ports}
+    labelled = named("EndpointSlice", "kubernetes", "default", **slices)
     labelled["metadata"]["labels"] = {"kubernetes.io/service-name": "kubernetes"}
     api.apply(
         [
@@ -139,17 +111,7 @@ def test_a_cluster_that_was_set_up_is_well(api, api_with_kinds, doctor):
     )
     code, found = doctor("admin", "--settings", SETTINGS)
     assert code == 0, found
-    for check in (
-        "kubernetes",
-        "pipelines",
-        "namespace",
-        "kinds",
-        "rights",
-        "account",
-        "launcher",
-        "time zone",
-        "network",
-    ):
+    for check in WELL:
         assert set(states(found, check)) == {"ok"}, found[check]
     # Nothing binds a claim here, and the image of the example names no registry.
     assert set(states(found, "claims")) == set(states(found, "images")) == {"note"}
@@ -170,15 +132,10 @@ def test_the_role_of_the_cronjob_and_what_it_leaves_out(api_with_kinds, doctor):
     path = K8S / "addons" / "retraining-cronjob" / "service-account.yaml"
     role = next(d for d in yaml.safe_load_all(path.read_text()) if d["kind"] == "Role")
     role["metadata"]["namespace"] = "detflow"
-    binding = named("RoleBinding", "user", "detflow", apiVersion="rbac.authorization.k8s.io/v1")
-    binding |= {
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "Role",
-            "name": role["metadata"]["name"],
-        },
-        "subjects": [{"kind": "User", "name": "user", "apiGroup": "rbac.authorization.k8s.io"}],
-    }
+    group = "rbac.authorization.k8s.io"
+    binding = named("RoleBinding", "user", "detflow", apiVersion=f"{group}/v1")
+    binding["roleRef"] = {"apiGroup": group, "kind": "Role", "name": role["metadata"]["name"]}
+    binding["subjects"] = [{"kind": "User", "name": "user", "apiGroup": group}]
     api_with_kinds.apply([role, binding])
     _, found = doctor("user")
     (finding,) = found["rights"]

@@ -1,7 +1,5 @@
 """k8s/ as a real Kubernetes API server takes it, with the kinds that docs/kubeflow-cluster.md names."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re
@@ -10,7 +8,7 @@ import pytest
 
 from pipeline.doctor.custom_resources import KINDS
 from tests.cluster.conftest import crds
-from tests.k8s.test_manifests import COMPONENTS, K8S, OVERLAYS, build, write_overlay
+from tests.k8s.manifests import COMPONENTS, K8S, OVERLAYS, build, write_overlay
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 

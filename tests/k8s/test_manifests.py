@@ -4,89 +4,57 @@ import copy
 import ipaddress
 import json
 import os
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
-import yaml
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from detection_core.training.distribution import this_worker
 from tests.k8s.kubernetes_models import problems
+from tests.k8s.manifests import (
+    COMPONENTS,
+    FILES,
+    K8S,
+    OVERLAYS,
+    addon,
+    build,
+    documents,
+    pod_specs,
+    pod_templates,
+    policies,
+    write_overlay,
+)
 
-K8S = Path(__file__).parents[2] / "k8s"
-OVERLAYS = sorted(p.name for p in (K8S / "overlays").iterdir())
-KUSTOMIZE = {"Kustomization", "Component"}
 # What a user, Kubeflow or kustomize's generators bring: named in docs/kubeflow-cluster.md.
 BROUGHT = {("ConfigMap", "detflow-pipeline"), ("ConfigMap", "detflow-pipeline-config")}
+MANIFESTS = documents(*FILES)
+# Of pods under the standard `restricted`.
+VOLUMES = set(
+    [
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    ]
+)
+_NETWORKS = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+PRIVATE = [ipaddress.ip_network(network) for network in _NETWORKS]
 
 
-def documents(path):
-    return [d for d in yaml.safe_load_all(path.read_text()) if d]
+@pytest.fixture(scope="module")
+def overlays():
+    return {name: build(K8S / "overlays" / name) for name in OVERLAYS}
 
 
-FILES = sorted(p for folder in ("base", "addons", "overlays") for p in (K8S / folder).rglob("*.yaml"))
-MANIFESTS = [
-    pytest.param(d, id=f"{p.parent.name}/{d['kind']}/{d['metadata']['name']}")
-    for p in FILES
-    for d in documents(p)
-    if d["kind"] not in KUSTOMIZE
-]
-
-
-def build(folder):
-    """Render a folder with kustomize, by itself or inside kubectl."""
-    if shutil.which("kustomize"):
-        command = ["kustomize", "build"]
-    elif shutil.which("kubectl"):
-        command = ["kubectl", "kustomize"]
-    else:
-        pytest.skip("neither kustomize nor kubectl is on PATH; the files themselves are checked above")
-    done = subprocess.run([*command, str(folder)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return [d for d in yaml.safe_load_all(done.stdout) if d]
-
-
-@pytest.fixture(scope="module", params=OVERLAYS)
-def overlay(request):
-    return request.param, build(K8S / "overlays" / request.param)
-
-
-@pytest.mark.parametrize("manifest", MANIFESTS)
-def test_every_manifest_is_valid(manifest):
-    assert problems(manifest) == []
-
-
-# Kind to where the templates of its pods lie.
-POD_TEMPLATES = {
-    "Deployment": lambda spec: [spec["template"]],
-    "CronJob": lambda spec: [spec["jobTemplate"]["spec"]["template"]],
-    "TFJob": lambda spec: [replica["template"] for replica in spec["tfReplicaSpecs"].values()],
-    "TrainingRuntime": lambda spec: [
-        job["template"]["spec"]["template"] for job in spec["template"]["spec"]["replicatedJobs"]
-    ],
-    "InferenceService": lambda spec: [
-        {
-            "metadata": {"labels": {"serving.kserve.io/inferenceservice": "detector"}},
-            "spec": {**spec["predictor"], "containers": [spec["predictor"]["model"]]},
-        }
-    ],
-}
-
-
-def pod_templates(manifests):
-    """Yield (name, template) of everything that makes pods."""
-    for m in manifests:
-        for template in POD_TEMPLATES.get(m["kind"], lambda spec: [])(m.get("spec", {})):
-            yield f"{m['kind']}/{m['metadata']['name']}", template
-
-
-def pod_specs(manifests):
-    """Yield (name, pod spec) of everything that makes pods."""
-    for name, template in pod_templates(manifests):
-        yield name, template["spec"]
+def test_every_manifest_is_valid_and_holds_no_secret():
+    assert len(MANIFESTS) >= 40
+    assert [line for manifest in MANIFESTS for line in problems(manifest)] == []
+    # Secrets are named, never held.
+    assert not [m for m in MANIFESTS if m["kind"] == "Secret"]
 
 
 def restricted(spec):
@@ -98,17 +66,7 @@ def restricted(spec):
     if pod.get("seccompProfile", {}).get("type") not in ("RuntimeDefault", "Localhost"):
         found.append("seccompProfile")
     found += [k for k in ("hostNetwork", "hostPID", "hostIPC") if spec.get(k)]
-    allowed = {
-        "configMap",
-        "csi",
-        "downwardAPI",
-        "emptyDir",
-        "ephemeral",
-        "persistentVolumeClaim",
-        "projected",
-        "secret",
-    }
-    found += [f"volume {v['name']}" for v in spec.get("volumes", []) if not set(v) - {"name"} <= allowed]
+    found += [f"volume {v['name']}" for v in spec.get("volumes", []) if not set(v) - {"name"} <= VOLUMES]
     for container in [*spec["containers"], *spec.get("initContainers", [])]:
         context = container.get("securityContext", {})
         if context.get("allowPrivilegeEscalation") is not False:
@@ -125,7 +83,7 @@ def test_a_step_that_a_pod_runs_by_itself_gets_what_its_contract_asks_for():
     """A folder that is mounted for every artifact, as `python -m components.NAME --field value` takes it."""
     runs = [
         (name, spec, container)
-        for name, spec in pod_specs([p.values[0] for p in MANIFESTS])
+        for name, spec in pod_specs(MANIFESTS)
         for container in spec["containers"]
         if container.get("command", [])[:2] == ["python", "-m"]
         and container["command"][2].startswith("components.")
@@ -146,7 +104,7 @@ def test_a_step_that_a_pod_runs_by_itself_gets_what_its_contract_asks_for():
 
 
 def test_pods_are_restricted_and_bounded():
-    found = dict(pod_specs([p.values[0] for p in MANIFESTS]))
+    found = dict(pod_specs(MANIFESTS))
     assert len(found) >= 6
     for name, spec in found.items():
         assert restricted(spec) == [], name
@@ -159,31 +117,31 @@ def test_pods_are_restricted_and_bounded():
             assert image is None or (":" in image and not image.endswith(":latest")), f"{name}: pin {image}"
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
+def test_a_bad_manifest_is_refused():
+    good = addon("serving-tensorflow/deployment.yaml")[0]
+    for change, named in (
         (lambda d: d["spec"].update(replica=2), "replica: unknown field"),
         (lambda d: d["spec"].update(replicas="2"), "replicas: expected int"),
+        (lambda d: d["spec"].update(replicas=True), "replicas: expected int"),
+        (lambda d: d["spec"]["template"]["spec"].update(containers={}), "containers: expected list"),
         (lambda d: d["spec"].pop("selector"), "selector: missing"),
-        (lambda d: d["spec"]["template"]["spec"]["containers"][0].pop("name"), "name: missing"),
+        (lambda d: d["spec"]["template"]["spec"]["containers"][0].pop("name"), "containers.0.name: missing"),
         (lambda d: d.update(apiVersion="extensions/v1beta1"), "no such kind"),
-    ],
-)
-def test_a_bad_manifest_is_refused(change, named):
-    manifest = copy.deepcopy(documents(K8S / "addons/serving-tensorflow/deployment.yaml")[0])
-    change(manifest)
-    assert any(named in p for p in problems(manifest))
+    ):
+        manifest = copy.deepcopy(good)
+        change(manifest)
+        assert any(named in p for p in problems(manifest)), named
 
 
 def test_an_unrestricted_pod_is_seen():
-    (_, spec), *_ = pod_specs(documents(K8S / "addons/serving-tensorflow/deployment.yaml"))
+    (_, spec), *_ = pod_specs(addon("serving-tensorflow/deployment.yaml"))
     spec["containers"][0]["securityContext"]["capabilities"] = {}
     spec["volumes"].append({"name": "host", "hostPath": {"path": "/"}})
     assert restricted(spec) == ["volume host", "capabilities"]
 
 
 def test_rights_are_least():
-    roles = [p.values[0] for p in MANIFESTS if p.values[0]["kind"] in ("Role", "ClusterRole")]
+    roles = [m for m in MANIFESTS if m["kind"] in ("Role", "ClusterRole")]
     assert roles and all(r["kind"] == "Role" for r in roles)
     for rule in [rule for role in roles for rule in role["rules"]]:
         assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]
@@ -198,14 +156,13 @@ def test_steps_may_read_their_workflow_as_its_scheduled_time_stands_there():
 
 
 def test_a_run_that_hangs_does_not_end_retraining():
-    (cronjob,) = documents(K8S / "addons/retraining-cronjob/cronjob.yaml")
+    (cronjob,) = addon("retraining-cronjob/cronjob.yaml")
     assert cronjob["spec"]["concurrencyPolicy"] == "Forbid"
     assert cronjob["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] < 7 * 86400
 
 
 def test_who_submits_runs_may_do_so_and_nothing_else():
-    path = K8S / "addons/retraining-cronjob/service-account.yaml"
-    account, role, binding = documents(path)
+    account, role, binding = addon("retraining-cronjob/service-account.yaml")
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert [s["name"] for s in binding["subjects"]] == [account["metadata"]["name"]]
     # What `detflow submit --wait` asks of the API: find or make, start, look.
@@ -215,20 +172,17 @@ def test_who_submits_runs_may_do_so_and_nothing_else():
 
 
 def test_pods_that_share_a_claim_share_its_group():
-    groups = {
-        spec["securityContext"]["fsGroup"]
-        for _, spec in pod_specs([p.values[0] for p in MANIFESTS])
-        if "fsGroup" in spec.get("securityContext", {})
-    }
-    assert groups == {1000}
+    contexts = [spec.get("securityContext", {}) for _, spec in pod_specs(MANIFESTS)]
+    assert {context["fsGroup"] for context in contexts if "fsGroup" in context} == {1000}
 
 
-def test_secrets_are_named_never_held():
-    assert not [p.id for p in MANIFESTS if p.values[0]["kind"] == "Secret"]
+def test_overlays_are_valid_and_refer_to_what_is_there(overlays, subtests):
+    for name, manifests in overlays.items():
+        with subtests.test(name):
+            _check_references(manifests)
 
 
-def test_overlays_are_valid_and_refer_to_what_is_there(overlay):
-    _, manifests = overlay
+def _check_references(manifests):
     assert [line for m in manifests for line in problems(m)] == []
     namespaces = {m["metadata"].get("namespace") for m in manifests if m["kind"] != "Namespace"}
     assert len(namespaces) == 1 and None not in namespaces
@@ -255,8 +209,13 @@ def pod_labels(manifests):
         yield template["metadata"]["labels"]
 
 
-def test_services_and_policies_select_pods(overlay):
-    _, manifests = overlay
+def test_services_and_policies_select_pods(overlays, subtests):
+    for name, manifests in overlays.items():
+        with subtests.test(name):
+            _check_selectors(manifests)
+
+
+def _check_selectors(manifests):
     labels = list(pod_labels(manifests))
     for m in manifests:
         if m["kind"] == "Service":
@@ -273,28 +232,18 @@ def test_services_and_policies_select_pods(overlay):
         assert any(expected.items() <= pod.items() for pod in labels), m["metadata"]["name"]
 
 
-def test_a_namespace_of_ours_denies_by_default_and_is_restricted(overlay):
-    name, manifests = overlay
-    if name == "standalone":
-        assert not [m for m in manifests if m["kind"] in ("Namespace", "ResourceQuota")]
-        return
-    namespace = next(m for m in manifests if m["kind"] == "Namespace")
-    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-    assert namespace["metadata"]["labels"]["pipelines.kubeflow.org/enabled"] == "true"
-    deny = next(m for m in manifests if m["metadata"]["name"] == "default-deny")
-    assert deny["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    assert any(m["kind"] == "ResourceQuota" for m in manifests)
-
-
-COMPONENTS = sorted(p.name for p in (K8S / "addons").iterdir())
-PRIVATE = [
-    ipaddress.ip_network(n)
-    for n in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
-]
-
-
-def policies(manifests):
-    return {m["metadata"]["name"]: m["spec"] for m in manifests if m["kind"] == "NetworkPolicy"}
+def test_a_namespace_of_ours_denies_by_default_and_is_restricted(overlays):
+    for name, manifests in overlays.items():
+        by_kind = {m["kind"]: m for m in manifests}
+        if name == "standalone":
+            assert not by_kind.keys() & {"Namespace", "ResourceQuota"}
+            continue
+        labels = by_kind["Namespace"]["metadata"]["labels"]
+        assert labels["pod-security.kubernetes.io/enforce"] == "restricted", name
+        assert labels["pipelines.kubeflow.org/enabled"] == "true", name
+        deny = policies(manifests)["default-deny"]
+        assert deny == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}, name
+        assert "ResourceQuota" in by_kind, name
 
 
 def leaves_private_addresses(spec):
@@ -308,15 +257,11 @@ def leaves_private_addresses(spec):
     return False
 
 
-def test_only_one_policy_opens_the_internet_and_no_overlay_takes_it(overlay):
-    found = {
-        name
-        for p in FILES
-        for name, spec in policies([d for d in documents(p) if d["kind"] not in KUSTOMIZE]).items()
-        if leaves_private_addresses(spec)
-    }
+def test_only_one_policy_opens_the_internet_and_no_overlay_takes_it(overlays):
+    found = {n for p in FILES for n, s in policies(documents(p)).items() if leaves_private_addresses(s)}
     assert found == {"allow-https-to-anywhere", "allow-https-to-anywhere-beam"}
-    assert not found & policies(overlay[1]).keys()
+    for name, manifests in overlays.items():
+        assert not found & policies(manifests).keys(), name
 
 
 # What a run of Kubeflow Pipelines 2.17.0 calls in the namespace `kubeflow`: label of the pods and their port.
@@ -331,7 +276,7 @@ CALLED = {
 
 
 def test_pods_of_a_run_reach_of_kubeflow_what_they_call_and_nothing_else():
-    manifests = documents(K8S / "addons" / "own-namespace" / "network-policies.yaml")
+    manifests = addon("own-namespace/network-policies.yaml")
     kubeflow = {"matchLabels": {"kubernetes.io/metadata.name": "kubeflow"}}
     found = set()
     for rule in policies(manifests)["allow-runs"]["egress"]:
@@ -343,11 +288,10 @@ def test_pods_of_a_run_reach_of_kubeflow_what_they_call_and_nothing_else():
 
 
 def test_no_policy_opens_a_namespace_as_a_whole_but_for_named_ports():
-    for path in FILES:
-        for name, spec in policies([d for d in documents(path) if d["kind"] not in KUSTOMIZE]).items():
-            for rule in spec.get("egress", ()):
-                whole = [to for to in rule["to"] if "namespaceSelector" in to and "podSelector" not in to]
-                assert not whole or rule.get("ports"), name
+    for name, spec in [item for path in FILES for item in policies(documents(path)).items()]:
+        for rule in spec.get("egress", ()):
+            whole = [to for to in rule["to"] if "namespaceSelector" in to and "podSelector" not in to]
+            assert not whole or rule.get("ports"), name
 
 
 def test_a_policy_without_destinations_is_seen_as_open():
@@ -356,49 +300,33 @@ def test_a_policy_without_destinations_is_seen_as_open():
     assert not leaves_private_addresses({"egress": [{"to": [{"podSelector": {}}]}]})
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
-def test_who_may_call_something_by_name_may_ask_for_its_address(component):
+def test_who_may_call_something_by_name_may_ask_for_its_address():
     """A policy of its own must hold without own-namespace, too: where one allows pods, it allows DNS."""
-    manifests = [d for p in sorted((K8S / "addons" / component).glob("*.yaml")) for d in documents(p)]
     dns = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}
-    for name, spec in policies([d for d in manifests if d["kind"] not in KUSTOMIZE]).items():
-        # The pods of a run have theirs from allow-dns, or no policy at all.
-        if "Ingress" not in spec["policyTypes"] or not spec.get("egress"):
-            continue
-        assert any(rule["to"] == [dns] and len(rule["ports"]) == 2 for rule in spec["egress"]), name
+    for path in sorted((K8S / "addons").glob("*/*.yaml")):
+        for name, spec in policies(documents(path)).items():
+            # The pods of a run have theirs from allow-dns, or no policy at all.
+            if "Ingress" in spec["policyTypes"] and spec.get("egress"):
+                assert any(rule["to"] == [dns] and len(rule["ports"]) == 2 for rule in spec["egress"]), name
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
-def test_every_component_can_be_added_to_the_base(component, tmp_path):
-    folder = write_overlay(tmp_path, [component])
-    manifests = build(folder)
-    assert [line for m in manifests for line in problems(m)] == []
-    assert len(manifests) > len(build(write_overlay(tmp_path / "bare", [])))
-
-
-def write_overlay(folder, components):
-    """Write an overlay of the base with some components; paths are relative, as kustomize wants them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    where = os.path.relpath(K8S, folder.resolve())
-    tree = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "namespace": "detflow",
-        "resources": [f"{where}/base"],
-        "components": [f"{where}/addons/{c}" for c in components],
-    }
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(tree))
-    return folder
+def test_every_component_can_be_added_to_the_base(tmp_path, subtests):
+    bare = build(write_overlay(tmp_path / "bare", []))
+    for component in COMPONENTS:
+        with subtests.test(component):
+            manifests = build(write_overlay(tmp_path / component, [component]))
+            assert [line for m in manifests for line in problems(m)] == []
+            assert len(manifests) > len(bare)
 
 
 def training_runtime():
-    return documents(K8S / "addons/distributed-training/training-runtime.yaml")[0]
+    return addon("distributed-training/training-runtime.yaml")[0]
 
 
 def test_workers_of_a_train_job_find_each_other(monkeypatch):
     """JobSet names a pod JOBSET-REPLICATEDJOB-JOBINDEX-PODINDEX.JOBSET (its API, `Network`)."""
     runtime = training_runtime()
-    (train_job,) = documents(K8S / "addons/distributed-training/train-job.yaml")
+    (train_job,) = addon("distributed-training/train-job.yaml")
     assert train_job["spec"]["runtimeRef"] == {
         "apiGroup": runtime["apiVersion"].split("/")[0],
         "kind": runtime["kind"],
@@ -426,7 +354,7 @@ def test_workers_of_a_train_job_find_each_other(monkeypatch):
 
 
 def test_both_ways_of_training_on_several_machines_start_the_same_program():
-    (tfjob,) = documents(K8S / "addons/distributed-training-tfjob/tfjob.yaml")
+    (tfjob,) = addon("distributed-training-tfjob/tfjob.yaml")
     (old,), (new,) = (
         [spec["containers"][0] for _, spec in pod_specs([m])] for m in (tfjob, training_runtime())
     )

@@ -7,10 +7,7 @@ from typing import Any
 
 from tests.support.executor_input import Cluster, Finished
 
-_PYTHON = {
-    "STRING": str,
-    "BOOLEAN": lambda text: {"true": True, "false": False}[text],
-}
+_PYTHON = {"STRING": str, "BOOLEAN": lambda text: {"true": True, "false": False}[text]}
 
 
 def run_compiled(cluster: Cluster, spec: Mapping[str, Any], **parameters: Any) -> dict[str, Finished]:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from tests.support.executor_input import Cluster
@@ -7,4 +5,4 @@ from tests.support.executor_input import Cluster
 
 @pytest.fixture
 def cluster(tmp_path):
-    return Cluster(root=tmp_path / "cluster")
+    return Cluster(root=tmp_path / "cluster", in_process=True)

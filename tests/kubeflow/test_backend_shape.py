@@ -1,7 +1,5 @@
 """Each component as a Kubeflow Pipelines server calls it, without a server and without a container."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -13,10 +11,11 @@ from components.publishing.destination import PushDestination
 from detection_core.artifacts.blessing import write_blessing
 from detection_core.artifacts.detector import SERVING
 from detection_core.artifacts.published import PublishedVersion
+from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.storage import files
 from tests.support.dataset_files import Coco
 from tests.support.executor_input import BUCKET
-from tests.support.made_examples import Made, write_examples
+from tests.support.made_examples import CLASSES, Made, write_examples
 from tests.support.tiny_training import config_text
 
 
@@ -138,60 +137,68 @@ def _pusher_inputs(cluster, blessed):
     }
 
 
-@pytest.mark.parametrize("blessed", [True, False])
-def test_pusher(cluster, tmp_path, blessed):
+def test_pusher(cluster, tmp_path):
     parameters = {"push_destination": str(tmp_path / "pushed"), "push_token": "t"}
-    done = cluster.run_step("pusher", parameters, _pusher_inputs(cluster, blessed))
-    _check_artifacts(done)
-    assert done.parameters == {"pushed": str(blessed).lower()}
-    assert (PushDestination(str(tmp_path / "pushed")).current() is not None) == blessed
-    decision = done.folder["decision"].read_text()
-    assert decision.startswith("# Published as version" if blessed else "# Not published")
-    assert done.artifacts["pushed_model"]["metadata"]["artifact_type"] == "PushedModel"
+    for blessed, heading in ((False, "# Not published"), (True, "# Published as version")):
+        done = cluster.run_step("pusher", parameters, _pusher_inputs(cluster, blessed))
+        _check_artifacts(done)
+        assert done.parameters == {"pushed": str(blessed).lower()}
+        assert (PushDestination(str(tmp_path / "pushed")).current() is not None) == blessed
+        assert done.folder["decision"].read_text().startswith(heading)
+        assert done.artifacts["pushed_model"]["metadata"]["artifact_type"] == "PushedModel"
 
 
-def test_an_absent_optional_input_and_a_wrong_type(cluster, tmp_path):
+def test_an_absent_an_imported_and_a_wrong_input(cluster, tmp_path):
     inputs = _pusher_inputs(cluster, True)
-    absent = cluster.artifact(f"{BUCKET}/made/nothing", {"absent": 1})
     parameters = {"push_destination": str(tmp_path / "pushed")}
-    done = cluster.run_step("pusher", parameters, {**inputs, "quantized_blessing": absent})
-    _check_artifacts(done)
+    absent = cluster.artifact(f"{BUCKET}/made/nothing", {"absent": 1})
+    _check_artifacts(cluster.run_step("pusher", parameters, {**inputs, "quantized_blessing": absent}))
+    # An imported artifact has no type.
+    imported = {name: cluster.artifact(artifact["uri"]) for name, artifact in inputs.items()}
+    _check_artifacts(cluster.run_step("pusher", parameters, imported))
     wrong = cluster.run_step("pusher", parameters, {**inputs, "blessing": inputs["evaluation"]})
     assert wrong.code == 2
     assert "expected the input blessing to be an artifact of the type ModelBlessing" in wrong.log
 
 
-def test_an_imported_artifact_has_no_type_and_is_taken(cluster, tmp_path):
-    inputs = _pusher_inputs(cluster, True)
-    imported = {name: cluster.artifact(artifact["uri"]) for name, artifact in inputs.items()}
-    _check_artifacts(cluster.run_step("pusher", {"push_destination": str(tmp_path / "pushed")}, imported))
+def _bright_squares(cluster):
+    """Write examples, and a model that finds what is in them; return the artifacts."""
+    import tensorflow as tf
+
+    from tests.support.blobs import BlobDetector, save, scenes
+
+    def write(folder):
+        made = [
+            Made(
+                data=tf.io.encode_png(image).numpy(),
+                boxes=tuple(map(tuple, truth.boxes.tolist())),
+                classes=tuple(CLASSES[c] for c in truth.classes),
+                size=image.shape[:2],
+            )
+            for image, truth in scenes(4)
+        ]
+        write_examples(Path(folder), {"test": made})
+
+    def write_model(folder):
+        save(BlobDetector(), Path(folder) / SERVING)
+        extra = f"{folder}/{SERVING}/assets.extra/detflow"
+        files.write_text(f"{extra}/label_map.pbtxt", format_label_map(label_map_from_names(list(CLASSES))))
+        files.write_text(f"{extra}/pipeline.config", "eval_config { include_metrics_per_category: true }")
+        # What the launcher brings has no empty folders.
+        for empty in [p for p in Path(folder).rglob("*") if p.is_dir() and not any(p.iterdir())]:
+            empty.rmdir()
+
+    return {
+        "examples": _made_by_a_step(cluster, "squares", write, "Examples"),
+        "model": _made_by_a_step(cluster, "finder", write_model, "Model"),
+        "baseline": cluster.artifact(f"{BUCKET}/made/none", {"artifact_type": "Model", "absent": 1}),
+    }
 
 
-@pytest.mark.slow
-def test_evaluator(cluster, tmp_path):
-    from tests.components.evaluator.test_run import PER_CATEGORY, save_model, write_examples
-    from tests.support.blobs import BlobDetector, scenes
-
-    examples = cluster.local(f"{BUCKET}/made/examples")
-    write_examples(examples, "test", scenes(4))
-    model = cluster.local(f"{BUCKET}/made/model")
-    save_model(BlobDetector(), model, config=PER_CATEGORY)
-    # What the launcher brings has no empty folders.
-    for folder in [p for p in model.rglob("*") if p.is_dir() and not any(p.iterdir())]:
-        folder.rmdir()
-    done = cluster.run_step(
-        "evaluator",
-        {
-            "split": "test",
-            "pictures": 2,
-            "thresholds": '{"DetectionBoxes_Precision/mAP": {"lower_bound": 2}}',
-        },
-        {
-            "examples": cluster.artifact(f"{BUCKET}/made/examples", {"artifact_type": "Examples"}),
-            "model": cluster.artifact(f"{BUCKET}/made/model", {"artifact_type": "Model"}),
-            "baseline": cluster.artifact(f"{BUCKET}/made/none", {"artifact_type": "Model", "absent": 1}),
-        },
-    )
+def test_evaluator(cluster):
+    thresholds = '{"DetectionBoxes_Precision/mAP": {"lower_bound": 2}}'
+    parameters = {"split": "test", "pictures": 2, "thresholds": thresholds}
+    done = cluster.run_step("evaluator", parameters, _bright_squares(cluster))
     _check_artifacts(done)
     assert done.parameters == {"blessed": "false"}
     metrics = done.artifacts["metrics"]["metadata"]
@@ -199,6 +206,6 @@ def test_evaluator(cluster, tmp_path):
     assert all(isinstance(value, float | int) for value in metrics.values())
     curves = done.artifacts["curves"]["metadata"]
     assert len(curves["confidenceMetrics"]) == 101
-    assert [a["displayName"] for a in curves["confusionMatrix"]["annotationSpecs"]][:2] == ["red", "green"]
+    assert [a["displayName"] for a in curves["confusionMatrix"]["annotationSpecs"]][:2] == ["cat", "dog"]
     page = done.folder["report"].read_text()
     assert "not blessed" in page and "data:image/jpeg;base64," in page and "<polyline" in page

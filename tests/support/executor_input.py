@@ -1,19 +1,26 @@
 """A step as Kubeflow Pipelines' driver and launcher run it: what they hand over and what they read back.
 
 `run_step` takes the command and arguments from the component's YAML. Without a container it runs them with
-this Python, object stores redirected below a folder; `prefix` puts `docker run ... IMAGE` in front, where the
-folder's `minio` is mounted as `/minio` and `tmp` as the container's `/tmp`.
+this Python, or in this process, object stores redirected below a folder; `prefix` puts `docker run ... IMAGE`
+in front, where the folder's `minio` is mounted as `/minio` and `tmp` as the container's `/tmp`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import json
+import logging
+import os
+import runpy
 import subprocess
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import yaml
 
@@ -76,6 +83,7 @@ class Cluster:
     Attributes:
         root: folder below which `minio` and `tmp` lie.
         prefix: what runs the YAML's command; empty: this Python.
+        in_process: whether steps run in this process, where TensorFlow is imported already.
         source: folder with the packages to run; empty: this checkout.
         scheduled_time: what the driver knows of the run's slot.
         run_id: of the run on the server.
@@ -84,6 +92,7 @@ class Cluster:
 
     root: Path
     prefix: Sequence[str] = ()
+    in_process: bool = False
     source: str = ""
     in_container: bool = False
     scheduled_time: str = "2026-11-21T03:00:00Z"
@@ -141,15 +150,13 @@ class Cluster:
         call = executor_input(body, parameters, inputs, f"{BUCKET}/{task}", str(tmp / task))
         for entry in call["outputs"]["artifacts"].values():
             self.local(entry["artifacts"][0]["uri"]).parent.mkdir(parents=True, exist_ok=True)
+        command = self._command(container, call)
+        if self.in_process:
+            return self._finished(call, *_run_here(command[2], command[3:]), self.root / "tmp" / task)
         done = subprocess.run(
-            self._command(container, call),
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-            cwd=self.source or None,
+            command, capture_output=True, text=True, timeout=600, check=False, cwd=self.source or None
         )
-        return self._finished(call, done, self.root / "tmp" / task)
+        return self._finished(call, done.returncode, done.stderr, self.root / "tmp" / task)
 
     def _command(self, container: Mapping[str, Any], call: Mapping[str, Any]) -> list[str]:
         command, arguments = list(container["command"]), list(container["args"])
@@ -159,14 +166,14 @@ class Cluster:
         text = json.dumps(call, separators=(",", ":"))
         return [*self.prefix, *command, *(a.replace("{{$}}", text) for a in arguments)]
 
-    def _finished(self, call: Mapping[str, Any], done: Any, tmp: Path) -> Finished:
+    def _finished(self, call: Mapping[str, Any], code: int, log: str, tmp: Path) -> Finished:
         outputs = call["outputs"]
         written = tmp / "outputs" / "executor_output.json"
         report = json.loads(written.read_text()) if written.exists() else {}
         files = {name: tmp / "parameters" / name for name in outputs["parameters"]}
         return Finished(
-            code=done.returncode,
-            log=done.stderr,
+            code=code,
+            log=log,
             artifacts={n: entry["artifacts"][0] for n, entry in report.get("artifacts", {}).items()},
             parameters={name: path.read_text() for name, path in files.items() if path.exists()},
             folder={n: self.local(e["artifacts"][0]["uri"]) for n, e in outputs["artifacts"].items()},
@@ -209,6 +216,33 @@ def executor_input(
             "outputFile": f"{tmp}/outputs/executor_output.json",
         },
     }
+
+
+def _run_here(module: str, arguments: Sequence[str]) -> tuple[int, str]:
+    """Run a step's module as its process would; return exit code and log."""
+    log, code = io.StringIO(), 0
+    handler = logging.StreamHandler(log)
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    with (
+        mock.patch.dict(os.environ),
+        mock.patch.object(sys, "argv", [module, *arguments]),
+        mock.patch.object(sys, "excepthook", sys.excepthook),
+        contextlib.redirect_stderr(log),
+    ):
+        try:
+            runpy.run_module(module, run_name="__main__")
+        except SystemExit as e:
+            code = int(e.code or 0)
+        except Exception:
+            log.write(traceback.format_exc())
+            code = 1
+        finally:
+            root.removeHandler(handler)
+            root.setLevel(level)
+    return code, log.getvalue()
 
 
 def _component_spec(component: str) -> Any:

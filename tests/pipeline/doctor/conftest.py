@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from tests.pipeline.doctor.fake_kube import FakeKube

@@ -7,12 +7,11 @@ checks against that server itself.
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import urlsplit
 
 import yaml
+
+from tests.support.local_server import LocalServer, Request
 
 API = {"": "/api/v1", "apps": "/apis/apps/v1", "networking": "/apis/networking.k8s.io/v1"}
 
@@ -32,17 +31,15 @@ class FakeKube:
         self.denied: set[str] = set()
         self.may = lambda user, verb, resource: True
         self.broken = 0
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
-        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+        self._server = LocalServer(self._answer)
+        self._server.start()
+        self.url, self.stop = self._server.url, self._server.stop
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_port}"
-
-    def stop(self) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+    def _answer(self, request: Request) -> tuple[int, str, str]:
+        status, found = 401, _status(401, "Unauthorized")
+        if request.headers.get("authorization") == "Bearer secret":
+            status, found = self.answer(request.method, request.path, json.loads(request.raw or "null"))
+        return status, "application/json", json.dumps(found)
 
     def put(self, kind: str, name: str, namespace: str = "kubeflow", api: str = "", **fields: Any) -> None:
         self.objects[f"{API[api]}/namespaces/{namespace}/{kind}/{name}"] = {
@@ -88,29 +85,3 @@ class FakeKube:
 
 def _status(code: int, reason: str) -> dict[str, Any]:
     return {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}
-
-
-def _handler(kube: FakeKube) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _do(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
-            if self.headers.get("Authorization") != "Bearer secret":
-                status, found = 401, _status(401, "Unauthorized")
-            else:
-                status, found = kube.answer(self.command, urlsplit(self.path).path, body)
-            data = json.dumps(found).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        do_GET = do_POST = _do
-
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    return Handler

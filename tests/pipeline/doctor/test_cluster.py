@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""The checks of a cluster, against a fake Kubernetes API and a strict pipelines server."""
 
 import re
 from pathlib import Path
@@ -12,35 +12,12 @@ from pipeline.doctor.custom_resources import KINDS
 from pipeline.doctor.finding import State, examine
 from pipeline.doctor.kube import open_kube
 from pipeline.doctor.rights import CALLER_RIGHTS, STEP_RIGHTS
-from pipeline.kubeflow.connection import Connection
-from pipeline.settings.connection_settings import ConnectionOptions
+from tests.pipeline.kubeflow.clients import connect
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture
-def kube(kube_server):
-    """A cluster where all is well."""
-    kube_server.objects["/api/v1/namespaces/kubeflow"] = {"metadata": {"name": "kubeflow"}}
-    for kind in KINDS:
-        kube_server.serve(kind.group, kind.version, kind.plural)
-    kube_server.put("serviceaccounts", "detflow-runner")
-    claim = {"spec": {"accessModes": ["ReadWriteMany"]}, "status": {"phase": "Bound"}}
-    kube_server.put("persistentvolumeclaims", "detflow-data", **claim)
-    kube_server.put("configmaps", "kfp-launcher", data={"defaultPipelineRoot": "s3://bucket"})
-    kube_server.put("secrets", "mlpipeline-minio-artifact")
-    kube_server.objects["/api/v1/namespaces/kubeflow/events"] = {"items": []}
-    set_zone(kube_server, {"value": "UTC"})
-    set_retries(kube_server, "{}")
-    return kube_server
-
-
-def set_zone(kube_server, source):
-    variable = {"name": "CRON_SCHEDULE_TIMEZONE", **source}
-    spec = {"template": {"spec": {"containers": [{"env": [variable]}]}}}
-    kube_server.put("deployments", "ml-pipeline-scheduledworkflow", api="apps", spec=spec)
-
-
+OK, NOTE, PROBLEM = State.OK, State.NOTE, State.PROBLEM
+NAMESPACE = "/api/v1/namespaces/kubeflow"
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 # As 2.17.0 ships it (`third-party/argo/base/workflow-controller-configmap-patch.yaml`).
 SHIPPED = """\
 spec:
@@ -53,182 +30,228 @@ spec:
 """
 
 
-def set_retries(kube_server, defaults):
-    kube_server.put("configmaps", "workflow-controller-configmap", data={"workflowDefaults": defaults})
+def fill(kube):
+    """Put into a cluster what makes all well."""
+    kube.objects[NAMESPACE] = {"metadata": {"name": "kubeflow"}}
+    for kind in KINDS:
+        kube.serve(kind.group, kind.version, kind.plural)
+    kube.put("serviceaccounts", "detflow-runner")
+    put_claim(kube, "ReadWriteMany", "Bound")
+    kube.put("configmaps", "kfp-launcher", data={"defaultPipelineRoot": "s3://bucket"})
+    kube.put("secrets", "mlpipeline-minio-artifact")
+    kube.objects[f"{NAMESPACE}/events"] = {"items": []}
+    set_zone(kube, {"value": "UTC"})
+    set_retries(kube, "{}")
+
+
+def put_claim(kube, mode, phase):
+    fields = {"spec": {"accessModes": [mode]}, "status": {"phase": phase}}
+    kube.put("persistentvolumeclaims", "detflow-data", **fields)
+
+
+def set_version(kube, version):
+    kube.objects["/version"] = {"gitVersion": version}
+
+
+def set_zone(kube, source):
+    variable = {"name": "CRON_SCHEDULE_TIMEZONE", **source}
+    spec = {"template": {"spec": {"containers": [{"env": [variable]}]}}}
+    kube.put("deployments", "ml-pipeline-scheduledworkflow", api="apps", spec=spec)
+
+
+def set_zone_elsewhere(kube):
+    set_zone(kube, {"valueFrom": {"configMapKeyRef": {"name": "pipeline-install-config", "key": "zone"}}})
+    kube.put("configmaps", "pipeline-install-config", data={"zone": "Europe/Berlin"})
+
+
+def set_retries(kube, defaults):
+    kube.put("configmaps", "workflow-controller-configmap", data={"workflowDefaults": defaults})
+
+
+def remove(kube, *paths):
+    for path in paths:
+        del kube.objects[path]
+
+
+def remove_launcher(kube, *denied):
+    remove(kube, f"{NAMESPACE}/configmaps/kfp-launcher", f"{NAMESPACE}/secrets/mlpipeline-minio-artifact")
+    kube.denied.update(denied)
+
+
+def deny(kube, path):
+    kube.denied.add(path)
+
+
+def refuse_account(kube):
+    account = "system:serviceaccount:kubeflow:detflow-runner"
+    kube.may = lambda user, verb, resource: not (user == account and resource == "workflowtaskresults")
+
+
+def refuse_proxy(kube):
+    kube.may = lambda user, verb, resource: resource != "services/proxy"
+
+
+def fail_to_pull(kube):
+    message = 'Failed to pull image "detflow:1": not found'
+    kube.objects[f"{NAMESPACE}/events"] = {"items": [{"message": message}]}
+
+
+def put_policy(kube, address, port):
+    """Put our policy for the Kubernetes API there, and the API at an address."""
+    path = ROOT / "k8s/addons/own-namespace/network-policies.yaml"
+    policies = {d["metadata"]["name"]: d["spec"] for d in yaml.safe_load_all(path.read_text())}
+    spec = policies["allow-kubernetes-api"]
+    kube.put("networkpolicies", "allow-kubernetes-api", api="networking", spec=spec)
+    items = [{"endpoints": [{"addresses": [address]}], "ports": [{"port": port}]}]
+    kube.objects["/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"] = {"items": items}
+
+
+@pytest.fixture
+def kube(kube_server):
+    """A cluster where all is well."""
+    fill(kube_server)
+    return kube_server
 
 
 @pytest.fixture
 def look(kube, server):
-    """Examine the cluster; returns the findings of one check."""
+    """Examine the cluster; returns the findings of one check, or of all."""
 
-    def examined(check, **changes):
+    def examined(check="", **changes):
         fields = {
             "kube": open_kube(),
-            "connect": lambda: Connection.open(ConnectionOptions(host=server.url, timeout=5)),
+            "connect": lambda: connect(server),
             "account": "detflow-runner",
             "claims": {"detflow-data": ["run_checker", "example_gen"]},
             "images": ("detflow:1",),
         }
-        cluster = Cluster(**(fields | changes))
-        return [f for f in examine(CLUSTER_CHECKS, cluster) if f.check == check]
+        found = examine(CLUSTER_CHECKS, Cluster(**(fields | changes)))
+        return [f for f in found if check in ("", f.check)]
 
     return examined
 
 
-def test_where_all_is_well_nothing_is_said_but_that(look, kube, server):
-    for check in CLUSTER_CHECKS:
-        states = {f.state for f in look(check.name)}
-        # The one image is of no registry.
-        assert states == (
-            {State.NOTE} if check.name == "images" else set() if check.name == "rights" else {State.OK}
-        )
+def test_where_all_is_well_nothing_is_said_but_that(look):
+    states: dict[str, set[State]] = {check.name: set() for check in CLUSTER_CHECKS}
+    for finding in look():
+        states[finding.check].add(finding.state)
+    # The one image is of no registry.
+    expected = {check.name: {OK} for check in CLUSTER_CHECKS} | {"images": {NOTE}, "rights": set()}
+    assert states == expected
 
 
-@pytest.mark.parametrize(
-    ("version", "state"), [("v1.26.9", State.PROBLEM), ("v1.27.0-gke.1", State.OK), ("", State.UNKNOWN)]
+def to(function, *given):
+    return lambda kube: function(kube, *given)
+
+
+BERLIN, RETRIED = {"time_zone": "Europe/Berlin"}, {"retried": ("trainer",)}
+CONTROLLER = "/apis/apps/v1/namespaces/kubeflow/deployments/ml-pipeline-scheduledworkflow"
+SECRET = f"{NAMESPACE}/secrets/mlpipeline-minio-artifact"
+# Check, states of its findings, what is changed first, arguments of the examination, words of each finding.
+CASES = (
+    ("kubernetes", "problem", to(set_version, "v1.26.9"), {}, "upgrade it to 1.27"),
+    ("kubernetes", "ok", to(set_version, "v1.27.0-gke.1"), {}, ""),
+    ("kubernetes", "unknown", to(set_version, ""), {}, ""),
+    ("namespace", "problem", to(remove, NAMESPACE), {}, "kubeflow: there is none"),
+    ("rights", "problem", refuse_proxy, {"through_kube": True}, "services/proxy"),
+    ("account", "problem", refuse_account, {}, "create workflowtaskresults"),
+    ("account", "problem", None, {"account": "other"}, ""),
+    ("account", "note", None, {"account": ""}, ""),
+    ("account", "unknown", to(deny, REVIEWS), {}, "your account may not"),
+    ("claims", "note", to(put_claim, "ReadWriteOnce", "Bound"), {}, ""),
+    ("claims", "ok", to(put_claim, "ReadWriteOnce", "Bound"), {"claims": {"detflow-data": ["trainer"]}}, ""),
+    ("claims", "note", to(put_claim, "ReadWriteMany", "Pending"), {}, ""),
+    ("claims", "problem", to(put_claim, "ReadWriteMany", "Lost"), {}, ""),
+    ("claims", "problem", None, {"claims": {"x": ["trainer"]}}, "mounted by trainer"),
+    ("claims", "ok", None, {"claims": {}}, ""),
+    ("claims", "unknown", None, {"claims": None}, ""),
+    ("launcher", "note problem", remove_launcher, {}, ""),
+    ("launcher", "note unknown", to(remove_launcher, SECRET), {}, ""),
+    ("images", "note problem problem", fail_to_pull, {"pull_secrets": ("r",)}, "|no secret r|not found"),
+    ("images", "unknown", None, {"images": ()}, "no settings tell"),
+    ("time zone", "problem", to(remove, CONTROLLER), {}, ""),
+    ("time zone", "problem", None, BERLIN, "schedules fire in UTC here"),
+    ("time zone", "ok", set_zone_elsewhere, BERLIN, ""),
+    ("network", "ok", to(put_policy, "10.1.2.3", 6443), {}, ""),
+    ("network", "problem", to(put_policy, "10.1.2.3", 8443), {}, ""),
+    ("network", "problem", to(put_policy, "34.1.2.3", 443), {}, ""),
+    ("retries", "problem", to(set_retries, SHIPPED), RETRIED, "not trainer, whatever `retries` says"),
+    (
+        "retries",
+        "problem",
+        to(set_retries, SHIPPED),
+        RETRIED,
+        "remove templateDefaults from workflowDefaults",
+    ),
+    ("retries", "problem", to(set_retries, SHIPPED.replace("OnE", "OnTransientE")), RETRIED, ""),
+    ("retries", "note", to(set_retries, SHIPPED), {}, "fine without `retries`"),
+    ("retries", "unknown", to(remove, f"{NAMESPACE}/configmaps/workflow-controller-configmap"), RETRIED, ""),
+    ("retries", "ok", to(set_retries, SHIPPED.replace("OnError", "Always")), RETRIED, ""),
+    ("retries", "ok", to(set_retries, ""), RETRIED, ""),
+    ("retries", "unknown", to(set_retries, "spec: ["), RETRIED, ""),
 )
-def test_the_version_of_kubernetes(look, kube, version, state):
-    kube.objects["/version"] = {"gitVersion": version}
-    assert [f.state for f in look("kubernetes")] == [state]
+
+
+def test_what_is_not_well_is_found_by_its_check(look, kube, subtests):
+    version = kube.objects["/version"]
+    for check, states, change, given, words in CASES:
+        kube.objects, kube.denied, kube.may = {"/version": version}, set(), lambda *asked: True
+        fill(kube)
+        if change:
+            change(kube)
+        with subtests.test(check, states=states, given=given):
+            found = look(check, **given)
+            assert [f.state.value for f in found] == states.split()
+            for finding, said in zip(found, words.split("|"), strict=False):
+                assert said in f"{finding.found}; {finding.remedy}"
 
 
 def test_a_kubernetes_that_does_not_answer_is_the_only_line(look, kube):
     kube.broken = 503
-    assert len(look("kubernetes")) == 1 and look("namespace") == []
+    assert [(f.check, f.state) for f in look()] == [("kubernetes", PROBLEM)]
 
 
-def test_a_pipelines_server_that_cannot_be_used_is_told_and_the_rest_goes_on(look):
+def test_a_pipelines_server_that_cannot_be_used_is_told_and_the_rest_goes_on(look, server):
     def refuse():
         raise ConfigError("nobody there", where="host")
 
     (finding,) = look("pipelines", connect=refuse)
-    assert finding.state is State.PROBLEM and "nobody there" in finding.found
-    assert [f.state for f in look("namespace", connect=refuse)] == [State.OK]
-
-
-def test_an_old_pipelines_server_is_told(look, server):
+    assert finding.state is PROBLEM and "nobody there" in finding.found
+    assert [f.state for f in look("namespace", connect=refuse)] == [OK]
     server.version = "2.3.0"
     (finding,) = look("pipelines")
-    assert finding.state is State.PROBLEM and "2.16" in finding.found
+    assert finding.state is PROBLEM and "2.16" in finding.found
 
 
 def test_a_missing_kind_names_release_and_who_needs_it(look, kube):
-    del kube.objects["/apis/trainer.kubeflow.org/v1alpha1"]
-    del kube.objects["/apis/argoproj.io/v1alpha1"]
+    remove(kube, "/apis/trainer.kubeflow.org/v1alpha1", "/apis/argoproj.io/v1alpha1")
     found = {f.found.split()[0]: f for f in look("kinds")}
-    assert found["workflows.argoproj.io"].state is State.PROBLEM
-    assert found["trainjobs.trainer.kubeflow.org"].state is State.NOTE
+    assert found["workflows.argoproj.io"].state is PROBLEM
+    assert found["trainjobs.trainer.kubeflow.org"].state is NOTE
     assert "Kubeflow Trainer (tried with 2.2.0)" in found["trainjobs.trainer.kubeflow.org"].remedy
-    assert found["tfjobs.kubeflow.org"].state is State.OK
+    assert found["tfjobs.kubeflow.org"].state is OK
 
 
 def test_on_a_server_with_users_every_right_is_asked_for(look, kube, server):
     server.state.multi_user = True
-    connected = {"connect": lambda: Connection.open(ConnectionOptions(host=server.url, namespace="kubeflow"))}
-    assert [f.state for f in look("rights", **connected)] == [State.OK]
-    kube.may = lambda user, verb, resource: (
-        (verb, resource) not in (("create", "jobs"), ("terminate", "runs"))
-    )
+    connected = {"connect": lambda: connect(server, namespace="kubeflow")}
+    assert [f.state for f in look("rights", **connected)] == [OK]
+    refused = (("create", "jobs"), ("terminate", "runs"))
+    kube.may = lambda user, verb, resource: (verb, resource) not in refused
     (finding,) = look("rights", **connected)
-    assert finding.state is State.PROBLEM
+    assert finding.state is PROBLEM
     assert "terminate runs (detflow runs cancel and retry)" in finding.found
     assert "create jobs (detflow schedule)" in finding.found and "get runs" not in finding.found
 
 
-def test_without_a_host_the_way_through_kubernetes_is_a_right(look, kube):
-    kube.may = lambda user, verb, resource: resource != "services/proxy"
-    (finding,) = look("rights", through_kube=True)
-    assert finding.state is State.PROBLEM and "services/proxy" in finding.found
-
-
-def test_what_the_account_of_the_steps_may_not_do_is_listed(look, kube):
-    account = "system:serviceaccount:kubeflow:detflow-runner"
-    kube.may = lambda user, verb, resource: not (user == account and resource == "workflowtaskresults")
-    (finding,) = look("account")
-    assert finding.state is State.PROBLEM and "create workflowtaskresults" in finding.found
-    assert look("account", account="other")[0].state is State.PROBLEM
-    assert look("account", account="")[0].state is State.NOTE
-
-
-def test_what_cannot_be_asked_is_not_claimed(look, kube):
-    kube.denied.add("/apis/authorization.k8s.io/v1/subjectaccessreviews")
-    (finding,) = look("account")
-    assert finding.state is State.UNKNOWN and "your account may not" in finding.found
-
-
-@pytest.mark.parametrize(
-    ("mode", "phase", "state"),
-    [
-        ("ReadWriteMany", "Bound", State.OK),
-        ("ReadWriteOnce", "Bound", State.NOTE),
-        ("ReadWriteMany", "Pending", State.NOTE),
-        ("ReadWriteMany", "Lost", State.PROBLEM),
-    ],
-)
-def test_claims(look, kube, mode, phase, state):
-    fields = {"spec": {"accessModes": [mode]}, "status": {"phase": phase}}
-    kube.put("persistentvolumeclaims", "detflow-data", **fields)
-    assert [f.state for f in look("claims")] == [state]
-
-
-def test_a_claim_that_is_missing_names_the_steps(look):
-    (finding,) = look("claims", claims={"detflow-work": ["trainer"]})
-    assert finding.state is State.PROBLEM and "mounted by trainer" in finding.found
-    assert look("claims", claims={})[0].state is State.OK
-    assert look("claims", claims=None)[0].state is State.UNKNOWN
-
-
-def test_the_launcher_without_credentials_or_configuration(look, kube):
-    del kube.objects["/api/v1/namespaces/kubeflow/configmaps/kfp-launcher"]
-    del kube.objects["/api/v1/namespaces/kubeflow/secrets/mlpipeline-minio-artifact"]
-    assert [f.state for f in look("launcher")] == [State.NOTE, State.PROBLEM]
-    kube.denied.add("/api/v1/namespaces/kubeflow/secrets/mlpipeline-minio-artifact")
-    assert [f.state for f in look("launcher")] == [State.NOTE, State.UNKNOWN]
-
-
-def test_a_pod_that_could_not_pull_and_a_secret_that_is_missing(look, kube):
-    message = 'Failed to pull image "detflow:1": not found'
-    kube.objects["/api/v1/namespaces/kubeflow/events"] = {"items": [{"message": message}]}
-    found = look("images", pull_secrets=("registry",))
-    assert [f.state for f in found] == [State.NOTE, State.PROBLEM, State.PROBLEM]
-    assert "no secret registry" in found[1].found and "not found" in found[2].found
-
-
-def test_the_zone_of_schedules_is_that_of_the_controller(look, kube):
-    assert look("time zone")[0].state is State.OK
-    (finding,) = look("time zone", time_zone="Europe/Berlin")
-    assert finding.state is State.PROBLEM and "schedules fire in UTC here" in finding.found
-    set_zone(kube, {"valueFrom": {"configMapKeyRef": {"name": "pipeline-install-config", "key": "zone"}}})
-    kube.put("configmaps", "pipeline-install-config", data={"zone": "Europe/Berlin"})
-    assert look("time zone", time_zone="Europe/Berlin")[0].state is State.OK
-
-
-def test_an_api_server_that_our_policy_shuts_off(look, kube):
-    (policy,) = [
-        d
-        for d in yaml.safe_load_all((ROOT / "k8s/addons/own-namespace/network-policies.yaml").read_text())
-        if d["metadata"]["name"] == "allow-kubernetes-api"
-    ]
-    kube.put("networkpolicies", "allow-kubernetes-api", api="networking", spec=policy["spec"])
-    path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
-
-    def at(address, port):
-        items = [{"endpoints": [{"addresses": [address]}], "ports": [{"port": port}]}]
-        kube.objects[path] = {"items": items}
-        return look("network")[0].state
-
-    assert at("10.1.2.3", 6443) is State.OK
-    assert at("10.1.2.3", 8443) is State.PROBLEM
-    assert at("34.1.2.3", 443) is State.PROBLEM
+def _role(path):
+    return next(d for d in yaml.safe_load_all((ROOT / path).read_text()) if d["kind"] == "Role")
 
 
 def test_the_rights_of_the_steps_are_those_of_the_manifests():
-    role = next(
-        d for d in yaml.safe_load_all((ROOT / "k8s/base/rbac.yaml").read_text()) if d["kind"] == "Role"
-    )
     granted = {
         (group, resource, verb, name)
-        for rule in role["rules"]
+        for rule in _role("k8s/base/rbac.yaml")["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
@@ -238,10 +261,9 @@ def test_the_rights_of_the_steps_are_those_of_the_manifests():
 
 
 def test_the_rights_of_the_cronjob_are_among_those_of_a_caller():
-    path = ROOT / "k8s/addons/retraining-cronjob/service-account.yaml"
-    role = next(d for d in yaml.safe_load_all(path.read_text()) if d["kind"] == "Role")
+    rules = _role("k8s/addons/retraining-cronjob/service-account.yaml")["rules"]
     asked = {(r.resource, verb) for r in CALLER_RIGHTS for verb in r.verbs} | {("runs", "readLog")}
-    assert {(r, v) for rule in role["rules"] for r in rule["resources"] for v in rule["verbs"]} <= asked
+    assert {(r, v) for rule in rules for r in rule["resources"] for v in rule["verbs"]} <= asked
 
 
 def test_the_page_and_the_table_name_the_same_releases():
@@ -252,25 +274,6 @@ def test_the_page_and_the_table_name_the_same_releases():
         if kind.project != "Kubeflow Pipelines":
             assert f"{kind.project} {kind.release}" in page, kind.name
             assert re.search(rf"{re.escape(kind.release)} h1:", sources), kind.name
-
-
-@pytest.mark.parametrize(
-    ("defaults", "retried", "state"),
-    [
-        (SHIPPED, ("trainer",), State.PROBLEM),
-        (SHIPPED, (), State.NOTE),
-        (SHIPPED.replace("OnError", "Always"), ("trainer",), State.OK),
-        ("", ("trainer",), State.OK),
-        ("spec: [", ("trainer",), State.UNKNOWN),
-    ],
-)
-def test_what_argo_makes_of_retries(look, kube, defaults, retried, state):
-    set_retries(kube, defaults)
-    [finding] = look("retries", retried=retried)
-    assert finding.state is state
-    if state is State.PROBLEM:
-        assert "not trainer, whatever `retries` says" in finding.found
-        assert "remove templateDefaults from workflowDefaults" in finding.remedy
 
 
 def test_every_folder_that_is_named_is_there():

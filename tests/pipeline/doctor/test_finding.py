@@ -1,3 +1,5 @@
+"""The examination of a table of checks."""
+
 import pytest
 
 from detection_core.errors import ConfigError
@@ -33,7 +35,7 @@ def test_what_all_others_rest_on_ends_the_examination():
     assert [f.check for f in found] == ["one"]
 
 
-@pytest.mark.parametrize("state", [note, unknown, problem])
-def test_whatever_is_not_right_says_what_to_do(state):
-    with pytest.raises(ValueError, match="remedy"):
-        state("found", "")
+def test_whatever_is_not_right_says_what_to_do():
+    for state in (note, unknown, problem):
+        with pytest.raises(ValueError, match="remedy"):
+            state("found", "")

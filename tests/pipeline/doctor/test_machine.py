@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""The checks of this machine, read from folders instead of /proc and /sys."""
 
 import json
 import subprocess
@@ -22,8 +22,7 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(doctor, "_output", lambda *command: None)
     return doctor.Machine(
-        folders=(str(tmp_path),),
-        system=System(proc=str(tmp_path / "proc"), cgroup=str(tmp_path / "cgroup")),
+        folders=(str(tmp_path),), system=System(proc=str(tmp_path / "proc"), cgroup=str(tmp_path / "cgroup"))
     )
 
 
@@ -33,38 +32,42 @@ def processor(machine, flags):
     return finding
 
 
-@pytest.mark.parametrize(
-    ("flags", "state", "words"),
-    [
+def test_the_processor(machine, monkeypatch):
+    for flags, state, words in (
         (FAST, State.OK, "AVX2, FMA, AVX-512, AVX-512 VNNI, AMX int8"),
         ("fpu avx", State.NOTE, "AVX only"),
+        ("fpu avx fma", State.NOTE, "; FMA"),
         ("fpu sse4_2", State.PROBLEM, "without AVX"),
-    ],
-)
-def test_the_processor(machine, flags, state, words):
-    finding = processor(machine, flags)
-    assert finding.state is state and words in finding.found
+        ("", State.UNKNOWN, "the kernel does not tell"),
+    ):
+        finding = processor(machine, flags)
+        assert finding.state is state and words in finding.found
+    monkeypatch.setattr(doctor.platform, "machine", lambda: "aarch64")
+    assert processor(machine, "fpu").state is State.OK
 
 
-@pytest.mark.parametrize(
-    ("kilobytes", "limit", "state", "words"),
-    [
-        (16 << 20, "max", State.OK, "16.0 GiB"),
-        (16 << 20, str(3 << 30), State.NOTE, "3.0 GiB (a limit of this container)"),
-        (1 << 20, "max", State.PROBLEM, "1.0 GiB"),
-    ],
-)
-@pytest.mark.parametrize("folder", ["", "pods/mine"])
-def test_memory_is_that_of_the_container(machine, kilobytes, limit, state, words, folder):
-    (Path(machine.system.proc) / "meminfo").write_text(f"MemTotal:  {kilobytes} kB\nMemFree: 1 kB\n")
-    (Path(machine.system.proc) / "self").mkdir()
-    (Path(machine.system.proc) / "self" / "cgroup").write_text("0::/pods/mine\n")
-    group = Path(machine.system.cgroup) / folder
-    group.mkdir(parents=True, exist_ok=True)
-    (group / "memory.max").write_text(limit + "\n")
-    (group / "memory.current").write_text("1\n")
-    (finding,) = doctor.check_memory(machine)
-    assert finding.state is state and words in finding.found
+def test_memory_is_that_of_the_container(machine):
+    proc = Path(machine.system.proc)
+    assert [f.state for f in doctor.check_memory(machine)] == [State.UNKNOWN]
+    (proc / "self").mkdir()
+    (proc / "self" / "cgroup").write_text("0::/pods/mine\n")
+    for folder in ("", "pods/mine"):
+        group = Path(machine.system.cgroup) / folder
+        group.mkdir(parents=True, exist_ok=True)
+        (group / "memory.current").write_text("1\n")
+        for gibibytes, limit, state, words in (
+            (16, "max", State.OK, "16.0 GiB"),
+            (16, str(3 << 30), State.NOTE, "3.0 GiB (a limit of this container)"),
+            (4, "max", State.OK, "4.0 GiB"),
+            (2, "max", State.NOTE, "2.0 GiB: small detectors only"),
+            (16, str((2 << 30) - 1), State.PROBLEM, "(a limit of this container): TensorFlow alone"),
+            (1, "max", State.PROBLEM, "1.0 GiB"),
+        ):
+            (proc / "meminfo").write_text(f"MemTotal:  {gibibytes << 20} kB\nMemFree: 1 kB\n")
+            (group / "memory.max").write_text(limit + "\n")
+            (finding,) = doctor.check_memory(machine)
+            assert finding.state is state and words in finding.found, (folder, limit)
+        (group / "memory.max").unlink()
 
 
 def test_no_accelerator_is_no_fault(machine):
@@ -90,14 +93,48 @@ def test_a_driver_without_devices_is_a_problem(machine):
     assert finding.state is State.PROBLEM
 
 
-@pytest.mark.parametrize(
-    ("free", "state"), [(1 << 28, State.PROBLEM), (4 << 30, State.NOTE), (40 << 30, State.OK)]
-)
-def test_the_disk(machine, monkeypatch, free, state):
-    usage = type("Usage", (), {"free": free})
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: usage)
-    (finding,) = doctor.check_disk(machine)
-    assert finding.state is state
+def test_the_memory_of_an_accelerator(machine, monkeypatch):
+    driver = Path(machine.system.proc) / "driver" / "nvidia"
+    for listed in ("NVIDIA H100, 81559\nNVIDIA H100, 1", "NVIDIA H100, [N/A]", ""):
+        monkeypatch.setattr(doctor, "_output", lambda *command, listed=listed: listed)
+        assert doctor.gpu_memory(machine) == ("", 0), "without a driver there is none"
+    driver.mkdir(parents=True)
+    (driver / "version").write_text("NVRM version: 570")
+    for listed, found in (
+        ("NVIDIA H100, 81559\nNVIDIA H100, 1", ("NVIDIA H100", 81559 << 20)),
+        ("NVIDIA H100, [N/A]", ("", 0)),
+        (None, ("", 0)),
+    ):
+        monkeypatch.setattr(doctor, "_output", lambda *command, listed=listed: listed)
+        assert doctor.gpu_memory(machine) == found
+
+
+def test_the_engine_of_containers(machine, monkeypatch):
+    for installed, answers, state, words in (
+        ((), {}, State.NOTE, "none"),
+        (("docker", "podman"), {"version": "29.1", "info": "x"}, State.OK, "docker 29.1"),
+        (("podman",), {"--version": "podman 5", "info": "x"}, State.OK, "podman podman 5"),
+        (("docker",), {"version": "29.1"}, State.NOTE, "docker is installed, but no engine answers"),
+    ):
+        monkeypatch.setattr(
+            doctor.shutil, "which", lambda name, found=installed: name if name in found else None
+        )
+        monkeypatch.setattr(doctor, "_output", lambda name, verb, *more, said=answers: said.get(verb))
+        (finding,) = doctor.check_engine(machine)
+        assert (finding.state, finding.found) == (state, words)
+
+
+def test_the_disk(machine, monkeypatch):
+    for free, state in (
+        ((1 << 30) - 1, State.PROBLEM),
+        (1 << 30, State.NOTE),
+        ((10 << 30) - 1, State.NOTE),
+        (10 << 30, State.OK),
+    ):
+        usage = type("Usage", (), {"free": free})
+        monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path, usage=usage: usage)
+        (finding,) = doctor.check_disk(machine)
+        assert finding.state is state
 
 
 def test_a_workspace_that_is_not_made_yet_is_on_the_disk_of_its_parent(tmp_path):

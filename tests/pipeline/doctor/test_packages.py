@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""The checks of installed packages."""
 
 import sys
 from importlib import metadata

@@ -1,30 +1,25 @@
-from __future__ import annotations
-
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+"""Names of images, and whether a registry has them."""
 
 import pytest
 
 from pipeline.doctor.finding import State
 from pipeline.doctor.registry import look_up_image, parse_image
+from tests.support.local_server import LocalServer
 from tests.support.raw_server import serve_raw
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("detflow", ("", "detflow", "")),
-        ("detflow:1.0", ("", "detflow", "1.0")),
-        ("team/detflow:1.0", ("", "team/detflow", "1.0")),
-        ("localhost/detflow:1", ("localhost", "detflow", "1")),
-        ("registry.example:5000/a/b:1", ("registry.example:5000", "a/b", "1")),
-        ("registry.example/a@sha256:12", ("registry.example", "a", "sha256:12")),
-        ("registry.example/a:1@sha256:12", ("registry.example", "a", "sha256:12")),
-    ],
-)
-def test_the_parts_of_a_name(name, parts):
-    image = parse_image(name)
-    assert (image.registry, image.repository, image.reference) == parts
+def test_the_parts_of_a_name():
+    for name, parts in {
+        "detflow": ("", "detflow", ""),
+        "detflow:1.0": ("", "detflow", "1.0"),
+        "team/detflow:1.0": ("", "team/detflow", "1.0"),
+        "localhost/detflow:1": ("localhost", "detflow", "1"),
+        "registry.example:5000/a/b:1": ("registry.example:5000", "a/b", "1"),
+        "registry.example/a@sha256:12": ("registry.example", "a", "sha256:12"),
+        "registry.example/a:1@sha256:12": ("registry.example", "a", "sha256:12"),
+    }.items():
+        image = parse_image(name)
+        assert (image.registry, image.repository, image.reference) == parts, name
 
 
 @pytest.fixture
@@ -32,52 +27,38 @@ def registry():
     """Answers HEAD of a manifest by its tag: /v2/NAME/manifests/404 with 404."""
     asked = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_HEAD(self):
-            asked.append(self.path)
-            self.send_response(int(self.path.rpartition("/")[2]))
-            self.end_headers()
+    def answer(request):
+        asked.append(request.path)
+        return int(request.path.rpartition("/")[2]), "text/plain", ""
 
-        def log_message(self, *args):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield f"127.0.0.1:{server.server_port}", asked
-    server.shutdown()
-    server.server_close()
+    server = LocalServer(answer)
+    server.start()
+    yield server.url.removeprefix("http://"), asked
+    server.stop()
 
 
-@pytest.mark.parametrize(
-    ("tag", "state", "words"),
-    [
+def test_the_registry_is_asked(registry):
+    host, asked = registry
+    for tag, state, words in (
         ("200", State.OK, "has it"),
         ("401", State.NOTE, "credentials"),
+        ("403", State.NOTE, "credentials"),
         ("404", State.PROBLEM, "has no detflow 404"),
         ("500", State.UNKNOWN, "answered 500"),
-    ],
-)
-def test_the_registry_is_asked(registry, tag, state, words):
-    host, asked = registry
-    finding = look_up_image(f"{host}/detflow:{tag}")
-    assert finding.state is state and words in finding.found
-    assert asked == [f"/v2/detflow/manifests/{tag}"]
+    ):
+        finding = look_up_image(f"{host}/detflow:{tag}")
+        assert finding.state is state and words in finding.found
+        assert asked.pop() == f"/v2/detflow/manifests/{tag}" and not asked
 
 
-def test_a_registry_that_is_not_there_is_not_seen():
+def test_a_registry_that_does_not_answer_is_not_seen():
     assert look_up_image("127.0.0.1:1/detflow:1").state is State.UNKNOWN
-
-
-def test_a_registry_that_does_not_speak_http_is_not_seen():
     with serve_raw(lambda connection, request: connection.sendall(b"SSH-2.0\r\n\r\n")) as address:
         finding = look_up_image(f"{address.removeprefix('http://')}/detflow:1")
     assert finding.state is State.UNKNOWN and "does not answer" in finding.found
 
 
-@pytest.mark.parametrize("name", ["registry.example/detflow", "registry.example/detflow:latest"])
-def test_a_name_that_moves_is_refused(name):
-    assert look_up_image(name).state is State.PROBLEM
-
-
-def test_a_name_without_a_registry_is_told():
+def test_a_name_that_moves_is_refused_and_one_without_a_registry_is_told():
+    for name in ("registry.example/detflow", "registry.example/detflow:latest"):
+        assert look_up_image(name).state is State.PROBLEM
     assert look_up_image("detflow:1.0").state is State.NOTE

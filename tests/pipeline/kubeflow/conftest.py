@@ -1,11 +1,10 @@
-from __future__ import annotations
+"""A test server, and connections, packages and runs of it."""
 
 import pytest
 import yaml
 
-from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.connection_options import VARIABLES
-from pipeline.settings.connection_settings import ConnectionOptions
+from tests.pipeline.kubeflow.clients import connect, start
 from tests.pipeline.kubeflow.kfp_server import KfpServer
 
 _PARAMETERS = {
@@ -46,12 +45,13 @@ def server():
 
 @pytest.fixture
 def connection(server):
-    return Connection.open(ConnectionOptions(host=server.url, timeout=5))
+    return connect(server)
 
 
-def write_package(
-    folder, *, name="digits", steps=("example-gen", "trainer", "pusher"), fills=True, **changes
-):
+STEPS = ("example-gen", "trainer", "pusher")
+
+
+def write_package(folder, *, name="digits", steps=STEPS, fills=True, **changes):
     """Write a small compiled pipeline, as the compiler would.
 
     Its first step takes `data_path`, and fills placeholders in it unless `fills` is false.
@@ -61,26 +61,22 @@ def write_package(
         "data_path": {"componentInputParameter": "data_path"},
         "scheduled_time": {"runtimeValue": {"constant": constant}},
     }
-    executors = {f"exec-{s}": {"container": {"image": "img:1", "command": ["true"]}} for s in steps}
+    tasks = {
+        step: {
+            "taskInfo": {"name": step},
+            "componentRef": {"name": f"comp-{step}"},
+            "inputs": {"parameters": first if step == steps[0] else {}},
+        }
+        for step in steps
+    }
+    container = {"container": {"image": "img:1", "command": ["true"]}}
     spec = {
         "pipelineInfo": {"name": name},
         "schemaVersion": "2.1.0",
         "sdkVersion": "kfp-2.17.0",
-        "root": {
-            "inputDefinitions": {"parameters": _PARAMETERS},
-            "dag": {
-                "tasks": {
-                    s: {
-                        "taskInfo": {"name": s},
-                        "componentRef": {"name": f"comp-{s}"},
-                        "inputs": {"parameters": first if s == steps[0] else {}},
-                    }
-                    for s in steps
-                }
-            },
-        },
-        "components": {f"comp-{s}": {"executorLabel": f"exec-{s}"} for s in steps},
-        "deploymentSpec": {"executors": executors},
+        "root": {"inputDefinitions": {"parameters": _PARAMETERS}, "dag": {"tasks": tasks}},
+        "components": {f"comp-{step}": {"executorLabel": f"exec-{step}"} for step in steps},
+        "deploymentSpec": {"executors": {f"exec-{step}": container for step in steps}},
         **changes,
     }
     path = folder / "pipeline.yaml"
@@ -91,3 +87,8 @@ def write_package(
 @pytest.fixture
 def package_path(tmp_path):
     return write_package(tmp_path)
+
+
+@pytest.fixture
+def run_id(connection, package_path):
+    return start(connection, package_path)

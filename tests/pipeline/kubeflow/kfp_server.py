@@ -5,15 +5,14 @@ from __future__ import annotations
 import email
 import json
 import re
-import ssl
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote
 
 from tests.pipeline.kubeflow.kfp_state import KfpState, RefusalError
 from tests.pipeline.kubeflow.strict_bodies import BadBodyError, check_body
+from tests.support.local_server import LocalServer, Request
 
 ID = "([^/:]+)"
 
@@ -47,26 +46,16 @@ class KfpServer:
         self._faults: list[list[Any]] = []
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
-        self._scheme = "http"
-
-    def start(self, certificate: str = "") -> None:
-        if certificate:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate)
-            self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
-            self._scheme = "https"
-        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+        self._server = LocalServer(self.answer)
+        self.start = self._server.start
 
     def stop(self) -> None:
         self._over.set()
-        self._http.shutdown()
-        self._http.server_close()
+        self._server.stop()
 
     @property
     def url(self) -> str:
-        return f"{self._scheme}://127.0.0.1:{self._http.server_port}"
+        return self._server.url
 
     def misbehave(self, request: str, what: Any, times: int = 1) -> None:
         """Answer the next requests that match in another way.
@@ -78,6 +67,10 @@ class KfpServer:
             times: how many requests.
         """
         self._faults.append([re.compile(request), what, times])
+
+    def forget_faults(self) -> None:
+        """Answer as the real server again."""
+        self._faults.clear()
 
     def write_log(self, run_id: str, task: str, log: str, **which: Any) -> None:
         """Let a task have written a log, or `driver=True` its driver, in its last `attempt` or another."""
@@ -112,7 +105,6 @@ class KfpServer:
             return 400, "application/json", _error(400, str(e))
         if isinstance(found, str):
             return 200, "text/plain", found
-        _check_answer(request, found)
         return 200, "application/json", json.dumps(found if found is not None else {})
 
     def _misbehaved(self, fault: Any) -> tuple[int, str, str] | None:
@@ -139,110 +131,84 @@ class KfpServer:
 
     def _route(self, request: Request) -> Any:
         hidden = "/apis/v1alpha1/" if self.behind_ui else "/k8s/"
-        for method, pattern, function in _ROUTES if not request.path.startswith(hidden) else ():
+        for method, pattern, kind, function in _ROUTES if not request.path.startswith(hidden) else ():
             match = re.fullmatch(pattern, request.path)
             if match and method == request.method:
-                return function(self, request, *map(unquote, match.groups()))
+                found = function(self, request, *map(unquote, match.groups()))
+                if kind:
+                    check_body(f"V2beta1{kind}", found, "answer")
+                return found
         raise RefusalError(404, f"Not Found: {request.method} {request.path}")
 
 
-class Request:
-    def __init__(self, handler: BaseHTTPRequestHandler) -> None:
-        parts = urlsplit(handler.path)
-        self.method, self.path = handler.command, parts.path
-        self.query = dict(parse_qsl(parts.query))
-        self.headers = {k.lower(): v for k, v in handler.headers.items()}
-        self.raw = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+def _body(request: Request) -> Any:
+    try:
+        return json.loads(request.raw)
+    except ValueError as e:
+        raise BadBodyError(f"proto: syntax error: {e}") from e
 
-    @property
-    def body(self) -> Any:
-        try:
-            return json.loads(self.raw)
-        except ValueError as e:
-            raise BadBodyError(f"proto: syntax error: {e}") from e
 
-    @property
-    def file(self) -> bytes:
-        header = f"Content-Type: {self.headers['content-type']}\r\n\r\n".encode()
-        [part] = email.message_from_bytes(header + self.raw).get_payload()
-        if part.get_param("name", header="content-disposition") != "uploadfile":
-            raise RefusalError(400, "Failed to read pipeline from file")
-        return part.get_payload(decode=True)
+def _file(request: Request) -> bytes:
+    header = f"Content-Type: {request.headers['content-type']}\r\n\r\n".encode()
+    [part] = email.message_from_bytes(header + request.raw).get_payload()
+    if part.get_param("name", header="content-disposition") != "uploadfile":
+        raise RefusalError(400, "Failed to read pipeline from file")
+    return part.get_payload(decode=True)
 
 
 Route = Callable[..., Any]
 _V2 = "/apis/v2beta1"
-_ROUTES: tuple[tuple[str, str, Route], ...] = (
-    ("GET", f"{_V2}/healthz", lambda s, r: _health(s)),
-    ("GET", f"{_V2}/pipelines", lambda s, r: s.state.listed(s.state.pipelines, "pipelines", r.query)),
-    ("POST", f"{_V2}/pipelines", lambda s, r: s.state.create_pipeline(r.body)),
-    (
-        "POST",
-        f"{_V2}/pipelines/upload_version",
-        lambda s, r: s.state.upload_version(r.query.get("name", ""), r.query.get("pipelineid", ""), r.file),
-    ),
-    (
-        "GET",
-        f"{_V2}/pipelines/{ID}/versions",
-        lambda s, r, i: s.state.listed(s.state.versions, "pipeline_versions", r.query, pipeline_id=i),
-    ),
-    (
-        "GET",
-        f"{_V2}/pipelines/{ID}/versions/{ID}",
-        lambda s, r, i, v: s.state.find(s.state.versions, v, "PipelineVersion"),
-    ),
-    ("GET", f"{_V2}/experiments", lambda s, r: s.state.listed(s.state.experiments, "experiments", r.query)),
-    ("POST", f"{_V2}/experiments", lambda s, r: s.state.create_experiment(r.body)),
-    ("GET", f"{_V2}/runs", lambda s, r: s.state.listed(s.state.runs, "runs", r.query)),
-    ("POST", f"{_V2}/runs", lambda s, r: s.state.create_run(r.body)),
-    ("GET", f"{_V2}/runs/{ID}", lambda s, r, i: s.state.read_run(i)),
-    ("POST", f"{_V2}/runs/{ID}:terminate", lambda s, r, i: s.state.terminate(i)),
-    ("POST", f"{_V2}/runs/{ID}:retry", lambda s, r, i: s.state.retry(i)),
-    (
-        "GET",
-        f"{_V2}/recurringruns",
-        lambda s, r: s.state.listed(s.state.recurring, "recurringRuns", r.query),
-    ),
-    ("POST", f"{_V2}/recurringruns", lambda s, r: s.state.create_recurring(r.body)),
-    (
-        "GET",
-        f"{_V2}/recurringruns/{ID}",
-        lambda s, r, i: s.state.find(s.state.recurring, i, "Recurring run"),
-    ),
-    ("POST", f"{_V2}/recurringruns/{ID}:enable", lambda s, r, i: s.state.set_mode(i, True)),
-    ("POST", f"{_V2}/recurringruns/{ID}:disable", lambda s, r, i: s.state.set_mode(i, False)),
-    (
-        "DELETE",
-        f"{_V2}/recurringruns/{ID}",
-        lambda s, r, i: s.state.delete_recurring(i, r.query.get("propagation_policy", "")),
-    ),
-    ("GET", f"/apis/v1alpha1/runs/{ID}/nodes/{ID}/log", lambda s, r, i, node: _log_of(s, i, node)),
-    ("GET", "/k8s/pod/logs", lambda s, r: _log_through_ui(s, r.query)),
+
+
+def _lists(kept: str, field: str) -> Route:
+    """List what the state keeps under a name."""
+    return lambda s, r, **equal: s.state.listed(getattr(s.state, kept), field, r.query, **equal)
+
+
+def _finds(kept: str, what: str) -> Route:
+    return lambda s, r, *ids: s.state.find(getattr(s.state, kept), ids[-1], what)
+
+
+def _upload(s: KfpServer, r: Request) -> Any:
+    return s.state.upload_version(r.query.get("name", ""), r.query.get("pipelineid", ""), _file(r))
+
+
+def _list_versions(s: KfpServer, r: Request, i: str) -> Any:
+    return s.state.listed(s.state.versions, "pipeline_versions", r.query, pipeline_id=i)
+
+
+def _delete_recurring(s: KfpServer, r: Request, i: str) -> Any:
+    return s.state.delete_recurring(i, r.query.get("propagation_policy", ""))
+
+
+# Method, path, model of the answer (the test server may not invent a field either), what is done.
+_VERSIONS, _RUN, _RECURRING = f"pipelines/{ID}/versions", f"runs/{ID}", f"recurringruns/{ID}"
+_V2_ROUTES: tuple[tuple[str, str, str, Route], ...] = (
+    ("GET", "healthz", "", lambda s, r: _health(s)),
+    ("GET", "pipelines", "ListPipelinesResponse", _lists("pipelines", "pipelines")),
+    ("POST", "pipelines", "Pipeline", lambda s, r: s.state.create_pipeline(_body(r))),
+    ("POST", "pipelines/upload_version", "PipelineVersion", _upload),
+    ("GET", _VERSIONS, "ListPipelineVersionsResponse", _list_versions),
+    ("GET", f"{_VERSIONS}/{ID}", "PipelineVersion", _finds("versions", "PipelineVersion")),
+    ("GET", "experiments", "ListExperimentsResponse", _lists("experiments", "experiments")),
+    ("POST", "experiments", "Experiment", lambda s, r: s.state.create_experiment(_body(r))),
+    ("GET", "runs", "ListRunsResponse", _lists("runs", "runs")),
+    ("POST", "runs", "Run", lambda s, r: s.state.create_run(_body(r))),
+    ("GET", _RUN, "Run", lambda s, r, i: s.state.read_run(i)),
+    ("POST", f"{_RUN}:terminate", "", lambda s, r, i: s.state.terminate(i)),
+    ("POST", f"{_RUN}:retry", "", lambda s, r, i: s.state.retry(i)),
+    ("GET", "recurringruns", "ListRecurringRunsResponse", _lists("recurring", "recurringRuns")),
+    ("POST", "recurringruns", "RecurringRun", lambda s, r: s.state.create_recurring(_body(r))),
+    ("GET", _RECURRING, "RecurringRun", _finds("recurring", "Recurring run")),
+    ("POST", f"{_RECURRING}:enable", "", lambda s, r, i: s.state.set_mode(i, True)),
+    ("POST", f"{_RECURRING}:disable", "", lambda s, r, i: s.state.set_mode(i, False)),
+    ("DELETE", _RECURRING, "", _delete_recurring),
 )
-
-
-# What is answered is held against the models, too: the test server may not invent a field either.
-_ANSWERS = {
-    f"GET {_V2}/pipelines": "V2beta1ListPipelinesResponse",
-    f"POST {_V2}/pipelines": "V2beta1Pipeline",
-    f"POST {_V2}/pipelines/upload_version": "V2beta1PipelineVersion",
-    f"GET {_V2}/pipelines/{ID}/versions": "V2beta1ListPipelineVersionsResponse",
-    f"GET {_V2}/pipelines/{ID}/versions/{ID}": "V2beta1PipelineVersion",
-    f"GET {_V2}/experiments": "V2beta1ListExperimentsResponse",
-    f"POST {_V2}/experiments": "V2beta1Experiment",
-    f"GET {_V2}/runs": "V2beta1ListRunsResponse",
-    f"POST {_V2}/runs": "V2beta1Run",
-    f"GET {_V2}/runs/{ID}": "V2beta1Run",
-    f"GET {_V2}/recurringruns": "V2beta1ListRecurringRunsResponse",
-    f"POST {_V2}/recurringruns": "V2beta1RecurringRun",
-    f"GET {_V2}/recurringruns/{ID}": "V2beta1RecurringRun",
-}
-
-
-def _check_answer(request: Request, found: Any) -> None:
-    for pattern, kind in _ANSWERS.items():
-        if re.fullmatch(pattern, f"{request.method} {request.path}"):
-            check_body(kind, found, "answer")
+_ROUTES = (
+    *((method, f"{_V2}/{path}", kind, function) for method, path, kind, function in _V2_ROUTES),
+    ("GET", f"/apis/v1alpha1/runs/{ID}/nodes/{ID}/log", "", lambda s, r, i, node: _log_of(s, i, node)),
+    ("GET", "/k8s/pod/logs", "", lambda s, r: _log_through_ui(s, r.query)),
+)
 
 
 def _health(server: KfpServer) -> dict[str, Any]:
@@ -287,29 +253,3 @@ def _error(status: int, message: str, upload: bool = False) -> str:
         stack = "github.com/kubeflow/pipelines/backend/src/common/util.New\n\t/go/src/util/error.go:142"
         return json.dumps({"error_message": message, "error_details": f"{message}\n{stack}\nmain.main"})
     return json.dumps({"error": message, "code": status, "message": message, "details": []})
-
-
-def _handler(server: KfpServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _do(self) -> None:
-            answer = server.answer(Request(self))
-            if answer is None:
-                self.close_connection = True
-                self.connection.close()
-                return
-            status, kind, text = answer
-            data = text.encode()
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        do_GET = do_POST = do_DELETE = _do
-
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    return Handler

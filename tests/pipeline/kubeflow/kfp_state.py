@@ -19,6 +19,10 @@ from tests.pipeline.kubeflow.argo_model import Step, Workflow
 from tests.pipeline.kubeflow.strict_bodies import BadBodyError, check_body
 
 ENDED = ("SUCCEEDED", "FAILED", "CANCELED")
+_NUMBER = (int, float)
+KINDS = {"STRING": str, "BOOLEAN": bool, "LIST": list, "STRUCT": dict}
+KINDS |= {"NUMBER_INTEGER": _NUMBER, "NUMBER_DOUBLE": _NUMBER}
+Kept = dict[str, dict]
 
 
 class RefusalError(Exception):
@@ -50,25 +54,19 @@ class KfpState:
     """
 
     def __init__(self) -> None:
-        self.multi_user = False
+        self.multi_user = self.failing_driver = self.failing_root = False
+        self.tells_steps = self.retried = self.orphans = True
         self.forbidden: tuple[str, ...] = ()
-        self.failing_step = ""
-        self.failing_driver = False
-        self.waiting_step = ""
-        self.failing_root = False
-        self.stale_reads = 1
-        self.stale: dict[str, list[Any]] = {}
-        self.tells_steps = True
-        self.retried = True
-        self.outcomes: dict[str, dict] = {}
-        self.failed_roots = 0
-        self.orphans = True
+        self.failing_step = self.waiting_step = ""
+        self.stale_reads, self.failed_roots = 1, 0
+        self.outcomes: Kept = {}
         self.lost: set[str] = set()
-        self.pipelines: dict[str, dict] = {}
-        self.versions: dict[str, dict] = {}
-        self.experiments: dict[str, dict] = {}
-        self.runs: dict[str, dict] = {}
-        self.recurring: dict[str, dict] = {}
+        self.pipelines: Kept = {}
+        self.versions: Kept = {}
+        self.experiments: Kept = {}
+        self.runs: Kept = {}
+        self.recurring: Kept = {}
+        self.stale: dict[str, list[Any]] = {}
         self.progress: dict[str, int] = {}
         self._clock = itertools.count()
 
@@ -120,14 +118,8 @@ class KfpState:
         version = self._version(body)
         self.check_parameters(version, body.get("runtime_config", {}).get("parameters", {}))
         check_executors(version)
-        made = {
-            **body,
-            "namespace": experiment["namespace"],
-            "state": "PENDING",
-            "state_history": [],
-            "finished_at": "1970-01-01T00:00:00Z",
-        }
-        run = self._keep(self.runs, "run_id", made)
+        made = {**body, "namespace": experiment["namespace"], "state": "PENDING", "state_history": []}
+        run = self._keep(self.runs, "run_id", {**made, "finished_at": "1970-01-01T00:00:00Z"})
         self._enter(run, "PENDING")
         self.progress[run["run_id"]] = -1
         return self.show_run(run)
@@ -172,13 +164,10 @@ class KfpState:
         if run["state"] != "RUNNING":
             self._enter(run, "RUNNING")
         self.stale[run["run_id"]] = [self.workflow(run).details(run["run_id"]), self.stale_reads]
-        if self.failing_root:
+        at = tasks[done] if done >= 0 else None
+        if self.failing_root or at == self.failing_step:
             self.end_run(run, "FAILED")
-            return
-        if done >= 0 and tasks[done] == self.waiting_step:
-            return
-        if done >= 0 and tasks[done] == self.failing_step:
-            self.end_run(run, "FAILED")
+        if self.failing_root or at in (self.failing_step, self.waiting_step):
             return
         self.progress[run["run_id"]] = done + 1
         if done + 1 == len(tasks):
@@ -222,9 +211,8 @@ class KfpState:
         phase = {"FAILED": "Failed", "SUCCEEDED": "Succeeded"}.get(state, "Running")
         name = f"{self._root_of(run)['pipelineInfo']['name']}-{run['run_id'][:5]}"
         root_fails = self.failing_root and state == "FAILED"
-        return Workflow(name, retried=self.retried).run(
-            steps, phase, failed_roots=self.failed_roots, root_fails=root_fails
-        )
+        more = {"failed_roots": self.failed_roots, "root_fails": root_fails}
+        return Workflow(name, retried=self.retried).run(steps, phase, **more)
 
     def _step(self, tasks: dict, name: str, phase: str, begin: int, run: dict) -> Step:
         outcome = dict(self.outcomes.get(name, {}))
@@ -244,10 +232,8 @@ class KfpState:
         experiment = self._experiment(body)
         version = self._version(body)
         concurrency = int(body.get("max_concurrency", 0))
-        self._require(
-            1 <= concurrency <= 10,
-            f"The max concurrency of the recurring run is out of range. Received {concurrency}.",
-        )
+        range_ = f"The max concurrency of the recurring run is out of range. Received {concurrency}."
+        self._require(1 <= concurrency <= 10, range_)
         self._check_trigger(body.get("trigger", {}))
         self.check_parameters(version, body.get("runtime_config", {}).get("parameters", {}))
         made = {
@@ -293,34 +279,28 @@ class KfpState:
         self._require(policy in policies, f"invalid propagation_policy: {policy}")
         del self.recurring[recurring_id]
         if policy != "ORPHAN" or not self.orphans:
-            self.lost |= {
-                run["run_id"]
-                for run in self.runs.values()
-                if run.get("recurring_run_id") == recurring_id and run["state"] not in ENDED
-            }
+            made = [run for run in self.runs.values() if run.get("recurring_run_id") == recurring_id]
+            self.lost |= {run["run_id"] for run in made if run["state"] not in ENDED}
         return {}
 
     # What is common
 
-    def find(self, kept: dict[str, dict], key: str, what: str) -> dict:
+    def find(self, kept: Kept, key: str, what: str) -> dict:
         if key not in kept:
             raise RefusalError(404, f"{what} {key} not found")
         self._allow(kept[key].get("namespace", ""))
         return kept[key]
 
-    def listed(self, kept: dict[str, dict], field: str, query: dict[str, str], **equal: str) -> dict:
+    def listed(self, kept: Kept, field: str, query: dict[str, str], **equal: str) -> dict:
         if "namespace" in query or (self.multi_user and not equal and field != "pipelines"):
             namespace = self._namespace(query.get("namespace"))
             equal = {**equal, "namespace": namespace}
         if "experiment_id" in query:
             equal = {**equal, "experiment_id": query["experiment_id"]}
         name = _display_name(query.get("filter", ""))
-        entries = [
-            e
-            for e in kept.values()
-            if all(e[k] == v for k, v in equal.items())
-            and (name is None or e["display_name"].lower() == name.lower())
-        ]
+        entries = [e for e in kept.values() if all(e[k] == v for k, v in equal.items())]
+        if name is not None:
+            entries = [e for e in entries if e["display_name"].lower() == name.lower()]
         order = query.get("sort_by", "")
         self._require(not order or re.fullmatch(r"created_at( asc| desc)?", order), f"bad sort: {order}")
         entries.sort(key=lambda e: e["created_at"], reverse=order.endswith("desc"))
@@ -339,18 +319,8 @@ class KfpState:
                 optional = entry.get("isOptional") or "defaultValue" in entry
                 self._require(optional, f"parameter {name} is not optional, yet has no value")
                 continue
-            kinds = {
-                "STRING": str,
-                "BOOLEAN": bool,
-                "LIST": list,
-                "STRUCT": dict,
-                "NUMBER_INTEGER": (int, float),
-                "NUMBER_DOUBLE": (int, float),
-            }
-            expected = kinds[entry["parameterType"]]
-            fits = isinstance(values[name], expected) and (
-                expected is bool or not isinstance(values[name], bool)
-            )
+            expected = KINDS[entry["parameterType"]]
+            fits = isinstance(values[name], expected) and (expected is bool) == isinstance(values[name], bool)
             self._require(fits, f"input parameter {name} requires type {entry['parameterType']}")
 
     def _experiment(self, body: dict) -> dict:
@@ -359,9 +329,7 @@ class KfpState:
 
     def _version(self, body: dict) -> dict:
         reference = body.get("pipeline_version_reference") or {}
-        self._require(
-            "pipeline_id" in reference and "pipeline_version_id" in reference, "pipeline source is missing"
-        )
+        self._require({"pipeline_id", "pipeline_version_id"} <= set(reference), "pipeline source is missing")
         version = self.find(self.versions, reference["pipeline_version_id"], "PipelineVersion")
         self._require(version["pipeline_id"] == reference["pipeline_id"], "version of another pipeline")
         return version
@@ -378,7 +346,7 @@ class KfpState:
         if namespace and namespace in self.forbidden:
             raise RefusalError(403, f"User is not authorized to work in namespace {namespace}")
 
-    def _keep(self, kept: dict[str, dict], key: str, made: dict) -> dict:
+    def _keep(self, kept: Kept, key: str, made: dict) -> dict:
         made = {**made, key: str(uuid.uuid4()), "created_at": self._now()}
         kept[made[key]] = made
         return made

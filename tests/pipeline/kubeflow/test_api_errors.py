@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Refusals and failed connections as one line with a remedy."""
 
 import json
 
@@ -7,6 +7,7 @@ import pytest
 import urllib3
 
 from pipeline.kubeflow.api_errors import explain, server_message
+from pipeline.kubeflow.transport import AnswerTooLargeError
 
 
 def _refusal(status, body):
@@ -19,33 +20,24 @@ def _explained(error, credentials=""):
     return explain(error, host="http://h", doing="uploading x", credentials=credentials)
 
 
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
+_TRACE = "Failed to create: bad name\ngithub.com/kubeflow/pipelines/x.New\n\t/go/a.go:1"
+_DETAILS = "no such thing\nmain.main\n\t/go/src/main.go:79\nruntime.goexit"
+_LINK = "cron is not supported(https://godoc.org/github.com/robfig/cron). Error: x"
+
+
+def test_the_sentence_of_a_refusal_is_found_in_every_kind_of_body():
+    for body, said in (
         (json.dumps({"error": "e", "code": 5, "message": "Run 1\n not  found"}), "Run 1 not found"),
         (json.dumps({"error_message": "m", "error_details": "d"}), "d"),
         (b"plain bytes", "plain bytes"),
         ("<html>x</html>", "Reason"),
         (None, "Reason"),
         ("[1]", "[1]"),
-        (
-            json.dumps(
-                {"message": "Failed to create: bad name\ngithub.com/kubeflow/pipelines/x.New\n\t/go/a.go:1"}
-            ),
-            "Failed to create: bad name",
-        ),
-        (
-            json.dumps({"error_details": "no such thing\nmain.main\n\t/go/src/main.go:79\nruntime.goexit"}),
-            "no such thing",
-        ),
-        (
-            "cron is not supported(https://godoc.org/github.com/robfig/cron). Error: x",
-            "cron is not supported(https://godoc.org/github.com/robfig/cron). Error: x",
-        ),
-    ],
-)
-def test_the_sentence_of_a_refusal_is_found_in_every_kind_of_body(body, said):
-    assert server_message(_refusal(400, body)) == said
+        (json.dumps({"message": _TRACE}), "Failed to create: bad name"),
+        (json.dumps({"error_details": _DETAILS}), "no such thing"),
+        (_LINK, _LINK),
+    ):
+        assert server_message(_refusal(400, body)) == said
 
 
 # As server 2.17.0 puts it together: `util.Wrap` in front, `resource_manager.go:IsAuthorized` at the end.
@@ -72,34 +64,36 @@ def test_a_long_refusal_keeps_its_cause():
     assert "Failed to x" in message and message.count("y") < 400 and "no such claim)" in message
 
 
-@pytest.mark.parametrize(
-    ("found", "older"), [("2.0.0", "the kfp that compiled it is older"), ("2.10.0", "newer than the server")]
-)
-def test_a_refused_schema_says_which_side_is_older(found, older):
-    said = f"KFP only supports schema version 2.1.0, but the pipeline spec has version {found}"
-    message = str(_explained(_refusal(400, json.dumps({"message": said}))))
-    assert older in message and ("upgrade the server" in message) == ("newer" in older)
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "KFP only supports schema version 2.1.0",
-        'unknown field "x"',
-        "InvalidInputError: unknown template format",
-    ],
-)
-def test_a_refused_schema_names_both_ways_out(said):
-    message = str(_explained(_refusal(400, json.dumps({"message": said}))))
-    assert "does not understand the pipeline" in message
-    assert "upgrade the server, or compile with its kfp" in message
+def test_a_refused_schema_says_which_side_is_older_or_names_both_ways_out():
+    other = "KFP only supports schema version 2.1.0, but the pipeline spec has version"
+    upgrade = (
+        "the kfp that compiled it is newer than the server, or the server older than 2.16; upgrade the server"
+    )
+    for said, expected in (
+        (
+            f"{other} 2.0.0",
+            "the kfp that compiled it is older than the server; compile it again with kfp 2.16",
+        ),
+        (f"{other} 2.10.0", upgrade),
+        ("KFP only supports schema version 2.1.0", f"{upgrade}, or compile with its kfp"),
+        ('unknown field "x"', upgrade),
+        ("InvalidInputError: unknown template format", upgrade),
+    ):
+        message = str(_explained(_refusal(400, json.dumps({"message": said}))))
+        assert "does not understand the pipeline" in message and expected in message
 
 
 def test_what_may_pass_is_told_from_what_will_not():
-    assert _explained(_refusal(503, "")).transient
-    assert _explained(OSError("x")).transient
-    assert not _explained(_refusal(404, "")).transient
-    assert _explained(_refusal(409, "")).status == 409
+    for error, transient, status in (
+        (_refusal(500, ""), True, 500),
+        (_refusal(499, ""), False, 499),
+        (_refusal(429, ""), True, 429),
+        (_refusal(404, ""), False, 404),
+        (OSError("x"), True, 0),
+        (AnswerTooLargeError("1 GiB"), False, 0),
+    ):
+        explained = _explained(error)
+        assert (explained.transient, explained.status) == (transient, status)
 
 
 def test_an_unknown_trouble_of_the_network_is_still_one_line():
@@ -109,12 +103,13 @@ def test_an_unknown_trouble_of_the_network_is_still_one_line():
 
 def test_a_proxy_is_told_from_a_path_that_names_one():
     path = "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy/apis/v2beta1/healthz"
-    with pytest.raises(urllib3.exceptions.HTTPError) as caught:
-        urllib3.PoolManager().request("GET", f"http://127.0.0.1:1{path}", retries=0)
-    assert "nothing listens there" in str(_explained(caught.value))
-    with pytest.raises(urllib3.exceptions.HTTPError) as caught:
-        urllib3.ProxyManager("http://127.0.0.1:1").request("GET", "http://far.invalid/", retries=0)
-    assert "the proxy did not answer" in str(_explained(caught.value))
+    for pool, url, said in (
+        (urllib3.PoolManager(), f"http://127.0.0.1:1{path}", "nothing listens there"),
+        (urllib3.ProxyManager("http://127.0.0.1:1"), "http://far.invalid/", "the proxy did not answer"),
+    ):
+        with pytest.raises(urllib3.exceptions.HTTPError) as caught:
+            pool.request("GET", url, retries=0)
+        assert said in str(_explained(caught.value))
 
 
 def test_forbidden_names_where_the_credentials_came_from():

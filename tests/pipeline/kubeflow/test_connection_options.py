@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pipeline.kubeflow.connection_options import resolve_options
 from pipeline.settings.connection_settings import ConnectionOptions
 

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""What the cluster example compiles to, and which settings change it how."""
 
 import hashlib
 import re
@@ -14,17 +14,41 @@ from pipeline.dag import build_dag
 from pipeline.kubeflow.kfp_backend import RUN_PARAMETERS, pipeline_name, render_pipeline
 from pipeline.settings.kubeflow_settings import STEPS
 from pipeline.settings.settings_file import load_settings
-from tests.pipeline.golden import GOLDEN, SETTINGS, render
+from tests.pipeline.golden import GOLDEN, SETTINGS
+from tests.support.compiled import documents, with_short_stack
+
+PLAIN = (
+    "kubeflow.schedule_time=false",
+    "kubeflow.image_parameter=false",
+    "quantize.enabled=false",
+    "kubeflow.steps.trainer.image=gpu:1",
+)
+RICH = (
+    "kubeflow.steps={trainer: {image: 'gpu:1'}, "
+    "pusher: {secret_env: {s3: {key: AWS_SECRET_ACCESS_KEY}}, secret_volumes: {tls: /tls}, "
+    "config_map_env: {c: {region: AWS_REGION}}, config_map_volumes: {m: /m}, env: {A: b}, "
+    "node_selector: {disk: ssd}, caching: false}}",
+    "kubeflow.image_pull_secrets=[registry]",
+    "kubeflow.image_pull_policy=Always",
+    "kubeflow.work_dir=gs://bucket/work",
+    "kubeflow.pipeline_root=gs://bucket/root",
+    "name=My_Digits",
+    "data.path=/data/[[ScheduledTime]]",
+    "train.warm_start=deployed",
+)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def spec():
-    return next(yaml.safe_load_all(GOLDEN.read_text(encoding="utf-8")))
+    return documents()[0]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kubernetes():
-    _, platforms = yaml.safe_load_all(GOLDEN.read_text(encoding="utf-8"))
+    return _executors(documents()[1])
+
+
+def _executors(platforms):
     return platforms["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
 
 
@@ -32,8 +56,16 @@ def _tasks(spec):
     return spec["root"]["dag"]["tasks"]
 
 
-def test_the_golden_is_up_to_date():
-    assert render() == GOLDEN.read_text(encoding="utf-8"), "run `make specs`"
+def _images(spec):
+    executors = spec["deploymentSpec"]["executors"]
+    return {name: executor["container"]["image"] for name, executor in executors.items()}
+
+
+def test_the_command_writes_the_golden(tmp_path, capsys):
+    path = tmp_path / "new" / "pipeline.yaml"
+    assert with_short_stack(parser.main, ["compile", str(SETTINGS), "-o", str(path)]) == 0
+    assert capsys.readouterr().out.strip() == str(path)
+    assert path.read_text(encoding="utf-8") == GOLDEN.read_text(encoding="utf-8"), "run `make specs`"
 
 
 def test_every_step_of_the_dag_is_a_task_with_its_edges(spec):
@@ -51,12 +83,12 @@ def test_a_component_of_the_pipeline_is_the_one_that_is_checked_in(spec):
     checked_in = yaml.safe_load((FOLDER / "evaluator.yaml").read_text(encoding="utf-8"))
     for name in ("evaluator", "quantized-evaluator"):
         found, expected = spec["components"][f"comp-{name}"], checked_in["components"]["comp-evaluator"]
-        assert _without_descriptions(found, name) == _without_descriptions(expected, name)
+        assert _without_descriptions(found) == _without_descriptions(expected)
 
 
-def _without_descriptions(body, name):
+def _without_descriptions(body):
     if isinstance(body, dict):
-        kept = {k: _without_descriptions(v, name) for k, v in body.items() if k != "description"}
+        kept = {k: _without_descriptions(v) for k, v in body.items() if k != "description"}
         return {**kept, "executorLabel": ""} if "executorLabel" in kept else kept
     return body
 
@@ -69,38 +101,34 @@ def test_what_a_user_may_change_is_a_parameter_with_type_default_and_description
     assert parameters["data_path"]["defaultValue"] == "/data/digits"
     assert parameters["push_destination"]["defaultValue"] == "/published/digits"
     assert parameters["train_steps"]["parameterType"] == "NUMBER_INTEGER"
-    tasks = _tasks(spec)
     for parameter in RUN_PARAMETERS:
         for step, field in parameter.targets:
-            taken = tasks[step.replace("_", "-")]["inputs"]["parameters"][field]
+            taken = _tasks(spec)[step.replace("_", "-")]["inputs"]["parameters"][field]
             assert taken == {"componentInputParameter": parameter.name}
 
 
-def test_placeholders_in_the_settings_want_a_run_that_is_told_its_time(tmp_path):
-    sets = ["data.path=/data/[[ScheduledTime]]", "kubeflow.schedule_time=false"]
-    render_pipeline(load_settings(str(SETTINGS), sets[:1], check_files=False))
-    with pytest.raises(ConfigError, match=r"kubeflow\.schedule_time: expected true, as data_path holds"):
-        render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))
-    with pytest.raises(ConfigError, match=r"example_gen: shards_uri: expected no placeholder"):
-        sets = ["data.shards_uri=s3://b/[[ScheduledTime]]"]
-        render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))
+def test_placeholders_in_the_settings_want_a_run_that_is_told_its_time():
+    for message, *sets in (
+        (
+            r"kubeflow\.schedule_time: expected true, as data_path holds",
+            "data.path=/data/[[ScheduledTime]]",
+            "kubeflow.schedule_time=false",
+        ),
+        (r"example_gen: shards_uri: expected no placeholder", "data.shards_uri=s3://b/[[ScheduledTime]]"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))
 
 
-def test_for_the_local_runner_no_time_is_asked_for(spec):
-    sets = ["kubeflow.schedule_time=false"]
-    plain = render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))
-    assert "pipeline_job_schedule_time_utc" not in plain
-    checks = _tasks(spec)["run-checker"]["inputs"]["parameters"]
-    assert checks["scheduled_time"]["runtimeValue"]["constant"] == "{{$.pipeline_job_schedule_time_utc}}"
-    assert checks["run_id"]["runtimeValue"]["constant"] == "{{$.pipeline_job_uuid}}"
-
-
-def test_checks_come_from_one_step_that_is_never_cached(spec):
+def test_checks_come_from_one_step_that_is_never_cached_and_knows_its_run(spec):
     tasks = _tasks(spec)
     taken = tasks["pusher"]["inputs"]["parameters"]["push_token"]["taskOutputParameter"]
     assert taken == {"outputParameterKey": "push_token", "producerTask": "run-checker"}
     uncached = [name for name, task in tasks.items() if not task.get("cachingOptions", {}).get("enableCache")]
     assert uncached == ["run-checker"]
+    checks = tasks["run-checker"]["inputs"]["parameters"]
+    assert checks["scheduled_time"]["runtimeValue"]["constant"] == "{{$.pipeline_job_schedule_time_utc}}"
+    assert checks["run_id"]["runtimeValue"]["constant"] == "{{$.pipeline_job_uuid}}"
 
 
 def test_pods_get_what_the_settings_ask_for(spec, kubernetes):
@@ -114,77 +142,53 @@ def test_pods_get_what_the_settings_ask_for(spec, kubernetes):
     assert trainer["tolerations"][0]["operator"] == "Exists"
     assert trainer["activeDeadlineSeconds"] == "86400"
     assert "pvcMount" not in kubernetes["exec-evaluator"]
+    # No step may run as root.
+    assert set(kubernetes) == set(spec["deploymentSpec"]["executors"])
+    assert all(e["securityContext"] == {"runAsNonRoot": True} for e in kubernetes.values())
 
 
 def test_every_step_runs_the_image_of_the_run(spec):
     assert spec["root"]["inputDefinitions"]["parameters"]["image"]["defaultValue"] == "detflow:0.1.0"
-    executors = spec["deploymentSpec"]["executors"].values()
-    taken = {e["container"]["image"] for e in executors}
-    assert taken == {"{{$.inputs.parameters['pipelinechannel--image']}}"}
+    assert set(_images(spec).values()) == {"{{$.inputs.parameters['pipelinechannel--image']}}"}
     for task in _tasks(spec).values():
         given = task["inputs"]["parameters"]["pipelinechannel--image"]
         assert given == {"componentInputParameter": "image"}
 
 
-@pytest.mark.parametrize("parameter", [True, False])
-def test_a_step_may_have_an_image_of_its_own(parameter):
-    sets = ["kubeflow.steps.trainer.image=gpu:1", f"kubeflow.image_parameter={parameter}"]
-    spec = next(yaml.safe_load_all(render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))))
-    executors = spec["deploymentSpec"]["executors"]
-    images = {name: executor["container"]["image"] for name, executor in executors.items()}
-    assert images.pop("exec-trainer") == "gpu:1" and "gpu:1" not in images.values()
+def test_a_fixed_image_no_time_and_no_quantization():
+    plain = documents(*PLAIN)[0]
+    assert "image" not in plain["root"]["inputDefinitions"]["parameters"]
+    images = _images(plain)
+    assert images.pop("exec-trainer") == "gpu:1" and set(images.values()) == {"detflow:0.1.0"}
+    assert "pipeline_job_schedule_time_utc" not in str(plain)
+    assert not {"quantization-rewriter", "quantized-evaluator"} & set(_tasks(plain))
 
 
-def test_the_image_may_be_fixed():
-    settings = load_settings(str(SETTINGS), ["kubeflow.image_parameter=false"], check_files=False)
-    text = render_pipeline(settings)
-    spec = next(yaml.safe_load_all(text))
-    assert "image" not in spec["root"]["inputDefinitions"]["parameters"]
-    executors = spec["deploymentSpec"]["executors"].values()
-    assert {e["container"]["image"] for e in executors} == {"detflow:0.1.0"}
-
-
-def test_secrets_config_maps_and_the_rest(tmp_path):
-    steps = (
-        "{pusher: {secret_env: {s3: {key: AWS_SECRET_ACCESS_KEY}}, secret_volumes: {tls: /tls}, "
-        "config_map_env: {c: {region: AWS_REGION}}, config_map_volumes: {m: /m}, env: {A: b}, "
-        "node_selector: {disk: ssd}, caching: false}}"
-    )
-    overrides = [
-        f"kubeflow.steps={steps}",
-        "kubeflow.image_pull_secrets=[registry]",
-        "kubeflow.work_dir=gs://bucket/work",
-        "kubeflow.pipeline_root=gs://bucket/root",
-        "name=My_Digits",
-    ]
-    spec, platforms = yaml.safe_load_all(
-        render_pipeline(load_settings(str(SETTINGS), overrides, check_files=False))
-    )
-    pusher = platforms["platforms"]["kubernetes"]["deploymentSpec"]["executors"]["exec-pusher"]
+def test_secrets_config_maps_and_the_rest():
+    spec, platforms = documents(*RICH)
+    pusher = _executors(platforms)["exec-pusher"]
     assert pusher["secretAsEnv"][0]["keyToEnv"] == [{"envVar": "AWS_SECRET_ACCESS_KEY", "secretKey": "key"}]
+    assert pusher["secretAsEnv"][0]["secretName"] == "s3"
     assert pusher["secretAsVolume"][0]["mountPath"] == "/tls"
     assert pusher["configMapAsEnv"][0]["keyToEnv"][0]["envVar"] == "AWS_REGION"
     assert pusher["configMapAsVolume"][0]["mountPath"] == "/m"
     assert pusher["nodeSelector"]["labels"] == {"disk": "ssd"}
     assert pusher["imagePullSecret"][0]["secretName"] == "registry"
-    assert spec["deploymentSpec"]["executors"]["exec-pusher"]["container"]["env"] == [
-        {"name": "A", "value": "b"}
-    ]
-    assert "enableCache" not in _tasks(spec)["pusher"].get("cachingOptions", {})
+    assert pusher["imagePullPolicy"] == "Always"
+    env = spec["deploymentSpec"]["executors"]["exec-pusher"]["container"]["env"]
+    assert env == [{"name": "A", "value": "b"}]
+    tasks = _tasks(spec)
+    assert "enableCache" not in tasks["pusher"].get("cachingOptions", {})
     assert spec["defaultPipelineRoot"] == "gs://bucket/root"
     assert spec["pipelineInfo"]["name"] == "my-digits"
-    assert spec["root"]["inputDefinitions"]["parameters"]["work_dir"]["defaultValue"] == "gs://bucket/work"
-
-
-def test_no_step_may_run_as_root(kubernetes, spec):
-    assert set(kubernetes) == set(spec["deploymentSpec"]["executors"])
-    assert all(e["securityContext"] == {"runAsNonRoot": True} for e in kubernetes.values())
-
-
-def test_without_quantization_its_steps_are_missing():
-    settings = load_settings(str(SETTINGS), ["quantize.enabled=false"], check_files=False)
-    tasks = _tasks(next(yaml.safe_load_all(render_pipeline(settings))))
-    assert "quantization-rewriter" not in tasks and "quantized-evaluator" not in tasks
+    parameters = spec["root"]["inputDefinitions"]["parameters"]
+    assert parameters["work_dir"]["defaultValue"] == "gs://bucket/work"
+    assert parameters["data_path"]["defaultValue"] == "/data/[[ScheduledTime]]"
+    images = _images(spec)
+    assert images.pop("exec-trainer") == "gpu:1" and "gpu:1" not in images.values()
+    # Training continues from the deployed model.
+    source = tasks["trainer"]["inputs"]["artifacts"]["warm_start"]["taskOutputArtifact"]
+    assert source == {"outputArtifactKey": "baseline", "producerTask": "baseline-resolver"}
 
 
 def test_names_that_a_server_takes():
@@ -192,24 +196,10 @@ def test_names_that_a_server_takes():
     assert re.fullmatch("[a-z0-9][a-z0-9-]*", pipeline_name("__x__"))
 
 
-def test_the_command_writes_the_package(tmp_path, capsys):
-    path = tmp_path / "new" / "pipeline.yaml"
-    assert parser.main(["compile", str(SETTINGS), "-o", str(path)]) == 0
-    assert capsys.readouterr().out.strip() == str(path)
-    assert path.read_text() == GOLDEN.read_text(encoding="utf-8")
-
-
 def test_without_kfp_one_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "kfp.kubernetes", None)
     with pytest.raises(ConfigError, match=r"found no kfp.kubernetes; .*pip install 'detflow\[cluster\]'"):
         render_pipeline(load_settings(str(SETTINGS), check_files=False))
-
-
-def test_training_that_goes_on_from_the_deployed_model_takes_the_baseline():
-    settings = load_settings(str(SETTINGS), ["train.warm_start=deployed"], check_files=False)
-    trainer = _tasks(next(yaml.safe_load_all(render_pipeline(settings))))["trainer"]
-    source = trainer["inputs"]["artifacts"]["warm_start"]["taskOutputArtifact"]
-    assert source == {"outputArtifactKey": "baseline", "producerTask": "baseline-resolver"}
 
 
 def test_a_missing_configuration_is_one_message(tmp_path, capsys):
@@ -225,25 +215,26 @@ def test_the_example_of_a_cluster_quantizes_as_the_digits_example_does():
     assert here.quantize.overrides["train_config.num_steps"] == 150
 
 
-def _settings_with_paths(tmp_path, names):
-    """Return the example's settings with a pipeline.config that lists files."""
+def _render_with_paths(folder, names):
+    """Compile the example with a pipeline.config that lists files; the size of its text comes first."""
     text = (SETTINGS.parents[1] / "digits" / "pipeline.config").read_text(encoding="utf-8")
     paths = "".join(f'    input_path: "{name}"\n' for name in names)
-    config = tmp_path / "pipeline.config"
+    config = folder / "pipeline.config"
     config.write_text(f"{text}\ntrain_input_reader {{ tf_record_input_reader {{\n{paths} }} }}\n")
-    return load_settings(str(SETTINGS), [f"model.config={config}"], check_files=False), config.stat().st_size
+    settings = load_settings(str(SETTINGS), [f"model.config={config}"], check_files=False)
+    yield config.stat().st_size
+    yield with_short_stack(render_pipeline, settings)
 
 
 def test_a_pipeline_config_of_any_likely_length_fits(tmp_path):
     names = [f"/data/shards/train-{i:05d}-of-02000" for i in range(2000)]
-    settings, size = _settings_with_paths(tmp_path, names)
-    assert size > 90_000
-    render_pipeline(settings)
+    size, text = _render_with_paths(tmp_path, names)
+    assert size > 90_000 > len(text)
 
 
 def test_one_that_is_too_long_is_refused_before_it_reaches_a_cluster(tmp_path):
     names = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(900)]
-    settings, size = _settings_with_paths(tmp_path, names)
-    assert size < 90_000
+    rendering = _render_with_paths(tmp_path, names)
+    assert next(rendering) < 90_000
     with pytest.raises(ContractError, match=r"Workflow of a run would reach .* \(config-gen \d{3}, "):
-        render_pipeline(settings)
+        next(rendering)

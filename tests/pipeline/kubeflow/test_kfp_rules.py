@@ -1,8 +1,5 @@
 """One bad package for every rule, each a single change to a good one."""
 
-from __future__ import annotations
-
-import copy
 import re
 
 import pytest
@@ -11,67 +8,78 @@ import yaml
 from detection_core.errors import ContractError
 from pipeline.kubeflow.kfp_rules import RULES, check_package, find_faults
 from tests.pipeline.golden import GOLDEN
+from tests.support.compiled import documents
 
-_GOOD = next(yaml.safe_load_all(GOLDEN.read_text(encoding="utf-8")))
-_EVALUATOR = ("components", "comp-evaluator")
-_CONTAINER = ("deploymentSpec", "executors", "exec-evaluator", "container")
-_TASK = ("root", "dag", "tasks", "evaluator", "inputs", "parameters")
+_EVALUATOR = "components comp-evaluator"
+_EXECUTOR = "deploymentSpec executors exec-evaluator"
+_SPLIT = "root dag tasks evaluator inputs parameters split"
 
 # (where, what is put there; None removes it, part of the message)
 _BAD = [
-    (("schemaVersion",), "2.0.0", "schemaVersion is '2.0.0'"),
-    (("pipelineInfo", "name"), "My_Pipeline", "the pipeline's name 'My_Pipeline'"),
-    (("pipelineInfo", "name"), "a" * 111, "hyphens, 110 at most"),
-    (("components", "evaluator"), {}, "the component 'evaluator' does not begin with comp-"),
-    ((*_EVALUATOR, "inputDefinitions", "parameters", "split", "parameterType"), None, "has no parameterType"),
+    ("schemaVersion", "2.0.0", "schemaVersion is '2.0.0'"),
+    ("pipelineInfo name", "My_Pipeline", "the pipeline's name 'My_Pipeline'"),
+    ("pipelineInfo name", "a" * 111, "hyphens, 110 at most"),
+    ("components evaluator", {}, "the component 'evaluator' does not begin with comp-"),
+    (f"{_EVALUATOR} inputDefinitions parameters split parameterType", None, "has no parameterType"),
     (
-        (*_EVALUATOR, "outputDefinitions", "artifacts", "report", "artifactType"),
+        f"{_EVALUATOR} outputDefinitions artifacts report artifactType",
         {"schemaTitle": "tfx.Examples"},
         "has the type 'tfx.Examples'",
     ),
     (
-        (*_EVALUATOR, "inputDefinitions", "artifacts", "model", "artifactType"),
+        f"{_EVALUATOR} inputDefinitions artifacts model artifactType",
         {"instanceSchema": "title: Model"},
         "has the type ''",
     ),
-    (("deploymentSpec", "executors", "exec-evaluator"), {"resolver": {}}, "is of the kind resolver"),
-    ((*_CONTAINER, "command"), None, "has no command"),
-    ((*_CONTAINER, "image"), None, "has no image"),
-    ((*_CONTAINER, "lifecycle"), {"preCacheCheck": {}}, "has a lifecycle hook"),
-    ((*_CONTAINER, "args"), ['{"IfPresent": {}}'], "begins with IfPresent"),
-    ((*_CONTAINER, "args"), ["a {{workflow.name}}"], "which begins a placeholder"),
-    ((*_CONTAINER, "args"), ["x" * 200_000], "is longer than 131072 bytes"),
-    ((*_TASK, "split"), {"runtimeValue": {"constant": "x" * 70_000}}, "they travel as one argument"),
-    ((*_TASK, "split"), {"runtimeValue": {"constant": "{{x}}"}}, "a value given to evaluator in root holds"),
+    (_EXECUTOR, {"resolver": {}}, "is of the kind resolver"),
+    (f"{_EXECUTOR} container command", None, "has no command"),
+    (f"{_EXECUTOR} container image", None, "has no image"),
+    (f"{_EXECUTOR} container lifecycle", {"preCacheCheck": {}}, "has a lifecycle hook"),
+    (f"{_EXECUTOR} container args", ['{"IfPresent": {}}'], "begins with IfPresent"),
+    (f"{_EXECUTOR} container args", ["a {{workflow.name}}"], "which begins a placeholder"),
+    (f"{_EXECUTOR} container args", ["x" * 200_000], "is longer than 131072 bytes"),
+    (_SPLIT, {"runtimeValue": {"constant": "x" * 70_000}}, "they travel as one argument"),
+    (_SPLIT, {"runtimeValue": {"constant": "{{x}}"}}, "a value given to evaluator in root holds"),
 ]
 
 
 def _changed(where, value):
-    spec = copy.deepcopy(_GOOD)
+    spec, _ = documents()
+    *path, last = where.split()
     node = spec
-    for part in where[:-1]:
+    for part in path:
         node = node[part]
     if value is None:
-        del node[where[-1]]
+        del node[last]
     else:
-        node[where[-1]] = value
+        node[last] = value
     return spec
 
 
 def test_a_good_package_passes():
     check_package(GOLDEN.read_text(encoding="utf-8"))
-    assert not list(find_faults(_GOOD))
+    assert not list(find_faults(documents()[0]))
 
 
-@pytest.mark.parametrize(("where", "value", "message"), _BAD, ids=[m for _, _, m in _BAD])
-def test_a_bad_package_is_told(where, value, message):
-    (fault,) = find_faults(_changed(where, value))
-    assert message in fault
+def test_a_bad_package_is_told_by_its_rule(subtests):
+    broken = set()
+    for where, value, message in _BAD:
+        with subtests.test(message):
+            spec = _changed(where, value)
+            (fault,) = find_faults(spec)
+            assert message in fault
+            broken |= {rule for rule in RULES if list(rule(spec))}
+    assert broken == set(RULES), "every rule has a bad package"
+
+
+def test_names_and_arguments_at_the_limit_pass():
+    for where, value in (("pipelineInfo name", "a" * 110), (f"{_EXECUTOR} container args", ["x" * 131_000])):
+        assert find_faults(_changed(where, value)) == []
 
 
 def test_a_package_whose_runs_could_not_be_shown_is_refused_with_the_arithmetic():
     """30 KB in two steps pass as arguments of a program; Argo would compress the record of the run."""
-    spec = copy.deepcopy(_GOOD)
+    spec, _ = documents()
     for task in ("trainer", "quantization-rewriter"):
         parameters = spec["root"]["dag"]["tasks"][task]["inputs"]["parameters"]
         parameters["overrides"] = {"runtimeValue": {"constant": "x" * 30_000}}
@@ -83,21 +91,15 @@ def test_a_package_whose_runs_could_not_be_shown_is_refused_with_the_arithmetic(
     assert find_faults(spec) == []
 
 
-def test_every_rule_has_a_bad_package():
-    broken = {rule for where, value, _ in _BAD for rule in RULES if list(rule(_changed(where, value)))}
-    assert broken == set(RULES)
-
-
 def test_a_field_that_the_server_does_not_know_is_refused():
-    bad = yaml.safe_dump(_changed(("root", "speed"), 3))
-    with pytest.raises(ContractError, match=r'PipelineSpec: .*"speed"'):
-        check_package(bad)
-    platforms = yaml.safe_dump({"platforms": {"kubernetes": {}}, "speed": 3})
-    with pytest.raises(ContractError, match=r'PlatformSpec: .*"speed"'):
-        check_package(yaml.safe_dump(_GOOD) + "---\n" + platforms)
+    good, _ = documents()
     executors = {"exec-trainer": {"activeDeadlineSeconds": "60", "deadline": 3}}
     kubernetes = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
-    with pytest.raises(ContractError, match=r'exec-trainer for Kubernetes: .*"deadline"'):
-        check_package(yaml.safe_dump_all([_GOOD, kubernetes]))
-    with pytest.raises(ContractError, match=r"schemaVersion is '2\.0\.0'"):
-        check_package(yaml.safe_dump(_changed(("schemaVersion",), "2.0.0")))
+    for message, *package in (
+        (r'PipelineSpec: .*"speed"', _changed("root speed", 3)),
+        (r'PlatformSpec: .*"speed"', good, {"platforms": {"kubernetes": {}}, "speed": 3}),
+        (r'exec-trainer for Kubernetes: .*"deadline"', good, kubernetes),
+        (r"schemaVersion is '2\.0\.0'", _changed("schemaVersion", "2.0.0")),
+    ):
+        with pytest.raises(ContractError, match=message):
+            check_package(yaml.safe_dump_all(package))

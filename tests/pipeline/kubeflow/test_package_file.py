@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Files that are no packages, and hostile ones."""
 
 import os
 import time
@@ -12,73 +12,60 @@ from pipeline.kubeflow.package_file import read_documents
 from pipeline.kubeflow.source import is_package, open_source
 from tests.pipeline.kubeflow.conftest import write_package
 
-_HEAD = "pipelineInfo: {name: x}\nschemaVersion: 2.1.0\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "pipelineInfo: []\nschemaVersion: 2.1.0\n",
-            r"pipelineInfo: expected a mapping, found \[\]; compile",
-        ),
-        ("pipelineInfo: x\nschemaVersion: 2.1.0\n", "pipelineInfo: expected a mapping, found 'x'"),
-        (
-            "pipelineInfo: {}\nschemaVersion: 2.1.0\nroot: {}\n",
-            "pipelineInfo.name: expected a text, found nothing",
-        ),
-        (
-            "pipelineInfo: {name: 3}\nschemaVersion: 2.1.0\nroot: {}\n",
-            "pipelineInfo.name: expected a text, found 3",
-        ),
-        (_HEAD, "root: expected a mapping, found nothing"),
-        (_HEAD + "root: []\n", r"root: expected a mapping, found \[\]"),
-        (_HEAD + "root: null\n", "root: expected a mapping, found nothing"),
-        (_HEAD + "root: {dag: {tasks: 5}}\n", "root.dag.tasks: expected a mapping, found 5"),
-        (_HEAD + "root: {dag: {tasks: {a: 5}}}\n", "root.dag.tasks.a: expected a mapping, found 5"),
-        (
-            _HEAD + "root: {inputDefinitions: {parameters: [1]}}\n",
-            r"root.inputDefinitions.parameters: expected a mapping, found \[1\]",
-        ),
-        (_HEAD + "root: {}\ncomponents: {a: {dag: [x]}}\n", r"components.a.dag: expected a mapping"),
-        (_HEAD + "root: {}\ndeploymentSpec: 1\n", "deploymentSpec: expected a mapping, found 1"),
-        (
-            _HEAD + "root: {}\ndefaultPipelineRoot: [a]\n",
-            r"defaultPipelineRoot: expected a text, found \['a'\]",
-        ),
-        (_HEAD + "root: {1: 2}\n", "expected keys that are texts, found 1; put it in quotes"),
-        (_HEAD + "root: {}\n---\nplatforms: {2: 3}\n", "expected keys that are texts, found 2"),
-        (_HEAD + "root: {}\npipeline_spec: x\n", "found the key pipeline_spec, under which a server"),
-        (_HEAD + "root: {}\n---\n" + _HEAD, "one pipelineInfo, found several"),
-        ("pipelineInfo: !!int 2026-13-45\n", "expected a value of the kind int, found '2026-13-45'"),
-        ("pipelineInfo: !!python/object/apply:os.system ['id']\n", "expected a plain value, found the tag"),
-        (_HEAD + "root: {}\nroot: {}\n", "the key 'root' is given twice"),
-        (_HEAD + "root: " + "[" * 90_000, "nested at most 50 deep|not valid YAML"),
-        (_HEAD + "root: &a {b: *a}\n", "expected no value that holds itself"),
-    ],
+_SCHEMA = "schemaVersion: 2.1.0\n"
+_HEAD = f"pipelineInfo: {{name: x}}\n{_SCHEMA}"
+_ROOT = f"{_HEAD}root: {{}}\n"
+_BAD = (
+    (f"pipelineInfo: []\n{_SCHEMA}", r"pipelineInfo: expected a mapping, found \[\]; compile"),
+    (f"pipelineInfo: x\n{_SCHEMA}", "pipelineInfo: expected a mapping, found 'x'"),
+    (f"pipelineInfo: {{}}\n{_SCHEMA}root: {{}}\n", "pipelineInfo.name: expected a text, found nothing"),
+    (f"pipelineInfo: {{name: 3}}\n{_SCHEMA}root: {{}}\n", "pipelineInfo.name: expected a text, found 3"),
+    (_HEAD, "root: expected a mapping, found nothing"),
+    (f"{_HEAD}root: []\n", r"root: expected a mapping, found \[\]"),
+    (f"{_HEAD}root: null\n", "root: expected a mapping, found nothing"),
+    (f"{_HEAD}root: {{dag: {{tasks: 5}}}}\n", "root.dag.tasks: expected a mapping, found 5"),
+    (f"{_HEAD}root: {{dag: {{tasks: {{a: 5}}}}}}\n", "root.dag.tasks.a: expected a mapping, found 5"),
+    (
+        f"{_HEAD}root: {{inputDefinitions: {{parameters: [1]}}}}\n",
+        r"parameters: expected a mapping, found \[1\]",
+    ),
+    (f"{_ROOT}components: {{a: {{dag: [x]}}}}\n", r"components.a.dag: expected a mapping"),
+    (f"{_ROOT}deploymentSpec: 1\n", "deploymentSpec: expected a mapping, found 1"),
+    (f"{_ROOT}defaultPipelineRoot: [a]\n", r"defaultPipelineRoot: expected a text, found \['a'\]"),
+    (f"{_HEAD}root: {{1: 2}}\n", "expected keys that are texts, found 1; put it in quotes"),
+    (f"{_ROOT}---\nplatforms: {{2: 3}}\n", "expected keys that are texts, found 2"),
+    (f"{_ROOT}pipeline_spec: x\n", "found the key pipeline_spec, under which a server"),
+    (f"{_ROOT}---\n{_HEAD}", "one pipelineInfo, found several"),
+    ("pipelineInfo: !!int 2026-13-45\n", "expected a value of the kind int, found '2026-13-45'"),
+    ("pipelineInfo: !!python/object/apply:os.system ['id']\n", "expected a plain value, found the tag"),
+    (f"{_ROOT}root: {{}}\n", "the key 'root' is given twice"),
+    (f"{_HEAD}root: {'[' * 90_000}", "nested at most 50 deep|not valid YAML"),
+    (f"{_HEAD}root: &a {{b: *a}}\n", "expected no value that holds itself"),
+    ("pipelineInfo: {name: x}\nschemaVersion: 2.0.0\nroot: {}\n", "found 2.0.0; .*kfp 2.16 or newer"),
+    ("pipelineInfo: {name: x}\nschemaVersion: 2.2.0\nroot: {}\n", "found 2.2.0; .*compile it with an older"),
 )
-def test_a_package_of_the_wrong_shape_is_one_message(tmp_path, text, message):
+
+
+def test_a_package_of_the_wrong_shape_is_one_message(tmp_path, subtests):
     path = tmp_path / "p.yaml"
-    path.write_text(text)
-    with pytest.raises(ConfigError, match=message) as caught:
-        read_package(str(path))
-    assert str(caught.value).startswith(str(path))
+    for text, message in _BAD:
+        path.write_text(text)
+        with subtests.test(message):
+            with pytest.raises(ConfigError, match=message) as caught:
+                read_package(str(path))
+            assert str(caught.value).startswith(str(path))
 
 
-def test_aliases_that_unfold_without_end_are_refused(tmp_path):
+def test_aliases_are_read_and_those_that_unfold_without_end_are_refused(tmp_path):
+    path = tmp_path / "p.yaml"
+    path.write_text(f"{_HEAD}root: {{dag: {{tasks: {{a: &t {{componentRef: {{name: c}}}}, b: *t}}}}}}\n")
+    assert read_package(str(path)).steps == ("a", "b")
     lines = ["a: &a0 [x, x]"] + [f"b{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
-    path = tmp_path / "p.yaml"
-    path.write_text(_HEAD + "root: {}\n" + "\n".join(lines))
-    begun = time.monotonic()
+    path.write_text(_ROOT + "\n".join(lines))
+    begun = time.process_time()
     with pytest.raises(ConfigError, match="at most 200,000 values, those that aliases repeat counted"):
         read_package(str(path))
-    assert time.monotonic() - begun < 5
-
-
-def test_aliases_within_measure_are_read(tmp_path):
-    path = tmp_path / "p.yaml"
-    path.write_text(_HEAD + "root: {dag: {tasks: {a: &t {componentRef: {name: c}}, b: *t}}}\n")
-    assert read_package(str(path)).steps == ("a", "b")
+    assert time.process_time() - begun < 5
 
 
 def test_a_pipe_and_a_folder_are_no_packages(tmp_path):
@@ -103,13 +90,3 @@ def test_all_documents_are_kept(package_path):
         f.write("---\n" + yaml.safe_dump({"platforms": {"kubernetes": {}}}))
     spec, documents = read_documents(package_path)
     assert spec["pipelineInfo"]["name"] == "digits" and len(documents) == 2
-
-
-@pytest.mark.parametrize(
-    ("version", "remedy"), [("2.0.0", "kfp 2.16 or newer"), ("2.2.0", "compile it with an older one")]
-)
-def test_another_schema_says_in_which_direction_to_go(tmp_path, version, remedy):
-    path = tmp_path / "pipeline.yaml"
-    path.write_text(f"pipelineInfo: {{name: x}}\nschemaVersion: {version}\nroot: {{}}\n")
-    with pytest.raises(ConfigError, match=f"expected schemaVersion 2.1.0, found {version}; .*{remedy}"):
-        read_documents(str(path))

@@ -1,5 +1,6 @@
-from __future__ import annotations
+"""Runs on the server: waiting for them, stopping them, repeating them."""
 
+import functools
 import logging
 
 import pytest
@@ -7,31 +8,19 @@ import pytest
 from detection_core.errors import ConfigError
 from pipeline.kubeflow import runs
 from pipeline.kubeflow.api_errors import ClusterError
-from pipeline.kubeflow.package import read_package
-from pipeline.kubeflow.submission import RunRequest, ensure_experiment, publish, start_run
 from tests.pipeline.kubeflow.argo_model import Step
+from tests.pipeline.kubeflow.clients import start
+
+_STEPS = ("example-gen", "pusher", "trainer")
 
 
-def start(connection, package_path):
-    """Start a run and return its id."""
-    version = publish(connection, read_package(package_path))
-    request = RunRequest(
-        name="run 1",
-        experiment_id=ensure_experiment(connection, "digits"),
-        parameters={"data_path": "/data"},
-    )
-    return start_run(connection, version, request)
+def _wait(connection, run_id, **more):
+    given = {"poll_seconds": 0, "limit_seconds": 0, "sleep": lambda _: None, **more}
+    return runs.wait_for(connection, run_id, **given)
 
 
-@pytest.fixture
-def run_id(connection, package_path):
-    return start(connection, package_path)
-
-
-def _wait(connection, run_id, limit_seconds=0, sleep=lambda _: None, before=None):
-    return runs.wait_for(
-        connection, run_id, poll_seconds=0, limit_seconds=limit_seconds, sleep=sleep, before=before
-    )
+def _said(caplog, about="step |"):
+    return [message for message in caplog.messages if message.startswith(about)]
 
 
 def test_waiting_logs_every_change_of_a_step_once(connection, run_id, caplog):
@@ -39,51 +28,42 @@ def test_waiting_logs_every_change_of_a_step_once(connection, run_id, caplog):
     state = _wait(connection, run_id)
     assert (state.state, state.good, state.failure()) == ("succeeded", True, "")
     assert state.finished and state.link.endswith(f"/#/runs/details/{run_id}")
-    steps = [r.getMessage() for r in caplog.records if r.getMessage().startswith("step |")]
-    assert steps == [
-        "step | example-gen running",
-        "step | example-gen succeeded in 30 s",
-        "step | pusher running",
-        "step | pusher succeeded in 30 s",
-        "step | trainer running",
-        "step | trainer succeeded in 30 s",
-    ]
+    said = [f"step | {name} {did}" for name in _STEPS for did in ("running", "succeeded in 30 s")]
+    assert _said(caplog) == said
 
 
-@pytest.mark.parametrize("retried", [False, True])
-def test_a_failed_step_is_named(server, connection, run_id, retried):
-    server.state.failing_step, server.state.retried = "example-gen", retried
-    state = _wait(connection, run_id)
-    assert state.failure() == "step example-gen failed: see its log"
-    assert state.failed_step.name == "example-gen"
-    assert [s.state for s in state.steps] == ["failed", "not run", "not run"]
+def test_the_step_that_failed_is_named(server, connection, package_path, subtests):
+    unprepared = "failed: Kubeflow's driver could not prepare it"
+    failed = ["failed", "not run", "not run"]
+    for changes, failure, states in (
+        ({"failing_step": "example-gen"}, "step example-gen failed: see its log", failed),
+        ({"retried": False}, "step example-gen failed: see its log", failed),
+        ({"failing_driver": True}, f"step example-gen {unprepared}", failed),
+        ({"failing_root": True}, f"step root {unprepared}", ["failed", "not run", "not run", "not run"]),
+    ):
+        for name, value in changes.items():
+            setattr(server.state, name, value)
+        with subtests.test(**changes):
+            state = _wait(connection, start(connection, package_path))
+            assert state.failure() == failure
+            assert state.failed_step.name == failure.split()[1]
+            assert [s.state for s in state.steps] == states
 
 
-def test_a_step_that_could_not_be_prepared_is_named(server, connection, run_id):
-    server.state.failing_step, server.state.failing_driver = "pusher", True
-    state = _wait(connection, run_id)
-    assert state.failure() == "step pusher failed: Kubeflow's driver could not prepare it"
-
-
-def test_a_run_that_could_not_begin_names_kubeflows_driver(server, connection, run_id):
-    server.state.failing_root = True
-    state = _wait(connection, run_id)
-    assert state.failure() == "step root failed: Kubeflow's driver could not prepare it"
-    assert [s.state for s in state.steps] == ["failed", "not run", "not run", "not run"]
-
-
-@pytest.mark.parametrize("end", ["SUCCEEDED", "FAILED"])
-@pytest.mark.parametrize("stale", [0, 1, 3])
 def test_the_steps_of_a_run_that_ended_are_read_until_they_have_ended(
-    server, connection, run_id, caplog, end, stale
+    server, connection, package_path, caplog
 ):
     caplog.set_level(logging.INFO)
-    server.state.stale_reads, server.state.failing_step = stale, "" if end == "SUCCEEDED" else "trainer"
-    last = "succeeded" if end == "SUCCEEDED" else "failed"
-    assert _wait(connection, run_id).steps[-1].state == last
-    assert f"step | trainer {last} in 30 s" in caplog.messages
-    server.state.stale[run_id][1] = stale
-    assert runs.read_run(connection, run_id).steps[-1].state == last
+    for last, failing in (("succeeded", ""), ("failed", "trainer")):
+        server.state.failing_step = failing
+        for stale in (0, 1, 3):
+            server.state.stale_reads = stale
+            caplog.clear()
+            run_id = start(connection, package_path)
+            assert _wait(connection, run_id).steps[-1].state == last
+            assert f"step | trainer {last} in 30 s" in caplog.messages
+            server.state.stale[run_id][1] = stale
+            assert runs.read_run(connection, run_id).steps[-1].state == last
 
 
 def test_tasks_that_never_settle_are_shown_as_they_are(server, connection, run_id):
@@ -126,10 +106,7 @@ def test_a_server_that_does_not_tell_steps_still_tells_the_end(server, connectio
     caplog.set_level(logging.INFO)
     state = _wait(connection, run_id)
     assert state.failure() == "the run failed: no step says why; see the user interface"
-    assert [r.getMessage() for r in caplog.records if r.getMessage().startswith("run |")] == [
-        "run | running",
-        "run | failed",
-    ]
+    assert _said(caplog, "run |") == ["run | running", "run | failed"]
 
 
 def test_a_run_whose_version_is_gone_is_still_shown(server, connection, run_id):
@@ -157,9 +134,8 @@ def test_a_server_that_stays_away_ends_the_waiting(server, connection, run_id, m
 
 
 def test_waiting_has_a_limit_and_the_run_goes_on(connection, run_id):
-    with pytest.raises(
-        ClusterError, match=f"not ended within 1e-09 s and continues: `detflow runs show {run_id}`"
-    ):
+    expected = f"not ended within 1e-09 s and continues: `detflow runs show {run_id}`"
+    with pytest.raises(ClusterError, match=expected):
         _wait(connection, run_id, limit_seconds=1e-9)
 
 
@@ -176,7 +152,6 @@ def test_a_run_is_cancelled_and_the_waiting_ends(connection, run_id):
 
 
 def test_a_run_that_is_being_stopped_is_left_to_it(server, connection, run_id):
-    read = server.state.read_run
     server.state.read_run = lambda i: server.state.show_run(server.state.runs[i])  # it takes its time to stop
     server.state.terminate(run_id)
     assert runs.cancel(connection, run_id).state == "cancelling"
@@ -185,12 +160,10 @@ def test_a_run_that_is_being_stopped_is_left_to_it(server, connection, run_id):
     server.misbehave("POST .*:terminate", lambda: server.state.terminate(run_id))  # somebody is quicker
     assert runs.cancel(connection, run_id).state == "cancelling"
     server.state.runs[run_id]["state"] = "RUNNING"
-    server.misbehave(
-        "POST .*:terminate", lambda: server.state.end_run(server.state.runs[run_id], "SUCCEEDED")
-    )
+    end = functools.partial(server.state.end_run, server.state.runs[run_id], "SUCCEEDED")
+    server.misbehave("POST .*:terminate", end)
     with pytest.raises(ConfigError, match="the run has succeeded already"):
         runs.cancel(connection, run_id)
-    server.state.read_run = read
 
 
 def test_a_run_whose_workflow_was_deleted_cannot_be_stopped(server, connection, run_id):
@@ -210,9 +183,8 @@ def test_a_run_that_was_cancelled_and_then_failed_has_failed(server, connection,
 
 
 def test_a_failed_run_is_retried(server, connection, run_id, caplog):
-    with pytest.raises(
-        ConfigError, match="only a failed or cancelled run can be retried, this one is running"
-    ):
+    expected = "only a failed or cancelled run can be retried, this one is running"
+    with pytest.raises(ConfigError, match=expected):
         runs.retry(connection, run_id)
     server.state.failing_step = "trainer"
     _wait(connection, run_id)
@@ -221,17 +193,12 @@ def test_a_failed_run_is_retried(server, connection, run_id, caplog):
     caplog.clear()  # of the first attempt, where other tests left the level of logging so
     before = runs.retry(connection, run_id)
     assert _wait(connection, run_id, before=before).good
-    steps = [m for m in caplog.messages if m.startswith("step |")]
-    assert steps == ["step | trainer running", "step | trainer succeeded in 30 s"]
+    assert _said(caplog) == ["step | trainer running", "step | trainer succeeded in 30 s"]
 
 
 def test_the_newest_runs_are_listed_first(server, connection, run_id, package_path):
-    version = publish(connection, read_package(package_path))
-    experiment = ensure_experiment(connection, "digits")
     for i in range(3):
-        values = {"data_path": "x"}
-        request = RunRequest(name=f"later {i}", experiment_id=experiment, parameters=values)
-        start_run(connection, version, request)
+        start(connection, package_path, name=f"later {i}")
     assert [s.name for s in runs.list_runs(connection, 2)] == ["later 2", "later 1"]
     assert len(runs.list_runs(connection, 20)) == 4
 

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Schedules on the server: made, changed, cut off anywhere, deleted."""
 
 import dataclasses
 
@@ -7,25 +7,19 @@ import pytest
 from detection_core.errors import ConfigError
 from pipeline.kubeflow import runs, schedules
 from pipeline.kubeflow.api_errors import ClusterError
-from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import read_package
 from pipeline.kubeflow.schedules import ScheduleSpec, apply, find_schedule, list_schedules
 from pipeline.kubeflow.submission import ensure_experiment, publish
-from pipeline.schedule.trigger import make_trigger
-from pipeline.settings.connection_settings import ConnectionOptions
+from tests.pipeline.kubeflow.clients import connect
 from tests.pipeline.kubeflow.conftest import write_package
-
-
-def _trigger(**given):
-    texts = {"cron": "", "interval": "", "start": "", "end": "", "time_zone": "UTC"}
-    return make_trigger(**{**texts, **given})
+from tests.pipeline.schedule.triggers import trigger
 
 
 @pytest.fixture
 def spec(connection, package_path):
     return ScheduleSpec(
         name="nightly",
-        trigger=_trigger(cron="0 0 3 * * *", start="2030-01-01T00:00:00+01:00"),
+        trigger=trigger(cron="0 0 3 * * *", start="2030-01-01T00:00:00+01:00"),
         max_concurrency=1,
         catch_up=False,
         parameters={"data_path": "/data/[[ScheduledTime]]", "learning_rate": 1},
@@ -38,14 +32,27 @@ def _change(spec, **changes):
     return dataclasses.replace(spec, **changes)
 
 
+def _only(server):
+    """Return the one recurring run of a server."""
+    [kept] = server.state.recurring.values()
+    return kept
+
+
+def _add(server, *copies):
+    server.state.recurring.update({copy["recurring_run_id"]: copy for copy in copies})
+
+
+def _ends(connection, run_id):
+    return runs.wait_for(connection, run_id, poll_seconds=0, limit_seconds=0).good
+
+
 def test_creating_it_twice_changes_nothing(server, connection, spec):
     first, second = apply(connection, spec), apply(connection, spec)
     assert (first.action, second.action) == ("created", "unchanged")
-    [kept] = server.state.recurring.values()
+    kept = _only(server)
     assert kept["no_catchup"] is True and kept["status"] == "ENABLED" and kept["max_concurrency"] == "1"
-    assert kept["trigger"] == {
-        "cron_schedule": {"cron": "0 0 3 * * *", "start_time": "2029-12-31T23:00:00+00:00"}
-    }
+    cron = {"cron": "0 0 3 * * *", "start_time": "2029-12-31T23:00:00+00:00"}
+    assert kept["trigger"] == {"cron_schedule": cron}
     assert kept["pipeline_version_reference"]["pipeline_version_id"] == spec.version.version_id
     assert kept["runtime_config"]["parameters"] == spec.parameters
     assert second.schedule.when == "cron 0 0 3 * * *"
@@ -54,41 +61,40 @@ def test_creating_it_twice_changes_nothing(server, connection, spec):
 def test_two_that_create_it_at_the_same_moment_end_with_one(server, connection, spec):
     apply(connection, spec)
     other = server.state.recurring.popitem()[1]
-    server.misbehave(_CREATE, lambda: server.state.recurring.update({other["recurring_run_id"]: other}))
+    server.misbehave(_CREATE, lambda: _add(server, other))
     assert apply(connection, spec).action == "unchanged"
     assert list(server.state.recurring) == [other["recurring_run_id"]]
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"max_concurrency": 10}, "max_concurrency: 1 -> 10"),
-        ({"catch_up": True}, "catch_up: False -> True"),
-        ({"parameters": {"data_path": "/other"}}, "parameters: "),
-        ({"service_account": "robot"}, "service_account: 'pipeline-runner' -> 'robot'"),
-        ({"trigger": _trigger(interval="6h", end="2031-01-01T00:00:00Z")}, "interval: 0 -> 21600"),
-    ],
-)
-def test_a_change_replaces_the_schedule_and_is_told(server, connection, spec, changes, told):
-    old = apply(connection, spec).schedule
-    applied = apply(connection, _change(spec, **changes))
-    assert applied.action == "replaced"
-    assert any(change.startswith(told) for change in applied.changes)
-    [kept] = server.state.recurring.values()
-    assert kept["recurring_run_id"] != old.schedule_id and kept["status"] == "ENABLED"
-    assert apply(connection, _change(spec, **changes)).action == "unchanged"
+def test_a_change_replaces_the_schedule_and_is_told(server, connection, spec, subtests):
+    apply(connection, spec)
+    for told, changes in (
+        ("max_concurrency: 1 -> 10", {"max_concurrency": 10}),
+        ("catch_up: False -> True", {"catch_up": True}),
+        ("parameters: ", {"parameters": {"data_path": "/other"}}),
+        ("service_account: 'pipeline-runner' -> 'robot'", {"service_account": "robot"}),
+        ("interval: 0 -> 21600", {"trigger": trigger(interval="6h", end="2031-01-01T00:00:00Z")}),
+    ):
+        with subtests.test(told):
+            old = apply(connection, spec).schedule
+            applied = apply(connection, _change(spec, **changes))
+            assert applied.action == "replaced"
+            assert any(change.startswith(told) for change in applied.changes)
+            kept = _only(server)
+            assert kept["recurring_run_id"] != old.schedule_id and kept["status"] == "ENABLED"
+            assert apply(connection, _change(spec, **changes)).action == "unchanged"
 
 
 def test_a_start_that_is_over_makes_no_run_of_its_own(server, connection, spec):
     # Kubeflow would make up for the last slot since then at once, with every replacement again.
-    started = _change(spec, trigger=_trigger(cron="0 0 3 * * *", start="2020-01-01T00:00:00Z"))
+    started = _change(spec, trigger=trigger(cron="0 0 3 * * *", start="2020-01-01T00:00:00Z"))
     apply(connection, started)
-    [kept] = server.state.recurring.values()
+    kept = _only(server)
     assert kept["trigger"] == {"cron_schedule": {"cron": "0 0 3 * * *"}}
     kept["trigger"]["cron_schedule"]["start_time"] = "2020-01-01T00:00:00Z"  # it was ahead when this was made
     assert apply(connection, started).action == "unchanged"
     apply(connection, _change(started, catch_up=True))
-    [kept] = server.state.recurring.values()
+    kept = _only(server)
     assert kept["trigger"]["cron_schedule"]["start_time"] == "2020-01-01T00:00:00+00:00"
 
 
@@ -112,25 +118,21 @@ _CREATE, _PAUSE = "POST .*/recurringruns", "POST .*:disable"
 _RESUME, _DELETE = "POST .*:enable", "DELETE .*/recurringruns/.*"
 
 
-@pytest.mark.parametrize(
-    ("failing", "was_paused"),
-    [(step, False) for step in (_CREATE, _PAUSE, _RESUME, _DELETE)] + [(_CREATE, True), (_DELETE, True)],
-)
-def test_a_replacement_that_is_cut_off_anywhere_is_finished_later(
-    server, connection, spec, failing, was_paused
-):
-    apply(connection, _change(spec, paused=was_paused))
-    server.misbehave(failing, 500)
-    changed = _change(spec, max_concurrency=2)
-    with pytest.raises(ClusterError, match="500"):
-        apply(connection, changed)
-    assert server.state.recurring, "there must be a schedule at every moment"
-    enabled = [r for r in server.state.recurring.values() if r["status"] == "ENABLED"]
-    assert len(enabled) <= 1, "and no more than one that fires"
-    applied = apply(connection, changed)
-    assert applied.schedule.max_concurrency == 2
-    [kept] = server.state.recurring.values()
-    assert kept["status"] == ("DISABLED" if was_paused else "ENABLED")
+def test_a_replacement_that_is_cut_off_anywhere_is_finished_later(server, connection, spec, subtests):
+    enabled = [(step, False) for step in (_CREATE, _PAUSE, _RESUME, _DELETE)]
+    for failing, was_paused in (*enabled, (_CREATE, True), (_DELETE, True)):
+        server.state.recurring.clear()
+        with subtests.test(failing, was_paused=was_paused):
+            apply(connection, _change(spec, paused=was_paused))
+            server.misbehave(failing, 500)
+            changed = _change(spec, max_concurrency=2)
+            with pytest.raises(ClusterError, match="500"):
+                apply(connection, changed)
+            assert server.state.recurring, "there must be a schedule at every moment"
+            firing = [r for r in server.state.recurring.values() if r["status"] == "ENABLED"]
+            assert len(firing) <= 1, "and no more than one that fires"
+            assert apply(connection, changed).schedule.max_concurrency == 2
+            assert _only(server)["status"] == ("DISABLED" if was_paused else "ENABLED")
 
 
 def test_a_cut_off_replacement_is_finished_before_the_next_change(server, connection, spec):
@@ -140,14 +142,14 @@ def test_a_cut_off_replacement_is_finished_before_the_next_change(server, connec
         apply(connection, _change(spec, max_concurrency=2))
     applied = apply(connection, _change(spec, max_concurrency=3))
     assert applied.action == "replaced" and applied.schedule.enabled
-    [kept] = server.state.recurring.values()
+    kept = _only(server)
     assert kept["max_concurrency"] == "3" and kept["status"] == "ENABLED"
 
 
 def test_two_of_a_name_that_somebody_else_made_are_refused(server, connection, spec):
     apply(connection, spec)
-    [one] = server.state.recurring.values()
-    server.state.recurring["other"] = {**one, "recurring_run_id": "other", "description": "mine"}
+    one = _only(server)
+    _add(server, {**one, "recurring_run_id": "other", "description": "mine"})
     with pytest.raises(ConfigError, match=r"2 schedules are named nightly: .*other; delete all but one"):
         apply(connection, _change(spec, max_concurrency=2))
     with pytest.raises(ConfigError, match="2 schedules are named nightly"):
@@ -177,25 +179,24 @@ def test_schedules_are_paused_resumed_listed_and_deleted(server, connection, spe
         schedules.delete(connection, schedule)
 
 
-@pytest.mark.parametrize("version", ["2.16.1", "2.17.0"])
-def test_runs_under_way_outlive_the_schedule_that_started_them(server, connection, spec, version):
-    server.version = version
-    connection = Connection.open(ConnectionOptions(host=server.url, timeout=5))
-    first = apply(connection, spec).schedule
-    run_ids = [server.state.fire(first.schedule_id)]
-    second = apply(connection, _change(spec, max_concurrency=2)).schedule
-    run_ids.append(server.state.fire(second.schedule_id))
-    schedules.delete(connection, second)
-    assert not server.state.recurring
-    for run_id in run_ids:
-        assert runs.wait_for(connection, run_id, poll_seconds=0, limit_seconds=5).good
+def test_runs_under_way_outlive_the_schedule_that_started_them(server, spec):
+    for version in ("2.16.1", "2.17.0"):
+        server.version = version
+        connection = connect(server)
+        first = apply(connection, spec).schedule
+        run_ids = [server.state.fire(first.schedule_id)]
+        second = apply(connection, _change(spec, max_concurrency=2)).schedule
+        run_ids.append(server.state.fire(second.schedule_id))
+        schedules.delete(connection, second)
+        assert not server.state.recurring
+        assert all(_ends(connection, run_id) for run_id in run_ids)
 
 
 @pytest.fixture
 def unnamed(server):
     """A connection to a server that does not tell its version, and cannot leave runs alone."""
     server.version, server.state.orphans = "unknown", False
-    return Connection.open(ConnectionOptions(host=server.url, timeout=5))
+    return connect(server)
 
 
 def test_a_schedule_whose_run_would_be_stopped_is_paused_and_not_deleted(server, unnamed, spec):
@@ -204,7 +205,7 @@ def test_a_schedule_whose_run_would_be_stopped_is_paused_and_not_deleted(server,
     with pytest.raises(ClusterError, match=f"run {run_id} of this schedule is under way.*is paused"):
         schedules.delete(unnamed, schedule)
     assert server.state.recurring[schedule.schedule_id]["status"] == "DISABLED"
-    assert runs.wait_for(unnamed, run_id, poll_seconds=0, limit_seconds=5).good
+    assert _ends(unnamed, run_id)
     schedules.delete(unnamed, schedule)
     assert not server.state.recurring
 
@@ -223,7 +224,7 @@ def test_a_replaced_schedule_whose_run_would_be_stopped_is_deleted_later(server,
         schedules.delete(unnamed, applied.schedule)
     assert list(server.state.recurring) == [old.schedule_id], "what was to be deleted could be"
     apply(unnamed, spec)
-    assert runs.wait_for(unnamed, run_id, poll_seconds=0, limit_seconds=5).good
+    assert _ends(unnamed, run_id)
     schedules.delete(unnamed, find_schedule(unnamed, "nightly"))
     assert not server.state.recurring
 
@@ -233,7 +234,7 @@ def test_a_replaced_schedule_is_deleted_when_its_run_has_ended(server, unnamed, 
     changed = _change(spec, max_concurrency=2)
     apply(unnamed, changed)
     assert len(server.state.recurring) == 2
-    assert runs.wait_for(unnamed, run_id, poll_seconds=0, limit_seconds=5).good
+    assert _ends(unnamed, run_id)
     assert apply(unnamed, changed).action == "unchanged" and len(server.state.recurring) == 1
 
 
@@ -257,7 +258,7 @@ def test_run_now_uses_the_pinned_version_and_leaves_placeholders_to_it(server, c
 def test_the_folder_of_the_artifacts_is_told_to_every_run(server, connection, spec, tmp_path):
     path = write_package(tmp_path, defaultPipelineRoot="gs://bucket/root")
     schedule = apply(connection, _change(spec, version=publish(connection, read_package(path)))).schedule
-    [kept] = server.state.recurring.values()
+    kept = _only(server)
     assert kept["runtime_config"]["pipeline_root"] == "gs://bucket/root"
     run = server.state.runs[schedules.run_now(connection, schedule, [])]
     assert run["runtime_config"]["pipeline_root"] == "gs://bucket/root"
@@ -272,28 +273,24 @@ def test_run_now_wants_a_pinned_version_that_is_still_there(server, connection, 
         schedules.run_now(connection, dataclasses.replace(schedule, version_id=""), [])
 
 
-def _copies(server, spec, connection, count):
-    """Create a schedule and return younger copies of it, as calls at the same moment would make them."""
+def _copies(server, spec, connection):
+    """Create a schedule and return two younger copies of it, as calls at the same moment would make them."""
     apply(connection, spec)
-    [first] = server.state.recurring.values()
-    return [
-        {**first, "recurring_run_id": f"copy-{i}", "created_at": f"2026-12-0{i + 1}T00:00:00Z"}
-        for i in range(count)
-    ]
+    made = ({"recurring_run_id": f"copy-{i}", "created_at": f"2026-12-0{i + 1}T00:00:00Z"} for i in range(2))
+    return [_only(server) | fields for fields in made]
 
 
 def test_three_that_create_it_at_the_same_moment_end_with_the_oldest(server, connection, spec):
-    copies = _copies(server, spec, connection, 2)
-    [oldest] = server.state.recurring
-    server.state.recurring.update({c["recurring_run_id"]: c for c in copies})
+    copies = _copies(server, spec, connection)
+    oldest = _only(server)["recurring_run_id"]
+    _add(server, *copies)
     assert apply(connection, spec).action == "unchanged"
-    assert list(server.state.recurring) == [oldest]
-    assert server.state.recurring[oldest]["status"] == "ENABLED"
+    assert _only(server)["recurring_run_id"] == oldest
+    assert _only(server)["status"] == "ENABLED"
 
 
 def test_one_that_another_call_deletes_first_is_no_fault(server, connection, spec):
-    copies = _copies(server, spec, connection, 2)
-    server.state.recurring.update({c["recurring_run_id"]: c for c in copies})
+    _add(server, *_copies(server, spec, connection))
     server.misbehave("DELETE .*/copy-0.*", 404)
     assert apply(connection, spec).action == "unchanged"
     assert "copy-1" not in server.state.recurring
@@ -301,8 +298,7 @@ def test_one_that_another_call_deletes_first_is_no_fault(server, connection, spe
 
 def test_a_third_of_a_name_does_not_end_replacing(server, unnamed, spec):
     """The first one stays until its run has ended, which nothing says before the second replacement."""
-    apply(unnamed, spec)
-    [first] = server.state.recurring
+    first = apply(unnamed, spec).schedule.schedule_id
     server.state.fire(first)
     apply(unnamed, _change(spec, max_concurrency=2))
     applied = apply(unnamed, _change(spec, max_concurrency=3))
@@ -313,14 +309,9 @@ def test_a_third_of_a_name_does_not_end_replacing(server, unnamed, spec):
 
 
 def test_two_replacements_at_the_same_moment_end_with_the_newest(server, connection, spec):
-    copies = _copies(server, spec, connection, 2)
-    [first] = server.state.recurring
-    for copy in copies:
-        copy |= {
-            "status": "DISABLED",
-            "description": f"Made by `detflow schedule create`. Replaces {first}, then",
-        }
-        copy["description"] += " enabled."
-        server.state.recurring[copy["recurring_run_id"]] = copy
+    copies = _copies(server, spec, connection)
+    first = _only(server)["recurring_run_id"]
+    description = f"Made by `detflow schedule create`. Replaces {first}, then enabled."
+    _add(server, *(copy | {"status": "DISABLED", "description": description} for copy in copies))
     assert apply(connection, spec).action == "unchanged"
     assert {k: v["status"] for k, v in server.state.recurring.items()} == {"copy-1": "ENABLED"}

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Settings files that are compiled, and compiled files that are taken as they are."""
 
 import os
 
@@ -6,39 +6,39 @@ import pytest
 
 from detection_core.errors import ConfigError
 from pipeline.kubeflow.source import is_package, open_source
+from tests.support.compiled import with_short_stack
 
 
-def test_a_settings_file_is_compiled_for_as_long_as_it_is_used(digits_settings):
-    with open_source(digits_settings, ["kubeflow.experiment=mine"]) as source:
-        assert source.settings.kubeflow.experiment == "mine"
-        assert "trainer" in source.package.steps and "train_steps" in source.package.parameters
-        assert os.path.exists(source.package.path)
-    assert not os.path.exists(source.package.path)
+def _opened(*given):
+    """Open and close a source; return it, and whether its file was there meanwhile."""
+
+    def use():
+        with open_source(*given) as source:
+            return source, os.path.exists(source.package.path)
+
+    return with_short_stack(use)
 
 
-def test_the_same_settings_compile_to_the_same_content(digits_settings, tmp_path):
-    digests = set()
+def test_a_settings_file_is_compiled_for_as_long_as_it_is_used(digits_settings, tmp_path):
+    source, there = _opened(digits_settings, ["kubeflow.experiment=mine"])
+    assert source.settings.kubeflow.experiment == "mine"
+    assert "trainer" in source.package.steps and "train_steps" in source.package.parameters
+    assert there and not os.path.exists(source.package.path)
+    # The same settings compile to the same content.
     part = tmp_path / "part.config"
     part.write_text("train_config { num_steps: 4 }")
-    for given in (([],), ([],), (["train_config.num_steps=3"],), ([], [str(part)])):
-        with open_source(digits_settings, *given) as source:
-            digests.add(source.package.digest)
-    assert len(digests) == 3
+    mine = ["kubeflow.experiment=mine"]
+    given = ((mine,), (["train_config.num_steps=3"],), ([], [str(part)]))
+    digests = [_opened(digits_settings, *one)[0].package.digest for one in given]
+    assert digests[0] == source.package.digest and len(set(digests)) == 3
 
 
 def test_a_compiled_file_is_taken_as_it_is(package_path):
     with open_source(package_path, []) as source:
         assert source.settings is None and source.package.path == package_path
-    with (
-        pytest.raises(ConfigError, match="expected no --set for a compiled pipeline"),
-        open_source(package_path, ["a=b"]),
-    ):
-        pass
-    with (
-        pytest.raises(ConfigError, match="expected no --override-file for a compiled pipeline"),
-        open_source(package_path, [], ["part.config"]),
-    ):
-        pass
+    for option, given in (("--set", (["a=b"],)), ("--override-file", ([], ["part.config"]))):
+        with pytest.raises(ConfigError, match=f"expected no {option} for a compiled pipeline"):
+            _opened(package_path, *given)
 
 
 def test_the_two_kinds_of_files_are_told_apart(digits_settings, package_path, tmp_path):

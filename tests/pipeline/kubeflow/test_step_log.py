@@ -1,20 +1,11 @@
-from __future__ import annotations
-
-import pytest
+"""Logs of steps, from pods, the archive and the user interface."""
 
 from pipeline.kubeflow import runs
-from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.step_log import error_in, no_log, step_log
 from pipeline.kubeflow.step_state import StepState
-from pipeline.settings.connection_settings import ConnectionOptions
-from tests.pipeline.kubeflow.test_runs import start
+from tests.pipeline.kubeflow.clients import connect, start
 
 _LAUNCHER = "I1101 01:00:00.123456      30 launcher_v2.go:190] publish success."
-
-
-@pytest.fixture
-def run_id(connection, package_path):
-    return start(connection, package_path)
 
 
 def _step(connection, run_id, name, looks=0):
@@ -23,32 +14,31 @@ def _step(connection, run_id, name, looks=0):
     return next(s for s in runs.read_run(connection, run_id).steps if s.name == name)
 
 
-@pytest.mark.parametrize("retried", [True, False])
-def test_the_end_of_the_last_attempt_is_found(server, connection, run_id, retried):
-    server.state.retried = retried
-    server.state.outcomes = {"example-gen": {"failed_attempts": int(retried)}}
-    step = _step(connection, run_id, "example-gen", looks=2)
-    if retried:
-        server.write_log(run_id, "example-gen", "of the first attempt", attempt=0)
-        assert step_log(connection, run_id, step) == "of the first attempt"
-    server.write_log(run_id, "example-gen", "\n".join(f"line {i}" for i in range(100)))
-    server.write_log(run_id, "pusher", "of another step")
-    lines = step_log(connection, run_id, step).splitlines()
-    assert len(lines) == 25 and lines[-1] == "line 99"
+def test_the_end_of_the_last_attempt_is_found(server, connection, package_path):
+    for retried in (True, False):
+        run_id = start(connection, package_path)
+        server.state.retried = retried
+        server.state.outcomes = {"example-gen": {"failed_attempts": int(retried)}}
+        step = _step(connection, run_id, "example-gen", looks=2)
+        if retried:
+            server.write_log(run_id, "example-gen", "of the first attempt", attempt=0)
+            assert step_log(connection, run_id, step) == "of the first attempt"
+        server.write_log(run_id, "example-gen", "\n".join(f"line {i}" for i in range(100)))
+        server.write_log(run_id, "pusher", "of another step")
+        lines = step_log(connection, run_id, step).splitlines()
+        assert lines == [f"line {i}" for i in range(75, 100)]
 
 
-@pytest.mark.parametrize(
-    ("namespace", "behind_ui"), [("team", False), ("team", True), ("", True), ("", False)]
-)
-def test_the_log_of_a_step_that_runs_is_that_of_its_pod(server, package_path, namespace, behind_ui):
-    server.state.multi_user, server.behind_ui = bool(namespace), behind_ui
-    connection = Connection.open(ConnectionOptions(host=server.url, namespace=namespace, timeout=5))
-    run_id = start(connection, package_path)
-    step = _step(connection, run_id, "example-gen")
-    assert step.state == "running" and step_log(connection, run_id, step) == ""
-    server.write_log(run_id, "example-gen", "step 1")
-    # A server without users reads no log of a pod that lives; its user interface does.
-    assert step_log(connection, run_id, step) == ("step 1" if namespace or behind_ui else "")
+def test_the_log_of_a_step_that_runs_is_that_of_its_pod(server, package_path):
+    for namespace, behind_ui in (("team", False), ("team", True), ("", True), ("", False)):
+        server.state.multi_user, server.behind_ui = bool(namespace), behind_ui
+        connection = connect(server, namespace=namespace)
+        run_id = start(connection, package_path)
+        step = _step(connection, run_id, "example-gen")
+        assert step.state == "running" and step_log(connection, run_id, step) == ""
+        server.write_log(run_id, "example-gen", "step 1")
+        # A server without users reads no log of a pod that lives; its user interface does.
+        assert step_log(connection, run_id, step) == ("step 1" if namespace or behind_ui else "")
 
 
 def test_the_log_of_what_has_ended_is_in_the_archive(server, connection, run_id):
@@ -58,14 +48,15 @@ def test_the_log_of_what_has_ended_is_in_the_archive(server, connection, run_id)
     assert step_log(connection, run_id, step) == "the end"
 
 
-@pytest.mark.parametrize("namespace", ["", "team"])
-def test_a_log_is_found_through_the_user_interface_too(server, package_path, namespace):
-    server.behind_ui, server.state.multi_user = True, bool(namespace)
-    connection = Connection.open(ConnectionOptions(host=server.url, namespace=namespace, timeout=5))
-    run_id = start(connection, package_path)
-    step = _step(connection, run_id, "example-gen", looks=1)
-    server.write_log(run_id, "example-gen", "the end")
-    assert step_log(connection, run_id, step) == "the end"
+def test_a_log_is_found_through_the_user_interface_too(server, package_path):
+    server.behind_ui = True
+    for namespace in ("", "team"):
+        server.state.multi_user = bool(namespace)
+        connection = connect(server, namespace=namespace)
+        run_id = start(connection, package_path)
+        step = _step(connection, run_id, "example-gen", looks=1)
+        server.write_log(run_id, "example-gen", "the end")
+        assert step_log(connection, run_id, step) == "the end"
 
 
 def test_the_log_of_a_driver_that_failed_is_found(server, connection, run_id):
@@ -138,28 +129,22 @@ def test_the_lines_of_the_launcher_are_left_out_unless_asked_for(server, connect
     assert step_log(connection, run_id, step, launcher=True).count("publish success") == 2
 
 
-def test_a_page_is_no_log(server, connection, run_id):
+def test_a_page_is_no_log_and_json_may_be_one(server, connection, run_id):
     step = _step(connection, run_id, "example-gen", looks=1)
     server.misbehave("GET .*log.*", "html", times=99)
     assert step_log(connection, run_id, step) == ""
-
-
-def test_a_log_that_is_json_is_a_log(server, connection, run_id):
-    step = _step(connection, run_id, "example-gen", looks=1)
+    server.forget_faults()
     server.write_log(run_id, "example-gen", '{"error_message": "x", "level": "error"}')
     assert "level" in step_log(connection, run_id, step)
 
 
-@pytest.mark.parametrize(
-    ("state", "said"),
-    [
+def test_why_there_is_no_log_is_said():
+    for state, said in (
         ("cached", "trainer was not run: its outputs are those of an earlier run, from the cache"),
         ("not run", "trainer was not run; it has no log"),
         ("waiting for its pod", "trainer has no log, as its container has not started; see http://ui"),
         ("running", "trainer has no log here yet; that of its pod is shown at http://ui"),
         ("pending", "trainer has not begun; it has no log yet, see http://ui"),
         ("failed", "the server keeps no log of trainer; see http://ui"),
-    ],
-)
-def test_why_there_is_no_log_is_said(state, said):
-    assert no_log(StepState(name="trainer", state=state), "http://ui").startswith(said)
+    ):
+        assert no_log(StepState(name="trainer", state=state), "http://ui").startswith(said)

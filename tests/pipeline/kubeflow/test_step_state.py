@@ -1,35 +1,35 @@
-from __future__ import annotations
+"""States of steps, from the nodes that Kubeflow tells of."""
 
 import datetime
 
-import pytest
+import kfp_server_api
 
 from pipeline.kubeflow.step_state import Ending, StepState, step_states
-from tests.pipeline.kubeflow.argo_model import BEGIN, Step, Workflow
-from tests.pipeline.kubeflow.test_argo_nodes import details_of
+from tests.pipeline.kubeflow.argo_model import BEGIN, Step, Workflow, details_of
 
+_BOTH = (True, False)  # attempts have nodes of their own, or not
 _GOES_ON, _ENDED = Ending(ended=False, cancelled=None), Ending(ended=True, cancelled=None)
 
 
 def _shown(workflow, ending, *tasks, **trees):
-    """Return the indented name and the state of each step."""
+    """Return the indented name and the state of each step, separated by commas."""
     found = step_states(details_of(workflow), {**{task: {} for task in tasks}, **trees}, ending)
-    return [f"{'  ' * s.depth}{s.name.rpartition('/')[2]} {s.state}" for s in found]
+    return ", ".join(f"{'> ' * s.depth}{s.name.rpartition('/')[2]} {s.state}" for s in found)
 
 
-@pytest.mark.parametrize("retried", [True, False])
-def test_a_cached_step_is_told_from_one_that_ran(retried):
+def test_a_cached_step_is_told_from_one_that_ran():
     steps = [Step(name="a", phase="Cached"), Step(name="b", begin=1), Step(name="c", phase="Cached", begin=2)]
-    workflow = Workflow("wf-1", retried=retried).run(steps, "Succeeded")
-    assert _shown(workflow, _ENDED, "a", "b", "c") == ["a cached", "b succeeded", "c cached"]
-    found = step_states(details_of(workflow), {}, _ENDED)
-    assert [s.seconds for s in found] == [None, 30.0, None]
+    for retried in _BOTH:
+        workflow = Workflow("wf-1", retried=retried).run(steps, "Succeeded")
+        assert _shown(workflow, _ENDED, "a", "b", "c") == "a cached, b succeeded, c cached"
+        found = step_states(details_of(workflow), {}, _ENDED)
+        assert [s.seconds for s in found] == [None, 30.0, None]
 
 
 def test_a_driver_that_failed_and_was_repeated_is_no_failed_step():
     steps = [Step(name="a", failed_drivers=2), Step(name="b", phase="Running", begin=1, failed_attempts=1)]
     workflow = Workflow("wf-1").run(steps, "Running", failed_roots=1)
-    assert _shown(workflow, _GOES_ON, "a", "b", "c") == ["a succeeded", "b running", "c pending"]
+    assert _shown(workflow, _GOES_ON, "a", "b", "c") == "a succeeded, b running, c pending"
     assert [s.attempts for s in step_states(details_of(workflow), {}, _GOES_ON)] == [1, 2]
 
 
@@ -52,33 +52,33 @@ def test_a_driver_that_failed_for_good_is_a_failed_step_with_the_logs_of_its_pod
 
 def test_a_run_whose_own_driver_failed_says_so():
     workflow = Workflow("wf-1").run([], "Error", root_fails=True)
-    assert _shown(workflow, _ENDED, "a") == ["root failed", "a not run"]
+    assert _shown(workflow, _ENDED, "a") == "root failed, a not run"
     root, _ = step_states(details_of(workflow), {"a": {}}, _ENDED)
     pod = workflow.node_of("root", driver=True)
     assert root.driver and root.pods[:3:2] == (workflow.id(pod), workflow.pods()[pod])
 
 
-@pytest.mark.parametrize("retried", [True, False])
-def test_a_step_without_a_pod_does_not_run(retried):
+def test_a_step_without_a_pod_does_not_run():
     steps = [Step(name="a", phase="Waiting"), Step(name="b", phase="Running", begin=1)]
-    workflow = Workflow("wf-1", retried=retried).run(steps, "Running")
-    assert _shown(workflow, _GOES_ON, "a", "b") == ["a waiting for its pod", "b running"]
-    found = step_states(details_of(workflow), {}, _GOES_ON)
-    assert [s.workflow for s in found] == ["wf-1", "wf-1"]
-    assert _shown(workflow, _ENDED, "a", "b") == ["a unknown", "b unknown"]
+    for retried in _BOTH:
+        workflow = Workflow("wf-1", retried=retried).run(steps, "Running")
+        assert _shown(workflow, _GOES_ON, "a", "b") == "a waiting for its pod, b running"
+        found = step_states(details_of(workflow), {}, _GOES_ON)
+        assert [s.workflow for s in found] == ["wf-1", "wf-1"]
+        assert _shown(workflow, _ENDED, "a", "b") == "a unknown, b unknown"
 
 
-@pytest.mark.parametrize("retried", [True, False])
-def test_a_driver_without_a_pod_is_waited_for(retried):
+def test_a_driver_without_a_pod_is_waited_for():
     steps = [Step(name="a"), Step(name="b", phase="Unscheduled", begin=1)]
-    workflow = Workflow("wf-1", retried=retried).run(steps, "Running")
-    assert _shown(workflow, _GOES_ON, "a", "b", "c") == ["a succeeded", "b waiting for its pod", "c pending"]
-    assert _shown(workflow, _ENDED, "a", "b", "c") == ["a succeeded", "b not run", "c not run"]
-    workflow = Workflow("wf-1", retried=retried)
-    entry = workflow.begin_node("wf-1", "", "Running", 0)
-    workflow.add_leaf(f"{entry}.root-driver", entry, "Pending", 0)
-    assert _shown(workflow, _GOES_ON, "a") == ["root waiting for its pod", "a pending"]
-    assert _shown(workflow, _ENDED, "a") == ["a not run"]
+    for retried in _BOTH:
+        workflow = Workflow("wf-1", retried=retried).run(steps, "Running")
+        assert _shown(workflow, _GOES_ON, "a", "b", "c") == "a succeeded, b waiting for its pod, c pending"
+        assert _shown(workflow, _ENDED, "a", "b", "c") == "a succeeded, b not run, c not run"
+        workflow = Workflow("wf-1", retried=retried)
+        entry = workflow.begin_node("wf-1", "", "Running", 0)
+        workflow.add_leaf(f"{entry}.root-driver", entry, "Pending", 0)
+        assert _shown(workflow, _GOES_ON, "a") == "root waiting for its pod, a pending"
+        assert _shown(workflow, _ENDED, "a") == "a not run"
 
 
 def test_what_argo_left_out_was_not_run():
@@ -88,8 +88,8 @@ def test_what_argo_left_out_was_not_run():
         Step(name="c", phase="Omitted", begin=1),
     ]
     workflow = Workflow("wf-1").run(steps, "Failed")
-    assert _shown(workflow, _GOES_ON, "a", "b", "c") == ["a failed", "b pending", "c pending"]
-    assert _shown(workflow, _ENDED, "a", "b", "c", "d") == ["a failed", "b not run", "c not run", "d not run"]
+    assert _shown(workflow, _GOES_ON, "a", "b", "c") == "a failed, b pending, c pending"
+    assert _shown(workflow, _ENDED, "a", "b", "c", "d") == "a failed, b not run, c not run, d not run"
     assert step_states(details_of(workflow), {}, _ENDED)[1].seconds is None
 
 
@@ -106,20 +106,12 @@ def test_steps_of_a_condition_a_loop_and_an_inner_pipeline_are_listed_under_it()
     workflow = Workflow("wf-1").run(steps, "Failed")
     inner = {"probe": {}, "condition-2": {"probe-2": {}, "probe-3": {}}}
     trees = {"condition-1": inner, "condition-3": {"probe": {}}, "for-loop-1": {"probe": {}}}
-    assert _shown(workflow, _ENDED, **trees) == [
-        "condition-1 succeeded",
-        "  probe succeeded",
-        "  condition-2 failed",
-        "    probe-2 failed",
-        "    probe-3 not run",
-        "condition-3 skipped",
-        "for-loop-1 succeeded",
-        "  iteration-0 succeeded",
-        "    probe succeeded",
-        "  iteration-1 succeeded",
-        "    probe-2 failed",
-        "    probe not run",
-    ]
+    assert _shown(workflow, _ENDED, **trees) == (
+        "condition-1 succeeded, > probe succeeded, > condition-2 failed, > > probe-2 failed, "
+        "> > probe-3 not run, condition-3 skipped, for-loop-1 succeeded, "
+        "> iteration-0 succeeded, > > probe succeeded, > iteration-1 succeeded, "
+        "> > probe-2 failed, > > probe not run"
+    )
     names = [s.name for s in step_states(details_of(workflow), {}, _ENDED)]
     assert "condition-1/condition-2/probe-2" in names and "for-loop-1/iteration-1/probe-2" in names
 
@@ -128,18 +120,13 @@ def test_what_was_under_way_when_a_run_was_stopped_was_cancelled():
     steps = [Step(name="a"), Step(name="b", phase="Failed", begin=1), Step(name="c", phase="Failed", begin=2)]
     workflow = Workflow("wf-1").run(steps, "Failed")
     stopped = Ending(ended=True, cancelled=BEGIN + datetime.timedelta(minutes=2))
-    assert _shown(workflow, stopped, "a", "b", "c", "d") == [
-        "a succeeded",
-        "b failed",
-        "c cancelled",
-        "d not run",
-    ]
+    assert _shown(workflow, stopped, "a", "b", "c", "d") == "a succeeded, b failed, c cancelled, d not run"
 
 
 def test_a_step_whose_end_was_not_told_is_unknown():
     # Argo compresses the nodes of a large workflow, and the server then stops telling of them.
     workflow = Workflow("wf-1").run([Step(name="a", phase="Running")], "Running")
-    assert _shown(workflow, _ENDED, "a", "b") == ["a unknown", "b not run"]
+    assert _shown(workflow, _ENDED, "a", "b") == "a unknown, b not run"
 
 
 def test_the_names_of_pods_are_those_that_argo_gives():
@@ -153,8 +140,6 @@ def test_the_names_of_pods_are_those_that_argo_gives():
 
 
 def test_a_server_of_another_kind_is_shown_without_order(caplog):
-    import kfp_server_api
-
     def detail(name, state, minute):
         begin = BEGIN + datetime.timedelta(minutes=minute)
         return kfp_server_api.V2beta1PipelineTaskDetail(

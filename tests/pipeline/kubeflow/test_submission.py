@@ -1,31 +1,15 @@
-from __future__ import annotations
+"""Uploading packages and starting runs of them."""
+
+import re
 
 import pytest
 
 from detection_core.errors import ConfigError
 from pipeline.kubeflow.api_errors import ClusterError
-from pipeline.kubeflow.connection import Connection
 from pipeline.kubeflow.package import read_package
-from pipeline.kubeflow.submission import (
-    RunRequest,
-    check_names,
-    default_run_name,
-    ensure_experiment,
-    pages,
-    publish,
-    start_run,
-)
-from pipeline.settings.connection_settings import ConnectionOptions
+from pipeline.kubeflow.submission import check_names, default_run_name, ensure_experiment, pages, publish
+from tests.pipeline.kubeflow.clients import connect, start
 from tests.pipeline.kubeflow.conftest import write_package
-
-
-def _start(connection, version, **changes):
-    request = {
-        "name": "run 1",
-        "experiment_id": ensure_experiment(connection, "digits"),
-        "parameters": {"data_path": "/data"},
-    }
-    return start_run(connection, version, RunRequest(**{**request, **changes}))
 
 
 def test_the_same_content_is_uploaded_once(server, connection, tmp_path, package_path):
@@ -45,19 +29,12 @@ def test_a_pipeline_whose_name_differs_in_case_is_another(server, connection, pa
     assert [p["name"] for p in server.state.pipelines.values()] == ["Digits", "digits"]
 
 
-@pytest.mark.parametrize(
-    ("request_line", "make"),
-    [
-        ("POST .*/pipelines", lambda state: state.create_pipeline({"display_name": "digits"})),
-        ("POST .*/experiments", lambda state: state.create_experiment({"display_name": "digits"})),
-    ],
-)
-def test_what_somebody_else_makes_at_the_same_moment_is_used(
-    server, connection, package_path, request_line, make
-):
-    server.misbehave(request_line, lambda: make(server.state))
-    _start(connection, publish(connection, read_package(package_path)))
-    assert len(server.state.pipelines) == len(server.state.experiments) == len(server.state.runs) == 1
+def test_what_somebody_else_makes_at_the_same_moment_is_used(server, connection, package_path):
+    state, named = server.state, {"display_name": "digits"}
+    server.misbehave("POST .*/pipelines", lambda: state.create_pipeline(named))
+    server.misbehave("POST .*/experiments", lambda: state.create_experiment(named))
+    start(connection, package_path)
+    assert len(state.pipelines) == len(state.experiments) == len(state.runs) == 1
 
 
 def test_a_version_that_somebody_else_uploads_at_the_same_moment_is_used(server, connection, package_path):
@@ -75,7 +52,7 @@ def test_a_version_that_somebody_else_uploads_at_the_same_moment_is_used(server,
 
 def test_a_run_bears_version_experiment_and_parameters(server, connection, package_path):
     version = publish(connection, read_package(package_path))
-    run_id = _start(connection, version, service_account="robot")
+    run_id = start(connection, package_path, version, service_account="robot")
     run = server.state.runs[run_id]
     assert run["pipeline_version_reference"]["pipeline_version_id"] == version.version_id
     assert run["runtime_config"]["parameters"] == {"data_path": "/data"}
@@ -87,11 +64,11 @@ def test_a_run_bears_version_experiment_and_parameters(server, connection, packa
 def test_the_server_checks_parameters_too(connection, package_path):
     version = publish(connection, read_package(package_path))
     with pytest.raises(ClusterError, match="not required by pipeline: nonsense"):
-        _start(connection, version, parameters={"data_path": "x", "nonsense": 1})
+        start(connection, package_path, version, parameters={"data_path": "x", "nonsense": 1})
 
 
 def test_a_namespace_is_not_sent_to_a_server_without_users(server, package_path):
-    connection = Connection.open(ConnectionOptions(host=server.url, namespace="detflow", timeout=5))
+    connection = connect(server, namespace="detflow")
     assert connection.namespace is None
     publish(connection, read_package(package_path))
     assert ensure_experiment(connection, "digits")
@@ -101,8 +78,8 @@ def test_every_namespace_has_its_own_pipelines_and_experiments(server, package_p
     server.state.multi_user = True
     package = read_package(package_path)
     for namespace in ("team-a", "team-b"):
-        connection = Connection.open(ConnectionOptions(host=server.url, namespace=namespace, timeout=5))
-        _start(connection, publish(connection, package))
+        connection = connect(server, namespace=namespace)
+        start(connection, package_path)
     assert {p["namespace"] for p in server.state.pipelines.values()} == {"team-a", "team-b"}
     assert {r["namespace"] for r in server.state.runs.values()} == {"team-a", "team-b"}
     server.state.forbidden = ("team-b",)
@@ -121,7 +98,7 @@ def test_listing_goes_through_all_pages(server, connection):
     for i in range(205):
         server.state.create_experiment({"display_name": f"e{i}"})
     listed = list(pages(connection, "listing", connection.client.list_experiments, "experiments"))
-    assert len(listed) == 205
+    assert [e.display_name for e in listed] == [f"e{i}" for i in range(205)]
     assert server.count("GET .*/experiments") == 3
 
 
@@ -129,12 +106,12 @@ def test_a_request_that_may_have_arrived_is_not_repeated(server, connection, pac
     version = publish(connection, read_package(package_path))
     server.misbehave("POST .*/runs", "close")
     with pytest.raises(ClusterError, match="closed the connection"):
-        _start(connection, version)
+        start(connection, package_path, version)
     assert server.count("POST .*/runs") == 1
 
 
 def test_runs_are_named_by_pipeline_and_time():
-    assert default_run_name("digits").startswith("digits 20")
+    assert re.fullmatch(r"digits 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", default_run_name("digits"))
 
 
 def test_a_name_that_a_server_takes_is_as_long_as_is_allowed(connection, tmp_path):
@@ -146,9 +123,7 @@ def test_a_name_that_a_server_takes_is_as_long_as_is_allowed(connection, tmp_pat
         publish(connection, read_package(write_package(tmp_path, name=name + "a")))
     with pytest.raises(ClusterError, match="the server failed"):
         ensure_experiment(connection, "e" * 129)
-    for names, message in (
-        ((name + "a", "e"), "pipeline's name: expected 110"),
-        ((name, "é" * 65), "128 char"),
-    ):
+    refused = (((name + "a", "e"), "pipeline's name: expected 110"), ((name, "é" * 65), "128 char"))
+    for names, message in refused:
         with pytest.raises(ConfigError, match=message):
             check_names(*names)

@@ -1,16 +1,16 @@
-from __future__ import annotations
+"""Limits of time and size of what a server answers."""
 
 import gzip
 import http.server
 import threading
-import time
 import tracemalloc
 
 import pytest
 
+from pipeline.kubeflow import transport
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection
-from pipeline.kubeflow.transport import ANSWER_MIB
+from pipeline.kubeflow.transport import bounded_rest
 from pipeline.settings.connection_settings import ConnectionOptions
 
 
@@ -20,6 +20,7 @@ def hostile():
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 10
 
         def do_GET(self):
             try:
@@ -50,90 +51,91 @@ def _head(handler, **headers):
     handler.end_headers()
 
 
-def _three_gigabytes_told(handler):
-    _head(handler, Content_Length=str(3 * 10**9))
-    for _ in range(3_000):
-        handler.wfile.write(b" " * 1_000_000)
+def _told(size, **headers):
+    def answer(handler):
+        _head(handler, Content_Length=str(size), **headers)
+        for _ in range(size >> 20):
+            handler.wfile.write(b" " * (1 << 20))
+
+    return answer
 
 
-def _three_gigabytes_untold(handler):
+def _untold(handler):
     _head(handler, Transfer_Encoding="chunked")
     for _ in range(3_000):
-        handler.wfile.write(b"F4240\r\n" + b" " * 1_000_000 + b"\r\n")
+        handler.wfile.write(b"100000\r\n" + b" " * (1 << 20) + b"\r\n")
 
 
-def _packed(handler):
-    body = gzip.compress(b" " * (ANSWER_MIB << 20) * 4)
-    _head(handler, Content_Length=str(len(body)), Content_Encoding="gzip")
-    handler.wfile.write(body)
+def _answer(body, **headers):
+    def answer(handler):
+        _head(handler, Content_Length=str(len(body)), **headers)
+        handler.wfile.write(body)
+
+    return answer
 
 
-@pytest.mark.parametrize("answer", [_three_gigabytes_told, _three_gigabytes_untold, _packed])
-def test_an_answer_of_gigabytes_is_refused_with_the_limit(hostile, answer):
-    hostile.answer = answer
-    with pytest.raises(
-        ClusterError, match=r"an answer of .*where 64 MiB are read at most; check that --host"
-    ) as e:
-        _connect(hostile, timeout=60)
-    assert not e.value.transient
+HEALTH = b'{"multi_user": false, "tag_name": "2.17.0"}'
 
 
-def test_nothing_near_its_size_is_asked_of_memory(hostile):
-    hostile.answer = _three_gigabytes_untold
+def test_an_answer_of_gigabytes_is_refused_with_the_limit_and_not_held_in_memory(hostile, monkeypatch):
+    expected = r"an answer of {}, where {} MiB are read at most; check that --host"
+    for answer, size in ((_told(3 << 30), "3,072 MiB"), (_untold, "more than 64 MiB")):
+        hostile.answer = answer
+        with pytest.raises(ClusterError, match=expected.format(size, 64)) as caught:
+            _connect(hostile, timeout=60)
+        assert not caught.value.transient
+    monkeypatch.setattr(transport, "ANSWER_MIB", 8)
     tracemalloc.start()
-    with pytest.raises(ClusterError):
-        _connect(hostile, timeout=60)
+    for answer in (_untold, _answer(gzip.compress(b" " * (1 << 20)) * 32, Content_Encoding="gzip")):
+        hostile.answer = answer
+        with pytest.raises(ClusterError, match=expected.format("more than 8 MiB", 8)):
+            _connect(hostile, timeout=60)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 3 * (ANSWER_MIB << 20)
+    assert peak < 3 * (8 << 20)
 
 
 def test_an_answer_that_drips_costs_no_more_than_the_limit(hostile):
+    hostile.answer = _answer(HEALTH)
+    connection = _connect(hostile)
+    over = threading.Event()
+
     def drip(handler):
         _head(handler, Content_Length="1000")
-        for _ in range(60):
+        while not over.wait(0.02):
             handler.wfile.write(b" ")
             handler.wfile.flush()
-            time.sleep(0.2)
 
     hostile.answer = drip
-    begun = time.monotonic()
+    connection.api_client.rest_client = bounded_rest(connection.api_client.configuration, 0.2)
     with pytest.raises(ClusterError, match="no answer within the time limit"):
-        _connect(hostile, timeout=1)
-    assert time.monotonic() - begun < 8
+        connection.get_text("reading", "/x")
+    over.set()
 
 
-@pytest.mark.parametrize("size", ["9" * 5000, "\u00b2", "-1", "x"])
-def test_a_size_that_is_no_number_is_ignored(hostile, size):
-    def answer(handler):
-        _head(handler, Content_Length=size, Connection="close")
-        handler.wfile.write(b'{"multi_user": false, "tag_name": "2.17.0"}')
-        handler.close_connection = True
+def test_a_size_that_is_no_number_is_ignored(hostile):
+    for size in ("9" * 5000, "\u00b2", "-1", "x"):
 
-    hostile.answer = answer
-    assert _connect(hostile).server_version == "2.17.0"
+        def answer(handler, size=size):
+            _head(handler, Content_Length=size, Connection="close")
+            handler.wfile.write(HEALTH)
+            handler.close_connection = True
+
+        hostile.answer = answer
+        assert _connect(hostile).server_version == "2.17.0"
 
 
 def test_a_packed_answer_is_unpacked(hostile):
-    def answer(handler):
-        body = gzip.compress(b'{"multi_user": false, "tag_name": "2.17.0"}')
-        _head(handler, Content_Length=str(len(body)), Content_Encoding="gzip")
-        handler.wfile.write(body)
-
-    hostile.answer = answer
+    hostile.answer = _answer(gzip.compress(HEALTH), Content_Encoding="gzip")
     assert _connect(hostile).server_version == "2.17.0"
 
 
-def test_of_a_log_that_is_too_long_the_end_is_read(hostile):
-    hostile.answer = lambda handler: _answer(handler, b'{"multi_user": false, "tag_name": "2.17.0"}')
+def test_of_a_log_that_is_too_long_the_end_is_read(hostile, monkeypatch):
+    monkeypatch.setattr(transport, "ANSWER_MIB", 1)
+    hostile.answer = _answer(HEALTH)
     connection = _connect(hostile, timeout=30)
-    hostile.answer = lambda handler: _answer(handler, b"x" * ((ANSWER_MIB + 2) << 20) + b" the end")
+    hostile.answer = _answer(b"x" * (3 << 20) + b" the end")
     text = connection.get_text("reading a log", "/log", end_only=True)
-    assert text.endswith("x the end") and len(text) <= ANSWER_MIB << 20
-    with pytest.raises(ClusterError, match="an answer of 66 MiB"):
+    assert text.endswith("x the end") and (1 << 20) - (1 << 16) < len(text) <= 1 << 20
+    with pytest.raises(ClusterError, match="an answer of 3 MiB"):
         connection.get_text("reading a log", "/log")
-
-
-def _answer(handler, body):
-    _head(handler, Content_Length=str(len(body)))
-    handler.wfile.write(body)

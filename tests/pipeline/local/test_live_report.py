@@ -1,55 +1,67 @@
 """The page is kept up to date, and costs the run nothing."""
 
-from __future__ import annotations
-
-import logging
 import threading
-import time
+import types
 
 import pytest
 
+from pipeline.local import live_report
 from pipeline.local.live_report import LiveReport
 
 
-def test_the_page_is_written_again_and_again_until_the_run_has_ended() -> None:
-    written = threading.Semaphore(0)
-    with LiveReport(written.release, seconds=0.02):
-        assert all(written.acquire(timeout=10) for _ in range(3))
-    time.sleep(0.1)
-    while written.acquire(blocking=False):
+class Waits:
+    """Stands for the event that ends the writing: notes the waits, and ends after some of them."""
+
+    def __init__(self, count):
+        self.seconds, self._count = [], count
+        self._over = threading.Event()
+
+    def wait(self, seconds):
+        self.seconds.append(seconds)
+        if len(self.seconds) > self._count:
+            self._over.set()
+        return self._over.is_set()
+
+    def set(self):
+        assert self._over.wait(10)
+
+
+def _waits(write, count):
+    """Let a page be written some times; return how long was waited before each and after the last."""
+    page, waits = LiveReport(write, seconds=8.0), Waits(count)
+    page._ended = waits
+    with page:
         pass
-    time.sleep(0.2)
-    assert not written.acquire(blocking=False), "the last page is the run's own"
+    assert not page._thread.is_alive()
+    return waits.seconds
 
 
-def test_a_page_that_cannot_be_written_ends_the_writing_not_the_run(caplog: pytest.LogCaptureFixture) -> None:
-    tried = threading.Semaphore(0)
+def test_the_page_is_written_again_and_again_and_soon_for_the_first_time():
+    written = []
+    assert _waits(lambda: written.append(1), 3) == [2.0, 8.0, 8.0, 8.0]
+    assert len(written) == 3
 
-    def write() -> None:
-        tried.release()
+
+def test_a_page_that_takes_long_is_written_less_often(monkeypatch):
+    # Writing may take a twentieth of the time: 3 s every 60 s.
+    moments = iter((0.0, 3.0, 100.0, 100.1))
+    monkeypatch.setattr(live_report, "time", types.SimpleNamespace(monotonic=lambda: next(moments)))
+    assert _waits(lambda: None, 2) == [2.0, pytest.approx(60.0), 8.0]
+
+
+def test_a_page_that_cannot_be_written_ends_the_writing_not_the_run(caplog):
+    tried = []
+
+    def write():
+        tried.append(1)
         raise OSError("No space left on device")
 
-    with caplog.at_level(logging.ERROR), LiveReport(write, seconds=0.02):
-        assert tried.acquire(timeout=10)
-        time.sleep(0.3)
-    assert not tried.acquire(blocking=False)
+    with LiveReport(write, seconds=0.0) as page:
+        page._thread.join(10)
+    assert tried == [1]
     assert "it is written when the run has ended" in caplog.text
 
 
-def test_a_page_that_takes_long_is_written_less_often() -> None:
-    began: list[float] = []
-
-    def write() -> None:
-        began.append(time.monotonic())
-        time.sleep(0.1)
-
-    with LiveReport(write, seconds=0.02):
-        time.sleep(1.5)
-    assert len(began) == 1, "each takes a twentieth of the time at most"
-
-
-def test_a_run_that_fails_at_once_is_not_held_up() -> None:
-    start = time.monotonic()
-    with pytest.raises(ValueError, match="early"), LiveReport(lambda: time.sleep(60), seconds=100.0):
+def test_a_run_that_fails_at_once_is_not_held_up():
+    with pytest.raises(ValueError, match="early"), LiveReport(lambda: pytest.fail("written"), seconds=100.0):
         raise ValueError("early")
-    assert time.monotonic() - start < 5

@@ -1,12 +1,11 @@
 """What a run leaves behind when it ends early; whole runs are in tests/end_to_end."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os
 import sys
 import types
+from unittest import mock
 
 import pytest
 
@@ -46,10 +45,7 @@ def test_a_second_run_follows_a_failed_one(settings):
 
 
 def test_an_interrupted_run_was_stopped_and_did_not_fail(settings, monkeypatch):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(local_run, "run_checks", interrupt)
+    monkeypatch.setattr(local_run, "run_checks", mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         run_locally(settings)
     assert [record.status for record in Workspace(settings.workspace).runs()] == ["stopped"]
@@ -85,35 +81,27 @@ def test_a_placeholder_that_nobody_fills_is_refused_before_there_is_a_workspace(
 
 
 def test_checks_get_what_is_given_for_this_run_alone(settings, monkeypatch):
-    seen = {}
-
-    def checks(settings, **given):
-        seen.update(given)
-        raise DataError("enough")
-
+    checks = mock.Mock(side_effect=DataError("enough"))
     monkeypatch.setattr(local_run, "run_checks", checks)
     options = RunOptions(parameters={"train_steps": 7, "span": "3"}, scheduled_time="2026-11-21T03:00:00Z")
     with pytest.raises(DataError, match="enough"):
         run_locally(settings, options)
+    seen = checks.call_args.kwargs
     assert (seen["train_steps"], seen["span"]) == (7, "3")
     assert seen["scheduled_time"] == "2026-11-21T03:00:00Z"
     record = Workspace(settings.workspace).run()
     assert seen["run_id"] == record.run_id
     with pytest.raises(DataError, match="enough"):
         run_locally(settings, RunOptions())
-    assert seen["scheduled_time"] == Workspace(settings.workspace).run().started
+    assert checks.call_args.kwargs["scheduled_time"] == Workspace(settings.workspace).run().started
 
 
 def test_a_failed_run_has_a_report_and_one_that_cannot_be_drawn_hides_nothing(settings, caplog):
-    written = []
+    write = mock.Mock()
     with pytest.raises(DataError):
-        run_locally(settings, RunOptions(write_report=lambda record, path: written.append((record, path))))
-    ((record, path),) = written
+        run_locally(settings, RunOptions(write_report=write))
+    ((record, path),) = [call.args for call in write.call_args_list]
     assert record.status == "failed" and path.endswith(f"{record.run_id}/report.html")
-
-    def broken(record, path):
-        raise ValueError("cannot draw")
-
     with pytest.raises(DataError):
-        run_locally(settings, RunOptions(write_report=broken))
+        run_locally(settings, RunOptions(write_report=mock.Mock(side_effect=ValueError("cannot draw"))))
     assert "detflow report" in caplog.text

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""The DAG as a TFX pipeline, and small parts of it run."""
 
 import pytest
 
@@ -6,33 +6,49 @@ from component_specs import JOBS
 from component_specs.annotations import job_fields
 from component_specs.example_gen import Spans
 from component_specs.kfp_outputs import CODE_VERSIONS
-from pipeline.dag import FromCheck, FromResult, build_dag
+from detection_core.errors import ContractError
+from pipeline.dag import Dag, FromCheck, FromResult, build_dag
 from pipeline.settings.settings_file import load_settings
 
 pytestmark = pytest.mark.tfx
 
-_CHECKS = {
+_TEXTS = {
     "data_fingerprint": "d",
-    "data_spans": Spans(),
     "span_folder": "",
-    "earlier_spans": {},
-    **dict.fromkeys(CODE_VERSIONS.values(), "c"),
     "starting_weights": "w",
     "run_key": "r",
+    "push_token": "t",
+}
+_RESOLVED = {"data_path": "/d", "thresholds": {}, "push_destination": "/p", "work_dir": "/w"}
+_CHECKS = {
+    **_TEXTS,
+    "data_spans": Spans(),
+    "earlier_spans": {},
+    **dict.fromkeys(CODE_VERSIONS.values(), "c"),
     "baseline_version": "",
     "push_token": "t",
-    "resolved_data_path": "/d",
-    "resolved_thresholds": {},
-    "resolved_push_destination": "/p",
-    "resolved_work_dir": "/w",
+    **{f"resolved_{name}": value for name, value in _RESOLVED.items()},
 }
 
 
-def test_the_tfx_pipeline_has_the_steps_and_edges_of_the_dag(digits_settings, tmp_path):
+@pytest.fixture
+def build(digits_settings, tmp_path):
+    """Return the steps of some ids as a DAG, and a function that renders them with checks."""
     from pipeline.local.tfx_backend import build_tfx_pipeline
 
-    dag = build_dag(load_settings(digits_settings))
-    pipeline = build_tfx_pipeline(dag, _CHECKS, str(tmp_path / "root"), str(tmp_path / "m.sqlite"))
+    def cut(*ids):
+        steps = build_dag(load_settings(digits_settings)).steps
+        dag = Dag(name="small", steps=tuple(s for s in steps if s.id in ids or not ids))
+        places = str(tmp_path / "root"), str(tmp_path / "m.sqlite")
+        return dag, lambda **checks: build_tfx_pipeline(dag, {**_CHECKS, **checks}, *places)
+
+    return cut
+
+
+def test_the_tfx_pipeline_has_the_steps_and_edges_of_the_dag(build):
+    dag, render = build()
+    first, pipeline = render(), render()
+    assert [c.id for c in first.components] == [c.id for c in pipeline.components], "it may be rendered twice"
     rendered = {component.id: component for component in pipeline.components}
     assert set(rendered) == {step.id for step in dag.steps}
     for step in dag.steps:
@@ -48,79 +64,43 @@ def test_the_tfx_pipeline_has_the_steps_and_edges_of_the_dag(digits_settings, tm
             assert fields[name].decode(spec.exec_properties[name]) == expected
 
 
-def test_rendering_twice_is_possible(digits_settings, tmp_path):
-    from pipeline.local.tfx_backend import build_tfx_pipeline
-
-    dag = build_dag(load_settings(digits_settings))
-    places = str(tmp_path / "root"), str(tmp_path / "m.sqlite")
-    first, second = (build_tfx_pipeline(dag, _CHECKS, *places) for _ in range(2))
-    assert [c.id for c in first.components] == [c.id for c in second.components]
-
-
-def test_a_small_dag_runs_is_cached_and_reports_a_failure(digits_settings, tmp_path):
+def test_a_small_dag_runs_is_cached_and_reports_a_failure(build):
     """Only BaselineResolver, which needs no data: what is tested is the runner."""
-    from detection_core.errors import ContractError
-    from pipeline.dag import Dag
-    from pipeline.local.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
+    from pipeline.local.tfx_backend import run_tfx_pipeline
 
-    full = build_dag(load_settings(digits_settings))
-    dag = Dag(name="small", steps=tuple(s for s in full.steps if s.id == "baseline_resolver"))
+    dag, render = build("baseline_resolver")
     seen = []
-
-    def run(run_id, **checks):
-        pipeline = build_tfx_pipeline(
-            dag, {**_CHECKS, **checks}, str(tmp_path / "r"), str(tmp_path / "m.sqlite")
-        )
-        run_tfx_pipeline(pipeline, dag, run_id, seen.append)
-
-    run("one")
-    run("two")
+    run_tfx_pipeline(render(), dag, "one", seen.append)
+    run_tfx_pipeline(render(), dag, "two", seen.append)
     with pytest.raises(ContractError, match="expected version 9"):
-        run("three", baseline_version="9")
-    assert [(s.component, s.state) for s in seen] == [
-        ("baseline_resolver", state)
-        for state in ("running", "executed", "running", "cached", "running", "failed")
-    ]
+        run_tfx_pipeline(render(baseline_version="9"), dag, "three", seen.append)
+    assert {s.component for s in seen} == {"baseline_resolver"}
+    assert [s.state for s in seen] == ["running", "executed", "running", "cached", "running", "failed"]
     assert seen[1].outputs == seen[3].outputs and "baseline" in seen[1].outputs
     assert "expected version 9" in seen[5].error
 
 
-def test_a_step_gets_a_result_of_an_earlier_one_and_is_cached_by_its_value(
-    digits_settings, tmp_path, monkeypatch
-):
+def test_a_step_gets_a_result_of_an_earlier_one_and_is_cached_by_its_value(build, monkeypatch):
     """The verdict on data that are validated anew runs Trainer again only where it is another one."""
-    from components.baseline_resolver import run as baseline_resolver
-    from components.data_validator import run as data_validator
-    from components.example_gen import run as example_gen
-    from components.trainer import run as trainer
-    from pipeline.dag import Dag
-    from pipeline.local.tfx_backend import build_tfx_pipeline, run_tfx_pipeline
+    from pipeline.local.tfx_backend import run_tfx_pipeline
 
     reasons, got = [""], []
-    monkeypatch.setattr(baseline_resolver, "run", lambda job: None)
-    monkeypatch.setattr(example_gen, "run", lambda job: None)
-    monkeypatch.setattr(data_validator, "run", lambda job: {"stop_reasons": reasons[0]})
-    monkeypatch.setattr(trainer, "run", lambda job: got.append(job.stop_reasons))
-    full = build_dag(load_settings(digits_settings))
-    expected = ("baseline_resolver", "config_gen", "example_gen", "data_validator", "trainer")
-    dag = Dag(name="small", steps=tuple(s for s in full.steps if s.id in expected))
+    runs = {"baseline_resolver": lambda job: None, "example_gen": lambda job: None}
+    runs["data_validator"] = lambda job: {"stop_reasons": reasons[0]}
+    runs["trainer"] = lambda job: got.append(job.stop_reasons)
+    for component, run in runs.items():
+        monkeypatch.setattr(f"components.{component}.run.run", run)
+    dag, render = build("baseline_resolver", "config_gen", "example_gen", "data_validator", "trainer")
 
     def run(run_id, **checks):
-        places = str(tmp_path / "r"), str(tmp_path / "m.sqlite")
         seen = []
-        pipeline = build_tfx_pipeline(dag, {**_CHECKS, **checks}, *places)
-        run_tfx_pipeline(pipeline, dag, run_id, seen.append)
+        run_tfx_pipeline(render(**checks), dag, run_id, seen.append)
         return {s.id: s.state for s in seen}
 
     validated = CODE_VERSIONS["data_validator"]
     assert run("one")["trainer"] == "executed" and got == [""]
-    assert run("two", **{validated: "new"}) == {
-        "baseline_resolver": "cached",
-        "config_gen": "cached",
-        "example_gen": "cached",
-        "data_validator": "executed",
-        "trainer": "cached",
-    }
+    cached = dict.fromkeys(("baseline_resolver", "config_gen", "example_gen", "trainer"), "cached")
+    assert run("two", **{validated: "new"}) == {**cached, "data_validator": "executed"}
     reasons[0] = "leakage"
     run("three", **{validated: "newer"})
     assert got == ["", "leakage"]

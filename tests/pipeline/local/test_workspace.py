@@ -1,24 +1,16 @@
-from __future__ import annotations
+"""The folder that runs work in: records, locks, what killed runs leave."""
 
 import dataclasses
 
 import pytest
 
-from detection_core.artifacts.run_info import RUN, RunInfo
+from detection_core.artifacts.run_info import RUN
 from detection_core.errors import ConfigError, StorageError
 from detection_core.storage import files
 from pipeline.local.workspace import Workspace, new_run_id
+from tests.support.run_records import record
 
-_RECORD = RunInfo(
-    run_id="20260101-000000-aaaa",
-    pipeline_name="p",
-    started="",
-    finished="",
-    status="running",
-    settings_text="",
-    workspace="",
-    steps=(),
-)
+_RECORD = record(run_id="20260101-000000-aaaa", pipeline_name="p", status="running")
 
 
 def test_a_run_without_a_live_process_was_stopped(tmp_path):
@@ -59,21 +51,14 @@ def test_a_workspace_s_name_is_no_pattern(tmp_path):
 def test_a_damaged_run_is_left_out_by_name_and_the_others_stay(tmp_path, caplog):
     workspace = Workspace(str(tmp_path))
     workspace.write_info(dataclasses.replace(_RECORD, status="succeeded"))
-    texts = {
-        "a": b"",
-        "b": b"{",
-        "c": b"[]",
-        "d": b"\xff",
-        "e": b'{"run_id": "../../escaped"}',
-        "f": b"[" * 99999,
-    }
-    for name, text in texts.items():
-        files.write_bytes(str(tmp_path / "runs" / name / "run.json"), text)
+    texts = [b"", b"{", b"[]", b"\xff", b'{"run_id": "../../escaped"}', b"[" * 99999]
+    for name, text in enumerate(texts):
+        files.write_bytes(str(tmp_path / "runs" / str(name) / "run.json"), text)
     other = RUN.format(dataclasses.replace(_RECORD, run_id="../../escaped"))
     files.write_text(str(tmp_path / "runs" / "g" / "run.json"), other)
     (tmp_path / "runs" / "a file").write_text("x")
     assert [r.run_id for r in workspace.runs()] == [_RECORD.run_id]
-    for name in [*texts, "g"]:
+    for name in (*range(len(texts)), "g"):
         assert f"runs/{name}/run.json is left out" in caplog.text
     assert workspace.run().run_id == _RECORD.run_id
 

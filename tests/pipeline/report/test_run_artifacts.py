@@ -1,22 +1,14 @@
-from __future__ import annotations
+"""Outputs of a run's steps, found and read."""
 
 from detection_core.artifacts.pushed import PUSHED
-from detection_core.artifacts.run_info import RunInfo, StepInfo
 from pipeline.report.run_artifacts import RunArtifacts, find, read_text
+from tests.support.run_records import record, step
 
 
 def test_outputs_by_component():
-    steps = (
-        StepInfo(id="evaluator", component="evaluator", state="executed", outputs={"evaluation": "/a"}),
-        StepInfo(
-            id="quantized_evaluator", component="evaluator", state="cached", outputs={"evaluation": "/b"}
-        ),
-        StepInfo(id="pusher", component="pusher", state="not run"),
-    )
-    fields = dict.fromkeys(
-        ("run_id", "pipeline_name", "started", "finished", "settings_text", "workspace"), ""
-    )
-    artifacts = RunArtifacts(RunInfo(**fields, status="failed", steps=steps))
+    quantized = step("evaluator", "cached", id="quantized_evaluator", outputs={"evaluation": "/b"})
+    steps = (step("evaluator", outputs={"evaluation": "/a"}), quantized, step("pusher", "not run"))
+    artifacts = RunArtifacts(record(*steps, status="failed"))
     assert [s.id for s in artifacts.steps_of("evaluator")] == ["evaluator", "quantized_evaluator"]
     assert artifacts.folder("evaluator", "evaluation") == "/a"
     assert artifacts.folder("pusher", "pushed_model") == ""

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Trainings of a run, as charts and pictures."""
 
 import numpy as np
 
@@ -7,12 +7,16 @@ from detection_core.training.validation_pictures import PictureFiles, Validation
 from pipeline.report import trainings as page
 from pipeline.report.run_artifacts import RunArtifacts
 from pipeline.report.trainings import trainings
-from tests.pipeline.report.test_step_table import record_with
+from tests.support.run_records import record, step
+
+
+def _artifacts(**outputs):
+    return RunArtifacts(record(step("trainer", outputs={name: str(path) for name, path in outputs.items()})))
 
 
 def test_a_training_without_history_or_report_is_left_out(tmp_path):
-    artifacts = RunArtifacts(record_with("trainer", {"model_run": str(tmp_path)}))
-    assert trainings(artifacts) == trainings(RunArtifacts(record_with("trainer", {}))) == []
+    artifacts = _artifacts(model_run=tmp_path)
+    assert trainings(artifacts) == trainings(_artifacts()) == []
     (tmp_path / "history.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
     (training,) = trainings(artifacts)
     assert training["loss_chart"].data.startswith("data:image/svg+xml;base64,")
@@ -28,7 +32,7 @@ def test_validations_are_drawn_with_the_metrics_that_people_know(tmp_path, monke
     )
     drawn = {}
     monkeypatch.setattr(page, "line_chart", lambda lines, options: drawn.setdefault(options.title, lines))
-    trainings(RunArtifacts(record_with("trainer", {"model_run": str(tmp_path)})))
+    trainings(_artifacts(model_run=tmp_path))
     lines = drawn["Training: validation"]
     assert [(line.label, list(line.x), list(line.y)) for line in lines] == [
         ("score", [1], [0.5]),
@@ -44,9 +48,9 @@ def test_the_same_images_are_shown_at_the_first_the_last_and_a_step_between(tmp_
     ]
     action = PictureFiles(str(tmp_path), lambda: pictures)
     action.start(0)
-    for step in (10, 20, 30, 40, 50):
-        action.validated(ValidationLine(step=step))
-    (training,) = trainings(RunArtifacts(record_with("trainer", {"model_run": str(tmp_path)})))
+    for number in (10, 20, 30, 40, 50):
+        action.validated(ValidationLine(step=number))
+    (training,) = trainings(_artifacts(model_run=tmp_path))
     shown = [(p.source_id, p.caption) for p in training["pictures"]]
     assert shown == [(f"image {i}", f"step {step}") for i in range(2) for step in (10, 30, 50)]
     assert all(p.data.startswith("data:image/jpeg;base64,") for p in training["pictures"])

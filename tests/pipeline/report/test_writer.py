@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""The page of a run: what it tells, and what it leaves out."""
 
 import dataclasses
 import html.parser
@@ -15,13 +15,13 @@ from detection_core.artifacts.anchor_matches import ANCHOR_MATCHES, AnchorMatch,
 from detection_core.artifacts.box_profile import Histogram, SizeGrid
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings
 from detection_core.artifacts.dataset_card import CARD, DatasetCard, Totals
-from detection_core.artifacts.run_info import RunInfo, StepInfo
 from detection_core.report.page import CONTENT_SECURITY_POLICY
 from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
 from pipeline.report import write_report
 from pipeline.report.writer import render_report
 from tests.support.fixture_run import write_run
+from tests.support.run_records import record, step
 
 VOID = {"meta", "img", "br", "wbr", "path", "use", "line", "rect"}
 
@@ -62,150 +62,107 @@ class Page(html.parser.HTMLParser):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return write_run(tmp_path_factory.mktemp("run"), images=24)
+    return write_run(tmp_path_factory.mktemp("run"), images=16)
 
 
 @pytest.fixture(scope="module")
-def page(run):
+def text(run):
     logged: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logging.Logger, "warning", lambda _, text, *values: logged.append(text % values))
-        found = Page(render_report(run))
+        found = render_report(run)
     assert logged == [], "every artifact of a whole run is on its page"
     return found
 
 
-def test_one_file_without_script_or_link_elsewhere(run, tmp_path):
+@pytest.fixture(scope="module")
+def page(text):
+    return Page(text)
+
+
+def _folder(run, id_, output):
+    return next(s for s in run.steps if s.id == id_).outputs[output]
+
+
+def test_one_file_without_script_or_link_elsewhere_and_the_same_each_time(run, text, page, tmp_path):
     write_report(run, str(tmp_path / "report.html"))
-    text = (tmp_path / "report.html").read_text()
+    assert (tmp_path / "report.html").read_text() == text
     assert len(text) < 3_000_000
-    page = Page(text)
     assert "script" not in page.tags
     policy = markupsafe.escape(CONTENT_SECURITY_POLICY)
     assert text.index(f'http-equiv="Content-Security-Policy" content="{policy}"') < text.index("<style>")
-    assert all(
-        link.startswith(("#", "data:image/jpeg;base64,", "data:image/svg+xml;base64,")) for link in page.links
-    )
+    embedded = ("#", "data:image/jpeg;base64,", "data:image/svg+xml;base64,")
+    assert all(link.startswith(embedded) for link in page.links)
     assert not re.search(r"url\((?!#)|@import|<link", text)
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
     assert len(page.ids) == len(set(page.ids))
 
 
-@pytest.mark.parametrize(
-    "expected",
-    [
-        "Published as version 3",
-        "every gate blessed it",
-        "8 min 41 s",
-        "7 steps executed, 1 from cache",
-        "5 min 12 s",  # the trainer
-        "Deployed baseline",
-        "at least 0.7 as demanded",
-        "mAP, small objects",
-        "Worst false alarms",
-        "Largest objects missed",
-        "Detections beside ground truth",
-        "Quantization-aware training: learning rate",
-        "61 of 61",
-        "peak memory",
-        "1.9 GB",
-        "runs in float after the network",
-        "model_int8.tflite",
-        "3.1 MB",
-        "12.9 ms, 1 thread",
-        "0.0051 to +0.0292",
-        "within the noise of 100 images",
-        "model_int8.tflite, layer by layer",
-        "least 30.5 dB at tower_11",
-        "expected xmin < xmax, found <310 and 298>",
-        "workspace: build",
-        "num_classes: 10",
-    ],
-)
-def test_what_the_page_tells(page, expected):
-    assert expected in page.text
+TOLD = """\
+Published as version 3|every gate blessed it|8 min 41 s|7 steps executed, 1 from cache|5 min 12 s|
+Deployed baseline|at least 0.7 as demanded|mAP, small objects|Worst false alarms|Largest objects missed|
+Detections beside ground truth|Quantization-aware training: learning rate|61 of 61|peak memory|1.9 GB|
+runs in float after the network|model_int8.tflite|3.1 MB|12.9 ms, 1 thread|0.0051 to +0.0292|
+within the noise of 100 images|model_int8.tflite, layer by layer|least 30.5 dB at tower_11|
+expected xmin < xmax, found <310 and 298>|workspace: build|num_classes: 10"""
 
 
-def test_numbers_are_those_of_the_artifacts(run, page):
-    evaluation = next(s for s in run.steps if s.id == "evaluator").outputs["evaluation"]
+def test_what_the_page_tells(run, page):
+    assert [said for said in TOLD.replace("\n", "").split("|") if said not in page.text] == []
+    # Numbers are those of the artifacts.
+    evaluation = _folder(run, "evaluator", "evaluation")
     with open(f"{evaluation}/metrics.json") as f:
         metrics = json.load(f)
     assert f"{metrics['metrics']['DetectionBoxes_Precision/mAP@.50IOU']:.3f}" in page.text
     assert page.text.count("passed") >= len(metrics["thresholds"])
     with open(f"{evaluation}/pictures/index.json") as f:
-        index = json.load(f)
-    for entry in index:
-        assert entry["caption"] in page.text
+        captions = [entry["caption"] for entry in json.load(f)]
+    assert captions and [caption for caption in captions if caption not in page.text] == []
+
+
+def with_outputs(run, *keep):
+    """Return the run with the outputs of some steps alone; the others were not run."""
+    steps = [s if s.id in keep else dataclasses.replace(s, outputs={}, state="not run") for s in run.steps]
+    return dataclasses.replace(run, steps=tuple(steps))
 
 
 def test_pictures_stop_at_the_budget(run, monkeypatch):
     monkeypatch.setattr("detection_core.report.pictures.PictureBudget.__init__.__defaults__", (100_000,))
-    page = Page(render_report(run))
+    page = Page(render_report(with_outputs(run, "evaluator")))
     pictures = [link for link in page.links if link.startswith("data:image/jpeg")]
     assert 0 < sum(map(len, pictures)) <= 100_000 + 30 * len(pictures)
     assert "All pictures:" in page.text
 
 
-def with_outputs(run, keep):
-    steps = tuple(
-        s if s.id in keep else dataclasses.replace(s, outputs={}, state="not run") for s in run.steps
-    )
-    return dataclasses.replace(run, steps=steps)
-
-
-@pytest.mark.parametrize(
-    "keep",
-    [
-        [],
-        ["example_gen"],
-        ["example_gen", "trainer"],
-        ["example_gen", "trainer", "evaluator"],
-        ["tflite_exporter", "pusher"],
-        ["quantized_evaluator"],
-    ],
-)
-def test_parts_that_are_missing_are_left_out(run, keep):
-    page = Page(render_report(with_outputs(run, keep)))
-    assert ("Quantized detector" in page.text) == ("quantized_evaluator" in keep)
-    assert ("TensorFlow Lite" in page.text) == ("tflite_exporter" in keep)
-    assert ("Quarantine" in page.text) == ("example_gen" in keep)
+def test_parts_that_are_missing_are_left_out(run):
+    for keep in ((), ("example_gen",), ("trainer",), ("tflite_exporter", "pusher"), ("quantized_evaluator",)):
+        page = Page(render_report(with_outputs(run, *keep)))
+        for title, made_by in (
+            ("Quantized detector", "quantized_evaluator"),
+            ("TensorFlow Lite", "tflite_exporter"),
+            ("Quarantine", "example_gen"),
+            ("Training: loss", "trainer"),
+        ):
+            assert (title in page.text) == (made_by in keep), (title, keep)
 
 
 def test_a_failed_run_says_where_and_why():
     error = "loss is <NaN> at step 7"
     steps = (
-        StepInfo(id="example_gen", component="example_gen", state="executed", seconds=1.0),
-        StepInfo(
-            id="trainer", component="trainer", state="failed", seconds=3.0, error="loss is <NaN> at step 7"
-        ),
-        StepInfo(id="pusher", component="pusher", state="not run"),
+        step("example_gen", seconds=1.0),
+        step("trainer", "failed", seconds=3.0, error=error),
+        step("pusher", "not run"),
     )
-    record = RunInfo(
-        run_id="r",
-        pipeline_name="p",
-        started="2026-01-01T00:00:00+00:00",
-        finished="",
-        status="failed",
-        settings_text="",
-        workspace="/w",
-        steps=steps,
-    )
-    page = Page(render_report(record))
+    page = Page(render_report(record(*steps, status="failed", started="2026-01-01T00:00:00+00:00")))
     assert "Failed at trainer" in page.text
     assert page.text.count(error) == 2
     assert "4.0 s" in page.text
 
 
-def test_a_refused_detector_is_not_called_published(run, tmp_path):
-    folder = tmp_path / "pushed_model"
-    folder.mkdir()
+def test_a_refused_detector_is_not_called_published(tmp_path):
     reasons = ["evaluator: mAP is 0.2, below 0.85"]
-    (folder / "pushed.json").write_text(json.dumps({"pushed": False, "version": None, "reasons": reasons}))
-    steps = tuple(
-        dataclasses.replace(s, outputs={"pushed_model": str(folder)}) if s.id == "pusher" else s
-        for s in run.steps
-    )
-    page = Page(render_report(dataclasses.replace(run, steps=steps)))
+    (tmp_path / "pushed.json").write_text(json.dumps({"pushed": False, "version": None, "reasons": reasons}))
+    page = Page(render_report(record(step("pusher", outputs={"pushed_model": str(tmp_path)}))))
     assert "Not published" in page.text
     assert reasons[0] in page.text
 
@@ -229,48 +186,36 @@ def test_damaged_artifacts_do_not_stop_the_report(run, tmp_path):
 
 def test_names_from_data_cannot_become_markup(run, tmp_path):
     copy = tmp_path / "evaluation"
-    evaluation = next(s for s in run.steps if s.id == "evaluator").outputs["evaluation"]
-    shutil.copytree(evaluation, copy)
+    shutil.copytree(_folder(run, "evaluator", "evaluation"), copy)
     evil = '<script>alert("$x^2$")</script> & _b\x1b[31m'
     curves = json.loads((copy / "curves.json").read_text())
     curves["classes"][0]["name"] = curves["confusion"]["labels"][0] = evil
     (copy / "curves.json").write_text(json.dumps(curves))
-    steps = tuple(
-        dataclasses.replace(s, outputs={"evaluation": str(copy)}) if s.id == "evaluator" else s
-        for s in run.steps
-    )
-    text = render_report(dataclasses.replace(run, steps=steps, pipeline_name=evil))
+    text = render_report(record(step("evaluator", outputs={"evaluation": str(copy)}), pipeline_name=evil))
     page = Page(text)
     assert "script" not in page.tags
     assert page.text.count(evil.replace("\x1b", "\\x1b")) >= 4  # title, heading, table, chart
     assert "\x1b" not in text
 
 
-def test_the_same_run_gives_the_same_page(run):
-    assert render_report(run) == render_report(run)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("metrics.json", "[]"),
-        ("metrics.json", "{"),
-        ("metrics.json", '{"metrics": {"DetectionBoxes_Precision/mAP": "x"}}'),
-        ("curves.json", '{"classes": [{"name": "a", "precision": [1], "recall": []}]}'),
-        ("curves.json", '{"classes": [], "confusion": {"labels": ["a"], "matrix": []}}'),
-        ("pictures/index.json", "[1]"),
-    ],
-)
-def test_a_damaged_file_costs_its_part_of_the_page_alone(tmp_path, name, text, caplog):
-    files.write_text(str(tmp_path / "metrics.json"), '{"metrics": {}}')
-    files.write_text(str(tmp_path / name), text)
-    step = StepInfo(
-        id="evaluator", component="evaluator", state="executed", outputs={"evaluation": str(tmp_path)}
-    )
-    fields = ("run_id", "pipeline_name", "started", "finished", "settings_text", "workspace")
-    record = RunInfo(**dict.fromkeys(fields, ""), status="succeeded", steps=(step,))
-    assert "evaluator" in Page(render_report(record)).text
-    assert f"{tmp_path}/{name.split('/')[0]}" in caplog.text and "is left out" in caplog.text
+def test_a_damaged_file_costs_its_part_of_the_page_alone(tmp_path, caplog):
+    for number, (name, text) in enumerate(
+        (
+            ("metrics.json", "[]"),
+            ("metrics.json", "{"),
+            ("metrics.json", '{"metrics": {"DetectionBoxes_Precision/mAP": "x"}}'),
+            ("curves.json", '{"classes": [{"name": "a", "precision": [1], "recall": []}]}'),
+            ("curves.json", '{"classes": [], "confusion": {"labels": ["a"], "matrix": []}}'),
+            ("pictures/index.json", "[1]"),
+        )
+    ):
+        caplog.clear()
+        folder = tmp_path / str(number)
+        files.write_text(str(folder / "metrics.json"), '{"metrics": {}}')
+        files.write_text(str(folder / name), text)
+        run = record(step("evaluator", outputs={"evaluation": str(folder)}))
+        assert "evaluator" in Page(render_report(run)).text
+        assert f"{folder}/{name.split('/')[0]}" in caplog.text and "is left out" in caplog.text, text
 
 
 def test_a_list_of_pictures_names_no_other_file_of_this_machine(tmp_path):
@@ -280,9 +225,8 @@ def test_a_list_of_pictures_names_no_other_file_of_this_machine(tmp_path):
     assert PictureBudget().embed(str(tmp_path), {"side_by_side": 3})["side_by_side"] == []
 
 
-def test_the_data_are_shown_as_data_validator_left_them(tmp_path):
+def test_the_data_are_shown_as_data_validator_left_them(run, tmp_path):
     """One artifact has all of the data set's section; ExampleGen's files are for runs without it."""
-    run = write_run(tmp_path, images=8)
     folder = str(tmp_path / "anomalies")
     CARD.write(folder, DatasetCard(format="of the validator", total=Totals(images=3, objects=5)))
     FINDINGS.write(folder, DataFindings(findings=[]))
@@ -293,34 +237,24 @@ def test_the_data_are_shown_as_data_validator_left_them(tmp_path):
         sizes=SizeGrid(up_to=[1.0], counts=[[4]]),
         unmatched=SizeGrid(up_to=[1.0], counts=[[1]]),
     )
-    ANCHOR_MATCHES.write(
-        folder, AnchorMatches(input_size=(1, 1), anchors=9, shapes=[], splits={"train": match})
-    )
-    step = StepInfo(
-        id="data_validator", component="data_validator", state="executed", outputs={"anomalies": folder}
-    )
-    page = render_report(dataclasses.replace(run, steps=(*run.steps, step)))
+    matches = AnchorMatches(input_size=(1, 1), anchors=9, shapes=[], splits={"train": match})
+    ANCHOR_MATCHES.write(folder, matches)
+    examples = next(s for s in run.steps if s.id == "example_gen")
+    validated = record(examples, step("data_validator", outputs={"anomalies": folder}))
+    page = render_report(validated)
     assert "3 images, 5 objects, of the validator" in page and "75.0 % of 4 boxes have an anchor" in page
     # What an older version validated has findings alone.
     os.remove(CARD.path(folder))
-    older = render_report(dataclasses.replace(run, steps=(*run.steps, step)))
+    older = render_report(validated)
     assert "of the validator" not in older and 'id="data"' in older and "Nothing was found" in older
 
 
-def test_a_page_loads_itself_again_while_the_run_goes_on_and_stays_in_the_end(run):
-    running = render_report(dataclasses.replace(run, status="running"))
-    assert '<meta http-equiv="refresh" content="20">' in running and "loads itself again" in running
-    ended = render_report(run)
-    assert "refresh" not in ended and "loads itself" not in ended
-
-
-def test_a_page_of_a_run_that_trains_shows_how_far_it_is(run, tmp_path):
+def test_the_page_of_a_run_that_goes_on_loads_itself_again_and_shows_how_far_it_is(text, tmp_path):
+    assert "refresh" not in text and "loads itself" not in text
     work = tmp_path / "work" / "0123456789abcdef"
     work.mkdir(parents=True)
     (work / "history.jsonl").write_text('{"step": 7, "loss": 1.25}\n')
-    step = StepInfo(id="trainer", component="trainer", state="running", started="2026-01-01T00:00:00+00:00")
-    others = tuple(s for s in run.steps if s.component in ("example_gen", "config_gen"))
-    page = render_report(
-        dataclasses.replace(run, status="running", workspace=str(tmp_path), steps=(*others, step))
-    )
-    assert "Training: loss" in page or "last loss" in page
+    trainer = step("trainer", "running", started="2026-01-01T00:00:00+00:00")
+    page = render_report(record(trainer, status="running", workspace=str(tmp_path)))
+    assert '<meta http-equiv="refresh" content="20">' in page and "loads itself again" in page
+    assert "Training: loss" in page

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Cron expressions of six fields: their times, and what is refused."""
 
 import datetime
 import itertools
@@ -27,9 +27,8 @@ def _at(text, zone=UTC):
     return datetime.datetime.fromisoformat(text).replace(tzinfo=zone)
 
 
-@pytest.mark.parametrize(
-    ("text", "after", "expected"),
-    [
+def test_the_next_times():
+    for text, after, expected in (
         ("0 0 3 * * *", "2026-11-21T03:00:00", ["2026-11-22T03:00:00", "2026-11-23T03:00:00"]),
         ("0 0 3 * * *", "2026-11-21T02:59:59", ["2026-11-21T03:00:00"]),
         ("15,45 */20 * * * *", "2026-01-01T00:00:15", ["2026-01-01T00:00:45", "2026-01-01T00:20:15"]),
@@ -45,10 +44,8 @@ def _at(text, zone=UTC):
         # A stepped star is a star: odd days that are Mondays.
         ("0 0 0 */2 * 1", "2026-11-01T00:00:00", ["2026-11-09T00:00:00", "2026-11-23T00:00:00"]),
         ("59 59 23 31 12 *", "2026-12-31T23:59:59", ["2027-12-31T23:59:59"]),
-    ],
-)
-def test_the_next_times(text, after, expected):
-    assert _next(text, _at(after), len(expected)) == [_at(e) for e in expected]
+    ):
+        assert _next(text, _at(after), len(expected)) == [_at(e) for e in expected], text
 
 
 _FIELD = st.sampled_from(["*", "?", "0", "1", "3", "1-4", "*/2", "2/3", "0-6/2", "1,5", "*/3,1"])
@@ -107,9 +104,8 @@ def test_an_hour_that_the_clocks_repeat_fires_once():
     assert after.timestamp() > second_half_past_two.timestamp()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_what_the_cluster_would_refuse_or_misread_is_refused():
+    for text, message in (
         ("0 3 * * *", r"six fields, seconds first, found five.*Write '0 0 3 \* \* \*'"),
         ("*/5 * * * *", r"Write '0 \*/5 \* \* \* \*'"),
         ("0 0 3 *", "expected six fields .* found 4"),
@@ -139,12 +135,10 @@ def test_an_hour_that_the_clocks_repeat_fires_once():
         ("@every 1h", "for `@every` set an interval"),
         ("@dayly", "expected one of @yearly"),
         ("TZ=Europe/Paris 0 0 3 * * *", "takes no time zone"),
-    ],
-)
-def test_what_the_cluster_would_refuse_or_misread_is_refused(text, message):
-    with pytest.raises(ConfigError, match=message) as caught:
-        parse_cron(text, "s.yaml: schedule.cron")
-    assert str(caught.value).startswith("s.yaml: schedule.cron: ")
+    ):
+        with pytest.raises(ConfigError, match=message) as caught:
+            parse_cron(text, "s.yaml: schedule.cron")
+        assert str(caught.value).startswith("s.yaml: schedule.cron: ")
 
 
 def test_every_number_of_every_field_is_accepted():

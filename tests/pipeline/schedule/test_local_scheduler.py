@@ -1,14 +1,10 @@
-from __future__ import annotations
+"""A schedule on one machine, on a clock that steps forward whenever it is read."""
 
 import datetime
 import logging
 import os
 import signal
-import subprocess
 import sys
-import threading
-import time
-from pathlib import Path
 
 import pytest
 
@@ -16,186 +12,144 @@ from detection_core.errors import ConfigError
 from pipeline.local.workspace import Workspace
 from pipeline.schedule import local_scheduler
 from pipeline.schedule.local_scheduler import LocalSchedule
-from pipeline.schedule.trigger import make_trigger
+from tests.pipeline.schedule.triggers import trigger
 
-ROOT = Path(__file__).parents[3]
-NOTE = "import sys; open(sys.argv[1], 'a').write('run\\n'); sys.exit(int(sys.argv[2]))"
+NOTE = "import sys; open(sys.argv[1], 'a').write(' '.join(sys.argv[3:]) + '\\n'); sys.exit(int(sys.argv[2]))"
 
 
 @pytest.fixture(autouse=True)
-def short_naps(monkeypatch):
-    monkeypatch.setattr(local_scheduler, "_NAP_SECONDS", 0.01)
+def no_naps(monkeypatch):
+    monkeypatch.setattr(local_scheduler, "_NAP_SECONDS", 0.0)
 
 
 @pytest.fixture
-def never_late(monkeypatch):
-    """On a fast clock every slot is noticed late."""
-    monkeypatch.setattr(local_scheduler, "_LATEST_SECONDS", float("inf"))
+def notes(tmp_path):
+    """What the runs were called with."""
+    (tmp_path / "notes").write_text("")
+    return lambda: (tmp_path / "notes").read_text().splitlines()
 
 
-def _trigger(**given):
-    texts = {"cron": "", "interval": "", "start": "", "end": "", "time_zone": "UTC"}
-    return make_trigger(**{**texts, **given})
+def clock(*moments, step=20):
+    """Give some moments of 2026, the last of which goes on by some seconds with each look."""
+    times = [datetime.datetime.fromisoformat(f"2026-01-{moment}+00:00") for moment in moments]
+
+    def now():
+        if len(times) > 1:
+            return times.pop(0)
+        times[0] += datetime.timedelta(seconds=step)
+        return times[0]
+
+    return now
 
 
-def _note(path, code=0):
-    return [sys.executable, "-S", "-c", NOTE, str(path), str(code)]
+def schedule(folder, fires, now, *, command=(), code=0, workspace=None):
+    noting = [sys.executable, "-S", "-c", NOTE, str(folder / "notes"), str(code)]
+    return LocalSchedule(fires, command or noting, workspace or Workspace(str(folder)), now)
 
 
-class FastClock:
-    """A clock on which an hour takes a few milliseconds."""
-
-    def __init__(self, speed=1e6):
-        self.begun, self.speed = time.monotonic(), speed
-        self.start = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-
-    def __call__(self):
-        return self.start + datetime.timedelta(seconds=(time.monotonic() - self.begun) * self.speed)
-
-
-def test_every_run_waits_for_its_slot_and_none_is_made_up_for(never_late, tmp_path, caplog):
+def test_every_run_waits_for_its_slot_and_is_told_it(tmp_path, notes, caplog):
     caplog.set_level(logging.INFO)
-    clock = FastClock()
-    command, workspace = _note(tmp_path / "notes"), Workspace(str(tmp_path))
-    schedule = LocalSchedule(_trigger(cron="@hourly"), command, workspace, clock)
-    assert schedule.serve(max_runs=3) == 3
-    assert (tmp_path / "notes").read_text() == "run\n" * 3
-    slots = [r.getMessage() for r in caplog.records if "next run" in r.getMessage()]
-    assert len(slots) == len(set(slots)) == 3
+    fires = trigger(cron="@hourly", time_zone="Europe/Paris")
+    assert schedule(tmp_path, fires, clock("01T02:30:00")).serve(max_runs=3) == 3
+    assert notes() == [f"--scheduled-time 2026-01-01T0{hour}:00:00Z" for hour in (3, 4, 5)]
+    slots = [message for message in caplog.messages if "next run" in message]
+    assert slots == [f"schedule | next run 2026-01-01T0{hour}:00:00+01:00" for hour in (4, 5, 6)]
+    assert sum("run done in 0 s" in message for message in caplog.messages) == 3
 
 
-def test_a_run_is_told_its_slot(never_late, tmp_path):
-    tell = "import sys; open(sys.argv[1], 'a').write(' '.join(sys.argv[2:]) + '\\n')"
-    clock = FastClock(speed=1e5)
-    clock.start = datetime.datetime(2026, 1, 1, 2, 30, tzinfo=datetime.UTC)
-    command = [sys.executable, "-S", "-c", tell, str(tmp_path / "notes")]
-    trigger = _trigger(cron="@hourly", time_zone="Europe/Paris")
-    LocalSchedule(trigger, command, Workspace(str(tmp_path)), clock).serve(max_runs=1)
-    assert (tmp_path / "notes").read_text() == "--scheduled-time 2026-01-01T03:00:00Z\n"
-
-
-def test_a_slot_that_the_machine_slept_through_is_left_out(tmp_path, caplog):
-    days = ["01T02:59:00", "01T02:59:30", "01T08:00:00", "01T08:00:00", "01T08:00:00", "02T03:00:20"]
-    times = [datetime.datetime.fromisoformat(f"2026-01-{day}+00:00") for day in days]
-    trigger = _trigger(cron="0 0 3 * * *")
-
-    def clock():
-        return times.pop(0) if len(times) > 1 else times[0]
-
-    tell = "import sys; open(sys.argv[1], 'a').write(' '.join(sys.argv[2:]) + '\\n')"
-    command = [sys.executable, "-S", "-c", tell, str(tmp_path / "notes")]
-    assert LocalSchedule(trigger, command, Workspace(str(tmp_path)), clock).serve(max_runs=1) == 1
+def test_a_slot_that_the_machine_slept_through_is_left_out(tmp_path, notes, caplog):
+    now = clock("01T02:59:00", "01T02:59:30", "01T08:00:00", "01T08:00:00", "01T08:00:00", "02T03:00:00")
+    assert schedule(tmp_path, trigger(cron="0 0 3 * * *"), now).serve(max_runs=1) == 1
     assert "slot 2026-01-01T03:00:00+00:00 left out: it is over by 18000 s; the machine slept" in caplog.text
-    assert (tmp_path / "notes").read_text() == "--scheduled-time 2026-01-02T03:00:00Z\n"
+    assert notes() == ["--scheduled-time 2026-01-02T03:00:00Z"]
 
 
-def test_a_failed_run_does_not_end_the_schedule(never_late, tmp_path, caplog):
-    clock = FastClock()
-    command = _note(tmp_path / "notes", code=2)
-    LocalSchedule(_trigger(interval="1h"), command, Workspace(str(tmp_path)), clock).serve(max_runs=2)
-    assert (tmp_path / "notes").read_text() == "run\n" * 2
+def test_a_slot_that_is_noticed_a_minute_late_is_kept_and_no_later_one(tmp_path, notes):
+    for late, made in (("01T03:01:00", ["--scheduled-time 2026-01-01T03:00:00Z"]), ("01T03:01:01", [])):
+        (tmp_path / "notes").write_text("")
+        fires = trigger(cron="0 0 3 * * *", end="2026-01-01T04:00:00Z")
+        schedule(tmp_path, fires, clock("01T02:59:00", late, late, "01T05:00:00")).serve()
+        assert notes() == made
+
+
+def test_a_failed_run_does_not_end_the_schedule(tmp_path, notes, caplog):
+    schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00"), code=2).serve(max_runs=2)
+    assert len(notes()) == 2
     assert "run failed with exit code 2; the next slot tries again" in caplog.text
 
 
-def test_the_end_of_the_window_ends_it(tmp_path):
-    trigger = _trigger(interval="1h", end="2026-01-01T02:30:00Z", start="2026-01-01T00:00:00Z")
-    clock = FastClock(speed=1.0)
-    clock.start = datetime.datetime(2026, 1, 1, 2, 30, tzinfo=datetime.UTC)
-    assert LocalSchedule(trigger, _note(tmp_path / "n"), Workspace(str(tmp_path)), clock).serve() == 0
+def test_the_end_of_the_window_ends_it(tmp_path, notes):
+    fires = trigger(interval="1h", end="2026-01-01T02:30:00Z", start="2026-01-01T00:00:00Z")
+    assert schedule(tmp_path, fires, clock("01T02:29:30")).serve() == 0
+    # On the machine's own clock, too.
+    assert LocalSchedule(fires, ["false"], Workspace(str(tmp_path))).serve() == 0
+    assert notes() == []
 
 
-def test_a_slot_is_left_out_while_somebody_elses_run_is_under_way(never_late, tmp_path, caplog):
-    workspace = Workspace(str(tmp_path))
-    release = threading.Event()
-    trigger = _trigger(interval="1h")
+def test_a_slot_is_left_out_while_somebody_elses_run_is_under_way(tmp_path, notes, caplog):
+    class Busy(Workspace):
+        """A workspace in which a run is under way at the first slot."""
 
-    def hold():
-        with workspace.lock():
-            held.set()
-            release.wait(5)
+        looks = iter((True, False))
 
-    held = threading.Event()
-    holder = threading.Thread(target=hold)
-    holder.start()
-    held.wait(5)
-    threading.Timer(0.2, release.set).start()
-    LocalSchedule(trigger, _note(tmp_path / "notes"), workspace, FastClock(speed=1e5)).serve(max_runs=1)
-    holder.join()
-    assert "left out: a run is under way" in caplog.text
-    assert (tmp_path / "notes").read_text() == "run\n"
+        def is_locked(self):
+            return next(self.looks)
+
+    workspace = Busy(str(tmp_path))
+    schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00"), workspace=workspace).serve(max_runs=1)
+    assert "slot 2026-01-01T01:00:20+00:00 left out: a run is under way" in caplog.text
+    assert len(notes()) == 1
 
 
 def test_a_second_scheduler_is_refused(tmp_path):
-    first = LocalSchedule(_trigger(interval="1h"), _note(tmp_path / "n"), Workspace(str(tmp_path)))
-    second = LocalSchedule(_trigger(interval="1h"), _note(tmp_path / "n"), Workspace(str(tmp_path)))
+    first, second = (schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00")) for _ in range(2))
     with first.exclusive(), pytest.raises(ConfigError, match="expected no other scheduler here, found one"):
         second.serve()
 
 
-SERVE = """
-import sys
-from pipeline.schedule.local_scheduler import LocalSchedule
-from pipeline.schedule.trigger import make_trigger
-from pipeline.local.workspace import Workspace
-trigger = make_trigger(cron="", interval=sys.argv[2], start="", end="", time_zone="UTC")
-command = [sys.executable, "-S", "-c", sys.argv[3], sys.argv[1]]
-print(LocalSchedule(trigger, command, Workspace(sys.argv[1])).serve())
-"""
+# A run that has its scheduler stopped, by the signal of its first argument, and says how it ended itself.
 SLEEPER = """
-import pathlib, sys, time
-folder = pathlib.Path(sys.argv[1])
-(folder / "begun").touch()
+import os, pathlib, sys, time
+number, folder, patience = int(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3] == "patient"
 try:
+    os.kill(os.getppid(), number)
     time.sleep(30)
 except KeyboardInterrupt:
+    (folder / "interrupted").touch()
+    if patience:
+        os.kill(os.getppid(), number)
+        time.sleep(30)
     (folder / "ended in order").touch()
     sys.exit(130)
 """
 
 
-def _serve(folder, interval, run):
-    return subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(folder), interval, run],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-
-
-def _until(path):
-    deadline = time.monotonic() + 20
-    while not path.exists():
-        assert time.monotonic() < deadline, f"no {path.name}"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_interrupts_the_run_and_stops(tmp_path, number):
-    process = _serve(tmp_path, "1s", SLEEPER)
-    _until(tmp_path / "begun")
-    process.send_signal(number)
-    assert process.communicate(timeout=20)[0] == "1\n"
-    assert process.returncode == 0
-    assert (tmp_path / "ended in order").exists()
-    with LocalSchedule(_trigger(interval="1h"), [], Workspace(str(tmp_path))).exclusive():
+def test_a_signal_interrupts_the_run_and_a_second_one_kills_it(tmp_path, caplog, number):
+    handlers = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
+    for patience, left in (("no", {"interrupted", "ended in order"}), ("patient", {"interrupted"})):
+        folder = tmp_path / patience
+        folder.mkdir()
+        command = [sys.executable, "-S", "-c", SLEEPER, str(int(number)), str(folder), patience]
+        served = schedule(folder, trigger(interval="1h"), clock("01T00:00:00"), command=command)
+        with caplog.at_level(logging.INFO):
+            assert served.serve() == 1
+        assert {path.name for path in folder.iterdir()} - {".schedule.lock"} == left
+        assert "run stopped after" in caplog.text
+    assert [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)] == handlers
+    with schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00")).exclusive():
         pass
 
 
-def test_a_second_signal_kills_a_run_that_does_not_end(tmp_path):
-    stubborn = SLEEPER.replace('(folder / "ended in order").touch()', "time.sleep(30)")
-    process = _serve(tmp_path, "1s", stubborn)
-    _until(tmp_path / "begun")
-    process.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=10) == 0
-    process.stdout.close()
+def test_a_signal_ends_the_waiting_at_once(tmp_path, notes, monkeypatch):
+    monkeypatch.setattr(local_scheduler, "_NAP_SECONDS", 60.0)
+    looks = []
 
+    def now():
+        looks.append(len(looks))
+        if len(looks) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
-def test_a_signal_ends_the_waiting_at_once(tmp_path):
-    process = _serve(tmp_path, "1h", SLEEPER)
-    _until(tmp_path / ".schedule.lock")
-    time.sleep(0.3)
-    process.terminate()
-    assert process.communicate(timeout=10)[0] == "0\n"
+    assert schedule(tmp_path, trigger(interval="1h"), now).serve() == 0
+    assert looks == [0, 1] and notes() == []

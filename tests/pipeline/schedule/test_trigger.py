@@ -1,25 +1,15 @@
-from __future__ import annotations
+"""Triggers: when they fire, and which are refused."""
 
 import datetime
 
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.schedule.trigger import (
-    format_interval,
-    make_trigger,
-    parse_interval,
-    parse_time,
-    require_future,
-)
+from pipeline.schedule.trigger import format_interval, parse_interval, parse_time, require_future
+from tests.pipeline.schedule.triggers import trigger
 
 FUTURE = "2030-01-01T00:00:00Z"
 NOW = datetime.datetime(2026, 11, 21, 10, 0, tzinfo=datetime.UTC)
-
-
-def _trigger(**changes):
-    given = {"cron": "", "interval": "", "start": "", "end": "", "time_zone": "UTC"}
-    return make_trigger(**{**given, **changes})
 
 
 def _hours(times):
@@ -27,48 +17,40 @@ def _hours(times):
 
 
 def test_a_cron_expression_is_read_in_the_time_zone():
-    trigger = _trigger(cron="0 0 3 * * *", time_zone="Europe/Paris")
-    [first] = trigger.preview(NOW, 1)
+    paris = trigger(cron="0 0 3 * * *", time_zone="Europe/Paris")
+    [first] = paris.preview(NOW, 1)
     assert first.isoformat() == "2026-11-22T03:00:00+01:00"
-    assert trigger.describe() == "cron 0 0 3 * * *"
+    assert paris.describe() == "cron 0 0 3 * * *"
 
 
 def test_nothing_fires_outside_the_window():
     window = {"start": "2026-11-21T12:00:00Z", "end": "2026-11-21T14:00:00+00:00"}
-    assert _hours(_trigger(cron="0 0 * * * *", **window).preview(NOW, 5)) == [3, 4]
-    assert _hours(_trigger(interval="50m", **window).preview(NOW, 5)) == pytest.approx([2 + 5 / 6, 3 + 2 / 3])
-    assert _trigger(interval="1h", **window).describe() == (
+    assert _hours(trigger(cron="0 0 * * * *", **window).preview(NOW, 5)) == [3, 4]
+    assert _hours(trigger(interval="50m", **window).preview(NOW, 5)) == pytest.approx([2 + 5 / 6, 3 + 2 / 3])
+    assert trigger(interval="1h", **window).describe() == (
         "every 1h from 2026-11-21T12:00:00+00:00 until 2026-11-21T14:00:00+00:00"
     )
 
 
 def test_an_interval_counts_from_the_start_or_from_now():
-    assert _hours(_trigger(interval="6h").preview(NOW, 3)) == [6, 12, 18]
-    since = _trigger(interval="6h", start="2026-11-20T01:00:00Z")
+    assert _hours(trigger(interval="6h").preview(NOW, 3)) == [6, 12, 18]
+    since = trigger(interval="6h", start="2026-11-20T01:00:00Z")
     assert _hours(since.preview(NOW, 2)) == [3, 9]
 
 
 def test_a_start_that_is_over_is_taken_away():
-    past, future = (
-        _trigger(interval="6h", start="2026-11-20T01:00:00Z"),
-        _trigger(cron="@daily", start=FUTURE),
-    )
+    past, future = trigger(interval="6h", start="2026-11-20T01:00:00Z"), trigger(cron="@daily", start=FUTURE)
     assert _hours(past.without_past_start(NOW).preview(NOW, 2)) == [6, 12]
     assert future.without_past_start(NOW) == future
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("45s", 45), ("90m", 5400), ("1h30m", 5400), ("1d", 86400), ("@every 2h", 7200)]
-)
-def test_intervals(text, seconds):
-    assert parse_interval(text, "x") == seconds
-    assert parse_interval(format_interval(seconds), "x") == seconds
-
-
-@pytest.mark.parametrize("text", ["6", "0s", "-1h", "1.5h", "1w", "h", "6h x"])
-def test_an_interval_that_is_none_is_refused(text):
-    with pytest.raises(ConfigError, match="expected a time such as 90m, 6h or 1d"):
-        parse_interval(text, "x")
+def test_intervals():
+    for text, seconds in {"45s": 45, "90m": 5400, "1h30m": 5400, "1d": 86400, "@every 2h": 7200}.items():
+        assert parse_interval(text, "x") == seconds
+        assert parse_interval(format_interval(seconds), "x") == seconds
+    for text in ("6", "0s", "-1h", "1.5h", "1w", "h", "6h x"):
+        with pytest.raises(ConfigError, match="expected a time such as 90m, 6h or 1d"):
+            parse_interval(text, "x")
 
 
 def test_times_want_a_zone():
@@ -81,29 +63,25 @@ def test_times_want_a_zone():
             parse_time(text, "x")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_a_schedule_that_cannot_be_is_refused():
+    turned = {"start": "2030-01-02T00:00:00Z", "end": "2030-01-01T00:00:00Z"}
+    for changes, message in (
         ({}, "expected one of schedule.cron .* and schedule.interval, found neither"),
         ({"cron": "@daily", "interval": "1h"}, "found both"),
         ({"cron": "@daily", "time_zone": "Paris"}, "expected a name such as Europe/Paris, found 'Paris'"),
-        (
-            {"cron": "@daily", "start": "2030-01-02T00:00:00Z", "end": "2030-01-01T00:00:00Z"},
-            "expected an end after the start",
-        ),
+        ({"cron": "@daily", **turned}, "expected an end after the start"),
+        ({"cron": "@daily", "start": FUTURE, "end": FUTURE}, "expected an end after the start"),
         ({"cron": "0 3 * * *"}, "^schedule.cron: expected six fields"),
         ({"interval": "x"}, "^schedule.interval: expected"),
         ({"cron": "@daily", "start": "x"}, "^schedule.start: expected"),
         ({"cron": "@daily", "end": "x"}, "^schedule.end: expected"),
-    ],
-)
-def test_a_schedule_that_cannot_be_is_refused(changes, message):
-    with pytest.raises(ConfigError, match=message):
-        _trigger(**changes)
+    ):
+        with pytest.raises(ConfigError, match=message):
+            trigger(**changes)
 
 
 def test_a_schedule_that_is_over_is_refused_where_it_would_be_made():
-    past = _trigger(cron="@daily", end="2020-01-01T00:00:00Z")
+    past = trigger(cron="@daily", end="2020-01-01T00:00:00Z")
     with pytest.raises(ConfigError, match="would never fire: its end is past"):
         require_future(past, "s.yaml")
-    require_future(_trigger(cron="@daily"), "s.yaml")
+    require_future(trigger(cron="@daily"), "s.yaml")
