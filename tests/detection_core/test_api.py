@@ -1,7 +1,5 @@
 """The public face: a dozen lines on plain records, and what it costs to import."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 
 from detection_core.errors import DataError, as_user_error, is_exhausted, one_line, shorten

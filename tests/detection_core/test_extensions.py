@@ -1,7 +1,5 @@
 """What installed packages add is registered once, counts for the cache, and fails with their name."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

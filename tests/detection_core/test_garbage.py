@@ -6,7 +6,7 @@ from detection_core.garbage import no_collection
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_the_collector_is_as_it_was_also_after_an_error(before: bool) -> None:
+def test_the_collector_is_as_it_was_also_after_an_error(before):
     was_on = gc.isenabled()
     try:
         (gc.enable if before else gc.disable)()

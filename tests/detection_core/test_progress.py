@@ -1,7 +1,5 @@
 """Progress lines, rates and where they go."""
 
-from __future__ import annotations
-
 import io
 import logging
 
@@ -19,7 +17,7 @@ from detection_core.progress import (
 )
 
 
-def test_the_line_has_step_rate_time_left_and_details() -> None:
+def test_the_line_has_step_rate_time_left_and_details():
     update = ProgressUpdate(
         job="train",
         done=120,
@@ -48,11 +46,11 @@ def test_the_line_has_step_rate_time_left_and_details() -> None:
         ),
     ],
 )
-def test_what_is_unknown_is_left_out(update: ProgressUpdate, line: str) -> None:
+def test_what_is_unknown_is_left_out(update, line):
     assert format_progress(update) == line
 
 
-def test_durations() -> None:
+def test_durations():
     assert [format_duration(s) for s in (0, 9.6, 75, 3600, 7325)] == [
         "0:00",
         "0:10",
@@ -62,7 +60,7 @@ def test_durations() -> None:
     ]
 
 
-def test_the_rate_forgets_what_is_long_ago() -> None:
+def test_the_rate_forgets_what_is_long_ago():
     now = [0.0]
     meter = RateMeter(window=2, clock=lambda: now[0])
     assert meter.mark(0) == 0.0
@@ -76,7 +74,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_line_is_rewritten_and_the_last_one_stays() -> None:
+def test_a_terminal_line_is_rewritten_and_the_last_one_stays():
     terminal = Terminal()
     reporter = default_reporter(terminal)
     assert isinstance(reporter, TerminalReporter)
@@ -85,14 +83,14 @@ def test_a_terminal_line_is_rewritten_and_the_last_one_stays() -> None:
     assert terminal.getvalue() == "\r\x1b[Ktrain | step 1/2\r\x1b[Ktrain | step 2/2\n"
 
 
-def test_elsewhere_it_is_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_elsewhere_it_is_a_log_line(caplog):
     assert default_reporter(io.StringIO()) is log_reporter
     with caplog.at_level(logging.INFO):
         log_reporter(ProgressUpdate(job="train", done=1, total=2))
     assert caplog.messages == ["train | step 1/2"]
 
 
-def test_progress_reports_by_time_and_at_the_end() -> None:
+def test_progress_reports_by_time_and_at_the_end():
     now, seen = [0.0], []
     with Progress("x", total=10, every_seconds=3.0, reporter=seen.append, clock=lambda: now[0]) as progress:
         for _ in range(10):
@@ -102,7 +100,7 @@ def test_progress_reports_by_time_and_at_the_end() -> None:
     assert seen[-1].rate == pytest.approx(1.0)
 
 
-def test_progress_without_a_total_reports_its_end_unless_it_failed() -> None:
+def test_progress_without_a_total_reports_its_end_unless_it_failed():
     seen: list[ProgressUpdate] = []
     with Progress("x", unit="image", every_seconds=1e9, reporter=seen.append) as progress:
         progress.advance(4)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -23,7 +21,7 @@ from tests.detection_core.augment.golden_samples import CASES, SEED, assert_gold
         "convert_class_logits_to_softmax",
     ],
 )
-def test_golden(name: str) -> None:
+def test_golden(name):
     assert_golden(CASES[name], golden_step(CASES[name])(golden_sample(CASES[name]), SEED))
 
 
@@ -36,13 +34,13 @@ def _moves(mode: str) -> np.ndarray:
     return (after - before) / sizes * [-1, -1, 1, 1]
 
 
-def test_jitter_moves_sides_both_ways_within_the_ratio() -> None:
+def test_jitter_moves_sides_both_ways_within_the_ratio():
     moves = _moves("DEFAULT")
     assert (moves > 0).any() and (moves < 0).any() and np.abs(moves).max() <= 0.1 + 1e-6
 
 
 @pytest.mark.parametrize(("mode", "sign"), [("EXPAND", 1), ("SHRINK", -1)])
-def test_jitter_in_one_direction(mode: str, sign: int) -> None:
+def test_jitter_in_one_direction(mode, sign):
     each, symmetric, alike = (_moves(mode + kind) * sign for kind in ("", "_SYMMETRIC", "_SYMMETRIC_XY"))
     for moves in (each, symmetric, alike):
         assert (moves > 0).all() and moves.max() <= 0.1 + 1e-6
@@ -52,14 +50,14 @@ def test_jitter_in_one_direction(mode: str, sign: int) -> None:
     assert np.abs(symmetric[:, 0] - symmetric[:, 1]).max() > 0.01
 
 
-def test_labels_are_dropped_about_as_often_as_asked() -> None:
+def test_labels_are_dropped_about_as_often_as_asked():
     sample = golden_sample(CASES["drop_label_always"])
     step = DropLabelProbabilistically(label=3, drop_probability=0.5)
     counts = [int(step(sample, tf.constant([i, 0], tf.int64)).truth.boxes.shape[0]) for i in range(40)]
     assert set(counts) == {2, 3} and 10 < counts.count(2) < 30
 
 
-def test_crowds_are_left_out() -> None:
+def test_crowds_are_left_out():
     sample = golden_sample(CASES["remap_labels"])
     count = len(sample.truth.boxes)
     crowd = tf.constant([True] + [False] * (count - 1))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -27,20 +25,20 @@ ADJUST = {
         "adjust_gamma_default",
     ],
 )
-def test_golden(name: str) -> None:
+def test_golden(name):
     assert_golden(CASES[name], golden_step(CASES[name])(golden_sample(CASES[name]), SEED))
 
 
 @pytest.mark.parametrize(
     "name", [name for name in CASES if name.split("_0")[0].split("_1")[0].split("_-")[0] in ADJUST]
 )
-def test_golden_with_given_draws(name: str) -> None:
+def test_golden_with_given_draws(name):
     ((step, draw),) = CASES[name].params["draws"].items()
     assert_golden(CASES[name], ADJUST[step](golden_sample(CASES[name]), tf.constant(draw)))
 
 
 @pytest.mark.parametrize("order", [0, 1])
-def test_golden_distortion(order: int) -> None:
+def test_golden_distortion(order):
     case = CASES[f"distort_color_order_{order}"]
     draws = {ADJUST[name]: draw for name, draw in case.params["draws"].items()}
     sample = golden_sample(case)
@@ -50,7 +48,7 @@ def test_golden_distortion(order: int) -> None:
     assert_golden(case, sample)
 
 
-def test_random_changes_stay_in_the_range_of_pixels_and_vary() -> None:
+def test_random_changes_stay_in_the_range_of_pixels_and_vary():
     sample = golden_sample(CASES["rgb_to_gray"])
     for step in (
         colour.RandomDistortColor(color_ordering=1),
@@ -65,6 +63,6 @@ def test_random_changes_stay_in_the_range_of_pixels_and_vary() -> None:
         assert np.abs(images[0] - images[1]).max() > 0 and np.abs(images[1] - images[2]).max() > 0
 
 
-def test_an_unknown_order_is_refused() -> None:
+def test_an_unknown_order_is_refused():
     with pytest.raises(ValueError, match="0 or 1, found 2"):
         colour.RandomDistortColor(color_ordering=2)

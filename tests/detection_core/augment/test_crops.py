@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -25,7 +23,7 @@ def _options(name: str):
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("crop_image_clip")])
-def test_golden_crop(name: str) -> None:
+def test_golden_crop(name):
     begin, size, _ = CASES[name].params["draws"]["strict_crop_image[0.5]"]
     options = _options(name)
     found = crop(
@@ -38,7 +36,7 @@ def test_golden_crop(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["crop_to_aspect_ratio", "crop_to_aspect_ratio_wide"])
-def test_golden_crop_to_aspect_ratio(name: str) -> None:
+def test_golden_crop_to_aspect_ratio(name):
     sample, options = golden_sample(CASES[name]), _options(name)
     size = size_of_aspect_ratio(tf.shape(sample.image)[:2], options.aspect_ratio)
     begin = tf.constant(CASES[name].params["draws"]["crop_to_aspect_ratio"])
@@ -54,12 +52,12 @@ def _sample() -> Sample:
     return golden_sample(CASES["crop_image_not_taken"])
 
 
-def test_a_crop_that_is_not_taken_changes_nothing() -> None:
+def test_a_crop_that_is_not_taken_changes_nothing():
     step = RandomCropImage(random_coef=1.0)
     tf.nest.map_structure(np.testing.assert_array_equal, step(_sample(), SEED), _sample())
 
 
-def test_a_crop_covers_what_it_should_of_some_object() -> None:
+def test_a_crop_covers_what_it_should_of_some_object():
     step = RandomCropImage(
         min_object_covered=0.9, area_range=(0.1, 0.6), overlap_thresh=0.5, clip_boxes=False
     )
@@ -71,7 +69,7 @@ def test_a_crop_covers_what_it_should_of_some_object() -> None:
     assert len(sizes) > 5
 
 
-def test_an_image_without_objects_is_cropped_too() -> None:
+def test_an_image_without_objects_is_cropped_too():
     empty = golden_sample(CASES["normalize_image"])
     step = RandomCropImage(min_object_covered=0.0, area_range=(0.2, 0.5))
     found = step(empty, SEED)
@@ -79,7 +77,7 @@ def test_an_image_without_objects_is_cropped_too() -> None:
 
 
 @pytest.mark.parametrize("alike", [True, False], ids=["one operation", "switch"])
-def test_each_crop_of_a_set_is_chosen(alike: bool) -> None:
+def test_each_crop_of_a_set_is_chosen(alike):
     tall, wide = (0.1, 0.2), (5.0, 8.0)
     crops = tuple(
         RandomCropImage(
@@ -98,12 +96,12 @@ def test_each_crop_of_a_set_is_chosen(alike: bool) -> None:
     assert all((h > w) == alike for h, w, _ in taken)
 
 
-def test_ssd_crops_are_those_of_the_paper() -> None:
+def test_ssd_crops_are_those_of_the_paper():
     assert [c.min_object_covered for c in ssd_crops()] == [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]
     assert {(c.aspect_ratio_range, c.area_range) for c in ssd_crops()} == {((0.5, 2.0), (0.1, 1.0))}
 
 
-def test_aspect_ratio_is_reached_wherever_the_window_lies() -> None:
+def test_aspect_ratio_is_reached_wherever_the_window_lies():
     step = RandomCropToAspectRatio(aspect_ratio=0.5)
     for number in range(5):
         assert step(_sample(), tf.constant([number, 1], tf.int64)).image.shape == (8, 4, 3)
@@ -112,6 +110,6 @@ def test_aspect_ratio_is_reached_wherever_the_window_lies() -> None:
 @pytest.mark.parametrize(
     "options", [{"area_range": (0.5, 0.2)}, {"aspect_ratio_range": (0.0, 0.0)}, {"area_range": (0.5, 1.5)}]
 )
-def test_ranges_without_a_window_are_refused(options) -> None:
+def test_ranges_without_a_window_are_refused(options):
     with pytest.raises(ValueError, match="range must"):
         RandomCropImage(**options)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 from hypothesis import given, settings
@@ -13,7 +11,7 @@ OFFSETS = st.tuples(st.integers(-70, 70), st.integers(-70, 70))
 
 @settings(max_examples=60, deadline=None)
 @given(SIZES, BOXES_PX, st.sampled_from([0.5, 1.0, 1.6]), OFFSETS, SIZES)
-def test_boxes_masks_and_keypoints_are_where_the_pixels_are(size, box, factor, offset, frame) -> None:
+def test_boxes_masks_and_keypoints_are_where_the_pixels_are(size, box, factor, offset, frame):
     scaled = tf.constant([int(side * factor) for side in size])
     sample = shining(size, box, masks=True)
     found = place(sample, scaled=scaled, offset=tf.constant(offset), frame=tf.constant(frame))
@@ -37,7 +35,7 @@ def test_boxes_masks_and_keypoints_are_where_the_pixels_are(size, box, factor, o
         np.testing.assert_allclose(keypoint, middle, atol=1e-3)
 
 
-def test_what_is_empty_has_the_colour_of_the_padding() -> None:
+def test_what_is_empty_has_the_colour_of_the_padding():
     found = place(
         shining((40, 40), (0, 0, 4, 4)),
         scaled=tf.constant([10, 20]),
@@ -50,7 +48,7 @@ def test_what_is_empty_has_the_colour_of_the_padding() -> None:
     assert (padding[:, 16:] == [7, 8, 9]).all() and (padding[5:15, :16] != [7, 8, 9]).all()
 
 
-def test_objects_that_are_hardly_seen_are_left_out() -> None:
+def test_objects_that_are_hardly_seen_are_left_out():
     sample = shining((40, 40), (0, 0, 10, 10))
     for row, kept in ((-8, 1), (-9, 0)):
         found = place(
@@ -65,7 +63,7 @@ def test_objects_that_are_hardly_seen_are_left_out() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(BOXES_PX, st.tuples(st.integers(0, 30), st.integers(0, 30)))
-def test_a_part_of_a_frame_in_the_whole(box, corner) -> None:
+def test_a_part_of_a_frame_in_the_whole(box, corner):
     sample = shining((40, 40), box, masks=True)
     larger = (80, 90)
     found = in_larger_frame(
@@ -78,7 +76,7 @@ def test_a_part_of_a_frame_in_the_whole(box, corner) -> None:
     np.testing.assert_allclose(middle, (expected[:2] + expected[2:]) / 2, atol=1e-3)
 
 
-def test_objects_are_joined_in_order() -> None:
+def test_objects_are_joined_in_order():
     truths = [shining((40, 40), (0, 0, 4, 4 + i), channel=i, masks=True).truth for i in range(3)]
     joined = joined_objects(truths)
     assert joined.classes.numpy().tolist() == [0, 1, 2]

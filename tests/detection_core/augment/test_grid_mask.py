@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -19,7 +17,7 @@ def _sample(height: int = 40, width: int = 56) -> Sample:
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("gridmask_grid")])
-def test_golden_grid(name: str) -> None:
+def test_golden_grid(name):
     case = CASES[name]
     mask = GridMask(ratio=case.params.get("ratio", 0.6))
     period, *others = case.params["draws"]
@@ -30,20 +28,20 @@ def test_golden_grid(name: str) -> None:
     np.testing.assert_array_equal(centre_of(found, size), case.outputs["centre_crop"])
 
 
-def test_golden_defaults_are_those_of_the_pipeline() -> None:
+def test_golden_defaults_are_those_of_the_pipeline():
     theirs = CASES["gridmask_defaults"].facts["fact"]["pipeline_function"]
     ours = GridMask()
     assert (ours.threshold, ours.ratio, ours.rotate) == (theirs["prob"], theirs["ratio"], theirs["rotate"])
     assert ours.gridmask_size_ratio == theirs["gridmask_size_ratio"]
 
 
-def test_a_mask_that_is_not_turned_stays() -> None:
+def test_a_mask_that_is_not_turned_stays():
     mask = GridMask().mask(tf.constant([40, 56]), tf.constant([0.0, 0.0, 0.2, 0.7]))
     np.testing.assert_array_equal(turned(mask, tf.constant(0.0)), mask)
     assert not np.array_equal(turned(mask, tf.constant(15.0)), mask)
 
 
-def test_some_images_lose_squares_and_keep_their_objects() -> None:
+def test_some_images_lose_squares_and_keep_their_objects():
     step = tf.function(GridMask())
     images = [step(_sample(), tf.constant([i, 0], tf.int64)).image.numpy() for i in range(120)]
     black = np.array([(image == 0).any() for image in images])
@@ -53,6 +51,6 @@ def test_some_images_lose_squares_and_keep_their_objects() -> None:
 
 
 @pytest.mark.parametrize("side", [1, 2, 3, 5])
-def test_small_images_are_taken(side: int) -> None:
+def test_small_images_are_taken(side):
     found = GridMask(threshold=9.0)(_sample(side, side), SEED)
     assert found.image.shape == (side, side, 3)

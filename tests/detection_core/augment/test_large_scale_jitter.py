@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 from hypothesis import given, settings
@@ -11,7 +9,7 @@ from tests.detection_core.augment.mixing_samples import BOXES_PX, SIZES, bounds,
 
 @settings(max_examples=40, deadline=None)
 @given(SIZES, BOXES_PX, st.integers(0, 2**31))
-def test_objects_are_where_their_pixels_are(size, box, seed) -> None:
+def test_objects_are_where_their_pixels_are(size, box, seed):
     jitter = LargeScaleJitter(height=60, width=72, scale_min=0.5)
     found = jitter(shining(size, box, masks=True), tf.constant([seed, 2], tf.int64))
     assert found.image.shape == (60, 72, 3) and found.truth.masks.shape[1:] == (60, 72)
@@ -22,7 +20,7 @@ def test_objects_are_where_their_pixels_are(size, box, seed) -> None:
             np.testing.assert_allclose(bounds(mask.numpy()), corners, atol=2.0)
 
 
-def test_scales_spread_evenly_over_the_range() -> None:
+def test_scales_spread_evenly_over_the_range():
     white = shining((50, 50), (0, 0, 50, 50))
     jitter = LargeScaleJitter(height=50, width=50, per_channel_pad_value=(0.0, 0.0, 9.0), min_visible=0.0)
     sides = []

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 
@@ -39,7 +37,7 @@ def _total(sample: Sample) -> int:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(2, 33), st.integers(0, 32), st.integers(0, 2**31))
-def test_partners_are_all_different_and_others(size: int, number: int, seed: int) -> None:
+def test_partners_are_all_different_and_others(size, number, seed):
     number %= size
     drawn = [
         int(
@@ -52,12 +50,12 @@ def test_partners_are_all_different_and_others(size: int, number: int, seed: int
     assert sorted([*drawn, number]) == list(range(size))
 
 
-def test_who_is_alone_is_its_own_partner() -> None:
+def test_who_is_alone_is_its_own_partner():
     one = tf.constant(1, tf.int64)
     assert int(partner_number(one, tf.constant(0, tf.int64), 0, SEED)) == 0
 
 
-def test_a_mix_takes_distinct_samples_of_the_pool() -> None:
+def test_a_mix_takes_distinct_samples_of_the_pool():
     chain = MixedAugmentations(steps=(_Sum(3),))
     totals = set()
     for i in range(20):
@@ -67,7 +65,7 @@ def test_a_mix_takes_distinct_samples_of_the_pool() -> None:
     assert len(totals) > 10
 
 
-def test_partners_of_a_second_mix_are_mixed_themselves() -> None:
+def test_partners_of_a_second_mix_are_mixed_themselves():
     chain, pool = MixedAugmentations(steps=(_Sum(1), _Sum(1))), pool_of(_numbered(6, base=8))
     most = 0
     for i in range(12):
@@ -78,7 +76,7 @@ def test_partners_of_a_second_mix_are_mixed_themselves() -> None:
     assert most == 4
 
 
-def test_without_mixing_the_other_steps_remain() -> None:
+def test_without_mixing_the_other_steps_remain():
     sample = shining((40, 50), (3, 4, 5, 6))
     pool = pool_of([sample, *_numbered(4)])
     chain = MixedAugmentations(
@@ -88,7 +86,7 @@ def test_without_mixing_the_other_steps_remain() -> None:
     np.testing.assert_array_equal(found.image, sample.image[:, ::-1])
 
 
-def test_partners_go_through_the_steps_before_with_seeds_of_their_own() -> None:
+def test_partners_go_through_the_steps_before_with_seeds_of_their_own():
     plain = shining((1, 2), (0, 0, 1, 1))
     images = [plain._replace(image=tf.constant([[[v] * 3, [0.0] * 3]])) for v in (1.0, 2.0, 4.0, 8.0)]
     chain = MixedAugmentations(steps=(RandomHorizontalFlip(keypoint_flip_permutation=(0,)), _Sum(3)))
@@ -101,7 +99,7 @@ def test_partners_go_through_the_steps_before_with_seeds_of_their_own() -> None:
     assert len(lefts) > 8  # one seed for all would flip all or none: 15 or 0
 
 
-def test_a_graph_gives_what_eager_execution_gives() -> None:
+def test_a_graph_gives_what_eager_execution_gives():
     samples = _numbered(6)
     stacked = tf.stack([s.image for s in samples])
     chain = MixedAugmentations(steps=(_Sum(2), RandomHorizontalFlip(keypoint_flip_permutation=(0,))))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -32,7 +30,7 @@ def _golden_samples(case: GoldenCase) -> list[Sample]:
 
 
 @pytest.mark.parametrize("name", ["mosaic_32x32", "mosaic_40x24"])
-def test_stretched_quarters_are_those_of_google_automl(name: str) -> None:
+def test_stretched_quarters_are_those_of_google_automl(name):
     case = CASES[name]
     height, width = case.params["out_size"]
     mosaic = Mosaic(height=height, width=width)
@@ -44,7 +42,7 @@ def test_stretched_quarters_are_those_of_google_automl(name: str) -> None:
     np.testing.assert_allclose(boxes, expected, rtol=1e-5, atol=1e-4)
 
 
-def test_defaults_are_those_of_google_automl() -> None:
+def test_defaults_are_those_of_google_automl():
     facts = CASES["mosaic_defaults"].facts["fact"]
     mosaic = Mosaic()
     assert [mosaic.height, mosaic.width] == facts["out_size"]
@@ -59,7 +57,7 @@ def test_defaults_are_those_of_google_automl() -> None:
     st.sampled_from(["STRETCH", "KEEP_ASPECT_RATIO"]),
     SEEDS,
 )
-def test_each_object_is_where_its_pixels_are(parts, fit, seed) -> None:
+def test_each_object_is_where_its_pixels_are(parts, fit, seed):
     mosaic = Mosaic(height=96, width=120, fit=fit, min_visible=0.0)
     # Four colours of two channels; the third tells the padding.
     samples = [shining(size, box, channel=i % 2, masks=True) for i, (size, box) in enumerate(parts)]
@@ -83,7 +81,7 @@ def test_each_object_is_where_its_pixels_are(parts, fit, seed) -> None:
             assert middle[number % 2] > 200 and middle[1 - number % 2] < 50
 
 
-def test_images_that_keep_their_shape_touch_the_point_and_leave_grey() -> None:
+def test_images_that_keep_their_shape_touch_the_point_and_leave_grey():
     white = Sample(
         tf.fill([20, 60, 3], tf.constant(255, tf.uint8)),
         new_truth(tf.constant([[0.0, 0.0, 1.0, 1.0]]), tf.zeros([1], tf.int32)),
@@ -99,7 +97,7 @@ def test_images_that_keep_their_shape_touch_the_point_and_leave_grey() -> None:
     np.testing.assert_allclose(pixels, expected, atol=1e-3)
 
 
-def test_an_object_that_is_cut_off_is_left_out() -> None:
+def test_an_object_that_is_cut_off_is_left_out():
     sample = shining((60, 60), (0, 0, 6, 6))
     mosaic = Mosaic(height=120, width=120, fit="KEEP_ASPECT_RATIO", min_visible=0.5)
     # Above and left of (40, 40), the first 20 rows of an image of 60 are cut off.
@@ -108,7 +106,7 @@ def test_an_object_that_is_cut_off_is_left_out() -> None:
     np.testing.assert_allclose(found.truth.boxes[0] * 120, [40, 40, 46, 46], atol=1e-3)
 
 
-def test_the_probability_is_followed_and_the_rest_stays_as_it_is() -> None:
+def test_the_probability_is_followed_and_the_rest_stays_as_it_is():
     sample = shining((40, 50), (0, 0, 6, 6))
     mosaic = Mosaic(height=80, width=80, probability=0.3)
     found = [mosaic(sample, partners(*[sample] * 3), _seed((i, 1))) for i in range(200)]
@@ -119,7 +117,7 @@ def test_the_probability_is_followed_and_the_rest_stays_as_it_is() -> None:
     np.testing.assert_array_equal(alone.truth.boxes, sample.truth.boxes)
 
 
-def test_images_without_objects_are_joined() -> None:
+def test_images_without_objects_are_joined():
     empty = Sample(
         tf.zeros([30, 30, 3], tf.uint8), new_truth(tf.zeros([0, 4]), tf.zeros([0], tf.int32)), tf.constant("")
     )

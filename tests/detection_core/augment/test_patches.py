@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,7 +14,7 @@ SEED = tf.constant([3, 4], tf.int64)
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if n.startswith("cutout")])
-def test_golden_cutout(name: str) -> None:
+def test_golden_cutout(name):
     given = CASES[name].params
     centre = tf.cast(tf.constant(given["draws"]) * tf.cast(SIZE, tf.float32), tf.int32)
     found = patches.fill_square(IMAGE, centre, tf.fill([2], given["pad_size"]))
@@ -24,7 +22,7 @@ def test_golden_cutout(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if n.startswith("bbox_cutout")])
-def test_golden_cutout_of_a_box(name: str) -> None:
+def test_golden_cutout_of_a_box(name):
     (which, *draws), share = CASES[name].params["draws"], CASES[name].params["pad_fraction"]
     box = BOXES[int(which * len(BOXES))]
     found = patches.cut_out_of_box(IMAGE, box, tf.constant(share), tf.constant(draws))
@@ -39,14 +37,14 @@ def _sample(boxes, masks=True) -> Sample:
     return Sample(IMAGE, truth, tf.constant(""))
 
 
-def test_a_box_is_cut_only_where_there_is_one() -> None:
+def test_a_box_is_cut_only_where_there_is_one():
     found = patches.cut_out_of_any_box(_sample([[0.5, 0.5, 0.9, 0.9]]), tf.constant(0.5), SEED)
     assert (np.asarray(found.image) != np.asarray(IMAGE)).any()
     empty = patches.cut_out_of_any_box(_sample([]), tf.constant(0.5), SEED)
     np.testing.assert_array_equal(empty.image, IMAGE)
 
 
-def test_a_square_lies_anywhere_in_the_image() -> None:
+def test_a_square_lies_anywhere_in_the_image():
     changed = [
         (
             np.asarray(patches.cut_out(IMAGE, tf.constant(3), tf.constant([i, 0], tf.int64))) != IMAGE.numpy()
@@ -60,7 +58,7 @@ BLACK = patches.BoxChange(lambda part, _: tf.zeros_like(part), tf.zeros_like)
 
 
 @pytest.mark.parametrize("masks", [True, False])
-def test_pixels_and_masks_of_a_box_change_together_and_nothing_else(masks: bool) -> None:
+def test_pixels_and_masks_of_a_box_change_together_and_nothing_else(masks):
     sample = _sample([[0.1, 0.2, 0.5, 0.6], [0.9, 0.9, 1.0, 1.0]], masks)
     found = patches.change_boxes(sample, BLACK, tf.constant(1.0), SEED)
     inside = np.zeros((40, 56), bool)
@@ -71,7 +69,7 @@ def test_pixels_and_masks_of_a_box_change_together_and_nothing_else(masks: bool)
     np.testing.assert_array_equal(found.truth.boxes, sample.truth.boxes)
 
 
-def test_each_box_is_changed_by_chance() -> None:
+def test_each_box_is_changed_by_chance():
     sample = _sample([[0.0, 0.0, 0.2, 0.2], [0.5, 0.5, 0.7, 0.7]])
     never = patches.change_boxes(sample, BLACK, tf.constant(0.0), SEED)
     np.testing.assert_array_equal(never.image, IMAGE)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -26,52 +24,52 @@ def _sample(count: int = 3, dtype: tf.DType = tf.uint8) -> Sample:
 
 
 @pytest.mark.parametrize("name", [name for name in POLICIES if name != "randaug"])
-def test_golden_policy(name: str) -> None:
+def test_golden_policy(name):
     expected = CASES[f"policy_{name}"].params["policy"]
     assert [[list(step) for step in sub_policy] for sub_policy in POLICIES[name]] == expected
 
 
-def test_golden_randaugment() -> None:
+def test_golden_randaugment():
     theirs = AUTOML["randaugment"].facts["fact"]
     assert theirs["num_layers"] == 1
     assert POLICIES["randaug"] == tuple(((name, 1.0, theirs["magnitude"]),) for name in theirs["operations"])
 
 
 @pytest.mark.parametrize("name", list(OPERATIONS))
-def test_golden_arguments_of_levels_beyond_ten(name: str) -> None:
+def test_golden_arguments_of_levels_beyond_ten(name):
     for level, arguments in AUTOML["level_to_argument"].facts["fact"]["table"][name].items():
         amount = OPERATIONS[name].amount(float(level))
         assert amount == pytest.approx(arguments[0] if arguments else 0.0, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", [*POLICIES])
-def test_an_image_without_objects_is_changed(name: str) -> None:
+def test_an_image_without_objects_is_changed(name):
     found = AutoAugmentImage(policy_name=name)(_sample(0), SEED)
     assert found.image.shape == IMAGE.shape and found.truth.boxes.shape == (0, 4)
 
 
-def test_randaugment_always_applies_its_operation() -> None:
+def test_randaugment_always_applies_its_operation():
     step = tf.function(AutoAugmentImage(policy_name="randaug"))
     found = [np.asarray(step(_sample(), tf.constant([i, 1], tf.int64)).image) for i in range(12)]
     assert not any(np.array_equal(image, IMAGE) for image in found)
 
 
 @pytest.mark.parametrize("name", list(OPERATIONS))
-def test_golden_amounts_of_levels(name: str) -> None:
+def test_golden_amounts_of_levels(name):
     for level, amount in CASES["amounts"].params[name].items():
         assert OPERATIONS[name].amount(float(level)) == pytest.approx(amount, rel=1e-6)
     assert OPERATIONS[name].either_sign == (name in CASES["either_sign"].params["operations"])
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if n.startswith("only_bboxes")])
-def test_golden_operation_in_a_box(name: str) -> None:
+def test_golden_operation_in_a_box(name):
     given = CASES[name].params
     operation, certain = OPERATIONS[given["operation"]], tf.constant(3.0)
     found = operation.apply(_sample(1), tf.constant(given["amount"]), certain, SEED)
     np.testing.assert_array_equal(found.image, CASES[name].outputs["image"])
 
 
-def test_one_sub_policy_is_applied_whole() -> None:
+def test_one_sub_policy_is_applied_whole():
     found = AutoAugmentImage(policy_name="test")(_sample(dtype=tf.float32), SEED)
     assert found.image.dtype == tf.float32
     moved = [
@@ -83,14 +81,14 @@ def test_one_sub_policy_is_applied_whole() -> None:
     assert (np.asarray(found.image) == 128).all() and not np.any(found.truth.masks)
 
 
-def test_images_get_different_sub_policies_in_a_graph() -> None:
+def test_images_get_different_sub_policies_in_a_graph():
     sample = _sample(dtype=tf.float32)
     step = tf.function(AutoAugmentImage(policy_name="v3"))
     images = {np.asarray(step(sample, tf.constant([i, 0], tf.int64)).image).tobytes() for i in range(12)}
     assert len(images) > 6
 
 
-def test_both_signs_occur() -> None:
+def test_both_signs_occur():
     step = tf.function(AutoAugmentImage(policy_name="test"))
     boxes = {
         np.asarray(step(_sample(), tf.constant([i, 0], tf.int64)).truth.boxes).tobytes() for i in range(9)
@@ -98,10 +96,10 @@ def test_both_signs_occur() -> None:
     assert len(boxes) == 2
 
 
-def test_policies_that_move_pixels_inside_boxes_are_known() -> None:
+def test_policies_that_move_pixels_inside_boxes_are_known():
     assert [name for name in POLICIES if moves_in_boxes(name)] == ["v0", "v1"]
 
 
-def test_an_unknown_policy_is_refused() -> None:
+def test_an_unknown_policy_is_refused():
     with pytest.raises(ValueError, match=r"v0, v1, v2, v3, test, randaug, found 'v9'"):
         AutoAugmentImage(policy_name="v9")

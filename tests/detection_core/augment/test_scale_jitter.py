@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -36,7 +34,7 @@ def _sample(case: GoldenCase) -> Sample:
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_golden(name: str) -> None:
+def test_golden(name):
     case, jitter = CASES[name], _jitter(CASES[name])
     placement = jitter.placement(tf.shape(case.inputs["image"])[:2], tf.constant(case.params["draws"]))
     assert placement.scaled.numpy().tolist() == case.outputs["scaled_hw"].tolist()
@@ -49,7 +47,7 @@ def test_golden(name: str) -> None:
     np.testing.assert_array_equal(found.truth.classes, case.outputs["classes"][:, 0])
 
 
-def test_masks_and_keypoints_follow_the_pixels() -> None:
+def test_masks_and_keypoints_follow_the_pixels():
     image = np.zeros([20, 40, 3], np.uint8)
     image[4:9, 10:17] = 255
     mask = (image[..., :1] > 0).astype(np.uint8)[..., 0][np.newaxis]
@@ -77,13 +75,13 @@ def test_masks_and_keypoints_follow_the_pixels() -> None:
             np.testing.assert_allclose(centre, [(top + bottom) / 2, (left + right) / 2], atol=1.0)
 
 
-def test_scales_spread_over_the_range_in_a_graph() -> None:
+def test_scales_spread_over_the_range_in_a_graph():
     case = CASES["train_tiny"]
     step = tf.function(_jitter(case))
     images = {step(_sample(case), tf.constant([i, 0], tf.int64)).image.numpy().tobytes() for i in range(9)}
     assert len(images) == 9
 
 
-def test_an_image_that_vanishes_keeps_a_pixel() -> None:
+def test_an_image_that_vanishes_keeps_a_pixel():
     jitter = ScaleJitter(height=8, width=8, scale_min=0.01, scale_max=0.02)
     assert jitter(_sample(CASES["train_tiny"]), SEED).image.shape == (8, 8, 3)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
@@ -15,7 +13,7 @@ from tests.detection_core.augment.golden_samples import CASES, SEED, assert_gold
 
 
 @pytest.mark.parametrize("name", ["square_crop_by_scale", "square_crop_by_scale_up"])
-def test_golden_square_crop(name: str) -> None:
+def test_golden_square_crop(name):
     draws = CASES[name].params["draws"]
     centre = tf.constant([draws["square_crop_scale[y_center]"], draws["square_crop_scale[x_center]"]])
     scale = tf.constant(draws["square_crop_scale[scale]"])
@@ -23,7 +21,7 @@ def test_golden_square_crop(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["scale_crop_and_pad_to_square_1", "scale_crop_and_pad_to_square_0p5"])
-def test_golden_scale_crop_and_pad(name: str) -> None:
+def test_golden_scale_crop_and_pad(name):
     case = CASES[name]
     # The reference keeps fractions in masks; here a pixel belongs to an object if half of it does.
     masks = case.outputs["groundtruth_instance_masks"] >= 0.5
@@ -31,7 +29,7 @@ def test_golden_scale_crop_and_pad(name: str) -> None:
     assert_golden(case, golden_step(case)(golden_sample(case), SEED))
 
 
-def test_every_scale_gives_the_square_with_boxes_inside() -> None:
+def test_every_scale_gives_the_square_with_boxes_inside():
     sample = golden_sample(CASES["horizontal_flip"])
     step = tf.function(RandomScaleCropAndPadToSquare(output_size=16))
     for number in range(12):
@@ -42,7 +40,7 @@ def test_every_scale_gives_the_square_with_boxes_inside() -> None:
         assert (boxes >= 0).all() and (boxes <= 1).all() and (boxes[:, 2:] > boxes[:, :2]).all()
 
 
-def test_the_border_shrinks_in_small_images() -> None:
+def test_the_border_shrinks_in_small_images():
     sample = golden_sample(CASES["horizontal_flip"])
     step = RandomSquareCropByScale(max_border=128, scale_min=0.5, scale_max=1.0, num_scales=2)
     sides = {step(sample, tf.constant([i, 0], tf.int64)).image.shape[:2] for i in range(12)}

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -28,7 +26,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize(("name", "tone"), NAMES)
-def test_golden(name: str, tone: str) -> None:
+def test_golden(name, tone):
     found = TONES[tone](tf.constant(IMAGE), CASES[name].params).numpy()
     golden = CASES[name].outputs["image"]
     if tone == "sharpness":
@@ -47,14 +45,14 @@ def _whole_averages() -> np.ndarray:
     return (around + 4 * IMAGE.astype(int)) % 13 == 0
 
 
-def test_a_whole_average_is_not_cut_to_the_byte_below() -> None:
+def test_a_whole_average_is_not_cut_to_the_byte_below():
     for value in range(256):
         image = tf.fill([3, 3, 3], tf.constant(value, tf.uint8))
         np.testing.assert_array_equal(tones.enhance_sharpness(image, tf.constant(0.0)), image)
 
 
 @pytest.mark.parametrize("tone", [tones.autocontrast, tones.equalize])
-def test_an_even_image_stays(tone) -> None:
+def test_an_even_image_stays(tone):
     image = np.full((4, 5, 3), 77, np.uint8)
     np.testing.assert_array_equal(tone(tf.constant(image)), image)
 
@@ -62,5 +60,5 @@ def test_an_even_image_stays(tone) -> None:
 @pytest.mark.parametrize(
     "tone", [tones.enhance_colour, tones.enhance_contrast, tones.enhance_brightness, tones.enhance_sharpness]
 )
-def test_factor_one_changes_nothing(tone) -> None:
+def test_factor_one_changes_nothing(tone):
     np.testing.assert_array_equal(tone(tf.constant(IMAGE), tf.constant(1.0)), IMAGE)

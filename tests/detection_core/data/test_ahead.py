@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import threading
 import time
 
@@ -9,7 +7,7 @@ from detection_core.data.ahead import done_ahead
 
 
 @pytest.mark.parametrize("budget", [1, 10, 1000])
-def test_results_come_in_order_and_no_more_wait_than_the_budget_allows(budget: int) -> None:
+def test_results_come_in_order_and_no_more_wait_than_the_budget_allows(budget):
     costs = [3, 1, 20, 1, 1, 7, 2, 50, 1, 1] * 3
     done: list[int] = []
     lock, waiting, most = threading.Lock(), 0, 0
@@ -31,7 +29,7 @@ def test_results_come_in_order_and_no_more_wait_than_the_budget_allows(budget: i
     assert most <= max(budget, *costs) + max(costs)
 
 
-def test_a_failure_comes_at_its_turn() -> None:
+def test_a_failure_comes_at_its_turn():
     def work(item: int) -> int:
         if item == 3:
             raise KeyError(item)
@@ -51,7 +49,7 @@ def test_a_failure_comes_at_its_turn() -> None:
     assert found == ["0", "1", "2", "3", "4"]
 
 
-def test_no_more_is_read_than_there_is_work_for() -> None:
+def test_no_more_is_read_than_there_is_work_for():
     read = []
     items = (read.append(n) or n for n in range(1000))
     stream = done_ahead(items, str, lambda _: 1, budget=100, threads=2)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -45,7 +43,7 @@ def _sample(case: GoldenCase) -> Sample:
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_golden(name: str) -> None:
+def test_golden(name):
     case = CASES[name]
     expected, max_boxes = case.outputs, case.params["max_num_boxes"] or 6
     size = tf.constant(case.inputs["original_image_spatial_shape"])
@@ -73,7 +71,7 @@ def test_golden(name: str) -> None:
         np.testing.assert_allclose(fields[key][:rows], expected[key], rtol=1e-5, err_msg=key)
 
 
-def test_padded_rows_are_zero_in_every_field() -> None:
+def test_padded_rows_are_zero_in_every_field():
     padded = pad_objects(_sample(CASES["weights_confidences"]).truth, 5)
     for name, field in padded._asdict().items():
         assert field.shape[0] == 5
@@ -81,7 +79,7 @@ def test_padded_rows_are_zero_in_every_field() -> None:
 
 
 @pytest.mark.parametrize("masks", [False, True])
-def test_batches_of_one_size_are_static(masks: bool) -> None:
+def test_batches_of_one_size_are_static(masks):
     case = CASES["masks" if masks else "basic"]
     samples = tf.data.Dataset.from_tensors(_sample(case)).repeat(4)
 
@@ -94,7 +92,7 @@ def test_batches_of_one_size_are_static(masks: bool) -> None:
     assert batches.element_spec.truth.masks.shape == ([2, 4, 8, 8] if masks else [2, 4, 0, 0])
 
 
-def test_images_of_several_sizes_are_padded_to_the_largest() -> None:
+def test_images_of_several_sizes_are_padded_to_the_largest():
     sample = _sample(CASES["basic"])
     turned = sample._replace(image=tf.transpose(sample.image, [1, 0, 2]))
     elements = [

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 
 import numpy as np
@@ -44,7 +42,7 @@ def _decoded(name: str):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_golden(name: str) -> None:
+def test_golden(name):
     expected, decoded = CASES[name].outputs, _decoded(name)
     sample, count = decoded.sample, len(expected["groundtruth_boxes"])
     truth = sample.truth
@@ -62,26 +60,26 @@ def test_golden(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["masks_numerical", "masks_png", "masks_png_255"])
-def test_golden_masks(name: str) -> None:
+def test_golden_masks(name):
     masks = _decoded(name).sample.truth.masks
     assert masks.dtype == tf.uint8
     np.testing.assert_array_equal(masks, CASES[name].outputs["groundtruth_instance_masks"])
 
 
 @pytest.mark.parametrize("name", ["keypoints", "keypoints_without_visibility"])
-def test_golden_keypoints(name: str) -> None:
+def test_golden_keypoints(name):
     truth, expected = _decoded(name).sample.truth, CASES[name].outputs
     np.testing.assert_allclose(truth.keypoints, expected["groundtruth_keypoints"], atol=1e-6)
     np.testing.assert_array_equal(truth.keypoint_weights, expected["groundtruth_keypoint_visibilities"])
 
 
-def test_golden_class_scores() -> None:
+def test_golden_class_scores():
     scores = _decoded("multiclass_scores").sample.truth.class_scores
     np.testing.assert_allclose(np.ravel(scores), CASES["multiclass_scores"].outputs["multiclass_scores"])
 
 
 @pytest.mark.parametrize(("background", "columns"), [(False, [0, 1]), (True, [1, 2])])
-def test_objects_without_scores_and_keypoints_are_sure_of_their_class(background, columns) -> None:
+def test_objects_without_scores_and_keypoints_are_sure_of_their_class(background, columns):
     options = DecodeOptions(keypoints=4, score_columns=3, background_column=background)
     record = CASES["basic"].inputs["example"].tobytes()
     truth = decode_example(tf.constant(record), options=options).sample.truth
@@ -91,7 +89,7 @@ def test_objects_without_scores_and_keypoints_are_sure_of_their_class(background
     np.testing.assert_array_equal(truth.confidences, [1.0, 1.0])
 
 
-def test_confidences_are_read() -> None:
+def test_confidences_are_read():
     sides = {f"image/object/bbox/{side}": [0.1, 0.2] for side in ("ymin", "xmin", "ymax", "xmax")}
     fields = {
         "image/encoded": [image_bytes(4, 5)],
@@ -103,17 +101,17 @@ def test_confidences_are_read() -> None:
     np.testing.assert_array_equal(truth.confidences, [1.0, -1.0])
 
 
-def test_objects_without_a_mask_have_an_empty_one() -> None:
+def test_objects_without_a_mask_have_an_empty_one():
     masks = np.asarray(_decoded("masks_png_none").sample.truth.masks)
     assert masks.shape == (2, 6, 9) and not masks.any()
 
 
-def test_a_text_that_two_classes_claim_is_the_larger_id() -> None:
+def test_a_text_that_two_classes_claim_is_the_larger_id():
     table = class_text_table([LabelMapItem(id=3, name="a", display_name="b"), LabelMapItem(id=7, name="b")])
     assert table.lookup(tf.constant(["a", "b", "c"])).numpy().tolist() == [3, 7, -1]
 
 
-def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped() -> None:
+def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped():
     sides = {
         f"image/object/bbox/{side}": [value, float("nan") if side == "ymax" else value, value, value]
         for side, value in {"ymin": 0.1, "xmin": 0.2, "ymax": 0.5, "xmax": 0.6}.items()
@@ -138,13 +136,13 @@ def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped() -> None:
     assert sample.truth.masks.shape == (2, 0, 0)
 
 
-def test_masks_that_are_not_asked_for_have_no_size_in_a_graph() -> None:
+def test_masks_that_are_not_asked_for_have_no_size_in_a_graph():
     decode = tf.function(decode_example, input_signature=[tf.TensorSpec([], tf.string)])
     assert decode.get_concrete_function().structured_outputs.sample.truth.masks.shape[1:] == [0, 0]
 
 
 @pytest.mark.parametrize("name", [name for name in AUTOML if "regenerate" not in name])
-def test_golden_records_of_automl_are_read_as_they_are(name: str) -> None:
+def test_golden_records_of_automl_are_read_as_they_are(name):
     case = AUTOML[name]
     masked = case.params.get("include_mask", False)
     options = DecodeOptions(masks="PNG_MASKS" if masked else "")

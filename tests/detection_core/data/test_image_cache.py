@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import io
 import os
@@ -29,7 +27,7 @@ def entries(folder: Path) -> list[Path]:
 
 
 @given(arrays.arrays(np.uint8, st.tuples(*[st.integers(1, 5)] * 2, st.sampled_from([1, 3]))))
-def test_what_is_kept_is_found_by_another_process(tmp_path_factory, pixels: np.ndarray) -> None:
+def test_what_is_kept_is_found_by_another_process(tmp_path_factory, pixels):
     folder = str(tmp_path_factory.mktemp("kept"))
     ImageCache(folder, 1000).keep("abc", pixels)
     np.testing.assert_array_equal(ImageCache(folder, 1000).find("abc"), pixels)
@@ -37,7 +35,7 @@ def test_what_is_kept_is_found_by_another_process(tmp_path_factory, pixels: np.n
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "longer"])
-def test_a_damaged_entry_is_removed_and_made_again(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_entry_is_removed_and_made_again(tmp_path, damage):
     cache = ImageCache(str(tmp_path), 1000)
     cache.keep("abc", PIXELS)
     (path,) = entries(tmp_path)
@@ -55,7 +53,7 @@ def test_a_damaged_entry_is_removed_and_made_again(tmp_path: Path, damage: str) 
     np.testing.assert_array_equal(cache.find("abc"), PIXELS)
 
 
-def test_an_entry_that_cannot_be_opened_now_stays(tmp_path: Path) -> None:
+def test_an_entry_that_cannot_be_opened_now_stays(tmp_path):
     cache = ImageCache(str(tmp_path), 1000)
     cache.keep("abc", PIXELS)
     with few_descriptors(0):
@@ -63,7 +61,7 @@ def test_an_entry_that_cannot_be_opened_now_stays(tmp_path: Path) -> None:
     np.testing.assert_array_equal(cache.find("abc"), PIXELS)
 
 
-def test_no_more_than_the_limit_is_kept_and_that_is_said_once(tmp_path: Path, caplog) -> None:
+def test_no_more_than_the_limit_is_kept_and_that_is_said_once(tmp_path, caplog):
     size = 16 + PIXELS.nbytes
     cache = ImageCache(str(tmp_path), 2 * size)
     for name in ("aa", "bb", "cc", "dd"):
@@ -77,7 +75,7 @@ def test_no_more_than_the_limit_is_kept_and_that_is_said_once(tmp_path: Path, ca
     assert len(entries(tmp_path)) == 3
 
 
-def test_a_full_disk_leaves_nothing_half_and_training_goes_on(tmp_path: Path, monkeypatch, caplog) -> None:
+def test_a_full_disk_leaves_nothing_half_and_training_goes_on(tmp_path, monkeypatch, caplog):
     """write(2) and rename(2) both end so where a disk is full."""
 
     def full(*_: object) -> None:
@@ -92,7 +90,7 @@ def test_a_full_disk_leaves_nothing_half_and_training_goes_on(tmp_path: Path, mo
     assert "No space left on device; free some space" in message
 
 
-def test_what_a_killed_process_left_is_removed_once_nobody_writes_it(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_is_removed_once_nobody_writes_it(tmp_path):
     (tmp_path / "ab").mkdir()
     old, new = tmp_path / "ab" / "abc.1.partial", tmp_path / "ab" / "abd.2.partial"
     old.write_bytes(b"x")
@@ -110,7 +108,7 @@ def _record(size: tuple[int, int], kind: str = "JPEG") -> tf.Tensor:
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_an_image_is_decoded_once_for_each_way_of_decoding(tmp_path: Path, monkeypatch, kind: str) -> None:
+def test_an_image_is_decoded_once_for_each_way_of_decoding(tmp_path, monkeypatch, kind):
     record = _record((40, 60), kind)
     small = FixedShapeResizer(height=8, width=8).resized_size
     ways = [DecodeOptions(), DecodeOptions(channels=1), DecodeOptions(target_size=small)]
@@ -130,7 +128,7 @@ def test_an_image_is_decoded_once_for_each_way_of_decoding(tmp_path: Path, monke
         np.testing.assert_array_equal(decoded(way), pixels)
 
 
-def test_the_environment_says_where_and_how_much(tmp_path: Path, monkeypatch) -> None:
+def test_the_environment_says_where_and_how_much(tmp_path, monkeypatch):
     monkeypatch.delenv(FOLDER, raising=False)
     assert image_cache() is None
     monkeypatch.setenv(FOLDER, str(tmp_path / "new"))

@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import tensorflow as tf
 
@@ -22,13 +18,13 @@ BAD = example({"image/encoded": [b"nothing"], "image/source_id": [b"17"], "image
 
 
 @pytest.fixture
-def paths(tmp_path: Path) -> list[str]:
+def paths(tmp_path):
     whole = [numbered_example(n) for n in range(6)]
     first = write_records(tmp_path / "a.tfrecord", [*whole[:3], BAD])
     return [first, write_records(tmp_path / "b.tfrecord", [b"\xff" * 50, *whole[3:]])]
 
 
-def test_every_record_that_does_not_decode_is_found_and_named(paths: list[str]) -> None:
+def test_every_record_that_does_not_decode_is_found_and_named(paths):
     found = find_undecodable(paths, decode_example)
     assert [(record.path, record.index, record.image) for record in found] == [
         (paths[0], 3, "17, a.png"),
@@ -44,7 +40,7 @@ def test_every_record_that_does_not_decode_is_found_and_named(paths: list[str]) 
         tf.errors.UnknownError(None, None, "OSError: [Errno 24] Too many open files"),
     ],
 )
-def test_what_says_nothing_of_a_record_leaves_none_out(paths: list[str], error: tf.errors.OpError) -> None:
+def test_what_says_nothing_of_a_record_leaves_none_out(paths, error):
     def decode(record: tf.Tensor) -> None:
         raise error
 
@@ -52,7 +48,7 @@ def test_what_says_nothing_of_a_record_leaves_none_out(paths: list[str], error: 
         find_undecodable(paths, decode)
 
 
-def test_a_reader_without_them_reads_and_counts_the_others(paths: list[str]) -> None:
+def test_a_reader_without_them_reads_and_counts_the_others(paths):
     found = find_undecodable(paths, decode_example)
     reader = Reader(paths=tuple(paths)).leaving_out(found)
     assert reader.examples() == 6
@@ -64,7 +60,7 @@ def test_a_reader_without_them_reads_and_counts_the_others(paths: list[str]) -> 
         list(Reader(paths=tuple(paths)).truth())
 
 
-def test_the_list_is_kept_in_the_training_s_folder(paths: list[str], tmp_path: Path) -> None:
+def test_the_list_is_kept_in_the_training_s_folder(paths, tmp_path):
     assert load_left_out(str(tmp_path)) == [] and left_out_table(str(tmp_path)) == {}
     found = find_undecodable(paths, decode_example)
     save_left_out(str(tmp_path), found)
@@ -72,6 +68,6 @@ def test_the_list_is_kept_in_the_training_s_folder(paths: list[str], tmp_path: P
     assert left_out_table(str(tmp_path)) == {LEFT_OUT.name: (tmp_path / LEFT_OUT.name).read_text()}
 
 
-def test_nothing_to_leave_out_costs_nothing() -> None:
+def test_nothing_to_leave_out_costs_nothing():
     records = tf.data.Dataset.from_tensors(b"a")
     assert without(records, ()) is records

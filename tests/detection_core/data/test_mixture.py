@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 
@@ -17,7 +15,7 @@ def _take(start: int, count: int) -> list[int]:
     return [int(i) for i in dataset.take(count)]
 
 
-def test_parts_come_as_often_as_their_weights_say_and_in_their_own_order() -> None:
+def test_parts_come_as_often_as_their_weights_say_and_in_their_own_order():
     found = np.array(_take(0, 4000))
     counts = np.bincount(found % 10)
     np.testing.assert_allclose(counts / 4000, np.array(WEIGHTS) / 8, atol=0.03)
@@ -25,13 +23,13 @@ def test_parts_come_as_often_as_their_weights_say_and_in_their_own_order() -> No
         assert (found[found % 10 == part] // 10 == np.arange(counts[part])).all()
 
 
-def test_a_mixture_is_entered_anywhere() -> None:
+def test_a_mixture_is_entered_anywhere():
     whole = _take(0, 9000)
     for start in (1, 4095, 4096, 8200):
         assert _take(start, 50) == whole[start : start + 50]
 
 
-def test_what_came_before_is_counted() -> None:
+def test_what_came_before_is_counted():
     found = np.array(_take(0, 5000))
     assert taken_before(WEIGHTS, seed=6, start=5000) == np.bincount(found % 10).tolist()
     assert taken_before(WEIGHTS, seed=6, start=0) == [0, 0, 0]

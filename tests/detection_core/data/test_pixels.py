@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import subprocess
 import sys
@@ -43,24 +41,24 @@ SOUND = {
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_both_decoders_see_the_same_in_sound_files(name: str) -> None:
+def test_both_decoders_see_the_same_in_sound_files(name):
     check_with_pillow(SOUND[name])
     check_with_both(SOUND[name])
 
 
-def test_a_file_that_is_not_decodable_is_found_without_tensorflow() -> None:
+def test_a_file_that_is_not_decodable_is_found_without_tensorflow():
     with pytest.raises(ImageFault, match="a file that Pillow cannot decode") as failure:
         check_with_pillow(SOUND["png"][:-200] + SOUND["png"][-100:])
     assert failure.value.reason == "undecodable_image"
 
 
-def test_a_format_that_is_not_offered_is_refused() -> None:
+def test_a_format_that_is_not_offered_is_refused():
     for kind in ("ICO", "PPM", "PCX", "EPS"):
         with pytest.raises(ImageFault, match="cannot identify image file"):
             read_pixels(io.BytesIO(stored(PICTURE, kind)))
 
 
-def test_the_difference_is_a_mean_over_all_rows() -> None:
+def test_the_difference_is_a_mean_over_all_rows():
     other = np.concatenate([NOISE] * 9)
     changed = other.copy()
     changed[300:] = 255 - changed[300:]
@@ -70,7 +68,7 @@ def test_the_difference_is_a_mean_over_all_rows() -> None:
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_a_thumbnail_is_the_picture_made_small(name: str) -> None:
+def test_a_thumbnail_is_the_picture_made_small(name):
     expected = Image.fromarray(read_pixels(io.BytesIO(SOUND[name]))).convert("L").resize((16, 16))
     found = read_thumbnail(io.BytesIO(SOUND[name]), 16)
     assert found.shape == (16, 16) and found.dtype == np.uint8
@@ -78,7 +76,7 @@ def test_a_thumbnail_is_the_picture_made_small(name: str) -> None:
     assert mean_difference(found, np.asarray(expected)) < 8
 
 
-def test_a_thumbnail_is_turned_as_exif_says() -> None:
+def test_a_thumbnail_is_turned_as_exif_says():
     half = Image.fromarray(np.repeat(np.repeat(np.uint8([[[0] * 3], [[255] * 3]]), 100, 0), 300, 1))
     for orientation, bright in ((1, np.s_[9:]), (3, np.s_[:7]), (6, np.s_[:, :7]), (8, np.s_[:, 9:])):
         exif = Image.Exif()
@@ -89,7 +87,7 @@ def test_a_thumbnail_is_turned_as_exif_says() -> None:
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_a_file_that_ends_too_early_is_said_to(kind: str) -> None:
+def test_a_file_that_ends_too_early_is_said_to(kind):
     buffer = io.BytesIO()
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(buffer, kind)
     with pytest.raises(ImageFault, match=r"the file ends too early.*copy it again"):

@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +13,7 @@ from tests.support.dataset_files import png_that_claims
 from tests.support.record_files import example, image_bytes, numbered_example, write_records
 
 
-def test_truth_carries_every_flag_and_leaves_unknown_classes_out(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_truth_carries_every_flag_and_leaves_unknown_classes_out(tmp_path, caplog):
     sides = {
         f"image/object/bbox/{side}": [v] * 3
         for side, v in (("ymin", 0.1), ("xmin", 0.2), ("ymax", 0.5), ("xmax", 0.9))
@@ -49,7 +44,7 @@ def test_truth_carries_every_flag_and_leaves_unknown_classes_out(
     assert line.startswith("1 objects of the images read are left out: the label map does not know")
 
 
-def test_truth_of_several_files_comes_file_by_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_truth_of_several_files_comes_file_by_file(tmp_path, caplog):
     paths = [
         write_records(tmp_path / f"{i}.tfrecord", [numbered_example(10 * i + j) for j in range(3)])
         for i in (1, 2)
@@ -59,7 +54,7 @@ def test_truth_of_several_files_comes_file_by_file(tmp_path: Path, caplog: pytes
     assert found == ["10", "11", "12", "20", "21", "22"]
 
 
-def test_decoded_bytes_are_estimated_from_the_images(tmp_path: Path) -> None:
+def test_decoded_bytes_are_estimated_from_the_images(tmp_path):
     path = write_records(
         tmp_path / "a.tfrecord", [numbered_example(i, height=10, width=20) for i in range(40)]
     )
@@ -68,7 +63,7 @@ def test_decoded_bytes_are_estimated_from_the_images(tmp_path: Path) -> None:
     assert reader.decoded_bytes(limit=100) > 100
 
 
-def test_examples_are_those_of_one_epoch(tmp_path: Path) -> None:
+def test_examples_are_those_of_one_epoch(tmp_path):
     paths = [
         write_records(tmp_path / name, [numbered_example(i) for i in range(5)]) for name in ("a", "b.gz")
     ]
@@ -76,7 +71,7 @@ def test_examples_are_those_of_one_epoch(tmp_path: Path) -> None:
     assert Reader(paths=tuple(paths), sequence=SequenceOptions(sample_1_of_n_examples=3)).examples() == 4
 
 
-def test_truth_names_a_bad_record(tmp_path: Path) -> None:
+def test_truth_names_a_bad_record(tmp_path):
     bad = example({"image/encoded": [b"?"], "image/source_id": [b"1"]})
     path = write_records(tmp_path / "a.tfrecord", [numbered_example(0), bad])
     truth = Reader(paths=(path,)).truth()
@@ -85,7 +80,7 @@ def test_truth_names_a_bad_record(tmp_path: Path) -> None:
         next(truth)
 
 
-def test_an_image_that_claims_more_pixels_than_memory_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+def test_an_image_that_claims_more_pixels_than_memory_is_refused_before_it_is_decoded(tmp_path):
     records = [numbered_example(1), example({"image/encoded": [png_that_claims(60_000, 60_000)]})]
     reader = Reader(paths=(write_records(tmp_path / "a.tfrecord", records),))
     truth = reader.truth()
@@ -94,7 +89,7 @@ def test_an_image_that_claims_more_pixels_than_memory_is_refused_before_it_is_de
         next(truth)
 
 
-def test_large_images_are_not_decoded_all_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_images_are_not_decoded_all_at_once(tmp_path, monkeypatch):
     asked: list[tuple[int, list[int]]] = []
 
     def watched(items: Any, work: Any, cost: Any, *, budget: int) -> Any:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -27,7 +25,7 @@ def _epoch(images: list[list[int]], threshold: float, seed: int) -> list[int]:
     return [int(i) for i in found.as_numpy_iterator()]
 
 
-def test_factors_are_those_of_the_paper() -> None:
+def test_factors_are_those_of_the_paper():
     # Class 0 is in 8 of 8 images, class 1 in 2, class 2 in 1, class 3 in none.
     images = [[0], [0], [0, 0], [0], [0], [0, 1], [0, 1, 1], [0, 2, 4]]
     factors = find_repeat_factors(_arrays(images), 0.5)
@@ -41,7 +39,7 @@ def test_factors_are_those_of_the_paper() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(IMAGES, st.floats(0.01, 1.0), st.integers(0, 2**31))
-def test_an_epoch_is_always_as_long_and_each_image_is_rounded(images, threshold, seed) -> None:
+def test_an_epoch_is_always_as_long_and_each_image_is_rounded(images, threshold, seed):
     factors = find_repeat_factors(_arrays(images), threshold)
     found = _epoch(images, threshold, seed)
     assert len(found) == factors.examples >= len(images)
@@ -52,7 +50,7 @@ def test_an_epoch_is_always_as_long_and_each_image_is_rounded(images, threshold,
         assert np.floor(factor) <= counts[i] <= np.ceil(factor)
 
 
-def test_over_many_epochs_each_image_comes_as_often_as_its_factor() -> None:
+def test_over_many_epochs_each_image_comes_as_often_as_its_factor():
     images = [[0], [1], [0], [2], [0], [0], [0], [2], [0], [0]]
     factors = find_repeat_factors(_arrays(images), 0.6)
     counts = sum((Counter(_epoch(images, 0.6, seed)) for seed in range(200)), Counter())
@@ -60,5 +58,5 @@ def test_over_many_epochs_each_image_comes_as_often_as_its_factor() -> None:
         assert counts[i] / 200 == pytest.approx(factors.of_class[classes[0]] / ONE, abs=0.1)
 
 
-def test_without_objects_every_image_comes_once() -> None:
+def test_without_objects_every_image_comes_once():
     assert _epoch([[], [], []], 0.5, 1) == [0, 1, 2]

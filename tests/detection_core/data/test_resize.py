@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -25,7 +23,7 @@ RESIZED = [name for name, case in CASES.items() if "image" in case.outputs and n
 
 
 @pytest.mark.parametrize("name", RESIZED)
-def test_golden(name: str) -> None:
+def test_golden(name):
     case = CASES[name]
     resizer = build_image_resizer(text_format.Parse(case.config, image_resizer_pb2.ImageResizer()))
     masks = tf.constant(case.inputs["masks"].astype(np.uint8))
@@ -38,12 +36,12 @@ def test_golden(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GRAY)
-def test_one_channel_is_refused_as_no_extractor_takes_it(name: str) -> None:
+def test_one_channel_is_refused_as_no_extractor_takes_it(name):
     with pytest.raises(ConfigError, match="takes three channels"):
         build_image_resizer(text_format.Parse(CASES[name].config, image_resizer_pb2.ImageResizer()))
 
 
-def test_golden_sizes_of_kept_aspect_ratios() -> None:
+def test_golden_sizes_of_kept_aspect_ratios():
     for height, width, low, high, pads, out_h, out_w, true_h, true_w in (
         CASES["keep_aspect_ratio_shape_table"].outputs["rows"].tolist()
     ):
@@ -55,7 +53,7 @@ def test_golden_sizes_of_kept_aspect_ratios() -> None:
         assert found.true_size.numpy().tolist() == [true_h, true_w]
 
 
-def test_bytes_and_floats_give_the_same() -> None:
+def test_bytes_and_floats_give_the_same():
     image = np.random.default_rng(0).integers(0, 256, (9, 14, 3), dtype=np.uint8)
     none = tf.zeros([0, 0, 0], tf.uint8)
     for name in RESIZED:
@@ -70,7 +68,7 @@ def test_bytes_and_floats_give_the_same() -> None:
             np.testing.assert_array_equal(from_bytes.image, from_floats.image)
 
 
-def test_values_that_no_image_fits_are_refused() -> None:
+def test_values_that_no_image_fits_are_refused():
     with pytest.raises(ValueError, match=r"min_dimension \(12\)"):
         KeepAspectRatioResizer(min_dimension=12, max_dimension=6)
     with pytest.raises(ValueError, match="3 values or none, found 2"):
@@ -91,7 +89,7 @@ def test_values_that_no_image_fits_are_refused() -> None:
     ],
 )
 @pytest.mark.parametrize("size", [(33, 70), (70, 33), (10, 10)])
-def test_the_size_of_an_image_is_known_without_it(resizer, size) -> None:
+def test_the_size_of_an_image_is_known_without_it(resizer, size):
     found = resizer(tf.zeros([*size, 3]), tf.zeros([0, 0, 0], tf.uint8))
     assert resizer.resized_size(tf.constant(size)).numpy().tolist() == found.true_size.numpy().tolist()
 
@@ -105,7 +103,7 @@ def _channels(value: float | list[float]) -> list[float]:
 
 
 @pytest.mark.parametrize("name", [name for name in AUTOML if name.startswith("eval")])
-def test_golden_of_automl(name: str) -> None:
+def test_golden_of_automl(name):
     case = AUTOML[name]
     size, mean = case.params["output_size_hw"], _channels(case.params["mean_rgb"])
     resizer = _automl([size, size] if isinstance(size, int) else size, mean)
@@ -121,7 +119,7 @@ def test_golden_of_automl(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "size"), [("model_preprocess_d0", [32, 32]), ("model_preprocess_lite", [24, 40])]
 )
-def test_golden_of_automl_in_serving(name: str, size: list[int]) -> None:
+def test_golden_of_automl_in_serving(name, size):
     case = AUTOML[name]
     mean = _channels(case.params["mean_rgb"])
     for image, expected in zip(case.inputs["images"], case.outputs["images"], strict=True):

@@ -1,7 +1,5 @@
 """Videos that the test makes itself: whole, turned, cut, damaged, and files that only look like one."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import tensorflow as tf
 
 from detection_core.data.sequence import SeededElement
@@ -22,15 +20,15 @@ def _windows(count: int, following: int) -> list[list[int]]:
     return found
 
 
-def test_each_element_has_those_that_follow_whatever_their_shape() -> None:
+def test_each_element_has_those_that_follow_whatever_their_shape():
     assert _windows(5, 2) == [[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4], [4]]
 
 
-def test_a_sequence_shorter_than_a_window() -> None:
+def test_a_sequence_shorter_than_a_window():
     assert _windows(2, 9) == [[0, 1], [1]]
 
 
-def test_no_more_elements_are_read_than_a_window_holds() -> None:
+def test_no_more_elements_are_read_than_a_window_holds():
     read: list[int] = []
 
     def seen(i: int) -> int:

@@ -1,14 +1,11 @@
 """A server that is slow or away must cost a training nothing."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
 from collections.abc import Mapping
 
 import numpy as np
-import pytest
 
 from detection_core.loggers.background import BackgroundLogger
 from detection_core.loggers.base import EVAL, TRAIN, Histogram, Logger, Status
@@ -48,7 +45,7 @@ class Server(Logger):
         self._take(status)
 
 
-def test_everything_arrives_in_its_order() -> None:
+def test_everything_arrives_in_its_order():
     server = Server()
     logger = BackgroundLogger(server, "test")
     logger.log_parameters({"a": "1"})
@@ -67,7 +64,7 @@ def test_everything_arrives_in_its_order() -> None:
     ]
 
 
-def test_a_server_that_is_away_for_a_while_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_that_is_away_for_a_while_loses_nothing(caplog):
     server = Server(refuses=2)
     logger = BackgroundLogger(server, "the server", waits=(0.0, 0.0, 0.0))
     with caplog.at_level(logging.WARNING):
@@ -83,8 +80,8 @@ def test_a_server_that_is_away_for_a_while_loses_nothing(caplog: pytest.LogCaptu
 
 
 def test_an_entry_that_is_refused_for_good_is_counted_and_the_rest_arrives(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    caplog,
+):
     server = Server(refuses=2)
     logger = BackgroundLogger(server, "the server", waits=(0.0,))
     with caplog.at_level(logging.WARNING):
@@ -95,7 +92,7 @@ def test_an_entry_that_is_refused_for_good_is_counted_and_the_rest_arrives(
     assert "1 entries were not delivered" in caplog.records[-1].message
 
 
-def test_training_does_not_wait_for_a_slow_server(caplog: pytest.LogCaptureFixture) -> None:
+def test_training_does_not_wait_for_a_slow_server(caplog):
     gate = threading.Event()
     server = Server(gate=gate)
     logger = BackgroundLogger(server, "the server", most_waiting=3, close_seconds=0.1)

@@ -1,7 +1,5 @@
 """Lines that Katib's metrics collector reads."""
 
-from __future__ import annotations
-
 import datetime
 import io
 import re
@@ -20,7 +18,7 @@ KATIB = (
 
 
 @pytest.mark.parametrize("katib", KATIB)
-def test_katib_reads_every_metric_of_a_validation_with_its_time(katib: re.Pattern[str]) -> None:
+def test_katib_reads_every_metric_of_a_validation_with_its_time(katib):
     stream = io.StringIO()
     lines = MetricLines(stream)
     lines.log_scalars({"Loss/total_loss": 1.0}, 10, TRAIN)
@@ -36,6 +34,6 @@ def test_katib_reads_every_metric_of_a_validation_with_its_time(katib: re.Patter
     assert found == {"score": 0.71234567, "DetectionBoxes_Precision_mAP_50IOU": 1e-7, "gain": -0.5}
 
 
-def test_names_are_words() -> None:
+def test_names_are_words():
     assert metric_name("DetectionBoxes_Recall/AR@100 (large)") == "DetectionBoxes_Recall_AR_100_large"
     assert metric_name("f1-score") == "f1-score"

@@ -1,7 +1,5 @@
 """Weights & Biases, offline; `make test-trackers`."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct
@@ -55,7 +53,7 @@ def entries(data: bytes) -> Iterator[bytes]:
             whole = b""
 
 
-def test_an_offline_run_has_what_was_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_offline_run_has_what_was_logged(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     ids = RunIds(str(tmp_path))
     logger = WandbLogger(WandbOptions(project="digits", run_name="first"), ids, str(tmp_path))

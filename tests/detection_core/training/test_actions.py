@@ -1,11 +1,8 @@
 """What the actions write."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,7 +37,7 @@ def report(step: int) -> StepReport:
     )
 
 
-def test_a_history_line_that_is_no_text_is_left_out(tmp_path: Path) -> None:
+def test_a_history_line_that_is_no_text_is_left_out(tmp_path):
     path = tmp_path / "history.jsonl"
     history = HistoryFile(str(path))
     history.start(0)
@@ -52,7 +49,7 @@ def test_a_history_line_that_is_no_text_is_left_out(tmp_path: Path) -> None:
     assert path.read_bytes() == whole
 
 
-def test_history_lines_have_the_contracts_fields(tmp_path: Path) -> None:
+def test_history_lines_have_the_contracts_fields(tmp_path):
     history = HistoryFile(str(tmp_path / "history.jsonl"))
     history.start(0)
     history.report(report(10))
@@ -73,7 +70,7 @@ def test_history_lines_have_the_contracts_fields(tmp_path: Path) -> None:
     }
 
 
-def test_history_drops_what_a_resumed_training_writes_again(tmp_path: Path) -> None:
+def test_history_drops_what_a_resumed_training_writes_again(tmp_path):
     path = tmp_path / "history.jsonl"
     path.write_text('{"step": 10}\n{"step": 20}\n{"step": 30}\n{"step": 4')
     history = HistoryFile(str(path))
@@ -82,7 +79,7 @@ def test_history_drops_what_a_resumed_training_writes_again(tmp_path: Path) -> N
     assert [json.loads(text)["step"] for text in path.read_text().splitlines()] == [10, 20, 30]
 
 
-def test_what_was_reported_is_found_in_the_history(tmp_path: Path) -> None:
+def test_what_was_reported_is_found_in_the_history(tmp_path):
     path = tmp_path / "history.jsonl"
     assert reported_at(str(path), 20) is None
     history = HistoryFile(str(path))
@@ -113,7 +110,7 @@ class Collect(Logger):
         self.told.append(status)
 
 
-def test_loggers_are_told_by_the_object_detection_apis_names() -> None:
+def test_loggers_are_told_by_the_object_detection_apis_names():
     logger = Collect()
     logged = LoggedTraining([logger])
     logged.report(report(10))
@@ -134,7 +131,7 @@ def test_loggers_are_told_by_the_object_detection_apis_names() -> None:
     ]
 
 
-def test_loggers_get_what_was_asked_for_and_the_files_at_both_ends(tmp_path: Path) -> None:
+def test_loggers_get_what_was_asked_for_and_the_files_at_both_ends(tmp_path):
     config, history = tmp_path / "pipeline.config", tmp_path / "history.jsonl"
     config.write_text("model {}")
     logger = Collect()
@@ -151,7 +148,7 @@ def test_loggers_get_what_was_asked_for_and_the_files_at_both_ends(tmp_path: Pat
     ]
 
 
-def test_what_is_no_number_is_not_logged() -> None:
+def test_what_is_no_number_is_not_logged():
     logger = Collect()
     bad = dataclasses.replace(report(10), losses=LOSSES | {"Loss/total_loss": float("nan")})
     LoggedTraining([logger]).report(bad)
@@ -159,7 +156,7 @@ def test_what_is_no_number_is_not_logged() -> None:
     assert "Loss/total_loss" not in values and "Loss/localization_loss" in values
 
 
-def test_loggers_get_the_pictures_of_a_validation() -> None:
+def test_loggers_get_the_pictures_of_a_validation():
     class Pictures(Collect):
         def log_images(self, images: Mapping[str, np.ndarray], step: int, split: str) -> None:
             self.told.append((sorted(images), step, split))
@@ -178,7 +175,7 @@ def test_loggers_get_the_pictures_of_a_validation() -> None:
     ("error", "status"),
     [(RuntimeError("no"), "failed"), (SystemExit(143), "stopped"), (KeyboardInterrupt(), "stopped")],
 )
-def test_loggers_learn_how_a_training_ended(error: BaseException, status: str) -> None:
+def test_loggers_learn_how_a_training_ended(error, status):
     logger = Collect()
     logged = LoggedTraining([logger])
     logged.failed(error)
@@ -186,7 +183,7 @@ def test_loggers_learn_how_a_training_ended(error: BaseException, status: str) -
     assert logger.told == [status]
 
 
-def test_progress_shows_the_losses_by_short_names() -> None:
+def test_progress_shows_the_losses_by_short_names():
     seen: list[ProgressUpdate] = []
     ProgressLines("quantize", seen.append, FAMILY.loss_names).report(report(20))
     assert format_progress(seen[0]) == (
@@ -195,7 +192,7 @@ def test_progress_shows_the_losses_by_short_names() -> None:
     )
 
 
-def test_progress_shows_the_last_score_and_the_memory_of_a_gpu() -> None:
+def test_progress_shows_the_last_score_and_the_memory_of_a_gpu():
     seen: list[ProgressUpdate] = []
     lines = ProgressLines("train", seen.append)
     lines.validated(ValidationLine(step=10, score=0.7123))

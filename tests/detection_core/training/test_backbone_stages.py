@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -32,7 +30,7 @@ def _network() -> tf_keras.Model:
     return tf_keras.Model(inputs, x)
 
 
-def test_stages_follow_the_strides() -> None:
+def test_stages_follow_the_strides():
     stages = backbone_stages([_network()])
     assert {name.split("/")[0]: stage for name, stage in stages.items()} == {
         "backbone_stem": 1,
@@ -43,7 +41,7 @@ def test_stages_follow_the_strides() -> None:
     }
 
 
-def test_rates_fall_towards_the_image() -> None:
+def test_rates_fall_towards_the_image():
     network = _network()
     factors = rate_factors(network.trainable_variables, backbone_stages([network]), 0.5)
     by_layer = {v.name.split("/")[0]: f for v, f in zip(network.trainable_variables, factors, strict=True)}
@@ -61,7 +59,7 @@ FIRST = [(0, "backbone_stem"), (1, "backbone_block_1"), (3, "fpn_lateral_3")]
 
 
 @pytest.mark.parametrize("count, first", FIRST)
-def test_the_first_stages_are_frozen(count: int, first: str) -> None:
+def test_the_first_stages_are_frozen(count, first):
     network = _network()
     options = TrainOptions(num_steps=1, freeze_backbone_stages=count)
     trained = trained_variables(network.trainable_variables, options, [network])
@@ -69,7 +67,7 @@ def test_the_first_stages_are_frozen(count: int, first: str) -> None:
     assert trained == network.trainable_variables[-len(trained) :]
 
 
-def test_frozen_to_the_end_is_refused() -> None:
+def test_frozen_to_the_end_is_refused():
     network = _network()
     options = TrainOptions(num_steps=1, freeze_backbone_stages=5, freeze_variables=("fpn",))
     with pytest.raises(ConfigError, match="freeze_backbone_stages"):
@@ -77,7 +75,7 @@ def test_frozen_to_the_end_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", list(OPTIMIZERS))
-def test_a_scaled_update_is_that_of_a_scaled_learning_rate(name: str) -> None:
+def test_a_scaled_update_is_that_of_a_scaled_learning_rate(name):
     scaled = [tf.Variable([1.0, -2.0]), tf.Variable([3.0])]
     alone = [tf.Variable([1.0, -2.0]), tf.Variable([3.0])]
     optimizer = OPTIMIZERS[name](0.1)
@@ -98,7 +96,7 @@ def test_a_scaled_update_is_that_of_a_scaled_learning_rate(name: str) -> None:
     assert float(tf.reduce_max(tf.abs(scaled[0] - [1.0, -2.0]))) > 0.01
 
 
-def test_replicas_scale_together() -> None:
+def test_replicas_scale_together():
     strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
     with strategy.scope():
         variable, optimizer = tf.Variable(1.0), LEGACY.SGD(0.1)

@@ -1,7 +1,5 @@
 """Damage is what the bytes prove; whatever else keeps a checkpoint from being read is an error of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +14,7 @@ INDEX, DATA = "ckpt-3.index", "ckpt-3.data-00000-of-00001"
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def written(tmp_path_factory):
     """The files of a checkpoint whose index has two blocks, by name."""
     folder = tmp_path_factory.mktemp("written")
     parts = {f"{'long_' * 40}{i}": tf.Variable([float(i)] * 20) for i in range(1500)}
@@ -25,7 +23,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def prefix(tmp_path: Path, written: dict[str, bytes]) -> str:
+def prefix(tmp_path, written):
     for name, content in written.items():
         (tmp_path / name).write_bytes(content)
     return str(tmp_path / "ckpt-3")
@@ -51,13 +49,13 @@ CHANGES: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 @pytest.mark.parametrize("name", [INDEX, DATA])
-def test_a_change_of_either_file_is_damage(prefix: str, name: str, change: Callable[[bytes], bytes]) -> None:
+def test_a_change_of_either_file_is_damage(prefix, name, change):
     file = Path(prefix).parent / name
     file.write_bytes(change(file.read_bytes()))
     assert find_damage(prefix)
 
 
-def test_a_missing_file_is_damage_and_a_whole_checkpoint_is_not(prefix: str) -> None:
+def test_a_missing_file_is_damage_and_a_whole_checkpoint_is_not(prefix):
     assert find_damage(prefix) == ""
     (Path(prefix).parent / DATA).unlink()
     assert "without ckpt-3.data-00000-of-00001" in find_damage(prefix)
@@ -74,7 +72,7 @@ def refused(prefix: str) -> str:
 
 
 @pytest.mark.parametrize("free", [0, 1])
-def test_used_up_descriptors_are_no_damage(prefix: str, free: int) -> None:
+def test_used_up_descriptors_are_no_damage(prefix, free):
     with few_descriptors(free):
         text = refused(prefix)
     assert "Too many open files" in text and "ulimit -n" in text
@@ -82,14 +80,14 @@ def test_used_up_descriptors_are_no_damage(prefix: str, free: int) -> None:
 
 
 @pytest.mark.parametrize("name", [INDEX, DATA])
-def test_a_disk_that_does_not_answer_is_no_damage(prefix: str, name: str) -> None:
+def test_a_disk_that_does_not_answer_is_no_damage(prefix, name):
     file = Path(prefix).parent / name
     file.unlink()
     file.symlink_to("/proc/self/mem")  # whose first bytes give EIO
     assert "Input/output error" in refused(prefix)
 
 
-def test_a_folder_in_place_of_a_file_is_no_damage(prefix: str) -> None:
+def test_a_folder_in_place_of_a_file_is_no_damage(prefix):
     file = Path(prefix).parent / DATA
     file.unlink()
     file.mkdir()
@@ -106,9 +104,7 @@ def test_a_folder_in_place_of_a_file_is_no_damage(prefix: str) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_a_file_system_of_tensorflow_raises_is_no_damage(
-    prefix: str, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_what_a_file_system_of_tensorflow_raises_is_no_damage(prefix, monkeypatch, error):
     def restore(**arguments: object) -> None:
         raise error
 
@@ -116,9 +112,7 @@ def test_what_a_file_system_of_tensorflow_raises_is_no_damage(
     assert str(error) in refused(prefix)
 
 
-def test_an_index_that_the_reader_in_python_cannot_open_is_no_damage(
-    prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_that_the_reader_in_python_cannot_open_is_no_damage(prefix, monkeypatch):
     def load(path: str) -> None:
         # As TensorFlow's `error_translator` words it.
         raise tf.errors.DataLossError(None, None, f"Unable to open table file {path}: Too many open files")

@@ -1,7 +1,5 @@
 """What part of a training waits for its batches."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -24,7 +22,7 @@ def batches(seconds: float) -> tf.data.Dataset:
 
 
 @pytest.mark.parametrize(("reading", "computing", "expected"), [(0.05, 0.0, 0.95), (0.03, 0.03, 0.5)])
-def test_the_wait_is_the_readers_part_of_the_time(reading: float, computing: float, expected: float) -> None:
+def test_the_wait_is_the_readers_part_of_the_time(reading, computing, expected):
     wait = DataWait()
     iterator = iter(batches(reading))
     step = tf.function(wait.draw)
@@ -37,7 +35,7 @@ def test_the_wait_is_the_readers_part_of_the_time(reading: float, computing: flo
     assert wait.fraction() < 0.05, "what was read is not counted again"
 
 
-def test_batches_that_are_ready_are_not_waited_for() -> None:
+def test_batches_that_are_ready_are_not_waited_for():
     wait = DataWait()
     iterator = iter(tf.data.Dataset.range(1000).cache().prefetch(100))
     step = tf.function(wait.draw)
@@ -51,7 +49,7 @@ def test_batches_that_are_ready_are_not_waited_for() -> None:
     assert wait.fraction() < 0.1
 
 
-def test_batches_of_several_devices_are_waited_for_too() -> None:
+def test_batches_of_several_devices_are_waited_for_too():
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
     with strategy.scope():
         wait = DataWait()

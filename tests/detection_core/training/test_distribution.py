@@ -1,7 +1,5 @@
 """The choice of strategy, and that a mirrored one trains as one device does."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -15,7 +13,7 @@ from detection_core.training.distribution import Worker, choose_strategy, this_w
 
 
 @pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="this machine has a GPU")
-def test_without_gpus_the_default_strategy_is_taken() -> None:
+def test_without_gpus_the_default_strategy_is_taken():
     assert choose_strategy() is tf.distribute.get_strategy()
 
 
@@ -31,7 +29,7 @@ def assert_prints_equal(program: str) -> None:
     assert done.stdout.strip().endswith("equal"), done.stderr[-3000:]
 
 
-def test_two_replicas_train_as_one(tmp_path: object) -> None:
+def test_two_replicas_train_as_one(tmp_path):
     program = f"""
         import numpy as np
         import tensorflow as tf
@@ -76,7 +74,7 @@ def test_two_replicas_train_as_one(tmp_path: object) -> None:
     assert_prints_equal(program)
 
 
-def test_two_replicas_with_two_parts_each_train_as_four_parts_on_one() -> None:
+def test_two_replicas_with_two_parts_each_train_as_four_parts_on_one():
     program = """
         import numpy as np
         import tensorflow as tf
@@ -112,7 +110,7 @@ def test_two_replicas_with_two_parts_each_train_as_four_parts_on_one() -> None:
     assert_prints_equal(program)
 
 
-def test_an_update_that_overflows_in_one_replica_is_left_out_in_both() -> None:
+def test_an_update_that_overflows_in_one_replica_is_left_out_in_both():
     program = """
         import numpy as np
         import tensorflow as tf
@@ -161,9 +159,7 @@ def test_an_update_that_overflows_in_one_replica_is_left_out_in_both() -> None:
         ({"chief": ["c:1"], "worker": ["a:1", "b:1"]}, "chief", 0, Worker(index=0, count=3)),
     ],
 )
-def test_the_place_among_workers_is_read(
-    monkeypatch: pytest.MonkeyPatch, cluster: object, kind: str, index: int, worker: Worker
-) -> None:
+def test_the_place_among_workers_is_read(monkeypatch, cluster, kind, index, worker):
     place = {"cluster": cluster, "task": {"type": kind, "index": index}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(place))
     assert this_worker() == worker
@@ -173,7 +169,7 @@ def test_the_place_among_workers_is_read(
 @pytest.mark.parametrize(
     "text", ["{", "[]", "{}", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}']
 )
-def test_a_broken_place_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_a_broken_place_is_refused(monkeypatch, text):
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ConfigError, match="TF_CONFIG"):
         this_worker()

@@ -1,7 +1,5 @@
 """Steps on processors run as they are written."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -38,7 +36,7 @@ def trained(steps: int = 3, precision: Precision = Precision.FLOAT32, steps_per_
     return model
 
 
-def test_rewrites_are_back_afterwards_whatever_happens() -> None:
+def test_rewrites_are_back_afterwards_whatever_happens():
     assert rewrites()
     with pytest.raises(ValueError, match="inside"), without_rewrites():
         assert not rewrites()
@@ -50,7 +48,7 @@ def test_rewrites_are_back_afterwards_whatever_happens() -> None:
 
 
 @pytest.mark.parametrize("steps_per_call", [1, 3])
-def test_an_update_is_the_same_without_them(monkeypatch: pytest.MonkeyPatch, steps_per_call: int) -> None:
+def test_an_update_is_the_same_without_them(monkeypatch, steps_per_call):
     as_written = trained(steps_per_call=steps_per_call)
     assert not as_written.rewrites
     assert rewrites()
@@ -61,7 +59,7 @@ def test_an_update_is_the_same_without_them(monkeypatch: pytest.MonkeyPatch, ste
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
-def test_other_precisions_and_replicas_and_gpus_are_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_precisions_and_replicas_and_gpus_are_rewritten(monkeypatch):
     assert gains_nothing_from_rewrites(Precision.FLOAT32)
     assert not gains_nothing_from_rewrites(Precision.BFLOAT16)
     assert trained(1, Precision.FLOAT16).rewrites

@@ -1,7 +1,5 @@
 """The guard remembers updates that were left out, inside a compiled function."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest
@@ -31,7 +29,7 @@ def watched(values: Sequence[float], limit: int) -> FiniteGuard:
     return guard
 
 
-def test_the_first_bad_update_is_named_with_its_losses() -> None:
+def test_the_first_bad_update_is_named_with_its_losses():
     guard = watched((1.0, 2.0, float("inf"), 3.0, float("nan")), limit=0)
     (found,) = guard.found()  # nothing is updated after it, so that nothing is to be told of
     assert bool(guard.halted) and guard.total == 1 and not guard.found()
@@ -39,7 +37,7 @@ def test_the_first_bad_update_is_named_with_its_losses() -> None:
         guard.refuse(found)
 
 
-def test_updates_up_to_the_limit_are_told_of_and_the_next_stops() -> None:
+def test_updates_up_to_the_limit_are_told_of_and_the_next_stops():
     nan = float("nan")
     guard = watched((nan, 1.0, nan), limit=2)
     found = guard.found()
@@ -53,13 +51,13 @@ def test_updates_up_to_the_limit_are_told_of_and_the_next_stops() -> None:
         guard.refuse(last, " Where.")
 
 
-def test_of_many_the_last_few_are_told_of() -> None:
+def test_of_many_the_last_few_are_told_of():
     guard = watched([float("nan")] * 40, limit=100)
     assert [update.step for update in guard.found()] == list(range(24, 40))
     assert guard.total == 40
 
 
-def test_a_gradient_that_is_not_finite_is_told_from_a_loss() -> None:
+def test_a_gradient_that_is_not_finite_is_told_from_a_loss():
     guard = watched([float("inf")], limit=0)
     (found,) = guard.found()
     finite = type(found)(step=3, losses={"Loss/total_loss": 2.0}, learning_rate=0.1, is_last=True)

@@ -1,7 +1,5 @@
 """How parameters and gradients are spread: what is measured, when, and what TensorBoard reads of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +24,7 @@ def measured(values: np.ndarray, due: bool = True) -> np.ndarray:
     return found["parameters/a/kernel"].numpy()
 
 
-def test_it_is_numpy_s_histogram() -> None:
+def test_it_is_numpy_s_histogram():
     values = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
     rows = measured(values)
     counts, edges = np.histogram(values, BINS)
@@ -36,29 +34,29 @@ def test_it_is_numpy_s_histogram() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, -3.0, 1e6])
-def test_equal_values_are_in_one_bin(value: float) -> None:
+def test_equal_values_are_in_one_bin(value):
     rows = measured(np.full([7], value, np.float32))
     assert rows[:, 2].max() == 7 and np.all(rows[:, 1] >= rows[:, 0]) and rows[-1, 1] > rows[0, 0]
 
 
 @pytest.mark.parametrize(("values", "count"), [([1.0, np.nan, 2.0, np.inf], 2), ([np.nan], 0)])
-def test_what_is_not_finite_is_not_counted(values: list[float], count: int) -> None:
+def test_what_is_not_finite_is_not_counted(values, count):
     rows = measured(np.array(values, np.float32))
     assert rows[:, 2].sum() == count and np.isfinite(rows).all()
 
 
-def test_nothing_is_measured_where_it_is_not_due() -> None:
+def test_nothing_is_measured_where_it_is_not_due():
     assert not measured(np.ones([3], np.float32), due=False).any()
 
 
-def test_loggers_get_edges_and_counts() -> None:
+def test_loggers_get_edges_and_counts():
     rows = measured(np.arange(31, dtype=np.float32))
     found = as_histograms({"a": rows})["a"]
     np.testing.assert_allclose(found.edges, np.arange(31), atol=1e-5)
     assert found.counts.sum() == 31
 
 
-def test_a_training_writes_them_for_tensorboard_and_ends_as_without(tmp_path: Path) -> None:
+def test_a_training_writes_them_for_tensorboard_and_ends_as_without(tmp_path):
     models = []
     for every in (0, 2):
         models.append(TinyModel())

@@ -1,7 +1,5 @@
 """Memory of tensors that is kept."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What goes wrong on the way, and what then happens: the table of docs/leaving-it-alone.md, row by row."""
 
-from __future__ import annotations
-
 import logging
 import re
 import subprocess
@@ -216,14 +214,12 @@ ROWS: dict[str, Callable[[Path, pytest.LogCaptureFixture], None]] = {
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_what_goes_wrong_has_the_consequence_that_the_table_tells(
-    row: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_goes_wrong_has_the_consequence_that_the_table_tells(row, tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         ROWS[row](tmp_path, caplog)
 
 
-def test_the_table_has_these_rows() -> None:
+def test_the_table_has_these_rows():
     table = DOCUMENT.read_text().partition("| fault |")[2].partition("\n\n")[0]
     told = re.findall(r"^\| ([^|]+?) \|", table, re.MULTILINE)
     assert [row for row in told if not row.startswith("--")] == list(ROWS)

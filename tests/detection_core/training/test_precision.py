@@ -1,7 +1,5 @@
 """What a network computes in: chosen by the device, float32 where it counts, resumed in any other."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any
@@ -68,9 +66,7 @@ MODELS = {
         ([], Precision.FLOAT32),
     ],
 )
-def test_a_machine_is_as_able_as_its_weakest_gpu(
-    monkeypatch: pytest.MonkeyPatch, capabilities: list[Any], expected: Precision
-) -> None:
+def test_a_machine_is_as_able_as_its_weakest_gpu(monkeypatch, capabilities, expected):
     monkeypatch.setattr(
         tf.config, "list_physical_devices", lambda kind: capabilities if kind == "GPU" else []
     )
@@ -82,7 +78,7 @@ def test_a_machine_is_as_able_as_its_weakest_gpu(
     assert choose_precision(None) is expected
 
 
-def test_a_precision_that_is_slow_here_is_taken_and_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_precision_that_is_slow_here_is_taken_and_named(caplog):
     with caplog.at_level(logging.INFO):
         assert choose_precision(Precision.FLOAT32) is Precision.FLOAT32
         assert choose_precision(None) is Precision.FLOAT32
@@ -93,7 +89,7 @@ def test_a_precision_that_is_slow_here_is_taken_and_named(caplog: pytest.LogCapt
     ]
 
 
-def test_the_policy_is_that_of_a_block() -> None:
+def test_the_policy_is_that_of_a_block():
     with pytest.raises(KeyError), computing_in(Precision.FLOAT16):
         assert tf_keras.layers.Dense(1).compute_dtype == "float16"
         raise KeyError
@@ -121,7 +117,7 @@ def batch_for(model: Detector) -> Any:
     ("name", "precision"),
     [*((name, Precision.BFLOAT16) for name in MODELS), (list(MODELS)[-1], Precision.FLOAT16)],
 )
-def test_what_counts_stays_float32(name: str, precision: Precision) -> None:
+def test_what_counts_stays_float32(name, precision):
     exact, half = built(name, Precision.FLOAT32), built(name, precision)
     for a, b in zip(exact.variables, half.variables, strict=True):
         assert b.dtype == tf.float32
@@ -159,7 +155,7 @@ def state_in_float16(**options: Any) -> tuple[TrainState, TrainOptions]:
     return TrainState(tiny(Precision.FLOAT16), momentum(average=0.9), options, None), options
 
 
-def test_gradients_do_not_depend_on_the_factor_of_the_loss() -> None:
+def test_gradients_do_not_depend_on_the_factor_of_the_loss():
     (batch,) = make_dataset(0).take(1)
     weights = []
     for scale in (1.0, 1024.0):
@@ -173,7 +169,7 @@ def test_gradients_do_not_depend_on_the_factor_of_the_loss() -> None:
 @pytest.mark.parametrize(
     "clipped", [{}, {"gradient_clipping_by_norm": 1.0}, {"gradient_clipping_by_variable_norm": 1.0}]
 )
-def test_an_update_that_overflows_is_left_out_and_counted(clipped: dict[str, float]) -> None:
+def test_an_update_that_overflows_is_left_out_and_counted(clipped):
     (batch,) = make_dataset(0).take(1)
     state, options = state_in_float16(initial_loss_scale=2.0**24, **clipped)
     before = [v.numpy() for v in state.variables]
@@ -185,7 +181,7 @@ def test_an_update_that_overflows_is_left_out_and_counted(clipped: dict[str, flo
     assert float(again.scalars["loss_scale"]) == 2.0**23
 
 
-def test_many_good_updates_double_the_factor() -> None:
+def test_many_good_updates_double_the_factor():
     (batch,) = make_dataset(0).take(1)
     state, options = state_in_float16(initial_loss_scale=8.0)
     (part,) = state.updates.checkpointed().values()
@@ -209,9 +205,7 @@ def fit(
 
 
 @pytest.mark.parametrize("precision", HALVES)
-def test_a_training_that_was_killed_is_the_undisturbed_one_to_the_bit(
-    tmp_path: Path, precision: Precision
-) -> None:
+def test_a_training_that_was_killed_is_the_undisturbed_one_to_the_bit(tmp_path, precision):
     straight, told = tiny(precision), Collect()
     fit(straight, tmp_path / "straight", precision, told)
     with pytest.raises(RuntimeError, match="killed"):
@@ -236,7 +230,7 @@ def test_a_training_that_was_killed_is_the_undisturbed_one_to_the_bit(
         (Precision.BFLOAT16, Precision.FLOAT32),
     ],
 )
-def test_a_training_goes_on_in_another_precision(tmp_path: Path, first: Precision, second: Precision) -> None:
+def test_a_training_goes_on_in_another_precision(tmp_path, first, second):
     with pytest.raises(RuntimeError, match="killed"):
         fit(tiny(first), tmp_path, first, Crash(6))
     names = dict(tf.train.list_variables(str(tmp_path / "checkpoints" / "ckpt-5")))
@@ -256,7 +250,7 @@ def test_a_training_goes_on_in_another_precision(tmp_path: Path, first: Precisio
         np.testing.assert_allclose(a, b, rtol=0.1, atol=0.05, err_msg=a.name)
 
 
-def test_workers_that_differ_compute_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_differ_compute_in_float32(monkeypatch):
     others = {Precision.BFLOAT16: Precision.FLOAT16, Precision.FLOAT16: Precision.FLOAT16}
     for own, other in others.items():
         asked: list[Precision] = []

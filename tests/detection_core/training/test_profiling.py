@@ -1,12 +1,9 @@
 """The trace of some updates: where it lies, what is in it, and that training goes on without one."""
 
-from __future__ import annotations
-
 import logging
 import math
 from pathlib import Path
 
-import pytest
 import tensorflow as tf
 
 from detection_core.training.loop import run_training
@@ -24,20 +21,18 @@ def train(folder: Path, first: int = 2, steps: int = 2, num_steps: int = 5) -> l
     return sorted((folder / "logs").glob("plugins/profile/*/*.xplane.pb"))
 
 
-def test_a_trace_has_the_operations_of_the_updates_asked_for(tmp_path: Path) -> None:
+def test_a_trace_has_the_operations_of_the_updates_asked_for(tmp_path):
     (trace,) = train(tmp_path)
     content = trace.read_bytes()
     assert b"Conv2DBackpropFilter" in content and b"train" in content
     assert train(tmp_path, num_steps=7) == [trace]  # gone on with behind the span
 
 
-def test_a_training_that_ends_inside_of_the_span_has_what_there_is(tmp_path: Path) -> None:
+def test_a_training_that_ends_inside_of_the_span_has_what_there_is(tmp_path):
     assert len(train(tmp_path, first=1, steps=50, num_steps=2)) == 1
 
 
-def test_a_profiler_that_is_busy_costs_the_training_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_profiler_that_is_busy_costs_the_training_nothing(tmp_path, caplog):
     tf.profiler.experimental.start(str(tmp_path / "other"))
     try:
         with caplog.at_level(logging.WARNING):
@@ -47,6 +42,6 @@ def test_a_profiler_that_is_busy_costs_the_training_nothing(
     assert caplog.text.count("the profiler does not start, and nothing is traced") == 1
 
 
-def test_calls_end_where_the_span_begins_and_where_it_ends(tmp_path: Path) -> None:
+def test_calls_end_where_the_span_begins_and_where_it_ends(tmp_path):
     trace = ProfilerTrace(ProfileOptions(first_step=3, steps=4), str(tmp_path))
     assert [trace.steps_until_due(step) for step in (0, 2, 3, 6, 7)] == [3, 1, 4, 1, math.inf]

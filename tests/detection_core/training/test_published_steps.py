@@ -1,7 +1,5 @@
 """The first update of two published detectors against what the Object Detection API makes of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +36,7 @@ def sample(values: np.ndarray) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(NETWORKS))
-def test_the_first_update(name: str) -> None:
+def test_the_first_update(name):
     model, golden = build_golden(NETWORKS[name]), load_golden(NETWORKS[name])
     rate = CosineDecay(RATES[name])
     optimization = Optimization(

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 
@@ -10,7 +8,7 @@ from tests.detection_core.training.test_loop import momentum
 from tests.support.tiny_model import TinyModel, make_dataset
 
 
-def test_a_size_stays_for_its_steps_and_depends_on_the_seed_and_the_step_alone() -> None:
+def test_a_size_stays_for_its_steps_and_depends_on_the_seed_and_the_step_alone():
     def drawn(seed: int) -> list[int]:
         scales = Scales(TinyModel(), [0, 1, 2], seed=seed, steps_per_scale=4)
         return [scales.losses(step) for step in range(80)]
@@ -23,7 +21,7 @@ def test_a_size_stays_for_its_steps_and_depends_on_the_seed_and_the_step_alone()
     assert [scales.steps_until_next(step) for step in range(6)] == [4, 3, 2, 1, 4, 3]
 
 
-def test_what_is_normalised_stays_and_pixels_and_masks_follow() -> None:
+def test_what_is_normalised_stays_and_pixels_and_masks_follow():
     (batch,) = make_dataset(0, batch_size=2).take(1)
     masks = np.zeros((2, 1, 8, 8), np.uint8)
     masks[0, :, :, 4:] = 1
@@ -42,7 +40,7 @@ def test_what_is_normalised_stays_and_pixels_and_masks_follow() -> None:
     assert abs(float(tf.reduce_mean(whole.images.pixels) - tf.reduce_mean(batch.images.pixels))) < 1
 
 
-def test_training_goes_through_the_sizes_and_on_as_if_never_stopped(tmp_path) -> None:
+def test_training_goes_through_the_sizes_and_on_as_if_never_stopped(tmp_path):
     """Another size is another network; here the same one at two of its own makes."""
 
     def trained(folder: str, *stops: int) -> tuple[list[np.ndarray], list[str]]:

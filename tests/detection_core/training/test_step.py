@@ -1,7 +1,5 @@
 """One update: which losses count, what is done to gradients, what is trained."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -37,7 +35,7 @@ def gradients_of(model: TinyModel, batch: object, regularized: bool = True) -> l
 
 
 @pytest.mark.parametrize("regularized", [True, False])
-def test_an_update_moves_the_weights_down_the_gradient(regularized: bool) -> None:
+def test_an_update_moves_the_weights_down_the_gradient(regularized):
     options = TrainOptions(num_steps=1, add_regularization_loss=regularized)
     (batch,) = make_dataset(0).take(1)
     model, twin = TinyModel(), TinyModel()
@@ -57,7 +55,7 @@ def test_an_update_moves_the_weights_down_the_gradient(regularized: bool) -> Non
     assert not outputs.scalars
 
 
-def test_the_rate_that_is_told_is_the_one_applied() -> None:
+def test_the_rate_that_is_told_is_the_one_applied():
     (batch,) = make_dataset(0).take(1)
     options = TrainOptions(num_steps=2)
     rate = Constant(ConstantOptions(learning_rate=RATE))
@@ -76,7 +74,7 @@ def _with_backbone() -> TinyModel:
 
 
 @pytest.mark.parametrize("decay, part", [(1.0, 1.0), (0.5, 0.5)])
-def test_the_backbone_has_a_learning_rate_of_its_own(decay: float, part: float) -> None:
+def test_the_backbone_has_a_learning_rate_of_its_own(decay, part):
     (batch,) = make_dataset(0).take(1)
     models = [_with_backbone(), _with_backbone()]
     before = [v.numpy() for v in models[0].trainable_variables]
@@ -88,7 +86,7 @@ def test_the_backbone_has_a_learning_rate_of_its_own(decay: float, part: float) 
         np.testing.assert_allclose(slow.numpy() - old, factor * (plain.numpy() - old), atol=1e-7)
 
 
-def test_frozen_stages_of_the_backbone_stay_as_they_are() -> None:
+def test_frozen_stages_of_the_backbone_stay_as_they_are():
     (batch,) = make_dataset(0).take(1)
     for count, kept in ((1, False), (2, True)):
         model = _with_backbone()
@@ -99,7 +97,7 @@ def test_frozen_stages_of_the_backbone_stay_as_they_are() -> None:
         assert not np.array_equal(model.network.trainable_variables[-1], head)
 
 
-def test_replicas_share_the_loss() -> None:
+def test_replicas_share_the_loss():
     (batch,) = make_dataset(0).take(1)
     options = TrainOptions(num_steps=1)
     moved = []
@@ -111,7 +109,7 @@ def test_replicas_share_the_loss() -> None:
     np.testing.assert_allclose(moved[0], 4 * moved[1], rtol=1e-3, atol=1e-7)
 
 
-def test_only_chosen_variables_move() -> None:
+def test_only_chosen_variables_move():
     (batch,) = make_dataset(0).take(1)
     options = TrainOptions(num_steps=1, freeze_variables=("stem",))
     model = TinyModel()
@@ -121,7 +119,7 @@ def test_only_chosen_variables_move() -> None:
     assert moved == {"head/kernel:0", "head/bias:0"}
 
 
-def test_a_total_without_a_regularisation_part_is_left_alone() -> None:
+def test_a_total_without_a_regularisation_part_is_left_alone():
     losses = {"Loss/total_loss": tf.constant(3.0)}
     assert counted_losses(losses, TrainOptions(num_steps=1, add_regularization_loss=False)) is losses
 
@@ -130,7 +128,7 @@ VARIABLES = [tf.Variable([1.0, 1.0], name="a/kernel"), tf.Variable([1.0], name="
 GRADIENTS = [tf.constant([3.0, 0.0]), tf.constant([4.0])]
 
 
-def test_clipping_is_by_the_global_norm() -> None:
+def test_clipping_is_by_the_global_norm():
     options = TrainOptions(num_steps=1, gradient_clipping_by_norm=2.5, summarize_gradients=True)
     (kernel, bias), scalars = shape_gradients(GRADIENTS, VARIABLES, options)
     np.testing.assert_allclose(kernel, [1.5, 0.0])
@@ -139,7 +137,7 @@ def test_clipping_is_by_the_global_norm() -> None:
     assert norms == {"gradient_norm/a/kernel": 3.0, "gradient_norm/a/bias": 4.0, "gradient_norm/global": 5.0}
 
 
-def test_bias_gradients_are_multiplied_before_clipping() -> None:
+def test_bias_gradients_are_multiplied_before_clipping():
     options = TrainOptions(num_steps=1, bias_grad_multiplier=2.0)
     (kernel, bias), scalars = shape_gradients(GRADIENTS, VARIABLES, options)
     np.testing.assert_allclose(kernel, [3.0, 0.0])
@@ -147,7 +145,7 @@ def test_bias_gradients_are_multiplied_before_clipping() -> None:
     assert scalars == {}
 
 
-def test_a_variable_that_the_loss_does_not_use_is_named() -> None:
+def test_a_variable_that_the_loss_does_not_use_is_named():
     class Idle(TinyModel):
         idle = tf.Variable(1.0, name="a/bias")
 
@@ -162,7 +160,7 @@ def test_a_variable_that_the_loss_does_not_use_is_named() -> None:
             train_step(state_of(Idle(), options), options, 1, batch)
 
 
-def test_a_batch_in_parts_has_the_mean_of_their_gradients() -> None:
+def test_a_batch_in_parts_has_the_mean_of_their_gradients():
     options = TrainOptions(num_steps=1, gradient_accumulation_steps=3)
     (batch,) = make_dataset(0, batch_size=6).take(1)
     parts = [tf.nest.map_structure(lambda t, i=i: t[2 * i : 2 * i + 2], batch) for i in range(3)]
@@ -179,7 +177,7 @@ def test_a_batch_in_parts_has_the_mean_of_their_gradients() -> None:
     assert int(state.step) == 1
 
 
-def test_one_part_after_the_other_follows_the_statistics_of_each() -> None:
+def test_one_part_after_the_other_follows_the_statistics_of_each():
     options = TrainOptions(num_steps=1, gradient_accumulation_steps=2)
     (batch,) = make_dataset(0).take(1)
     model, twin = TinyModel(), TinyModel()
@@ -193,14 +191,14 @@ def test_one_part_after_the_other_follows_the_statistics_of_each() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_parts_that_are_not_equal_are_refused() -> None:
+def test_parts_that_are_not_equal_are_refused():
     options = TrainOptions(num_steps=1, gradient_accumulation_steps=3)
     (batch,) = make_dataset(0).take(1)
     with pytest.raises(ConfigError, match="divides the 4 images of a replica, found 3"):
         train_step(state_of(TinyModel(), options), options, 1, batch)
 
 
-def test_a_model_s_factor_comes_before_clipping() -> None:
+def test_a_model_s_factor_comes_before_clipping():
     class Twice(TinyModel):
         def gradient_factor(self, images: int) -> float:
             return 0.5 * images
@@ -217,7 +215,7 @@ def test_a_model_s_factor_comes_before_clipping() -> None:
 
 
 @pytest.mark.parametrize("steps_per_call", [1, 2])
-def test_nothing_that_a_step_calls_is_translated(steps_per_call: int) -> None:
+def test_nothing_that_a_step_calls_is_translated(steps_per_call):
     """Translating Python to graphs takes as long as all else of the first step."""
     seen = []
 

@@ -1,7 +1,5 @@
 """Validation while training: what is kept, when training stops, what a kill changes (nothing)."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os
@@ -217,7 +215,7 @@ class Whole:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Whole:
+def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     return Whole(folder, train(TinyModel(), folder, keep_best=2))
 
@@ -292,7 +290,7 @@ def expect_equal(whole: Whole, end: TrainingResult, folder: Path) -> None:
     assert [line.step for line in VALIDATIONS.read(str(folder))] == [4, 8, 10]
 
 
-def test_a_signal_in_a_validation_saves_the_step_and_the_validation_is_made_up_for(tmp_path: Path) -> None:
+def test_a_signal_in_a_validation_saves_the_step_and_the_validation_is_made_up_for(tmp_path):
     model = TinyModel()
 
     def measure() -> dict[str, float]:

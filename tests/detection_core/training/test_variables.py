@@ -1,7 +1,5 @@
 """Which variables the patterns leave to train."""
 
-from __future__ import annotations
-
 import pytest
 import tensorflow as tf
 
@@ -18,14 +16,14 @@ def chosen(update: tuple[str, ...] = (), freeze: tuple[str, ...] = ()) -> list[s
     return [v.name.split(":")[0] for v in trained_variables(VARIABLES, options)]
 
 
-def test_patterns() -> None:
+def test_patterns():
     assert chosen() == NAMES
     assert chosen(freeze=("backbone/",)) == NAMES[2:]
     assert chosen(update=("backbone/conv", "head")) == [NAMES[0], *NAMES[2:]]
     assert chosen(update=("head",), freeze=(".*bias$",)) == ["head/kernel"]
 
 
-def test_a_pattern_is_found_anywhere_in_a_name() -> None:
+def test_a_pattern_is_found_anywhere_in_a_name():
     assert chosen(freeze=("/bn/", "bias")) == ["backbone/conv/kernel", "head/kernel"]
     assert chosen(update=("gamma",)) == ["backbone/bn/gamma"]
     assert chosen(freeze=("^head",)) == NAMES[:2]
@@ -44,8 +42,6 @@ def test_a_pattern_is_found_anywhere_in_a_name() -> None:
         ((), ("head", "back"), "leave none of 4"),
     ],
 )
-def test_patterns_that_cannot_be_meant_are_refused(
-    update: tuple[str, ...], freeze: tuple[str, ...], text: str
-) -> None:
+def test_patterns_that_cannot_be_meant_are_refused(update, freeze, text):
     with pytest.raises(ConfigError, match=text):
         chosen(update, freeze)

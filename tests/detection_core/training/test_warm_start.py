@@ -1,9 +1,6 @@
 """Weights of another network, by name and shape."""
 
-from __future__ import annotations
-
 import logging
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +19,7 @@ def network(classes: int, prefix: str = "") -> tf_keras.Model:
     return tf_keras.Model(inputs, tf_keras.layers.Dense(classes, name=f"{prefix}head")(x))
 
 
-def test_what_fits_is_copied_and_the_rest_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_fits_is_copied_and_the_rest_named(caplog):
     source, target = network(2), network(5)
     head = target.get_layer("head").kernel.numpy()
     with caplog.at_level(logging.INFO):
@@ -32,7 +29,7 @@ def test_what_fits_is_copied_and_the_rest_named(caplog: pytest.LogCaptureFixture
     assert "2 weights copied, 2 start anew: head/kernel, head/bias" in caplog.text
 
 
-def test_what_is_not_named_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_not_named_is_counted(caplog):
     def deep(width: int) -> tf_keras.Model:
         x = inputs = tf_keras.Input([4])
         x = tf_keras.layers.Dense(3, name="body")(x)
@@ -45,12 +42,12 @@ def test_what_is_not_named_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     assert "12 start anew: layer_0/kernel" in caplog.text and "layer_2/bias and 6 more" in caplog.text
 
 
-def test_a_network_of_another_family_is_refused() -> None:
+def test_a_network_of_another_family_is_refused():
     with pytest.raises(ModelError, match=r"there: .*same family.*none of the 4 weights"):
         copy_matching_weights(network(2, "other_"), network(2), where="there")
 
 
-def test_a_deployed_detector_of_other_classes_is_refused_naming_them(tmp_path: Path) -> None:
+def test_a_deployed_detector_of_other_classes_is_refused_naming_them(tmp_path):
     deployed, labels = tmp_path / "deployed", tmp_path / "label_map.pbtxt"
     files.write_text(str(deployed / "saved_model.pb"), "graph")
     own = layout.extra_file(str(deployed), layout.LABEL_MAP)
