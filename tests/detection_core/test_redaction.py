@@ -149,8 +149,8 @@ def test_a_secret_that_cannot_be_sent_is_told_by_place():
 
 
 def test_of_tokens_that_are_renewed_all_the_time_the_latest_are_known():
-    for i in range(1_000):
+    for i in range(300):
         hide(f"token-number-{i}")
-    hide("token-number-999")
-    assert sum(redact(f"token-number-{i}") == "***" for i in range(1_000)) == 200
-    assert redact("token-number-999 token-number-0") == "*** token-number-0"
+    hide("token-number-299")
+    assert [redact(f"token-number-{i}") == "***" for i in range(98, 300)] == [False] * 2 + [True] * 200
+    assert redact("token-number-299 token-number-0") == "*** token-number-0"

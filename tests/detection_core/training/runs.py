@@ -108,8 +108,8 @@ def assert_equal(ones: Any, others: Any, rtol: float = 1e-5, atol: float = 1e-7)
         np.testing.assert_allclose(one, other, rtol=rtol, atol=atol, err_msg=str(number))
 
 
-def assert_prints_equal(program: str) -> None:
-    """Run a program in a process of its own: logical devices must be set up before TensorFlow starts."""
-    command = [sys.executable, "-c", textwrap.dedent(program)]
+def assert_prints_equal(program: str, *arguments: object) -> None:
+    """Run a program in a process of its own, and expect it to come to its end."""
+    command = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.stdout.strip().endswith("equal"), done.stderr[-3000:]

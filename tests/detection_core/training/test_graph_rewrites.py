@@ -10,7 +10,7 @@ from detection_core.training.graph_rewrites import gains_nothing_from_rewrites, 
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import Precision
 from detection_core.training.step import compile_steps
-from tests.detection_core.training.test_step import state_of
+from tests.detection_core.training.runs import state_of
 from tests.support.tiny_model import TinyModel, make_dataset
 
 

@@ -11,7 +11,7 @@ from detection_core.training.actions import LoggedTraining
 from detection_core.training.histograms import BINS, as_histograms, measured_histograms
 from detection_core.training.loop import run_training
 from detection_core.training.loop_options import TrainOptions
-from tests.detection_core.training.test_loop import momentum
+from tests.detection_core.training.runs import momentum
 from tests.support.tiny_model import TinyModel, make_dataset
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from detection_core.training.loop import run_training
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.profiling import ProfileOptions, ProfilerTrace
-from tests.detection_core.training.test_loop import momentum
+from tests.detection_core.training.runs import momentum
 from tests.support.tiny_model import TinyModel, make_dataset
 
 
