@@ -78,8 +78,6 @@ def test_the_import_and_the_check_of_a_config_cost_no_tensorflow(tmp_path):
     assert run_python(code, CONFIG=str(tmp_path / "pipeline.config")) == ["False"]
 
 
-
-
 def test_every_public_name_is_there_and_typed():
     tree = ast.parse(Path(detection_core.__file__).read_text(encoding="utf-8"))
     typed = {
@@ -145,10 +143,6 @@ def test_an_evaluation_by_the_config_of_the_detector_or_of_a_folder(trained, roo
         detection_core.evaluate(trained, examples=root / "records")
 
 
-
-
-
-
 @pytest.fixture(scope="module")
 def example(tmp_path_factory, config_path):
     """What the example in the package's docstring leaves behind, with few steps."""
@@ -186,10 +180,6 @@ def test_the_example_of_the_package(example, config_path):
     assert Path(example.prediction.picture).stat().st_size > 0
 
 
-
-
-
-
 def test_pixels_are_predicted_without_a_folder(trained):
     pixels = np.full((48, 64, 3), 120, np.uint8)
     (prediction,) = detection_core.predict(trained, [pixels], min_score=0.0)
@@ -216,5 +206,3 @@ def test_what_is_no_detector_folder_and_an_export_without_a_bound_are_refused(tm
         detection_core.TFLiteExportOptions()
     with pytest.raises(TypeError, match="options"):
         detection_core.export(tmp_path, output=tmp_path / "out")
-
-

@@ -15,6 +15,7 @@ from detection_core.progress import (
     format_progress,
     log_reporter,
 )
+from tests.support.cases import cases
 
 
 def test_the_line_has_step_rate_time_left_and_details():
@@ -30,23 +31,20 @@ def test_the_line_has_step_rate_time_left_and_details():
     )
 
 
-@pytest.mark.parametrize(
-    ("update", "line"),
-    [
-        (ProgressUpdate(job="ingest", done=7, total=0, unit="image"), "ingest | image 7"),
-        (ProgressUpdate(job="train", done=0, total=9), "train | step 0/9"),
-        (ProgressUpdate(job="train", done=9, total=9, rate=0.25), "train | step 9/9 | 0.25 steps/s"),
-        (
-            ProgressUpdate(job="ingest", done=50, total=36050, unit="image", rate=1000.0),
-            "ingest | image 50/36050 | 1000 images/s | ETA 0:36",
-        ),
-        (
-            ProgressUpdate(job="t", done=0, total=1, details={"a": 0.0, "b": 2e-6, "c": 12.34, "d": 1234.5}),
-            "t | step 0/1 | a 0 | b 2.00e-06 | c 12.3 | d 1234",
-        ),
-    ],
+@cases(
+    (ProgressUpdate(job="ingest", done=7, total=0, unit="image"), "ingest | image 7"),
+    (ProgressUpdate(job="train", done=0, total=9), "train | step 0/9"),
+    (ProgressUpdate(job="train", done=9, total=9, rate=0.25), "train | step 9/9 | 0.25 steps/s"),
+    (
+        ProgressUpdate(job="ingest", done=50, total=36050, unit="image", rate=1000.0),
+        "ingest | image 50/36050 | 1000 images/s | ETA 0:36",
+    ),
+    (
+        ProgressUpdate(job="t", done=0, total=1, details={"a": 0.0, "b": 2e-6, "c": 12.34, "d": 1234.5}),
+        "t | step 0/1 | a 0 | b 2.00e-06 | c 12.3 | d 1234",
+    ),
 )
-def test_what_is_unknown_is_left_out(update, line):
+def test_what_is_unknown_is_left_out(*, update, line):
     assert format_progress(update) == line
 
 
@@ -70,7 +68,7 @@ def test_the_rate_forgets_what_is_long_ago():
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 

@@ -54,7 +54,7 @@ def test_scaled_draws_fill_the_range():
 def test_a_change_is_applied_or_skipped_with_its_probability():
     sample = golden_sample(CASES["horizontal_flip"])
 
-    def changed(choose, draw: float, probability: float) -> bool:
+    def changed(choose, draw, probability):
         result = choose(tf.constant(draw), probability, lambda s: s._replace(image=s.image * 0), sample)
         return not np.any(result.image)
 

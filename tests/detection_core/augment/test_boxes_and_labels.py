@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.augment.boxes_and_labels import (
@@ -8,24 +7,22 @@ from detection_core.augment.boxes_and_labels import (
     RandomJitterBoxes,
 )
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_step
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "jitter_boxes_zero",
-        "scale_boxes_to_pixel_coordinates",
-        "remap_labels",
-        "drop_label_always",
-        "drop_label_never",
-        "convert_class_logits_to_softmax",
-    ],
+@cases(
+    "jitter_boxes_zero",
+    "scale_boxes_to_pixel_coordinates",
+    "remap_labels",
+    "drop_label_always",
+    "drop_label_never",
+    "convert_class_logits_to_softmax",
 )
-def test_golden(name):
+def test_golden(*, name):
     assert_golden(CASES[name], golden_step(CASES[name])(golden_sample(CASES[name]), SEED))
 
 
-def _moves(mode: str) -> np.ndarray:
+def _moves(mode):
     """Moves of the sides, outward positive, as a share of the box's size."""
     sample = golden_sample(CASES["jitter_boxes_zero"])
     before = np.asarray(sample.truth.boxes)
@@ -39,8 +36,8 @@ def test_jitter_moves_sides_both_ways_within_the_ratio():
     assert (moves > 0).any() and (moves < 0).any() and np.abs(moves).max() <= 0.1 + 1e-6
 
 
-@pytest.mark.parametrize(("mode", "sign"), [("EXPAND", 1), ("SHRINK", -1)])
-def test_jitter_in_one_direction(mode, sign):
+@cases(("EXPAND", 1), ("SHRINK", -1))
+def test_jitter_in_one_direction(*, mode, sign):
     each, symmetric, alike = (_moves(mode + kind) * sign for kind in ("", "_SYMMETRIC", "_SYMMETRIC_XY"))
     for moves in (each, symmetric, alike):
         assert (moves > 0).all() and moves.max() <= 0.1 + 1e-6

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from detection_core.augment import colour
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_step
+from tests.support.cases import cases
 
 ADJUST = {
     "adjust_brightness": colour.adjust_brightness,
@@ -14,31 +15,26 @@ ADJUST = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "normalize_image",
-        "rgb_to_gray_random",
-        "rgb_to_gray",
-        "subtract_channel_mean",
-        "adjust_gamma",
-        "adjust_gamma_default",
-    ],
+@cases(
+    "normalize_image",
+    "rgb_to_gray_random",
+    "rgb_to_gray",
+    "subtract_channel_mean",
+    "adjust_gamma",
+    "adjust_gamma_default",
 )
-def test_golden(name):
+def test_golden(*, name):
     assert_golden(CASES[name], golden_step(CASES[name])(golden_sample(CASES[name]), SEED))
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in CASES if name.split("_0")[0].split("_1")[0].split("_-")[0] in ADJUST]
-)
-def test_golden_with_given_draws(name):
+@cases(*[name for name in CASES if name.split("_0")[0].split("_1")[0].split("_-")[0] in ADJUST])
+def test_golden_with_given_draws(*, name):
     ((step, draw),) = CASES[name].params["draws"].items()
     assert_golden(CASES[name], ADJUST[step](golden_sample(CASES[name]), tf.constant(draw)))
 
 
-@pytest.mark.parametrize("order", [0, 1])
-def test_golden_distortion(order):
+@cases(0, 1)
+def test_golden_distortion(*, order):
     case = CASES[f"distort_color_order_{order}"]
     draws = {ADJUST[name]: draw for name, draw in case.params["draws"].items()}
     sample = golden_sample(case)

@@ -11,14 +11,14 @@ from tests.detection_core.augment.mixing_samples import BOXES_PX, SIZES, bounds,
 SQUARE = (44, 44)
 
 
-def _pixels(box: tuple[int, int, int, int], size: tuple[int, int] = SQUARE) -> np.ndarray:
+def _pixels(box, size=SQUARE):
     shown = np.zeros(size, bool)
     row, column, rows, columns = box
     shown[row : row + rows, column : column + columns] = True
     return shown
 
 
-def _float(sample: Sample) -> Sample:
+def _float(sample):
     return sample._replace(image=tf.cast(sample.image, tf.float32))
 
 

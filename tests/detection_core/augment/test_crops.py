@@ -13,17 +13,17 @@ from detection_core.augment.crops import (
     ssd_crops,
 )
 from detection_core.protos import preprocessor_pb2
-from detection_core.structures import Sample
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample
+from tests.support.cases import cases
 
 
-def _options(name: str):
+def _options(name):
     step = text_format.Parse(CASES[name].config, preprocessor_pb2.PreprocessingStep())
     return getattr(step, step.WhichOneof("preprocessing_step"))
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("crop_image_clip")])
-def test_golden_crop(name):
+@cases(*[name for name in CASES if name.startswith("crop_image_clip")])
+def test_golden_crop(*, name):
     begin, size, _ = CASES[name].params["draws"]["strict_crop_image[0.5]"]
     options = _options(name)
     found = crop(
@@ -35,8 +35,8 @@ def test_golden_crop(name):
     assert_golden(CASES[name], found)
 
 
-@pytest.mark.parametrize("name", ["crop_to_aspect_ratio", "crop_to_aspect_ratio_wide"])
-def test_golden_crop_to_aspect_ratio(name):
+@cases("crop_to_aspect_ratio", "crop_to_aspect_ratio_wide")
+def test_golden_crop_to_aspect_ratio(*, name):
     sample, options = golden_sample(CASES[name]), _options(name)
     size = size_of_aspect_ratio(tf.shape(sample.image)[:2], options.aspect_ratio)
     begin = tf.constant(CASES[name].params["draws"]["crop_to_aspect_ratio"])
@@ -48,7 +48,7 @@ def test_golden_crop_to_aspect_ratio(name):
     )
 
 
-def _sample() -> Sample:
+def _sample():
     return golden_sample(CASES["crop_image_not_taken"])
 
 
@@ -76,8 +76,8 @@ def test_an_image_without_objects_is_cropped_too():
     assert np.prod(found.image.shape[:2]) < np.prod(empty.image.shape[:2])
 
 
-@pytest.mark.parametrize("alike", [True, False], ids=["one operation", "switch"])
-def test_each_crop_of_a_set_is_chosen(alike):
+@cases(True, False)
+def test_each_crop_of_a_set_is_chosen(*, alike):
     tall, wide = (0.1, 0.2), (5.0, 8.0)
     crops = tuple(
         RandomCropImage(
@@ -107,9 +107,7 @@ def test_aspect_ratio_is_reached_wherever_the_window_lies():
         assert step(_sample(), tf.constant([number, 1], tf.int64)).image.shape == (8, 4, 3)
 
 
-@pytest.mark.parametrize(
-    "options", [{"area_range": (0.5, 0.2)}, {"aspect_ratio_range": (0.0, 0.0)}, {"area_range": (0.5, 1.5)}]
-)
-def test_ranges_without_a_window_are_refused(options):
+@cases({"area_range": (0.5, 0.2)}, {"aspect_ratio_range": (0.0, 0.0)}, {"area_range": (0.5, 1.5)})
+def test_ranges_without_a_window_are_refused(*, options):
     with pytest.raises(ValueError, match="range must"):
         RandomCropImage(**options)

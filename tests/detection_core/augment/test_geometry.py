@@ -3,17 +3,16 @@ import pytest
 
 from detection_core.augment.geometry import HORIZONTAL, VERTICAL, flip, repeat_image, rotate90
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_step
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("name", ["horizontal_flip", "vertical_flip", "rotation90"])
-def test_golden(name):
+@cases("horizontal_flip", "vertical_flip", "rotation90")
+def test_golden(*, name):
     assert_golden(CASES[name], golden_step(CASES[name])(golden_sample(CASES[name]), SEED))
 
 
-@pytest.mark.parametrize(
-    ("name", "axes"), [("self_concat_10", [0]), ("self_concat_01", [1]), ("self_concat_11", [0, 1])]
-)
-def test_golden_repeat(name, axes):
+@cases(("self_concat_10", [0]), ("self_concat_01", [1]), ("self_concat_11", [0, 1]))
+def test_golden_repeat(*, name, axes):
     sample = golden_sample(CASES[name])
     for axis in axes:
         sample = repeat_image(sample, axis)
@@ -35,8 +34,8 @@ FLIPS_AND_TURNS = [
 ]
 
 
-@pytest.mark.parametrize(("change", "times"), FLIPS_AND_TURNS)
-def test_repeating_a_flip_or_turn_gives_the_image_back(change, times):
+@cases(*FLIPS_AND_TURNS)
+def test_repeating_a_flip_or_turn_gives_the_image_back(*, change, times):
     sample = found = golden_sample(CASES["horizontal_flip"])
     for _ in range(times):
         found = change(found, (1, 0, 2, 3))

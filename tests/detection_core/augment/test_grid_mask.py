@@ -1,23 +1,23 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.augment.grid_mask import GridMask, centre_of, turned
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "automl")
 SEED = tf.constant([3, 4], tf.int64)
 
 
-def _sample(height: int = 40, width: int = 56) -> Sample:
+def _sample(height=40, width=56):
     truth = new_truth(tf.constant([[0.1, 0.1, 0.5, 0.5]]), tf.zeros([1], tf.int32))
     return Sample(tf.fill([height, width, 3], 200.0), truth, tf.constant(""))
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("gridmask_grid")])
-def test_golden_grid(name):
+@cases(*[name for name in CASES if name.startswith("gridmask_grid")])
+def test_golden_grid(*, name):
     case = CASES[name]
     mask = GridMask(ratio=case.params.get("ratio", 0.6))
     period, *others = case.params["draws"]
@@ -50,7 +50,7 @@ def test_some_images_lose_squares_and_keep_their_objects():
     np.testing.assert_array_equal(step(_sample(), SEED).truth.boxes, _sample().truth.boxes)
 
 
-@pytest.mark.parametrize("side", [1, 2, 3, 5])
-def test_small_images_are_taken(side):
+@cases(1, 2, 3, 5)
+def test_small_images_are_taken(*, side):
     found = GridMask(threshold=9.0)(_sample(side, side), SEED)
     assert found.image.shape == (side, side, 3)

@@ -1,5 +1,4 @@
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -8,7 +7,6 @@ from hypothesis import strategies as st
 
 from detection_core.augment.geometry import RandomHorizontalFlip
 from detection_core.augment.mixing import MixedAugmentations, Mixing, partner_number, unmixed
-from detection_core.structures import Sample
 from tests.detection_core.augment.mixing_samples import pool_of, shining
 
 SEED = tf.constant([5, 6], tf.int64)
@@ -20,18 +18,18 @@ class _Sum(Mixing):
 
     count: int
 
-    def __call__(self, sample: Sample, partner: Callable[[int], Sample], seed: tf.Tensor) -> Sample:
+    def __call__(self, sample, partner, seed):
         images = [sample.image, *(partner(i).image for i in range(self.count))]
         return unmixed(sample)._replace(image=tf.add_n([tf.cast(image, tf.float32) for image in images]))
 
 
-def _numbered(count: int, base: int = 2) -> list[Sample]:
+def _numbered(count, base=2):
     """Samples of which each adds another power to a sum."""
     plain = shining((40, 40), (0, 0, 4, 4))
     return [plain._replace(image=tf.fill([1, 1, 3], tf.constant(float(base**i)))) for i in range(count)]
 
 
-def _total(sample: Sample) -> int:
+def _total(sample):
     return int(sample.image[0, 0, 0])
 
 
@@ -105,7 +103,7 @@ def test_a_graph_gives_what_eager_execution_gives():
     chain = MixedAugmentations(steps=(_Sum(2), RandomHorizontalFlip(keypoint_flip_permutation=(0,))))
 
     @tf.function
-    def changed(seed: tf.Tensor) -> Sample:
+    def changed(seed):
         pool = dataclasses.replace(
             pool_of(samples), read=lambda number: samples[0]._replace(image=stacked[number])
         )

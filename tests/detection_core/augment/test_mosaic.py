@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,17 +7,18 @@ from detection_core.augment.mosaic import GREY, Mosaic
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
 from tests.detection_core.augment.mixing_samples import BOXES_PX, SIZES, bounds, partners, shining
-from tests.support.golden_cases import GoldenCase, load_cases
+from tests.support.cases import cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "automl")
 SEEDS = st.tuples(st.integers(0, 2**31), st.integers(0, 2**31))
 
 
-def _seed(seed: tuple[int, int]) -> tf.Tensor:
+def _seed(seed):
     return tf.constant(seed, tf.int64)
 
 
-def _golden_samples(case: GoldenCase) -> list[Sample]:
+def _golden_samples(case):
     """Their boxes are columns and rows of the image, as in [xmin, ymin, xmax, ymax]."""
     samples = []
     for image, boxes in zip(case.inputs["images"], case.inputs["boxes_int"], strict=True):
@@ -29,8 +29,8 @@ def _golden_samples(case: GoldenCase) -> list[Sample]:
     return samples
 
 
-@pytest.mark.parametrize("name", ["mosaic_32x32", "mosaic_40x24"])
-def test_stretched_quarters_are_those_of_google_automl(name):
+@cases("mosaic_32x32", "mosaic_40x24")
+def test_stretched_quarters_are_those_of_google_automl(*, name):
     case = CASES[name]
     height, width = case.params["out_size"]
     mosaic = Mosaic(height=height, width=width)

@@ -10,10 +10,11 @@ from detection_core.augment.noise import (
     blacken,
 )
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_step
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("name", ["jpeg_quality_not_taken", "patch_gaussian_not_taken"])
-def test_golden(name):
+@cases("jpeg_quality_not_taken", "patch_gaussian_not_taken")
+def test_golden(*, name):
     assert_golden(CASES[name], golden_step(CASES[name])(golden_sample(CASES[name]), SEED))
 
 
@@ -49,7 +50,7 @@ def test_noise_changes_a_part_of_the_image():
 def test_jpeg_damages_more_at_low_quality():
     sample = golden_sample(CASES["patch_gaussian"])
 
-    def damage(quality: int) -> float:
+    def damage(quality):
         step = RandomJpegQuality(min_jpeg_quality=quality, max_jpeg_quality=quality)
         return float(np.abs(step(sample, SEED).image - sample.image).mean())
 

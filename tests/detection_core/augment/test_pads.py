@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.augment.crops import RandomCropImage
@@ -11,18 +10,17 @@ from detection_core.augment.pads import (
     pad,
 )
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_step
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    "name", ["pad_image", "pad_image_color", "absolute_pad_image", "absolute_pad_image_one"]
-)
-def test_golden(name):
+@cases("pad_image", "pad_image_color", "absolute_pad_image", "absolute_pad_image_one")
+def test_golden(*, name):
     draw = tf.constant(CASES[name].params["draws"]["pad_image"])
     colour = golden_step(CASES[name]).pad_color
     assert_golden(CASES[name], pad(golden_sample(CASES[name]), draw[:2], draw[2:], colour))
 
 
-def _sizes(step) -> np.ndarray:
+def _sizes(step):
     sample, step = golden_sample(CASES["horizontal_flip"]), tf.function(step)
     found = [step(sample, tf.constant([i, 2], tf.int64)) for i in range(40)]
     assert all(np.asarray(s.truth.masks).sum() == np.asarray(sample.truth.masks).sum() for s in found)

@@ -1,10 +1,10 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.augment import patches
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "autoaugment")
@@ -13,23 +13,23 @@ SIZE = tf.shape(IMAGE)[:2]
 SEED = tf.constant([3, 4], tf.int64)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n.startswith("cutout")])
-def test_golden_cutout(name):
+@cases(*[n for n in CASES if n.startswith("cutout")])
+def test_golden_cutout(*, name):
     given = CASES[name].params
     centre = tf.cast(tf.constant(given["draws"]) * tf.cast(SIZE, tf.float32), tf.int32)
     found = patches.fill_square(IMAGE, centre, tf.fill([2], given["pad_size"]))
     np.testing.assert_array_equal(found, CASES[name].outputs["image"])
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n.startswith("bbox_cutout")])
-def test_golden_cutout_of_a_box(name):
+@cases(*[n for n in CASES if n.startswith("bbox_cutout")])
+def test_golden_cutout_of_a_box(*, name):
     (which, *draws), share = CASES[name].params["draws"], CASES[name].params["pad_fraction"]
     box = BOXES[int(which * len(BOXES))]
     found = patches.cut_out_of_box(IMAGE, box, tf.constant(share), tf.constant(draws))
     np.testing.assert_array_equal(found, CASES[name].outputs["image"])
 
 
-def _sample(boxes, masks=True) -> Sample:
+def _sample(boxes, masks=True):
     count = len(boxes)
     planes = tf.ones([count, 40, 56], tf.uint8) if masks else tf.zeros([count, 0, 0], tf.uint8)
     boxes = tf.constant(boxes, tf.float32, [count, 4])
@@ -57,8 +57,8 @@ def test_a_square_lies_anywhere_in_the_image():
 BLACK = patches.BoxChange(lambda part, _: tf.zeros_like(part), tf.zeros_like)
 
 
-@pytest.mark.parametrize("masks", [True, False])
-def test_pixels_and_masks_of_a_box_change_together_and_nothing_else(masks):
+@cases(True, False)
+def test_pixels_and_masks_of_a_box_change_together_and_nothing_else(*, masks):
     sample = _sample([[0.1, 0.2, 0.5, 0.6], [0.9, 0.9, 1.0, 1.0]], masks)
     found = patches.change_boxes(sample, BLACK, tf.constant(1.0), SEED)
     inside = np.zeros((40, 56), bool)

@@ -6,6 +6,7 @@ from detection_core.augment.policies import OPERATIONS, AutoAugmentImage, moves_
 from detection_core.augment.policy_tables import POLICIES
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "autoaugment")
@@ -14,7 +15,7 @@ IMAGE, BOXES = (tf.constant(CASES["input"].inputs[name]) for name in ("image", "
 SEED = tf.constant([3, 4], tf.int64)
 
 
-def _sample(count: int = 3, dtype: tf.DType = tf.uint8) -> Sample:
+def _sample(count=3, dtype=tf.uint8):
     masks = np.zeros((count, 40, 56), np.uint8)
     for mask, box in zip(masks, BOXES.numpy(), strict=False):
         top, left, bottom, right = (box * [40, 56, 40, 56]).astype(int)
@@ -23,8 +24,8 @@ def _sample(count: int = 3, dtype: tf.DType = tf.uint8) -> Sample:
     return Sample(tf.cast(IMAGE, dtype), truth, tf.constant(""))
 
 
-@pytest.mark.parametrize("name", [name for name in POLICIES if name != "randaug"])
-def test_golden_policy(name):
+@cases(*[name for name in POLICIES if name != "randaug"])
+def test_golden_policy(*, name):
     expected = CASES[f"policy_{name}"].params["policy"]
     assert [[list(step) for step in sub_policy] for sub_policy in POLICIES[name]] == expected
 
@@ -35,15 +36,15 @@ def test_golden_randaugment():
     assert POLICIES["randaug"] == tuple(((name, 1.0, theirs["magnitude"]),) for name in theirs["operations"])
 
 
-@pytest.mark.parametrize("name", list(OPERATIONS))
-def test_golden_arguments_of_levels_beyond_ten(name):
+@cases(*list(OPERATIONS))
+def test_golden_arguments_of_levels_beyond_ten(*, name):
     for level, arguments in AUTOML["level_to_argument"].facts["fact"]["table"][name].items():
         amount = OPERATIONS[name].amount(float(level))
         assert amount == pytest.approx(arguments[0] if arguments else 0.0, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", [*POLICIES])
-def test_an_image_without_objects_is_changed(name):
+@cases(*POLICIES)
+def test_an_image_without_objects_is_changed(*, name):
     found = AutoAugmentImage(policy_name=name)(_sample(0), SEED)
     assert found.image.shape == IMAGE.shape and found.truth.boxes.shape == (0, 4)
 
@@ -54,15 +55,15 @@ def test_randaugment_always_applies_its_operation():
     assert not any(np.array_equal(image, IMAGE) for image in found)
 
 
-@pytest.mark.parametrize("name", list(OPERATIONS))
-def test_golden_amounts_of_levels(name):
+@cases(*list(OPERATIONS))
+def test_golden_amounts_of_levels(*, name):
     for level, amount in CASES["amounts"].params[name].items():
         assert OPERATIONS[name].amount(float(level)) == pytest.approx(amount, rel=1e-6)
     assert OPERATIONS[name].either_sign == (name in CASES["either_sign"].params["operations"])
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n.startswith("only_bboxes")])
-def test_golden_operation_in_a_box(name):
+@cases(*[n for n in CASES if n.startswith("only_bboxes")])
+def test_golden_operation_in_a_box(*, name):
     given = CASES[name].params
     operation, certain = OPERATIONS[given["operation"]], tf.constant(3.0)
     found = operation.apply(_sample(1), tf.constant(given["amount"]), certain, SEED)

@@ -1,11 +1,10 @@
-import pytest
-
 from detection_core.augment.policies import OPERATIONS
 from detection_core.augment.policy_tables import POLICIES
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("name", POLICIES)
-def test_a_policy_names_known_operations_with_probabilities_and_levels(name):
+@cases(*POLICIES)
+def test_a_policy_names_known_operations_with_probabilities_and_levels(*, name):
     for sub_policy in POLICIES[name]:
         assert sub_policy
         for operation, probability, level in sub_policy:

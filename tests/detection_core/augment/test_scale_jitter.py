@@ -1,18 +1,18 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.augment.scale_jitter import ScaleJitter
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
-from tests.support.golden_cases import GoldenCase, load_cases
+from tests.support.cases import cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "automl_input")
 TRAINED = [name for name in CASES if name.startswith("train_")]
 SEED = tf.constant([3, 4], tf.int64)
 
 
-def _jitter(case: GoldenCase) -> ScaleJitter:
+def _jitter(case):
     (height, width), target = case.params["output_size_hw"], case.params["target_size"] or 0
     low, high = case.params["jitter"]
     return ScaleJitter(
@@ -26,15 +26,15 @@ def _jitter(case: GoldenCase) -> ScaleJitter:
     )
 
 
-def _sample(case: GoldenCase) -> Sample:
+def _sample(case):
     classes = tf.cast(case.inputs["classes"][:, 0], tf.int32)
     return Sample(
         tf.constant(case.inputs["image"]), new_truth(case.inputs["boxes"], classes), tf.constant("")
     )
 
 
-@pytest.mark.parametrize("name", TRAINED)
-def test_golden(name):
+@cases(*TRAINED)
+def test_golden(*, name):
     case, jitter = CASES[name], _jitter(CASES[name])
     placement = jitter.placement(tf.shape(case.inputs["image"])[:2], tf.constant(case.params["draws"]))
     assert placement.scaled.numpy().tolist() == case.outputs["scaled_hw"].tolist()

@@ -4,15 +4,16 @@ import tensorflow as tf
 
 from detection_core.augment import scaling
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_step
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("resize_image")])
-def test_golden(name):
+@cases(*[name for name in CASES if name.startswith("resize_image")])
+def test_golden(*, name):
     assert_golden(CASES[name], golden_step(CASES[name])(golden_sample(CASES[name]), SEED))
 
 
-@pytest.mark.parametrize("name", ["image_scale", "image_scale_down"])
-def test_golden_scale(name):
+@cases("image_scale", "image_scale_down")
+def test_golden_scale(*, name):
     scale = tf.constant(CASES[name].params["draws"]["image_scale"])
     assert_golden(CASES[name], scaling.scale_image(golden_sample(CASES[name]), scale))
 

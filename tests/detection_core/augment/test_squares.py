@@ -1,27 +1,23 @@
 import dataclasses
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
-from detection_core.augment.squares import (
-    RandomScaleCropAndPadToSquare,
-    RandomSquareCropByScale,
-    square_crop,
-)
+from detection_core.augment.squares import RandomScaleCropAndPadToSquare, RandomSquareCropByScale, square_crop
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_step
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("name", ["square_crop_by_scale", "square_crop_by_scale_up"])
-def test_golden_square_crop(name):
+@cases("square_crop_by_scale", "square_crop_by_scale_up")
+def test_golden_square_crop(*, name):
     draws = CASES[name].params["draws"]
     centre = tf.constant([draws["square_crop_scale[y_center]"], draws["square_crop_scale[x_center]"]])
     scale = tf.constant(draws["square_crop_scale[scale]"])
     assert_golden(CASES[name], square_crop(golden_sample(CASES[name]), scale, centre))
 
 
-@pytest.mark.parametrize("name", ["scale_crop_and_pad_to_square_1", "scale_crop_and_pad_to_square_0p5"])
-def test_golden_scale_crop_and_pad(name):
+@cases("scale_crop_and_pad_to_square_1", "scale_crop_and_pad_to_square_0p5")
+def test_golden_scale_crop_and_pad(*, name):
     case = CASES[name]
     # The reference keeps fractions in masks; here a pixel belongs to an object if half of it does.
     masks = case.outputs["groundtruth_instance_masks"] >= 0.5

@@ -1,8 +1,8 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.augment import tones
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "autoaugment")
@@ -25,8 +25,8 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "tone"), NAMES)
-def test_golden(name, tone):
+@cases(*NAMES)
+def test_golden(*, name, tone):
     found = TONES[tone](tf.constant(IMAGE), CASES[name].params).numpy()
     golden = CASES[name].outputs["image"]
     if tone == "sharpness":
@@ -34,7 +34,7 @@ def test_golden(name, tone):
     np.testing.assert_array_equal(found, golden)
 
 
-def _whole_averages() -> np.ndarray:
+def _whole_averages():
     """Tell where the smoothed value is a whole number.
 
     The reference adds thirteenths, so its processor decided whether such a value was cut to the byte below.
@@ -51,14 +51,12 @@ def test_a_whole_average_is_not_cut_to_the_byte_below():
         np.testing.assert_array_equal(tones.enhance_sharpness(image, tf.constant(0.0)), image)
 
 
-@pytest.mark.parametrize("tone", [tones.autocontrast, tones.equalize])
-def test_an_even_image_stays(tone):
+@cases(tones.autocontrast, tones.equalize)
+def test_an_even_image_stays(*, tone):
     image = np.full((4, 5, 3), 77, np.uint8)
     np.testing.assert_array_equal(tone(tf.constant(image)), image)
 
 
-@pytest.mark.parametrize(
-    "tone", [tones.enhance_colour, tones.enhance_contrast, tones.enhance_brightness, tones.enhance_sharpness]
-)
-def test_factor_one_changes_nothing(tone):
+@cases(tones.enhance_colour, tones.enhance_contrast, tones.enhance_brightness, tones.enhance_sharpness)
+def test_factor_one_changes_nothing(*, tone):
     np.testing.assert_array_equal(tone(tf.constant(IMAGE), tf.constant(1.0)), IMAGE)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from detection_core.augment import warps
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "autoaugment")
@@ -14,7 +15,7 @@ IMAGE, BOXES = (tf.constant(CASES["input"].inputs[name]) for name in ("image", "
 SIZE = tf.shape(IMAGE)[:2]
 
 
-def _warp(name: str, given: dict) -> tf.Tensor:
+def _warp(name, given):
     if name.startswith("rotate"):
         return warps.rotation(SIZE, tf.constant(given["degrees"]))
     horizontal = "_x_" in name
@@ -23,8 +24,8 @@ def _warp(name: str, given: dict) -> tf.Tensor:
     return warps.shear(tf.constant(given["level"]), horizontal=horizontal)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n.startswith(("rotate", "translate", "shear"))])
-def test_golden(name):
+@cases(*[n for n in CASES if n.startswith(("rotate", "translate", "shear"))])
+def test_golden(*, name):
     warp, expected = _warp(name, CASES[name].params), CASES[name].outputs
     found = np.asarray(warps.warp_pixels(IMAGE, warp, warps.REPLACEMENT))
     # Pixels between two others may fall either way.
@@ -54,7 +55,7 @@ MAKERS = {
 }
 
 
-def _spot(row: int, column: int) -> tuple[Sample, np.ndarray]:
+def _spot(row, column):
     """A sample with a bright square of 3 pixels, its mask, its box, and keypoints at centre and corner."""
     size = np.array([30, 40])
     mask = np.zeros((1, *size), np.uint8)

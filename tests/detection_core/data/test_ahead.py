@@ -4,15 +4,16 @@ import time
 import pytest
 
 from detection_core.data.ahead import done_ahead
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("budget", [1, 10, 1000])
-def test_results_come_in_order_and_no_more_wait_than_the_budget_allows(budget):
+@cases(1, 10, 1000)
+def test_results_come_in_order_and_no_more_wait_than_the_budget_allows(*, budget):
     costs = [3, 1, 20, 1, 1, 7, 2, 50, 1, 1] * 3
     done: list[int] = []
     lock, waiting, most = threading.Lock(), 0, 0
 
-    def work(item: tuple[int, int]) -> int:
+    def work(item):
         nonlocal waiting, most
         with lock:
             waiting += item[1]
@@ -30,12 +31,12 @@ def test_results_come_in_order_and_no_more_wait_than_the_budget_allows(budget):
 
 
 def test_a_failure_comes_at_its_turn():
-    def work(item: int) -> int:
+    def work(item):
         if item == 3:
             raise KeyError(item)
         return item
 
-    def cost(item: int) -> int:
+    def cost(item):
         if item == 5:
             raise ValueError(item)
         return 1

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.data.batch import batched, network_input, pad_objects
@@ -7,15 +6,16 @@ from detection_core.data.decode import DecodedExample, drop_unusable_objects
 from detection_core.data.label_targets import LabelTargets
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
 from detection_core.ops.objects import new_truth
-from detection_core.structures import Batch, Sample
-from tests.support.golden_cases import GoldenCase, load_cases
+from detection_core.structures import Sample
+from tests.support.cases import cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "input_transform")
 # The golden cases were made with 8 x 8 inputs that keep the aspect ratio.
 RESIZER = KeepAspectRatioResizer(min_dimension=8, max_dimension=8, pad_to_max_dimension=True)
 
 
-def _sample(case: GoldenCase) -> Sample:
+def _sample(case):
     boxes = case.inputs["groundtruth_boxes"]
     count = len(boxes)
     masks = case.inputs.get("groundtruth_instance_masks", np.zeros((count, 0, 0)))
@@ -42,8 +42,8 @@ def _sample(case: GoldenCase) -> Sample:
     return usable._replace(truth=targets(usable.truth))
 
 
-@pytest.mark.parametrize("name", list(CASES))
-def test_golden(name):
+@cases(*list(CASES))
+def test_golden(*, name):
     case = CASES[name]
     expected, max_boxes = case.outputs, case.params["max_num_boxes"] or 6
     size = tf.constant(case.inputs["original_image_spatial_shape"])
@@ -78,12 +78,12 @@ def test_padded_rows_are_zero_in_every_field():
         assert not np.asarray(field)[3:].any(), name
 
 
-@pytest.mark.parametrize("masks", [False, True])
-def test_batches_of_one_size_are_static(masks):
+@cases(False, True)
+def test_batches_of_one_size_are_static(*, masks):
     case = CASES["masks" if masks else "basic"]
     samples = tf.data.Dataset.from_tensors(_sample(case)).repeat(4)
 
-    def element(sample: Sample) -> Batch:
+    def element(sample):
         resizer = FixedShapeResizer(height=8, width=8)
         return network_input(sample, resizer=resizer, max_boxes=4, original_size=tf.shape(sample.image)[:2])
 

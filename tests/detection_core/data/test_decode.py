@@ -14,6 +14,7 @@ from detection_core.data.decode import (
 )
 from detection_core.data.label_map import LabelMapItem
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 from tests.support.record_files import example, image_bytes
 
@@ -27,7 +28,7 @@ ITEMS = [
 FLAGS = {"groundtruth_area": "area", "groundtruth_is_crowd": "is_crowd", "groundtruth_weights": "weights"}
 
 
-def _decoded(name: str):
+def _decoded(name):
     case = CASES[name]
     options = case.params["options"]
     table = class_text_table(ITEMS) if options.get("label_map") else None
@@ -41,8 +42,8 @@ def _decoded(name: str):
     return decode_example(tf.constant(record), table=table, options=decoding)
 
 
-@pytest.mark.parametrize("name", list(CASES))
-def test_golden(name):
+@cases(*list(CASES))
+def test_golden(*, name):
     expected, decoded = CASES[name].outputs, _decoded(name)
     sample, count = decoded.sample, len(expected["groundtruth_boxes"])
     truth = sample.truth
@@ -59,15 +60,15 @@ def test_golden(name):
     assert {len(field) for field in truth} == {count}
 
 
-@pytest.mark.parametrize("name", ["masks_numerical", "masks_png", "masks_png_255"])
-def test_golden_masks(name):
+@cases("masks_numerical", "masks_png", "masks_png_255")
+def test_golden_masks(*, name):
     masks = _decoded(name).sample.truth.masks
     assert masks.dtype == tf.uint8
     np.testing.assert_array_equal(masks, CASES[name].outputs["groundtruth_instance_masks"])
 
 
-@pytest.mark.parametrize("name", ["keypoints", "keypoints_without_visibility"])
-def test_golden_keypoints(name):
+@cases("keypoints", "keypoints_without_visibility")
+def test_golden_keypoints(*, name):
     truth, expected = _decoded(name).sample.truth, CASES[name].outputs
     np.testing.assert_allclose(truth.keypoints, expected["groundtruth_keypoints"], atol=1e-6)
     np.testing.assert_array_equal(truth.keypoint_weights, expected["groundtruth_keypoint_visibilities"])
@@ -78,8 +79,8 @@ def test_golden_class_scores():
     np.testing.assert_allclose(np.ravel(scores), CASES["multiclass_scores"].outputs["multiclass_scores"])
 
 
-@pytest.mark.parametrize(("background", "columns"), [(False, [0, 1]), (True, [1, 2])])
-def test_objects_without_scores_and_keypoints_are_sure_of_their_class(background, columns):
+@cases((False, [0, 1]), (True, [1, 2]))
+def test_objects_without_scores_and_keypoints_are_sure_of_their_class(*, background, columns):
     options = DecodeOptions(keypoints=4, score_columns=3, background_column=background)
     record = CASES["basic"].inputs["example"].tobytes()
     truth = decode_example(tf.constant(record), options=options).sample.truth
@@ -141,8 +142,8 @@ def test_masks_that_are_not_asked_for_have_no_size_in_a_graph():
     assert decode.get_concrete_function().structured_outputs.sample.truth.masks.shape[1:] == [0, 0]
 
 
-@pytest.mark.parametrize("name", [name for name in AUTOML if "regenerate" not in name])
-def test_golden_records_of_automl_are_read_as_they_are(name):
+@cases(*[name for name in AUTOML if "regenerate" not in name])
+def test_golden_records_of_automl_are_read_as_they_are(*, name):
     case = AUTOML[name]
     masked = case.params.get("include_mask", False)
     options = DecodeOptions(masks="PNG_MASKS" if masked else "")
@@ -159,7 +160,7 @@ def test_golden_records_of_automl_are_read_as_they_are(name):
     np.testing.assert_array_equal(found.truth.is_crowd, case.outputs["groundtruth_is_crowd"])
 
 
-def _file(rows: int, columns: int, kind: str = "JPEG", mode: str = "RGB") -> bytes:
+def _file(rows, columns, kind="JPEG", mode="RGB"):
     """A picture of smooth blobs, as a file."""
     noise = np.random.default_rng(rows).integers(0, 256, (7, 9, 3), np.uint8)
     picture = Image.fromarray(noise).resize((columns, rows), Image.Resampling.BICUBIC).convert(mode)
@@ -171,22 +172,19 @@ def _file(rows: int, columns: int, kind: str = "JPEG", mode: str = "RGB") -> byt
 FIXED = FixedShapeResizer(height=32, width=40)
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns", "resizer", "found"),
-    [
-        (62, 200, FIXED, (62, 200)),  # half of the rows would be 31
-        (63, 79, FIXED, (32, 40)),  # libjpeg rounds up
-        (64, 80, FIXED, (32, 40)),
-        (127, 159, FIXED, (32, 40)),
-        (125, 1000, FIXED, (32, 250)),
-        (257, 400, FIXED, (33, 50)),
-        (2000, 2000, FIXED, (250, 250)),  # an eighth is the least
-        (20, 30, FIXED, (20, 30)),
-        (400, 1000, KeepAspectRatioResizer(min_dimension=100, max_dimension=120), (50, 125)),
-        (400, 1000, IdentityResizer(), (400, 1000)),
-    ],
+@cases(
+    (62, 200, FIXED, (62, 200)),  # half of the rows would be 31
+    (63, 79, FIXED, (32, 40)),  # libjpeg rounds up
+    (64, 80, FIXED, (32, 40)),
+    (127, 159, FIXED, (32, 40)),
+    (125, 1000, FIXED, (32, 250)),
+    (257, 400, FIXED, (33, 50)),
+    (2000, 2000, FIXED, (250, 250)),  # an eighth is the least
+    (20, 30, FIXED, (20, 30)),
+    (400, 1000, KeepAspectRatioResizer(min_dimension=100, max_dimension=120), (50, 125)),
+    (400, 1000, IdentityResizer(), (400, 1000)),
 )
-def test_a_jpeg_image_is_decoded_no_smaller_than_it_will_be(rows, columns, resizer, found):
+def test_a_jpeg_image_is_decoded_no_smaller_than_it_will_be(*, rows, columns, resizer, found):
     encoded = _file(rows, columns)
     pixels = decode_pixels(tf.constant(encoded), channels=3, target_size=resizer.resized_size)
     assert pixels.shape == (*found, 3)
@@ -209,8 +207,8 @@ def test_what_is_decoded_at_reduced_size_are_averages_of_the_whole_image(mode, r
     assert np.abs(averages - np.float32(pixels)).mean() < 1.5
 
 
-@pytest.mark.parametrize("kind", ["PNG", "BMP", "GIF"])
-def test_images_of_other_formats_are_decoded_as_ever(kind):
+@cases("PNG", "BMP", "GIF")
+def test_images_of_other_formats_are_decoded_as_ever(*, kind):
     encoded = tf.constant(_file(320, 400, kind))
     pixels = decode_pixels(encoded, channels=3, target_size=FIXED.resized_size)
     np.testing.assert_array_equal(pixels, decode_pixels(encoded, channels=3))

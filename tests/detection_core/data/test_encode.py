@@ -16,6 +16,7 @@ from detection_core.data.encode import (
     int64_feature,
     serialise_features,
 )
+from tests.support.cases import cases
 
 IMAGE = EncodedImage(
     data=b"\xff\xd8 not really",
@@ -112,8 +113,8 @@ def test_any_features_come_back_as_they_were(features):
     assert _parsed(serialise_features(encoded)) == features
 
 
-@pytest.mark.parametrize("size", [127, 128, 16_383, 16_384, 2**21 - 1, 2**21])
-def test_lengths_at_the_edges_of_their_encoding(size):
+@cases(127, 128, 16_383, 16_384, 2**21 - 1, 2**21)
+def test_lengths_at_the_edges_of_their_encoding(*, size):
     assert _parsed(serialise_features({"k": bytes_feature([b"x" * size])})) == {"k": [b"x" * size]}
 
 

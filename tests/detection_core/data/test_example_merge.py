@@ -3,6 +3,7 @@ import pytest
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.data.example_merge import merge_example
 from detection_core.data.example_wire import find_features
+from tests.support.cases import cases
 from tests.support.dataset_files import picture
 
 SIZE = (40, 30)
@@ -79,22 +80,16 @@ def test_labels_of_images_stay_those_of_the_record():
     assert _found(_merge(own, {"image/class/text": bytes_feature([b"cat"])})) == own
 
 
-@pytest.mark.parametrize(
-    ("mask", "turned", "kept"),
-    [
-        (picture("PNG"), False, True),
-        (picture("PNG"), True, False),
-        (picture("PNG", width=20), False, False),
-        (picture(), False, False),
-        (b"", False, False),
-    ],
+@cases(
+    (picture("PNG"), False, True),
+    (picture("PNG"), True, False),
+    (picture("PNG", width=20), False, False),
+    (picture(), False, False),
+    (b"", False, False),
 )
-def test_masks_that_a_decoder_takes_stay(mask, turned, kept):
+def test_masks_that_a_decoder_takes_stay(*, mask, turned, kept):
     own = {**OWN, "image/object/mask": bytes_feature([mask])}
-    made = {
-        "image/object/mask": bytes_feature([b"made"]),
-        "image/object/mask/weight": float_feature([0.0]),
-    }
+    made = {"image/object/mask": bytes_feature([b"made"]), "image/object/mask/weight": float_feature([0.0])}
     assert _found(_merge(own, made, turned=turned)) == (own if kept else {**own, **made})
 
 

@@ -1,7 +1,6 @@
 import errno
 import io
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,13 +15,14 @@ from detection_core.data.decode import DecodeOptions, decode_example
 from detection_core.data.image_cache import FOLDER, GIGABYTES, ImageCache, image_cache
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import ConfigError
+from tests.support.cases import cases
 from tests.support.record_files import example
 from tests.support.storage_faults import few_descriptors
 
 PIXELS = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
 
 
-def entries(folder: Path) -> list[Path]:
+def entries(folder):
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
@@ -34,8 +34,8 @@ def test_what_is_kept_is_found_by_another_process(tmp_path_factory, pixels):
     assert ImageCache(folder, 1000).find("abd").size == 0
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "longer"])
-def test_a_damaged_entry_is_removed_and_made_again(tmp_path, damage):
+@cases("cut", "changed", "empty", "longer")
+def test_a_damaged_entry_is_removed_and_made_again(tmp_path, *, damage):
     cache = ImageCache(str(tmp_path), 1000)
     cache.keep("abc", PIXELS)
     (path,) = entries(tmp_path)
@@ -78,7 +78,7 @@ def test_no_more_than_the_limit_is_kept_and_that_is_said_once(tmp_path, caplog):
 def test_a_full_disk_leaves_nothing_half_and_training_goes_on(tmp_path, monkeypatch, caplog):
     """write(2) and rename(2) both end so where a disk is full."""
 
-    def full(*_: object) -> None:
+    def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     cache = ImageCache(str(tmp_path), 1000)
@@ -100,22 +100,22 @@ def test_what_a_killed_process_left_is_removed_once_nobody_writes_it(tmp_path):
     assert entries(tmp_path) == [new]
 
 
-def _record(size: tuple[int, int], kind: str = "JPEG") -> tf.Tensor:
+def _record(size, kind="JPEG"):
     pixels = np.random.default_rng(1).integers(0, 255, (*size, 3), dtype=np.uint8)
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, kind)
     return tf.constant(example({"image/encoded": [buffer.getvalue()], "image/source_id": [b"a"]}))
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_an_image_is_decoded_once_for_each_way_of_decoding(tmp_path, monkeypatch, kind):
+@cases("JPEG", "PNG")
+def test_an_image_is_decoded_once_for_each_way_of_decoding(tmp_path, monkeypatch, *, kind):
     record = _record((40, 60), kind)
     small = FixedShapeResizer(height=8, width=8).resized_size
     ways = [DecodeOptions(), DecodeOptions(channels=1), DecodeOptions(target_size=small)]
     wanted = [decode_example(record, options=way).sample.image for way in ways]
     cache = ImageCache(str(tmp_path), 1_000_000)
 
-    def decoded(way: DecodeOptions) -> np.ndarray:
+    def decoded(way):
         options = DecodeOptions(channels=way.channels, target_size=way.target_size, cache=cache)
         run = tf.function(lambda: decode_example(record, options=options).sample.image, autograph=False)
         return run().numpy()

@@ -6,6 +6,7 @@ from PIL import Image
 
 from detection_core.data.image_conversion import CONVERTIBLE, convert_to_png
 from detection_core.data.image_header import ImageFault, read_header
+from tests.support.cases import cases
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (37, 53, 3), dtype=np.uint8)
 
@@ -16,8 +17,8 @@ def _file(image_format, image=None, **options):
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("name", ["bmp", "tiff", "webp"])
-def test_the_pixels_stay_and_the_bytes_are_the_same_every_time(name):
+@cases("bmp", "tiff", "webp")
+def test_the_pixels_stay_and_the_bytes_are_the_same_every_time(*, name):
     data = _file(CONVERTIBLE[name], **({"lossless": True} if name == "webp" else {}))
     stored, header = convert_to_png(data, name)
     assert header == read_header(stored) == ("png", 37, 53)
@@ -32,8 +33,8 @@ def test_of_an_animation_the_first_frame_is_taken():
     assert np.asarray(Image.open(io.BytesIO(stored)))[0, 0].tolist() == [255, 0, 0]
 
 
-@pytest.mark.parametrize("name", CONVERTIBLE)
-def test_a_file_cut_short_is_refused(name):
+@cases(*CONVERTIBLE)
+def test_a_file_cut_short_is_refused(*, name):
     data = _file(CONVERTIBLE[name])
     for end in (12, 60, len(data) // 2):
         with pytest.raises(ImageFault) as caught:

@@ -18,6 +18,7 @@ from detection_core.data.image_header import (
     read_header,
     read_structure,
 )
+from tests.support.cases import cases
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (37, 53, 3), dtype=np.uint8)
 
@@ -50,27 +51,27 @@ def _reason(data):
     return caught.value.reason
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_the_size_is_what_pillow_says_it_is(name):
+@cases(*FILES)
+def test_the_size_is_what_pillow_says_it_is(*, name):
     image = Image.open(io.BytesIO(FILES[name]))
     assert read_header(FILES[name]) == ImageHeader(image.format.lower(), image.height, image.width)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_cut_anywhere_is_noticed(name):
+@cases(*FILES)
+def test_a_file_cut_anywhere_is_noticed(*, name):
     data = FILES[name]
     for end in range(16, len(data)):
         assert _reason(data[:end]) == "truncated_image"
     assert _reason(data[:2]) == "not_an_image"
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_what_follows_the_end_is_no_fault(name):
+@cases(*FILES)
+def test_what_follows_the_end_is_no_fault(*, name):
     assert read_header(FILES[name] + b"\0\0 uploaded by someone") == read_header(FILES[name])
 
 
-@pytest.mark.parametrize("image_format", ["BMP", "GIF", "TIFF", "WEBP"])
-def test_other_formats_are_named(image_format):
+@cases("BMP", "GIF", "TIFF", "WEBP")
+def test_other_formats_are_named(*, image_format):
     assert read_header(_file(image_format)) == ImageHeader(image_format.lower(), 0, 0)
 
 
@@ -86,8 +87,8 @@ def test_a_checksum_that_is_wrong_in_a_png():
     assert _reason(bytes(data)) == "corrupt_image"
 
 
-@pytest.mark.parametrize("name", JPEGS)
-def test_a_stretch_of_a_jpeg_overwritten_with_another_marker(name):
+@cases(*JPEGS)
+def test_a_stretch_of_a_jpeg_overwritten_with_another_marker(*, name):
     data = FILES[name]
     at = data.rindex(b"\xff\xda") + 40
     assert _reason(data[:at] + b"\xff\xc0" + data[at:]) == "corrupt_image"
@@ -139,8 +140,8 @@ def test_damage_of_any_kind_gives_a_header_or_a_reason(name, chance):
         assert header.height * header.width <= MAX_PIXELS
 
 
-@pytest.mark.parametrize(("depth", "colour"), [(3, 2), (8, 5), (16, 3), (1, 6)])
-def test_a_png_of_bits_that_there_are_not_is_damaged(depth, colour):
+@cases((3, 2), (8, 5), (16, 3), (1, 6))
+def test_a_png_of_bits_that_there_are_not_is_damaged(*, depth, colour):
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
@@ -150,12 +151,8 @@ def test_a_png_of_bits_that_there_are_not_is_damaged(depth, colour):
         read_header(data)
 
 
-@pytest.mark.parametrize(
-    "added",
-    [b"\xff" * (1 << 17), (b"\xff" * 9 + b"\xfe\0\2") * 10_000, b"\xff\xfe\0\2" * 30_000],
-    ids=["one run of fill", "many runs of fill", "empty comments"],
-)
-def test_markers_and_fill_that_keep_a_decoder_busy_are_refused(added):
+@cases(b"\xff" * (1 << 17), (b"\xff" * 9 + b"\xfe\0\2") * 10_000, b"\xff\xfe\0\2" * 30_000)
+def test_markers_and_fill_that_keep_a_decoder_busy_are_refused(*, added):
     data = FILES["jpeg"]
     assert _reason(data[:2] + added + data[2:]) == "corrupt_image"
 
@@ -181,24 +178,21 @@ _COMMENT = PngImagePlugin.PngInfo()
 _COMMENT.add_text("Comment", "made by hand")
 
 
-@pytest.mark.parametrize(
-    ("data", "has_notes"),
-    [
-        (_with("JPEG"), False),
-        (_with("JPEG", exif=_exif()), True),
-        (_with("JPEG", xmp=b"<x:xmpmeta xmlns:x='adobe:ns:meta/'/>"), True),
-        (_with("JPEG", comment=b"made by hand"), False),
-        (_with("PNG"), False),
-        (_with("PNG", exif=_exif()), True),
-        (_with("PNG", pnginfo=_COMMENT), True),
-        (_with("WEBP"), False),
-        (_with("WEBP", exif=_exif()), True),
-        (_with("BMP"), False),
-        (_with("GIF"), False),
-        (_with("TIFF"), True),
-    ],
+@cases(
+    (_with("JPEG"), False),
+    (_with("JPEG", exif=_exif()), True),
+    (_with("JPEG", xmp=b"<x:xmpmeta xmlns:x='adobe:ns:meta/'/>"), True),
+    (_with("JPEG", comment=b"made by hand"), False),
+    (_with("PNG"), False),
+    (_with("PNG", exif=_exif()), True),
+    (_with("PNG", pnginfo=_COMMENT), True),
+    (_with("WEBP"), False),
+    (_with("WEBP", exif=_exif()), True),
+    (_with("BMP"), False),
+    (_with("GIF"), False),
+    (_with("TIFF"), True),
 )
-def test_one_walk_tells_whether_a_file_may_say_how_it_is_turned(data, has_notes):
+def test_one_walk_tells_whether_a_file_may_say_how_it_is_turned(*, data, has_notes):
     assert read_structure(data).has_notes is has_notes
     assert read_structure(data).header == read_header(data)
 

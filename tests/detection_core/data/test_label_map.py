@@ -2,6 +2,7 @@ import pytest
 
 from detection_core.data.label_map import LabelMap, LabelMapItem, format_label_map, label_map_from_names
 from detection_core.errors import DataError
+from tests.support.cases import cases
 
 # As in COCO: ids with gaps, codes as names.
 GAPS = LabelMap(
@@ -54,16 +55,13 @@ def test_the_background_is_no_class():
     assert LabelMap(items=()).num_classes == 0
 
 
-@pytest.mark.parametrize(
-    ("items", "message"),
-    [
-        ([(0, "cat")], "id 0 is kept for the background"),
-        ([(-2, "cat")], "found id -2"),
-        ([(1, "a"), (2, "a")], "'a' stands for id 1 and id 2"),
-        ([(1, "")], "id 1 has no name"),
-    ],
+@cases(
+    ([(0, "cat")], "id 0 is kept for the background"),
+    ([(-2, "cat")], "found id -2"),
+    ([(1, "a"), (2, "a")], "'a' stands for id 1 and id 2"),
+    ([(1, "")], "id 1 has no name"),
 )
-def test_contradictions_are_refused(items, message):
+def test_contradictions_are_refused(*, items, message):
     with pytest.raises(DataError, match=message):
         LabelMap(items=tuple(LabelMapItem(id=id_, name=name) for id_, name in items))
 

@@ -6,11 +6,11 @@ from detection_core.data.mixture import mixture, taken_before
 WEIGHTS = (1.0, 2.0, 5.0)
 
 
-def _numbers(part: int):
+def _numbers(part):
     return lambda start: tf.data.Dataset.range(start, 1 << 40).map(lambda i: i * 10 + part)
 
 
-def _take(start: int, count: int) -> list[int]:
+def _take(start, count):
     dataset = mixture([_numbers(part) for part in range(3)], WEIGHTS, seed=6, start=start)
     return [int(i) for i in dataset.take(count)]
 

@@ -18,6 +18,7 @@ from detection_core.data.orientation import (
     upright_size,
 )
 from detection_core.data.pixels import read_pixels, read_thumbnail
+from tests.support.cases import cases
 
 WIDTH, HEIGHT = 64, 48
 ORIENTATIONS = range(1, 9)
@@ -57,8 +58,8 @@ def test_an_orientation_of_xmp_counts_where_there_is_no_other():
     assert read_orientation(turned_by_xmp(6), "jpeg") == 6
 
 
-@pytest.mark.parametrize("value", [0, 9, 77])
-def test_a_value_that_means_nothing_is_upright(value):
+@cases(0, 9, 77)
+def test_a_value_that_means_nothing_is_upright(*, value):
     assert read_orientation(turned_file(value), "jpeg") == 1
 
 
@@ -70,10 +71,8 @@ def noted(orientation, other=1):
     return plain[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + plain[2:]
 
 
-@pytest.mark.parametrize(
-    ("orientation", "other", "means"), [(65537, 1, 1), (65537, 70_000, 1), (6, 70_000, 6)]
-)
-def test_notes_with_odd_numbers_do_not_damage_the_picture(orientation, other, means):
+@cases((65537, 1, 1), (65537, 70_000, 1), (6, 70_000, 6))
+def test_notes_with_odd_numbers_do_not_damage_the_picture(*, orientation, other, means):
     data = noted(orientation, other)
     expected = turn_upright(smooth_picture(), means).size
     assert read_orientation(data, "jpeg") == means
@@ -92,8 +91,8 @@ def test_damaged_notes_never_stop_the_ingest(data):
     assert 1 <= read_orientation(bytes(whole), "jpeg") <= 8
 
 
-@pytest.mark.parametrize("orientation", ORIENTATIONS)
-def test_points_go_where_pillow_turns_their_pixels(orientation):
+@cases(*ORIENTATIONS)
+def test_points_go_where_pillow_turns_their_pixels(*, orientation):
     for x, y in ((5, 7), (50, 40), (0, 0), (WIDTH - 1, HEIGHT - 1)):
         pixels = np.zeros((HEIGHT, WIDTH), np.uint8)
         pixels[y, x] = 255
@@ -119,8 +118,8 @@ def test_a_turned_jpeg_keeps_its_pixels_but_for_rounding_and_its_size_in_bytes(o
     assert len(stored) < 1.6 * len(data)
 
 
-@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "P", "1"])
-def test_a_turned_png_keeps_its_pixels(mode):
+@cases("RGB", "L", "RGBA", "P", "1")
+def test_a_turned_png_keeps_its_pixels(*, mode):
     data = turned_file(6, "PNG", smooth_picture().convert(mode))
     stored, header = store_upright(data, "png")
     upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
@@ -134,8 +133,8 @@ def test_deep_grey_keeps_its_bits():
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(stored))), np.rot90(np.asarray(deep)))
 
 
-@pytest.mark.parametrize("mode", ["L", "CMYK"])
-def test_grey_and_cmyk_jpegs_show_the_same_turned(mode):
+@cases("L", "CMYK")
+def test_grey_and_cmyk_jpegs_show_the_same_turned(*, mode):
     data = turned_file(3, "JPEG", smooth_picture().convert(mode), quality=95)
     stored, _ = store_upright(data, "jpeg")
     expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")

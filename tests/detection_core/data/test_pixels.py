@@ -16,11 +16,12 @@ from detection_core.data.pixels import (
     read_pixels,
     read_thumbnail,
 )
+from tests.support.cases import cases
 
 NOISE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 
 
-def stored(image: Image.Image, kind: str, **options: object) -> bytes:
+def stored(image, kind, **options):
     buffer = io.BytesIO()
     image.save(buffer, kind, **options)
     return buffer.getvalue()
@@ -40,8 +41,8 @@ SOUND = {
 }
 
 
-@pytest.mark.parametrize("name", SOUND)
-def test_both_decoders_see_the_same_in_sound_files(name):
+@cases(*SOUND)
+def test_both_decoders_see_the_same_in_sound_files(*, name):
     check_with_pillow(SOUND[name])
     check_with_both(SOUND[name])
 
@@ -67,8 +68,8 @@ def test_the_difference_is_a_mean_over_all_rows():
     assert mean_difference(other, other) == 0
 
 
-@pytest.mark.parametrize("name", SOUND)
-def test_a_thumbnail_is_the_picture_made_small(name):
+@cases(*SOUND)
+def test_a_thumbnail_is_the_picture_made_small(*, name):
     expected = Image.fromarray(read_pixels(io.BytesIO(SOUND[name]))).convert("L").resize((16, 16))
     found = read_thumbnail(io.BytesIO(SOUND[name]), 16)
     assert found.shape == (16, 16) and found.dtype == np.uint8
@@ -86,8 +87,8 @@ def test_a_thumbnail_is_turned_as_exif_says():
         assert (found > 128).mean() == 0.5
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_a_file_that_ends_too_early_is_said_to(kind):
+@cases("JPEG", "PNG")
+def test_a_file_that_ends_too_early_is_said_to(*, kind):
     buffer = io.BytesIO()
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(buffer, kind)
     with pytest.raises(ImageFault, match=r"the file ends too early.*copy it again"):
@@ -112,8 +113,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-@pytest.mark.parametrize(("array", "megabytes"), [("0", 250), ("1", 500)])
-def test_large_pictures_are_decoded_one_at_a_time_and_not_twice(array, megabytes):
+@cases(("0", 250), ("1", 500))
+def test_large_pictures_are_decoded_one_at_a_time_and_not_twice(*, array, megabytes):
     # 64 megapixels are 256 MB in Pillow's memory, which was there before, and 192 MB in an array.
     told = subprocess.run([sys.executable, "-c", _PEAK, array], capture_output=True, text=True, check=True)
     assert int(told.stdout) / 1000 < megabytes

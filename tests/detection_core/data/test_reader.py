@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -92,7 +90,7 @@ def test_an_image_that_claims_more_pixels_than_memory_is_refused_before_it_is_de
 def test_large_images_are_not_decoded_all_at_once(tmp_path, monkeypatch):
     asked: list[tuple[int, list[int]]] = []
 
-    def watched(items: Any, work: Any, cost: Any, *, budget: int) -> Any:
+    def watched(items, work, cost, *, budget):
         costs: list[int] = []
         asked.append((budget, costs))
         return done_ahead(items, work, lambda item: costs.append(cost(item)) or costs[-1], budget=budget)

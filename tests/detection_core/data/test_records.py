@@ -17,13 +17,14 @@ from detection_core.data.records import (
     read_records,
 )
 from detection_core.errors import DataError
+from tests.support.cases import cases
 from tests.support.record_files import example, image_bytes, write_records
 
 RECORDS = [b"one", b"", b"three" * 100]
 
 
-@pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz"])
-def test_records_are_counted_and_read_compressed_or_not(tmp_path, name):
+@cases("a.tfrecord", "a.tfrecord.gz")
+def test_records_are_counted_and_read_compressed_or_not(tmp_path, *, name):
     path = write_records(tmp_path / name, RECORDS)
     assert count_records(path) == check_records(path) == 3
     assert list(read_records(tf.constant(path)).as_numpy_iterator()) == RECORDS
@@ -56,8 +57,8 @@ def test_a_flipped_bit_is_found_by_its_checksum(tmp_path):
         check_records(str(path))
 
 
-@pytest.mark.parametrize("kept", [5, 14, 40])
-def test_a_cut_file_is_found_without_reading_its_data(tmp_path, kept):
+@cases(5, 14, 40)
+def test_a_cut_file_is_found_without_reading_its_data(tmp_path, *, kept):
     path = Path(write_records(tmp_path / "a.tfrecord", RECORDS))
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(DataError, match="the file ends inside it"):
@@ -131,8 +132,8 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("column", COLUMNS)
-def test_columns_that_do_not_go_with_the_boxes_are_refused_by_record(tmp_path, column):
+@cases(*COLUMNS)
+def test_columns_that_do_not_go_with_the_boxes_are_refused_by_record(tmp_path, *, column):
     fields = {
         "image/encoded": [image_bytes(3, 3)],
         "image/source_id": [b"17"],

@@ -12,11 +12,11 @@ ONE = 1 << 12
 IMAGES = st.lists(st.lists(st.integers(-1, 5), max_size=4), min_size=1, max_size=40)
 
 
-def _arrays(images: list[list[int]]) -> list[np.ndarray]:
+def _arrays(images):
     return [np.array(classes, np.int64) for classes in images]
 
 
-def _epoch(images: list[list[int]], threshold: float, seed: int) -> list[int]:
+def _epoch(images, threshold, seed):
     factors = find_repeat_factors(_arrays(images), threshold)
     pairs = [(i, int(factors.of_image(tf.constant(c, tf.int64)))) for i, c in enumerate(images)]
     numbers, of_images = (tf.constant(column, tf.int64) for column in zip(*pairs, strict=True))

@@ -14,6 +14,7 @@ from detection_core.data.resize import (
 )
 from detection_core.errors import ConfigError
 from detection_core.protos import image_resizer_pb2
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "image_resizers")
@@ -22,8 +23,8 @@ GRAY = [name for name, case in CASES.items() if "convert_to_grayscale" in case.c
 RESIZED = [name for name, case in CASES.items() if "image" in case.outputs and name not in GRAY]
 
 
-@pytest.mark.parametrize("name", RESIZED)
-def test_golden(name):
+@cases(*RESIZED)
+def test_golden(*, name):
     case = CASES[name]
     resizer = build_image_resizer(text_format.Parse(case.config, image_resizer_pb2.ImageResizer()))
     masks = tf.constant(case.inputs["masks"].astype(np.uint8))
@@ -35,8 +36,8 @@ def test_golden(name):
         assert static in (None, actual)
 
 
-@pytest.mark.parametrize("name", GRAY)
-def test_one_channel_is_refused_as_no_extractor_takes_it(name):
+@cases(*GRAY)
+def test_one_channel_is_refused_as_no_extractor_takes_it(*, name):
     with pytest.raises(ConfigError, match="takes three channels"):
         build_image_resizer(text_format.Parse(CASES[name].config, image_resizer_pb2.ImageResizer()))
 
@@ -94,16 +95,16 @@ def test_the_size_of_an_image_is_known_without_it(resizer, size):
     assert resizer.resized_size(tf.constant(size)).numpy().tolist() == found.true_size.numpy().tolist()
 
 
-def _automl(size: list[int], mean: list[float]) -> AutomlResizer:
+def _automl(size, mean):
     return AutomlResizer(height=size[0], width=size[1], per_channel_pad_value=tuple(mean))
 
 
-def _channels(value: float | list[float]) -> list[float]:
+def _channels(value):
     return value if isinstance(value, list) else [value] * 3
 
 
-@pytest.mark.parametrize("name", [name for name in AUTOML if name.startswith("eval")])
-def test_golden_of_automl(name):
+@cases(*[name for name in AUTOML if name.startswith("eval")])
+def test_golden_of_automl(*, name):
     case = AUTOML[name]
     size, mean = case.params["output_size_hw"], _channels(case.params["mean_rgb"])
     resizer = _automl([size, size] if isinstance(size, int) else size, mean)
@@ -116,10 +117,8 @@ def test_golden_of_automl(name):
     np.testing.assert_allclose(normalised, case.outputs["image"], rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("name", "size"), [("model_preprocess_d0", [32, 32]), ("model_preprocess_lite", [24, 40])]
-)
-def test_golden_of_automl_in_serving(name, size):
+@cases(("model_preprocess_d0", [32, 32]), ("model_preprocess_lite", [24, 40]))
+def test_golden_of_automl_in_serving(*, name, size):
     case = AUTOML[name]
     mean = _channels(case.params["mean_rgb"])
     for image, expected in zip(case.inputs["images"], case.outputs["images"], strict=True):

@@ -3,12 +3,7 @@ from collections import Counter
 import pytest
 import tensorflow as tf
 
-from detection_core.data.sequence import (
-    SequenceOptions,
-    ordered_records,
-    shuffled_epochs,
-    shuffled_files,
-)
+from detection_core.data.sequence import SequenceOptions, ordered_records, shuffled_epochs, shuffled_files
 from tests.support.record_files import write_records
 
 
@@ -20,7 +15,7 @@ def paths(tmp_path):
     ]
 
 
-def _take(dataset: tf.data.Dataset, count: int) -> list[tuple[bytes, tuple[int, ...]]]:
+def _take(dataset, count):
     return [(e.element, tuple(e.seed.tolist())) for e in dataset.take(count).as_numpy_iterator()]
 
 

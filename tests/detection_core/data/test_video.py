@@ -7,11 +7,12 @@ import pytest
 
 from detection_core.data.video import VideoReader, is_video, video_writer
 from detection_core.errors import ConfigError, DataError
+from tests.support.cases import cases
 
 SIZE = (48, 64)
 
 
-def frames(count: int = 20) -> list[np.ndarray]:
+def frames(count=20):
     """Dark frames with a red square that moves to the right."""
     made = []
     for i in range(count):
@@ -21,7 +22,7 @@ def frames(count: int = 20) -> list[np.ndarray]:
     return made
 
 
-def write(path, count: int = 20, codec: str = "mpeg4", rate: int = 10) -> str:
+def write(path, count=20, codec="mpeg4", rate=10):
     import av
 
     with av.open(str(path), "w") as container:
@@ -33,8 +34,8 @@ def write(path, count: int = 20, codec: str = "mpeg4", rate: int = 10) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("ending", [".mp4", ".avi", ".mkv", ".mov", ".ts"])
-def test_every_frame_is_read_with_its_time(tmp_path, ending):
+@cases(".mp4", ".avi", ".mkv", ".mov", ".ts")
+def test_every_frame_is_read_with_its_time(tmp_path, *, ending):
     path = write(tmp_path / f"video{ending}")
     with VideoReader(path) as reader:
         found = list(reader)
@@ -99,8 +100,8 @@ def test_packets_that_cannot_be_decoded_are_counted_and_passed_over(tmp_path):
         assert reader.faults == 1
 
 
-@pytest.mark.parametrize("content", [b"", b"no video " * 100, bytes(5000)])
-def test_what_is_no_video_is_one_error(tmp_path, content):
+@cases(b"", b"no video " * 100, bytes(5000))
+def test_what_is_no_video_is_one_error(tmp_path, *, content):
     (tmp_path / "x.mp4").write_bytes(content)
     with pytest.raises(DataError, match=r"x\.mp4: expected a video .*; copy it again"):
         VideoReader(str(tmp_path / "x.mp4"))
@@ -127,14 +128,11 @@ def test_sound_alone_is_no_video(tmp_path):
         VideoReader(str(tmp_path / "sound.mkv"))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n{path}\n#EXT-X-ENDLIST\n",
-        "ffconcat version 1.0\nfile '{path}'\n",
-    ],
+@cases(
+    "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n{path}\n#EXT-X-ENDLIST\n",
+    "ffconcat version 1.0\nfile '{path}'\n",
 )
-def test_a_playlist_is_not_followed_to_other_files(tmp_path, text):
+def test_a_playlist_is_not_followed_to_other_files(tmp_path, *, text):
     other = write(tmp_path / "private.ts")
     (tmp_path / "list.mp4").write_text(text.format(path=other))
     with pytest.raises(DataError, match=r"list\.mp4: expected a video"):

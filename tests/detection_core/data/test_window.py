@@ -4,7 +4,7 @@ from detection_core.data.sequence import SeededElement
 from detection_core.data.window import element_at, window_size, with_following
 
 
-def _windows(count: int, following: int) -> list[list[int]]:
+def _windows(count, following):
     elements = tf.data.Dataset.range(count).map(
         lambda i: SeededElement((tf.fill([i + 1, 2], i), tf.strings.as_string(i)), tf.stack([i, i]))
     )
@@ -31,7 +31,7 @@ def test_a_sequence_shorter_than_a_window():
 def test_no_more_elements_are_read_than_a_window_holds():
     read: list[int] = []
 
-    def seen(i: int) -> int:
+    def seen(i):
         read.append(int(i))
         return i
 

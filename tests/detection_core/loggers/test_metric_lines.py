@@ -4,10 +4,9 @@ import datetime
 import io
 import re
 
-import pytest
-
 from detection_core.loggers.base import EVAL, TRAIN
 from detection_core.loggers.metric_lines import MetricLines, metric_name
+from tests.support.cases import cases
 
 # The filters that Katib's collector uses where an Experiment gives none, an older one and one with exponents:
 # DefaultFilter of kubeflow/katib, pkg/metricscollector/v1beta1/common/const.go.
@@ -17,8 +16,8 @@ KATIB = (
 )
 
 
-@pytest.mark.parametrize("katib", KATIB)
-def test_katib_reads_every_metric_of_a_validation_with_its_time(katib):
+@cases(*KATIB)
+def test_katib_reads_every_metric_of_a_validation_with_its_time(*, katib):
     stream = io.StringIO()
     lines = MetricLines(stream)
     lines.log_scalars({"Loss/total_loss": 1.0}, 10, TRAIN)

@@ -14,6 +14,7 @@ import pytest
 from detection_core.loggers.base import EVAL, TRAIN
 from detection_core.loggers.mlflow_run import MlflowLogger, MlflowOptions, run_name
 from detection_core.loggers.run_ids import RunIds
+from tests.support.cases import cases
 
 needs_mlflow = [
     pytest.mark.trackers,
@@ -23,19 +24,16 @@ needs_mlflow = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "taken"),
-    [
-        ("Loss/total_loss", "Loss/total_loss"),
-        ("DetectionBoxes_Precision/mAP@.50IOU", "DetectionBoxes_Precision/mAP_.50IOU"),
-        ("AR@100 (large)", "AR_100 _large_"),
-        ("class/../../x", "x"),
-        ("/", "_"),
-        ("a" * 300, "a" * 250),
-        ("eval_input_reader[0].shuffle", "eval_input_reader_0_.shuffle"),
-    ],
+@cases(
+    ("Loss/total_loss", "Loss/total_loss"),
+    ("DetectionBoxes_Precision/mAP@.50IOU", "DetectionBoxes_Precision/mAP_.50IOU"),
+    ("AR@100 (large)", "AR_100 _large_"),
+    ("class/../../x", "x"),
+    ("/", "_"),
+    ("a" * 300, "a" * 250),
+    ("eval_input_reader[0].shuffle", "eval_input_reader_0_.shuffle"),
 )
-def test_names_are_such_as_mlflow_takes(name, taken):
+def test_names_are_such_as_mlflow_takes(*, name, taken):
     assert run_name(name) == taken
     assert re.fullmatch(r"[/\w.\- :]{1,250}", run_name(name))
 

@@ -8,14 +8,13 @@ from detection_core.loggers.metric_lines import MetricLines
 from detection_core.loggers.mlflow_run import MlflowOptions
 from detection_core.loggers.open_loggers import LoggerOptions, check_loggers, open_loggers
 from detection_core.loggers.wandb_run import WandbOptions
+from tests.support.cases import cases
 
 BOTH = LoggerOptions(trackers=(MlflowOptions(), WandbOptions()), metric_lines=True)
 
 
-@pytest.mark.parametrize(
-    ("options", "package"), [(MlflowOptions(), "mlflow"), (WandbOptions(), "wandb")], ids=["mlflow", "wandb"]
-)
-def test_a_package_that_is_missing_is_told_with_its_remedy(monkeypatch, options, package):
+@cases((MlflowOptions(), "mlflow"), (WandbOptions(), "wandb"))
+def test_a_package_that_is_missing_is_told_with_its_remedy(monkeypatch, *, options, package):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     remedy = rf"train_config.monitoring.{package}: .*package {package}.*pip install 'detflow\[{package}\]'"
     with pytest.raises(ConfigError, match=remedy):

@@ -1,8 +1,6 @@
 """Event files that TensorBoard shows."""
 
 import io
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +10,7 @@ from detection_core.loggers.base import EVAL, TRAIN, Histogram
 from detection_core.loggers.tensorboard import TensorBoardLogger
 
 
-def events(folder: Path) -> dict[str, tuple[int, str, Any]]:
+def events(folder):
     """Tag to step, plugin and tensor of the one event file of a folder."""
     (path,) = folder.glob("events.*")
     found = {}

@@ -2,17 +2,16 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
 
 import numpy as np
-import pytest
 
 from detection_core.artifacts.model_run import ValidationLine
 from detection_core.detectors.ssd.family import FAMILY
-from detection_core.loggers.base import Logger, Status
+from detection_core.loggers.base import Logger
 from detection_core.progress import ProgressUpdate, format_progress
 from detection_core.training.actions import HistoryFile, LoggedTraining, ProgressLines, reported_at
 from detection_core.training.loop_options import StepReport
+from tests.support.cases import cases
 
 LOSSES = {
     "Loss/classification_loss": 1.22,
@@ -22,7 +21,7 @@ LOSSES = {
 }
 
 
-def report(step: int) -> StepReport:
+def report(step):
     scalars = {"gradient_norm/global": 3.0}
     return StepReport(
         step=step,
@@ -94,19 +93,19 @@ def test_what_was_reported_is_found_in_the_history(tmp_path):
 
 
 class Collect(Logger):
-    def __init__(self) -> None:
+    def __init__(self):
         self.told: list[object] = []
 
-    def log_parameters(self, values: Mapping[str, str]) -> None:
+    def log_parameters(self, values):
         self.told.append(dict(values))
 
-    def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:
+    def log_scalars(self, values, step, split):
         self.told.append((split, step, dict(values)))
 
-    def log_artifact(self, name: str, content: bytes) -> None:
+    def log_artifact(self, name, content):
         self.told.append((name, content))
 
-    def close(self, status: Status) -> None:
+    def close(self, status):
         self.told.append(status)
 
 
@@ -124,11 +123,7 @@ def test_loggers_are_told_by_the_object_detection_apis_names():
         "data_wait": 0.03,
         "memory_bytes": 1.9e9,
     }
-    assert logger.told == [
-        ("train", 10, expected),
-        ("eval", 10, {"mAP": 0.5, "score": 0.5}),
-        "finished",
-    ]
+    assert logger.told == [("train", 10, expected), ("eval", 10, {"mAP": 0.5, "score": 0.5}), "finished"]
 
 
 def test_loggers_get_what_was_asked_for_and_the_files_at_both_ends(tmp_path):
@@ -158,7 +153,7 @@ def test_what_is_no_number_is_not_logged():
 
 def test_loggers_get_the_pictures_of_a_validation():
     class Pictures(Collect):
-        def log_images(self, images: Mapping[str, np.ndarray], step: int, split: str) -> None:
+        def log_images(self, images, step, split):
             self.told.append((sorted(images), step, split))
 
     logger = Pictures()
@@ -171,11 +166,8 @@ def test_loggers_get_the_pictures_of_a_validation():
     assert logger.told[-1] == (["validation/0"], 20, "eval")
 
 
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [(RuntimeError("no"), "failed"), (SystemExit(143), "stopped"), (KeyboardInterrupt(), "stopped")],
-)
-def test_loggers_learn_how_a_training_ended(error, status):
+@cases((RuntimeError("no"), "failed"), (SystemExit(143), "stopped"), (KeyboardInterrupt(), "stopped"))
+def test_loggers_learn_how_a_training_ended(*, error, status):
     logger = Collect()
     logged = LoggedTraining([logger])
     logged.failed(error)

@@ -15,6 +15,7 @@ from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
 from detection_core.errors import ModelError
 from detection_core.training.application_weights import fill_backbone, load_application
 from detection_core.zoo.keras_backbones import find_backbone
+from tests.support.cases import cases
 
 # Backbone, multiplier, the classifier's layer and the backbone's level with the same features, input. ResNets
 # pool alike where the stem gives an odd number of rows.
@@ -88,8 +89,8 @@ def _features(model, published, pixels, layers):
     return body(PREPROCESSORS["standardize"](tf.constant(pixels)))
 
 
-@pytest.mark.parametrize(("name", "multiplier", "layers", "side"), ALIKE)
-def test_features_are_the_classifier_s(name, multiplier, layers, side):
+@cases(*ALIKE)
+def test_features_are_the_classifier_s(*, name, multiplier, layers, side):
     published, network = find_backbone(name, multiplier), _backbone(name, multiplier)
     classifier = _classifier(published)
     before = [v.numpy().copy() for v in network.weights]

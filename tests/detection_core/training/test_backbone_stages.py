@@ -7,6 +7,7 @@ from detection_core.errors import ConfigError
 from detection_core.training.backbone_stages import backbone_stages, rate_factors, scaled_updates
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.variables import trained_variables
+from tests.support.cases import cases
 
 LEGACY = tf_keras.optimizers.legacy
 OPTIMIZERS = {
@@ -16,7 +17,7 @@ OPTIMIZERS = {
 }
 
 
-def _network() -> tf_keras.Model:
+def _network():
     layers = tf_keras.layers
     inputs = tf_keras.Input([32, 32, 3])
     x = layers.Conv2D(2, 3, strides=2, padding="same", name="backbone_stem")(inputs)
@@ -58,8 +59,8 @@ def test_rates_fall_towards_the_image():
 FIRST = [(0, "backbone_stem"), (1, "backbone_block_1"), (3, "fpn_lateral_3")]
 
 
-@pytest.mark.parametrize("count, first", FIRST)
-def test_the_first_stages_are_frozen(count, first):
+@cases(*FIRST)
+def test_the_first_stages_are_frozen(*, count, first):
     network = _network()
     options = TrainOptions(num_steps=1, freeze_backbone_stages=count)
     trained = trained_variables(network.trainable_variables, options, [network])
@@ -74,15 +75,15 @@ def test_frozen_to_the_end_is_refused():
         trained_variables(network.trainable_variables, options, [network])
 
 
-@pytest.mark.parametrize("name", list(OPTIMIZERS))
-def test_a_scaled_update_is_that_of_a_scaled_learning_rate(name):
+@cases(*list(OPTIMIZERS))
+def test_a_scaled_update_is_that_of_a_scaled_learning_rate(*, name):
     scaled = [tf.Variable([1.0, -2.0]), tf.Variable([3.0])]
     alone = [tf.Variable([1.0, -2.0]), tf.Variable([3.0])]
     optimizer = OPTIMIZERS[name](0.1)
     own = [OPTIMIZERS[name](0.1 * 0.25), OPTIMIZERS[name](0.1)]
 
     @tf.function
-    def update(step: tf.Tensor) -> None:
+    def update(step):
         gradients = [tf.stack([step, 2.0]), [step - 1.5]]
         with scaled_updates(scaled, (0.25, 1.0)):
             optimizer.apply_gradients(zip(gradients, scaled, strict=True))
@@ -101,7 +102,7 @@ def test_replicas_scale_together():
     with strategy.scope():
         variable, optimizer = tf.Variable(1.0), LEGACY.SGD(0.1)
 
-    def update() -> None:
+    def update():
         with scaled_updates([variable], (0.5,)):
             optimizer.apply_gradients([(tf.constant(2.0), variable)])
 

@@ -29,7 +29,7 @@ def prefix(tmp_path, written):
     return str(tmp_path / "ckpt-3")
 
 
-def flipped(content: bytes, place: float) -> bytes:
+def flipped(content, place):
     changed = bytearray(content)
     changed[int(len(content) * place)] ^= 0xFF
     return bytes(changed)
@@ -63,7 +63,7 @@ def test_a_missing_file_is_damage_and_a_whole_checkpoint_is_not(prefix):
     assert "No such file" in find_damage(prefix)
 
 
-def refused(prefix: str) -> str:
+def refused(prefix):
     """Return why a checkpoint could not be read; fail where it was judged."""
     kept = pytest.raises(StorageError, match="It is kept, as this is no sign of damage")
     with kept as caught, readable(prefix):
@@ -105,7 +105,7 @@ def test_a_folder_in_place_of_a_file_is_no_damage(prefix):
     ids=lambda error: type(error).__name__,
 )
 def test_what_a_file_system_of_tensorflow_raises_is_no_damage(prefix, monkeypatch, error):
-    def restore(**arguments: object) -> None:
+    def restore(**arguments):
         raise error
 
     monkeypatch.setattr(tf.raw_ops, "RestoreV2", restore)
@@ -113,7 +113,7 @@ def test_what_a_file_system_of_tensorflow_raises_is_no_damage(prefix, monkeypatc
 
 
 def test_an_index_that_the_reader_in_python_cannot_open_is_no_damage(prefix, monkeypatch):
-    def load(path: str) -> None:
+    def load(path):
         # As TensorFlow's `error_translator` words it.
         raise tf.errors.DataLossError(None, None, f"Unable to open table file {path}: Too many open files")
 

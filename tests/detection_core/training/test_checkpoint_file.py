@@ -7,6 +7,7 @@ import pytest
 from detection_core.errors import ModelError
 from detection_core.storage import files
 from detection_core.training.checkpoint_file import CheckpointFile
+from tests.support.cases import cases
 from tests.support.field_checkpoints import write_named_checkpoint
 from tests.support.object_store import s3_server
 
@@ -18,7 +19,7 @@ def prefix(tmp_path):
     return write_named_checkpoint(VALUES, tmp_path / "model.ckpt-3")
 
 
-def _read_all(path: str) -> None:
+def _read_all(path):
     checkpoint = CheckpointFile(path)
     for key in checkpoint.shapes:
         checkpoint.read(key)
@@ -47,8 +48,8 @@ def test_the_format_of_one_file_is_read(tmp_path):
     np.testing.assert_array_equal(CheckpointFile(path).read("scope/0/weights"), VALUES["scope/0/weights"])
 
 
-@pytest.mark.parametrize("path", ["nothing", ".", "ckpt-0.index"])
-def test_a_missing_checkpoint_is_an_error(tmp_path, path):
+@cases("nothing", ".", "ckpt-0.index")
+def test_a_missing_checkpoint_is_an_error(tmp_path, *, path):
     with pytest.raises(ModelError, match=r"^\S+: expected a checkpoint, .*found none; give the prefix"):
         CheckpointFile(str(tmp_path / path))
 

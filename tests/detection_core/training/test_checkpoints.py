@@ -8,32 +8,33 @@ import tensorflow as tf
 
 from detection_core.errors import ModelError, StorageError
 from detection_core.training.checkpoints import TrainingCheckpoints
+from tests.support.cases import cases
 from tests.support.storage_faults import few_descriptors
 
 
-def make(folder: Path, value: float = 0.0) -> tuple[TrainingCheckpoints, tf.Variable]:
+def make(folder, value=0.0):
     variable = tf.Variable(tf.fill([1000], value))
     return TrainingCheckpoints({"model": tf.Module(), "weights": variable}, str(folder), keep=3), variable
 
 
-def saved(folder: Path, steps: list[int]) -> None:
+def saved(folder, steps):
     checkpoints, variable = make(folder)
     for step in steps:
         variable.assign(tf.fill([1000], float(step)))
         checkpoints.save(step)
 
 
-def truncate(path: Path) -> None:
+def truncate(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def flip_a_byte(path: Path) -> None:
+def flip_a_byte(path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(bytes(content))
 
 
-def empty(path: Path) -> None:
+def empty(path):
     path.write_bytes(b"")
 
 
@@ -46,8 +47,8 @@ DAMAGE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "damage"), DAMAGE)
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path, caplog, name, damage):
+@cases(*DAMAGE)
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path, caplog, *, name, damage):
     saved(tmp_path, [2, 4, 6])
     damage(tmp_path / name)
     checkpoints, variable = make(tmp_path)
@@ -59,13 +60,13 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path, caplog, name
     assert make(tmp_path)[0].restore_latest() == 6
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(folder):
     """Return the files of all checkpoints below a folder, by name."""
     return {path.name: path.read_bytes() for path in sorted(folder.rglob("ckpt-*.*"))}
 
 
-@pytest.mark.parametrize(("name", "damage"), DAMAGE)
-def test_a_damaged_checkpoint_is_moved_and_not_deleted(tmp_path, name, damage):
+@cases(*DAMAGE)
+def test_a_damaged_checkpoint_is_moved_and_not_deleted(tmp_path, *, name, damage):
     saved(tmp_path, [2, 4, 6])
     damage(tmp_path / name)
     before = contents(tmp_path)
@@ -78,8 +79,8 @@ def test_a_damaged_checkpoint_is_moved_and_not_deleted(tmp_path, name, damage):
     assert (tmp_path / "damaged" / "6-2" / "ckpt-6.index").exists()
 
 
-@pytest.mark.parametrize("free", [0, 1])
-def test_used_up_descriptors_cost_no_checkpoint(tmp_path, free):
+@cases(0, 1)
+def test_used_up_descriptors_cost_no_checkpoint(tmp_path, *, free):
     saved(tmp_path, [2, 4, 6])
     before = contents(tmp_path)
     checkpoints, variable = make(tmp_path)

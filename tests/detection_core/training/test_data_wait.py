@@ -6,12 +6,13 @@ import pytest
 import tensorflow as tf
 
 from detection_core.training.data_wait import DataWait
+from tests.support.cases import cases
 
 
-def batches(seconds: float) -> tf.data.Dataset:
+def batches(seconds):
     """Batches that take a while each, none of which is made before it is asked for."""
 
-    def slow(index: int) -> int:
+    def slow(index):
         time.sleep(seconds)
         return index
 
@@ -21,8 +22,8 @@ def batches(seconds: float) -> tf.data.Dataset:
     return made.with_options(options)
 
 
-@pytest.mark.parametrize(("reading", "computing", "expected"), [(0.05, 0.0, 0.95), (0.03, 0.03, 0.5)])
-def test_the_wait_is_the_readers_part_of_the_time(reading, computing, expected):
+@cases((0.05, 0.0, 0.95), (0.03, 0.03, 0.5))
+def test_the_wait_is_the_readers_part_of_the_time(*, reading, computing, expected):
     wait = DataWait()
     iterator = iter(batches(reading))
     step = tf.function(wait.draw)

@@ -1,9 +1,6 @@
 """How parameters and gradients are spread: what is measured, when, and what TensorBoard reads of it."""
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.loggers.tensorboard import TensorBoardLogger
@@ -12,10 +9,11 @@ from detection_core.training.histograms import BINS, as_histograms, measured_his
 from detection_core.training.loop import run_training
 from detection_core.training.loop_options import TrainOptions
 from tests.detection_core.training.runs import momentum
+from tests.support.cases import cases
 from tests.support.tiny_model import TinyModel, make_dataset
 
 
-def measured(values: np.ndarray, due: bool = True) -> np.ndarray:
+def measured(values, due=True):
     variable = tf.Variable(values, name="a/kernel")
     found = measured_histograms(tf.constant(due), [variable], [2.0 * variable], 1)
     assert set(found) == {"gradients/a/kernel", "parameters/a/kernel"}
@@ -33,14 +31,14 @@ def test_it_is_numpy_s_histogram():
     assert np.abs(rows[:, 2] - counts).sum() <= 2 and rows[:, 2].sum() == 200  # at an edge float32 rounds
 
 
-@pytest.mark.parametrize("value", [0.0, -3.0, 1e6])
-def test_equal_values_are_in_one_bin(value):
+@cases(0.0, -3.0, 1e6)
+def test_equal_values_are_in_one_bin(*, value):
     rows = measured(np.full([7], value, np.float32))
     assert rows[:, 2].max() == 7 and np.all(rows[:, 1] >= rows[:, 0]) and rows[-1, 1] > rows[0, 0]
 
 
-@pytest.mark.parametrize(("values", "count"), [([1.0, np.nan, 2.0, np.inf], 2), ([np.nan], 0)])
-def test_what_is_not_finite_is_not_counted(values, count):
+@cases(([1.0, np.nan, 2.0, np.inf], 2), ([np.nan], 0))
+def test_what_is_not_finite_is_not_counted(*, values, count):
     rows = measured(np.array(values, np.float32))
     assert rows[:, 2].sum() == count and np.isfinite(rows).all()
 
@@ -82,7 +80,7 @@ def test_a_training_writes_them_for_tensorboard_and_ends_as_without(tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-def histogram_events(folder: Path) -> dict[tuple[int, str], np.ndarray]:
+def histogram_events(folder):
     """Return step and name to rows, of all event files of a folder."""
     found = {}
     for file in folder.glob("events*"):

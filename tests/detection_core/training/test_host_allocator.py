@@ -4,9 +4,8 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 from detection_core.training import host_allocator
+from tests.support.cases import cases
 
 # TensorFlow's default allocator does not count what tensors take; the one that keeps memory does.
 _COUNTED = """
@@ -49,10 +48,8 @@ def test_a_machine_with_a_gpu_is_left_as_it_is(monkeypatch, tmp_path):
 MACHINE_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
-@pytest.mark.parametrize(
-    ("available", "limit"), [(8 << 30, 7 << 10), (1 << 30, 1 << 9), (0, MACHINE_MIB - 1024)]
-)
-def test_tensors_may_take_what_is_left_beside_the_code(monkeypatch, available, limit):
+@cases((8 << 30, 7 << 10), (1 << 30, 1 << 9), (0, MACHINE_MIB - 1024))
+def test_tensors_may_take_what_is_left_beside_the_code(monkeypatch, *, available, limit):
     monkeypatch.setattr(host_allocator, "_GPU_DEVICES", ())
     monkeypatch.setattr(host_allocator, "available_memory", lambda: available)
     monkeypatch.setenv("TF_CPU_ALLOCATOR_USE_BFC", "true")

@@ -16,9 +16,8 @@ from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import DataError, ModelError, StorageError, as_user_error
-from detection_core.progress import ProgressUpdate
 from detection_core.tasks.train import train
-from detection_core.training.loop import TrainingResult, run_training
+from detection_core.training.loop import run_training
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.trial_updates import BatchTooLargeError
 from tests.detection_core.tasks.hungry_training import hungry_detectors, train_hungry
@@ -31,7 +30,7 @@ from tests.support.tiny_training import config_text, write_examples
 DOCUMENT = Path(__file__).parents[3] / "docs" / "leaving-it-alone.md"
 
 
-def run(folder: Path, steps: int = 4, poison_at: int = -1, **options: float) -> TrainingResult:
+def run(folder, steps=4, poison_at=-1, **options):
     """Train with a checkpoint in each step, or go on."""
     chosen = TrainOptions(**({"num_steps": steps, "log_every": 1, "checkpoint_every": 1} | options))
     data = lambda start: make_dataset(start, poison_at=poison_at)  # noqa: E731
@@ -39,38 +38,38 @@ def run(folder: Path, steps: int = 4, poison_at: int = -1, **options: float) -> 
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> Path:
+def trained(tmp_path_factory):
     """Folder of a training of four steps, with a checkpoint of each of the last ones."""
     folder = tmp_path_factory.mktemp("trained")
     run(folder)
     return folder
 
 
-def data_file(folder: Path, step: int) -> Path:
+def data_file(folder, step):
     return folder / "checkpoints" / f"ckpt-{step}.data-00000-of-00001"
 
 
-def damage(file: Path) -> None:
+def damage(file):
     """Change a byte in the middle of a file, as a disk does."""
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 0xFF
     file.write_bytes(content)
 
 
-def last_checkpoint_damaged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def last_checkpoint_damaged(folder, caplog):
     damage(data_file(folder, 4))
     assert run(folder, 6).start_step == 3
     assert "ckpt-4 is damaged and is moved to" in caplog.text
 
 
-def last_checkpoint_half_written(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def last_checkpoint_half_written(folder, caplog):
     data = data_file(folder, 4)
     data.write_bytes(data.read_bytes()[:100])
     (folder / "checkpoints" / "ckpt-4.index").unlink()  # it is renamed in last
     assert run(folder, 4).start_step == 3 and "damaged" not in caplog.text
 
 
-def every_checkpoint_damaged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def every_checkpoint_damaged(folder, caplog):
     files = list((folder / "checkpoints").glob("*.data*"))
     for file in files:
         damage(file)
@@ -78,7 +77,7 @@ def every_checkpoint_damaged(folder: Path, caplog: pytest.LogCaptureFixture) -> 
         run(folder, 6)
 
 
-def checkpoint_unreadable(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def checkpoint_unreadable(folder, caplog):
     data, away = data_file(folder, 4), folder / "away"
     data.rename(away)
     data.symlink_to("/proc/self/mem")  # whose first bytes give EIO
@@ -88,7 +87,7 @@ def checkpoint_unreadable(folder: Path, caplog: pytest.LogCaptureFixture) -> Non
     assert run(folder).start_step == 4
 
 
-def disk_full(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def disk_full(folder, caplog):
     small = folder / "small"
     small.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=28k", "tmpfs", str(small)]
@@ -105,7 +104,7 @@ def disk_full(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
         subprocess.run(["umount", "--lazy", str(small)], check=True)
 
 
-def read_while(folder: Path, change: Callable[[Path], object]) -> None:
+def read_while(folder, change):
     """Read a shard of examples for many epochs, decoding each time; change it after the first batch."""
     examples = write_examples(folder / "examples")
     (shard,) = (examples / "Split-train").iterdir()
@@ -119,17 +118,17 @@ def read_while(folder: Path, change: Callable[[Path], object]) -> None:
             next(batches)
 
 
-def shard_gone(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def shard_gone(folder, caplog):
     with pytest.raises(DataError, match="examples-00000-of-00001"):
         read_while(folder, Path.unlink)
 
 
-def record_damaged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def record_damaged(folder, caplog):
     with pytest.raises(DataError, match=r"tfrecord, record \d"):
         read_while(folder, damage)
 
 
-def image_that_does_not_decode(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def image_that_does_not_decode(folder, caplog):
     examples = write_examples(folder / "examples", images=100)
     (shard,) = (examples / "Split-train").iterdir()
     records = list(tf.data.TFRecordDataset(str(shard)).as_numpy_iterator())
@@ -144,7 +143,7 @@ def image_that_does_not_decode(folder: Path, caplog: pytest.LogCaptureFixture) -
     assert (report.left_out, report.steps) == (1, 60) and "record 50, image '17'" in caplog.text
 
 
-def clock_set_back(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def clock_set_back(folder, caplog):
     now = iter(range(2_000_000_000, 0, -86_400))  # each look at it is a day before the last
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "time", lambda: float(next(now)))
@@ -154,18 +153,18 @@ def clock_set_back(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
         assert run(folder, 6).start_step == 4
 
 
-def loss_not_finite(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def loss_not_finite(folder, caplog):
     with pytest.raises(ModelError, match="training step 2: expected a finite loss"):
         run(folder, poison_at=2)
     assert run(folder).start_step == 2
 
 
-def loss_left_out(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def loss_left_out(folder, caplog):
     result = run(folder, poison_at=2, max_skipped_updates=1)
     assert (result.step, result.skipped_updates) == (4, 1)
 
 
-def batch_too_large(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def batch_too_large(folder, caplog):
     with hungry_detectors(most=2), pytest.raises(BatchTooLargeError) as caught:
         train_hungry(folder)
     said = str(caught.value)
@@ -174,8 +173,8 @@ def batch_too_large(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "or batch_size: 2;" in said
 
 
-def batch_in_parts(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def kill(update: ProgressUpdate) -> None:
+def batch_in_parts(folder, caplog):
+    def kill(update):
         if update.done == 4:
             raise RuntimeError("killed")
 

@@ -19,21 +19,13 @@ from detection_core.training.loop import run_training
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import Precision
 from detection_core.training.step import new_step
-from tests.detection_core.training.runs import (
-    Crash,
-    Run,
-    Seen,
-    Signal,
-    assert_equal,
-    momentum,
-    train,
-    whole_run,
-)
+from tests.detection_core.training.runs import Crash, Seen, Signal, assert_equal, momentum, train, whole_run
+from tests.support.cases import cases
 from tests.support.tiny_model import TinyModel, make_dataset
 
 
 @pytest.fixture(scope="module")
-def straight(tmp_path_factory) -> Run:
+def straight(tmp_path_factory):
     folder = tmp_path_factory.mktemp("straight")
     return whole_run(folder, None, HistoryFile(str(folder / "history.jsonl")))
 
@@ -92,18 +84,15 @@ class Traced(TinyModel):
         return super().losses(batch, training)
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "changes"),
-    [
-        ("momentum_optimizer { learning_rate { constant_learning_rate {} } }", {"steps_per_call": 2}),
-        ("rms_prop_optimizer { learning_rate { exponential_decay_learning_rate {} } }", {}),
-        (
-            "adam_optimizer { learning_rate { manual_step_learning_rate { schedule { step: 3 } } } }",
-            {"max_skipped_updates": 2, "precision": Precision.FLOAT16},
-        ),
-    ],
+@cases(
+    ("momentum_optimizer { learning_rate { constant_learning_rate {} } }", {"steps_per_call": 2}),
+    ("rms_prop_optimizer { learning_rate { exponential_decay_learning_rate {} } }", {}),
+    (
+        "adam_optimizer { learning_rate { manual_step_learning_rate { schedule { step: 3 } } } }",
+        {"max_skipped_updates": 2, "precision": Precision.FLOAT16},
+    ),
 )
-def test_an_update_is_put_into_a_graph_once(tmp_path, optimizer, changes):
+def test_an_update_is_put_into_a_graph_once(tmp_path, *, optimizer, changes):
     """A function whose first call makes variables would be traced twice: half of the first step's time."""
     text = f"{optimizer} use_moving_average: true moving_average_decay: 0.9"
     optimization = build_optimizer(text_format.Parse(text, Optimizer()))
@@ -224,8 +213,8 @@ class Clock(TrainingAction):
         self.now += 120
 
 
-@pytest.mark.parametrize(("minutes", "saved"), [(5.0, [3, 5, 8]), (0.0, [5])])
-def test_checkpoints_go_by_time_too(tmp_path, monkeypatch, minutes, saved):
+@cases((5.0, [3, 5, 8]), (0.0, [5]))
+def test_checkpoints_go_by_time_too(tmp_path, monkeypatch, *, minutes, saved):
     """A kill without a signal costs little then."""
     clock = Clock()
     monkeypatch.setattr(loop, "time", clock)

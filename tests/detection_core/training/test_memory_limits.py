@@ -20,12 +20,12 @@ def system(tmp_path):
     return System(proc=str(tmp_path / "proc"), cgroup=str(tmp_path / "cgroup"))
 
 
-def write(path: Path, text: str) -> None:
+def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text + "\n")
 
 
-def group(system: System, kind: str, folder: str, limit: str, usage: int, inactive: int = 0) -> None:
+def group(system, kind, folder, limit, usage, inactive=0):
     """Write what a group tells; names as in the kernel's cgroup-v2.rst and cgroup-v1/memory.rst."""
     names = {
         "2": ("memory.max", "memory.current", "inactive_file"),
@@ -38,7 +38,7 @@ def group(system: System, kind: str, folder: str, limit: str, usage: int, inacti
     write(root / "memory.stat", f"anon 5\n{inactive_name} {inactive}")
 
 
-def belongs(system: System, line: str) -> None:
+def belongs(system, line):
     write(Path(system.proc, "self", "cgroup"), f"5:cpu:/x\n{line}")
 
 

@@ -10,11 +10,7 @@ from detection_core.errors import ModelError
 from detection_core.training.named_variables import restore_variables, variables_in_checkpoint
 from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 
-VALUES = {
-    "weights": np.float32([[1, 2], [3, 4]]),
-    "other": np.float32([5]),
-    "global_step": np.int64(7),
-}
+VALUES = {"weights": np.float32([[1, 2], [3, 4]]), "other": np.float32([5]), "global_step": np.int64(7)}
 
 
 @pytest.fixture
@@ -22,7 +18,7 @@ def checkpoint(tmp_path):
     return write_named_checkpoint(VALUES, tmp_path / "model.ckpt")
 
 
-def fresh() -> dict[str, tf.Variable]:
+def fresh():
     return {
         "weights": tf.Variable(tf.zeros([2, 2]), name="mine"),
         "other": tf.Variable(tf.zeros([3]), name="other"),

@@ -15,7 +15,7 @@ from detection_core.training import precision as rules
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import Precision, choose_precision, computing_in, device_precision
 from detection_core.training.step import TrainState, train_step
-from tests.detection_core.training.runs import Run, assert_equal, momentum, whole_run
+from tests.detection_core.training.runs import assert_equal, momentum, whole_run
 from tests.support.precision_models import MODELS, batch_for
 from tests.support.tiny_model import TinyModel, make_dataset
 
@@ -149,7 +149,7 @@ def fit(folder, precision, seed=0):
 
 
 @pytest.fixture(scope="module")
-def straight(tmp_path_factory) -> dict[Precision, Run]:
+def straight(tmp_path_factory):
     return {each: fit(tmp_path_factory.mktemp(each.name), each) for each in Precision}
 
 

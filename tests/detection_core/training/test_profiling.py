@@ -2,7 +2,6 @@
 
 import logging
 import math
-from pathlib import Path
 
 import tensorflow as tf
 
@@ -13,7 +12,7 @@ from tests.detection_core.training.runs import momentum
 from tests.support.tiny_model import TinyModel, make_dataset
 
 
-def train(folder: Path, first: int = 2, steps: int = 2, num_steps: int = 5) -> list[Path]:
+def train(folder, first=2, steps=2, num_steps=5):
     """Train, or go on, with a trace of some updates; return the traces that are there."""
     trace = ProfilerTrace(ProfileOptions(first_step=first, steps=steps), str(folder / "logs"))
     options = TrainOptions(num_steps=num_steps, log_every=10, steps_per_call=4)

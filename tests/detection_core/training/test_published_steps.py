@@ -29,7 +29,7 @@ NETWORKS = {
 }
 
 
-def sample(values: np.ndarray) -> np.ndarray:
+def sample(values):
     flat = values.reshape(-1)
     return flat[np.linspace(0, flat.size - 1, min(flat.size, 64)).astype(np.int64)]
 

@@ -7,7 +7,7 @@ import tf_keras
 from detection_core.training.reproducible import Reproducibility
 
 
-def first_weights(seed: int) -> np.ndarray:
+def first_weights(seed):
     Reproducibility(seed=seed, seeds_weights=True).set_up()
     layer = tf_keras.layers.Dense(8)
     layer.build((None, 8))

@@ -13,12 +13,8 @@ from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from detection_core.training.restore import restore_fine_tune_checkpoint
-from detection_core.training.restore_report import Outcome, RestoreReport
-from tests.support.field_checkpoints import (
-    named_weight,
-    write_named_checkpoint,
-    write_object_checkpoint,
-)
+from detection_core.training.restore_report import Outcome
+from tests.support.field_checkpoints import named_weight, write_named_checkpoint, write_object_checkpoint
 from tests.support.golden_networks import MOBILE, deterministic_weight, load_golden
 
 NAME = MOBILE[1]
@@ -52,7 +48,7 @@ def model(built):
     return detector
 
 
-def _restored_paths(model) -> set[str]:
+def _restored_paths(model):
     """Object paths of the variables that have the checkpoint's value now."""
     found = set()
     for key, variable in object_keys(model.network).items():
@@ -62,7 +58,7 @@ def _restored_paths(model) -> set[str]:
     return found
 
 
-def _restore(model, path: str, kind: str, **settings) -> RestoreReport:
+def _restore(model, path, kind, **settings):
     options = FineTuneOptions(kind=kind, **settings)
     return restore_fine_tune_checkpoint(model, SSD_NAMES, options, CheckpointFile(path))
 
@@ -138,7 +134,7 @@ def test_an_unknown_type_is_refused(model, detector_checkpoint):
         _restore(model, detector_checkpoint, "fine_tune")
 
 
-def _named_values(model) -> dict[str, np.ndarray]:
+def _named_values(model):
     """A detector's checkpoint of TensorFlow 1, with what stands beside the weights there."""
     names = {v.name: tuple(v.variable.shape) for v in scoped_variables(model.network, EXTRACTOR)}
     names["FeatureExtractor/MobilenetV2/Conv/weights/Momentum"] = (2,)

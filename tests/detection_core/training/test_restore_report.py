@@ -1,15 +1,14 @@
-import pytest
-
 from detection_core.training.restore_report import Outcome, RestoredVariable, RestoreReport, is_averaged
+from tests.support.cases import cases
 
 SLOT = "backbone/a/.OPTIMIZER_SLOT/optimizer/average/.ATTRIBUTES/VARIABLE_VALUE"
 
 
-def _row(key: str, outcome: Outcome = Outcome.RESTORED, **fields) -> RestoredVariable:
+def _row(key, outcome=Outcome.RESTORED, **fields):
     return RestoredVariable(name=f"ours/{key}", key=key, outcome=outcome, shape=(2, 3), **fields)
 
 
-def _report(rows, unused=()) -> RestoreReport:
+def _report(rows, unused=()):
     return RestoreReport(prefix="ckpt", kind="full", variables=tuple(rows), unused=tuple(unused))
 
 
@@ -21,11 +20,8 @@ ROWS = (
 )
 
 
-@pytest.mark.parametrize(
-    "key, averaged",
-    [("a/kernel/ExponentialMovingAverage", True), (SLOT, True), ("a/.ATTRIBUTES/VARIABLE_VALUE", False)],
-)
-def test_a_moving_average_shows_in_its_key(key, averaged):
+@cases(("a/kernel/ExponentialMovingAverage", True), (SLOT, True), ("a/.ATTRIBUTES/VARIABLE_VALUE", False))
+def test_a_moving_average_shows_in_its_key(*, key, averaged):
     assert is_averaged(key) == _row(key).averaged == averaged
     assert not _row(key, Outcome.SKIPPED_SHAPE).averaged
 

@@ -9,7 +9,7 @@ from tests.support.tiny_model import TinyModel, make_dataset
 
 
 def test_a_size_stays_for_its_steps_and_depends_on_the_seed_and_the_step_alone():
-    def drawn(seed: int) -> list[int]:
+    def drawn(seed):
         scales = Scales(TinyModel(), [0, 1, 2], seed=seed, steps_per_scale=4)
         return [scales.losses(step) for step in range(80)]
 
@@ -43,7 +43,7 @@ def test_what_is_normalised_stays_and_pixels_and_masks_follow():
 def test_training_goes_through_the_sizes_and_on_as_if_never_stopped(tmp_path):
     """Another size is another network; here the same one at two of its own makes."""
 
-    def trained(folder: str, *stops: int) -> tuple[list[np.ndarray], list[str]]:
+    def trained(folder, *stops):
         for steps in stops:
             model, used = TinyModel(), []
 

@@ -16,26 +16,27 @@ from detection_core.training.step import (
     shape_gradients,
     train_step,
 )
+from tests.support.cases import cases
 from tests.support.tiny_model import TinyModel, make_dataset
 
 RATE = 0.1
 
 
-def state_of(model: TinyModel, options: TrainOptions) -> TrainState:
+def state_of(model, options):
     rate = Constant(ConstantOptions(learning_rate=RATE))
     optimizer = tf_keras.optimizers.legacy.SGD(learning_rate=rate)
     return TrainState(model, Optimization(optimizer=optimizer), options, None)
 
 
-def gradients_of(model: TinyModel, batch: object, regularized: bool = True) -> list[np.ndarray]:
+def gradients_of(model, batch, regularized=True):
     with tf.GradientTape() as tape:
         losses = model.losses(batch, training=True)
         total = losses["Loss/total_loss"] - (0.0 if regularized else losses["Loss/regularization_loss"])
     return [g.numpy() for g in tape.gradient(total, model.network.trainable_variables)]
 
 
-@pytest.mark.parametrize("regularized", [True, False])
-def test_an_update_moves_the_weights_down_the_gradient(regularized):
+@cases(True, False)
+def test_an_update_moves_the_weights_down_the_gradient(*, regularized):
     options = TrainOptions(num_steps=1, add_regularization_loss=regularized)
     (batch,) = make_dataset(0).take(1)
     model, twin = TinyModel(), TinyModel()
@@ -65,7 +66,7 @@ def test_the_rate_that_is_told_is_the_one_applied():
     assert told == pytest.approx([RATE, RATE / 1.5, RATE / 2.0])
 
 
-def _with_backbone() -> TinyModel:
+def _with_backbone():
     """A model whose stem, of a stride of 4, is its backbone."""
     model = TinyModel()
     for name in ("stem", "stem_bn"):
@@ -73,8 +74,8 @@ def _with_backbone() -> TinyModel:
     return model
 
 
-@pytest.mark.parametrize("decay, part", [(1.0, 1.0), (0.5, 0.5)])
-def test_the_backbone_has_a_learning_rate_of_its_own(decay, part):
+@cases((1.0, 1.0), (0.5, 0.5))
+def test_the_backbone_has_a_learning_rate_of_its_own(*, decay, part):
     (batch,) = make_dataset(0).take(1)
     models = [_with_backbone(), _with_backbone()]
     before = [v.numpy() for v in models[0].trainable_variables]
@@ -150,7 +151,7 @@ def test_a_variable_that_the_loss_does_not_use_is_named():
         idle = tf.Variable(1.0, name="a/bias")
 
         @property
-        def trainable_variables(self) -> list[tf.Variable]:
+        def trainable_variables(self):
             return [*super().trainable_variables, self.idle]
 
     (batch,) = make_dataset(0).take(1)
@@ -200,7 +201,7 @@ def test_parts_that_are_not_equal_are_refused():
 
 def test_a_model_s_factor_comes_before_clipping():
     class Twice(TinyModel):
-        def gradient_factor(self, images: int) -> float:
+        def gradient_factor(self, images):
             return 0.5 * images
 
     (batch,) = make_dataset(0).take(1)
@@ -214,13 +215,13 @@ def test_a_model_s_factor_comes_before_clipping():
         np.testing.assert_allclose(variable, value, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("steps_per_call", [1, 2])
-def test_nothing_that_a_step_calls_is_translated(steps_per_call):
+@cases(1, 2)
+def test_nothing_that_a_step_calls_is_translated(*, steps_per_call):
     """Translating Python to graphs takes as long as all else of the first step."""
     seen = []
 
     class Watched(TinyModel):
-        def losses(self, batch: object, training: bool) -> dict[str, tf.Tensor]:
+        def losses(self, batch, training):
             seen.append(tf.__internal__.autograph.control_status_ctx().status.name)
             return super().losses(batch, training)
 

@@ -40,7 +40,7 @@ def test_leaving_after_sigterm_has_the_shells_exit_code():
 def test_outside_the_main_thread_nothing_is_touched():
     before, seen = signal.getsignal(signal.SIGTERM), []
 
-    def work() -> None:
+    def work():
         with StopSignal() as stop:
             seen.append((stop.received, signal.getsignal(signal.SIGTERM)))
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.trial_updates import equal_parts, is_out_of_memory, more_parts, too_large
+from tests.support.cases import cases
 
 
 @given(parts=st.integers(1, 300), images=st.integers(1, 300))
@@ -19,10 +20,8 @@ def test_parts_are_equal_and_at_least_double(parts, images):
     assert (numbers[-1:] or [images])[0] == images
 
 
-@pytest.mark.parametrize(
-    ("parts", "images", "found"), [(1, 8, 1), (3, 8, 4), (5, 8, 8), (9, 8, 8), (2, 7, 7)]
-)
-def test_a_number_of_another_machine_becomes_one_that_divides(parts, images, found):
+@cases((1, 8, 1), (3, 8, 4), (5, 8, 8), (9, 8, 8), (2, 7, 7))
+def test_a_number_of_another_machine_becomes_one_that_divides(*, parts, images, found):
     assert equal_parts(parts, images) == found
 
 
@@ -47,25 +46,22 @@ def test_what_tensorflow_raises_is_the_memory_and_is_told_in_one_line():
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (
-            tf.errors.NotFoundError(
-                None,
-                None,
-                "No algorithm worked!  Error messages:\n  Profiling failure on CUDNN engine eng11{}: UNKNOWN:"
-                " CUDNN_STATUS_ALLOC_FAILED\nin cuda_dnn.cc(5333): 'status'",
-            ),
-            "STATUS_ALLOC_FAILED",
+@cases(
+    (
+        tf.errors.NotFoundError(
+            None,
+            None,
+            "No algorithm worked!  Error messages:\n  Profiling failure on CUDNN engine eng11{}: UNKNOWN:"
+            " CUDNN_STATUS_ALLOC_FAILED\nin cuda_dnn.cc(5333): 'status'",
         ),
-        (
-            tf.errors.InternalError(None, None, "CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
-            "OUT_OF_MEMORY: out of memory",
-        ),
-    ],
+        "STATUS_ALLOC_FAILED",
+    ),
+    (
+        tf.errors.InternalError(None, None, "CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+        "OUT_OF_MEMORY: out of memory",
+    ),
 )
-def test_a_library_of_cuda_without_memory_to_work_in_is_the_memory(error, reason):
+def test_a_library_of_cuda_without_memory_to_work_in_is_the_memory(*, error, reason):
     assert is_out_of_memory(error)
     assert f"({reason})" in str(too_large(error, TrainOptions(num_steps=1, batch_size=8)))
 

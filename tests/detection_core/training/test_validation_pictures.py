@@ -15,11 +15,11 @@ PICTURES = [
 ]
 
 
-def steps(folder: Path) -> list[int]:
+def steps(folder):
     return sorted({step_of(Path(p.path).name) for p in list_pictures(str(folder))})
 
 
-def files_there(folder: Path) -> list[int]:
+def files_there(folder):
     return sorted({step_of(path.name) for path in (folder / "pictures").glob("*.jpg")})
 
 

@@ -13,7 +13,7 @@ from detection_core.storage import files
 from detection_core.training.warm_start import check_same_classes, copy_matching_weights
 
 
-def network(classes: int, prefix: str = "") -> tf_keras.Model:
+def network(classes, prefix=""):
     inputs = tf_keras.Input([4])
     x = tf_keras.layers.Dense(3, name=f"{prefix}body")(inputs)
     return tf_keras.Model(inputs, tf_keras.layers.Dense(classes, name=f"{prefix}head")(x))
@@ -30,7 +30,7 @@ def test_what_fits_is_copied_and_the_rest_named(caplog):
 
 
 def test_what_is_not_named_is_counted(caplog):
-    def deep(width: int) -> tf_keras.Model:
+    def deep(width):
         x = inputs = tf_keras.Input([4])
         x = tf_keras.layers.Dense(3, name="body")(x)
         for number in range(6):
