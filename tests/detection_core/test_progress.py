@@ -18,7 +18,7 @@ from detection_core.progress import (
 from tests.support.cases import cases
 
 
-def test_the_line_has_step_rate_time_left_and_details():
+def test_lines_and_durations():
     update = ProgressUpdate(
         job="train",
         done=120,
@@ -29,6 +29,13 @@ def test_the_line_has_step_rate_time_left_and_details():
     assert format_progress(update) == (
         "train | step 120/500 | 8.4 steps/s | ETA 0:45 | loss 1.83 | box 0.61 | class 1.22 | lr 0.0040"
     )
+    assert [format_duration(s) for s in (0, 9.6, 75, 3600, 7325)] == [
+        "0:00",
+        "0:10",
+        "1:15",
+        "1:00:00",
+        "2:02:05",
+    ]
 
 
 @cases(
@@ -48,16 +55,6 @@ def test_what_is_unknown_is_left_out(*, update, line):
     assert format_progress(update) == line
 
 
-def test_durations():
-    assert [format_duration(s) for s in (0, 9.6, 75, 3600, 7325)] == [
-        "0:00",
-        "0:10",
-        "1:15",
-        "1:00:00",
-        "2:02:05",
-    ]
-
-
 def test_the_rate_forgets_what_is_long_ago():
     now = [0.0]
     meter = RateMeter(window=2, clock=lambda: now[0])
@@ -72,16 +69,13 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_line_is_rewritten_and_the_last_one_stays():
+def test_lines_go_to_a_terminal_or_a_log(caplog):
     terminal = Terminal()
     reporter = default_reporter(terminal)
     assert isinstance(reporter, TerminalReporter)
     reporter(ProgressUpdate(job="train", done=1, total=2))
     reporter(ProgressUpdate(job="train", done=2, total=2))
     assert terminal.getvalue() == "\r\x1b[Ktrain | step 1/2\r\x1b[Ktrain | step 2/2\n"
-
-
-def test_elsewhere_it_is_a_log_line(caplog):
     assert default_reporter(io.StringIO()) is log_reporter
     with caplog.at_level(logging.INFO):
         log_reporter(ProgressUpdate(job="train", done=1, total=2))
@@ -96,9 +90,6 @@ def test_progress_reports_by_time_and_at_the_end():
             progress.advance()
     assert [u.done for u in seen] == [3, 6, 9, 10]
     assert seen[-1].rate == pytest.approx(1.0)
-
-
-def test_progress_without_a_total_reports_its_end_unless_it_failed():
     seen: list[ProgressUpdate] = []
     with Progress("x", unit="image", every_seconds=1e9, reporter=seen.append) as progress:
         progress.advance(4)

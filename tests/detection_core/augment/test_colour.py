@@ -57,8 +57,5 @@ def test_random_changes_stay_in_the_range_of_pixels_and_vary():
         images = [np.asarray(step(sample, tf.constant([i, 0], tf.int64)).image) for i in range(3)]
         assert all(image.min() >= 0.0 and image.max() <= 255.0 for image in images)
         assert np.abs(images[0] - images[1]).max() > 0 and np.abs(images[1] - images[2]).max() > 0
-
-
-def test_an_unknown_order_is_refused():
     with pytest.raises(ValueError, match="0 or 1, found 2"):
         colour.RandomDistortColor(color_ordering=2)

@@ -61,22 +61,12 @@ def test_objects_are_where_their_pixels_are(size, box, other, moved, masks, seed
 
 def test_only_chosen_objects_are_pasted_and_never_a_crowd():
     boxes = tf.constant([[0.1 * i, 0.0, 0.1 * i + 0.05, 0.1] for i in range(10)])
-    crowd = tf.constant([i == 3 for i in range(10)])
-    many = Sample(
-        tf.fill([40, 40, 3], tf.constant(9, tf.uint8)),
-        new_truth(
-            boxes,
-            tf.range(10),
-            is_crowd=crowd,
-            keypoints=tf.zeros([10, 1, 2]),
-            keypoint_weights=tf.zeros([10, 1]),
-        ),
-        tf.constant(""),
-    )
+    keypoints = {"keypoints": tf.zeros([10, 1, 2]), "keypoint_weights": tf.zeros([10, 1])}
+    truth = new_truth(boxes, tf.range(10), is_crowd=tf.range(10) == 3, **keypoints)
+    many = Sample(tf.fill([40, 40, 3], tf.constant(9, tf.uint8)), truth, tf.constant(""))
     below = shining((40, 40), (30, 30, 5, 5), channel=2)
-    counts = []
-    for i in range(60):
-        step = CopyPaste(object_probability=0.4, scale_min=1.0, scale_max=1.0)
+    step, counts = CopyPaste(object_probability=0.4, scale_min=1.0, scale_max=1.0), []
+    for i in range(40):
         found = step(below, partners(many), tf.constant([i, 5], tf.int64))
         classes = found.truth.classes.numpy().tolist()
         assert classes[0] == 2 and 3 not in classes[1:]
@@ -100,7 +90,4 @@ def test_rectangles_and_their_boxes(boxes):
     expected = np.array([_pixels(b) for b in boxes], bool).reshape(-1, 44, 44)
     np.testing.assert_array_equal(shapes.numpy() > 0, expected)
     np.testing.assert_allclose(boxes_of_masks(shapes), normalised, atol=1e-6)
-
-
-def test_the_box_of_an_empty_mask_is_empty():
     assert boxes_of_masks(tf.zeros([1, 5, 6], tf.uint8)).numpy().tolist() == [[0, 0, 0, 0]]

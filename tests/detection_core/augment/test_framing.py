@@ -35,29 +35,18 @@ def test_boxes_masks_and_keypoints_are_where_the_pixels_are(size, box, factor, o
         np.testing.assert_allclose(keypoint, middle, atol=1e-3)
 
 
-def test_what_is_empty_has_the_colour_of_the_padding():
-    found = place(
-        shining((40, 40), (0, 0, 4, 4)),
-        scaled=tf.constant([10, 20]),
-        offset=tf.constant([5, -4]),
-        frame=tf.constant([30, 30]),
-        pad_value=(7.0, 8.0, 9.0),
-    )
-    padding = found.image.numpy()
+def test_what_is_empty_and_what_is_hardly_seen():
+    def placed(sample, scaled, offset, frame, **options):
+        sides = {"scaled": scaled, "offset": offset, "frame": frame}
+        return place(sample, **{name: tf.constant(side) for name, side in sides.items()}, **options)
+
+    sample = shining((40, 40), (0, 0, 4, 4))
+    padding = placed(sample, [10, 20], [5, -4], [30, 30], pad_value=(7.0, 8.0, 9.0)).image.numpy()
     assert (padding[:5] == [7, 8, 9]).all() and (padding[15:] == [7, 8, 9]).all()
     assert (padding[:, 16:] == [7, 8, 9]).all() and (padding[5:15, :16] != [7, 8, 9]).all()
-
-
-def test_objects_that_are_hardly_seen_are_left_out():
     sample = shining((40, 40), (0, 0, 10, 10))
     for row, kept in ((-8, 1), (-9, 0)):
-        found = place(
-            sample,
-            scaled=tf.constant([40, 40]),
-            offset=tf.constant([row, 0]),
-            frame=tf.constant([40, 40]),
-            min_visible=0.15,
-        )
+        found = placed(sample, [40, 40], [row, 0], [40, 40], min_visible=0.15)
         assert len(found.truth.boxes) == kept
 
 

@@ -28,14 +28,11 @@ def test_golden_grid(*, name):
     np.testing.assert_array_equal(centre_of(found, size), case.outputs["centre_crop"])
 
 
-def test_golden_defaults_are_those_of_the_pipeline():
+def test_defaults_and_a_mask_that_is_not_turned():
     theirs = CASES["gridmask_defaults"].facts["fact"]["pipeline_function"]
     ours = GridMask()
     assert (ours.threshold, ours.ratio, ours.rotate) == (theirs["prob"], theirs["ratio"], theirs["rotate"])
     assert ours.gridmask_size_ratio == theirs["gridmask_size_ratio"]
-
-
-def test_a_mask_that_is_not_turned_stays():
     mask = GridMask().mask(tf.constant([40, 56]), tf.constant([0.0, 0.0, 0.2, 0.7]))
     np.testing.assert_array_equal(turned(mask, tf.constant(0.0)), mask)
     assert not np.array_equal(turned(mask, tf.constant(15.0)), mask)
@@ -43,10 +40,10 @@ def test_a_mask_that_is_not_turned_stays():
 
 def test_some_images_lose_squares_and_keep_their_objects():
     step = tf.function(GridMask())
-    images = [step(_sample(), tf.constant([i, 0], tf.int64)).image.numpy() for i in range(120)]
+    images = [step(_sample(), tf.constant([i, 0], tf.int64)).image.numpy() for i in range(60)]
     black = np.array([(image == 0).any() for image in images])
     assert all(set(np.unique(image)) <= {0.0, 200.0} for image in images)
-    assert 0.55 < black.mean() < 0.83  # a standard normal draw is below 0.5 in 69 % of cases
+    assert 0.5 < black.mean() < 0.86  # a standard normal draw is below 0.5 in 69 % of cases
     np.testing.assert_array_equal(step(_sample(), SEED).truth.boxes, _sample().truth.boxes)
 
 

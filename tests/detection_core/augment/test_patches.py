@@ -37,21 +37,15 @@ def _sample(boxes, masks=True):
     return Sample(IMAGE, truth, tf.constant(""))
 
 
-def test_a_box_is_cut_only_where_there_is_one():
+def test_cuts_lie_anywhere_in_the_image_and_in_boxes():
+    seeds = [tf.constant([i, 0], tf.int64) for i in range(6)]
+    cut = [patches.cut_out(IMAGE, tf.constant(3), seed).numpy() for seed in seeds]
+    changed = [(image != IMAGE.numpy()).any(-1) for image in cut]
+    assert all(6 <= c.sum() <= 36 for c in changed) and len({c.tobytes() for c in changed}) > 3
     found = patches.cut_out_of_any_box(_sample([[0.5, 0.5, 0.9, 0.9]]), tf.constant(0.5), SEED)
     assert (np.asarray(found.image) != np.asarray(IMAGE)).any()
     empty = patches.cut_out_of_any_box(_sample([]), tf.constant(0.5), SEED)
     np.testing.assert_array_equal(empty.image, IMAGE)
-
-
-def test_a_square_lies_anywhere_in_the_image():
-    changed = [
-        (
-            np.asarray(patches.cut_out(IMAGE, tf.constant(3), tf.constant([i, 0], tf.int64))) != IMAGE.numpy()
-        ).any(-1)
-        for i in range(6)
-    ]
-    assert all(6 <= c.sum() <= 36 for c in changed) and len({c.tobytes() for c in changed}) > 3
 
 
 BLACK = patches.BoxChange(lambda part, _: tf.zeros_like(part), tf.zeros_like)
@@ -71,13 +65,12 @@ def test_pixels_and_masks_of_a_box_change_together_and_nothing_else(*, masks):
 
 def test_each_box_is_changed_by_chance():
     sample = _sample([[0.0, 0.0, 0.2, 0.2], [0.5, 0.5, 0.7, 0.7]])
-    never = patches.change_boxes(sample, BLACK, tf.constant(0.0), SEED)
-    np.testing.assert_array_equal(never.image, IMAGE)
-    taken = {
-        tuple(np.asarray(found.image)[[2, 22], [2, 32]].any(axis=1))
-        for found in (
-            patches.change_boxes(sample, BLACK, tf.constant(0.5), tf.constant([i, 0], tf.int64))
-            for i in range(12)
-        )
-    }
+
+    def changed(chance, number):
+        return patches.change_boxes(
+            sample, BLACK, tf.constant(chance), tf.constant([number, 4], tf.int64)
+        ).image
+
+    np.testing.assert_array_equal(changed(0.0, 3), IMAGE)
+    taken = {tuple(changed(0.5, i).numpy()[[2, 22], [2, 32]].any(axis=1)) for i in range(12)}
     assert len(taken) >= 3

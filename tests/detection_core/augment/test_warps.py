@@ -35,12 +35,9 @@ def test_golden(*, name):
         np.testing.assert_allclose(boxes, expected["boxes"], rtol=1e-5, atol=1e-5)
 
 
-def test_a_mirrored_image_is_mirrored():
+def test_mirrors_and_strips_at_the_border():
     found = warps.warp_pixels(IMAGE, warps.mirror(SIZE), 0)
     np.testing.assert_array_equal(found, np.asarray(IMAGE)[:, ::-1])
-
-
-def test_a_box_that_left_the_image_is_a_strip_at_its_border():
     warp = warps.shift(tf.constant(50.0), horizontal=True)
     found = np.asarray(warps.warp_boxes(tf.constant([[0.25, 0.25, 0.5, 0.5]]), warp, SIZE))
     np.testing.assert_allclose(found, [[0.25, 0.0, 0.5, 0.05]], atol=1e-6)

@@ -1,4 +1,5 @@
 import io
+import itertools
 
 import numpy as np
 import pytest
@@ -74,9 +75,22 @@ def test_golden_keypoints(*, name):
     np.testing.assert_array_equal(truth.keypoint_weights, expected["groundtruth_keypoint_visibilities"])
 
 
-def test_golden_class_scores():
+def test_confidences_and_empty_masks_are_read():
+    sides = {f"image/object/bbox/{side}": [0.1, 0.2] for side in ("ymin", "xmin", "ymax", "xmax")}
+    fields = {
+        "image/encoded": [image_bytes(4, 5)],
+        "image/object/class/label": [1, 1],
+        "image/object/class/confidence": [1.0, -1.0],
+        **sides,
+    }
+    truth = decode_example(tf.constant(example(fields))).sample.truth
+    np.testing.assert_array_equal(truth.confidences, [1.0, -1.0])
+    masks = np.asarray(_decoded("masks_png_none").sample.truth.masks)
+    assert masks.shape == (2, 6, 9) and not masks.any()
     scores = _decoded("multiclass_scores").sample.truth.class_scores
     np.testing.assert_allclose(np.ravel(scores), CASES["multiclass_scores"].outputs["multiclass_scores"])
+    table = class_text_table([LabelMapItem(id=3, name="a", display_name="b"), LabelMapItem(id=7, name="b")])
+    assert table.lookup(tf.constant(["a", "b", "c"])).numpy().tolist() == [3, 7, -1]
 
 
 @cases((False, [0, 1]), (True, [1, 2]))
@@ -88,28 +102,6 @@ def test_objects_without_scores_and_keypoints_are_sure_of_their_class(*, backgro
     assert truth.keypoints.shape == (2, 4, 2) and np.isnan(truth.keypoints).all()
     assert not np.any(truth.keypoint_weights)
     np.testing.assert_array_equal(truth.confidences, [1.0, 1.0])
-
-
-def test_confidences_are_read():
-    sides = {f"image/object/bbox/{side}": [0.1, 0.2] for side in ("ymin", "xmin", "ymax", "xmax")}
-    fields = {
-        "image/encoded": [image_bytes(4, 5)],
-        "image/object/class/label": [1, 1],
-        "image/object/class/confidence": [1.0, -1.0],
-        **sides,
-    }
-    truth = decode_example(tf.constant(example(fields))).sample.truth
-    np.testing.assert_array_equal(truth.confidences, [1.0, -1.0])
-
-
-def test_objects_without_a_mask_have_an_empty_one():
-    masks = np.asarray(_decoded("masks_png_none").sample.truth.masks)
-    assert masks.shape == (2, 6, 9) and not masks.any()
-
-
-def test_a_text_that_two_classes_claim_is_the_larger_id():
-    table = class_text_table([LabelMapItem(id=3, name="a", display_name="b"), LabelMapItem(id=7, name="b")])
-    assert table.lookup(tf.constant(["a", "b", "c"])).numpy().tolist() == [3, 7, -1]
 
 
 def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped():
@@ -196,9 +188,8 @@ def test_a_jpeg_image_is_decoded_no_smaller_than_it_will_be(*, rows, columns, re
     assert resizer(pixels, masks).image.shape == resizer(whole, masks).image.shape
 
 
-@pytest.mark.parametrize("ratio", [2, 4, 8])
-@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
-def test_what_is_decoded_at_reduced_size_are_averages_of_the_whole_image(mode, ratio):
+@cases(*itertools.product(("RGB", "L", "CMYK"), (2, 4, 8)))
+def test_what_is_decoded_at_reduced_size_are_averages_of_the_whole_image(*, mode, ratio):
     encoded, size = tf.constant(_file(320, 400, "JPEG", mode)), (320 // ratio, 400 // ratio)
     target = FixedShapeResizer(height=size[0], width=size[1])
     pixels = decode_pixels(encoded, channels=3, target_size=target.resized_size)
@@ -215,14 +206,11 @@ def test_images_of_other_formats_are_decoded_as_ever(*, kind):
     assert pixels.shape == (320, 400, 3)
 
 
-def test_a_damaged_jpeg_file_fails_at_any_size():
+def test_jpegs_at_reduced_size_keep_their_boxes_and_their_faults():
     encoded = tf.constant(_file(320, 400)[:900])
     for target in (None, FIXED.resized_size):
         with pytest.raises(tf.errors.InvalidArgumentError):
             decode_pixels(encoded, channels=3, target_size=target)
-
-
-def test_boxes_stay_with_an_image_that_is_decoded_at_reduced_size():
     sides = {"ymin": 0.25, "xmin": 0.5, "ymax": 0.75, "xmax": 1.0}
     fields = {f"image/object/bbox/{side}": [value] for side, value in sides.items()}
     record = example({"image/encoded": [_file(320, 400)], "image/object/class/label": [1], **fields})

@@ -1,5 +1,4 @@
 import errno
-import io
 import os
 
 import numpy as np
@@ -8,7 +7,6 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from PIL import Image
 
 from detection_core.data import image_cache as module
 from detection_core.data.decode import DecodeOptions, decode_example
@@ -16,7 +14,7 @@ from detection_core.data.image_cache import FOLDER, GIGABYTES, ImageCache, image
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import ConfigError
 from tests.support.cases import cases
-from tests.support.record_files import example
+from tests.support.record_files import example, image_bytes
 from tests.support.storage_faults import few_descriptors
 
 PIXELS = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
@@ -34,20 +32,12 @@ def test_what_is_kept_is_found_by_another_process(tmp_path_factory, pixels):
     assert ImageCache(folder, 1000).find("abd").size == 0
 
 
-@cases("cut", "changed", "empty", "longer")
-def test_a_damaged_entry_is_removed_and_made_again(tmp_path, *, damage):
+@cases(lambda c: c[:-1], lambda c: c[:-1] + bytes([c[-1] ^ 1]), lambda c: b"", lambda c: c + b"x")
+def test_a_damaged_entry_is_removed_and_made_again(tmp_path, *, damaged):
     cache = ImageCache(str(tmp_path), 1000)
     cache.keep("abc", PIXELS)
     (path,) = entries(tmp_path)
-    content = path.read_bytes()
-    path.write_bytes(
-        {
-            "cut": content[:-1],
-            "changed": content[:-1] + bytes([content[-1] ^ 1]),
-            "empty": b"",
-            "longer": content + b"x",
-        }[damage]
-    )
+    path.write_bytes(damaged(path.read_bytes()))
     assert cache.find("abc").size == 0 and not entries(tmp_path)
     cache.keep("abc", PIXELS)
     np.testing.assert_array_equal(cache.find("abc"), PIXELS)
@@ -100,32 +90,26 @@ def test_what_a_killed_process_left_is_removed_once_nobody_writes_it(tmp_path):
     assert entries(tmp_path) == [new]
 
 
-def _record(size, kind="JPEG"):
-    pixels = np.random.default_rng(1).integers(0, 255, (*size, 3), dtype=np.uint8)
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, kind)
-    return tf.constant(example({"image/encoded": [buffer.getvalue()], "image/source_id": [b"a"]}))
-
-
 @cases("JPEG", "PNG")
 def test_an_image_is_decoded_once_for_each_way_of_decoding(tmp_path, monkeypatch, *, kind):
-    record = _record((40, 60), kind)
+    record = tf.constant(example({"image/encoded": [image_bytes(40, 60, kind=kind)]}))
     small = FixedShapeResizer(height=8, width=8).resized_size
     ways = [DecodeOptions(), DecodeOptions(channels=1), DecodeOptions(target_size=small)]
     wanted = [decode_example(record, options=way).sample.image for way in ways]
     cache = ImageCache(str(tmp_path), 1_000_000)
 
-    def decoded(way):
-        options = DecodeOptions(channels=way.channels, target_size=way.target_size, cache=cache)
-        run = tf.function(lambda: decode_example(record, options=options).sample.image, autograph=False)
-        return run().numpy()
+    def decode_all():
+        for way, pixels in zip(ways, wanted, strict=True):
+            options = DecodeOptions(channels=way.channels, target_size=way.target_size, cache=cache)
+            run = tf.function(
+                lambda o=options: decode_example(record, options=o).sample.image, autograph=False
+            )
+            np.testing.assert_array_equal(run(), pixels)
 
-    for way, pixels in zip(ways, wanted, strict=True):
-        np.testing.assert_array_equal(decoded(way), pixels)
+    decode_all()
     assert len(entries(tmp_path)) == len(ways)
     monkeypatch.setattr(ImageCache, "keep", None)  # nothing is decoded any more
-    for way, pixels in zip(ways, wanted, strict=True):
-        np.testing.assert_array_equal(decoded(way), pixels)
+    decode_all()
 
 
 def test_the_environment_says_where_and_how_much(tmp_path, monkeypatch):

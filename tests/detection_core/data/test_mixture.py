@@ -27,9 +27,6 @@ def test_a_mixture_is_entered_anywhere():
     whole = _take(0, 9000)
     for start in (1, 4095, 4096, 8200):
         assert _take(start, 50) == whole[start : start + 50]
-
-
-def test_what_came_before_is_counted():
     found = np.array(_take(0, 5000))
     assert taken_before(WEIGHTS, seed=6, start=5000) == np.bincount(found % 10).tolist()
     assert taken_before(WEIGHTS, seed=6, start=0) == [0, 0, 0]

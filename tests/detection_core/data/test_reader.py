@@ -52,16 +52,13 @@ def test_truth_of_several_files_comes_file_by_file(tmp_path, caplog):
     assert found == ["10", "11", "12", "20", "21", "22"]
 
 
-def test_decoded_bytes_are_estimated_from_the_images(tmp_path):
+def test_examples_and_their_bytes_are_counted(tmp_path):
     path = write_records(
         tmp_path / "a.tfrecord", [numbered_example(i, height=10, width=20) for i in range(40)]
     )
     reader = Reader(paths=(path,))
     assert reader.decoded_bytes(limit=1 << 20) == 40 * 10 * 20 * 3
     assert reader.decoded_bytes(limit=100) > 100
-
-
-def test_examples_are_those_of_one_epoch(tmp_path):
     paths = [
         write_records(tmp_path / name, [numbered_example(i) for i in range(5)]) for name in ("a", "b.gz")
     ]
@@ -69,16 +66,13 @@ def test_examples_are_those_of_one_epoch(tmp_path):
     assert Reader(paths=tuple(paths), sequence=SequenceOptions(sample_1_of_n_examples=3)).examples() == 4
 
 
-def test_truth_names_a_bad_record(tmp_path):
+def test_truth_names_what_cannot_be_decoded(tmp_path):
     bad = example({"image/encoded": [b"?"], "image/source_id": [b"1"]})
     path = write_records(tmp_path / "a.tfrecord", [numbered_example(0), bad])
     truth = Reader(paths=(path,)).truth()
     assert next(truth)[1].source_id == "0"
     with pytest.raises(DataError, match="record 1"):
         next(truth)
-
-
-def test_an_image_that_claims_more_pixels_than_memory_is_refused_before_it_is_decoded(tmp_path):
     records = [numbered_example(1), example({"image/encoded": [png_that_claims(60_000, 60_000)]})]
     reader = Reader(paths=(write_records(tmp_path / "a.tfrecord", records),))
     truth = reader.truth()

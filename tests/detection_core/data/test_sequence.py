@@ -32,9 +32,6 @@ def test_every_element_has_its_own_seed_that_comes_back(paths):
     assert max(Counter(seed for _, seed in found).values()) == 1
     later = _take(shuffled_epochs(shuffled_files(paths, options), options, seed=4, first_epoch=2), 40)
     assert later == found[80:]
-
-
-def test_each_epoch_reads_the_files_in_another_order(paths):
     options = SequenceOptions(shuffle_buffer_size=1, num_readers=1)
     found = [e for e, _ in _take(shuffled_epochs(shuffled_files(paths, options), options, seed=0), 400)]
     orders = {tuple(e[:1] for e in found[i : i + 40 : 10]) for i in range(0, 400, 40)}
@@ -42,12 +39,16 @@ def test_each_epoch_reads_the_files_in_another_order(paths):
     assert all(sorted(order) == [b"a", b"b", b"c", b"d"] for order in orders)
 
 
-def test_a_small_buffer_keeps_records_near_their_place(paths):
+def test_buffers_and_epochs_end_where_they_should(paths):
     options = SequenceOptions(shuffle_buffer_size=4)
     numbers = tf.data.Dataset.range(100)
     found = [int(e) for e, _ in _take(shuffled_epochs(lambda _: numbers, options, seed=1), 100)]
     assert sorted(found) == list(range(100)) and found != sorted(found)
     assert all(number < place + 4 for place, number in enumerate(found))
+    options = SequenceOptions(num_epochs=3, shuffle=False)
+    numbers = tf.data.Dataset.range(5)
+    found = _take(shuffled_epochs(lambda _: numbers, options, seed=1, first_epoch=1), 99)
+    assert [int(e) for e, _ in found] == [0, 1, 2, 3, 4] * 2
 
 
 def test_the_order_does_not_depend_on_the_global_seed(paths):
@@ -60,10 +61,3 @@ def test_the_order_does_not_depend_on_the_global_seed(paths):
     finally:
         tf.random.set_seed(None)
     assert orders[0] == orders[1] == orders[2]
-
-
-def test_epochs_end_when_they_should():
-    options = SequenceOptions(num_epochs=3, shuffle=False)
-    numbers = tf.data.Dataset.range(5)
-    found = _take(shuffled_epochs(lambda _: numbers, options, seed=1, first_epoch=1), 99)
-    assert [int(e) for e, _ in found] == [0, 1, 2, 3, 4] * 2

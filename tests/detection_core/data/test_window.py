@@ -22,9 +22,6 @@ def _windows(count, following):
 
 def test_each_element_has_those_that_follow_whatever_their_shape():
     assert _windows(5, 2) == [[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4], [4]]
-
-
-def test_a_sequence_shorter_than_a_window():
     assert _windows(2, 9) == [[0, 1], [1]]
 
 

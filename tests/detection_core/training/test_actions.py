@@ -36,18 +36,6 @@ def report(step):
     )
 
 
-def test_a_history_line_that_is_no_text_is_left_out(tmp_path):
-    path = tmp_path / "history.jsonl"
-    history = HistoryFile(str(path))
-    history.start(0)
-    history.report(report(10))
-    whole = path.read_bytes()
-    path.write_bytes(whole + b"\xff\xfe\xc3\n")
-    assert reported_at(str(path), 10) is not None
-    HistoryFile(str(path)).start(10)
-    assert path.read_bytes() == whole
-
-
 def test_history_lines_have_the_contracts_fields(tmp_path):
     history = HistoryFile(str(tmp_path / "history.jsonl"))
     history.start(0)
@@ -67,6 +55,15 @@ def test_history_lines_have_the_contracts_fields(tmp_path):
         "memory_bytes": 1_900_000_000,
         "device_memory_bytes": 0,
     }
+    path = tmp_path / "history.jsonl"
+    history = HistoryFile(str(path))
+    history.start(0)
+    history.report(report(10))
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"\xff\xfe\xc3\n")
+    assert reported_at(str(path), 10) is not None
+    HistoryFile(str(path)).start(10)
+    assert path.read_bytes() == whole
 
 
 def test_history_drops_what_a_resumed_training_writes_again(tmp_path):
@@ -175,16 +172,13 @@ def test_loggers_learn_how_a_training_ended(*, error, status):
     assert logger.told == [status]
 
 
-def test_progress_shows_the_losses_by_short_names():
+def test_progress_shows_the_losses_the_last_score_and_the_memory():
     seen: list[ProgressUpdate] = []
     ProgressLines("quantize", seen.append, FAMILY.loss_names).report(report(20))
     assert format_progress(seen[0]) == (
         "quantize | step 20/40 | 8.4 steps/s | ETA 0:02 | loss 1.88 | class 1.22 | box 0.61"
         " | reg 0.050 | lr 0.0040 | images/s 67.2 | data wait 3% | memory 1.90 GB"
     )
-
-
-def test_progress_shows_the_last_score_and_the_memory_of_a_gpu():
     seen: list[ProgressUpdate] = []
     lines = ProgressLines("train", seen.append)
     lines.validated(ValidationLine(step=10, score=0.7123))

@@ -139,16 +139,13 @@ def test_layers_that_are_narrower_here_keep_their_values():
     }
 
 
-def test_batch_norms_that_cannot_hold_the_weights_are_said_and_nothing_is_changed():
+def test_what_does_not_fit_is_refused_and_nothing_is_changed():
     network, published = _backbone("mobilenet_v2", 0.35, scale=False), find_backbone("mobilenet_v2", 0.35)
     before = [v.numpy() for v in network.weights]
     with pytest.raises(ModelError, match=r"without gamma; set batch_norm \{ scale: true"):
         fill_backbone(_Backbone(network), _classifier(published), "mobilenet_v2", source="x")
     for old, variable in zip(before, network.weights, strict=True):
         np.testing.assert_array_equal(old, variable.numpy())
-
-
-def test_another_classifier_and_another_backbone_are_refused():
     network = _backbone("mobilenet_v2", 0.35)
     other = _classifier(find_backbone("mobilenet_v1", 0.5))
     with pytest.raises(ModelError, match="none called Conv1"):

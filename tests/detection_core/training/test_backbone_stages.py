@@ -31,7 +31,7 @@ def _network():
     return tf_keras.Model(inputs, x)
 
 
-def test_stages_follow_the_strides():
+def test_rates_fall_towards_the_image_by_stages():
     stages = backbone_stages([_network()])
     assert {name.split("/")[0]: stage for name, stage in stages.items()} == {
         "backbone_stem": 1,
@@ -40,9 +40,6 @@ def test_stages_follow_the_strides():
         "backbone_block_1_squeeze": 2,
         "backbone_block_2_project": 3,
     }
-
-
-def test_rates_fall_towards_the_image():
     network = _network()
     factors = rate_factors(network.trainable_variables, backbone_stages([network]), 0.5)
     by_layer = {v.name.split("/")[0]: f for v, f in zip(network.trainable_variables, factors, strict=True)}

@@ -47,33 +47,25 @@ DAMAGE = [
 ]
 
 
-@cases(*DAMAGE)
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path, caplog, *, name, damage):
-    saved(tmp_path, [2, 4, 6])
-    damage(tmp_path / name)
-    checkpoints, variable = make(tmp_path)
-    with caplog.at_level(logging.WARNING):
-        assert checkpoints.restore_latest() == 4
-    assert float(variable[0]) == 4.0
-    assert any("ckpt-6 is damaged" in message for message in caplog.messages)
-    checkpoints.save(6)
-    assert make(tmp_path)[0].restore_latest() == 6
-
-
 def contents(folder):
     """Return the files of all checkpoints below a folder, by name."""
     return {path.name: path.read_bytes() for path in sorted(folder.rglob("ckpt-*.*"))}
 
 
 @cases(*DAMAGE)
-def test_a_damaged_checkpoint_is_moved_and_not_deleted(tmp_path, *, name, damage):
+def test_a_damaged_checkpoint_is_moved_and_gives_way_to_the_one_before(tmp_path, caplog, *, name, damage):
     saved(tmp_path, [2, 4, 6])
     damage(tmp_path / name)
     before = contents(tmp_path)
-    assert make(tmp_path)[0].restore_latest() == 4
+    checkpoints, variable = make(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        assert checkpoints.restore_latest() == 4
+    assert float(variable[0]) == 4.0
+    assert any("ckpt-6 is damaged" in message for message in caplog.messages)
     assert contents(tmp_path) == before
     assert set(contents(tmp_path / "damaged" / "6-1")) == {n for n in before if n.startswith("ckpt-6.")}
-    saved(tmp_path, [6])
+    checkpoints.save(6)
+    assert make(tmp_path)[0].restore_latest() == 6
     damage(tmp_path / name)
     assert make(tmp_path)[0].restore_latest() == 4
     assert (tmp_path / "damaged" / "6-2" / "ckpt-6.index").exists()
@@ -120,10 +112,12 @@ def test_one_checkpoint_every_few_hours_stays_for_good(tmp_path, monkeypatch):
     assert checkpoints.steps() == [3, 6, 13, 16, 19, 20]
 
 
-def test_no_checkpoint_means_the_start(tmp_path):
+def test_the_start_and_the_last_few(tmp_path):
     checkpoints, variable = make(tmp_path, 5.0)
     assert checkpoints.restore_latest() == 0
     assert float(variable[0]) == 5.0
+    saved(tmp_path, [1, 2, 3, 4, 5])
+    assert make(tmp_path)[0].steps() == [3, 4, 5]
 
 
 def test_damage_to_all_is_an_error_and_no_silent_start_from_zero(tmp_path):
@@ -140,11 +134,6 @@ def test_tensorflows_own_list_may_be_lost_and_leftovers_may_lie_about(tmp_path):
     (tmp_path / "ckpt-12.data-00000-of-00001").write_bytes(b"written before the kill, no index yet")
     (tmp_path / "ckpt-14_temp").mkdir()
     assert make(tmp_path)[0].restore_latest() == 10
-
-
-def test_old_ones_go(tmp_path):
-    saved(tmp_path, [1, 2, 3, 4, 5])
-    assert make(tmp_path)[0].steps() == [3, 4, 5]
 
 
 def test_another_models_checkpoint_is_refused(tmp_path):

@@ -49,13 +49,10 @@ def test_updates_up_to_the_limit_are_told_of_and_the_next_stops():
         guard.refuse(last, " Where.")
 
 
-def test_of_many_the_last_few_are_told_of():
+def test_the_last_few_bad_updates_and_bad_gradients_are_told_of():
     guard = watched([float("nan")] * 40, limit=100)
     assert [update.step for update in guard.found()] == list(range(24, 40))
     assert guard.total == 40
-
-
-def test_a_gradient_that_is_not_finite_is_told_from_a_loss():
     guard = watched([float("inf")], limit=0)
     (found,) = guard.found()
     finite = type(found)(step=3, losses={"Loss/total_loss": 2.0}, learning_rate=0.1, is_last=True)

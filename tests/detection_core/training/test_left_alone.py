@@ -17,11 +17,9 @@ from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import DataError, ModelError, StorageError, as_user_error
 from detection_core.tasks.train import train
-from detection_core.training.loop import run_training
-from detection_core.training.loop_options import TrainOptions
 from detection_core.training.trial_updates import BatchTooLargeError
 from tests.detection_core.tasks.hungry_training import hungry_detectors, train_hungry
-from tests.detection_core.training.runs import momentum
+from tests.detection_core.training import runs
 from tests.support.plain_backbone import PLAIN
 from tests.support.record_files import example, write_records
 from tests.support.tiny_model import TinyModel, make_dataset
@@ -30,11 +28,11 @@ from tests.support.tiny_training import config_text, write_examples
 DOCUMENT = Path(__file__).parents[3] / "docs" / "leaving-it-alone.md"
 
 
-def run(folder, steps=4, poison_at=-1, **options):
+def run(folder: Path, steps: int = 4, poison_at: int = -1, **options: float) -> TrainingResult:
     """Train with a checkpoint in each step, or go on."""
-    chosen = TrainOptions(**({"num_steps": steps, "log_every": 1, "checkpoint_every": 1} | options))
     data = lambda start: make_dataset(start, poison_at=poison_at)  # noqa: E731
-    return run_training(TinyModel(), data, momentum(), chosen, str(folder))
+    chosen = {"num_steps": steps, "checkpoint_every": 1} | options
+    return runs.train(TinyModel(), folder, data=data, **chosen)
 
 
 @pytest.fixture(scope="module")

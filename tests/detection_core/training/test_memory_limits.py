@@ -45,54 +45,33 @@ def belongs(system, line):
 LINES = {"2": "0::/pods/mine", "1": "4:hugetlb,memory:/pods/mine"}
 
 
-def test_without_groups_it_is_what_the_machine_has_left(system):
+def test_groups_limit_what_is_left(system):
     assert available_memory(system) == MACHINE + HELD
+    belongs(system, LINES["2"])
+    group(system, "2", "pods/mine", "1000000", 1_200_000)
+    assert available_memory(system) == HELD
+    assert available_memory() > host_memory()
 
 
-@pytest.mark.parametrize("kind", LINES)
-def test_a_group_s_limit_counts(system, kind):
-    belongs(system, LINES[kind])
-    group(system, kind, "pods/mine", "5000000", 3_000_000, inactive=500_000)
-    assert available_memory(system) == 2_500_000 + HELD
-
-
-@pytest.mark.parametrize("kind", LINES)
-def test_so_does_that_of_one_around_it(system, kind):
-    belongs(system, LINES[kind])
-    group(system, kind, "pods/mine", "max" if kind == "2" else str(2**63 - PAGE), 1_000_000)
-    group(system, kind, "pods", "4000000", 1_500_000)
-    assert available_memory(system) == 2_500_000 + HELD
-
-
-def test_in_a_container_its_own_root_is_looked_at(system):
+def test_the_limit_of_a_group_and_of_one_around_it_counts(system):
+    for kind, line in LINES.items():
+        belongs(system, line)
+        group(system, kind, "pods/mine", "5000000", 3_000_000, inactive=500_000)
+        assert available_memory(system) == 2_500_000 + HELD
+        group(system, kind, "pods/mine", "max" if kind == "2" else str(2**63 - PAGE), 1_000_000)
+        group(system, kind, "pods", "4000000", 1_600_000)
+        assert available_memory(system) == 2_400_000 + HELD
     belongs(system, "0::/of/the/machine")  # as where no namespace hides the machine's path
     group(system, "2", "", "2000000", 1_000_000)
     assert available_memory(system) == 1_000_000 + HELD
 
 
-def test_a_group_beyond_its_limit_leaves_what_is_held(system):
-    belongs(system, LINES["2"])
-    group(system, "2", "pods/mine", "1000000", 1_200_000)
-    assert available_memory(system) == HELD
-
-
-def test_where_nothing_is_told_nothing_is_known(tmp_path):
-    assert available_memory(System(proc=str(tmp_path), cgroup=str(tmp_path))) == 0
-
-
-def test_this_process_has_some():
-    assert available_memory() > host_memory()
-
-
-@pytest.mark.parametrize("kind", LINES)
-def test_what_is_allowed_is_the_least_limit_whoever_uses_it(system, kind):
+def test_what_is_allowed_is_the_least_limit_whoever_uses_it(system, tmp_path):
     assert allowed_memory(system) == total_memory(system) == 9_000_000 * 1024
-    belongs(system, LINES[kind])
-    group(system, kind, "pods", "7000000", 6_999_999)
-    group(system, kind, "pods/mine", "8000000", 1)
-    assert allowed_memory(system) == 7_000_000
-
-
-def test_what_the_kernel_does_not_tell_is_nothing(tmp_path):
-    system = System(proc=str(tmp_path), cgroup=str(tmp_path))
-    assert allowed_memory(system) == total_memory(system) == available_memory(system) == 0
+    for kind, line in LINES.items():
+        belongs(system, line)
+        group(system, kind, "pods", "7000000", 6_999_999)
+        group(system, kind, "pods/mine", "8000000", 1)
+        assert allowed_memory(system) == 7_000_000
+    nothing = System(proc=str(tmp_path / "no"), cgroup=str(tmp_path / "no"))
+    assert allowed_memory(nothing) == total_memory(nothing) == available_memory(nothing) == 0

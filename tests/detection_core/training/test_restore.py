@@ -105,17 +105,25 @@ def test_other_shapes_and_missing_variables_are_named(model, tmp_path):
     assert "class_head_pointwise/bias [546], found [24]" in table
 
 
-def test_a_checkpoint_of_another_width_is_refused(model, tmp_path):
+def test_what_does_not_fit_is_refused(model, tmp_path, detector_checkpoint):
     values = {path: np.zeros((*value.shape, 2), np.float32) for path, value in _values().items()}
     prefix = write_object_checkpoint(values, tmp_path / "c")
     with pytest.raises(ModelError, match=r"found others in each variable.*set the depth_multiplier"):
         _restore(model, prefix, "full")
-
-
-def test_a_foreign_checkpoint_is_refused(model, tmp_path):
     prefix = write_object_checkpoint({"model/dense/kernel": np.zeros((2, 2), np.float32)}, tmp_path / "c")
     with pytest.raises(ModelError, match=r"found none of them among 1, the first of which is model/dense"):
         _restore(model, prefix, "full")
+    with pytest.raises(ConfigError, match="found 'fine_tune'"):
+        _restore(model, detector_checkpoint, "fine_tune")
+    values = {"MobilenetV2/Conv/weights": np.zeros((3, 3, 3, 32), np.float32)}
+    path = write_named_checkpoint(values, tmp_path / "model.ckpt")
+    message = r"FeatureExtractor/MobilenetV2/Conv/weights, found none .* or another fine_tune_checkpoint_type"
+    with pytest.raises(ModelError, match=message):
+        _restore(model, path, "detection", named=True, extractor=EXTRACTOR)
+    with pytest.raises(ModelError, match="fine_tune_checkpoint_version: V2"):
+        _restore(model, detector_checkpoint, "detection", named=True, extractor=EXTRACTOR)
+    with pytest.raises(ConfigError, match="expected classification, detection, found 'full'"):
+        _restore(model, detector_checkpoint, "full", named=True, extractor=EXTRACTOR)
 
 
 def test_a_damaged_checkpoint_changes_nothing(model, tmp_path):
@@ -127,11 +135,6 @@ def test_a_damaged_checkpoint_changes_nothing(model, tmp_path):
         _restore(model, prefix, "full")
     for variable, value in zip(model.network.variables, before, strict=True):
         np.testing.assert_array_equal(variable, value)
-
-
-def test_an_unknown_type_is_refused(model, detector_checkpoint):
-    with pytest.raises(ConfigError, match="found 'fine_tune'"):
-        _restore(model, detector_checkpoint, "fine_tune")
 
 
 def _named_values(model):
@@ -196,18 +199,3 @@ def test_a_classifier_of_tensorflow_1_gives_its_weights_to_the_backbone(model, t
     assert (
         "missing in the checkpoint: backbone_head/kernel [1, 1, 320, 1280] (MobilenetV2/Conv_1/wei" in table
     )
-
-
-def test_a_classifier_taken_for_a_detector_is_refused(model, tmp_path):
-    values = {"MobilenetV2/Conv/weights": np.zeros((3, 3, 3, 32), np.float32)}
-    path = write_named_checkpoint(values, tmp_path / "model.ckpt")
-    message = r"FeatureExtractor/MobilenetV2/Conv/weights, found none .* or another fine_tune_checkpoint_type"
-    with pytest.raises(ModelError, match=message):
-        _restore(model, path, "detection", named=True, extractor=EXTRACTOR)
-
-
-def test_a_version_that_does_not_fit_is_refused(model, detector_checkpoint):
-    with pytest.raises(ModelError, match="fine_tune_checkpoint_version: V2"):
-        _restore(model, detector_checkpoint, "detection", named=True, extractor=EXTRACTOR)
-    with pytest.raises(ConfigError, match="expected classification, detection, found 'full'"):
-        _restore(model, detector_checkpoint, "full", named=True, extractor=EXTRACTOR)

@@ -55,13 +55,16 @@ def test_the_summary_has_the_parts_and_what_was_left_out():
     ]
 
 
-def test_parts_are_told_apart_below_what_all_keys_begin_with():
+def test_parts_are_told_apart_and_counted():
     report = _report([_row("model/net/a/kernel"), _row("model/head/b/kernel"), _row("model/head/c/kernel")])
     assert [line.split(":")[0] for line in report.summary().splitlines()[1:]] == [
         "  model/net",
         "  model/head",
     ]
     assert "kernel: 1 of 1" in _report([_row("kernel")]).summary()
+    report = _report(ROWS, ["other/kernel"])
+    assert report.counts() == {"restored": 2, "skipped_shape": 1, "missing": 1, "unused": 1}
+    assert report.averaged == 1
 
 
 def test_the_length_is_bounded_whatever_the_checkpoint_has():
@@ -73,9 +76,3 @@ def test_the_length_is_bounded_whatever_the_checkpoint_has():
     assert summary[-1] == "  and 4,990 more unused"
     table = report.table().splitlines()
     assert len(table) == 1 + 301 + 1001 and table[-1] == "  and 4,000 more unused"
-
-
-def test_the_counts():
-    report = _report(ROWS, ["other/kernel"])
-    assert report.counts() == {"restored": 2, "skipped_shape": 1, "missing": 1, "unused": 1}
-    assert report.averaged == 1

@@ -25,13 +25,16 @@ def test_a_number_of_another_machine_becomes_one_that_divides(*, parts, images, 
     assert equal_parts(parts, images) == found
 
 
-def test_a_full_disk_is_not_the_memory():
+def test_other_faults_are_not_the_memory():
     # What TensorFlow says of ENOSPC has the same class: see `IOError` in its `error_reporting`.
     full = tf.errors.ResourceExhaustedError(None, None, "/work/ckpt-3.data; No space left on device")
     assert not is_out_of_memory(full)
     many = tf.errors.ResourceExhaustedError(None, None, "/data/a.tfrecord; Too many open files")
     assert not is_out_of_memory(many)
     assert is_out_of_memory(MemoryError()) and not is_out_of_memory(RuntimeError("OOM"))
+    text = "No algorithm worked!  Error messages:\n  UNKNOWN: CUDNN_STATUS_EXECUTION_FAILED"
+    assert not is_out_of_memory(tf.errors.NotFoundError(None, None, text))
+    assert not is_out_of_memory(tf.errors.NotFoundError(None, None, "shard-3.tfrecord; No such file"))
 
 
 def test_what_tensorflow_raises_is_the_memory_and_is_told_in_one_line():
@@ -64,9 +67,3 @@ def test_what_tensorflow_raises_is_the_memory_and_is_told_in_one_line():
 def test_a_library_of_cuda_without_memory_to_work_in_is_the_memory(*, error, reason):
     assert is_out_of_memory(error)
     assert f"({reason})" in str(too_large(error, TrainOptions(num_steps=1, batch_size=8)))
-
-
-def test_another_fault_of_a_library_is_not():
-    text = "No algorithm worked!  Error messages:\n  UNKNOWN: CUDNN_STATUS_EXECUTION_FAILED"
-    assert not is_out_of_memory(tf.errors.NotFoundError(None, None, text))
-    assert not is_out_of_memory(tf.errors.NotFoundError(None, None, "shard-3.tfrecord; No such file"))

@@ -66,7 +66,4 @@ def test_a_long_training_keeps_the_first_the_last_and_some_between(tmp_path):
 def test_files_of_others_have_no_step():
     names = ("side_by_side_00001.jpg", "step_x_1.jpg", "step_000000040_001.jpg")
     assert [step_of(name) for name in names] == [-1, -1, 40]
-
-
-def test_a_file_of_somebody_else_is_of_no_step():
     assert [step_of(name) for name in ("step_²_a.jpg", "step_٢_a.jpg", "step_7x_a.jpg", "a.jpg")] == [-1] * 4
