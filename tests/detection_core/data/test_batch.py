@@ -99,14 +99,12 @@ def test_images_of_several_sizes_are_padded_to_the_largest():
         network_input(s, resizer=IdentityResizer(), max_boxes=3, original_size=tf.shape(s.image)[:2])
         for s in (sample, turned)
     ]
+
+    def signature(a, b):
+        return tf.TensorSpec([x if x == y else None for x, y in zip(a.shape, b.shape, strict=True)], a.dtype)
+
     dataset = tf.data.Dataset.from_generator(
-        lambda: iter(elements),
-        output_signature=tf.nest.map_structure(
-            lambda a, b: tf.TensorSpec(
-                [x if x == y else None for x, y in zip(a.shape, b.shape, strict=True)], a.dtype
-            ),
-            *elements,
-        ),
+        lambda: iter(elements), output_signature=tf.nest.map_structure(signature, *elements)
     )
     (batch,) = batched(dataset, 2, drop_remainder=True)
     assert batch.images.pixels.shape == (2, 9, 9, 3)

@@ -43,7 +43,7 @@ def _decoded(name):
     return decode_example(tf.constant(record), table=table, options=decoding)
 
 
-@cases(*list(CASES))
+@cases(*CASES)
 def test_golden(*, name):
     expected, decoded = CASES[name].outputs, _decoded(name)
     sample, count = decoded.sample, len(expected["groundtruth_boxes"])
@@ -59,38 +59,12 @@ def test_golden(*, name):
     stored = expected["groundtruth_difficult"]
     np.testing.assert_array_equal(decoded.difficult, stored > 0 if len(stored) else np.zeros(count, bool))
     assert {len(field) for field in truth} == {count}
-
-
-@cases("masks_numerical", "masks_png", "masks_png_255")
-def test_golden_masks(*, name):
-    masks = _decoded(name).sample.truth.masks
-    assert masks.dtype == tf.uint8
-    np.testing.assert_array_equal(masks, CASES[name].outputs["groundtruth_instance_masks"])
-
-
-@cases("keypoints", "keypoints_without_visibility")
-def test_golden_keypoints(*, name):
-    truth, expected = _decoded(name).sample.truth, CASES[name].outputs
-    np.testing.assert_allclose(truth.keypoints, expected["groundtruth_keypoints"], atol=1e-6)
-    np.testing.assert_array_equal(truth.keypoint_weights, expected["groundtruth_keypoint_visibilities"])
-
-
-def test_confidences_and_empty_masks_are_read():
-    sides = {f"image/object/bbox/{side}": [0.1, 0.2] for side in ("ymin", "xmin", "ymax", "xmax")}
-    fields = {
-        "image/encoded": [image_bytes(4, 5)],
-        "image/object/class/label": [1, 1],
-        "image/object/class/confidence": [1.0, -1.0],
-        **sides,
-    }
-    truth = decode_example(tf.constant(example(fields))).sample.truth
-    np.testing.assert_array_equal(truth.confidences, [1.0, -1.0])
-    masks = np.asarray(_decoded("masks_png_none").sample.truth.masks)
-    assert masks.shape == (2, 6, 9) and not masks.any()
-    scores = _decoded("multiclass_scores").sample.truth.class_scores
-    np.testing.assert_allclose(np.ravel(scores), CASES["multiclass_scores"].outputs["multiclass_scores"])
-    table = class_text_table([LabelMapItem(id=3, name="a", display_name="b"), LabelMapItem(id=7, name="b")])
-    assert table.lookup(tf.constant(["a", "b", "c"])).numpy().tolist() == [3, 7, -1]
+    if name in ("masks_numerical", "masks_png", "masks_png_255"):
+        assert truth.masks.dtype == tf.uint8
+        np.testing.assert_array_equal(truth.masks, expected["groundtruth_instance_masks"])
+    if name in ("keypoints", "keypoints_without_visibility"):
+        np.testing.assert_allclose(truth.keypoints, expected["groundtruth_keypoints"], atol=1e-6)
+        np.testing.assert_array_equal(truth.keypoint_weights, expected["groundtruth_keypoint_visibilities"])
 
 
 @cases((False, [0, 1]), (True, [1, 2]))
@@ -105,28 +79,21 @@ def test_objects_without_scores_and_keypoints_are_sure_of_their_class(*, backgro
 
 
 def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped():
-    sides = {
-        f"image/object/bbox/{side}": [value, float("nan") if side == "ymax" else value, value, value]
-        for side, value in {"ymin": 0.1, "xmin": 0.2, "ymax": 0.5, "xmax": 0.6}.items()
+    fields = _sides([0.1] * 4, [0.2] * 4, [0.5, float("nan"), 0.5, 0.5], [0.6] * 4) | {
+        "image/encoded": [image_bytes(4, 5, kind="JPEG")],
+        "image/object/class/text": [b"cat", b"dog", b"unicorn", b"bird"],
+        "image/object/difficult": [0, 1, 0, 1],
+        "image/object/group_of": [1, 0, 1, 0],
+        "image/class/text": [b"dog", b"unicorn", b"bird"],
     }
-    record = example(
-        {
-            "image/encoded": [image_bytes(4, 5, kind="JPEG")],
-            "image/object/class/text": [b"cat", b"dog", b"unicorn", b"bird"],
-            "image/object/difficult": [0, 1, 0, 1],
-            "image/object/group_of": [1, 0, 1, 0],
-            "image/class/text": [b"dog", b"unicorn", b"bird"],
-            **sides,
-        }
-    )
-    decoded = drop_unusable_objects(decode_example(tf.constant(record), table=class_text_table(ITEMS)))
-    sample = decoded.sample
-    assert sample.image.shape == (4, 5, 3)
-    assert sample.truth.classes.numpy().tolist() == [0, 4]
+    record = tf.constant(example(fields))
+    decoded = drop_unusable_objects(decode_example(record, table=class_text_table(ITEMS)))
+    truth = decoded.sample.truth
+    assert decoded.sample.image.shape == (4, 5, 3) and truth.masks.shape == (2, 0, 0)
+    assert truth.classes.numpy().tolist() == [0, 4]
     assert decoded.difficult.numpy().tolist() == [False, True]
     assert decoded.group_of.numpy().tolist() == [True, False]
     assert decoded.labelled.numpy().tolist() == [1, 4]
-    assert sample.truth.masks.shape == (2, 0, 0)
 
 
 def test_masks_that_are_not_asked_for_have_no_size_in_a_graph():
@@ -159,6 +126,24 @@ def _file(rows, columns, kind="JPEG", mode="RGB"):
     buffer = io.BytesIO()
     picture.save(buffer, kind)
     return buffer.getvalue()
+
+
+def _sides(ymin, xmin, ymax, xmax):
+    return {f"image/object/bbox/{name}": side for name, side in locals().items()}
+
+
+def test_confidences_and_empty_masks_are_read():
+    sides = _sides(*[[0.1, 0.2]] * 4)
+    fields = {"image/encoded": [image_bytes(4, 5)], "image/object/class/label": [1, 1], **sides}
+    record = example({**fields, "image/object/class/confidence": [1.0, -1.0]})
+    truth = decode_example(tf.constant(record)).sample.truth
+    np.testing.assert_array_equal(truth.confidences, [1.0, -1.0])
+    masks = np.asarray(_decoded("masks_png_none").sample.truth.masks)
+    assert masks.shape == (2, 6, 9) and not masks.any()
+    scores = _decoded("multiclass_scores").sample.truth.class_scores
+    np.testing.assert_allclose(np.ravel(scores), CASES["multiclass_scores"].outputs["multiclass_scores"])
+    table = class_text_table([LabelMapItem(id=3, name="a", display_name="b"), LabelMapItem(id=7, name="b")])
+    assert table.lookup(tf.constant(["a", "b", "c"])).numpy().tolist() == [3, 7, -1], "of two the larger"
 
 
 FIXED = FixedShapeResizer(height=32, width=40)
@@ -207,14 +192,14 @@ def test_images_of_other_formats_are_decoded_as_ever(*, kind):
 
 
 def test_jpegs_at_reduced_size_keep_their_boxes_and_their_faults():
-    encoded = tf.constant(_file(320, 400)[:900])
+    encoded = _file(320, 400)
     for target in (None, FIXED.resized_size):
         with pytest.raises(tf.errors.InvalidArgumentError):
-            decode_pixels(encoded, channels=3, target_size=target)
-    sides = {"ymin": 0.25, "xmin": 0.5, "ymax": 0.75, "xmax": 1.0}
-    fields = {f"image/object/bbox/{side}": [value] for side, value in sides.items()}
-    record = example({"image/encoded": [_file(320, 400)], "image/object/class/label": [1], **fields})
+            decode_pixels(tf.constant(encoded[:900]), channels=3, target_size=target)
+    fields = {"image/encoded": [encoded], "image/object/class/label": [1]} | _sides(
+        [0.25], [0.5], [0.75], [1.0]
+    )
     options = DecodeOptions(target_size=FIXED.resized_size)
-    sample = decode_example(tf.constant(record), options=options).sample
+    sample = decode_example(tf.constant(example(fields)), options=options).sample
     assert sample.image.shape == (40, 50, 3)
     np.testing.assert_array_equal(sample.truth.boxes, [[0.25, 0.5, 0.75, 1.0]])

@@ -18,15 +18,8 @@ from detection_core.data.encode import (
 )
 from tests.support.cases import cases
 
-IMAGE = EncodedImage(
-    data=b"\xff\xd8 not really",
-    sha256="ab" * 32,
-    format="jpeg",
-    height=480,
-    width=640,
-    filename="dir/ä.jpg",
-    source_id="17",
-)
+SIZE = {"format": "jpeg", "height": 480, "width": 640}
+IMAGE = EncodedImage(data=b"\xff\xd8 x", sha256="ab" * 32, filename="dir/ä.jpg", source_id="17", **SIZE)
 TWO = ObjectColumns(
     ymin=[0.0, 0.25],
     xmin=[0.1, 0.5],

@@ -59,12 +59,8 @@ def test_what_differs_is_replaced_and_everything_else_kept():
 
 
 def test_keypoints_are_one_table():
-    own = {
-        **OWN,
-        "image/object/keypoint/x": float_feature([0.5]),
-        "image/object/keypoint/y": float_feature([0.5]),
-    }
-    same = {key: own[key] for key in own if "keypoint" in key}
+    same = {f"image/object/keypoint/{axis}": float_feature([0.5]) for axis in "xy"}
+    own = OWN | same
     names = {"image/object/keypoint/text": bytes_feature([b"nose"])}
     assert _found(_merge(own, same | names)) == own
     moved = {**same, **names, "image/object/keypoint/x": float_feature([0.75])}

@@ -28,7 +28,7 @@ from tests.support.tiny_training import config_text, write_examples
 DOCUMENT = Path(__file__).parents[3] / "docs" / "leaving-it-alone.md"
 
 
-def run(folder: Path, steps: int = 4, poison_at: int = -1, **options: float) -> TrainingResult:
+def run(folder, steps=4, poison_at=-1, **options):
     """Train with a checkpoint in each step, or go on."""
     data = lambda start: make_dataset(start, poison_at=poison_at)  # noqa: E731
     chosen = {"num_steps": steps, "checkpoint_every": 1} | options
