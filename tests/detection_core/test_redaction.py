@@ -121,9 +121,8 @@ def test_a_crash_tells_nothing():
         "from detection_core.redaction import clean_tracebacks, hide\n"
         "clean_tracebacks(); hide('tok-' + 'SENTINEL-1'); raise ValueError('b' + repr('tok-' + 'SENTINEL-1'))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
-    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1 and "ValueError: b'***'" in done.stderr and "Traceback" in done.stderr
 
 

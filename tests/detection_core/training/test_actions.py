@@ -21,26 +21,18 @@ LOSSES = {
 }
 
 
-def report(step):
-    scalars = {"gradient_norm/global": 3.0}
-    return StepReport(
-        step=step,
-        steps=40,
-        losses=LOSSES,
-        learning_rate=0.004,
-        steps_per_second=8.4,
-        scalars=scalars,
-        images_per_second=67.2,
-        data_wait=0.03,
-        memory_bytes=1_900_000_000,
-    )
+def report(step, **changes):
+    known = {"learning_rate": 0.004, "steps_per_second": 8.4, "images_per_second": 67.2, "data_wait": 0.03}
+    known |= {"scalars": {"gradient_norm/global": 3.0}, "memory_bytes": 1_900_000_000}
+    return StepReport(**({"step": step, "steps": 40, "losses": LOSSES} | known | changes))
 
 
 def test_history_lines_have_the_contracts_fields(tmp_path):
-    history = HistoryFile(str(tmp_path / "history.jsonl"))
+    path = tmp_path / "history.jsonl"
+    history = HistoryFile(str(path))
     history.start(0)
     history.report(report(10))
-    (line,) = (json.loads(text) for text in (tmp_path / "history.jsonl").read_text().splitlines())
+    (line,) = (json.loads(text) for text in path.read_text().splitlines())
     assert line.pop("time") > 1e9
     assert line == {
         "step": 10,
@@ -55,12 +47,8 @@ def test_history_lines_have_the_contracts_fields(tmp_path):
         "memory_bytes": 1_900_000_000,
         "device_memory_bytes": 0,
     }
-    path = tmp_path / "history.jsonl"
-    history = HistoryFile(str(path))
-    history.start(0)
-    history.report(report(10))
     whole = path.read_bytes()
-    path.write_bytes(whole + b"\xff\xfe\xc3\n")
+    path.write_bytes(whole + b"\xff\xfe\xc3\n")  # a line that is no text is left out
     assert reported_at(str(path), 10) is not None
     HistoryFile(str(path)).start(10)
     assert path.read_bytes() == whole
@@ -112,15 +100,11 @@ def test_loggers_are_told_by_the_object_detection_apis_names():
     logged.report(report(10))
     logged.validated(ValidationLine(step=10, score=0.5, metrics={"mAP": 0.5, "mAR": None}))
     logged.close()
-    expected = LOSSES | {
-        "learning_rate": 0.004,
-        "steps_per_sec": 8.4,
-        "gradient_norm/global": 3.0,
-        "images_per_sec": 67.2,
-        "data_wait": 0.03,
-        "memory_bytes": 1.9e9,
-    }
+    expected = LOSSES | {"learning_rate": 0.004, "steps_per_sec": 8.4, "gradient_norm/global": 3.0}
+    expected |= {"images_per_sec": 67.2, "data_wait": 0.03, "memory_bytes": 1.9e9}
     assert logger.told == [("train", 10, expected), ("eval", 10, {"mAP": 0.5, "score": 0.5}), "finished"]
+    logged.report(report(10, losses=LOSSES | {"Loss/total_loss": float("nan")}))
+    assert logger.told[-1][-1] == {k: v for k, v in expected.items() if k != "Loss/total_loss"}
 
 
 def test_loggers_get_what_was_asked_for_and_the_files_at_both_ends(tmp_path):
@@ -138,14 +122,6 @@ def test_loggers_get_what_was_asked_for_and_the_files_at_both_ends(tmp_path):
         ("history.jsonl", b"{}\n"),
         "finished",
     ]
-
-
-def test_what_is_no_number_is_not_logged():
-    logger = Collect()
-    bad = dataclasses.replace(report(10), losses=LOSSES | {"Loss/total_loss": float("nan")})
-    LoggedTraining([logger]).report(bad)
-    [(_, _, values)] = logger.told
-    assert "Loss/total_loss" not in values and "Loss/localization_loss" in values
 
 
 def test_loggers_get_the_pictures_of_a_validation():

@@ -24,13 +24,10 @@ ALIKE = [
     ("mobilenet_v2", 1.0, {"block_12_add": 4, "out_relu": 5}, 64),
     ("mobilenet_v2", 0.35, {"block_12_add": 4}, 96),
     ("mobilenet_v3_small", 1.0, {"expanded_conv_7/Add": 4}, 64),
-    *(
-        pytest.param(*row, marks=pytest.mark.slow)
-        for row in (
-            ("resnet50_v1", 1.0, {"conv2_block3_out": 2, "conv5_block3_out": 5}, 65),
-            ("efficientnet_b0", 1.0, {"block2b_add": 2, "block7a_project_bn": 5}, 64),
-        )
-    ),
+]
+DEEP = [
+    ("resnet50_v1", 1.0, {"conv2_block3_out": 2, "conv5_block3_out": 5}, 65),
+    ("efficientnet_b0", 1.0, {"block2b_add": 2, "block7a_project_bn": 5}, 64),
 ]
 EPSILON = 0.01
 
@@ -89,8 +86,7 @@ def _features(model, published, pixels, layers):
     return body(PREPROCESSORS["standardize"](tf.constant(pixels)))
 
 
-@cases(*ALIKE)
-def test_features_are_the_classifier_s(*, name, multiplier, layers, side):
+def expect_features(name, multiplier, layers, side):
     published, network = find_backbone(name, multiplier), _backbone(name, multiplier)
     classifier = _classifier(published)
     before = [v.numpy().copy() for v in network.weights]
@@ -110,6 +106,17 @@ def test_features_are_the_classifier_s(*, name, multiplier, layers, side):
         np.testing.assert_allclose(found[level], features, rtol=1e-3, atol=1e-4 * scale)
 
 
+@cases(*ALIKE)
+def test_features_are_the_classifier_s(*, name, multiplier, layers, side):
+    expect_features(name, multiplier, layers, side)
+
+
+@pytest.mark.slow
+@cases(*DEEP)
+def test_features_of_deep_networks_are_the_classifier_s(*, name, multiplier, layers, side):
+    expect_features(name, multiplier, layers, side)
+
+
 DEEPEST = ("efficientnet_b4", "efficientnet_b7", "resnet101_v1", "resnet152_v1")
 
 
@@ -126,17 +133,11 @@ def test_every_layer_of_a_deep_network_has_its_counterpart(name):
 
 def test_layers_that_are_narrower_here_keep_their_values():
     network = _backbone("mobilenet_v1", 0.5, narrow_top=True)
-    published = find_backbone("mobilenet_v1", 0.5)
-    report = fill_backbone(_Backbone(network), _classifier(published), "mobilenet_v1", source="x")
+    classifier = _classifier(find_backbone("mobilenet_v1", 0.5))
+    report = fill_backbone(_Backbone(network), classifier, "mobilenet_v1", source="x")
     skipped = {row.name.partition("/")[0] for row in report.variables if row.found_shape != row.shape}
-    assert skipped == {
-        "backbone_separable_12_pointwise",
-        "backbone_separable_12_pointwise_bn",
-        "backbone_separable_13_depthwise",
-        "backbone_separable_13_depthwise_bn",
-        "backbone_separable_13_pointwise",
-        "backbone_separable_13_pointwise_bn",
-    }
+    narrow = ("12_pointwise", "13_depthwise", "13_pointwise")
+    assert skipped == {f"backbone_separable_{name}{norm}" for name in narrow for norm in ("", "_bn")}
 
 
 def test_what_does_not_fit_is_refused_and_nothing_is_changed():
