@@ -1,3 +1,5 @@
+"""The family of errors that users can cause and fix."""
+
 import errno
 
 from detection_core.errors import DataError, as_user_error, is_exhausted, one_line, shorten

@@ -1,3 +1,5 @@
+"""Pause the garbage collector while many objects are made that all stay."""
+
 import gc
 
 import pytest

@@ -1,3 +1,5 @@
+"""Python programs that this one starts."""
+
 import os
 import subprocess
 import sys

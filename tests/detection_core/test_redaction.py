@@ -1,3 +1,5 @@
+"""Redaction of text that leaves the process."""
+
 import json
 import logging
 import re

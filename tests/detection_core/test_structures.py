@@ -1,3 +1,5 @@
+"""The named types in which tensors travel through the core."""
+
 import dataclasses
 import typing
 

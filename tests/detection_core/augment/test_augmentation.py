@@ -1,3 +1,5 @@
+"""What an augmentation is, the chain of them, and their randomness."""
+
 import numpy as np
 import tensorflow as tf
 

@@ -1,3 +1,5 @@
+"""Changes to boxes and classes that leave the image alone."""
+
 import numpy as np
 import tensorflow as tf
 

@@ -1,3 +1,5 @@
+"""Brightness, contrast, hue, saturation and what else changes pixels evenly."""
+
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,3 +1,5 @@
+"""Objects of one image pasted onto another."""
+
 import numpy as np
 import tensorflow as tf
 from hypothesis import given, settings

@@ -1,3 +1,5 @@
+"""Flips, quarter turns, and the image beside itself."""
+
 import numpy as np
 import pytest
 

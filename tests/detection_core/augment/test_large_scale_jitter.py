@@ -1,3 +1,5 @@
+"""Large-scale jitter."""
+
 import numpy as np
 import tensorflow as tf
 from hypothesis import given, settings

@@ -1,3 +1,5 @@
+"""Mosaics of four images."""
+
 import numpy as np
 import tensorflow as tf
 from hypothesis import given, settings

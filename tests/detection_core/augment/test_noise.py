@@ -1,3 +1,5 @@
+"""Damage to an image."""
+
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,3 +1,5 @@
+"""Padding of an image, at random offsets."""
+
 import numpy as np
 import tensorflow as tf
 

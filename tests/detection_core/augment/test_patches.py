@@ -1,3 +1,5 @@
+"""Changes of a part of the image, in and around boxes."""
+
 import numpy as np
 import tensorflow as tf
 

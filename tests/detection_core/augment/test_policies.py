@@ -1,3 +1,5 @@
+"""Learned augmentation policies."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -30,10 +32,13 @@ def test_golden_policy(*, name):
     assert [[list(step) for step in sub_policy] for sub_policy in POLICIES[name]] == expected
 
 
-def test_golden_randaugment():
+def test_policies_are_known_by_name():
     theirs = AUTOML["randaugment"].facts["fact"]
     assert theirs["num_layers"] == 1
     assert POLICIES["randaug"] == tuple(((name, 1.0, theirs["magnitude"]),) for name in theirs["operations"])
+    assert [name for name in POLICIES if moves_in_boxes(name)] == ["v0", "v1"]
+    with pytest.raises(ValueError, match=r"v0, v1, v2, v3, test, randaug, found 'v9'"):
+        AutoAugmentImage(policy_name="v9")
 
 
 @cases(*OPERATIONS)
@@ -85,9 +90,3 @@ def test_policies_vary_in_a_graph():
         found = [step(sample, tf.constant([i, 0], tf.int64)) for i in range(12)]
         values = [one.truth.boxes if policy == "test" else one.image for one in found]
         assert least <= len({np.asarray(value).tobytes() for value in values}) <= most
-
-
-def test_policies_are_known_by_name():
-    assert [name for name in POLICIES if moves_in_boxes(name)] == ["v0", "v1"]
-    with pytest.raises(ValueError, match=r"v0, v1, v2, v3, test, randaug, found 'v9'"):
-        AutoAugmentImage(policy_name="v9")

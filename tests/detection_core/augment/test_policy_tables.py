@@ -1,3 +1,5 @@
+"""The sub-policies of the learned policies."""
+
 import itertools
 
 from detection_core.augment.policies import OPERATIONS

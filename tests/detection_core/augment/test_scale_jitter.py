@@ -1,3 +1,5 @@
+"""Scale jitter as google/automl's EfficientDet has it."""
+
 import numpy as np
 import tensorflow as tf
 

@@ -1,3 +1,5 @@
+"""Other sizes of an image."""
+
 import numpy as np
 import pytest
 import tensorflow as tf

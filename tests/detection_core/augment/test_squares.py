@@ -1,3 +1,5 @@
+"""Squares cut from scaled images."""
+
 import dataclasses
 
 import numpy as np
@@ -25,7 +27,7 @@ def test_golden_scale_crop_and_pad(*, name):
     assert_golden(case, golden_step(case)(golden_sample(case), SEED))
 
 
-def test_every_scale_gives_the_square_with_boxes_inside():
+def test_squares_hold_their_boxes_and_their_border_shrinks():
     sample = golden_sample(CASES["horizontal_flip"])
     step = tf.function(RandomScaleCropAndPadToSquare(output_size=16))
     for number in range(12):
@@ -34,10 +36,6 @@ def test_every_scale_gives_the_square_with_boxes_inside():
         assert found.truth.masks.shape[1:] == (16, 16)
         boxes = np.asarray(found.truth.boxes)
         assert (boxes >= 0).all() and (boxes <= 1).all() and (boxes[:, 2:] > boxes[:, :2]).all()
-
-
-def test_the_border_shrinks_in_small_images():
-    sample = golden_sample(CASES["horizontal_flip"])
     step = RandomSquareCropByScale(max_border=128, scale_min=0.5, scale_max=1.0, num_scales=2)
     sides = {step(sample, tf.constant([i, 0], tf.int64)).image.shape[:2] for i in range(12)}
     assert sides == {(6, 6), (12, 12)}

@@ -1,3 +1,5 @@
+"""Changes of every pixel's tone that learned policies are made of."""
+
 import numpy as np
 import tensorflow as tf
 

@@ -1,3 +1,5 @@
+"""Rotations, shears and shifts of a whole image with its objects."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -35,12 +37,18 @@ def test_golden(*, name):
         np.testing.assert_allclose(boxes, expected["boxes"], rtol=1e-5, atol=1e-5)
 
 
-def test_mirrors_and_strips_at_the_border():
+def test_what_left_the_image_and_what_is_empty_is_warped_too():
     found = warps.warp_pixels(IMAGE, warps.mirror(SIZE), 0)
     np.testing.assert_array_equal(found, np.asarray(IMAGE)[:, ::-1])
     warp = warps.shift(tf.constant(50.0), horizontal=True)
     found = np.asarray(warps.warp_boxes(tf.constant([[0.25, 0.25, 0.5, 0.5]]), warp, SIZE))
     np.testing.assert_allclose(found, [[0.25, 0.0, 0.5, 0.05]], atol=1e-6)
+    warp = warps.rotation(SIZE, tf.constant(10.0))
+    for masks in (tf.zeros([0, 0, 0], tf.uint8), tf.zeros([0, 40, 56], tf.uint8)):
+        truth = new_truth(tf.zeros([0, 4]), tf.zeros([0], tf.int32), masks=masks)
+        boxes = warps.warp_boxes(truth.boxes, warp, SIZE, middle=True)
+        found = warps.warp_sample(Sample(IMAGE, truth, tf.constant("")), warp, boxes)
+        assert found.truth.masks.shape == masks.shape and found.truth.boxes.shape == (0, 4)
 
 
 MAKERS = {
@@ -102,12 +110,3 @@ def test_boxes_hold_the_pixels_that_moved(kind, row, column, amount):
     # Fractions of pixels are dropped twice, before and after the turn.
     assert (places.min(axis=0) >= box[:2] * size - 3).all()
     assert (places.max(axis=0) + 1 <= box[2:] * size + 3).all()
-
-
-def test_samples_without_objects_and_masks_are_warped_too():
-    warp = warps.rotation(SIZE, tf.constant(10.0))
-    for masks in (tf.zeros([0, 0, 0], tf.uint8), tf.zeros([0, 40, 56], tf.uint8)):
-        truth = new_truth(tf.zeros([0, 4]), tf.zeros([0], tf.int32), masks=masks)
-        boxes = warps.warp_boxes(truth.boxes, warp, SIZE, middle=True)
-        found = warps.warp_sample(Sample(IMAGE, truth, tf.constant("")), warp, boxes)
-        assert found.truth.masks.shape == masks.shape and found.truth.boxes.shape == (0, 4)

@@ -1,3 +1,5 @@
+"""Ordered read-ahead in several threads, within a budget of memory."""
+
 import threading
 import time
 

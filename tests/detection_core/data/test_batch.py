@@ -1,3 +1,5 @@
+"""Samples to batches that a model takes."""
+
 import numpy as np
 import tensorflow as tf
 

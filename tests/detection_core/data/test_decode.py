@@ -1,3 +1,5 @@
+"""Reading of a tf.Example record with the Object Detection API's feature keys."""
+
 import io
 import itertools
 

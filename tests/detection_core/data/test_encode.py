@@ -1,3 +1,5 @@
+"""Annotated images as serialised `tf.train.Example` messages."""
+
 import dataclasses
 
 import pytest
@@ -57,9 +59,6 @@ def test_tensorflow_reads_every_field_back():
         "image/source_id": [b"17"],
         "image/width": [640],
     }
-
-
-def test_the_bytes_are_protobuf_s_own_deterministic_serialisation():
     for objects in (NONE, TWO, dataclasses.replace(TWO, difficult=[0, 1], truncated=[1, 0], views=["", ""])):
         data = encode_example(IMAGE, objects)
         assert tf.train.Example.FromString(data).SerializeToString(deterministic=True) == data

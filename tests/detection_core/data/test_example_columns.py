@@ -1,3 +1,5 @@
+"""Consistency of the columns of a tf.Example, and the name by which a bad record is reported."""
+
 from detection_core.data.example_columns import column_fault, encoded_image, image_name
 from tests.support.record_files import example, numbered_example
 

@@ -1,3 +1,5 @@
+"""A serialised `tf.train.Example` of others, with what had to be changed in it and everything else kept."""
+
 import pytest
 
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
@@ -25,7 +27,7 @@ def _merge(own, made, *, turned=False):
     return merge_example(serialise_features(own), made, SIZE, turned=turned)
 
 
-def test_a_record_of_which_everything_holds_is_kept_byte_for_byte():
+def test_a_record_of_which_everything_holds_is_kept_byte_for_byte(monkeypatch):
     from tensorflow.core.example.example_pb2 import Example
 
     example = Example()
@@ -33,9 +35,6 @@ def test_a_record_of_which_everything_holds_is_kept_byte_for_byte():
     example.features.feature["mine/notes"].bytes_list.value.append(b"x")
     data = example.SerializeToString() + b"\x98\x06\x01"  # and a field that nobody knows
     assert merge_example(data, {"image/height": int64_feature([30])}, SIZE, turned=False) == data
-
-
-def test_a_record_that_ingest_wrote_before_is_not_parsed_again(monkeypatch):
     monkeypatch.setattr("detection_core.data.example_merge.find_features", lambda _: pytest.fail("parsed"))
     data = serialise_features(OWN)
     assert merge_example(data, OWN, SIZE, turned=False) is data
@@ -58,13 +57,17 @@ def test_what_differs_is_replaced_and_everything_else_kept():
     assert _found(_merge(own, {"image/class/text": bytes_feature([b"cat"])})) == own
 
 
-def test_keypoints_are_one_table():
+def test_keypoints_are_one_table_and_masks_as_numbers_stay():
     same = {f"image/object/keypoint/{axis}": float_feature([0.5]) for axis in "xy"}
     own = OWN | same
     names = {"image/object/keypoint/text": bytes_feature([b"nose"])}
     assert _found(_merge(own, same | names)) == own
     moved = {**same, **names, "image/object/keypoint/x": float_feature([0.75])}
     assert _found(_merge(own, moved)) == {**own, **moved}
+    own = {**OWN, "image/object/mask": float_feature([0.0, 1.0])}
+    assert _found(_merge(own, {})) == own
+    with pytest.raises(ValueError, match="masks as numbers"):
+        _merge(own, {}, turned=True)
 
 
 @cases(
@@ -78,10 +81,3 @@ def test_masks_that_a_decoder_takes_stay(*, mask, turned, kept):
     own = {**OWN, "image/object/mask": bytes_feature([mask])}
     made = {"image/object/mask": bytes_feature([b"made"]), "image/object/mask/weight": float_feature([0.0])}
     assert _found(_merge(own, made, turned=turned)) == (own if kept else {**own, **made})
-
-
-def test_masks_as_numbers_stay_and_cannot_be_turned():
-    own = {**OWN, "image/object/mask": float_feature([0.0, 1.0])}
-    assert _found(_merge(own, {})) == own
-    with pytest.raises(ValueError, match="masks as numbers"):
-        _merge(own, {}, turned=True)

@@ -1,3 +1,5 @@
+"""Decoded images on disk, for data sets that decode to more than the memory keeps."""
+
 import errno
 import os
 

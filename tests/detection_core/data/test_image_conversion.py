@@ -1,3 +1,5 @@
+"""Images in formats that training does not read, turned into PNG."""
+
 import io
 
 import numpy as np

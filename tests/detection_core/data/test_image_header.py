@@ -1,3 +1,5 @@
+"""Format, size and completeness of JPEG and PNG files, read from their structure without decoding a pixel."""
+
 import io
 import struct
 import warnings

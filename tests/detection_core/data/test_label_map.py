@@ -1,3 +1,5 @@
+"""Classes of a data set."""
+
 import pytest
 
 from detection_core.data.label_map import LabelMap, LabelMapItem, format_label_map, label_map_from_names
@@ -25,6 +27,17 @@ def test_items_of_one_id_and_texts_in_two_places():
     assert LabelMap(items=items).ids_by_text == {"a": 1, "b": 2}
     swapped = (LabelMapItem(id=1, name="b"), LabelMapItem(id=2, name="a", display_name="b"))
     assert LabelMap(items=swapped).ids_by_text == {"a": 2, "b": 2}
+    items = [
+        LabelMapItem(id=1, name="/m/01", display_name="Hat"),
+        LabelMapItem(id=2, name="/m/02", display_name="Hat"),
+        LabelMapItem(id=3, name="", display_name="Hat"),
+        LabelMapItem(id=4, name="", display_name="Hat"),
+        LabelMapItem(id=5, name="cat"),
+        LabelMapItem(id=7, name="6"),
+    ]
+    names = LabelMap(items=tuple(items)).names
+    assert names == ["Hat (/m/01)", "Hat (/m/02)", "Hat (id 3)", "Hat (id 4)", "cat", "6 (id 6)", "6 (id 7)"]
+    assert len(set(names)) == len(names)
 
 
 def test_classes_are_ids_less_one_and_gaps_count():
@@ -51,17 +64,3 @@ def test_classes_are_ids_less_one_and_gaps_count():
 def test_contradictions_are_refused(*, items, message):
     with pytest.raises(DataError, match=message):
         LabelMap(items=tuple(LabelMapItem(id=id_, name=name) for id_, name in items))
-
-
-def test_classes_that_share_a_display_name_are_told_apart():
-    items = [
-        LabelMapItem(id=1, name="/m/01", display_name="Hat"),
-        LabelMapItem(id=2, name="/m/02", display_name="Hat"),
-        LabelMapItem(id=3, name="", display_name="Hat"),
-        LabelMapItem(id=4, name="", display_name="Hat"),
-        LabelMapItem(id=5, name="cat"),
-        LabelMapItem(id=7, name="6"),
-    ]
-    names = LabelMap(items=tuple(items)).names
-    assert names == ["Hat (/m/01)", "Hat (/m/02)", "Hat (id 3)", "Hat (id 4)", "cat", "6 (id 6)", "6 (id 7)"]
-    assert len(set(names)) == len(names)

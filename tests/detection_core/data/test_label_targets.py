@@ -1,3 +1,5 @@
+"""Classification targets of an image's objects."""
+
 import numpy as np
 import tensorflow as tf
 

@@ -1,3 +1,5 @@
+"""Training records that do not decode."""
+
 from unittest.mock import Mock
 
 import pytest

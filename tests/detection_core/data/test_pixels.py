@@ -1,3 +1,5 @@
+"""Decoding of image files with Pillow, and comparison with TensorFlow's pixels."""
+
 import io
 import subprocess
 import sys

@@ -1,3 +1,5 @@
+"""The records of one input reader, and how each is decoded."""
+
 import numpy as np
 import pytest
 

@@ -1,3 +1,5 @@
+"""Validation of a TFRecord file's structure, without TensorFlow."""
+
 import gzip
 from pathlib import Path
 

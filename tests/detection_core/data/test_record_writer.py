@@ -1,3 +1,5 @@
+"""TFRecord files written without TensorFlow, so that a worker of ExampleGen starts at once."""
+
 import gzip
 import io
 

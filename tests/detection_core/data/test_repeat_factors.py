@@ -1,3 +1,5 @@
+"""Images of rare classes read several times an epoch."""
+
 from collections import Counter
 
 import numpy as np

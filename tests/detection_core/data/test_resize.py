@@ -1,3 +1,5 @@
+"""Image resizers."""
+
 import numpy as np
 import pytest
 import tensorflow as tf

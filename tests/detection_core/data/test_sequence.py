@@ -1,3 +1,5 @@
+"""The order in which records are read."""
+
 from collections import Counter
 
 import pytest
@@ -19,11 +21,20 @@ def _take(dataset, count):
     return [(e.element, tuple(e.seed.tolist())) for e in dataset.take(count).as_numpy_iterator()]
 
 
-def test_files_are_read_in_turns_in_blocks(paths):
+def test_files_are_read_in_blocks_and_epochs_end(paths):
     options = SequenceOptions(num_readers=2, read_block_length=3)
     found = list(ordered_records(paths, options).as_numpy_iterator())
     assert found[:7] == [b"a0", b"a1", b"a2", b"b0", b"b1", b"b2", b"a3"]
     assert len(set(found)) == 40
+    options = SequenceOptions(shuffle_buffer_size=4)
+    numbers = tf.data.Dataset.range(100)
+    found = [int(e) for e, _ in _take(shuffled_epochs(lambda _: numbers, options, seed=1), 100)]
+    assert sorted(found) == list(range(100)) and found != sorted(found)
+    assert all(number < place + 4 for place, number in enumerate(found))
+    options = SequenceOptions(num_epochs=3, shuffle=False)
+    numbers = tf.data.Dataset.range(5)
+    found = _take(shuffled_epochs(lambda _: numbers, options, seed=1, first_epoch=1), 99)
+    assert [int(e) for e, _ in found] == [0, 1, 2, 3, 4] * 2
 
 
 def test_every_element_has_its_own_seed_that_comes_back(paths):
@@ -37,18 +48,6 @@ def test_every_element_has_its_own_seed_that_comes_back(paths):
     orders = {tuple(e[:1] for e in found[i : i + 40 : 10]) for i in range(0, 400, 40)}
     assert len(orders) > 4
     assert all(sorted(order) == [b"a", b"b", b"c", b"d"] for order in orders)
-
-
-def test_buffers_and_epochs_end_where_they_should(paths):
-    options = SequenceOptions(shuffle_buffer_size=4)
-    numbers = tf.data.Dataset.range(100)
-    found = [int(e) for e, _ in _take(shuffled_epochs(lambda _: numbers, options, seed=1), 100)]
-    assert sorted(found) == list(range(100)) and found != sorted(found)
-    assert all(number < place + 4 for place, number in enumerate(found))
-    options = SequenceOptions(num_epochs=3, shuffle=False)
-    numbers = tf.data.Dataset.range(5)
-    found = _take(shuffled_epochs(lambda _: numbers, options, seed=1, first_epoch=1), 99)
-    assert [int(e) for e, _ in found] == [0, 1, 2, 3, 4] * 2
 
 
 def test_the_order_does_not_depend_on_the_global_seed(paths):

@@ -1,3 +1,5 @@
+"""Each sample of a sequence with those that follow it."""
+
 import tensorflow as tf
 
 from detection_core.data.sequence import SeededElement

@@ -1,3 +1,5 @@
+"""Pictures as JPEG files."""
+
 import io
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""The loggers that a config names."""
+
 import importlib.util
 
 import pytest

@@ -1,3 +1,5 @@
+"""Which runs of tracking servers a training belongs to, so that a resumed one goes on with them."""
+
 from detection_core.loggers.run_ids import NAME, RunIds
 
 

@@ -1,3 +1,5 @@
+"""The depth of a backbone's layers, by which their learning rates differ and the first of them are frozen."""
+
 import numpy as np
 import pytest
 import tensorflow as tf

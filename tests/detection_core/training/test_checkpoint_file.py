@@ -1,3 +1,5 @@
+"""The files of a checkpoint, checked when opened."""
+
 import pathlib
 import shutil
 

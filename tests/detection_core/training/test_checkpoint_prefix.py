@@ -1,3 +1,5 @@
+"""Which files a path to a checkpoint means, resolved without TensorFlow."""
+
 import subprocess
 import sys
 

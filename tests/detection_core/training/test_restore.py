@@ -1,3 +1,5 @@
+"""Starts a detector from a `fine_tune_checkpoint` of the field, and reports the outcome for each variable."""
+
 import functools
 import pathlib
 

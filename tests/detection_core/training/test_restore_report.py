@@ -1,3 +1,5 @@
+"""What a checkpoint of the field gave to a detector."""
+
 from detection_core.training.restore_report import Outcome, RestoredVariable, RestoreReport, is_averaged
 from tests.support.cases import cases
 
@@ -55,7 +57,7 @@ def test_the_summary_has_the_parts_and_what_was_left_out():
     ]
 
 
-def test_parts_are_told_apart_and_counted():
+def test_parts_are_told_apart_counted_and_bounded():
     report = _report([_row("model/net/a/kernel"), _row("model/head/b/kernel"), _row("model/head/c/kernel")])
     assert [line.split(":")[0] for line in report.summary().splitlines()[1:]] == [
         "  model/net",
@@ -65,9 +67,6 @@ def test_parts_are_told_apart_and_counted():
     report = _report(ROWS, ["other/kernel"])
     assert report.counts() == {"restored": 2, "skipped_shape": 1, "missing": 1, "unused": 1}
     assert report.averaged == 1
-
-
-def test_the_length_is_bounded_whatever_the_checkpoint_has():
     rows = [_row(f"part_{i}/kernel", Outcome.MISSING) for i in range(300)]
     report = _report([*rows, _row("net/kernel")], [f"other_{i}" for i in range(5000)])
     summary = report.summary().splitlines()

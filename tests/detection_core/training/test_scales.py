@@ -1,3 +1,5 @@
+"""Training on images of several sizes, with one set of weights."""
+
 import numpy as np
 import tensorflow as tf
 

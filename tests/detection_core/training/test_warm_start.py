@@ -30,8 +30,6 @@ def test_what_fits_is_copied_and_the_rest_named(caplog):
     with pytest.raises(ModelError, match=r"there: .*same family.*none of the 4 weights"):
         copy_matching_weights(network(2, "other_"), network(2), where="there")
 
-
-def test_what_is_not_named_is_counted(caplog):
     def deep(width):
         x = inputs = tf_keras.Input([4])
         x = tf_keras.layers.Dense(3, name="body")(x)
