@@ -32,18 +32,18 @@ from detection_core.training.step import TrainState, compile_steps
 from tests.detection_core.training.runs import assert_equal, momentum, state_of
 from tests.support.tiny_model import TinyModel, make_dataset
 
-DEVICES = (["/cpu:0"], ["/cpu:0", "/cpu:1"])
+# A second strategy for two devices would number its collectives from the start again.
+ONE, TWO = (tf.distribute.MirroredStrategy(d) for d in (["/cpu:0"], ["/cpu:0", "/cpu:1"]))
 
 
 def train_as_one(folder):
     weights = []
-    for devices in DEVICES:
-        strategy = tf.distribute.MirroredStrategy(devices)
+    for strategy in (ONE, TWO):
         with strategy.scope():
             model = TinyModel()
             model.network.get_layer("stem_bn").trainable = False  # its statistics are per replica
             for options in (TrainOptions(num_steps=3), TrainOptions(num_steps=6, steps_per_call=2)):
-                work = f"{folder}/{len(devices)}"
+                work = f"{folder}/{strategy.num_replicas_in_sync}"
                 result = run_training(model, make_dataset, momentum(average=0.9), options, work)
             weights.append([v.numpy() for v in model.network.trainable_variables])
             assert result.start_step == 3, result
@@ -52,25 +52,22 @@ def train_as_one(folder):
 
 def normalise_over_both():
     # A normalisation over one value a replica gives zeros, over both replicas' values it does not.
-    strategy = tf.distribute.MirroredStrategy(DEVICES[1])
-    values = strategy.experimental_distribute_values_from_function(
+    values = TWO.experimental_distribute_values_from_function(
         lambda context: tf.constant([[4.0 * context.replica_id_in_sync_group]])
     )
     for synchronized, expected in ((False, [0.0, 0.0]), (True, [-1.0, 1.0])):
-        with strategy.scope():
+        with TWO.scope():
             inputs, options = tf_keras.Input((1,)), BatchNormOptions(synchronized=synchronized)
             layers = NetworkLayers(hyperparams=LayerHyperparams(batch_norm=options))
             norm = tf_keras.Model(inputs, layers.norm("n")(inputs))
-        found = strategy.run(tf.function(lambda share: norm(share, training=True)), args=(values,))
-        found = np.ravel(strategy.experimental_local_results(found))
+        found = TWO.run(tf.function(lambda share: norm(share, training=True)), args=(values,))
+        found = np.ravel(TWO.experimental_local_results(found))
         np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
 def train_two_parts_as_four():
     weights, histograms = [], []
-    for strategy, parts in (
-        (tf.distribute.get_strategy(), 4), (tf.distribute.MirroredStrategy(DEVICES[1]), 2)
-    ):
+    for strategy, parts in ((tf.distribute.get_strategy(), 4), (TWO, 2)):
         with strategy.scope():
             model = TinyModel()
             options = TrainOptions(num_steps=2, gradient_accumulation_steps=parts, histograms_every_steps=2)
@@ -90,8 +87,7 @@ def train_two_parts_as_four():
 def leave_out_in_both():
     # One image of the second replica is so bright that its gradients are beyond float16.
     weights = []
-    for devices in DEVICES:
-        strategy = tf.distribute.MirroredStrategy(devices)
+    for strategy in (ONE, TWO):
         with strategy.scope():
             with computing_in(Precision.FLOAT16):
                 model = TinyModel()
