@@ -1,7 +1,5 @@
 """The public face: a dozen lines on plain records, and what it costs to import."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -18,6 +16,7 @@ from PIL import Image
 
 import detection_core
 from tests.docs.reference import example_code
+from tests.support.plain_backbone import PLAIN as BACKBONE
 from tests.support.tiny_training import config_text, write_examples
 
 PLAIN = """
@@ -43,7 +42,7 @@ def root(tmp_path_factory):
 def config_path(root):
     """A pipeline.config of the field: it names records and a label map that no ExampleGen wrote."""
     records = write_examples(root / "records")
-    (root / "pipeline.config").write_text(config_text(4) + PLAIN.format(folder=records))
+    (root / "pipeline.config").write_text(config_text(4, BACKBONE) + PLAIN.format(folder=records))
     return root / "pipeline.config"
 
 
@@ -64,23 +63,19 @@ def run_python(code, **environment):
     return done.stdout.split()
 
 
-def test_the_import_costs_nothing():
-    code = (
+def test_the_import_and_the_check_of_a_config_cost_no_tensorflow(tmp_path):
+    added = run_python(
         "import sys; before = set(sys.modules); import detection_core\n"
         "print(*sorted(name for name in set(sys.modules) - before))"
     )
-    allowed = {"detection_core", "importlib", "typing", "__future__"}
-    added = {name.partition(".")[0] for name in run_python(code)}
-    assert "detection_core.api" not in run_python(code)
-    assert not {"tensorflow", "numpy", "google", "dataclasses"} & added, added - allowed
-
-
-def test_a_config_is_read_without_tensorflow(config_path):
+    assert "detection_core.api" not in added
+    assert not {"tensorflow", "numpy", "google", "dataclasses"} & {name.partition(".")[0] for name in added}
+    (tmp_path / "pipeline.config").write_text(config_text() + PLAIN.format(folder=tmp_path))
     code = (
         "import os, sys; from detection_core import ConfigError, load_config\n"
         "load_config(os.environ['CONFIG']); print('tensorflow' in sys.modules)"
     )
-    assert run_python(code, CONFIG=str(config_path)) == ["False"]
+    assert run_python(code, CONFIG=str(tmp_path / "pipeline.config")) == ["False"]
 
 
 def test_every_public_name_is_there_and_typed():
@@ -133,21 +128,17 @@ def test_a_training_of_plain_records(trained, root):
     assert json.loads((root / "trained" / "model_run" / "train_report.json").read_text())["steps"] == 4
 
 
-def test_an_evaluation_by_the_config_of_the_detector(trained, root):
+def test_an_evaluation_by_the_config_of_the_detector_or_of_a_folder(trained, root, tmp_path):
+    before = sorted(path.name for path in root.iterdir())
     report = detection_core.evaluate(trained)
     assert isinstance(report, detection_core.EvalReport)
     assert report.images == 6 and "DetectionBoxes_Precision/mAP" in report.metrics
-    assert sorted(path.name for path in root.iterdir()) == ["pipeline.config", "records", "trained"]
-
-
-def test_an_evaluation_of_a_folder_of_examples_is_written(trained, root):
-    options = detection_core.EvaluateOptions(
-        split="train", pictures=1, thresholds={"DetectionBoxes_Precision/mAP": {"lower_bound": 2.0}}
-    )
-    folder = root / "evaluated"
-    report = detection_core.evaluate(trained, examples=root / "records", output=folder, options=options)
+    assert sorted(path.name for path in root.iterdir()) == before
+    bounds = {"DetectionBoxes_Precision/mAP": {"lower_bound": 2.0}}
+    options = detection_core.EvaluateOptions(split="train", pictures=1, thresholds=bounds)
+    report = detection_core.evaluate(trained, examples=root / "records", output=tmp_path, options=options)
     assert not report.blessed
-    assert json.loads((folder / "metrics.json").read_text())["split"] == "train"
+    assert json.loads((tmp_path / "metrics.json").read_text())["split"] == "train"
     with pytest.raises(detection_core.DataError, match="Split-eval"):
         detection_core.evaluate(trained, examples=root / "records")
 
@@ -170,14 +161,11 @@ def example(tmp_path_factory, config_path):
 
 
 @pytest.mark.slow
-def test_the_example_of_the_package_trains_and_quantizes(example):
+def test_the_example_of_the_package(example, config_path):
     assert (example.trained.report.steps, example.quantized.report.steps) == (3, 3)
     assert os.fspath(example.quantized) == example.quantized.model
     assert isinstance(detection_core.build_detector(example.quantized), detection_core.Detector)
 
-
-@pytest.mark.slow
-def test_the_example_exports_files_that_are_measured(example, config_path):
     assert sorted(example.exported.files) == ["float32", "int8"]
     assert Path(example.exported.labels).read_text() == "dark\nbright\n"
     report = example.exported.report
@@ -187,9 +175,6 @@ def test_the_example_exports_files_that_are_measured(example, config_path):
         detection_core.evaluate(example.exported.files["int8"])
     assert detection_core.evaluate(example.exported.files["int8"], config=config_path).images == 6
 
-
-@pytest.mark.slow
-def test_the_example_draws_what_it_predicts(example):
     assert isinstance(example.prediction, detection_core.Prediction)
     assert example.prediction.image == "photo.jpg"
     assert Path(example.prediction.picture).stat().st_size > 0
@@ -203,6 +188,7 @@ def test_pixels_are_predicted_without_a_folder(trained):
     assert isinstance(found, detection_core.DetectedObject) and found.name in ("dark", "bright")
 
 
+@pytest.mark.slow
 def test_files_are_exported_from_plain_records(trained, root):
     options = detection_core.TFLiteExportOptions(formats=("int8",), latency_runs=0, max_map_drop=1.0)
     exported = detection_core.export(trained, output=root / "exported", options=options)
@@ -210,15 +196,12 @@ def test_files_are_exported_from_plain_records(trained, root):
     assert exported.report.files[0].quantization == "post_training"
 
 
-def test_what_is_no_detector_folder_is_refused(tmp_path):
+def test_what_is_no_detector_folder_and_an_export_without_a_bound_are_refused(tmp_path):
     options = detection_core.TFLiteExportOptions(max_map_drop=0.02)
     with pytest.raises(detection_core.ContractError, match=str(tmp_path)):
         detection_core.quantize(tmp_path, output=tmp_path / "out")
     with pytest.raises(detection_core.ContractError, match=str(tmp_path)):
         detection_core.export(tmp_path, output=tmp_path / "out", options=options)
-
-
-def test_how_much_a_file_may_lose_is_said_by_its_user(tmp_path):
     with pytest.raises(TypeError, match="max_map_drop"):
         detection_core.TFLiteExportOptions()
     with pytest.raises(TypeError, match="options"):

@@ -1,7 +1,5 @@
 """What installed packages add is registered once, counts for the cache, and fails with their name."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest
@@ -33,13 +31,10 @@ def package(tmp_path, monkeypatch):
     component_version.cache_clear()
 
 
-def test_a_function_is_called_once(package):
+def test_a_function_is_called_once_and_named_where_it_fails(package):
     package("calls.append(1)")
     assert load_extensions() == load_extensions() == ("toy-parts==1.2",)
     assert sys.modules["toy_parts"].calls == [1]
-
-
-def test_a_function_that_fails_is_named(package):
     package("raise ValueError('no such part')")
     with pytest.raises(ConfigError, match=r"toy = toy_parts:register: .*ValueError: no such part"):
         load_extensions()

@@ -1,3 +1,5 @@
+"""Says which model native code works on, to whoever bounds its time and memory."""
+
 import pytest
 
 from detection_core import model_use

@@ -1,12 +1,14 @@
+"""The named types in which tensors travel through the core."""
+
 import dataclasses
 import typing
 
-import pytest
 import tensorflow as tf
 
 from detection_core import structures
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Batch, Images, ImageTruth, Sample
+from tests.support.cases import cases
 
 TENSOR_TYPES = [
     value
@@ -15,8 +17,8 @@ TENSOR_TYPES = [
 ]
 
 
-@pytest.mark.parametrize("cls", TENSOR_TYPES)
-def test_what_crosses_a_graph_has_no_field_that_may_be_missing(cls):
+@cases(*TENSOR_TYPES)
+def test_what_crosses_a_graph_has_no_field_that_may_be_missing(*, cls):
     for name, hint in typing.get_type_hints(cls).items():
         assert hint is not type(None) and type(None) not in typing.get_args(hint), name
     assert not cls._field_defaults

@@ -59,6 +59,7 @@ class TinyModel(tf.Module):
 def make_dataset(start_step: int, batch_size: int = 4, poison_at: int = -1) -> tf.data.Dataset:
     """An endless dataset whose batch depends on its step alone; NaN pixels in the batch of `poison_at`."""
 
+    @tf.autograph.experimental.do_not_convert
     def batch(step: tf.Tensor) -> Batch:
         seed = tf.stack([tf.cast(step, tf.int32), 7])
         pixels = tf.random.stateless_uniform([batch_size, 8, 8, 3], seed, 0.0, 255.0)

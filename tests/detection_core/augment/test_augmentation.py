@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""What an augmentation is, the chain of them, and their randomness."""
 
 import numpy as np
 import tensorflow as tf
@@ -16,8 +16,9 @@ from detection_core.augment.geometry import RandomHorizontalFlip, RandomVertical
 from tests.detection_core.augment.golden_samples import CASES, SEED, golden_sample
 
 
-def test_equal_augmentations_draw_different_numbers() -> None:
+def test_augmentations_change_in_turn_or_not_at_all():
     sample = golden_sample(CASES["horizontal_flip"])
+    tf.nest.map_structure(np.testing.assert_array_equal, Augmentations()(sample, SEED), sample)
     step = RandomAdjustBrightness(max_delta=0.3)
     once, twice = Augmentations(augmentations=(step,)), Augmentations(augmentations=(step, step))
     first = np.asarray(once(sample, SEED).image, np.float64)
@@ -28,12 +29,7 @@ def test_equal_augmentations_draw_different_numbers() -> None:
     assert abs(moved_once - moved_twice) > 1e-2
 
 
-def test_no_augmentations_change_nothing() -> None:
-    sample = golden_sample(CASES["horizontal_flip"])
-    tf.nest.map_structure(np.testing.assert_array_equal, Augmentations()(sample, SEED), sample)
-
-
-def test_each_of_several_is_chosen() -> None:
+def test_each_of_several_is_chosen():
     sample = golden_sample(CASES["horizontal_flip_taken"])
     step = tf.function(
         OneOf(augmentations=(RandomHorizontalFlip(probability=1.0), RandomVerticalFlip(probability=1.0)))
@@ -42,21 +38,18 @@ def test_each_of_several_is_chosen() -> None:
     assert images == {np.asarray(sample.image)[:, ::-1].tobytes(), np.asarray(sample.image)[::-1].tobytes()}
 
 
-def test_integers_reach_both_ends_evenly() -> None:
+def test_draws_fill_their_range_evenly():
     draws = tf.linspace(0.0, 1.0, 400)[:-1]
     numbers, counts = np.unique(random_int(draws, -1, 2), return_counts=True)
     assert numbers.tolist() == [-1, 0, 1, 2] and counts.min() >= 99
     assert random_int(tf.constant(0.99999997), 3, 3) == 3
-
-
-def test_scaled_draws_fill_the_range() -> None:
     np.testing.assert_allclose(scaled(tf.constant([0.0, 0.5, 1.0]), -2.0, 4.0), [-2.0, 1.0, 4.0])
 
 
-def test_a_change_is_applied_or_skipped_with_its_probability() -> None:
+def test_a_change_is_applied_or_skipped_with_its_probability():
     sample = golden_sample(CASES["horizontal_flip"])
 
-    def changed(choose, draw: float, probability: float) -> bool:
+    def changed(choose, draw, probability):
         result = choose(tf.constant(draw), probability, lambda s: s._replace(image=s.image * 0), sample)
         return not np.any(result.image)
 

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Random crops that keep enough of the objects."""
 
 import numpy as np
 import pytest
@@ -15,51 +15,39 @@ from detection_core.augment.crops import (
     ssd_crops,
 )
 from detection_core.protos import preprocessor_pb2
-from detection_core.structures import Sample
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample
+from tests.support.cases import cases
 
 
-def _options(name: str):
+def _options(name):
     step = text_format.Parse(CASES[name].config, preprocessor_pb2.PreprocessingStep())
     return getattr(step, step.WhichOneof("preprocessing_step"))
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("crop_image_clip")])
-def test_golden_crop(name: str) -> None:
-    begin, size, _ = CASES[name].params["draws"]["strict_crop_image[0.5]"]
+def _assert_golden_crop(name, window):
     options = _options(name)
-    found = crop(
-        golden_sample(CASES[name]),
-        Window(tf.constant(begin[:2]), tf.constant(size[:2])),
-        overlap_thresh=options.overlap_thresh,
-        clip_boxes=options.clip_boxes,
-    )
-    assert_golden(CASES[name], found)
+    thresholds = {"overlap_thresh": options.overlap_thresh, "clip_boxes": options.clip_boxes}
+    assert_golden(CASES[name], crop(golden_sample(CASES[name]), window, **thresholds))
 
 
-@pytest.mark.parametrize("name", ["crop_to_aspect_ratio", "crop_to_aspect_ratio_wide"])
-def test_golden_crop_to_aspect_ratio(name: str) -> None:
-    sample, options = golden_sample(CASES[name]), _options(name)
-    size = size_of_aspect_ratio(tf.shape(sample.image)[:2], options.aspect_ratio)
-    begin = tf.constant(CASES[name].params["draws"]["crop_to_aspect_ratio"])
-    assert_golden(
-        CASES[name],
-        crop(
-            sample, Window(begin, size), overlap_thresh=options.overlap_thresh, clip_boxes=options.clip_boxes
-        ),
-    )
+@cases(*[name for name in CASES if name.startswith("crop_image_clip")])
+def test_golden_crop(*, name):
+    begin, size, _ = CASES[name].params["draws"]["strict_crop_image[0.5]"]
+    _assert_golden_crop(name, Window(tf.constant(begin[:2]), tf.constant(size[:2])))
 
 
-def _sample() -> Sample:
+@cases("crop_to_aspect_ratio", "crop_to_aspect_ratio_wide")
+def test_golden_crop_to_aspect_ratio(*, name):
+    image = golden_sample(CASES[name]).image
+    size = size_of_aspect_ratio(tf.shape(image)[:2], _options(name).aspect_ratio)
+    _assert_golden_crop(name, Window(tf.constant(CASES[name].params["draws"]["crop_to_aspect_ratio"]), size))
+
+
+def _sample():
     return golden_sample(CASES["crop_image_not_taken"])
 
 
-def test_a_crop_that_is_not_taken_changes_nothing() -> None:
-    step = RandomCropImage(random_coef=1.0)
-    tf.nest.map_structure(np.testing.assert_array_equal, step(_sample(), SEED), _sample())
-
-
-def test_a_crop_covers_what_it_should_of_some_object() -> None:
+def test_crops_cover_what_they_should_of_some_object():
     step = RandomCropImage(
         min_object_covered=0.9, area_range=(0.1, 0.6), overlap_thresh=0.5, clip_boxes=False
     )
@@ -69,17 +57,21 @@ def test_a_crop_covers_what_it_should_of_some_object() -> None:
         sizes.add(tuple(found.image.shape[:2]))
         assert found.truth.boxes.shape[0] >= 1
     assert len(sizes) > 5
-
-
-def test_an_image_without_objects_is_cropped_too() -> None:
+    step = RandomCropImage(random_coef=1.0)
+    tf.nest.map_structure(np.testing.assert_array_equal, step(_sample(), SEED), _sample())
     empty = golden_sample(CASES["normalize_image"])
     step = RandomCropImage(min_object_covered=0.0, area_range=(0.2, 0.5))
     found = step(empty, SEED)
     assert np.prod(found.image.shape[:2]) < np.prod(empty.image.shape[:2])
+    assert [c.min_object_covered for c in ssd_crops()] == [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]
+    assert {(c.aspect_ratio_range, c.area_range) for c in ssd_crops()} == {((0.5, 2.0), (0.1, 1.0))}
+    step = RandomCropToAspectRatio(aspect_ratio=0.5)
+    for number in range(5):
+        assert step(_sample(), tf.constant([number, 1], tf.int64)).image.shape == (8, 4, 3)
 
 
-@pytest.mark.parametrize("alike", [True, False], ids=["one operation", "switch"])
-def test_each_crop_of_a_set_is_chosen(alike: bool) -> None:
+@cases(True, False)
+def test_each_crop_of_a_set_is_chosen(*, alike):
     tall, wide = (0.1, 0.2), (5.0, 8.0)
     crops = tuple(
         RandomCropImage(
@@ -98,20 +90,7 @@ def test_each_crop_of_a_set_is_chosen(alike: bool) -> None:
     assert all((h > w) == alike for h, w, _ in taken)
 
 
-def test_ssd_crops_are_those_of_the_paper() -> None:
-    assert [c.min_object_covered for c in ssd_crops()] == [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]
-    assert {(c.aspect_ratio_range, c.area_range) for c in ssd_crops()} == {((0.5, 2.0), (0.1, 1.0))}
-
-
-def test_aspect_ratio_is_reached_wherever_the_window_lies() -> None:
-    step = RandomCropToAspectRatio(aspect_ratio=0.5)
-    for number in range(5):
-        assert step(_sample(), tf.constant([number, 1], tf.int64)).image.shape == (8, 4, 3)
-
-
-@pytest.mark.parametrize(
-    "options", [{"area_range": (0.5, 0.2)}, {"aspect_ratio_range": (0.0, 0.0)}, {"area_range": (0.5, 1.5)}]
-)
-def test_ranges_without_a_window_are_refused(options) -> None:
+@cases({"area_range": (0.5, 0.2)}, {"aspect_ratio_range": (0.0, 0.0)}, {"area_range": (0.5, 1.5)})
+def test_ranges_without_a_window_are_refused(*, options):
     with pytest.raises(ValueError, match="range must"):
         RandomCropImage(**options)

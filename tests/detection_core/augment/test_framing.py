@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Images placed in frames of other sizes, with their objects."""
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +13,7 @@ OFFSETS = st.tuples(st.integers(-70, 70), st.integers(-70, 70))
 
 @settings(max_examples=60, deadline=None)
 @given(SIZES, BOXES_PX, st.sampled_from([0.5, 1.0, 1.6]), OFFSETS, SIZES)
-def test_boxes_masks_and_keypoints_are_where_the_pixels_are(size, box, factor, offset, frame) -> None:
+def test_boxes_masks_and_keypoints_are_where_the_pixels_are(size, box, factor, offset, frame):
     scaled = tf.constant([int(side * factor) for side in size])
     sample = shining(size, box, masks=True)
     found = place(sample, scaled=scaled, offset=tf.constant(offset), frame=tf.constant(frame))
@@ -37,35 +37,24 @@ def test_boxes_masks_and_keypoints_are_where_the_pixels_are(size, box, factor, o
         np.testing.assert_allclose(keypoint, middle, atol=1e-3)
 
 
-def test_what_is_empty_has_the_colour_of_the_padding() -> None:
-    found = place(
-        shining((40, 40), (0, 0, 4, 4)),
-        scaled=tf.constant([10, 20]),
-        offset=tf.constant([5, -4]),
-        frame=tf.constant([30, 30]),
-        pad_value=(7.0, 8.0, 9.0),
-    )
-    padding = found.image.numpy()
+def test_what_is_empty_and_what_is_hardly_seen():
+    def placed(sample, scaled, offset, frame, **options):
+        sides = {"scaled": scaled, "offset": offset, "frame": frame}
+        return place(sample, **{name: tf.constant(side) for name, side in sides.items()}, **options)
+
+    sample = shining((40, 40), (0, 0, 4, 4))
+    padding = placed(sample, [10, 20], [5, -4], [30, 30], pad_value=(7.0, 8.0, 9.0)).image.numpy()
     assert (padding[:5] == [7, 8, 9]).all() and (padding[15:] == [7, 8, 9]).all()
     assert (padding[:, 16:] == [7, 8, 9]).all() and (padding[5:15, :16] != [7, 8, 9]).all()
-
-
-def test_objects_that_are_hardly_seen_are_left_out() -> None:
     sample = shining((40, 40), (0, 0, 10, 10))
     for row, kept in ((-8, 1), (-9, 0)):
-        found = place(
-            sample,
-            scaled=tf.constant([40, 40]),
-            offset=tf.constant([row, 0]),
-            frame=tf.constant([40, 40]),
-            min_visible=0.15,
-        )
+        found = placed(sample, [40, 40], [row, 0], [40, 40], min_visible=0.15)
         assert len(found.truth.boxes) == kept
 
 
 @settings(max_examples=30, deadline=None)
 @given(BOXES_PX, st.tuples(st.integers(0, 30), st.integers(0, 30)))
-def test_a_part_of_a_frame_in_the_whole(box, corner) -> None:
+def test_a_part_of_a_frame_in_the_whole(box, corner):
     sample = shining((40, 40), box, masks=True)
     larger = (80, 90)
     found = in_larger_frame(
@@ -78,7 +67,7 @@ def test_a_part_of_a_frame_in_the_whole(box, corner) -> None:
     np.testing.assert_allclose(middle, (expected[:2] + expected[2:]) / 2, atol=1e-3)
 
 
-def test_objects_are_joined_in_order() -> None:
+def test_objects_are_joined_in_order():
     truths = [shining((40, 40), (0, 0, 4, 4 + i), channel=i, masks=True).truth for i in range(3)]
     joined = joined_objects(truths)
     assert joined.classes.numpy().tolist() == [0, 1, 2]

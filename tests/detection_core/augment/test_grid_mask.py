@@ -1,25 +1,25 @@
-from __future__ import annotations
+"""Grid mask, as google/automl's EfficientDet has it."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.augment.grid_mask import GridMask, centre_of, turned
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "automl")
 SEED = tf.constant([3, 4], tf.int64)
 
 
-def _sample(height: int = 40, width: int = 56) -> Sample:
+def _sample(height=40, width=56):
     truth = new_truth(tf.constant([[0.1, 0.1, 0.5, 0.5]]), tf.zeros([1], tf.int32))
     return Sample(tf.fill([height, width, 3], 200.0), truth, tf.constant(""))
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("gridmask_grid")])
-def test_golden_grid(name: str) -> None:
+@cases(*[name for name in CASES if name.startswith("gridmask_grid")])
+def test_golden_grid(*, name):
     case = CASES[name]
     mask = GridMask(ratio=case.params.get("ratio", 0.6))
     period, *others = case.params["draws"]
@@ -30,29 +30,26 @@ def test_golden_grid(name: str) -> None:
     np.testing.assert_array_equal(centre_of(found, size), case.outputs["centre_crop"])
 
 
-def test_golden_defaults_are_those_of_the_pipeline() -> None:
+def test_defaults_and_a_mask_that_is_not_turned():
     theirs = CASES["gridmask_defaults"].facts["fact"]["pipeline_function"]
     ours = GridMask()
     assert (ours.threshold, ours.ratio, ours.rotate) == (theirs["prob"], theirs["ratio"], theirs["rotate"])
     assert ours.gridmask_size_ratio == theirs["gridmask_size_ratio"]
-
-
-def test_a_mask_that_is_not_turned_stays() -> None:
     mask = GridMask().mask(tf.constant([40, 56]), tf.constant([0.0, 0.0, 0.2, 0.7]))
     np.testing.assert_array_equal(turned(mask, tf.constant(0.0)), mask)
     assert not np.array_equal(turned(mask, tf.constant(15.0)), mask)
 
 
-def test_some_images_lose_squares_and_keep_their_objects() -> None:
+def test_some_images_lose_squares_and_keep_their_objects():
     step = tf.function(GridMask())
-    images = [step(_sample(), tf.constant([i, 0], tf.int64)).image.numpy() for i in range(120)]
+    images = [step(_sample(), tf.constant([i, 0], tf.int64)).image.numpy() for i in range(60)]
     black = np.array([(image == 0).any() for image in images])
     assert all(set(np.unique(image)) <= {0.0, 200.0} for image in images)
-    assert 0.55 < black.mean() < 0.83  # a standard normal draw is below 0.5 in 69 % of cases
+    assert 0.5 < black.mean() < 0.86  # a standard normal draw is below 0.5 in 69 % of cases
     np.testing.assert_array_equal(step(_sample(), SEED).truth.boxes, _sample().truth.boxes)
 
 
-@pytest.mark.parametrize("side", [1, 2, 3, 5])
-def test_small_images_are_taken(side: int) -> None:
+@cases(1, 2, 3, 5)
+def test_small_images_are_taken(*, side):
     found = GridMask(threshold=9.0)(_sample(side, side), SEED)
     assert found.image.shape == (side, side, 3)

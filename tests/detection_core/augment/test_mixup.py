@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Two images shining through each other."""
 
 import numpy as np
 import tensorflow as tf
@@ -11,7 +11,7 @@ from tests.detection_core.augment.mixing_samples import BOXES_PX, SIZES, partner
 
 @settings(max_examples=30, deadline=None)
 @given(SIZES, BOXES_PX, SIZES, BOXES_PX, st.floats(0, 1, width=32))
-def test_pixels_and_weights_are_blended_and_boxes_stay_where_they_are(size, box, other, moved, part) -> None:
+def test_pixels_and_weights_are_blended_and_boxes_stay_where_they_are(size, box, other, moved, part):
     first, second = shining(size, box, masks=True), shining(other, moved, channel=1, masks=True)
     found = blended(first, second, tf.constant(part))
     frame = np.maximum(size, other)
@@ -28,7 +28,7 @@ def test_pixels_and_weights_are_blended_and_boxes_stay_where_they_are(size, box,
     assert found.source_id == first.source_id
 
 
-def test_the_part_follows_the_beta_distribution() -> None:
+def test_the_part_follows_the_beta_distribution():
     step = MixUp(alpha=1.5)
     parts = [float(step.part(tf.constant([i, 8], tf.int64))) for i in range(400)]
     # Beta(a, a) has the mean 1/2 and the variance 1 / (8 a + 4).
@@ -36,10 +36,9 @@ def test_the_part_follows_the_beta_distribution() -> None:
     assert abs(np.var(parts) - 1 / 16) < 0.012
 
 
-def test_the_probability_is_followed() -> None:
+def test_the_probability_is_followed():
     sample, other = shining((40, 40), (0, 0, 5, 5)), shining((40, 40), (9, 9, 5, 5))
     step = MixUp(probability=0.4)
-    counts = [
-        len(step(sample, partners(other), tf.constant([i, 8], tf.int64)).truth.boxes) for i in range(80)
-    ]
+    found = [step(sample, partners(other), tf.constant([i, 8], tf.int64)) for i in range(80)]
+    counts = [len(one.truth.boxes) for one in found]
     assert set(counts) == {1, 2} and 20 <= counts.count(2) <= 44

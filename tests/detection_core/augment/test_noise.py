@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Damage to an image."""
 
 import numpy as np
 import pytest
@@ -12,52 +12,44 @@ from detection_core.augment.noise import (
     blacken,
 )
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_step
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("name", ["jpeg_quality_not_taken", "patch_gaussian_not_taken"])
-def test_golden(name: str) -> None:
+@cases("jpeg_quality_not_taken", "patch_gaussian_not_taken")
+def test_golden(*, name):
     assert_golden(CASES[name], golden_step(CASES[name])(golden_sample(CASES[name]), SEED))
 
 
-def test_golden_black_patches() -> None:
+def test_golden_patches():
     case = CASES["black_patches"]
     draws = case.params["draws"]
     corners = [[draws[f"add_black_patch[{i}{axis}]"] for axis in "yx"] for i in (0, 1)]
     taken = tf.constant([True, True])
     assert_golden(case, blacken(golden_sample(case), tf.constant(corners), taken, 0.25))
-
-
-def test_golden_patch_gaussian() -> None:
     case = CASES["patch_gaussian"]
     draws = {name.split("[")[-1].rstrip("]"): tf.constant(v) for name, v in case.params["draws"].items()}
     centre = tf.stack([draws["y"], draws["x"]])
     assert_golden(case, add_in_patch(golden_sample(case), draws["gaussian"], centre, draws["patch_size"]))
 
 
-def test_patches_that_are_not_taken_are_not_black() -> None:
+def test_patches_and_noise_are_taken_by_chance():
     sample = golden_sample(CASES["black_patches"])
     np.testing.assert_array_equal(RandomBlackPatches(probability=0.0)(sample, SEED).image, sample.image)
     black = RandomBlackPatches(probability=1.0, size_to_image_ratio=0.5)(sample, SEED).image
     assert (np.asarray(black).max(axis=-1) == 0).mean() > 0.15
-
-
-def test_noise_changes_a_part_of_the_image() -> None:
     sample = golden_sample(CASES["patch_gaussian"])
     step = RandomPatchGaussian(min_patch_size=3, max_patch_size=3, min_gaussian_stddev=0.5)
     changed = (np.asarray(step(sample, SEED).image) != np.asarray(sample.image)).any(axis=-1)
     assert 4 <= changed.sum() <= 9
 
 
-def test_jpeg_damages_more_at_low_quality() -> None:
+def test_jpeg_damages_more_at_low_quality():
     sample = golden_sample(CASES["patch_gaussian"])
 
-    def damage(quality: int) -> float:
+    def damage(quality):
         step = RandomJpegQuality(min_jpeg_quality=quality, max_jpeg_quality=quality)
         return float(np.abs(step(sample, SEED).image - sample.image).mean())
 
     assert damage(5) > damage(60) > damage(100) > 0
-
-
-def test_a_quality_that_jpeg_has_not_is_refused() -> None:
     with pytest.raises(ValueError, match="found 10 and 101"):
         RandomJpegQuality(min_jpeg_quality=10, max_jpeg_quality=101)

@@ -1,12 +1,12 @@
-from __future__ import annotations
+"""Changes of a part of the image, in and around boxes."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.augment import patches
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "autoaugment")
@@ -15,23 +15,23 @@ SIZE = tf.shape(IMAGE)[:2]
 SEED = tf.constant([3, 4], tf.int64)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n.startswith("cutout")])
-def test_golden_cutout(name: str) -> None:
+@cases(*[n for n in CASES if n.startswith("cutout")])
+def test_golden_cutout(*, name):
     given = CASES[name].params
     centre = tf.cast(tf.constant(given["draws"]) * tf.cast(SIZE, tf.float32), tf.int32)
     found = patches.fill_square(IMAGE, centre, tf.fill([2], given["pad_size"]))
     np.testing.assert_array_equal(found, CASES[name].outputs["image"])
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n.startswith("bbox_cutout")])
-def test_golden_cutout_of_a_box(name: str) -> None:
+@cases(*[n for n in CASES if n.startswith("bbox_cutout")])
+def test_golden_cutout_of_a_box(*, name):
     (which, *draws), share = CASES[name].params["draws"], CASES[name].params["pad_fraction"]
     box = BOXES[int(which * len(BOXES))]
     found = patches.cut_out_of_box(IMAGE, box, tf.constant(share), tf.constant(draws))
     np.testing.assert_array_equal(found, CASES[name].outputs["image"])
 
 
-def _sample(boxes, masks=True) -> Sample:
+def _sample(boxes, masks=True):
     count = len(boxes)
     planes = tf.ones([count, 40, 56], tf.uint8) if masks else tf.zeros([count, 0, 0], tf.uint8)
     boxes = tf.constant(boxes, tf.float32, [count, 4])
@@ -39,28 +39,22 @@ def _sample(boxes, masks=True) -> Sample:
     return Sample(IMAGE, truth, tf.constant(""))
 
 
-def test_a_box_is_cut_only_where_there_is_one() -> None:
+def test_cuts_lie_anywhere_in_the_image_and_in_boxes():
+    seeds = [tf.constant([i, 0], tf.int64) for i in range(6)]
+    cut = [patches.cut_out(IMAGE, tf.constant(3), seed).numpy() for seed in seeds]
+    changed = [(image != IMAGE.numpy()).any(-1) for image in cut]
+    assert all(6 <= c.sum() <= 36 for c in changed) and len({c.tobytes() for c in changed}) > 3
     found = patches.cut_out_of_any_box(_sample([[0.5, 0.5, 0.9, 0.9]]), tf.constant(0.5), SEED)
     assert (np.asarray(found.image) != np.asarray(IMAGE)).any()
     empty = patches.cut_out_of_any_box(_sample([]), tf.constant(0.5), SEED)
     np.testing.assert_array_equal(empty.image, IMAGE)
 
 
-def test_a_square_lies_anywhere_in_the_image() -> None:
-    changed = [
-        (
-            np.asarray(patches.cut_out(IMAGE, tf.constant(3), tf.constant([i, 0], tf.int64))) != IMAGE.numpy()
-        ).any(-1)
-        for i in range(6)
-    ]
-    assert all(6 <= c.sum() <= 36 for c in changed) and len({c.tobytes() for c in changed}) > 3
-
-
 BLACK = patches.BoxChange(lambda part, _: tf.zeros_like(part), tf.zeros_like)
 
 
-@pytest.mark.parametrize("masks", [True, False])
-def test_pixels_and_masks_of_a_box_change_together_and_nothing_else(masks: bool) -> None:
+@cases(True, False)
+def test_pixels_and_masks_of_a_box_change_together_and_nothing_else(*, masks):
     sample = _sample([[0.1, 0.2, 0.5, 0.6], [0.9, 0.9, 1.0, 1.0]], masks)
     found = patches.change_boxes(sample, BLACK, tf.constant(1.0), SEED)
     inside = np.zeros((40, 56), bool)
@@ -71,15 +65,14 @@ def test_pixels_and_masks_of_a_box_change_together_and_nothing_else(masks: bool)
     np.testing.assert_array_equal(found.truth.boxes, sample.truth.boxes)
 
 
-def test_each_box_is_changed_by_chance() -> None:
+def test_each_box_is_changed_by_chance():
     sample = _sample([[0.0, 0.0, 0.2, 0.2], [0.5, 0.5, 0.7, 0.7]])
-    never = patches.change_boxes(sample, BLACK, tf.constant(0.0), SEED)
-    np.testing.assert_array_equal(never.image, IMAGE)
-    taken = {
-        tuple(np.asarray(found.image)[[2, 22], [2, 32]].any(axis=1))
-        for found in (
-            patches.change_boxes(sample, BLACK, tf.constant(0.5), tf.constant([i, 0], tf.int64))
-            for i in range(12)
-        )
-    }
+
+    def changed(chance, number):
+        return patches.change_boxes(
+            sample, BLACK, tf.constant(chance), tf.constant([number, 4], tf.int64)
+        ).image
+
+    np.testing.assert_array_equal(changed(0.0, 3), IMAGE)
+    taken = {tuple(changed(0.5, i).numpy()[[2, 22], [2, 32]].any(axis=1)) for i in range(12)}
     assert len(taken) >= 3

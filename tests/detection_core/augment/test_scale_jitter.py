@@ -1,20 +1,21 @@
-from __future__ import annotations
+"""Scale jitter as google/automl's EfficientDet has it."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.augment.scale_jitter import ScaleJitter
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
-from tests.support.golden_cases import GoldenCase, load_cases
+from tests.detection_core.augment.mixing_samples import bounds, shining
+from tests.support.cases import cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "automl_input")
 TRAINED = [name for name in CASES if name.startswith("train_")]
 SEED = tf.constant([3, 4], tf.int64)
 
 
-def _jitter(case: GoldenCase) -> ScaleJitter:
+def _jitter(case):
     (height, width), target = case.params["output_size_hw"], case.params["target_size"] or 0
     low, high = case.params["jitter"]
     return ScaleJitter(
@@ -28,15 +29,15 @@ def _jitter(case: GoldenCase) -> ScaleJitter:
     )
 
 
-def _sample(case: GoldenCase) -> Sample:
+def _sample(case):
     classes = tf.cast(case.inputs["classes"][:, 0], tf.int32)
     return Sample(
         tf.constant(case.inputs["image"]), new_truth(case.inputs["boxes"], classes), tf.constant("")
     )
 
 
-@pytest.mark.parametrize("name", TRAINED)
-def test_golden(name: str) -> None:
+@cases(*TRAINED)
+def test_golden(*, name):
     case, jitter = CASES[name], _jitter(CASES[name])
     placement = jitter.placement(tf.shape(case.inputs["image"])[:2], tf.constant(case.params["draws"]))
     assert placement.scaled.numpy().tolist() == case.outputs["scaled_hw"].tolist()
@@ -49,41 +50,25 @@ def test_golden(name: str) -> None:
     np.testing.assert_array_equal(found.truth.classes, case.outputs["classes"][:, 0])
 
 
-def test_masks_and_keypoints_follow_the_pixels() -> None:
-    image = np.zeros([20, 40, 3], np.uint8)
-    image[4:9, 10:17] = 255
-    mask = (image[..., :1] > 0).astype(np.uint8)[..., 0][np.newaxis]
-    truth = new_truth(
-        tf.constant([[4 / 20, 10 / 40, 9 / 20, 17 / 40]]),
-        tf.zeros([1], tf.int32),
-        masks=tf.constant(mask),
-        keypoints=tf.constant([[[6.5 / 20, 13.5 / 40]]]),
-        keypoint_weights=tf.ones([1, 1]),
-    )
+def test_masks_and_keypoints_follow_the_pixels():
     jitter = ScaleJitter(height=32, width=32, scale_min=1.5, scale_max=2.0)
-    sample = Sample(tf.constant(image), truth, tf.constant(""))
+    sample = shining((20, 40), (4, 10, 5, 7), masks=True)
     for i in range(8):
         found = jitter(sample, tf.constant([i, 7], tf.int64))
         if not len(found.truth.boxes):
             continue
-        bright = np.argwhere(found.image.numpy()[..., 0] > 127)
-        masked = np.argwhere(found.truth.masks.numpy()[0])
-        top, left, bottom, right = found.truth.boxes.numpy()[0] * 32
-        for points in (bright, masked):
-            np.testing.assert_allclose(points.min(0), [top, left], atol=1.5)
-            np.testing.assert_allclose(points.max(0) + 1, [bottom, right], atol=1.5)
+        corners = found.truth.boxes.numpy()[0] * 32
+        for shown in (found.image.numpy()[..., 0] > 127, found.truth.masks.numpy()[0]):
+            np.testing.assert_allclose(bounds(shown), corners, atol=1.5)
         centre = found.truth.keypoints.numpy()[0, 0] * 32
-        if np.isfinite(centre).all() and bottom < 31 and right < 31:
-            np.testing.assert_allclose(centre, [(top + bottom) / 2, (left + right) / 2], atol=1.0)
+        if np.isfinite(centre).all() and corners[2:].max() < 31:
+            np.testing.assert_allclose(centre, (corners[:2] + corners[2:]) / 2, atol=1.0)
 
 
-def test_scales_spread_over_the_range_in_a_graph() -> None:
+def test_scales_spread_over_the_range_and_keep_a_pixel():
     case = CASES["train_tiny"]
     step = tf.function(_jitter(case))
     images = {step(_sample(case), tf.constant([i, 0], tf.int64)).image.numpy().tobytes() for i in range(9)}
     assert len(images) == 9
-
-
-def test_an_image_that_vanishes_keeps_a_pixel() -> None:
     jitter = ScaleJitter(height=8, width=8, scale_min=0.01, scale_max=0.02)
     assert jitter(_sample(CASES["train_tiny"]), SEED).image.shape == (8, 8, 3)

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Other sizes of an image."""
 
 import numpy as np
 import pytest
@@ -6,47 +6,39 @@ import tensorflow as tf
 
 from detection_core.augment import scaling
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_step
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("resize_image")])
-def test_golden(name: str) -> None:
+@cases(*[name for name in CASES if name.startswith("resize_image")])
+def test_golden(*, name):
     assert_golden(CASES[name], golden_step(CASES[name])(golden_sample(CASES[name]), SEED))
 
 
-@pytest.mark.parametrize("name", ["image_scale", "image_scale_down"])
-def test_golden_scale(name: str) -> None:
+@cases("image_scale", "image_scale_down")
+def test_golden_scale(*, name):
     scale = tf.constant(CASES[name].params["draws"]["image_scale"])
     assert_golden(CASES[name], scaling.scale_image(golden_sample(CASES[name]), scale))
 
 
-def test_golden_downscale() -> None:
+def test_downscaling_and_what_is_refused():
     case = CASES["downscale_to_target_pixels"]
     target = case.params["draws"]["downscale_to_target_pixels[target_pixels]"]
     assert_golden(case, scaling.downscale_to_pixels(golden_sample(case), tf.constant(target)))
-
-
-def test_small_images_are_not_downscaled() -> None:
     sample = golden_sample(CASES["downscale_to_target_pixels"])
     step = scaling.RandomDownscaleToTargetPixels(min_target_pixels=96, max_target_pixels=200)
     np.testing.assert_array_equal(step(sample, SEED).image, sample.image)
+    with pytest.raises(ValueError, match="above 0"):
+        scaling.RandomResizeMethod(target_height=0, target_width=7)
+    with pytest.raises(ValueError, match="min_target_pixels"):
+        scaling.RandomDownscaleToTargetPixels(min_target_pixels=9, max_target_pixels=8)
 
 
-def test_any_method_gives_the_size() -> None:
+def test_sizes_and_scales_vary_within_their_range():
     sample = golden_sample(CASES["resize_image"])
     step = scaling.RandomResizeMethod(target_height=5, target_width=7)
     images = [np.asarray(step(sample, tf.constant([i, 0], tf.int64)).image) for i in range(12)]
     assert all(image.shape == (5, 7, 3) for image in images)
     assert len({image.tobytes() for image in images}) == 4
-
-
-def test_scales_vary_within_their_range() -> None:
     sample, step = golden_sample(CASES["image_scale"]), scaling.RandomImageScale()
     heights = [step(sample, tf.constant([i, 0], tf.int64)).image.shape[0] for i in range(20)]
     assert min(heights) >= 4 and max(heights) <= 16 and len(set(heights)) > 4
-
-
-def test_an_empty_image_is_refused() -> None:
-    with pytest.raises(ValueError, match="above 0"):
-        scaling.RandomResizeMethod(target_height=0, target_width=7)
-    with pytest.raises(ValueError, match="min_target_pixels"):
-        scaling.RandomDownscaleToTargetPixels(min_target_pixels=9, max_target_pixels=8)

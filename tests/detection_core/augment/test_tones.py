@@ -1,10 +1,10 @@
-from __future__ import annotations
+"""Changes of every pixel's tone that learned policies are made of."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.augment import tones
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "autoaugment")
@@ -27,8 +27,8 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "tone"), NAMES)
-def test_golden(name: str, tone: str) -> None:
+@cases(*NAMES)
+def test_golden(*, name, tone):
     found = TONES[tone](tf.constant(IMAGE), CASES[name].params).numpy()
     golden = CASES[name].outputs["image"]
     if tone == "sharpness":
@@ -36,7 +36,7 @@ def test_golden(name: str, tone: str) -> None:
     np.testing.assert_array_equal(found, golden)
 
 
-def _whole_averages() -> np.ndarray:
+def _whole_averages():
     """Tell where the smoothed value is a whole number.
 
     The reference adds thirteenths, so its processor decided whether such a value was cut to the byte below.
@@ -47,20 +47,17 @@ def _whole_averages() -> np.ndarray:
     return (around + 4 * IMAGE.astype(int)) % 13 == 0
 
 
-def test_a_whole_average_is_not_cut_to_the_byte_below() -> None:
-    for value in range(256):
-        image = tf.fill([3, 3, 3], tf.constant(value, tf.uint8))
-        np.testing.assert_array_equal(tones.enhance_sharpness(image, tf.constant(0.0)), image)
+def test_a_whole_average_is_not_cut_to_the_byte_below():
+    values = np.repeat(np.arange(256, dtype=np.uint8), 3)[:, np.newaxis]
+    rows = tf.constant(np.broadcast_to(values[..., np.newaxis], [768, 3, 3]))
+    found = tones.enhance_sharpness(rows, tf.constant(0.0))
+    np.testing.assert_array_equal(found[1::3, 1], rows[1::3, 1])
 
 
-@pytest.mark.parametrize("tone", [tones.autocontrast, tones.equalize])
-def test_an_even_image_stays(tone) -> None:
-    image = np.full((4, 5, 3), 77, np.uint8)
-    np.testing.assert_array_equal(tone(tf.constant(image)), image)
-
-
-@pytest.mark.parametrize(
-    "tone", [tones.enhance_colour, tones.enhance_contrast, tones.enhance_brightness, tones.enhance_sharpness]
-)
-def test_factor_one_changes_nothing(tone) -> None:
-    np.testing.assert_array_equal(tone(tf.constant(IMAGE), tf.constant(1.0)), IMAGE)
+def test_an_even_image_and_factor_one_change_nothing():
+    even = tf.constant(np.full((4, 5, 3), 77, np.uint8))
+    for tone in (tones.autocontrast, tones.equalize):
+        np.testing.assert_array_equal(tone(even), even)
+    for name in ("colour", "contrast", "brightness", "sharpness"):
+        enhance = getattr(tones, f"enhance_{name}")
+        np.testing.assert_array_equal(enhance(tf.constant(IMAGE), tf.constant(1.0)), IMAGE)

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Rotations, shears and shifts of a whole image with its objects."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from detection_core.augment import warps
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "autoaugment")
@@ -16,7 +17,7 @@ IMAGE, BOXES = (tf.constant(CASES["input"].inputs[name]) for name in ("image", "
 SIZE = tf.shape(IMAGE)[:2]
 
 
-def _warp(name: str, given: dict) -> tf.Tensor:
+def _warp(name, given):
     if name.startswith("rotate"):
         return warps.rotation(SIZE, tf.constant(given["degrees"]))
     horizontal = "_x_" in name
@@ -25,8 +26,8 @@ def _warp(name: str, given: dict) -> tf.Tensor:
     return warps.shear(tf.constant(given["level"]), horizontal=horizontal)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n.startswith(("rotate", "translate", "shear"))])
-def test_golden(name: str) -> None:
+@cases(*[n for n in CASES if n.startswith(("rotate", "translate", "shear"))])
+def test_golden(*, name):
     warp, expected = _warp(name, CASES[name].params), CASES[name].outputs
     found = np.asarray(warps.warp_pixels(IMAGE, warp, warps.REPLACEMENT))
     # Pixels between two others may fall either way.
@@ -36,15 +37,18 @@ def test_golden(name: str) -> None:
         np.testing.assert_allclose(boxes, expected["boxes"], rtol=1e-5, atol=1e-5)
 
 
-def test_a_mirrored_image_is_mirrored() -> None:
+def test_what_left_the_image_and_what_is_empty_is_warped_too():
     found = warps.warp_pixels(IMAGE, warps.mirror(SIZE), 0)
     np.testing.assert_array_equal(found, np.asarray(IMAGE)[:, ::-1])
-
-
-def test_a_box_that_left_the_image_is_a_strip_at_its_border() -> None:
     warp = warps.shift(tf.constant(50.0), horizontal=True)
     found = np.asarray(warps.warp_boxes(tf.constant([[0.25, 0.25, 0.5, 0.5]]), warp, SIZE))
     np.testing.assert_allclose(found, [[0.25, 0.0, 0.5, 0.05]], atol=1e-6)
+    warp = warps.rotation(SIZE, tf.constant(10.0))
+    for masks in (tf.zeros([0, 0, 0], tf.uint8), tf.zeros([0, 40, 56], tf.uint8)):
+        truth = new_truth(tf.zeros([0, 4]), tf.zeros([0], tf.int32), masks=masks)
+        boxes = warps.warp_boxes(truth.boxes, warp, SIZE, middle=True)
+        found = warps.warp_sample(Sample(IMAGE, truth, tf.constant("")), warp, boxes)
+        assert found.truth.masks.shape == masks.shape and found.truth.boxes.shape == (0, 4)
 
 
 MAKERS = {
@@ -56,7 +60,7 @@ MAKERS = {
 }
 
 
-def _spot(row: int, column: int) -> tuple[Sample, np.ndarray]:
+def _spot(row, column):
     """A sample with a bright square of 3 pixels, its mask, its box, and keypoints at centre and corner."""
     size = np.array([30, 40])
     mask = np.zeros((1, *size), np.uint8)
@@ -76,7 +80,7 @@ def _spot(row: int, column: int) -> tuple[Sample, np.ndarray]:
 @pytest.mark.parametrize("kind", list(MAKERS))
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(row=st.integers(2, 27), column=st.integers(2, 37), amount=st.floats(-1, 1, width=32))
-def test_masks_and_keypoints_follow_the_pixels(kind: str, row: int, column: int, amount: float) -> None:
+def test_masks_and_keypoints_follow_the_pixels(kind, row, column, amount):
     sample, size = _spot(row, column)
     warp = MAKERS[kind](tf.constant(size, tf.int32), amount)
     truth = sample.truth
@@ -96,7 +100,7 @@ def test_masks_and_keypoints_follow_the_pixels(kind: str, row: int, column: int,
 @pytest.mark.parametrize("kind", [k for k in MAKERS if k not in ("mirror",)])
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(row=st.integers(8, 21), column=st.integers(8, 31), amount=st.floats(-0.5, 0.5, width=32))
-def test_boxes_hold_the_pixels_that_moved(kind: str, row: int, column: int, amount: float) -> None:
+def test_boxes_hold_the_pixels_that_moved(kind, row, column, amount):
     sample, size = _spot(row, column)
     pixels = tf.constant(size, tf.int32)
     warp = MAKERS[kind](pixels, amount)
@@ -106,12 +110,3 @@ def test_boxes_hold_the_pixels_that_moved(kind: str, row: int, column: int, amou
     # Fractions of pixels are dropped twice, before and after the turn.
     assert (places.min(axis=0) >= box[:2] * size - 3).all()
     assert (places.max(axis=0) + 1 <= box[2:] * size + 3).all()
-
-
-def test_samples_without_objects_and_masks_are_warped_too() -> None:
-    warp = warps.rotation(SIZE, tf.constant(10.0))
-    for masks in (tf.zeros([0, 0, 0], tf.uint8), tf.zeros([0, 40, 56], tf.uint8)):
-        truth = new_truth(tf.zeros([0, 4]), tf.zeros([0], tf.int32), masks=masks)
-        boxes = warps.warp_boxes(truth.boxes, warp, SIZE, middle=True)
-        found = warps.warp_sample(Sample(IMAGE, truth, tf.constant("")), warp, boxes)
-        assert found.truth.masks.shape == masks.shape and found.truth.boxes.shape == (0, 4)

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Ordered read-ahead in several threads, within a budget of memory."""
 
 import threading
 import time
@@ -6,15 +6,16 @@ import time
 import pytest
 
 from detection_core.data.ahead import done_ahead
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("budget", [1, 10, 1000])
-def test_results_come_in_order_and_no_more_wait_than_the_budget_allows(budget: int) -> None:
+@cases(1, 10, 1000)
+def test_results_come_in_order_and_no_more_wait_than_the_budget_allows(*, budget):
     costs = [3, 1, 20, 1, 1, 7, 2, 50, 1, 1] * 3
     done: list[int] = []
     lock, waiting, most = threading.Lock(), 0, 0
 
-    def work(item: tuple[int, int]) -> int:
+    def work(item):
         nonlocal waiting, most
         with lock:
             waiting += item[1]
@@ -31,13 +32,13 @@ def test_results_come_in_order_and_no_more_wait_than_the_budget_allows(budget: i
     assert most <= max(budget, *costs) + max(costs)
 
 
-def test_a_failure_comes_at_its_turn() -> None:
-    def work(item: int) -> int:
+def test_a_failure_comes_at_its_turn():
+    def work(item):
         if item == 3:
             raise KeyError(item)
         return item
 
-    def cost(item: int) -> int:
+    def cost(item):
         if item == 5:
             raise ValueError(item)
         return 1
@@ -51,7 +52,7 @@ def test_a_failure_comes_at_its_turn() -> None:
     assert found == ["0", "1", "2", "3", "4"]
 
 
-def test_no_more_is_read_than_there_is_work_for() -> None:
+def test_no_more_is_read_than_there_is_work_for():
     read = []
     items = (read.append(n) or n for n in range(1000))
     stream = done_ahead(items, str, lambda _: 1, budget=100, threads=2)

@@ -1,7 +1,6 @@
-from __future__ import annotations
+"""Samples to batches that a model takes."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.data.batch import batched, network_input, pad_objects
@@ -9,15 +8,16 @@ from detection_core.data.decode import DecodedExample, drop_unusable_objects
 from detection_core.data.label_targets import LabelTargets
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
 from detection_core.ops.objects import new_truth
-from detection_core.structures import Batch, Sample
-from tests.support.golden_cases import GoldenCase, load_cases
+from detection_core.structures import Sample
+from tests.support.cases import cases
+from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "input_transform")
 # The golden cases were made with 8 x 8 inputs that keep the aspect ratio.
 RESIZER = KeepAspectRatioResizer(min_dimension=8, max_dimension=8, pad_to_max_dimension=True)
 
 
-def _sample(case: GoldenCase) -> Sample:
+def _sample(case):
     boxes = case.inputs["groundtruth_boxes"]
     count = len(boxes)
     masks = case.inputs.get("groundtruth_instance_masks", np.zeros((count, 0, 0)))
@@ -44,8 +44,8 @@ def _sample(case: GoldenCase) -> Sample:
     return usable._replace(truth=targets(usable.truth))
 
 
-@pytest.mark.parametrize("name", list(CASES))
-def test_golden(name: str) -> None:
+@cases(*list(CASES))
+def test_golden(*, name):
     case = CASES[name]
     expected, max_boxes = case.outputs, case.params["max_num_boxes"] or 6
     size = tf.constant(case.inputs["original_image_spatial_shape"])
@@ -73,19 +73,19 @@ def test_golden(name: str) -> None:
         np.testing.assert_allclose(fields[key][:rows], expected[key], rtol=1e-5, err_msg=key)
 
 
-def test_padded_rows_are_zero_in_every_field() -> None:
+def test_padded_rows_are_zero_in_every_field():
     padded = pad_objects(_sample(CASES["weights_confidences"]).truth, 5)
     for name, field in padded._asdict().items():
         assert field.shape[0] == 5
         assert not np.asarray(field)[3:].any(), name
 
 
-@pytest.mark.parametrize("masks", [False, True])
-def test_batches_of_one_size_are_static(masks: bool) -> None:
+@cases(False, True)
+def test_batches_of_one_size_are_static(*, masks):
     case = CASES["masks" if masks else "basic"]
     samples = tf.data.Dataset.from_tensors(_sample(case)).repeat(4)
 
-    def element(sample: Sample) -> Batch:
+    def element(sample):
         resizer = FixedShapeResizer(height=8, width=8)
         return network_input(sample, resizer=resizer, max_boxes=4, original_size=tf.shape(sample.image)[:2])
 
@@ -94,21 +94,19 @@ def test_batches_of_one_size_are_static(masks: bool) -> None:
     assert batches.element_spec.truth.masks.shape == ([2, 4, 8, 8] if masks else [2, 4, 0, 0])
 
 
-def test_images_of_several_sizes_are_padded_to_the_largest() -> None:
+def test_images_of_several_sizes_are_padded_to_the_largest():
     sample = _sample(CASES["basic"])
     turned = sample._replace(image=tf.transpose(sample.image, [1, 0, 2]))
     elements = [
         network_input(s, resizer=IdentityResizer(), max_boxes=3, original_size=tf.shape(s.image)[:2])
         for s in (sample, turned)
     ]
+
+    def signature(a, b):
+        return tf.TensorSpec([x if x == y else None for x, y in zip(a.shape, b.shape, strict=True)], a.dtype)
+
     dataset = tf.data.Dataset.from_generator(
-        lambda: iter(elements),
-        output_signature=tf.nest.map_structure(
-            lambda a, b: tf.TensorSpec(
-                [x if x == y else None for x, y in zip(a.shape, b.shape, strict=True)], a.dtype
-            ),
-            *elements,
-        ),
+        lambda: iter(elements), output_signature=tf.nest.map_structure(signature, *elements)
     )
     (batch,) = batched(dataset, 2, drop_remainder=True)
     assert batch.images.pixels.shape == (2, 9, 9, 3)

@@ -1,6 +1,7 @@
-from __future__ import annotations
+"""Reading of a tf.Example record with the Object Detection API's feature keys."""
 
 import io
+import itertools
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from detection_core.data.decode import (
 )
 from detection_core.data.label_map import LabelMapItem
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 from tests.support.record_files import example, image_bytes
 
@@ -29,7 +31,7 @@ ITEMS = [
 FLAGS = {"groundtruth_area": "area", "groundtruth_is_crowd": "is_crowd", "groundtruth_weights": "weights"}
 
 
-def _decoded(name: str):
+def _decoded(name):
     case = CASES[name]
     options = case.params["options"]
     table = class_text_table(ITEMS) if options.get("label_map") else None
@@ -43,8 +45,8 @@ def _decoded(name: str):
     return decode_example(tf.constant(record), table=table, options=decoding)
 
 
-@pytest.mark.parametrize("name", list(CASES))
-def test_golden(name: str) -> None:
+@cases(*CASES)
+def test_golden(*, name):
     expected, decoded = CASES[name].outputs, _decoded(name)
     sample, count = decoded.sample, len(expected["groundtruth_boxes"])
     truth = sample.truth
@@ -59,29 +61,16 @@ def test_golden(name: str) -> None:
     stored = expected["groundtruth_difficult"]
     np.testing.assert_array_equal(decoded.difficult, stored > 0 if len(stored) else np.zeros(count, bool))
     assert {len(field) for field in truth} == {count}
+    if name in ("masks_numerical", "masks_png", "masks_png_255"):
+        assert truth.masks.dtype == tf.uint8
+        np.testing.assert_array_equal(truth.masks, expected["groundtruth_instance_masks"])
+    if name in ("keypoints", "keypoints_without_visibility"):
+        np.testing.assert_allclose(truth.keypoints, expected["groundtruth_keypoints"], atol=1e-6)
+        np.testing.assert_array_equal(truth.keypoint_weights, expected["groundtruth_keypoint_visibilities"])
 
 
-@pytest.mark.parametrize("name", ["masks_numerical", "masks_png", "masks_png_255"])
-def test_golden_masks(name: str) -> None:
-    masks = _decoded(name).sample.truth.masks
-    assert masks.dtype == tf.uint8
-    np.testing.assert_array_equal(masks, CASES[name].outputs["groundtruth_instance_masks"])
-
-
-@pytest.mark.parametrize("name", ["keypoints", "keypoints_without_visibility"])
-def test_golden_keypoints(name: str) -> None:
-    truth, expected = _decoded(name).sample.truth, CASES[name].outputs
-    np.testing.assert_allclose(truth.keypoints, expected["groundtruth_keypoints"], atol=1e-6)
-    np.testing.assert_array_equal(truth.keypoint_weights, expected["groundtruth_keypoint_visibilities"])
-
-
-def test_golden_class_scores() -> None:
-    scores = _decoded("multiclass_scores").sample.truth.class_scores
-    np.testing.assert_allclose(np.ravel(scores), CASES["multiclass_scores"].outputs["multiclass_scores"])
-
-
-@pytest.mark.parametrize(("background", "columns"), [(False, [0, 1]), (True, [1, 2])])
-def test_objects_without_scores_and_keypoints_are_sure_of_their_class(background, columns) -> None:
+@cases((False, [0, 1]), (True, [1, 2]))
+def test_objects_without_scores_and_keypoints_are_sure_of_their_class(*, background, columns):
     options = DecodeOptions(keypoints=4, score_columns=3, background_column=background)
     record = CASES["basic"].inputs["example"].tobytes()
     truth = decode_example(tf.constant(record), options=options).sample.truth
@@ -91,60 +80,31 @@ def test_objects_without_scores_and_keypoints_are_sure_of_their_class(background
     np.testing.assert_array_equal(truth.confidences, [1.0, 1.0])
 
 
-def test_confidences_are_read() -> None:
-    sides = {f"image/object/bbox/{side}": [0.1, 0.2] for side in ("ymin", "xmin", "ymax", "xmax")}
-    fields = {
-        "image/encoded": [image_bytes(4, 5)],
-        "image/object/class/label": [1, 1],
-        "image/object/class/confidence": [1.0, -1.0],
-        **sides,
+def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped():
+    fields = _sides([0.1] * 4, [0.2] * 4, [0.5, float("nan"), 0.5, 0.5], [0.6] * 4) | {
+        "image/encoded": [image_bytes(4, 5, kind="JPEG")],
+        "image/object/class/text": [b"cat", b"dog", b"unicorn", b"bird"],
+        "image/object/difficult": [0, 1, 0, 1],
+        "image/object/group_of": [1, 0, 1, 0],
+        "image/class/text": [b"dog", b"unicorn", b"bird"],
     }
-    truth = decode_example(tf.constant(example(fields))).sample.truth
-    np.testing.assert_array_equal(truth.confidences, [1.0, -1.0])
-
-
-def test_objects_without_a_mask_have_an_empty_one() -> None:
-    masks = np.asarray(_decoded("masks_png_none").sample.truth.masks)
-    assert masks.shape == (2, 6, 9) and not masks.any()
-
-
-def test_a_text_that_two_classes_claim_is_the_larger_id() -> None:
-    table = class_text_table([LabelMapItem(id=3, name="a", display_name="b"), LabelMapItem(id=7, name="b")])
-    assert table.lookup(tf.constant(["a", "b", "c"])).numpy().tolist() == [3, 7, -1]
-
-
-def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped() -> None:
-    sides = {
-        f"image/object/bbox/{side}": [value, float("nan") if side == "ymax" else value, value, value]
-        for side, value in {"ymin": 0.1, "xmin": 0.2, "ymax": 0.5, "xmax": 0.6}.items()
-    }
-    record = example(
-        {
-            "image/encoded": [image_bytes(4, 5, kind="JPEG")],
-            "image/object/class/text": [b"cat", b"dog", b"unicorn", b"bird"],
-            "image/object/difficult": [0, 1, 0, 1],
-            "image/object/group_of": [1, 0, 1, 0],
-            "image/class/text": [b"dog", b"unicorn", b"bird"],
-            **sides,
-        }
-    )
-    decoded = drop_unusable_objects(decode_example(tf.constant(record), table=class_text_table(ITEMS)))
-    sample = decoded.sample
-    assert sample.image.shape == (4, 5, 3)
-    assert sample.truth.classes.numpy().tolist() == [0, 4]
+    record = tf.constant(example(fields))
+    decoded = drop_unusable_objects(decode_example(record, table=class_text_table(ITEMS)))
+    truth = decoded.sample.truth
+    assert decoded.sample.image.shape == (4, 5, 3) and truth.masks.shape == (2, 0, 0)
+    assert truth.classes.numpy().tolist() == [0, 4]
     assert decoded.difficult.numpy().tolist() == [False, True]
     assert decoded.group_of.numpy().tolist() == [True, False]
     assert decoded.labelled.numpy().tolist() == [1, 4]
-    assert sample.truth.masks.shape == (2, 0, 0)
 
 
-def test_masks_that_are_not_asked_for_have_no_size_in_a_graph() -> None:
+def test_masks_that_are_not_asked_for_have_no_size_in_a_graph():
     decode = tf.function(decode_example, input_signature=[tf.TensorSpec([], tf.string)])
     assert decode.get_concrete_function().structured_outputs.sample.truth.masks.shape[1:] == [0, 0]
 
 
-@pytest.mark.parametrize("name", [name for name in AUTOML if "regenerate" not in name])
-def test_golden_records_of_automl_are_read_as_they_are(name: str) -> None:
+@cases(*[name for name in AUTOML if "regenerate" not in name])
+def test_golden_records_of_automl_are_read_as_they_are(*, name):
     case = AUTOML[name]
     masked = case.params.get("include_mask", False)
     options = DecodeOptions(masks="PNG_MASKS" if masked else "")
@@ -161,7 +121,7 @@ def test_golden_records_of_automl_are_read_as_they_are(name: str) -> None:
     np.testing.assert_array_equal(found.truth.is_crowd, case.outputs["groundtruth_is_crowd"])
 
 
-def _file(rows: int, columns: int, kind: str = "JPEG", mode: str = "RGB") -> bytes:
+def _file(rows, columns, kind="JPEG", mode="RGB"):
     """A picture of smooth blobs, as a file."""
     noise = np.random.default_rng(rows).integers(0, 256, (7, 9, 3), np.uint8)
     picture = Image.fromarray(noise).resize((columns, rows), Image.Resampling.BICUBIC).convert(mode)
@@ -170,25 +130,40 @@ def _file(rows: int, columns: int, kind: str = "JPEG", mode: str = "RGB") -> byt
     return buffer.getvalue()
 
 
+def _sides(ymin, xmin, ymax, xmax):
+    return {f"image/object/bbox/{name}": side for name, side in locals().items()}
+
+
+def test_confidences_and_empty_masks_are_read():
+    sides = _sides(*[[0.1, 0.2]] * 4)
+    fields = {"image/encoded": [image_bytes(4, 5)], "image/object/class/label": [1, 1], **sides}
+    record = example({**fields, "image/object/class/confidence": [1.0, -1.0]})
+    truth = decode_example(tf.constant(record)).sample.truth
+    np.testing.assert_array_equal(truth.confidences, [1.0, -1.0])
+    masks = np.asarray(_decoded("masks_png_none").sample.truth.masks)
+    assert masks.shape == (2, 6, 9) and not masks.any()
+    scores = _decoded("multiclass_scores").sample.truth.class_scores
+    np.testing.assert_allclose(np.ravel(scores), CASES["multiclass_scores"].outputs["multiclass_scores"])
+    table = class_text_table([LabelMapItem(id=3, name="a", display_name="b"), LabelMapItem(id=7, name="b")])
+    assert table.lookup(tf.constant(["a", "b", "c"])).numpy().tolist() == [3, 7, -1], "of two the larger"
+
+
 FIXED = FixedShapeResizer(height=32, width=40)
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns", "resizer", "found"),
-    [
-        (62, 200, FIXED, (62, 200)),  # half of the rows would be 31
-        (63, 79, FIXED, (32, 40)),  # libjpeg rounds up
-        (64, 80, FIXED, (32, 40)),
-        (127, 159, FIXED, (32, 40)),
-        (125, 1000, FIXED, (32, 250)),
-        (257, 400, FIXED, (33, 50)),
-        (2000, 2000, FIXED, (250, 250)),  # an eighth is the least
-        (20, 30, FIXED, (20, 30)),
-        (400, 1000, KeepAspectRatioResizer(min_dimension=100, max_dimension=120), (50, 125)),
-        (400, 1000, IdentityResizer(), (400, 1000)),
-    ],
+@cases(
+    (62, 200, FIXED, (62, 200)),  # half of the rows would be 31
+    (63, 79, FIXED, (32, 40)),  # libjpeg rounds up
+    (64, 80, FIXED, (32, 40)),
+    (127, 159, FIXED, (32, 40)),
+    (125, 1000, FIXED, (32, 250)),
+    (257, 400, FIXED, (33, 50)),
+    (2000, 2000, FIXED, (250, 250)),  # an eighth is the least
+    (20, 30, FIXED, (20, 30)),
+    (400, 1000, KeepAspectRatioResizer(min_dimension=100, max_dimension=120), (50, 125)),
+    (400, 1000, IdentityResizer(), (400, 1000)),
 )
-def test_a_jpeg_image_is_decoded_no_smaller_than_it_will_be(rows, columns, resizer, found):
+def test_a_jpeg_image_is_decoded_no_smaller_than_it_will_be(*, rows, columns, resizer, found):
     encoded = _file(rows, columns)
     pixels = decode_pixels(tf.constant(encoded), channels=3, target_size=resizer.resized_size)
     assert pixels.shape == (*found, 3)
@@ -200,9 +175,8 @@ def test_a_jpeg_image_is_decoded_no_smaller_than_it_will_be(rows, columns, resiz
     assert resizer(pixels, masks).image.shape == resizer(whole, masks).image.shape
 
 
-@pytest.mark.parametrize("ratio", [2, 4, 8])
-@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
-def test_what_is_decoded_at_reduced_size_are_averages_of_the_whole_image(mode, ratio):
+@cases(*itertools.product(("RGB", "L", "CMYK"), (2, 4, 8)))
+def test_what_is_decoded_at_reduced_size_are_averages_of_the_whole_image(*, mode, ratio):
     encoded, size = tf.constant(_file(320, 400, "JPEG", mode)), (320 // ratio, 400 // ratio)
     target = FixedShapeResizer(height=size[0], width=size[1])
     pixels = decode_pixels(encoded, channels=3, target_size=target.resized_size)
@@ -211,26 +185,23 @@ def test_what_is_decoded_at_reduced_size_are_averages_of_the_whole_image(mode, r
     assert np.abs(averages - np.float32(pixels)).mean() < 1.5
 
 
-@pytest.mark.parametrize("kind", ["PNG", "BMP", "GIF"])
-def test_images_of_other_formats_are_decoded_as_ever(kind):
+@cases("PNG", "BMP", "GIF")
+def test_images_of_other_formats_are_decoded_as_ever(*, kind):
     encoded = tf.constant(_file(320, 400, kind))
     pixels = decode_pixels(encoded, channels=3, target_size=FIXED.resized_size)
     np.testing.assert_array_equal(pixels, decode_pixels(encoded, channels=3))
     assert pixels.shape == (320, 400, 3)
 
 
-def test_a_damaged_jpeg_file_fails_at_any_size():
-    encoded = tf.constant(_file(320, 400)[:900])
+def test_jpegs_at_reduced_size_keep_their_boxes_and_their_faults():
+    encoded = _file(320, 400)
     for target in (None, FIXED.resized_size):
         with pytest.raises(tf.errors.InvalidArgumentError):
-            decode_pixels(encoded, channels=3, target_size=target)
-
-
-def test_boxes_stay_with_an_image_that_is_decoded_at_reduced_size():
-    sides = {"ymin": 0.25, "xmin": 0.5, "ymax": 0.75, "xmax": 1.0}
-    fields = {f"image/object/bbox/{side}": [value] for side, value in sides.items()}
-    record = example({"image/encoded": [_file(320, 400)], "image/object/class/label": [1], **fields})
+            decode_pixels(tf.constant(encoded[:900]), channels=3, target_size=target)
+    fields = {"image/encoded": [encoded], "image/object/class/label": [1]} | _sides(
+        [0.25], [0.5], [0.75], [1.0]
+    )
     options = DecodeOptions(target_size=FIXED.resized_size)
-    sample = decode_example(tf.constant(record), options=options).sample
+    sample = decode_example(tf.constant(example(fields)), options=options).sample
     assert sample.image.shape == (40, 50, 3)
     np.testing.assert_array_equal(sample.truth.boxes, [[0.25, 0.5, 0.75, 1.0]])

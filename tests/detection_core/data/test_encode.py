@@ -1,3 +1,5 @@
+"""Annotated images as serialised `tf.train.Example` messages."""
+
 import dataclasses
 
 import pytest
@@ -16,16 +18,10 @@ from detection_core.data.encode import (
     int64_feature,
     serialise_features,
 )
+from tests.support.cases import cases
 
-IMAGE = EncodedImage(
-    data=b"\xff\xd8 not really",
-    sha256="ab" * 32,
-    format="jpeg",
-    height=480,
-    width=640,
-    filename="dir/ä.jpg",
-    source_id="17",
-)
+SIZE = {"format": "jpeg", "height": 480, "width": 640}
+IMAGE = EncodedImage(data=b"\xff\xd8 x", sha256="ab" * 32, filename="dir/ä.jpg", source_id="17", **SIZE)
 TWO = ObjectColumns(
     ymin=[0.0, 0.25],
     xmin=[0.1, 0.5],
@@ -63,21 +59,15 @@ def test_tensorflow_reads_every_field_back():
         "image/source_id": [b"17"],
         "image/width": [640],
     }
-
-
-def test_the_bytes_are_protobuf_s_own_deterministic_serialisation():
     for objects in (NONE, TWO, dataclasses.replace(TWO, difficult=[0, 1], truncated=[1, 0], views=["", ""])):
         data = encode_example(IMAGE, objects)
         assert tf.train.Example.FromString(data).SerializeToString(deterministic=True) == data
 
 
-def test_columns_that_the_source_lacks_are_left_out_and_others_are_there():
+def test_columns_that_the_source_lacks_are_left_out_or_empty():
     full = dataclasses.replace(TWO, difficult=[0, 1], truncated=[1, 0], views=["Left", ""])
     more = _parsed(encode_example(IMAGE, full)).keys() - _parsed(encode_example(IMAGE, TWO)).keys()
     assert more == {"image/object/difficult", "image/object/truncated", "image/object/view"}
-
-
-def test_an_image_without_objects_has_empty_columns_of_the_right_kind():
     data = encode_example(IMAGE, NONE)
     assert _parsed(data)["image/object/bbox/xmin"] == []
     spec = {
@@ -88,14 +78,18 @@ def test_an_image_without_objects_has_empty_columns_of_the_right_kind():
     assert all(v.shape[0] == 0 for v in tf.io.parse_single_example(data, spec).values())
 
 
-def test_columns_of_different_length_are_refused():
+def test_columns_that_do_not_fit_the_objects_are_refused():
     with pytest.raises(ValueError, match="differ in length"):
         encode_example(IMAGE, dataclasses.replace(TWO, texts=["cat"]))
     with pytest.raises(ValueError, match="float32"):
         encode_example(IMAGE, dataclasses.replace(TWO, area=[1e300, 0.0]))
+    fits = KeypointColumns(y=[0, 0], x=[0, 0], visibility=[0, 0], texts=["a", "a"], numbers=[0, 0])
+    for changed in ({"y": [0]}, {"numbers": [0]}, {"texts": ["a"]}):
+        with pytest.raises(ValueError, match="keypoint columns"):
+            encode_example(IMAGE, TWO, dataclasses.replace(fits, **changed))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.dictionaries(
         st.text(),
@@ -112,8 +106,8 @@ def test_any_features_come_back_as_they_were(features):
     assert _parsed(serialise_features(encoded)) == features
 
 
-@pytest.mark.parametrize("size", [127, 128, 16_383, 16_384, 2**21 - 1, 2**21])
-def test_lengths_at_the_edges_of_their_encoding(size):
+@cases(127, 128, 16_383, 16_384, 2**21 - 1, 2**21)
+def test_lengths_at_the_edges_of_their_encoding(*, size):
     assert _parsed(serialise_features({"k": bytes_feature([b"x" * size])})) == {"k": [b"x" * size]}
 
 
@@ -154,10 +148,3 @@ def test_what_newer_sources_say_has_the_object_detection_api_s_keys():
         "image/object/weight": [2.0, 1.0],
     }
     assert {key: after[key] for key in before} == before
-
-
-def test_keypoints_that_do_not_fit_the_objects_are_refused():
-    fits = KeypointColumns(y=[0, 0], x=[0, 0], visibility=[0, 0], texts=["a", "a"], numbers=[0, 0])
-    for changed in ({"y": [0]}, {"numbers": [0]}, {"texts": ["a"]}):
-        with pytest.raises(ValueError, match="keypoint columns"):
-            encode_example(IMAGE, TWO, dataclasses.replace(fits, **changed))

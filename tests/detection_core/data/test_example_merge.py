@@ -1,8 +1,11 @@
+"""A serialised `tf.train.Example` of others, with what had to be changed in it and everything else kept."""
+
 import pytest
 
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.data.example_merge import merge_example
 from detection_core.data.example_wire import find_features
+from tests.support.cases import cases
 from tests.support.dataset_files import picture
 
 SIZE = (40, 30)
@@ -24,7 +27,7 @@ def _merge(own, made, *, turned=False):
     return merge_example(serialise_features(own), made, SIZE, turned=turned)
 
 
-def test_a_record_of_which_everything_holds_is_kept_byte_for_byte():
+def test_a_record_of_which_everything_holds_is_kept_byte_for_byte(monkeypatch):
     from tensorflow.core.example.example_pb2 import Example
 
     example = Example()
@@ -32,9 +35,6 @@ def test_a_record_of_which_everything_holds_is_kept_byte_for_byte():
     example.features.feature["mine/notes"].bytes_list.value.append(b"x")
     data = example.SerializeToString() + b"\x98\x06\x01"  # and a field that nobody knows
     assert merge_example(data, {"image/height": int64_feature([30])}, SIZE, turned=False) == data
-
-
-def test_a_record_that_ingest_wrote_before_is_not_parsed_again(monkeypatch):
     monkeypatch.setattr("detection_core.data.example_merge.find_features", lambda _: pytest.fail("parsed"))
     data = serialise_features(OWN)
     assert merge_example(data, OWN, SIZE, turned=False) is data
@@ -43,15 +43,9 @@ def test_a_record_that_ingest_wrote_before_is_not_parsed_again(monkeypatch):
 def test_what_differs_is_replaced_and_everything_else_kept():
     made = {"image/height": int64_feature([40]), "image/object/bbox/xmin": float_feature([0.25])}
     assert _found(_merge(OWN, made)) == {**OWN, "image/height": int64_feature([40])}
-
-
-def test_a_number_of_another_type_differs():
     own = {**OWN, "image/object/class/label": float_feature([7.0])}
     made = {"image/object/class/label": int64_feature([7])}
     assert _found(_merge(own, made))["image/object/class/label"] == int64_feature([7])
-
-
-def test_only_what_every_record_has_is_added():
     made = {
         "image/object/class/text": bytes_feature([b"cat"]),
         "image/object/area": float_feature([5.0]),
@@ -59,47 +53,31 @@ def test_only_what_every_record_has_is_added():
         "image/object/difficult": int64_feature([]),
     }
     assert _found(_merge(OWN, made)).keys() - OWN.keys() == {"image/object/class/text"}
-
-
-def test_keypoints_are_one_table():
-    own = {
-        **OWN,
-        "image/object/keypoint/x": float_feature([0.5]),
-        "image/object/keypoint/y": float_feature([0.5]),
-    }
-    same = {key: own[key] for key in own if "keypoint" in key}
-    names = {"image/object/keypoint/text": bytes_feature([b"nose"])}
-    assert _found(_merge(own, same | names)) == own
-    moved = {**same, **names, "image/object/keypoint/x": float_feature([0.75])}
-    assert _found(_merge(own, moved)) == {**own, **moved}
-
-
-def test_labels_of_images_stay_those_of_the_record():
     own = {**OWN, "image/class/text": bytes_feature([b"cat", b"unknown"])}
     assert _found(_merge(own, {"image/class/text": bytes_feature([b"cat"])})) == own
 
 
-@pytest.mark.parametrize(
-    ("mask", "turned", "kept"),
-    [
-        (picture("PNG"), False, True),
-        (picture("PNG"), True, False),
-        (picture("PNG", width=20), False, False),
-        (picture(), False, False),
-        (b"", False, False),
-    ],
-)
-def test_masks_that_a_decoder_takes_stay(mask, turned, kept):
-    own = {**OWN, "image/object/mask": bytes_feature([mask])}
-    made = {
-        "image/object/mask": bytes_feature([b"made"]),
-        "image/object/mask/weight": float_feature([0.0]),
-    }
-    assert _found(_merge(own, made, turned=turned)) == (own if kept else {**own, **made})
-
-
-def test_masks_as_numbers_stay_and_cannot_be_turned():
+def test_keypoints_are_one_table_and_masks_as_numbers_stay():
+    same = {f"image/object/keypoint/{axis}": float_feature([0.5]) for axis in "xy"}
+    own = OWN | same
+    names = {"image/object/keypoint/text": bytes_feature([b"nose"])}
+    assert _found(_merge(own, same | names)) == own
+    moved = {**same, **names, "image/object/keypoint/x": float_feature([0.75])}
+    assert _found(_merge(own, moved)) == {**own, **moved}
     own = {**OWN, "image/object/mask": float_feature([0.0, 1.0])}
     assert _found(_merge(own, {})) == own
     with pytest.raises(ValueError, match="masks as numbers"):
         _merge(own, {}, turned=True)
+
+
+@cases(
+    (picture("PNG"), False, True),
+    (picture("PNG"), True, False),
+    (picture("PNG", width=20), False, False),
+    (picture(), False, False),
+    (b"", False, False),
+)
+def test_masks_that_a_decoder_takes_stay(*, mask, turned, kept):
+    own = {**OWN, "image/object/mask": bytes_feature([mask])}
+    made = {"image/object/mask": bytes_feature([b"made"]), "image/object/mask/weight": float_feature([0.0])}
+    assert _found(_merge(own, made, turned=turned)) == (own if kept else {**own, **made})

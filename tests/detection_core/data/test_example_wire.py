@@ -1,3 +1,5 @@
+"""Serialised `tf.train.Example` messages read without TensorFlow, and where in them a value lies."""
+
 import contextlib
 
 import pytest
@@ -5,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.data.example_wire import Span, parse_example
+from tests.support.cases import cases
 
 _names = st.text(max_size=5)
 _values = st.one_of(
@@ -43,33 +46,27 @@ def test_any_bytes_are_an_example_or_none(data):
         assert all(isinstance(name, str) for name in parse_example(data))
 
 
-@pytest.mark.parametrize(
-    "numbers",
-    [b"\x1a\x04\x08\x05\x08\x07", b"\x1a\x04\x0a\x02\x05\x07", b"\x1a\x03\x0a\x01\x05\x1a\x02\x08\x07"],
-)
-def test_lists_may_be_packed_or_not(numbers):
+@cases(b"\x1a\x04\x08\x05\x08\x07", b"\x1a\x04\x0a\x02\x05\x07", b"\x1a\x03\x0a\x01\x05\x1a\x02\x08\x07")
+def test_lists_may_be_packed_or_not(*, numbers):
     entry = b"\x0a\x01a\x12" + bytes([len(numbers)]) + numbers
     data = b"\x0a" + bytes([len(entry) + 2]) + b"\x0a" + bytes([len(entry)]) + entry
     assert parse_example(data)["a"] in ([5, 7], [7])
 
 
-@pytest.mark.parametrize("data", [b"\x0a\x7f", b"\x0a", b"\xff" * 11, b"\x0b\x00"])
-def test_a_cut_message_is_refused(data):
+@cases(b"\x0a\x7f", b"\x0a", b"\xff" * 11, b"\x0b\x00")
+def test_a_cut_message_is_refused(*, data):
     with pytest.raises(ValueError, match="a "):
         parse_example(data)
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        b"\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x07",
-        b"\x12\x05\x1a\x03\x0a\x01\x07\x0a\x01a",  # the value before the key
-        b"\x0a\x01b\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x07",  # two keys, of which the last counts
-        b"\x0a\x01a\x12\x00\x12\x05\x1a\x03\x0a\x01\x07",  # likewise two values
-        b"\x0a\x81\x00a\x12\x05\x1a\x03\x0a\x01\x07",  # a length of more bytes than it needs
-    ],
+@cases(
+    b"\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x07",
+    b"\x12\x05\x1a\x03\x0a\x01\x07\x0a\x01a",  # the value before the key
+    b"\x0a\x01b\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x07",  # two keys, of which the last counts
+    b"\x0a\x01a\x12\x00\x12\x05\x1a\x03\x0a\x01\x07",  # likewise two values
+    b"\x0a\x81\x00a\x12\x05\x1a\x03\x0a\x01\x07",  # a length of more bytes than it needs
 )
-def test_an_entry_means_the_same_in_every_form_that_protobuf_allows(entry):
+def test_an_entry_means_the_same_in_every_form_that_protobuf_allows(*, entry):
     from tensorflow.core.example.example_pb2 import Example
 
     features = b"\x0a" + bytes([len(entry)]) + entry

@@ -1,9 +1,7 @@
-from __future__ import annotations
+"""Decoded images on disk, for data sets that decode to more than the memory keeps."""
 
 import errno
-import io
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,51 +9,43 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from PIL import Image
 
 from detection_core.data import image_cache as module
 from detection_core.data.decode import DecodeOptions, decode_example
 from detection_core.data.image_cache import FOLDER, GIGABYTES, ImageCache, image_cache
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import ConfigError
-from tests.support.record_files import example
+from tests.support.cases import cases
+from tests.support.record_files import example, image_bytes
 from tests.support.storage_faults import few_descriptors
 
 PIXELS = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
 
 
-def entries(folder: Path) -> list[Path]:
+def entries(folder):
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 @given(arrays.arrays(np.uint8, st.tuples(*[st.integers(1, 5)] * 2, st.sampled_from([1, 3]))))
-def test_what_is_kept_is_found_by_another_process(tmp_path_factory, pixels: np.ndarray) -> None:
+def test_what_is_kept_is_found_by_another_process(tmp_path_factory, pixels):
     folder = str(tmp_path_factory.mktemp("kept"))
     ImageCache(folder, 1000).keep("abc", pixels)
     np.testing.assert_array_equal(ImageCache(folder, 1000).find("abc"), pixels)
     assert ImageCache(folder, 1000).find("abd").size == 0
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "longer"])
-def test_a_damaged_entry_is_removed_and_made_again(tmp_path: Path, damage: str) -> None:
+@cases(lambda c: c[:-1], lambda c: c[:-1] + bytes([c[-1] ^ 1]), lambda c: b"", lambda c: c + b"x")
+def test_a_damaged_entry_is_removed_and_made_again(tmp_path, *, damaged):
     cache = ImageCache(str(tmp_path), 1000)
     cache.keep("abc", PIXELS)
     (path,) = entries(tmp_path)
-    content = path.read_bytes()
-    path.write_bytes(
-        {
-            "cut": content[:-1],
-            "changed": content[:-1] + bytes([content[-1] ^ 1]),
-            "empty": b"",
-            "longer": content + b"x",
-        }[damage]
-    )
+    path.write_bytes(damaged(path.read_bytes()))
     assert cache.find("abc").size == 0 and not entries(tmp_path)
     cache.keep("abc", PIXELS)
     np.testing.assert_array_equal(cache.find("abc"), PIXELS)
 
 
-def test_an_entry_that_cannot_be_opened_now_stays(tmp_path: Path) -> None:
+def test_an_entry_that_cannot_be_opened_now_stays(tmp_path):
     cache = ImageCache(str(tmp_path), 1000)
     cache.keep("abc", PIXELS)
     with few_descriptors(0):
@@ -63,7 +53,7 @@ def test_an_entry_that_cannot_be_opened_now_stays(tmp_path: Path) -> None:
     np.testing.assert_array_equal(cache.find("abc"), PIXELS)
 
 
-def test_no_more_than_the_limit_is_kept_and_that_is_said_once(tmp_path: Path, caplog) -> None:
+def test_no_more_than_the_limit_is_kept_and_that_is_said_once(tmp_path, caplog):
     size = 16 + PIXELS.nbytes
     cache = ImageCache(str(tmp_path), 2 * size)
     for name in ("aa", "bb", "cc", "dd"):
@@ -77,10 +67,10 @@ def test_no_more_than_the_limit_is_kept_and_that_is_said_once(tmp_path: Path, ca
     assert len(entries(tmp_path)) == 3
 
 
-def test_a_full_disk_leaves_nothing_half_and_training_goes_on(tmp_path: Path, monkeypatch, caplog) -> None:
+def test_a_full_disk_leaves_nothing_half_and_training_goes_on(tmp_path, monkeypatch, caplog):
     """write(2) and rename(2) both end so where a disk is full."""
 
-    def full(*_: object) -> None:
+    def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     cache = ImageCache(str(tmp_path), 1000)
@@ -92,7 +82,7 @@ def test_a_full_disk_leaves_nothing_half_and_training_goes_on(tmp_path: Path, mo
     assert "No space left on device; free some space" in message
 
 
-def test_what_a_killed_process_left_is_removed_once_nobody_writes_it(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_is_removed_once_nobody_writes_it(tmp_path):
     (tmp_path / "ab").mkdir()
     old, new = tmp_path / "ab" / "abc.1.partial", tmp_path / "ab" / "abd.2.partial"
     old.write_bytes(b"x")
@@ -102,35 +92,29 @@ def test_what_a_killed_process_left_is_removed_once_nobody_writes_it(tmp_path: P
     assert entries(tmp_path) == [new]
 
 
-def _record(size: tuple[int, int], kind: str = "JPEG") -> tf.Tensor:
-    pixels = np.random.default_rng(1).integers(0, 255, (*size, 3), dtype=np.uint8)
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, kind)
-    return tf.constant(example({"image/encoded": [buffer.getvalue()], "image/source_id": [b"a"]}))
-
-
-@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_an_image_is_decoded_once_for_each_way_of_decoding(tmp_path: Path, monkeypatch, kind: str) -> None:
-    record = _record((40, 60), kind)
+@cases("JPEG", "PNG")
+def test_an_image_is_decoded_once_for_each_way_of_decoding(tmp_path, monkeypatch, *, kind):
+    record = tf.constant(example({"image/encoded": [image_bytes(40, 60, kind=kind)]}))
     small = FixedShapeResizer(height=8, width=8).resized_size
     ways = [DecodeOptions(), DecodeOptions(channels=1), DecodeOptions(target_size=small)]
     wanted = [decode_example(record, options=way).sample.image for way in ways]
     cache = ImageCache(str(tmp_path), 1_000_000)
 
-    def decoded(way: DecodeOptions) -> np.ndarray:
-        options = DecodeOptions(channels=way.channels, target_size=way.target_size, cache=cache)
-        run = tf.function(lambda: decode_example(record, options=options).sample.image, autograph=False)
-        return run().numpy()
+    def decode_all():
+        for way, pixels in zip(ways, wanted, strict=True):
+            options = DecodeOptions(channels=way.channels, target_size=way.target_size, cache=cache)
+            run = tf.function(
+                lambda o=options: decode_example(record, options=o).sample.image, autograph=False
+            )
+            np.testing.assert_array_equal(run(), pixels)
 
-    for way, pixels in zip(ways, wanted, strict=True):
-        np.testing.assert_array_equal(decoded(way), pixels)
+    decode_all()
     assert len(entries(tmp_path)) == len(ways)
     monkeypatch.setattr(ImageCache, "keep", None)  # nothing is decoded any more
-    for way, pixels in zip(ways, wanted, strict=True):
-        np.testing.assert_array_equal(decoded(way), pixels)
+    decode_all()
 
 
-def test_the_environment_says_where_and_how_much(tmp_path: Path, monkeypatch) -> None:
+def test_the_environment_says_where_and_how_much(tmp_path, monkeypatch):
     monkeypatch.delenv(FOLDER, raising=False)
     assert image_cache() is None
     monkeypatch.setenv(FOLDER, str(tmp_path / "new"))

@@ -1,3 +1,5 @@
+"""Format, size and completeness of JPEG and PNG files, read from their structure without decoding a pixel."""
+
 import io
 import struct
 import subprocess
@@ -18,14 +20,29 @@ from detection_core.data.image_header import (
     read_header,
     read_structure,
 )
+from tests.support.cases import cases
 
-PIXELS = np.random.default_rng(0).integers(0, 256, (37, 53, 3), dtype=np.uint8)
+PIXELS = np.random.default_rng(0).integers(0, 256, (20, 17, 3), dtype=np.uint8)
 
 
-def _file(image_format, mode="RGB", **options):
+def _saved(image, kind, **options):
     buffer = io.BytesIO()
-    Image.fromarray(PIXELS).convert(mode).save(buffer, image_format, **options)
+    image.save(buffer, kind, **options)
     return buffer.getvalue()
+
+
+def _file(kind, mode="RGB", **options):
+    return _saved(Image.fromarray(PIXELS).convert(mode), kind, **options)
+
+
+def _chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _png(*header, content=b""):
+    """A PNG of a header's fields and of packed rows."""
+    chunks = (b"IHDR", struct.pack(">IIBBBBB", *header, 0, 0, 0)), (b"IDAT", content), (b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*chunk) for chunk in chunks)
 
 
 FILES = {
@@ -50,44 +67,39 @@ def _reason(data):
     return caught.value.reason
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_the_size_is_what_pillow_says_it_is(name):
-    image = Image.open(io.BytesIO(FILES[name]))
-    assert read_header(FILES[name]) == ImageHeader(image.format.lower(), image.height, image.width)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_cut_anywhere_is_noticed(name):
-    data = FILES[name]
+@cases(*FILES.values())
+def test_the_size_is_what_pillow_says_it_is_and_a_cut_is_noticed(*, data):
+    image, header = Image.open(io.BytesIO(data)), read_header(data)
+    assert header == ImageHeader(image.format.lower(), image.height, image.width)
+    assert read_header(data + b"\0\0 uploaded by someone") == header
     for end in range(16, len(data)):
-        assert _reason(data[:end]) == "truncated_image"
+        assert _reason(data[:end]) == "truncated_image", end
     assert _reason(data[:2]) == "not_an_image"
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_what_follows_the_end_is_no_fault(name):
-    assert read_header(FILES[name] + b"\0\0 uploaded by someone") == read_header(FILES[name])
+@cases("BMP", "GIF", "TIFF", "WEBP")
+def test_other_formats_are_named(*, kind):
+    assert read_header(_file(kind)) == ImageHeader(kind.lower(), 0, 0)
 
 
-@pytest.mark.parametrize("image_format", ["BMP", "GIF", "TIFF", "WEBP"])
-def test_other_formats_are_named(image_format):
-    assert read_header(_file(image_format)) == ImageHeader(image_format.lower(), 0, 0)
-
-
-def test_no_image_at_all():
+def test_files_that_make_no_sense():
     assert _reason(b"") == "empty_image"
     for data in (b"\0" * 100, b"<html>", b"BM says a text", b"\xff\xd8", b"%!PS-Adobe-3.0"):
         assert _reason(data) == "not_an_image"
-
-
-def test_a_checksum_that_is_wrong_in_a_png():
     data = bytearray(FILES["png"])
     data[len(data) // 2] ^= 1
     assert _reason(bytes(data)) == "corrupt_image"
+    for data in (_with_frame(12, 20, 17), _with_frame(8, 0, 17), _with_frame(8, 20, 17, marker=0xC3)):
+        assert _reason(data) == "unsupported_image"
+    assert _reason(_with_frame(8, 65_535, 65_535)) == "decompression_bomb"
+    assert _reason(_with_frame(8, 20, 0)) == "corrupt_image"
+    height = MAX_PIXELS // 65_535
+    assert read_header(_with_frame(8, height, 65_535)) == ImageHeader("jpeg", height, 65_535)
+    assert _reason(_with_frame(8, height + 1, 65_535)) == "decompression_bomb"
 
 
-@pytest.mark.parametrize("name", JPEGS)
-def test_a_stretch_of_a_jpeg_overwritten_with_another_marker(name):
+@cases(*JPEGS)
+def test_a_stretch_of_a_jpeg_overwritten_with_another_marker(*, name):
     data = FILES[name]
     at = data.rindex(b"\xff\xda") + 40
     assert _reason(data[:at] + b"\xff\xc0" + data[at:]) == "corrupt_image"
@@ -112,19 +124,6 @@ def _with_frame(precision, height, width, marker=0xC0):
     return bytes(jpeg)
 
 
-def test_kinds_of_jpeg_that_training_cannot_decode():
-    for data in (_with_frame(12, 37, 53), _with_frame(8, 0, 53), _with_frame(8, 37, 53, marker=0xC3)):
-        assert _reason(data) == "unsupported_image"
-
-
-def test_a_header_that_promises_too_much_or_nothing():
-    assert _reason(_with_frame(8, 65_535, 65_535)) == "decompression_bomb"
-    assert _reason(_with_frame(8, 37, 0)) == "corrupt_image"
-    height = MAX_PIXELS // 65_535
-    assert read_header(_with_frame(8, height, 65_535)) == ImageHeader("jpeg", height, 65_535)
-    assert _reason(_with_frame(8, height + 1, 65_535)) == "decompression_bomb"
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(list(FILES)), st.data())
 def test_damage_of_any_kind_gives_a_header_or_a_reason(name, chance):
@@ -139,36 +138,21 @@ def test_damage_of_any_kind_gives_a_header_or_a_reason(name, chance):
         assert header.height * header.width <= MAX_PIXELS
 
 
-@pytest.mark.parametrize(("depth", "colour"), [(3, 2), (8, 5), (16, 3), (1, 6)])
-def test_a_png_of_bits_that_there_are_not_is_damaged(depth, colour):
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 4, depth, colour, 0, 0, 0))
-    data = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
+@cases((3, 2), (8, 5), (16, 3), (1, 6))
+def test_a_png_of_bits_that_there_are_not_is_damaged(*, depth, colour):
     with pytest.raises(ImageFault, match=f"a PNG of colour type {colour} with {depth} bits"):
-        read_header(data)
+        read_header(_png(4, 4, depth, colour))
 
 
-@pytest.mark.parametrize(
-    "added",
-    [b"\xff" * (1 << 17), (b"\xff" * 9 + b"\xfe\0\2") * 10_000, b"\xff\xfe\0\2" * 30_000],
-    ids=["one run of fill", "many runs of fill", "empty comments"],
-)
-def test_markers_and_fill_that_keep_a_decoder_busy_are_refused(added):
+def test_markers_and_fill_that_keep_a_decoder_busy_are_refused():
     data = FILES["jpeg"]
-    assert _reason(data[:2] + added + data[2:]) == "corrupt_image"
-
-
-def test_some_fill_is_read_over():
-    data = FILES["jpeg"]
+    for added in (b"\xff" * (1 << 17), (b"\xff" * 9 + b"\xfe\0\2") * 10_000, b"\xff\xfe\0\2" * 30_000):
+        assert _reason(data[:2] + added + data[2:]) == "corrupt_image"
     assert read_header(data[:2] + b"\xff" * 1000 + data[2:]) == read_header(data)
 
 
 def _with(kind, **options):
-    buffer = io.BytesIO()
-    Image.new("RGB", (8, 6)).save(buffer, kind, **options)
-    return buffer.getvalue()
+    return _saved(Image.new("RGB", (8, 6)), kind, **options)
 
 
 def _exif():
@@ -181,24 +165,21 @@ _COMMENT = PngImagePlugin.PngInfo()
 _COMMENT.add_text("Comment", "made by hand")
 
 
-@pytest.mark.parametrize(
-    ("data", "has_notes"),
-    [
-        (_with("JPEG"), False),
-        (_with("JPEG", exif=_exif()), True),
-        (_with("JPEG", xmp=b"<x:xmpmeta xmlns:x='adobe:ns:meta/'/>"), True),
-        (_with("JPEG", comment=b"made by hand"), False),
-        (_with("PNG"), False),
-        (_with("PNG", exif=_exif()), True),
-        (_with("PNG", pnginfo=_COMMENT), True),
-        (_with("WEBP"), False),
-        (_with("WEBP", exif=_exif()), True),
-        (_with("BMP"), False),
-        (_with("GIF"), False),
-        (_with("TIFF"), True),
-    ],
+@cases(
+    (_with("JPEG"), False),
+    (_with("JPEG", exif=_exif()), True),
+    (_with("JPEG", xmp=b"<x:xmpmeta xmlns:x='adobe:ns:meta/'/>"), True),
+    (_with("JPEG", comment=b"made by hand"), False),
+    (_with("PNG"), False),
+    (_with("PNG", exif=_exif()), True),
+    (_with("PNG", pnginfo=_COMMENT), True),
+    (_with("WEBP"), False),
+    (_with("WEBP", exif=_exif()), True),
+    (_with("BMP"), False),
+    (_with("GIF"), False),
+    (_with("TIFF"), True),
 )
-def test_one_walk_tells_whether_a_file_may_say_how_it_is_turned(data, has_notes):
+def test_one_walk_tells_whether_a_file_may_say_how_it_is_turned(*, data, has_notes):
     assert read_structure(data).has_notes is has_notes
     assert read_structure(data).header == read_header(data)
 
@@ -216,9 +197,6 @@ def test_notes_behind_the_header_of_the_frame_count_and_those_in_the_scan_do_not
 def test_sizes_within_our_bound_are_no_warning_of_pillows():
     code = "import io, sys; from detection_core.data.orientation import read_orientation as read"
     code += "; read(sys.stdin.buffer.read(), 'png')"
-    head = struct.pack(">IIBBBBB", 10_000, 10_000, 8, 2, 0, 0, 0)
-    chunks = [(b"IHDR", head), (b"IDAT", zlib.compress(bytes(100))), (b"IEND", b"")]
-    parts = [struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in chunks]
-    image = b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+    image = _png(10_000, 10_000, 8, 2, content=zlib.compress(bytes(100)))
     done = subprocess.run([sys.executable, "-c", code], input=image, capture_output=True, check=True)
     assert done.stderr == b""

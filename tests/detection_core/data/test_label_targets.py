@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Classification targets of an image's objects."""
 
 import numpy as np
 import tensorflow as tf
@@ -22,33 +22,27 @@ def _truth(boxes=(A, B, A, A), classes=(2, 0, 1, 2), confidences=(0.5, 1.0, -1.0
     )
 
 
-def test_objects_with_one_box_become_one_with_all_their_classes() -> None:
+def test_objects_with_one_box_become_one_with_all_their_classes():
     found = merge_equal_boxes(_truth(), 3)
     np.testing.assert_allclose(found.boxes, [A, B])
     np.testing.assert_allclose(found.class_scores, [[0.0, -1.0, 0.5], [1.0, 0.0, 0.0]])
     np.testing.assert_array_equal(found.confidences, [1.0, 1.0])
     np.testing.assert_array_equal(found.area, [0.0, 1.0])
-
-
-def test_an_image_without_objects_has_none_to_merge() -> None:
     found = merge_equal_boxes(_truth((), (), ()), 3)
     assert found.class_scores.shape == (0, 3) and found.boxes.shape == (0, 4)
 
 
-def test_merging_keeps_static_sizes_in_a_graph() -> None:
+def test_merging_keeps_static_sizes_in_a_graph():
     spec = tf.nest.map_structure(lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), _truth())
     targets = LabelTargets(classes=5, merge_equal_boxes=True)
     traced = tf.function(targets, input_signature=[spec]).get_concrete_function()
     assert traced.structured_outputs.class_scores.shape.as_list() == [None, 5]
 
 
-def test_recorded_scores_count_only_where_they_shall() -> None:
+def test_scores_and_keypoints_count_as_they_shall():
     assert LabelTargets(classes=3, use_scores=True)(_truth()).class_scores.shape == (4, 3)
     left = LabelTargets(classes=3)(_truth())
     assert left.class_scores.shape == (4, 0)
     np.testing.assert_array_equal(left.classes, [2, 0, 1, 2])
-
-
-def test_kinds_of_keypoints_have_their_weights() -> None:
     found = LabelTargets(classes=3, keypoint_weights=(0.5, 2.0))(_truth())
     np.testing.assert_allclose(found.keypoint_weights, [[0.5, 0.0]] * 4)

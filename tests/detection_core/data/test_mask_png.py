@@ -1,9 +1,10 @@
+"""Instance masks to the PNG files that records hold, straight from where their runs begin and end."""
+
 import io
 import struct
 import zlib
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 from PIL import Image
 
 from detection_core.data.mask_png import encode_mask_pngs
+from tests.support.cases import cases
 
 MASKS = hnp.arrays(np.uint8, st.tuples(st.integers(1, 12), st.integers(1, 12)), elements=st.integers(0, 1))
 
@@ -42,8 +44,8 @@ def test_any_mask_comes_back_as_it_was(mask):
     assert len(zlib.decompress(_chunks(data)[b"IDAT"])) == mask.shape[0] * (mask.shape[1] + 1)
 
 
-@pytest.mark.parametrize("size", [(480, 640), (1, 1), (3, 70_000), (2000, 3)])
-def test_masks_of_any_size_are_read_by_tensorflow(size):
+@cases((480, 640), (1, 1), (3, 70_000), (2000, 3))
+def test_masks_of_any_size_are_read_by_tensorflow(*, size):
     rng = np.random.default_rng(size[0])
     coarse = rng.integers(0, 2, (8, 8), dtype=np.uint8)
     full = np.asarray(Image.fromarray(coarse).resize(size[::-1], Image.Resampling.NEAREST))

@@ -1,6 +1,7 @@
 """Images with an EXIF orientation, turned once."""
 
 import io
+import itertools
 import struct
 
 import numpy as np
@@ -18,14 +19,10 @@ from detection_core.data.orientation import (
     upright_size,
 )
 from detection_core.data.pixels import read_pixels, read_thumbnail
+from tests.support.cases import cases
+from tests.support.turned_images import HEIGHT, WIDTH, smooth_picture, turned_by_xmp
 
-WIDTH, HEIGHT = 64, 48
 ORIENTATIONS = range(1, 9)
-
-
-def smooth_picture():
-    small = np.random.default_rng(3).integers(0, 256, (6, 8, 3), dtype=np.uint8)
-    return Image.fromarray(small).resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC)
 
 
 def turned_file(orientation, kind="JPEG", picture=None, **options):
@@ -36,30 +33,12 @@ def turned_file(orientation, kind="JPEG", picture=None, **options):
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
-@pytest.mark.parametrize("orientation", ORIENTATIONS)
-def test_the_orientation_is_read(kind, orientation):
-    assert read_orientation(turned_file(orientation, kind), kind.lower()) == orientation
-
-
-def turned_by_xmp(orientation):
-    packet = (
-        b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
-        b'<rdf:Description tiff:Orientation="%d" xmlns:tiff="http://ns.adobe.com/tiff/1.0/"/>'
-        b"</rdf:RDF></x:xmpmeta>" % orientation
-    )
-    buffer = io.BytesIO()
-    smooth_picture().save(buffer, "JPEG", xmp=packet)
-    return buffer.getvalue()
-
-
-def test_an_orientation_of_xmp_counts_where_there_is_no_other():
-    assert read_orientation(turned_by_xmp(6), "jpeg") == 6
-
-
-@pytest.mark.parametrize("value", [0, 9, 77])
-def test_a_value_that_means_nothing_is_upright(value):
-    assert read_orientation(turned_file(value), "jpeg") == 1
+def test_the_orientation_is_read():
+    for kind, orientation in itertools.product(("JPEG", "PNG", "WEBP", "TIFF"), ORIENTATIONS):
+        assert read_orientation(turned_file(orientation, kind), kind.lower()) == orientation
+    for meaningless in (0, 9, 77):
+        assert read_orientation(turned_file(meaningless), "jpeg") == 1
+    assert read_orientation(turned_by_xmp(6), "jpeg") == 6, "counts where there is no other"
 
 
 def noted(orientation, other=1):
@@ -70,10 +49,8 @@ def noted(orientation, other=1):
     return plain[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + plain[2:]
 
 
-@pytest.mark.parametrize(
-    ("orientation", "other", "means"), [(65537, 1, 1), (65537, 70_000, 1), (6, 70_000, 6)]
-)
-def test_notes_with_odd_numbers_do_not_damage_the_picture(orientation, other, means):
+@cases((65537, 1, 1), (65537, 70_000, 1), (6, 70_000, 6))
+def test_notes_with_odd_numbers_do_not_damage_the_picture(*, orientation, other, means):
     data = noted(orientation, other)
     expected = turn_upright(smooth_picture(), means).size
     assert read_orientation(data, "jpeg") == means
@@ -92,8 +69,8 @@ def test_damaged_notes_never_stop_the_ingest(data):
     assert 1 <= read_orientation(bytes(whole), "jpeg") <= 8
 
 
-@pytest.mark.parametrize("orientation", ORIENTATIONS)
-def test_points_go_where_pillow_turns_their_pixels(orientation):
+@cases(*ORIENTATIONS)
+def test_points_go_where_pillow_turns_their_pixels(*, orientation):
     for x, y in ((5, 7), (50, 40), (0, 0), (WIDTH - 1, HEIGHT - 1)):
         pixels = np.zeros((HEIGHT, WIDTH), np.uint8)
         pixels[y, x] = 255
@@ -104,9 +81,8 @@ def test_points_go_where_pillow_turns_their_pixels(orientation):
     assert upright_size(WIDTH, HEIGHT, orientation) == ImageOps.exif_transpose(marked).size
 
 
-@pytest.mark.parametrize("orientation", range(2, 9))
-@pytest.mark.parametrize("subsampling", [0, 1, 2])
-def test_a_turned_jpeg_keeps_its_pixels_but_for_rounding_and_its_size_in_bytes(orientation, subsampling):
+@cases(*itertools.product(range(2, 9), range(3)))
+def test_a_turned_jpeg_keeps_its_pixels_but_for_rounding_and_its_size_in_bytes(*, orientation, subsampling):
     data = turned_file(orientation, quality=88, subsampling=subsampling)
     stored, header = store_upright(data, "jpeg")
     upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
@@ -119,8 +95,8 @@ def test_a_turned_jpeg_keeps_its_pixels_but_for_rounding_and_its_size_in_bytes(o
     assert len(stored) < 1.6 * len(data)
 
 
-@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "P", "1"])
-def test_a_turned_png_keeps_its_pixels(mode):
+@cases("RGB", "L", "RGBA", "P", "1")
+def test_a_turned_png_keeps_its_pixels(*, mode):
     data = turned_file(6, "PNG", smooth_picture().convert(mode))
     stored, header = store_upright(data, "png")
     upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
@@ -128,22 +104,19 @@ def test_a_turned_png_keeps_its_pixels(mode):
     assert (header.format, header.width, header.height) == ("png", HEIGHT, WIDTH)
 
 
-def test_deep_grey_keeps_its_bits():
+def test_deep_grey_keeps_its_bits_and_damage_is_a_fault_of_the_image():
     deep = Image.fromarray(np.arange(WIDTH * HEIGHT, dtype=np.uint16).reshape(HEIGHT, WIDTH) * 20)
     stored, _ = store_upright(turned_file(8, "PNG", deep), "png")
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(stored))), np.rot90(np.asarray(deep)))
+    with pytest.raises(ImageFault) as caught:
+        store_upright(turned_file(6)[:-400], "jpeg")
+    assert caught.value.reason == "undecodable_image"
 
 
-@pytest.mark.parametrize("mode", ["L", "CMYK"])
-def test_grey_and_cmyk_jpegs_show_the_same_turned(mode):
+@cases("L", "CMYK")
+def test_grey_and_cmyk_jpegs_show_the_same_turned(*, mode):
     data = turned_file(3, "JPEG", smooth_picture().convert(mode), quality=95)
     stored, _ = store_upright(data, "jpeg")
     expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
     found = Image.open(io.BytesIO(stored)).convert("RGB")
     assert np.abs(np.asarray(found).astype(int) - np.asarray(expected)).mean() < 2
-
-
-def test_a_damaged_file_is_a_fault_of_the_image():
-    with pytest.raises(ImageFault) as caught:
-        store_upright(turned_file(6)[:-400], "jpeg")
-    assert caught.value.reason == "undecodable_image"

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Decoding of image files with Pillow, and comparison with TensorFlow's pixels."""
 
 import io
 import subprocess
@@ -18,11 +18,12 @@ from detection_core.data.pixels import (
     read_pixels,
     read_thumbnail,
 )
+from tests.support.cases import cases
 
 NOISE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 
 
-def stored(image: Image.Image, kind: str, **options: object) -> bytes:
+def stored(image, kind, **options):
     buffer = io.BytesIO()
     image.save(buffer, kind, **options)
     return buffer.getvalue()
@@ -42,25 +43,25 @@ SOUND = {
 }
 
 
-@pytest.mark.parametrize("name", SOUND)
-def test_both_decoders_see_the_same_in_sound_files(name: str) -> None:
+@cases(*SOUND)
+def test_both_decoders_see_the_same_in_sound_files(*, name):
     check_with_pillow(SOUND[name])
     check_with_both(SOUND[name])
 
 
-def test_a_file_that_is_not_decodable_is_found_without_tensorflow() -> None:
+def test_what_is_not_decodable_or_not_offered_is_refused():
     with pytest.raises(ImageFault, match="a file that Pillow cannot decode") as failure:
         check_with_pillow(SOUND["png"][:-200] + SOUND["png"][-100:])
     assert failure.value.reason == "undecodable_image"
-
-
-def test_a_format_that_is_not_offered_is_refused() -> None:
     for kind in ("ICO", "PPM", "PCX", "EPS"):
         with pytest.raises(ImageFault, match="cannot identify image file"):
             read_pixels(io.BytesIO(stored(PICTURE, kind)))
+    for name in ("noise", "png"):
+        with pytest.raises(ImageFault, match=r"the file ends too early.*copy it again"):
+            read_pixels(io.BytesIO(SOUND[name][: len(SOUND[name]) // 2]))
 
 
-def test_the_difference_is_a_mean_over_all_rows() -> None:
+def test_the_difference_is_a_mean_over_all_rows():
     other = np.concatenate([NOISE] * 9)
     changed = other.copy()
     changed[300:] = 255 - changed[300:]
@@ -69,8 +70,8 @@ def test_the_difference_is_a_mean_over_all_rows() -> None:
     assert mean_difference(other, other) == 0
 
 
-@pytest.mark.parametrize("name", SOUND)
-def test_a_thumbnail_is_the_picture_made_small(name: str) -> None:
+@cases(*SOUND)
+def test_a_thumbnail_is_the_picture_made_small(*, name):
     expected = Image.fromarray(read_pixels(io.BytesIO(SOUND[name]))).convert("L").resize((16, 16))
     found = read_thumbnail(io.BytesIO(SOUND[name]), 16)
     assert found.shape == (16, 16) and found.dtype == np.uint8
@@ -78,7 +79,7 @@ def test_a_thumbnail_is_the_picture_made_small(name: str) -> None:
     assert mean_difference(found, np.asarray(expected)) < 8
 
 
-def test_a_thumbnail_is_turned_as_exif_says() -> None:
+def test_a_thumbnail_is_turned_as_exif_says():
     half = Image.fromarray(np.repeat(np.repeat(np.uint8([[[0] * 3], [[255] * 3]]), 100, 0), 300, 1))
     for orientation, bright in ((1, np.s_[9:]), (3, np.s_[:7]), (6, np.s_[:, :7]), (8, np.s_[:, 9:])):
         exif = Image.Exif()
@@ -88,16 +89,8 @@ def test_a_thumbnail_is_turned_as_exif_says() -> None:
         assert (found > 128).mean() == 0.5
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_a_file_that_ends_too_early_is_said_to(kind: str) -> None:
-    buffer = io.BytesIO()
-    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(buffer, kind)
-    with pytest.raises(ImageFault, match=r"the file ends too early.*copy it again"):
-        read_pixels(io.BytesIO(buffer.getvalue()[: len(buffer.getvalue()) // 2]))
-
-
 _PEAK = """
-import io, resource, sys, threading
+import io, resource, threading
 from PIL import Image
 from detection_core.data.pixels import read_pixels, read_thumbnail
 stream = io.BytesIO()
@@ -106,19 +99,20 @@ data = stream.getvalue()
 Image.MAX_IMAGE_PIXELS = None
 del stream
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-reads = [lambda: read_thumbnail(io.BytesIO(data), 32), lambda: read_pixels(io.BytesIO(data))]
-threads = [threading.Thread(target=read) for read in (reads[0], reads[0], reads[0], reads[int(sys.argv[1])])]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+small, large = lambda: read_thumbnail(io.BytesIO(data), 32), lambda: read_pixels(io.BytesIO(data))
+for reads in ((small, small, small), (small, large)):
+    threads = [threading.Thread(target=read) for read in reads]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-@pytest.mark.parametrize(("array", "megabytes"), [("0", 250), ("1", 500)])
-def test_large_pictures_are_decoded_one_at_a_time_and_not_twice(array, megabytes):
+def test_large_pictures_are_decoded_one_at_a_time_and_not_twice():
     # 64 megapixels are 256 MB in Pillow's memory, which was there before, and 192 MB in an array.
-    told = subprocess.run([sys.executable, "-c", _PEAK, array], capture_output=True, text=True, check=True)
-    assert int(told.stdout) / 1000 < megabytes
+    told = subprocess.run([sys.executable, "-c", _PEAK], capture_output=True, text=True, check=True)
+    thumbnails, arrays = (int(kilobytes) / 1000 for kilobytes in told.stdout.split())
+    assert thumbnails < 250 and arrays < 500
 
 
 def test_a_large_picture_is_compared_by_one_thread_at_a_time(monkeypatch):

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
+"""The records of one input reader, and how each is decoded."""
 
 import numpy as np
 import pytest
@@ -12,32 +9,23 @@ from detection_core.data.label_map import LabelMapItem
 from detection_core.data.reader import Reader
 from detection_core.data.sequence import SequenceOptions
 from detection_core.errors import DataError
+from tests.support.cases import cases
 from tests.support.dataset_files import png_that_claims
 from tests.support.record_files import example, image_bytes, numbered_example, write_records
 
 
-def test_truth_carries_every_flag_and_leaves_unknown_classes_out(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    sides = {
-        f"image/object/bbox/{side}": [v] * 3
-        for side, v in (("ymin", 0.1), ("xmin", 0.2), ("ymax", 0.5), ("xmax", 0.9))
+def test_truth_carries_every_flag_and_leaves_unknown_classes_out(tmp_path, caplog):
+    sides = {"ymin": 0.1, "xmin": 0.2, "ymax": 0.5, "xmax": 0.9}
+    fields = {f"image/object/bbox/{side}": [value] * 3 for side, value in sides.items()} | {
+        "image/encoded": [image_bytes(4, 5, kind="JPEG")],
+        "image/source_id": ["café".encode()],
+        "image/object/class/text": [b"dog", b"unicorn", b"dog"],
+        "image/object/is_crowd": [0, 0, 1],
+        "image/object/difficult": [1, 0, 0],
+        "image/object/area": [3.0, 4.0, 5.0],
     }
-    record = example(
-        {
-            "image/encoded": [image_bytes(4, 5, kind="JPEG")],
-            "image/source_id": ["café".encode()],
-            "image/object/class/text": [b"dog", b"unicorn", b"dog"],
-            "image/object/is_crowd": [0, 0, 1],
-            "image/object/difficult": [1, 0, 0],
-            "image/object/area": [3.0, 4.0, 5.0],
-            **sides,
-        }
-    )
-    path = write_records(tmp_path / "a.tfrecord", [record])
-    ((image, truth),) = Reader(
-        paths=(path,), table=class_text_table([LabelMapItem(id=2, name="dog")])
-    ).truth()
+    path, table = written(tmp_path, example(fields)), class_text_table([LabelMapItem(id=2, name="dog")])
+    ((image, truth),) = Reader(paths=(path,), table=table).truth()
     assert image.shape == (4, 5, 3) and image.dtype == np.uint8
     assert (truth.source_id, truth.height, truth.width) == ("café", 4, 5)
     assert truth.classes.tolist() == [1, 1]
@@ -49,55 +37,46 @@ def test_truth_carries_every_flag_and_leaves_unknown_classes_out(
     assert line.startswith("1 objects of the images read are left out: the label map does not know")
 
 
-def test_truth_of_several_files_comes_file_by_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    paths = [
-        write_records(tmp_path / f"{i}.tfrecord", [numbered_example(10 * i + j) for j in range(3)])
-        for i in (1, 2)
-    ]
+def written(folder, *records, name="a.tfrecord"):
+    return write_records(folder / name, records)
+
+
+def test_truth_of_several_files_comes_file_by_file(tmp_path, caplog):
+    paths = [written(tmp_path, *map(numbered_example, range(i, i + 3)), name=str(i)) for i in (10, 20)]
     found = [truth.source_id for _, truth in Reader(paths=tuple(paths)).truth()]
     assert not caplog.messages
     assert found == ["10", "11", "12", "20", "21", "22"]
 
 
-def test_decoded_bytes_are_estimated_from_the_images(tmp_path: Path) -> None:
-    path = write_records(
-        tmp_path / "a.tfrecord", [numbered_example(i, height=10, width=20) for i in range(40)]
-    )
+def test_examples_and_their_bytes_are_counted(tmp_path):
+    paths = tuple(written(tmp_path, *map(numbered_example, range(5)), name=name) for name in ("a", "b.gz"))
+    assert Reader(paths=paths).examples() == 10
+    assert Reader(paths=paths, sequence=SequenceOptions(sample_1_of_n_examples=3)).examples() == 4
+    path = written(tmp_path, *[numbered_example(i, height=10, width=20) for i in range(40)])
     reader = Reader(paths=(path,))
     assert reader.decoded_bytes(limit=1 << 20) == 40 * 10 * 20 * 3
     assert reader.decoded_bytes(limit=100) > 100
 
 
-def test_examples_are_those_of_one_epoch(tmp_path: Path) -> None:
-    paths = [
-        write_records(tmp_path / name, [numbered_example(i) for i in range(5)]) for name in ("a", "b.gz")
-    ]
-    assert Reader(paths=tuple(paths)).examples() == 10
-    assert Reader(paths=tuple(paths), sequence=SequenceOptions(sample_1_of_n_examples=3)).examples() == 4
-
-
-def test_truth_names_a_bad_record(tmp_path: Path) -> None:
-    bad = example({"image/encoded": [b"?"], "image/source_id": [b"1"]})
-    path = write_records(tmp_path / "a.tfrecord", [numbered_example(0), bad])
-    truth = Reader(paths=(path,)).truth()
+@cases(
+    ({"image/encoded": [b"?"], "image/source_id": [b"1"]}, "record 1"),
+    # It is refused before it is decoded.
+    (
+        {"image/encoded": [png_that_claims(60_000, 60_000)]},
+        "expected at most 134,217,728 pixels, found 60000x60000",
+    ),
+)
+def test_truth_names_what_cannot_be_decoded(tmp_path, *, fields, message):
+    truth = Reader(paths=(written(tmp_path, numbered_example(0), example(fields)),)).truth()
     assert next(truth)[1].source_id == "0"
-    with pytest.raises(DataError, match="record 1"):
+    with pytest.raises(DataError, match=message):
         next(truth)
 
 
-def test_an_image_that_claims_more_pixels_than_memory_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
-    records = [numbered_example(1), example({"image/encoded": [png_that_claims(60_000, 60_000)]})]
-    reader = Reader(paths=(write_records(tmp_path / "a.tfrecord", records),))
-    truth = reader.truth()
-    assert next(truth)[1].source_id == "1"
-    with pytest.raises(DataError, match="expected at most 134,217,728 pixels, found 60000x60000"):
-        next(truth)
-
-
-def test_large_images_are_not_decoded_all_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_images_are_not_decoded_all_at_once(tmp_path, monkeypatch):
     asked: list[tuple[int, list[int]]] = []
 
-    def watched(items: Any, work: Any, cost: Any, *, budget: int) -> Any:
+    def watched(items, work, cost, *, budget):
         costs: list[int] = []
         asked.append((budget, costs))
         return done_ahead(items, work, lambda item: costs.append(cost(item)) or costs[-1], budget=budget)

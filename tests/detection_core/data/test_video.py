@@ -1,7 +1,5 @@
 """Videos that the test makes itself: whole, turned, cut, damaged, and files that only look like one."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np
@@ -9,34 +7,12 @@ import pytest
 
 from detection_core.data.video import VideoReader, is_video, video_writer
 from detection_core.errors import ConfigError, DataError
-
-SIZE = (48, 64)
-
-
-def frames(count: int = 20) -> list[np.ndarray]:
-    """Dark frames with a red square that moves to the right."""
-    made = []
-    for i in range(count):
-        pixels = np.zeros((*SIZE, 3), np.uint8)
-        pixels[16:32, 2 * i : 2 * i + 16, 0] = 255
-        made.append(pixels)
-    return made
+from tests.support.cases import cases
+from tests.support.videos import SIZE, frames, write
 
 
-def write(path, count: int = 20, codec: str = "mpeg4", rate: int = 10) -> str:
-    import av
-
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream(codec, rate=rate)
-        stream.width, stream.height, stream.pix_fmt = SIZE[1], SIZE[0], "yuv420p"
-        for pixels in frames(count):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
-        container.mux(stream.encode())
-    return str(path)
-
-
-@pytest.mark.parametrize("ending", [".mp4", ".avi", ".mkv", ".mov", ".ts"])
-def test_every_frame_is_read_with_its_time(tmp_path, ending):
+@cases(".mp4", ".avi", ".mkv", ".mov", ".ts")
+def test_every_frame_is_read_with_its_time(tmp_path, *, ending):
     path = write(tmp_path / f"video{ending}")
     with VideoReader(path) as reader:
         found = list(reader)
@@ -48,22 +24,20 @@ def test_every_frame_is_read_with_its_time(tmp_path, ending):
         assert np.abs(one.pixels.astype(int) - pixels).mean() < 8
 
 
-def test_what_is_written_is_read_back_with_its_times(tmp_path):
-    with video_writer(str(tmp_path / "out.mp4"), 7.0) as writer:
-        for pixels, seconds in zip(frames(3), (0.0, 0.5, 2.25), strict=True):
-            writer.write(pixels, seconds)
-    with VideoReader(str(tmp_path / "out.mp4")) as reader:
-        found = list(reader)
+def test_what_is_written_is_read_back(tmp_path):
+    def written(images, times, rate):
+        with video_writer(str(tmp_path / "out.mp4"), rate) as writer:
+            for pixels, seconds in zip(images, times, strict=True):
+                writer.write(pixels, seconds)
+        with VideoReader(str(tmp_path / "out.mp4")) as reader:
+            return list(reader)
+
+    found = written(frames(3), (0.0, 0.5, 2.25), 7.0)
     np.testing.assert_allclose([f.seconds for f in found], [0.0, 0.5, 2.25], atol=1e-3)
     assert found[0].pixels.shape == (*SIZE, 3)
-
-
-def test_odd_sizes_and_frames_of_other_sizes_and_times_that_stand_still_are_written(tmp_path):
-    with video_writer(str(tmp_path / "out.mp4"), 10.0) as writer:
-        for size in ((33, 35), (50, 20), (33, 35)):
-            writer.write(np.zeros((*size, 3), np.uint8), 0.0)
-    with VideoReader(str(tmp_path / "out.mp4")) as reader:
-        assert [f.pixels.shape for f in reader] == [(32, 34, 3)] * 3
+    # Odd sizes, frames of other sizes, times that stand still.
+    images = [np.zeros((*size, 3), np.uint8) for size in ((33, 35), (50, 20), (33, 35))]
+    assert [f.pixels.shape for f in written(images, (0.0,) * 3, 10.0)] == [(32, 34, 3)] * 3
 
 
 def test_a_writer_that_fails_leaves_nothing(tmp_path):
@@ -79,18 +53,17 @@ def test_a_file_that_breaks_off_gives_what_can_be_read(tmp_path):
     (tmp_path / "cut.ts").write_bytes(data[: len(data) // 2])
     with VideoReader(str(tmp_path / "cut.ts")) as reader:
         assert 0 < len(list(reader)) < 20
+    write(tmp_path / "a.mp4")
+    data = (tmp_path / "a.mp4").read_bytes()
+    (tmp_path / "cut.mp4").write_bytes(data[: len(data) // 2])
+    for name in ("cut.mp4", "missing.mp4"):
+        with pytest.raises(DataError, match=f"{name}: expected a video"):
+            VideoReader(str(tmp_path / name))
 
 
 def test_packets_that_cannot_be_decoded_are_counted_and_passed_over(tmp_path):
-    import av
-
     path = tmp_path / "motion.avi"
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("mjpeg", rate=10)
-        stream.width, stream.height, stream.pix_fmt = SIZE[1], SIZE[0], "yuvj420p"
-        for pixels in frames():
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
-        container.mux(stream.encode())
+    write(path, codec="mjpeg", pixel_format="yuvj420p")
     data = bytearray(path.read_bytes())
     at = data.find(b"00dc", len(data) // 2) + 8  # a chunk with a frame: its name, its size, its content
     size = int.from_bytes(data[at - 4 : at], "little")
@@ -101,20 +74,19 @@ def test_packets_that_cannot_be_decoded_are_counted_and_passed_over(tmp_path):
         assert reader.faults == 1
 
 
-@pytest.mark.parametrize("content", [b"", b"no video " * 100, bytes(5000)])
-def test_what_is_no_video_is_one_error(tmp_path, content):
-    (tmp_path / "x.mp4").write_bytes(content)
+@cases(
+    b"",
+    b"no video " * 100,
+    bytes(5000),
+    b"#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n%s\n#EXT-X-ENDLIST\n",
+    b"ffconcat version 1.0\nfile '%s'\n",
+)
+def test_what_is_no_video_is_one_error(tmp_path, *, content):
+    """A playlist is not followed to other files."""
+    other = write(tmp_path / "private.ts").encode()
+    (tmp_path / "x.mp4").write_bytes(content.replace(b"%s", other))
     with pytest.raises(DataError, match=r"x\.mp4: expected a video .*; copy it again"):
         VideoReader(str(tmp_path / "x.mp4"))
-
-
-def test_a_file_without_its_index_and_one_that_is_missing_are_errors(tmp_path):
-    write(tmp_path / "a.mp4")
-    data = (tmp_path / "a.mp4").read_bytes()
-    (tmp_path / "cut.mp4").write_bytes(data[: len(data) // 2])
-    for name in ("cut.mp4", "missing.mp4"):
-        with pytest.raises(DataError, match=f"{name}: expected a video"):
-            VideoReader(str(tmp_path / name))
 
 
 def test_sound_alone_is_no_video(tmp_path):
@@ -129,40 +101,17 @@ def test_sound_alone_is_no_video(tmp_path):
         VideoReader(str(tmp_path / "sound.mkv"))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n{path}\n#EXT-X-ENDLIST\n",
-        "ffconcat version 1.0\nfile '{path}'\n",
-    ],
-)
-def test_a_playlist_is_not_followed_to_other_files(tmp_path, text):
-    other = write(tmp_path / "private.ts")
-    (tmp_path / "list.mp4").write_text(text.format(path=other))
-    with pytest.raises(DataError, match=r"list\.mp4: expected a video"):
-        VideoReader(str(tmp_path / "list.mp4"))
-
-
-def test_videos_that_a_phone_held_upright_are_turned(tmp_path, monkeypatch):
+def test_turned_and_too_large_videos_and_no_package(tmp_path, monkeypatch):
     path = write(tmp_path / "a.mp4", count=1)
     monkeypatch.setattr("detection_core.data.video._turn_of", lambda frame: 90)
     with VideoReader(path) as reader:
         (found,) = reader
     assert found.pixels.shape == (SIZE[1], SIZE[0], 3)
-
-
-def test_too_many_pixels_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("detection_core.data.video.MAX_PIXELS", 100)
     path = write(tmp_path / "a.mp4", count=1)
     with pytest.raises(DataError, match="64x48 are more than 100 pixels"):
         VideoReader(path)
-
-
-def test_without_the_package_its_installation_is_told(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "av", None)
     with pytest.raises(ConfigError, match=r"pip install 'detflow\[video\]'"):
         VideoReader(str(tmp_path / "a.mp4"))
-
-
-def test_videos_are_known_by_their_endings():
     assert is_video("a/B.MP4") and is_video("s3://x/y.mov") and not is_video("photo.jpg")

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Each sample of a sequence with those that follow it."""
 
 import tensorflow as tf
 
@@ -6,7 +6,7 @@ from detection_core.data.sequence import SeededElement
 from detection_core.data.window import element_at, window_size, with_following
 
 
-def _windows(count: int, following: int) -> list[list[int]]:
+def _windows(count, following):
     elements = tf.data.Dataset.range(count).map(
         lambda i: SeededElement((tf.fill([i + 1, 2], i), tf.strings.as_string(i)), tf.stack([i, i]))
     )
@@ -22,18 +22,15 @@ def _windows(count: int, following: int) -> list[list[int]]:
     return found
 
 
-def test_each_element_has_those_that_follow_whatever_their_shape() -> None:
+def test_each_element_has_those_that_follow_whatever_their_shape():
     assert _windows(5, 2) == [[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4], [4]]
-
-
-def test_a_sequence_shorter_than_a_window() -> None:
     assert _windows(2, 9) == [[0, 1], [1]]
 
 
-def test_no_more_elements_are_read_than_a_window_holds() -> None:
+def test_no_more_elements_are_read_than_a_window_holds():
     read: list[int] = []
 
-    def seen(i: int) -> int:
+    def seen(i):
         read.append(int(i))
         return i
 

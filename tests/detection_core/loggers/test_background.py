@@ -1,27 +1,23 @@
 """A server that is slow or away must cost a training nothing."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
-from collections.abc import Mapping
 
 import numpy as np
-import pytest
 
 from detection_core.loggers.background import BackgroundLogger
-from detection_core.loggers.base import EVAL, TRAIN, Histogram, Logger, Status
+from detection_core.loggers.base import EVAL, TRAIN, Histogram, Logger
 
 
 class Server(Logger):
     """Remembers what it is told; refuses so many attempts first, and takes its time."""
 
-    def __init__(self, refuses: int = 0, gate: threading.Event | None = None) -> None:
+    def __init__(self, refuses=0, gate=None):
         self.refuses, self.gate = refuses, gate
         self.found: list[object] = []
 
-    def _take(self, entry: object) -> None:
+    def _take(self, entry):
         if self.gate is not None:
             self.gate.wait(30)
         if self.refuses:
@@ -29,26 +25,26 @@ class Server(Logger):
             raise ConnectionError("no route to host")
         self.found.append(entry)
 
-    def log_parameters(self, values: Mapping[str, str]) -> None:
+    def log_parameters(self, values):
         self._take(dict(values))
 
-    def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:
+    def log_scalars(self, values, step, split):
         self._take((dict(values), step, split))
 
-    def log_images(self, images: Mapping[str, np.ndarray], step: int, split: str) -> None:
+    def log_images(self, images, step, split):
         self._take((sorted(images), step, split))
 
-    def log_histograms(self, values: Mapping[str, Histogram], step: int) -> None:
+    def log_histograms(self, values, step):
         self._take((sorted(values), step))
 
-    def log_artifact(self, name: str, content: bytes) -> None:
+    def log_artifact(self, name, content):
         self._take((name, content))
 
-    def close(self, status: Status) -> None:
+    def close(self, status):
         self._take(status)
 
 
-def test_everything_arrives_in_its_order() -> None:
+def test_everything_arrives_in_its_order():
     server = Server()
     logger = BackgroundLogger(server, "test")
     logger.log_parameters({"a": "1"})
@@ -67,7 +63,7 @@ def test_everything_arrives_in_its_order() -> None:
     ]
 
 
-def test_a_server_that_is_away_for_a_while_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_that_is_away_for_a_while_loses_nothing(caplog):
     server = Server(refuses=2)
     logger = BackgroundLogger(server, "the server", waits=(0.0, 0.0, 0.0))
     with caplog.at_level(logging.WARNING):
@@ -82,9 +78,7 @@ def test_a_server_that_is_away_for_a_while_loses_nothing(caplog: pytest.LogCaptu
     )
 
 
-def test_an_entry_that_is_refused_for_good_is_counted_and_the_rest_arrives(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_entry_that_is_refused_for_good_is_counted_and_the_rest_arrives(caplog):
     server = Server(refuses=2)
     logger = BackgroundLogger(server, "the server", waits=(0.0,))
     with caplog.at_level(logging.WARNING):
@@ -95,7 +89,7 @@ def test_an_entry_that_is_refused_for_good_is_counted_and_the_rest_arrives(
     assert "1 entries were not delivered" in caplog.records[-1].message
 
 
-def test_training_does_not_wait_for_a_slow_server(caplog: pytest.LogCaptureFixture) -> None:
+def test_training_does_not_wait_for_a_slow_server(caplog):
     gate = threading.Event()
     server = Server(gate=gate)
     logger = BackgroundLogger(server, "the server", most_waiting=3, close_seconds=0.1)

@@ -1,3 +1,5 @@
+"""Pictures as JPEG files."""
+
 import io
 
 import numpy as np
@@ -6,7 +8,7 @@ from PIL import Image
 from detection_core.loggers.jpeg import encode_jpeg
 
 
-def test_a_picture_is_read_again() -> None:
+def test_a_picture_is_read_again():
     image = np.zeros([16, 24, 3], np.uint8)
     image[:, 12:] = 255
     found = Image.open(io.BytesIO(encode_jpeg(image)))

@@ -1,15 +1,12 @@
 """Lines that Katib's metrics collector reads."""
 
-from __future__ import annotations
-
 import datetime
 import io
 import re
 
-import pytest
-
 from detection_core.loggers.base import EVAL, TRAIN
 from detection_core.loggers.metric_lines import MetricLines, metric_name
+from tests.support.cases import cases
 
 # The filters that Katib's collector uses where an Experiment gives none, an older one and one with exponents:
 # DefaultFilter of kubeflow/katib, pkg/metricscollector/v1beta1/common/const.go.
@@ -19,8 +16,8 @@ KATIB = (
 )
 
 
-@pytest.mark.parametrize("katib", KATIB)
-def test_katib_reads_every_metric_of_a_validation_with_its_time(katib: re.Pattern[str]) -> None:
+@cases(*KATIB)
+def test_katib_reads_every_metric_of_a_validation_with_its_time(*, katib):
     stream = io.StringIO()
     lines = MetricLines(stream)
     lines.log_scalars({"Loss/total_loss": 1.0}, 10, TRAIN)
@@ -36,6 +33,6 @@ def test_katib_reads_every_metric_of_a_validation_with_its_time(katib: re.Patter
     assert found == {"score": 0.71234567, "DetectionBoxes_Precision_mAP_50IOU": 1e-7, "gain": -0.5}
 
 
-def test_names_are_words() -> None:
+def test_names_are_words():
     assert metric_name("DetectionBoxes_Recall/AR@100 (large)") == "DetectionBoxes_Recall_AR_100_large"
     assert metric_name("f1-score") == "f1-score"

@@ -1,7 +1,5 @@
 """MLflow, with its own server; `make test-trackers`."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket
@@ -9,8 +7,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +14,7 @@ import pytest
 from detection_core.loggers.base import EVAL, TRAIN
 from detection_core.loggers.mlflow_run import MlflowLogger, MlflowOptions, run_name
 from detection_core.loggers.run_ids import RunIds
+from tests.support.cases import cases
 
 needs_mlflow = [
     pytest.mark.trackers,
@@ -27,25 +24,22 @@ needs_mlflow = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "taken"),
-    [
-        ("Loss/total_loss", "Loss/total_loss"),
-        ("DetectionBoxes_Precision/mAP@.50IOU", "DetectionBoxes_Precision/mAP_.50IOU"),
-        ("AR@100 (large)", "AR_100 _large_"),
-        ("class/../../x", "x"),
-        ("/", "_"),
-        ("a" * 300, "a" * 250),
-        ("eval_input_reader[0].shuffle", "eval_input_reader_0_.shuffle"),
-    ],
+@cases(
+    ("Loss/total_loss", "Loss/total_loss"),
+    ("DetectionBoxes_Precision/mAP@.50IOU", "DetectionBoxes_Precision/mAP_.50IOU"),
+    ("AR@100 (large)", "AR_100 _large_"),
+    ("class/../../x", "x"),
+    ("/", "_"),
+    ("a" * 300, "a" * 250),
+    ("eval_input_reader[0].shuffle", "eval_input_reader_0_.shuffle"),
 )
-def test_names_are_such_as_mlflow_takes(name: str, taken: str) -> None:
+def test_names_are_such_as_mlflow_takes(*, name, taken):
     assert run_name(name) == taken
     assert re.fullmatch(r"[/\w.\- :]{1,250}", run_name(name))
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(tmp_path_factory):
     """Address of MLflow's server, started for the tests."""
     folder = tmp_path_factory.mktemp("mlflow")
     with socket.socket() as s:
@@ -73,14 +67,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def options(server: str) -> MlflowOptions:
+def options(server):
     return MlflowOptions(tracking_uri=server, experiment="digits", run_name="first")
 
 
 class TestOnAServer:
     pytestmark = needs_mlflow
 
-    def test_a_run_has_what_was_logged(self, options: MlflowOptions, tmp_path: Path) -> None:
+    def test_a_run_has_what_was_logged(self, options, tmp_path):
         import mlflow
 
         logger = MlflowLogger(options, RunIds(str(tmp_path)))
@@ -103,7 +97,7 @@ class TestOnAServer:
         names = [found.path for found in client.list_artifacts(run.info.run_id)]
         assert "pipeline.config" in names and "images" in names
 
-    def test_a_resumed_training_goes_on_with_its_run(self, options: MlflowOptions, tmp_path: Path) -> None:
+    def test_a_resumed_training_goes_on_with_its_run(self, options, tmp_path):
         import mlflow
 
         client = mlflow.MlflowClient(options.tracking_uri)
@@ -122,9 +116,7 @@ class TestOnAServer:
         assert (run.info.status, run.data.params) == ("FINISHED", {"a": "1", "b": "3"})
         assert [m.step for m in client.get_metric_history(run_id, "loss")] == [10, 20]
 
-    def test_a_run_that_the_server_has_forgotten_is_begun_anew(
-        self, options: MlflowOptions, tmp_path: Path
-    ) -> None:
+    def test_a_run_that_the_server_has_forgotten_is_begun_anew(self, options, tmp_path):
         ids = RunIds(str(tmp_path))
         ids.keep("mlflow", "0" * 32)
         logger = MlflowLogger(options, ids)

@@ -1,8 +1,6 @@
-from __future__ import annotations
+"""The loggers that a config names."""
 
 import importlib.util
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,30 +10,25 @@ from detection_core.loggers.metric_lines import MetricLines
 from detection_core.loggers.mlflow_run import MlflowOptions
 from detection_core.loggers.open_loggers import LoggerOptions, check_loggers, open_loggers
 from detection_core.loggers.wandb_run import WandbOptions
+from tests.support.cases import cases
 
 BOTH = LoggerOptions(trackers=(MlflowOptions(), WandbOptions()), metric_lines=True)
 
 
-@pytest.mark.parametrize(
-    ("options", "package"), [(MlflowOptions(), "mlflow"), (WandbOptions(), "wandb")], ids=["mlflow", "wandb"]
-)
-def test_a_package_that_is_missing_is_told_with_its_remedy(
-    monkeypatch: pytest.MonkeyPatch, options: Any, package: str
-) -> None:
+@cases((MlflowOptions(), "mlflow"), (WandbOptions(), "wandb"))
+def test_a_package_that_is_missing_is_told_with_its_remedy(monkeypatch, *, options, package):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     remedy = rf"train_config.monitoring.{package}: .*package {package}.*pip install 'detflow\[{package}\]'"
     with pytest.raises(ConfigError, match=remedy):
         check_loggers(LoggerOptions(trackers=(options,)))
 
 
-def test_nothing_is_missing_where_nothing_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_nothing_is_missing_where_nothing_is_asked_for(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert open_loggers(LoggerOptions(), str(tmp_path)) == []
 
 
-def test_servers_are_logged_to_in_the_background(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_servers_are_logged_to_in_the_background(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     kinds = [type(logger) for logger in open_loggers(BOTH, str(tmp_path))]
     assert kinds == [MetricLines, BackgroundLogger, BackgroundLogger]

@@ -1,9 +1,9 @@
-from pathlib import Path
+"""Which runs of tracking servers a training belongs to, so that a resumed one goes on with them."""
 
 from detection_core.loggers.run_ids import NAME, RunIds
 
 
-def test_ids_outlive_the_process_that_made_them(tmp_path: Path) -> None:
+def test_ids_outlive_the_process_that_made_them(tmp_path):
     ids = RunIds(str(tmp_path))
     assert ids.find("mlflow") == ""
     ids.keep("mlflow", "abc")
@@ -12,7 +12,7 @@ def test_ids_outlive_the_process_that_made_them(tmp_path: Path) -> None:
     assert (again.find("mlflow"), again.find("wandb")) == ("abc", "def")
 
 
-def test_a_damaged_file_costs_new_runs_not_the_training(tmp_path: Path) -> None:
+def test_a_damaged_file_costs_new_runs_not_the_training(tmp_path):
     (tmp_path / NAME).write_text('{"mlflow": "a')
     ids = RunIds(str(tmp_path))
     assert ids.find("mlflow") == ""

@@ -1,10 +1,6 @@
 """Event files that TensorBoard shows."""
 
-from __future__ import annotations
-
 import io
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +10,7 @@ from detection_core.loggers.base import EVAL, TRAIN, Histogram
 from detection_core.loggers.tensorboard import TensorBoardLogger
 
 
-def events(folder: Path) -> dict[str, tuple[int, str, Any]]:
+def events(folder):
     """Tag to step, plugin and tensor of the one event file of a folder."""
     (path,) = folder.glob("events.*")
     found = {}
@@ -25,7 +21,7 @@ def events(folder: Path) -> dict[str, tuple[int, str, Any]]:
     return found
 
 
-def test_numbers_of_each_split_are_in_its_own_folder(tmp_path: Path) -> None:
+def test_numbers_of_each_split_are_in_its_own_folder(tmp_path):
     logger = TensorBoardLogger(str(tmp_path))
     logger.log_scalars({"loss": 1.5}, 10, TRAIN)
     logger.log_scalars({"mAP": 0.25}, 20, EVAL)
@@ -34,12 +30,12 @@ def test_numbers_of_each_split_are_in_its_own_folder(tmp_path: Path) -> None:
     assert events(tmp_path / "eval") == {"mAP": (20, "scalars", 0.25)}
 
 
-def test_nothing_is_written_for_a_split_that_is_not_logged(tmp_path: Path) -> None:
+def test_nothing_is_written_for_a_split_that_is_not_logged(tmp_path):
     TensorBoardLogger(str(tmp_path)).close("finished")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_picture_has_its_sides_and_its_file(tmp_path: Path) -> None:
+def test_a_picture_has_its_sides_and_its_file(tmp_path):
     logger = TensorBoardLogger(str(tmp_path))
     logger.log_images({"validation/0": np.full([6, 10, 3], 200, np.uint8)}, 3, EVAL)
     logger.close("finished")
@@ -49,7 +45,7 @@ def test_a_picture_has_its_sides_and_its_file(tmp_path: Path) -> None:
     assert picture.shape == (6, 10, 3) and abs(picture.astype(int) - 200).max() <= 2
 
 
-def test_a_histogram_is_rows_of_two_edges_and_a_count(tmp_path: Path) -> None:
+def test_a_histogram_is_rows_of_two_edges_and_a_count(tmp_path):
     logger = TensorBoardLogger(str(tmp_path))
     logger.log_histograms({"w": Histogram(edges=np.array([0.0, 1.0, 3.0]), counts=np.array([4, 5]))}, 7)
     logger.close("finished")

@@ -1,13 +1,8 @@
 """Weights & Biases, offline; `make test-trackers`."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +21,7 @@ pytestmark = [
 BLOCK, FULL, LAST = 32768, 1, 4
 
 
-def records(folder: Path) -> list[Any]:
+def records(folder):
     """Every record of the one file that `wandb sync` would upload."""
     from wandb.proto import wandb_internal_pb2
 
@@ -39,7 +34,7 @@ def records(folder: Path) -> list[Any]:
     return found
 
 
-def entries(data: bytes) -> Iterator[bytes]:
+def entries(data):
     """Entries of a log of LevelDB, as its doc/log_format.md describes it, behind 7 bytes of wandb's own."""
     at, whole = 7, b""
     while at + 7 <= len(data):
@@ -55,7 +50,7 @@ def entries(data: bytes) -> Iterator[bytes]:
             whole = b""
 
 
-def test_an_offline_run_has_what_was_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_offline_run_has_what_was_logged(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     ids = RunIds(str(tmp_path))
     logger = WandbLogger(WandbOptions(project="digits", run_name="first"), ids, str(tmp_path))

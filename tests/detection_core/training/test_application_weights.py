@@ -1,6 +1,7 @@
 """A backbone filled from a classifier of Keras gives the classifier's own features."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -14,15 +15,17 @@ from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
 from detection_core.errors import ModelError
 from detection_core.training.application_weights import fill_backbone, load_application
 from detection_core.zoo.keras_backbones import find_backbone
+from tests.support.cases import cases
 
 # Backbone, multiplier, the classifier's layer and the backbone's level with the same features, input. ResNets
 # pool alike where the stem gives an odd number of rows.
 ALIKE = [
-    ("mobilenet_v1", 1.0, {"conv_pw_5_relu": 3, "conv_pw_13_relu": 5}, 64),
-    ("mobilenet_v1", 0.5, {"conv_pw_13_relu": 5}, 64),
+    ("mobilenet_v1", 0.5, {"conv_pw_5_relu": 3, "conv_pw_13_relu": 5}, 64),
     ("mobilenet_v2", 1.0, {"block_12_add": 4, "out_relu": 5}, 64),
     ("mobilenet_v2", 0.35, {"block_12_add": 4}, 96),
     ("mobilenet_v3_small", 1.0, {"expanded_conv_7/Add": 4}, 64),
+]
+DEEP = [
     ("resnet50_v1", 1.0, {"conv2_block3_out": 2, "conv5_block3_out": 5}, 65),
     ("efficientnet_b0", 1.0, {"block2b_add": 2, "block7a_project_bn": 5}, 64),
 ]
@@ -47,6 +50,7 @@ def _backbone(name, multiplier, *, scale=True, narrow_top=False):
     return tf_keras.Model(pixels, dict(endpoints.levels))
 
 
+@functools.cache
 def _classifier(published):
     """With random weights and statistics, and the normalisation that Keras' EfficientNets bring along."""
     options = {"alpha": published.depth_multiplier} if "MobileNet" in published.application else {}
@@ -82,8 +86,7 @@ def _features(model, published, pixels, layers):
     return body(PREPROCESSORS["standardize"](tf.constant(pixels)))
 
 
-@pytest.mark.parametrize(("name", "multiplier", "layers", "side"), ALIKE)
-def test_features_are_the_classifier_s(name, multiplier, layers, side):
+def expect_features(name, multiplier, layers, side):
     published, network = find_backbone(name, multiplier), _backbone(name, multiplier)
     classifier = _classifier(published)
     before = [v.numpy().copy() for v in network.weights]
@@ -103,6 +106,17 @@ def test_features_are_the_classifier_s(name, multiplier, layers, side):
         np.testing.assert_allclose(found[level], features, rtol=1e-3, atol=1e-4 * scale)
 
 
+@cases(*ALIKE)
+def test_features_are_the_classifier_s(*, name, multiplier, layers, side):
+    expect_features(name, multiplier, layers, side)
+
+
+@pytest.mark.slow
+@cases(*DEEP)
+def test_features_of_deep_networks_are_the_classifier_s(*, name, multiplier, layers, side):
+    expect_features(name, multiplier, layers, side)
+
+
 DEEPEST = ("efficientnet_b4", "efficientnet_b7", "resnet101_v1", "resnet152_v1")
 
 
@@ -118,31 +132,23 @@ def test_every_layer_of_a_deep_network_has_its_counterpart(name):
 
 
 def test_layers_that_are_narrower_here_keep_their_values():
-    network, published = _backbone("mobilenet_v1", 1.0, narrow_top=True), find_backbone("mobilenet_v1")
-    report = fill_backbone(_Backbone(network), _classifier(published), "mobilenet_v1", source="x")
+    network = _backbone("mobilenet_v1", 0.5, narrow_top=True)
+    classifier = _classifier(find_backbone("mobilenet_v1", 0.5))
+    report = fill_backbone(_Backbone(network), classifier, "mobilenet_v1", source="x")
     skipped = {row.name.partition("/")[0] for row in report.variables if row.found_shape != row.shape}
-    assert skipped == {
-        "backbone_separable_12_pointwise",
-        "backbone_separable_12_pointwise_bn",
-        "backbone_separable_13_depthwise",
-        "backbone_separable_13_depthwise_bn",
-        "backbone_separable_13_pointwise",
-        "backbone_separable_13_pointwise_bn",
-    }
+    narrow = ("12_pointwise", "13_depthwise", "13_pointwise")
+    assert skipped == {f"backbone_separable_{name}{norm}" for name in narrow for norm in ("", "_bn")}
 
 
-def test_batch_norms_that_cannot_hold_the_weights_are_said_and_nothing_is_changed():
+def test_what_does_not_fit_is_refused_and_nothing_is_changed():
     network, published = _backbone("mobilenet_v2", 0.35, scale=False), find_backbone("mobilenet_v2", 0.35)
     before = [v.numpy() for v in network.weights]
     with pytest.raises(ModelError, match=r"without gamma; set batch_norm \{ scale: true"):
         fill_backbone(_Backbone(network), _classifier(published), "mobilenet_v2", source="x")
     for old, variable in zip(before, network.weights, strict=True):
         np.testing.assert_array_equal(old, variable.numpy())
-
-
-def test_another_classifier_and_another_backbone_are_refused():
     network = _backbone("mobilenet_v2", 0.35)
-    other = _classifier(find_backbone("mobilenet_v1", 0.25))
+    other = _classifier(find_backbone("mobilenet_v1", 0.5))
     with pytest.raises(ModelError, match="none called Conv1"):
         fill_backbone(_Backbone(network), other, "mobilenet_v2", source="x")
     with pytest.raises(ModelError, match="Keras publishes, found vgg"):

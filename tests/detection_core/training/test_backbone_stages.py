@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""The depth of a backbone's layers, by which their learning rates differ and the first of them are frozen."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from detection_core.errors import ConfigError
 from detection_core.training.backbone_stages import backbone_stages, rate_factors, scaled_updates
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.variables import trained_variables
+from tests.support.cases import cases
 
 LEGACY = tf_keras.optimizers.legacy
 OPTIMIZERS = {
@@ -18,7 +19,7 @@ OPTIMIZERS = {
 }
 
 
-def _network() -> tf_keras.Model:
+def _network():
     layers = tf_keras.layers
     inputs = tf_keras.Input([32, 32, 3])
     x = layers.Conv2D(2, 3, strides=2, padding="same", name="backbone_stem")(inputs)
@@ -32,7 +33,7 @@ def _network() -> tf_keras.Model:
     return tf_keras.Model(inputs, x)
 
 
-def test_stages_follow_the_strides() -> None:
+def test_rates_fall_towards_the_image_by_stages():
     stages = backbone_stages([_network()])
     assert {name.split("/")[0]: stage for name, stage in stages.items()} == {
         "backbone_stem": 1,
@@ -41,9 +42,6 @@ def test_stages_follow_the_strides() -> None:
         "backbone_block_1_squeeze": 2,
         "backbone_block_2_project": 3,
     }
-
-
-def test_rates_fall_towards_the_image() -> None:
     network = _network()
     factors = rate_factors(network.trainable_variables, backbone_stages([network]), 0.5)
     by_layer = {v.name.split("/")[0]: f for v, f in zip(network.trainable_variables, factors, strict=True)}
@@ -60,8 +58,8 @@ def test_rates_fall_towards_the_image() -> None:
 FIRST = [(0, "backbone_stem"), (1, "backbone_block_1"), (3, "fpn_lateral_3")]
 
 
-@pytest.mark.parametrize("count, first", FIRST)
-def test_the_first_stages_are_frozen(count: int, first: str) -> None:
+@cases(*FIRST)
+def test_the_first_stages_are_frozen(*, count, first):
     network = _network()
     options = TrainOptions(num_steps=1, freeze_backbone_stages=count)
     trained = trained_variables(network.trainable_variables, options, [network])
@@ -69,22 +67,22 @@ def test_the_first_stages_are_frozen(count: int, first: str) -> None:
     assert trained == network.trainable_variables[-len(trained) :]
 
 
-def test_frozen_to_the_end_is_refused() -> None:
+def test_frozen_to_the_end_is_refused():
     network = _network()
     options = TrainOptions(num_steps=1, freeze_backbone_stages=5, freeze_variables=("fpn",))
     with pytest.raises(ConfigError, match="freeze_backbone_stages"):
         trained_variables(network.trainable_variables, options, [network])
 
 
-@pytest.mark.parametrize("name", list(OPTIMIZERS))
-def test_a_scaled_update_is_that_of_a_scaled_learning_rate(name: str) -> None:
+@cases(*list(OPTIMIZERS))
+def test_a_scaled_update_is_that_of_a_scaled_learning_rate(*, name):
     scaled = [tf.Variable([1.0, -2.0]), tf.Variable([3.0])]
     alone = [tf.Variable([1.0, -2.0]), tf.Variable([3.0])]
     optimizer = OPTIMIZERS[name](0.1)
     own = [OPTIMIZERS[name](0.1 * 0.25), OPTIMIZERS[name](0.1)]
 
     @tf.function
-    def update(step: tf.Tensor) -> None:
+    def update(step):
         gradients = [tf.stack([step, 2.0]), [step - 1.5]]
         with scaled_updates(scaled, (0.25, 1.0)):
             optimizer.apply_gradients(zip(gradients, scaled, strict=True))
@@ -98,12 +96,12 @@ def test_a_scaled_update_is_that_of_a_scaled_learning_rate(name: str) -> None:
     assert float(tf.reduce_max(tf.abs(scaled[0] - [1.0, -2.0]))) > 0.01
 
 
-def test_replicas_scale_together() -> None:
+def test_replicas_scale_together():
     strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
     with strategy.scope():
         variable, optimizer = tf.Variable(1.0), LEGACY.SGD(0.1)
 
-    def update() -> None:
+    def update():
         with scaled_updates([variable], (0.5,)):
             optimizer.apply_gradients([(tf.constant(2.0), variable)])
 

@@ -1,7 +1,5 @@
 """What a checkpoint is; `tests/detection_core/tasks/test_describe.py` has those of every kind."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from detection_core.detectors.ssd.checkpoint_names.kinds import SSD_NAMES

@@ -1,9 +1,8 @@
 """Damage is what the bytes prove; whatever else keeps a checkpoint from being read is an error of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import tensorflow as tf
@@ -16,7 +15,7 @@ INDEX, DATA = "ckpt-3.index", "ckpt-3.data-00000-of-00001"
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def written(tmp_path_factory):
     """The files of a checkpoint whose index has two blocks, by name."""
     folder = tmp_path_factory.mktemp("written")
     parts = {f"{'long_' * 40}{i}": tf.Variable([float(i)] * 20) for i in range(1500)}
@@ -24,14 +23,21 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def write(folder: Path, written: dict[str, bytes], changed: str = "", content: bytes | None = None) -> str:
+    """Write the checkpoint, one of its files with another content or, of None, not at all."""
+    files = written | ({changed: content} if changed else {})
+    for name, data in files.items():
+        if data is not None:
+            (folder / name).write_bytes(data)
+    return str(folder / "ckpt-3")
+
+
 @pytest.fixture
-def prefix(tmp_path: Path, written: dict[str, bytes]) -> str:
-    for name, content in written.items():
-        (tmp_path / name).write_bytes(content)
-    return str(tmp_path / "ckpt-3")
+def prefix(tmp_path, written):
+    return write(tmp_path, written)
 
 
-def flipped(content: bytes, place: float) -> bytes:
+def flipped(content, place):
     changed = bytearray(content)
     changed[int(len(content) * place)] ^= 0xFF
     return bytes(changed)
@@ -49,15 +55,17 @@ CHANGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-@pytest.mark.parametrize("name", [INDEX, DATA])
-def test_a_change_of_either_file_is_damage(prefix: str, name: str, change: Callable[[bytes], bytes]) -> None:
-    file = Path(prefix).parent / name
-    file.write_bytes(change(file.read_bytes()))
-    assert find_damage(prefix)
+def test_a_change_of_either_file_is_damage(tmp_path, written):
+    missed = [
+        (what, name)
+        for what, change in CHANGES.items()
+        for name in (INDEX, DATA)
+        if not find_damage(write(tmp_path, written, name, change(written[name])))
+    ]
+    assert not missed
 
 
-def test_a_missing_file_is_damage_and_a_whole_checkpoint_is_not(prefix: str) -> None:
+def test_a_missing_file_is_damage_and_a_whole_checkpoint_is_not(prefix):
     assert find_damage(prefix) == ""
     (Path(prefix).parent / DATA).unlink()
     assert "without ckpt-3.data-00000-of-00001" in find_damage(prefix)
@@ -65,7 +73,7 @@ def test_a_missing_file_is_damage_and_a_whole_checkpoint_is_not(prefix: str) -> 
     assert "No such file" in find_damage(prefix)
 
 
-def refused(prefix: str) -> str:
+def refused(prefix):
     """Return why a checkpoint could not be read; fail where it was judged."""
     kept = pytest.raises(StorageError, match="It is kept, as this is no sign of damage")
     with kept as caught, readable(prefix):
@@ -73,53 +81,40 @@ def refused(prefix: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("free", [0, 1])
-def test_used_up_descriptors_are_no_damage(prefix: str, free: int) -> None:
-    with few_descriptors(free):
-        text = refused(prefix)
-    assert "Too many open files" in text and "ulimit -n" in text
+def test_used_up_descriptors_are_no_damage(prefix):
+    for free in (0, 1):
+        with few_descriptors(free):
+            text = refused(prefix)
+        assert "Too many open files" in text and "ulimit -n" in text
     assert find_damage(prefix) == ""
 
 
-@pytest.mark.parametrize("name", [INDEX, DATA])
-def test_a_disk_that_does_not_answer_is_no_damage(prefix: str, name: str) -> None:
-    file = Path(prefix).parent / name
-    file.unlink()
-    file.symlink_to("/proc/self/mem")  # whose first bytes give EIO
-    assert "Input/output error" in refused(prefix)
-
-
-def test_a_folder_in_place_of_a_file_is_no_damage(prefix: str) -> None:
-    file = Path(prefix).parent / DATA
+def test_a_disk_that_does_not_answer_and_a_folder_are_no_damage(prefix, written):
+    for name in (INDEX, DATA):
+        file = Path(prefix).parent / name
+        file.unlink()
+        file.symlink_to("/proc/self/mem")  # whose first bytes give EIO
+        assert "Input/output error" in refused(prefix)
+        file.unlink()
+        file.write_bytes(written[name])
     file.unlink()
     file.mkdir()
     assert "Is a directory" in refused(prefix)
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
+def test_what_a_file_system_of_tensorflow_raises_is_no_damage(prefix, monkeypatch):
+    for error in (
         tf.errors.UnavailableError(None, None, "HTTP 503: Service Unavailable"),
         tf.errors.PermissionDeniedError(None, None, "HTTP 403: no right to read"),
         tf.errors.ResourceExhaustedError(None, None, "OOM when allocating a tensor"),
         tf.errors.AbortedError(None, None, "the connection was reset"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-def test_what_a_file_system_of_tensorflow_raises_is_no_damage(
-    prefix: str, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    def restore(**arguments: object) -> None:
-        raise error
-
-    monkeypatch.setattr(tf.raw_ops, "RestoreV2", restore)
-    assert str(error) in refused(prefix)
+    ):
+        monkeypatch.setattr(tf.raw_ops, "RestoreV2", Mock(side_effect=error))
+        assert str(error) in refused(prefix)
 
 
-def test_an_index_that_the_reader_in_python_cannot_open_is_no_damage(
-    prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def load(path: str) -> None:
+def test_an_index_that_the_reader_in_python_cannot_open_is_no_damage(prefix, monkeypatch):
+    def load(path):
         # As TensorFlow's `error_translator` words it.
         raise tf.errors.DataLossError(None, None, f"Unable to open table file {path}: Too many open files")
 

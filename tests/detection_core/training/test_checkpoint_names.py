@@ -1,3 +1,5 @@
+"""How checkpoints of the field name the variables of a family's detectors."""
+
 from detection_core.training.checkpoint_names import CheckpointNames, Naming
 
 

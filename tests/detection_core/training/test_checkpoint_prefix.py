@@ -1,3 +1,5 @@
+"""Which files a path to a checkpoint means, resolved without TensorFlow."""
+
 import subprocess
 import sys
 
@@ -6,6 +8,7 @@ import tensorflow as tf
 
 from detection_core.errors import ModelError
 from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
+from tests.support.cases import cases
 
 
 def test_a_folder_stands_for_its_newest_checkpoint(tmp_path):
@@ -50,16 +53,16 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "begin", "message"), OTHERS, ids=[name for name, _, _ in OTHERS])
-def test_what_is_no_checkpoint_is_called_what_it_is(tmp_path, name, begin, message):
+@cases(*OTHERS)
+def test_what_is_no_checkpoint_is_called_what_it_is(tmp_path, *, name, begin, message):
     (tmp_path / name).write_bytes(begin + bytes(100))
     with pytest.raises(ModelError, match=f"expected a checkpoint, found .*{message}") as raised:
         find_prefix(str(tmp_path / name))
     assert "copy it again" not in str(raised.value)
 
 
-@pytest.mark.parametrize("path", ["", "saved_model.pb"])
-def test_a_saved_model_is_called_so(tmp_path, path):
+@cases("", "saved_model.pb")
+def test_a_saved_model_is_called_so(tmp_path, *, path):
     (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01")
     with pytest.raises(ModelError, match=r"found a SavedModel; .*--warm-start"):
         find_prefix(str(tmp_path / path))

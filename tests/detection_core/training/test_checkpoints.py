@@ -1,9 +1,6 @@
 """Checkpoints: fall-back past damaged files, leftovers of killed writers, foreign models."""
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,32 +8,33 @@ import tensorflow as tf
 
 from detection_core.errors import ModelError, StorageError
 from detection_core.training.checkpoints import TrainingCheckpoints
+from tests.support.cases import cases
 from tests.support.storage_faults import few_descriptors
 
 
-def make(folder: Path, value: float = 0.0) -> tuple[TrainingCheckpoints, tf.Variable]:
+def make(folder, value=0.0):
     variable = tf.Variable(tf.fill([1000], value))
     return TrainingCheckpoints({"model": tf.Module(), "weights": variable}, str(folder), keep=3), variable
 
 
-def saved(folder: Path, steps: list[int]) -> None:
+def saved(folder, steps):
     checkpoints, variable = make(folder)
     for step in steps:
         variable.assign(tf.fill([1000], float(step)))
         checkpoints.save(step)
 
 
-def truncate(path: Path) -> None:
+def truncate(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def flip_a_byte(path: Path) -> None:
+def flip_a_byte(path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(bytes(content))
 
 
-def empty(path: Path) -> None:
+def empty(path):
     path.write_bytes(b"")
 
 
@@ -49,44 +47,32 @@ DAMAGE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "damage"), DAMAGE)
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, damage: Callable[[Path], None]
-) -> None:
+def contents(folder):
+    """Return the files of all checkpoints below a folder, by name."""
+    return {path.name: path.read_bytes() for path in sorted(folder.rglob("ckpt-*.*"))}
+
+
+@cases(*DAMAGE)
+def test_a_damaged_checkpoint_is_moved_and_gives_way_to_the_one_before(tmp_path, caplog, *, name, damage):
     saved(tmp_path, [2, 4, 6])
     damage(tmp_path / name)
+    before = contents(tmp_path)
     checkpoints, variable = make(tmp_path)
     with caplog.at_level(logging.WARNING):
         assert checkpoints.restore_latest() == 4
     assert float(variable[0]) == 4.0
     assert any("ckpt-6 is damaged" in message for message in caplog.messages)
-    checkpoints.save(6)
-    assert make(tmp_path)[0].restore_latest() == 6
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Return the files of all checkpoints below a folder, by name."""
-    return {path.name: path.read_bytes() for path in sorted(folder.rglob("ckpt-*.*"))}
-
-
-@pytest.mark.parametrize(("name", "damage"), DAMAGE)
-def test_a_damaged_checkpoint_is_moved_and_not_deleted(
-    tmp_path: Path, name: str, damage: Callable[[Path], None]
-) -> None:
-    saved(tmp_path, [2, 4, 6])
-    damage(tmp_path / name)
-    before = contents(tmp_path)
-    assert make(tmp_path)[0].restore_latest() == 4
     assert contents(tmp_path) == before
     assert set(contents(tmp_path / "damaged" / "6-1")) == {n for n in before if n.startswith("ckpt-6.")}
-    saved(tmp_path, [6])
+    checkpoints.save(6)
+    assert make(tmp_path)[0].restore_latest() == 6
     damage(tmp_path / name)
     assert make(tmp_path)[0].restore_latest() == 4
     assert (tmp_path / "damaged" / "6-2" / "ckpt-6.index").exists()
 
 
-@pytest.mark.parametrize("free", [0, 1])
-def test_used_up_descriptors_cost_no_checkpoint(tmp_path: Path, free: int) -> None:
+@cases(0, 1)
+def test_used_up_descriptors_cost_no_checkpoint(tmp_path, *, free):
     saved(tmp_path, [2, 4, 6])
     before = contents(tmp_path)
     checkpoints, variable = make(tmp_path)
@@ -96,9 +82,7 @@ def test_used_up_descriptors_cost_no_checkpoint(tmp_path: Path, free: int) -> No
     assert checkpoints.restore_latest() == 6 and float(variable[0]) == 6.0
 
 
-def test_used_up_descriptors_while_restoring_cost_no_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_used_up_descriptors_while_restoring_cost_no_checkpoint(tmp_path, monkeypatch):
     saved(tmp_path, [2, 4])
     checkpoints, variable = make(tmp_path)
     monkeypatch.setattr("detection_core.training.checkpoints.find_damage", lambda prefix: "")
@@ -107,7 +91,7 @@ def test_used_up_descriptors_while_restoring_cost_no_checkpoint(
     assert checkpoints.restore_latest() == 4 and float(variable[0]) == 4.0
 
 
-def test_only_own_checkpoints_are_removed_whatever_the_folder_is_called(tmp_path: Path) -> None:
+def test_only_own_checkpoints_are_removed_whatever_the_folder_is_called(tmp_path):
     saved(tmp_path / "w1", [1, 2, 3])
     saved(tmp_path / "w[1]", [1, 2, 3, 4, 5])
     assert make(tmp_path / "w1")[0].steps() == [1, 2, 3]
@@ -115,9 +99,7 @@ def test_only_own_checkpoints_are_removed_whatever_the_folder_is_called(tmp_path
     assert len(list((tmp_path / "w[1]").iterdir())) == 7
 
 
-def test_one_checkpoint_every_few_hours_stays_for_good(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_checkpoint_every_few_hours_stays_for_good(tmp_path, monkeypatch):
     now = 1e9
     monkeypatch.setattr("detection_core.training.checkpoints.time.monotonic", lambda: now)
     for first in (1, 11):  # in two processes
@@ -130,13 +112,15 @@ def test_one_checkpoint_every_few_hours_stays_for_good(
     assert checkpoints.steps() == [3, 6, 13, 16, 19, 20]
 
 
-def test_no_checkpoint_means_the_start(tmp_path: Path) -> None:
+def test_the_start_and_the_last_few(tmp_path):
     checkpoints, variable = make(tmp_path, 5.0)
     assert checkpoints.restore_latest() == 0
     assert float(variable[0]) == 5.0
+    saved(tmp_path, [1, 2, 3, 4, 5])
+    assert make(tmp_path)[0].steps() == [3, 4, 5]
 
 
-def test_damage_to_all_is_an_error_and_no_silent_start_from_zero(tmp_path: Path) -> None:
+def test_damage_to_all_is_an_error_and_no_silent_start_from_zero(tmp_path):
     saved(tmp_path, [2])
     empty(tmp_path / "ckpt-2.index")
     for _ in range(2):
@@ -144,7 +128,7 @@ def test_damage_to_all_is_an_error_and_no_silent_start_from_zero(tmp_path: Path)
             make(tmp_path)[0].restore_latest()
 
 
-def test_tensorflows_own_list_may_be_lost_and_leftovers_may_lie_about(tmp_path: Path) -> None:
+def test_tensorflows_own_list_may_be_lost_and_leftovers_may_lie_about(tmp_path):
     saved(tmp_path, [2, 10])
     (tmp_path / "checkpoint").unlink()
     (tmp_path / "ckpt-12.data-00000-of-00001").write_bytes(b"written before the kill, no index yet")
@@ -152,12 +136,7 @@ def test_tensorflows_own_list_may_be_lost_and_leftovers_may_lie_about(tmp_path: 
     assert make(tmp_path)[0].restore_latest() == 10
 
 
-def test_old_ones_go(tmp_path: Path) -> None:
-    saved(tmp_path, [1, 2, 3, 4, 5])
-    assert make(tmp_path)[0].steps() == [3, 4, 5]
-
-
-def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_another_models_checkpoint_is_refused(tmp_path):
     saved(tmp_path, [2])
     other = TrainingCheckpoints({"other": tf.Variable(1.0)}, str(tmp_path))
     with pytest.raises(ModelError, match="of this model"):

@@ -1,179 +1,143 @@
 """The choice of strategy, and that a mirrored one trains as one device does."""
 
-from __future__ import annotations
-
 import json
-import subprocess
-import sys
-import textwrap
 
 import pytest
 import tensorflow as tf
 
 from detection_core.errors import ConfigError
 from detection_core.training.distribution import Worker, choose_strategy, this_worker
+from tests.detection_core.training.runs import assert_prints_equal
 
 
 @pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="this machine has a GPU")
-def test_without_gpus_the_default_strategy_is_taken() -> None:
+def test_without_gpus_the_default_strategy_is_taken():
     assert choose_strategy() is tf.distribute.get_strategy()
 
 
-def assert_prints_equal(program: str) -> None:
-    """Run a program in a process of its own: logical devices must be set up before TensorFlow starts."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+# Logical devices must be set up before TensorFlow starts.
+REPLICAS = """
+import sys
+import numpy as np
+import tensorflow as tf
+import tf_keras
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from detection_core.training.loop import run_training
+from detection_core.training.loop_options import TrainOptions
+from detection_core.training.precision import Precision, computing_in
+from detection_core.training.step import TrainState, compile_steps
+from tests.detection_core.training.runs import assert_equal, momentum, state_of
+from tests.support.tiny_model import TinyModel, make_dataset
+
+# A second strategy for two devices would number its collectives from the start again.
+ONE, TWO = (tf.distribute.MirroredStrategy(d) for d in (["/cpu:0"], ["/cpu:0", "/cpu:1"]))
+
+
+def train_as_one(folder):
+    weights = []
+    for strategy in (ONE, TWO):
+        with strategy.scope():
+            model = TinyModel()
+            model.network.get_layer("stem_bn").trainable = False  # its statistics are per replica
+            for options in (TrainOptions(num_steps=3), TrainOptions(num_steps=6, steps_per_call=2)):
+                work = f"{folder}/{strategy.num_replicas_in_sync}"
+                result = run_training(model, make_dataset, momentum(average=0.9), options, work)
+            weights.append([v.numpy() for v in model.network.trainable_variables])
+            assert result.start_step == 3, result
+    assert_equal(*weights, 1e-4, 1e-6)
+
+
+def normalise_over_both():
+    # A normalisation over one value a replica gives zeros, over both replicas' values it does not.
+    values = TWO.experimental_distribute_values_from_function(
+        lambda context: tf.constant([[4.0 * context.replica_id_in_sync_group]])
     )
-    assert done.stdout.strip().endswith("equal"), done.stderr[-3000:]
+    for synchronized, expected in ((False, [0.0, 0.0]), (True, [-1.0, 1.0])):
+        with TWO.scope():
+            inputs, options = tf_keras.Input((1,)), BatchNormOptions(synchronized=synchronized)
+            layers = NetworkLayers(hyperparams=LayerHyperparams(batch_norm=options))
+            norm = tf_keras.Model(inputs, layers.norm("n")(inputs))
+        found = TWO.run(tf.function(lambda share: norm(share, training=True)), args=(values,))
+        found = np.ravel(TWO.experimental_local_results(found))
+        np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
-def test_two_replicas_train_as_one(tmp_path: object) -> None:
-    program = f"""
-        import numpy as np
-        import tensorflow as tf
-        cpu = tf.config.list_physical_devices("CPU")[0]
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-        from tests.detection_core.training.test_loop import momentum
-        from tests.support.tiny_model import TinyModel, make_dataset
-        from detection_core.training.loop import run_training
-        from detection_core.training.loop_options import TrainOptions
-        weights = []
-        for devices in (["/cpu:0"], ["/cpu:0", "/cpu:1"]):
-            strategy = tf.distribute.MirroredStrategy(devices)
-            with strategy.scope():
+def train_two_parts_as_four():
+    weights, histograms = [], []
+    for strategy, parts in ((tf.distribute.get_strategy(), 4), (TWO, 2)):
+        with strategy.scope():
+            model = TinyModel()
+            options = TrainOptions(num_steps=2, gradient_accumulation_steps=parts, histograms_every_steps=2)
+            update = compile_steps(state_of(model, options), options, lambda outputs: None)
+            data = make_dataset(0, batch_size=8).take(2)
+            iterator = iter(strategy.experimental_distribute_dataset(data))
+            for _ in range(2):
+                outputs = update(iterator, tf.constant(1))
+            weights.append([v.numpy() for v in model.network.trainable_variables])
+            histograms.append({name: rows.numpy() for name, rows in outputs.histograms.items()})
+    assert_equal(*weights, 1e-4, 1e-6)
+    for name, rows in histograms[0].items():  # of the whole gradient, not of a replica's part of it
+        np.testing.assert_allclose(rows[:, :2], histograms[1][name][:, :2], rtol=1e-3, atol=1e-6)
+        assert rows[:, 2].sum() == histograms[1][name][:, 2].sum() > 0
+
+
+def leave_out_in_both():
+    # One image of the second replica is so bright that its gradients are beyond float16.
+    weights = []
+    for strategy in (ONE, TWO):
+        with strategy.scope():
+            with computing_in(Precision.FLOAT16):
                 model = TinyModel()
-                model.network.get_layer("stem_bn").trainable = False  # its statistics are per replica
-                for options in (TrainOptions(num_steps=3), TrainOptions(num_steps=6, steps_per_call=2)):
-                    result = run_training(
-                        model, make_dataset, momentum(average=0.9), options, f"{tmp_path}/{{len(devices)}}"
-                    )
-                weights.append([v.numpy() for v in model.network.trainable_variables])
-                assert result.start_step == 3, result
-        for one, two in zip(*weights):
-            np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
-
-        # A normalisation over one value a replica gives zeros, over both replicas' values it does not.
-        import tf_keras
-        from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
-        from detection_core.detectors.parts.layers.network_layers import NetworkLayers
-        values = strategy.experimental_distribute_values_from_function(
-            lambda context: tf.constant([[4.0 * context.replica_id_in_sync_group]])
-        )
-        for synchronized, expected in ((False, [0.0, 0.0]), (True, [-1.0, 1.0])):
-            with strategy.scope():
-                inputs, options = tf_keras.Input((1,)), BatchNormOptions(synchronized=synchronized)
-                layers = NetworkLayers(hyperparams=LayerHyperparams(batch_norm=options))
-                norm = tf_keras.Model(inputs, layers.norm("n")(inputs))
-            found = strategy.run(tf.function(lambda share: norm(share, training=True)), args=(values,))
-            found = np.ravel(strategy.experimental_local_results(found))
-            np.testing.assert_allclose(found, expected, atol=1e-3)
-        print("equal")
-    """
-    assert_prints_equal(program)
+            model.network.get_layer("stem_bn").trainable = False
+            options = TrainOptions(num_steps=4, precision=Precision.FLOAT16, initial_loss_scale=2.0**14)
+            state = TrainState(model, momentum(), options, None)
+            batches = list(make_dataset(0).take(4))
+            bright = [tf.fill([8, 8, 3], 6e5)]
+            pixels = tf.tensor_scatter_nd_update(batches[1].images.pixels, [[3]], bright)
+            batches[1] = batches[1]._replace(images=batches[1].images._replace(pixels=pixels))
+            whole = tf.nest.map_structure(lambda *v: tf.stack(v), *batches)
+            data = tf.data.Dataset.from_tensor_slices(whole)
+            update = compile_steps(state, options, lambda outputs: None)
+            iterator = iter(strategy.experimental_distribute_dataset(data))
+            factors = [float(update(iterator, tf.constant(1)).scalars["loss_scale"]) for _ in range(4)]
+            assert factors == [2.0**14, 2.0**14, 2.0**13, 2.0**13], factors
+            assert state.step.numpy() == state.optimization.optimizer.iterations.numpy() == 4
+            weights.append([v.numpy() for v in model.network.trainable_variables])
+    assert_equal(*weights, 1e-2, 1e-3)
 
 
-def test_two_replicas_with_two_parts_each_train_as_four_parts_on_one() -> None:
-    program = """
-        import numpy as np
-        import tensorflow as tf
-        cpu = tf.config.list_physical_devices("CPU")[0]
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-        from detection_core.training.loop_options import TrainOptions
-        from detection_core.training.step import compile_steps
-        from tests.detection_core.training.test_step import state_of
-        from tests.support.tiny_model import TinyModel, make_dataset
-        weights, histograms = [], []
-        for strategy, parts in (
-            (tf.distribute.get_strategy(), 4), (tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]), 2)
-        ):
-            with strategy.scope():
-                model = TinyModel()
-                options = TrainOptions(
-                    num_steps=2, gradient_accumulation_steps=parts, histograms_every_steps=2
-                )
-                update = compile_steps(state_of(model, options), options, lambda outputs: None)
-                data = make_dataset(0, batch_size=8).take(2)
-                iterator = iter(strategy.experimental_distribute_dataset(data))
-                for _ in range(2):
-                    outputs = update(iterator, tf.constant(1))
-                weights.append([v.numpy() for v in model.network.trainable_variables])
-                histograms.append({name: rows.numpy() for name, rows in outputs.histograms.items()})
-        for one, two in zip(*weights):
-            np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
-        for name, rows in histograms[0].items():  # of the whole gradient, not of a replica's part of it
-            np.testing.assert_allclose(rows[:, :2], histograms[1][name][:, :2], rtol=1e-3, atol=1e-6)
-            assert rows[:, 2].sum() == histograms[1][name][:, 2].sum() > 0
-        print("equal")
-    """
-    assert_prints_equal(program)
+train_as_one(sys.argv[1])
+normalise_over_both()
+train_two_parts_as_four()
+leave_out_in_both()
+print("equal")
+"""
 
 
-def test_an_update_that_overflows_in_one_replica_is_left_out_in_both() -> None:
-    program = """
-        import numpy as np
-        import tensorflow as tf
-        cpu = tf.config.list_physical_devices("CPU")[0]
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-        from detection_core.training.loop_options import TrainOptions
-        from tests.detection_core.training.test_loop import momentum
-        from tests.support.tiny_model import TinyModel, make_dataset
-        from detection_core.training.precision import Precision, computing_in
-        from detection_core.training.step import TrainState, compile_steps
-        weights = []
-        for devices in (["/cpu:0"], ["/cpu:0", "/cpu:1"]):
-            strategy = tf.distribute.MirroredStrategy(devices)
-            with strategy.scope():
-                with computing_in(Precision.FLOAT16):
-                    model = TinyModel()
-                model.network.get_layer("stem_bn").trainable = False
-                options = TrainOptions(num_steps=4, precision=Precision.FLOAT16, initial_loss_scale=2.0**14)
-                state = TrainState(model, momentum(), options, None)
-                batches = list(make_dataset(0).take(4))
-                # One image of the second replica is so bright that its gradients are beyond float16.
-                pixels, bright = batches[1].images.pixels, [tf.fill([8, 8, 3], 6e5)]
-                pixels = tf.tensor_scatter_nd_update(pixels, [[3]], bright)
-                images = batches[1].images._replace(pixels=pixels)
-                batches[1] = batches[1]._replace(images=images)
-                whole = [tf.nest.map_structure(lambda *v: tf.stack(v), *batches)]
-                data = tf.data.Dataset.from_tensor_slices(whole[0])
-                update = compile_steps(state, options, lambda outputs: None)
-                iterator = iter(strategy.experimental_distribute_dataset(data))
-                factors = [float(update(iterator, tf.constant(1)).scalars["loss_scale"]) for _ in range(4)]
-                assert factors == [2.0**14, 2.0**14, 2.0**13, 2.0**13], factors
-                assert state.step.numpy() == state.optimization.optimizer.iterations.numpy() == 4
-                weights.append([v.numpy() for v in model.network.trainable_variables])
-        for one, two in zip(*weights):
-            np.testing.assert_allclose(one, two, rtol=1e-2, atol=1e-3)
-        print("equal")
-    """
-    assert_prints_equal(program)
+@pytest.mark.slow
+def test_two_replicas_train_as_one(tmp_path):
+    assert_prints_equal(REPLICAS, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("cluster", "kind", "index", "worker"),
-    [
+def test_the_place_among_workers_is_read(monkeypatch):
+    chief = {"chief": ["c:1"], "worker": ["a:1", "b:1"]}
+    for cluster, kind, index, worker in (
         ({"worker": ["a:1", "b:1"]}, "worker", 1, Worker(index=1, count=2)),
-        ({"chief": ["c:1"], "worker": ["a:1", "b:1"]}, "worker", 0, Worker(index=1, count=3)),
-        ({"chief": ["c:1"], "worker": ["a:1", "b:1"]}, "chief", 0, Worker(index=0, count=3)),
-    ],
-)
-def test_the_place_among_workers_is_read(
-    monkeypatch: pytest.MonkeyPatch, cluster: object, kind: str, index: int, worker: Worker
-) -> None:
-    place = {"cluster": cluster, "task": {"type": kind, "index": index}}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(place))
-    assert this_worker() == worker
-    assert worker.is_chief == (worker.index == 0)
+        (chief, "worker", 0, Worker(index=1, count=3)),
+        (chief, "chief", 0, Worker(index=0, count=3)),
+    ):
+        place = {"cluster": cluster, "task": {"type": kind, "index": index}}
+        monkeypatch.setenv("TF_CONFIG", json.dumps(place))
+        assert this_worker() == worker
+        assert worker.is_chief == (worker.index == 0)
 
 
-@pytest.mark.parametrize(
-    "text", ["{", "[]", "{}", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}']
-)
-def test_a_broken_place_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(ConfigError, match="TF_CONFIG"):
-        this_worker()
+def test_a_broken_place_is_refused(monkeypatch):
+    beyond = '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}'
+    for text in ("{", "[]", "{}", beyond):
+        monkeypatch.setenv("TF_CONFIG", text)
+        with pytest.raises(ConfigError, match="TF_CONFIG"):
+            this_worker()

@@ -23,19 +23,13 @@ class _Detector:
         return [v.name for v in self.network.variables]
 
 
-def test_folded_norms_are_found_whatever_their_offset():
-    model = _Detector(gamma=1, moving_mean=0, moving_variance=0.999, beta=0.7)
-    assert folded_norms(model, model.names) == ([f"norm_{n}" for n in range(4)], 4)
-    assert warn_of_folded_norms(model, model.names, frozen=True)
-
-
-def test_norms_that_start_anew_do_not_count():
+def test_folded_norms_are_found_and_others_are_fine():
     model = _Detector()
     assert folded_norms(model, []) == ([], 0)
     assert not warn_of_folded_norms(model, [], frozen=True)
-
-
-def test_trained_norms_are_fine_and_so_is_a_trivial_one_among_them():
+    model = _Detector(gamma=1, moving_mean=0, moving_variance=0.999, beta=0.7)
+    assert folded_norms(model, model.names) == ([f"norm_{n}" for n in range(4)], 4)
+    assert warn_of_folded_norms(model, model.names, frozen=True)
     model = _Detector(gamma=0.9, moving_mean=0.3, moving_variance=2.0)
     assert folded_norms(model, model.names) == ([], 4)
     first = model.network.get_layer("norm_0")

@@ -1,23 +1,16 @@
 """How parameters and gradients are spread: what is measured, when, and what TensorBoard reads of it."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.loggers.tensorboard import TensorBoardLogger
 from detection_core.training.actions import LoggedTraining
 from detection_core.training.histograms import BINS, as_histograms, measured_histograms
-from detection_core.training.loop import run_training
-from detection_core.training.loop_options import TrainOptions
-from tests.detection_core.training.test_loop import momentum
-from tests.support.tiny_model import TinyModel, make_dataset
+from tests.detection_core.training.runs import assert_equal, whole_run
+from tests.support.cases import cases
 
 
-def measured(values: np.ndarray, due: bool = True) -> np.ndarray:
+def measured(values, due=True):
     variable = tf.Variable(values, name="a/kernel")
     found = measured_histograms(tf.constant(due), [variable], [2.0 * variable], 1)
     assert set(found) == {"gradients/a/kernel", "parameters/a/kernel"}
@@ -26,7 +19,12 @@ def measured(values: np.ndarray, due: bool = True) -> np.ndarray:
     return found["parameters/a/kernel"].numpy()
 
 
-def test_it_is_numpy_s_histogram() -> None:
+def test_it_is_numpy_s_histogram_where_it_is_due():
+    assert not measured(np.ones([3], np.float32), due=False).any()
+    rows = measured(np.arange(31, dtype=np.float32))
+    found = as_histograms({"a": rows})["a"]
+    np.testing.assert_allclose(found.edges, np.arange(31), atol=1e-5)
+    assert found.counts.sum() == 31
     values = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
     rows = measured(values)
     counts, edges = np.histogram(values, BINS)
@@ -35,62 +33,34 @@ def test_it_is_numpy_s_histogram() -> None:
     assert np.abs(rows[:, 2] - counts).sum() <= 2 and rows[:, 2].sum() == 200  # at an edge float32 rounds
 
 
-@pytest.mark.parametrize("value", [0.0, -3.0, 1e6])
-def test_equal_values_are_in_one_bin(value: float) -> None:
+@cases(0.0, -3.0, 1e6)
+def test_equal_values_are_in_one_bin(*, value):
     rows = measured(np.full([7], value, np.float32))
     assert rows[:, 2].max() == 7 and np.all(rows[:, 1] >= rows[:, 0]) and rows[-1, 1] > rows[0, 0]
 
 
-@pytest.mark.parametrize(("values", "count"), [([1.0, np.nan, 2.0, np.inf], 2), ([np.nan], 0)])
-def test_what_is_not_finite_is_not_counted(values: list[float], count: int) -> None:
+@cases(([1.0, np.nan, 2.0, np.inf], 2), ([np.nan], 0))
+def test_what_is_not_finite_is_not_counted(*, values, count):
     rows = measured(np.array(values, np.float32))
     assert rows[:, 2].sum() == count and np.isfinite(rows).all()
 
 
-def test_nothing_is_measured_where_it_is_not_due() -> None:
-    assert not measured(np.ones([3], np.float32), due=False).any()
-
-
-def test_loggers_get_edges_and_counts() -> None:
-    rows = measured(np.arange(31, dtype=np.float32))
-    found = as_histograms({"a": rows})["a"]
-    np.testing.assert_allclose(found.edges, np.arange(31), atol=1e-5)
-    assert found.counts.sum() == 31
-
-
-def test_a_training_writes_them_for_tensorboard_and_ends_as_without(tmp_path: Path) -> None:
-    models = []
-    for every in (0, 2):
-        models.append(TinyModel())
-        folder = tmp_path / str(every)
-        options = TrainOptions(
-            num_steps=5, log_every=5, gradient_clipping_by_norm=1.0, histograms_every_steps=every
-        )
-        logger = LoggedTraining([TensorBoardLogger(str(folder / "logs"))])
-        run_training(models[-1], make_dataset, momentum(), options, str(folder), actions=[logger])
-    found = histogram_events(tmp_path / "2" / "logs" / "train")
-    assert not histogram_events(tmp_path / "0" / "logs" / "train")
-    assert sorted({step for step, _ in found}) == [2, 4]
-    names = {name for _, name in found}
-    assert names == {
-        f"{kind}/{name}"
-        for kind in ("gradients", "parameters")
-        for name in ("stem/kernel", "stem/bias", "stem_bn/gamma", "stem_bn/beta", "head/kernel", "head/bias")
-    }
-    for (_, name), rows in found.items():
-        size = {"stem/kernel": 3 * 3 * 3 * 4, "head/kernel": 4 * 7, "head/bias": 7}
-        assert rows.shape == (BINS, 3) and rows[:, 2].sum() == size.get(name.partition("/")[2], 4)
-    for one, other in zip(*(model.variables for model in models), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def histogram_events(folder: Path) -> dict[tuple[int, str], np.ndarray]:
-    """Return step and name to rows, of all event files of a folder."""
+def test_a_training_writes_them_for_tensorboard_and_ends_as_without(tmp_path):
+    plain = whole_run(tmp_path / "0", num_steps=5, gradient_clipping_by_norm=1.0)
+    logger = LoggedTraining([TensorBoardLogger(str(tmp_path / "logs"))])
+    chosen = {"gradient_clipping_by_norm": 1.0, "histograms_every_steps": 2}
+    measured = whole_run(tmp_path / "2", None, logger, num_steps=5, **chosen)
     found = {}
-    for file in folder.glob("events*"):
+    for file in (tmp_path / "logs" / "train").glob("events*"):
         for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator():
             event = tf.compat.v1.Event.FromString(record)
             for value in event.summary.value:
                 if value.metadata.plugin_data.plugin_name == "histograms":
                     found[event.step, value.tag] = tf.make_ndarray(value.tensor)
-    return found
+    assert sorted({step for step, _ in found}) == [2, 4]
+    trained = ("stem/kernel", "stem/bias", "stem_bn/gamma", "stem_bn/beta", "head/kernel", "head/bias")
+    assert {name for _, name in found} == {f"{k}/{n}" for k in ("gradients", "parameters") for n in trained}
+    for (_, name), rows in found.items():
+        size = {"stem/kernel": 3 * 3 * 3 * 4, "head/kernel": 4 * 7, "head/bias": 7}
+        assert rows.shape == (BINS, 3) and rows[:, 2].sum() == size.get(name.partition("/")[2], 4)
+    assert_equal(plain.model.variables, measured.model.variables, 0, 0)

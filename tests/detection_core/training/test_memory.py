@@ -1,7 +1,5 @@
 """What is told of the memory."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -11,19 +9,17 @@ import pytest
 from detection_core.training import memory
 
 
-def test_what_is_allocated_is_counted() -> None:
+def test_memory_is_what_the_system_says():
+    (told,) = re.findall(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert memory.host_memory() == pytest.approx(int(told) * 1024, rel=0.2)
     before = memory.host_memory()
     held = np.ones(50_000_000, np.uint8)
     grown = memory.host_memory() - before
     assert 40_000_000 < grown < 80_000_000, held.size
+    assert memory.device_memory() == memory.peak_device_memory() == 0
 
 
-def test_it_is_what_the_system_says() -> None:
-    (told,) = re.findall(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert memory.host_memory() == pytest.approx(int(told) * 1024, rel=0.2)
-
-
-def test_the_peak_stays_when_memory_is_given_back() -> None:
+def test_the_peak_stays_when_memory_is_given_back():
     before = memory.peak_host_memory()
     held = np.ones(before - memory.host_memory() + 300_000_000, np.uint8)
     peak = memory.peak_host_memory()
@@ -32,10 +28,6 @@ def test_the_peak_stays_when_memory_is_given_back() -> None:
     assert memory.peak_host_memory() == peak
 
 
-def test_where_the_system_does_not_tell_it_is_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_system_does_not_tell_it_is_the_peak(monkeypatch):
     monkeypatch.setattr(memory, "held_memory", lambda: 0)
     assert memory.host_memory() == memory.peak_host_memory() > 1_000_000
-
-
-def test_without_a_gpu_none_is_told() -> None:
-    assert memory.device_memory() == memory.peak_device_memory() == 0

@@ -1,7 +1,5 @@
 """What this process may take, as the kernel's files say it: of the machine, of both kinds of groups."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -16,18 +14,18 @@ MACHINE = 8_000_000 * 1024
 
 
 @pytest.fixture
-def system(tmp_path: Path) -> System:
+def system(tmp_path):
     write(tmp_path / "proc" / "self" / "statm", "9000 1000 10 1 0 5 0")
     write(tmp_path / "proc" / "meminfo", "MemTotal: 9000000 kB\nMemAvailable: 8000000 kB\n")
     return System(proc=str(tmp_path / "proc"), cgroup=str(tmp_path / "cgroup"))
 
 
-def write(path: Path, text: str) -> None:
+def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text + "\n")
 
 
-def group(system: System, kind: str, folder: str, limit: str, usage: int, inactive: int = 0) -> None:
+def group(system, kind, folder, limit, usage, inactive=0):
     """Write what a group tells; names as in the kernel's cgroup-v2.rst and cgroup-v1/memory.rst."""
     names = {
         "2": ("memory.max", "memory.current", "inactive_file"),
@@ -40,61 +38,40 @@ def group(system: System, kind: str, folder: str, limit: str, usage: int, inacti
     write(root / "memory.stat", f"anon 5\n{inactive_name} {inactive}")
 
 
-def belongs(system: System, line: str) -> None:
+def belongs(system, line):
     write(Path(system.proc, "self", "cgroup"), f"5:cpu:/x\n{line}")
 
 
 LINES = {"2": "0::/pods/mine", "1": "4:hugetlb,memory:/pods/mine"}
 
 
-def test_without_groups_it_is_what_the_machine_has_left(system: System) -> None:
+def test_groups_limit_what_is_left(system):
     assert available_memory(system) == MACHINE + HELD
+    belongs(system, LINES["2"])
+    group(system, "2", "pods/mine", "1000000", 1_200_000)
+    assert available_memory(system) == HELD
+    assert available_memory() > host_memory()
 
 
-@pytest.mark.parametrize("kind", LINES)
-def test_a_group_s_limit_counts(system: System, kind: str) -> None:
-    belongs(system, LINES[kind])
-    group(system, kind, "pods/mine", "5000000", 3_000_000, inactive=500_000)
-    assert available_memory(system) == 2_500_000 + HELD
-
-
-@pytest.mark.parametrize("kind", LINES)
-def test_so_does_that_of_one_around_it(system: System, kind: str) -> None:
-    belongs(system, LINES[kind])
-    group(system, kind, "pods/mine", "max" if kind == "2" else str(2**63 - PAGE), 1_000_000)
-    group(system, kind, "pods", "4000000", 1_500_000)
-    assert available_memory(system) == 2_500_000 + HELD
-
-
-def test_in_a_container_its_own_root_is_looked_at(system: System) -> None:
+def test_the_limit_of_a_group_and_of_one_around_it_counts(system):
+    for kind, line in LINES.items():
+        belongs(system, line)
+        group(system, kind, "pods/mine", "5000000", 3_000_000, inactive=500_000)
+        assert available_memory(system) == 2_500_000 + HELD
+        group(system, kind, "pods/mine", "max" if kind == "2" else str(2**63 - PAGE), 1_000_000)
+        group(system, kind, "pods", "4000000", 1_600_000)
+        assert available_memory(system) == 2_400_000 + HELD
     belongs(system, "0::/of/the/machine")  # as where no namespace hides the machine's path
     group(system, "2", "", "2000000", 1_000_000)
     assert available_memory(system) == 1_000_000 + HELD
 
 
-def test_a_group_beyond_its_limit_leaves_what_is_held(system: System) -> None:
-    belongs(system, LINES["2"])
-    group(system, "2", "pods/mine", "1000000", 1_200_000)
-    assert available_memory(system) == HELD
-
-
-def test_where_nothing_is_told_nothing_is_known(tmp_path: Path) -> None:
-    assert available_memory(System(proc=str(tmp_path), cgroup=str(tmp_path))) == 0
-
-
-def test_this_process_has_some() -> None:
-    assert available_memory() > host_memory()
-
-
-@pytest.mark.parametrize("kind", LINES)
-def test_what_is_allowed_is_the_least_limit_whoever_uses_it(system: System, kind: str) -> None:
+def test_what_is_allowed_is_the_least_limit_whoever_uses_it(system, tmp_path):
     assert allowed_memory(system) == total_memory(system) == 9_000_000 * 1024
-    belongs(system, LINES[kind])
-    group(system, kind, "pods", "7000000", 6_999_999)
-    group(system, kind, "pods/mine", "8000000", 1)
-    assert allowed_memory(system) == 7_000_000
-
-
-def test_what_the_kernel_does_not_tell_is_nothing(tmp_path: Path) -> None:
-    system = System(proc=str(tmp_path), cgroup=str(tmp_path))
-    assert allowed_memory(system) == total_memory(system) == available_memory(system) == 0
+    for kind, line in LINES.items():
+        belongs(system, line)
+        group(system, kind, "pods", "7000000", 6_999_999)
+        group(system, kind, "pods/mine", "8000000", 1)
+        assert allowed_memory(system) == 7_000_000
+    nothing = System(proc=str(tmp_path / "no"), cgroup=str(tmp_path / "no"))
+    assert allowed_memory(nothing) == total_memory(nothing) == available_memory(nothing) == 0

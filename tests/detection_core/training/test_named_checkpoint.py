@@ -1,3 +1,5 @@
+"""Reads the variables of name-based TensorFlow 1 checkpoints."""
+
 import numpy as np
 import pytest
 

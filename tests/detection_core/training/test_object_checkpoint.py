@@ -1,3 +1,5 @@
+"""Reads the variables of object-based TensorFlow 2 checkpoints by the path of their objects."""
+
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,10 +1,7 @@
 """What a network computes in: chosen by the device, float32 where it counts, resumed in any other."""
 
-from __future__ import annotations
-
+import functools
 import logging
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,116 +10,71 @@ import tf_keras
 
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
-from detection_core.detectors.base import TOTAL_LOSS, Detector
+from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.training import precision as rules
-from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.loop_options import TrainOptions
-from detection_core.training.precision import (
-    Precision,
-    choose_precision,
-    computing_in,
-    device_precision,
-)
+from detection_core.training.precision import Precision, choose_precision, computing_in, device_precision
 from detection_core.training.step import TrainState, train_step
-from tests.detection_core.training.test_loop import Collect, Crash, momentum
+from tests.detection_core.training.runs import assert_equal, momentum, whole_run
+from tests.support.precision_models import MODELS, batch_for
 from tests.support.tiny_model import TinyModel, make_dataset
-from tests.support.tiny_training import config_text
 
-HALVES = (Precision.BFLOAT16, Precision.FLOAT16)
-AUTOML = """
-model {
-  efficientdet {
-    name: "efficientdet-lite0" num_classes: 2 fpn_cell_repeats: 1 box_class_repeats: 1 fpn_num_filters: 8
-    survival_prob: 0 image_resizer { automl_resizer { height: 128 width: 128 } } MORE
-  }
-}
-"""
-MODELS = {
-    "ssd": config_text(),
-    "ssd, bidirectional pyramid": config_text()
-    .replace("ssd_mobilenet_v2_fpn_keras", "ssd_efficientnet-b0_bifpn_keras")
-    .replace(
-        "fpn { min_level: 3 max_level: 5 additional_layer_depth: 8 }",
-        "bifpn { num_filters: 8 num_iterations: 1 }",
-    )
-    .replace("max_level: 5 anchor_scale", "max_level: 7 anchor_scale")
-    .replace("use_depthwise: true depth_multiplier: 0.25 min_depth: 8", ""),
-    "efficientdet, plain sums": AUTOML.replace("MORE", ""),
-    "efficientdet, weighted, two heads": AUTOML.replace(
-        "MORE",
-        'fpn_weight_method: "fastattn" act_type: "srelu" heads: "object_detection" heads: "segmentation"'
-        " seg_num_classes: 3",
-    ),
-}
+FLOAT32, BFLOAT16, FLOAT16 = Precision.FLOAT32, Precision.BFLOAT16, Precision.FLOAT16
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "expected"),
-    [
-        ([(8, 0)], Precision.BFLOAT16),
-        ([(12, 0)], Precision.BFLOAT16),
-        ([(9, 0), (7, 5)], Precision.FLOAT16),
-        ([(7, 0)], Precision.FLOAT16),
-        ([(6, 1)], Precision.FLOAT32),
-        ([None], Precision.FLOAT32),
-        ([], Precision.FLOAT32),
-    ],
-)
-def test_a_machine_is_as_able_as_its_weakest_gpu(
-    monkeypatch: pytest.MonkeyPatch, capabilities: list[Any], expected: Precision
-) -> None:
-    monkeypatch.setattr(
-        tf.config, "list_physical_devices", lambda kind: capabilities if kind == "GPU" else []
-    )
-    found = "compute_capability"
-    monkeypatch.setattr(
-        tf.config.experimental, "get_device_details", lambda gpu: {} if gpu is None else {found: gpu}
-    )
-    assert device_precision() is expected
-    assert choose_precision(None) is expected
+def test_a_machine_is_as_able_as_its_weakest_gpu(monkeypatch):
+    def details(gpu):
+        return {} if gpu is None else {"compute_capability": gpu}
+
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", details)
+    for capabilities, expected in (
+        ([(8, 0)], BFLOAT16),
+        ([(12, 0)], BFLOAT16),
+        ([(9, 0), (7, 5)], FLOAT16),
+        ([(7, 0)], FLOAT16),
+        ([(6, 1)], FLOAT32),
+        ([None], FLOAT32),
+        ([], FLOAT32),
+    ):
+        found = {"GPU": capabilities}
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind, found=found: found.get(kind, []))
+        assert device_precision() is choose_precision(None) is expected, capabilities
 
 
-def test_a_precision_that_is_slow_here_is_taken_and_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_precision_that_is_slow_here_is_taken_and_named(caplog):
     with caplog.at_level(logging.INFO):
-        assert choose_precision(Precision.FLOAT32) is Precision.FLOAT32
-        assert choose_precision(None) is Precision.FLOAT32
+        assert choose_precision(FLOAT32) is choose_precision(None) is FLOAT32
         assert not caplog.messages
-        assert choose_precision(Precision.BFLOAT16) is Precision.BFLOAT16
+        assert choose_precision(BFLOAT16) is BFLOAT16
     assert caplog.messages == [
         "train_config.precision BFLOAT16 is slow here: there is no GPU, and processors are faster in float32"
     ]
 
 
-def test_the_policy_is_that_of_a_block() -> None:
-    with pytest.raises(KeyError), computing_in(Precision.FLOAT16):
+def test_the_policy_is_that_of_a_block():
+    with pytest.raises(KeyError), computing_in(FLOAT16):
         assert tf_keras.layers.Dense(1).compute_dtype == "float16"
         raise KeyError
     assert tf_keras.layers.Dense(1).compute_dtype == "float32"
 
 
-def built(name: str, precision: Precision) -> Detector:
+@functools.cache
+def built(name, precision):
     with computing_in(precision):
         return build_detector(parse_pipeline_config(MODELS[name]).model)
 
 
-def batch_for(model: Detector) -> Any:
-    """Two noisy images with an object each, and its mask."""
-    height, width = model.input_shape.smallest
-    (batch,) = make_dataset(0, batch_size=2).take(1)
-    sizes = tf.fill([2, 2], height)
-    pixels = tf.random.stateless_uniform([2, height, width, 3], [1, 2], 0.0, 255.0)
-    images = batch.images._replace(pixels=pixels, true_sizes=sizes, original_sizes=sizes)
-    return batch._replace(
-        images=images, truth=batch.truth._replace(masks=tf.ones([2, 1, height, width], tf.uint8))
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "precision"),
-    [*((name, Precision.BFLOAT16) for name in MODELS), (list(MODELS)[-1], Precision.FLOAT16)],
+    [
+        ("plain", FLOAT16),
+        ("plain, bidirectional pyramid", BFLOAT16),
+        *(pytest.param(name, BFLOAT16, marks=pytest.mark.slow) for name in list(MODELS)[:4]),
+        pytest.param("efficientdet, weighted, two heads", FLOAT16, marks=pytest.mark.slow),
+    ],
 )
-def test_what_counts_stays_float32(name: str, precision: Precision) -> None:
-    exact, half = built(name, Precision.FLOAT32), built(name, precision)
+def test_what_counts_stays_float32(name, precision):
+    exact, half = built(name, FLOAT32), built.__wrapped__(name, precision)
     for a, b in zip(exact.variables, half.variables, strict=True):
         assert b.dtype == tf.float32
         np.testing.assert_array_equal(a, b)
@@ -149,17 +101,17 @@ def test_what_counts_stays_float32(name: str, precision: Precision) -> None:
             assert not np.array_equal(variable, tf.cast(tf.cast(variable, precision.dtype), tf.float32))
 
 
-def tiny(precision: Precision, seed: int = 0) -> TinyModel:
+def tiny(precision, seed=0):
     with computing_in(precision):
         return TinyModel(seed)
 
 
-def state_in_float16(**options: Any) -> tuple[TrainState, TrainOptions]:
-    options = TrainOptions(num_steps=9, precision=Precision.FLOAT16, **options)
-    return TrainState(tiny(Precision.FLOAT16), momentum(average=0.9), options, None), options
+def state_in_float16(**options):
+    options = TrainOptions(num_steps=9, precision=FLOAT16, **options)
+    return TrainState(tiny(FLOAT16), momentum(average=0.9), options, None), options
 
 
-def test_gradients_do_not_depend_on_the_factor_of_the_loss() -> None:
+def test_gradients_do_not_depend_on_the_factor_of_the_loss():
     (batch,) = make_dataset(0).take(1)
     weights = []
     for scale in (1.0, 1024.0):
@@ -170,22 +122,19 @@ def test_gradients_do_not_depend_on_the_factor_of_the_loss() -> None:
     np.testing.assert_allclose(*weights, rtol=0.01, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "clipped", [{}, {"gradient_clipping_by_norm": 1.0}, {"gradient_clipping_by_variable_norm": 1.0}]
-)
-def test_an_update_that_overflows_is_left_out_and_counted(clipped: dict[str, float]) -> None:
+def test_an_update_that_overflows_is_left_out_and_counted():
     (batch,) = make_dataset(0).take(1)
-    state, options = state_in_float16(initial_loss_scale=2.0**24, **clipped)
-    before = [v.numpy() for v in state.variables]
-    train_step(state, options, 1, batch)
-    for value, variable in zip(before, state.variables, strict=True):
-        np.testing.assert_array_equal(value, variable)
-    assert int(state.step) == int(state.optimization.optimizer.iterations) == 1
-    again = train_step(state, options, 1, batch)
-    assert float(again.scalars["loss_scale"]) == 2.0**23
+    for clipped in ({}, {"gradient_clipping_by_norm": 1.0}, {"gradient_clipping_by_variable_norm": 1.0}):
+        state, options = state_in_float16(initial_loss_scale=2.0**24, **clipped)
+        before = [v.numpy() for v in state.variables]
+        train_step(state, options, 1, batch)
+        assert_equal(before, state.variables, 0, 0)
+        assert int(state.step) == int(state.optimization.optimizer.iterations) == 1
+        again = train_step(state, options, 1, batch)
+        assert float(again.scalars["loss_scale"]) == 2.0**23
 
 
-def test_many_good_updates_double_the_factor() -> None:
+def test_many_good_updates_double_the_factor():
     (batch,) = make_dataset(0).take(1)
     state, options = state_in_float16(initial_loss_scale=8.0)
     (part,) = state.updates.checkpointed().values()
@@ -194,77 +143,52 @@ def test_many_good_updates_double_the_factor() -> None:
     assert factors == [8.0, 8.0, 16.0]
 
 
-def fit(
-    model: TinyModel, folder: Path, precision: Precision, *actions: Any, **changes: Any
-) -> TrainingResult:
-    options = TrainOptions(
-        num_steps=10,
-        log_every=1,
-        checkpoint_every=5,
-        precision=precision,
-        initial_loss_scale=2.0**22,
-        **changes,
-    )
-    return run_training(model, make_dataset, momentum(average=0.9), options, str(folder), actions=actions)
+def fit(folder, precision, seed=0):
+    chosen = {"precision": precision, "initial_loss_scale": 2.0**22}
+    return whole_run(folder, tiny(precision, seed), **chosen)
 
 
-@pytest.mark.parametrize("precision", HALVES)
-def test_a_training_that_was_killed_is_the_undisturbed_one_to_the_bit(
-    tmp_path: Path, precision: Precision
-) -> None:
-    straight, told = tiny(precision), Collect()
-    fit(straight, tmp_path / "straight", precision, told)
-    with pytest.raises(RuntimeError, match="killed"):
-        fit(tiny(precision), tmp_path / "killed", precision, Crash(7))
-    resumed, again = tiny(precision, seed=1), Collect()
-    assert fit(resumed, tmp_path / "killed", precision, again).start_step == 5
-    for a, b in zip(straight.variables, resumed.variables, strict=True):
-        np.testing.assert_array_equal(a, b, err_msg=a.name)
-    factors = [[report.scalars.get("loss_scale") for report in each.reports] for each in (told, again)]
-    assert factors[0][5:] == factors[1]
-    if precision is Precision.FLOAT16:
-        assert (
-            factors[0][5] < factors[0][0] == 2.0**22
-        )  # the factor had to fall, which a resumed one remembers
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    return {each: fit(tmp_path_factory.mktemp(each.name), each) for each in Precision}
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (Precision.FLOAT32, Precision.FLOAT16),
-        (Precision.FLOAT16, Precision.BFLOAT16),
-        (Precision.BFLOAT16, Precision.FLOAT32),
-    ],
-)
-def test_a_training_goes_on_in_another_precision(tmp_path: Path, first: Precision, second: Precision) -> None:
-    with pytest.raises(RuntimeError, match="killed"):
-        fit(tiny(first), tmp_path, first, Crash(6))
-    names = dict(tf.train.list_variables(str(tmp_path / "checkpoints" / "ckpt-5")))
-    reader = tf.train.load_checkpoint(str(tmp_path / "checkpoints" / "ckpt-5"))
-    kinds = {
-        reader.get_tensor(name).dtype for name in names if name.startswith(("model", "moving", "optimizer"))
-    }
-    assert np.dtype("float32") in kinds and kinds <= {np.dtype("float32"), np.dtype("int64")}
-    model = tiny(second, seed=1)
-    result = fit(model, tmp_path, second)
-    assert result.start_step == 5
-    straight = tiny(Precision.FLOAT32)
-    fit(straight, tmp_path / "straight", Precision.FLOAT32)
-    if Precision.FLOAT16 in (first, second):
-        return  # some updates were left out
-    for a, b in zip(straight.variables, model.variables, strict=True):
-        np.testing.assert_allclose(a, b, rtol=0.1, atol=0.05, err_msg=a.name)
+def test_a_training_goes_on_to_the_bit(straight, tmp_path):
+    for precision in (BFLOAT16, FLOAT16):
+        whole, folder = straight[precision], tmp_path / precision.name
+        resumed = fit(whole.copy(5, folder), precision, seed=1)
+        assert resumed.result.start_step == 5
+        assert_equal(whole.model.variables, resumed.model.variables, 0, 0)
+        ours, theirs = (
+            [report.scalars.get("loss_scale") for report in run.seen.reports] for run in (whole, resumed)
+        )
+        assert ours[5:] == theirs
+        if precision is FLOAT16:  # the factor had to fall, which a resumed one remembers
+            assert ours[5] < ours[0] == 2.0**22
 
 
-def test_workers_that_differ_compute_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    others = {Precision.BFLOAT16: Precision.FLOAT16, Precision.FLOAT16: Precision.FLOAT16}
+def test_a_training_goes_on_in_another_precision(straight, tmp_path):
+    for first, second in ((FLOAT32, FLOAT16), (FLOAT16, BFLOAT16), (BFLOAT16, FLOAT32)):
+        folder = straight[first].copy(5, tmp_path / first.name)
+        reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "ckpt-5"))
+        names, parts = reader.get_variable_to_shape_map(), ("model", "moving", "optimizer")
+        kinds = {reader.get_tensor(name).dtype for name in names if name.startswith(parts)}
+        assert np.dtype("float32") in kinds and kinds <= {np.dtype("float32"), np.dtype("int64")}
+        run = fit(folder, second, seed=1)
+        assert run.result.start_step == 5
+        if FLOAT16 not in (first, second):  # there some updates were left out
+            assert_equal(straight[FLOAT32].model.variables, run.model.variables, 0.1, 0.05)
+
+
+def test_workers_that_differ_compute_in_float32(monkeypatch):
+    others = {BFLOAT16: FLOAT16, FLOAT16: FLOAT16}
     for own, other in others.items():
-        asked: list[Precision] = []
+        asked = []
 
-        def on_any_worker(flag: bool, other: Precision = other, asked: list[Precision] = asked) -> bool:
+        def on_any_worker(flag, other=other, asked=asked):
             candidate = list(others)[len(asked)]
             asked.append(candidate)
             return flag or other is not candidate
 
         monkeypatch.setattr(rules, "on_any_worker", on_any_worker)
-        assert rules._agreed(own) is (own if own is other else Precision.FLOAT32)
+        assert rules._agreed(own) is (own if own is other else FLOAT32)

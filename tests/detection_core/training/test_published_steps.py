@@ -1,7 +1,5 @@
 """The first update of two published detectors against what the Object Detection API makes of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -31,14 +29,14 @@ NETWORKS = {
 }
 
 
-def sample(values: np.ndarray) -> np.ndarray:
+def sample(values):
     flat = values.reshape(-1)
     return flat[np.linspace(0, flat.size - 1, min(flat.size, 64)).astype(np.int64)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(NETWORKS))
-def test_the_first_update(name: str) -> None:
+def test_the_first_update(name):
     model, golden = build_golden(NETWORKS[name]), load_golden(NETWORKS[name])
     rate = CosineDecay(RATES[name])
     optimization = Optimization(

@@ -1,15 +1,16 @@
-import pytest
+"""What a checkpoint of the field gave to a detector."""
 
 from detection_core.training.restore_report import Outcome, RestoredVariable, RestoreReport, is_averaged
+from tests.support.cases import cases
 
 SLOT = "backbone/a/.OPTIMIZER_SLOT/optimizer/average/.ATTRIBUTES/VARIABLE_VALUE"
 
 
-def _row(key: str, outcome: Outcome = Outcome.RESTORED, **fields) -> RestoredVariable:
+def _row(key, outcome=Outcome.RESTORED, **fields):
     return RestoredVariable(name=f"ours/{key}", key=key, outcome=outcome, shape=(2, 3), **fields)
 
 
-def _report(rows, unused=()) -> RestoreReport:
+def _report(rows, unused=()):
     return RestoreReport(prefix="ckpt", kind="full", variables=tuple(rows), unused=tuple(unused))
 
 
@@ -21,11 +22,8 @@ ROWS = (
 )
 
 
-@pytest.mark.parametrize(
-    "key, averaged",
-    [("a/kernel/ExponentialMovingAverage", True), (SLOT, True), ("a/.ATTRIBUTES/VARIABLE_VALUE", False)],
-)
-def test_a_moving_average_shows_in_its_key(key, averaged):
+@cases(("a/kernel/ExponentialMovingAverage", True), (SLOT, True), ("a/.ATTRIBUTES/VARIABLE_VALUE", False))
+def test_a_moving_average_shows_in_its_key(*, key, averaged):
     assert is_averaged(key) == _row(key).averaged == averaged
     assert not _row(key, Outcome.SKIPPED_SHAPE).averaged
 
@@ -59,16 +57,16 @@ def test_the_summary_has_the_parts_and_what_was_left_out():
     ]
 
 
-def test_parts_are_told_apart_below_what_all_keys_begin_with():
+def test_parts_are_told_apart_counted_and_bounded():
     report = _report([_row("model/net/a/kernel"), _row("model/head/b/kernel"), _row("model/head/c/kernel")])
     assert [line.split(":")[0] for line in report.summary().splitlines()[1:]] == [
         "  model/net",
         "  model/head",
     ]
     assert "kernel: 1 of 1" in _report([_row("kernel")]).summary()
-
-
-def test_the_length_is_bounded_whatever_the_checkpoint_has():
+    report = _report(ROWS, ["other/kernel"])
+    assert report.counts() == {"restored": 2, "skipped_shape": 1, "missing": 1, "unused": 1}
+    assert report.averaged == 1
     rows = [_row(f"part_{i}/kernel", Outcome.MISSING) for i in range(300)]
     report = _report([*rows, _row("net/kernel")], [f"other_{i}" for i in range(5000)])
     summary = report.summary().splitlines()
@@ -77,9 +75,3 @@ def test_the_length_is_bounded_whatever_the_checkpoint_has():
     assert summary[-1] == "  and 4,990 more unused"
     table = report.table().splitlines()
     assert len(table) == 1 + 301 + 1001 and table[-1] == "  and 4,000 more unused"
-
-
-def test_the_counts():
-    report = _report(ROWS, ["other/kernel"])
-    assert report.counts() == {"restored": 2, "skipped_shape": 1, "missing": 1, "unused": 1}
-    assert report.averaged == 1

@@ -1,6 +1,6 @@
 """One update: which losses count, what is done to gradients, what is trained."""
 
-from __future__ import annotations
+import dataclasses
 
 import numpy as np
 import pytest
@@ -18,37 +18,34 @@ from detection_core.training.step import (
     shape_gradients,
     train_step,
 )
+from tests.detection_core.training.runs import RATE, assert_equal, state_of
+from tests.support.cases import cases
 from tests.support.tiny_model import TinyModel, make_dataset
 
-RATE = 0.1
 
-
-def state_of(model: TinyModel, options: TrainOptions) -> TrainState:
-    rate = Constant(ConstantOptions(learning_rate=RATE))
-    optimizer = tf_keras.optimizers.legacy.SGD(learning_rate=rate)
-    return TrainState(model, Optimization(optimizer=optimizer), options, None)
-
-
-def gradients_of(model: TinyModel, batch: object, regularized: bool = True) -> list[np.ndarray]:
+def gradients_of(model, batch, regularized=True):
     with tf.GradientTape() as tape:
         losses = model.losses(batch, training=True)
         total = losses["Loss/total_loss"] - (0.0 if regularized else losses["Loss/regularization_loss"])
     return [g.numpy() for g in tape.gradient(total, model.network.trainable_variables)]
 
 
-@pytest.mark.parametrize("regularized", [True, False])
-def test_an_update_moves_the_weights_down_the_gradient(regularized: bool) -> None:
-    options = TrainOptions(num_steps=1, add_regularization_loss=regularized)
+def stepped(model, replicas=1, **options):
+    """Update a model once; return the state, what the step gave, and how much each trained variable moved."""
     (batch,) = make_dataset(0).take(1)
-    model, twin = TinyModel(), TinyModel()
-    expected = [
-        v - RATE * g
-        for v, g in zip(twin.network.trainable_variables, gradients_of(twin, batch, regularized), strict=True)
-    ]
+    before = {v.name: v.numpy() for v in model.trainable_variables}
+    options = TrainOptions(num_steps=1, **options)
     state = state_of(model, options)
-    outputs = train_step(state, options, 1, batch)
-    for variable, value in zip(model.network.trainable_variables, expected, strict=True):
-        np.testing.assert_allclose(variable, value, rtol=1e-5, atol=1e-7)
+    outputs = train_step(state, options, replicas, batch)
+    return state, outputs, {v.name: v.numpy() - before[v.name] for v in model.trainable_variables}
+
+
+@cases(True, False)
+def test_an_update_moves_the_weights_down_the_gradient(*, regularized):
+    (batch,) = make_dataset(0).take(1)
+    state, outputs, moved = stepped(TinyModel(), add_regularization_loss=regularized)
+    expected = [-RATE * gradient for gradient in gradients_of(TinyModel(), batch, regularized)]
+    assert_equal(moved.values(), expected, 1e-3, 1e-6)
     assert ("Loss/regularization_loss" in outputs.losses) == regularized
     parts = [v for name, v in outputs.losses.items() if name != "Loss/total_loss"]
     assert float(outputs.losses["Loss/total_loss"]) == pytest.approx(float(tf.add_n(parts)), rel=1e-5)
@@ -57,7 +54,7 @@ def test_an_update_moves_the_weights_down_the_gradient(regularized: bool) -> Non
     assert not outputs.scalars
 
 
-def test_the_rate_that_is_told_is_the_one_applied() -> None:
+def test_the_rate_that_is_told_is_the_one_applied():
     (batch,) = make_dataset(0).take(1)
     options = TrainOptions(num_steps=2)
     rate = Constant(ConstantOptions(learning_rate=RATE))
@@ -67,7 +64,7 @@ def test_the_rate_that_is_told_is_the_one_applied() -> None:
     assert told == pytest.approx([RATE, RATE / 1.5, RATE / 2.0])
 
 
-def _with_backbone() -> TinyModel:
+def _with_backbone():
     """A model whose stem, of a stride of 4, is its backbone."""
     model = TinyModel()
     for name in ("stem", "stem_bn"):
@@ -75,53 +72,42 @@ def _with_backbone() -> TinyModel:
     return model
 
 
-@pytest.mark.parametrize("decay, part", [(1.0, 1.0), (0.5, 0.5)])
-def test_the_backbone_has_a_learning_rate_of_its_own(decay: float, part: float) -> None:
-    (batch,) = make_dataset(0).take(1)
-    models = [_with_backbone(), _with_backbone()]
-    before = [v.numpy() for v in models[0].trainable_variables]
-    for model, own in zip(models, (1.0, decay), strict=True):
-        options = TrainOptions(num_steps=1, backbone_rate_decay=own)
-        train_step(state_of(model, options), options, 1, batch)
-    for old, plain, slow in zip(before, *(m.trainable_variables for m in models), strict=True):
-        factor = part if plain.name.startswith("stem") else 1.0
-        np.testing.assert_allclose(slow.numpy() - old, factor * (plain.numpy() - old), atol=1e-7)
+def test_the_backbone_has_a_learning_rate_of_its_own():
+    plain, same, slow = (stepped(_with_backbone(), backbone_rate_decay=d)[2] for d in (1.0, 1.0, 0.5))
+    for name, move in plain.items():
+        np.testing.assert_allclose(same[name], move, atol=1e-7)
+        np.testing.assert_allclose(slow[name], (0.5 if name.startswith("stem") else 1.0) * move, atol=1e-7)
 
 
-def test_frozen_stages_of_the_backbone_stay_as_they_are() -> None:
-    (batch,) = make_dataset(0).take(1)
-    for count, kept in ((1, False), (2, True)):
-        model = _with_backbone()
-        stem, head = (model.network.trainable_variables[i].numpy() for i in (0, -1))
-        options = TrainOptions(num_steps=1, freeze_backbone_stages=count)
-        train_step(state_of(model, options), options, 1, batch)
-        assert np.array_equal(model.network.trainable_variables[0], stem) == kept
-        assert not np.array_equal(model.network.trainable_variables[-1], head)
+def test_frozen_stages_and_variables_stay_as_they_are():
+    moved_by = {
+        1: {"stem", "stem_bn", "head"},
+        2: {"head"},  # the stem has a stride of 4
+    }
+    for count, expected in moved_by.items():
+        moved = stepped(_with_backbone(), freeze_backbone_stages=count)[2]
+        assert {name.split("/")[0] for name, move in moved.items() if np.any(move)} == expected
+    moved = stepped(TinyModel(), freeze_variables=("stem",))[2]
+    assert {name for name, move in moved.items() if np.any(move)} == {"head/kernel:0", "head/bias:0"}
 
 
-def test_replicas_share_the_loss() -> None:
-    (batch,) = make_dataset(0).take(1)
-    options = TrainOptions(num_steps=1)
-    moved = []
-    for replicas in (1, 4):
-        model = TinyModel()
-        before = model.network.trainable_variables[0].numpy()
-        train_step(state_of(model, options), options, replicas, batch)
-        moved.append(model.network.trainable_variables[0].numpy() - before)
-    np.testing.assert_allclose(moved[0], 4 * moved[1], rtol=1e-3, atol=1e-7)
+def test_replicas_share_the_loss():
+    whole, share = (stepped(TinyModel(), replicas)[2].values() for replicas in (1, 4))
+    assert_equal(whole, [4 * move for move in share], 1e-3, 1e-7)
 
 
-def test_only_chosen_variables_move() -> None:
-    (batch,) = make_dataset(0).take(1)
-    options = TrainOptions(num_steps=1, freeze_variables=("stem",))
-    model = TinyModel()
-    before = {v.name: v.numpy() for v in model.network.trainable_variables}
-    train_step(state_of(model, options), options, 1, batch)
-    moved = {v.name for v in model.network.trainable_variables if not np.array_equal(v, before[v.name])}
-    assert moved == {"head/kernel:0", "head/bias:0"}
-
-
-def test_a_total_without_a_regularisation_part_is_left_alone() -> None:
+def test_clipping_is_by_the_global_norm_after_the_bias_multiplier():
+    options = TrainOptions(num_steps=1, gradient_clipping_by_norm=2.5, summarize_gradients=True)
+    (kernel, bias), scalars = shape_gradients(GRADIENTS, VARIABLES, options)
+    np.testing.assert_allclose(kernel, [1.5, 0.0])
+    np.testing.assert_allclose(bias, [2.0])
+    norms = {name: float(value) for name, value in scalars.items()}
+    assert norms == {"gradient_norm/a/kernel": 3.0, "gradient_norm/a/bias": 4.0, "gradient_norm/global": 5.0}
+    options = TrainOptions(num_steps=1, bias_grad_multiplier=2.0)
+    (kernel, bias), scalars = shape_gradients(GRADIENTS, VARIABLES, options)
+    np.testing.assert_allclose(kernel, [3.0, 0.0])
+    np.testing.assert_allclose(bias, [8.0])
+    assert scalars == {}
     losses = {"Loss/total_loss": tf.constant(3.0)}
     assert counted_losses(losses, TrainOptions(num_steps=1, add_regularization_loss=False)) is losses
 
@@ -130,39 +116,20 @@ VARIABLES = [tf.Variable([1.0, 1.0], name="a/kernel"), tf.Variable([1.0], name="
 GRADIENTS = [tf.constant([3.0, 0.0]), tf.constant([4.0])]
 
 
-def test_clipping_is_by_the_global_norm() -> None:
-    options = TrainOptions(num_steps=1, gradient_clipping_by_norm=2.5, summarize_gradients=True)
-    (kernel, bias), scalars = shape_gradients(GRADIENTS, VARIABLES, options)
-    np.testing.assert_allclose(kernel, [1.5, 0.0])
-    np.testing.assert_allclose(bias, [2.0])
-    norms = {name: float(value) for name, value in scalars.items()}
-    assert norms == {"gradient_norm/a/kernel": 3.0, "gradient_norm/a/bias": 4.0, "gradient_norm/global": 5.0}
-
-
-def test_bias_gradients_are_multiplied_before_clipping() -> None:
-    options = TrainOptions(num_steps=1, bias_grad_multiplier=2.0)
-    (kernel, bias), scalars = shape_gradients(GRADIENTS, VARIABLES, options)
-    np.testing.assert_allclose(kernel, [3.0, 0.0])
-    np.testing.assert_allclose(bias, [8.0])
-    assert scalars == {}
-
-
-def test_a_variable_that_the_loss_does_not_use_is_named() -> None:
+def test_a_variable_that_the_loss_does_not_use_is_named():
     class Idle(TinyModel):
         idle = tf.Variable(1.0, name="a/bias")
 
         @property
-        def trainable_variables(self) -> list[tf.Variable]:
+        def trainable_variables(self):
             return [*super().trainable_variables, self.idle]
 
-    (batch,) = make_dataset(0).take(1)
     for parts in (1, 2):
-        options = TrainOptions(num_steps=1, gradient_accumulation_steps=parts)
         with pytest.raises(ModelError, match=r"\['a/bias'\] \(1 in all\)"):
-            train_step(state_of(Idle(), options), options, 1, batch)
+            stepped(Idle(), gradient_accumulation_steps=parts)
 
 
-def test_a_batch_in_parts_has_the_mean_of_their_gradients() -> None:
+def test_a_batch_in_parts_has_the_mean_of_their_gradients():
     options = TrainOptions(num_steps=1, gradient_accumulation_steps=3)
     (batch,) = make_dataset(0, batch_size=6).take(1)
     parts = [tf.nest.map_structure(lambda t, i=i: t[2 * i : 2 * i + 2], batch) for i in range(3)]
@@ -173,13 +140,16 @@ def test_a_batch_in_parts_has_the_mean_of_their_gradients() -> None:
     state = state_of(model, options)
     step = tf.function(lambda: train_step(state, options, 1, batch))
     assert float(step().losses["Loss/total_loss"]) == pytest.approx(np.mean([f[0] for f in found]), rel=1e-5)
-    for number, (variable, value) in enumerate(zip(model.trainable_variables, before, strict=True)):
-        mean = np.mean([gradients[number] for _, gradients in found], axis=0)
-        np.testing.assert_allclose(variable, value - RATE * mean, rtol=1e-5, atol=1e-6)
+    means = [np.mean(gradients, axis=0) for gradients in zip(*(f[1] for f in found), strict=True)]
+    expected = [value - RATE * mean for value, mean in zip(before, means, strict=True)]
+    assert_equal(model.trainable_variables, expected, 1e-5, 1e-6)
     assert int(state.step) == 1
+    options = dataclasses.replace(options, gradient_accumulation_steps=4)
+    with pytest.raises(ConfigError, match="divides the 6 images of a replica, found 4"):
+        train_step(state_of(TinyModel(), options), options, 1, batch)
 
 
-def test_one_part_after_the_other_follows_the_statistics_of_each() -> None:
+def test_one_part_after_the_other_follows_the_statistics_of_each():
     options = TrainOptions(num_steps=1, gradient_accumulation_steps=2)
     (batch,) = make_dataset(0).take(1)
     model, twin = TinyModel(), TinyModel()
@@ -187,42 +157,28 @@ def test_one_part_after_the_other_follows_the_statistics_of_each() -> None:
         twin.losses(tf.nest.map_structure(lambda t, rows=rows: t[rows], batch), True)
     state = state_of(model, options)
     tf.function(lambda: train_step(state, options, 1, batch))()
-    statistics = [v for v in model.variables if "moving" in v.name]
-    assert len(statistics) == 2
-    for found, expected in zip(statistics, [v for v in twin.variables if "moving" in v.name], strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    found, expected = ([v for v in m.variables if "moving" in v.name] for m in (model, twin))
+    assert len(found) == 2
+    assert_equal(found, expected)
 
 
-def test_parts_that_are_not_equal_are_refused() -> None:
-    options = TrainOptions(num_steps=1, gradient_accumulation_steps=3)
-    (batch,) = make_dataset(0).take(1)
-    with pytest.raises(ConfigError, match="divides the 4 images of a replica, found 3"):
-        train_step(state_of(TinyModel(), options), options, 1, batch)
-
-
-def test_a_model_s_factor_comes_before_clipping() -> None:
+def test_a_model_s_factor_comes_before_clipping():
     class Twice(TinyModel):
-        def gradient_factor(self, images: int) -> float:
+        def gradient_factor(self, images):
             return 0.5 * images
 
     (batch,) = make_dataset(0).take(1)
-    options = TrainOptions(num_steps=1)
-    model, twin = Twice(), TinyModel()
-    expected = [
-        v - RATE * 2.0 * g for v, g in zip(twin.trainable_variables, gradients_of(twin, batch), strict=True)
-    ]
-    train_step(state_of(model, options), options, 1, batch)
-    for variable, value in zip(model.trainable_variables, expected, strict=True):
-        np.testing.assert_allclose(variable, value, rtol=1e-5, atol=1e-6)
+    moved = stepped(Twice())[2].values()
+    assert_equal(moved, [-2.0 * RATE * g for g in gradients_of(TinyModel(), batch)], 1e-3, 1e-6)
 
 
-@pytest.mark.parametrize("steps_per_call", [1, 2])
-def test_nothing_that_a_step_calls_is_translated(steps_per_call: int) -> None:
+@cases(1, 2)
+def test_nothing_that_a_step_calls_is_translated(*, steps_per_call):
     """Translating Python to graphs takes as long as all else of the first step."""
     seen = []
 
     class Watched(TinyModel):
-        def losses(self, batch: object, training: bool) -> dict[str, tf.Tensor]:
+        def losses(self, batch, training):
             seen.append(tf.__internal__.autograph.control_status_ctx().status.name)
             return super().losses(batch, training)
 

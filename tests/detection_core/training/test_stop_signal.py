@@ -1,11 +1,8 @@
 """A stop signal is noted once, then has its usual effect."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,7 +11,7 @@ from detection_core.training.stop_signal import StopSignal
 
 
 @pytest.fixture
-def default_handler() -> Iterator[None]:
+def default_handler():
     """Python's own handler: a shell starts what runs in the background with the signal ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -22,7 +19,7 @@ def default_handler() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("default_handler")
-def test_the_second_signal_is_not_held_back() -> None:
+def test_the_second_signal_is_not_held_back():
     with StopSignal() as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.received == signal.SIGINT
@@ -30,7 +27,7 @@ def test_the_second_signal_is_not_held_back() -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_leaving_after_sigterm_has_the_shells_exit_code() -> None:
+def test_leaving_after_sigterm_has_the_shells_exit_code():
     before = signal.getsignal(signal.SIGTERM)
     with StopSignal() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -40,10 +37,10 @@ def test_leaving_after_sigterm_has_the_shells_exit_code() -> None:
     assert caught.value.code == 143
 
 
-def test_outside_the_main_thread_nothing_is_touched() -> None:
+def test_outside_the_main_thread_nothing_is_touched():
     before, seen = signal.getsignal(signal.SIGTERM), []
 
-    def work() -> None:
+    def work():
         with StopSignal() as stop:
             seen.append((stop.received, signal.getsignal(signal.SIGTERM)))
 
@@ -54,7 +51,7 @@ def test_outside_the_main_thread_nothing_is_touched() -> None:
 
 
 @pytest.mark.usefixtures("default_handler")
-def test_where_nothing_is_to_be_saved_the_first_signal_is_not_held_back() -> None:
+def test_where_nothing_is_to_be_saved_the_first_signal_is_not_held_back():
     with StopSignal(at_once=True) as stop, pytest.raises(KeyboardInterrupt):
         assert stop_signal.active == [stop]
         os.kill(os.getpid(), signal.SIGINT)

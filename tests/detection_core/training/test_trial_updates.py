@@ -1,7 +1,5 @@
 """Which errors are of the memory, and which numbers of parts are tried."""
 
-from __future__ import annotations
-
 import pytest
 import tensorflow as tf
 from hypothesis import given
@@ -9,10 +7,11 @@ from hypothesis import strategies as st
 
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.trial_updates import equal_parts, is_out_of_memory, more_parts, too_large
+from tests.support.cases import cases
 
 
 @given(parts=st.integers(1, 300), images=st.integers(1, 300))
-def test_parts_are_equal_and_at_least_double(parts: int, images: int) -> None:
+def test_parts_are_equal_and_at_least_double(parts, images):
     numbers = list(more_parts(parts, images))
     assert all(images % number == 0 for number in numbers)
     for before, after in zip([parts, *numbers], numbers, strict=False):
@@ -21,23 +20,24 @@ def test_parts_are_equal_and_at_least_double(parts: int, images: int) -> None:
     assert (numbers[-1:] or [images])[0] == images
 
 
-@pytest.mark.parametrize(
-    ("parts", "images", "found"), [(1, 8, 1), (3, 8, 4), (5, 8, 8), (9, 8, 8), (2, 7, 7)]
-)
-def test_a_number_of_another_machine_becomes_one_that_divides(parts: int, images: int, found: int) -> None:
+@cases((1, 8, 1), (3, 8, 4), (5, 8, 8), (9, 8, 8), (2, 7, 7))
+def test_a_number_of_another_machine_becomes_one_that_divides(*, parts, images, found):
     assert equal_parts(parts, images) == found
 
 
-def test_a_full_disk_is_not_the_memory() -> None:
+def test_other_faults_are_not_the_memory():
     # What TensorFlow says of ENOSPC has the same class: see `IOError` in its `error_reporting`.
     full = tf.errors.ResourceExhaustedError(None, None, "/work/ckpt-3.data; No space left on device")
     assert not is_out_of_memory(full)
     many = tf.errors.ResourceExhaustedError(None, None, "/data/a.tfrecord; Too many open files")
     assert not is_out_of_memory(many)
     assert is_out_of_memory(MemoryError()) and not is_out_of_memory(RuntimeError("OOM"))
+    text = "No algorithm worked!  Error messages:\n  UNKNOWN: CUDNN_STATUS_EXECUTION_FAILED"
+    assert not is_out_of_memory(tf.errors.NotFoundError(None, None, text))
+    assert not is_out_of_memory(tf.errors.NotFoundError(None, None, "shard-3.tfrecord; No such file"))
 
 
-def test_what_tensorflow_raises_is_the_memory_and_is_told_in_one_line() -> None:
+def test_what_tensorflow_raises_is_the_memory_and_is_told_in_one_line():
     with pytest.raises(tf.errors.ResourceExhaustedError) as caught:
         tf.function(lambda count: tf.random.stateless_uniform([count], [0, 0]))(
             tf.constant(1 << 46, tf.int64)
@@ -49,30 +49,21 @@ def test_what_tensorflow_raises_is_the_memory_and_is_told_in_one_line() -> None:
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (
-            tf.errors.NotFoundError(
-                None,
-                None,
-                "No algorithm worked!  Error messages:\n  Profiling failure on CUDNN engine eng11{}: UNKNOWN:"
-                " CUDNN_STATUS_ALLOC_FAILED\nin cuda_dnn.cc(5333): 'status'",
-            ),
-            "STATUS_ALLOC_FAILED",
+@cases(
+    (
+        tf.errors.NotFoundError(
+            None,
+            None,
+            "No algorithm worked!  Error messages:\n  Profiling failure on CUDNN engine eng11{}: UNKNOWN:"
+            " CUDNN_STATUS_ALLOC_FAILED\nin cuda_dnn.cc(5333): 'status'",
         ),
-        (
-            tf.errors.InternalError(None, None, "CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
-            "OUT_OF_MEMORY: out of memory",
-        ),
-    ],
+        "STATUS_ALLOC_FAILED",
+    ),
+    (
+        tf.errors.InternalError(None, None, "CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+        "OUT_OF_MEMORY: out of memory",
+    ),
 )
-def test_a_library_of_cuda_without_memory_to_work_in_is_the_memory(error: Exception, reason: str) -> None:
+def test_a_library_of_cuda_without_memory_to_work_in_is_the_memory(*, error, reason):
     assert is_out_of_memory(error)
     assert f"({reason})" in str(too_large(error, TrainOptions(num_steps=1, batch_size=8)))
-
-
-def test_another_fault_of_a_library_is_not() -> None:
-    text = "No algorithm worked!  Error messages:\n  UNKNOWN: CUDNN_STATUS_EXECUTION_FAILED"
-    assert not is_out_of_memory(tf.errors.NotFoundError(None, None, text))
-    assert not is_out_of_memory(tf.errors.NotFoundError(None, None, "shard-3.tfrecord; No such file"))

@@ -1,13 +1,8 @@
 """Validation while training: what is kept, when training stops, what a kill changes (nothing)."""
 
-from __future__ import annotations
-
-import dataclasses
 import logging
 import os
 import signal
-from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,57 +12,54 @@ from hypothesis import strategies as st
 from detection_core.artifacts.model_run import VALIDATIONS, ValidationLine
 from detection_core.errors import ContractError, StorageError
 from detection_core.training.actions import TrainingAction
-from detection_core.training.loop import TrainingResult, run_training
-from detection_core.training.loop_options import StepReport, TrainOptions
+from detection_core.training.loop import run_training
+from detection_core.training.loop_options import TrainOptions
 from detection_core.training.validation import Validation, ValidationOptions, best_lines, waited
-from tests.detection_core.training.test_loop import Crash, momentum
+from tests.detection_core.training.runs import Crash, Signal, assert_equal, momentum
 from tests.support.storage_faults import few_descriptors
 from tests.support.tiny_model import TinyModel, make_dataset
 
 SCORES = st.none() | st.integers(-3, 3).map(float)
 
 
-class Killed(Exception):
-    """Ends a training as a kill would."""
-
-
-def lines_of(scores: list[float | None]) -> list[ValidationLine]:
+def lines_of(scores):
     return [ValidationLine(step=10 * (i + 1), score=score) for i, score in enumerate(scores)]
 
 
-def by_weights(model: TinyModel) -> Mapping[str, float]:
+def by_weights(model):
     """A metric that depends on the weights alone."""
     return {"sum": float(np.abs(model.network.variables[0].numpy()).sum())}
 
 
-def train(
-    model: TinyModel,
-    folder: Path,
-    *actions: TrainingAction,
-    measure: object = None,
-    options: TrainOptions | None = None,
-    **changes: object,
-) -> TrainingResult:
+def table(scores):
+    """A measure that gives the scores one after the other."""
+    left = iter(scores)
+    return lambda: {"sum": next(left)}
+
+
+def validation_of(model, folder, measure, **changes):
     asked = ValidationOptions(**({"every_steps": 4, "objective": {"sum": 1.0}} | changes))
+    return Validation(asked, measure, model, str(folder))
+
+
+def train(model, folder, *actions, measure=None, **changes):
     return run_training(
         model,
         make_dataset,
         momentum(average=0.9),
-        options or TrainOptions(num_steps=10, log_every=1, checkpoint_every=5),
+        TrainOptions(num_steps=10, log_every=1, checkpoint_every=5),
         str(folder),
         actions=actions,
-        validation=Validation(asked, measure or (lambda: by_weights(model)), model, str(folder)),
+        validation=validation_of(model, folder, measure or (lambda: by_weights(model)), **changes),
     )
 
 
-def kept(folder: Path) -> list[int]:
+def kept(folder):
     return sorted(int(p.name.split("-")[1].split(".")[0]) for p in (folder / "best").glob("*.index"))
 
 
-def table(scores: list[float | None]) -> Iterator[object]:
-    """A measure that gives the scores one after the other."""
-    left = iter(scores)
-    return lambda: {"sum": next(left)}
+def validated_steps(folder):
+    return [line.step for line in VALIDATIONS.read(str(folder))]
 
 
 def test_the_score_weighs_metrics_and_is_nothing_where_one_has_no_value():
@@ -98,90 +90,55 @@ def test_waiting_counts_validations_since_the_last_gain(scores, gain):
     assert waited(lines_of([*scores, None]), gain) == since + 1
 
 
-def test_the_model_is_measured_when_due_and_at_the_end(tmp_path):
-    result = train(TinyModel(), tmp_path)
-    assert [line.step for line in VALIDATIONS.read(str(tmp_path))] == [4, 8, 10]
-    assert result.step == 10
-    assert result.validation.best == max(result.validation.lines, key=lambda line: line.score)
-
-
-def test_the_best_weights_are_kept_and_restored(tmp_path):
-    seen = {}
-    model = TinyModel()
-    scores = iter([1.0, 3.0, 2.0])
-
-    def measure() -> Mapping[str, float]:
-        score = next(scores)
-        seen[score] = [v.numpy() for v in model.variables]
-        return {"sum": score}
-
-    result = train(model, tmp_path, measure=measure)
-    assert kept(tmp_path) == [8]
-    assert result.validation.restore_best().step == 8
-    for variable, value in zip(model.variables, seen[3.0], strict=True):
-        np.testing.assert_array_equal(variable, value)
-
-
-def test_as_many_are_kept_as_asked_for(tmp_path):
-    train(TinyModel(), tmp_path, measure=table([1.0, 4.0, 2.0, 3.0, 0.0]), every_steps=2, keep_best=2)
+def test_the_best_weights_are_kept_and_restored(tmp_path, caplog):
+    model, seen = TinyModel(), []
+    validation = validation_of(model, tmp_path, table([1.0, 4.0, 2.0, 3.0, 0.0]), keep_best=2)
+    validation.start(0)
+    for step in range(2, 12, 2):
+        model.variables[0].assign(model.variables[0] + 0.1 * step)
+        seen.append([variable.numpy() for variable in model.variables])
+        validation.run(step)
+    assert kept(tmp_path) == [4, 8] and validation.best.step == 4
+    with pytest.raises(StorageError, match="Too many open files"), few_descriptors(1):
+        validation.restore_best()
     assert kept(tmp_path) == [4, 8]
+    assert validation.restore_best().step == 4
+    assert_equal(model.variables, seen[1], 0, 0)
+    for file in (tmp_path / "best").glob("ckpt-4.data*"):
+        file.write_bytes(b"damaged")
+    assert validation.restore_best().step == 8 and "is damaged" in caplog.text
+    assert_equal(model.variables, seen[3], 0, 0)
+
+
+def test_nothing_is_restored_where_no_score_is_known(tmp_path):
+    validation = validation_of(TinyModel(), tmp_path, table([None, None]))
+    validation.start(0)
+    assert [validation.run(step).score for step in (4, 8)] == [None, None]
+    assert validation.restore_best() is None and kept(tmp_path) == []
 
 
 def test_what_is_measured_and_kept_is_the_average_where_it_is_asked_for(tmp_path):
     model, seen = TinyModel(), []
 
-    def measure() -> Mapping[str, float]:
+    def measure():
         seen.append(model.trainable_variables[0].numpy())
         return {"sum": float(len(seen))}
 
     result = train(model, tmp_path, measure=measure, averaged=True)
     np.testing.assert_array_equal(seen[-1], result.average.averages[0])
-    assert not np.array_equal(seen[-1], model.trainable_variables[0])
+    assert not np.array_equal(seen[-1], model.trainable_variables[0]) and kept(tmp_path) == [10]
     result.validation.restore_best()
     np.testing.assert_array_equal(model.trainable_variables[0], seen[-1])
 
 
-def test_the_next_best_is_restored_where_the_best_is_damaged(tmp_path, caplog):
-    result = train(TinyModel(), tmp_path, measure=table([1.0, 3.0, 2.0]), keep_best=2)
-    for file in (tmp_path / "best").glob("ckpt-8.data*"):
-        file.write_bytes(b"damaged")
-    assert result.validation.restore_best().step == 10
-    assert "is damaged" in caplog.text
-
-
-def test_the_best_weights_stay_where_they_cannot_be_read_for_another_reason_than_damage(tmp_path):
-    result = train(TinyModel(), tmp_path, measure=table([1.0, 3.0, 2.0]), keep_best=2)
-    with pytest.raises(StorageError, match="Too many open files"), few_descriptors(1):
-        result.validation.restore_best()
-    assert kept(tmp_path) == [8, 10]
-    assert result.validation.restore_best().step == 8
-
-
-@pytest.mark.parametrize("line", [b"\xff\xfe no text", b'{"schema_version": 99, "step": 8, "score": 9.0}'])
-def test_a_line_that_cannot_be_read_is_refused_and_not_lost(tmp_path, line):
-    train(TinyModel(), tmp_path)
-    file = tmp_path / VALIDATIONS.name
-    file.write_bytes(file.read_bytes() + line + b"\n")
-    before = file.read_bytes()
-    with pytest.raises(ContractError, match=r"validation\.jsonl:4: "):
-        train(TinyModel(), tmp_path)
-    assert file.read_bytes() == before
-
-
-def test_nothing_is_restored_where_no_score_is_known(tmp_path):
-    result = train(TinyModel(), tmp_path, measure=table([None, None, None]))
-    assert result.validation.restore_best() is None
-    assert kept(tmp_path) == []
-
-
 def test_training_stops_where_it_gains_nothing(tmp_path, caplog):
     caplog.set_level(logging.INFO)
-    scores = [1.0, 1.1, 1.05, 1.15]
-    result = train(TinyModel(), tmp_path, measure=table(scores), every_steps=2, patience=2, min_gain=0.2)
+    scores, chosen = [1.0, 1.1, 1.05, 1.15], {"every_steps": 2, "patience": 2, "min_gain": 0.2}
+    result = train(TinyModel(), tmp_path, measure=table(scores), **chosen)
     assert result.step == 6
     assert result.checkpoint.endswith("ckpt-6")
     assert "training stops at step 6 of 10" in caplog.text
-    again = train(TinyModel(), tmp_path, measure=table([]), every_steps=2, patience=2, min_gain=0.2)
+    again = train(TinyModel(), tmp_path, measure=table([]), **chosen)
     assert (again.start_step, again.step, again.last_report) == (6, 6, None)
 
 
@@ -189,118 +146,77 @@ def test_by_time_it_is_measured_at_the_first_step_after_it(tmp_path, monkeypatch
     clock = iter(range(0, 100_000, 20))
     monkeypatch.setattr("detection_core.training.validation.time.monotonic", lambda: next(clock))
     train(TinyModel(), tmp_path, every_steps=0, every_minutes=1.0)
-    steps = [line.step for line in VALIDATIONS.read(str(tmp_path))]
+    steps = validated_steps(tmp_path)
     assert len(steps) > 1 and steps[-1] == 10
 
 
-@dataclasses.dataclass
-class CrashWhileMeasuring:
-    """Ends a training inside its nth validation."""
+class CrashBehind(TrainingAction):
+    """Ends a training between a validation and its checkpoint."""
 
-    model: TinyModel
-    at: int
-    calls: int = 0
-
-    def __call__(self) -> Mapping[str, float]:
-        self.calls += 1
-        if self.calls == self.at:
-            raise Killed
-        return by_weights(self.model)
+    def validated(self, line):
+        if line.step == 8:
+            raise RuntimeError("killed")
 
 
-@dataclasses.dataclass(frozen=True)
-class Whole:
-    """An undisturbed training."""
-
-    folder: Path
-    result: TrainingResult
+def disturbed(model, nth, disturb):
+    """Measure by the weights, but in the nth validation do something else."""
+    left = iter(range(1, 9))
+    return lambda: disturb() if next(left) == nth else by_weights(model)
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Whole:
-    folder = tmp_path_factory.mktemp("whole")
-    return Whole(folder, train(TinyModel(), folder, keep_best=2))
+def test_kills_and_stops_change_nothing(tmp_path):
+    """Each attempt goes on where the one before was disturbed, from the newest of the steps 4, 5, 8, 10."""
 
+    def crash():
+        raise RuntimeError("killed")
 
-@pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_kill_while_measuring_changes_nothing(whole, tmp_path, at):
-    model = TinyModel()
-    with pytest.raises(Killed):
-        train(model, tmp_path, measure=CrashWhileMeasuring(model, at), keep_best=2)
-    end = train(TinyModel(), tmp_path, keep_best=2)
-    expect_equal(whole, end, tmp_path)
-
-
-@pytest.mark.parametrize("step", [3, 4, 7, 9])
-def test_a_kill_between_validations_changes_nothing(whole, tmp_path, step):
-    with pytest.raises(RuntimeError, match="killed"):
-        train(TinyModel(), tmp_path, Crash(step), keep_best=2)
-    end = train(TinyModel(), tmp_path, keep_best=2)
-    expect_equal(whole, end, tmp_path)
-
-
-class Stop(TrainingAction):
-    """Asks a training to stop, as a cluster does, at a step."""
-
-    def __init__(self, at: int) -> None:
-        self.at = at
-
-    def report(self, report: StepReport) -> None:
-        if report.step == self.at:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
-@pytest.mark.parametrize("step", [4, 8, 10])
-def test_a_stop_where_a_validation_is_due_changes_nothing(whole, tmp_path, step):
-    with pytest.raises(SystemExit):
-        train(TinyModel(), tmp_path, Stop(step), keep_best=2)
-    assert step not in [line.step for line in VALIDATIONS.read(str(tmp_path))]
-    end = train(TinyModel(), tmp_path, keep_best=2)
-    expect_equal(whole, end, tmp_path)
-
-
-def test_a_stop_in_the_last_validation_ends_the_program_with_everything_saved(tmp_path):
-    model = TinyModel()
-
-    def measure() -> Mapping[str, float]:
+    def stop():
         os.kill(os.getpid(), signal.SIGTERM)
-        return by_weights(model)
+        raise AssertionError("the validation goes on")
 
-    with pytest.raises(SystemExit):
-        train(model, tmp_path, measure=measure, every_steps=0)
-    assert VALIDATIONS.read(str(tmp_path)) == []  # interrupted, and made up for below
-    end = train(TinyModel(), tmp_path, measure=table([1.0]), every_steps=0)
-    assert (end.start_step, end.step) == (10, 10)
-    assert [line.step for line in VALIDATIONS.read(str(tmp_path))] == [10]
+    whole = train(TinyModel(), tmp_path / "whole", keep_best=2)
+    assert whole.validation.best == max(whole.validation.lines, key=lambda line: line.score)
+    folder = tmp_path / "disturbed"
+    # Actions, what the nth validation of the attempt does, how it ends, and which steps are validated then.
+    for actions, (nth, disturb), error, validated in (
+        ([Crash(4)], (0, None), RuntimeError, []),
+        ([], (1, crash), RuntimeError, []),
+        ([], (1, stop), SystemExit, []),
+        ([Crash(7)], (0, None), RuntimeError, [4]),
+        ([CrashBehind()], (0, None), RuntimeError, [4, 8]),
+        ([Signal(signal.SIGTERM, 8)], (0, None), SystemExit, [4]),
+        ([], (2, crash), RuntimeError, [4, 8]),
+        ([], (1, stop), SystemExit, [4, 8]),
+    ):
+        with pytest.raises(error):
+            model = TinyModel()
+            train(model, folder, *actions, measure=disturbed(model, nth, disturb), keep_best=2)
+        assert validated_steps(folder) == validated, (actions, nth)
+    end = train(TinyModel(), folder, keep_best=2)
+    assert (end.start_step, end.step, end.last_report) == (10, 10, None)
+    assert validated_steps(folder) == [4, 8, 10] and kept(tmp_path / "whole") == kept(folder)
+    # Sums differ in their last bits.
+    scores = [[line.score for line in result.validation.lines] for result in (whole, end)]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-5)
+    for line in (b"\xff\xfe no text", b'{"schema_version": 99, "step": 8, "score": 9.0}'):
+        expect_refused(folder, line)
+
+
+def expect_refused(folder, line):
+    """A line that cannot be read is refused, and not lost."""
+    file = folder / VALIDATIONS.name
+    whole = file.read_bytes()
+    file.write_bytes(whole + line + b"\n")
+    with pytest.raises(ContractError, match=r"validation\.jsonl:4: "):
+        train(TinyModel(), folder)
+    assert file.read_bytes() == whole + line + b"\n"
+    file.write_bytes(whole)
 
 
 def test_a_stop_where_the_last_hope_ends_changes_nothing(tmp_path):
     scores = table([1.0, 0.9, 0.8])
     with pytest.raises(SystemExit):
-        train(TinyModel(), tmp_path, Stop(6), measure=scores, every_steps=2, patience=2)
+        train(TinyModel(), tmp_path, Signal(signal.SIGTERM, 6), measure=scores, every_steps=2, patience=2)
     end = train(TinyModel(), tmp_path, measure=scores, every_steps=2, patience=2)
     assert [line.step for line in end.validation.lines] == [2, 4, 6]
     assert (end.start_step, end.step, end.last_report) == (6, 6, None)
-
-
-def expect_equal(whole: Whole, end: TrainingResult, folder: Path) -> None:
-    """Expect the same validations and the same kept weights; sums differ in their last bits."""
-    assert kept(whole.folder) == kept(folder)
-    for a, b in zip(whole.result.validation.lines, end.validation.lines, strict=True):
-        assert a.step == b.step
-        assert a.score == pytest.approx(b.score, rel=1e-5)
-    assert [line.step for line in VALIDATIONS.read(str(folder))] == [4, 8, 10]
-
-
-def test_a_signal_in_a_validation_saves_the_step_and_the_validation_is_made_up_for(tmp_path: Path) -> None:
-    model = TinyModel()
-
-    def measure() -> dict[str, float]:
-        os.kill(os.getpid(), signal.SIGTERM)
-        raise AssertionError("the validation goes on")
-
-    with pytest.raises(SystemExit):
-        train(model, tmp_path, measure=measure)
-    result = train(TinyModel(), tmp_path)
-    assert result.start_step == 4
-    assert [line.step for line in VALIDATIONS.read(str(tmp_path))] == [4, 8, 10]

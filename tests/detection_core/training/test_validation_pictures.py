@@ -1,7 +1,5 @@
 """Pictures of the same images at each validation."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 
@@ -17,15 +15,15 @@ PICTURES = [
 ]
 
 
-def steps(folder: Path) -> list[int]:
+def steps(folder):
     return sorted({step_of(Path(p.path).name) for p in list_pictures(str(folder))})
 
 
-def files_there(folder: Path) -> list[int]:
+def files_there(folder):
     return sorted({step_of(path.name) for path in (folder / "pictures").glob("*.jpg")})
 
 
-def test_each_picture_has_its_image_and_its_step(tmp_path: Path) -> None:
+def test_each_picture_has_its_image_and_its_step(tmp_path):
     action = PictureFiles(str(tmp_path), lambda: PICTURES)
     action.start(0)
     action.validated(ValidationLine(step=1200))
@@ -34,14 +32,14 @@ def test_each_picture_has_its_image_and_its_step(tmp_path: Path) -> None:
     assert all(p.read().startswith(b"\xff\xd8\xff") for p in found)
 
 
-def test_nothing_is_written_where_nothing_is_drawn(tmp_path: Path) -> None:
+def test_nothing_is_written_where_nothing_is_drawn(tmp_path):
     action = PictureFiles(str(tmp_path), list)
     action.start(0)
     action.validated(ValidationLine(step=10))
     assert not (tmp_path / "pictures").exists()
 
 
-def test_a_resumed_training_draws_again_what_came_after_its_checkpoint(tmp_path: Path) -> None:
+def test_a_resumed_training_draws_again_what_came_after_its_checkpoint(tmp_path):
     first = PictureFiles(str(tmp_path), lambda: PICTURES)
     first.start(0)
     for step in (10, 20, 30):
@@ -54,7 +52,7 @@ def test_a_resumed_training_draws_again_what_came_after_its_checkpoint(tmp_path:
     assert steps(tmp_path) == [10, 20, 30] and len(list_pictures(str(tmp_path))) == 6
 
 
-def test_a_long_training_keeps_the_first_the_last_and_some_between(tmp_path: Path) -> None:
+def test_a_long_training_keeps_the_first_the_last_and_some_between(tmp_path):
     action = PictureFiles(str(tmp_path), lambda: PICTURES)
     action.start(0)
     for step in range(10, 1010, 10):
@@ -65,10 +63,7 @@ def test_a_long_training_keeps_the_first_the_last_and_some_between(tmp_path: Pat
     assert max(b - a for a, b in itertools.pairwise(kept)) <= 300
 
 
-def test_files_of_others_have_no_step() -> None:
+def test_files_of_others_have_no_step():
     names = ("side_by_side_00001.jpg", "step_x_1.jpg", "step_000000040_001.jpg")
     assert [step_of(name) for name in names] == [-1, -1, 40]
-
-
-def test_a_file_of_somebody_else_is_of_no_step():
     assert [step_of(name) for name in ("step_²_a.jpg", "step_٢_a.jpg", "step_7x_a.jpg", "a.jpg")] == [-1] * 4

@@ -1,9 +1,6 @@
 """Weights of another network, by name and shape."""
 
-from __future__ import annotations
-
 import logging
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,13 +13,13 @@ from detection_core.storage import files
 from detection_core.training.warm_start import check_same_classes, copy_matching_weights
 
 
-def network(classes: int, prefix: str = "") -> tf_keras.Model:
+def network(classes, prefix=""):
     inputs = tf_keras.Input([4])
     x = tf_keras.layers.Dense(3, name=f"{prefix}body")(inputs)
     return tf_keras.Model(inputs, tf_keras.layers.Dense(classes, name=f"{prefix}head")(x))
 
 
-def test_what_fits_is_copied_and_the_rest_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_fits_is_copied_and_the_rest_named(caplog):
     source, target = network(2), network(5)
     head = target.get_layer("head").kernel.numpy()
     with caplog.at_level(logging.INFO):
@@ -30,10 +27,10 @@ def test_what_fits_is_copied_and_the_rest_named(caplog: pytest.LogCaptureFixture
     np.testing.assert_array_equal(target.get_layer("body").kernel, source.get_layer("body").kernel)
     np.testing.assert_array_equal(target.get_layer("head").kernel, head)
     assert "2 weights copied, 2 start anew: head/kernel, head/bias" in caplog.text
+    with pytest.raises(ModelError, match=r"there: .*same family.*none of the 4 weights"):
+        copy_matching_weights(network(2, "other_"), network(2), where="there")
 
-
-def test_what_is_not_named_is_counted(caplog: pytest.LogCaptureFixture) -> None:
-    def deep(width: int) -> tf_keras.Model:
+    def deep(width):
         x = inputs = tf_keras.Input([4])
         x = tf_keras.layers.Dense(3, name="body")(x)
         for number in range(6):
@@ -45,12 +42,7 @@ def test_what_is_not_named_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     assert "12 start anew: layer_0/kernel" in caplog.text and "layer_2/bias and 6 more" in caplog.text
 
 
-def test_a_network_of_another_family_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"there: .*same family.*none of the 4 weights"):
-        copy_matching_weights(network(2, "other_"), network(2), where="there")
-
-
-def test_a_deployed_detector_of_other_classes_is_refused_naming_them(tmp_path: Path) -> None:
+def test_a_deployed_detector_of_other_classes_is_refused_naming_them(tmp_path):
     deployed, labels = tmp_path / "deployed", tmp_path / "label_map.pbtxt"
     files.write_text(str(deployed / "saved_model.pb"), "graph")
     own = layout.extra_file(str(deployed), layout.LABEL_MAP)
