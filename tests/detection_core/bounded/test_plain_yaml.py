@@ -9,6 +9,7 @@ from detection_core.bounded import plain_yaml
 from detection_core.bounded.limits import MAX_DEPTH, MAX_TEXT_BYTES, MAX_VALUES
 from detection_core.bounded.plain_yaml import parse_yaml, parse_yaml_documents, parse_yaml_with_lines
 from detection_core.errors import ConfigError, DataError
+from tests.support.cases import cases
 
 
 def test_values_come_with_the_places_of_their_keys():
@@ -67,49 +68,46 @@ def test_tuples_of_python_are_known_where_they_are_asked_for():
         parse_yaml("!!python/tuple [1, 2]", "s.yaml")
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        '!!int "abc"',
-        "!!int ''",
-        '!!float "abc"',
-        "!!float ''",
-        '!!bool "abc"',
-        "!!null abc",
-        "!!timestamp 2026-01-01",
-        "!!binary YQ==",
-        "!!set {a}",
-        "!!omap [a: 1]",
-        "!!map [a]",
-        "!!str [a]",
-        "0x_",
-        "9" * 100,
-        "9" * 5000,
-        "!foo bar",
-        "!!python/object/apply:os.system [id]",
-        "{a: 1, a: 2}",
-        "{1: a, true: b}",
-        "{[a]: b}",
-        "{<<: 1}",
-        "*unknown",
-        "[a, }",
-        "\t- a",
-    ],
+@cases(
+    '!!int "abc"',
+    "!!int ''",
+    '!!float "abc"',
+    "!!float ''",
+    '!!bool "abc"',
+    "!!null abc",
+    "!!timestamp 2026-01-01",
+    "!!binary YQ==",
+    "!!set {a}",
+    "!!omap [a: 1]",
+    "!!map [a]",
+    "!!str [a]",
+    "0x_",
+    "9" * 100,
+    "9" * 5000,
+    "!foo bar",
+    "!!python/object/apply:os.system [id]",
+    "{a: 1, a: 2}",
+    "{1: a, true: b}",
+    "{[a]: b}",
+    "{<<: 1}",
+    "*unknown",
+    "[a, }",
+    "\t- a",
 )
-def test_what_is_no_plain_value_is_one_line_with_its_place(value):
+def test_what_is_no_plain_value_is_one_line_with_its_place(*, value):
     with pytest.raises(DataError, match=r"^s\.yaml:2:\d+: ") as caught:
         parse_yaml(f"a: 1\nname: {value}\n", "s.yaml", error=DataError)
     assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["name: \x07", "name: \0", "name: '\ud800'"])
-def test_what_yaml_cannot_hold_is_refused(text):
+@cases("name: \x07", "name: \0", "name: '\ud800'")
+def test_what_yaml_cannot_hold_is_refused(*, text):
     with pytest.raises(ConfigError, match=r"^s\.yaml: not valid YAML"):
         parse_yaml(text, "s.yaml")
 
 
-@pytest.mark.parametrize("text", ["name: &a [*a]\n", "a: &k {b: *k}\n"])
-def test_values_that_hold_themselves_are_refused(text):
+@cases("name: &a [*a]\n", "a: &k {b: *k}\n")
+def test_values_that_hold_themselves_are_refused(*, text):
     with pytest.raises(ConfigError, match=r"s\.yaml:1:\d+: expected no value that holds itself"):
         parse_yaml(text, "s.yaml")
 
@@ -118,17 +116,14 @@ _LAUGHS = ["a: &a [x, x, x, x, x, x, x, x, x]"]
 _LAUGHS += [f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]" for i in range(9)]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[" * 1_000_000, f"nested at most {MAX_DEPTH} deep"),
-        ("- " * 20_000, f"nested at most {MAX_DEPTH} deep"),
-        ("a: &a " + "[" * 30 + "]" * 30 + "\nb: " + "[" * 25 + "*a" + "]" * 25, "nested at most"),
-        ("\n".join(_LAUGHS), f"at most {MAX_VALUES:,} values"),
-        (f"a: &a {'x' * 100_000}\nb: [{'*a,' * 100}]", f"at most {MAX_TEXT_BYTES:,} characters"),
-    ],
+@cases(
+    ("[" * 1_000_000, f"nested at most {MAX_DEPTH} deep"),
+    ("- " * 20_000, f"nested at most {MAX_DEPTH} deep"),
+    ("a: &a " + "[" * 30 + "]" * 30 + "\nb: " + "[" * 25 + "*a" + "]" * 25, "nested at most"),
+    ("\n".join(_LAUGHS), f"at most {MAX_VALUES:,} values"),
+    (f"a: &a {'x' * 100_000}\nb: [{'*a,' * 100}]", f"at most {MAX_TEXT_BYTES:,} characters"),
 )
-def test_what_asks_for_too_much_is_refused(text, message):
+def test_what_asks_for_too_much_is_refused(*, text, message):
     with pytest.raises(ConfigError, match=message):
         parse_yaml(text, "s.yaml")
 

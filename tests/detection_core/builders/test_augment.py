@@ -28,6 +28,7 @@ from detection_core.errors import ConfigError
 from detection_core.ops.objects import new_truth
 from detection_core.protos import pipeline_pb2, preprocessor_pb2
 from detection_core.structures import Sample
+from tests.support.cases import cases
 
 FACTS = json.loads((Path(__file__).parent / "data" / "preprocessing_parameters.json").read_text())
 STEPS = [field.name for field in preprocessor_pb2.PreprocessingStep.DESCRIPTOR.oneofs[0].fields]
@@ -158,8 +159,8 @@ def _check_keypoints(arm: str, truth: Any) -> None:
         np.testing.assert_allclose(truth.keypoints[:, 0], (low + high)[:, 0] / 2, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("arm", ARMS)
-def test_a_graph_gives_what_eager_execution_gives_and_keeps_static_shapes(arm: str) -> None:
+@cases(*ARMS)
+def test_a_graph_gives_what_eager_execution_gives_and_keeps_static_shapes(*, arm: str) -> None:
     sample = _sample(np.random.default_rng(5), 13, 17, 3, False)
     step = _step(arm)
     spec = tf.nest.map_structure(
@@ -216,11 +217,8 @@ NOT_COMPARED = {
 NEEDS_VALUES = {"normalize_image", "subtract_channel_mean", "random_resize_method", "resize_image"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [n for n in FACTS if n not in NEEDS_VALUES and n != "ssd_random_crop with operations"],
-)
-def test_options_are_those_of_the_reference(name: str) -> None:
+@cases(*(n for n in FACTS if n not in NEEDS_VALUES and n != "ssd_random_crop with operations"))
+def test_options_are_those_of_the_reference(*, name: str) -> None:
     options = _options(build_augmentation(_parse(FACTS[name]["config"])))
     options = {RENAMED.get(key, key): value for key, value in options.items()}
     for argument, expected in FACTS[name]["arguments"].items():
@@ -253,24 +251,21 @@ def test_operations_of_an_ssd_crop_keep_their_own_values() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "expected one augmentation, found none"),
-        ("random_distort_color { color_ordering: 2 }", "0 or 1, found 2"),
-        ("subtract_channel_mean { means: [1.0] }", "expected 3 means, found 1"),
-        ("random_pad_image { min_image_height: 9 }", "min_image_height and min_image_width together"),
-        ("random_pad_image { pad_color: [1, 2] }", "pad_color: expected 3 values or none, found 2"),
-        ("random_crop_pad_image { min_padded_size_ratio: 1 }", "min_padded_size_ratio: expected 2 values"),
-        ("resize_image { new_height: 5 }", "new_width: expected a number from 1 to 16,384, found 0"),
-        ("random_crop_image { min_area: 0.5 max_area: 0.25 }", "at most max_area, which is 0.25, found 0.5"),
-        ("normalize_image { }", "original_maxval"),
-        ("random_jpeg_quality { max_jpeg_quality: 300 }", "from 0 to 100, found 300"),
-        ("convert_class_logits_to_softmax { temperature: 0 }", "another number than 0"),
-        ('autoaugment_image { policy_name: "v9" }', "one of v0, v1, v2, v3, test, randaug, found 'v9'"),
-    ],
+@cases(
+    ("", "expected one augmentation, found none"),
+    ("random_distort_color { color_ordering: 2 }", "0 or 1, found 2"),
+    ("subtract_channel_mean { means: [1.0] }", "expected 3 means, found 1"),
+    ("random_pad_image { min_image_height: 9 }", "min_image_height and min_image_width together"),
+    ("random_pad_image { pad_color: [1, 2] }", "pad_color: expected 3 values or none, found 2"),
+    ("random_crop_pad_image { min_padded_size_ratio: 1 }", "min_padded_size_ratio: expected 2 values"),
+    ("resize_image { new_height: 5 }", "new_width: expected a number from 1 to 16,384, found 0"),
+    ("random_crop_image { min_area: 0.5 max_area: 0.25 }", "at most max_area, which is 0.25, found 0.5"),
+    ("normalize_image { }", "original_maxval"),
+    ("random_jpeg_quality { max_jpeg_quality: 300 }", "from 0 to 100, found 300"),
+    ("convert_class_logits_to_softmax { temperature: 0 }", "another number than 0"),
+    ('autoaugment_image { policy_name: "v9" }', "one of v0, v1, v2, v3, test, randaug, found 'v9'"),
 )
-def test_contradictions_name_the_step(text: str, message: str) -> None:
+def test_contradictions_name_the_step(*, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as error:
         build_augmentations([_parse("random_horizontal_flip {}"), _parse(text)])
     assert error.value.where.startswith("train_config.data_augmentation_options[1]")

@@ -18,14 +18,15 @@ from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.ssd.feature_maps import build_feature_maps
 from detection_core.errors import ConfigError
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
+from tests.support.cases import cases
 
 
 def _layers():
     return NetworkLayers(hyperparams=LayerHyperparams())
 
 
-@pytest.mark.parametrize("name", ["mobilenet_v1", "mobilenet_v2", "resnet50_v1", "efficientnet_b0"])
-def test_levels_are_keyed_by_the_power_of_their_stride(name):
+@cases("mobilenet_v1", "mobilenet_v2", "resnet50_v1", "efficientnet_b0")
+def test_levels_are_keyed_by_the_power_of_their_stride(*, name):
     inputs = tf_keras.Input((64, 96, 3))
     ends = BACKBONES[name].build(inputs, _layers(), BackboneShape(depth_multiplier=0.25, min_depth=8))
     assert max(ends.levels) == 5

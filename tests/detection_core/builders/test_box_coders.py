@@ -6,6 +6,7 @@ from detection_core.builders.box_coders import BOX_CODERS, build_box_coder
 from detection_core.errors import ConfigError
 from detection_core.protos import box_coder_pb2
 from tests.detection_core.detectors.parts.box_coders import test_faster_rcnn
+from tests.support.cases import cases
 from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(test_faster_rcnn.__file__, "box_coders")
@@ -17,8 +18,8 @@ def _build(case: GoldenCase):
     return build_box_coder(text_format.Parse(case.config, box_coder_pb2.BoxCoder()))
 
 
-@pytest.mark.parametrize("case", BUILT, ids=lambda case: case.name)
-def test_golden(case: GoldenCase):
+@cases(*BUILT)
+def test_golden(*, case: GoldenCase):
     coder = _build(case)
     assert coder.code_size == case.params["code_size"]
     keypoints = (case.inputs["keypoints"],) if "keypoints" in case.inputs else ()
@@ -43,16 +44,13 @@ def test_empty_message_names_the_arms():
         build_box_coder(box_coder_pb2.BoxCoder())
 
 
-@pytest.mark.parametrize(
-    ("text", "field"),
-    [
-        ("faster_rcnn_box_coder { y_scale: 0 }", "y_scale"),
-        ("keypoint_box_coder {}", "num_keypoints"),
-        ("mean_stddev_box_coder { stddev: -1 }", "stddev"),
-        ("square_box_coder { length_scale: 0 }", "length_scale"),
-    ],
+@cases(
+    ("faster_rcnn_box_coder { y_scale: 0 }", "y_scale"),
+    ("keypoint_box_coder {}", "num_keypoints"),
+    ("mean_stddev_box_coder { stddev: -1 }", "stddev"),
+    ("square_box_coder { length_scale: 0 }", "length_scale"),
 )
-def test_scales_must_be_positive(text, field):
+def test_scales_must_be_positive(*, text, field):
     with pytest.raises(ConfigError, match=field) as caught:
         build_box_coder(text_format.Parse(text, box_coder_pb2.BoxCoder()), "model.ssd.box_coder")
     assert caught.value.where.startswith("model.ssd.box_coder.")

@@ -7,6 +7,7 @@ from detection_core.config.messages.table import RULES
 from detection_core.errors import ConfigError
 from detection_core.protos import calibration_pb2
 from tests.detection_core.ops import test_calibration as ops_test
+from tests.support.cases import cases
 from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(ops_test.__file__, "calibration")
@@ -19,14 +20,14 @@ def _message(text: str) -> calibration_pb2.CalibrationConfig:
     return text_format.Parse(text, calibration_pb2.CalibrationConfig())
 
 
-@pytest.mark.parametrize("case", BUILT, ids=lambda case: case.name)
-def test_golden(case: GoldenCase):
+@cases(*BUILT)
+def test_golden(*, case: GoldenCase):
     found = build_calibration(_message(case.config)).function(case.inputs["scores"])
     np.testing.assert_allclose(found, case.outputs["calibrated"], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
-def test_golden_refusals(case: GoldenCase):
+@cases(*REFUSED)
+def test_golden_refusals(*, case: GoldenCase):
     with pytest.raises(ConfigError):
         build_calibration(_message(case.config))
 
@@ -35,8 +36,8 @@ def test_every_supported_arm_has_a_golden():
     assert {case.config.split()[0] for case in BUILT} == set(CALIBRATIONS)
 
 
-@pytest.mark.parametrize("arm", sorted(RULES["CalibrationConfig"].refused))
-def test_unsupported_arm_says_what_to_use(arm):
+@cases(*sorted(RULES["CalibrationConfig"].refused))
+def test_unsupported_arm_says_what_to_use(*, arm):
     with pytest.raises(ConfigError, match="function_approximation"):
         build_calibration(_message(arm + " {}"))
 

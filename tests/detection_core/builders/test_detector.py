@@ -5,18 +5,16 @@ from detection_core.builders.detector import build_detector
 from detection_core.detectors.family import Family, register_family, unregister_family
 from detection_core.errors import ConfigError
 from detection_core.protos import model_pb2
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("text", "match"),
-    [
-        ("center_net {}", "expected ssd or efficientdet, found center_net: CenterNet is not built here"),
-        ("", "expected ssd or efficientdet, found none: set one"),
-        ("ssd {}", "model.ssd.num_classes: expected the number of classes"),
-        ("ssd { num_classes: 2 }", "model.ssd.box_coder: expected one of"),
-    ],
+@cases(
+    ("center_net {}", "expected ssd or efficientdet, found center_net: CenterNet is not built here"),
+    ("", "expected ssd or efficientdet, found none: set one"),
+    ("ssd {}", "model.ssd.num_classes: expected the number of classes"),
+    ("ssd { num_classes: 2 }", "model.ssd.box_coder: expected one of"),
 )
-def test_what_cannot_be_built_is_refused(text, match):
+def test_what_cannot_be_built_is_refused(*, text, match):
     with pytest.raises(ConfigError, match=match):
         build_detector(text_format.Parse(text, model_pb2.DetectionModel()))
 

@@ -10,6 +10,7 @@ from detection_core.detectors.parts.heads.convolutional import ConvolutionalHead
 from detection_core.detectors.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
 from detection_core.errors import ConfigError
 from detection_core.protos import box_predictor_pb2
+from tests.support.cases import cases
 
 
 def _build(text: str):
@@ -25,14 +26,11 @@ def test_every_arm_is_built_or_refused_with_a_reason():
             _build(f"{arm} {{}}")
 
 
-@pytest.mark.parametrize(
-    "message, options",
-    [
-        (box_predictor_pb2.ConvolutionalBoxPredictor(), ConvolutionalHeadOptions()),
-        (box_predictor_pb2.WeightSharedConvolutionalBoxPredictor(), WeightSharedHeadOptions()),
-    ],
+@cases(
+    (box_predictor_pb2.ConvolutionalBoxPredictor(), ConvolutionalHeadOptions()),
+    (box_predictor_pb2.WeightSharedConvolutionalBoxPredictor(), WeightSharedHeadOptions()),
 )
-def test_defaults_of_options_are_those_of_the_schema(message, options):
+def test_defaults_of_options_are_those_of_the_schema(*, message, options):
     for field in dataclasses.fields(options):
         if field.name != "score_converter":
             assert getattr(options, field.name) == pytest.approx(getattr(message, field.name)), field.name
@@ -82,12 +80,7 @@ def test_weight_shared_settings_are_read():
     assert plan.code_clip == (-math.inf, math.inf)
 
 
-@pytest.mark.parametrize(
-    "text, match",
-    [
-        ("", "found none; add the one"),
-    ],
-)
-def test_contradictions_are_refused(text, match):
+@cases(("", "found none; add the one"))
+def test_contradictions_are_refused(*, text, match):
     with pytest.raises(ConfigError, match=match):
         _build(text)

@@ -15,6 +15,7 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
 )
 from detection_core.errors import ConfigError
 from detection_core.protos import hyperparams_pb2
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "hyperparams")
@@ -26,8 +27,8 @@ def _message(text: str) -> hyperparams_pb2.Hyperparams:
     return text_format.Parse(text, hyperparams_pb2.Hyperparams())
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - set(REFUSED)))
-def test_settings_are_those_of_the_reference(name):
+@cases(*sorted(set(CASES) - set(REFUSED)))
+def test_settings_are_those_of_the_reference(*, name):
     wanted = CASES[name].facts["value"]
     found = build_hyperparams(_message(CASES[name].config), "conv_hyperparams")
     assert found.activation == (wanted["activation"] or "none")
@@ -48,8 +49,8 @@ def test_settings_are_those_of_the_reference(name):
         np.testing.assert_allclose(regularizer_loss(found.regularizer, weights), total, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - set(REFUSED)))
-def test_initializers_are_those_of_the_reference(name):
+@cases(*sorted(set(CASES) - set(REFUSED)))
+def test_initializers_are_those_of_the_reference(*, name):
     wanted = CASES[name].facts["value"]["initializer"]
     built = build_hyperparams(_message(CASES[name].config), "x").initializer.build(0, "layer/kernel")
     if not isinstance(wanted, dict):
@@ -63,8 +64,8 @@ def test_initializers_are_those_of_the_reference(name):
     assert {key: built.get_config()[key] for key in settings} == pytest.approx(settings)
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_has_no_effect_is_refused(name):
+@cases(*sorted(REFUSED))
+def test_what_has_no_effect_is_refused(*, name):
     with pytest.raises(ConfigError, match=REFUSED[name]):
         build_hyperparams(_message(CASES[name].config), "conv_hyperparams")
 

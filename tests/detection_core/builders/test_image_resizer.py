@@ -7,6 +7,7 @@ from detection_core.builders.image_resizer import IMAGE_RESIZERS, build_image_re
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
 from detection_core.errors import ConfigError
 from detection_core.protos import image_resizer_pb2, model_pb2
+from tests.support.cases import cases
 
 
 def _build(text: str):
@@ -41,20 +42,17 @@ def test_set_fields_are_passed_on() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "fixed_shape_resizer.*found none"),
-        ("fixed_shape_resizer { height: 0 }", "height: expected a number from 1 to 16,384, found 0"),
-        (
-            "keep_aspect_ratio_resizer { min_dimension: 12 max_dimension: 6 }",
-            "at most max_dimension, which is 6, found 12",
-        ),
-        ("conditional_shape_resizer { condition: INVALID }", "GREATER or SMALLER, found INVALID"),
-        ("pad_to_multiple_resizer { multiple: -4 }", "from 1 to 1,024, found -4"),
-    ],
+@cases(
+    ("", "fixed_shape_resizer.*found none"),
+    ("fixed_shape_resizer { height: 0 }", "height: expected a number from 1 to 16,384, found 0"),
+    (
+        "keep_aspect_ratio_resizer { min_dimension: 12 max_dimension: 6 }",
+        "at most max_dimension, which is 6, found 12",
+    ),
+    ("conditional_shape_resizer { condition: INVALID }", "GREATER or SMALLER, found INVALID"),
+    ("pad_to_multiple_resizer { multiple: -4 }", "from 1 to 1,024, found -4"),
 )
-def test_what_no_image_fits_is_refused(text: str, message: str) -> None:
+def test_what_no_image_fits_is_refused(*, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as error:
         _build(text)
     assert error.value.where.startswith("image_resizer")

@@ -12,6 +12,7 @@ from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.data.sequence import SequenceOptions
 from detection_core.errors import ConfigError
 from detection_core.protos import input_reader_pb2
+from tests.support.cases import cases
 from tests.support.record_files import numbered_example, write_records
 
 LABEL_MAP = LabelMap(items=(LabelMapItem(id=2, name="dog"),))
@@ -26,8 +27,8 @@ def _build(tmp_path: Path, text: str):
     return build_input_reader(message, LABEL_MAP, "reader")
 
 
-@pytest.mark.parametrize("field", sorted(set(REFUSED) - {"external_input_reader"}))
-def test_what_is_not_read_says_what_to_do(tmp_path: Path, field: str) -> None:
+@cases(*sorted(set(REFUSED) - {"external_input_reader"}))
+def test_what_is_not_read_says_what_to_do(tmp_path: Path, *, field: str) -> None:
     kind = input_reader_pb2.InputReader.DESCRIPTOR.fields_by_name[field]
     value = "true" if kind.type == kind.TYPE_BOOL else "2"
     with pytest.raises(ConfigError) as error:
@@ -74,15 +75,10 @@ def test_fields_become_options(tmp_path: Path) -> None:
     assert reader.table.lookup(tf.constant("dog")) == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "masks"),
-    [
-        ("", "NUMERICAL_MASKS"),
-        ("mask_type: PNG_MASKS", "PNG_MASKS"),
-        ("mask_type: DEFAULT", "NUMERICAL_MASKS"),
-    ],
+@cases(
+    ("", "NUMERICAL_MASKS"), ("mask_type: PNG_MASKS", "PNG_MASKS"), ("mask_type: DEFAULT", "NUMERICAL_MASKS")
 )
-def test_masks_are_read_as_they_are_stored(tmp_path: Path, text: str, masks: str) -> None:
+def test_masks_are_read_as_they_are_stored(tmp_path: Path, *, text: str, masks: str) -> None:
     assert _build(tmp_path, f"load_instance_masks: true {text}").decoding.masks == masks
 
 

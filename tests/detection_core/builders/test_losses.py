@@ -8,6 +8,7 @@ from detection_core.detectors.parts.losses import masking
 from detection_core.errors import ConfigError
 from detection_core.protos import losses_pb2
 from tests.detection_core.detectors.parts.losses import test_focal
+from tests.support.cases import cases
 from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(test_focal.__file__, "losses")
@@ -39,8 +40,8 @@ def _arguments(case: GoldenCase):
     return prediction, target, weights
 
 
-@pytest.mark.parametrize("case", CALLED, ids=lambda case: case.name)
-def test_golden_loss_and_gradient(case: GoldenCase):
+@cases(*CALLED)
+def test_golden_loss_and_gradient(*, case: GoldenCase):
     loss, (prediction, target, weights) = _loss(case), _arguments(case)
     with tf.GradientTape() as tape:
         tape.watch(prediction)
@@ -60,8 +61,8 @@ def test_every_arm_has_a_golden():
     assert arms | {"registered"} == set(builders.LOCALIZATION_LOSSES)
 
 
-@pytest.mark.parametrize("case", MINED, ids=lambda case: case.name)
-def test_golden_miner(case: GoldenCase):
+@cases(*MINED)
+def test_golden_miner(*, case: GoldenCase):
     miner = builders.build_hard_example_miner(_message(case.config))
     inputs = case.inputs
     matched = inputs.get("match_results", np.zeros(inputs["cls_losses"].shape, np.int32))
@@ -91,36 +92,31 @@ def test_losses_of_a_detector():
     assert sampled.random_example_sampler.positive_fraction == pytest.approx(0.01)
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("localization_loss { weighted_l2 {} }", "loss.classification_loss"),
-        ("classification_loss { weighted_sigmoid {} }", "loss.localization_loss"),
-        (
-            "classification_loss { weighted_sigmoid_focal {} } localization_loss { weighted_l2 {} } "
-            "hard_example_miner {}",
-            "loss.hard_example_miner",
-        ),
-        (PAIR + "hard_example_miner {} random_example_sampler {}", "loss.random_example_sampler"),
-        (
-            PAIR + "random_example_sampler { positive_sample_fraction: 0 }",
-            "loss.random_example_sampler.positive_sample_fraction",
-        ),
-        (PAIR + "expected_loss_weights: EXPECTED_SAMPLING", "loss.expected_loss_weights"),
-        (PAIR + "equalization_loss { weight: 1 }", "loss.equalization_loss.weight"),
-        (
-            "classification_loss { weighted_softmax { logit_scale: 0 } } "
-            "localization_loss { weighted_l2 {} }",
-            "loss.classification_loss.weighted_softmax.logit_scale",
-        ),
-        (
-            "classification_loss { weighted_sigmoid {} } "
-            "localization_loss { weighted_smooth_l1 { delta: 0 } }",
-            "loss.localization_loss.weighted_smooth_l1.delta",
-        ),
-    ],
+@cases(
+    ("localization_loss { weighted_l2 {} }", "loss.classification_loss"),
+    ("classification_loss { weighted_sigmoid {} }", "loss.localization_loss"),
+    (
+        "classification_loss { weighted_sigmoid_focal {} } localization_loss { weighted_l2 {} } "
+        "hard_example_miner {}",
+        "loss.hard_example_miner",
+    ),
+    (PAIR + "hard_example_miner {} random_example_sampler {}", "loss.random_example_sampler"),
+    (
+        PAIR + "random_example_sampler { positive_sample_fraction: 0 }",
+        "loss.random_example_sampler.positive_sample_fraction",
+    ),
+    (PAIR + "expected_loss_weights: EXPECTED_SAMPLING", "loss.expected_loss_weights"),
+    (PAIR + "equalization_loss { weight: 1 }", "loss.equalization_loss.weight"),
+    (
+        "classification_loss { weighted_softmax { logit_scale: 0 } } localization_loss { weighted_l2 {} }",
+        "loss.classification_loss.weighted_softmax.logit_scale",
+    ),
+    (
+        "classification_loss { weighted_sigmoid {} } localization_loss { weighted_smooth_l1 { delta: 0 } }",
+        "loss.localization_loss.weighted_smooth_l1.delta",
+    ),
 )
-def test_refusals_name_the_place(text, place):
+def test_refusals_name_the_place(*, text, place):
     with pytest.raises(ConfigError) as caught:
         builders.build_losses(_message(text))
     assert caught.value.where == place

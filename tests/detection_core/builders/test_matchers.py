@@ -6,6 +6,7 @@ from detection_core.builders.matchers import MATCHERS, build_matcher
 from detection_core.errors import ConfigError
 from detection_core.protos import matcher_pb2
 from tests.detection_core.detectors.parts.matchers import test_argmax
+from tests.support.cases import cases
 from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(test_argmax.__file__, "matchers")
@@ -25,8 +26,8 @@ def _expected(case: GoldenCase, valid: np.ndarray) -> np.ndarray:
     return np.where(results >= 0, rows[np.maximum(results, 0)], results)
 
 
-@pytest.mark.parametrize("case", MATCHED, ids=lambda case: case.name)
-def test_golden(case: GoldenCase):
+@cases(*MATCHED)
+def test_golden(*, case: GoldenCase):
     similarity = case.inputs["similarity"]
     valid = case.inputs.get("valid_rows", np.ones(len(similarity), bool))
     found = _build(case.config).match(similarity[np.newaxis], valid[np.newaxis])
@@ -37,21 +38,18 @@ def test_every_arm_has_a_golden():
     assert {case.config.split()[0] for case in MATCHED} == set(MATCHERS)
 
 
-@pytest.mark.parametrize(
-    ("text", "golden"),
-    [
-        ("", "empty_matcher"),
-        (
-            "argmax_matcher { matched_threshold: 0.3 unmatched_threshold: 0.5 }",
-            "argmax_constructor_unmatched_above_matched",
-        ),
-        (
-            "argmax_matcher { negatives_lower_than_unmatched: false }",
-            "argmax_constructor_equal_thresholds_and_not_negatives_lower",
-        ),
-    ],
+@cases(
+    ("", "empty_matcher"),
+    (
+        "argmax_matcher { matched_threshold: 0.3 unmatched_threshold: 0.5 }",
+        "argmax_constructor_unmatched_above_matched",
+    ),
+    (
+        "argmax_matcher { negatives_lower_than_unmatched: false }",
+        "argmax_constructor_equal_thresholds_and_not_negatives_lower",
+    ),
 )
-def test_refusals(text, golden):
+def test_refusals(*, text, golden):
     assert CASES[golden].error
     with pytest.raises(ConfigError):
         _build(text)

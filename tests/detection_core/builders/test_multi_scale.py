@@ -13,19 +13,17 @@ from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.errors import ConfigError
 from detection_core.training.scales import resized
 from tests.detection_core.training.test_precision import MODELS, batch_for
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("own", "scales", "sizes"),
-    [
-        ((320, 320), (0.75, 1.0, 1.25), [(416, 416), (320, 320), (256, 256)]),
-        ((300, 300), (0.75, 1.0, 1.25), [(384, 384), (300, 300), (224, 224)]),
-        ((192, 256), (0.5, 1.0), [(192, 256), (96, 128)]),
-        ((64, 64), (0.9, 1.0, 1.1), [(64, 64)]),
-        ((64, 64), (0.25,), [(32, 32)]),
-    ],
+@cases(
+    ((320, 320), (0.75, 1.0, 1.25), [(416, 416), (320, 320), (256, 256)]),
+    ((300, 300), (0.75, 1.0, 1.25), [(384, 384), (300, 300), (224, 224)]),
+    ((192, 256), (0.5, 1.0), [(192, 256), (96, 128)]),
+    ((64, 64), (0.9, 1.0, 1.1), [(64, 64)]),
+    ((64, 64), (0.25,), [(32, 32)]),
 )
-def test_sizes_are_multiples_of_32_and_each_is_there_once_the_largest_first(own, scales, sizes) -> None:
+def test_sizes_are_multiples_of_32_and_each_is_there_once_the_largest_first(*, own, scales, sizes) -> None:
     assert scaled_sizes(own, scales) == sizes
 
 
@@ -38,8 +36,8 @@ def _weight(variable: tf.Variable) -> tf.Tensor:
 NAMES = ["ssd", *(pytest.param(name, marks=pytest.mark.zoo) for name in list(MODELS)[1:])]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_another_size_is_the_same_detector_built_for_it(name: str) -> None:
+@cases(*NAMES)
+def test_another_size_is_the_same_detector_built_for_it(*, name: str) -> None:
     block = {"train_config.multi_scale": {"scale": [1.0, 2.0], "steps_per_scale": 1}}
     config = apply_overrides(parse_pipeline_config(MODELS[name]), block)
     detector = build_detector(config.model)
@@ -88,15 +86,12 @@ def test_a_detector_that_takes_several_sizes_already_is_refused() -> None:
         build_scales(config, Any())
 
 
-@pytest.mark.parametrize(
-    ("block", "field"),
-    [
-        ({"scale": [8.0]}, r"multi_scale\.scale"),
-        ({"scale": [1.0] * 10}, r"multi_scale\.scale: .*at most 9 scales, found 10"),
-        ({"steps_per_scale": 0}, r"multi_scale\.steps_per_scale"),
-    ],
+@cases(
+    ({"scale": [8.0]}, r"multi_scale\.scale"),
+    ({"scale": [1.0] * 10}, r"multi_scale\.scale: .*at most 9 scales, found 10"),
+    ({"steps_per_scale": 0}, r"multi_scale\.steps_per_scale"),
 )
-def test_wrong_values_are_named(block, field) -> None:
+def test_wrong_values_are_named(*, block, field) -> None:
     config = apply_overrides(parse_pipeline_config(MODELS["ssd"]), {"train_config.multi_scale": block})
     with pytest.raises(ConfigError, match=field):
         check_message(config.train_config, "train_config")

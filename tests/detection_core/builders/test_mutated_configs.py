@@ -9,13 +9,8 @@ from detection_core.config.messages.extractors import map_shapes
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.tasks.describe import describe
-from tests.support.agreement import (
-    BUILDERS,
-    assert_agree,
-    assert_parts_agree,
-    messages_to_build,
-    passes,
-)
+from tests.support.agreement import BUILDERS, assert_agree, assert_parts_agree, passes
+from tests.support.cases import cases
 from tests.support.configs import LAYERS, PYRAMID, RETINA
 from tests.support.mutations import mutated_configs
 from tests.support.zoo_configs import ZOO, zoo_config
@@ -33,10 +28,8 @@ def test_every_part_of_what_passes_is_built(config):
     assume(assert_parts_agree(config))
 
 
-@pytest.mark.parametrize("kind", BUILDERS, ids=lambda kind: kind.DESCRIPTOR.name)
-def test_a_message_is_built_or_refused_as_the_check_refuses_it(kind):
-    @given(messages_to_build(kind))
-    @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@cases(*BUILDERS)
+def test_a_message_is_built_or_refused_as_the_check_refuses_it(*, kind):
     def check(message):
         assert_agree(message)
 

@@ -14,6 +14,7 @@ from detection_core.protos import (
     matcher_pb2,
     region_similarity_calculator_pb2,
 )
+from tests.support.cases import cases
 
 # Message, oneof, table, arms refused with a reason.
 ONEOFS = [
@@ -38,8 +39,8 @@ ONEOFS = [
 FILES = ["anchor_generator", "box_coder", "calibration", "losses", "matcher", "region_similarity_calculator"]
 
 
-@pytest.mark.parametrize(("message", "oneof", "table", "refused"), ONEOFS, ids=lambda part: str(part)[:40])
-def test_every_arm_is_built_or_refused_with_a_reason(message, oneof, table, refused):
+@cases(*ONEOFS)
+def test_every_arm_is_built_or_refused_with_a_reason(*, message, oneof, table, refused):
     arms = {field.name for field in message.DESCRIPTOR.oneofs_by_name[oneof].fields}
     assert arms == set(table) | set(refused)
     assert not set(table) & set(refused)

@@ -15,6 +15,7 @@ from detection_core.builders.optimizer import LEARNING_RATES, OPTIMIZERS, build_
 from detection_core.errors import ConfigError
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.protos import optimizer_pb2
+from tests.support.cases import cases
 
 DATA = Path(__file__).parent / "data"
 RATES = json.loads((DATA / "learning_rates.json").read_text())
@@ -22,8 +23,8 @@ CASES = json.loads((DATA / "optimizers.json").read_text())["cases"]
 SLOTS = ("momentum", "rms", "m", "v")
 
 
-@pytest.mark.parametrize("case", RATES["cases"], ids=lambda c: c["name"])
-def test_learning_rate(case: dict[str, Any]) -> None:
+@cases(*RATES["cases"])
+def test_learning_rate(*, case: dict[str, Any]) -> None:
     message = text_format.Parse(case["config"], optimizer_pb2.LearningRate())
     if case.get("error"):
         with pytest.raises(ConfigError):
@@ -34,8 +35,8 @@ def test_learning_rate(case: dict[str, Any]) -> None:
     np.testing.assert_allclose(found, case["learning_rate"], rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c["name"])
-def test_optimizer(case: dict[str, Any]) -> None:
+@cases(*CASES)
+def test_optimizer(*, case: dict[str, Any]) -> None:
     message = text_format.Parse(case["config"], optimizer_pb2.Optimizer())
     if case.get("error"):
         with pytest.raises(ConfigError):
@@ -77,9 +78,9 @@ def test_every_arm_of_the_schema_is_in_a_table() -> None:
         assert arms == set(table)
 
 
-@pytest.mark.parametrize(("decay", "warned"), [("", True), ("decay: 0", False)])
+@cases(("", True), ("decay: 0", False))
 def test_a_rate_that_falls_by_itself_is_told(
-    caplog: pytest.LogCaptureFixture, decay: str, warned: bool
+    caplog: pytest.LogCaptureFixture, *, decay: str, warned: bool
 ) -> None:
     rate = "learning_rate { constant_learning_rate { learning_rate: 0.1 } }"
     message = text_format.Parse(f"rms_prop_optimizer {{ {rate} {decay} }}", optimizer_pb2.Optimizer())

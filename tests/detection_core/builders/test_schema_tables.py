@@ -22,6 +22,7 @@ from detection_core.config.refusals import find_refused
 from detection_core.detectors.family import FAMILIES
 from detection_core.detectors.ssd import feature_maps
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases
 
 # The extractor's name decides which pyramid it has; one that has none takes no arm.
 PYRAMIDS = set(feature_maps.NECKS) - {"extra_layers"}
@@ -72,8 +73,8 @@ def test_every_oneof_of_the_schema_has_one_table():
         assert field in RULES[message].refused
 
 
-@pytest.mark.parametrize("name", sorted(TABLES))
-def test_every_arm_is_built_or_refused_with_a_reason(name):
+@cases(*sorted(TABLES))
+def test_every_arm_is_built_or_refused_with_a_reason(*, name):
     arms = {field.name for field in ONEOFS[name].fields}
     refused = set(RULES[name.rpartition(".")[0]].refused) & arms
     assert set(TABLES[name]) | refused == arms
@@ -88,8 +89,8 @@ def _refused_arms():
                 yield pytest.param(oneof.containing_type, field, entry.refused[field.name], id=field.name)
 
 
-@pytest.mark.parametrize(("message_type", "field", "reason"), _refused_arms())
-def test_the_check_prints_why_an_arm_is_refused_and_what_to_use(message_type, field, reason):
+@cases(*_refused_arms())
+def test_the_check_prints_why_an_arm_is_refused_and_what_to_use(*, message_type, field, reason):
     message = GetMessageClass(message_type)()
     getattr(message, field.name).SetInParent()
     (problem,) = find_refused(message)

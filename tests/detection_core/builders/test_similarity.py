@@ -6,6 +6,7 @@ from detection_core.builders.similarity import SIMILARITIES, build_similarity
 from detection_core.errors import ConfigError
 from detection_core.protos import region_similarity_calculator_pb2
 from tests.detection_core.ops import test_iou
+from tests.support.cases import cases
 from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(test_iou.__file__, "region_similarity")
@@ -17,8 +18,8 @@ def _build(text: str):
     return build_similarity(text_format.Parse(text, message))
 
 
-@pytest.mark.parametrize("case", BUILT, ids=lambda case: case.name)
-def test_golden(case: GoldenCase):
+@cases(*BUILT)
+def test_golden(*, case: GoldenCase):
     found = _build(case.config)(case.inputs["boxes1"], case.inputs["boxes2"]).numpy()
     # Ground truth has score 1; the golden's rows have scores of their own.
     scores = case.inputs.get("scores_of_boxes1", np.ones(len(found), np.float32))

@@ -9,8 +9,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from detection_core.builders.detector import build_detector
 from detection_core.builders.fine_tuning import build_fine_tune_options
 from detection_core.builders.multi_scale import build_scales
@@ -27,6 +25,7 @@ from detection_core.protos.monitoring_pb2 import Monitoring
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig as Config
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.protos.validation_pb2 import Validation
+from tests.support.cases import cases
 from tests.support.tiny_training import config_text
 
 EVALUATED = "eval_input_reader { tf_record_input_reader { input_path: 'x' } }"
@@ -107,11 +106,7 @@ EFFECTS: dict[str, tuple[Any, Probe, dict[str, Any]]] = {
     "validation.every_steps": (3, plan("validation"), VALIDATED),
     "validation.every_minutes": (5.0, plan("validation"), VALIDATED),
     "validation.max_images": (3, plan("validation"), VALIDATED),
-    "validation.metric": (
-        [{"name": "DetectionBoxes_Recall/AR@1"}],
-        plan("validation"),
-        VALIDATED,
-    ),
+    "validation.metric": ([{"name": "DetectionBoxes_Recall/AR@1"}], plan("validation"), VALIDATED),
     "validation.keep_best": (3, plan("validation"), VALIDATED),
     "validation.patience": (3, plan("validation"), VALIDATED),
     "validation.min_gain": (0.5, plan("validation"), VALIDATED),
@@ -138,16 +133,16 @@ def test_no_field_is_forgotten() -> None:
     assert not EFFECTS.keys() & without_effect
 
 
-@pytest.mark.parametrize("field", EFFECTS)
-def test_a_field_changes_what_is_trained_or_how(field: str) -> None:
+@cases(*EFFECTS)
+def test_a_field_changes_what_is_trained_or_how(*, field: str) -> None:
     value, probe, beside = EFFECTS[field]
     before = apply_overrides(BASE, beside)
     after = apply_overrides(before, {f"train_config.{field}": value})
     assert probe(before) != probe(after)
 
 
-@pytest.mark.parametrize("field", sorted(RULES["TrainConfig"].without_effect))
-def test_a_field_that_changes_nothing_is_named(field: str) -> None:
+@cases(*sorted(RULES["TrainConfig"].without_effect))
+def test_a_field_that_changes_nothing_is_named(*, field: str) -> None:
     kind = TrainConfig.DESCRIPTOR.fields_by_name[field]
     other = not kind.default_value if kind.cpp_type == kind.CPPTYPE_BOOL else kind.default_value + 3
     config = apply_overrides(BASE, {f"train_config.{field}": other})

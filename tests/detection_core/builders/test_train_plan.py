@@ -6,6 +6,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.training.precision import Precision
 from detection_core.training.reproducible import Reproducibility
+from tests.support.cases import cases
 from tests.support.tiny_training import config_text
 
 CONFIG = parse_pipeline_config(config_text(7))
@@ -25,8 +26,8 @@ def test_a_plan_has_what_the_config_says() -> None:
     assert plan.label_map_path == "/data/labels.pbtxt" and plan.keeps_average and plan.writes_average
 
 
-@pytest.mark.parametrize("asked", [None, *Precision])
-def test_the_precision_is_the_config_s_or_the_device_s(asked: Precision | None) -> None:
+@cases(None, *Precision)
+def test_the_precision_is_the_config_s_or_the_device_s(*, asked: Precision | None) -> None:
     text = "AUTO" if asked is None else asked.name
     plan = build_train_plan(apply_overrides(CONFIG, {"precision": text, "train_config.num_steps": 7}))
     assert plan.precision is asked

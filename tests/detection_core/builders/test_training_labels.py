@@ -8,6 +8,7 @@ from detection_core.builders.training_labels import build_label_targets, score_c
 from detection_core.data.label_targets import LabelTargets
 from detection_core.errors import ConfigError
 from detection_core.protos import pipeline_pb2
+from tests.support.cases import cases
 
 SCORES = "train_input_reader { load_multiclass_scores: true } "
 
@@ -19,40 +20,31 @@ def _config(*texts: str):
     return message
 
 
-@pytest.mark.parametrize(
-    ("text", "targets"),
-    [
-        ("", LabelTargets(classes=4)),
-        (SCORES, LabelTargets(classes=4)),
-        (SCORES + "train_config { use_multiclass_scores: true }", LabelTargets(classes=4, use_scores=True)),
-        (
-            "train_config { merge_multiple_label_boxes: true }",
-            LabelTargets(classes=4, merge_equal_boxes=True),
-        ),
-        ("model { ssd { explicit_background_class: true } }", LabelTargets(classes=3)),
-        (
-            "train_input_reader { num_keypoints: 2 keypoint_type_weight: [1, 0.5] }",
-            LabelTargets(classes=4, keypoint_weights=(1.0, 0.5)),
-        ),
-    ],
+@cases(
+    ("", LabelTargets(classes=4)),
+    (SCORES, LabelTargets(classes=4)),
+    (SCORES + "train_config { use_multiclass_scores: true }", LabelTargets(classes=4, use_scores=True)),
+    ("train_config { merge_multiple_label_boxes: true }", LabelTargets(classes=4, merge_equal_boxes=True)),
+    ("model { ssd { explicit_background_class: true } }", LabelTargets(classes=3)),
+    (
+        "train_input_reader { num_keypoints: 2 keypoint_type_weight: [1, 0.5] }",
+        LabelTargets(classes=4, keypoint_weights=(1.0, 0.5)),
+    ),
 )
-def test_fields_become_options(text: str, targets: LabelTargets) -> None:
+def test_fields_become_options(*, text: str, targets: LabelTargets) -> None:
     assert build_label_targets(_config(text)) == targets
 
 
-@pytest.mark.parametrize(
-    ("text", "reader", "place", "remedy"),
-    [
-        ("use_multiclass_scores: true", "", "use_multiclass_scores", "load_multiclass_scores: true"),
-        (
-            "use_multiclass_scores: true merge_multiple_label_boxes: true",
-            SCORES,
-            "merge_multiple_label_boxes",
-            "remove",
-        ),
-    ],
+@cases(
+    ("use_multiclass_scores: true", "", "use_multiclass_scores", "load_multiclass_scores: true"),
+    (
+        "use_multiclass_scores: true merge_multiple_label_boxes: true",
+        SCORES,
+        "merge_multiple_label_boxes",
+        "remove",
+    ),
 )
-def test_refusals_name_the_field(text: str, reader: str, place: str, remedy: str) -> None:
+def test_refusals_name_the_field(*, text: str, reader: str, place: str, remedy: str) -> None:
     with pytest.raises(ConfigError, match=remedy) as caught:
         build_label_targets(_config(reader, "train_config { " + text + " }"))
     assert caught.value.where == f"train_config.{place}"

@@ -5,6 +5,7 @@ from detection_core.config.load import load_pipeline_config, parse_pipeline_conf
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.quantization.options import QuantizationOptions
+from tests.support.cases import cases
 from tests.support.configs import PYRAMID
 from tests.support.tiny_training import config_text
 
@@ -17,8 +18,8 @@ def test_choices_have_the_names_of_their_messages() -> None:
     assert found.quantization == QuantizationOptions(delay=200, weight_bits=8, activation_bits=8)
 
 
-@pytest.mark.parametrize("text", ["", "train_config { optimizer { } }"])
-def test_what_is_not_chosen_is_empty(text: str) -> None:
+@cases("", "train_config { optimizer { } }")
+def test_what_is_not_chosen_is_empty(*, text: str) -> None:
     found = build_training_outline(parse_pipeline_config(text))
     assert (found.optimizer, found.schedule, found.num_steps, found.augmentations) == ("", "", 0, ())
     assert found.quantization is None

@@ -12,6 +12,7 @@ from detection_core.builders.datasets import build_train_dataset
 from detection_core.builders.training_stream import build_training_stream
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.protos import pipeline_pb2
+from tests.support.cases import cases
 from tests.support.record_files import numbered_example, write_records
 
 LABEL_MAP = LabelMap(items=tuple(LabelMapItem(id=i, name=f"class{i}") for i in (1, 2, 3)))
@@ -47,8 +48,8 @@ def test_mosaics_have_the_objects_of_four_images_and_close_at_the_end(pattern: s
         tf.nest.map_structure(np.testing.assert_array_equal, last, four if step < 5 else one)
 
 
-@pytest.mark.parametrize("step", ["mixup {}", "copy_paste { object_probability: 1 }"])
-def test_other_mixes_have_the_objects_of_two_images(pattern: str, step: str) -> None:
+@cases("mixup {}", "copy_paste { object_probability: 1 }")
+def test_other_mixes_have_the_objects_of_two_images(pattern: str, *, step: str) -> None:
     plain = _batches(_config(pattern, ""), 4)
     mixed = _batches(_config(pattern, f"data_augmentation_options {{ {step} }}"), 4)
     more = [four.truth.valid.sum() - one.truth.valid.sum() for one, four in zip(plain, mixed, strict=True)]

@@ -6,6 +6,7 @@ from detection_core.config.load import load_pipeline_config, parse_pipeline_conf
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import AnchorSupport, Family, register_family, unregister_family
 from detection_core.errors import ConfigError
+from tests.support.cases import cases
 from tests.support.configs import PYRAMID
 
 BOXES = np.array([[0.1, 0.1, 0.15, 0.6], [0.3, 0.2, 0.35, 0.7]])
@@ -19,8 +20,8 @@ def test_a_config_is_changed_so_that_it_matches_more():
     assert (fit.default, fit.fitted) == (0, 1) and fit_anchors(changed, BOXES).default == 1
 
 
-@pytest.mark.parametrize("anchors", [None, AnchorSupport(boxes=lambda message, where: BOXES)])
-def test_a_detector_without_anchors_that_may_be_chosen_has_none_to_fit(anchors):
+@cases(None, AnchorSupport(boxes=lambda message, where: BOXES))
+def test_a_detector_without_anchors_that_may_be_chosen_has_none_to_fit(*, anchors):
     register_family(Family(name="blind", build=None, describe=None, loss_names={}, anchors=anchors))
     try:
         config = parse_pipeline_config('model { experimental_model { name: "blind" } }')

@@ -15,13 +15,14 @@ from detection_core.data.label_map import (
 )
 from detection_core.errors import ConfigError
 from detection_core.protos.string_int_label_map_pb2 import LVISFrequency
+from tests.support.cases import cases
 from tests.support.configs import FOLDER
 
 GOLDENS = json.loads((FOLDER / "label_maps.json").read_text())["cases"]
 
 
-@pytest.mark.parametrize("case", GOLDENS, ids=lambda case: case["name"])
-def test_texts_are_read_as_by_the_reference(case):
+@cases(*GOLDENS)
+def test_texts_are_read_as_by_the_reference(*, case):
     if case.get("refused"):
         with pytest.raises(ConfigError):
             parse_label_map(case["text"])
@@ -68,20 +69,17 @@ def test_every_form_and_field_is_read(tmp_path):
     assert label_map.names == ["first", "2", "third"]
 
 
-@pytest.mark.parametrize(
-    ("text", "message", "where"),
-    [
-        ("", "expected at least one item", "map.pbtxt"),
-        ('item { id: 0 name: "background" }', "expected at least one item", "map.pbtxt"),
-        ('item { name: "cat" }', "id 0 is kept for the background", "map.pbtxt"),
-        ('item { id: -1 name: "cat" }', "expected ids of 1 or more, found id -1", "map.pbtxt"),
-        ("item { id: 2 }", "the item with id 2 has no name", "map.pbtxt"),
-        ('item { id: 1 name: "a" } item { id: 2 name: "a" }', "'a' stands for id 1 and id 2", "map.pbtxt"),
-        ('\nitem { id: 1 nam: "a" }', r"item\[0\]\.nam: .*did you mean name", "map.pbtxt:2"),
-        ('item {\n id: "a" name: "a" }', r"item\[0\]\.id: expected a whole number", "map.pbtxt:2"),
-    ],
+@cases(
+    ("", "expected at least one item", "map.pbtxt"),
+    ('item { id: 0 name: "background" }', "expected at least one item", "map.pbtxt"),
+    ('item { name: "cat" }', "id 0 is kept for the background", "map.pbtxt"),
+    ('item { id: -1 name: "cat" }', "expected ids of 1 or more, found id -1", "map.pbtxt"),
+    ("item { id: 2 }", "the item with id 2 has no name", "map.pbtxt"),
+    ('item { id: 1 name: "a" } item { id: 2 name: "a" }', "'a' stands for id 1 and id 2", "map.pbtxt"),
+    ('\nitem { id: 1 nam: "a" }', r"item\[0\]\.nam: .*did you mean name", "map.pbtxt:2"),
+    ('item {\n id: "a" name: "a" }', r"item\[0\]\.id: expected a whole number", "map.pbtxt:2"),
 )
-def test_a_text_that_is_no_label_map_is_one_error(text, message, where):
+def test_a_text_that_is_no_label_map_is_one_error(*, text, message, where):
     with pytest.raises(ConfigError, match=message) as caught:
         parse_label_map(text, where="map.pbtxt")
     assert caught.value.where == where

@@ -11,11 +11,12 @@ from detection_core.config.load import (
     write_as_run,
 )
 from detection_core.errors import ConfigError
+from tests.support.cases import cases
 from tests.support.configs import CENTER, LAYERS, PATHS, PYRAMID, TWO_STAGE, line_with
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: Path(path).stem)
-def test_a_config_comes_back_from_its_text(path):
+@cases(*PATHS)
+def test_a_config_comes_back_from_its_text(*, path):
     config = load_pipeline_config(path)
     assert parse_pipeline_config(format_pipeline_config(config)) == config
 

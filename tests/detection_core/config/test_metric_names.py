@@ -12,6 +12,7 @@ from detection_core.config.metric_names import (
 from detection_core.errors import ConfigError
 from detection_core.evaluation.metric_sets import MetricOptions, known_metrics
 from detection_core.protos.eval_pb2 import EvalConfig
+from tests.support.cases import cases
 
 
 @pytest.mark.parametrize("name", SET_PREFIXES)
@@ -23,16 +24,13 @@ def test_every_metric_of_an_evaluation_is_accepted(name, bounds):
     assert len(known) > len(COCO_METRICS)
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("DetectionBoxes_Precision/mAP@.5IOU", "or 'DetectionBoxes_Precision/mAP@.50IOU'"),
-        ("accuracy", "one is 'DetectionBoxes_Precision/mAP'"),
-        ("PascalBoxes_Precision/mAP@0.5IOU", "add pascal_voc_detection_metrics to eval_config.metrics_set"),
-        ("x" * 10_000, "one is"),
-    ],
+@cases(
+    ("DetectionBoxes_Precision/mAP@.5IOU", "or 'DetectionBoxes_Precision/mAP@.50IOU'"),
+    ("accuracy", "one is 'DetectionBoxes_Precision/mAP'"),
+    ("PascalBoxes_Precision/mAP@0.5IOU", "add pascal_voc_detection_metrics to eval_config.metrics_set"),
+    ("x" * 10_000, "one is"),
 )
-def test_any_other_is_refused_with_the_nearest(name, hint):
+def test_any_other_is_refused_with_the_nearest(*, name, hint):
     with pytest.raises(ConfigError, match=r"^w: expected a metric") as caught:
         check_metric_names([name], EvalConfig(), "w")
     assert hint in str(caught.value) and len(str(caught.value)) < 400

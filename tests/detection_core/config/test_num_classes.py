@@ -1,5 +1,3 @@
-import pytest
-
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.num_classes import (
     classes_field,
@@ -7,6 +5,7 @@ from detection_core.config.num_classes import (
     foreground_classes,
     with_classes,
 )
+from tests.support.cases import cases
 
 BACKGROUND = "explicit_background_class: true"
 
@@ -15,17 +14,14 @@ def config(text: str, arm: str = "ssd"):
     return parse_pipeline_config(f"model {{ {arm} {{ {text} }} }}")
 
 
-@pytest.mark.parametrize(
-    ("text", "given", "filled"),
-    [
-        ("num_classes: 4", 4, 4),
-        ("", None, 7),
-        (BACKGROUND, None, 8),
-        (f"num_classes: 4 {BACKGROUND}", 3, 4),
-        ("num_classes: 0", 0, 0),  # wrong, and for the check to say so
-    ],
+@cases(
+    ("num_classes: 4", 4, 4),
+    ("", None, 7),
+    (BACKGROUND, None, 8),
+    (f"num_classes: 4 {BACKGROUND}", 3, 4),
+    ("num_classes: 0", 0, 0),  # wrong, and for the check to say so
 )
-def test_a_number_that_is_left_out_is_filled_in_and_a_given_one_stays(text, given, filled):
+def test_a_number_that_is_left_out_is_filled_in_and_a_given_one_stays(*, text, given, filled):
     before = config(text)
     assert configured_classes(before) == given
     after = with_classes(before, 7)

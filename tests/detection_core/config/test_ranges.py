@@ -1,7 +1,6 @@
-import pytest
-
 from detection_core.config.check import find_problems
 from detection_core.config.load import load_pipeline_config
+from tests.support.cases import cases
 from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems
 
 SSD = "model.ssd"
@@ -40,19 +39,19 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
-def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
+@cases(*WRONG)
+def test_a_problem_is_found_where_it_is_and_nowhere_else(*, path, changes, expected):
     assert_problems(path, changes, expected)
 
 
 FINE = [
     # An upper bound of 0 means that there is none.
-    (LAYERS, {f"{SSD}.box_predictor.convolutional_box_predictor.min_depth": 64}),
+    (LAYERS, {f"{SSD}.box_predictor.convolutional_box_predictor.min_depth": 64})
 ]
 
 
-@pytest.mark.parametrize(("path", "changes"), FINE)
-def test_what_is_unusual_but_right_passes(path, changes):
+@cases(*FINE)
+def test_what_is_unusual_but_right_passes(*, path, changes):
     assert_fine(path, changes)
 
 

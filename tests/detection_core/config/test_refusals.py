@@ -17,6 +17,7 @@ from detection_core.config.refusals import find_refused, find_without_effect, wa
 from detection_core.errors import ConfigError
 from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases
 from tests.support.configs import CENTER, PYRAMID, TWO_STAGE
 
 CORE = Path(refusals.__file__).parents[1]
@@ -100,8 +101,8 @@ def test_every_message_has_an_entry_and_every_entry_a_message():
     assert len(said) < 100
 
 
-@pytest.mark.parametrize("name", sorted(MESSAGES))
-def test_every_field_is_read_or_accounted_for(name):
+@cases(*sorted(MESSAGES))
+def test_every_field_is_read_or_accounted_for(*, name):
     known = {field.name for field in MESSAGES[name].fields}
     entry = RULES[name]
     named = [*entry.without_effect, *entry.refused]
@@ -112,8 +113,8 @@ def test_every_field_is_read_or_accounted_for(name):
     assert not unread, f"{entry.readers} should read them, or the table say what becomes of them"
 
 
-@pytest.mark.parametrize("name", sorted(MESSAGES))
-def test_a_field_without_effect_or_refused_has_a_reason(name):
+@cases(*sorted(MESSAGES))
+def test_a_field_without_effect_or_refused_has_a_reason(*, name):
     entry = RULES[name]
     assert all(len(reason) > 15 for reason in entry.without_effect.values())
     for reason in [*entry.refused.values(), *(r for v in entry.refused_values.values() for r in v.values())]:
@@ -127,10 +128,7 @@ def test_a_reader_that_does_not_read_is_noticed():
 
 
 REFUSED = [
-    (
-        {"model.ssd.loss.expected_loss_weights": "EXPECTED_SAMPLING"},
-        "model.ssd.loss.expected_loss_weights",
-    ),
+    ({"model.ssd.loss.expected_loss_weights": "EXPECTED_SAMPLING"}, "model.ssd.loss.expected_loss_weights"),
     ({"eval_config.eval_instance_masks": True}, "eval_config.eval_instance_masks"),
     ({"eval_config.force_no_resize": True}, "eval_config.force_no_resize"),
     ({"train_input_reader.load_track_id": True}, "train_input_reader.load_track_id"),
@@ -148,19 +146,16 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "path"), REFUSED, ids=lambda part: str(part)[:50])
-def test_what_nothing_here_can_do_is_refused_with_a_remedy(changes, path):
+@cases(*REFUSED)
+def test_what_nothing_here_can_do_is_refused_with_a_remedy(*, changes, path):
     config = apply_overrides(load_pipeline_config(PYRAMID), changes)
     assert [problem.path for problem in find_refused(config)] == [path]
     with pytest.raises(ConfigError, match=f"^{re.escape(path)}: expected .*, found .*: .*"):
         check_pipeline_config(config)
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [(TWO_STAGE, "model.faster_rcnn: expected none"), (CENTER, "model.center_net: expected none")],
-)
-def test_other_detectors_are_refused_before_anything_is_built(path, text):
+@cases((TWO_STAGE, "model.faster_rcnn: expected none"), (CENTER, "model.center_net: expected none"))
+def test_other_detectors_are_refused_before_anything_is_built(*, path, text):
     with pytest.raises(ConfigError, match=text):
         check_pipeline_config(load_pipeline_config(path))
 

@@ -1,17 +1,13 @@
-import pytest
-
 from detection_core.config.rules import DECAY, POSITIVE_FRACTION, Rules, no_problems, up_to
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("interval", "inside", "outside"),
-    [
-        (up_to(64), (1, 64), (0, 65)),
-        (POSITIVE_FRACTION, (1e-9, 1.0), (0.0, 1.001)),
-        (DECAY, (0.0, 0.999), (1.0, -0.1)),
-    ],
+@cases(
+    (up_to(64), (1, 64), (0, 65)),
+    (POSITIVE_FRACTION, (1e-9, 1.0), (0.0, 1.001)),
+    (DECAY, (0.0, 0.999), (1.0, -0.1)),
 )
-def test_ends_of_an_interval(interval, inside, outside):
+def test_ends_of_an_interval(*, interval, inside, outside):
     assert all(map(interval.holds, inside))
     assert not any(map(interval.holds, outside))
 

@@ -5,6 +5,7 @@ from detection_core.config.split_configs import SplitConfigPaths, load_split_con
 from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases
 from tests.support.configs import PYRAMID, TWO_STAGE
 
 
@@ -19,8 +20,8 @@ def write_parts(config, folder) -> SplitConfigPaths:
     return SplitConfigPaths(**parts, eval_input_readers=tuple(readers))
 
 
-@pytest.mark.parametrize("path", [PYRAMID, TWO_STAGE])
-def test_parts_make_the_whole(path, tmp_path):
+@cases(PYRAMID, TWO_STAGE)
+def test_parts_make_the_whole(tmp_path, *, path):
     config = load_pipeline_config(path)
     assert load_split_configs(write_parts(config, tmp_path)) == config
 

@@ -4,6 +4,7 @@ from detection_core.config.load import load_pipeline_config, parse_pipeline_conf
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.errors import ConfigError
+from tests.support.cases import cases
 from tests.support.configs import PYRAMID, TWO_STAGE
 
 
@@ -14,8 +15,8 @@ def _starting(path, start, **changes):
     )
 
 
-@pytest.mark.parametrize("start", ["", "weights/model.ckpt", "zoo:efficientdet_d0_coco17_tpu-32"])
-def test_paths_and_names_are_as_they_stand(start):
+@cases("", "weights/model.ckpt", "zoo:efficientdet_d0_coco17_tpu-32")
+def test_paths_and_names_are_as_they_stand(*, start):
     assert _starting(PYRAMID, start) == start
 
 

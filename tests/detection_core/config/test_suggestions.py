@@ -1,5 +1,3 @@
-import pytest
-
 from detection_core.config.suggestions import (
     describe_expected,
     describe_unknown_field,
@@ -9,6 +7,7 @@ from detection_core.config.suggestions import (
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.ssd_pb2 import Ssd, SsdFeatureExtractor
 from detection_core.protos.train_pb2 import TrainConfig
+from tests.support.cases import cases
 
 
 def test_near_names_come_nearest_first():
@@ -24,23 +23,20 @@ def test_an_unknown_field_is_likened_to_its_neighbours_or_found_elsewhere():
     assert "did you mean" not in far
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("batch_size", "a whole number from 0 to 4294967295"),
-        ("replicas_to_aggregate", "a whole number from -2147483648 to 2147483647"),
-        ("bias_grad_multiplier", "a number"),
-        ("sync_replicas", "true or false"),
-        ("fine_tune_checkpoint", "a text in quotes"),
-        ("fine_tune_checkpoint_version", "one of UNKNOWN, V1, V2"),
-        (
-            "optimizer",
-            "a message {...} of Optimizer: adam_optimizer, momentum_optimizer, moving_average_decay, "
-            "moving_average_from_weights, rms_prop_optimizer, use_moving_average",
-        ),
-    ],
+@cases(
+    ("batch_size", "a whole number from 0 to 4294967295"),
+    ("replicas_to_aggregate", "a whole number from -2147483648 to 2147483647"),
+    ("bias_grad_multiplier", "a number"),
+    ("sync_replicas", "true or false"),
+    ("fine_tune_checkpoint", "a text in quotes"),
+    ("fine_tune_checkpoint_version", "one of UNKNOWN, V1, V2"),
+    (
+        "optimizer",
+        "a message {...} of Optimizer: adam_optimizer, momentum_optimizer, moving_average_decay, "
+        "moving_average_from_weights, rms_prop_optimizer, use_moving_average",
+    ),
 )
-def test_what_a_field_takes_in_words(name, expected):
+def test_what_a_field_takes_in_words(*, name, expected):
     assert describe_expected(TrainConfig.DESCRIPTOR.fields_by_name[name]) == expected
 
 

@@ -7,7 +7,6 @@ import pathlib
 from typing import Any
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.builders.datasets import build_eval_dataset, build_train_dataset
@@ -15,6 +14,7 @@ from detection_core.config.automl.label_maps import resolve_label_map, to_label_
 from detection_core.config.automl.translation import RunFlags, translate
 from detection_core.config.messages.efficientdet import settings_of
 from detection_core.data.label_map import label_map_from_names
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 from tests.support.record_files import example, image_bytes, write_records
 
@@ -47,8 +47,8 @@ def _batch(name: str, folder: pathlib.Path, **changed: Any) -> tuple[Any, Any]:
     return next(iter(dataset)), settings_of(config.model.efficientdet)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("batch")])
-def test_golden_batch(name: str, tmp_path: pathlib.Path) -> None:
+@cases(*(name for name in CASES if name.startswith("batch")))
+def test_golden_batch(tmp_path: pathlib.Path, *, name: str) -> None:
     batch, settings = _batch(name, tmp_path)
     wanted = CASES[name].outputs
     pixels = (batch.images.pixels - tf.constant(settings.mean_rgb)) / tf.constant(settings.stddev_rgb)
@@ -101,24 +101,18 @@ def _full_record(number: int, labels: list[int], **own: Any) -> bytes:
 # Fields of one writer alone: dataset/create_coco_tfrecord.py, dataset/create_pascal_tfrecord.py.
 WRITERS: dict[str, tuple[list[int], dict[str, Any]]] = {
     "coco": ([18, 1], {"is_crowd": [1, 0], "area": [600.0, 500.0]}),
-    "pascal": (
-        [12, 1],
-        {"difficult": [1, 0], "truncated": [0, 1], "view": [b"Left", b"Unspecified"]},
-    ),
+    "pascal": ([12, 1], {"difficult": [1, 0], "truncated": [0, 1], "view": [b"Left", b"Unspecified"]}),
 }
 
 
-@pytest.mark.parametrize(
-    "writer, label_map, classes",
-    [
-        ("coco", {1: "aeroplane", 18: "dog"}, 90),
-        ("pascal", "voc", 20),
-        ("pascal", "1: aeroplane\n12: dog\n", 20),
-        ("pascal", "0: background\n1: aeroplane\n12: dog\n", 20),
-    ],
+@cases(
+    ("coco", {1: "aeroplane", 18: "dog"}, 90),
+    ("pascal", "voc", 20),
+    ("pascal", "1: aeroplane\n12: dog\n", 20),
+    ("pascal", "0: background\n1: aeroplane\n12: dog\n", 20),
 )
 def test_records_of_their_writers_are_read_as_they_are(
-    writer: str, label_map: Any, classes: int, tmp_path: pathlib.Path
+    tmp_path: pathlib.Path, *, writer: str, label_map: Any, classes: int
 ) -> None:
     """Whatever form the label map has; one without all ids, and one with the background, included."""
     if isinstance(label_map, str) and "\n" in label_map:

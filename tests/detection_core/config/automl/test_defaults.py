@@ -5,6 +5,7 @@ import pytest
 from detection_core.config.automl.defaults import DEFAULTS, MODELS, model_values
 from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import changed, load_facts, plain
+from tests.support.cases import cases
 
 FACTS = load_facts("hparams")
 
@@ -19,8 +20,8 @@ def test_every_model_is_known() -> None:
     assert list(MODELS) == list(FACTS["effective"])
 
 
-@pytest.mark.parametrize("model", FACTS["effective"])
-def test_a_model_changes_what_theirs_changes(model: str) -> None:
+@cases(*FACTS["effective"])
+def test_a_model_changes_what_theirs_changes(*, model: str) -> None:
     expected = FACTS["effective"][model]
     found = changed(model_values(model), dict(DEFAULTS))
     assert found == expected
@@ -31,7 +32,7 @@ def test_values_of_a_model_are_its_own_copy() -> None:
     assert model_values("efficientdet-d0")["nms_configs"]["method"] == "gaussian"
 
 
-@pytest.mark.parametrize("case", FACTS["get_config_errors"], ids=lambda case: case["name"])
-def test_an_unknown_model_is_refused(case: dict[str, str]) -> None:
+@cases(*FACTS["get_config_errors"])
+def test_an_unknown_model_is_refused(*, case: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=r"expected one of efficientdet-d0, .*found '" + case["name"]):
         model_values(case["name"])

@@ -17,6 +17,7 @@ from detection_core.config.automl.hparams_text import (
 )
 from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import changed, load_facts
+from tests.support.cases import cases
 
 FACTS = load_facts("hparams")
 
@@ -26,8 +27,8 @@ def overridden(hparams: Any, base: str = "efficientdet-d0") -> dict[str, Any]:
     return changed(apply_overrides(values, read_overrides(hparams)), values)
 
 
-@pytest.mark.parametrize("case", FACTS["override_string_cases"], ids=lambda case: case["string"] or "empty")
-def test_a_text_is_accepted_or_refused_as_theirs_is(case: dict[str, Any]) -> None:
+@cases(*FACTS["override_string_cases"])
+def test_a_text_is_accepted_or_refused_as_theirs_is(*, case: dict[str, Any]) -> None:
     if "raises" in case:
         with pytest.raises(ConfigError, match=r"^hparams[.\w]*: expected .*, found .*; "):
             overridden(case["string"], case["base"])
@@ -35,12 +36,8 @@ def test_a_text_is_accepted_or_refused_as_theirs_is(case: dict[str, Any]) -> Non
         assert overridden(case["string"], case["base"]) == case["result"]
 
 
-@pytest.mark.parametrize(
-    "case",
-    [c for c in FACTS["override_other_cases"] if "allow_new_keys" not in c["value"]],
-    ids=lambda c: c["value"],
-)
-def test_a_table_is_accepted_or_refused_as_theirs_is(case: dict[str, Any]) -> None:
+@cases(*(c for c in FACTS["override_other_cases"] if "allow_new_keys" not in c["value"]))
+def test_a_table_is_accepted_or_refused_as_theirs_is(*, case: dict[str, Any]) -> None:
     value = json.loads(case["value"])
     if value is None:  # theirs refuses None; here it is what a flag that was not given holds
         assert overridden(value) == {}

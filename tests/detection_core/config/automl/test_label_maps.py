@@ -9,12 +9,13 @@ from detection_core.config.automl.label_maps import BUILT_IN, resolve_label_map,
 from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import load_facts
+from tests.support.cases import cases
 
 FACTS = load_facts("label_maps")
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_golden_built_in_maps(name: str) -> None:
+@cases(*BUILT_IN)
+def test_golden_built_in_maps(*, name: str) -> None:
     assert resolve_label_map(name) == {int(number): text for number, text in FACTS[name]["fact"].items()}
 
 
@@ -26,8 +27,8 @@ def test_golden_table_and_file(tmp_path: pathlib.Path) -> None:
     assert resolve_label_map(str(path)) == expected
 
 
-@pytest.mark.parametrize("nothing", [None, "", {}])
-def test_golden_without_a_map(nothing: Any) -> None:
+@cases(None, "", {})
+def test_golden_without_a_map(*, nothing: Any) -> None:
     assert resolve_label_map(nothing) == {}
 
 
@@ -37,8 +38,8 @@ def test_golden_unknown_name_is_refused() -> None:
         resolve_label_map("foo")
 
 
-@pytest.mark.parametrize("value", [5, ["person"]])
-def test_golden_wrong_types_are_refused(value: Any) -> None:
+@cases(5, ["person"])
+def test_golden_wrong_types_are_refused(*, value: Any) -> None:
     with pytest.raises(ConfigError, match=r"hparams\.label_map: expected a table of class id: name"):
         load_hyperparameters("efficientdet-d0", {"label_map": value})
 

@@ -18,6 +18,7 @@ from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.training.step import shape_gradients
 from tests.detection_core.config.automl.facts import load_facts
+from tests.support.cases import cases
 
 RATES = [case for case in load_facts("learning_rates")["cases"] if "error" not in case]
 OPTIMIZERS = {case["name"]: case for case in load_facts("optimizers")["cases"]}
@@ -35,8 +36,8 @@ def rate_message(train: TrainConfig) -> Any:
     return getattr(train.optimizer, train.optimizer.WhichOneof("optimizer") or "").learning_rate
 
 
-@pytest.mark.parametrize("case", RATES, ids=lambda case: case["name"])
-def test_golden_learning_rate(case: dict[str, Any]) -> None:
+@cases(*RATES)
+def test_golden_learning_rate(*, case: dict[str, Any]) -> None:
     hparams = {key: value for key, value in case["overrides"].items() if key != "batch_size"}
     method = case["name"].split("_")[0]
     train = train_config(case["batch_size"], case["steps_per_epoch"], **hparams, lr_decay_method=method)
@@ -53,8 +54,8 @@ def test_golden_learning_rate(case: dict[str, Any]) -> None:
         assert drops == (case["fact"]["first_lr_drop_step"], case["fact"]["second_lr_drop_step"])
 
 
-@pytest.mark.parametrize("name", UPDATES)
-def test_golden_updates(name: str) -> None:
+@cases(*UPDATES)
+def test_golden_updates(*, name: str) -> None:
     case = OPTIMIZERS[name]
     train = train_config(**case["params"])
     check_message(train, "train_config")
@@ -78,8 +79,8 @@ def test_golden_updates(name: str) -> None:
         assert config[key] == pytest.approx(value), key
 
 
-@pytest.mark.parametrize("limit", [10, 1, 100])
-def test_golden_clipping(limit: int) -> None:
+@cases(10, 1, 100)
+def test_golden_clipping(*, limit: int) -> None:
     case = OPTIMIZERS[f"clip_{limit}"]
     options = build_train_options(train_config(**case["params"]))
     variables = [tf.Variable(tf.zeros([3, 4]), name=f"g{i}") for i in range(3)]
@@ -90,8 +91,8 @@ def test_golden_clipping(limit: int) -> None:
     assert float(tf.linalg.global_norm(shaped)) == pytest.approx(case["outputs"]["gradient_norm_logged"][0])
 
 
-@pytest.mark.parametrize("limit", [0, -1, None])
-def test_no_clipping(limit: float | None) -> None:
+@cases(0, -1, None)
+def test_no_clipping(*, limit: float | None) -> None:
     train = train_config(clip_gradients_norm=limit)
     assert train.gradient_clipping_by_norm == train.gradient_clipping_by_variable_norm == 0
 

@@ -25,6 +25,7 @@ from detection_core.config.messages.efficientdet import settings_of
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.precision_pb2 import Precision
+from tests.support.cases import cases
 
 # Another value of each than any model has, and what else has to be set for it to be read at all.
 OTHERS: dict[str, Any] = {
@@ -74,8 +75,8 @@ def test_every_hyperparameter_is_tried() -> None:
     assert list(OTHERS) == list(DEFAULTS)
 
 
-@pytest.mark.parametrize("name", DEFAULTS)
-def test_every_hyperparameter_reaches_the_config_or_is_told(name: str) -> None:
+@cases(*DEFAULTS)
+def test_every_hyperparameter_reaches_the_config_or_is_told(*, name: str) -> None:
     context = CONTEXTS.get(name, {})
     usual = translate("efficientdet-d0", context)
     try:
@@ -107,8 +108,8 @@ def test_overrides_together_give_a_config_that_checks_or_are_refused(model: str,
         assert str(error).startswith(("model.efficientdet.", "train_config."))
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_a_model_means_the_same_in_both(model: str) -> None:
+@cases(*MODELS)
+def test_a_model_means_the_same_in_both(*, model: str) -> None:
     message = checked(translate(model).config).model.efficientdet
     ours, theirs = settings_of(message), model_values(model)
     assert ours.image_size == (theirs["image_size"], theirs["image_size"])
@@ -181,31 +182,22 @@ def test_padding_is_what_normalisation_makes_zero() -> None:
     assert list(model.image_resizer.automl_resizer.per_channel_pad_value) == [1.0, 2.0, 3.0]
 
 
-@pytest.mark.parametrize(
-    ("hparams", "message"),
-    [
-        (
-            "backbone_config.blocks=r1_k3_s11_e1_i32_o16_se0.25*r2_k3_s22_e6_i16_o24_se0.25",
-            r"hparams\.backbone_config: expected None, .* only as Python objects, .*by backbone_name",
-        ),
-        (
-            "backbone_config:\n  blocks:\n  - {kernel_size: 3, num_repeat: 1, strides: [1, 1]}\n",
-            r"hparams\.backbone_config: expected None, .* only as Python objects, .*by backbone_name",
-        ),
-        ("strategy=tpu", r"hparams\.strategy: expected gpus, multi-gpus or none, found 'tpu'"),
-        ("nms_configs.pyfunc=true,nms_configs.method=diou", r"nms_configs\.method: .*one of gaussian, hard"),
-        (
-            "num_classes=2,label_map.3=cat",
-            r"hparams\.label_map: .*which is 2, found 3; set num_classes=3",
-        ),
-        (
-            "tflite_max_detections=25",
-            r"hparams\.tflite_max_detections: .*set both to one number",
-        ),
-        ("fpn_config.nodes=1", r"hparams\.fpn_config: expected a table of weight_method and nodes"),
-    ],
+@cases(
+    (
+        "backbone_config.blocks=r1_k3_s11_e1_i32_o16_se0.25*r2_k3_s22_e6_i16_o24_se0.25",
+        r"hparams\.backbone_config: expected None, .* only as Python objects, .*by backbone_name",
+    ),
+    (
+        "backbone_config:\n  blocks:\n  - {kernel_size: 3, num_repeat: 1, strides: [1, 1]}\n",
+        r"hparams\.backbone_config: expected None, .* only as Python objects, .*by backbone_name",
+    ),
+    ("strategy=tpu", r"hparams\.strategy: expected gpus, multi-gpus or none, found 'tpu'"),
+    ("nms_configs.pyfunc=true,nms_configs.method=diou", r"nms_configs\.method: .*one of gaussian, hard"),
+    ("num_classes=2,label_map.3=cat", r"hparams\.label_map: .*which is 2, found 3; set num_classes=3"),
+    ("tflite_max_detections=25", r"hparams\.tflite_max_detections: .*set both to one number"),
+    ("fpn_config.nodes=1", r"hparams\.fpn_config: expected a table of weight_method and nodes"),
 )
-def test_what_is_refused_names_field_and_remedy(hparams: str, message: str) -> None:
+def test_what_is_refused_names_field_and_remedy(*, hparams: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         translate("efficientdet-d0", hparams)
 
@@ -215,52 +207,44 @@ def test_fewer_examples_than_a_batch_are_refused() -> None:
         translate("efficientdet-d0", "", RunFlags(num_examples_per_epoch=10))
 
 
-@pytest.mark.parametrize("text", ["", "a: [", "pipeline_name: x\n", "num_classes: 3\nother: 1\n"])
-def test_files_without_hyperparameters_alone_are_something_else(text: str, tmp_path: pathlib.Path) -> None:
+@cases("", "a: [", "pipeline_name: x\n", "num_classes: 3\nother: 1\n")
+def test_files_without_hyperparameters_alone_are_something_else(tmp_path: pathlib.Path, *, text: str) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(text, encoding="utf-8")
     assert not holds_hyperparameters(str(path)) and not holds_hyperparameters(str(tmp_path / "none.yaml"))
 
 
-@pytest.mark.parametrize(
-    ("hparams", "precision", "scale"),
-    [
-        ("", "FLOAT32", None),
-        ("mixed_precision=false,loss_scale=65536", "FLOAT32", None),
-        ("mixed_precision=true", "AUTO", None),
-        ("mixed_precision=true,strategy=gpus,loss_scale=65536", "AUTO", 65536),
-        ("mixed_precision=true,strategy=multi-gpus,loss_scale=0", "AUTO", None),
-    ],
+@cases(
+    ("", "FLOAT32", None),
+    ("mixed_precision=false,loss_scale=65536", "FLOAT32", None),
+    ("mixed_precision=true", "AUTO", None),
+    ("mixed_precision=true,strategy=gpus,loss_scale=65536", "AUTO", 65536),
+    ("mixed_precision=true,strategy=multi-gpus,loss_scale=0", "AUTO", None),
 )
-def test_mixed_precision_is_followed(hparams: str, precision: str, scale: float | None) -> None:
+def test_mixed_precision_is_followed(*, hparams: str, precision: str, scale: float | None) -> None:
     train = translate("efficientdet-d0", hparams).config.train_config
     assert Precision.Name(train.precision) == precision
     assert (train.initial_loss_scale if train.HasField("initial_loss_scale") else None) == scale
 
 
-@pytest.mark.parametrize(
-    ("hparams", "mode"), [("", "global"), ("nms_configs.pyfunc=true", "numpy_per_class")]
-)
-def test_suppression_in_numpy_is_a_mode_here(hparams: str, mode: str) -> None:
+@cases(("", "global"), ("nms_configs.pyfunc=true", "numpy_per_class"))
+def test_suppression_in_numpy_is_a_mode_here(*, hparams: str, mode: str) -> None:
     assert checked(translate("efficientdet-d0", hparams).config).model.efficientdet.nms_configs.mode == mode
 
 
-@pytest.mark.parametrize(
-    ("hparams", "shared"),
-    [
-        ("", False),
-        ("strategy=gpus", True),
-        ("strategy=gpus,is_training_bn=false", False),
-        ("strategy=multi-gpus", False),
-    ],
+@cases(
+    ("", False),
+    ("strategy=gpus", True),
+    ("strategy=gpus,is_training_bn=false", False),
+    ("strategy=multi-gpus", False),
 )
-def test_batch_norm_is_of_all_replicas_where_theirs_is(hparams: str, shared: bool) -> None:
+def test_batch_norm_is_of_all_replicas_where_theirs_is(*, hparams: str, shared: bool) -> None:
     """Their classes of batch norm by strategy: shared for gpus in training, plain for multi-gpus."""
     message = checked(translate("efficientdet-d0", hparams).config).model.efficientdet
     assert settings_of(message).sync_batch_norm == shared
 
 
-@pytest.mark.parametrize(("hparams", "restored"), [("", True), ("moving_average_decay=0", False)])
-def test_without_averages_none_is_restored(hparams: str, restored: bool) -> None:
+@cases(("", True), ("moving_average_decay=0", False))
+def test_without_averages_none_is_restored(*, hparams: str, restored: bool) -> None:
     message = checked(translate("efficientdet-d0", hparams).config).model.efficientdet
     assert settings_of(message).restore_moving_averages == restored

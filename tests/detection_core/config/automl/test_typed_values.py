@@ -15,6 +15,7 @@ from detection_core.config.automl.defaults import DEFAULTS, MODELS, model_values
 from detection_core.config.automl.typed_values import READERS, load_hyperparameters
 from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import load_facts
+from tests.support.cases import cases
 
 FACTS = load_facts("hparams")
 # Accepted by theirs at first, and then failed on by their model, training or input.
@@ -23,8 +24,8 @@ FAILED_LATER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_every_model_has_typed_values(model: str) -> None:
+@cases(*MODELS)
+def test_every_model_has_typed_values(*, model: str) -> None:
     values = load_hyperparameters(model).values
     assert values.name == model and values.backbone_name.startswith("efficientnet-")
     assert all(isinstance(side, int) for side in values.image_size)
@@ -34,12 +35,8 @@ def test_every_hyperparameter_has_a_reader() -> None:
     assert list(READERS) == list(DEFAULTS)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [c for c in FACTS["override_string_cases"] if "raises" not in c],
-    ids=lambda c: c["string"] or "empty",
-)
-def test_what_theirs_accepts_is_typed_or_refused_with_the_field(case: dict[str, Any]) -> None:
+@cases(*(c for c in FACTS["override_string_cases"] if "raises" not in c))
+def test_what_theirs_accepts_is_typed_or_refused_with_the_field(*, case: dict[str, Any]) -> None:
     if case["string"] in FAILED_LATER:
         with pytest.raises(ConfigError, match=r"^hparams\.\w+.*: expected"):
             load_hyperparameters(case["base"], case["string"])
@@ -73,22 +70,19 @@ def test_a_saved_config_names_its_model_and_its_run(tmp_path: pathlib.Path) -> N
     assert loaded.values.label_map == {1: "person", 2: "dog"}
 
 
-@pytest.mark.parametrize(
-    ("hparams", "message"),
-    [
-        ("max_level=2", r"hparams\.max_level: expected at least min_level, 3, found 2"),
-        ("anchor_scale=4*5", r"hparams\.anchor_scale: .*each of the 5 levels 3\.\.7, found \[4\.0, 5\.0\]"),
-        ("jitter_max=0.05", r"hparams\.jitter_max: expected at least jitter_min, 0\.1"),
-        (
-            "lr_decay_method=stepwise,first_lr_drop_epoch=9,second_lr_drop_epoch=8",
-            r"hparams\.second_lr_drop_epoch: expected at least first_lr_drop_epoch, 9",
-        ),
-        ("optimizer=rmsprop", r"hparams\.optimizer: expected one of sgd, adam, found 'rmsprop'"),
-        ("lr_decay_method=linear", r"hparams\.lr_decay_method: expected one of cosine, polynomial, stepwise"),
-        ("nms_configs=1", r"hparams\.nms_configs: expected a table, found 1; .*nms_configs\.method=hard"),
-    ],
+@cases(
+    ("max_level=2", r"hparams\.max_level: expected at least min_level, 3, found 2"),
+    ("anchor_scale=4*5", r"hparams\.anchor_scale: .*each of the 5 levels 3\.\.7, found \[4\.0, 5\.0\]"),
+    ("jitter_max=0.05", r"hparams\.jitter_max: expected at least jitter_min, 0\.1"),
+    (
+        "lr_decay_method=stepwise,first_lr_drop_epoch=9,second_lr_drop_epoch=8",
+        r"hparams\.second_lr_drop_epoch: expected at least first_lr_drop_epoch, 9",
+    ),
+    ("optimizer=rmsprop", r"hparams\.optimizer: expected one of sgd, adam, found 'rmsprop'"),
+    ("lr_decay_method=linear", r"hparams\.lr_decay_method: expected one of cosine, polynomial, stepwise"),
+    ("nms_configs=1", r"hparams\.nms_configs: expected a table, found 1; .*nms_configs\.method=hard"),
 )
-def test_values_that_cannot_be_used_are_refused(hparams: str, message: str) -> None:
+def test_values_that_cannot_be_used_are_refused(*, hparams: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_hyperparameters("efficientdet-d0", hparams)
 
@@ -118,8 +112,8 @@ def test_reading_needs_no_tensorflow() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("name", [{1: 2}, ["efficientdet-d0"], 7])
-def test_a_saved_model_that_is_no_name_is_refused(tmp_path: pathlib.Path, name: object) -> None:
+@cases({1: 2}, ["efficientdet-d0"], 7)
+def test_a_saved_model_that_is_no_name_is_refused(tmp_path: pathlib.Path, *, name: object) -> None:
     (tmp_path / "config.yaml").write_text(f"model_name: {name}\n")
     with pytest.raises(ConfigError, match="model name: expected the name of a model"):
         load_hyperparameters("", str(tmp_path / "config.yaml"))

@@ -7,6 +7,7 @@ import yaml
 
 from detection_core.config.automl.yaml_text import read_yaml, read_yaml_file
 from detection_core.errors import ConfigError
+from tests.support.cases import cases
 
 
 def test_what_python_saves_of_a_config_is_read() -> None:
@@ -15,22 +16,19 @@ def test_what_python_saves_of_a_config_is_read() -> None:
     assert read_yaml(saved, where="config.yaml") == {"image_size": (512, 640), "nms_configs": {"sigma": None}}
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n"])
-def test_an_empty_document_changes_nothing(text: str) -> None:
+@cases("", "# nothing\n", "---\n")
+def test_an_empty_document_changes_nothing(*, text: str) -> None:
     assert read_yaml(text, where="x.yaml") == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a: [1", r"^x\.yaml:\d:\d: not valid YAML"),
-        ("a: 1\nb: : 2\n", r"^x\.yaml:2:4: "),
-        ("[1, 2]", r"expected a table of key: value lines, found \[1, 2\]"),
-        ("a: !!python/object/apply:os.getcwd []", r"^x\.yaml:1:4: .*python/object"),
-        ("a: \0", "not valid YAML"),
-    ],
+@cases(
+    ("a: [1", r"^x\.yaml:\d:\d: not valid YAML"),
+    ("a: 1\nb: : 2\n", r"^x\.yaml:2:4: "),
+    ("[1, 2]", r"expected a table of key: value lines, found \[1, 2\]"),
+    ("a: !!python/object/apply:os.getcwd []", r"^x\.yaml:1:4: .*python/object"),
+    ("a: \0", "not valid YAML"),
 )
-def test_what_is_no_plain_table_is_refused(text: str, message: str) -> None:
+def test_what_is_no_plain_table_is_refused(*, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read_yaml(text, where="x.yaml")
 

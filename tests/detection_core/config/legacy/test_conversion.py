@@ -8,6 +8,7 @@ from detection_core.config.legacy.tensorflow_1 import BATCH_NORM_TRAINABLE, COUN
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
+from tests.support.cases import cases
 from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, line_with
 
 NAME = "model.ssd.feature_extractor.type"
@@ -50,8 +51,8 @@ def test_a_name_written_in_an_odd_way_is_converted_and_the_rest_is_equal():
     assert convert_config(below).text == below.replace('"ssd_mobilenet_v2"', '"ssd_mobilenet_v2_keras"')
 
 
-@pytest.mark.parametrize("text", [Path(PYRAMID).read_text(encoding="utf-8"), "", "train_config {}"])
-def test_what_needs_no_change_stays(text):
+@cases(Path(PYRAMID).read_text(encoding="utf-8"), "", "train_config {}")
+def test_what_needs_no_change_stays(*, text):
     assert convert_config(text).text == text and convert_config(text).changes == ()
 
 
@@ -71,8 +72,8 @@ def test_a_checkpoint_of_tensorflow_1_is_pointed_out():
     )
 
 
-@pytest.mark.parametrize(("field", "noted"), [("", True), ("decay: 0.8", True), ("decay: 0", False)])
-def test_another_meaning_of_decay_is_noted(field, noted):
+@cases(("", True), ("decay: 0.8", True), ("decay: 0", False))
+def test_another_meaning_of_decay_is_noted(*, field, noted):
     rate = "learning_rate { constant_learning_rate {} }"
     text = f"train_config {{ num_steps: 1 optimizer {{ rms_prop_optimizer {{ {rate} {field} }} }} }}"
     name = "train_config.optimizer.rms_prop_optimizer.decay: set it to 0"
@@ -82,15 +83,12 @@ def test_another_meaning_of_decay_is_noted(field, noted):
 RATE = "learning_rate { constant_learning_rate {} }"
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "expected"),
-    [
-        (f"rms_prop_optimizer {{ decay: 0.9 {RATE} }}", f"rms_prop_optimizer {{ decay: 0 {RATE} }}"),
-        (f"rms_prop_optimizer {{ {RATE} decay: 0.95 }}", f"rms_prop_optimizer {{ {RATE} decay: 0 }}"),
-        (f"rms_prop_optimizer: < {RATE} >", f"rms_prop_optimizer: < decay: 0 {RATE} >"),
-    ],
+@cases(
+    (f"rms_prop_optimizer {{ decay: 0.9 {RATE} }}", f"rms_prop_optimizer {{ decay: 0 {RATE} }}"),
+    (f"rms_prop_optimizer {{ {RATE} decay: 0.95 }}", f"rms_prop_optimizer {{ {RATE} decay: 0 }}"),
+    (f"rms_prop_optimizer: < {RATE} >", f"rms_prop_optimizer: < decay: 0 {RATE} >"),
 )
-def test_decay_gets_the_meaning_that_it_had_in_tensorflow_1(optimizer, expected):
+def test_decay_gets_the_meaning_that_it_had_in_tensorflow_1(*, optimizer, expected):
     model = "model { ssd { feature_extractor { type: 'ssd_mobilenet_v2' } } }"
     text = f"# mine\n{model}\ntrain_config {{ optimizer {{\n  {optimizer}\n}} }}"
     converted = convert_config(text)
@@ -131,8 +129,8 @@ def test_what_belongs_to_tensorflow_1_and_what_cannot_be_followed_is_noted():
     assert all(len(note.partition(": ")[2]) > 20 for note in notes)
 
 
-@pytest.mark.parametrize("name", sorted(n for n in COUNTERPARTS if n.startswith("ssd")))
-def test_an_old_name_beside_a_checkpoint_of_its_time_is_one_problem(name):
+@cases(*sorted(n for n in COUNTERPARTS if n.startswith("ssd")))
+def test_an_old_name_beside_a_checkpoint_of_its_time_is_one_problem(*, name):
     text = _old(LAYERS, name).replace("train_config {", "train_config { fine_tune_checkpoint: 'm'")
     config = parse_pipeline_config(text)
     assert config.train_config.fine_tune_checkpoint == "m"
@@ -140,8 +138,8 @@ def test_an_old_name_beside_a_checkpoint_of_its_time_is_one_problem(name):
     assert NAME in paths and not any("fine_tune" in path for path in paths)
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_a_field_of_2018_is_removed_and_other_lines_keep_their_numbers(newline):
+@cases("\n", "\r\n")
+def test_a_field_of_2018_is_removed_and_other_lines_keep_their_numbers(*, newline):
     old = _old(PYRAMID, "ssd_mobilenet_v2_fpn")
     first, _, rest = old.partition("conv_hyperparams {")
     head = first.replace("feature_extractor {", "feature_extractor {\n      batch_norm_trainable: true  ")

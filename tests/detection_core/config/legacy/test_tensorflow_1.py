@@ -16,6 +16,7 @@ from detection_core.config.messages.evaluation import MEASURED
 from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.errors import ConfigError
 from detection_core.protos.ssd_pb2 import Ssd, SsdFeatureExtractor
+from tests.support.cases import cases
 
 # Extractors that TensorFlow 2 has, and that a name of TensorFlow 1 may lead to.
 TENSORFLOW_2 = {
@@ -45,8 +46,8 @@ def test_a_message_names_what_to_do():
     assert renamed_metrics("pascal_voc_metrics").startswith("its name is pascal_voc_detection_metrics now")
 
 
-@pytest.mark.parametrize(("message", "name"), REMOVED_FIELDS)
-def test_a_removed_field_is_refused_with_its_line_and_what_became_of_it(message, name):
+@cases(*REMOVED_FIELDS)
+def test_a_removed_field_is_refused_with_its_line_and_what_became_of_it(*, message, name):
     descriptor, text = {
         "Ssd": (Ssd.DESCRIPTOR, f"model {{ ssd {{\n {name}: 'true' }} }}"),
         "SsdFeatureExtractor": (

@@ -1,8 +1,7 @@
-import pytest
-
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.detectors import missing_classes_problems
 from detection_core.config.paths.overrides import apply_overrides
+from tests.support.cases import cases
 from tests.support.configs import CENTER, PYRAMID, TWO_STAGE, assert_fine, assert_problems
 
 SSD = "model.ssd"
@@ -20,13 +19,13 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
-def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
+@cases(*WRONG)
+def test_a_problem_is_found_where_it_is_and_nowhere_else(*, path, changes, expected):
     assert_problems(path, changes, expected)
 
 
-@pytest.mark.parametrize(("path", "arm"), [(PYRAMID, "ssd"), (TWO_STAGE, "faster_rcnn")])
-def test_a_number_of_classes_may_be_left_out_until_a_detector_is_built(path, arm):
+@cases((PYRAMID, "ssd"), (TWO_STAGE, "faster_rcnn"))
+def test_a_number_of_classes_may_be_left_out_until_a_detector_is_built(*, path, arm):
     changes = {f"model.{arm}.num_classes": "unset"}
     assert_fine(path, changes)
     config = load_pipeline_config(path)

@@ -1,6 +1,5 @@
 import dataclasses
 
-import pytest
 from google.protobuf import text_format
 
 from detection_core.config.automl.defaults import MODELS
@@ -9,6 +8,7 @@ from detection_core.config.messages.efficientdet import input_size, settings_of
 from detection_core.config.messages.feature_nodes import Node
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases
 from tests.support.efficientdet_goldens import read_json
 
 HPARAMS = read_json("hparams")
@@ -22,8 +22,8 @@ def _problems(text):
     }
 
 
-@pytest.mark.parametrize("name", OVERRIDES)
-def test_settings_of_a_model_are_the_reference_s(name):
+@cases(*OVERRIDES)
+def test_settings_of_a_model_are_the_reference_s(*, name):
     theirs = {key: entry["value"] for key, entry in HPARAMS["defaults"].items()} | OVERRIDES[name]
     settings = settings_of(EfficientDet(name=name, num_classes=90))
     assert settings.image_size == (theirs["image_size"],) * 2
@@ -62,8 +62,8 @@ def test_set_fields_take_their_place():
     assert list(settings.levels) == [3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("case", HPARAMS["feat_sizes"], ids=str)
-def test_maps_have_the_reference_s_shapes(case):
+@cases(*HPARAMS["feat_sizes"])
+def test_maps_have_the_reference_s_shapes(*, case):
     settings = settings_of(EfficientDet(name="efficientdet-d0", max_level=case["max_level"]))
     largest = case["sizes_hw"][0]
     assert [list(shape) for shape in settings.map_shapes(largest)] == case["sizes_hw"][3:]
@@ -79,45 +79,42 @@ def test_a_named_model_has_no_problems():
         assert _problems(f'name: "{name}" num_classes: 2') == {}
 
 
-@pytest.mark.parametrize(
-    "text, path, words",
-    [
-        ("num_classes: 2", "name", "efficientdet-d0"),
-        ('name: "efficientdet-d8"', "name", "found 'efficientdet-d8'"),
-        ('name: "efficientdet-d0" act_type: "gelu"', "act_type", "hswish"),
-        ('name: "efficientdet-d0" fpn_weight_method: "mean"', "fpn_weight_method", "fastattn"),
-        ('name: "efficientdet-d0" mean_rgb: 1 mean_rgb: 2', "mean_rgb", "give 1 or 3"),
-        ('name: "efficientdet-d0" stddev_rgb: 0', "stddev_rgb[0]", "above 0"),
-        ('name: "efficientdet-d0" min_level: 6', "min_level", "found 6 and 7"),
-        ('name: "efficientdet-d0" max_level: 3', "min_level", "found 3 and 3"),
-        ('name: "efficientdet-d0" anchor_scale: 1 anchor_scale: 2', "anchor_scale", "5 levels"),
-        ('name: "efficientdet-d0" var_freeze_expr: "("', "var_freeze_expr", "regular expression"),
-        ('name: "efficientdet-d0" nms_configs { method: "diou" }', "nms_configs.method", "gaussian"),
-        ('name: "efficientdet-d0" nms_configs { mode: "all" }', "nms_configs.mode", "per_class"),
-        (
-            'name: "efficientdet-d0" fpn_nodes { feat_level: 9 inputs_offsets: 0 }',
-            "fpn_nodes[0].feat_level",
-            "found 9",
-        ),
-        (
-            'name: "efficientdet-d0" image_resizer { fixed_shape_resizer { height: 64 width: 96 } }',
-            "image_resizer",
-            "1 x 2 and 1 x 1",
-        ),
-        ('name: "efficientdet-d0" heads: "segmentation"', "heads", "add it"),
-        (
-            'name: "efficientdet-lite0" heads: "object_detection" heads: "segmentation"',
-            "image_resizer",
-            "multiples of 128",
-        ),
-        (
-            'name: "efficientdet-d0" image_resizer { keep_aspect_ratio_resizer {} }',
-            "image_resizer",
-            "one output size",
-        ),
-    ],
+@cases(
+    ("num_classes: 2", "name", "efficientdet-d0"),
+    ('name: "efficientdet-d8"', "name", "found 'efficientdet-d8'"),
+    ('name: "efficientdet-d0" act_type: "gelu"', "act_type", "hswish"),
+    ('name: "efficientdet-d0" fpn_weight_method: "mean"', "fpn_weight_method", "fastattn"),
+    ('name: "efficientdet-d0" mean_rgb: 1 mean_rgb: 2', "mean_rgb", "give 1 or 3"),
+    ('name: "efficientdet-d0" stddev_rgb: 0', "stddev_rgb[0]", "above 0"),
+    ('name: "efficientdet-d0" min_level: 6', "min_level", "found 6 and 7"),
+    ('name: "efficientdet-d0" max_level: 3', "min_level", "found 3 and 3"),
+    ('name: "efficientdet-d0" anchor_scale: 1 anchor_scale: 2', "anchor_scale", "5 levels"),
+    ('name: "efficientdet-d0" var_freeze_expr: "("', "var_freeze_expr", "regular expression"),
+    ('name: "efficientdet-d0" nms_configs { method: "diou" }', "nms_configs.method", "gaussian"),
+    ('name: "efficientdet-d0" nms_configs { mode: "all" }', "nms_configs.mode", "per_class"),
+    (
+        'name: "efficientdet-d0" fpn_nodes { feat_level: 9 inputs_offsets: 0 }',
+        "fpn_nodes[0].feat_level",
+        "found 9",
+    ),
+    (
+        'name: "efficientdet-d0" image_resizer { fixed_shape_resizer { height: 64 width: 96 } }',
+        "image_resizer",
+        "1 x 2 and 1 x 1",
+    ),
+    ('name: "efficientdet-d0" heads: "segmentation"', "heads", "add it"),
+    (
+        'name: "efficientdet-lite0" heads: "object_detection" heads: "segmentation"',
+        "image_resizer",
+        "multiples of 128",
+    ),
+    (
+        'name: "efficientdet-d0" image_resizer { keep_aspect_ratio_resizer {} }',
+        "image_resizer",
+        "one output size",
+    ),
 )
-def test_what_is_wrong_is_found(text, path, words):
+def test_what_is_wrong_is_found(*, text, path, words):
     found = _problems(text)
     assert words in found[path], found
 

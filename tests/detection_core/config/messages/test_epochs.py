@@ -10,6 +10,7 @@ from detection_core.config.messages.epochs import STEPS_OF, fields_in_epochs, in
 from detection_core.config.messages.training import endless_training_problems
 from detection_core.errors import ConfigError
 from detection_core.protos import optimizer_pb2, pipeline_pb2, train_pb2
+from tests.support.cases import cases
 
 COSINE = "cosine_decay_learning_rate { total_epochs: 10 warmup_epochs: 0.5 hold_base_rate_epochs: 1 }"
 MANUAL = """manual_step_learning_rate {
@@ -70,32 +71,25 @@ def test_too_many_updates_are_refused() -> None:
         in_steps(_config("num_epochs: 1000000"), 1e6)
 
 
-@pytest.mark.parametrize(
-    "train, rate, field",
-    [
-        ("num_steps: 5 num_epochs: 2", COSINE, "num_epochs"),
-        ("num_epochs: -1", COSINE, "num_epochs"),
-        ("close_mosaic_steps: 5 close_mosaic_epochs: 2", COSINE, "close_mosaic_epochs"),
-        ("", "cosine_decay_learning_rate { total_steps: 9 total_epochs: 2 }", "total_epochs"),
-        ("", "cosine_decay_learning_rate { total_epochs: 2 warmup_epochs: 3 }", "warmup_epochs"),
-        ("", "exponential_decay_learning_rate { decay_steps: 9 decay_epochs: 2 }", "decay_epochs"),
-        ("", "manual_step_learning_rate { schedule { step: 4 epoch: 2 } }", "schedule[0].epoch"),
-        ("", "manual_step_learning_rate { schedule { step: 4 } schedule { epoch: 8 } }", "schedule"),
-        (
-            "",
-            "manual_step_learning_rate { schedule { epoch: 4 } schedule { epoch: 3 } }",
-            "schedule[1].epoch",
-        ),
-    ],
+@cases(
+    ("num_steps: 5 num_epochs: 2", COSINE, "num_epochs"),
+    ("num_epochs: -1", COSINE, "num_epochs"),
+    ("close_mosaic_steps: 5 close_mosaic_epochs: 2", COSINE, "close_mosaic_epochs"),
+    ("", "cosine_decay_learning_rate { total_steps: 9 total_epochs: 2 }", "total_epochs"),
+    ("", "cosine_decay_learning_rate { total_epochs: 2 warmup_epochs: 3 }", "warmup_epochs"),
+    ("", "exponential_decay_learning_rate { decay_steps: 9 decay_epochs: 2 }", "decay_epochs"),
+    ("", "manual_step_learning_rate { schedule { step: 4 epoch: 2 } }", "schedule[0].epoch"),
+    ("", "manual_step_learning_rate { schedule { step: 4 } schedule { epoch: 8 } }", "schedule"),
+    ("", "manual_step_learning_rate { schedule { epoch: 4 } schedule { epoch: 3 } }", "schedule[1].epoch"),
 )
-def test_contradictions_are_named(train: str, rate: str, field: str) -> None:
+def test_contradictions_are_named(*, train: str, rate: str, field: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check_message(_config(train, rate).train_config, "train_config")
     assert f"{field}:" in str(caught.value)
 
 
-@pytest.mark.parametrize("rate", [COSINE, MANUAL, EXPONENTIAL])
-def test_lengths_in_epochs_are_accepted(rate: str) -> None:
+@cases(COSINE, MANUAL, EXPONENTIAL)
+def test_lengths_in_epochs_are_accepted(*, rate: str) -> None:
     config = _config("num_epochs: 0.5", rate)
     check_message(config.train_config, "train_config")
     assert not list(endless_training_problems(config.train_config))

@@ -6,6 +6,7 @@ from detection_core.config.messages.evaluation import MEASURED, NOT_MEASURED
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.evaluation.metric_sets import COCO_SET, VOC_SETS
+from tests.support.cases import cases
 from tests.support.configs import PYRAMID, assert_fine, assert_problems
 
 EVAL = "eval_config"
@@ -22,26 +23,23 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "expected"), WRONG)
-def test_a_problem_is_found_where_it_is_and_nowhere_else(changes, expected):
+@cases(*WRONG)
+def test_a_problem_is_found_where_it_is_and_nowhere_else(*, changes, expected):
     assert_problems(PYRAMID, changes, expected)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {f"{EVAL}.metrics_set": list(MEASURED)},
-        {f"{EVAL}.super_categories[animal]": "cat, dog"},
-        {f"{EVAL}.visualize_groundtruth_boxes": True, COLOUR: "AliceBlue"},
-        {f"{EVAL}.max_num_boxes_to_visualize": 0},
-    ],
+@cases(
+    {f"{EVAL}.metrics_set": list(MEASURED)},
+    {f"{EVAL}.super_categories[animal]": "cat, dog"},
+    {f"{EVAL}.visualize_groundtruth_boxes": True, COLOUR: "AliceBlue"},
+    {f"{EVAL}.max_num_boxes_to_visualize": 0},
 )
-def test_what_can_be_followed_passes(changes):
+def test_what_can_be_followed_passes(*, changes):
     assert_fine(PYRAMID, changes)
 
 
-@pytest.mark.parametrize("name", NOT_MEASURED)
-def test_a_set_that_cannot_be_measured_is_refused_with_one_that_can(name):
+@cases(*NOT_MEASURED)
+def test_a_set_that_cannot_be_measured_is_refused_with_one_that_can(*, name):
     config = apply_overrides(load_pipeline_config(PYRAMID), {f"{EVAL}.metrics_set": name})
     with pytest.raises(ConfigError, match=r"^eval_config.metrics_set\[0\]: .* use ") as error:
         check_pipeline_config(config)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from google.protobuf import text_format
 
 from detection_core.config.messages.extractors import (
@@ -13,6 +12,7 @@ from detection_core.config.messages.extractors import (
     map_shapes,
 )
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
+from tests.support.cases import cases
 from tests.support.zoo_configs import ZOO, zoo_config, zoo_facts
 
 FPN = "type: 'ssd_mobilenet_v2_fpn_keras'"
@@ -24,42 +24,36 @@ def _message(text):
     return text_format.Parse(text, SsdFeatureExtractor())
 
 
-@pytest.mark.parametrize("name", ZOO)
-def test_maps_are_those_of_the_object_detection_api(name):
+@cases(*ZOO)
+def test_maps_are_those_of_the_object_detection_api(*, name):
     extractor = zoo_config(name).model.ssd.feature_extractor
     facts = zoo_facts(name)
     assert list(extractor_problems(extractor, "e")) == []
     assert map_shapes(extractor, *facts.input_size) == [tuple(level) for level in facts.levels]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("type: 'ssd_mobilenet_v2_keraz'", "e.type: expected one of .*did you mean ssd_mobilenet_v2_keras"),
-        ("type: 'nope'", "e.type: .*use one of these"),
-        (f"type: '{'x' * 5000}'", r"e.type: .*\(5,000 characters\)"),
-        ("type: 'ssd_resnet50_v1_fpn_keras' use_depthwise: true", "e.use_depthwise: expected false"),
-        (
-            "type: 'ssd_mobilenet_v2_keras' num_layers: 7",
-            "e.num_layers: expected 1 to 6 .*, found 7",
-        ),
-        (
-            "type: 'ssd_inception_v2' conv_hyperparams {}",
-            "e.override_base_feature_extractor_hyperparams: expected true, .*found false",
-        ),
-        (
-            "type: 'ssd_mobiledet_cpu' override_base_feature_extractor_hyperparams: true",
-            "e.override_base_feature_extractor_hyperparams: expected false, .*found true",
-        ),
-        (f"{FPN} fpn {{ min_level: 6 }}", "e.fpn.min_level: .*found 6 and 7"),
-        (f"{FPN} fpn {{ min_level: 4 max_level: 3 }}", "e.fpn.min_level: .*found 4 and 3"),
-        (f"{FPN} fpn {{ max_level: 60 }}", "e.fpn.max_level: expected at most 12, .*found 60"),
-        (f"{FPN} min_depth: 0 depth_multiplier: 0.01", "e.min_depth: expected 1 or more"),
-        (f"{BIFPN} }} depth_multiplier: 0.5", "e.depth_multiplier: expected 1, .*found 0.5"),
-        (f"{BIFPN} combine_method: 'mean' }}", "e.bifpn.combine_method: expected one of sum, .*found 'mean'"),
-    ],
+@cases(
+    ("type: 'ssd_mobilenet_v2_keraz'", "e.type: expected one of .*did you mean ssd_mobilenet_v2_keras"),
+    ("type: 'nope'", "e.type: .*use one of these"),
+    (f"type: '{'x' * 5000}'", r"e.type: .*\(5,000 characters\)"),
+    ("type: 'ssd_resnet50_v1_fpn_keras' use_depthwise: true", "e.use_depthwise: expected false"),
+    ("type: 'ssd_mobilenet_v2_keras' num_layers: 7", "e.num_layers: expected 1 to 6 .*, found 7"),
+    (
+        "type: 'ssd_inception_v2' conv_hyperparams {}",
+        "e.override_base_feature_extractor_hyperparams: expected true, .*found false",
+    ),
+    (
+        "type: 'ssd_mobiledet_cpu' override_base_feature_extractor_hyperparams: true",
+        "e.override_base_feature_extractor_hyperparams: expected false, .*found true",
+    ),
+    (f"{FPN} fpn {{ min_level: 6 }}", "e.fpn.min_level: .*found 6 and 7"),
+    (f"{FPN} fpn {{ min_level: 4 max_level: 3 }}", "e.fpn.min_level: .*found 4 and 3"),
+    (f"{FPN} fpn {{ max_level: 60 }}", "e.fpn.max_level: expected at most 12, .*found 60"),
+    (f"{FPN} min_depth: 0 depth_multiplier: 0.01", "e.min_depth: expected 1 or more"),
+    (f"{BIFPN} }} depth_multiplier: 0.5", "e.depth_multiplier: expected 1, .*found 0.5"),
+    (f"{BIFPN} combine_method: 'mean' }}", "e.bifpn.combine_method: expected one of sum, .*found 'mean'"),
 )
-def test_what_an_extractor_cannot_do_is_named(text, message):
+def test_what_an_extractor_cannot_do_is_named(*, text, message):
     found = [f"{p.path}: {p.message}" for p in extractor_problems(_message(text), "e")]
     assert any(re.search(message, line) for line in found), found
 

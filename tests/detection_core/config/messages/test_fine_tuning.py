@@ -1,12 +1,11 @@
 import re
 
-import pytest
-
 from detection_core.config.check import find_problems
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.extractors import NAMED_EXTRACTORS
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES
+from tests.support.cases import cases
 from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems
 
 TRAIN = "train_config"
@@ -60,10 +59,7 @@ WRONG = [
     (_named(**{TYPE: "classification", HEADS: True}), {HEADS: 'fine_tune_checkpoint_type: "detection"'}),
     (_named(**{TYPE: "unset", HEADS: True}), {HEADS: "classifier has no heads"}),
     ({START: "zoo:ssd_mobilenet_v2_fpnlite"}, {START: "did you mean ssd_mobilenet_v2_fpnlite"}),
-    (
-        {START: "zoo:efficientdet_d0_coco17_tpu-32"},
-        {START: "mobilenet_v2, .* of efficientnet_b0"},
-    ),
+    ({START: "zoo:efficientdet_d0_coco17_tpu-32"}, {START: "mobilenet_v2, .* of efficientnet_b0"}),
     ({START: ZOO_MODEL, VERSION: "V1"}, {VERSION: "expected V2 or nothing"}),
     ({START: ZOO_MODEL, TYPE: "classification"}, {TYPE: "expected detection or full with zoo:"}),
     ({START: ZOO_MODEL, HEADS: True}, {HEADS: "expected false with zoo:"}),
@@ -72,8 +68,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("changes, expected", WRONG)
-def test_a_problem_is_found_where_it_is_with_what_to_do(changes, expected):
+@cases(*WRONG)
+def test_a_problem_is_found_where_it_is_with_what_to_do(*, changes, expected):
     assert_problems(PYRAMID, changes, set(expected))
     for problem in find_problems(apply_overrides(load_pipeline_config(PYRAMID), changes)):
         assert re.search(expected[problem.path], problem.message)
@@ -89,20 +85,17 @@ FINE = [
 ]
 
 
-@pytest.mark.parametrize("changes", FINE)
-def test_what_fits_passes(changes):
+@cases(*FINE)
+def test_what_fits_passes(*, changes):
     assert_fine(PYRAMID, changes)
 
 
-@pytest.mark.parametrize(
-    ("path", "changes"),
-    [
-        (TWO_STAGE, {}),
-        (PYRAMID, {EXTRACTOR: "ssd_spaghettinet"}),
-        (PYRAMID, {EXTRACTOR: "ssd_mobilenet_v2_fpn"}),
-    ],
+@cases(
+    (TWO_STAGE, {}),
+    (PYRAMID, {EXTRACTOR: "ssd_spaghettinet"}),
+    (PYRAMID, {EXTRACTOR: "ssd_mobilenet_v2_fpn"}),
 )
-def test_a_model_that_is_not_built_is_a_problem_of_its_own(path, changes):
+def test_a_model_that_is_not_built_is_a_problem_of_its_own(*, path, changes):
     config = apply_overrides(load_pipeline_config(path), {**CHECKPOINT, VERSION: "V1", **changes})
     assert not {VERSION, TYPE, HEADS} & {problem.path for problem in find_problems(config)}
 

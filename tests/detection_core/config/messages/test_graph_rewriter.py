@@ -1,11 +1,10 @@
-import pytest
-
 from detection_core.config.check import find_problems
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.graph_rewriter import AWARE, FORMATS_OF_8_BITS, format_problems
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.exporters.tflite_formats import FORMATS, Network
 from detection_core.protos.graph_rewriter_pb2 import Quantization
+from tests.support.cases import cases
 from tests.support.configs import PYRAMID, assert_problems
 
 QUANTIZATION = "graph_rewriter.quantization"
@@ -18,8 +17,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
-def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
+@cases(*WRONG)
+def test_a_problem_is_found_where_it_is_and_nowhere_else(*, path, changes, expected):
     assert_problems(path, changes, expected)
 
 
@@ -37,20 +36,17 @@ def test_names_are_those_of_the_table_of_formats():
     assert {n for n, f in FORMATS.items() if f.network in integer} == set(FORMATS_OF_8_BITS)
 
 
-@pytest.mark.parametrize(
-    ("message", "formats", "paths"),
-    [
-        (None, ("float32", "int8", "int4_weights"), []),
-        (None, ("float32", "int4_weights_aware"), ["formats"]),
-        (Quantization(), tuple(FORMATS), []),
-        (Quantization(weight_bits=4), ("int4_weights_aware", "int8_post_training", "int8_mixed"), []),
-        (Quantization(weight_bits=4), ("float32", "int8"), ["graph_rewriter.quantization.weight_bits"]),
-        (
-            Quantization(weight_bits=4, activation_bits=16),
-            ("int8_mixed_aware",),
-            ["graph_rewriter.quantization.weight_bits", "graph_rewriter.quantization.activation_bits"],
-        ),
-    ],
+@cases(
+    (None, ("float32", "int8", "int4_weights"), []),
+    (None, ("float32", "int4_weights_aware"), ["formats"]),
+    (Quantization(), tuple(FORMATS), []),
+    (Quantization(weight_bits=4), ("int4_weights_aware", "int8_post_training", "int8_mixed"), []),
+    (Quantization(weight_bits=4), ("float32", "int8"), ["graph_rewriter.quantization.weight_bits"]),
+    (
+        Quantization(weight_bits=4, activation_bits=16),
+        ("int8_mixed_aware",),
+        ["graph_rewriter.quantization.weight_bits", "graph_rewriter.quantization.activation_bits"],
+    ),
 )
-def test_files_that_cannot_be_made_are_found(message, formats, paths):
+def test_files_that_cannot_be_made_are_found(*, message, formats, paths):
     assert [problem.path for problem in format_problems(message, formats)] == paths

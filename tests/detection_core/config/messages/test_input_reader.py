@@ -1,5 +1,4 @@
-import pytest
-
+from tests.support.cases import cases
 from tests.support.configs import PYRAMID, assert_problems
 
 # Config, what is changed in it, and the paths of the problems that must be found, no more and no fewer.
@@ -25,6 +24,6 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
-def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
+@cases(*WRONG)
+def test_a_problem_is_found_where_it_is_and_nowhere_else(*, path, changes, expected):
     assert_problems(path, changes, expected)

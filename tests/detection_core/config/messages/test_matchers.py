@@ -1,5 +1,4 @@
-import pytest
-
+from tests.support.cases import cases
 from tests.support.configs import PYRAMID, assert_fine, assert_problems
 
 MATCHER = "model.ssd.matcher.argmax_matcher"
@@ -15,8 +14,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
-def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
+@cases(*WRONG)
+def test_a_problem_is_found_where_it_is_and_nowhere_else(*, path, changes, expected):
     assert_problems(path, changes, expected)
 
 

@@ -1,5 +1,4 @@
-import pytest
-
+from tests.support.cases import cases
 from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems
 
 TRAIN = "train_config"
@@ -30,8 +29,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
-def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
+@cases(*WRONG)
+def test_a_problem_is_found_where_it_is_and_nowhere_else(*, path, changes, expected):
     assert_problems(path, changes, expected)
 
 
@@ -42,6 +41,6 @@ FINE = [
 ]
 
 
-@pytest.mark.parametrize(("path", "changes"), FINE)
-def test_what_is_unusual_but_right_passes(path, changes):
+@cases(*FINE)
+def test_what_is_unusual_but_right_passes(*, path, changes):
     assert_fine(path, changes)

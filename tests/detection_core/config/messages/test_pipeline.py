@@ -21,10 +21,7 @@ def test_every_family_is_built_or_refused():
 
 
 def test_averaged_weights_are_measured_only_where_they_are_kept():
-    changes = {
-        "eval_config.use_moving_averages": True,
-        "train_config.optimizer.use_moving_average": False,
-    }
+    changes = {"eval_config.use_moving_averages": True, "train_config.optimizer.use_moving_average": False}
     assert_problems(PYRAMID, changes, {"eval_config.use_moving_averages"})
     assert_fine(PYRAMID, {**changes, "train_config.optimizer.use_moving_average": True})
 

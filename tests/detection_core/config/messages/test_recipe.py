@@ -6,29 +6,27 @@ from google.protobuf import text_format
 from detection_core.config.check import check_message
 from detection_core.errors import ConfigError
 from detection_core.protos.preprocessor_pb2 import PreprocessingStep
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    "text, field",
-    [
-        ("mosaic { probability: 1.5 }", "mosaic.probability"),
-        ("mosaic { height: 1 }", "mosaic.height"),
-        ("mosaic { min_fraction: 0.5 }", "mosaic.min_fraction"),
-        ("mosaic { per_channel_pad_value: 3 }", "mosaic.per_channel_pad_value"),
-        ("mosaic { per_channel_pad_value: [1, 2, 300] }", "mosaic.per_channel_pad_value"),
-        ("mixup { alpha: 0 }", "mixup.alpha"),
-        ("copy_paste { object_probability: -1 }", "copy_paste.object_probability"),
-        ("copy_paste { scale_min: 2 }", "copy_paste.scale_max"),
-        ("large_scale_jitter { scale_min: 1 scale_max: 0.5 }", "large_scale_jitter.scale_max"),
-        ("large_scale_jitter { height: 0 }", "large_scale_jitter.height"),
-    ],
+@cases(
+    ("mosaic { probability: 1.5 }", "mosaic.probability"),
+    ("mosaic { height: 1 }", "mosaic.height"),
+    ("mosaic { min_fraction: 0.5 }", "mosaic.min_fraction"),
+    ("mosaic { per_channel_pad_value: 3 }", "mosaic.per_channel_pad_value"),
+    ("mosaic { per_channel_pad_value: [1, 2, 300] }", "mosaic.per_channel_pad_value"),
+    ("mixup { alpha: 0 }", "mixup.alpha"),
+    ("copy_paste { object_probability: -1 }", "copy_paste.object_probability"),
+    ("copy_paste { scale_min: 2 }", "copy_paste.scale_max"),
+    ("large_scale_jitter { scale_min: 1 scale_max: 0.5 }", "large_scale_jitter.scale_max"),
+    ("large_scale_jitter { height: 0 }", "large_scale_jitter.height"),
 )
-def test_wrong_values_are_named(text: str, field: str) -> None:
+def test_wrong_values_are_named(*, text: str, field: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check_message(text_format.Parse(text, PreprocessingStep()), "step")
     assert f"step.{field}" in str(caught.value)
 
 
-@pytest.mark.parametrize("arm", ["mosaic", "mixup", "copy_paste", "large_scale_jitter"])
-def test_defaults_are_accepted(arm: str) -> None:
+@cases("mosaic", "mixup", "copy_paste", "large_scale_jitter")
+def test_defaults_are_accepted(*, arm: str) -> None:
     check_message(text_format.Parse(f"{arm} {{}}", PreprocessingStep()), "step")

@@ -9,16 +9,12 @@ from detection_core.config.problems import Problem
 from detection_core.config.rules import POSITIVE
 from detection_core.protos.losses_pb2 import ClassificationLoss
 from detection_core.protos.registered_pb2 import RegisteredPart
+from tests.support.cases import cases
 from tests.support.configs import PYRAMID, assert_fine, assert_problems, find_in
 
 KIND = "classification_loss"
 LOSS = "model.ssd.loss.classification_loss"
-OPTIONS = {
-    "epsilon": Option(1.0, POSITIVE),
-    "steps": Option(3),
-    "hard": Option(False),
-    "mode": Option("sum"),
-}
+OPTIONS = {"epsilon": Option(1.0, POSITIVE), "steps": Option(3), "hard": Option(False), "mode": Option("sum")}
 
 
 def _check(message, path):
@@ -49,21 +45,18 @@ def test_options_have_the_type_of_their_defaults():
     assert build_registered(KIND, message) == {"epsilon": 2.5, "steps": 3, "hard": True, "mode": "sum"}
 
 
-@pytest.mark.parametrize(
-    ("text", "path", "words"),
-    [
-        ('name: "polly"', "registered.name", "did you mean poly?"),
-        ("", "registered.name", "expected a registered classification_loss, found ''; use one of poly"),
-        (_option("epsilon", "0"), "registered.options[epsilon]", "expected a number above 0, found 0"),
-        (_option("epsilon", "x"), "registered.options[epsilon]", "expected a number, found 'x'"),
-        (_option("steps", "1.5"), "registered.options[steps]", "expected a whole number, found '1.5'"),
-        (_option("hard", "yes"), "registered.options[hard]", "expected true or false, found 'yes'"),
-        (_option("gamma", "1"), "registered.options[gamma]", "which has epsilon, steps, hard, mode"),
-        (_option("mode", "both"), "registered.options[mode]", "expected sum or mean"),
-        (_option("epsilon", "nan"), "registered.options[epsilon]", "expected a number above 0, found nan"),
-    ],
+@cases(
+    ('name: "polly"', "registered.name", "did you mean poly?"),
+    ("", "registered.name", "expected a registered classification_loss, found ''; use one of poly"),
+    (_option("epsilon", "0"), "registered.options[epsilon]", "expected a number above 0, found 0"),
+    (_option("epsilon", "x"), "registered.options[epsilon]", "expected a number, found 'x'"),
+    (_option("steps", "1.5"), "registered.options[steps]", "expected a whole number, found '1.5'"),
+    (_option("hard", "yes"), "registered.options[hard]", "expected true or false, found 'yes'"),
+    (_option("gamma", "1"), "registered.options[gamma]", "which has epsilon, steps, hard, mode"),
+    (_option("mode", "both"), "registered.options[mode]", "expected sum or mean"),
+    (_option("epsilon", "nan"), "registered.options[epsilon]", "expected a number above 0, found nan"),
 )
-def test_what_does_not_fit_is_named(text, path, words):
+def test_what_does_not_fit_is_named(*, text, path, words):
     (problem,) = find_in(_message(text), "loss")
     assert problem.path == f"loss.{path}" and words in problem.message
 

@@ -10,6 +10,7 @@ from detection_core.config.messages.sizes import efficientdet_size_problems
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.protos.efficientdet_pb2 import EfficientDet
+from tests.support.cases import cases
 from tests.support.configs import PYRAMID
 from tests.support.zoo_configs import ZOO, zoo_config
 
@@ -42,10 +43,7 @@ LARGE = [
     ({f"{HEAD}.num_layers_before_predictor": 1_000_000}, "num_layers_.*: .*to 100, found 1,000,000"),
     ({f"{HEAD}.kernel_size": 100_001}, "kernel_size: .*to 64, found 100,001"),
     ({f"{SSD}.feature_extractor.depth_multiplier": 10_000}, "depth_multiplier: .*up to 16, found 10000"),
-    (
-        {"train_input_reader.shuffle_buffer_size": 4_000_000_000},
-        "shuffle_.*to 10,000,000, found 4,000,",
-    ),
+    ({"train_input_reader.shuffle_buffer_size": 4_000_000_000}, "shuffle_.*to 10,000,000, found 4,000,"),
     ({f"{NMS}.max_total_detections": 2_000_000_000}, "max_total_.*to 100,000, found 2,000,000,000"),
     ({"train_config.max_number_of_boxes": 2_000_000_000}, "max_number_.*to 100,000, found 2,000,000,000"),
     (
@@ -59,8 +57,8 @@ LARGE = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), LARGE)
-def test_what_is_too_large_is_refused_with_number_and_limit(changes, message):
+@cases(*LARGE)
+def test_what_is_too_large_is_refused_with_number_and_limit(*, changes, message):
     config = apply_overrides(load_pipeline_config(PYRAMID), changes)
     found = [f"{p.path}: {p.message}" for p in find_problems(config)]
     assert any(re.search(message, line) for line in found), found
@@ -68,8 +66,8 @@ def test_what_is_too_large_is_refused_with_number_and_limit(changes, message):
         check_pipeline_config(config)
 
 
-@pytest.mark.parametrize("name", ZOO)
-def test_every_configuration_of_the_zoo_is_far_below_the_limits(name):
+@cases(*ZOO)
+def test_every_configuration_of_the_zoo_is_far_below_the_limits(*, name):
     config = apply_overrides(
         zoo_config(name),
         {"num_classes": 1_203, "train_config.batch_size": 8 * zoo_config(name).train_config.batch_size},
@@ -91,17 +89,14 @@ def test_a_list_without_end_is_told_in_a_few_lines():
     assert len(str(caught.value)) < 10_000 and "more" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "fields, path",
-    [
-        ({}, None),
-        ({"num_scales": 100, "min_level": 1}, "m.num_scales"),
-        ({"num_classes": 2_000_000}, "m.num_classes"),
-        ({"num_scales": 100, "num_classes": 100_000, "min_level": 5}, "m.num_classes"),
-        ({"act_type": "none"}, None),
-    ],
+@cases(
+    ({}, None),
+    ({"num_scales": 100, "min_level": 1}, "m.num_scales"),
+    ({"num_classes": 2_000_000}, "m.num_classes"),
+    ({"num_scales": 100, "num_classes": 100_000, "min_level": 5}, "m.num_classes"),
+    ({"act_type": "none"}, None),
 )
-def test_predictions_of_an_efficientdet_fit_into_memory(fields, path):
+def test_predictions_of_an_efficientdet_fit_into_memory(*, fields, path):
     message = EfficientDet(**{"name": "efficientdet-d0", "num_classes": 90, **fields})
     found = [problem.path for problem in efficientdet_size_problems(message, "m", (512, 512))]
     assert found == ([path] if path else [])

@@ -1,12 +1,5 @@
-import pytest
-
-from tests.support.configs import (
-    LAYERS,
-    PYRAMID,
-    TWO_STAGE,
-    assert_fine,
-    assert_problems,
-)
+from tests.support.cases import cases
+from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems
 
 SSD = "model.ssd"
 PYRAMID_ANCHORS = f"{SSD}.anchor_generator.multiscale_anchor_generator"
@@ -21,11 +14,7 @@ WRONG = [
         {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v2_mnasfpn"},
         {f"{SSD}.feature_extractor.type"},
     ),
-    (
-        PYRAMID,
-        {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v2_keras"},
-        {f"{SSD}.feature_extractor.fpn"},
-    ),
+    (PYRAMID, {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v2_keras"}, {f"{SSD}.feature_extractor.fpn"}),
     (
         PYRAMID,
         {f"{SSD}.feature_extractor.bifpn": {"min_level": 3, "max_level": 6}},
@@ -54,11 +43,7 @@ WRONG = [
         {f"{SSD}.feature_extractor": {"type": "ssd_resnet50_v1_fpn_keras"}},
         {f"{LAYER_ANCHORS}.num_layers"},
     ),
-    (
-        LAYERS,
-        {f"{SSD}.image_resizer": {"keep_aspect_ratio_resizer": {}}},
-        {f"{SSD}.image_resizer"},
-    ),
+    (LAYERS, {f"{SSD}.image_resizer": {"keep_aspect_ratio_resizer": {}}}, {f"{SSD}.image_resizer"}),
     (
         LAYERS,
         {f"{SSD}.explicit_background_class": True},
@@ -95,8 +80,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
-def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
+@cases(*WRONG)
+def test_a_problem_is_found_where_it_is_and_nowhere_else(*, path, changes, expected):
     assert_problems(path, changes, expected)
 
 
@@ -108,6 +93,6 @@ FINE = [
 ]
 
 
-@pytest.mark.parametrize(("path", "changes"), FINE)
-def test_what_is_unusual_but_right_passes(path, changes):
+@cases(*FINE)
+def test_what_is_unusual_but_right_passes(*, path, changes):
     assert_fine(path, changes)

@@ -1,6 +1,5 @@
 """Whatever the rules name is in the schema."""
 
-import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
 from detection_core.config.messages.table import RULES, message_name, rules_of
@@ -8,6 +7,7 @@ from detection_core.config.ranges import BY_FIELD_NAME
 from detection_core.config.rules import Rules
 from detection_core.protos.matcher_pb2 import Matcher
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases
 
 
 def _messages():
@@ -43,8 +43,8 @@ MUST_BE_SET = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(RULES))
-def test_rules_name_fields_and_oneofs_of_their_message(name):
+@cases(*sorted(RULES))
+def test_rules_name_fields_and_oneofs_of_their_message(*, name):
     rules, message = RULES[name], MESSAGES[name]
     assert set(rules.oneofs) <= set(message.oneofs_by_name)
     assert all(message.fields_by_name[part].message_type is not None for part in rules.parts)

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import pytest
 from google.protobuf import text_format
 
 from detection_core.config.messages.pipeline import clip_range_problems, tflite_problems
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases
 
 FIXED = "image_resizer { fixed_shape_resizer {} }"
 CLIP = "box_encodings_clip_range { min: -5 max: 5 }"
@@ -21,8 +21,8 @@ def test_a_detector_of_one_size_without_a_clip_range_passes():
     assert not list(tflite_problems(config_of(f"ssd {{ {FIXED} {head} }}")))
 
 
-@pytest.mark.parametrize("head", ["convolutional", "weight_shared_convolutional"])
-def test_a_clip_range_is_found_in_either_head(head):
+@cases("convolutional", "weight_shared_convolutional")
+def test_a_clip_range_is_found_in_either_head(*, head):
     config = config_of(f"ssd {{ {FIXED} box_predictor {{ {head}_box_predictor {{ {CLIP} }} }} }}")
     path = f"model.ssd.box_predictor.{head}_box_predictor.box_encodings_clip_range"
     assert (
@@ -30,19 +30,16 @@ def test_a_clip_range_is_found_in_either_head(head):
     )
 
 
-@pytest.mark.parametrize(
-    ("model", "path"),
-    [
-        ("faster_rcnn {}", "model"),
-        ("ssd { image_resizer { identity_resizer {} } }", "model.ssd.image_resizer"),
-        (f"ssd {{ {FIXED} box_coder {{ square_box_coder {{}} }} }}", "model.ssd.box_coder"),
-        (
-            f"ssd {{ {FIXED} post_processing {{ batch_non_max_suppression {{ iou_threshold: 0 }} }} }}",
-            "model.ssd.post_processing.batch_non_max_suppression.iou_threshold",
-        ),
-    ],
+@cases(
+    ("faster_rcnn {}", "model"),
+    ("ssd { image_resizer { identity_resizer {} } }", "model.ssd.image_resizer"),
+    (f"ssd {{ {FIXED} box_coder {{ square_box_coder {{}} }} }}", "model.ssd.box_coder"),
+    (
+        f"ssd {{ {FIXED} post_processing {{ batch_non_max_suppression {{ iou_threshold: 0 }} }} }}",
+        "model.ssd.post_processing.batch_non_max_suppression.iou_threshold",
+    ),
 )
-def test_what_a_file_cannot_hold_is_found(model, path):
+def test_what_a_file_cannot_hold_is_found(*, model, path):
     assert [p.path for p in tflite_problems(config_of(model))] == [path]
 
 

@@ -1,5 +1,4 @@
-import pytest
-
+from tests.support.cases import cases
 from tests.support.configs import LAYERS, PYRAMID, assert_fine, assert_problems
 
 TRAIN = "train_config"
@@ -33,8 +32,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
-def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
+@cases(*WRONG)
+def test_a_problem_is_found_where_it_is_and_nowhere_else(*, path, changes, expected):
     assert_problems(path, changes, expected)
 
 
@@ -43,8 +42,8 @@ def test_a_batch_may_be_computed_in_equal_parts():
         assert_fine(PYRAMID, {"batch_size": 8, f"{TRAIN}.gradient_accumulation_steps": parts})
 
 
-@pytest.mark.parametrize("precision", ["AUTO", "FLOAT16"])
-def test_a_factor_of_the_loss_is_fine_where_it_may_be_used(precision):
+@cases("AUTO", "FLOAT16")
+def test_a_factor_of_the_loss_is_fine_where_it_may_be_used(*, precision):
     assert_fine(PYRAMID, {f"{TRAIN}.precision": precision, f"{TRAIN}.initial_loss_scale": 8})
 
 

@@ -17,6 +17,7 @@ from detection_core.errors import ConfigError
 from detection_core.protos.calibration_pb2 import ClassIdSigmoidCalibrations
 from detection_core.protos.eval_pb2 import EvalConfig
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases
 from tests.support.configs import PYRAMID, TWO_STAGE
 
 ROOT = TrainEvalPipelineConfig.DESCRIPTOR
@@ -32,8 +33,8 @@ def test_a_path_is_split_at_dots_outside_brackets():
     ]
 
 
-@pytest.mark.parametrize("path", ["", ".", "a.", ".a", "a..b", "a[0", "a]", "a b", "a[0]b"])
-def test_what_is_no_path_is_refused(path):
+@cases("", ".", "a.", ".a", "a..b", "a[0", "a]", "a b", "a[0]b")
+def test_what_is_no_path_is_refused(*, path):
     with pytest.raises(ConfigError, match="expected a field path"):
         split_path(path, where="here")
 
@@ -79,10 +80,8 @@ def test_nearest_paths_end_alike_or_look_alike():
     assert nearest_paths("eval_input_readers[0].shufle", ROOT)[0] == "eval_input_reader.shuffle"
 
 
-@pytest.mark.parametrize(
-    ("index", "new"), [("+", True), ("+2", True), ("2", False), ("+x", False), (None, False)]
-)
-def test_a_plus_with_or_without_a_number_is_a_new_element(index, new):
+@cases(("+", True), ("+2", True), ("2", False), ("+x", False), (None, False))
+def test_a_plus_with_or_without_a_number_is_a_new_element(*, index, new):
     assert is_new(index) is new
 
 

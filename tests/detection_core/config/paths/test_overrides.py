@@ -17,6 +17,7 @@ from detection_core.config.paths.overrides import (
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import V2
+from tests.support.cases import cases
 from tests.support.configs import CENTER, LAYERS, PATHS, PYRAMID, TWO_STAGE
 from tests.support.random_messages import float_text, is_map, messages
 
@@ -92,22 +93,19 @@ def test_values_of_every_kind_from_yaml():
 ASPECT_RATIOS = "model.ssd.anchor_generator.multiscale_anchor_generator.aspect_ratios"
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "expected"),
-    [
-        (ASPECT_RATIOS, "1,3", [1, 3]),
-        (ASPECT_RATIOS, "[1, 3, 0.25]", [1, 3, 0.25]),
-        (ASPECT_RATIOS, "4", [4]),
-        (ASPECT_RATIOS, "[]", []),
-        (ASPECT_RATIOS, "unset", []),
-        (f"{ASPECT_RATIOS}[1]", "7", [1, 7, 0.5]),
-        (f"{ASPECT_RATIOS}[-1]", "7", [1, 2, 7]),
-        (f"{ASPECT_RATIOS}[*]", "7", [7, 7, 7]),
-        (f"{ASPECT_RATIOS}[+]", "7", [1, 2, 0.5, 7]),
-        (f"{ASPECT_RATIOS}[0]", "unset", [2, 0.5]),
-    ],
+@cases(
+    (ASPECT_RATIOS, "1,3", [1, 3]),
+    (ASPECT_RATIOS, "[1, 3, 0.25]", [1, 3, 0.25]),
+    (ASPECT_RATIOS, "4", [4]),
+    (ASPECT_RATIOS, "[]", []),
+    (ASPECT_RATIOS, "unset", []),
+    (f"{ASPECT_RATIOS}[1]", "7", [1, 7, 0.5]),
+    (f"{ASPECT_RATIOS}[-1]", "7", [1, 2, 7]),
+    (f"{ASPECT_RATIOS}[*]", "7", [7, 7, 7]),
+    (f"{ASPECT_RATIOS}[+]", "7", [1, 2, 0.5, 7]),
+    (f"{ASPECT_RATIOS}[0]", "unset", [2, 0.5]),
 )
-def test_lists_are_replaced_changed_and_grown(path, value, expected):
+def test_lists_are_replaced_changed_and_grown(*, path, value, expected):
     changed = override(path, value)
     assert list(changed.model.ssd.anchor_generator.multiscale_anchor_generator.aspect_ratios) == expected
 
@@ -175,45 +173,42 @@ def test_an_empty_message_is_present():
     assert override("model.ssd.mask_head_config", {}).model.ssd.HasField("mask_head_config")
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "parts"),
-    [
-        (
-            "model.ssd.num_clases",
-            3,
-            ["Ssd has no field 'num_clases'; did you mean num_classes?", "model.ssd.num_classes"],
-        ),
-        ("ssd.num_classes", 3, ["nearest paths: model.ssd.num_classes"]),
-        ("model.num_classes", 3, ["model.ssd.num_classes"]),
-        ("optimizer.momentum_optimizer", "{}", ["train_config.optimizer.momentum_optimizer"]),
-        ("num_clases", 3, ["did you mean num_classes"]),
-        ("train_config.batch_size", "many", ["expected a whole number from 0", "found many"]),
-        ("train_config.batch_size", "-1", ["from 0 to 4294967295, found -1"]),
-        ("train_config.batch_size", "8 num_steps: 3", ["found 8 num_steps: 3"]),
-        ("train_config.batch_size", "", ["found nothing"]),
-        ("train_config.sync_replicas", "maybe", ["expected true or false, found maybe"]),
-        ("train_config.fine_tune_checkpoint_version", "V3", ["one of UNKNOWN, V1, V2, found V3"]),
-        ("train_config.gradient_clipping_by_norm", "nan", ["expected a number, found nan"]),
-        ("train_config.gradient_clipping_by_norm", "1e39", ["expected a number, found 1e39"]),
-        ("train_config.batch_size.much", 3, ["batch_size holds a whole number", "nothing follows it"]),
-        ("train_config.batch_size[0]", 3, ["is single; leave out [0]"]),
-        ("train_config[0].batch_size", 3, ["is single; leave out [0]"]),
-        ("eval_input_reader.shuffle", True, ["is a list; write eval_input_reader[0], [+] or [*]"]),
-        ("eval_input_reader[3].shuffle", True, ["element 3 does not exist, there are 1; use [+]"]),
-        ("eval_input_reader[x].shuffle", True, ["a number, + or * in the brackets, found 'x'"]),
-        ("train_config.freeze_variables[0]", "a", ["element 0 does not exist, there are 0"]),
-        ("eval_config.super_categories", "a", ["is a map; write super_categories[KEY]"]),
-        ("eval_config.super_categories[a].b", "c", ["nothing follows it"]),
-        ("model.ssd.image_resizer", "{ fixed_shape_resizer { hight: 3 } }", ["did you mean height"]),
-        ("model.ssd.image_resizer", {"fixed_shape_resizer": {"hight": 3}}, None),
-        ("graph_rewriter", "{} } model { ssd {", ["check braces"]),
-        ("graph_rewriter", "{} model { ssd {} }", ["nothing after it"]),
-        ("train_config batch", 3, ["expected a field path"]),
-        ("train_config..batch_size", 3, ["expected a field path"]),
-        ("", 3, ["expected a field path"]),
-    ],
+@cases(
+    (
+        "model.ssd.num_clases",
+        3,
+        ["Ssd has no field 'num_clases'; did you mean num_classes?", "model.ssd.num_classes"],
+    ),
+    ("ssd.num_classes", 3, ["nearest paths: model.ssd.num_classes"]),
+    ("model.num_classes", 3, ["model.ssd.num_classes"]),
+    ("optimizer.momentum_optimizer", "{}", ["train_config.optimizer.momentum_optimizer"]),
+    ("num_clases", 3, ["did you mean num_classes"]),
+    ("train_config.batch_size", "many", ["expected a whole number from 0", "found many"]),
+    ("train_config.batch_size", "-1", ["from 0 to 4294967295, found -1"]),
+    ("train_config.batch_size", "8 num_steps: 3", ["found 8 num_steps: 3"]),
+    ("train_config.batch_size", "", ["found nothing"]),
+    ("train_config.sync_replicas", "maybe", ["expected true or false, found maybe"]),
+    ("train_config.fine_tune_checkpoint_version", "V3", ["one of UNKNOWN, V1, V2, found V3"]),
+    ("train_config.gradient_clipping_by_norm", "nan", ["expected a number, found nan"]),
+    ("train_config.gradient_clipping_by_norm", "1e39", ["expected a number, found 1e39"]),
+    ("train_config.batch_size.much", 3, ["batch_size holds a whole number", "nothing follows it"]),
+    ("train_config.batch_size[0]", 3, ["is single; leave out [0]"]),
+    ("train_config[0].batch_size", 3, ["is single; leave out [0]"]),
+    ("eval_input_reader.shuffle", True, ["is a list; write eval_input_reader[0], [+] or [*]"]),
+    ("eval_input_reader[3].shuffle", True, ["element 3 does not exist, there are 1; use [+]"]),
+    ("eval_input_reader[x].shuffle", True, ["a number, + or * in the brackets, found 'x'"]),
+    ("train_config.freeze_variables[0]", "a", ["element 0 does not exist, there are 0"]),
+    ("eval_config.super_categories", "a", ["is a map; write super_categories[KEY]"]),
+    ("eval_config.super_categories[a].b", "c", ["nothing follows it"]),
+    ("model.ssd.image_resizer", "{ fixed_shape_resizer { hight: 3 } }", ["did you mean height"]),
+    ("model.ssd.image_resizer", {"fixed_shape_resizer": {"hight": 3}}, None),
+    ("graph_rewriter", "{} } model { ssd {", ["check braces"]),
+    ("graph_rewriter", "{} model { ssd {} }", ["nothing after it"]),
+    ("train_config batch", 3, ["expected a field path"]),
+    ("train_config..batch_size", 3, ["expected a field path"]),
+    ("", 3, ["expected a field path"]),
 )
-def test_an_error_names_the_path_and_the_remedy(path, value, parts):
+def test_an_error_names_the_path_and_the_remedy(*, path, value, parts):
     if parts is None:
         with pytest.raises(ConfigError, match=r"fixed_shape_resizer, hight: .*did you mean height"):
             override(path, value)
@@ -304,8 +299,8 @@ def built_from(message: Message) -> TrainEvalPipelineConfig:
     return built
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_overrides_build_a_whole_config(path):
+@cases(*PATHS)
+def test_overrides_build_a_whole_config(*, path):
     config = load_pipeline_config(path)
     assert built_from(config) == config
 
@@ -360,8 +355,8 @@ def test_a_file_of_overrides_may_be_yaml_of_fields_and_values(tmp_path):
     assert (merged.train_config.batch_size, merged.train_config.validation.every_steps) == (3, 4)
 
 
-@pytest.mark.parametrize("text", ["- 1", "a: [", "1: 2", "train_config.no_such: 1"])
-def test_yaml_that_says_nothing_is_refused_with_its_file(tmp_path, text):
+@cases("- 1", "a: [", "1: 2", "train_config.no_such: 1")
+def test_yaml_that_says_nothing_is_refused_with_its_file(tmp_path, *, text):
     path = tmp_path / "best.yml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"best\.yml|no_such"):

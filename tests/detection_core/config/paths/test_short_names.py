@@ -6,6 +6,7 @@ from detection_core.config.paths.short_names import SHORT_NAMES, expand_short_na
 from detection_core.errors import ConfigError
 from detection_core.protos.input_reader_pb2 import PNG_MASKS
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases
 from tests.support.configs import CENTER, LAYERS, PYRAMID, TWO_STAGE
 
 MOMENTUM = "train_config.optimizer.momentum_optimizer"
@@ -47,14 +48,14 @@ def read(message, path):
     return message
 
 
-@pytest.mark.parametrize(("name", "value", "expected"), FIXED)
-def test_a_short_name_sets_its_fields(name, value, expected):
+@cases(*FIXED)
+def test_a_short_name_sets_its_fields(*, name, value, expected):
     config = apply_overrides(load_pipeline_config(PYRAMID), {name: value})
     assert {path: read(config, path) for path in expected} == expected
 
 
-@pytest.mark.parametrize(("value", "kept"), [("false", False), (False, False), ("true", True), (True, True)])
-def test_load_pretrained_keeps_or_drops_the_checkpoint_to_start_from(value, kept):
+@cases(("false", False), (False, False), ("true", True), (True, True))
+def test_load_pretrained_keeps_or_drops_the_checkpoint_to_start_from(*, value, kept):
     checkpoint = {"fine_tune_checkpoint": "a/ckpt-0"}
     config = apply_overrides(load_pipeline_config(PYRAMID), [*checkpoint.items(), ("load_pretrained", value)])
     assert config.train_config.HasField("fine_tune_checkpoint") == kept
@@ -67,10 +68,8 @@ def test_a_value_that_is_not_given_changes_nothing():
     assert apply_overrides(config, dict.fromkeys(SHORT_NAMES)) == config
 
 
-@pytest.mark.parametrize(
-    "name", ["batch_size", "train_config.batch_size", "train_config.gradient_accumulation_steps"]
-)
-def test_a_batch_may_be_left_to_the_memory(name):
+@cases("batch_size", "train_config.batch_size", "train_config.gradient_accumulation_steps")
+def test_a_batch_may_be_left_to_the_memory(*, name):
     before = load_pipeline_config(PYRAMID).train_config
     after = apply_overrides(load_pipeline_config(PYRAMID), {name: "auto"}).train_config
     assert (after.batch_size, after.gradient_accumulation_steps) == (before.batch_size, 0)
@@ -126,18 +125,15 @@ def test_two_stage_models_have_their_own_fields():
     assert model.second_stage_localization_loss_weight == 1
 
 
-@pytest.mark.parametrize(
-    ("path", "name", "message"),
-    [
-        (TWO_STAGE, "momentum_optimizer_value", "an optimizer with momentum, found adam_optimizer"),
-        (LAYERS, "focal_loss_gamma", "expected the loss weighted_sigmoid_focal, found weighted_sigmoid"),
-        (CENTER, "focal_loss_gamma", "expected a model of ssd or faster_rcnn, found center_net"),
-        (CENTER, "eval_input_path", "matches nothing"),
-        (PYRAMID, "learning_rates", "did you mean learning_rate"),
-        (PYRAMID, "learning_rate", "expected a number, found much"),
-    ],
+@cases(
+    (TWO_STAGE, "momentum_optimizer_value", "an optimizer with momentum, found adam_optimizer"),
+    (LAYERS, "focal_loss_gamma", "expected the loss weighted_sigmoid_focal, found weighted_sigmoid"),
+    (CENTER, "focal_loss_gamma", "expected a model of ssd or faster_rcnn, found center_net"),
+    (CENTER, "eval_input_path", "matches nothing"),
+    (PYRAMID, "learning_rates", "did you mean learning_rate"),
+    (PYRAMID, "learning_rate", "expected a number, found much"),
 )
-def test_a_name_that_does_not_fit_the_config_is_refused(path, name, message):
+def test_a_name_that_does_not_fit_the_config_is_refused(*, path, name, message):
     with pytest.raises(ConfigError, match=message):
         apply_overrides(load_pipeline_config(path), {name: "much"})
 

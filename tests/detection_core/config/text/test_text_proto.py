@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from detection_core.config.text.text_proto import format_message, parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases
 from tests.support.configs import PATHS
 from tests.support.random_messages import messages
 
@@ -34,11 +35,7 @@ WRONG = [
     ("train_config { batch_size: -1 }", 1, ["from 0 to 4294967295, found -1"]),
     ("train_config { batch_size: 1.5 }", 1, ["whole number", "found 1.5"]),
     ("model { ssd { num_classes: 3000000000 } }", 1, ["to 2147483647, found 3000000000"]),
-    (
-        "train_config { fine_tune_checkpoint_version: V9 }",
-        1,
-        ["one of UNKNOWN, V1, V2, found V9"],
-    ),
+    ("train_config { fine_tune_checkpoint_version: V9 }", 1, ["one of UNKNOWN, V1, V2, found V9"]),
     ("train_input_reader { mask_type: PNG_MASK }", 1, ["found PNG_MASK; did you mean PNG_MASKS"]),
     ("train_config { fine_tune_checkpoint_version: 9 }", 1, ["one of UNKNOWN, V1, V2, found 9"]),
     (
@@ -80,8 +77,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "parts"), WRONG)
-def test_an_error_names_line_field_and_remedy(text, line, parts):
+@cases(*WRONG)
+def test_an_error_names_line_field_and_remedy(*, text, line, parts):
     error = refuse(text)
     assert error.where == f"my.config:{line}"
     for part in parts:
