@@ -11,6 +11,8 @@ from detection_core.detectors.parts.backbones.mobilenet import DEFAULT_HYPERPARA
 
 PLAIN = "ssd_tests_plain_fpn"
 """`feature_extractor.type` in this process; child processes know it only where they import this module."""
+PLAIN_BIFPN = "ssd_tests_plain_bifpn"
+"""The same with a bidirectional pyramid, of levels 3 to 7."""
 
 
 def _build(inputs: Any, layers: Any, shape: Any) -> Endpoints:
@@ -32,3 +34,4 @@ register_backbone(
     ),
 )
 register_extractor(PLAIN, Extractor(backbone="tests_plain", neck="fpn"))
+register_extractor(PLAIN_BIFPN, Extractor(backbone="tests_plain", neck="bifpn"))

@@ -1,3 +1,5 @@
+"""The detector of a config, by its family."""
+
 import pytest
 from google.protobuf import text_format
 

@@ -1,3 +1,5 @@
+"""Quantization options of a config."""
+
 import pytest
 
 from detection_core.builders.graph_rewriter import build_quantization_options, find_quantization_options

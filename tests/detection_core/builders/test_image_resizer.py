@@ -1,27 +1,25 @@
+"""Resizers of a config."""
+
 from __future__ import annotations
 
 import pytest
-from google.protobuf import text_format
 
 from detection_core.builders.image_resizer import IMAGE_RESIZERS, build_image_resizer, model_image_resizer
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
 from detection_core.errors import ConfigError
-from detection_core.protos import image_resizer_pb2, model_pb2
+from detection_core.protos.image_resizer_pb2 import ImageResizer
+from detection_core.protos.model_pb2 import DetectionModel
 from tests.support.cases import cases
+from tests.support.configs import parsed
 
 
 def _build(text: str):
-    return build_image_resizer(text_format.Parse(text, image_resizer_pb2.ImageResizer()))
-
-
-def test_every_arm_is_built() -> None:
-    arms = {field.name for field in image_resizer_pb2.ImageResizer.DESCRIPTOR.oneofs[0].fields}
-    assert set(IMAGE_RESIZERS) == arms
-    for arm in arms:
-        assert _build(f"{arm} {{}}") is not None
+    return build_image_resizer(parsed(ImageResizer, text))
 
 
 def test_unset_fields_are_the_schema_s() -> None:
+    for arm in IMAGE_RESIZERS:
+        assert _build(f"{arm} {{}}") is not None
     assert _build("fixed_shape_resizer {}") == FixedShapeResizer(height=300, width=300)
     assert _build("keep_aspect_ratio_resizer {}") == KeepAspectRatioResizer(
         min_dimension=600, max_dimension=1024
@@ -44,11 +42,6 @@ def test_set_fields_are_passed_on() -> None:
 
 @cases(
     ("", "fixed_shape_resizer.*found none"),
-    ("fixed_shape_resizer { height: 0 }", "height: expected a number from 1 to 16,384, found 0"),
-    (
-        "keep_aspect_ratio_resizer { min_dimension: 12 max_dimension: 6 }",
-        "at most max_dimension, which is 6, found 12",
-    ),
     ("conditional_shape_resizer { condition: INVALID }", "GREATER or SMALLER, found INVALID"),
     ("pad_to_multiple_resizer { multiple: -4 }", "from 1 to 1,024, found -4"),
 )
@@ -61,12 +54,11 @@ def test_what_no_image_fits_is_refused(*, text: str, message: str) -> None:
 def test_the_resizer_of_a_model_is_found_in_any_kind() -> None:
     for kind in ("ssd", "faster_rcnn", "center_net"):
         text = f"{kind} {{ image_resizer {{ fixed_shape_resizer {{ height: 4 width: 5 }} }} }}"
-        model = text_format.Parse(text, model_pb2.DetectionModel())
-        assert model_image_resizer(model) == FixedShapeResizer(height=4, width=5)
+        assert model_image_resizer(parsed(DetectionModel, text)) == FixedShapeResizer(height=4, width=5)
 
 
 def test_a_model_without_a_resizer_is_named() -> None:
     with pytest.raises(ConfigError, match=r"^model: expected one of ssd, efficientdet, found none"):
-        model_image_resizer(model_pb2.DetectionModel())
+        model_image_resizer(DetectionModel())
     with pytest.raises(ConfigError, match=r"model\.ssd\.image_resizer"):
-        model_image_resizer(text_format.Parse("ssd {}", model_pb2.DetectionModel()))
+        model_image_resizer(parsed(DetectionModel, "ssd {}"))

@@ -1,3 +1,5 @@
+"""Losses and choices of examples of a config."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,11 +9,10 @@ from detection_core.builders import losses as builders
 from detection_core.detectors.parts.losses import masking
 from detection_core.errors import ConfigError
 from detection_core.protos import losses_pb2
-from tests.detection_core.detectors.parts.losses import test_focal
 from tests.support.cases import cases
-from tests.support.golden_cases import GoldenCase, load_cases
+from tests.support.golden_cases import GoldenCase, cases_of
 
-CASES = load_cases(test_focal.__file__, "losses")
+CASES = cases_of("detection_core/detectors/parts/losses", "losses")
 CALLED = [case for case in CASES.values() if "prediction" in case.inputs and case.config]
 MINED = [case for case in CASES.values() if "location_losses" in case.inputs]
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}
@@ -93,33 +94,19 @@ def test_losses_of_a_detector():
 
 
 @cases(
-    ("localization_loss { weighted_l2 {} }", "loss.classification_loss"),
-    ("classification_loss { weighted_sigmoid {} }", "loss.localization_loss"),
+    ("localization_loss { weighted_l2 {} }", "classification_loss"),
+    (PAIR + "hard_example_miner {} random_example_sampler {}", "random_example_sampler"),
+    (PAIR + "expected_loss_weights: EXPECTED_SAMPLING", "expected_loss_weights"),
     (
-        "classification_loss { weighted_sigmoid_focal {} } localization_loss { weighted_l2 {} } "
-        "hard_example_miner {}",
-        "loss.hard_example_miner",
+        PAIR.replace("sigmoid {", "softmax { logit_scale: 0"),
+        "classification_loss.weighted_softmax.logit_scale",
     ),
-    (PAIR + "hard_example_miner {} random_example_sampler {}", "loss.random_example_sampler"),
-    (
-        PAIR + "random_example_sampler { positive_sample_fraction: 0 }",
-        "loss.random_example_sampler.positive_sample_fraction",
-    ),
-    (PAIR + "expected_loss_weights: EXPECTED_SAMPLING", "loss.expected_loss_weights"),
-    (PAIR + "equalization_loss { weight: 1 }", "loss.equalization_loss.weight"),
-    (
-        "classification_loss { weighted_softmax { logit_scale: 0 } } localization_loss { weighted_l2 {} }",
-        "loss.classification_loss.weighted_softmax.logit_scale",
-    ),
-    (
-        "classification_loss { weighted_sigmoid {} } localization_loss { weighted_smooth_l1 { delta: 0 } }",
-        "loss.localization_loss.weighted_smooth_l1.delta",
-    ),
+    (PAIR.replace("l1 {", "l1 { delta: 0"), "localization_loss.weighted_smooth_l1.delta"),
 )
 def test_refusals_name_the_place(*, text, place):
     with pytest.raises(ConfigError) as caught:
         builders.build_losses(_message(text))
-    assert caught.value.where == place
+    assert caught.value.where == f"loss.{place}"
 
 
 def _only_classes(weights, classes, columns):

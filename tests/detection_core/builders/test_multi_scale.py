@@ -1,3 +1,5 @@
+"""The sizes that a detector is trained at, and its losses at each of them."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -12,8 +14,8 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.errors import ConfigError
 from detection_core.training.scales import resized
-from tests.detection_core.training.test_precision import MODELS, batch_for
 from tests.support.cases import cases
+from tests.support.precision_models import MODELS, batch_for
 
 
 @cases(
@@ -33,7 +35,8 @@ def _weight(variable: tf.Variable) -> tf.Tensor:
 
 
 # The others are as slow to build as there are rows, and differ in what `test_precision` is about.
-NAMES = ["ssd", *(pytest.param(name, marks=pytest.mark.zoo) for name in list(MODELS)[1:])]
+SMALL = "plain"
+NAMES = [SMALL, *(pytest.param(name, marks=pytest.mark.zoo) for name in MODELS if name != SMALL)]
 
 
 @cases(*NAMES)
@@ -73,7 +76,7 @@ def test_another_size_is_the_same_detector_built_for_it(*, name: str) -> None:
 
 
 def test_without_the_block_there_are_no_scales() -> None:
-    config = parse_pipeline_config(MODELS["ssd"])
+    config = parse_pipeline_config(MODELS[SMALL])
     assert build_scales(config, build_detector(config.model)) is None
 
 
@@ -81,7 +84,7 @@ def test_a_detector_that_takes_several_sizes_already_is_refused() -> None:
     class Any:
         input_shape = type("Shape", (), {"size": None})
 
-    config = apply_overrides(parse_pipeline_config(MODELS["ssd"]), {"train_config.multi_scale": {}})
+    config = apply_overrides(parse_pipeline_config(MODELS[SMALL]), {"train_config.multi_scale": {}})
     with pytest.raises(ConfigError, match=r"train_config\.multi_scale: .*takes several already; remove it"):
         build_scales(config, Any())
 
@@ -92,6 +95,6 @@ def test_a_detector_that_takes_several_sizes_already_is_refused() -> None:
     ({"steps_per_scale": 0}, r"multi_scale\.steps_per_scale"),
 )
 def test_wrong_values_are_named(*, block, field) -> None:
-    config = apply_overrides(parse_pipeline_config(MODELS["ssd"]), {"train_config.multi_scale": block})
+    config = apply_overrides(parse_pipeline_config(MODELS[SMALL]), {"train_config.multi_scale": block})
     with pytest.raises(ConfigError, match=field):
         check_message(config.train_config, "train_config")

@@ -1,9 +1,10 @@
+"""Everything that a training needs of a config."""
+
 import pytest
 
 from detection_core.builders.train_plan import build_optimization, build_train_plan
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.errors import ConfigError
 from detection_core.training.precision import Precision
 from detection_core.training.reproducible import Reproducibility
 from tests.support.cases import cases
@@ -35,11 +36,6 @@ def test_the_precision_is_the_config_s_or_the_device_s(*, asked: Precision | Non
     assert plan.computing_in(Precision.FLOAT16).options.precision is Precision.FLOAT16
     changes = {"train_config.initial_loss_scale": 64}
     assert build_train_plan(apply_overrides(CONFIG, changes)).options.initial_loss_scale == 64
-
-
-def test_an_endless_training_is_no_plan() -> None:
-    with pytest.raises(ConfigError, match=r"train_config.num_steps.*without end"):
-        build_train_plan(apply_overrides(CONFIG, {"train_config.num_steps": "unset"}))
 
 
 def test_the_optimizer_is_the_config_s() -> None:

@@ -1,3 +1,5 @@
+"""What makes a training another one."""
+
 import hashlib
 
 from detection_core.builders.training_identity import build_training_identity
@@ -42,18 +44,11 @@ def test_what_a_validated_training_is_measured_on_and_how_makes_it_another() -> 
     assert drawn.text == validated("x").text != measured.text
 
 
-def test_where_a_training_is_followed_is_left_out() -> None:
-    config = apply_overrides(
-        parse_pipeline_config(config_text() + READER % ("here", "here", "here")),
-        {"train_config.monitoring.mlflow.experiment": "x"},
-    )
-    assert build_training_identity(config).text == _identity("here").text
-
-
-def test_the_config_is_left_as_it_is() -> None:
-    config = parse_pipeline_config(config_text() + READER % ("a", "a", "a"))
+def test_where_a_training_is_followed_is_left_out_and_the_config_stays_as_it_is() -> None:
+    config = parse_pipeline_config(config_text() + READER % ("here", "here", "here"))
+    config = apply_overrides(config, {"train_config.monitoring.mlflow.experiment": "x"})
     before = config.SerializeToString()
-    build_training_identity(config)
+    assert build_training_identity(config).text == _identity("here").text
     assert config.SerializeToString() == before
 
 

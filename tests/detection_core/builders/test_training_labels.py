@@ -1,3 +1,5 @@
+"""Labels of a config to what is trained on."""
+
 from __future__ import annotations
 
 import pytest
@@ -35,19 +37,10 @@ def test_fields_become_options(*, text: str, targets: LabelTargets) -> None:
     assert build_label_targets(_config(text)) == targets
 
 
-@cases(
-    ("use_multiclass_scores: true", "", "use_multiclass_scores", "load_multiclass_scores: true"),
-    (
-        "use_multiclass_scores: true merge_multiple_label_boxes: true",
-        SCORES,
-        "merge_multiple_label_boxes",
-        "remove",
-    ),
-)
-def test_refusals_name_the_field(*, text: str, reader: str, place: str, remedy: str) -> None:
-    with pytest.raises(ConfigError, match=remedy) as caught:
-        build_label_targets(_config(reader, "train_config { " + text + " }"))
-    assert caught.value.where == f"train_config.{place}"
+def test_scores_that_are_not_loaded_are_refused_by_their_field() -> None:
+    with pytest.raises(ConfigError, match="load_multiclass_scores: true") as caught:
+        build_label_targets(_config("train_config { use_multiclass_scores: true }"))
+    assert caught.value.where == "train_config.use_multiclass_scores"
 
 
 def test_an_explicit_background_is_one_of_the_columns_and_no_class() -> None:

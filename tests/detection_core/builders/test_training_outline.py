@@ -1,3 +1,5 @@
+"""A short account of a training."""
+
 import pytest
 
 from detection_core.builders.training_outline import build_training_outline, build_without_data

@@ -1,3 +1,5 @@
+"""Rules of augmentations."""
+
 from __future__ import annotations
 
 from google.protobuf import text_format
@@ -59,6 +61,7 @@ def _found(step, reader=""):
         "expected 3 values or none, found 1",
     ),
     ("automl_grid_mask { ratio: 0 }", "", "ratio", "above 0, up to 1, found 0"),
+    ("random_jpeg_quality { max_jpeg_quality: 300 }", "", "max_jpeg_quality", "from 0 to 100, found 300"),
     ("random_distort_color { color_ordering: 2 }", "", "color_ordering", "expected 0 or 1, found 2"),
     ("subtract_channel_mean { means: 1 }", "", "means", "expected 3 means, found 1"),
     ("resize_image { new_height: 0 }", "", "new_height", "from 1 to 16,384, found 0"),
