@@ -1,7 +1,5 @@
 """Augmentations of a config: every arm, its options, and that objects stay whole."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path
@@ -17,11 +15,7 @@ from detection_core.augment.augmentation import Augmentation, Augmentations, One
 from detection_core.augment.crops import OneOfCrops, RandomCropImage
 from detection_core.augment.pads import RandomCropPadImage
 from detection_core.augment.policies import moves_in_boxes
-from detection_core.builders.augment import (
-    build_augmentation,
-    build_augmentations,
-    describe_augmentations,
-)
+from detection_core.builders.augment import build_augmentation, build_augmentations, describe_augmentations
 from detection_core.config.messages.augmentations import POLICIES
 from detection_core.errors import ConfigError
 from detection_core.ops.objects import new_truth

@@ -1,7 +1,5 @@
 """Datasets of a config: which records a batch has, in which order, and that a resumed run gives the rest."""
 
-from __future__ import annotations
-
 import io
 import itertools
 from pathlib import Path
@@ -91,10 +89,9 @@ class Run(NamedTuple):
 @pytest.fixture(scope="module", params=["alone", "mixed"])
 def run(records: str, request: pytest.FixtureRequest) -> Run:
     """Images alone from memory, and mixed ones from the files."""
-    train, cache_bytes, start, worker = {
-        "alone": (AUGMENTATION, 1 << 20, 5, 0),
-        "mixed": (MIXED, 0, 17, 1),
-    }[request.param]
+    train, cache_bytes, start, worker = {"alone": (AUGMENTATION, 1 << 20, 5, 0), "mixed": (MIXED, 0, 17, 1)}[
+        request.param
+    ]
     config = _config(records, "shuffle_buffer_size: 7 read_block_length: 2", train)
     return Run(config, cache_bytes, _train(config, 20, cache_bytes=cache_bytes), start, worker)
 

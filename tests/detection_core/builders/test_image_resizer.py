@@ -1,7 +1,5 @@
 """Resizers of a config."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core.builders.image_resizer import IMAGE_RESIZERS, build_image_resizer, model_image_resizer

@@ -1,7 +1,5 @@
 """Readers of a config."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Stages of the input, each from memory."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

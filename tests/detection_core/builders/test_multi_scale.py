@@ -1,7 +1,5 @@
 """The sizes that a detector is trained at, and its losses at each of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -39,8 +37,8 @@ SMALL = "plain"
 NAMES = [SMALL, *(pytest.param(name, marks=pytest.mark.zoo) for name in MODELS if name != SMALL)]
 
 
-@cases(*NAMES)
-def test_another_size_is_the_same_detector_built_for_it(*, name: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_another_size_is_the_same_detector_built_for_it(name: str) -> None:
     block = {"train_config.multi_scale": {"scale": [1.0, 2.0], "steps_per_scale": 1}}
     config = apply_overrides(parse_pipeline_config(MODELS[name]), block)
     detector = build_detector(config.model)
@@ -75,18 +73,15 @@ def test_another_size_is_the_same_detector_built_for_it(*, name: str) -> None:
     assert any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
-def test_without_the_block_there_are_no_scales() -> None:
-    config = parse_pipeline_config(MODELS[SMALL])
-    assert build_scales(config, build_detector(config.model)) is None
-
-
-def test_a_detector_that_takes_several_sizes_already_is_refused() -> None:
-    class Any:
+def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_refused() -> None:
+    class Several:
         input_shape = type("Shape", (), {"size": None})
 
-    config = apply_overrides(parse_pipeline_config(MODELS[SMALL]), {"train_config.multi_scale": {}})
+    config = parse_pipeline_config(MODELS[SMALL])
+    assert build_scales(config, Several()) is None
+    block = apply_overrides(config, {"train_config.multi_scale": {}})
     with pytest.raises(ConfigError, match=r"train_config\.multi_scale: .*takes several already; remove it"):
-        build_scales(config, Any())
+        build_scales(block, Several())
 
 
 @cases(

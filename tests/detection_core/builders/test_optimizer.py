@@ -1,7 +1,5 @@
 """Optimizers and learning rates against the published goldens."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 What the loop does with its options is tested where it does it: `tests/detection_core/training`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What the loop gets of a train_config."""
 
-from __future__ import annotations
-
 import pytest
 from google.protobuf import text_format
 

@@ -1,7 +1,5 @@
 """Labels of a config to what is trained on."""
 
-from __future__ import annotations
-
 import pytest
 from google.protobuf import text_format
 

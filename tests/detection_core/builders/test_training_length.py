@@ -1,7 +1,5 @@
 """The length of a training in epochs, as steps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Samples to elements of batches, alone and mixed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

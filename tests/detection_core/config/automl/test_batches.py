@@ -1,7 +1,5 @@
 """Batches of their records, read by the config that hyper-parameters become, against the goldens."""
 
-from __future__ import annotations
-
 import hashlib
 import pathlib
 from typing import Any

@@ -1,7 +1,5 @@
 """Hyper-parameters that a detector was made with, and others."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hyper-parameters of the optimization, through the config that they become, against the goldens."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Two updates of efficientdet-d0, from hyper-parameters to weights, against the goldens."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pathlib
 
 import pytest
@@ -14,11 +12,8 @@ def test_what_python_saves_of_a_config_is_read() -> None:
     saved = yaml.dump({"image_size": (512, 640), "nms_configs": {"sigma": None}}, indent=4)
     assert "python/tuple" in saved
     assert read_yaml(saved, where="config.yaml") == {"image_size": (512, 640), "nms_configs": {"sigma": None}}
-
-
-@cases("", "# nothing\n", "---\n")
-def test_an_empty_document_changes_nothing(*, text: str) -> None:
-    assert read_yaml(text, where="x.yaml") == {}
+    for nothing in ("", "# nothing\n", "---\n"):
+        assert read_yaml(nothing, where="x.yaml") == {}
 
 
 @cases(

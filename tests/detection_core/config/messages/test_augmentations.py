@@ -1,7 +1,5 @@
 """Rules of augmentations."""
 
-from __future__ import annotations
-
 from google.protobuf import text_format
 
 from detection_core.config.check import find_problems

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from google.protobuf import text_format
 
 from detection_core.config.messages.pipeline import clip_range_problems, tflite_problems
