@@ -1,5 +1,7 @@
 """Configs of our own that the tests share."""
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,6 +51,12 @@ def assert_each_refused(path: str, changes: dict[str, Any]) -> None:
         except (AssertionError, ConfigError, pytest.fail.Exception) as error:
             failures.append(f"{field}, {value}: {error}")
     assert not failures, "\n".join(failures)
+
+
+def assert_any(problems: Iterable[Problem], pattern: str) -> None:
+    """One of the problems, as `path: message`, matches."""
+    found = [f"{problem.path}: {problem.message}" for problem in problems]
+    assert any(re.search(pattern, line) for line in found), found
 
 
 def parsed(kind: type[AnyMessage], text: str) -> AnyMessage:

@@ -1,3 +1,5 @@
+"""Plain JSON within bounds."""
+
 import pytest
 
 from detection_core.bounded import plain_json

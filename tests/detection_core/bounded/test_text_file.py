@@ -1,3 +1,5 @@
+"""Text files within bounds."""
+
 import io
 import os
 
@@ -7,11 +9,6 @@ from detection_core.bounded.limits import MAX_TEXT_BYTES
 from detection_core.bounded.text_file import read_text_file
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-
-
-def test_a_byte_order_mark_is_no_text(tmp_path):
-    (tmp_path / "a.config").write_bytes(b"\xef\xbb\xbfmodel { }")
-    assert read_text_file(str(tmp_path / "a.config"), what="pipeline.config") == "model { }"
 
 
 def test_what_is_no_text_file_is_one_error(tmp_path):
@@ -37,7 +34,9 @@ def test_what_is_no_text_file_is_one_error(tmp_path):
         assert "\n" not in str(caught.value)
 
 
-def test_a_longer_file_may_be_allowed(tmp_path):
+def test_a_byte_order_mark_is_no_text_and_a_longer_file_may_be_allowed(tmp_path):
+    (tmp_path / "a").write_bytes(b"\xef\xbb\xbfmodel { }")
+    assert read_text_file(str(tmp_path / "a"), what="pipeline.config") == "model { }"
     (tmp_path / "a").write_text("12345")
     assert read_text_file(str(tmp_path / "a"), what="list", longest=5) == "12345"
     with pytest.raises(ConfigError, match="at most 4 bytes, found 5"):

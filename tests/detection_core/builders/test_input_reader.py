@@ -4,32 +4,30 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 
 from detection_core.builders.input_reader import ScoreColumns, build_input_reader
 from detection_core.config.messages.table import RULES
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.data.sequence import SequenceOptions
 from detection_core.errors import ConfigError
-from detection_core.protos import input_reader_pb2
+from detection_core.protos.input_reader_pb2 import InputReader
 from tests.support.cases import cases
+from tests.support.configs import parsed
 from tests.support.record_files import numbered_example, write_records
 
 LABEL_MAP = LabelMap(items=(LabelMapItem(id=2, name="dog"),))
 REFUSED = RULES["InputReader"].refused
 
 
-def _build(tmp_path: Path, text: str):
+def _build(tmp_path: Path, text: str, **options: ScoreColumns):
     path = write_records(tmp_path / "a.tfrecord", [numbered_example(0)])
-    message = text_format.Parse(
-        f'{text} tf_record_input_reader {{ input_path: "{path}" }}', input_reader_pb2.InputReader()
-    )
-    return build_input_reader(message, LABEL_MAP, "reader")
+    message = parsed(InputReader, f'{text} tf_record_input_reader {{ input_path: "{path}" }}')
+    return build_input_reader(message, LABEL_MAP, "reader", **options)
 
 
 @cases(*sorted(set(REFUSED) - {"external_input_reader"}))
 def test_what_is_not_read_says_what_to_do(tmp_path: Path, *, field: str) -> None:
-    kind = input_reader_pb2.InputReader.DESCRIPTOR.fields_by_name[field]
+    kind = InputReader.DESCRIPTOR.fields_by_name[field]
     value = "true" if kind.type == kind.TYPE_BOOL else "2"
     with pytest.raises(ConfigError) as error:
         _build(tmp_path, f"{field}: {value}")
@@ -51,9 +49,8 @@ def test_defaults_that_are_written_out_are_accepted(tmp_path: Path) -> None:
 
 
 def test_a_reader_of_another_kind_is_refused() -> None:
-    message = text_format.Parse("external_input_reader {}", input_reader_pb2.InputReader())
     with pytest.raises(ConfigError, match="write TFRecords"):
-        build_input_reader(message, LABEL_MAP)
+        build_input_reader(parsed(InputReader, "external_input_reader {}"), LABEL_MAP)
 
 
 def test_fields_become_options(tmp_path: Path) -> None:
@@ -84,13 +81,8 @@ def test_masks_are_read_as_they_are_stored(tmp_path: Path, *, text: str, masks: 
 
 def test_scores_are_read_where_it_is_said_what_they_look_like(tmp_path: Path) -> None:
     assert _build(tmp_path, "load_multiclass_scores: true").decoding.score_columns == 0
-    path = write_records(tmp_path / "b.tfrecord", [numbered_example(0)])
-    message = text_format.Parse(
-        f'load_multiclass_scores: true tf_record_input_reader {{ input_path: "{path}" }}',
-        input_reader_pb2.InputReader(),
-    )
     scores = ScoreColumns(count=4, background=True)
-    decoding = build_input_reader(message, LABEL_MAP, scores=scores).decoding
+    decoding = _build(tmp_path, "load_multiclass_scores: true", scores=scores).decoding
     assert (decoding.score_columns, decoding.background_column) == (4, True)
 
 

@@ -1,3 +1,5 @@
+"""Anchors fitted to the boxes of a data set."""
+
 import numpy as np
 import pytest
 

@@ -1,3 +1,5 @@
+"""The check of a whole config."""
+
 import pytest
 from hypothesis import given, settings
 

@@ -1,3 +1,5 @@
+"""Contradictions of a message and its parts."""
+
 from google.protobuf import text_format
 
 from detection_core.config.contradictions import contradictions

@@ -1,3 +1,5 @@
+"""The graph_rewriter block, taken out and put back."""
+
 from detection_core.config.graph_rewriter import (
     FIELD,
     format_graph_rewriter,

@@ -1,3 +1,5 @@
+"""Label maps in files."""
+
 import json
 
 import pytest

@@ -1,3 +1,5 @@
+"""Reading, checking and writing a pipeline.config."""
+
 from pathlib import Path
 
 import pytest

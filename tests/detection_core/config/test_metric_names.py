@@ -1,3 +1,5 @@
+"""Names of metrics that an evaluation has."""
+
 import pytest
 
 from detection_core.artifacts.coco_names import COCO_METRICS

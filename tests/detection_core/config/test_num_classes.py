@@ -1,3 +1,5 @@
+"""The number of classes of a config."""
+
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.num_classes import (
     classes_field,
@@ -30,12 +32,9 @@ def test_a_number_that_is_left_out_is_filled_in_and_a_given_one_stays(*, text, g
     assert configured_classes(after) == (7 if given is None else given)
 
 
-def test_an_explicit_background_is_no_class():
+def test_every_model_has_the_field_and_an_explicit_background_is_no_class():
     assert foreground_classes(config(f"num_classes: 4 {BACKGROUND}").model.ssd) == 3
     assert foreground_classes(config("num_classes: 4").model.ssd) == 4
-
-
-def test_every_model_has_the_field():
     for arm in ("ssd", "faster_rcnn", "center_net", "experimental_model"):
         assert classes_field(config("", arm)) == f"model.{arm}.num_classes"
         assert configured_classes(with_classes(config("", arm), 3)) == 3

@@ -1,3 +1,5 @@
+"""Configs in several files."""
+
 import pytest
 
 from detection_core.config.load import load_pipeline_config

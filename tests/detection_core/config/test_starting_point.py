@@ -1,3 +1,5 @@
+"""Where a training starts from."""
+
 import pytest
 
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config

@@ -1,3 +1,5 @@
+"""What an error suggests instead of a wrong name or value."""
+
 from detection_core.config.suggestions import (
     describe_expected,
     describe_unknown_field,

@@ -1,3 +1,5 @@
+"""Defaults of hyper-parameters."""
+
 import pytest
 
 from detection_core.config.automl.defaults import DEFAULTS, MODELS, model_values

@@ -1,3 +1,5 @@
+"""What becomes of each hyper-parameter."""
+
 import re
 
 from detection_core.config.automl.defaults import DEFAULTS

@@ -1,3 +1,5 @@
+"""Hyper-parameters as text."""
+
 import json
 import pathlib
 from typing import Any

@@ -1,3 +1,5 @@
+"""The record of hyper-parameters."""
+
 import dataclasses
 
 from detection_core.config.automl.defaults import DEFAULTS

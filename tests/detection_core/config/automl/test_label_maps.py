@@ -1,3 +1,5 @@
+"""Label maps of hyper-parameters."""
+
 import pathlib
 
 import pytest

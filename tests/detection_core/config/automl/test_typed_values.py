@@ -1,3 +1,5 @@
+"""Hyper-parameters with their types."""
+
 import dataclasses
 import pathlib
 import subprocess

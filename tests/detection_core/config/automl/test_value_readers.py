@@ -1,3 +1,5 @@
+"""Readers of single values."""
+
 import ast
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""YAML of hyper-parameters."""
+
 import pathlib
 
 import pytest

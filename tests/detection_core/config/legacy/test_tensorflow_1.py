@@ -1,3 +1,5 @@
+"""What became of the names of TensorFlow 1."""
+
 import pytest
 
 from detection_core.config.legacy import tensorflow_1

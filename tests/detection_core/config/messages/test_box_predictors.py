@@ -1,3 +1,5 @@
+"""Rules of heads."""
+
 from tests.support.configs import PYRAMID, assert_fine, assert_problems
 
 HEAD = "model.ssd.box_predictor.weight_shared_convolutional_box_predictor"

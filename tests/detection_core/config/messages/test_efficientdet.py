@@ -1,3 +1,5 @@
+"""Rules of an EfficientDet, and what its named models mean."""
+
 import dataclasses
 
 from google.protobuf import text_format
@@ -69,56 +71,38 @@ def test_maps_have_the_reference_s_shapes(*, case):
     assert [list(shape) for shape in settings.map_shapes(largest)] == case["sizes_hw"][3:]
 
 
-def test_input_size():
+def test_a_named_model_has_an_input_size_and_no_problems():
     assert input_size(EfficientDet(name="efficientdet-lite2")) == (448, 448)
     assert input_size(EfficientDet(name="efficientdet-d9")) is None
-
-
-def test_a_named_model_has_no_problems():
     for name in MODELS:
         assert _problems(f'name: "{name}" num_classes: 2') == {}
 
 
+WRONG = {
+    'act_type: "gelu"': ("act_type", "hswish"),
+    'fpn_weight_method: "mean"': ("fpn_weight_method", "fastattn"),
+    "mean_rgb: 1 mean_rgb: 2": ("mean_rgb", "give 1 or 3"),
+    "stddev_rgb: 0": ("stddev_rgb[0]", "above 0"),
+    "min_level: 6": ("min_level", "found 6 and 7"),
+    "max_level: 3": ("min_level", "found 3 and 3"),
+    "anchor_scale: 1 anchor_scale: 2": ("anchor_scale", "5 levels"),
+    'var_freeze_expr: "("': ("var_freeze_expr", "regular expression"),
+    'nms_configs { method: "diou" }': ("nms_configs.method", "gaussian"),
+    'nms_configs { mode: "all" }': ("nms_configs.mode", "per_class"),
+    "fpn_nodes { feat_level: 9 inputs_offsets: 0 }": ("fpn_nodes[0].feat_level", "found 9"),
+    "image_resizer { fixed_shape_resizer { height: 64 width: 96 } }": ("image_resizer", "1 x 2 and 1 x 1"),
+    'heads: "segmentation"': ("heads", "add it"),
+    "image_resizer { keep_aspect_ratio_resizer {} }": ("image_resizer", "one output size"),
+}
+LITE = 'name: "efficientdet-lite0" heads: "object_detection" heads: "segmentation"'
+
+
 @cases(
+    *((f'name: "efficientdet-d0" {text}', *found) for text, found in WRONG.items()),
     ("num_classes: 2", "name", "efficientdet-d0"),
     ('name: "efficientdet-d8"', "name", "found 'efficientdet-d8'"),
-    ('name: "efficientdet-d0" act_type: "gelu"', "act_type", "hswish"),
-    ('name: "efficientdet-d0" fpn_weight_method: "mean"', "fpn_weight_method", "fastattn"),
-    ('name: "efficientdet-d0" mean_rgb: 1 mean_rgb: 2', "mean_rgb", "give 1 or 3"),
-    ('name: "efficientdet-d0" stddev_rgb: 0', "stddev_rgb[0]", "above 0"),
-    ('name: "efficientdet-d0" min_level: 6', "min_level", "found 6 and 7"),
-    ('name: "efficientdet-d0" max_level: 3', "min_level", "found 3 and 3"),
-    ('name: "efficientdet-d0" anchor_scale: 1 anchor_scale: 2', "anchor_scale", "5 levels"),
-    ('name: "efficientdet-d0" var_freeze_expr: "("', "var_freeze_expr", "regular expression"),
-    ('name: "efficientdet-d0" nms_configs { method: "diou" }', "nms_configs.method", "gaussian"),
-    ('name: "efficientdet-d0" nms_configs { mode: "all" }', "nms_configs.mode", "per_class"),
-    (
-        'name: "efficientdet-d0" fpn_nodes { feat_level: 9 inputs_offsets: 0 }',
-        "fpn_nodes[0].feat_level",
-        "found 9",
-    ),
-    (
-        'name: "efficientdet-d0" image_resizer { fixed_shape_resizer { height: 64 width: 96 } }',
-        "image_resizer",
-        "1 x 2 and 1 x 1",
-    ),
-    ('name: "efficientdet-d0" heads: "segmentation"', "heads", "add it"),
-    (
-        'name: "efficientdet-lite0" heads: "object_detection" heads: "segmentation"',
-        "image_resizer",
-        "multiples of 128",
-    ),
-    (
-        'name: "efficientdet-d0" image_resizer { keep_aspect_ratio_resizer {} }',
-        "image_resizer",
-        "one output size",
-    ),
+    (LITE, "image_resizer", "multiples of 128"),
 )
 def test_what_is_wrong_is_found(*, text, path, words):
     found = _problems(text)
     assert words in found[path], found
-
-
-def test_settings_are_plain_values():
-    values = dataclasses.asdict(settings_of(EfficientDet(name="efficientdet-d0", num_classes=1)))
-    assert values["name"] == "efficientdet-d0"

@@ -1,7 +1,8 @@
+"""Lengths in epochs, and as steps."""
+
 from typing import Any
 
 import pytest
-from google.protobuf import text_format
 
 from detection_core.config.check import check_message
 from detection_core.config.messages.epochs import STEPS_OF, fields_in_epochs, in_steps
@@ -9,6 +10,7 @@ from detection_core.config.messages.training import endless_training_problems
 from detection_core.errors import ConfigError
 from detection_core.protos import optimizer_pb2, pipeline_pb2, train_pb2
 from tests.support.cases import cases
+from tests.support.configs import parsed
 
 COSINE = "cosine_decay_learning_rate { total_epochs: 10 warmup_epochs: 0.5 hold_base_rate_epochs: 1 }"
 MANUAL = """manual_step_learning_rate {
@@ -18,7 +20,7 @@ EXPONENTIAL = "exponential_decay_learning_rate { decay_epochs: 2 burnin_epochs: 
 
 def _config(train: str, rate: str = COSINE) -> Any:
     text = f"train_config {{ {train} optimizer {{ adam_optimizer {{ learning_rate {{ {rate} }} }} }} }}"
-    return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
+    return parsed(pipeline_pb2.TrainEvalPipelineConfig, text)
 
 
 def _rate(config: Any) -> Any:
@@ -51,20 +53,15 @@ def test_entries_of_a_schedule_and_decays() -> None:
     assert [e.step for e in _rate(in_steps(_config("", MANUAL), 100.0)).schedule] == [250, 700]
     rate = _rate(in_steps(_config("", EXPONENTIAL), 100.0))
     assert (rate.decay_steps, rate.burnin_steps) == (200, 100)
-
-
-def test_a_length_is_at_least_one_update_and_none_stays_none() -> None:
+    # A length is at least one update, and none stays none.
     short = "cosine_decay_learning_rate { warmup_epochs: 0 total_epochs: 0.01 }"
     rate = _rate(in_steps(_config("", short), 1))
     assert (rate.warmup_steps, rate.total_steps) == (0, 1)
 
 
-def test_a_config_in_steps_is_as_it_was() -> None:
+def test_a_config_in_steps_is_as_it_was_and_too_many_updates_are_refused() -> None:
     config = _config("num_steps: 7", "cosine_decay_learning_rate { total_steps: 7 }")
     assert in_steps(config, 3.0) == config
-
-
-def test_too_many_updates_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"num_epochs.*train for fewer epochs"):
         in_steps(_config("num_epochs: 1000000"), 1e6)
 
@@ -86,8 +83,8 @@ def test_contradictions_are_named(*, train: str, rate: str, field: str) -> None:
     assert f"{field}:" in str(caught.value)
 
 
-@cases(COSINE, MANUAL, EXPONENTIAL)
-def test_lengths_in_epochs_are_accepted(*, rate: str) -> None:
-    config = _config("num_epochs: 0.5", rate)
-    check_message(config.train_config, "train_config")
-    assert not list(endless_training_problems(config.train_config))
+def test_lengths_in_epochs_are_accepted() -> None:
+    for rate in (COSINE, MANUAL, EXPONENTIAL):
+        config = _config("num_epochs: 0.5", rate)
+        check_message(config.train_config, "train_config")
+        assert not list(endless_training_problems(config.train_config))

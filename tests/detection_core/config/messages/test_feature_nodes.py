@@ -1,3 +1,5 @@
+"""Nodes of pyramids, as they are published."""
+
 from detection_core.config.messages.feature_nodes import Node, named_nodes, node_problems
 from tests.support.cases import cases
 from tests.support.efficientdet_goldens import read_json
@@ -12,7 +14,8 @@ def test_nodes_equal_the_reference(*, name):
     assert list(named_nodes(kind, int(low), int(high))) == expected
 
 
-def test_two_levels_are_enough():
+def test_two_levels_are_enough_and_a_node_may_take_one_made_before_it():
+    assert not list(node_problems([Node(3, (0,)), Node(4, (5, 1))], 3, 7, "nodes"))
     assert named_nodes("bifpn", 3, 4) == (Node(3, (0, 1)), Node(4, (1, 2)))
 
 
@@ -20,7 +23,3 @@ def test_two_levels_are_enough():
 def test_a_node_that_cannot_be_made_is_found(*, node, field):
     [problem] = node_problems([node], 3, 7, "nodes")
     assert problem.path.startswith(f"nodes[0].{field}")
-
-
-def test_a_node_may_take_one_made_before_it():
-    assert not list(node_problems([Node(3, (0,)), Node(4, (5, 1))], 3, 7, "nodes"))

@@ -1,3 +1,5 @@
+"""Rules of the checkpoint that a training starts from."""
+
 import re
 
 from detection_core.config.check import find_problems
@@ -6,7 +8,7 @@ from detection_core.config.messages.extractors import NAMED_EXTRACTORS
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES
 from tests.support.cases import cases
-from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems
+from tests.support.configs import PYRAMID, TWO_STAGE, assert_fine, assert_problems
 
 TRAIN = "train_config"
 TYPE = f"{TRAIN}.fine_tune_checkpoint_type"
@@ -14,22 +16,13 @@ VERSION = f"{TRAIN}.fine_tune_checkpoint_version"
 HEADS = f"{TRAIN}.load_all_detection_checkpoint_vars"
 START = f"{TRAIN}.fine_tune_checkpoint"
 ZOO_MODEL = "zoo:ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
-CHECKPOINT = {f"{TRAIN}.fine_tune_checkpoint": "weights/model.ckpt"}
+CHECKPOINT = {START: "weights/model.ckpt"}
 EXTRACTOR = "model.ssd.feature_extractor.type"
-PYRAMID_FIELD = "model.ssd.feature_extractor.fpn"
-
-
 # What an EfficientNet needs in the place of the pyramid's own fields.
+LEVELS = {"min_level": 3, "max_level": 6, "num_iterations": 3, "num_filters": 64}
 EFFICIENTNET = {
-    PYRAMID_FIELD: "unset",
-    "model.ssd.feature_extractor.bifpn": {
-        "min_level": 3,
-        "max_level": 6,
-        "num_iterations": 3,
-        "num_filters": 64,
-    },
-    "model.ssd.feature_extractor.depth_multiplier": "unset",
-    "model.ssd.feature_extractor.use_depthwise": "unset",
+    **{f"model.ssd.feature_extractor.{n}": "unset" for n in ("fpn", "depth_multiplier", "use_depthwise")},
+    "model.ssd.feature_extractor.bifpn": LEVELS,
 }
 
 
@@ -38,10 +31,7 @@ def _named(extractor: str = "ssd_mobilenet_v2_fpn_keras", **fields) -> dict:
 
 
 WRONG = [
-    (
-        {f"{TRAIN}.fine_tune_checkpoint": "C:\temp", VERSION: "V2"},
-        {f"{TRAIN}.fine_tune_checkpoint": r"found 'C:\\temp', with control characters; .* write / or"},
-    ),
+    ({START: "C:\temp", VERSION: "V2"}, {START: r"found 'C:\\temp', with control characters; .* write / or"}),
     ({TYPE: "detections"}, {TYPE: "did you mean detection"}),
     ({TYPE: "fine_tune"}, {TYPE: "no detector of the field supports"}),
     ({**CHECKPOINT, VERSION: "UNKNOWN"}, {VERSION: "expected V1, .* or V2"}),
@@ -81,7 +71,7 @@ FINE = [
     _named(**{TYPE: "unset", f"{TRAIN}.from_detection_checkpoint": True, HEADS: True}),
     {**CHECKPOINT, VERSION: "V2", TYPE: "full"},
     # Without a checkpoint nothing is said about its version.
-    {f"{TRAIN}.fine_tune_checkpoint": "unset", VERSION: "unset", HEADS: True},
+    {START: "unset", VERSION: "unset", HEADS: True},
 ]
 
 
@@ -98,10 +88,6 @@ def test_what_fits_passes(*, changes):
 def test_a_model_that_is_not_built_is_a_problem_of_its_own(*, path, changes):
     config = apply_overrides(load_pipeline_config(path), {**CHECKPOINT, VERSION: "V1", **changes})
     assert not {VERSION, TYPE, HEADS} & {problem.path for problem in find_problems(config)}
-
-
-def test_nothing_is_asked_of_a_config_without_training():
-    assert_fine(LAYERS, {"train_config": "unset"})
 
 
 def test_the_extractors_are_those_whose_names_are_known():

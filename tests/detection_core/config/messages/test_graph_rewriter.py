@@ -1,30 +1,21 @@
-from detection_core.config.check import find_problems
-from detection_core.config.load import load_pipeline_config
+"""Rules of quantization."""
+
 from detection_core.config.messages.graph_rewriter import AWARE, FORMATS_OF_8_BITS, format_problems
-from detection_core.config.paths.overrides import apply_overrides
 from detection_core.exporters.tflite_formats import FORMATS, Network
 from detection_core.protos.graph_rewriter_pb2 import Quantization
 from tests.support.cases import cases
-from tests.support.configs import PYRAMID, assert_problems
+from tests.support.configs import PYRAMID, assert_each_refused, assert_fine
 
 QUANTIZATION = "graph_rewriter.quantization"
 
-# Config, what is changed in it, and the paths of the problems that must be found, no more and no fewer.
-WRONG = [
-    (PYRAMID, {f"{QUANTIZATION}.weight_bits": 5}, {f"{QUANTIZATION}.weight_bits"}),
-    (PYRAMID, {f"{QUANTIZATION}.activation_bits": 4}, {f"{QUANTIZATION}.activation_bits"}),
-    (PYRAMID, {f"{QUANTIZATION}.delay": -1}, {f"{QUANTIZATION}.delay"}),
-]
 
-
-@cases(*WRONG)
-def test_a_problem_is_found_where_it_is_and_nowhere_else(*, path, changes, expected):
-    assert_problems(path, changes, expected)
+def test_a_problem_is_found_where_it_is_and_nowhere_else():
+    wrong = {"weight_bits": 5, "activation_bits": 4, "delay": -1}
+    assert_each_refused(PYRAMID, {f"{QUANTIZATION}.{field}": value for field, value in wrong.items()})
 
 
 def test_bits_that_files_have_are_taken():
-    bits = {f"{QUANTIZATION}.weight_bits": 4, f"{QUANTIZATION}.activation_bits": 16}
-    assert list(find_problems(apply_overrides(load_pipeline_config(PYRAMID), bits))) == []
+    assert_fine(PYRAMID, {f"{QUANTIZATION}.weight_bits": 4, f"{QUANTIZATION}.activation_bits": 16})
 
 
 def test_names_are_those_of_the_table_of_formats():

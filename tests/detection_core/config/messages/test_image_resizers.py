@@ -1,3 +1,5 @@
+"""Rules of resizers."""
+
 from google.protobuf import text_format
 
 from detection_core.config.messages.image_resizers import network_size

@@ -1,3 +1,5 @@
+"""Rules of losses."""
+
 from tests.support.configs import LAYERS, PYRAMID, assert_problems
 
 SSD = "model.ssd"

@@ -1,3 +1,5 @@
+"""Rules of trackers and profiles."""
+
 import re
 
 from detection_core.config.check import find_problems

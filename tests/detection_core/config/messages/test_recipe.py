@@ -1,10 +1,12 @@
+"""Rules of augmentations that mix images."""
+
 import pytest
-from google.protobuf import text_format
 
 from detection_core.config.check import check_message
 from detection_core.errors import ConfigError
 from detection_core.protos.preprocessor_pb2 import PreprocessingStep
 from tests.support.cases import cases
+from tests.support.configs import parsed
 
 
 @cases(
@@ -21,10 +23,10 @@ from tests.support.cases import cases
 )
 def test_wrong_values_are_named(*, text: str, field: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        check_message(text_format.Parse(text, PreprocessingStep()), "step")
+        check_message(parsed(PreprocessingStep, text), "step")
     assert f"step.{field}" in str(caught.value)
 
 
-@cases("mosaic", "mixup", "copy_paste", "large_scale_jitter")
-def test_defaults_are_accepted(*, arm: str) -> None:
-    check_message(text_format.Parse(f"{arm} {{}}", PreprocessingStep()), "step")
+def test_defaults_are_accepted() -> None:
+    for arm in ("mosaic", "mixup", "copy_paste", "large_scale_jitter"):
+        check_message(parsed(PreprocessingStep, f"{arm} {{}}"), "step")

@@ -1,3 +1,5 @@
+"""What a TensorFlow Lite file cannot hold of a detector."""
+
 from google.protobuf import text_format
 
 from detection_core.config.messages.pipeline import clip_range_problems, tflite_problems
@@ -14,18 +16,15 @@ def config_of(model: str) -> TrainEvalPipelineConfig:
     return config
 
 
-def test_a_detector_of_one_size_without_a_clip_range_passes():
-    head = "box_predictor { weight_shared_convolutional_box_predictor {} }"
-    assert not list(tflite_problems(config_of(f"ssd {{ {FIXED} {head} }}")))
-
-
-@cases("convolutional", "weight_shared_convolutional")
-def test_a_clip_range_is_found_in_either_head(*, head):
-    config = config_of(f"ssd {{ {FIXED} box_predictor {{ {head}_box_predictor {{ {CLIP} }} }} }}")
-    path = f"model.ssd.box_predictor.{head}_box_predictor.box_encodings_clip_range"
-    assert (
-        [p.path for p in tflite_problems(config)] == [p.path for p in clip_range_problems(config)] == [path]
-    )
+def test_a_clip_range_is_found_in_either_head():
+    for head in ("convolutional_box_predictor", "weight_shared_convolutional_box_predictor"):
+        plain, clipped = (
+            config_of(f"ssd {{ {FIXED} box_predictor {{ {head} {{ {clip} }} }} }}") for clip in ("", CLIP)
+        )
+        assert not list(tflite_problems(plain))
+        path = f"model.ssd.box_predictor.{head}.box_encodings_clip_range"
+        for problems in (tflite_problems, clip_range_problems):
+            assert [problem.path for problem in problems(clipped)] == [path]
 
 
 @cases(

@@ -1,3 +1,5 @@
+"""Rules of validation while training."""
+
 import re
 
 from detection_core.config.check import find_problems

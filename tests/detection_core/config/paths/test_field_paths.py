@@ -1,3 +1,5 @@
+"""Paths of fields: how they are split, and what they lead to."""
+
 import pytest
 
 from detection_core.config.load import load_pipeline_config
@@ -17,7 +19,6 @@ from detection_core.errors import ConfigError
 from detection_core.protos.calibration_pb2 import ClassIdSigmoidCalibrations
 from detection_core.protos.eval_pb2 import EvalConfig
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.support.cases import cases
 from tests.support.configs import PYRAMID, TWO_STAGE
 
 ROOT = TrainEvalPipelineConfig.DESCRIPTOR
@@ -33,10 +34,10 @@ def test_a_path_is_split_at_dots_outside_brackets():
     ]
 
 
-@cases("", ".", "a.", ".a", "a..b", "a[0", "a]", "a b", "a[0]b")
-def test_what_is_no_path_is_refused(*, path):
-    with pytest.raises(ConfigError, match="expected a field path"):
-        split_path(path, where="here")
+def test_what_is_no_path_is_refused():
+    for path in ("", ".", "a.", ".a", "a..b", "a[0", "a]", "a b", "a[0]b"):
+        with pytest.raises(ConfigError, match="expected a field path"):
+            split_path(path, where="here")
 
 
 def test_targets_of_one_and_of_every_element():
@@ -60,17 +61,14 @@ def test_positions_of_elements():
             element_index(text, 3, "here")
 
 
-def test_keys_of_maps():
+def test_maps_and_their_keys():
+    assert (is_map(CATEGORIES), holds_messages(CATEGORIES)) == (True, False)
+    assert (is_map(SIGMOIDS), holds_messages(SIGMOIDS)) == (True, True)
+    assert holds_messages(ROOT.fields_by_name["model"])
     assert map_key(CATEGORIES, "'a.b'", "") == "a.b"
     assert map_key(SIGMOIDS, "3", "") == 3
     with pytest.raises(ConfigError, match="whole number"):
         map_key(SIGMOIDS, "cat", "here")
-
-
-def test_kinds_of_fields():
-    assert (is_map(CATEGORIES), holds_messages(CATEGORIES)) == (True, False)
-    assert (is_map(SIGMOIDS), holds_messages(SIGMOIDS)) == (True, True)
-    assert holds_messages(ROOT.fields_by_name["model"])
 
 
 def test_nearest_paths_end_alike_or_look_alike():
@@ -80,12 +78,9 @@ def test_nearest_paths_end_alike_or_look_alike():
     assert nearest_paths("eval_input_readers[0].shufle", ROOT)[0] == "eval_input_reader.shuffle"
 
 
-@cases(("+", True), ("+2", True), ("2", False), ("+x", False), (None, False))
-def test_a_plus_with_or_without_a_number_is_a_new_element(*, index, new):
-    assert is_new(index) is new
-
-
-def test_paths_that_add_an_element_stand_beside_each_other():
+def test_a_plus_with_or_without_a_number_is_a_new_element_and_stands_beside_others():
+    found = {index: is_new(index) for index in ("+", "+2", "2", "+x", None)}
+    assert found == {"+": True, "+2": True, "2": False, "+x": False, None: False}
     taken = {}
     for path in ("a[+].b", "a[+].b", "a[+].c", "d[0]", "d[0]", "a[+].b"):
         taken[key_beside(path, taken)] = 0

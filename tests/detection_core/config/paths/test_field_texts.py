@@ -1,3 +1,5 @@
+"""Set fields as paths and texts."""
+
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.field_texts import field_texts
 from detection_core.config.paths.overrides import apply_overrides

@@ -1,3 +1,5 @@
+"""Values of single fields and lists from text and from YAML."""
+
 import pytest
 
 from detection_core.config.paths.field_values import scalar_list, scalar_value
