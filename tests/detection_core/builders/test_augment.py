@@ -265,11 +265,8 @@ def test_steps_are_applied_in_order() -> None:
     assert build_augmentations(steps[::-1])(sample, seed).image.shape == (4, 3, 3)
 
 
-def test_the_policies_of_the_check_are_those_that_there_are() -> None:
-    assert {name: moves_in_boxes(name) for name in policy_tables.POLICIES} == POLICIES
-
-
 def test_augmentations_are_described_in_their_order_on_a_line_each() -> None:
+    assert {name: moves_in_boxes(name) for name in policy_tables.POLICIES} == POLICIES
     text = """train_config {
       data_augmentation_options { random_rgb_to_gray { probability: 0.2 } }
       data_augmentation_options { random_horizontal_flip {} }

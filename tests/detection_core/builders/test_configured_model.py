@@ -24,8 +24,5 @@ def test_models_are_compared_and_the_rest_of_their_configs_is_not() -> None:
     longer = apply_overrides(CONFIG, {"train_config.num_steps": 9})
     other = apply_overrides(CONFIG, {"model.ssd.num_classes": 3})
     assert configured_model(longer) == configured_model(CONFIG) != configured_model(other)
-
-
-def test_an_empty_config_names_nothing() -> None:
     model = configured_model(TrainEvalPipelineConfig())
     assert (model.architecture, model.resizer_name) == ("", "none")

@@ -44,15 +44,9 @@ def test_convolutional_settings_are_read():
     )
     assert isinstance(plan.head, ConvolutionalHead)
     assert plan.head._options == ConvolutionalHeadOptions(
-        min_depth=2,
-        max_depth=9,
-        num_layers_before_predictor=1,
-        use_dropout=False,
-        dropout_keep_probability=0.5,
-        kernel_size=3,
-        class_prediction_bias_init=-1.0,
-        use_depthwise=True,
-    )
+        min_depth=2, max_depth=9, num_layers_before_predictor=1, kernel_size=3, use_depthwise=True,
+        use_dropout=False, dropout_keep_probability=0.5, class_prediction_bias_init=-1.0,
+    )  # fmt: skip
     assert plan.code_clip == (-8.0, 9.0)
     assert plan.hyperparams.activation == "none"
 
@@ -65,15 +59,9 @@ def test_weight_shared_settings_are_read():
     )
     assert isinstance(plan.head, WeightSharedHead)
     assert plan.head._options == WeightSharedHeadOptions(
-        depth=32,
-        num_layers_before_predictor=2,
-        kernel_size=1,
-        share_prediction_tower=True,
-        use_depthwise=True,
-        use_dropout=True,
-        dropout_keep_probability=pytest.approx(0.8),
-        score_converter="sigmoid",
-        apply_conv_hyperparams_to_heads=True,
+        depth=32, num_layers_before_predictor=2, kernel_size=1, share_prediction_tower=True,
+        use_depthwise=True, use_dropout=True, dropout_keep_probability=pytest.approx(0.8),
+        score_converter="sigmoid", apply_conv_hyperparams_to_heads=True,
         apply_conv_hyperparams_pointwise=True,
-    )
+    )  # fmt: skip
     assert plan.code_clip == (-math.inf, math.inf)

@@ -15,16 +15,13 @@ def _build(text: str):
     return build_image_resizer(parsed(ImageResizer, text))
 
 
-def test_unset_fields_are_the_schema_s() -> None:
+def test_fields_are_the_message_s_or_the_schema_s() -> None:
     for arm in IMAGE_RESIZERS:
         assert _build(f"{arm} {{}}") is not None
     assert _build("fixed_shape_resizer {}") == FixedShapeResizer(height=300, width=300)
     assert _build("keep_aspect_ratio_resizer {}") == KeepAspectRatioResizer(
         min_dimension=600, max_dimension=1024
     )
-
-
-def test_set_fields_are_passed_on() -> None:
     found = _build(
         "keep_aspect_ratio_resizer { min_dimension: 6 max_dimension: 8 resize_method: AREA "
         "pad_to_max_dimension: true per_channel_pad_value: [1, 2, 3] }"
@@ -49,13 +46,10 @@ def test_what_no_image_fits_is_refused(*, text: str, message: str) -> None:
     assert error.value.where.startswith("image_resizer")
 
 
-def test_the_resizer_of_a_model_is_found_in_any_kind() -> None:
+def test_the_resizer_of_a_model_is_found_in_any_kind_and_a_missing_one_named() -> None:
     for kind in ("ssd", "faster_rcnn", "center_net"):
         text = f"{kind} {{ image_resizer {{ fixed_shape_resizer {{ height: 4 width: 5 }} }} }}"
         assert model_image_resizer(parsed(DetectionModel, text)) == FixedShapeResizer(height=4, width=5)
-
-
-def test_a_model_without_a_resizer_is_named() -> None:
     with pytest.raises(ConfigError, match=r"^model: expected one of ssd, efficientdet, found none"):
         model_image_resizer(DetectionModel())
     with pytest.raises(ConfigError, match=r"model\.ssd\.image_resizer"):

@@ -42,13 +42,10 @@ def test_weights_need_one_for_each_input(tmp_path: Path) -> None:
             _build(tmp_path, f"sample_from_datasets_weights: {weights}")
 
 
-def test_defaults_that_are_written_out_are_accepted(tmp_path: Path) -> None:
+def test_a_reader_of_another_kind_is_refused_and_defaults_are_accepted(tmp_path: Path) -> None:
     written = _build(tmp_path, "num_keypoints: 0 load_track_id: false frame_index: -1 input_type: TF_EXAMPLE")
     left_out = _build(tmp_path, "")
     assert (written.decoding, written.sequence) == (left_out.decoding, left_out.sequence)
-
-
-def test_a_reader_of_another_kind_is_refused() -> None:
     with pytest.raises(ConfigError, match="write TFRecords"):
         build_input_reader(parsed(InputReader, "external_input_reader {}"), LABEL_MAP)
 
@@ -79,14 +76,11 @@ def test_masks_are_read_as_they_are_stored(tmp_path: Path, *, text: str, masks: 
     assert _build(tmp_path, f"load_instance_masks: true {text}").decoding.masks == masks
 
 
-def test_scores_are_read_where_it_is_said_what_they_look_like(tmp_path: Path) -> None:
+def test_keypoints_and_scores_are_read_where_it_is_said_what_they_look_like(tmp_path: Path) -> None:
     assert _build(tmp_path, "load_multiclass_scores: true").decoding.score_columns == 0
     scores = ScoreColumns(count=4, background=True)
     decoding = _build(tmp_path, "load_multiclass_scores: true", scores=scores).decoding
     assert (decoding.score_columns, decoding.background_column) == (4, True)
-
-
-def test_keypoints_are_read_and_need_a_weight_each_or_none(tmp_path: Path) -> None:
     assert _build(tmp_path, "num_keypoints: 3").decoding.keypoints == 3
     assert _build(tmp_path, "num_keypoints: 2 keypoint_type_weight: [1, 2]").decoding.keypoints == 2
     with pytest.raises(ConfigError, match="each of num_keypoints, 3, or none, found 2"):

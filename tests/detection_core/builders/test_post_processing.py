@@ -54,15 +54,12 @@ def test_golden_refusals(*, case: GoldenCase):
         build_post_processing(_message(case.config))
 
 
-def test_refusals_name_the_field():
+def test_refusals_name_the_field_and_hard_suppression_beats_sigma():
     for field, value in (("score_threshold", -1), ("max_detections_per_class", 0)):
         with pytest.raises(ConfigError) as caught:
             build_nms_options(parsed(post_processing_pb2.BatchNonMaxSuppression, f"{field}: {value}"))
         assert caught.value.where == f"batch_non_max_suppression.{field}"
     with pytest.raises(ConfigError, match="logit_scale"):
         build_score_converter(_message("logit_scale: 0"))
-
-
-def test_hard_suppression_beats_sigma():
     message = parsed(post_processing_pb2.BatchNonMaxSuppression, "use_hard_nms: true soft_nms_sigma: 0.5")
     assert build_nms_options(message).soft_nms_sigma == 0.0

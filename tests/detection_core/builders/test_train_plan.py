@@ -38,13 +38,10 @@ def test_the_precision_is_the_config_s_or_the_device_s(*, asked: Precision | Non
     assert build_train_plan(apply_overrides(CONFIG, changes)).options.initial_loss_scale == 64
 
 
-def test_the_optimizer_is_the_config_s() -> None:
+def test_optimizer_and_seed_are_the_config_s() -> None:
     assert build_optimization(CONFIG).average_decay == 0.0
     changes = {"train_config.optimizer.use_moving_average": True}
     assert build_optimization(apply_overrides(CONFIG, changes)).average_decay == pytest.approx(0.9999)
-
-
-def test_a_seed_that_is_given_is_that_of_the_weights_too() -> None:
     assert build_train_plan(CONFIG).reproducibility == Reproducibility()
     plan = build_train_plan(apply_overrides(CONFIG, {"train_config.seed": 5}))
     assert plan.reproducibility == Reproducibility(seed=5, seeds_weights=True)

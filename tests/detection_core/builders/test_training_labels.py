@@ -35,21 +35,18 @@ def test_fields_become_options(*, text: str, targets: LabelTargets) -> None:
     assert build_label_targets(_config(text)) == targets
 
 
-def test_scores_that_are_not_loaded_are_refused_by_their_field() -> None:
+def test_what_is_trained_on_must_be_read() -> None:
     with pytest.raises(ConfigError, match="load_multiclass_scores: true") as caught:
         build_label_targets(_config("train_config { use_multiclass_scores: true }"))
     assert caught.value.where == "train_config.use_multiclass_scores"
+    coder = "model { ssd { box_coder { keypoint_box_coder { num_keypoints: 3 } } } }"
+    build_label_targets(_config(coder, "train_input_reader { num_keypoints: 3 }"))
+    with pytest.raises(ConfigError, match=r"expected the 3 keypoints.*set num_keypoints: 3") as caught:
+        build_label_targets(_config(coder))
+    assert caught.value.where == "train_input_reader.num_keypoints"
 
 
 def test_an_explicit_background_is_one_of_the_columns_and_no_class() -> None:
     config = _config("model { ssd { explicit_background_class: true } }")
     assert score_columns(config.model) == ScoreColumns(count=4, background=True)
     assert score_columns(_config("").model) == ScoreColumns(count=4, background=False)
-
-
-def test_keypoints_of_the_box_coder_must_be_read():
-    coder = "model { ssd { box_coder { keypoint_box_coder { num_keypoints: 3 } } } }"
-    build_label_targets(_config(coder, "train_input_reader { num_keypoints: 3 }"))
-    with pytest.raises(ConfigError, match=r"expected the 3 keypoints.*set num_keypoints: 3") as caught:
-        build_label_targets(_config(coder))
-    assert caught.value.where == "train_input_reader.num_keypoints"

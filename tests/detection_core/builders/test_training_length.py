@@ -25,15 +25,12 @@ def _config(folder: Path, train: str, reader: str = "") -> Any:
     return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
 
 
-def test_the_examples_are_counted(tmp_path: Path) -> None:
+def test_the_examples_are_counted_unless_a_config_is_in_steps(tmp_path: Path) -> None:
     write_records(tmp_path / "all.tfrecord", [numbered_example(i) for i in range(23)])
     assert with_steps(_config(tmp_path, "num_epochs: 3")).train_config.num_steps == 17
     sparse = _config(tmp_path, "num_epochs: 3", "sample_1_of_n_examples: 2")
     assert with_steps(sparse).train_config.num_steps == 9
     assert sparse.train_config.num_epochs == 3  # the config itself is left as it is
-
-
-def test_nothing_is_read_for_a_config_in_steps(tmp_path: Path) -> None:
     config = _config(tmp_path, "num_steps: 3")
     assert with_steps(config) is config
     with pytest.raises(DataError):

@@ -18,11 +18,8 @@ def build(**fields):
     return build_validation(config, checkpoint_every=50)
 
 
-def test_it_is_off_where_nothing_asks_for_it():
-    assert build() is None
-
-
 def test_an_empty_block_validates_with_each_checkpoint_by_coco_s_map():
+    assert build() is None
     plan = build(**{"train_config.validation": {}})
     assert (plan.options.every_steps, plan.options.every_minutes) == (50, 0)
     assert plan.options.objective == {MAP: 1.0}

@@ -5,7 +5,7 @@ from detection_core.config.load import load_pipeline_config, parse_pipeline_conf
 from tests.support.configs import CENTER, PYRAMID, TWO_STAGE
 
 
-def test_readers_point_at_the_splits():
+def test_readers_point_at_the_splits_and_a_missing_one_is_added():
     config = load_pipeline_config(PYRAMID)
     pointed = point_at_examples(config, "/data/examples", eval_split="test")
     train, evaluation = pointed.train_input_reader, pointed.eval_input_reader[0]
@@ -14,9 +14,6 @@ def test_readers_point_at_the_splits():
     assert train.label_map_path == evaluation.label_map_path == "/data/examples/label_map.pbtxt"
     assert not evaluation.shuffle  # as in the config
     assert config == load_pipeline_config(PYRAMID)
-
-
-def test_a_config_without_readers_gets_an_ordered_one_for_evaluation():
     evaluation = point_at_examples(load_pipeline_config(CENTER), "/data").eval_input_reader
     assert len(evaluation) == 1
     assert (evaluation[0].shuffle, evaluation[0].num_epochs) == (False, 1)

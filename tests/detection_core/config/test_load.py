@@ -9,15 +9,12 @@ from detection_core.errors import ConfigError
 from tests.support.configs import CENTER, LAYERS, PYRAMID, TWO_STAGE, line_with
 
 
-def test_values_and_schema_defaults_are_read():
+def test_values_defaults_lists_and_maps_are_read():
     ssd = load_pipeline_config(PYRAMID).model.ssd
     assert (ssd.num_classes, ssd.feature_extractor.fpn.max_level) == (5, 6)
     assert ssd.loss.classification_loss.weighted_sigmoid_focal.alpha == pytest.approx(0.25)
     assert ssd.anchor_generator.multiscale_anchor_generator.anchor_scale == 4.0
     assert load_pipeline_config(LAYERS).train_config.batch_size == 32
-
-
-def test_lists_maps_and_separators_of_every_kind_are_read():
     config = load_pipeline_config(LAYERS)
     anchors = config.model.ssd.anchor_generator.ssd_anchor_generator
     assert list(anchors.width_stride) == [16, 32, 64, 128]
@@ -31,28 +28,27 @@ def test_lists_maps_and_separators_of_every_kind_are_read():
     assert pairs[3].x_y_pair[1].y == pytest.approx(0.9)
 
 
-def test_a_missing_file_is_a_config_error(tmp_path):
+def test_an_error_names_its_line(tmp_path):
     with pytest.raises(ConfigError, match="check the path") as caught:
         load_pipeline_config(str(tmp_path / "none.config"))
     assert caught.value.where == str(tmp_path / "none.config")
-
-
-def test_a_contradiction_is_named_with_its_line(tmp_path):
     path = tmp_path / "wrong.config"
     path.write_text(Path(PYRAMID).read_text().replace("unmatched_threshold: 0.4", "unmatched_threshold: 0.6"))
     with pytest.raises(ConfigError, match=r"argmax_matcher\.unmatched_threshold: expected at most") as caught:
         load_checked_config(str(path))
     assert caught.value.where == f"{path}:{line_with(PYRAMID, 'unmatched_threshold')}"
+    found = with_line(ConfigError("expected one", where="model.ssd.image_resizer.none"), PYRAMID)
+    assert found.where == f"{PYRAMID}:{line_with(PYRAMID, 'image_resizer')}"
+    assert found.message == "model.ssd.image_resizer.none: expected one"
+    elsewhere = with_line(ConfigError("expected one", where="labels.pbtxt:3"), PYRAMID)
+    assert (elsewhere.where, elsewhere.message) == (PYRAMID, "labels.pbtxt:3: expected one")
 
 
-def test_overrides_are_applied_before_the_check():
+def test_overrides_are_applied_before_the_check_files_first(tmp_path):
     assert load_checked_config(PYRAMID, {"num_classes": 2}).model.ssd.num_classes == 2
     with pytest.raises(ConfigError, match=r"model\.ssd\.num_classes") as caught:
         load_checked_config(PYRAMID, {"num_classes": 0})
     assert caught.value.where == f"{PYRAMID}:{line_with(PYRAMID, 'num_classes')}"
-
-
-def test_files_of_overrides_come_before_single_overrides(tmp_path):
     first, second = tmp_path / "first.config", tmp_path / "second.config"
     first.write_text("train_config { batch_size: 2 num_steps: 3 }")
     second.write_text("train_config { num_steps: 4 }")
@@ -71,11 +67,3 @@ def test_the_config_as_run_loads_to_the_same_message(tmp_path):
     path = str(tmp_path / "run" / "pipeline.config")
     write_as_run(config, path)
     assert load_pipeline_config(path) == config
-
-
-def test_an_error_of_building_a_config_is_told_with_its_line():
-    found = with_line(ConfigError("expected one", where="model.ssd.image_resizer.none"), PYRAMID)
-    assert found.where == f"{PYRAMID}:{line_with(PYRAMID, 'image_resizer')}"
-    assert found.message == "model.ssd.image_resizer.none: expected one"
-    elsewhere = with_line(ConfigError("expected one", where="labels.pbtxt:3"), PYRAMID)
-    assert (elsewhere.where, elsewhere.message) == (PYRAMID, "labels.pbtxt:3: expected one")

@@ -14,11 +14,8 @@ def test_ends_of_an_interval(*, interval, inside, outside):
     assert not any(map(interval.holds, outside))
 
 
-def test_an_interval_is_told_with_its_ends():
+def test_an_interval_tells_its_ends_and_rules_have_readers():
     assert up_to(10_000, 0).text == "a number from 0 to 10,000"
-
-
-def test_one_reader_or_several():
     assert Rules("a").readers == ("a",)
     assert Rules(("a", "b")).readers == ("a", "b")
     assert list(Rules().check(None, "p")) == list(no_problems(None, "p")) == []

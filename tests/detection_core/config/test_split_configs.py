@@ -28,14 +28,11 @@ def test_parts_make_the_whole(tmp_path, *, path):
     assert load_split_configs(write_parts(config, tmp_path)) == config
 
 
-def test_a_part_may_be_left_out(tmp_path):
+def test_a_part_may_be_left_out_and_an_error_names_its_file(tmp_path):
     assert load_split_configs(SplitConfigPaths()) == TrainEvalPipelineConfig()
     (tmp_path / "train").write_text("batch_size: 3")
     config = load_split_configs(SplitConfigPaths(train_config=str(tmp_path / "train")))
     assert config.train_config.batch_size == 3
-
-
-def test_an_error_names_the_file_of_the_part(tmp_path):
     (tmp_path / "model").write_text("ssd {\n num_clases: 3 }")
     with pytest.raises(ConfigError, match=r"ssd\.num_clases") as caught:
         load_split_configs(SplitConfigPaths(model=str(tmp_path / "model")))

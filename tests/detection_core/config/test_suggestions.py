@@ -12,17 +12,22 @@ from detection_core.protos.train_pb2 import TrainConfig
 from tests.support.cases import cases
 
 
-def test_near_names_come_nearest_first():
+def test_wrong_names_and_values_are_likened_to_what_is_near():
     assert near_names("min_aera", ["max_area", "min_area", "probability"]) == ["min_area", "max_area"]
     assert near_names("zzz", ["max_area"]) == []
+    field = TrainConfig.DESCRIPTOR.fields_by_name["fine_tune_checkpoint_version"]
+    assert describe_wrong_value(field, "UNKNWN").endswith("found UNKNWN; did you mean UNKNOWN?")
 
 
-def test_an_unknown_field_is_likened_to_its_neighbours_or_found_elsewhere():
+def test_an_unknown_field_is_likened_to_its_neighbours_or_found_elsewhere_or_was_removed():
     near = describe_unknown_field("num_clases", Ssd.DESCRIPTOR)
     assert near.startswith("Ssd has no field 'num_clases'; did you mean num_classes? It has: add_background")
     far = describe_unknown_field("batch_size", TrainEvalPipelineConfig.DESCRIPTOR)
     assert "batch_size is a field of EvalConfig, TrainConfig." in far
     assert "did you mean" not in far
+    text = describe_unknown_field("batch_norm_trainable", SsdFeatureExtractor.DESCRIPTOR)
+    assert "`detflow config convert` removes it" in text and "has:" not in text
+    assert "; it has: bifpn" in describe_unknown_field("zzz", SsdFeatureExtractor.DESCRIPTOR)
 
 
 @cases(
@@ -40,14 +45,3 @@ def test_an_unknown_field_is_likened_to_its_neighbours_or_found_elsewhere():
 )
 def test_what_a_field_takes_in_words(*, name, expected):
     assert describe_expected(TrainConfig.DESCRIPTOR.fields_by_name[name]) == expected
-
-
-def test_a_wrong_enum_value_is_likened_to_the_right_one():
-    field = TrainConfig.DESCRIPTOR.fields_by_name["fine_tune_checkpoint_version"]
-    assert describe_wrong_value(field, "UNKNWN").endswith("found UNKNWN; did you mean UNKNOWN?")
-
-
-def test_a_field_that_was_removed_is_told_with_what_became_of_it():
-    text = describe_unknown_field("batch_norm_trainable", SsdFeatureExtractor.DESCRIPTOR)
-    assert "`detflow config convert` removes it" in text and "has:" not in text
-    assert "; it has: bifpn" in describe_unknown_field("zzz", SsdFeatureExtractor.DESCRIPTOR)

@@ -66,11 +66,9 @@ def test_golden_batch(tmp_path: pathlib.Path, *, name: str) -> None:
 
 
 def test_crowds_stay_where_they_are_not_to_be_skipped(tmp_path: pathlib.Path) -> None:
-    counts = [
-        _batch("batch_train", tmp_path, skip_crowd_during_training=skip)[0].truth.valid.numpy().sum(axis=1)
-        for skip in (True, False)
-    ]
-    assert (counts[1] - counts[0]).tolist() == [0, 1]
+    kept = _batch("batch_train", tmp_path, skip_crowd_during_training=False)[0].truth.valid.numpy()
+    skipped = CASES["batch_train"].outputs["groundtruth_data"][:, :, 6] > 0
+    assert (kept.sum(axis=1) - skipped.sum(axis=1)).tolist() == [0, 1]
 
 
 NAMES = {1: "aeroplane", 12: "dog", 18: "dog"}
@@ -103,17 +101,12 @@ WRITERS: dict[str, tuple[list[int], dict[str, Any]]] = {
 }
 
 
-@cases(
-    ("coco", {1: "aeroplane", 18: "dog"}, 90),
-    ("pascal", "voc", 20),
-    ("pascal", "1: aeroplane\n12: dog\n", 20),
-    ("pascal", "0: background\n1: aeroplane\n12: dog\n", 20),
-)
+@cases(("coco", {1: "aeroplane", 18: "dog"}, 90), ("pascal", "0: background\n1: aeroplane\n12: dog\n", 20))
 def test_records_of_their_writers_are_read_as_they_are(
     tmp_path: pathlib.Path, *, writer: str, label_map: Any, classes: int
 ) -> None:
-    """Whatever form the label map has; one without all ids, and one with the background, included."""
-    if isinstance(label_map, str) and "\n" in label_map:
+    """With a label map without all ids, and one with the background in a file."""
+    if isinstance(label_map, str):
         (tmp_path / "names.yaml").write_text(label_map, encoding="utf-8")
         label_map = str(tmp_path / "names.yaml")
     labels, own = WRITERS[writer]

@@ -15,15 +15,12 @@ def test_every_default_is_theirs_in_their_order() -> None:
         assert plain(DEFAULTS[name]) == (pytest.approx(value) if name.endswith("_rgb") else value), name
 
 
-def test_a_model_changes_what_theirs_changes() -> None:
+def test_a_model_changes_what_theirs_changes_and_an_unknown_one_is_refused() -> None:
     assert list(MODELS) == list(FACTS["effective"])
     for model, expected in FACTS["effective"].items():
         assert changed(model_values(model), dict(DEFAULTS)) == expected, model
     model_values("efficientdet-d0")["nms_configs"]["method"] = "hard"
     assert model_values("efficientdet-d0")["nms_configs"]["method"] == "gaussian", "a copy, not the defaults"
-
-
-def test_an_unknown_model_is_refused() -> None:
     for case in FACTS["get_config_errors"]:
         with pytest.raises(ConfigError, match=f"expected one of efficientdet-d0, .*found '{case['name']}"):
             model_values(case["name"])

@@ -48,12 +48,16 @@ def test_a_table_is_accepted_or_refused_as_theirs_is(*, case: dict[str, Any]) ->
         assert overridden(value) == case["result"]
 
 
-def test_a_yaml_file_is_read_as_theirs_is(tmp_path: pathlib.Path) -> None:
+def test_a_yaml_file_is_read_as_theirs_is_and_pieces_of_a_table_merge(tmp_path: pathlib.Path) -> None:
     case = FACTS["override_yaml_case"]
     path = tmp_path / "mine.yaml"
     path.write_text(case["yaml"], encoding="utf-8")
     assert overridden(str(path)) == case["result"]
     assert overridden(case["yaml"]) == case["result"]
+    found = parse_pairs("label_map.1=a,label_map.2=b,num_classes=3,num_classes=4")
+    assert found == {"label_map": {"1": "a", "2": "b"}, "num_classes": 4}
+    assert split_run_settings({"batch_size": 8, "num_classes": 3}) == ({"num_classes": 3}, {"batch_size": 8})
+    assert not set(split_run_settings(DEFAULTS)[1])
 
 
 @cases(
@@ -65,16 +69,6 @@ def test_a_yaml_file_is_read_as_theirs_is(tmp_path: pathlib.Path) -> None:
 def test_an_error_says_what_to_write(*, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         overridden(text)
-
-
-def test_pieces_of_one_table_merge_and_the_last_value_wins() -> None:
-    found = parse_pairs("label_map.1=a,label_map.2=b,num_classes=3,num_classes=4")
-    assert found == {"label_map": {"1": "a", "2": "b"}, "num_classes": 4}
-
-
-def test_settings_of_a_run_are_told_from_hyperparameters() -> None:
-    assert split_run_settings({"batch_size": 8, "num_classes": 3}) == ({"num_classes": 3}, {"batch_size": 8})
-    assert not set(split_run_settings(DEFAULTS)[1])
 
 
 FLAT = st.sampled_from([name for name in DEFAULTS if name != "nms_configs"])

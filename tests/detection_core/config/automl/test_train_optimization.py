@@ -95,13 +95,10 @@ def test_no_clipping(*, limit: float | None) -> None:
     assert train.gradient_clipping_by_norm == train.gradient_clipping_by_variable_norm == 0
 
 
-def test_a_rate_below_the_warmups_start_is_theirs() -> None:
+def test_a_warmup_is_theirs_and_a_training_does_not_end_right_behind_it() -> None:
     message = rate_message(train_config(batch_size=4))
     assert message.automl_cosine_learning_rate.learning_rate == pytest.approx(0.005)
     assert float(build_learning_rate(message)(0)) == pytest.approx(0.008)
-
-
-def test_a_training_may_end_in_its_warmup_but_not_go_on_behind_it() -> None:
     train = train_config(num_epochs=1)
     check_message(train, "train_config")
     train.num_steps += 1

@@ -19,9 +19,7 @@ from tests.support.cases import cases
 
 FACTS = load_facts("hparams")
 # Accepted by theirs at first, and then failed on by their model, training or input.
-FAILED_LATER = {
-    "loss_scale=2**16", "nms_configs=1", "num_scales=[1]", "label_map={1:2}",
-}  # fmt: skip
+FAILED_LATER = {"loss_scale=2**16", "nms_configs=1", "num_scales=[1]", "label_map={1:2}"}
 
 
 def test_every_model_has_typed_values_and_every_hyperparameter_a_reader() -> None:
@@ -30,6 +28,10 @@ def test_every_model_has_typed_values_and_every_hyperparameter_a_reader() -> Non
         assert values.name == model and values.backbone_name.startswith("efficientnet-")
         assert all(isinstance(side, int) for side in values.image_size)
     assert list(READERS) == list(DEFAULTS)
+    for text in ("heads=segmentation", "heads=segmentation*"):
+        assert load_hyperparameters("efficientdet-d0", text).values.heads == ("segmentation",)
+    both = load_hyperparameters("efficientdet-d0", "heads=object_detection*segmentation").values
+    assert both.heads == ("object_detection", "segmentation")
 
 
 @cases(*(c for c in FACTS["override_string_cases"] if "raises" not in c))
@@ -40,13 +42,6 @@ def test_what_theirs_accepts_is_typed_or_refused_with_the_field(*, case: dict[st
     else:
         loaded = load_hyperparameters(case["base"], case["string"])
         assert all(name in loaded.overridden for name in case["result"])
-
-
-def test_heads_as_a_text_mean_the_one_head() -> None:
-    for text in ("heads=segmentation", "heads=segmentation*"):
-        assert load_hyperparameters("efficientdet-d0", text).values.heads == ("segmentation",)
-    both = load_hyperparameters("efficientdet-d0", "heads=object_detection*segmentation").values
-    assert both.heads == ("object_detection", "segmentation")
 
 
 def test_a_saved_config_names_its_model_and_its_run(tmp_path: pathlib.Path) -> None:

@@ -40,10 +40,13 @@ def test_the_name_alone_changes_and_comments_stay(*, path, name):
     assert not any(note.startswith(NAME) for note in converted.notes)
 
 
-def test_a_two_stage_detector_is_converted_too():
+def test_an_extractor_is_converted_if_it_has_a_counterpart():
     converted = convert_config(_old(TWO_STAGE, "faster_rcnn_resnet101"))
     config = parse_pipeline_config(converted.text)
     assert config.model.faster_rcnn.feature_extractor.type == "faster_rcnn_resnet101_keras"
+    with pytest.raises(ConfigError, match=r"no counterpart; set type: 'ssd_mobilenet_v1_keras'") as caught:
+        convert_config(_old(PYRAMID, "ssd_mobilenet_v1_ppn"), where="old.config")
+    assert caught.value.where == f"old.config:{line_with(PYRAMID, 'type: ')}"
 
 
 def test_a_name_written_in_an_odd_way_is_converted_and_the_rest_is_equal():
@@ -55,24 +58,31 @@ def test_a_name_written_in_an_odd_way_is_converted_and_the_rest_is_equal():
     assert convert_config(below).text == below.replace('"ssd_mobilenet_v2"', '"ssd_mobilenet_v2_keras"')
 
 
-def test_what_needs_no_change_stays():
+def test_what_needs_no_change_stays_and_what_is_no_config_is_one_error():
     for text in (TEXT, "", "train_config {}"):
         assert convert_config(text).text == text and convert_config(text).changes == ()
+    with pytest.raises(ConfigError, match="no field 'modell'"):
+        convert_config("modell {}", where="old.config")
 
 
-def test_an_extractor_without_counterpart_is_refused_with_the_nearest():
-    with pytest.raises(ConfigError, match=r"no counterpart; set type: 'ssd_mobilenet_v1_keras'") as caught:
-        convert_config(_old(PYRAMID, "ssd_mobilenet_v1_ppn"), where="old.config")
-    assert caught.value.where == f"old.config:{line_with(PYRAMID, 'type: ')}"
-
-
-def test_a_checkpoint_of_tensorflow_1_is_pointed_out():
+def test_what_the_new_config_lacks_is_noted():
     checkpoint = 'num_steps: 1500 fine_tune_checkpoint: "a/model.ckpt"'
     old = _old(PYRAMID, "ssd_mobilenet_v2_fpn").replace("num_steps: 1500", checkpoint)
     (note,) = convert_config(old).notes
     assert "a/model.ckpt" in note and "fine_tune_checkpoint_version: V2" in note
     told = old.replace(checkpoint, f"{checkpoint} fine_tune_checkpoint_version: V2")
     assert convert_config(told).notes == ()
+    old = TEXT.replace("use_depthwise: true", "use_depthwise: true batch_norm_trainable: false", 1)
+    converted = convert_config(old)
+    assert "batch_norm_trainable" not in converted.text
+    (note,) = converted.notes
+    assert note.startswith("model.ssd.freeze_batchnorm: set it to true")
+    old = Path(LAYERS).read_text(encoding="utf-8").replace("train_config {", "train_config { batch_size: 0")
+    notes = convert_config(old).notes
+    assert any(note.startswith("train_config.batch_size: expected a number from 1") for note in notes)
+    assert any(note.startswith("train_config.num_steps: set it") for note in notes)
+    refused = convert_config(_old(TWO_STAGE, "faster_rcnn_resnet101")).notes
+    assert any(note.startswith("model.faster_rcnn: expected none") for note in refused)
 
 
 RATE = "learning_rate { constant_learning_rate {} }"
@@ -102,11 +112,6 @@ def test_decay_gets_the_meaning_that_it_had_in_tensorflow_1(*, optimizer, expect
     # An extractor may have kept its name.
     kept = convert_config(text.replace("ssd_mobilenet_v2", "ssd_inception_v2"))
     assert kept.text == converted.text.replace("ssd_mobilenet_v2_keras", "ssd_inception_v2")
-
-
-def test_a_text_that_is_no_config_is_one_error():
-    with pytest.raises(ConfigError, match="no field 'modell'"):
-        convert_config("modell {}", where="old.config")
 
 
 def test_what_belongs_to_tensorflow_1_and_what_cannot_be_followed_is_noted():
@@ -156,14 +161,6 @@ def test_a_field_of_2018_is_removed_and_other_lines_keep_their_numbers(*, newlin
     assert caught.value.where == f"line {line_with(PYRAMID, 'use_depthwise') + 1}"
 
 
-def test_frozen_batch_norms_of_2018_are_pointed_out():
-    old = TEXT.replace("use_depthwise: true", "use_depthwise: true batch_norm_trainable: false", 1)
-    converted = convert_config(old)
-    assert "batch_norm_trainable" not in converted.text
-    (note,) = converted.notes
-    assert note.startswith("model.ssd.freeze_batchnorm: set it to true")
-
-
 def test_old_names_of_metrics_are_renamed_wherever_they_stand():
     sets = """metrics_set: ['open_images_V2_detection_metrics', "coco_detection_metrics"]
         metrics_set: 'pascal_voc_metrics'"""
@@ -175,12 +172,3 @@ def test_old_names_of_metrics_are_renamed_wherever_they_stand():
         "eval_config.metrics_set[0]: open_images_V2_detection_metrics -> oid_V2_detection_metrics",
         "eval_config.metrics_set[2]: pascal_voc_metrics -> pascal_voc_detection_metrics",
     ]
-
-
-def test_what_stands_in_the_way_of_the_new_config_is_noted():
-    old = Path(LAYERS).read_text(encoding="utf-8").replace("train_config {", "train_config { batch_size: 0")
-    notes = convert_config(old).notes
-    assert any(note.startswith("train_config.batch_size: expected a number from 1") for note in notes)
-    assert any(note.startswith("train_config.num_steps: set it") for note in notes)
-    refused = convert_config(_old(TWO_STAGE, "faster_rcnn_resnet101")).notes
-    assert any(note.startswith("model.faster_rcnn: expected none") for note in refused)

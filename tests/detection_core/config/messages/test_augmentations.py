@@ -89,9 +89,6 @@ def test_steps_that_go_with_keypoints_and_scores_are_accepted():
     ):
         assert _found(step, reader) == []
     assert _found("random_horizontal_flip {}") == []
-
-
-def test_the_check_of_a_config_looks_at_its_steps():
     config = TrainEvalPipelineConfig()
     config.train_config.data_augmentation_options.add().rgb_to_gray.SetInParent()
     assert "train_config.data_augmentation_options[0].rgb_to_gray" in {p.path for p in find_problems(config)}

@@ -14,6 +14,7 @@ def test_a_problem_is_found_where_it_is_and_nowhere_else():
     assert_each_refused(PYRAMID, {TYPE: "ssd_mobilenet_v9_keras"})
     assert_each_refused(TWO_STAGE, {"model.faster_rcnn.num_classes": 0})
     assert_each_refused(CENTER, {"model.center_net.num_classes": -1, "model.center_net.image_resizer": {}})
+    assert_fine(PYRAMID, {"model": "{ experimental_model { name: 'x' } }"})
 
 
 def test_a_number_of_classes_may_be_left_out_until_a_detector_is_built():
@@ -23,7 +24,3 @@ def test_a_number_of_classes_may_be_left_out_until_a_detector_is_built():
         assert not list(missing_classes_problems(config.model))
         (problem,) = missing_classes_problems(apply_overrides(config, {field: "unset"}).model)
         assert problem.path == field
-
-
-def test_a_model_known_by_name_only_is_no_contradiction():
-    assert_fine(PYRAMID, {"model": "{ experimental_model { name: 'x' } }"})

@@ -48,6 +48,10 @@ def test_unset_fields_are_the_named_model_s():
     assert settings.anchor_scale == (3.0,) * 5
     assert settings.mean_rgb == (127.0,) * 3
     assert settings.fpn_weight_method == "sum"
+    assert input_size(EfficientDet(name="efficientdet-lite2")) == (448, 448)
+    assert input_size(EfficientDet(name="efficientdet-d9")) is None
+    for name in MODELS:
+        assert _problems(f'name: "{name}" num_classes: 2') == {}
 
 
 def test_set_fields_take_their_place():
@@ -69,13 +73,6 @@ def test_maps_have_the_reference_s_shapes(*, case):
     settings = settings_of(EfficientDet(name="efficientdet-d0", max_level=case["max_level"]))
     largest = case["sizes_hw"][0]
     assert [list(shape) for shape in settings.map_shapes(largest)] == case["sizes_hw"][3:]
-
-
-def test_a_named_model_has_an_input_size_and_no_problems():
-    assert input_size(EfficientDet(name="efficientdet-lite2")) == (448, 448)
-    assert input_size(EfficientDet(name="efficientdet-d9")) is None
-    for name in MODELS:
-        assert _problems(f'name: "{name}" num_classes: 2') == {}
 
 
 WRONG = {

@@ -47,9 +47,6 @@ def test_lengths_become_whole_updates() -> None:
     rate = _rate(config)
     assert (rate.total_steps, rate.warmup_steps, rate.hold_base_rate_steps) == (188, 9, 19)
     assert not fields_in_epochs(config.train_config)
-
-
-def test_entries_of_a_schedule_and_decays() -> None:
     assert [e.step for e in _rate(in_steps(_config("", MANUAL), 100.0)).schedule] == [250, 700]
     rate = _rate(in_steps(_config("", EXPONENTIAL), 100.0))
     assert (rate.decay_steps, rate.burnin_steps) == (200, 100)
@@ -57,9 +54,6 @@ def test_entries_of_a_schedule_and_decays() -> None:
     short = "cosine_decay_learning_rate { warmup_epochs: 0 total_epochs: 0.01 }"
     rate = _rate(in_steps(_config("", short), 1))
     assert (rate.warmup_steps, rate.total_steps) == (0, 1)
-
-
-def test_a_config_in_steps_is_as_it_was_and_too_many_updates_are_refused() -> None:
     config = _config("num_steps: 7", "cosine_decay_learning_rate { total_steps: 7 }")
     assert in_steps(config, 3.0) == config
     with pytest.raises(ConfigError, match=r"num_epochs.*train for fewer epochs"):

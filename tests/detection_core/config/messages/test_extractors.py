@@ -51,23 +51,20 @@ def test_what_an_extractor_cannot_do_is_named(*, text, message):
     assert_any(extractor_problems(parsed(SsdFeatureExtractor, text), "e"), message)
 
 
-def test_maps_of_inception_v3_lose_their_borders():
+def test_maps_of_odd_sizes_lose_their_borders_or_are_padded():
     message = SsdFeatureExtractor(type="ssd_inception_v3", num_layers=6)
     assert map_shapes(message, 300, 75) == [(35, 7), (17, 3), (8, 1), (4, 1), (2, 1), (1, 1)]
     assert map_levels(message) == range(3, 9)
     (problem,) = least_side_problems(message, "e", (300, 74))
     assert re.search("at least 75 x 75 .* found 300 x 74", problem.message)
     assert not list(least_side_problems(message, "e", (75, 75)))
+    message = SsdFeatureExtractor(type="ssd_mobilenet_v2_keras", num_layers=2, pad_to_multiple=1)
+    assert map_shapes(message, 33, 100) == [(3, 7), (2, 4)]
+    message.pad_to_multiple = 64
+    assert map_shapes(message, 33, 100) == [(4, 8), (2, 4)]
 
 
 def test_levels_are_known_for_every_name_and_no_other():
     assert all(map_levels(SsdFeatureExtractor(type=name)) is not None for name in EXTRACTORS)
     assert map_levels(SsdFeatureExtractor(type="x")) is None
     assert map_levels(SsdFeatureExtractor(type="ssd_mobilenet_v1_keras", num_layers=3)) == range(4, 7)
-
-
-def test_maps_of_an_odd_size_are_rounded_up_after_padding():
-    message = SsdFeatureExtractor(type="ssd_mobilenet_v2_keras", num_layers=2, pad_to_multiple=1)
-    assert map_shapes(message, 33, 100) == [(3, 7), (2, 4)]
-    message.pad_to_multiple = 64
-    assert map_shapes(message, 33, 100) == [(4, 8), (2, 4)]

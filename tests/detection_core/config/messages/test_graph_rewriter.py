@@ -9,12 +9,9 @@ from tests.support.configs import PYRAMID, assert_each_refused, assert_fine
 QUANTIZATION = "graph_rewriter.quantization"
 
 
-def test_a_problem_is_found_where_it_is_and_nowhere_else():
+def test_bits_are_those_that_files_have():
     wrong = {"weight_bits": 5, "activation_bits": 4, "delay": -1}
     assert_each_refused(PYRAMID, {f"{QUANTIZATION}.{field}": value for field, value in wrong.items()})
-
-
-def test_bits_that_files_have_are_taken():
     assert_fine(PYRAMID, {f"{QUANTIZATION}.weight_bits": 4, f"{QUANTIZATION}.activation_bits": 16})
 
 

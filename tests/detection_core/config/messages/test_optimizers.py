@@ -15,7 +15,7 @@ SCHEDULE = f"{OPTIMIZER}.rms_prop_optimizer.learning_rate.manual_step_learning_r
 EXPONENTIAL = f"{OPTIMIZER}.adam_optimizer.learning_rate.exponential_decay_learning_rate"
 
 
-def test_a_problem_is_found_where_it_is_and_nowhere_else():
+def test_a_problem_is_found_where_it_is_and_what_is_unusual_passes():
     assert_each_refused(PYRAMID, {OPTIMIZER: {}, f"{COSINE}.warmup_learning_rate": 0.5})
     adam = f"{OPTIMIZER}.adam_optimizer.learning_rate"
     assert_problems(PYRAMID, {OPTIMIZER: "{ adam_optimizer {} }"}, {adam})
@@ -25,8 +25,5 @@ def test_a_problem_is_found_where_it_is_and_nowhere_else():
     steps = {f"{SCHEDULE}[0].step": 0, f"{SCHEDULE}[1].step": 1000, f"{SCHEDULE}[1].learning_rate": -0.5}
     assert_each_refused(LAYERS, {SCHEDULE: "[]", **steps})
     assert_each_refused(TWO_STAGE, {f"{EXPONENTIAL}.min_learning_rate": 1})
-
-
-def test_what_is_unusual_but_right_passes():
     assert_fine(PYRAMID, {f"{COSINE}.hold_base_rate_steps": 1400})  # a plateau may last to the end
     assert_fine(PYRAMID, {f"{COSINE}.warmup_steps": 0, f"{COSINE}.warmup_learning_rate": 5})

@@ -22,17 +22,11 @@ def test_every_family_is_built_or_refused():
         assert find_family(model).keypoints(message) is None
 
 
-def test_averaged_weights_are_measured_only_where_they_are_kept():
+def test_averages_and_keypoints_are_asked_for_in_two_places():
     changes = {"eval_config.use_moving_averages": True, "train_config.optimizer.use_moving_average": False}
     assert_problems(PYRAMID, changes, {"eval_config.use_moving_averages"})
     assert_fine(PYRAMID, {**changes, "train_config.optimizer.use_moving_average": True})
-
-
-def test_keypoints_of_the_coder_are_those_that_are_read():
     changes = {CODER: 2, "model.ssd.box_predictor.convolutional_box_predictor.box_code_size": 8}
     assert_problems(LAYERS, changes, {"train_input_reader.num_keypoints"})
     assert_fine(LAYERS, {**changes, "train_input_reader.num_keypoints": 2})
-
-
-def test_a_config_without_a_model_has_no_size():
     assert not list(size_problems(TrainEvalPipelineConfig()))

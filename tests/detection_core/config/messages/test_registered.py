@@ -61,17 +61,14 @@ def test_what_does_not_fit_is_named(*, text, path, words):
     assert problem.path == f"loss.{path}" and words in problem.message
 
 
-def test_the_check_of_a_config_knows_the_part():
+def test_the_check_of_a_config_knows_the_part_and_its_kind():
+    step = {"registered": {"name": "poly"}}
+    path = "train_config.data_augmentation_options[0]"
+    assert_problems(PYRAMID, {path: step}, {f"{path}.registered.name"})
     part = {"registered": {"name": "poly"}}
     assert_fine(PYRAMID, {LOSS: part})
     unregister_part(KIND, "poly")
     assert_problems(PYRAMID, {LOSS: part}, {f"{LOSS}.registered.name"})
-
-
-def test_a_loss_is_no_augmentation():
-    step = {"registered": {"name": "poly"}}
-    path = "train_config.data_augmentation_options[0]"
-    assert_problems(PYRAMID, {path: step}, {f"{path}.registered.name"})
 
 
 def test_a_name_is_given_once():

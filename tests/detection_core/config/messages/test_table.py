@@ -23,24 +23,15 @@ def _messages():
 MESSAGES = _messages()
 # Numbers that the schema gives no default that is in their range: a config has to set them.
 MUST_BE_SET = {
-    "AutomlCosineLearningRate.total_steps",
-    "AutomlPolynomialLearningRate.total_steps",
-    "AutomlStepwiseLearningRate.first_drop_step",
-    "AutomlStepwiseLearningRate.second_drop_step",
-    "KeypointBoxCoder.num_keypoints",
-    "RandomResizeMethod.target_height",
-    "RandomResizeMethod.target_width",
-    "ResizeImage.new_height",
-    "ResizeImage.new_width",
-    "SSDRandomCropFixedAspectRatioOperation.min_area",
-    "SSDRandomCropOperation.min_area",
-    "SSDRandomCropOperation.min_aspect_ratio",
+    "AutomlCosineLearningRate.total_steps", "AutomlPolynomialLearningRate.total_steps",
+    "AutomlStepwiseLearningRate.first_drop_step", "AutomlStepwiseLearningRate.second_drop_step",
+    "KeypointBoxCoder.num_keypoints", "RandomResizeMethod.target_height", "RandomResizeMethod.target_width",
+    "ResizeImage.new_height", "ResizeImage.new_width", "SSDRandomCropFixedAspectRatioOperation.min_area",
+    "SSDRandomCropOperation.min_area", "SSDRandomCropOperation.min_aspect_ratio",
     "SSDRandomCropPadFixedAspectRatioOperation.min_area",
-    "SSDRandomCropPadFixedAspectRatioOperation.min_aspect_ratio",
-    "SSDRandomCropPadOperation.min_area",
-    "SSDRandomCropPadOperation.min_aspect_ratio",
-    "TemperatureScalingCalibration.scaler",
-}
+    "SSDRandomCropPadFixedAspectRatioOperation.min_aspect_ratio", "SSDRandomCropPadOperation.min_area",
+    "SSDRandomCropPadOperation.min_aspect_ratio", "TemperatureScalingCalibration.scaler",
+}  # fmt: skip
 
 
 @cases(*sorted(RULES))
@@ -62,6 +53,9 @@ def test_the_numbers_that_must_be_set_are_known():
             if not descriptor.is_repeated and not allowed.holds(descriptor.default_value):
                 outside.add(f"{name}.{field}")
     assert outside == MUST_BE_SET
+    assert rules_of(MESSAGES["FasterRcnn"]) == Rules()
+    assert message_name(Matcher.DESCRIPTOR) == "Matcher"
+    assert rules_of(Matcher.DESCRIPTOR).oneofs == ("matcher_oneof",)
 
 
 def test_a_range_by_name_is_of_single_numbers_that_some_message_has():
@@ -73,9 +67,3 @@ def test_a_range_by_name_is_of_single_numbers_that_some_message_has():
         # An own range that equals the shared one would be a second copy of it.
         assert not [f.name for f in shared if own.get(f.name) == BY_FIELD_NAME[f.name] and f.default_value]
     assert set(BY_FIELD_NAME) <= set(fields)
-
-
-def test_a_message_without_rules_has_empty_ones():
-    assert rules_of(MESSAGES["FasterRcnn"]) == Rules()
-    assert message_name(Matcher.DESCRIPTOR) == "Matcher"
-    assert rules_of(Matcher.DESCRIPTOR).oneofs == ("matcher_oneof",)

@@ -32,23 +32,17 @@ def test_a_path_is_split_at_dots_outside_brackets():
         Segment(name="b", index="c.d"),
         Segment(name="e", index="+"),
     ]
-
-
-def test_what_is_no_path_is_refused():
     for path in ("", ".", "a.", ".a", "a..b", "a[0", "a]", "a b", "a[0]b"):
         with pytest.raises(ConfigError, match="expected a field path"):
             split_path(path, where="here")
 
 
-def test_targets_of_one_and_of_every_element():
+def test_targets_of_one_and_of_every_element_are_found_and_nothing_is_set():
     config = load_pipeline_config(TWO_STAGE)
     (target,) = find_targets(config, "eval_input_reader[1].name", where="")
     assert target.container == config.eval_input_reader[1]
     every = find_targets(config, "eval_input_reader[*].name", where="")
     assert [getattr(target.container, target.field.name) for target in every] == ["day", "night"]
-
-
-def test_looking_for_a_target_sets_nothing():
     config = load_pipeline_config(PYRAMID)
     find_targets(config, "model.ssd.mask_head_config.conv_hyperparams.batch_norm.decay", where="")
     assert config == load_pipeline_config(PYRAMID)

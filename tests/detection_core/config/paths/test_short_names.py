@@ -68,9 +68,11 @@ def test_load_pretrained_keeps_or_drops_the_checkpoint_to_start_from(*, value, k
         apply_overrides(config, {"load_pretrained": "maybe"})
 
 
-def test_a_value_that_is_not_given_changes_nothing():
+def test_a_value_that_is_not_given_changes_nothing_and_a_full_path_stays():
     config = load_pipeline_config(PYRAMID)
     assert apply_overrides(config, dict.fromkeys(SHORT_NAMES)) == config
+    expanded = expand_short_name(load_pipeline_config(PYRAMID), "train_config.num_steps", 3)
+    assert expanded == [("train_config.num_steps", 3)]
 
 
 @cases("batch_size", "train_config.batch_size", "train_config.gradient_accumulation_steps")
@@ -102,9 +104,6 @@ def test_a_learning_rate_keeps_the_form_of_its_schedule():
     assert [step.learning_rate for step in manual.schedule] == pytest.approx([0.002, 0.0002])
     exponential = rate(changed(TWO_STAGE, {"learning_rate": 0.25})).exponential_decay_learning_rate
     assert exponential.initial_learning_rate == 0.25
-
-
-def test_a_learning_rate_is_constant_where_there_is_no_schedule():
     config = changed(CENTER, {"learning_rate": 0.25})
     assert rate(config).constant_learning_rate.learning_rate == 0.25
     config.train_config.optimizer.adam_optimizer.ClearField("learning_rate")
@@ -112,12 +111,17 @@ def test_a_learning_rate_is_constant_where_there_is_no_schedule():
     assert rate(config).constant_learning_rate.learning_rate == 0.125
 
 
-def test_two_stage_models_have_their_own_fields():
+def test_every_reader_and_stage_gets_its_own_fields():
     changes = {"num_classes": 2, "classification_localization_weight_ratio": 3}
     model = changed(TWO_STAGE, changes).model.faster_rcnn
     assert model.num_classes == 2
     assert model.second_stage_classification_loss_weight == 3
     assert model.second_stage_localization_loss_weight == 1
+    config = changed(TWO_STAGE, {"label_map_path": "m"})
+    assert [reader.label_map_path for reader in config.eval_input_reader] == ["m", "m"]
+    only_training = changed(CENTER, {"label_map_path": "m"})
+    assert only_training.train_input_reader.label_map_path == "m"
+    assert not only_training.eval_input_reader
 
 
 @cases(
@@ -140,16 +144,3 @@ def test_without_a_model_or_optimizer_there_is_nothing_to_set():
     for name, message in (("num_classes", "no model"), ("learning_rate", "no optimizer")):
         with pytest.raises(ConfigError, match=message):
             apply_overrides(config, {name: 3})
-
-
-def test_a_label_map_reaches_every_reader():
-    config = changed(TWO_STAGE, {"label_map_path": "m"})
-    assert [reader.label_map_path for reader in config.eval_input_reader] == ["m", "m"]
-    only_training = changed(CENTER, {"label_map_path": "m"})
-    assert only_training.train_input_reader.label_map_path == "m"
-    assert not only_training.eval_input_reader
-
-
-def test_a_full_path_stays_as_it_is():
-    expanded = expand_short_name(load_pipeline_config(PYRAMID), "train_config.num_steps", 3)
-    assert expanded == [("train_config.num_steps", 3)]

@@ -46,20 +46,14 @@ def test_lines_of_every_form():
     }
 
 
-def test_the_token_at_a_place_knows_its_field():
+def test_tokens_know_their_fields_and_fields_their_lines():
     token = token_at(TEXT, ROOT, 12, 5)
     assert token is not None
     assert (token.text, token.path, token.is_name) == ("'y'", "train_config.freeze_variables[1]", False)
     assert token_at(TEXT, ROOT, 1, 1) is None
-
-
-def test_a_field_that_does_not_exist_has_a_path_too():
     tokens = [token for token in scan("model { sdd { deep: 1 } }", ROOT) if token.is_name]
     assert [token.path for token in tokens] == ["model", "model.sdd", "model.sdd.deep"]
     assert tokens[2].container is None
-
-
-def test_a_field_that_is_not_written_has_the_line_of_what_is_around_it():
     lines = {"model": 2, "model.ssd": 3}
     assert nearest_line("model.ssd.loss.x", lines) == 3
     assert nearest_line("train_config.x", lines) == 0

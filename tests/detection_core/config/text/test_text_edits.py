@@ -28,7 +28,7 @@ TEXT = """train_config: {  # of our own
 """
 
 
-def test_every_value_is_found_with_its_line():
+def test_every_value_is_found_with_its_line_and_replaced_in_its_quotes():
     found = {value.path: (value.line, value.text) for value in written_values(TEXT, ROOT)}
     assert found == {
         "train_config.batch_size": (2, "8"),
@@ -39,9 +39,6 @@ def test_every_value_is_found_with_its_line():
         "train_config.freeze_variables[2]": (6, "'z'"),
     }
     assert all(TEXT[v.start : v.end] == v.text for v in written_values(TEXT, ROOT))
-
-
-def test_values_are_replaced_in_their_quotes_and_all_else_stays():
     values = {value.path: value for value in written_values(TEXT, ROOT)}
     edits = [
         replacement(values["train_config.fine_tune_checkpoint"], "c"),
