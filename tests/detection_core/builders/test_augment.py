@@ -1,6 +1,7 @@
 """Augmentations of a config: every arm, its options, and that objects stay whole."""
 
 import dataclasses
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 
 from detection_core.augment import policy_tables
 from detection_core.augment.augmentation import Augmentation, Augmentations, OneOf
@@ -16,12 +16,14 @@ from detection_core.augment.crops import OneOfCrops, RandomCropImage
 from detection_core.augment.pads import RandomCropPadImage
 from detection_core.augment.policies import moves_in_boxes
 from detection_core.builders.augment import build_augmentation, build_augmentations, describe_augmentations
+from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.augmentations import POLICIES
 from detection_core.errors import ConfigError
 from detection_core.ops.objects import new_truth
-from detection_core.protos import pipeline_pb2, preprocessor_pb2
+from detection_core.protos import preprocessor_pb2
 from detection_core.structures import Sample
 from tests.support.cases import cases
+from tests.support.configs import parsed
 
 FACTS = json.loads((Path(__file__).parent / "data" / "preprocessing_parameters.json").read_text())
 STEPS = [field.name for field in preprocessor_pb2.PreprocessingStep.DESCRIPTOR.oneofs[0].fields]
@@ -67,10 +69,7 @@ KEEPS_MIDDLES = {
     "random_absolute_pad_image", "random_self_concat_image", "scale_boxes_to_pixel_coordinates",
     "random_image_scale", "resize_image", "random_distort_color",
 }  # fmt: skip
-
-
-def _parse(text: str) -> preprocessor_pb2.PreprocessingStep:
-    return text_format.Parse(text, preprocessor_pb2.PreprocessingStep())
+_parse = functools.partial(parsed, preprocessor_pb2.PreprocessingStep)
 
 
 def _step(arm: str) -> Augmentation:
@@ -271,7 +270,7 @@ def test_augmentations_are_described_in_their_order_on_a_line_each() -> None:
       data_augmentation_options { random_rgb_to_gray { probability: 0.2 } }
       data_augmentation_options { random_horizontal_flip {} }
     }"""
-    config = text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
+    config = parse_pipeline_config(text)
     assert describe_augmentations(config) == [
         "random_rgb_to_gray { probability: 0.2 }",
         "random_horizontal_flip { }",

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 from PIL import Image
 
 from detection_core.builders import datasets
@@ -20,6 +19,7 @@ from detection_core.builders.datasets import (
     iterate_truth,
     training_records,
 )
+from detection_core.config.load import parse_pipeline_config
 from detection_core.data.example_columns import image_name
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError
@@ -50,7 +50,7 @@ MIXED = f"""
 
 def _config(pattern: str, reader: str = "", train: str = "") -> Any:
     text = CONFIG % (train, reader, pattern, pattern)
-    return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
+    return parse_pipeline_config(text)
 
 
 @pytest.fixture(scope="module")
@@ -293,12 +293,6 @@ def test_an_image_that_does_not_decode_is_named_while_training(tmp_path: Path) -
     assert set(_ids(kept)) == set(range(8))
 
 
-@cases("load_track_id: true", "num_additional_channels: 1", "input_type: TF_SEQUENCE_EXAMPLE")
-def test_what_is_not_read_is_refused_by_name(records: str, *, reader: str) -> None:
-    with pytest.raises(ConfigError, match=r"train_input_reader\." + reader.split(":", maxsplit=1)[0]):
-        _train(_config(records, reader), 1)
-
-
 READ = "num_keypoints: 2 keypoint_type_weight: [1, 0.5] load_multiclass_scores: true"
 FLIP = "data_augmentation_options { random_horizontal_flip { %s } }"
 COLUMNS = {
@@ -320,7 +314,9 @@ def test_keypoints_and_scores_reach_the_batch(tmp_path: Path) -> None:
     np.testing.assert_allclose(truth.keypoint_weights[0, :2], [[1.0, 0.5], [0.0, 0.5]])
 
 
-def test_flips_of_keypoints_without_their_order_are_refused(records: str) -> None:
+def test_what_is_not_read_and_flips_without_an_order_of_keypoints_are_refused(records: str) -> None:
+    with pytest.raises(ConfigError, match=r"train_input_reader\.load_track_id"):
+        _train(_config(records, "load_track_id: true"), 1)
     with pytest.raises(ConfigError, match=r"random_horizontal_flip\.keypoint_flip_permutation"):
         _train(_config(records, READ, FLIP % ""), 1)
 

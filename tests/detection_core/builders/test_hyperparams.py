@@ -1,5 +1,6 @@
 """Hyper-parameters of layers of a config."""
 
+import functools
 import importlib
 
 import numpy as np
@@ -24,10 +25,7 @@ CASES = load_cases(__file__, "hyperparams")
 # Settings that the reference passes over in silence and that are refused here.
 REFUSED = {"group_norm": "no detector here is made with", "op_fc": "op: expected CONV, found FC"}
 NAMES = sorted(set(CASES) - set(REFUSED))
-
-
-def _message(text: str) -> hyperparams_pb2.Hyperparams:
-    return parsed(hyperparams_pb2.Hyperparams, text)
+_message = functools.partial(parsed, hyperparams_pb2.Hyperparams)
 
 
 @cases(*NAMES)

@@ -1,25 +1,24 @@
 """Losses and choices of examples of a config."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 
 from detection_core.builders import losses as builders
 from detection_core.detectors.parts.losses import masking
 from detection_core.errors import ConfigError
 from detection_core.protos import losses_pb2
 from tests.support.cases import cases
+from tests.support.configs import parsed
 from tests.support.golden_cases import GoldenCase, cases_of
 
 CASES = cases_of("detection_core/detectors/parts/losses", "losses")
 CALLED = [case for case in CASES.values() if "prediction" in case.inputs and case.config]
 MINED = [case for case in CASES.values() if "location_losses" in case.inputs]
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}
-
-
-def _message(text: str) -> losses_pb2.Loss:
-    return text_format.Parse(text, losses_pb2.Loss())
+_message = functools.partial(parsed, losses_pb2.Loss)
 
 
 def _loss(case: GoldenCase):

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 
 from detection_core.builders.optimizer import build_learning_rate, build_optimizer
 from detection_core.errors import ConfigError
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.protos import optimizer_pb2
 from tests.support.cases import cases
+from tests.support.configs import parsed
 
 DATA = Path(__file__).parent / "data"
 RATES = json.loads((DATA / "learning_rates.json").read_text())
@@ -23,7 +23,7 @@ SLOTS = ("momentum", "rms", "m", "v")
 
 @cases(*RATES["cases"])
 def test_learning_rate(*, case: dict[str, Any]) -> None:
-    message = text_format.Parse(case["config"], optimizer_pb2.LearningRate())
+    message = parsed(optimizer_pb2.LearningRate, case["config"])
     if case.get("error"):
         with pytest.raises(ConfigError):
             build_learning_rate(message)
@@ -35,7 +35,7 @@ def test_learning_rate(*, case: dict[str, Any]) -> None:
 
 @cases(*CASES)
 def test_optimizer(*, case: dict[str, Any]) -> None:
-    message = text_format.Parse(case["config"], optimizer_pb2.Optimizer())
+    message = parsed(optimizer_pb2.Optimizer, case["config"])
     if case.get("error"):
         with pytest.raises(ConfigError):
             build_optimizer(message)
@@ -64,15 +64,13 @@ def test_optimizer(*, case: dict[str, Any]) -> None:
 def test_the_error_names_the_field() -> None:
     text = "momentum_optimizer { learning_rate { manual_step_learning_rate { } } }"
     with pytest.raises(ConfigError, match=r"momentum_optimizer\.learning_rate.*at least one entry"):
-        build_optimizer(text_format.Parse(text, optimizer_pb2.Optimizer()))
+        build_optimizer(parsed(optimizer_pb2.Optimizer, text))
 
 
 @cases(("", True), ("decay: 0", False))
-def test_a_rate_that_falls_by_itself_is_told(
-    caplog: pytest.LogCaptureFixture, *, decay: str, warned: bool
-) -> None:
+def test_a_rate_that_falls_by_itself_is_told(caplog, *, decay: str, warned: bool) -> None:
     rate = "learning_rate { constant_learning_rate { learning_rate: 0.1 } }"
-    message = text_format.Parse(f"rms_prop_optimizer {{ {rate} {decay} }}", optimizer_pb2.Optimizer())
+    message = parsed(optimizer_pb2.Optimizer, f"rms_prop_optimizer {{ {rate} {decay} }}")
     built = build_optimizer(message)
     variable = tf.Variable([1.0])
     for _ in range(2):

@@ -1,5 +1,7 @@
 """Post-processing of a config."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -18,10 +20,7 @@ from tests.support.golden_cases import GoldenCase, cases_of
 CASES = cases_of("detection_core/ops", "nms")
 CONVERTED = [case for case in CASES.values() if "logits" in case.inputs]
 REFUSED = [case for case in CASES.values() if case.name.startswith("builder_error")]
-
-
-def _message(text: str) -> post_processing_pb2.PostProcessing:
-    return parsed(post_processing_pb2.PostProcessing, text)
+_message = functools.partial(parsed, post_processing_pb2.PostProcessing)
 
 
 @cases(*CONVERTED)

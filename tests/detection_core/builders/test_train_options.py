@@ -1,16 +1,16 @@
 """What the loop gets of a train_config."""
 
+import functools
+
 import pytest
-from google.protobuf import text_format
 
 from detection_core.builders.train_options import build_train_options
 from detection_core.errors import ConfigError
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.training.loop_options import TrainOptions
+from tests.support.configs import parsed
 
-
-def parse(text: str) -> TrainConfig:
-    return text_format.Parse(text, TrainConfig())
+parse = functools.partial(parsed, TrainConfig)
 
 
 def test_the_loop_gets_what_the_config_says() -> None:

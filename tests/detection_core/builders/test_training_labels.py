@@ -1,10 +1,10 @@
 """Labels of a config to what is trained on."""
 
 import pytest
-from google.protobuf import text_format
 
 from detection_core.builders.input_reader import ScoreColumns
 from detection_core.builders.training_labels import build_label_targets, score_columns
+from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_targets import LabelTargets
 from detection_core.errors import ConfigError
 from detection_core.protos import pipeline_pb2
@@ -16,7 +16,7 @@ SCORES = "train_input_reader { load_multiclass_scores: true } "
 def _config(*texts: str):
     message = pipeline_pb2.TrainEvalPipelineConfig()
     for text in ("model { ssd { num_classes: 4 } }", *texts):
-        message.MergeFrom(text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig()))
+        message.MergeFrom(parse_pipeline_config(text))
     return message
 
 

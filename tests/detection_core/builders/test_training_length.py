@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf import text_format
 
 from detection_core.builders.training_length import with_steps
+from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import DataError
-from detection_core.protos import pipeline_pb2
 from tests.support.record_files import numbered_example, write_records
 
 CONFIG = """
@@ -22,7 +21,7 @@ def _config(folder: Path, train: str, reader: str = "") -> Any:
     path, label_map = folder / "all.tfrecord", folder / "label_map.pbtxt"
     label_map.write_text("item { id: 1 name: 'one' }")
     text = CONFIG % (train, label_map, reader, path)
-    return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
+    return parse_pipeline_config(text)
 
 
 def test_the_examples_are_counted_unless_a_config_is_in_steps(tmp_path: Path) -> None:

@@ -9,8 +9,6 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from tests.support.tiny_training import config_text
 
-READER = {"eval_input_reader[0].label_map_path": "/data/labels.pbtxt"}
-
 
 def build(**fields):
     text = config_text().replace("train_config {", "eval_input_reader { }\ntrain_config {")
@@ -29,15 +27,9 @@ def test_an_empty_block_validates_with_each_checkpoint_by_coco_s_map():
 
 def test_every_field_is_followed():
     block = {
-        "every_steps": 7,
-        "every_minutes": 1.5,
-        "max_images": 9,
-        "metric": [{"name": "a", "weight": 0.25}, {"name": "b"}],
-        "keep_best": 3,
-        "patience": 4,
-        "min_gain": 0.125,
-        "weights": "LAST",
-    }
+        "every_steps": 7, "every_minutes": 1.5, "max_images": 9, "keep_best": 3, "patience": 4,
+        "metric": [{"name": "a", "weight": 0.25}, {"name": "b"}], "min_gain": 0.125, "weights": "LAST",
+    }  # fmt: skip
     averages = {"eval_config.use_moving_averages": True}
     plan = build(**{"train_config.validation": block}, **averages)
     o = plan.options

@@ -1,5 +1,7 @@
 """Names of metrics that an evaluation has."""
 
+import itertools
+
 import pytest
 
 from detection_core.artifacts.coco_names import COCO_METRICS
@@ -15,9 +17,8 @@ from detection_core.protos.eval_pb2 import EvalConfig
 from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("name", SET_PREFIXES)
-@pytest.mark.parametrize("bounds", [(0.0, 1.0), (0.2, 0.8)])
-def test_every_metric_of_an_evaluation_is_accepted(name, bounds):
+@cases(*itertools.product(SET_PREFIXES, [(0.0, 1.0), (0.2, 0.8)]))
+def test_every_metric_of_an_evaluation_is_accepted(*, name, bounds):
     options = MetricOptions(sets=(name,), groups={"pets": ("cat",)}, recall_bounds=bounds)
     known = known_metrics(options, {0: "cat"})
     check_metric_names(known, EvalConfig(metrics_set=[name]), "w")

@@ -1,5 +1,7 @@
 """Rules of anchor generators, and how many anchors they lay."""
 
+import functools
+
 from detection_core.config.messages.anchors import anchors_per_location
 from detection_core.config.messages.ssd import fitting_problems
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
@@ -8,11 +10,7 @@ from tests.support.cases import cases
 from tests.support.configs import assert_any, find_in, parsed
 from tests.support.zoo_configs import ZOO, zoo_config, zoo_facts
 
-SSD = "ssd_anchor_generator"
-
-
-def _message(text):
-    return parsed(AnchorGenerator, text)
+_message = functools.partial(parsed, AnchorGenerator)
 
 
 def test_as_many_anchors_as_the_object_detection_api_lays():

@@ -1,8 +1,7 @@
 """Rules of augmentations."""
 
-from google.protobuf import text_format
-
 from detection_core.config.check import find_problems
+from detection_core.config.load import parse_pipeline_config
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.support.cases import cases
 from tests.support.configs import find_in
@@ -15,7 +14,7 @@ def _found(step, reader=""):
     text += f" data_augmentation_options {{ {step} }} }}"
     return [
         problem
-        for problem in find_in(text_format.Parse(text, TrainEvalPipelineConfig()), "")
+        for problem in find_in(parse_pipeline_config(text), "")
         if "data_augmentation_options" in problem.path
     ]
 

@@ -2,14 +2,12 @@
 
 import dataclasses
 
-from google.protobuf import text_format
-
 from detection_core.config.automl.defaults import MODELS
 from detection_core.config.check import find_problems
+from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.efficientdet import input_size, settings_of
 from detection_core.config.messages.feature_nodes import Node
 from detection_core.protos.efficientdet_pb2 import EfficientDet
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.support.cases import cases
 from tests.support.efficientdet_goldens import read_json
 
@@ -18,10 +16,8 @@ OVERRIDES = HPARAMS["model_overrides"]
 
 
 def _problems(text):
-    config = text_format.Parse(f"model {{ efficientdet {{ {text} }} }}", TrainEvalPipelineConfig())
-    return {
-        problem.path.removeprefix("model.efficientdet."): problem.message for problem in find_problems(config)
-    }
+    config = parse_pipeline_config(f"model {{ efficientdet {{ {text} }} }}")
+    return {p.path.removeprefix("model.efficientdet."): p.message for p in find_problems(config)}
 
 
 @cases(*OVERRIDES)

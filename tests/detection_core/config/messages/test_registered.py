@@ -1,7 +1,6 @@
 """Parts from outside the package are checked as the package's own, and built with their options."""
 
 import pytest
-from google.protobuf import text_format
 
 from detection_core.config.messages import registered
 from detection_core.config.messages.registered import Option, build_registered, register_part, unregister_part
@@ -10,7 +9,7 @@ from detection_core.config.rules import POSITIVE
 from detection_core.protos.losses_pb2 import ClassificationLoss
 from detection_core.protos.registered_pb2 import RegisteredPart
 from tests.support.cases import cases
-from tests.support.configs import PYRAMID, assert_fine, assert_problems, find_in
+from tests.support.configs import PYRAMID, assert_fine, assert_problems, find_in, parsed
 
 KIND = "classification_loss"
 LOSS = "model.ssd.loss.classification_loss"
@@ -29,19 +28,13 @@ def poly():
     unregister_part(KIND, "poly")
 
 
-def _message(text: str) -> ClassificationLoss:
-    return text_format.Parse(f"registered {{ {text} }}", ClassificationLoss())
-
-
 def _option(name: str, value: str) -> str:
     return f'name: "poly" options {{ key: "{name}" value: "{value}" }}'
 
 
 def test_options_have_the_type_of_their_defaults():
-    message = text_format.Parse(
-        'name: "poly" options { key: "epsilon" value: "2.5" } options { key: "hard" value: "true" }',
-        RegisteredPart(),
-    )
+    text = f'{_option("epsilon", "2.5")} options {{ key: "hard" value: "true" }}'
+    message = parsed(RegisteredPart, text)
     assert build_registered(KIND, message) == {"epsilon": 2.5, "steps": 3, "hard": True, "mode": "sum"}
 
 
@@ -57,15 +50,13 @@ def test_options_have_the_type_of_their_defaults():
     (_option("epsilon", "nan"), "registered.options[epsilon]", "expected a number above 0, found nan"),
 )
 def test_what_does_not_fit_is_named(*, text, path, words):
-    (problem,) = find_in(_message(text), "loss")
+    (problem,) = find_in(parsed(ClassificationLoss, f"registered {{ {text} }}"), "loss")
     assert problem.path == f"loss.{path}" and words in problem.message
 
 
 def test_the_check_of_a_config_knows_the_part_and_its_kind():
-    step = {"registered": {"name": "poly"}}
-    path = "train_config.data_augmentation_options[0]"
-    assert_problems(PYRAMID, {path: step}, {f"{path}.registered.name"})
-    part = {"registered": {"name": "poly"}}
+    part, path = {"registered": {"name": "poly"}}, "train_config.data_augmentation_options[0]"
+    assert_problems(PYRAMID, {path: part}, {f"{path}.registered.name"})
     assert_fine(PYRAMID, {LOSS: part})
     unregister_part(KIND, "poly")
     assert_problems(PYRAMID, {LOSS: part}, {f"{LOSS}.registered.name"})

@@ -21,7 +21,6 @@ NMS = f"{SSD}.post_processing.batch_non_max_suppression"
 # What is changed, and the message: what was found and what the limit is.
 LARGE = [
     ({"num_classes": 1_000_000}, "num_classes: .*up to 100,000, found 1,000,000"),
-    ({"num_classes": 2_000_000_000}, "num_classes: .*up to 100,000, found 2,000,000,000"),
     ({f"{RESIZER}.height": 20_000, f"{RESIZER}.width": 20_000}, "height: .*to 16,384, found 20,000"),
     (
         {f"{RESIZER}.height": 16_000, f"{RESIZER}.width": 16_000},
@@ -31,11 +30,6 @@ LARGE = [
     (
         {"batch_size": 60_000, f"{RESIZER}.height": 320, f"{RESIZER}.width": 320},
         "batch_size: .*at most 4,294,967,296 pixels of a batch of 320 x 320 images, found 6,144,000,000",
-    ),
-    ({f"{ANCHORS}.scales_per_octave": 10_000_000}, "scales_per_octave: .*at most 1,000 .*, found [0-9,]{10}"),
-    (
-        {f"{ANCHORS}.max_level": 60, f"{SSD}.feature_extractor.fpn.max_level": 60},
-        "fpn.max_level: expected at most 12.*found 60",
     ),
     ({f"{HEAD}.depth": 1_000_000}, "depth: .*to 16,384, found 1,000,000"),
     ({f"{HEAD}.num_layers_before_predictor": 1_000_000}, "num_layers_.*: .*to 100, found 1,000,000"),
