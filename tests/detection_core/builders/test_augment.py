@@ -243,7 +243,7 @@ def test_operations_of_an_ssd_crop_keep_their_own_values() -> None:
     )
 
 
-def test_contradictions_name_the_step() -> None:
+def test_steps_are_applied_in_their_order_and_a_contradiction_names_its_step() -> None:
     for text, message in (
         ("", "expected one augmentation, found none"),
         ("random_crop_image { min_area: 0.5 max_area: 0.25 }", "at most max_area, which is 0.25, found 0.5"),
@@ -251,9 +251,6 @@ def test_contradictions_name_the_step() -> None:
         with pytest.raises(ConfigError, match=message) as error:
             build_augmentations([_parse("random_horizontal_flip {}"), _parse(text)])
         assert error.value.where.startswith("train_config.data_augmentation_options[1]")
-
-
-def test_steps_are_applied_in_order() -> None:
     steps = [
         _parse("random_rotation90 { probability: 1 }"),
         _parse("resize_image { new_height: 3 new_width: 4 }"),

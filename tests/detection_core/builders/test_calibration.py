@@ -18,12 +18,14 @@ def _build(text: str):
     return build_calibration(parsed(CalibrationConfig, text))
 
 
-def test_golden():
+def test_goldens_and_points_out_of_order(caplog):
     for case in BUILT:
         found = _build(case.config).function(case.inputs["scores"])
         expected = case.outputs["calibrated"]
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=case.name)
     assert {case.config.split()[0] for case in BUILT} == set(CALIBRATIONS)
+    _build(CASES["function_approximation_unsorted"].config)
+    assert "rising" in caplog.text
 
 
 def test_what_the_reference_refuses_is_refused_and_so_is_what_is_not_built_here():
@@ -37,8 +39,3 @@ def test_what_the_reference_refuses_is_refused_and_so_is_what_is_not_built_here(
             _build(arm + " {}")
     with pytest.raises(ConfigError, match="x_y_pair"):
         _build("function_approximation {}")
-
-
-def test_points_out_of_order_are_pointed_out(caplog):
-    _build(CASES["function_approximation_unsorted"].config)
-    assert "rising" in caplog.text

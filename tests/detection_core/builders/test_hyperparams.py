@@ -65,15 +65,12 @@ def test_initializers_are_those_of_the_reference(*, name):
     assert {key: built.get_config()[key] for key in settings} == pytest.approx(settings)
 
 
-def test_what_has_no_effect_is_refused_and_so_is_an_unknown_initializer():
+def test_what_has_no_effect_is_refused_and_frozen_norms_are_built():
     for name, message in REFUSED.items():
         with pytest.raises(ConfigError, match=message):
             build_hyperparams(_message(CASES[name].config), "conv_hyperparams")
     with pytest.raises(ConfigError, match=r"^x.initializer.keras_initializer_by_name: .*'lecun_nothing'"):
         build_hyperparams(_message('initializer { keras_initializer_by_name: "lecun_nothing" }'), "x")
-
-
-def test_frozen_batch_norm_and_weights():
     found = build_hyperparams(
         _message("batch_norm { train: false decay: 0.5 } regularizer { l1_regularizer { weight: 2 } }"), "x"
     )

@@ -71,25 +71,22 @@ def test_golden_miner(*, case: GoldenCase):
     np.testing.assert_allclose(found.classification, case.outputs["mined_cls_loss"], **TOLERANCE)
 
 
-def test_miner_defaults():
+def test_losses_of_a_detector_and_defaults_of_the_miner():
     facts = CASES["hard_example_miner_defaults"].facts["value"]
     miner = builders.build_hard_example_miner(_message("hard_example_miner {}")).options
     assert miner.num_hard_examples == facts["num_hard_examples"]
     assert miner.iou_threshold == pytest.approx(facts["iou_threshold"])
     assert miner.loss is builders.MINING_LOSSES[facts["loss_type"]]
     assert miner.max_negatives_per_positive == facts["max_negatives_per_positive"]
-
-
-PAIR = "classification_loss { weighted_sigmoid {} } localization_loss { weighted_smooth_l1 {} } "
-
-
-def test_losses_of_a_detector():
     losses = builders.build_losses(_message(PAIR + "classification_weight: 2 localization_weight: 0.5"))
     assert (losses.classification_weight, losses.localization_weight) == (2.0, 0.5)
     assert losses.hard_example_miner is None
     assert losses.random_example_sampler is None
     sampled = builders.build_losses(_message(PAIR + "random_example_sampler {}"))
     assert sampled.random_example_sampler.positive_fraction == pytest.approx(0.01)
+
+
+PAIR = "classification_loss { weighted_sigmoid {} } localization_loss { weighted_smooth_l1 {} } "
 
 
 @cases(

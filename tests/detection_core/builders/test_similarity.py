@@ -24,9 +24,6 @@ def test_golden():
         weighted = found * scores[:, np.newaxis]
         np.testing.assert_allclose(weighted, expected, rtol=1e-5, atol=1e-5, err_msg=case.name)
     assert {case.config.split()[0] for case in built} == set(SIMILARITIES)
-
-
-def test_none_set():
     assert CASES["unknown_error"].error
     with pytest.raises(ConfigError, match="iou_similarity"):
         build_similarity(RegionSimilarityCalculator())

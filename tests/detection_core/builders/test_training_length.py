@@ -30,6 +30,7 @@ def test_the_examples_are_counted_unless_a_config_is_in_steps(tmp_path: Path) ->
     sparse = _config(tmp_path, "num_epochs: 3", "sample_1_of_n_examples: 2")
     assert with_steps(sparse).train_config.num_steps == 9
     assert sparse.train_config.num_epochs == 3  # the config itself is left as it is
+    (tmp_path / "all.tfrecord").unlink()
     config = _config(tmp_path, "num_steps: 3")
     assert with_steps(config) is config
     with pytest.raises(DataError):

@@ -38,14 +38,11 @@ def test_every_field_is_followed():
     assert plan.max_images == 9 and not plan.writes_best
 
 
-def test_the_object_detection_api_s_interval_is_followed_where_it_is_given():
+def test_an_old_interval_is_followed_and_images_are_needed_by_a_block_alone():
     plan = build(**{"eval_config.eval_interval_secs": 90})
     assert (plan.options.every_steps, plan.options.every_minutes) == (0, 1.5)
     both = {"eval_config.eval_interval_secs": 90, "train_config.validation.every_steps": 10}
     assert (build(**both).options.every_steps, build(**both).options.every_minutes) == (10, 0)
-
-
-def test_without_images_it_is_refused_and_an_old_interval_alone_is_not():
     config = parse_pipeline_config(config_text())
     with pytest.raises(ConfigError, match="expected an eval_input_reader"):
         build_validation(apply_overrides(config, {"train_config.validation.patience": 1}), checkpoint_every=1)

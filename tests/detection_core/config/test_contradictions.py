@@ -11,15 +11,12 @@ def _paths(message, path):
     return [problem.path for problem in contradictions(message, path)]
 
 
-def test_what_is_missing_is_named_with_what_may_be_chosen():
+def test_parts_come_before_what_they_are_parts_of_and_what_is_missing_is_named():
     assert _paths(Loss(), "loss") == ["loss.localization_loss", "loss.classification_loss"]
     assert _paths(TrainConfig(batch_size=1), "") == ["optimizer"]
     problems = list(contradictions(text_format.Parse("classification_loss {}", Loss()), "l"))
     assert "registered" in problems[0].message
     assert "mask_rcnn" not in " ".join(problem.message for problem in problems)
-
-
-def test_parts_come_before_what_they_are_parts_of():
     text = (
         "optimizer { momentum_optimizer { learning_rate { manual_step_learning_rate {} } } }"
         " data_augmentation_options {}"

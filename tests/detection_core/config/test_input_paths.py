@@ -19,13 +19,10 @@ def test_readers_point_at_the_splits_and_a_missing_one_is_added():
     assert (evaluation[0].shuffle, evaluation[0].num_epochs) == (False, 1)
 
 
-def test_one_of_several_readers_is_kept_and_the_log_says_so(caplog):
+def test_one_of_several_readers_and_no_weights_are_kept_and_the_log_says_so(caplog):
     pointed = point_at_examples(load_pipeline_config(TWO_STAGE), "/data")
     assert [reader.name for reader in pointed.eval_input_reader] == ["day"]
     assert "of 2 eval_input_reader the first is kept, and reads split eval" in caplog.text
-
-
-def test_weights_of_replaced_inputs_go_and_the_log_says_so(caplog):
     config = load_pipeline_config(PYRAMID)
     config.train_input_reader.tf_record_input_reader.input_path.append("more")
     config.train_input_reader.sample_from_datasets_weights.extend([0.9, 0.1])

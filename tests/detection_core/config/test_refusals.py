@@ -140,13 +140,10 @@ def test_what_nothing_here_can_do_is_refused_with_a_remedy(*, path, value):
         check_pipeline_config(config)
 
 
-def test_other_detectors_are_refused_before_anything_is_built():
+def test_other_detectors_are_refused_and_a_default_asks_for_nothing():
     for path, arm in ((TWO_STAGE, "faster_rcnn"), (CENTER, "center_net")):
         with pytest.raises(ConfigError, match=f"model.{arm}: expected none"):
             check_pipeline_config(load_pipeline_config(path))
-
-
-def test_a_default_asks_for_nothing_and_nothing_inside_a_refused_field_is_named_again():
     config = parse_pipeline_config("train_config { use_bfloat16: false replicas_to_aggregate: 1 }")
     assert not find_without_effect(config) and not list(find_refused(config))
     inside = "mask_head_config { conv_hyperparams { regularize_depthwise: true } }"

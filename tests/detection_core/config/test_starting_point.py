@@ -16,15 +16,12 @@ def _starting(path, start, **changes):
     )
 
 
-def test_paths_and_names_are_as_they_stand_and_imagenet_is_of_the_config_s_backbone():
+def test_names_are_as_they_stand_and_imagenet_is_of_the_config_s_backbone():
     for start in ("", "weights/model.ckpt", "zoo:efficientdet_d0_coco17_tpu-32"):
         assert _starting(PYRAMID, start) == start
     multiplier = {"model.ssd.feature_extractor.depth_multiplier": 1.0}
     assert _starting(PYRAMID, "imagenet", **multiplier) == "imagenet:mobilenet_v2"
     config = parse_pipeline_config('train_config { fine_tune_checkpoint: "imagenet" }')
     assert fine_tune_checkpoint(config) == "imagenet"  # without a model nothing is known of it
-
-
-def test_a_network_without_a_published_backbone_is_refused():
     with pytest.raises(ConfigError, match="published trained on ImageNet"):
         _starting(TWO_STAGE, "imagenet")

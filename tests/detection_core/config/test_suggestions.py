@@ -17,9 +17,6 @@ def test_wrong_names_and_values_are_likened_to_what_is_near():
     assert near_names("zzz", ["max_area"]) == []
     field = TrainConfig.DESCRIPTOR.fields_by_name["fine_tune_checkpoint_version"]
     assert describe_wrong_value(field, "UNKNWN").endswith("found UNKNWN; did you mean UNKNOWN?")
-
-
-def test_an_unknown_field_is_likened_to_its_neighbours_or_found_elsewhere_or_was_removed():
     near = describe_unknown_field("num_clases", Ssd.DESCRIPTOR)
     assert near.startswith("Ssd has no field 'num_clases'; did you mean num_classes? It has: add_background")
     far = describe_unknown_field("batch_size", TrainEvalPipelineConfig.DESCRIPTOR)

@@ -39,7 +39,7 @@ def _batch(name: str, folder: pathlib.Path, **changed: Any) -> tuple[Any, Any]:
     config = translate("efficientdet-d0", given | changed, flags).config
     config.train_input_reader.shuffle = False
     if CASES[name].params["is_training"]:
-        dataset = build_train_dataset(config, label_map=LABELS, batch_size=2, seed=0)
+        dataset = build_train_dataset(config, label_map=LABELS, batch_size=2, seed=0, cache_bytes=0)
     else:
         dataset = build_eval_dataset(config, label_map=LABELS, batch_size=2)
     return next(iter(dataset)), settings_of(config.model.efficientdet)
@@ -122,7 +122,7 @@ def test_records_of_their_writers_are_read_as_they_are(
     crowds = [bool(crowd) for crowd in own.get("is_crowd", [0, 0])]
     trained = [label for label, crowd in zip(labels, crowds, strict=True) if not crowd]
     for dataset, expected in (
-        (build_train_dataset(config, label_map=ours, batch_size=2, seed=0), trained),
+        (build_train_dataset(config, label_map=ours, batch_size=2, seed=0, cache_bytes=0), trained),
         (build_eval_dataset(config, label_map=ours, batch_size=2), labels),
     ):
         batch = next(iter(dataset))

@@ -9,13 +9,10 @@ from tests.detection_core.config.automl.facts import changed, load_facts, plain
 FACTS = load_facts("hparams")
 
 
-def test_every_default_is_theirs_in_their_order() -> None:
+def test_defaults_and_models_are_theirs() -> None:
     assert list(DEFAULTS) == list(FACTS["defaults"])
     for name, value in FACTS["defaults"].items():
         assert plain(DEFAULTS[name]) == (pytest.approx(value) if name.endswith("_rgb") else value), name
-
-
-def test_a_model_changes_what_theirs_changes_and_an_unknown_one_is_refused() -> None:
     assert list(MODELS) == list(FACTS["effective"])
     for model, expected in FACTS["effective"].items():
         assert changed(model_values(model), dict(DEFAULTS)) == expected, model

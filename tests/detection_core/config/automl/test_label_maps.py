@@ -12,7 +12,7 @@ from tests.detection_core.config.automl.facts import load_facts
 FACTS = load_facts("label_maps")
 
 
-def test_golden_maps(tmp_path: pathlib.Path) -> None:
+def test_golden_maps_become_ours(tmp_path: pathlib.Path) -> None:
     for name in BUILT_IN:
         assert resolve_label_map(name) == {int(number): text for number, text in FACTS[name]["fact"].items()}
     assert resolve_label_map({1: "a"}) == {1: "a"}
@@ -22,6 +22,10 @@ def test_golden_maps(tmp_path: pathlib.Path) -> None:
     assert resolve_label_map(str(path)) == expected
     for nothing in (None, "", {}):
         assert resolve_label_map(nothing) == {}
+    found = to_label_map({0: "background", 1: "person", 3: "dog"})
+    assert [(item.id, item.name) for item in found.items] == [(1, "person"), (3, "dog")]
+    with pytest.raises(ConfigError, match=r"hparams\.label_map: .*dog"):
+        to_label_map({1: "dog", 2: "dog"})
 
 
 def test_golden_refusals() -> None:
@@ -31,10 +35,3 @@ def test_golden_refusals() -> None:
     for value in (5, ["person"]):
         with pytest.raises(ConfigError, match=r"hparams\.label_map: expected a table of class id: name"):
             load_hyperparameters("efficientdet-d0", {"label_map": value})
-
-
-def test_a_map_becomes_ours_without_the_background() -> None:
-    found = to_label_map({0: "background", 1: "person", 3: "dog"})
-    assert [(item.id, item.name) for item in found.items] == [(1, "person"), (3, "dog")]
-    with pytest.raises(ConfigError, match=r"hparams\.label_map: .*dog"):
-        to_label_map({1: "dog", 2: "dog"})

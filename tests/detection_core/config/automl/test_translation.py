@@ -73,8 +73,11 @@ def checked(config: TrainEvalPipelineConfig) -> TrainEvalPipelineConfig:
     return config
 
 
-def test_every_hyperparameter_is_tried() -> None:
+def test_every_hyperparameter_is_tried_and_paths_are_to_be_configured() -> None:
     assert list(OTHERS) == list(DEFAULTS)
+    config = translate(D0).config
+    assert config.train_input_reader.label_map_path == TO_BE_CONFIGURED
+    assert config.eval_input_reader[0].num_epochs == 1 and not config.eval_input_reader[0].shuffle
 
 
 @cases(*DEFAULTS)
@@ -164,16 +167,12 @@ def test_training_is_measured_every_so_many_epochs() -> None:
     for hparams, mode in (("map_freq=2", "train"), ("map_freq=0", "traineval"), ("map_freq=30", "traineval")):
         other = translate(D0, hparams, dataclasses.replace(flags, mode=mode)).config
         assert not other.train_config.HasField("validation")
+    with pytest.raises(ConfigError, match=r"num_examples_per_epoch: expected at least the batch size, 64"):
+        translate(D0, "", RunFlags(num_examples_per_epoch=10))
 
 
 def model_of(hparams: Any) -> EfficientDet:
     return checked(translate(D0, hparams).config).model.efficientdet
-
-
-def test_without_flags_paths_are_to_be_configured() -> None:
-    config = translate(D0).config
-    assert config.train_input_reader.label_map_path == TO_BE_CONFIGURED
-    assert config.eval_input_reader[0].num_epochs == 1 and not config.eval_input_reader[0].shuffle
 
 
 def test_values_of_the_model_are_translated_where_they_are_written_differently() -> None:
@@ -202,11 +201,6 @@ BLOCKS = r"hparams\.backbone_config: expected None, .* only as Python objects, .
 def test_what_is_refused_names_field_and_remedy(*, hparams: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         translate(D0, hparams)
-
-
-def test_fewer_examples_than_a_batch_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"num_examples_per_epoch: expected at least the batch size, 64"):
-        translate(D0, "", RunFlags(num_examples_per_epoch=10))
 
 
 @cases("", "a: [", "pipeline_name: x\n", "num_classes: 3\nother: 1\n")

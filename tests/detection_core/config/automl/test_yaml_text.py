@@ -10,12 +10,16 @@ from detection_core.errors import ConfigError
 from tests.support.cases import cases
 
 
-def test_what_python_saves_of_a_config_is_read() -> None:
+def test_what_python_saves_of_a_config_is_read(tmp_path: pathlib.Path) -> None:
     saved = yaml.dump({"image_size": (512, 640), "nms_configs": {"sigma": None}}, indent=4)
     assert "python/tuple" in saved
     assert read_yaml(saved, where="config.yaml") == {"image_size": (512, 640), "nms_configs": {"sigma": None}}
     for nothing in ("", "# nothing\n", "---\n"):
         assert read_yaml(nothing, where="x.yaml") == {}
+    path = tmp_path / "config.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read_yaml_file(str(path))
 
 
 @cases(
@@ -28,10 +32,3 @@ def test_what_python_saves_of_a_config_is_read() -> None:
 def test_what_is_no_plain_table_is_refused(*, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read_yaml(text, where="x.yaml")
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="not UTF-8"):
-        read_yaml_file(str(path))

@@ -19,11 +19,14 @@ LEVELS = "min_level: 3 max_level: 7 num_iterations: 3 num_filters: 64"
 BIFPN = f"type: 'ssd_efficientnet-b0_bifpn_keras' bifpn {{ {LEVELS}"
 
 
-def test_maps_are_those_of_the_object_detection_api():
+def test_levels_and_maps_are_known_for_every_name_and_no_other():
     for name in ZOO:
         extractor, facts = zoo_config(name).model.ssd.feature_extractor, zoo_facts(name)
         assert list(extractor_problems(extractor, "e")) == []
         assert map_shapes(extractor, *facts.input_size) == [tuple(level) for level in facts.levels], name
+    assert all(map_levels(SsdFeatureExtractor(type=name)) is not None for name in EXTRACTORS)
+    assert map_levels(SsdFeatureExtractor(type="x")) is None
+    assert map_levels(SsdFeatureExtractor(type="ssd_mobilenet_v1_keras", num_layers=3)) == range(4, 7)
 
 
 @cases(
@@ -62,9 +65,3 @@ def test_maps_of_odd_sizes_lose_their_borders_or_are_padded():
     assert map_shapes(message, 33, 100) == [(3, 7), (2, 4)]
     message.pad_to_multiple = 64
     assert map_shapes(message, 33, 100) == [(4, 8), (2, 4)]
-
-
-def test_levels_are_known_for_every_name_and_no_other():
-    assert all(map_levels(SsdFeatureExtractor(type=name)) is not None for name in EXTRACTORS)
-    assert map_levels(SsdFeatureExtractor(type="x")) is None
-    assert map_levels(SsdFeatureExtractor(type="ssd_mobilenet_v1_keras", num_layers=3)) == range(4, 7)

@@ -7,13 +7,10 @@ NMS = f"{PATH}.batch_non_max_suppression"
 CALIBRATION = f"{PATH}.calibration_config"
 
 
-def test_a_class_of_an_anchor_that_is_suppressed_over_all_classes():
+def test_suppression_and_calibration_fit_the_scores():
     changes = {f"{NMS}.use_class_agnostic_nms": True, f"{NMS}.max_classes_per_detection": 2}
     assert_problems(PYRAMID, changes, {f"{NMS}.max_classes_per_detection"})
     assert_each_refused(PYRAMID, {f"{NMS}.score_threshold": -0.5})
-
-
-def test_a_calibration_has_points():
     scaler = f"{CALIBRATION}.temperature_scaling_calibration.scaler"
     pairs = f"{CALIBRATION}.class_id_function_approximations.class_id_xy_pairs_map[3]"
     unknown = "training_data_type: DATA_TYPE_UNKNOWN"

@@ -32,10 +32,15 @@ def _option(name: str, value: str) -> str:
     return f'name: "poly" options {{ key: "{name}" value: "{value}" }}'
 
 
-def test_options_have_the_type_of_their_defaults():
+def test_options_have_the_type_of_their_defaults_and_a_name_is_given_once():
     text = f'{_option("epsilon", "2.5")} options {{ key: "hard" value: "true" }}'
     message = parsed(RegisteredPart, text)
     assert build_registered(KIND, message) == {"epsilon": 2.5, "steps": 3, "hard": True, "mode": "sum"}
+    with pytest.raises(ValueError, match="'poly', which is registered"):
+        register_part(KIND, "poly", dict)
+    register_part("augmentation", "poly", dict)
+    unregister_part("augmentation", "poly")
+    assert ("augmentation", "poly") not in registered._PARTS
 
 
 @cases(
@@ -60,11 +65,3 @@ def test_the_check_of_a_config_knows_the_part_and_its_kind():
     assert_fine(PYRAMID, {LOSS: part})
     unregister_part(KIND, "poly")
     assert_problems(PYRAMID, {LOSS: part}, {f"{LOSS}.registered.name"})
-
-
-def test_a_name_is_given_once():
-    with pytest.raises(ValueError, match="'poly', which is registered"):
-        register_part(KIND, "poly", dict)
-    register_part("augmentation", "poly", dict)
-    unregister_part("augmentation", "poly")
-    assert ("augmentation", "poly") not in registered._PARTS

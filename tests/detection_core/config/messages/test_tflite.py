@@ -17,6 +17,7 @@ def config_of(model: str) -> TrainEvalPipelineConfig:
 
 
 def test_a_clip_range_is_found_in_either_head():
+    assert not list(tflite_problems(config_of("efficientdet {}")))
     for head in ("convolutional_box_predictor", "weight_shared_convolutional_box_predictor"):
         plain, clipped = (
             config_of(f"ssd {{ {FIXED} box_predictor {{ {head} {{ {clip} }} }} }}") for clip in ("", CLIP)
@@ -30,6 +31,7 @@ def test_a_clip_range_is_found_in_either_head():
 @cases(
     ("faster_rcnn {}", "model"),
     ("ssd { image_resizer { identity_resizer {} } }", "model.ssd.image_resizer"),
+    ("efficientdet { image_resizer { identity_resizer {} } }", "model.efficientdet.image_resizer"),
     (f"ssd {{ {FIXED} box_coder {{ square_box_coder {{}} }} }}", "model.ssd.box_coder"),
     (
         f"ssd {{ {FIXED} post_processing {{ batch_non_max_suppression {{ iou_threshold: 0 }} }} }}",

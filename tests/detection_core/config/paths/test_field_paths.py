@@ -48,14 +48,11 @@ def test_targets_of_one_and_of_every_element_are_found_and_nothing_is_set():
     assert config == load_pipeline_config(PYRAMID)
 
 
-def test_positions_of_elements():
+def test_positions_keys_and_kinds_of_elements():
     assert [element_index(text, 3, "") for text in ("0", "2", "-1")] == [0, 2, 2]
     for text in ("3", "-4", "x", ""):
         with pytest.raises(ConfigError):
             element_index(text, 3, "here")
-
-
-def test_maps_and_their_keys():
     assert (is_map(CATEGORIES), holds_messages(CATEGORIES)) == (True, False)
     assert (is_map(SIGMOIDS), holds_messages(SIGMOIDS)) == (True, True)
     assert holds_messages(ROOT.fields_by_name["model"])

@@ -202,16 +202,13 @@ def test_an_error_inside_a_mapping_names_its_keys():
         override("model.ssd.image_resizer", {"fixed_shape_resizer": {"hight": 3}})
 
 
-def test_pairs_may_name_a_path_twice():
+def test_new_elements_may_be_named_twice_or_numbered():
     flips = [(f"{STEPS}[+].random_horizontal_flip.probability", p) for p in (0.25, 0.75)]
     config = apply_overrides(load_pipeline_config(CENTER), [*flips, (f"{STEPS}[+]", "rgb_to_gray {}")])
     first, second, third = config.train_config.data_augmentation_options[-3:]
     assert first.random_horizontal_flip.probability == 0.25
     assert second.random_horizontal_flip.probability == 0.75
     assert third.HasField("rgb_to_gray")
-
-
-def test_numbered_new_elements_stand_in_a_mapping():
     config = override("eval_config.metrics_set[+]", "a", CENTER)
     sets = {"eval_config.metrics_set[+]": "b", "eval_config.metrics_set[+2]": "c"}
     assert list(apply_overrides(config, sets).eval_config.metrics_set)[-3:] == ["a", "b", "c"]
