@@ -1,12 +1,12 @@
 """Calibrations of a config."""
 
 import numpy as np
-import pytest
 
 from detection_core.builders.calibration import CALIBRATIONS, build_calibration
 from detection_core.config.messages.table import RULES
 from detection_core.errors import ConfigError
 from detection_core.protos.calibration_pb2 import CalibrationConfig
+from tests.support.cases import refused
 from tests.support.configs import parsed
 from tests.support.golden_cases import cases_of
 
@@ -32,10 +32,7 @@ def test_what_the_reference_refuses_is_refused_and_so_is_what_is_not_built_here(
     # A field that the schema does not have at all is a matter of parsing.
     for case in CASES.values():
         if case.error and case.error != "ParseError":
-            with pytest.raises(ConfigError):
-                _build(case.config)
+            refused(ConfigError, "", _build, case.config)
     for arm in RULES["CalibrationConfig"].refused:
-        with pytest.raises(ConfigError, match="function_approximation"):
-            _build(arm + " {}")
-    with pytest.raises(ConfigError, match="x_y_pair"):
-        _build("function_approximation {}")
+        refused(ConfigError, "function_approximation", _build, arm + " {}")
+    refused(ConfigError, "x_y_pair", _build, "function_approximation {}")

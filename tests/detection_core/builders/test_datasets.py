@@ -24,7 +24,7 @@ from detection_core.data.example_columns import image_name
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError
 from detection_core.protos import pipeline_pb2
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.record_files import example, image_bytes, numbered_example, write_records
 
 LABEL_MAP = LabelMap(items=tuple(LabelMapItem(id=i, name=f"class{i}") for i in (1, 2, 3)))
@@ -272,8 +272,7 @@ def test_a_damaged_or_missing_file_is_named_before_training(tmp_path: Path) -> N
     with pytest.raises(DataError, match=r"a\.tfrecord, record [345]: .*damaged"):
         _train(_config(str(path)), 1, cache_bytes=1 << 20)
     path.write_bytes(whole[:-20])
-    with pytest.raises(DataError, match=r"a\.tfrecord, record 7"):
-        list(iterate_truth(_config(str(path)), label_map=LABEL_MAP))
+    refused(DataError, r"a\.tfrecord, record 7", list, iterate_truth(_config(str(path)), label_map=LABEL_MAP))
     with pytest.raises(DataError, match=r"nothing-here.*correct input_path"):
         _train(_config(str(tmp_path / "nothing-here*")), 1)
 

@@ -11,7 +11,7 @@ from detection_core.detectors.parts.heads.convolutional import ConvolutionalHead
 from detection_core.detectors.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
 from detection_core.errors import ConfigError
 from detection_core.protos import box_predictor_pb2
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.configs import parsed
 
 
@@ -21,8 +21,7 @@ def _build(text: str):
 
 def test_what_is_not_built_is_refused_with_a_reason():
     for arm, reason in {"": "found none; add the one", **RULES["BoxPredictor"].refused}.items():
-        with pytest.raises(ConfigError, match=reason[:30]):
-            _build(f"{arm} {{}}" if arm else "")
+        refused(ConfigError, reason[:30], _build, f"{arm} {{}}" if arm else "")
 
 
 @cases(

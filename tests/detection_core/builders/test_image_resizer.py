@@ -7,7 +7,7 @@ from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
 from detection_core.errors import ConfigError
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.model_pb2 import DetectionModel
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.configs import parsed
 
 
@@ -41,9 +41,8 @@ def test_fields_are_the_message_s_or_the_schema_s() -> None:
     ("pad_to_multiple_resizer { multiple: -4 }", "from 1 to 1,024, found -4"),
 )
 def test_what_no_image_fits_is_refused(*, text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message) as error:
-        _build(text)
-    assert error.value.where.startswith("image_resizer")
+    error = refused(ConfigError, message, _build, text)
+    assert error.where.startswith("image_resizer")
 
 
 def test_the_resizer_of_a_model_is_found_in_any_kind_and_a_missing_one_named() -> None:
@@ -52,5 +51,4 @@ def test_the_resizer_of_a_model_is_found_in_any_kind_and_a_missing_one_named() -
         assert model_image_resizer(parsed(DetectionModel, text)) == FixedShapeResizer(height=4, width=5)
     with pytest.raises(ConfigError, match=r"^model: expected one of ssd, efficientdet, found none"):
         model_image_resizer(DetectionModel())
-    with pytest.raises(ConfigError, match=r"model\.ssd\.image_resizer"):
-        model_image_resizer(parsed(DetectionModel, "ssd {}"))
+    refused(ConfigError, r"model\.ssd\.image_resizer", model_image_resizer, parsed(DetectionModel, "ssd {}"))

@@ -11,7 +11,7 @@ from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.data.sequence import SequenceOptions
 from detection_core.errors import ConfigError
 from detection_core.protos.input_reader_pb2 import InputReader
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.configs import parsed
 from tests.support.record_files import numbered_example, write_records
 
@@ -29,9 +29,8 @@ def _build(tmp_path: Path, text: str, **options: ScoreColumns):
 def test_what_is_not_read_says_what_to_do(tmp_path: Path, *, field: str) -> None:
     kind = InputReader.DESCRIPTOR.fields_by_name[field]
     value = "true" if kind.type == kind.TYPE_BOOL else "2"
-    with pytest.raises(ConfigError) as error:
-        _build(tmp_path, f"{field}: {value}")
-    assert error.value.where == f"reader.{field}" and error.value.message.endswith(REFUSED[field])
+    error = refused(ConfigError, "", _build, tmp_path, f"{field}: {value}")
+    assert error.where == f"reader.{field}" and error.message.endswith(REFUSED[field])
 
 
 def test_weights_need_one_for_each_input(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from detection_core.builders import losses as builders
 from detection_core.detectors.parts.losses import masking
 from detection_core.errors import ConfigError
 from detection_core.protos import losses_pb2
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.configs import parsed
 from tests.support.golden_cases import GoldenCase, cases_of
 
@@ -100,9 +100,8 @@ PAIR = "classification_loss { weighted_sigmoid {} } localization_loss { weighted
     (PAIR.replace("l1 {", "l1 { delta: 0"), "localization_loss.weighted_smooth_l1.delta"),
 )
 def test_refusals_name_the_place(*, text, place):
-    with pytest.raises(ConfigError) as caught:
-        builders.build_losses(_message(text))
-    assert caught.value.where == f"loss.{place}"
+    caught = refused(ConfigError, "", builders.build_losses, _message(text))
+    assert caught.where == f"loss.{place}"
 
 
 def _only_classes(weights, classes, columns):

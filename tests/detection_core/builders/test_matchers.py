@@ -1,12 +1,11 @@
 """Matchers of a config."""
 
 import numpy as np
-import pytest
 
 from detection_core.builders.matchers import MATCHERS, build_matcher
 from detection_core.errors import ConfigError
 from detection_core.protos.matcher_pb2 import Matcher
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.configs import parsed
 from tests.support.golden_cases import GoldenCase, cases_of
 
@@ -51,5 +50,4 @@ CONSTRUCTOR = "argmax_constructor"
 )
 def test_what_the_reference_refuses_is_refused(*, text, golden):
     assert CASES[golden].error
-    with pytest.raises(ConfigError):
-        build_matcher(parsed(Matcher, text))
+    refused(ConfigError, "", build_matcher, parsed(Matcher, text))

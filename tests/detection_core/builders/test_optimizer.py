@@ -12,7 +12,7 @@ from detection_core.builders.optimizer import build_learning_rate, build_optimiz
 from detection_core.errors import ConfigError
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.protos import optimizer_pb2
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.configs import parsed
 
 DATA = Path(__file__).parent / "data"
@@ -25,8 +25,7 @@ SLOTS = ("momentum", "rms", "m", "v")
 def test_learning_rate(*, case: dict[str, Any]) -> None:
     message = parsed(optimizer_pb2.LearningRate, case["config"])
     if case.get("error"):
-        with pytest.raises(ConfigError):
-            build_learning_rate(message)
+        refused(ConfigError, "", build_learning_rate, message)
         return
     schedule = build_learning_rate(message)
     found = [float(schedule(tf.constant(step, tf.int64))) for step in RATES["steps"]]
@@ -37,8 +36,7 @@ def test_learning_rate(*, case: dict[str, Any]) -> None:
 def test_optimizer(*, case: dict[str, Any]) -> None:
     message = parsed(optimizer_pb2.Optimizer, case["config"])
     if case.get("error"):
-        with pytest.raises(ConfigError):
-            build_optimizer(message)
+        refused(ConfigError, "", build_optimizer, message)
         return
     built = build_optimizer(message)
     variable = tf.Variable(tf.constant(case["initial"]))

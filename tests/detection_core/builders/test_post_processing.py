@@ -13,7 +13,7 @@ from detection_core.builders.post_processing import (
 )
 from detection_core.errors import ConfigError
 from detection_core.protos import post_processing_pb2
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.configs import parsed
 from tests.support.golden_cases import GoldenCase, cases_of
 
@@ -49,8 +49,7 @@ def test_golden_options(*, name):
 
 @cases(*REFUSED)
 def test_golden_refusals(*, case: GoldenCase):
-    with pytest.raises(ConfigError, match="batch_non_max_suppression"):
-        build_post_processing(_message(case.config))
+    refused(ConfigError, "batch_non_max_suppression", build_post_processing, _message(case.config))
 
 
 def test_refusals_name_the_field_and_hard_suppression_beats_sigma():
@@ -58,7 +57,6 @@ def test_refusals_name_the_field_and_hard_suppression_beats_sigma():
         with pytest.raises(ConfigError) as caught:
             build_nms_options(parsed(post_processing_pb2.BatchNonMaxSuppression, f"{field}: {value}"))
         assert caught.value.where == f"batch_non_max_suppression.{field}"
-    with pytest.raises(ConfigError, match="logit_scale"):
-        build_score_converter(_message("logit_scale: 0"))
+    refused(ConfigError, "logit_scale", build_score_converter, _message("logit_scale: 0"))
     message = parsed(post_processing_pb2.BatchNonMaxSuppression, "use_hard_nms: true soft_nms_sigma: 0.5")
     assert build_nms_options(message).soft_nms_sigma == 0.0

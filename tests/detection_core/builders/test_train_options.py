@@ -8,6 +8,7 @@ from detection_core.builders.train_options import build_train_options
 from detection_core.errors import ConfigError
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.training.loop_options import TrainOptions
+from tests.support.cases import refused
 from tests.support.configs import parsed
 
 parse = functools.partial(parsed, TrainConfig)
@@ -28,8 +29,7 @@ def test_the_loop_gets_what_the_config_says() -> None:
 
 
 def test_checkpoints_go_by_time_as_well_and_endless_training_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"train_config.num_steps.*without end"):
-        build_train_options(parse(""))
+    refused(ConfigError, r"train_config.num_steps.*without end", build_train_options, parse(""))
     assert build_train_options(parse("num_steps: 9")).checkpoint_minutes == 5.0
     assert build_train_options(parse("num_steps: 9"), checkpoint_minutes=0.5).checkpoint_minutes == 0.5
     with pytest.raises(ConfigError, match=r"checkpoint_minutes: expected 0, .*or more, found -1"):

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from detection_core.builders.training_length import with_steps
 from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import DataError
+from tests.support.cases import refused
 from tests.support.record_files import numbered_example, write_records
 
 CONFIG = """
@@ -33,5 +32,4 @@ def test_the_examples_are_counted_unless_a_config_is_in_steps(tmp_path: Path) ->
     (tmp_path / "all.tfrecord").unlink()
     config = _config(tmp_path, "num_steps: 3")
     assert with_steps(config) is config
-    with pytest.raises(DataError):
-        with_steps(_config(tmp_path, "num_epochs: 3"))
+    refused(DataError, "", with_steps, _config(tmp_path, "num_epochs: 3"))

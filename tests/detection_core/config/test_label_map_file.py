@@ -17,7 +17,7 @@ from detection_core.data.label_map import (
 )
 from detection_core.errors import ConfigError
 from detection_core.protos.string_int_label_map_pb2 import LVISFrequency
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.configs import FOLDER
 
 GOLDENS = json.loads((FOLDER / "label_maps.json").read_text())["cases"]
@@ -26,8 +26,7 @@ GOLDENS = json.loads((FOLDER / "label_maps.json").read_text())["cases"]
 @cases(*GOLDENS)
 def test_texts_are_read_as_by_the_reference(*, case):
     if case.get("refused"):
-        with pytest.raises(ConfigError):
-            parse_label_map(case["text"])
+        refused(ConfigError, "", parse_label_map, case["text"])
         return
     label_map = parse_label_map(case["text"])
     assert label_map.num_classes == case["max_id"]
@@ -69,8 +68,7 @@ def test_every_form_and_field_is_read(tmp_path):
         )
     )
     assert label_map.names == ["first", "2", "third"]
-    with pytest.raises(ConfigError, match="cannot read the label map"):
-        load_label_map(str(tmp_path / "none.pbtxt"))
+    refused(ConfigError, "cannot read the label map", load_label_map, str(tmp_path / "none.pbtxt"))
 
 
 @cases(

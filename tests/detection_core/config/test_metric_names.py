@@ -14,7 +14,7 @@ from detection_core.config.metric_names import (
 from detection_core.errors import ConfigError
 from detection_core.evaluation.metric_sets import MetricOptions, known_metrics
 from detection_core.protos.eval_pb2 import EvalConfig
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 
 @cases(*itertools.product(SET_PREFIXES, [(0.0, 1.0), (0.2, 0.8)]))
@@ -32,9 +32,8 @@ def test_every_metric_of_an_evaluation_is_accepted(*, name, bounds):
     ("x" * 10_000, "one is"),
 )
 def test_any_other_is_refused_with_the_nearest(*, name, hint):
-    with pytest.raises(ConfigError, match=r"^w: expected a metric") as caught:
-        check_metric_names([name], EvalConfig(), "w")
-    assert hint in str(caught.value) and len(str(caught.value)) < 400
+    caught = refused(ConfigError, r"^w: expected a metric", check_metric_names, [name], EvalConfig(), "w")
+    assert hint in str(caught) and len(str(caught)) < 400
 
 
 def test_a_set_from_outside_is_known_under_one_name_and_one_prefix():

@@ -8,6 +8,7 @@ from detection_core.config.automl.label_maps import BUILT_IN, resolve_label_map,
 from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import load_facts
+from tests.support.cases import refused
 
 FACTS = load_facts("label_maps")
 
@@ -24,8 +25,7 @@ def test_golden_maps_become_ours(tmp_path: pathlib.Path) -> None:
         assert resolve_label_map(nothing) == {}
     found = to_label_map({0: "background", 1: "person", 3: "dog"})
     assert [(item.id, item.name) for item in found.items] == [(1, "person"), (3, "dog")]
-    with pytest.raises(ConfigError, match=r"hparams\.label_map: .*dog"):
-        to_label_map({1: "dog", 2: "dog"})
+    refused(ConfigError, r"hparams\.label_map: .*dog", to_label_map, {1: "dog", 2: "dog"})
 
 
 def test_golden_refusals() -> None:

@@ -24,7 +24,7 @@ from detection_core.errors import ConfigError
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.precision_pb2 import Precision
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 # Another value of each than any model has, and what else has to be set for it to be read at all.
 OTHERS: dict[str, Any] = {
@@ -199,8 +199,7 @@ BLOCKS = r"hparams\.backbone_config: expected None, .* only as Python objects, .
     ("fpn_config.nodes=1", r"hparams\.fpn_config: expected a table of weight_method and nodes"),
 )
 def test_what_is_refused_names_field_and_remedy(*, hparams: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        translate(D0, hparams)
+    refused(ConfigError, message, translate, D0, hparams)
 
 
 @cases("", "a: [", "pipeline_name: x\n", "num_classes: 3\nother: 1\n")

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from typing import Any
 
-import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ from detection_core.config.automl.defaults import DEFAULTS, MODELS, model_values
 from detection_core.config.automl.typed_values import READERS, load_hyperparameters
 from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import load_facts
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 FACTS = load_facts("hparams")
 # Accepted by theirs at first, and then failed on by their model, training or input.
@@ -37,8 +36,7 @@ def test_every_model_has_typed_values_and_every_hyperparameter_a_reader() -> Non
 @cases(*(c for c in FACTS["override_string_cases"] if "raises" not in c))
 def test_what_theirs_accepts_is_typed_or_refused_with_the_field(*, case: dict[str, Any]) -> None:
     if case["string"] in FAILED_LATER:
-        with pytest.raises(ConfigError, match=r"^hparams\.\w+.*: expected"):
-            load_hyperparameters(case["base"], case["string"])
+        refused(ConfigError, r"^hparams\.\w+.*: expected", load_hyperparameters, case["base"], case["string"])
     else:
         loaded = load_hyperparameters(case["base"], case["string"])
         assert all(name in loaded.overridden for name in case["result"])
@@ -71,16 +69,14 @@ def test_a_saved_config_names_its_model_and_its_run(tmp_path: pathlib.Path) -> N
     ("nms_configs=1", r"hparams\.nms_configs: expected a table, found 1; .*nms_configs\.method=hard"),
 )
 def test_values_that_cannot_be_used_are_refused(*, hparams: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        load_hyperparameters("efficientdet-d0", hparams)
+    refused(ConfigError, message, load_hyperparameters, "efficientdet-d0", hparams)
 
 
 def test_without_a_model_its_name_is_asked_for(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "config.yaml"
     for text in ("num_classes: 3", "model_name: {1: 2}", "model_name: ['efficientdet-d0']", "model_name: 7"):
         path.write_text(text)
-        with pytest.raises(ConfigError, match="model name: expected the name of a model"):
-            load_hyperparameters("", str(path))
+        refused(ConfigError, "model name: expected the name of a model", load_hyperparameters, "", str(path))
 
 
 @settings(max_examples=50)

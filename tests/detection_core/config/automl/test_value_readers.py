@@ -9,7 +9,7 @@ from detection_core.config.automl import value_readers as readers
 from detection_core.config.rules import FRACTION, up_to
 from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import load_facts
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 SIZES = load_facts("hparams")["parse_image_size"]
 
@@ -68,5 +68,4 @@ def test_what_was_meant_is_taken(*, read: readers.Reader, value: Any, expected: 
     (readers.table, 1, "expected a table, found 1"),
 )
 def test_what_cannot_be_meant_is_refused(*, read: readers.Reader, value: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        read(value, "x")
+    refused(ConfigError, message, read, value, "x")

@@ -7,7 +7,7 @@ import yaml
 
 from detection_core.config.automl.yaml_text import read_yaml, read_yaml_file
 from detection_core.errors import ConfigError
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 
 def test_what_python_saves_of_a_config_is_read(tmp_path: pathlib.Path) -> None:
@@ -18,8 +18,7 @@ def test_what_python_saves_of_a_config_is_read(tmp_path: pathlib.Path) -> None:
         assert read_yaml(nothing, where="x.yaml") == {}
     path = tmp_path / "config.yaml"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="not UTF-8"):
-        read_yaml_file(str(path))
+    refused(ConfigError, "not UTF-8", read_yaml_file, str(path))
 
 
 @cases(

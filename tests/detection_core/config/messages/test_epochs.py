@@ -2,14 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from detection_core.config.check import check_message
 from detection_core.config.messages.epochs import STEPS_OF, fields_in_epochs, in_steps
 from detection_core.config.messages.training import endless_training_problems
 from detection_core.errors import ConfigError
 from detection_core.protos import optimizer_pb2, pipeline_pb2, train_pb2
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.configs import parsed
 
 COSINE = "cosine_decay_learning_rate { total_epochs: 10 warmup_epochs: 0.5 hold_base_rate_epochs: 1 }"
@@ -56,8 +54,7 @@ def test_lengths_become_whole_updates() -> None:
     assert (rate.warmup_steps, rate.total_steps) == (0, 1)
     config = _config("num_steps: 7", "cosine_decay_learning_rate { total_steps: 7 }")
     assert in_steps(config, 3.0) == config
-    with pytest.raises(ConfigError, match=r"num_epochs.*train for fewer epochs"):
-        in_steps(_config("num_epochs: 1000000"), 1e6)
+    refused(ConfigError, r"num_epochs.*train for fewer epochs", in_steps, _config("num_epochs: 1000000"), 1e6)
 
 
 @cases(
@@ -72,9 +69,8 @@ def test_lengths_become_whole_updates() -> None:
     ("", "manual_step_learning_rate { schedule { epoch: 4 } schedule { epoch: 3 } }", "schedule[1].epoch"),
 )
 def test_contradictions_are_named(*, train: str, rate: str, field: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        check_message(_config(train, rate).train_config, "train_config")
-    assert f"{field}:" in str(caught.value)
+    caught = refused(ConfigError, "", check_message, _config(train, rate).train_config, "train_config")
+    assert f"{field}:" in str(caught)
 
 
 def test_lengths_in_epochs_are_accepted() -> None:

@@ -1,11 +1,9 @@
 """Rules of augmentations that mix images."""
 
-import pytest
-
 from detection_core.config.check import check_message
 from detection_core.errors import ConfigError
 from detection_core.protos.preprocessor_pb2 import PreprocessingStep
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.configs import parsed
 
 
@@ -22,9 +20,8 @@ from tests.support.configs import parsed
     ("large_scale_jitter { height: 0 }", "large_scale_jitter.height"),
 )
 def test_wrong_values_are_named(*, text: str, field: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        check_message(parsed(PreprocessingStep, text), "step")
-    assert f"step.{field}" in str(caught.value)
+    caught = refused(ConfigError, "", check_message, parsed(PreprocessingStep, text), "step")
+    assert f"step.{field}" in str(caught)
 
 
 def test_defaults_are_accepted() -> None:

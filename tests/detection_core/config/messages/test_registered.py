@@ -8,7 +8,7 @@ from detection_core.config.problems import Problem
 from detection_core.config.rules import POSITIVE
 from detection_core.protos.losses_pb2 import ClassificationLoss
 from detection_core.protos.registered_pb2 import RegisteredPart
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.configs import PYRAMID, assert_fine, assert_problems, find_in, parsed
 
 KIND = "classification_loss"
@@ -36,8 +36,7 @@ def test_options_have_the_type_of_their_defaults_and_a_name_is_given_once():
     text = f'{_option("epsilon", "2.5")} options {{ key: "hard" value: "true" }}'
     message = parsed(RegisteredPart, text)
     assert build_registered(KIND, message) == {"epsilon": 2.5, "steps": 3, "hard": True, "mode": "sum"}
-    with pytest.raises(ValueError, match="'poly', which is registered"):
-        register_part(KIND, "poly", dict)
+    refused(ValueError, "'poly', which is registered", register_part, KIND, "poly", dict)
     register_part("augmentation", "poly", dict)
     unregister_part("augmentation", "poly")
     assert ("augmentation", "poly") not in registered._PARTS

@@ -19,6 +19,7 @@ from detection_core.errors import ConfigError
 from detection_core.protos.calibration_pb2 import ClassIdSigmoidCalibrations
 from detection_core.protos.eval_pb2 import EvalConfig
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import refused
 from tests.support.configs import PYRAMID, TWO_STAGE
 
 ROOT = TrainEvalPipelineConfig.DESCRIPTOR
@@ -51,15 +52,13 @@ def test_targets_of_one_and_of_every_element_are_found_and_nothing_is_set():
 def test_positions_keys_and_kinds_of_elements():
     assert [element_index(text, 3, "") for text in ("0", "2", "-1")] == [0, 2, 2]
     for text in ("3", "-4", "x", ""):
-        with pytest.raises(ConfigError):
-            element_index(text, 3, "here")
+        refused(ConfigError, "", element_index, text, 3, "here")
     assert (is_map(CATEGORIES), holds_messages(CATEGORIES)) == (True, False)
     assert (is_map(SIGMOIDS), holds_messages(SIGMOIDS)) == (True, True)
     assert holds_messages(ROOT.fields_by_name["model"])
     assert map_key(CATEGORIES, "'a.b'", "") == "a.b"
     assert map_key(SIGMOIDS, "3", "") == 3
-    with pytest.raises(ConfigError, match="whole number"):
-        map_key(SIGMOIDS, "cat", "here")
+    refused(ConfigError, "whole number", map_key, SIGMOIDS, "cat", "here")
 
 
 def test_nearest_paths_end_alike_or_look_alike():

@@ -19,7 +19,7 @@ from detection_core.config.paths.overrides import (
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import V2
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.configs import CENTER, LAYERS, PATHS, PYRAMID, TWO_STAGE
 from tests.support.random_messages import float_text, is_map, messages
 
@@ -44,10 +44,9 @@ def override(path: str, value: object, base: str = PYRAMID) -> TrainEvalPipeline
 
 
 def refuse(path: str, value: object, base: str = PYRAMID) -> str:
-    with pytest.raises(ConfigError) as caught:
-        override(path, value, base)
-    assert caught.value.where == f"override {path}"
-    return caught.value.message
+    caught = refused(ConfigError, "", override, path, value, base)
+    assert caught.where == f"override {path}"
+    return caught.message
 
 
 def test_values_of_every_kind_from_text():
@@ -322,5 +321,4 @@ def test_a_file_of_overrides_may_be_yaml_of_fields_and_values(tmp_path):
 def test_yaml_that_says_nothing_is_refused_with_its_file(tmp_path, *, text):
     path = tmp_path / "best.yml"
     path.write_text(text)
-    with pytest.raises(ConfigError, match=r"best\.yml|no_such"):
-        merge_override_file(TrainEvalPipelineConfig(), str(path))
+    refused(ConfigError, r"best\.yml|no_such", merge_override_file, TrainEvalPipelineConfig(), str(path))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from detection_core.config.text.text_proto import format_message, parse_message
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.configs import PATHS
 from tests.support.random_messages import messages
 
@@ -71,8 +71,7 @@ def test_an_error_names_line_field_and_remedy(*, text, line, message):
 
 
 def test_text_from_no_file_is_named_by_its_line():
-    with pytest.raises(ConfigError, match=r"^line 2: model\.sdd"):
-        parse_message("model {\n sdd {} }", TrainEvalPipelineConfig)
+    refused(ConfigError, r"^line 2: model\.sdd", parse_message, "model {\n sdd {} }", TrainEvalPipelineConfig)
     assert "metrics_set" in refuse(r"eval_config { metrics_set: '\xff' }").message
 
 
