@@ -29,21 +29,14 @@ train_config {
 
 
 def test_lines_of_every_form():
+    step = "train_config.data_augmentation_options"
+    crop = f"{step}[0].random_crop_image"
     assert field_lines(TEXT, ROOT) == {
-        "model": 2,
-        "model.ssd": 2,
-        "model.ssd.num_classes": 2,
-        "train_config": 3,
-        "train_config.data_augmentation_options[0]": 4,
-        "train_config.data_augmentation_options[0].random_crop_image": 5,
-        "train_config.data_augmentation_options[0].random_crop_image.min_area": 5,
-        "train_config.data_augmentation_options[0].random_crop_image.max_area": 5,
-        "train_config.data_augmentation_options[1].rgb_to_gray": 7,
-        "train_config.data_augmentation_options[2]": 9,
-        "train_config.fine_tune_checkpoint": 10,
-        "train_config.freeze_variables[0]": 11,
-        "train_config.batch_size": 13,
-    }
+        "model": 2, "model.ssd": 2, "model.ssd.num_classes": 2, "train_config": 3,
+        f"{step}[0]": 4, crop: 5, f"{crop}.min_area": 5, f"{crop}.max_area": 5,
+        f"{step}[1].rgb_to_gray": 7, f"{step}[2]": 9, "train_config.fine_tune_checkpoint": 10,
+        "train_config.freeze_variables[0]": 11, "train_config.batch_size": 13,
+    }  # fmt: skip
 
 
 def test_tokens_know_their_fields_and_fields_their_lines():
