@@ -1,4 +1,4 @@
-"""Each oneof of the schema has one table: what is built is used, what is refused says what to use instead."""
+"""Each oneof of the schema has one table, and what it refuses says what to use instead."""
 
 import re
 
