@@ -23,7 +23,7 @@ def test_every_configuration_of_the_zoo_passes(*, name):
 
 
 @given(mutated_configs(SEEDS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_changed_config_passes_or_is_one_error_that_names_its_fields(config):
     logging.disable(logging.WARNING)
     found = [*find_refused(config), *find_problems(config)]
@@ -41,13 +41,13 @@ def test_a_changed_config_passes_or_is_one_error_that_names_its_fields(config):
 
 
 @given(mutated_configs(SEEDS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_changed_config_comes_back_from_its_text(config):
     assert parse_pipeline_config(format_pipeline_config(config)) == config
 
 
 @given(mutated_configs(SEEDS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_what_has_no_effect_is_never_refused_too(config):
     refused = {problem.path for problem in find_refused(config)}
     assert not refused & {problem.path for problem in find_without_effect(config)}
