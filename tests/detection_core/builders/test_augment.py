@@ -51,11 +51,10 @@ ARGUMENTS = {
     "random_scale_crop_and_pad_to_square": "output_size: 16 scale_min: 0.5",
     "large_scale_jitter": "height: 16 width: 20 scale_min: 0.5",
 }
-# The others have seven or more crops or sub-policies, of which each is traced.
+# Without operations there are seven crops, and each is traced.
 TRACED = {
-    "autoaugment_image": 'policy_name: "test"',
     "ssd_random_crop": "operations { min_area: 0.5 max_area: 1 min_aspect_ratio: 0.5 max_aspect_ratio: 2 }"
-    * 2,
+    * 2
 }
 CHANGES_CLASSES = {"remap_labels"}
 BOXES_IN_PIXELS = {"scale_boxes_to_pixel_coordinates"}

@@ -302,15 +302,19 @@ COLUMNS = {
 }
 
 
-def test_keypoints_and_scores_reach_the_batch(tmp_path: Path) -> None:
+@cases(
+    ("use_multiclass_scores: true", [[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]]),
+    ("merge_multiple_label_boxes: true", [[1.0, 0.0, 1.0]]),
+)
+def test_keypoints_and_labels_reach_the_batch(tmp_path: Path, *, options: str, scores: Any) -> None:
     path = write_records(tmp_path / "a", [_boxed(i, [1, 3], **COLUMNS) for i in range(4)])
     flip = FLIP % "probability: 1 keypoint_flip_permutation: [1, 0]"
-    (batch,) = _train(_config(path, READ, f"use_multiclass_scores: true {flip}"), 1)
-    truth = batch.truth
-    np.testing.assert_allclose(truth.class_scores[0, :2], [[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]])
-    assert truth.valid.sum(axis=1).tolist() == [2] * 4
+    (batch,) = _train(_config(path, READ, f"{options} {flip}"), 1)
+    truth, objects = batch.truth, len(scores)
+    np.testing.assert_allclose(truth.class_scores[0, :objects], scores)
+    assert truth.valid.sum(axis=1).tolist() == [objects] * 4
     np.testing.assert_allclose(truth.keypoints[0, 0], [[0.4, 0.8], [0.3, 0.9]], rtol=1e-6)
-    np.testing.assert_allclose(truth.keypoint_weights[0, :2], [[1.0, 0.5], [0.0, 0.5]])
+    np.testing.assert_allclose(truth.keypoint_weights[0, :objects], [[1.0, 0.5], [0.0, 0.5]][:objects])
 
 
 def test_what_is_not_read_and_flips_without_an_order_of_keypoints_are_refused(records: str) -> None:
