@@ -44,7 +44,7 @@ def test_an_error_names_its_line(tmp_path):
     assert (elsewhere.where, elsewhere.message) == (PYRAMID, "labels.pbtxt:3: expected one")
 
 
-def test_overrides_are_applied_before_the_check_files_first(tmp_path):
+def test_overrides_are_applied_before_the_check_files_first_and_written_as_run(tmp_path):
     assert load_checked_config(PYRAMID, {"num_classes": 2}).model.ssd.num_classes == 2
     with pytest.raises(ConfigError, match=r"model\.ssd\.num_classes") as caught:
         load_checked_config(PYRAMID, {"num_classes": 0})
@@ -60,9 +60,6 @@ def test_overrides_are_applied_before_the_check_files_first(tmp_path):
     assert cosine.learning_rate_base == 0.5
     config = load_checked_config(PYRAMID, {"train_steps": 9}, override_files=[str(first)])
     assert config.train_config.num_steps == 9
-
-
-def test_the_config_as_run_loads_to_the_same_message(tmp_path):
     config = load_checked_config(PYRAMID, {"train_steps": 7, "eval_config.max_evals": 2})
     path = str(tmp_path / "run" / "pipeline.config")
     write_as_run(config, path)

@@ -54,6 +54,10 @@ def test_a_saved_config_names_its_model_and_its_run(tmp_path: pathlib.Path) -> N
     names = ("model_name", "batch_size", "steps_per_epoch", "num_shards")
     assert loaded.run == dict(zip(names, ("efficientdet-lite1", 16, 7, 1), strict=True))
     assert loaded.values.label_map == {1: "person", 2: "dog"}
+    path = tmp_path / "config.yaml"
+    for text in ("num_classes: 3", "model_name: {1: 2}", "model_name: ['efficientdet-d0']", "model_name: 7"):
+        path.write_text(text)
+        refused(ConfigError, "model name: expected the name of a model", load_hyperparameters, "", str(path))
 
 
 @cases(
@@ -70,13 +74,6 @@ def test_a_saved_config_names_its_model_and_its_run(tmp_path: pathlib.Path) -> N
 )
 def test_values_that_cannot_be_used_are_refused(*, hparams: str, message: str) -> None:
     refused(ConfigError, message, load_hyperparameters, "efficientdet-d0", hparams)
-
-
-def test_without_a_model_its_name_is_asked_for(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "config.yaml"
-    for text in ("num_classes: 3", "model_name: {1: 2}", "model_name: ['efficientdet-d0']", "model_name: 7"):
-        path.write_text(text)
-        refused(ConfigError, "model name: expected the name of a model", load_hyperparameters, "", str(path))
 
 
 @settings(max_examples=50)

@@ -38,7 +38,7 @@ def test_settings_of_a_model_are_the_reference_s(*, name):
             assert found == (tuple(expected) if isinstance(expected, list) else expected), field.name
 
 
-def test_unset_fields_are_the_named_model_s():
+def test_unset_fields_are_the_named_model_s_and_set_ones_take_their_place():
     settings = settings_of(EfficientDet(name="efficientdet-lite0", num_classes=3))
     assert (settings.fpn_num_filters, settings.act_type, settings.image_size) == (64, "relu6", (320, 320))
     assert settings.anchor_scale == (3.0,) * 5
@@ -48,9 +48,6 @@ def test_unset_fields_are_the_named_model_s():
     assert input_size(EfficientDet(name="efficientdet-d9")) is None
     for name in MODELS:
         assert _problems(f'name: "{name}" num_classes: 2') == {}
-
-
-def test_set_fields_take_their_place():
     message = EfficientDet(name="efficientdet-d0", num_classes=3, max_level=6, fpn_name="qufpn")
     message.mean_rgb.append(100.0)
     message.fpn_nodes.add(feat_level=3, inputs_offsets=[0, 1])

@@ -18,16 +18,13 @@ SETS, CATEGORY, BOXES = (
 DRAWN, COLOUR = f"{EVAL}.visualize_groundtruth_boxes", f"{EVAL}.groundtruth_box_visualization_color"
 
 
-def test_a_problem_is_found_where_it_is_and_nowhere_else():
+def test_a_problem_is_found_where_it_is_and_what_can_be_followed_passes():
     assert_each_refused(PYRAMID, {CATEGORY: "cat,,dog", BOXES: -1, f"{EVAL}.recall_upper_bound": 1.5})
     assert_problems(PYRAMID, {SETS: "coco_detection_metric"}, {f"{SETS}[0]"})
     assert_problems(PYRAMID, {SETS: [COCO_SET, "coco_mask_metrics"]}, {f"{SETS}[1]"})
     bounds = {f"{EVAL}.recall_lower_bound": 0.7, f"{EVAL}.recall_upper_bound": 0.3}
     assert_problems(PYRAMID, bounds, {f"{EVAL}.recall_lower_bound"})
     assert_problems(PYRAMID, {DRAWN: True, COLOUR: "blak"}, {COLOUR})
-
-
-def test_what_can_be_followed_passes():
     assert_fine(PYRAMID, {SETS: list(MEASURED), CATEGORY: "cat, dog", BOXES: 0})
     assert_fine(PYRAMID, {DRAWN: True, COLOUR: "AliceBlue"})
     assert set(MEASURED) == {COCO_SET, *VOC_SETS}

@@ -9,13 +9,10 @@ from tests.support.configs import PYRAMID, assert_each_refused, assert_fine
 QUANTIZATION = "graph_rewriter.quantization"
 
 
-def test_bits_are_those_that_files_have():
+def test_bits_and_names_are_those_that_files_have():
     wrong = {"weight_bits": 5, "activation_bits": 4, "delay": -1}
     assert_each_refused(PYRAMID, {f"{QUANTIZATION}.{field}": value for field, value in wrong.items()})
     assert_fine(PYRAMID, {f"{QUANTIZATION}.weight_bits": 4, f"{QUANTIZATION}.activation_bits": 16})
-
-
-def test_names_are_those_of_the_table_of_formats():
     of_aware = (Network.STRIPPED, Network.AWARE_MIXED)
     assert {n for n, f in FORMATS.items() if f.network in of_aware} == {
         n for n in FORMATS if n.endswith(AWARE)

@@ -10,7 +10,7 @@ from tests.support.configs import LAYERS, PYRAMID, assert_fine, assert_problems
 CODER = "model.ssd.box_coder.keypoint_box_coder.num_keypoints"
 
 
-def test_every_family_is_built_or_refused():
+def test_every_family_is_built_or_refused_and_asked_for_in_one_way():
     arms = {field.name for field in DetectionModel.DESCRIPTOR.oneofs_by_name["model"].fields}
     assert set(FAMILIES) | set(RULES["DetectionModel"].refused) == arms
     assert not set(FAMILIES) & set(RULES["DetectionModel"].refused)
@@ -20,9 +20,6 @@ def test_every_family_is_built_or_refused():
         message.SetInParent()
         assert message.DESCRIPTOR.name in RULES
         assert find_family(model).keypoints(message) is None
-
-
-def test_averages_and_keypoints_are_asked_for_in_two_places():
     changes = {"eval_config.use_moving_averages": True, "train_config.optimizer.use_moving_average": False}
     assert_problems(PYRAMID, changes, {"eval_config.use_moving_averages"})
     assert_fine(PYRAMID, {**changes, "train_config.optimizer.use_moving_average": True})

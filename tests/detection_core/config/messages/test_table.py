@@ -45,7 +45,7 @@ def test_rules_name_fields_and_oneofs_of_their_message(*, name):
         assert field not in rules.refused
 
 
-def test_the_numbers_that_must_be_set_are_known():
+def test_numbers_that_must_be_set_are_known_and_ranges_by_name_not_copied():
     outside = set()
     for name, rules in RULES.items():
         for field, allowed in rules.ranges.items():
@@ -56,9 +56,6 @@ def test_the_numbers_that_must_be_set_are_known():
     assert rules_of(MESSAGES["FasterRcnn"]) == Rules()
     assert message_name(Matcher.DESCRIPTOR) == "Matcher"
     assert rules_of(Matcher.DESCRIPTOR).oneofs == ("matcher_oneof",)
-
-
-def test_a_range_by_name_is_of_single_numbers_that_some_message_has():
     fields = {field.name: field for message in MESSAGES.values() for field in message.fields}
     for message in MESSAGES.values():
         shared = [f for f in message.fields if f.name in BY_FIELD_NAME]

@@ -16,7 +16,7 @@ def config_of(model: str) -> TrainEvalPipelineConfig:
     return config
 
 
-def test_a_clip_range_is_found_in_either_head():
+def test_a_clip_range_is_found_in_either_head_and_keypoints_are_refused():
     assert not list(tflite_problems(config_of("efficientdet {}")))
     for head in ("convolutional_box_predictor", "weight_shared_convolutional_box_predictor"):
         plain, clipped = (
@@ -26,6 +26,10 @@ def test_a_clip_range_is_found_in_either_head():
         path = f"model.ssd.box_predictor.{head}.box_encodings_clip_range"
         for problems in (tflite_problems, clip_range_problems):
             assert [problem.path for problem in problems(clipped)] == [path]
+    coder = "box_coder { keypoint_box_coder { num_keypoints: 2 } }"
+    (problem,) = tflite_problems(config_of(f"ssd {{ {FIXED} {coder} }}"))
+    assert problem.path == "model.ssd.box_coder"
+    assert "give boxes without keypoints: serve the SavedModel" in problem.message
 
 
 @cases(
@@ -40,10 +44,3 @@ def test_a_clip_range_is_found_in_either_head():
 )
 def test_what_a_file_cannot_hold_is_found(*, model, path):
     assert [p.path for p in tflite_problems(config_of(model))] == [path]
-
-
-def test_keypoints_are_refused_with_where_they_can_be_had():
-    coder = "box_coder { keypoint_box_coder { num_keypoints: 2 } }"
-    (problem,) = tflite_problems(config_of(f"ssd {{ {FIXED} {coder} }}"))
-    assert problem.path == "model.ssd.box_coder"
-    assert "give boxes without keypoints: serve the SavedModel" in problem.message

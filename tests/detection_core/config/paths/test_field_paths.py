@@ -61,14 +61,11 @@ def test_positions_keys_and_kinds_of_elements():
     refused(ConfigError, "whole number", map_key, SIGMOIDS, "cat", "here")
 
 
-def test_nearest_paths_end_alike_or_look_alike():
+def test_nearest_paths_look_alike_and_new_elements_stand_beside_each_other():
     assert nearest_paths("ssd.num_classes", ROOT) == ["model.ssd.num_classes"]
     assert "model.ssd.num_classes" in nearest_paths("mode.num_classes", ROOT)
     assert nearest_paths("train_config.batch_sise", ROOT)[0] == "train_config.batch_size"
     assert nearest_paths("eval_input_readers[0].shufle", ROOT)[0] == "eval_input_reader.shuffle"
-
-
-def test_a_plus_with_or_without_a_number_is_a_new_element_and_stands_beside_others():
     found = {index: is_new(index) for index in ("+", "+2", "2", "+x", None)}
     assert found == {"+": True, "+2": True, "2": False, "+x": False, None: False}
     taken = {}

@@ -119,7 +119,7 @@ def test_lists_are_replaced_changed_and_grown(*, path, value, expected):
     assert list(changed.model.ssd.anchor_generator.multiscale_anchor_generator.aspect_ratios) == expected
 
 
-def test_lists_of_messages():
+def test_lists_and_maps_of_messages():
     replaced = override(STEPS, "[{ rgb_to_gray {} }, { normalize_image {} }]")
     assert steps_of(replaced) == ["rgb_to_gray", "normalize_image"]
     grown = override(f"{STEPS}[+].random_vertical_flip.probability", 0.25).train_config
@@ -127,9 +127,6 @@ def test_lists_of_messages():
     assert grown.data_augmentation_options[2].random_vertical_flip.probability == 0.25
     assert steps_of(override(f"{STEPS}[*]", "{ rgb_to_gray {} }")) == ["rgb_to_gray"] * 2
     assert steps_of(override(f"{STEPS}[0]", "unset")) == ["random_crop_image"]
-
-
-def test_maps_of_messages():
     changed = override(f"{PAIRS}[7]", "{ x_y_pair { x: 0.5 y: 0.25 } }", TWO_STAGE)
     changed = apply_overrides(changed, {f"{PAIRS}[3].x_y_pair[1].y": 1, f"{PAIRS}[5]": {}})
     pairs = pairs_of(changed)
