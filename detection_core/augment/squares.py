@@ -95,8 +95,10 @@ def _resize(sample: Sample, size: tf.Tensor) -> Sample:
     """Resize image and masks; a mask's pixel is set if at least half of it was."""
     size, masks = tf.maximum(size, 1), sample.truth.masks
     if masks.shape[1:] != [0, 0]:
-        as_channels = tf.transpose(tf.cast(masks, tf.float32), [1, 2, 0])
-        masks = tf.cast(tf.transpose(resize_pixels(as_channels, size), [2, 0, 1]) >= 0.5, masks.dtype)
+        # One more than there are objects: without any channel nothing can be resized.
+        as_channels = tf.pad(tf.transpose(tf.cast(masks, tf.float32), [1, 2, 0]), [[0, 0], [0, 0], [0, 1]])
+        fractions = resize_pixels(as_channels, size)[..., :-1]
+        masks = tf.cast(tf.transpose(fractions, [2, 0, 1]) >= 0.5, masks.dtype)
     truth = sample.truth._replace(masks=masks)
     return sample._replace(image=resize_pixels(sample.image, size), truth=truth)
 

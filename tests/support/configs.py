@@ -1,9 +1,12 @@
 """Configs of our own that the tests share."""
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from google.protobuf import text_format
 from google.protobuf.message import Message
 
 from detection_core.config.check import check_pipeline_config, find_problems
@@ -22,6 +25,7 @@ LAYERS = str(FOLDER / "ssd_layers.config")
 TWO_STAGE = str(FOLDER / "two_stage.config")
 CENTER = str(FOLDER / "center.config")
 RETINA = str(FOLDER / "retina.config")
+AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
 def line_with(path: str, text: str) -> int:
@@ -36,6 +40,28 @@ def assert_problems(path: str, changes: dict[str, Any], expected: set[str]) -> N
     assert {problem.path for problem in find_problems(config)} == expected
     with pytest.raises(ConfigError):
         check_pipeline_config(config)
+
+
+def assert_each_refused(path: str, changes: dict[str, Any]) -> None:
+    """Each change of one field, made alone, gives a problem at that field and nowhere else."""
+    failures = []
+    for field, value in changes.items():
+        try:
+            assert_problems(path, {field: value}, {field})
+        except (AssertionError, ConfigError, pytest.fail.Exception) as error:
+            failures.append(f"{field}, {value}: {error}")
+    assert not failures, "\n".join(failures)
+
+
+def assert_any(problems: Iterable[Problem], pattern: str) -> None:
+    """One of the problems, as `path: message`, matches."""
+    found = [f"{problem.path}: {problem.message}" for problem in problems]
+    assert any(re.search(pattern, line) for line in found), found
+
+
+def parsed(kind: type[AnyMessage], text: str) -> AnyMessage:
+    """Read a message of a type from its text."""
+    return text_format.Parse(text, kind())
 
 
 def find_in(message: Message, path: str) -> list[Problem]:

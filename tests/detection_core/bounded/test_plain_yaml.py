@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Plain YAML, within bounds and with the places of its values."""
 
 import resource
 
@@ -9,22 +9,18 @@ from detection_core.bounded import plain_yaml
 from detection_core.bounded.limits import MAX_DEPTH, MAX_TEXT_BYTES, MAX_VALUES
 from detection_core.bounded.plain_yaml import parse_yaml, parse_yaml_documents, parse_yaml_with_lines
 from detection_core.errors import ConfigError, DataError
+from tests.support.cases import cases, refused
 
 
 def test_values_come_with_the_places_of_their_keys():
     tree, locations = parse_yaml_with_lines("a: 1\nb:\n  c: [x, y]\n", "s.yaml")
     assert tree == {"a": 1, "b": {"c": ["x", "y"]}}
-    assert locations == {
-        "a": "s.yaml:1",
-        "b": "s.yaml:2",
-        "b.c": "s.yaml:3",
-        "b.c[0]": "s.yaml:3",
-        "b.c[1]": "s.yaml:3",
-    }
+    lines = {"a": 1, "b": 2, "b.c": 3, "b.c[0]": 3, "b.c[1]": 3}
+    assert locations == {path: f"s.yaml:{line}" for path, line in lines.items()}
     assert parse_yaml_with_lines("", "s.yaml") == (None, {})
 
 
-def test_plain_values_are_those_of_pyyaml():
+def test_plain_values_are_those_of_pyyaml_but_for_dates():
     text = """
     texts: [a, 'b', "c", 1e5, '1', !!str 1, "2026-01-01", "!x"]
     numbers: [1, -2, 0x10, 1_000, 1.5, -.5, .inf, !!float 1]
@@ -35,112 +31,73 @@ def test_plain_values_are_those_of_pyyaml():
         two
     """
     assert parse_yaml(text, "s.yaml") == yaml.safe_load(text)
-
-
-def test_a_date_is_a_text():
     assert parse_yaml("[2026-01-01, 2026-13-45]", "s.yaml") == ["2026-01-01", "2026-13-45"]
+    # A long row of digits is no number of base 60.
+    assert parse_yaml("1" + ":1" * 1_000_000, "s.yaml").startswith("1:1:")
 
 
-def test_an_alias_is_a_copy():
+def test_an_alias_is_a_copy_and_mappings_are_merged_as_pyyaml_merges_them():
     tree = parse_yaml("a: &x {k: [1]}\nb: *x\n", "s.yaml")
     tree["b"]["k"].append(2)
     assert tree["a"] == {"k": [1]}
-
-
-def test_mappings_are_merged_as_pyyaml_merges_them():
     text = "a: &a {x: 1, y: 2}\nb: &b {y: 3, z: 4}\nc: {<<: [*a, *b], x: 5}\nd:\n  y: 6\n  <<: *a\n"
     tree, locations = parse_yaml_with_lines(text, "s.yaml")
     assert tree == yaml.safe_load(text) and tree["c"] == {"x": 5, "y": 2, "z": 4}
     assert locations["d.x"] == "s.yaml:1" and locations["d.y"] == "s.yaml:5"
 
 
-def test_documents_are_read_one_by_one():
+def test_documents_are_read_one_by_one_and_tuples_of_python_where_they_are_asked_for():
     assert parse_yaml_documents("a: 1\n---\n- b\n", "s.yaml") == [{"a": 1}, ["b"]]
     assert parse_yaml_documents("", "s.yaml") == []
     with pytest.raises(ConfigError, match="expected one YAML document, found several"):
         parse_yaml("a: 1\n---\nb: 2\n", "s.yaml")
-
-
-def test_tuples_of_python_are_known_where_they_are_asked_for():
     assert parse_yaml("!!python/tuple [1, 2]", "s.yaml", tuples=True) == (1, 2)
-    with pytest.raises(ConfigError, match="python/tuple"):
-        parse_yaml("!!python/tuple [1, 2]", "s.yaml")
+    refused(ConfigError, "python/tuple", parse_yaml, "!!python/tuple [1, 2]", "s.yaml")
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        '!!int "abc"',
-        "!!int ''",
-        '!!float "abc"',
-        "!!float ''",
-        '!!bool "abc"',
-        "!!null abc",
-        "!!timestamp 2026-01-01",
-        "!!binary YQ==",
-        "!!set {a}",
-        "!!omap [a: 1]",
-        "!!map [a]",
-        "!!str [a]",
-        "0x_",
-        "9" * 100,
-        "9" * 5000,
-        "!foo bar",
-        "!!python/object/apply:os.system [id]",
-        "{a: 1, a: 2}",
-        "{1: a, true: b}",
-        "{[a]: b}",
-        "{<<: 1}",
-        "*unknown",
-        "[a, }",
-        "\t- a",
-    ],
-)
-def test_what_is_no_plain_value_is_one_line_with_its_place(value):
+NO_PLAIN_VALUES = (
+    '!!int "abc"', "!!int ''", '!!float "abc"', "!!float ''", '!!bool "abc"', "!!null abc",
+    "!!timestamp 2026-01-01", "!!binary YQ==", "!!set {a}", "!!omap [a: 1]", "!!map [a]", "!!str [a]", "0x_",
+    "9" * 100, "9" * 5000, "!foo bar", "!!python/object/apply:os.system [id]", "{a: 1, a: 2}",
+    "{1: a, true: b}", "{[a]: b}", "{<<: 1}", "*unknown", "[a, }", "\t- a",
+)  # fmt: skip
+
+
+@cases(*NO_PLAIN_VALUES)
+def test_what_is_no_plain_value_is_one_line_with_its_place(*, value):
     with pytest.raises(DataError, match=r"^s\.yaml:2:\d+: ") as caught:
         parse_yaml(f"a: 1\nname: {value}\n", "s.yaml", error=DataError)
     assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ["name: \x07", "name: \0", "name: '\ud800'"])
-def test_what_yaml_cannot_hold_is_refused(text):
-    with pytest.raises(ConfigError, match=r"^s\.yaml: not valid YAML"):
-        parse_yaml(text, "s.yaml")
-
-
-@pytest.mark.parametrize("text", ["name: &a [*a]\n", "a: &k {b: *k}\n"])
-def test_values_that_hold_themselves_are_refused(text):
-    with pytest.raises(ConfigError, match=r"s\.yaml:1:\d+: expected no value that holds itself"):
-        parse_yaml(text, "s.yaml")
 
 
 _LAUGHS = ["a: &a [x, x, x, x, x, x, x, x, x]"]
 _LAUGHS += [f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]" for i in range(9)]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[" * 1_000_000, f"nested at most {MAX_DEPTH} deep"),
-        ("- " * 20_000, f"nested at most {MAX_DEPTH} deep"),
-        ("a: &a " + "[" * 30 + "]" * 30 + "\nb: " + "[" * 25 + "*a" + "]" * 25, "nested at most"),
-        ("\n".join(_LAUGHS), f"at most {MAX_VALUES:,} values"),
-        (f"a: &a {'x' * 100_000}\nb: [{'*a,' * 100}]", f"at most {MAX_TEXT_BYTES:,} characters"),
-    ],
+HOLDS_ITSELF = r"s\.yaml:1:\d+: expected no value that holds itself"
+NOT_YAML = r"^s\.yaml: not valid YAML"
+
+
+@cases(
+    ("name: &a [*a]\n", HOLDS_ITSELF),
+    ("a: &k {b: *k}\n", HOLDS_ITSELF),
+    ("name: \x07", NOT_YAML),
+    ("name: \0", NOT_YAML),
+    ("name: '\ud800'", NOT_YAML),
+    ("[" * 1_000_000, f"nested at most {MAX_DEPTH} deep"),
+    ("- " * 20_000, f"nested at most {MAX_DEPTH} deep"),
+    ("a: &a " + "[" * 30 + "]" * 30 + "\nb: " + "[" * 25 + "*a" + "]" * 25, "nested at most"),
+    ("\n".join(_LAUGHS), f"at most {MAX_VALUES:,} values"),
+    (f"a: &a {'x' * 100_000}\nb: [{'*a,' * 100}]", f"at most {MAX_TEXT_BYTES:,} characters"),
 )
-def test_what_asks_for_too_much_is_refused(text, message):
-    with pytest.raises(ConfigError, match=message):
-        parse_yaml(text, "s.yaml")
+def test_what_yaml_cannot_hold_or_asks_for_too_much_is_refused(*, text, message):
+    refused(ConfigError, message, parse_yaml, text, "s.yaml")
 
 
 def test_values_are_counted_before_they_are_kept(monkeypatch):
     monkeypatch.setattr(plain_yaml, "MAX_VALUES", 100)
     with pytest.raises(ConfigError, match=r"s\.yaml:1:200: expected at most 100 values"):
         parse_yaml("[" + "1," * 1_000, "s.yaml")
-
-
-def test_a_long_row_of_digits_is_no_number_of_base_60():
-    assert parse_yaml("1" + ":1" * 1_000_000, "s.yaml").startswith("1:1:")
 
 
 def test_many_merged_mappings_take_no_more_than_their_number(monkeypatch):

@@ -1,19 +1,15 @@
-from __future__ import annotations
+"""Text files within bounds."""
 
 import io
 import os
 
 import pytest
 
+from detection_core.bounded import text_file
 from detection_core.bounded.limits import MAX_TEXT_BYTES
-from detection_core.bounded.text_file import read_text_file
-from detection_core.errors import ConfigError
+from detection_core.bounded.text_file import read_lines, read_text_file
+from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-
-
-def test_a_byte_order_mark_is_no_text(tmp_path):
-    (tmp_path / "a.config").write_bytes(b"\xef\xbb\xbfmodel { }")
-    assert read_text_file(str(tmp_path / "a.config"), what="pipeline.config") == "model { }"
 
 
 def test_what_is_no_text_file_is_one_error(tmp_path):
@@ -39,11 +35,24 @@ def test_what_is_no_text_file_is_one_error(tmp_path):
         assert "\n" not in str(caught.value)
 
 
-def test_a_longer_file_may_be_allowed(tmp_path):
+def test_a_byte_order_mark_is_no_text_and_a_longer_file_may_be_allowed(tmp_path):
+    (tmp_path / "a").write_bytes(b"\xef\xbb\xbfmodel { }")
+    assert read_text_file(str(tmp_path / "a"), what="pipeline.config") == "model { }"
     (tmp_path / "a").write_text("12345")
     assert read_text_file(str(tmp_path / "a"), what="list", longest=5) == "12345"
     with pytest.raises(ConfigError, match="at most 4 bytes, found 5"):
         read_text_file(str(tmp_path / "a"), what="list", longest=4)
+
+
+def test_a_list_of_images_has_a_bound_of_lines(tmp_path, monkeypatch):
+    (tmp_path / "list").write_text("a\r\nb\n")
+    monkeypatch.setattr(text_file, "MAX_LINES", 3)
+    assert read_lines(str(tmp_path / "list"), what="list") == ["a", "b"]
+    monkeypatch.setattr(text_file, "MAX_LINES", 2)
+    for name, message in (("list", "expected a list of at most 2 lines, found 3"), ("none", "cannot read")):
+        with pytest.raises(DataError, match=message) as caught:
+            read_lines(str(tmp_path / name), what="list")
+        assert caught.value.where == str(tmp_path / name)
 
 
 def test_a_remote_file_is_not_read_beyond_its_bound(monkeypatch):

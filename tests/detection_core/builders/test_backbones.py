@@ -2,7 +2,6 @@
 
 import pytest
 import tf_keras
-from google.protobuf import text_format
 
 from detection_core.builders.backbones import (
     BACKBONES,
@@ -18,14 +17,16 @@ from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.ssd.feature_maps import build_feature_maps
 from detection_core.errors import ConfigError
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
+from tests.support.cases import cases, refused
+from tests.support.configs import parsed
 
 
 def _layers():
     return NetworkLayers(hyperparams=LayerHyperparams())
 
 
-@pytest.mark.parametrize("name", ["mobilenet_v1", "mobilenet_v2", "resnet50_v1", "efficientnet_b0"])
-def test_levels_are_keyed_by_the_power_of_their_stride(name):
+@cases("mobilenet_v1", "mobilenet_v2", "resnet50_v1", "efficientnet_b0")
+def test_levels_are_keyed_by_the_power_of_their_stride(*, name):
     inputs = tf_keras.Input((64, 96, 3))
     ends = BACKBONES[name].build(inputs, _layers(), BackboneShape(depth_multiplier=0.25, min_depth=8))
     assert max(ends.levels) == 5
@@ -56,24 +57,19 @@ def plain():
 
 def _maps():
     text = "type: 'ssd_plain_fpn' min_depth: 8 fpn { min_level: 3 max_level: 6 additional_layer_depth: 8 }"
-    message = text_format.Parse(text, SsdFeatureExtractor())
-    return build_feature_maps(message, tf_keras.Input((64, 64, 3)), _layers(), "e")
+    inputs = tf_keras.Input((64, 64, 3))
+    return build_feature_maps(parsed(SsdFeatureExtractor, text), inputs, _layers(), "e")
 
 
-def test_a_backbone_from_outside_gets_a_neck(plain):
+def test_a_backbone_from_outside_gets_a_neck_and_a_missing_one_is_refused(plain):
     assert [tuple(features.shape[1:]) for features in _maps()] == [(8, 8, 8), (4, 4, 8), (2, 2, 8), (1, 1, 8)]
-
-
-def test_an_extractor_whose_backbone_is_missing_is_refused(plain):
     unregister_backbone("plain")
-    with pytest.raises(ConfigError, match=r"^e\.type: expected a backbone 'plain', .*register_backbone"):
-        _maps()
+    refused(ConfigError, r"^e\.type: expected a backbone 'plain', .*register_backbone", _maps)
     register_backbone("plain", plain)
 
 
 def test_names_are_given_once(plain):
-    with pytest.raises(ValueError, match="'plain', which is taken"):
-        register_backbone("plain", plain)
+    refused(ValueError, "'plain', which is taken", register_backbone, "plain", plain)
     with pytest.raises(ValueError, match="'ssd_plain_fpn', which is taken"):
         register_extractor("ssd_plain_fpn", Extractor(backbone="plain", neck="fpn"))
     with pytest.raises(ValueError, match="expected a neck of extra_layers, fpn, bifpn, found 'pan'"):

@@ -1,14 +1,13 @@
-from __future__ import annotations
+"""Datasets of a config: which records a batch has, in which order, and that a resumed run gives the rest."""
 
 import io
 import itertools
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 from PIL import Image
 
 from detection_core.builders import datasets
@@ -18,207 +17,241 @@ from detection_core.builders.datasets import (
     build_train_dataset,
     iterate_training_pairs,
     iterate_truth,
-    naming_bad_train_records,
-    one_batch_config,
     training_records,
 )
+from detection_core.config.load import parse_pipeline_config
 from detection_core.data.example_columns import image_name
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.errors import ConfigError, DataError
 from detection_core.protos import pipeline_pb2
+from tests.support.cases import cases, refused
 from tests.support.record_files import example, image_bytes, numbered_example, write_records
 
 LABEL_MAP = LabelMap(items=tuple(LabelMapItem(id=i, name=f"class{i}") for i in (1, 2, 3)))
 CONFIG = """
 model { ssd { num_classes: 3 image_resizer { fixed_shape_resizer { height: 8 width: 10 } } } }
-train_config {
-  max_number_of_boxes: 5
-  %s
-}
+train_config { max_number_of_boxes: 5 batch_size: 4 %s }
 train_input_reader { %s tf_record_input_reader { input_path: "%s" } }
 eval_input_reader { max_number_of_boxes: 4 tf_record_input_reader { input_path: "%s" } }
 """
-
-
-AUGMENTATION = """
-  data_augmentation_options { random_horizontal_flip {} }
-  data_augmentation_options { ssd_random_crop {} }
-  data_augmentation_options { random_adjust_brightness {} }
+BRIGHTNESS = "data_augmentation_options { random_adjust_brightness {} }"
+AUGMENTATION = f"""
+  data_augmentation_options {{ random_horizontal_flip {{}} }}
+  data_augmentation_options {{ ssd_random_crop {{}} }}
+  {BRIGHTNESS}
+"""
+MIXED = f"""
+  data_augmentation_options {{ random_horizontal_flip {{}} }}
+  data_augmentation_options {{ mosaic {{ height: 16 width: 20 probability: 0.7 }} }}
+  {BRIGHTNESS}
+  mixing_pool_size: 5 num_steps: 20 close_mosaic_steps: 2
 """
 
 
-MIXED = """
-  data_augmentation_options { random_horizontal_flip {} }
-  data_augmentation_options { mosaic { height: 16 width: 20 probability: 0.7 } }
-  data_augmentation_options { random_adjust_brightness {} }
-  mixing_pool_size: 5
-"""
+def _config(pattern: str, reader: str = "", train: str = "") -> Any:
+    text = CONFIG % (train, reader, pattern, pattern)
+    return parse_pipeline_config(text)
 
 
-def _config(pattern: str, reader: str = "", augmentation: str = "") -> Any:
-    text = CONFIG % (augmentation, reader, pattern, pattern)
-    return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
-
-
-@pytest.fixture
-def records(tmp_path: Path) -> str:
-    numbers = iter(range(23))
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder, numbers = tmp_path_factory.mktemp("records"), iter(range(23))
     for shard, count in enumerate((9, 3, 11)):
-        write_records(
-            tmp_path / f"examples-0000{shard}-of-00003.tfrecord",
-            [numbered_example(next(numbers)) for _ in range(count)],
-        )
-    return str(tmp_path / "examples-?????-of-00003.tfrecord")
+        shard_records = [numbered_example(next(numbers)) for _ in range(count)]
+        write_records(folder / f"examples-0000{shard}-of-00003.tfrecord", shard_records)
+    return str(folder / "examples-?????-of-00003.tfrecord")
 
 
 def _ids(batches: list[Any]) -> list[int]:
     return [int(i) for batch in batches for i in batch.images.source_ids]
 
 
-def _train(config: Any, steps: int, **options: Any) -> list[Any]:
+def _train(config: Any, steps: int, seed: int = 3, cache_bytes: int = 0, **options: Any) -> list[Any]:
+    options |= {"seed": seed, "cache_bytes": cache_bytes}
     dataset = build_train_dataset(config, label_map=LABEL_MAP, batch_size=4, **options)
     return list(dataset.take(steps).as_numpy_iterator())
 
 
-@pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["streamed", "cached"])
-def test_every_epoch_holds_each_example_once_in_another_order(records: str, cache_bytes: int) -> None:
-    ids = _ids(_train(_config(records), 23, seed=5, cache_bytes=cache_bytes))
-    epochs = [ids[i : i + 23] for i in range(0, 92, 23)]
-    assert all(sorted(epoch) == list(range(23)) for epoch in epochs)
-    assert len({tuple(epoch) for epoch in epochs}) == 4
+def _assert_equal(first: Any, second: Any) -> None:
+    tf.nest.map_structure(np.testing.assert_array_equal, first, second)
 
 
-def _labelled(number: int, label: int) -> bytes:
-    sides = {f"image/object/bbox/{side}": [0.1] for side in ("ymin", "xmin")}
-    sides |= {f"image/object/bbox/{side}": [0.5] for side in ("ymax", "xmax")}
-    fields = {"image/source_id": [str(number).encode()], "image/object/class/label": [label]}
-    return example({"image/encoded": [image_bytes(8, 10, number)], **fields, **sides})
+class Run(NamedTuple):
+    """An uninterrupted run of 20 steps, and what another one is asked to repeat of it."""
+
+    config: Any
+    cache_bytes: int
+    batches: list[Any]
+    start: int
+    worker: int
 
 
-@pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["streamed", "cached"])
-def test_rare_classes_are_read_more_often_and_resumed(tmp_path: Path, cache_bytes: int) -> None:
+@pytest.fixture(scope="module", params=["alone", "mixed"])
+def run(records: str, request: pytest.FixtureRequest) -> Run:
+    """Images alone from memory, and mixed ones from the files."""
+    train, cache_bytes, start, worker = {"alone": (AUGMENTATION, 1 << 20, 5, 0), "mixed": (MIXED, 0, 17, 1)}[
+        request.param
+    ]
+    config = _config(records, "shuffle_buffer_size: 7 read_block_length: 2", train)
+    return Run(config, cache_bytes, _train(config, 20, cache_bytes=cache_bytes), start, worker)
+
+
+def test_every_epoch_holds_each_example_once_in_another_order(records: str) -> None:
+    orders = []
+    for seed, cache_bytes in ((1, 1 << 20), (2, 1 << 20), (1, 0)):
+        ids = _ids(_train(_config(records), 23, seed=seed, cache_bytes=cache_bytes))
+        epochs = [tuple(ids[i : i + 23]) for i in range(0, 92, 23)]
+        assert all(sorted(epoch) == list(range(23)) for epoch in epochs)
+        orders.append(epochs)
+        assert len(set(epochs)) == 4
+    assert not set(orders[0]) & set(orders[1]), "seeds beside each other share an epoch"
+
+
+def test_resuming_gives_the_rest_of_the_uninterrupted_run(run: Run) -> None:
+    rest = _train(run.config, 20 - run.start, start_step=run.start, cache_bytes=run.cache_bytes)
+    _assert_equal(run.batches[run.start :], rest)
+
+
+def test_workers_share_the_batch_of_one(run: Run) -> None:
+    shard = WorkerShard(worker=run.worker, workers=2, replicas=2)
+    parts = _train(run.config, 5, start_step=15, cache_bytes=run.cache_bytes, shard=shard)
+    for batch, part in zip(run.batches[15:], parts, strict=True):
+        # The images are dealt out one by one: even ones to the first worker.
+        np.testing.assert_array_equal(batch.images.pixels[run.worker :: 2], part.images.pixels)
+        np.testing.assert_array_equal(batch.truth.boxes[run.worker :: 2], part.truth.boxes)
+
+
+def test_pairs_are_what_training_takes_and_what_it_was_made_of(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets, "DEFAULT_CACHE_BYTES", run.cache_bytes)
+    pairs = list(itertools.islice(iterate_training_pairs(run.config, label_map=LABEL_MAP, seed=3), 12))
+    for number, (sample, element) in enumerate(pairs):
+        _assert_equal(element, tf.nest.map_structure(lambda f, n=number: f[n % 4], run.batches[number // 4]))
+        assert sample.source_id == element.images.source_ids
+        assert tuple(sample.image.shape[:2]) == tuple(element.images.original_sizes.numpy())
+    unchanged = pipeline_pb2.TrainEvalPipelineConfig()
+    unchanged.CopyFrom(run.config)
+    unchanged.train_config.ClearField("data_augmentation_options")
+    for (sample, _), (plain, _) in zip(
+        pairs, iterate_training_pairs(unchanged, label_map=LABEL_MAP, seed=3), strict=False
+    ):
+        np.testing.assert_array_equal(sample.image, plain.image)
+        np.testing.assert_array_equal(sample.truth.boxes, plain.truth.boxes)
+
+
+def test_the_records_of_a_batch_are_found_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where images are mixed, with those that the last one may be mixed with."""
+    monkeypatch.setattr(datasets, "DEFAULT_CACHE_BYTES", run.cache_bytes)
+    for step in (0, 5):  # the second has images of two epochs
+        found = training_records(run.config, label_map=LABEL_MAP, seed=3, step=step)
+        names = [image_name(record).encode() for record in found]
+        assert names[:4] == list(run.batches[step].images.source_ids)
+        assert len(names) == (9 if run.config.train_config.mixing_pool_size == 5 else 4)
+
+
+def test_an_image_is_augmented_differently_every_epoch(run: Run) -> None:
+    images = [
+        pixels
+        for batch in run.batches
+        for pixels, name in zip(batch.images.pixels, batch.images.source_ids, strict=True)
+        if name == b"4"
+    ]
+    assert len(images) >= 3
+    assert all(np.abs(a - b).max() > 0 for a, b in itertools.combinations(images, 2))
+
+
+def _boxed(number: int, labels: list[int], size: tuple[int, int] = (8, 10), **columns: list[Any]) -> bytes:
+    """An image with the same box for every label."""
+    sides = dict(zip(("ymin", "xmin", "ymax", "xmax"), (0.2, 0.1, 0.6, 0.5), strict=True))
+    columns |= {"class/label": labels, **{f"bbox/{side}": [v] * len(labels) for side, v in sides.items()}}
+    fields = {"image/encoded": [image_bytes(*size, number)], "image/source_id": [str(number).encode()]}
+    return example(fields | {f"image/object/{name}": values for name, values in columns.items()})
+
+
+@cases(0, 1 << 20)
+def test_rare_classes_are_read_more_often_and_resumed(tmp_path: Path, *, cache_bytes: int) -> None:
     labels = [1] * 20 + [2] * 4
-    pattern = write_records(
-        tmp_path / "all.tfrecord",
-        [_labelled(i, label) for i, label in enumerate(labels)],
-    )
+    pattern = write_records(tmp_path / "all", [_boxed(i, [label]) for i, label in enumerate(labels)])
     config = _config(pattern, "repeat_factor_threshold: 0.8 shuffle_buffer_size: 7")
     # Class 2 is in a sixth of the images: they come sqrt(0.8 * 6) times, 2.19; an epoch has 29 images.
-    whole = _train(config, 22, seed=3, cache_bytes=cache_bytes)
+    whole = _train(config, 22, cache_bytes=cache_bytes)
     for epoch in range(3):
         ids = _ids(whole)[29 * epoch : 29 * (epoch + 1)]
         assert len(set(ids)) == 24
         assert all(ids.count(i) in ((1, 2) if i < 20 else (2, 3)) for i in set(ids))
-    rest = _train(config, 13, seed=3, start_step=9, cache_bytes=cache_bytes)
-    for expected, found in zip(whole[9:], rest, strict=True):
-        tf.nest.map_structure(np.testing.assert_array_equal, expected, found)
+    _assert_equal(whole[9:], _train(config, 13, start_step=9, cache_bytes=cache_bytes))
+
+
+def test_weighted_inputs_are_mixed_and_resumed(tmp_path: Path) -> None:
+    for name, first in (("a", 0), ("b", 100)):
+        write_records(tmp_path / name, [numbered_example(first + i) for i in range(5)])
+    config = _config(str(tmp_path / "a"), "sample_from_datasets_weights: [1, 3]", BRIGHTNESS)
+    config.train_input_reader.tf_record_input_reader.input_path.append(str(tmp_path / "b"))
+    whole = _train(config, 50)
+    ids = _ids(whole)
+    assert 25 <= sum(i < 100 for i in ids) <= 75
+    second = [i for i in ids if i >= 100]
+    assert sorted(second[:5]) == sorted(second[5:10]) == [100, 101, 102, 103, 104]
+    _assert_equal(whole[30:], _train(config, 20, start_step=30))
 
 
 def test_images_that_are_kept_on_disk_are_those_that_are_decoded(
     records: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = _config(records, "shuffle_buffer_size: 7")
-    wanted = _train(config, 12, seed=3, cache_bytes=0)
-    monkeypatch.setenv("DETFLOW_IMAGE_CACHE", str(tmp_path / "kept"))
+    wanted = _train(config, 6)
+    monkeypatch.setenv("DETFLOW_IMAGE_CACHE", str(tmp_path))
     for _ in range(2):  # the second finds those of the first
-        found = _train(config, 12, seed=3, cache_bytes=0)
-        tf.nest.map_structure(np.testing.assert_array_equal, wanted, found)
-        assert len(list((tmp_path / "kept").rglob("*.*"))) == 0  # nothing half-written
-        assert len([p for p in (tmp_path / "kept").rglob("*") if p.is_file()]) == 23
+        _assert_equal(wanted, _train(config, 6))
+        kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert len(kept) == 23 and not list(tmp_path.rglob("*.*"))  # nothing half-written
 
 
-@pytest.mark.parametrize("start", [5, 17])
-@pytest.mark.parametrize(
-    "steps", [AUGMENTATION, MIXED + "num_steps: 20 close_mosaic_steps: 2"], ids=["alone", "mixed"]
-)
-@pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["streamed", "cached"])
-def test_resuming_gives_the_rest_of_the_uninterrupted_run(
-    records: str, start: int, steps: str, cache_bytes: int
-) -> None:
-    config = _config(records, "shuffle_buffer_size: 7 read_block_length: 2", steps)
-    whole = _train(config, 20, seed=3, cache_bytes=cache_bytes)
-    rest = _train(config, 20 - start, seed=3, start_step=start, cache_bytes=cache_bytes)
-    for expected, found in zip(whole[start:], rest, strict=True):
-        tf.nest.map_structure(np.testing.assert_array_equal, expected, found)
-
-
-@pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["streamed", "cached"])
-@pytest.mark.parametrize("steps", [AUGMENTATION, MIXED], ids=["alone", "mixed"])
-def test_workers_share_the_batch_of_one(records: str, steps: str, cache_bytes: int) -> None:
-    config = _config(records, augmentation=steps)
-    whole = _train(config, 8, seed=3, start_step=2, cache_bytes=cache_bytes)
-    shards = [
-        _train(
-            config,
-            8,
-            seed=3,
-            start_step=2,
-            cache_bytes=cache_bytes,
-            shard=WorkerShard(worker=index, workers=2, replicas=2),
-        )
-        for index in range(2)
-    ]
-    for batch, *parts in zip(whole, *shards, strict=True):
-        # The images are dealt out one by one: even ones to the first worker.
-        for index, part in enumerate(parts):
-            np.testing.assert_array_equal(batch.images.pixels[index::2], part.images.pixels)
-            np.testing.assert_array_equal(batch.truth.boxes[index::2], part.truth.boxes)
-
-
-def test_the_seed_decides_order_and_augmentation(records: str) -> None:
-    config = _config(records, augmentation=AUGMENTATION)
-    first, again, other = (_train(config, 3, seed=seed) for seed in (1, 1, 2))
-    tf.nest.map_structure(np.testing.assert_array_equal, first, again)
-    assert _ids(first) != _ids(other)
-
-
-def test_the_same_image_is_augmented_anew_every_epoch(records: str) -> None:
-    batches = _train(_config(records, augmentation=AUGMENTATION), 23, seed=0)
-    pixels = [
-        p for b in batches for p, i in zip(b.images.pixels, b.images.source_ids, strict=True) if i == b"4"
-    ]
-    assert len(pixels) == 4
-    assert all(np.abs(a - b).max() > 0 for a, b in itertools.pairwise(pixels))
-
-
-def test_neighbouring_seeds_do_not_share_epochs(records: str) -> None:
-    config = _config(records)
-    one, two = _ids(_train(config, 23, seed=1)), _ids(_train(config, 23, seed=2))
-    assert one[23:46] != two[:23]
-
-
-def test_batches_have_static_shapes(records: str) -> None:
+def test_batches_have_static_shapes_and_no_labels_that_nobody_asks_for(records: str) -> None:
     spec = build_train_dataset(_config(records), label_map=LABEL_MAP, batch_size=4, seed=0).element_spec
     assert spec.images.pixels.shape == [4, 8, 10, 3]
-    assert spec.truth.boxes.shape == [4, 5, 4]
-    assert spec.truth.masks.shape == [4, 5, 0, 0]
+    assert spec.truth.boxes.shape == [4, 5, 4] and spec.truth.masks.shape == [4, 5, 0, 0]
+    assert spec.truth.keypoints.shape == [4, 5, 0, 2] and spec.truth.class_scores.shape == [4, 5, 0]
     assert all(s.shape.is_fully_defined() for s in tf.nest.flatten(spec))
 
 
-def test_without_shuffling_the_records_come_in_order(tmp_path: Path) -> None:
-    path = write_records(tmp_path / "a.tfrecord", [numbered_example(i) for i in range(5)])
-    assert _ids(_train(_config(path, "shuffle: false"), 3, seed=0)) == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]
-
-
-def test_gzip_is_known_by_the_file_name(tmp_path: Path) -> None:
-    path = write_records(tmp_path / "a.tfrecord.gz", [numbered_example(i) for i in range(4)])
-    assert sorted(_ids(_train(_config(path), 1, seed=0))) == [0, 1, 2, 3]
+def test_records_come_in_order_without_shuffling_and_gzip_is_known_by_the_file_name(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "a.tfrecord.gz", [numbered_example(i) for i in range(5)])
+    assert _ids(_train(_config(path, "shuffle: false"), 3)) == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]
 
 
 def test_one_of_n_examples_and_a_number_of_epochs(tmp_path: Path) -> None:
-    path = write_records(tmp_path / "a.tfrecord", [numbered_example(i) for i in range(12)])
-    ids = _ids(_train(_config(path, "sample_1_of_n_examples: 3 num_epochs: 2"), 9, seed=0))
-    assert sorted(ids) == [0, 0, 3, 3, 6, 6, 9, 9]
+    path = write_records(tmp_path / "a", [numbered_example(i) for i in range(12)])
+    config = _config(path, "sample_1_of_n_examples: 3 num_epochs: 2")
+    assert sorted(_ids(_train(config, 9))) == [0, 0, 3, 3, 6, 6, 9, 9]
+    assert datasets.count_train_examples(config, label_map=LABEL_MAP) == 4
 
 
 def test_evaluation_reads_each_example_once_in_order_and_unchanged(tmp_path: Path) -> None:
-    path = write_records(tmp_path / "a.tfrecord", [numbered_example(i) for i in range(5)])
-    dataset = build_eval_dataset(_config(path), label_map=LABEL_MAP, batch_size=2)
-    batches = list(dataset.as_numpy_iterator())
-    assert _ids(batches) == [0, 1, 2, 3, 4]
-    assert batches[0].truth.boxes.shape == (2, 4, 4)
-    assert batches[0].truth.valid.tolist() == [[True, True, False, False]] * 2
-    np.testing.assert_array_equal(batches[0].images.original_sizes, [[6, 9], [6, 9]])
+    config = _config(write_records(tmp_path / "a", [numbered_example(i) for i in range(5)]))
+    training = _config(config.eval_input_reader[0].tf_record_input_reader.input_path[0], "num_epochs: 3")
+    representative = datasets.build_representative_dataset(training, label_map=LABEL_MAP, batch_size=2)
+    for dataset in (build_eval_dataset(config, label_map=LABEL_MAP, batch_size=2), representative):
+        batches = list(dataset.as_numpy_iterator())
+        assert _ids(batches) == [0, 1, 2, 3, 4]
+        np.testing.assert_array_equal(batches[0].images.original_sizes, [[6, 9], [6, 9]])
+        assert batches[0].truth.valid.sum(axis=1).tolist() == [2, 2]
+        assert batches[0].truth.boxes.shape == (2, 100 if dataset is representative else 4, 4)
+    assert training.train_input_reader.num_epochs == 3
+
+
+def test_evaluation_may_read_a_sample(records: str) -> None:
+    config = _config(records)
+    config.eval_input_reader[0].sample_1_of_n_examples = 2
+    found, images = datasets.sampled_evaluation(config, 5, label_map=LABEL_MAP)
+    assert (found.eval_input_reader[0].sample_1_of_n_examples, images) == (6, 4)
+    assert _ids(build_eval_dataset(found, label_map=LABEL_MAP)) == [0, 6, 12, 18]
+    assert config.eval_input_reader[0].sample_1_of_n_examples == 2
+    for enough in (0, 12):
+        assert datasets.sampled_evaluation(config, enough, label_map=LABEL_MAP) == (config, 12)
+    with pytest.raises(ConfigError, match=r"^eval_input_reader: expected an eval_input_reader, found none"):
+        build_eval_dataset(pipeline_pb2.TrainEvalPipelineConfig(), label_map=LABEL_MAP)
 
 
 def test_truth_is_that_of_the_original_image(tmp_path: Path) -> None:
@@ -231,176 +264,95 @@ def test_truth_is_that_of_the_original_image(tmp_path: Path) -> None:
     assert truth.boxes.shape == (7, 4) and not truth.difficult.any() and not truth.is_crowd.any()
 
 
-def test_a_pattern_without_files_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nothing-here.*correct input_path"):
-        _train(_config(str(tmp_path / "nothing-here*")), 1, seed=0)
-
-
-@pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["streamed", "cached"])
-def test_weighted_inputs_are_mixed_and_resumed(tmp_path: Path, cache_bytes: int) -> None:
-    for name, first in (("a", 0), ("b", 100)):
-        write_records(tmp_path / name, [numbered_example(first + i) for i in range(5)])
-    config = _config(str(tmp_path / "a"), "sample_from_datasets_weights: [1, 3]", AUGMENTATION)
-    config.train_input_reader.tf_record_input_reader.input_path.append(str(tmp_path / "b"))
-    whole = _train(config, 50, seed=2, cache_bytes=cache_bytes)
-    ids = _ids(whole)
-    assert 25 <= sum(i < 100 for i in ids) <= 75
-    second = [i for i in ids if i >= 100]
-    assert sorted(second[:5]) == sorted(second[5:10]) == [100, 101, 102, 103, 104]
-    rest = _train(config, 20, seed=2, start_step=30, cache_bytes=cache_bytes)
-    for expected, found in zip(whole[30:], rest, strict=True):
-        tf.nest.map_structure(np.testing.assert_array_equal, expected, found)
-
-
-def _damage(path: str, at: float = 0.5) -> None:
-    data = bytearray(Path(path).read_bytes())
-    data[int(len(data) * at)] ^= 0xFF
-    Path(path).write_bytes(data)
-
-
-def test_a_damaged_record_is_named_before_training(tmp_path: Path) -> None:
-    path = write_records(tmp_path / "a.tfrecord", [numbered_example(i) for i in range(8)])
-    _damage(path)
+def test_a_damaged_or_missing_file_is_named_before_training(tmp_path: Path) -> None:
+    path = Path(write_records(tmp_path / "a.tfrecord", [numbered_example(i) for i in range(8)]))
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 0xFF]) + whole[middle + 1 :])
     with pytest.raises(DataError, match=r"a\.tfrecord, record [345]: .*damaged"):
-        _train(_config(path), 1, seed=0)
-
-
-def test_a_truncated_file_is_named(tmp_path: Path) -> None:
-    path = write_records(tmp_path / "a.tfrecord", [numbered_example(i) for i in range(4)])
-    Path(path).write_bytes(Path(path).read_bytes()[:-20])
-    with pytest.raises(DataError, match=r"a\.tfrecord, record 3"):
-        list(iterate_truth(_config(path), label_map=LABEL_MAP))
+        _train(_config(str(path)), 1, cache_bytes=1 << 20)
+    path.write_bytes(whole[:-20])
+    refused(DataError, r"a\.tfrecord, record 7", list, iterate_truth(_config(str(path)), label_map=LABEL_MAP))
+    with pytest.raises(DataError, match=r"nothing-here.*correct input_path"):
+        _train(_config(str(tmp_path / "nothing-here*")), 1)
 
 
 def test_an_image_that_does_not_decode_is_named_while_training(tmp_path: Path) -> None:
     broken = example({"image/encoded": [b"no image"], "image/source_id": [b"17"]})
-    records = [numbered_example(i) for i in range(20)]
-    path = write_records(tmp_path / "a.tfrecord", [*records, broken])
+    path = write_records(tmp_path / "a.tfrecord", [*(numbered_example(i) for i in range(8)), broken])
     config = _config(path)
     with (
-        pytest.raises(DataError, match=r"a\.tfrecord, record 20: .*does not decode"),
-        naming_bad_train_records(config, label_map=LABEL_MAP),
+        pytest.raises(DataError, match=r"a\.tfrecord, record 8: .*does not decode"),
+        datasets.naming_bad_train_records(config, label_map=LABEL_MAP),
     ):
-        _train(config, 12, seed=0)
+        _train(config, 6)
+    (bad,), examined = datasets.find_bad_train_records(config, label_map=LABEL_MAP)
+    assert (bad.path, bad.index, bad.image, examined) == (path, 8, "17", 9)
+    kept = _train(config, 4, shard=WorkerShard(left_out=(bad,)))
+    assert set(_ids(kept)) == set(range(8))
 
 
-@pytest.mark.parametrize(
-    "reader", ["load_track_id: true", "num_additional_channels: 1", "input_type: TF_SEQUENCE_EXAMPLE"]
-)
-def test_what_is_not_read_is_refused_by_name(records: str, reader: str) -> None:
-    with pytest.raises(ConfigError, match=r"train_input_reader\." + reader.split(":", maxsplit=1)[0]):
-        _train(_config(records, reader), 1, seed=0)
-
-
-def _labelled_example(number: int) -> bytes:
-    """Two objects with the same box, scores of three classes, and two keypoints each."""
-    sides = {f"image/object/bbox/{side}": [v, v] for side, v in zip(SIDES, (0.2, 0.1, 0.6, 0.5), strict=True)}
-    return example(
-        {
-            "image/encoded": [image_bytes(6, 9, number)],
-            "image/source_id": [str(number).encode()],
-            "image/object/class/label": [1, 3],
-            "image/object/class/multiclass_scores": [0.5, 0.25, 0.25, 0.0, 0.0, 1.0],
-            "image/object/keypoint/y": [0.3, 0.4, 0.5, 0.6],
-            "image/object/keypoint/x": [0.1, 0.2, 0.3, 0.4],
-            "image/object/keypoint/visibility": [2, 2, 1, 0],
-            **sides,
-        }
-    )
-
-
-SIDES = ("ymin", "xmin", "ymax", "xmax")
 READ = "num_keypoints: 2 keypoint_type_weight: [1, 0.5] load_multiclass_scores: true"
 FLIP = "data_augmentation_options { random_horizontal_flip { %s } }"
+COLUMNS = {
+    "class/multiclass_scores": [0.5, 0.25, 0.25, 0.0, 0.0, 1.0],
+    "keypoint/y": [0.3, 0.4, 0.5, 0.6],
+    "keypoint/x": [0.1, 0.2, 0.3, 0.4],
+    "keypoint/visibility": [2, 2, 1, 0],
+}
 
 
-@pytest.mark.parametrize(
-    ("options", "scores", "objects"),
-    [
-        ("", np.zeros((2, 0)), 2),
-        ("use_multiclass_scores: true", [[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]], 2),
-        ("merge_multiple_label_boxes: true", [[1.0, 0.0, 1.0]], 1),
-    ],
+@cases(
+    ("use_multiclass_scores: true", [[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]]),
+    ("merge_multiple_label_boxes: true", [[1.0, 0.0, 1.0]]),
 )
-def test_keypoints_and_labels_reach_the_batch(tmp_path: Path, options: str, scores, objects: int) -> None:
-    path = write_records(tmp_path / "a.tfrecord", [_labelled_example(i) for i in range(4)])
+def test_keypoints_and_labels_reach_the_batch(tmp_path: Path, *, options: str, scores: Any) -> None:
+    path = write_records(tmp_path / "a", [_boxed(i, [1, 3], **COLUMNS) for i in range(4)])
     flip = FLIP % "probability: 1 keypoint_flip_permutation: [1, 0]"
-    (batch,) = _train(_config(path, READ, f"{options} {flip}"), 1, seed=0)
-    truth = batch.truth
+    (batch,) = _train(_config(path, READ, f"{options} {flip}"), 1)
+    truth, objects = batch.truth, len(scores)
     np.testing.assert_allclose(truth.class_scores[0, :objects], scores)
     assert truth.valid.sum(axis=1).tolist() == [objects] * 4
     np.testing.assert_allclose(truth.keypoints[0, 0], [[0.4, 0.8], [0.3, 0.9]], rtol=1e-6)
     np.testing.assert_allclose(truth.keypoint_weights[0, :objects], [[1.0, 0.5], [0.0, 0.5]][:objects])
 
 
-def test_flips_of_keypoints_without_their_order_are_refused(tmp_path: Path) -> None:
-    path = write_records(tmp_path / "a.tfrecord", [_labelled_example(0)])
+def test_what_is_not_read_and_flips_without_an_order_of_keypoints_are_refused(records: str) -> None:
+    with pytest.raises(ConfigError, match=r"train_input_reader\.load_track_id"):
+        _train(_config(records, "load_track_id: true"), 1)
     with pytest.raises(ConfigError, match=r"random_horizontal_flip\.keypoint_flip_permutation"):
-        _train(_config(path, READ, FLIP % ""), 1, seed=0)
+        _train(_config(records, READ, FLIP % ""), 1)
 
 
-def test_the_sequence_of_a_run_without_these_labels_has_none_of_them(records: str) -> None:
-    spec = build_train_dataset(_config(records), label_map=LABEL_MAP, batch_size=4, seed=0).element_spec
-    assert spec.truth.keypoints.shape == [4, 5, 0, 2] and spec.truth.class_scores.shape == [4, 5, 0]
-
-
-@pytest.mark.parametrize("reader", ["", "num_readers: 1 shuffle: false"])
-@pytest.mark.parametrize("steps", [AUGMENTATION, MIXED + "batch_size: 4"], ids=["alone", "mixed"])
-def test_pairs_are_what_training_takes_and_what_it_was_made_of(records: str, reader: str, steps: str) -> None:
-    config = _config(records, reader, steps)
-    batches = _train(config, 3, seed=11)
-    pairs = list(itertools.islice(iterate_training_pairs(config, label_map=LABEL_MAP, seed=11), 12))
-    taken = [tf.nest.map_structure(lambda field, i=i: field[i], batch) for batch in batches for i in range(4)]
-    for (sample, element), expected in zip(pairs, taken, strict=True):
-        tf.nest.map_structure(np.testing.assert_array_equal, element, expected)
-        assert sample.source_id == element.images.source_ids
-        assert tuple(sample.image.shape[:2]) == tuple(element.images.original_sizes.numpy())
-    unchanged = _config(records, reader)
-    plain = list(itertools.islice(iterate_training_pairs(unchanged, label_map=LABEL_MAP, seed=11), 12))
-    for (sample, _), (other, _) in zip(pairs, plain, strict=True):
-        np.testing.assert_array_equal(sample.image, other.image)
-        np.testing.assert_array_equal(sample.truth.boxes, other.truth.boxes)
-
-
-@pytest.mark.parametrize("cached", [True, False])
-def test_the_records_of_a_batch_are_found_again(records, monkeypatch, cached):
-    cache_bytes = datasets.DEFAULT_CACHE_BYTES if cached else 0
-    monkeypatch.setattr(datasets, "DEFAULT_CACHE_BYTES", cache_bytes)
-    config = _config(records, augmentation="batch_size: 4" + AUGMENTATION)
-    batches = build_train_dataset(config, label_map=LABEL_MAP, batch_size=4, seed=3, cache_bytes=cache_bytes)
-    for step, batch in enumerate(batches.take(7)):
-        found = training_records(config, label_map=LABEL_MAP, seed=3, step=step)
-        assert [image_name(record).encode() for record in found] == list(batch.images.source_ids.numpy())
-
-
-def test_a_mixed_batch_has_the_records_that_it_may_be_mixed_with(records):
-    config = _config(records, augmentation="batch_size: 4" + MIXED)
-    found = training_records(config, label_map=LABEL_MAP, seed=3, step=0)
-    assert len(found) == 4 + 5
-
-
-def test_a_config_of_one_batch_reads_it_in_order_and_leaves_the_other_alone(records):
-    config = _config(records, reader="repeat_factor_threshold: 0.5", augmentation="validation { }")
-    alone = one_batch_config(config)
-    assert not alone.train_input_reader.shuffle and not alone.train_config.HasField("validation")
-    assert not alone.train_input_reader.HasField("repeat_factor_threshold")
-    assert config.train_input_reader.shuffle and config.train_config.HasField("validation")
+def test_a_config_of_one_batch_reads_it_in_order_and_leaves_the_other_alone() -> None:
+    reader = "repeat_factor_threshold: 0.5 sample_1_of_n_examples: 2 num_epochs: 3"
+    config = _config("a", reader, "validation { } fine_tune_checkpoint: 'b'")
+    alone = datasets.one_batch_config(config)
+    assert not alone.train_input_reader.shuffle and config.train_input_reader.shuffle
+    for message, field in (
+        ("train_input_reader", "repeat_factor_threshold"),
+        ("train_input_reader", "sample_1_of_n_examples"),
+        ("train_input_reader", "num_epochs"),
+        ("train_config", "validation"),
+        ("train_config", "fine_tune_checkpoint"),
+    ):
+        assert not getattr(alone, message).HasField(field) and getattr(config, message).HasField(field)
+    assert alone.train_config.batch_size == 4
 
 
 def test_training_alone_decodes_at_reduced_size(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     Image.fromarray(np.full((40, 80, 3), 200, np.uint8)).save(buffer, "JPEG")
     fields = {"image/encoded": [buffer.getvalue()], "image/source_id": [b"0"]}
-    pattern = write_records(tmp_path / "all.tfrecord", [example(fields)])
-    config = _config(pattern, "decode_at_reduced_size: true")
+    config = _config(write_records(tmp_path / "all", [example(fields)]), "decode_at_reduced_size: true")
     # The network takes 8 x 10: an eighth of 40 rows would be 5.
     reader = datasets.train_reader(config, LABEL_MAP)
     assert reader.decoded_bytes(limit=1 << 20) == 10 * 20 * 3
-    for cache_bytes in (0, 1 << 20):
-        (batch,) = _train(config, 1, seed=0, cache_bytes=cache_bytes)
-        assert batch.images.pixels.shape == (4, 8, 10, 3)
-        np.testing.assert_allclose(batch.images.pixels, 200, atol=2)
-    sample, _ = next(iterate_training_pairs(config, label_map=LABEL_MAP, seed=0))
+    (batch,) = _train(config, 1)
+    sample, element = next(iterate_training_pairs(config, label_map=LABEL_MAP, seed=0))  # from memory
+    for pixels in (*batch.images.pixels, element.images.pixels):
+        assert pixels.shape == (8, 10, 3)
+        np.testing.assert_allclose(pixels, 200, atol=2)
     assert sample.image.shape == (10, 20, 3)
     ((whole, _),) = iterate_truth(config, label_map=LABEL_MAP)
     assert whole.shape == (40, 80, 3)

@@ -1,24 +1,22 @@
-import pytest
+"""The detector of a config, by its family."""
+
 from google.protobuf import text_format
 
 from detection_core.builders.detector import build_detector
 from detection_core.detectors.family import Family, register_family, unregister_family
 from detection_core.errors import ConfigError
 from detection_core.protos import model_pb2
+from tests.support.cases import cases, refused
 
 
-@pytest.mark.parametrize(
-    ("text", "match"),
-    [
-        ("center_net {}", "expected ssd or efficientdet, found center_net: CenterNet is not built here"),
-        ("", "expected ssd or efficientdet, found none: set one"),
-        ("ssd {}", "model.ssd.num_classes: expected the number of classes"),
-        ("ssd { num_classes: 2 }", "model.ssd.box_coder: expected one of"),
-    ],
+@cases(
+    ("center_net {}", "expected ssd or efficientdet, found center_net: CenterNet is not built here"),
+    ("", "expected ssd or efficientdet, found none: set one"),
+    ("ssd {}", "model.ssd.num_classes: expected the number of classes"),
+    ("ssd { num_classes: 2 }", "model.ssd.box_coder: expected one of"),
 )
-def test_what_cannot_be_built_is_refused(text, match):
-    with pytest.raises(ConfigError, match=match):
-        build_detector(text_format.Parse(text, model_pb2.DetectionModel()))
+def test_what_cannot_be_built_is_refused(*, text, match):
+    refused(ConfigError, match, build_detector, text_format.Parse(text, model_pb2.DetectionModel()))
 
 
 def test_the_family_gets_its_message_its_path_and_the_seed():

@@ -1,4 +1,6 @@
-from detection_core.builders.fine_tuning import build_fine_tune_options
+"""What a config wants of a checkpoint."""
+
+from detection_core.builders.fine_tuning import build_fine_tune_options, freezes_batch_norm
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -22,5 +24,8 @@ def test_what_a_config_wants_of_a_checkpoint() -> None:
     assert build_fine_tune_options(_config("x", **v2)).kind == "classification"
     assert build_fine_tune_options(_config("x", from_detection_checkpoint=True, **v2)).kind == "detection"
     named = build_fine_tune_options(_config("x", load_all_detection_checkpoint_vars=True))
-    assert named.named
-    assert named.heads
+    assert named.named and named.heads
+    of_zoo = build_fine_tune_options(_config("zoo:ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"))
+    assert of_zoo == wanted, "an object-based checkpoint, which gives all that fits"
+    frozen = apply_overrides(_config("x"), {"model.ssd.freeze_batchnorm": True})
+    assert freezes_batch_norm(frozen) and not freezes_batch_norm(_config("x"))

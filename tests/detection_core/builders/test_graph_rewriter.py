@@ -1,9 +1,12 @@
+"""Quantization options of a config."""
+
 import pytest
 
 from detection_core.builders.graph_rewriter import build_quantization_options, find_quantization_options
 from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import ConfigError
 from detection_core.quantization.options import QuantizationOptions
+from tests.support.cases import cases
 
 TEXT = "graph_rewriter { quantization { delay: 3 weight_bits: 8 activation_bits: 7 symmetric: true } }"
 
@@ -14,8 +17,8 @@ def test_the_block_says_how_to_quantize() -> None:
     assert build_quantization_options(config) == find_quantization_options(config) == wanted
 
 
-@pytest.mark.parametrize("text", ["", "graph_rewriter { }"])
-def test_where_there_is_none_nothing_is_found_and_nothing_is_left_as_it_is(text: str) -> None:
+@cases("", "graph_rewriter { }")
+def test_where_there_is_none_nothing_is_found_and_nothing_is_left_as_it_is(*, text: str) -> None:
     config = parse_pipeline_config(text)
     before = config.SerializeToString()
     assert find_quantization_options(config) is None

@@ -1,10 +1,12 @@
+"""Hyper-parameters of layers of a config."""
+
+import functools
 import importlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
-from google.protobuf import text_format
 
 from detection_core.builders.hyperparams import build_hyperparams
 from detection_core.config.messages.hyperparams import INITIALIZER_NAMES
@@ -15,19 +17,19 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
 )
 from detection_core.errors import ConfigError
 from detection_core.protos import hyperparams_pb2
+from tests.support.cases import cases, refused
+from tests.support.configs import parsed
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "hyperparams")
 # Settings that the reference passes over in silence and that are refused here.
 REFUSED = {"group_norm": "no detector here is made with", "op_fc": "op: expected CONV, found FC"}
+NAMES = sorted(set(CASES) - set(REFUSED))
+_message = functools.partial(parsed, hyperparams_pb2.Hyperparams)
 
 
-def _message(text: str) -> hyperparams_pb2.Hyperparams:
-    return text_format.Parse(text, hyperparams_pb2.Hyperparams())
-
-
-@pytest.mark.parametrize("name", sorted(set(CASES) - set(REFUSED)))
-def test_settings_are_those_of_the_reference(name):
+@cases(*NAMES)
+def test_settings_are_those_of_the_reference(*, name):
     wanted = CASES[name].facts["value"]
     found = build_hyperparams(_message(CASES[name].config), "conv_hyperparams")
     assert found.activation == (wanted["activation"] or "none")
@@ -48,8 +50,8 @@ def test_settings_are_those_of_the_reference(name):
         np.testing.assert_allclose(regularizer_loss(found.regularizer, weights), total, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - set(REFUSED)))
-def test_initializers_are_those_of_the_reference(name):
+@cases(*NAMES)
+def test_initializers_are_those_of_the_reference(*, name):
     wanted = CASES[name].facts["value"]["initializer"]
     built = build_hyperparams(_message(CASES[name].config), "x").initializer.build(0, "layer/kernel")
     if not isinstance(wanted, dict):
@@ -63,18 +65,11 @@ def test_initializers_are_those_of_the_reference(name):
     assert {key: built.get_config()[key] for key in settings} == pytest.approx(settings)
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_has_no_effect_is_refused(name):
-    with pytest.raises(ConfigError, match=REFUSED[name]):
-        build_hyperparams(_message(CASES[name].config), "conv_hyperparams")
-
-
-def test_unknown_initializer_is_named_with_its_field():
+def test_what_has_no_effect_is_refused_and_frozen_norms_are_built():
+    for name, message in REFUSED.items():
+        refused(ConfigError, message, build_hyperparams, _message(CASES[name].config), "conv_hyperparams")
     with pytest.raises(ConfigError, match=r"^x.initializer.keras_initializer_by_name: .*'lecun_nothing'"):
         build_hyperparams(_message('initializer { keras_initializer_by_name: "lecun_nothing" }'), "x")
-
-
-def test_frozen_batch_norm_and_weights():
     found = build_hyperparams(
         _message("batch_norm { train: false decay: 0.5 } regularizer { l1_regularizer { weight: 2 } }"), "x"
     )

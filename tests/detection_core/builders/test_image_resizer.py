@@ -1,33 +1,27 @@
-from __future__ import annotations
+"""Resizers of a config."""
 
 import pytest
-from google.protobuf import text_format
 
 from detection_core.builders.image_resizer import IMAGE_RESIZERS, build_image_resizer, model_image_resizer
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
 from detection_core.errors import ConfigError
-from detection_core.protos import image_resizer_pb2, model_pb2
+from detection_core.protos.image_resizer_pb2 import ImageResizer
+from detection_core.protos.model_pb2 import DetectionModel
+from tests.support.cases import cases, refused
+from tests.support.configs import parsed
 
 
 def _build(text: str):
-    return build_image_resizer(text_format.Parse(text, image_resizer_pb2.ImageResizer()))
+    return build_image_resizer(parsed(ImageResizer, text))
 
 
-def test_every_arm_is_built() -> None:
-    arms = {field.name for field in image_resizer_pb2.ImageResizer.DESCRIPTOR.oneofs[0].fields}
-    assert set(IMAGE_RESIZERS) == arms
-    for arm in arms:
+def test_fields_are_the_message_s_or_the_schema_s() -> None:
+    for arm in IMAGE_RESIZERS:
         assert _build(f"{arm} {{}}") is not None
-
-
-def test_unset_fields_are_the_schema_s() -> None:
     assert _build("fixed_shape_resizer {}") == FixedShapeResizer(height=300, width=300)
     assert _build("keep_aspect_ratio_resizer {}") == KeepAspectRatioResizer(
         min_dimension=600, max_dimension=1024
     )
-
-
-def test_set_fields_are_passed_on() -> None:
     found = _build(
         "keep_aspect_ratio_resizer { min_dimension: 6 max_dimension: 8 resize_method: AREA "
         "pad_to_max_dimension: true per_channel_pad_value: [1, 2, 3] }"
@@ -41,34 +35,20 @@ def test_set_fields_are_passed_on() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "fixed_shape_resizer.*found none"),
-        ("fixed_shape_resizer { height: 0 }", "height: expected a number from 1 to 16,384, found 0"),
-        (
-            "keep_aspect_ratio_resizer { min_dimension: 12 max_dimension: 6 }",
-            "at most max_dimension, which is 6, found 12",
-        ),
-        ("conditional_shape_resizer { condition: INVALID }", "GREATER or SMALLER, found INVALID"),
-        ("pad_to_multiple_resizer { multiple: -4 }", "from 1 to 1,024, found -4"),
-    ],
+@cases(
+    ("", "fixed_shape_resizer.*found none"),
+    ("conditional_shape_resizer { condition: INVALID }", "GREATER or SMALLER, found INVALID"),
+    ("pad_to_multiple_resizer { multiple: -4 }", "from 1 to 1,024, found -4"),
 )
-def test_what_no_image_fits_is_refused(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message) as error:
-        _build(text)
-    assert error.value.where.startswith("image_resizer")
+def test_what_no_image_fits_is_refused(*, text: str, message: str) -> None:
+    error = refused(ConfigError, message, _build, text)
+    assert error.where.startswith("image_resizer")
 
 
-def test_the_resizer_of_a_model_is_found_in_any_kind() -> None:
+def test_the_resizer_of_a_model_is_found_in_any_kind_and_a_missing_one_named() -> None:
     for kind in ("ssd", "faster_rcnn", "center_net"):
         text = f"{kind} {{ image_resizer {{ fixed_shape_resizer {{ height: 4 width: 5 }} }} }}"
-        model = text_format.Parse(text, model_pb2.DetectionModel())
-        assert model_image_resizer(model) == FixedShapeResizer(height=4, width=5)
-
-
-def test_a_model_without_a_resizer_is_named() -> None:
+        assert model_image_resizer(parsed(DetectionModel, text)) == FixedShapeResizer(height=4, width=5)
     with pytest.raises(ConfigError, match=r"^model: expected one of ssd, efficientdet, found none"):
-        model_image_resizer(model_pb2.DetectionModel())
-    with pytest.raises(ConfigError, match=r"model\.ssd\.image_resizer"):
-        model_image_resizer(text_format.Parse("ssd {}", model_pb2.DetectionModel()))
+        model_image_resizer(DetectionModel())
+    refused(ConfigError, r"model\.ssd\.image_resizer", model_image_resizer, parsed(DetectionModel, "ssd {}"))

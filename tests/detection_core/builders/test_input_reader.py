@@ -1,38 +1,36 @@
-from __future__ import annotations
+"""Readers of a config."""
 
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 
 from detection_core.builders.input_reader import ScoreColumns, build_input_reader
 from detection_core.config.messages.table import RULES
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.data.sequence import SequenceOptions
 from detection_core.errors import ConfigError
-from detection_core.protos import input_reader_pb2
+from detection_core.protos.input_reader_pb2 import InputReader
+from tests.support.cases import cases, refused
+from tests.support.configs import parsed
 from tests.support.record_files import numbered_example, write_records
 
 LABEL_MAP = LabelMap(items=(LabelMapItem(id=2, name="dog"),))
 REFUSED = RULES["InputReader"].refused
 
 
-def _build(tmp_path: Path, text: str):
+def _build(tmp_path: Path, text: str, **options: ScoreColumns):
     path = write_records(tmp_path / "a.tfrecord", [numbered_example(0)])
-    message = text_format.Parse(
-        f'{text} tf_record_input_reader {{ input_path: "{path}" }}', input_reader_pb2.InputReader()
-    )
-    return build_input_reader(message, LABEL_MAP, "reader")
+    message = parsed(InputReader, f'{text} tf_record_input_reader {{ input_path: "{path}" }}')
+    return build_input_reader(message, LABEL_MAP, "reader", **options)
 
 
-@pytest.mark.parametrize("field", sorted(set(REFUSED) - {"external_input_reader"}))
-def test_what_is_not_read_says_what_to_do(tmp_path: Path, field: str) -> None:
-    kind = input_reader_pb2.InputReader.DESCRIPTOR.fields_by_name[field]
+@cases(*sorted(set(REFUSED) - {"external_input_reader"}))
+def test_what_is_not_read_says_what_to_do(tmp_path: Path, *, field: str) -> None:
+    kind = InputReader.DESCRIPTOR.fields_by_name[field]
     value = "true" if kind.type == kind.TYPE_BOOL else "2"
-    with pytest.raises(ConfigError) as error:
-        _build(tmp_path, f"{field}: {value}")
-    assert error.value.where == f"reader.{field}" and error.value.message.endswith(REFUSED[field])
+    error = refused(ConfigError, "", _build, tmp_path, f"{field}: {value}")
+    assert error.where == f"reader.{field}" and error.message.endswith(REFUSED[field])
 
 
 def test_weights_need_one_for_each_input(tmp_path: Path) -> None:
@@ -43,16 +41,12 @@ def test_weights_need_one_for_each_input(tmp_path: Path) -> None:
             _build(tmp_path, f"sample_from_datasets_weights: {weights}")
 
 
-def test_defaults_that_are_written_out_are_accepted(tmp_path: Path) -> None:
+def test_a_reader_of_another_kind_is_refused_and_defaults_are_accepted(tmp_path: Path) -> None:
     written = _build(tmp_path, "num_keypoints: 0 load_track_id: false frame_index: -1 input_type: TF_EXAMPLE")
     left_out = _build(tmp_path, "")
     assert (written.decoding, written.sequence) == (left_out.decoding, left_out.sequence)
-
-
-def test_a_reader_of_another_kind_is_refused() -> None:
-    message = text_format.Parse("external_input_reader {}", input_reader_pb2.InputReader())
     with pytest.raises(ConfigError, match="write TFRecords"):
-        build_input_reader(message, LABEL_MAP)
+        build_input_reader(parsed(InputReader, "external_input_reader {}"), LABEL_MAP)
 
 
 def test_fields_become_options(tmp_path: Path) -> None:
@@ -74,31 +68,18 @@ def test_fields_become_options(tmp_path: Path) -> None:
     assert reader.table.lookup(tf.constant("dog")) == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "masks"),
-    [
-        ("", "NUMERICAL_MASKS"),
-        ("mask_type: PNG_MASKS", "PNG_MASKS"),
-        ("mask_type: DEFAULT", "NUMERICAL_MASKS"),
-    ],
+@cases(
+    ("", "NUMERICAL_MASKS"), ("mask_type: PNG_MASKS", "PNG_MASKS"), ("mask_type: DEFAULT", "NUMERICAL_MASKS")
 )
-def test_masks_are_read_as_they_are_stored(tmp_path: Path, text: str, masks: str) -> None:
+def test_masks_are_read_as_they_are_stored(tmp_path: Path, *, text: str, masks: str) -> None:
     assert _build(tmp_path, f"load_instance_masks: true {text}").decoding.masks == masks
 
 
-def test_scores_are_read_where_it_is_said_what_they_look_like(tmp_path: Path) -> None:
+def test_keypoints_and_scores_are_read_where_it_is_said_what_they_look_like(tmp_path: Path) -> None:
     assert _build(tmp_path, "load_multiclass_scores: true").decoding.score_columns == 0
-    path = write_records(tmp_path / "b.tfrecord", [numbered_example(0)])
-    message = text_format.Parse(
-        f'load_multiclass_scores: true tf_record_input_reader {{ input_path: "{path}" }}',
-        input_reader_pb2.InputReader(),
-    )
     scores = ScoreColumns(count=4, background=True)
-    decoding = build_input_reader(message, LABEL_MAP, scores=scores).decoding
+    decoding = _build(tmp_path, "load_multiclass_scores: true", scores=scores).decoding
     assert (decoding.score_columns, decoding.background_column) == (4, True)
-
-
-def test_keypoints_are_read_and_need_a_weight_each_or_none(tmp_path: Path) -> None:
     assert _build(tmp_path, "num_keypoints: 3").decoding.keypoints == 3
     assert _build(tmp_path, "num_keypoints: 2 keypoint_type_weight: [1, 2]").decoding.keypoints == 2
     with pytest.raises(ConfigError, match="each of num_keypoints, 3, or none, found 2"):

@@ -1,7 +1,5 @@
 """Stages of the input, each from memory."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -28,13 +26,10 @@ def stages(tmp_path_factory):
     return built, build_train_dataset(config, label_map=labels, batch_size=2, seed=0, cache_bytes=0)
 
 
-def test_every_stage_is_endless(stages):
+def test_stages_are_endless_and_make_what_training_reads(stages):
     built, _ = stages
     for name in set(built) - {input_stages.READ, input_stages.WHOLE}:
         assert len(list(itertools.islice(built[name], 9))) == 9, name
-
-
-def test_stages_make_what_training_reads(stages):
     built, trained = stages
     expected = next(iter(trained))
     for name in (input_stages.BATCH, input_stages.WHOLE):
@@ -43,9 +38,6 @@ def test_stages_make_what_training_reads(stages):
         np.testing.assert_array_equal(found.truth.boxes, expected.truth.boxes)
     first = next(iter(built[input_stages.AUGMENT]))
     np.testing.assert_array_equal(first.images.pixels, expected.images.pixels[0])
-
-
-def test_bare_decoding_gives_the_pixels_of_the_network_s_input(stages):
     built, _ = stages
     bare, resized = (next(iter(built[name])) for name in (input_stages.BARE, input_stages.RESIZE))
     np.testing.assert_array_equal(bare, resized.images.pixels)

@@ -1,23 +1,24 @@
+"""Losses and choices of examples of a config."""
+
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 
 from detection_core.builders import losses as builders
 from detection_core.detectors.parts.losses import masking
 from detection_core.errors import ConfigError
 from detection_core.protos import losses_pb2
-from tests.detection_core.detectors.parts.losses import test_focal
-from tests.support.golden_cases import GoldenCase, load_cases
+from tests.support.cases import cases, refused
+from tests.support.configs import parsed
+from tests.support.golden_cases import GoldenCase, cases_of
 
-CASES = load_cases(test_focal.__file__, "losses")
+CASES = cases_of("detection_core/detectors/parts/losses", "losses")
 CALLED = [case for case in CASES.values() if "prediction" in case.inputs and case.config]
 MINED = [case for case in CASES.values() if "location_losses" in case.inputs]
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-6}
-
-
-def _message(text: str) -> losses_pb2.Loss:
-    return text_format.Parse(text, losses_pb2.Loss())
+_message = functools.partial(parsed, losses_pb2.Loss)
 
 
 def _loss(case: GoldenCase):
@@ -39,8 +40,8 @@ def _arguments(case: GoldenCase):
     return prediction, target, weights
 
 
-@pytest.mark.parametrize("case", CALLED, ids=lambda case: case.name)
-def test_golden_loss_and_gradient(case: GoldenCase):
+@cases(*CALLED)
+def test_golden_loss_and_gradient(*, case: GoldenCase):
     loss, (prediction, target, weights) = _loss(case), _arguments(case)
     with tf.GradientTape() as tape:
         tape.watch(prediction)
@@ -60,8 +61,8 @@ def test_every_arm_has_a_golden():
     assert arms | {"registered"} == set(builders.LOCALIZATION_LOSSES)
 
 
-@pytest.mark.parametrize("case", MINED, ids=lambda case: case.name)
-def test_golden_miner(case: GoldenCase):
+@cases(*MINED)
+def test_golden_miner(*, case: GoldenCase):
     miner = builders.build_hard_example_miner(_message(case.config))
     inputs = case.inputs
     matched = inputs.get("match_results", np.zeros(inputs["cls_losses"].shape, np.int32))
@@ -70,19 +71,13 @@ def test_golden_miner(case: GoldenCase):
     np.testing.assert_allclose(found.classification, case.outputs["mined_cls_loss"], **TOLERANCE)
 
 
-def test_miner_defaults():
+def test_losses_of_a_detector_and_defaults_of_the_miner():
     facts = CASES["hard_example_miner_defaults"].facts["value"]
     miner = builders.build_hard_example_miner(_message("hard_example_miner {}")).options
     assert miner.num_hard_examples == facts["num_hard_examples"]
     assert miner.iou_threshold == pytest.approx(facts["iou_threshold"])
     assert miner.loss is builders.MINING_LOSSES[facts["loss_type"]]
     assert miner.max_negatives_per_positive == facts["max_negatives_per_positive"]
-
-
-PAIR = "classification_loss { weighted_sigmoid {} } localization_loss { weighted_smooth_l1 {} } "
-
-
-def test_losses_of_a_detector():
     losses = builders.build_losses(_message(PAIR + "classification_weight: 2 localization_weight: 0.5"))
     assert (losses.classification_weight, losses.localization_weight) == (2.0, 0.5)
     assert losses.hard_example_miner is None
@@ -91,39 +86,22 @@ def test_losses_of_a_detector():
     assert sampled.random_example_sampler.positive_fraction == pytest.approx(0.01)
 
 
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("localization_loss { weighted_l2 {} }", "loss.classification_loss"),
-        ("classification_loss { weighted_sigmoid {} }", "loss.localization_loss"),
-        (
-            "classification_loss { weighted_sigmoid_focal {} } localization_loss { weighted_l2 {} } "
-            "hard_example_miner {}",
-            "loss.hard_example_miner",
-        ),
-        (PAIR + "hard_example_miner {} random_example_sampler {}", "loss.random_example_sampler"),
-        (
-            PAIR + "random_example_sampler { positive_sample_fraction: 0 }",
-            "loss.random_example_sampler.positive_sample_fraction",
-        ),
-        (PAIR + "expected_loss_weights: EXPECTED_SAMPLING", "loss.expected_loss_weights"),
-        (PAIR + "equalization_loss { weight: 1 }", "loss.equalization_loss.weight"),
-        (
-            "classification_loss { weighted_softmax { logit_scale: 0 } } "
-            "localization_loss { weighted_l2 {} }",
-            "loss.classification_loss.weighted_softmax.logit_scale",
-        ),
-        (
-            "classification_loss { weighted_sigmoid {} } "
-            "localization_loss { weighted_smooth_l1 { delta: 0 } }",
-            "loss.localization_loss.weighted_smooth_l1.delta",
-        ),
-    ],
+PAIR = "classification_loss { weighted_sigmoid {} } localization_loss { weighted_smooth_l1 {} } "
+
+
+@cases(
+    ("localization_loss { weighted_l2 {} }", "classification_loss"),
+    (PAIR + "hard_example_miner {} random_example_sampler {}", "random_example_sampler"),
+    (PAIR + "expected_loss_weights: EXPECTED_SAMPLING", "expected_loss_weights"),
+    (
+        PAIR.replace("sigmoid {", "softmax { logit_scale: 0"),
+        "classification_loss.weighted_softmax.logit_scale",
+    ),
+    (PAIR.replace("l1 {", "l1 { delta: 0"), "localization_loss.weighted_smooth_l1.delta"),
 )
-def test_refusals_name_the_place(text, place):
-    with pytest.raises(ConfigError) as caught:
-        builders.build_losses(_message(text))
-    assert caught.value.where == place
+def test_refusals_name_the_place(*, text, place):
+    caught = refused(ConfigError, "", builders.build_losses, _message(text))
+    assert caught.where == f"loss.{place}"
 
 
 def _only_classes(weights, classes, columns):

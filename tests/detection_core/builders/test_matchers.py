@@ -1,19 +1,16 @@
+"""Matchers of a config."""
+
 import numpy as np
-import pytest
-from google.protobuf import text_format
 
 from detection_core.builders.matchers import MATCHERS, build_matcher
 from detection_core.errors import ConfigError
-from detection_core.protos import matcher_pb2
-from tests.detection_core.detectors.parts.matchers import test_argmax
-from tests.support.golden_cases import GoldenCase, load_cases
+from detection_core.protos.matcher_pb2 import Matcher
+from tests.support.cases import cases, refused
+from tests.support.configs import parsed
+from tests.support.golden_cases import GoldenCase, cases_of
 
-CASES = load_cases(test_argmax.__file__, "matchers")
+CASES = cases_of("detection_core/detectors/parts/matchers", "matchers")
 MATCHED = [case for case in CASES.values() if "match_results" in case.outputs]
-
-
-def _build(text: str):
-    return build_matcher(text_format.Parse(text, matcher_pb2.Matcher()))
 
 
 def _expected(case: GoldenCase, valid: np.ndarray) -> np.ndarray:
@@ -25,11 +22,11 @@ def _expected(case: GoldenCase, valid: np.ndarray) -> np.ndarray:
     return np.where(results >= 0, rows[np.maximum(results, 0)], results)
 
 
-@pytest.mark.parametrize("case", MATCHED, ids=lambda case: case.name)
-def test_golden(case: GoldenCase):
+@cases(*MATCHED)
+def test_golden(*, case: GoldenCase):
     similarity = case.inputs["similarity"]
     valid = case.inputs.get("valid_rows", np.ones(len(similarity), bool))
-    found = _build(case.config).match(similarity[np.newaxis], valid[np.newaxis])
+    found = build_matcher(parsed(Matcher, case.config)).match(similarity[np.newaxis], valid[np.newaxis])
     np.testing.assert_array_equal(found[0], _expected(case, valid))
 
 
@@ -37,21 +34,20 @@ def test_every_arm_has_a_golden():
     assert {case.config.split()[0] for case in MATCHED} == set(MATCHERS)
 
 
-@pytest.mark.parametrize(
-    ("text", "golden"),
-    [
-        ("", "empty_matcher"),
-        (
-            "argmax_matcher { matched_threshold: 0.3 unmatched_threshold: 0.5 }",
-            "argmax_constructor_unmatched_above_matched",
-        ),
-        (
-            "argmax_matcher { negatives_lower_than_unmatched: false }",
-            "argmax_constructor_equal_thresholds_and_not_negatives_lower",
-        ),
-    ],
+CONSTRUCTOR = "argmax_constructor"
+
+
+@cases(
+    ("", "empty_matcher"),
+    (
+        "argmax_matcher { matched_threshold: 0.3 unmatched_threshold: 0.5 }",
+        f"{CONSTRUCTOR}_unmatched_above_matched",
+    ),
+    (
+        "argmax_matcher { negatives_lower_than_unmatched: false }",
+        f"{CONSTRUCTOR}_equal_thresholds_and_not_negatives_lower",
+    ),
 )
-def test_refusals(text, golden):
+def test_what_the_reference_refuses_is_refused(*, text, golden):
     assert CASES[golden].error
-    with pytest.raises(ConfigError):
-        _build(text)
+    refused(ConfigError, "", build_matcher, parsed(Matcher, text))

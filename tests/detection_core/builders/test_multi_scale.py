@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""The sizes that a detector is trained at, and its losses at each of them."""
 
 import numpy as np
 import pytest
@@ -12,20 +12,18 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.errors import ConfigError
 from detection_core.training.scales import resized
-from tests.detection_core.training.test_precision import MODELS, batch_for
+from tests.support.cases import cases, refused
+from tests.support.precision_models import MODELS, batch_for
 
 
-@pytest.mark.parametrize(
-    ("own", "scales", "sizes"),
-    [
-        ((320, 320), (0.75, 1.0, 1.25), [(416, 416), (320, 320), (256, 256)]),
-        ((300, 300), (0.75, 1.0, 1.25), [(384, 384), (300, 300), (224, 224)]),
-        ((192, 256), (0.5, 1.0), [(192, 256), (96, 128)]),
-        ((64, 64), (0.9, 1.0, 1.1), [(64, 64)]),
-        ((64, 64), (0.25,), [(32, 32)]),
-    ],
+@cases(
+    ((320, 320), (0.75, 1.0, 1.25), [(416, 416), (320, 320), (256, 256)]),
+    ((300, 300), (0.75, 1.0, 1.25), [(384, 384), (300, 300), (224, 224)]),
+    ((192, 256), (0.5, 1.0), [(192, 256), (96, 128)]),
+    ((64, 64), (0.9, 1.0, 1.1), [(64, 64)]),
+    ((64, 64), (0.25,), [(32, 32)]),
 )
-def test_sizes_are_multiples_of_32_and_each_is_there_once_the_largest_first(own, scales, sizes) -> None:
+def test_sizes_are_multiples_of_32_and_each_is_there_once_the_largest_first(*, own, scales, sizes) -> None:
     assert scaled_sizes(own, scales) == sizes
 
 
@@ -35,7 +33,8 @@ def _weight(variable: tf.Variable) -> tf.Tensor:
 
 
 # The others are as slow to build as there are rows, and differ in what `test_precision` is about.
-NAMES = ["ssd", *(pytest.param(name, marks=pytest.mark.zoo) for name in list(MODELS)[1:])]
+SMALL = "plain"
+NAMES = [SMALL, *(pytest.param(name, marks=pytest.mark.zoo) for name in MODELS if name != SMALL)]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -74,29 +73,22 @@ def test_another_size_is_the_same_detector_built_for_it(name: str) -> None:
     assert any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
-def test_without_the_block_there_are_no_scales() -> None:
-    config = parse_pipeline_config(MODELS["ssd"])
-    assert build_scales(config, build_detector(config.model)) is None
-
-
-def test_a_detector_that_takes_several_sizes_already_is_refused() -> None:
-    class Any:
+def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_refused() -> None:
+    class Several:
         input_shape = type("Shape", (), {"size": None})
 
-    config = apply_overrides(parse_pipeline_config(MODELS["ssd"]), {"train_config.multi_scale": {}})
+    config = parse_pipeline_config(MODELS[SMALL])
+    assert build_scales(config, Several()) is None
+    block = apply_overrides(config, {"train_config.multi_scale": {}})
     with pytest.raises(ConfigError, match=r"train_config\.multi_scale: .*takes several already; remove it"):
-        build_scales(config, Any())
+        build_scales(block, Several())
 
 
-@pytest.mark.parametrize(
-    ("block", "field"),
-    [
-        ({"scale": [8.0]}, r"multi_scale\.scale"),
-        ({"scale": [1.0] * 10}, r"multi_scale\.scale: .*at most 9 scales, found 10"),
-        ({"steps_per_scale": 0}, r"multi_scale\.steps_per_scale"),
-    ],
+@cases(
+    ({"scale": [8.0]}, r"multi_scale\.scale"),
+    ({"scale": [1.0] * 10}, r"multi_scale\.scale: .*at most 9 scales, found 10"),
+    ({"steps_per_scale": 0}, r"multi_scale\.steps_per_scale"),
 )
-def test_wrong_values_are_named(block, field) -> None:
-    config = apply_overrides(parse_pipeline_config(MODELS["ssd"]), {"train_config.multi_scale": block})
-    with pytest.raises(ConfigError, match=field):
-        check_message(config.train_config, "train_config")
+def test_wrong_values_are_named(*, block, field) -> None:
+    config = apply_overrides(parse_pipeline_config(MODELS[SMALL]), {"train_config.multi_scale": block})
+    refused(ConfigError, field, check_message, config.train_config, "train_config")

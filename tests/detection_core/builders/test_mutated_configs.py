@@ -9,13 +9,8 @@ from detection_core.config.messages.extractors import map_shapes
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.tasks.describe import describe
-from tests.support.agreement import (
-    BUILDERS,
-    assert_agree,
-    assert_parts_agree,
-    messages_to_build,
-    passes,
-)
+from tests.support.agreement import BUILDERS, assert_agree, assert_parts_agree, messages_to_build, passes
+from tests.support.cases import cases
 from tests.support.configs import LAYERS, PYRAMID, RETINA
 from tests.support.mutations import mutated_configs
 from tests.support.zoo_configs import ZOO, zoo_config
@@ -27,14 +22,14 @@ EXTRACTOR = "model.ssd.feature_extractor"
 
 @given(mutated_configs(SEEDS, changes=2))
 @settings(
-    max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much]
+    max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much]
 )
 def test_every_part_of_what_passes_is_built(config):
     assume(assert_parts_agree(config))
 
 
-@pytest.mark.parametrize("kind", BUILDERS, ids=lambda kind: kind.DESCRIPTOR.name)
-def test_a_message_is_built_or_refused_as_the_check_refuses_it(kind):
+@cases(*BUILDERS)
+def test_a_message_is_built_or_refused_as_the_check_refuses_it(*, kind):
     @given(messages_to_build(kind))
     @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     def check(message):
@@ -59,7 +54,7 @@ def small():
 @pytest.mark.slow
 def test_a_changed_config_that_passes_is_built_whole(small):
     @given(mutated_configs([small]))
-    @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     def check(config):
         assume(passes(config) and _is_small(config))
         assert describe(config).model.anchors == sum(places_of(config))

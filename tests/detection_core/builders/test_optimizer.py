@@ -1,7 +1,5 @@
 """Optimizers and learning rates against the published goldens."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -9,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 
-from detection_core.builders.optimizer import LEARNING_RATES, OPTIMIZERS, build_learning_rate, build_optimizer
+from detection_core.builders.optimizer import build_learning_rate, build_optimizer
 from detection_core.errors import ConfigError
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.protos import optimizer_pb2
+from tests.support.cases import cases, refused
+from tests.support.configs import parsed
 
 DATA = Path(__file__).parent / "data"
 RATES = json.loads((DATA / "learning_rates.json").read_text())
@@ -22,24 +21,22 @@ CASES = json.loads((DATA / "optimizers.json").read_text())["cases"]
 SLOTS = ("momentum", "rms", "m", "v")
 
 
-@pytest.mark.parametrize("case", RATES["cases"], ids=lambda c: c["name"])
-def test_learning_rate(case: dict[str, Any]) -> None:
-    message = text_format.Parse(case["config"], optimizer_pb2.LearningRate())
+@cases(*RATES["cases"])
+def test_learning_rate(*, case: dict[str, Any]) -> None:
+    message = parsed(optimizer_pb2.LearningRate, case["config"])
     if case.get("error"):
-        with pytest.raises(ConfigError):
-            build_learning_rate(message)
+        refused(ConfigError, "", build_learning_rate, message)
         return
     schedule = build_learning_rate(message)
     found = [float(schedule(tf.constant(step, tf.int64))) for step in RATES["steps"]]
     np.testing.assert_allclose(found, case["learning_rate"], rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c["name"])
-def test_optimizer(case: dict[str, Any]) -> None:
-    message = text_format.Parse(case["config"], optimizer_pb2.Optimizer())
+@cases(*CASES)
+def test_optimizer(*, case: dict[str, Any]) -> None:
+    message = parsed(optimizer_pb2.Optimizer, case["config"])
     if case.get("error"):
-        with pytest.raises(ConfigError):
-            build_optimizer(message)
+        refused(ConfigError, "", build_optimizer, message)
         return
     built = build_optimizer(message)
     variable = tf.Variable(tf.constant(case["initial"]))
@@ -65,24 +62,13 @@ def test_optimizer(case: dict[str, Any]) -> None:
 def test_the_error_names_the_field() -> None:
     text = "momentum_optimizer { learning_rate { manual_step_learning_rate { } } }"
     with pytest.raises(ConfigError, match=r"momentum_optimizer\.learning_rate.*at least one entry"):
-        build_optimizer(text_format.Parse(text, optimizer_pb2.Optimizer()))
+        build_optimizer(parsed(optimizer_pb2.Optimizer, text))
 
 
-def test_every_arm_of_the_schema_is_in_a_table() -> None:
-    for message, oneof, table in (
-        (optimizer_pb2.Optimizer, "optimizer", OPTIMIZERS),
-        (optimizer_pb2.LearningRate, "learning_rate", LEARNING_RATES),
-    ):
-        arms = {f.name for f in message.DESCRIPTOR.oneofs_by_name[oneof].fields}
-        assert arms == set(table)
-
-
-@pytest.mark.parametrize(("decay", "warned"), [("", True), ("decay: 0", False)])
-def test_a_rate_that_falls_by_itself_is_told(
-    caplog: pytest.LogCaptureFixture, decay: str, warned: bool
-) -> None:
+@cases(("", True), ("decay: 0", False))
+def test_a_rate_that_falls_by_itself_is_told(caplog, *, decay: str, warned: bool) -> None:
     rate = "learning_rate { constant_learning_rate { learning_rate: 0.1 } }"
-    message = text_format.Parse(f"rms_prop_optimizer {{ {rate} {decay} }}", optimizer_pb2.Optimizer())
+    message = parsed(optimizer_pb2.Optimizer, f"rms_prop_optimizer {{ {rate} {decay} }}")
     built = build_optimizer(message)
     variable = tf.Variable([1.0])
     for _ in range(2):

@@ -1,8 +1,9 @@
-import pathlib
+"""Post-processing of a config."""
+
+import functools
 
 import numpy as np
 import pytest
-from google.protobuf import text_format
 
 from detection_core.builders.post_processing import (
     SCORE_ACTIVATIONS,
@@ -12,20 +13,18 @@ from detection_core.builders.post_processing import (
 )
 from detection_core.errors import ConfigError
 from detection_core.protos import post_processing_pb2
-from tests.detection_core.ops import test_nms
-from tests.support.golden_cases import GoldenCase, load_cases
+from tests.support.cases import cases, refused
+from tests.support.configs import parsed
+from tests.support.golden_cases import GoldenCase, cases_of
 
-CASES = load_cases(str(pathlib.Path(test_nms.__file__)), "nms")
+CASES = cases_of("detection_core/ops", "nms")
 CONVERTED = [case for case in CASES.values() if "logits" in case.inputs]
 REFUSED = [case for case in CASES.values() if case.name.startswith("builder_error")]
+_message = functools.partial(parsed, post_processing_pb2.PostProcessing)
 
 
-def _message(text: str) -> post_processing_pb2.PostProcessing:
-    return text_format.Parse(text, post_processing_pb2.PostProcessing())
-
-
-@pytest.mark.parametrize("case", CONVERTED, ids=lambda case: case.name)
-def test_golden_score_conversion(case: GoldenCase):
+@cases(*CONVERTED)
+def test_golden_score_conversion(*, case: GoldenCase):
     found = build_score_converter(_message(case.config))(case.inputs["logits"])
     np.testing.assert_allclose(found, case.outputs["scores"], rtol=1e-4, atol=1e-5)
 
@@ -35,8 +34,8 @@ def test_every_activation_has_a_golden():
     assert set(SCORE_ACTIVATIONS) == set(post_processing_pb2.PostProcessing.ScoreConverter.values())
 
 
-@pytest.mark.parametrize("name", ["builder_defaults", "builder_typical"])
-def test_golden_options(name):
+@cases("builder_defaults", "builder_typical")
+def test_golden_options(*, name):
     found = build_post_processing(_message(CASES[name].config)).nms
     facts = CASES[name].facts["keywords"]
     assert found.score_threshold == pytest.approx(facts["score_thresh"])
@@ -48,35 +47,16 @@ def test_golden_options(name):
     assert found.change_coordinate_frame == facts["change_coordinate_frame"]
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
-def test_golden_refusals(case: GoldenCase):
-    with pytest.raises(ConfigError, match="batch_non_max_suppression"):
-        build_post_processing(_message(case.config))
+@cases(*REFUSED)
+def test_golden_refusals(*, case: GoldenCase):
+    refused(ConfigError, "batch_non_max_suppression", build_post_processing, _message(case.config))
 
 
-@pytest.mark.parametrize(
-    ("text", "field"),
-    [
-        ("use_class_agnostic_nms: true max_classes_per_detection: 2", "max_classes_per_detection"),
-        ("use_combined_nms: true soft_nms_sigma: 0.5", "soft_nms_sigma"),
-        ("score_threshold: -1", "score_threshold"),
-        ("max_detections_per_class: 0", "max_detections_per_class"),
-    ],
-)
-def test_refusals_name_the_field(text, field):
-    message = text_format.Parse(text, post_processing_pb2.BatchNonMaxSuppression())
-    with pytest.raises(ConfigError) as caught:
-        build_nms_options(message)
-    assert caught.value.where == f"batch_non_max_suppression.{field}"
-
-
-def test_hard_suppression_beats_sigma():
-    message = text_format.Parse(
-        "use_hard_nms: true soft_nms_sigma: 0.5", post_processing_pb2.BatchNonMaxSuppression()
-    )
+def test_refusals_name_the_field_and_hard_suppression_beats_sigma():
+    for field, value in (("score_threshold", -1), ("max_detections_per_class", 0)):
+        with pytest.raises(ConfigError) as caught:
+            build_nms_options(parsed(post_processing_pb2.BatchNonMaxSuppression, f"{field}: {value}"))
+        assert caught.value.where == f"batch_non_max_suppression.{field}"
+    refused(ConfigError, "logit_scale", build_score_converter, _message("logit_scale: 0"))
+    message = parsed(post_processing_pb2.BatchNonMaxSuppression, "use_hard_nms: true soft_nms_sigma: 0.5")
     assert build_nms_options(message).soft_nms_sigma == 0.0
-
-
-def test_logit_scale_must_be_positive():
-    with pytest.raises(ConfigError, match="logit_scale"):
-        build_score_converter(_message("logit_scale: 0"))

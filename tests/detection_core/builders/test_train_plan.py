@@ -1,11 +1,13 @@
+"""Everything that a training needs of a config."""
+
 import pytest
 
 from detection_core.builders.train_plan import build_optimization, build_train_plan
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.errors import ConfigError
 from detection_core.training.precision import Precision
 from detection_core.training.reproducible import Reproducibility
+from tests.support.cases import cases
 from tests.support.tiny_training import config_text
 
 CONFIG = parse_pipeline_config(config_text(7))
@@ -25,8 +27,8 @@ def test_a_plan_has_what_the_config_says() -> None:
     assert plan.label_map_path == "/data/labels.pbtxt" and plan.keeps_average and plan.writes_average
 
 
-@pytest.mark.parametrize("asked", [None, *Precision])
-def test_the_precision_is_the_config_s_or_the_device_s(asked: Precision | None) -> None:
+@cases(None, *Precision)
+def test_the_precision_is_the_config_s_or_the_device_s(*, asked: Precision | None) -> None:
     text = "AUTO" if asked is None else asked.name
     plan = build_train_plan(apply_overrides(CONFIG, {"precision": text, "train_config.num_steps": 7}))
     assert plan.precision is asked
@@ -36,18 +38,10 @@ def test_the_precision_is_the_config_s_or_the_device_s(asked: Precision | None) 
     assert build_train_plan(apply_overrides(CONFIG, changes)).options.initial_loss_scale == 64
 
 
-def test_an_endless_training_is_no_plan() -> None:
-    with pytest.raises(ConfigError, match=r"train_config.num_steps.*without end"):
-        build_train_plan(apply_overrides(CONFIG, {"train_config.num_steps": "unset"}))
-
-
-def test_the_optimizer_is_the_config_s() -> None:
+def test_optimizer_and_seed_are_the_config_s() -> None:
     assert build_optimization(CONFIG).average_decay == 0.0
     changes = {"train_config.optimizer.use_moving_average": True}
     assert build_optimization(apply_overrides(CONFIG, changes)).average_decay == pytest.approx(0.9999)
-
-
-def test_a_seed_that_is_given_is_that_of_the_weights_too() -> None:
     assert build_train_plan(CONFIG).reproducibility == Reproducibility()
     plan = build_train_plan(apply_overrides(CONFIG, {"train_config.seed": 5}))
     assert plan.reproducibility == Reproducibility(seed=5, seeds_weights=True)

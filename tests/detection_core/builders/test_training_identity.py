@@ -1,3 +1,5 @@
+"""What makes a training another one."""
+
 import hashlib
 
 from detection_core.builders.training_identity import build_training_identity
@@ -11,29 +13,29 @@ READER = (
 )
 
 
+def _config(place: str, extra: str = ""):
+    return parse_pipeline_config(config_text() + READER % (place, place, place) + extra)
+
+
 def _identity(place: str, extra: str = ""):
-    return build_training_identity(
-        parse_pipeline_config(config_text() + READER % (place, place, place) + extra)
-    )
+    return build_training_identity(_config(place, extra))
 
 
 def test_where_files_lie_and_how_the_result_is_evaluated_is_left_out() -> None:
-    here, there = (
-        _identity("here"),
-        _identity("there", "eval_config { num_examples: 3 } eval_input_reader {}"),
-    )
+    evaluation = "eval_config { num_examples: 3 } eval_input_reader {}"
+    here, there = _identity("here"), _identity("there", evaluation)
     assert here.text == there.text and "shuffle: false" in here.text
     assert here.inputs == ("/here[[]1]/labels.pbtxt", "/here/a-*", "/here/b")
+    # As the first published layout wrote it; another text would lose every unfinished training.
+    assert hashlib.sha256(here.text.encode()).hexdigest()[:16] == "58ca700720fe1500"
 
 
 def test_what_a_validated_training_is_measured_on_and_how_makes_it_another() -> None:
     def validated(place: str, **evaluation: object):
-        text = config_text() + READER % ("here", "here", "here")
-        text += f"eval_input_reader {{ label_map_path: '{place}' "
-        text += f"tf_record_input_reader {{ input_path: '/{place}/c' }} }}"
-        config = apply_overrides(parse_pipeline_config(text), {"train_config.validation": {}})
+        records = f"tf_record_input_reader {{ input_path: '/{place}/c' }}"
+        config = _config("here", f"eval_input_reader {{ label_map_path: '{place}' {records} }}")
         fields = {f"eval_config.{name}": value for name, value in evaluation.items()}
-        return build_training_identity(apply_overrides(config, fields))
+        return build_training_identity(apply_overrides(config, {"train_config.validation": {}, **fields}))
 
     assert validated("x").inputs == (*_identity("here").inputs, "x", "/x/c")
     assert validated("x").text == validated("y").text != _identity("here").text
@@ -42,21 +44,8 @@ def test_what_a_validated_training_is_measured_on_and_how_makes_it_another() -> 
     assert drawn.text == validated("x").text != measured.text
 
 
-def test_where_a_training_is_followed_is_left_out() -> None:
-    config = apply_overrides(
-        parse_pipeline_config(config_text() + READER % ("here", "here", "here")),
-        {"train_config.monitoring.mlflow.experiment": "x"},
-    )
-    assert build_training_identity(config).text == _identity("here").text
-
-
-def test_the_config_is_left_as_it_is() -> None:
-    config = parse_pipeline_config(config_text() + READER % ("a", "a", "a"))
+def test_where_a_training_is_followed_is_left_out_and_the_config_stays_as_it_is() -> None:
+    config = apply_overrides(_config("here"), {"train_config.monitoring.mlflow.experiment": "x"})
     before = config.SerializeToString()
-    build_training_identity(config)
+    assert build_training_identity(config).text == _identity("here").text
     assert config.SerializeToString() == before
-
-
-def test_the_text_is_what_it_always_was() -> None:
-    # As the first published layout wrote it; another text would lose every unfinished training.
-    assert hashlib.sha256(_identity("here").text.encode()).hexdigest()[:16] == "58ca700720fe1500"

@@ -1,14 +1,12 @@
-from __future__ import annotations
+"""The length of a training in epochs, as steps."""
 
 from pathlib import Path
 from typing import Any
 
-import pytest
-from google.protobuf import text_format
-
 from detection_core.builders.training_length import with_steps
+from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import DataError
-from detection_core.protos import pipeline_pb2
+from tests.support.cases import refused
 from tests.support.record_files import numbered_example, write_records
 
 CONFIG = """
@@ -22,19 +20,16 @@ def _config(folder: Path, train: str, reader: str = "") -> Any:
     path, label_map = folder / "all.tfrecord", folder / "label_map.pbtxt"
     label_map.write_text("item { id: 1 name: 'one' }")
     text = CONFIG % (train, label_map, reader, path)
-    return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
+    return parse_pipeline_config(text)
 
 
-def test_the_examples_are_counted(tmp_path: Path) -> None:
+def test_the_examples_are_counted_unless_a_config_is_in_steps(tmp_path: Path) -> None:
     write_records(tmp_path / "all.tfrecord", [numbered_example(i) for i in range(23)])
     assert with_steps(_config(tmp_path, "num_epochs: 3")).train_config.num_steps == 17
     sparse = _config(tmp_path, "num_epochs: 3", "sample_1_of_n_examples: 2")
     assert with_steps(sparse).train_config.num_steps == 9
     assert sparse.train_config.num_epochs == 3  # the config itself is left as it is
-
-
-def test_nothing_is_read_for_a_config_in_steps(tmp_path: Path) -> None:
+    (tmp_path / "all.tfrecord").unlink()
     config = _config(tmp_path, "num_steps: 3")
     assert with_steps(config) is config
-    with pytest.raises(DataError):
-        with_steps(_config(tmp_path, "num_epochs: 3"))
+    refused(DataError, "", with_steps, _config(tmp_path, "num_epochs: 3"))

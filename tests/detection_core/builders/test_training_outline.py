@@ -1,3 +1,5 @@
+"""A short account of a training."""
+
 import pytest
 
 from detection_core.builders.training_outline import build_training_outline, build_without_data
@@ -5,29 +7,27 @@ from detection_core.config.load import load_pipeline_config, parse_pipeline_conf
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.quantization.options import QuantizationOptions
+from tests.support.cases import cases
 from tests.support.configs import PYRAMID
 from tests.support.tiny_training import config_text
 
 
-def test_choices_have_the_names_of_their_messages() -> None:
+def test_choices_have_the_names_of_their_messages_and_what_needs_no_data_is_built() -> None:
     found = build_training_outline(load_pipeline_config(PYRAMID))
     assert (found.optimizer, found.schedule) == ("momentum_optimizer", "cosine_decay_learning_rate")
     assert (found.num_steps, found.batch_size) == (1500, 16)
     assert found.augmentations[:2] == ("random_horizontal_flip", "random_crop_image")
     assert found.quantization == QuantizationOptions(delay=200, weight_bits=8, activation_bits=8)
-
-
-@pytest.mark.parametrize("text", ["", "train_config { optimizer { } }"])
-def test_what_is_not_chosen_is_empty(text: str) -> None:
-    found = build_training_outline(parse_pipeline_config(text))
-    assert (found.optimizer, found.schedule, found.num_steps, found.augmentations) == ("", "", 0, ())
-    assert found.quantization is None
-
-
-def test_what_needs_no_data_is_built() -> None:
     config = parse_pipeline_config(config_text())
     build_without_data(config)
     with pytest.raises(ConfigError, match=r"train_config\.use_multiclass_scores"):
         build_without_data(apply_overrides(config, {"train_config.use_multiclass_scores": True}))
     with pytest.raises(ConfigError, match="image_resizer"):
         build_without_data(apply_overrides(config, {"model.ssd.image_resizer": "unset"}))
+
+
+@cases("", "train_config { optimizer { } }")
+def test_what_is_not_chosen_is_empty(*, text: str) -> None:
+    found = build_training_outline(parse_pipeline_config(text))
+    assert (found.optimizer, found.schedule, found.num_steps, found.augmentations) == ("", "", 0, ())
+    assert found.quantization is None

@@ -1,3 +1,5 @@
+"""Validation while training, as a config asks for it."""
+
 import pytest
 
 from detection_core.artifacts.coco_names import MAP
@@ -7,8 +9,6 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from tests.support.tiny_training import config_text
 
-READER = {"eval_input_reader[0].label_map_path": "/data/labels.pbtxt"}
-
 
 def build(**fields):
     text = config_text().replace("train_config {", "eval_input_reader { }\ntrain_config {")
@@ -16,11 +16,8 @@ def build(**fields):
     return build_validation(config, checkpoint_every=50)
 
 
-def test_it_is_off_where_nothing_asks_for_it():
-    assert build() is None
-
-
 def test_an_empty_block_validates_with_each_checkpoint_by_coco_s_map():
+    assert build() is None
     plan = build(**{"train_config.validation": {}})
     assert (plan.options.every_steps, plan.options.every_minutes) == (50, 0)
     assert plan.options.objective == {MAP: 1.0}
@@ -30,15 +27,9 @@ def test_an_empty_block_validates_with_each_checkpoint_by_coco_s_map():
 
 def test_every_field_is_followed():
     block = {
-        "every_steps": 7,
-        "every_minutes": 1.5,
-        "max_images": 9,
-        "metric": [{"name": "a", "weight": 0.25}, {"name": "b"}],
-        "keep_best": 3,
-        "patience": 4,
-        "min_gain": 0.125,
-        "weights": "LAST",
-    }
+        "every_steps": 7, "every_minutes": 1.5, "max_images": 9, "keep_best": 3, "patience": 4,
+        "metric": [{"name": "a", "weight": 0.25}, {"name": "b"}], "min_gain": 0.125, "weights": "LAST",
+    }  # fmt: skip
     averages = {"eval_config.use_moving_averages": True}
     plan = build(**{"train_config.validation": block}, **averages)
     o = plan.options
@@ -47,14 +38,11 @@ def test_every_field_is_followed():
     assert plan.max_images == 9 and not plan.writes_best
 
 
-def test_the_object_detection_api_s_interval_is_followed_where_it_is_given():
+def test_an_old_interval_is_followed_and_images_are_needed_by_a_block_alone():
     plan = build(**{"eval_config.eval_interval_secs": 90})
     assert (plan.options.every_steps, plan.options.every_minutes) == (0, 1.5)
     both = {"eval_config.eval_interval_secs": 90, "train_config.validation.every_steps": 10}
     assert (build(**both).options.every_steps, build(**both).options.every_minutes) == (10, 0)
-
-
-def test_without_images_it_is_refused_and_an_old_interval_alone_is_not():
     config = parse_pipeline_config(config_text())
     with pytest.raises(ConfigError, match="expected an eval_input_reader"):
         build_validation(apply_overrides(config, {"train_config.validation.patience": 1}), checkpoint_every=1)

@@ -1,11 +1,13 @@
+"""Anchors fitted to the boxes of a data set."""
+
 import numpy as np
-import pytest
 
 from detection_core.config.anchor_match import fit_anchors
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import AnchorSupport, Family, register_family, unregister_family
 from detection_core.errors import ConfigError
+from tests.support.cases import cases, refused
 from tests.support.configs import PYRAMID
 
 BOXES = np.array([[0.1, 0.1, 0.15, 0.6], [0.3, 0.2, 0.35, 0.7]])
@@ -19,13 +21,12 @@ def test_a_config_is_changed_so_that_it_matches_more():
     assert (fit.default, fit.fitted) == (0, 1) and fit_anchors(changed, BOXES).default == 1
 
 
-@pytest.mark.parametrize("anchors", [None, AnchorSupport(boxes=lambda message, where: BOXES)])
-def test_a_detector_without_anchors_that_may_be_chosen_has_none_to_fit(anchors):
+@cases(None, AnchorSupport(boxes=lambda message, where: BOXES))
+def test_a_detector_without_anchors_that_may_be_chosen_has_none_to_fit(*, anchors):
     register_family(Family(name="blind", build=None, describe=None, loss_names={}, anchors=anchors))
     try:
         config = parse_pipeline_config('model { experimental_model { name: "blind" } }')
         assert fit_anchors(config, BOXES) is None
     finally:
         unregister_family("blind")
-    with pytest.raises(ConfigError, match="found blind"):
-        fit_anchors(config, BOXES)
+    refused(ConfigError, "found blind", fit_anchors, config, BOXES)

@@ -1,3 +1,5 @@
+"""Contradictions of a message and its parts."""
+
 from google.protobuf import text_format
 
 from detection_core.config.contradictions import contradictions
@@ -9,12 +11,12 @@ def _paths(message, path):
     return [problem.path for problem in contradictions(message, path)]
 
 
-def test_what_is_missing_in_a_part_that_is_missing_is_named():
+def test_parts_come_before_what_they_are_parts_of_and_what_is_missing_is_named():
     assert _paths(Loss(), "loss") == ["loss.localization_loss", "loss.classification_loss"]
     assert _paths(TrainConfig(batch_size=1), "") == ["optimizer"]
-
-
-def test_parts_come_before_what_they_are_parts_of():
+    problems = list(contradictions(text_format.Parse("classification_loss {}", Loss()), "l"))
+    assert "registered" in problems[0].message
+    assert "mask_rcnn" not in " ".join(problem.message for problem in problems)
     text = (
         "optimizer { momentum_optimizer { learning_rate { manual_step_learning_rate {} } } }"
         " data_augmentation_options {}"
@@ -25,9 +27,3 @@ def test_parts_come_before_what_they_are_parts_of():
     miner = "classification_loss {} localization_loss { weighted_l2 {} } hard_example_miner {}"
     found = _paths(text_format.Parse(miner + " random_example_sampler {}", Loss()), "l")
     assert found == ["l.classification_loss", "l.random_example_sampler"]
-
-
-def test_arms_that_would_be_refused_are_not_offered():
-    problems = list(contradictions(text_format.Parse("classification_loss {}", Loss()), "l"))
-    assert "registered" in problems[0].message
-    assert "mask_rcnn" not in " ".join(problem.message for problem in problems)

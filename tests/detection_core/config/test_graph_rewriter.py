@@ -1,3 +1,5 @@
+"""The graph_rewriter block, taken out and put back."""
+
 from detection_core.config.graph_rewriter import (
     FIELD,
     format_graph_rewriter,
@@ -16,9 +18,6 @@ def test_the_block_is_taken_out_and_put_back():
     assert rest == WITHOUT == parse_pipeline_config(format_without_graph_rewriter(WITHOUT))
     assert apply_overrides(rest, {FIELD: format_graph_rewriter(WITH)}) == WITH
     assert WITH.graph_rewriter.quantization.delay == 7, "the config itself stays as it is"
-
-
-def test_a_config_without_the_block():
     assert has_graph_rewriter(WITH) and not has_graph_rewriter(WITHOUT)
     assert format_graph_rewriter(WITHOUT) == ""
     assert has_graph_rewriter(parse_pipeline_config("graph_rewriter {}"))

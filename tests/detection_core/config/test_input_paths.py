@@ -1,9 +1,11 @@
+"""Readers of a config, pointed at examples."""
+
 from detection_core.config.input_paths import point_at_examples, with_readers_of
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from tests.support.configs import CENTER, PYRAMID, TWO_STAGE
 
 
-def test_readers_point_at_the_splits():
+def test_readers_point_at_the_splits_and_a_missing_one_is_added():
     config = load_pipeline_config(PYRAMID)
     pointed = point_at_examples(config, "/data/examples", eval_split="test")
     train, evaluation = pointed.train_input_reader, pointed.eval_input_reader[0]
@@ -12,21 +14,15 @@ def test_readers_point_at_the_splits():
     assert train.label_map_path == evaluation.label_map_path == "/data/examples/label_map.pbtxt"
     assert not evaluation.shuffle  # as in the config
     assert config == load_pipeline_config(PYRAMID)
-
-
-def test_a_config_without_readers_gets_an_ordered_one_for_evaluation():
     evaluation = point_at_examples(load_pipeline_config(CENTER), "/data").eval_input_reader
     assert len(evaluation) == 1
     assert (evaluation[0].shuffle, evaluation[0].num_epochs) == (False, 1)
 
 
-def test_one_of_several_readers_is_kept_and_the_log_says_so(caplog):
+def test_one_of_several_readers_and_no_weights_are_kept_and_the_log_says_so(caplog):
     pointed = point_at_examples(load_pipeline_config(TWO_STAGE), "/data")
     assert [reader.name for reader in pointed.eval_input_reader] == ["day"]
     assert "of 2 eval_input_reader the first is kept, and reads split eval" in caplog.text
-
-
-def test_weights_of_replaced_inputs_go_and_the_log_says_so(caplog):
     config = load_pipeline_config(PYRAMID)
     config.train_input_reader.tf_record_input_reader.input_path.append("more")
     config.train_input_reader.sample_from_datasets_weights.extend([0.9, 0.1])

@@ -1,3 +1,5 @@
+"""Label maps in files."""
+
 import json
 
 import pytest
@@ -15,16 +17,16 @@ from detection_core.data.label_map import (
 )
 from detection_core.errors import ConfigError
 from detection_core.protos.string_int_label_map_pb2 import LVISFrequency
+from tests.support.cases import cases, refused
 from tests.support.configs import FOLDER
 
 GOLDENS = json.loads((FOLDER / "label_maps.json").read_text())["cases"]
 
 
-@pytest.mark.parametrize("case", GOLDENS, ids=lambda case: case["name"])
-def test_texts_are_read_as_by_the_reference(case):
+@cases(*GOLDENS)
+def test_texts_are_read_as_by_the_reference(*, case):
     if case.get("refused"):
-        with pytest.raises(ConfigError):
-            parse_label_map(case["text"])
+        refused(ConfigError, "", parse_label_map, case["text"])
         return
     label_map = parse_label_map(case["text"])
     assert label_map.num_classes == case["max_id"]
@@ -66,30 +68,23 @@ def test_every_form_and_field_is_read(tmp_path):
         )
     )
     assert label_map.names == ["first", "2", "third"]
+    refused(ConfigError, "cannot read the label map", load_label_map, str(tmp_path / "none.pbtxt"))
 
 
-@pytest.mark.parametrize(
-    ("text", "message", "where"),
-    [
-        ("", "expected at least one item", "map.pbtxt"),
-        ('item { id: 0 name: "background" }', "expected at least one item", "map.pbtxt"),
-        ('item { name: "cat" }', "id 0 is kept for the background", "map.pbtxt"),
-        ('item { id: -1 name: "cat" }', "expected ids of 1 or more, found id -1", "map.pbtxt"),
-        ("item { id: 2 }", "the item with id 2 has no name", "map.pbtxt"),
-        ('item { id: 1 name: "a" } item { id: 2 name: "a" }', "'a' stands for id 1 and id 2", "map.pbtxt"),
-        ('\nitem { id: 1 nam: "a" }', r"item\[0\]\.nam: .*did you mean name", "map.pbtxt:2"),
-        ('item {\n id: "a" name: "a" }', r"item\[0\]\.id: expected a whole number", "map.pbtxt:2"),
-    ],
+@cases(
+    ("", "expected at least one item", "map.pbtxt"),
+    ('item { id: 0 name: "background" }', "expected at least one item", "map.pbtxt"),
+    ('item { name: "cat" }', "id 0 is kept for the background", "map.pbtxt"),
+    ('item { id: -1 name: "cat" }', "expected ids of 1 or more, found id -1", "map.pbtxt"),
+    ("item { id: 2 }", "the item with id 2 has no name", "map.pbtxt"),
+    ('item { id: 1 name: "a" } item { id: 2 name: "a" }', "'a' stands for id 1 and id 2", "map.pbtxt"),
+    ('\nitem { id: 1 nam: "a" }', r"item\[0\]\.nam: .*did you mean name", "map.pbtxt:2"),
+    ('item {\n id: "a" name: "a" }', r"item\[0\]\.id: expected a whole number", "map.pbtxt:2"),
 )
-def test_a_text_that_is_no_label_map_is_one_error(text, message, where):
+def test_a_text_that_is_no_label_map_is_one_error(*, text, message, where):
     with pytest.raises(ConfigError, match=message) as caught:
         parse_label_map(text, where="map.pbtxt")
     assert caught.value.where == where
-
-
-def test_a_missing_file_is_a_config_error(tmp_path):
-    with pytest.raises(ConfigError, match="cannot read the label map"):
-        load_label_map(str(tmp_path / "none.pbtxt"))
 
 
 def test_the_only_label_map_of_a_folder_is_found(tmp_path):
@@ -103,11 +98,8 @@ def test_the_only_label_map_of_a_folder_is_found(tmp_path):
     assert find_label_map(str(tmp_path)) is None
 
 
-def test_frequencies_are_the_schemas():
-    assert dict(LVISFrequency.items()) == {name: i for i, name in enumerate(FREQUENCIES)}
-
-
 def test_written_text_is_read_back():
+    assert dict(LVISFrequency.items()) == {name: i for i, name in enumerate(FREQUENCIES)}
     names = ['"quoted"', "back\\slash", "line\nbreak\ttab", "naïve 日本 \u2028", "a'b"]
     label_map = label_map_from_names(names)
     text = format_label_map(label_map)
@@ -115,22 +107,22 @@ def test_written_text_is_read_back():
     assert text.count("\n") == 5 * 4  # a name never breaks its line
 
 
+KEYPOINTS = st.builds(Keypoint, id=st.integers(0, 9), label=st.text(max_size=3))
+IDS = st.lists(st.integers(1, 9), max_size=2).map(tuple)
 ITEMS = st.builds(
     LabelMapItem,
     id=st.integers(1, 40),
     name=st.text(max_size=4),
     display_name=st.text(min_size=1, max_size=4),
-    keypoints=st.lists(st.builds(Keypoint, id=st.integers(0, 9), label=st.text(max_size=3)), max_size=2).map(
-        tuple
-    ),
-    ancestor_ids=st.lists(st.integers(1, 9), max_size=2).map(tuple),
-    descendant_ids=st.lists(st.integers(1, 9), max_size=2).map(tuple),
+    keypoints=st.lists(KEYPOINTS, max_size=2).map(tuple),
+    ancestor_ids=IDS,
+    descendant_ids=IDS,
     frequency=st.sampled_from(FREQUENCIES),
     instance_count=st.integers(0, 1000),
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(ITEMS, min_size=1, max_size=4, unique_by=(lambda item: item.id, lambda item: item.name)))
 def test_any_label_map_comes_back_from_its_text(items):
     label_map = LabelMap(items=tuple(items))

@@ -1,43 +1,26 @@
+"""Reading, checking and writing a pipeline.config."""
+
 from pathlib import Path
 
 import pytest
 
-from detection_core.config.load import (
-    format_pipeline_config,
-    load_checked_config,
-    load_pipeline_config,
-    parse_pipeline_config,
-    with_line,
-    write_as_run,
-)
+from detection_core.config.load import load_checked_config, load_pipeline_config, with_line, write_as_run
 from detection_core.errors import ConfigError
-from tests.support.configs import CENTER, LAYERS, PATHS, PYRAMID, TWO_STAGE, line_with
+from tests.support.configs import CENTER, LAYERS, PYRAMID, TWO_STAGE, line_with
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: Path(path).stem)
-def test_a_config_comes_back_from_its_text(path):
-    config = load_pipeline_config(path)
-    assert parse_pipeline_config(format_pipeline_config(config)) == config
-
-
-def test_values_and_schema_defaults_are_read():
+def test_values_defaults_lists_and_maps_are_read():
     ssd = load_pipeline_config(PYRAMID).model.ssd
     assert (ssd.num_classes, ssd.feature_extractor.fpn.max_level) == (5, 6)
     assert ssd.loss.classification_loss.weighted_sigmoid_focal.alpha == pytest.approx(0.25)
     assert ssd.anchor_generator.multiscale_anchor_generator.anchor_scale == 4.0
     assert load_pipeline_config(LAYERS).train_config.batch_size == 32
-
-
-def test_lists_and_separators_of_every_kind_are_read():
     config = load_pipeline_config(LAYERS)
     anchors = config.model.ssd.anchor_generator.ssd_anchor_generator
     assert list(anchors.width_stride) == [16, 32, 64, 128]
     assert list(anchors.aspect_ratios) == [1, 2]
     steps = config.train_config.data_augmentation_options
     assert [s.WhichOneof("preprocessing_step") for s in steps] == ["ssd_random_crop", "random_adjust_hue"]
-
-
-def test_maps_are_read():
     pose = load_pipeline_config(CENTER).model.center_net.keypoint_estimation_task[0]
     assert sorted(pose.keypoint_label_to_std) == ["left eye", "nose"]
     second = load_pipeline_config(TWO_STAGE).model.faster_rcnn.second_stage_post_processing
@@ -45,28 +28,27 @@ def test_maps_are_read():
     assert pairs[3].x_y_pair[1].y == pytest.approx(0.9)
 
 
-def test_a_missing_file_is_a_config_error(tmp_path):
+def test_an_error_names_its_line(tmp_path):
     with pytest.raises(ConfigError, match="check the path") as caught:
         load_pipeline_config(str(tmp_path / "none.config"))
     assert caught.value.where == str(tmp_path / "none.config")
-
-
-def test_a_contradiction_is_named_with_its_line(tmp_path):
     path = tmp_path / "wrong.config"
     path.write_text(Path(PYRAMID).read_text().replace("unmatched_threshold: 0.4", "unmatched_threshold: 0.6"))
     with pytest.raises(ConfigError, match=r"argmax_matcher\.unmatched_threshold: expected at most") as caught:
         load_checked_config(str(path))
     assert caught.value.where == f"{path}:{line_with(PYRAMID, 'unmatched_threshold')}"
+    found = with_line(ConfigError("expected one", where="model.ssd.image_resizer.none"), PYRAMID)
+    assert found.where == f"{PYRAMID}:{line_with(PYRAMID, 'image_resizer')}"
+    assert found.message == "model.ssd.image_resizer.none: expected one"
+    elsewhere = with_line(ConfigError("expected one", where="labels.pbtxt:3"), PYRAMID)
+    assert (elsewhere.where, elsewhere.message) == (PYRAMID, "labels.pbtxt:3: expected one")
 
 
-def test_overrides_are_applied_before_the_check():
+def test_overrides_are_applied_before_the_check_files_first_and_written_as_run(tmp_path):
     assert load_checked_config(PYRAMID, {"num_classes": 2}).model.ssd.num_classes == 2
     with pytest.raises(ConfigError, match=r"model\.ssd\.num_classes") as caught:
         load_checked_config(PYRAMID, {"num_classes": 0})
     assert caught.value.where == f"{PYRAMID}:{line_with(PYRAMID, 'num_classes')}"
-
-
-def test_files_of_overrides_come_before_single_overrides(tmp_path):
     first, second = tmp_path / "first.config", tmp_path / "second.config"
     first.write_text("train_config { batch_size: 2 num_steps: 3 }")
     second.write_text("train_config { num_steps: 4 }")
@@ -78,18 +60,7 @@ def test_files_of_overrides_come_before_single_overrides(tmp_path):
     assert cosine.learning_rate_base == 0.5
     config = load_checked_config(PYRAMID, {"train_steps": 9}, override_files=[str(first)])
     assert config.train_config.num_steps == 9
-
-
-def test_the_config_as_run_loads_to_the_same_message(tmp_path):
     config = load_checked_config(PYRAMID, {"train_steps": 7, "eval_config.max_evals": 2})
     path = str(tmp_path / "run" / "pipeline.config")
     write_as_run(config, path)
     assert load_pipeline_config(path) == config
-
-
-def test_an_error_of_building_a_config_is_told_with_its_line():
-    found = with_line(ConfigError("expected one", where="model.ssd.image_resizer.none"), PYRAMID)
-    assert found.where == f"{PYRAMID}:{line_with(PYRAMID, 'image_resizer')}"
-    assert found.message == "model.ssd.image_resizer.none: expected one"
-    elsewhere = with_line(ConfigError("expected one", where="labels.pbtxt:3"), PYRAMID)
-    assert (elsewhere.where, elsewhere.message) == (PYRAMID, "labels.pbtxt:3: expected one")

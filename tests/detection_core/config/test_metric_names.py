@@ -1,4 +1,6 @@
-from __future__ import annotations
+"""Names of metrics that an evaluation has."""
+
+import itertools
 
 import pytest
 
@@ -12,30 +14,26 @@ from detection_core.config.metric_names import (
 from detection_core.errors import ConfigError
 from detection_core.evaluation.metric_sets import MetricOptions, known_metrics
 from detection_core.protos.eval_pb2 import EvalConfig
+from tests.support.cases import cases, refused
 
 
-@pytest.mark.parametrize("name", SET_PREFIXES)
-@pytest.mark.parametrize("bounds", [(0.0, 1.0), (0.2, 0.8)])
-def test_every_metric_of_an_evaluation_is_accepted(name, bounds):
+@cases(*itertools.product(SET_PREFIXES, [(0.0, 1.0), (0.2, 0.8)]))
+def test_every_metric_of_an_evaluation_is_accepted(*, name, bounds):
     options = MetricOptions(sets=(name,), groups={"pets": ("cat",)}, recall_bounds=bounds)
     known = known_metrics(options, {0: "cat"})
     check_metric_names(known, EvalConfig(metrics_set=[name]), "w")
     assert len(known) > len(COCO_METRICS)
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("DetectionBoxes_Precision/mAP@.5IOU", "or 'DetectionBoxes_Precision/mAP@.50IOU'"),
-        ("accuracy", "one is 'DetectionBoxes_Precision/mAP'"),
-        ("PascalBoxes_Precision/mAP@0.5IOU", "add pascal_voc_detection_metrics to eval_config.metrics_set"),
-        ("x" * 10_000, "one is"),
-    ],
+@cases(
+    ("DetectionBoxes_Precision/mAP@.5IOU", "or 'DetectionBoxes_Precision/mAP@.50IOU'"),
+    ("accuracy", "one is 'DetectionBoxes_Precision/mAP'"),
+    ("PascalBoxes_Precision/mAP@0.5IOU", "add pascal_voc_detection_metrics to eval_config.metrics_set"),
+    ("x" * 10_000, "one is"),
 )
-def test_any_other_is_refused_with_the_nearest(name, hint):
-    with pytest.raises(ConfigError, match=r"^w: expected a metric") as caught:
-        check_metric_names([name], EvalConfig(), "w")
-    assert hint in str(caught.value) and len(str(caught.value)) < 400
+def test_any_other_is_refused_with_the_nearest(*, name, hint):
+    caught = refused(ConfigError, r"^w: expected a metric", check_metric_names, [name], EvalConfig(), "w")
+    assert hint in str(caught) and len(str(caught)) < 400
 
 
 def test_a_set_from_outside_is_known_under_one_name_and_one_prefix():

@@ -2,17 +2,13 @@
 
 import logging
 
-import pytest
 from hypothesis import given, settings
 
 from detection_core.config.check import check_pipeline_config, find_problems
-from detection_core.config.load import (
-    format_pipeline_config,
-    load_pipeline_config,
-    parse_pipeline_config,
-)
+from detection_core.config.load import format_pipeline_config, load_pipeline_config, parse_pipeline_config
 from detection_core.config.refusals import find_refused, find_without_effect
 from detection_core.errors import ConfigError
+from tests.support.cases import cases
 from tests.support.configs import PATHS
 from tests.support.mutations import mutated_configs
 from tests.support.zoo_configs import ZOO, zoo_config
@@ -20,14 +16,14 @@ from tests.support.zoo_configs import ZOO, zoo_config
 SEEDS = [*map(load_pipeline_config, PATHS), *map(zoo_config, ZOO)]
 
 
-@pytest.mark.parametrize("name", ZOO)
-def test_every_configuration_of_the_zoo_passes(name):
+@cases(*ZOO)
+def test_every_configuration_of_the_zoo_passes(*, name):
     check_pipeline_config(zoo_config(name), where=name)
     assert zoo_config(name).model.ssd.num_classes == 90
 
 
 @given(mutated_configs(SEEDS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_changed_config_passes_or_is_one_error_that_names_its_fields(config):
     logging.disable(logging.WARNING)
     found = [*find_refused(config), *find_problems(config)]
@@ -45,13 +41,13 @@ def test_a_changed_config_passes_or_is_one_error_that_names_its_fields(config):
 
 
 @given(mutated_configs(SEEDS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_changed_config_comes_back_from_its_text(config):
     assert parse_pipeline_config(format_pipeline_config(config)) == config
 
 
 @given(mutated_configs(SEEDS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_what_has_no_effect_is_never_refused_too(config):
     refused = {problem.path for problem in find_refused(config)}
     assert not refused & {problem.path for problem in find_without_effect(config)}

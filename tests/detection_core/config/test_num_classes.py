@@ -1,4 +1,4 @@
-import pytest
+"""The number of classes of a config."""
 
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.num_classes import (
@@ -7,6 +7,7 @@ from detection_core.config.num_classes import (
     foreground_classes,
     with_classes,
 )
+from tests.support.cases import cases
 
 BACKGROUND = "explicit_background_class: true"
 
@@ -15,17 +16,14 @@ def config(text: str, arm: str = "ssd"):
     return parse_pipeline_config(f"model {{ {arm} {{ {text} }} }}")
 
 
-@pytest.mark.parametrize(
-    ("text", "given", "filled"),
-    [
-        ("num_classes: 4", 4, 4),
-        ("", None, 7),
-        (BACKGROUND, None, 8),
-        (f"num_classes: 4 {BACKGROUND}", 3, 4),
-        ("num_classes: 0", 0, 0),  # wrong, and for the check to say so
-    ],
+@cases(
+    ("num_classes: 4", 4, 4),
+    ("", None, 7),
+    (BACKGROUND, None, 8),
+    (f"num_classes: 4 {BACKGROUND}", 3, 4),
+    ("num_classes: 0", 0, 0),  # wrong, and for the check to say so
 )
-def test_a_number_that_is_left_out_is_filled_in_and_a_given_one_stays(text, given, filled):
+def test_a_number_that_is_left_out_is_filled_in_and_a_given_one_stays(*, text, given, filled):
     before = config(text)
     assert configured_classes(before) == given
     after = with_classes(before, 7)
@@ -34,12 +32,9 @@ def test_a_number_that_is_left_out_is_filled_in_and_a_given_one_stays(text, give
     assert configured_classes(after) == (7 if given is None else given)
 
 
-def test_an_explicit_background_is_no_class():
+def test_every_model_has_the_field_and_an_explicit_background_is_no_class():
     assert foreground_classes(config(f"num_classes: 4 {BACKGROUND}").model.ssd) == 3
     assert foreground_classes(config("num_classes: 4").model.ssd) == 4
-
-
-def test_every_model_has_the_field():
     for arm in ("ssd", "faster_rcnn", "center_net", "experimental_model"):
         assert classes_field(config("", arm)) == f"model.{arm}.num_classes"
         assert configured_classes(with_classes(config("", arm), 3)) == 3

@@ -1,3 +1,5 @@
+"""Problems and the paths of messages."""
+
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.problems import Problem, child_path, missing_arm, walk_messages
 from detection_core.protos.matcher_pb2 import Matcher
@@ -14,16 +16,13 @@ def test_every_message_of_a_config_is_walked_but_no_map():
     assert not [path for path in walked if path.startswith(f"{pose}.")]
 
 
-def test_a_missing_choice_names_the_arms():
+def test_a_missing_choice_names_the_arms_and_its_path():
     (problem,) = missing_arm(Matcher(), "matcher_oneof", "model.ssd.matcher")
     message = "expected one of argmax_matcher, bipartite_matcher, found none; add the one you want"
     assert problem == Problem(path="model.ssd.matcher", message=message)
     chosen = Matcher()
     chosen.argmax_matcher.SetInParent()
     assert not list(missing_arm(chosen, "matcher_oneof", "model.ssd.matcher"))
-
-
-def test_paths_of_fields():
     field = Matcher.DESCRIPTOR.fields_by_name["argmax_matcher"]
     assert child_path("", field) == "argmax_matcher"
     assert child_path("a.b", field, 2) == "a.b.argmax_matcher[2]"

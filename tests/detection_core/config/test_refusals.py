@@ -6,8 +6,6 @@ import logging
 import re
 from pathlib import Path
 
-import pytest
-
 from detection_core.config import refusals
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
@@ -17,6 +15,7 @@ from detection_core.config.refusals import find_refused, find_without_effect, wa
 from detection_core.errors import ConfigError
 from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases, refused
 from tests.support.configs import CENTER, PYRAMID, TWO_STAGE
 
 CORE = Path(refusals.__file__).parents[1]
@@ -98,10 +97,13 @@ def test_every_message_has_an_entry_and_every_entry_a_message():
     assert sum(len(message.fields) for message in MESSAGES.values()) > 500
     said = [f for entry in RULES.values() for f in (*entry.without_effect, *entry.refused)]
     assert len(said) < 100
+    assert not _is_read("num_iterations", ("builders.matchers",))
+    assert _is_read("matched_threshold", ("builders.matchers",))
+    assert _is_read("min_image_height", ("builders.augment",))
 
 
-@pytest.mark.parametrize("name", sorted(MESSAGES))
-def test_every_field_is_read_or_accounted_for(name):
+@cases(*sorted(MESSAGES))
+def test_every_field_is_read_or_accounted_for_with_a_reason(*, name):
     known = {field.name for field in MESSAGES[name].fields}
     entry = RULES[name]
     named = [*entry.without_effect, *entry.refused]
@@ -110,70 +112,38 @@ def test_every_field_is_read_or_accounted_for(name):
     asked = {field.name for field in MESSAGES[name].fields if not _is_settled(entry, field)}
     unread = {f for f in asked if not _is_read(f, entry.readers)}
     assert not unread, f"{entry.readers} should read them, or the table say what becomes of them"
-
-
-@pytest.mark.parametrize("name", sorted(MESSAGES))
-def test_a_field_without_effect_or_refused_has_a_reason(name):
-    entry = RULES[name]
     assert all(len(reason) > 15 for reason in entry.without_effect.values())
     for reason in [*entry.refused.values(), *(r for v in entry.refused_values.values() for r in v.values())]:
         assert re.search(r"[;] |\b(use|set|write|repeat|remove|leave|run)\b", reason), reason
 
 
-def test_a_reader_that_does_not_read_is_noticed():
-    assert not _is_read("num_iterations", ("builders.matchers",))
-    assert _is_read("matched_threshold", ("builders.matchers",))
-    assert _is_read("min_image_height", ("builders.augment",))
+REFUSED = {
+    "model.ssd.loss.expected_loss_weights": "EXPECTED_SAMPLING",
+    "model.ssd.loss.equalization_loss.weight": 0.5,
+    "model.ssd.image_resizer.fixed_shape_resizer.convert_to_grayscale": True,
+    "model.ssd.feature_extractor.conv_hyperparams.group_norm": {},
+    "eval_config.eval_instance_masks": True,
+    "eval_config.force_no_resize": True,
+    "train_input_reader.load_track_id": True,
+    "eval_input_reader[0].input_type": "TF_SEQUENCE_EXAMPLE",
+    "model.ssd.mask_head_config": {"mask_height": 14},
+}
 
 
-REFUSED = [
-    (
-        {"model.ssd.loss.expected_loss_weights": "EXPECTED_SAMPLING"},
-        "model.ssd.loss.expected_loss_weights",
-    ),
-    ({"eval_config.eval_instance_masks": True}, "eval_config.eval_instance_masks"),
-    ({"eval_config.force_no_resize": True}, "eval_config.force_no_resize"),
-    ({"train_input_reader.load_track_id": True}, "train_input_reader.load_track_id"),
-    ({"eval_input_reader[0].input_type": "TF_SEQUENCE_EXAMPLE"}, "eval_input_reader[0].input_type"),
-    ({"model.ssd.mask_head_config.mask_height": 14}, "model.ssd.mask_head_config"),
-    ({"model.ssd.loss.equalization_loss.weight": 0.5}, "model.ssd.loss.equalization_loss.weight"),
-    (
-        {"model.ssd.image_resizer.fixed_shape_resizer.convert_to_grayscale": True},
-        "model.ssd.image_resizer.fixed_shape_resizer.convert_to_grayscale",
-    ),
-    (
-        {"model.ssd.feature_extractor.conv_hyperparams.group_norm": {}},
-        "model.ssd.feature_extractor.conv_hyperparams.group_norm",
-    ),
-]
-
-
-@pytest.mark.parametrize(("changes", "path"), REFUSED, ids=lambda part: str(part)[:50])
-def test_what_nothing_here_can_do_is_refused_with_a_remedy(changes, path):
-    config = apply_overrides(load_pipeline_config(PYRAMID), changes)
+@cases(*REFUSED.items())
+def test_what_nothing_here_can_do_is_refused_with_a_remedy(*, path, value):
+    config = apply_overrides(load_pipeline_config(PYRAMID), {path: value})
     assert [problem.path for problem in find_refused(config)] == [path]
-    with pytest.raises(ConfigError, match=f"^{re.escape(path)}: expected .*, found .*: .*"):
-        check_pipeline_config(config)
+    refused(ConfigError, f"^{re.escape(path)}: expected .*, found .*: .*", check_pipeline_config, config)
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [(TWO_STAGE, "model.faster_rcnn: expected none"), (CENTER, "model.center_net: expected none")],
-)
-def test_other_detectors_are_refused_before_anything_is_built(path, text):
-    with pytest.raises(ConfigError, match=text):
-        check_pipeline_config(load_pipeline_config(path))
-
-
-def test_a_default_asks_for_nothing():
-    text = "train_config { use_bfloat16: false replicas_to_aggregate: 1 }"
-    config = parse_pipeline_config(text)
+def test_other_detectors_are_refused_and_a_default_asks_for_nothing():
+    for path, arm in ((TWO_STAGE, "faster_rcnn"), (CENTER, "center_net")):
+        refused(ConfigError, f"model.{arm}: expected none", check_pipeline_config, load_pipeline_config(path))
+    config = parse_pipeline_config("train_config { use_bfloat16: false replicas_to_aggregate: 1 }")
     assert not find_without_effect(config) and not list(find_refused(config))
-
-
-def test_nothing_inside_a_refused_field_is_named_again():
-    text = "model { ssd { mask_head_config { conv_hyperparams { regularize_depthwise: true } } } }"
-    config = parse_pipeline_config(text)
+    inside = "mask_head_config { conv_hyperparams { regularize_depthwise: true } }"
+    config = parse_pipeline_config(f"model {{ ssd {{ {inside} }} }}")
     assert [problem.path for problem in find_refused(config)] == ["model.ssd.mask_head_config"]
     assert not find_without_effect(config)
 

@@ -1,9 +1,10 @@
-import pytest
+"""Where a training starts from."""
 
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.errors import ConfigError
+from tests.support.cases import refused
 from tests.support.configs import PYRAMID, TWO_STAGE
 
 
@@ -14,21 +15,11 @@ def _starting(path, start, **changes):
     )
 
 
-@pytest.mark.parametrize("start", ["", "weights/model.ckpt", "zoo:efficientdet_d0_coco17_tpu-32"])
-def test_paths_and_names_are_as_they_stand(start):
-    assert _starting(PYRAMID, start) == start
-
-
-def test_imagenet_is_of_the_config_s_backbone():
+def test_names_are_as_they_stand_and_imagenet_is_of_the_config_s_backbone():
+    for start in ("", "weights/model.ckpt", "zoo:efficientdet_d0_coco17_tpu-32"):
+        assert _starting(PYRAMID, start) == start
     multiplier = {"model.ssd.feature_extractor.depth_multiplier": 1.0}
     assert _starting(PYRAMID, "imagenet", **multiplier) == "imagenet:mobilenet_v2"
-
-
-def test_a_network_without_a_published_backbone_is_refused():
-    with pytest.raises(ConfigError, match="published trained on ImageNet"):
-        _starting(TWO_STAGE, "imagenet")
-
-
-def test_a_config_without_a_model_says_nothing_of_it():
     config = parse_pipeline_config('train_config { fine_tune_checkpoint: "imagenet" }')
-    assert fine_tune_checkpoint(config) == "imagenet"
+    assert fine_tune_checkpoint(config) == "imagenet"  # without a model nothing is known of it
+    refused(ConfigError, "published trained on ImageNet", _starting, TWO_STAGE, "imagenet")

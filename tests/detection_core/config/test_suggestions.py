@@ -1,4 +1,4 @@
-import pytest
+"""What an error suggests instead of a wrong name or value."""
 
 from detection_core.config.suggestions import (
     describe_expected,
@@ -9,47 +9,36 @@ from detection_core.config.suggestions import (
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.ssd_pb2 import Ssd, SsdFeatureExtractor
 from detection_core.protos.train_pb2 import TrainConfig
+from tests.support.cases import cases
 
 
-def test_near_names_come_nearest_first():
+def test_wrong_names_and_values_are_likened_to_what_is_near():
     assert near_names("min_aera", ["max_area", "min_area", "probability"]) == ["min_area", "max_area"]
     assert near_names("zzz", ["max_area"]) == []
-
-
-def test_an_unknown_field_is_likened_to_its_neighbours_or_found_elsewhere():
+    field = TrainConfig.DESCRIPTOR.fields_by_name["fine_tune_checkpoint_version"]
+    assert describe_wrong_value(field, "UNKNWN").endswith("found UNKNWN; did you mean UNKNOWN?")
     near = describe_unknown_field("num_clases", Ssd.DESCRIPTOR)
     assert near.startswith("Ssd has no field 'num_clases'; did you mean num_classes? It has: add_background")
     far = describe_unknown_field("batch_size", TrainEvalPipelineConfig.DESCRIPTOR)
     assert "batch_size is a field of EvalConfig, TrainConfig." in far
     assert "did you mean" not in far
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("batch_size", "a whole number from 0 to 4294967295"),
-        ("replicas_to_aggregate", "a whole number from -2147483648 to 2147483647"),
-        ("bias_grad_multiplier", "a number"),
-        ("sync_replicas", "true or false"),
-        ("fine_tune_checkpoint", "a text in quotes"),
-        ("fine_tune_checkpoint_version", "one of UNKNOWN, V1, V2"),
-        (
-            "optimizer",
-            "a message {...} of Optimizer: adam_optimizer, momentum_optimizer, moving_average_decay, "
-            "moving_average_from_weights, rms_prop_optimizer, use_moving_average",
-        ),
-    ],
-)
-def test_what_a_field_takes_in_words(name, expected):
-    assert describe_expected(TrainConfig.DESCRIPTOR.fields_by_name[name]) == expected
-
-
-def test_a_wrong_enum_value_is_likened_to_the_right_one():
-    field = TrainConfig.DESCRIPTOR.fields_by_name["fine_tune_checkpoint_version"]
-    assert describe_wrong_value(field, "UNKNWN").endswith("found UNKNWN; did you mean UNKNOWN?")
-
-
-def test_a_field_that_was_removed_is_told_with_what_became_of_it():
     text = describe_unknown_field("batch_norm_trainable", SsdFeatureExtractor.DESCRIPTOR)
     assert "`detflow config convert` removes it" in text and "has:" not in text
     assert "; it has: bifpn" in describe_unknown_field("zzz", SsdFeatureExtractor.DESCRIPTOR)
+
+
+@cases(
+    ("batch_size", "a whole number from 0 to 4294967295"),
+    ("replicas_to_aggregate", "a whole number from -2147483648 to 2147483647"),
+    ("bias_grad_multiplier", "a number"),
+    ("sync_replicas", "true or false"),
+    ("fine_tune_checkpoint", "a text in quotes"),
+    ("fine_tune_checkpoint_version", "one of UNKNOWN, V1, V2"),
+    (
+        "optimizer",
+        "a message {...} of Optimizer: adam_optimizer, momentum_optimizer, moving_average_decay, "
+        "moving_average_from_weights, rms_prop_optimizer, use_moving_average",
+    ),
+)
+def test_what_a_field_takes_in_words(*, name, expected):
+    assert describe_expected(TrainConfig.DESCRIPTOR.fields_by_name[name]) == expected

@@ -1,7 +1,5 @@
 """What google/automl's EfficientDet does, as recorded from its last published state."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 from typing import Any

@@ -1,7 +1,5 @@
 """Hyper-parameters that a detector was made with, and others."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
@@ -12,6 +10,7 @@ from detection_core.config.automl.translation import translate
 from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.errors import ConfigError
+from tests.support.cases import cases
 
 MODEL = "efficientdet-lite0"
 HPARAMS = "num_classes=2,image_size=64,fpn_cell_repeats=1,nms_configs.score_thresh=0.2"
@@ -26,16 +25,13 @@ def test_what_a_detector_was_made_with_is_accepted() -> None:
     assert is_efficientdet(CONFIG) and not is_efficientdet(PipelineConfig())
 
 
-@pytest.mark.parametrize(
-    ("changed", "found"),
-    [
-        ({"num_classes": 90}, "num_classes: expected what the detector was made with, 2, found 90"),
-        ({"image_size": 512}, r"image_size: .*\(64, 64\), found \(512, 512\)"),
-        ({"nms_configs": {"score_thresh": 0.4}}, "nms_configs: expected"),
-        ({"aspect_ratios": [1.0, 3.0, 0.3]}, "aspect_ratios: expected"),
-        ({"no_such": 1}, "no_such"),
-    ],
+@cases(
+    ({"num_classes": 90}, "num_classes: expected what the detector was made with, 2, found 90"),
+    ({"image_size": 512}, r"image_size: .*\(64, 64\), found \(512, 512\)"),
+    ({"nms_configs": {"score_thresh": 0.4}}, "nms_configs: expected"),
+    ({"aspect_ratios": [1.0, 3.0, 0.3]}, "aspect_ratios: expected"),
+    ({"no_such": 1}, "no_such"),
 )
-def test_another_is_refused_by_its_name(changed: dict[str, Any], found: str) -> None:
+def test_another_is_refused_by_its_name(*, changed: dict[str, Any], found: str) -> None:
     with pytest.raises(ConfigError, match=found):
         check_made_with(CONFIG, changed, where="model_params")

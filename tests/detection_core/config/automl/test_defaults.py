@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Defaults of hyper-parameters."""
 
 import pytest
 
@@ -9,29 +9,15 @@ from tests.detection_core.config.automl.facts import changed, load_facts, plain
 FACTS = load_facts("hparams")
 
 
-def test_every_default_is_theirs_in_their_order() -> None:
+def test_defaults_and_models_are_theirs() -> None:
     assert list(DEFAULTS) == list(FACTS["defaults"])
     for name, value in FACTS["defaults"].items():
         assert plain(DEFAULTS[name]) == (pytest.approx(value) if name.endswith("_rgb") else value), name
-
-
-def test_every_model_is_known() -> None:
     assert list(MODELS) == list(FACTS["effective"])
-
-
-@pytest.mark.parametrize("model", FACTS["effective"])
-def test_a_model_changes_what_theirs_changes(model: str) -> None:
-    expected = FACTS["effective"][model]
-    found = changed(model_values(model), dict(DEFAULTS))
-    assert found == expected
-
-
-def test_values_of_a_model_are_its_own_copy() -> None:
+    for model, expected in FACTS["effective"].items():
+        assert changed(model_values(model), dict(DEFAULTS)) == expected, model
     model_values("efficientdet-d0")["nms_configs"]["method"] = "hard"
-    assert model_values("efficientdet-d0")["nms_configs"]["method"] == "gaussian"
-
-
-@pytest.mark.parametrize("case", FACTS["get_config_errors"], ids=lambda case: case["name"])
-def test_an_unknown_model_is_refused(case: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match=r"expected one of efficientdet-d0, .*found '" + case["name"]):
-        model_values(case["name"])
+    assert model_values("efficientdet-d0")["nms_configs"]["method"] == "gaussian", "a copy, not the defaults"
+    for case in FACTS["get_config_errors"]:
+        with pytest.raises(ConfigError, match=f"expected one of efficientdet-d0, .*found '{case['name']}"):
+            model_values(case["name"])

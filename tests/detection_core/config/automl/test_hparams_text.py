@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Hyper-parameters as text."""
 
 import json
 import pathlib
@@ -17,6 +17,7 @@ from detection_core.config.automl.hparams_text import (
 )
 from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import changed, load_facts
+from tests.support.cases import cases, refused
 
 FACTS = load_facts("hparams")
 
@@ -26,8 +27,8 @@ def overridden(hparams: Any, base: str = "efficientdet-d0") -> dict[str, Any]:
     return changed(apply_overrides(values, read_overrides(hparams)), values)
 
 
-@pytest.mark.parametrize("case", FACTS["override_string_cases"], ids=lambda case: case["string"] or "empty")
-def test_a_text_is_accepted_or_refused_as_theirs_is(case: dict[str, Any]) -> None:
+@cases(*FACTS["override_string_cases"])
+def test_a_text_is_accepted_or_refused_as_theirs_is(*, case: dict[str, Any]) -> None:
     if "raises" in case:
         with pytest.raises(ConfigError, match=r"^hparams[.\w]*: expected .*, found .*; "):
             overridden(case["string"], case["base"])
@@ -35,62 +36,43 @@ def test_a_text_is_accepted_or_refused_as_theirs_is(case: dict[str, Any]) -> Non
         assert overridden(case["string"], case["base"]) == case["result"]
 
 
-@pytest.mark.parametrize(
-    "case",
-    [c for c in FACTS["override_other_cases"] if "allow_new_keys" not in c["value"]],
-    ids=lambda c: c["value"],
-)
-def test_a_table_is_accepted_or_refused_as_theirs_is(case: dict[str, Any]) -> None:
+@cases(*(c for c in FACTS["override_other_cases"] if "allow_new_keys" not in c["value"]))
+def test_a_table_is_accepted_or_refused_as_theirs_is(*, case: dict[str, Any]) -> None:
     value = json.loads(case["value"])
     if value is None:  # theirs refuses None; here it is what a flag that was not given holds
         assert overridden(value) == {}
     elif "raises" in case:
-        with pytest.raises(ConfigError, match="hparams: expected"):
-            overridden(value)
+        refused(ConfigError, "hparams: expected", overridden, value)
     else:
         assert overridden(value) == case["result"]
 
 
-def test_a_yaml_file_is_read_as_theirs_is(tmp_path: pathlib.Path) -> None:
+def test_a_yaml_file_is_read_as_theirs_is_and_pieces_of_a_table_merge(tmp_path: pathlib.Path) -> None:
     case = FACTS["override_yaml_case"]
     path = tmp_path / "mine.yaml"
     path.write_text(case["yaml"], encoding="utf-8")
     assert overridden(str(path)) == case["result"]
     assert overridden(case["yaml"]) == case["result"]
-
-
-def test_the_remedy_for_a_list_with_commas_is_told() -> None:
-    with pytest.raises(ConfigError, match=r"found '2\.0\]'.*write a list as aspect_ratios=1\.0\*2\.0\*0\.5"):
-        read_overrides("aspect_ratios=[1.0,2.0]")
-
-
-def test_a_misspelt_key_is_told_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"^hparams: .*'num_clases'; did you mean num_classes\?"):
-        overridden("num_clases=3")
-    with pytest.raises(ConfigError, match=r"^hparams\.nms_configs: .*'metod'; did you mean method\?"):
-        overridden("nms_configs.metod=hard")
-
-
-def test_pieces_of_one_table_merge_and_the_last_value_wins() -> None:
     found = parse_pairs("label_map.1=a,label_map.2=b,num_classes=3,num_classes=4")
     assert found == {"label_map": {"1": "a", "2": "b"}, "num_classes": 4}
-
-
-def test_a_file_that_is_missing_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"nowhere\.yaml"):
-        read_overrides("nowhere.yaml")
-
-
-def test_settings_of_a_run_are_told_from_hyperparameters() -> None:
     assert split_run_settings({"batch_size": 8, "num_classes": 3}) == ({"num_classes": 3}, {"batch_size": 8})
     assert not set(split_run_settings(DEFAULTS)[1])
 
 
-@given(
-    st.dictionaries(
-        st.sampled_from([k for k in DEFAULTS if k != "nms_configs"]), st.integers() | st.booleans()
-    )
+@cases(
+    ("aspect_ratios=[1.0,2.0]", r"found '2\.0\]'.*write a list as aspect_ratios=1\.0\*2\.0\*0\.5"),
+    ("num_clases=3", r"^hparams: .*'num_clases'; did you mean num_classes\?"),
+    ("nms_configs.metod=hard", r"^hparams\.nms_configs: .*'metod'; did you mean method\?"),
+    ("nowhere.yaml", r"nowhere\.yaml"),
 )
+def test_an_error_says_what_to_write(*, text: str, message: str) -> None:
+    refused(ConfigError, message, overridden, text)
+
+
+FLAT = st.sampled_from([name for name in DEFAULTS if name != "nms_configs"])
+
+
+@given(st.dictionaries(FLAT, st.integers() | st.booleans()))
 def test_pairs_of_any_fields_come_back(values: dict[str, Any]) -> None:
     text = ",".join(f"{key}={value}" for key, value in values.items())
     assert read_overrides(text) == values

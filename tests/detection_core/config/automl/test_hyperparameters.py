@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""The record of hyper-parameters."""
 
 import dataclasses
 

@@ -1,7 +1,5 @@
 """Hyper-parameters of the optimization, through the config that they become, against the goldens."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.training.step import shape_gradients
 from tests.detection_core.config.automl.facts import load_facts
+from tests.support.cases import cases, refused
 
 RATES = [case for case in load_facts("learning_rates")["cases"] if "error" not in case]
 OPTIMIZERS = {case["name"]: case for case in load_facts("optimizers")["cases"]}
@@ -35,8 +34,8 @@ def rate_message(train: TrainConfig) -> Any:
     return getattr(train.optimizer, train.optimizer.WhichOneof("optimizer") or "").learning_rate
 
 
-@pytest.mark.parametrize("case", RATES, ids=lambda case: case["name"])
-def test_golden_learning_rate(case: dict[str, Any]) -> None:
+@cases(*RATES)
+def test_golden_learning_rate(*, case: dict[str, Any]) -> None:
     hparams = {key: value for key, value in case["overrides"].items() if key != "batch_size"}
     method = case["name"].split("_")[0]
     train = train_config(case["batch_size"], case["steps_per_epoch"], **hparams, lr_decay_method=method)
@@ -53,8 +52,8 @@ def test_golden_learning_rate(case: dict[str, Any]) -> None:
         assert drops == (case["fact"]["first_lr_drop_step"], case["fact"]["second_lr_drop_step"])
 
 
-@pytest.mark.parametrize("name", UPDATES)
-def test_golden_updates(name: str) -> None:
+@cases(*UPDATES)
+def test_golden_updates(*, name: str) -> None:
     case = OPTIMIZERS[name]
     train = train_config(**case["params"])
     check_message(train, "train_config")
@@ -78,8 +77,8 @@ def test_golden_updates(name: str) -> None:
         assert config[key] == pytest.approx(value), key
 
 
-@pytest.mark.parametrize("limit", [10, 1, 100])
-def test_golden_clipping(limit: int) -> None:
+@cases(10, 1, 100)
+def test_golden_clipping(*, limit: int) -> None:
     case = OPTIMIZERS[f"clip_{limit}"]
     options = build_train_options(train_config(**case["params"]))
     variables = [tf.Variable(tf.zeros([3, 4]), name=f"g{i}") for i in range(3)]
@@ -90,23 +89,18 @@ def test_golden_clipping(limit: int) -> None:
     assert float(tf.linalg.global_norm(shaped)) == pytest.approx(case["outputs"]["gradient_norm_logged"][0])
 
 
-@pytest.mark.parametrize("limit", [0, -1, None])
-def test_no_clipping(limit: float | None) -> None:
+@cases(0, -1, None)
+def test_no_clipping(*, limit: float | None) -> None:
     train = train_config(clip_gradients_norm=limit)
     assert train.gradient_clipping_by_norm == train.gradient_clipping_by_variable_norm == 0
 
 
-def test_a_rate_below_the_warmups_start_is_theirs() -> None:
+def test_a_warmup_is_theirs_and_a_training_does_not_end_right_behind_it() -> None:
     message = rate_message(train_config(batch_size=4))
     assert message.automl_cosine_learning_rate.learning_rate == pytest.approx(0.005)
     assert float(build_learning_rate(message)(0)) == pytest.approx(0.008)
-
-
-def test_a_training_may_end_in_its_warmup_but_not_go_on_behind_it() -> None:
     train = train_config(num_epochs=1)
     check_message(train, "train_config")
     train.num_steps += 1
-    with pytest.raises(
-        ConfigError, match=r"automl_cosine_learning_rate\.warmup_steps: .*which is 10, found 10"
-    ):
-        check_message(train, "train_config")
+    message = r"automl_cosine_learning_rate\.warmup_steps: .*which is 10, found 10"
+    refused(ConfigError, message, check_message, train, "train_config")

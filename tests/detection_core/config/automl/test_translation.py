@@ -1,7 +1,5 @@
 """Every hyper-parameter reaches the config, changes nothing with a reason, or is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from typing import Any
@@ -23,8 +21,10 @@ from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import format_pipeline_config, parse_pipeline_config
 from detection_core.config.messages.efficientdet import settings_of
 from detection_core.errors import ConfigError
+from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.precision_pb2 import Precision
+from tests.support.cases import cases, refused
 
 # Another value of each than any model has, and what else has to be set for it to be read at all.
 OTHERS: dict[str, Any] = {
@@ -64,22 +64,28 @@ CONTEXTS: dict[str, dict[str, Any]] = {
 }
 
 
+D0 = "efficientdet-d0"
+
+
 def checked(config: TrainEvalPipelineConfig) -> TrainEvalPipelineConfig:
     check_pipeline_config(config)
     assert parse_pipeline_config(format_pipeline_config(config)) == config
     return config
 
 
-def test_every_hyperparameter_is_tried() -> None:
+def test_every_hyperparameter_is_tried_and_paths_are_to_be_configured() -> None:
     assert list(OTHERS) == list(DEFAULTS)
+    config = translate(D0).config
+    assert config.train_input_reader.label_map_path == TO_BE_CONFIGURED
+    assert config.eval_input_reader[0].num_epochs == 1 and not config.eval_input_reader[0].shuffle
 
 
-@pytest.mark.parametrize("name", DEFAULTS)
-def test_every_hyperparameter_reaches_the_config_or_is_told(name: str) -> None:
+@cases(*DEFAULTS)
+def test_every_hyperparameter_reaches_the_config_or_is_told(*, name: str) -> None:
     context = CONTEXTS.get(name, {})
-    usual = translate("efficientdet-d0", context)
+    usual = translate(D0, context)
     try:
-        found = translate("efficientdet-d0", {**context, name: OTHERS[name]})
+        found = translate(D0, {**context, name: OTHERS[name]})
     except ConfigError as error:
         assert FATES[name].kind == "refused"
         assert str(error).startswith(f"hparams.{name}: expected")
@@ -107,8 +113,8 @@ def test_overrides_together_give_a_config_that_checks_or_are_refused(model: str,
         assert str(error).startswith(("model.efficientdet.", "train_config."))
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_a_model_means_the_same_in_both(model: str) -> None:
+@cases(*MODELS)
+def test_a_model_means_the_same_in_both(*, model: str) -> None:
     message = checked(translate(model).config).model.efficientdet
     ours, theirs = settings_of(message), model_values(model)
     assert ours.image_size == (theirs["image_size"], theirs["image_size"])
@@ -130,7 +136,7 @@ def test_flags_of_the_run_become_lengths_and_paths() -> None:
         batch_size=8, num_examples_per_epoch=5717, num_epochs=50, train_file_pattern="t*",
         val_file_pattern="v*", pretrained_ckpt="efficientdet-d0", label_map_path="m.pbtxt",
     )  # fmt: skip
-    config = checked(translate("efficientdet-d0", "num_classes=20,num_epochs=3", flags).config)
+    config = checked(translate(D0, "num_classes=20,num_epochs=3", flags).config)
     train = config.train_config
     assert (train.batch_size, train.num_steps) == (8, 50 * (5717 // 8))
     rate = train.optimizer.momentum_optimizer.learning_rate.automl_cosine_learning_rate
@@ -156,111 +162,72 @@ def test_a_saved_config_gives_the_lengths_of_its_run(tmp_path: pathlib.Path) -> 
 
 def test_training_is_measured_every_so_many_epochs() -> None:
     flags = RunFlags(batch_size=8, num_examples_per_epoch=80, num_epochs=20, eval_samples=7)
-    found = checked(translate("efficientdet-d0", "map_freq=2", flags).config).train_config.validation
+    found = checked(translate(D0, "map_freq=2", flags).config).train_config.validation
     assert (found.every_steps, found.max_images, found.weights) == (20, 7, found.LAST)
     for hparams, mode in (("map_freq=2", "train"), ("map_freq=0", "traineval"), ("map_freq=30", "traineval")):
-        other = translate("efficientdet-d0", hparams, dataclasses.replace(flags, mode=mode)).config
+        other = translate(D0, hparams, dataclasses.replace(flags, mode=mode)).config
         assert not other.train_config.HasField("validation")
-
-
-def test_without_flags_paths_are_to_be_configured() -> None:
-    config = translate("efficientdet-d0").config
-    assert config.train_input_reader.label_map_path == TO_BE_CONFIGURED
-    assert config.eval_input_reader[0].num_epochs == 1 and not config.eval_input_reader[0].shuffle
-
-
-def test_pairs_and_ratios_are_shapes_of_anchors() -> None:
-    found = settings_of(
-        translate("efficientdet-d0", {"aspect_ratios": [1.0, [0.5, 1.5]]}).config.model.efficientdet
-    )
-    assert found.anchor_shapes == ((1.0, 1.0), (0.5, 1.5))
-
-
-def test_padding_is_what_normalisation_makes_zero() -> None:
-    model = translate("efficientdet-d0", "mean_rgb=1*2*3").config.model.efficientdet
-    assert list(model.image_resizer.automl_resizer.per_channel_pad_value) == [1.0, 2.0, 3.0]
-
-
-@pytest.mark.parametrize(
-    ("hparams", "message"),
-    [
-        (
-            "backbone_config.blocks=r1_k3_s11_e1_i32_o16_se0.25*r2_k3_s22_e6_i16_o24_se0.25",
-            r"hparams\.backbone_config: expected None, .* only as Python objects, .*by backbone_name",
-        ),
-        (
-            "backbone_config:\n  blocks:\n  - {kernel_size: 3, num_repeat: 1, strides: [1, 1]}\n",
-            r"hparams\.backbone_config: expected None, .* only as Python objects, .*by backbone_name",
-        ),
-        ("strategy=tpu", r"hparams\.strategy: expected gpus, multi-gpus or none, found 'tpu'"),
-        ("nms_configs.pyfunc=true,nms_configs.method=diou", r"nms_configs\.method: .*one of gaussian, hard"),
-        (
-            "num_classes=2,label_map.3=cat",
-            r"hparams\.label_map: .*which is 2, found 3; set num_classes=3",
-        ),
-        (
-            "tflite_max_detections=25",
-            r"hparams\.tflite_max_detections: .*set both to one number",
-        ),
-        ("fpn_config.nodes=1", r"hparams\.fpn_config: expected a table of weight_method and nodes"),
-    ],
-)
-def test_what_is_refused_names_field_and_remedy(hparams: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        translate("efficientdet-d0", hparams)
-
-
-def test_fewer_examples_than_a_batch_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"num_examples_per_epoch: expected at least the batch size, 64"):
-        translate("efficientdet-d0", "", RunFlags(num_examples_per_epoch=10))
+        translate(D0, "", RunFlags(num_examples_per_epoch=10))
 
 
-@pytest.mark.parametrize("text", ["", "a: [", "pipeline_name: x\n", "num_classes: 3\nother: 1\n"])
-def test_files_without_hyperparameters_alone_are_something_else(text: str, tmp_path: pathlib.Path) -> None:
+def model_of(hparams: Any) -> EfficientDet:
+    return checked(translate(D0, hparams).config).model.efficientdet
+
+
+def test_values_of_the_model_are_translated_where_they_are_written_differently() -> None:
+    pairs = settings_of(model_of({"aspect_ratios": [1.0, [0.5, 1.5]]}))
+    assert pairs.anchor_shapes == ((1.0, 1.0), (0.5, 1.5))
+    padding = model_of("mean_rgb=1*2*3").image_resizer.automl_resizer.per_channel_pad_value
+    assert list(padding) == [1.0, 2.0, 3.0]  # which normalisation makes zero
+    for hparams, mode in (("", "global"), ("nms_configs.pyfunc=true", "numpy_per_class")):
+        assert model_of(hparams).nms_configs.mode == mode
+    for hparams, restored in (("", True), ("moving_average_decay=0", False)):
+        assert settings_of(model_of(hparams)).restore_moving_averages == restored
+
+
+BLOCKS = r"hparams\.backbone_config: expected None, .* only as Python objects, .*by backbone_name"
+
+
+@cases(
+    ("backbone_config.blocks=r1_k3_s11_e1_i32_o16_se0.25*r2_k3_s22_e6_i16_o24_se0.25", BLOCKS),
+    ("backbone_config:\n  blocks:\n  - {kernel_size: 3, num_repeat: 1, strides: [1, 1]}\n", BLOCKS),
+    ("strategy=tpu", r"hparams\.strategy: expected gpus, multi-gpus or none, found 'tpu'"),
+    ("nms_configs.pyfunc=true,nms_configs.method=diou", r"nms_configs\.method: .*one of gaussian, hard"),
+    ("num_classes=2,label_map.3=cat", r"hparams\.label_map: .*which is 2, found 3; set num_classes=3"),
+    ("tflite_max_detections=25", r"hparams\.tflite_max_detections: .*set both to one number"),
+    ("fpn_config.nodes=1", r"hparams\.fpn_config: expected a table of weight_method and nodes"),
+)
+def test_what_is_refused_names_field_and_remedy(*, hparams: str, message: str) -> None:
+    refused(ConfigError, message, translate, D0, hparams)
+
+
+@cases("", "a: [", "pipeline_name: x\n", "num_classes: 3\nother: 1\n")
+def test_files_without_hyperparameters_alone_are_something_else(tmp_path: pathlib.Path, *, text: str) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(text, encoding="utf-8")
     assert not holds_hyperparameters(str(path)) and not holds_hyperparameters(str(tmp_path / "none.yaml"))
 
 
-@pytest.mark.parametrize(
-    ("hparams", "precision", "scale"),
-    [
-        ("", "FLOAT32", None),
-        ("mixed_precision=false,loss_scale=65536", "FLOAT32", None),
-        ("mixed_precision=true", "AUTO", None),
-        ("mixed_precision=true,strategy=gpus,loss_scale=65536", "AUTO", 65536),
-        ("mixed_precision=true,strategy=multi-gpus,loss_scale=0", "AUTO", None),
-    ],
+@cases(
+    ("", "FLOAT32", None),
+    ("mixed_precision=false,loss_scale=65536", "FLOAT32", None),
+    ("mixed_precision=true", "AUTO", None),
+    ("mixed_precision=true,strategy=gpus,loss_scale=65536", "AUTO", 65536),
+    ("mixed_precision=true,strategy=multi-gpus,loss_scale=0", "AUTO", None),
 )
-def test_mixed_precision_is_followed(hparams: str, precision: str, scale: float | None) -> None:
-    train = translate("efficientdet-d0", hparams).config.train_config
+def test_mixed_precision_is_followed(*, hparams: str, precision: str, scale: float | None) -> None:
+    train = translate(D0, hparams).config.train_config
     assert Precision.Name(train.precision) == precision
     assert (train.initial_loss_scale if train.HasField("initial_loss_scale") else None) == scale
 
 
-@pytest.mark.parametrize(
-    ("hparams", "mode"), [("", "global"), ("nms_configs.pyfunc=true", "numpy_per_class")]
+@cases(
+    ("", False),
+    ("strategy=gpus", True),
+    ("strategy=gpus,is_training_bn=false", False),
+    ("strategy=multi-gpus", False),
 )
-def test_suppression_in_numpy_is_a_mode_here(hparams: str, mode: str) -> None:
-    assert checked(translate("efficientdet-d0", hparams).config).model.efficientdet.nms_configs.mode == mode
-
-
-@pytest.mark.parametrize(
-    ("hparams", "shared"),
-    [
-        ("", False),
-        ("strategy=gpus", True),
-        ("strategy=gpus,is_training_bn=false", False),
-        ("strategy=multi-gpus", False),
-    ],
-)
-def test_batch_norm_is_of_all_replicas_where_theirs_is(hparams: str, shared: bool) -> None:
+def test_batch_norm_is_of_all_replicas_where_theirs_is(*, hparams: str, shared: bool) -> None:
     """Their classes of batch norm by strategy: shared for gpus in training, plain for multi-gpus."""
-    message = checked(translate("efficientdet-d0", hparams).config).model.efficientdet
-    assert settings_of(message).sync_batch_norm == shared
-
-
-@pytest.mark.parametrize(("hparams", "restored"), [("", True), ("moving_average_decay=0", False)])
-def test_without_averages_none_is_restored(hparams: str, restored: bool) -> None:
-    message = checked(translate("efficientdet-d0", hparams).config).model.efficientdet
-    assert settings_of(message).restore_moving_averages == restored
+    assert settings_of(model_of(hparams)).sync_batch_norm == shared

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Hyper-parameters with their types."""
 
 import dataclasses
 import pathlib
@@ -6,7 +6,6 @@ import subprocess
 import sys
 from typing import Any
 
-import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,44 +14,32 @@ from detection_core.config.automl.defaults import DEFAULTS, MODELS, model_values
 from detection_core.config.automl.typed_values import READERS, load_hyperparameters
 from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import load_facts
+from tests.support.cases import cases, refused
 
 FACTS = load_facts("hparams")
 # Accepted by theirs at first, and then failed on by their model, training or input.
-FAILED_LATER = {
-    "loss_scale=2**16", "nms_configs=1", "num_scales=[1]", "label_map={1:2}",
-}  # fmt: skip
+FAILED_LATER = {"loss_scale=2**16", "nms_configs=1", "num_scales=[1]", "label_map={1:2}"}
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_every_model_has_typed_values(model: str) -> None:
-    values = load_hyperparameters(model).values
-    assert values.name == model and values.backbone_name.startswith("efficientnet-")
-    assert all(isinstance(side, int) for side in values.image_size)
-
-
-def test_every_hyperparameter_has_a_reader() -> None:
+def test_every_model_has_typed_values_and_every_hyperparameter_a_reader() -> None:
+    for model in MODELS:
+        values = load_hyperparameters(model).values
+        assert values.name == model and values.backbone_name.startswith("efficientnet-")
+        assert all(isinstance(side, int) for side in values.image_size)
     assert list(READERS) == list(DEFAULTS)
-
-
-@pytest.mark.parametrize(
-    "case",
-    [c for c in FACTS["override_string_cases"] if "raises" not in c],
-    ids=lambda c: c["string"] or "empty",
-)
-def test_what_theirs_accepts_is_typed_or_refused_with_the_field(case: dict[str, Any]) -> None:
-    if case["string"] in FAILED_LATER:
-        with pytest.raises(ConfigError, match=r"^hparams\.\w+.*: expected"):
-            load_hyperparameters(case["base"], case["string"])
-    else:
-        loaded = load_hyperparameters(case["base"], case["string"])
-        assert all(name in loaded.overridden for name in case["result"])
-
-
-def test_heads_as_a_text_mean_the_one_head() -> None:
     for text in ("heads=segmentation", "heads=segmentation*"):
         assert load_hyperparameters("efficientdet-d0", text).values.heads == ("segmentation",)
     both = load_hyperparameters("efficientdet-d0", "heads=object_detection*segmentation").values
     assert both.heads == ("object_detection", "segmentation")
+
+
+@cases(*(c for c in FACTS["override_string_cases"] if "raises" not in c))
+def test_what_theirs_accepts_is_typed_or_refused_with_the_field(*, case: dict[str, Any]) -> None:
+    if case["string"] in FAILED_LATER:
+        refused(ConfigError, r"^hparams\.\w+.*: expected", load_hyperparameters, case["base"], case["string"])
+    else:
+        loaded = load_hyperparameters(case["base"], case["string"])
+        assert all(name in loaded.overridden for name in case["result"])
 
 
 def test_a_saved_config_names_its_model_and_its_run(tmp_path: pathlib.Path) -> None:
@@ -64,38 +51,29 @@ def test_a_saved_config_names_its_model_and_its_run(tmp_path: pathlib.Path) -> N
     path.write_text(yaml.dump(saved, indent=4), encoding="utf-8")
     loaded = load_hyperparameters("", str(path))
     assert loaded.values.image_size == (384, 256) and loaded.values.fpn_num_filters == 88
-    assert loaded.run == {
-        "model_name": "efficientdet-lite1",
-        "batch_size": 16,
-        "steps_per_epoch": 7,
-        "num_shards": 1,
-    }
+    names = ("model_name", "batch_size", "steps_per_epoch", "num_shards")
+    assert loaded.run == dict(zip(names, ("efficientdet-lite1", 16, 7, 1), strict=True))
     assert loaded.values.label_map == {1: "person", 2: "dog"}
+    path = tmp_path / "config.yaml"
+    for text in ("num_classes: 3", "model_name: {1: 2}", "model_name: ['efficientdet-d0']", "model_name: 7"):
+        path.write_text(text)
+        refused(ConfigError, "model name: expected the name of a model", load_hyperparameters, "", str(path))
 
 
-@pytest.mark.parametrize(
-    ("hparams", "message"),
-    [
-        ("max_level=2", r"hparams\.max_level: expected at least min_level, 3, found 2"),
-        ("anchor_scale=4*5", r"hparams\.anchor_scale: .*each of the 5 levels 3\.\.7, found \[4\.0, 5\.0\]"),
-        ("jitter_max=0.05", r"hparams\.jitter_max: expected at least jitter_min, 0\.1"),
-        (
-            "lr_decay_method=stepwise,first_lr_drop_epoch=9,second_lr_drop_epoch=8",
-            r"hparams\.second_lr_drop_epoch: expected at least first_lr_drop_epoch, 9",
-        ),
-        ("optimizer=rmsprop", r"hparams\.optimizer: expected one of sgd, adam, found 'rmsprop'"),
-        ("lr_decay_method=linear", r"hparams\.lr_decay_method: expected one of cosine, polynomial, stepwise"),
-        ("nms_configs=1", r"hparams\.nms_configs: expected a table, found 1; .*nms_configs\.method=hard"),
-    ],
+@cases(
+    ("max_level=2", r"hparams\.max_level: expected at least min_level, 3, found 2"),
+    ("anchor_scale=4*5", r"hparams\.anchor_scale: .*each of the 5 levels 3\.\.7, found \[4\.0, 5\.0\]"),
+    ("jitter_max=0.05", r"hparams\.jitter_max: expected at least jitter_min, 0\.1"),
+    (
+        "lr_decay_method=stepwise,first_lr_drop_epoch=9,second_lr_drop_epoch=8",
+        r"hparams\.second_lr_drop_epoch: expected at least first_lr_drop_epoch, 9",
+    ),
+    ("optimizer=rmsprop", r"hparams\.optimizer: expected one of sgd, adam, found 'rmsprop'"),
+    ("lr_decay_method=linear", r"hparams\.lr_decay_method: expected one of cosine, polynomial, stepwise"),
+    ("nms_configs=1", r"hparams\.nms_configs: expected a table, found 1; .*nms_configs\.method=hard"),
 )
-def test_values_that_cannot_be_used_are_refused(hparams: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        load_hyperparameters("efficientdet-d0", hparams)
-
-
-def test_without_a_model_its_name_is_asked_for() -> None:
-    with pytest.raises(ConfigError, match="model name: expected the name of a model"):
-        load_hyperparameters("", "num_classes=3")
+def test_values_that_cannot_be_used_are_refused(*, hparams: str, message: str) -> None:
+    refused(ConfigError, message, load_hyperparameters, "efficientdet-d0", hparams)
 
 
 @settings(max_examples=50)
@@ -116,10 +94,3 @@ def test_any_value_is_typed_or_refused(name: str, value: Any) -> None:
 def test_reading_needs_no_tensorflow() -> None:
     code = "import sys, detection_core.config.automl.typed_values; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-@pytest.mark.parametrize("name", [{1: 2}, ["efficientdet-d0"], 7])
-def test_a_saved_model_that_is_no_name_is_refused(tmp_path: pathlib.Path, name: object) -> None:
-    (tmp_path / "config.yaml").write_text(f"model_name: {name}\n")
-    with pytest.raises(ConfigError, match="model name: expected the name of a model"):
-        load_hyperparameters("", str(tmp_path / "config.yaml"))

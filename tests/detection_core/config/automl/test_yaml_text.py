@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""YAML of hyper-parameters."""
 
 import pathlib
 
@@ -7,36 +7,27 @@ import yaml
 
 from detection_core.config.automl.yaml_text import read_yaml, read_yaml_file
 from detection_core.errors import ConfigError
+from tests.support.cases import cases, refused
 
 
-def test_what_python_saves_of_a_config_is_read() -> None:
+def test_what_python_saves_of_a_config_is_read(tmp_path: pathlib.Path) -> None:
     saved = yaml.dump({"image_size": (512, 640), "nms_configs": {"sigma": None}}, indent=4)
     assert "python/tuple" in saved
     assert read_yaml(saved, where="config.yaml") == {"image_size": (512, 640), "nms_configs": {"sigma": None}}
-
-
-@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n"])
-def test_an_empty_document_changes_nothing(text: str) -> None:
-    assert read_yaml(text, where="x.yaml") == {}
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a: [1", r"^x\.yaml:\d:\d: not valid YAML"),
-        ("a: 1\nb: : 2\n", r"^x\.yaml:2:4: "),
-        ("[1, 2]", r"expected a table of key: value lines, found \[1, 2\]"),
-        ("a: !!python/object/apply:os.getcwd []", r"^x\.yaml:1:4: .*python/object"),
-        ("a: \0", "not valid YAML"),
-    ],
-)
-def test_what_is_no_plain_table_is_refused(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        read_yaml(text, where="x.yaml")
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path: pathlib.Path) -> None:
+    for nothing in ("", "# nothing\n", "---\n"):
+        assert read_yaml(nothing, where="x.yaml") == {}
     path = tmp_path / "config.yaml"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="not UTF-8"):
-        read_yaml_file(str(path))
+    refused(ConfigError, "not UTF-8", read_yaml_file, str(path))
+
+
+@cases(
+    ("a: [1", r"^x\.yaml:\d:\d: not valid YAML"),
+    ("a: 1\nb: : 2\n", r"^x\.yaml:2:4: "),
+    ("[1, 2]", r"expected a table of key: value lines, found \[1, 2\]"),
+    ("a: !!python/object/apply:os.getcwd []", r"^x\.yaml:1:4: .*python/object"),
+    ("a: \0", "not valid YAML"),
+)
+def test_what_is_no_plain_table_is_refused(*, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_yaml(text, where="x.yaml")

@@ -1,3 +1,6 @@
+"""Configs of TensorFlow 1, converted with their comments."""
+
+import itertools
 from pathlib import Path
 
 import pytest
@@ -8,9 +11,12 @@ from detection_core.config.legacy.tensorflow_1 import BATCH_NORM_TRAINABLE, COUN
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
+from tests.support.cases import cases, refused
 from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, line_with
 
 NAME = "model.ssd.feature_extractor.type"
+OLD_NAMES = sorted(name for name in COUNTERPARTS if name.startswith("ssd"))
+TEXT = Path(PYRAMID).read_text(encoding="utf-8")
 
 
 def _old(path: str, name: str) -> str:
@@ -21,9 +27,8 @@ def _old(path: str, name: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("name", sorted(n for n in COUNTERPARTS if n.startswith("ssd")))
-@pytest.mark.parametrize("path", [PYRAMID, LAYERS], ids=["double quotes", "single quotes"])
-def test_the_name_alone_changes_and_comments_stay(path, name):
+@cases(*itertools.product((PYRAMID, LAYERS), OLD_NAMES))
+def test_the_name_alone_changes_and_comments_stay(*, path, name):
     old = _old(path, name)
     converted = convert_config(old, where="old.config")
     optimizer = "rms_prop_optimizer {"  # of LAYERS alone
@@ -35,10 +40,13 @@ def test_the_name_alone_changes_and_comments_stay(path, name):
     assert not any(note.startswith(NAME) for note in converted.notes)
 
 
-def test_a_two_stage_detector_is_converted_too():
+def test_an_extractor_is_converted_if_it_has_a_counterpart():
     converted = convert_config(_old(TWO_STAGE, "faster_rcnn_resnet101"))
     config = parse_pipeline_config(converted.text)
     assert config.model.faster_rcnn.feature_extractor.type == "faster_rcnn_resnet101_keras"
+    with pytest.raises(ConfigError, match=r"no counterpart; set type: 'ssd_mobilenet_v1_keras'") as caught:
+        convert_config(_old(PYRAMID, "ssd_mobilenet_v1_ppn"), where="old.config")
+    assert caught.value.where == f"old.config:{line_with(PYRAMID, 'type: ')}"
 
 
 def test_a_name_written_in_an_odd_way_is_converted_and_the_rest_is_equal():
@@ -50,47 +58,49 @@ def test_a_name_written_in_an_odd_way_is_converted_and_the_rest_is_equal():
     assert convert_config(below).text == below.replace('"ssd_mobilenet_v2"', '"ssd_mobilenet_v2_keras"')
 
 
-@pytest.mark.parametrize("text", [Path(PYRAMID).read_text(encoding="utf-8"), "", "train_config {}"])
-def test_what_needs_no_change_stays(text):
-    assert convert_config(text).text == text and convert_config(text).changes == ()
+def test_what_needs_no_change_stays_and_what_is_no_config_is_one_error():
+    for text in (TEXT, "", "train_config {}"):
+        assert convert_config(text).text == text and convert_config(text).changes == ()
+    with pytest.raises(ConfigError, match="no field 'modell'"):
+        convert_config("modell {}", where="old.config")
 
 
-def test_an_extractor_without_counterpart_is_refused_with_the_nearest():
-    with pytest.raises(ConfigError, match=r"no counterpart; set type: 'ssd_mobilenet_v1_keras'") as caught:
-        convert_config(_old(PYRAMID, "ssd_mobilenet_v1_ppn"), where="old.config")
-    assert caught.value.where == f"old.config:{line_with(PYRAMID, 'type: ')}"
-
-
-def test_a_checkpoint_of_tensorflow_1_is_pointed_out():
+def test_what_the_new_config_lacks_is_noted():
     checkpoint = 'num_steps: 1500 fine_tune_checkpoint: "a/model.ckpt"'
     old = _old(PYRAMID, "ssd_mobilenet_v2_fpn").replace("num_steps: 1500", checkpoint)
     (note,) = convert_config(old).notes
     assert "a/model.ckpt" in note and "fine_tune_checkpoint_version: V2" in note
-    assert (
-        convert_config(old.replace(checkpoint, f"{checkpoint} fine_tune_checkpoint_version: V2")).notes == ()
-    )
-
-
-@pytest.mark.parametrize(("field", "noted"), [("", True), ("decay: 0.8", True), ("decay: 0", False)])
-def test_another_meaning_of_decay_is_noted(field, noted):
-    rate = "learning_rate { constant_learning_rate {} }"
-    text = f"train_config {{ num_steps: 1 optimizer {{ rms_prop_optimizer {{ {rate} {field} }} }} }}"
-    name = "train_config.optimizer.rms_prop_optimizer.decay: set it to 0"
-    assert any(note.startswith(name) for note in convert_config(text).notes) == noted
+    told = old.replace(checkpoint, f"{checkpoint} fine_tune_checkpoint_version: V2")
+    assert convert_config(told).notes == ()
+    old = TEXT.replace("use_depthwise: true", "use_depthwise: true batch_norm_trainable: false", 1)
+    converted = convert_config(old)
+    assert "batch_norm_trainable" not in converted.text
+    (note,) = converted.notes
+    assert note.startswith("model.ssd.freeze_batchnorm: set it to true")
+    old = Path(LAYERS).read_text(encoding="utf-8").replace("train_config {", "train_config { batch_size: 0")
+    notes = convert_config(old).notes
+    assert any(note.startswith("train_config.batch_size: expected a number from 1") for note in notes)
+    assert any(note.startswith("train_config.num_steps: set it") for note in notes)
+    refused = convert_config(_old(TWO_STAGE, "faster_rcnn_resnet101")).notes
+    assert any(note.startswith("model.faster_rcnn: expected none") for note in refused)
 
 
 RATE = "learning_rate { constant_learning_rate {} }"
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "expected"),
-    [
-        (f"rms_prop_optimizer {{ decay: 0.9 {RATE} }}", f"rms_prop_optimizer {{ decay: 0 {RATE} }}"),
-        (f"rms_prop_optimizer {{ {RATE} decay: 0.95 }}", f"rms_prop_optimizer {{ {RATE} decay: 0 }}"),
-        (f"rms_prop_optimizer: < {RATE} >", f"rms_prop_optimizer: < decay: 0 {RATE} >"),
-    ],
+@cases(("", True), ("decay: 0.8", True), ("decay: 0", False))
+def test_another_meaning_of_decay_is_noted(*, field, noted):
+    text = f"train_config {{ num_steps: 1 optimizer {{ rms_prop_optimizer {{ {RATE} {field} }} }} }}"
+    name = "train_config.optimizer.rms_prop_optimizer.decay: set it to 0"
+    assert any(note.startswith(name) for note in convert_config(text).notes) == noted
+
+
+@cases(
+    (f"rms_prop_optimizer {{ decay: 0.9 {RATE} }}", f"rms_prop_optimizer {{ decay: 0 {RATE} }}"),
+    (f"rms_prop_optimizer {{ {RATE} decay: 0.95 }}", f"rms_prop_optimizer {{ {RATE} decay: 0 }}"),
+    (f"rms_prop_optimizer: < {RATE} >", f"rms_prop_optimizer: < decay: 0 {RATE} >"),
 )
-def test_decay_gets_the_meaning_that_it_had_in_tensorflow_1(optimizer, expected):
+def test_decay_gets_the_meaning_that_it_had_in_tensorflow_1(*, optimizer, expected):
     model = "model { ssd { feature_extractor { type: 'ssd_mobilenet_v2' } } }"
     text = f"# mine\n{model}\ntrain_config {{ optimizer {{\n  {optimizer}\n}} }}"
     converted = convert_config(text)
@@ -99,23 +109,14 @@ def test_decay_gets_the_meaning_that_it_had_in_tensorflow_1(optimizer, expected)
     discount = "TensorFlow 1 discounted squared gradients by 0.95"
     assert any(discount in note for note in converted.notes) == ("0.95" in optimizer)
     assert convert_config(converted.text).changes == ()
-
-
-def test_decay_has_that_meaning_too_where_an_extractor_keeps_its_name():
-    model = "model { ssd { feature_extractor { type: 'ssd_inception_v2' } } }"
-    text = f"{model} train_config {{ optimizer {{ rms_prop_optimizer {{ decay: 0.9 {RATE} }} }} }}"
-    converted = convert_config(text)
-    assert converted.text == text.replace("decay: 0.9", "decay: 0")
-    assert convert_config(converted.text).changes == ()
-
-
-def test_a_text_that_is_no_config_is_one_error():
-    with pytest.raises(ConfigError, match="no field 'modell'"):
-        convert_config("modell {}", where="old.config")
+    # An extractor may have kept its name.
+    kept = convert_config(text.replace("ssd_mobilenet_v2", "ssd_inception_v2"))
+    assert kept.text == converted.text.replace("ssd_mobilenet_v2_keras", "ssd_inception_v2")
+    assert convert_config(kept.text).changes == ()
 
 
 def test_what_belongs_to_tensorflow_1_and_what_cannot_be_followed_is_noted():
-    text = Path(PYRAMID).read_text(encoding="utf-8")
+    text = TEXT
     for message, fields in (
         ("train_config:", "sync_replicas: true batch_queue_capacity: 8"),
         ("eval_config", "max_evals: 10 eval_instance_masks: true"),
@@ -131,8 +132,8 @@ def test_what_belongs_to_tensorflow_1_and_what_cannot_be_followed_is_noted():
     assert all(len(note.partition(": ")[2]) > 20 for note in notes)
 
 
-@pytest.mark.parametrize("name", sorted(n for n in COUNTERPARTS if n.startswith("ssd")))
-def test_an_old_name_beside_a_checkpoint_of_its_time_is_one_problem(name):
+@cases(*OLD_NAMES)
+def test_an_old_name_beside_a_checkpoint_of_its_time_is_one_problem(*, name):
     text = _old(LAYERS, name).replace("train_config {", "train_config { fine_tune_checkpoint: 'm'")
     config = parse_pipeline_config(text)
     assert config.train_config.fine_tune_checkpoint == "m"
@@ -140,8 +141,8 @@ def test_an_old_name_beside_a_checkpoint_of_its_time_is_one_problem(name):
     assert NAME in paths and not any("fine_tune" in path for path in paths)
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_a_field_of_2018_is_removed_and_other_lines_keep_their_numbers(newline):
+@cases("\n", "\r\n")
+def test_a_field_of_2018_is_removed_and_other_lines_keep_their_numbers(*, newline):
     old = _old(PYRAMID, "ssd_mobilenet_v2_fpn")
     first, _, rest = old.partition("conv_hyperparams {")
     head = first.replace("feature_extractor {", "feature_extractor {\n      batch_norm_trainable: true  ")
@@ -156,40 +157,18 @@ def test_a_field_of_2018_is_removed_and_other_lines_keep_their_numbers(newline):
         f"line {line + 1}: {NAME}: ssd_mobilenet_v2_fpn -> ssd_mobilenet_v2_fpn_keras",
     )
     assert converted.notes == ()
-    with pytest.raises(ConfigError) as caught:
-        convert_config(old.replace("use_depthwise", "use_depthwis"))
-    assert caught.value.where == f"line {line_with(PYRAMID, 'use_depthwise') + 1}"
-
-
-def test_frozen_batch_norms_of_2018_are_pointed_out():
-    old = Path(PYRAMID).read_text(encoding="utf-8")
-    old = old.replace("use_depthwise: true", "use_depthwise: true batch_norm_trainable: false", 1)
-    converted = convert_config(old)
-    assert "batch_norm_trainable" not in converted.text
-    (note,) = converted.notes
-    assert note.startswith("model.ssd.freeze_batchnorm: set it to true")
+    caught = refused(ConfigError, "", convert_config, old.replace("use_depthwise", "use_depthwis"))
+    assert caught.where == f"line {line_with(PYRAMID, 'use_depthwise') + 1}"
 
 
 def test_old_names_of_metrics_are_renamed_wherever_they_stand():
     sets = """metrics_set: ['open_images_V2_detection_metrics', "coco_detection_metrics"]
         metrics_set: 'pascal_voc_metrics'"""
-    text = Path(PYRAMID).read_text(encoding="utf-8")
-    old = text.replace("eval_config {", f"eval_config {{ {sets}", 1)
+    old = TEXT.replace("eval_config {", f"eval_config {{ {sets}", 1)
     converted = convert_config(old)
-    new = old.replace("open_images_V2", "oid_V2").replace(
-        "pascal_voc_metrics", "pascal_voc_detection_metrics"
-    )
+    new = old.replace("open_images_V2", "oid_V2").replace("voc_metrics", "voc_detection_metrics")
     assert sets in old and converted.text == new
     assert [change.partition(": ")[2] for change in converted.changes] == [
         "eval_config.metrics_set[0]: open_images_V2_detection_metrics -> oid_V2_detection_metrics",
         "eval_config.metrics_set[2]: pascal_voc_metrics -> pascal_voc_detection_metrics",
     ]
-
-
-def test_what_stands_in_the_way_of_the_new_config_is_noted():
-    old = Path(LAYERS).read_text(encoding="utf-8").replace("train_config {", "train_config { batch_size: 0")
-    notes = convert_config(old).notes
-    assert any(note.startswith("train_config.batch_size: expected a number from 1") for note in notes)
-    assert any(note.startswith("train_config.num_steps: set it") for note in notes)
-    refused = convert_config(_old(TWO_STAGE, "faster_rcnn_resnet101")).notes
-    assert any(note.startswith("model.faster_rcnn: expected none") for note in refused)

@@ -1,3 +1,5 @@
+"""What became of the names of TensorFlow 1."""
+
 import pytest
 
 from detection_core.config.legacy import tensorflow_1
@@ -16,6 +18,7 @@ from detection_core.config.messages.evaluation import MEASURED
 from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.errors import ConfigError
 from detection_core.protos.ssd_pb2 import Ssd, SsdFeatureExtractor
+from tests.support.cases import cases
 
 # Extractors that TensorFlow 2 has, and that a name of TensorFlow 1 may lead to.
 TENSORFLOW_2 = {
@@ -26,15 +29,12 @@ TENSORFLOW_2 = {
 }  # fmt: skip
 
 
-def test_every_counterpart_exists_in_tensorflow_2():
+def test_every_counterpart_exists_and_no_name_is_old_and_new():
     assert set(COUNTERPARTS.values()) == TENSORFLOW_2
     assert set(WITHOUT_COUNTERPART.values()) <= {*TENSORFLOW_2, *KEPT}
     assert not set(COUNTERPARTS) & set(WITHOUT_COUNTERPART)
     assert set(KEPT) <= set(EXTRACTORS) and not set(KEPT) & {*COUNTERPARTS, *WITHOUT_COUNTERPART}
     assert {name for name in TENSORFLOW_2 if name.startswith("ssd_")} <= set(EXTRACTORS)
-
-
-def test_every_renamed_set_is_measured_and_no_name_is_old_and_new():
     assert set(RENAMED_METRICS.values()) <= set(MEASURED)
     assert not set(RENAMED_METRICS) & set(MEASURED)
 
@@ -43,10 +43,12 @@ def test_a_message_names_what_to_do():
     assert "`detflow config convert` writes it" in with_counterpart("ssd_mobilenet_v1")
     assert "set type: 'ssd_mobiledet_edgetpu'" in without_counterpart("ssd_spaghettinet")
     assert renamed_metrics("pascal_voc_metrics").startswith("its name is pascal_voc_detection_metrics now")
+    *_, name = tensorflow_1.BATCH_NORM_TRAINABLE.split(".")
+    assert "`detflow config convert` removes it" in REMOVED_FIELDS["SsdFeatureExtractor", name]
 
 
-@pytest.mark.parametrize(("message", "name"), REMOVED_FIELDS)
-def test_a_removed_field_is_refused_with_its_line_and_what_became_of_it(message, name):
+@cases(*REMOVED_FIELDS)
+def test_a_removed_field_is_refused_with_its_line_and_what_became_of_it(*, message, name):
     descriptor, text = {
         "Ssd": (Ssd.DESCRIPTOR, f"model {{ ssd {{\n {name}: 'true' }} }}"),
         "SsdFeatureExtractor": (
@@ -59,8 +61,3 @@ def test_a_removed_field_is_refused_with_its_line_and_what_became_of_it(message,
         parse_pipeline_config(text, where="old.config")
     assert caught.value.where == "old.config:2"
     assert f"no field '{name}'; {REMOVED_FIELDS[message, name]}" in caught.value.message
-
-
-def test_the_field_that_conversion_removes_is_one_of_them():
-    *_, name = tensorflow_1.BATCH_NORM_TRAINABLE.split(".")
-    assert "`detflow config convert` removes it" in REMOVED_FIELDS["SsdFeatureExtractor", name]

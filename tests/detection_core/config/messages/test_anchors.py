@@ -1,123 +1,82 @@
-from __future__ import annotations
+"""Rules of anchor generators, and how many anchors they lay."""
 
-import re
-
-import pytest
-from google.protobuf import text_format
+import functools
 
 from detection_core.config.messages.anchors import anchors_per_location
 from detection_core.config.messages.ssd import fitting_problems
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.ssd_pb2 import Ssd
-from tests.support.configs import find_in
+from tests.support.cases import cases
+from tests.support.configs import assert_any, find_in, parsed
 from tests.support.zoo_configs import ZOO, zoo_config, zoo_facts
 
-SSD = "ssd_anchor_generator"
+_message = functools.partial(parsed, AnchorGenerator)
 
 
-def _message(text):
-    return text_format.Parse(text, AnchorGenerator())
+def test_as_many_anchors_as_the_object_detection_api_lays():
+    for name in ZOO:
+        counts = anchors_per_location(zoo_config(name).model.ssd.anchor_generator)
+        facts = zoo_facts(name)
+        places = [rows * columns for rows, columns in facts.levels]
+        assert sum(c * p for c, p in zip(counts, places, strict=True)) == facts.anchors, name
 
 
-@pytest.mark.parametrize("name", ZOO)
-def test_as_many_anchors_as_the_object_detection_api_lays(name):
-    counts = anchors_per_location(zoo_config(name).model.ssd.anchor_generator)
-    facts = zoo_facts(name)
-    places = [rows * columns for rows, columns in facts.levels]
-    assert sum(c * p for c, p in zip(counts, places, strict=True)) == facts.anchors
-
-
-@pytest.mark.parametrize(
-    ("text", "counts"),
-    [
-        ("ssd_anchor_generator { num_layers: 3 aspect_ratios: [1, 2] }", [3, 3, 3]),
-        (
-            "ssd_anchor_generator { num_layers: 2 aspect_ratios: 1 reduce_boxes_in_lowest_layer: false }",
-            [2, 2],
-        ),
-        # Both lists are walked to the end of the shorter one, as `create_ssd_anchors` does.
-        ("ssd_anchor_generator { num_layers: 2 scales: [0.1, 0.4, 0.9] aspect_ratios: 1 }", [3, 2]),
-        ("ssd_anchor_generator { num_layers: 6 scales: [0.1, 0.4] aspect_ratios: 1 }", [3, 2]),
-        ("multiscale_anchor_generator { min_level: 3 max_level: 4 aspect_ratios: [1, 2] }", [4, 4]),
-        ("grid_anchor_generator { scales: [1, 2] aspect_ratios: [1, 2, 3] }", [6]),
-        ("flexible_grid_anchor_generator { anchor_grid { base_sizes: 1 } anchor_grid {} }", [1, 0]),
-        ("", []),
-    ],
+@cases(
+    ("ssd_anchor_generator { num_layers: 3 aspect_ratios: [1, 2] }", [3, 3, 3]),
+    ("ssd_anchor_generator { num_layers: 2 aspect_ratios: 1 reduce_boxes_in_lowest_layer: false }", [2, 2]),
+    # Both lists are walked to the end of the shorter one, as `create_ssd_anchors` does.
+    ("ssd_anchor_generator { num_layers: 2 scales: [0.1, 0.4, 0.9] aspect_ratios: 1 }", [3, 2]),
+    ("ssd_anchor_generator { num_layers: 6 scales: [0.1, 0.4] aspect_ratios: 1 }", [3, 2]),
+    ("multiscale_anchor_generator { min_level: 3 max_level: 4 aspect_ratios: [1, 2] }", [4, 4]),
+    ("grid_anchor_generator { scales: [1, 2] aspect_ratios: [1, 2, 3] }", [6]),
+    ("flexible_grid_anchor_generator { anchor_grid { base_sizes: 1 } anchor_grid {} }", [1, 0]),
+    ("", []),
 )
-def test_anchors_of_a_place_are_counted(text, counts):
+def test_anchors_of_a_place_are_counted(*, text, counts):
     assert anchors_per_location(_message(text)) == counts
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("ssd_anchor_generator { aspect_ratios: [1, -1] }", r"aspect_ratios\[1\]: .*above 0, found -1"),
-        ("ssd_anchor_generator { scales: 0 }", r"scales\[0\]: expected a number above 0"),
-        (
-            "ssd_anchor_generator { interpolated_scale_aspect_ratio: 0 }",
-            "aspect_ratios: expected at least one",
-        ),
-        (
-            "ssd_anchor_generator { num_layers: 2 height_stride: 8 }",
-            "height_stride: .*each of 2 layers, found 1",
-        ),
-        ("ssd_anchor_generator { height_stride: [1, 2, 3, 4, 5, 6] }", "width_stride: expected as many as"),
-        ("multiscale_anchor_generator { }", "aspect_ratios: expected at least one ratio"),
-        (
-            "multiscale_anchor_generator { min_level: 5 max_level: 3 }",
-            "min_level: expected at most max_",
-        ),
-        (
-            "multiscale_anchor_generator { aspect_ratios: 1 scales_per_octave: 10000000 }",
-            "scales_per_octave: expected at most 1,000 anchors at each place, found 10,000,000",
-        ),
-        ("grid_anchor_generator { aspect_ratios: 0 }", r"aspect_ratios\[0\]: expected a number above 0"),
-        (
-            "flexible_grid_anchor_generator { anchor_grid { base_sizes: 3 } }",
-            "as base_sizes, which are 1",
-        ),
-        (
-            "flexible_grid_anchor_generator { anchor_grid {} }",
-            r"anchor_grid\[0\].base_sizes: expected",
-        ),
-    ],
+@cases(
+    ("ssd_anchor_generator { aspect_ratios: [1, -1] }", r"aspect_ratios\[1\]: .*above 0, found -1"),
+    ("ssd_anchor_generator { scales: 0 }", r"scales\[0\]: expected a number above 0"),
+    ("ssd_anchor_generator { interpolated_scale_aspect_ratio: 0 }", "aspect_ratios: expected at least one"),
+    ("ssd_anchor_generator { num_layers: 2 height_stride: 8 }", "height_stride: .*each of 2 layers, found 1"),
+    ("ssd_anchor_generator { height_stride: [1, 2, 3, 4, 5, 6] }", "width_stride: expected as many as"),
+    ("multiscale_anchor_generator { }", "aspect_ratios: expected at least one ratio"),
+    ("multiscale_anchor_generator { min_level: 5 max_level: 3 }", "min_level: expected at most max_"),
+    (
+        "multiscale_anchor_generator { aspect_ratios: 1 scales_per_octave: 10000000 }",
+        "scales_per_octave: expected at most 1,000 anchors at each place, found 10,000,000",
+    ),
+    ("grid_anchor_generator { aspect_ratios: 0 }", r"aspect_ratios\[0\]: expected a number above 0"),
+    ("flexible_grid_anchor_generator { anchor_grid { base_sizes: 3 } }", "as base_sizes, which are 1"),
+    ("flexible_grid_anchor_generator { anchor_grid {} }", r"anchor_grid\[0\].base_sizes: expected"),
 )
-def test_contradictions_of_a_generator_are_named(text, message):
-    found = [f"{p.path}: {p.message}" for p in find_in(_message(text), "a")]
-    assert any(re.search(message, line) for line in found), found
+def test_contradictions_of_a_generator_are_named(*, text, message):
+    assert_any(find_in(_message(text), "a"), message)
 
 
 LAYERS = "feature_extractor { type: 'ssd_mobilenet_v2_keras' num_layers: 4 } anchor_generator"
 FPN = "feature_extractor { type: 'ssd_mobilenet_v2_fpn_keras' } anchor_generator"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            f"{LAYERS} {{ ssd_anchor_generator {{}} }}",
-            "num_layers: expected 4 layers as .*gives, found 6",
-        ),
-        (f"{LAYERS} {{ ssd_anchor_generator {{ scales: 0.5 }} }}", "scales: expected 4 layers .*, found 1"),
-        (
-            f"{LAYERS} {{ multiscale_anchor_generator {{ min_level: 3 max_level: 6 }} }}",
-            "multiscale_anchor_generator: expected levels 4 to 7",
-        ),
-        (
-            f"{FPN} {{ multiscale_anchor_generator {{ max_level: 6 }} }}",
-            "expected levels 3 to 7 as .*fpn",
-        ),
-        (
-            f"{FPN} {{ multiscale_anchor_generator {{ normalize_coordinates: false }} }}",
-            "anchors in pixels; set normalize_coordinates: true",
-        ),
-        (f"{FPN} {{ grid_anchor_generator {{ }} }}", "anchors in pixels; use another generator"),
-        (
-            f"{FPN} {{ flexible_grid_anchor_generator {{ }} }}",
-            "anchor_grid: expected 5 layers as feature_extractor.fpn gives, found 0",
-        ),
-    ],
+@cases(
+    (f"{LAYERS} {{ ssd_anchor_generator {{}} }}", "num_layers: expected 4 layers as .*gives, found 6"),
+    (f"{LAYERS} {{ ssd_anchor_generator {{ scales: 0.5 }} }}", "scales: expected 4 layers .*, found 1"),
+    (
+        f"{LAYERS} {{ multiscale_anchor_generator {{ min_level: 3 max_level: 6 }} }}",
+        "multiscale_anchor_generator: expected levels 4 to 7",
+    ),
+    (f"{FPN} {{ multiscale_anchor_generator {{ max_level: 6 }} }}", "expected levels 3 to 7 as .*fpn"),
+    (
+        f"{FPN} {{ multiscale_anchor_generator {{ normalize_coordinates: false }} }}",
+        "anchors in pixels; set normalize_coordinates: true",
+    ),
+    (f"{FPN} {{ grid_anchor_generator {{ }} }}", "anchors in pixels; use another generator"),
+    (
+        f"{FPN} {{ flexible_grid_anchor_generator {{ }} }}",
+        "anchor_grid: expected 5 layers as feature_extractor.fpn gives, found 0",
+    ),
 )
-def test_anchors_that_do_not_fit_the_maps_are_named(text, message):
-    found = [f"{p.path}: {p.message}" for p in fitting_problems(text_format.Parse(text, Ssd()), "model.ssd")]
-    assert any(re.search(message, line) for line in found), found
+def test_anchors_that_do_not_fit_the_maps_are_named(*, text, message):
+    assert_any(fitting_problems(parsed(Ssd, text), "model.ssd"), message)

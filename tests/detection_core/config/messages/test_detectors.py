@@ -1,39 +1,23 @@
-import pytest
+"""What the check asks of any detector: classes, an extractor and a resizer."""
 
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.detectors import missing_classes_problems
 from detection_core.config.paths.overrides import apply_overrides
-from tests.support.configs import CENTER, PYRAMID, TWO_STAGE, assert_fine, assert_problems
+from tests.support.configs import CENTER, PYRAMID, TWO_STAGE, assert_each_refused, assert_fine
 
-SSD = "model.ssd"
-
-# Config, what is changed in it, and the paths of the problems that must be found, no more and no fewer.
-WRONG = [
-    (PYRAMID, {"model": "unset"}, {"model"}),
-    (PYRAMID, {f"{SSD}.num_classes": 0}, {f"{SSD}.num_classes"}),
-    (TWO_STAGE, {"model.faster_rcnn.num_classes": 0}, {"model.faster_rcnn.num_classes"}),
-    (CENTER, {"model.center_net.num_classes": -1}, {"model.center_net.num_classes"}),
-    (PYRAMID, {f"{SSD}.feature_extractor.type": ""}, {f"{SSD}.feature_extractor.type"}),
-    (PYRAMID, {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v2_fpn"}, {f"{SSD}.feature_extractor.type"}),
-    (CENTER, {"model.center_net.image_resizer": {}}, {"model.center_net.image_resizer"}),
-    (PYRAMID, {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v9_keras"}, {f"{SSD}.feature_extractor.type"}),
-]
+TYPE = "model.ssd.feature_extractor.type"
 
 
-@pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
-def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
-    assert_problems(path, changes, expected)
-
-
-@pytest.mark.parametrize(("path", "arm"), [(PYRAMID, "ssd"), (TWO_STAGE, "faster_rcnn")])
-def test_a_number_of_classes_may_be_left_out_until_a_detector_is_built(path, arm):
-    changes = {f"model.{arm}.num_classes": "unset"}
-    assert_fine(path, changes)
-    config = load_pipeline_config(path)
-    assert not list(missing_classes_problems(config.model))
-    (problem,) = missing_classes_problems(apply_overrides(config, changes).model)
-    assert problem.path == f"model.{arm}.num_classes"
-
-
-def test_a_model_known_by_name_only_is_no_contradiction():
+def test_a_problem_is_found_where_it_is_and_classes_may_be_left_out():
+    assert_each_refused(PYRAMID, {"model": "unset", "model.ssd.num_classes": 0, TYPE: ""})
+    assert_each_refused(PYRAMID, {TYPE: "ssd_mobilenet_v2_fpn"})
+    assert_each_refused(PYRAMID, {TYPE: "ssd_mobilenet_v9_keras"})
+    assert_each_refused(TWO_STAGE, {"model.faster_rcnn.num_classes": 0})
+    assert_each_refused(CENTER, {"model.center_net.num_classes": -1, "model.center_net.image_resizer": {}})
     assert_fine(PYRAMID, {"model": "{ experimental_model { name: 'x' } }"})
+    for path, field in ((PYRAMID, "model.ssd.num_classes"), (TWO_STAGE, "model.faster_rcnn.num_classes")):
+        assert_fine(path, {field: "unset"})
+        config = load_pipeline_config(path)
+        assert not list(missing_classes_problems(config.model))
+        (problem,) = missing_classes_problems(apply_overrides(config, {field: "unset"}).model)
+        assert problem.path == field

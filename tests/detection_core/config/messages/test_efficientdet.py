@@ -1,14 +1,14 @@
-import dataclasses
+"""Rules of an EfficientDet, and what its named models mean."""
 
-import pytest
-from google.protobuf import text_format
+import dataclasses
 
 from detection_core.config.automl.defaults import MODELS
 from detection_core.config.check import find_problems
+from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.efficientdet import input_size, settings_of
 from detection_core.config.messages.feature_nodes import Node
 from detection_core.protos.efficientdet_pb2 import EfficientDet
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases
 from tests.support.efficientdet_goldens import read_json
 
 HPARAMS = read_json("hparams")
@@ -16,14 +16,12 @@ OVERRIDES = HPARAMS["model_overrides"]
 
 
 def _problems(text):
-    config = text_format.Parse(f"model {{ efficientdet {{ {text} }} }}", TrainEvalPipelineConfig())
-    return {
-        problem.path.removeprefix("model.efficientdet."): problem.message for problem in find_problems(config)
-    }
+    config = parse_pipeline_config(f"model {{ efficientdet {{ {text} }} }}")
+    return {p.path.removeprefix("model.efficientdet."): p.message for p in find_problems(config)}
 
 
-@pytest.mark.parametrize("name", OVERRIDES)
-def test_settings_of_a_model_are_the_reference_s(name):
+@cases(*OVERRIDES)
+def test_settings_of_a_model_are_the_reference_s(*, name):
     theirs = {key: entry["value"] for key, entry in HPARAMS["defaults"].items()} | OVERRIDES[name]
     settings = settings_of(EfficientDet(name=name, num_classes=90))
     assert settings.image_size == (theirs["image_size"],) * 2
@@ -40,15 +38,16 @@ def test_settings_of_a_model_are_the_reference_s(name):
             assert found == (tuple(expected) if isinstance(expected, list) else expected), field.name
 
 
-def test_unset_fields_are_the_named_model_s():
+def test_unset_fields_are_the_named_model_s_and_set_ones_take_their_place():
     settings = settings_of(EfficientDet(name="efficientdet-lite0", num_classes=3))
     assert (settings.fpn_num_filters, settings.act_type, settings.image_size) == (64, "relu6", (320, 320))
     assert settings.anchor_scale == (3.0,) * 5
     assert settings.mean_rgb == (127.0,) * 3
     assert settings.fpn_weight_method == "sum"
-
-
-def test_set_fields_take_their_place():
+    assert input_size(EfficientDet(name="efficientdet-lite2")) == (448, 448)
+    assert input_size(EfficientDet(name="efficientdet-d9")) is None
+    for name in MODELS:
+        assert _problems(f'name: "{name}" num_classes: 2') == {}
     message = EfficientDet(name="efficientdet-d0", num_classes=3, max_level=6, fpn_name="qufpn")
     message.mean_rgb.append(100.0)
     message.fpn_nodes.add(feat_level=3, inputs_offsets=[0, 1])
@@ -62,66 +61,38 @@ def test_set_fields_take_their_place():
     assert list(settings.levels) == [3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("case", HPARAMS["feat_sizes"], ids=str)
-def test_maps_have_the_reference_s_shapes(case):
+@cases(*HPARAMS["feat_sizes"])
+def test_maps_have_the_reference_s_shapes(*, case):
     settings = settings_of(EfficientDet(name="efficientdet-d0", max_level=case["max_level"]))
     largest = case["sizes_hw"][0]
     assert [list(shape) for shape in settings.map_shapes(largest)] == case["sizes_hw"][3:]
 
 
-def test_input_size():
-    assert input_size(EfficientDet(name="efficientdet-lite2")) == (448, 448)
-    assert input_size(EfficientDet(name="efficientdet-d9")) is None
+WRONG = {
+    'act_type: "gelu"': ("act_type", "hswish"),
+    'fpn_weight_method: "mean"': ("fpn_weight_method", "fastattn"),
+    "mean_rgb: 1 mean_rgb: 2": ("mean_rgb", "give 1 or 3"),
+    "stddev_rgb: 0": ("stddev_rgb[0]", "above 0"),
+    "min_level: 6": ("min_level", "found 6 and 7"),
+    "max_level: 3": ("min_level", "found 3 and 3"),
+    "anchor_scale: 1 anchor_scale: 2": ("anchor_scale", "5 levels"),
+    'var_freeze_expr: "("': ("var_freeze_expr", "regular expression"),
+    'nms_configs { method: "diou" }': ("nms_configs.method", "gaussian"),
+    'nms_configs { mode: "all" }': ("nms_configs.mode", "per_class"),
+    "fpn_nodes { feat_level: 9 inputs_offsets: 0 }": ("fpn_nodes[0].feat_level", "found 9"),
+    "image_resizer { fixed_shape_resizer { height: 64 width: 96 } }": ("image_resizer", "1 x 2 and 1 x 1"),
+    'heads: "segmentation"': ("heads", "add it"),
+    "image_resizer { keep_aspect_ratio_resizer {} }": ("image_resizer", "one output size"),
+}
+LITE = 'name: "efficientdet-lite0" heads: "object_detection" heads: "segmentation"'
 
 
-def test_a_named_model_has_no_problems():
-    for name in MODELS:
-        assert _problems(f'name: "{name}" num_classes: 2') == {}
-
-
-@pytest.mark.parametrize(
-    "text, path, words",
-    [
-        ("num_classes: 2", "name", "efficientdet-d0"),
-        ('name: "efficientdet-d8"', "name", "found 'efficientdet-d8'"),
-        ('name: "efficientdet-d0" act_type: "gelu"', "act_type", "hswish"),
-        ('name: "efficientdet-d0" fpn_weight_method: "mean"', "fpn_weight_method", "fastattn"),
-        ('name: "efficientdet-d0" mean_rgb: 1 mean_rgb: 2', "mean_rgb", "give 1 or 3"),
-        ('name: "efficientdet-d0" stddev_rgb: 0', "stddev_rgb[0]", "above 0"),
-        ('name: "efficientdet-d0" min_level: 6', "min_level", "found 6 and 7"),
-        ('name: "efficientdet-d0" max_level: 3', "min_level", "found 3 and 3"),
-        ('name: "efficientdet-d0" anchor_scale: 1 anchor_scale: 2', "anchor_scale", "5 levels"),
-        ('name: "efficientdet-d0" var_freeze_expr: "("', "var_freeze_expr", "regular expression"),
-        ('name: "efficientdet-d0" nms_configs { method: "diou" }', "nms_configs.method", "gaussian"),
-        ('name: "efficientdet-d0" nms_configs { mode: "all" }', "nms_configs.mode", "per_class"),
-        (
-            'name: "efficientdet-d0" fpn_nodes { feat_level: 9 inputs_offsets: 0 }',
-            "fpn_nodes[0].feat_level",
-            "found 9",
-        ),
-        (
-            'name: "efficientdet-d0" image_resizer { fixed_shape_resizer { height: 64 width: 96 } }',
-            "image_resizer",
-            "1 x 2 and 1 x 1",
-        ),
-        ('name: "efficientdet-d0" heads: "segmentation"', "heads", "add it"),
-        (
-            'name: "efficientdet-lite0" heads: "object_detection" heads: "segmentation"',
-            "image_resizer",
-            "multiples of 128",
-        ),
-        (
-            'name: "efficientdet-d0" image_resizer { keep_aspect_ratio_resizer {} }',
-            "image_resizer",
-            "one output size",
-        ),
-    ],
+@cases(
+    *((f'name: "efficientdet-d0" {text}', *found) for text, found in WRONG.items()),
+    ("num_classes: 2", "name", "efficientdet-d0"),
+    ('name: "efficientdet-d8"', "name", "found 'efficientdet-d8'"),
+    (LITE, "image_resizer", "multiples of 128"),
 )
-def test_what_is_wrong_is_found(text, path, words):
+def test_what_is_wrong_is_found(*, text, path, words):
     found = _problems(text)
     assert words in found[path], found
-
-
-def test_settings_are_plain_values():
-    values = dataclasses.asdict(settings_of(EfficientDet(name="efficientdet-d0", num_classes=1)))
-    assert values["name"] == "efficientdet-d0"

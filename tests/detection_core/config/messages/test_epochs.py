@@ -1,15 +1,14 @@
-from __future__ import annotations
+"""Lengths in epochs, and as steps."""
 
 from typing import Any
-
-import pytest
-from google.protobuf import text_format
 
 from detection_core.config.check import check_message
 from detection_core.config.messages.epochs import STEPS_OF, fields_in_epochs, in_steps
 from detection_core.config.messages.training import endless_training_problems
 from detection_core.errors import ConfigError
 from detection_core.protos import optimizer_pb2, pipeline_pb2, train_pb2
+from tests.support.cases import cases, refused
+from tests.support.configs import parsed
 
 COSINE = "cosine_decay_learning_rate { total_epochs: 10 warmup_epochs: 0.5 hold_base_rate_epochs: 1 }"
 MANUAL = """manual_step_learning_rate {
@@ -19,7 +18,7 @@ EXPONENTIAL = "exponential_decay_learning_rate { decay_epochs: 2 burnin_epochs: 
 
 def _config(train: str, rate: str = COSINE) -> Any:
     text = f"train_config {{ {train} optimizer {{ adam_optimizer {{ learning_rate {{ {rate} }} }} }} }}"
-    return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
+    return parsed(pipeline_pb2.TrainEvalPipelineConfig, text)
 
 
 def _rate(config: Any) -> Any:
@@ -46,56 +45,36 @@ def test_lengths_become_whole_updates() -> None:
     rate = _rate(config)
     assert (rate.total_steps, rate.warmup_steps, rate.hold_base_rate_steps) == (188, 9, 19)
     assert not fields_in_epochs(config.train_config)
-
-
-def test_entries_of_a_schedule_and_decays() -> None:
     assert [e.step for e in _rate(in_steps(_config("", MANUAL), 100.0)).schedule] == [250, 700]
     rate = _rate(in_steps(_config("", EXPONENTIAL), 100.0))
     assert (rate.decay_steps, rate.burnin_steps) == (200, 100)
-
-
-def test_a_length_is_at_least_one_update_and_none_stays_none() -> None:
+    # A length is at least one update, and none stays none.
     short = "cosine_decay_learning_rate { warmup_epochs: 0 total_epochs: 0.01 }"
     rate = _rate(in_steps(_config("", short), 1))
     assert (rate.warmup_steps, rate.total_steps) == (0, 1)
-
-
-def test_a_config_in_steps_is_as_it_was() -> None:
     config = _config("num_steps: 7", "cosine_decay_learning_rate { total_steps: 7 }")
     assert in_steps(config, 3.0) == config
+    refused(ConfigError, r"num_epochs.*train for fewer epochs", in_steps, _config("num_epochs: 1000000"), 1e6)
 
 
-def test_too_many_updates_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"num_epochs.*train for fewer epochs"):
-        in_steps(_config("num_epochs: 1000000"), 1e6)
-
-
-@pytest.mark.parametrize(
-    "train, rate, field",
-    [
-        ("num_steps: 5 num_epochs: 2", COSINE, "num_epochs"),
-        ("num_epochs: -1", COSINE, "num_epochs"),
-        ("close_mosaic_steps: 5 close_mosaic_epochs: 2", COSINE, "close_mosaic_epochs"),
-        ("", "cosine_decay_learning_rate { total_steps: 9 total_epochs: 2 }", "total_epochs"),
-        ("", "cosine_decay_learning_rate { total_epochs: 2 warmup_epochs: 3 }", "warmup_epochs"),
-        ("", "exponential_decay_learning_rate { decay_steps: 9 decay_epochs: 2 }", "decay_epochs"),
-        ("", "manual_step_learning_rate { schedule { step: 4 epoch: 2 } }", "schedule[0].epoch"),
-        ("", "manual_step_learning_rate { schedule { step: 4 } schedule { epoch: 8 } }", "schedule"),
-        (
-            "",
-            "manual_step_learning_rate { schedule { epoch: 4 } schedule { epoch: 3 } }",
-            "schedule[1].epoch",
-        ),
-    ],
+@cases(
+    ("num_steps: 5 num_epochs: 2", COSINE, "num_epochs"),
+    ("num_epochs: -1", COSINE, "num_epochs"),
+    ("close_mosaic_steps: 5 close_mosaic_epochs: 2", COSINE, "close_mosaic_epochs"),
+    ("", "cosine_decay_learning_rate { total_steps: 9 total_epochs: 2 }", "total_epochs"),
+    ("", "cosine_decay_learning_rate { total_epochs: 2 warmup_epochs: 3 }", "warmup_epochs"),
+    ("", "exponential_decay_learning_rate { decay_steps: 9 decay_epochs: 2 }", "decay_epochs"),
+    ("", "manual_step_learning_rate { schedule { step: 4 epoch: 2 } }", "schedule[0].epoch"),
+    ("", "manual_step_learning_rate { schedule { step: 4 } schedule { epoch: 8 } }", "schedule"),
+    ("", "manual_step_learning_rate { schedule { epoch: 4 } schedule { epoch: 3 } }", "schedule[1].epoch"),
 )
-def test_contradictions_are_named(train: str, rate: str, field: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        check_message(_config(train, rate).train_config, "train_config")
-    assert f"{field}:" in str(caught.value)
+def test_contradictions_are_named(*, train: str, rate: str, field: str) -> None:
+    caught = refused(ConfigError, "", check_message, _config(train, rate).train_config, "train_config")
+    assert f"{field}:" in str(caught)
 
 
-@pytest.mark.parametrize("rate", [COSINE, MANUAL, EXPONENTIAL])
-def test_lengths_in_epochs_are_accepted(rate: str) -> None:
-    config = _config("num_epochs: 0.5", rate)
-    check_message(config.train_config, "train_config")
-    assert not list(endless_training_problems(config.train_config))
+def test_lengths_in_epochs_are_accepted() -> None:
+    for rate in (COSINE, MANUAL, EXPONENTIAL):
+        config = _config("num_epochs: 0.5", rate)
+        check_message(config.train_config, "train_config")
+        assert not list(endless_training_problems(config.train_config))

@@ -1,13 +1,14 @@
-import re
+"""Rules of the checkpoint that a training starts from."""
 
-import pytest
+import re
 
 from detection_core.config.check import find_problems
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.extractors import NAMED_EXTRACTORS
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES
-from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, assert_fine, assert_problems
+from tests.support.cases import cases
+from tests.support.configs import PYRAMID, TWO_STAGE, assert_fine, assert_problems
 
 TRAIN = "train_config"
 TYPE = f"{TRAIN}.fine_tune_checkpoint_type"
@@ -15,22 +16,13 @@ VERSION = f"{TRAIN}.fine_tune_checkpoint_version"
 HEADS = f"{TRAIN}.load_all_detection_checkpoint_vars"
 START = f"{TRAIN}.fine_tune_checkpoint"
 ZOO_MODEL = "zoo:ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
-CHECKPOINT = {f"{TRAIN}.fine_tune_checkpoint": "weights/model.ckpt"}
+CHECKPOINT = {START: "weights/model.ckpt"}
 EXTRACTOR = "model.ssd.feature_extractor.type"
-PYRAMID_FIELD = "model.ssd.feature_extractor.fpn"
-
-
 # What an EfficientNet needs in the place of the pyramid's own fields.
+LEVELS = {"min_level": 3, "max_level": 6, "num_iterations": 3, "num_filters": 64}
 EFFICIENTNET = {
-    PYRAMID_FIELD: "unset",
-    "model.ssd.feature_extractor.bifpn": {
-        "min_level": 3,
-        "max_level": 6,
-        "num_iterations": 3,
-        "num_filters": 64,
-    },
-    "model.ssd.feature_extractor.depth_multiplier": "unset",
-    "model.ssd.feature_extractor.use_depthwise": "unset",
+    **{f"model.ssd.feature_extractor.{n}": "unset" for n in ("fpn", "depth_multiplier", "use_depthwise")},
+    "model.ssd.feature_extractor.bifpn": LEVELS,
 }
 
 
@@ -39,10 +31,7 @@ def _named(extractor: str = "ssd_mobilenet_v2_fpn_keras", **fields) -> dict:
 
 
 WRONG = [
-    (
-        {f"{TRAIN}.fine_tune_checkpoint": "C:\temp", VERSION: "V2"},
-        {f"{TRAIN}.fine_tune_checkpoint": r"found 'C:\\temp', with control characters; .* write / or"},
-    ),
+    ({START: "C:\temp", VERSION: "V2"}, {START: r"found 'C:\\temp', with control characters; .* write / or"}),
     ({TYPE: "detections"}, {TYPE: "did you mean detection"}),
     ({TYPE: "fine_tune"}, {TYPE: "no detector of the field supports"}),
     ({**CHECKPOINT, VERSION: "UNKNOWN"}, {VERSION: "expected V1, .* or V2"}),
@@ -60,10 +49,7 @@ WRONG = [
     (_named(**{TYPE: "classification", HEADS: True}), {HEADS: 'fine_tune_checkpoint_type: "detection"'}),
     (_named(**{TYPE: "unset", HEADS: True}), {HEADS: "classifier has no heads"}),
     ({START: "zoo:ssd_mobilenet_v2_fpnlite"}, {START: "did you mean ssd_mobilenet_v2_fpnlite"}),
-    (
-        {START: "zoo:efficientdet_d0_coco17_tpu-32"},
-        {START: "mobilenet_v2, .* of efficientnet_b0"},
-    ),
+    ({START: "zoo:efficientdet_d0_coco17_tpu-32"}, {START: "mobilenet_v2, .* of efficientnet_b0"}),
     ({START: ZOO_MODEL, VERSION: "V1"}, {VERSION: "expected V2 or nothing"}),
     ({START: ZOO_MODEL, TYPE: "classification"}, {TYPE: "expected detection or full with zoo:"}),
     ({START: ZOO_MODEL, HEADS: True}, {HEADS: "expected false with zoo:"}),
@@ -72,8 +58,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("changes, expected", WRONG)
-def test_a_problem_is_found_where_it_is_with_what_to_do(changes, expected):
+@cases(*WRONG)
+def test_a_problem_is_found_where_it_is_with_what_to_do(*, changes, expected):
     assert_problems(PYRAMID, changes, set(expected))
     for problem in find_problems(apply_overrides(load_pipeline_config(PYRAMID), changes)):
         assert re.search(expected[problem.path], problem.message)
@@ -85,30 +71,23 @@ FINE = [
     _named(**{TYPE: "unset", f"{TRAIN}.from_detection_checkpoint": True, HEADS: True}),
     {**CHECKPOINT, VERSION: "V2", TYPE: "full"},
     # Without a checkpoint nothing is said about its version.
-    {f"{TRAIN}.fine_tune_checkpoint": "unset", VERSION: "unset", HEADS: True},
+    {START: "unset", VERSION: "unset", HEADS: True},
 ]
 
 
-@pytest.mark.parametrize("changes", FINE)
-def test_what_fits_passes(changes):
+@cases(*FINE)
+def test_what_fits_passes(*, changes):
     assert_fine(PYRAMID, changes)
 
 
-@pytest.mark.parametrize(
-    ("path", "changes"),
-    [
-        (TWO_STAGE, {}),
-        (PYRAMID, {EXTRACTOR: "ssd_spaghettinet"}),
-        (PYRAMID, {EXTRACTOR: "ssd_mobilenet_v2_fpn"}),
-    ],
+@cases(
+    (TWO_STAGE, {}),
+    (PYRAMID, {EXTRACTOR: "ssd_spaghettinet"}),
+    (PYRAMID, {EXTRACTOR: "ssd_mobilenet_v2_fpn"}),
 )
-def test_a_model_that_is_not_built_is_a_problem_of_its_own(path, changes):
+def test_a_model_that_is_not_built_is_a_problem_of_its_own(*, path, changes):
     config = apply_overrides(load_pipeline_config(path), {**CHECKPOINT, VERSION: "V1", **changes})
     assert not {VERSION, TYPE, HEADS} & {problem.path for problem in find_problems(config)}
-
-
-def test_nothing_is_asked_of_a_config_without_training():
-    assert_fine(LAYERS, {"train_config": "unset"})
 
 
 def test_the_extractors_are_those_whose_names_are_known():

@@ -1,3 +1,5 @@
+"""Rules of resizers."""
+
 from google.protobuf import text_format
 
 from detection_core.config.messages.image_resizers import network_size
@@ -7,7 +9,7 @@ from tests.support.configs import LAYERS, PYRAMID, assert_problems
 RESIZER = "model.ssd.image_resizer"
 
 
-def test_the_size_of_a_network_follows_the_resizer():
+def test_a_one_stage_detector_has_the_one_size_of_its_resizer():
     for text, size in (
         ("fixed_shape_resizer { height: 3 width: 5 }", (3, 5)),
         ("keep_aspect_ratio_resizer { max_dimension: 7 pad_to_max_dimension: true }", (7, 7)),
@@ -16,9 +18,6 @@ def test_the_size_of_a_network_follows_the_resizer():
         ("", None),
     ):
         assert network_size(text_format.Parse(text, ImageResizer())) == size
-
-
-def test_a_one_stage_detector_wants_one_size():
     assert_problems(PYRAMID, {RESIZER: {"identity_resizer": {}}}, {RESIZER})
     assert_problems(
         LAYERS,

@@ -1,30 +1,12 @@
-import pytest
+"""Rules of input readers."""
 
-from tests.support.configs import PYRAMID, assert_problems
+from tests.support.configs import PYRAMID, assert_each_refused, assert_problems
 
-# Config, what is changed in it, and the paths of the problems that must be found, no more and no fewer.
-WRONG = [
-    (
-        PYRAMID,
-        {"train_input_reader.sample_from_datasets_weights": [0.5, -0.5]},
-        {
-            "train_input_reader.sample_from_datasets_weights",
-            "train_input_reader.sample_from_datasets_weights[1]",
-        },
-    ),
-    (
-        PYRAMID,
-        {"eval_input_reader[0].sample_1_of_n_examples": 0},
-        {"eval_input_reader[0].sample_1_of_n_examples"},
-    ),
-    (
-        PYRAMID,
-        {"train_input_reader.decode_at_reduced_size": True, "train_input_reader.load_instance_masks": True},
-        {"train_input_reader.decode_at_reduced_size"},
-    ),
-]
+READER = "train_input_reader"
 
 
-@pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
-def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
-    assert_problems(path, changes, expected)
+def test_a_problem_is_found_where_it_is_and_nowhere_else():
+    weights, reduced = f"{READER}.sample_from_datasets_weights", f"{READER}.decode_at_reduced_size"
+    assert_problems(PYRAMID, {weights: [0.5, -0.5]}, {weights, f"{weights}[1]"})
+    assert_each_refused(PYRAMID, {"eval_input_reader[0].sample_1_of_n_examples": 0})
+    assert_problems(PYRAMID, {reduced: True, f"{READER}.load_instance_masks": True}, {reduced})

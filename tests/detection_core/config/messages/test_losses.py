@@ -1,16 +1,15 @@
+"""Rules of losses."""
+
 from tests.support.configs import LAYERS, PYRAMID, assert_problems
 
 SSD = "model.ssd"
 
 
-def test_one_background_and_a_class_beside_it():
+def test_losses_fit_the_coder_and_exclude_each_other():
     changes = {f"{SSD}.num_classes": 2, f"{SSD}.explicit_background_class": True}
     assert_problems(LAYERS, changes, {f"{SSD}.explicit_background_class"})
     changes |= {f"{SSD}.num_classes": 1, f"{SSD}.add_background_class": False}
     assert_problems(LAYERS, changes, {f"{SSD}.num_classes"})
-
-
-def test_a_loss_of_boxes_does_not_go_with_keypoints():
     changes = {
         f"{SSD}.box_coder.keypoint_box_coder.num_keypoints": 2,
         f"{SSD}.box_predictor.convolutional_box_predictor.box_code_size": 8,
@@ -18,9 +17,6 @@ def test_a_loss_of_boxes_does_not_go_with_keypoints():
         f"{SSD}.loss.localization_loss": {"weighted_giou": {}},
     }
     assert_problems(LAYERS, changes, {f"{SSD}.loss.localization_loss"})
-
-
-def test_ways_of_choosing_examples_exclude_each_other():
     sampler = f"{SSD}.loss.random_example_sampler"
     assert_problems(LAYERS, {sampler: {}}, {sampler})
     assert_problems(

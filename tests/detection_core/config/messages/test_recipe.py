@@ -1,34 +1,29 @@
-from __future__ import annotations
-
-import pytest
-from google.protobuf import text_format
+"""Rules of augmentations that mix images."""
 
 from detection_core.config.check import check_message
 from detection_core.errors import ConfigError
 from detection_core.protos.preprocessor_pb2 import PreprocessingStep
+from tests.support.cases import cases, refused
+from tests.support.configs import parsed
 
 
-@pytest.mark.parametrize(
-    "text, field",
-    [
-        ("mosaic { probability: 1.5 }", "mosaic.probability"),
-        ("mosaic { height: 1 }", "mosaic.height"),
-        ("mosaic { min_fraction: 0.5 }", "mosaic.min_fraction"),
-        ("mosaic { per_channel_pad_value: 3 }", "mosaic.per_channel_pad_value"),
-        ("mosaic { per_channel_pad_value: [1, 2, 300] }", "mosaic.per_channel_pad_value"),
-        ("mixup { alpha: 0 }", "mixup.alpha"),
-        ("copy_paste { object_probability: -1 }", "copy_paste.object_probability"),
-        ("copy_paste { scale_min: 2 }", "copy_paste.scale_max"),
-        ("large_scale_jitter { scale_min: 1 scale_max: 0.5 }", "large_scale_jitter.scale_max"),
-        ("large_scale_jitter { height: 0 }", "large_scale_jitter.height"),
-    ],
+@cases(
+    ("mosaic { probability: 1.5 }", "mosaic.probability"),
+    ("mosaic { height: 1 }", "mosaic.height"),
+    ("mosaic { min_fraction: 0.5 }", "mosaic.min_fraction"),
+    ("mosaic { per_channel_pad_value: 3 }", "mosaic.per_channel_pad_value"),
+    ("mosaic { per_channel_pad_value: [1, 2, 300] }", "mosaic.per_channel_pad_value"),
+    ("mixup { alpha: 0 }", "mixup.alpha"),
+    ("copy_paste { object_probability: -1 }", "copy_paste.object_probability"),
+    ("copy_paste { scale_min: 2 }", "copy_paste.scale_max"),
+    ("large_scale_jitter { scale_min: 1 scale_max: 0.5 }", "large_scale_jitter.scale_max"),
+    ("large_scale_jitter { height: 0 }", "large_scale_jitter.height"),
 )
-def test_wrong_values_are_named(text: str, field: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        check_message(text_format.Parse(text, PreprocessingStep()), "step")
-    assert f"step.{field}" in str(caught.value)
+def test_wrong_values_are_named(*, text: str, field: str) -> None:
+    caught = refused(ConfigError, "", check_message, parsed(PreprocessingStep, text), "step")
+    assert f"step.{field}" in str(caught)
 
 
-@pytest.mark.parametrize("arm", ["mosaic", "mixup", "copy_paste", "large_scale_jitter"])
-def test_defaults_are_accepted(arm: str) -> None:
-    check_message(text_format.Parse(f"{arm} {{}}", PreprocessingStep()), "step")
+def test_defaults_are_accepted() -> None:
+    for arm in ("mosaic", "mixup", "copy_paste", "large_scale_jitter"):
+        check_message(parsed(PreprocessingStep, f"{arm} {{}}"), "step")

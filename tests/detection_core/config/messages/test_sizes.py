@@ -1,8 +1,4 @@
-from __future__ import annotations
-
-import re
-
-import pytest
+"""Limits of sizes."""
 
 from detection_core.config.check import check_pipeline_config, find_problems
 from detection_core.config.load import load_pipeline_config
@@ -10,7 +6,8 @@ from detection_core.config.messages.sizes import efficientdet_size_problems
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.protos.efficientdet_pb2 import EfficientDet
-from tests.support.configs import PYRAMID
+from tests.support.cases import cases, refused
+from tests.support.configs import PYRAMID, assert_any, assert_fine
 from tests.support.zoo_configs import ZOO, zoo_config
 
 SSD = "model.ssd"
@@ -22,7 +19,6 @@ NMS = f"{SSD}.post_processing.batch_non_max_suppression"
 # What is changed, and the message: what was found and what the limit is.
 LARGE = [
     ({"num_classes": 1_000_000}, "num_classes: .*up to 100,000, found 1,000,000"),
-    ({"num_classes": 2_000_000_000}, "num_classes: .*up to 100,000, found 2,000,000,000"),
     ({f"{RESIZER}.height": 20_000, f"{RESIZER}.width": 20_000}, "height: .*to 16,384, found 20,000"),
     (
         {f"{RESIZER}.height": 16_000, f"{RESIZER}.width": 16_000},
@@ -33,19 +29,11 @@ LARGE = [
         {"batch_size": 60_000, f"{RESIZER}.height": 320, f"{RESIZER}.width": 320},
         "batch_size: .*at most 4,294,967,296 pixels of a batch of 320 x 320 images, found 6,144,000,000",
     ),
-    ({f"{ANCHORS}.scales_per_octave": 10_000_000}, "scales_per_octave: .*at most 1,000 .*, found [0-9,]{10}"),
-    (
-        {f"{ANCHORS}.max_level": 60, f"{SSD}.feature_extractor.fpn.max_level": 60},
-        "fpn.max_level: expected at most 12.*found 60",
-    ),
     ({f"{HEAD}.depth": 1_000_000}, "depth: .*to 16,384, found 1,000,000"),
     ({f"{HEAD}.num_layers_before_predictor": 1_000_000}, "num_layers_.*: .*to 100, found 1,000,000"),
     ({f"{HEAD}.kernel_size": 100_001}, "kernel_size: .*to 64, found 100,001"),
     ({f"{SSD}.feature_extractor.depth_multiplier": 10_000}, "depth_multiplier: .*up to 16, found 10000"),
-    (
-        {"train_input_reader.shuffle_buffer_size": 4_000_000_000},
-        "shuffle_.*to 10,000,000, found 4,000,",
-    ),
+    ({"train_input_reader.shuffle_buffer_size": 4_000_000_000}, "shuffle_.*to 10,000,000, found 4,000,"),
     ({f"{NMS}.max_total_detections": 2_000_000_000}, "max_total_.*to 100,000, found 2,000,000,000"),
     ({"train_config.max_number_of_boxes": 2_000_000_000}, "max_number_.*to 100,000, found 2,000,000,000"),
     (
@@ -59,49 +47,34 @@ LARGE = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), LARGE)
-def test_what_is_too_large_is_refused_with_number_and_limit(changes, message):
+@cases(*LARGE)
+def test_what_is_too_large_is_refused_with_number_and_limit(*, changes, message):
     config = apply_overrides(load_pipeline_config(PYRAMID), changes)
-    found = [f"{p.path}: {p.message}" for p in find_problems(config)]
-    assert any(re.search(message, line) for line in found), found
-    with pytest.raises(ConfigError):
-        check_pipeline_config(config)
+    assert_any(find_problems(config), message)
+    refused(ConfigError, "", check_pipeline_config, config)
 
 
-@pytest.mark.parametrize("name", ZOO)
-def test_every_configuration_of_the_zoo_is_far_below_the_limits(name):
-    config = apply_overrides(
-        zoo_config(name),
-        {"num_classes": 1_203, "train_config.batch_size": 8 * zoo_config(name).train_config.batch_size},
-    )
-    assert find_problems(config) == []
-
-
-def test_sixty_thousand_classes_are_not_too_many():
-    config = apply_overrides(load_pipeline_config(PYRAMID), {"num_classes": 60_000})
-    assert find_problems(config) == []
-
-
-def test_a_list_without_end_is_told_in_a_few_lines():
+def test_the_zoo_is_far_below_the_limits_and_a_list_without_end_is_told_in_a_few_lines():
+    for name in ZOO:
+        batch_size = 8 * zoo_config(name).train_config.batch_size
+        changes = {"num_classes": 1_203, "train_config.batch_size": batch_size}
+        assert find_problems(apply_overrides(zoo_config(name), changes)) == [], name
+    assert_fine(PYRAMID, {"num_classes": 60_000})
     config = load_pipeline_config(PYRAMID)
     config.train_config.optimizer.Clear()
     config.train_input_reader.sample_from_datasets_weights[:] = [-1.0] * 5_000
-    with pytest.raises(ConfigError) as caught:
-        check_pipeline_config(config)
-    assert len(str(caught.value)) < 10_000 and "more" in str(caught.value)
+    caught = refused(ConfigError, "", check_pipeline_config, config)
+    assert len(str(caught)) < 10_000 and "more" in str(caught)
 
 
-@pytest.mark.parametrize(
-    "fields, path",
-    [
-        ({}, None),
-        ({"num_scales": 100, "min_level": 1}, "m.num_scales"),
-        ({"num_classes": 2_000_000}, "m.num_classes"),
-        ({"num_scales": 100, "num_classes": 100_000, "min_level": 5}, "m.num_classes"),
-        ({"act_type": "none"}, None),
-    ],
+@cases(
+    ({}, None),
+    ({"num_scales": 100, "min_level": 1}, "m.num_scales"),
+    ({"num_classes": 2_000_000}, "m.num_classes"),
+    ({"num_scales": 100, "num_classes": 100_000, "min_level": 5}, "m.num_classes"),
+    ({"act_type": "none"}, None),
 )
-def test_predictions_of_an_efficientdet_fit_into_memory(fields, path):
+def test_predictions_of_an_efficientdet_fit_into_memory(*, fields, path):
     message = EfficientDet(**{"name": "efficientdet-d0", "num_classes": 90, **fields})
     found = [problem.path for problem in efficientdet_size_problems(message, "m", (512, 512))]
     assert found == ([path] if path else [])

@@ -1,113 +1,68 @@
-import pytest
+"""Rules of a one-stage detector: its parts, and that they fit each other."""
 
 from tests.support.configs import (
     LAYERS,
     PYRAMID,
     TWO_STAGE,
+    assert_each_refused,
     assert_fine,
     assert_problems,
 )
 
 SSD = "model.ssd"
-PYRAMID_ANCHORS = f"{SSD}.anchor_generator.multiscale_anchor_generator"
-LAYER_ANCHORS = f"{SSD}.anchor_generator.ssd_anchor_generator"
+EXTRACTOR, GENERATOR = f"{SSD}.feature_extractor", f"{SSD}.anchor_generator"
+PYRAMID_ANCHORS = f"{GENERATOR}.multiscale_anchor_generator"
+LAYER_ANCHORS = f"{GENERATOR}.ssd_anchor_generator"
 NMS = f"{SSD}.post_processing.batch_non_max_suppression"
+SECOND_NMS = "model.faster_rcnn.second_stage_post_processing.batch_non_max_suppression"
 
-# Config, what is changed in it, and the paths of the problems that must be found, no more and no fewer.
-WRONG = [
-    (PYRAMID, {f"{PYRAMID_ANCHORS}.aspect_ratios": "[]"}, {f"{PYRAMID_ANCHORS}.aspect_ratios"}),
-    (
-        PYRAMID,
-        {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v2_mnasfpn"},
-        {f"{SSD}.feature_extractor.type"},
-    ),
-    (
-        PYRAMID,
-        {f"{SSD}.feature_extractor.type": "ssd_mobilenet_v2_keras"},
-        {f"{SSD}.feature_extractor.fpn"},
-    ),
-    (
-        PYRAMID,
-        {f"{SSD}.feature_extractor.bifpn": {"min_level": 3, "max_level": 6}},
-        {f"{SSD}.feature_extractor.bifpn"},
-    ),
-    (PYRAMID, {f"{SSD}.box_coder": {}}, {f"{SSD}.box_coder"}),
-    (PYRAMID, {f"{SSD}.matcher": "unset"}, {f"{SSD}.matcher"}),
-    (PYRAMID, {f"{SSD}.loss": {}}, {f"{SSD}.loss.localization_loss", f"{SSD}.loss.classification_loss"}),
-    (PYRAMID, {f"{SSD}.anchor_generator": {}}, {f"{SSD}.anchor_generator"}),
-    (PYRAMID, {f"{SSD}.box_predictor": {}}, {f"{SSD}.box_predictor"}),
-    (PYRAMID, {f"{SSD}.similarity_calculator": {}}, {f"{SSD}.similarity_calculator"}),
-    (
-        TWO_STAGE,
-        {"model.faster_rcnn.image_resizer.conditional_shape_resizer.condition": "INVALID"},
-        {"model.faster_rcnn.image_resizer.conditional_shape_resizer.condition"},
-    ),
-    (PYRAMID, {f"{PYRAMID_ANCHORS}.max_level": 7}, {PYRAMID_ANCHORS}),
-    (
-        PYRAMID,
-        {f"{SSD}.anchor_generator": {"ssd_anchor_generator": {}}},
-        {f"{LAYER_ANCHORS}.num_layers", f"{SSD}.box_predictor.weight_shared_convolutional_box_predictor"},
-    ),
-    # An extractor whose name fixes the number of feature maps.
-    (
-        LAYERS,
-        {f"{SSD}.feature_extractor": {"type": "ssd_resnet50_v1_fpn_keras"}},
-        {f"{LAYER_ANCHORS}.num_layers"},
-    ),
-    (
-        LAYERS,
-        {f"{SSD}.image_resizer": {"keep_aspect_ratio_resizer": {}}},
-        {f"{SSD}.image_resizer"},
-    ),
-    (
-        LAYERS,
-        {f"{SSD}.explicit_background_class": True},
-        {f"{SSD}.num_classes", f"{SSD}.explicit_background_class"},
-    ),
-    (LAYERS, {f"{SSD}.feature_extractor.num_layers": 5}, {f"{LAYER_ANCHORS}.num_layers"}),
-    (
-        LAYERS,
-        {f"{LAYER_ANCHORS}.scales": [0.5]},
-        {f"{LAYER_ANCHORS}.{name}" for name in ("scales", "height_stride", "width_stride")},
-    ),
-    (
-        LAYERS,
-        {f"{LAYER_ANCHORS}.height_stride": [1, 2]},
-        {f"{LAYER_ANCHORS}.{s}_stride" for s in ("height", "width")},
-    ),
-    (LAYERS, {f"{LAYER_ANCHORS}.height_offset": [1, 2, 3, 4]}, {f"{LAYER_ANCHORS}.width_offset"}),
-    (PYRAMID, {f"{SSD}.loss.hard_example_miner": {}}, {f"{SSD}.loss.hard_example_miner"}),
-    (PYRAMID, {f"{NMS}.max_detections_per_class": 200}, {f"{NMS}.max_detections_per_class"}),
-    (
+
+def test_a_part_that_is_missing_or_does_not_fit_is_found_where_it_is():
+    parts = ("box_coder", "anchor_generator", "box_predictor", "similarity_calculator")
+    assert_each_refused(PYRAMID, {f"{SSD}.{part}": {} for part in parts})
+    assert_each_refused(
         PYRAMID,
         {
-            f"{NMS}.use_combined_nms": True,
-            f"{NMS}.use_class_agnostic_nms": True,
-            f"{NMS}.soft_nms_sigma": 0.5,
+            f"{PYRAMID_ANCHORS}.aspect_ratios": "[]",
+            f"{EXTRACTOR}.type": "ssd_mobilenet_v2_mnasfpn",
+            f"{EXTRACTOR}.bifpn": {"min_level": 3, "max_level": 6},
+            f"{SSD}.matcher": "unset",
+            f"{SSD}.loss.hard_example_miner": {},
+            f"{NMS}.max_detections_per_class": 200,
         },
-        {f"{NMS}.use_class_agnostic_nms", f"{NMS}.soft_nms_sigma"},
-    ),
-    (
-        TWO_STAGE,
-        {"model.faster_rcnn.second_stage_post_processing.batch_non_max_suppression.max_total_detections": 5},
-        {"model.faster_rcnn.second_stage_post_processing.batch_non_max_suppression.max_detections_per_class"},
-    ),
-]
+    )
+    assert_each_refused(LAYERS, {f"{SSD}.image_resizer": {"keep_aspect_ratio_resizer": {}}})
+    resizer = "model.faster_rcnn.image_resizer.conditional_shape_resizer"
+    assert_each_refused(TWO_STAGE, {f"{resizer}.condition": "INVALID"})
 
 
-@pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
-def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
-    assert_problems(path, changes, expected)
+def test_a_contradiction_is_found_at_one_of_its_fields_or_all():
+    def found(path, field, value, *expected):
+        assert_problems(path, {field: value}, set(expected))
+
+    found(PYRAMID, f"{EXTRACTOR}.type", "ssd_mobilenet_v2_keras", f"{EXTRACTOR}.fpn")
+    losses = (f"{SSD}.loss.localization_loss", f"{SSD}.loss.classification_loss")
+    found(PYRAMID, f"{SSD}.loss", {}, *losses)
+    found(PYRAMID, f"{PYRAMID_ANCHORS}.max_level", 7, PYRAMID_ANCHORS)
+    head = f"{SSD}.box_predictor.weight_shared_convolutional_box_predictor"
+    found(PYRAMID, GENERATOR, {"ssd_anchor_generator": {}}, f"{LAYER_ANCHORS}.num_layers", head)
+    # An extractor whose name fixes the number of feature maps.
+    found(LAYERS, EXTRACTOR, {"type": "ssd_resnet50_v1_fpn_keras"}, f"{LAYER_ANCHORS}.num_layers")
+    background = f"{SSD}.explicit_background_class"
+    found(LAYERS, background, True, f"{SSD}.num_classes", background)
+    found(LAYERS, f"{EXTRACTOR}.num_layers", 5, f"{LAYER_ANCHORS}.num_layers")
+    strides = (f"{LAYER_ANCHORS}.height_stride", f"{LAYER_ANCHORS}.width_stride")
+    found(LAYERS, f"{LAYER_ANCHORS}.scales", [0.5], f"{LAYER_ANCHORS}.scales", *strides)
+    found(LAYERS, strides[0], [1, 2], *strides)
+    found(LAYERS, f"{LAYER_ANCHORS}.height_offset", [1, 2, 3, 4], f"{LAYER_ANCHORS}.width_offset")
+    found(TWO_STAGE, f"{SECOND_NMS}.max_total_detections", 5, f"{SECOND_NMS}.max_detections_per_class")
+    agnostic, sigma = f"{NMS}.use_class_agnostic_nms", f"{NMS}.soft_nms_sigma"
+    combined = {f"{NMS}.use_combined_nms": True, agnostic: True, sigma: 0.5}
+    assert_problems(PYRAMID, combined, {agnostic, sigma})
 
 
-FINE = [
-    (LAYERS, {f"{LAYER_ANCHORS}.scales": [0.1, 0.2, 0.4, 0.8]}),
-    # Scales beyond num_layers are left out, and layers beyond the scales.
-    (LAYERS, {f"{LAYER_ANCHORS}.scales": [0.1, 0.2, 0.4, 0.8, 0.9]}),
-    (LAYERS, {f"{LAYER_ANCHORS}.scales": [0.1, 0.2, 0.4, 0.8], f"{LAYER_ANCHORS}.num_layers": 6}),
-]
-
-
-@pytest.mark.parametrize(("path", "changes"), FINE)
-def test_what_is_unusual_but_right_passes(path, changes):
-    assert_fine(path, changes)
+def test_scales_beyond_the_layers_are_left_out_and_layers_beyond_the_scales():
+    scales = [0.1, 0.2, 0.4, 0.8]
+    assert_fine(LAYERS, {f"{LAYER_ANCHORS}.scales": scales})
+    assert_fine(LAYERS, {f"{LAYER_ANCHORS}.scales": [*scales, 0.9]})
+    assert_fine(LAYERS, {f"{LAYER_ANCHORS}.scales": scales, f"{LAYER_ANCHORS}.num_layers": 6})

@@ -1,6 +1,5 @@
 """Whatever the rules name is in the schema."""
 
-import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
 from detection_core.config.messages.table import RULES, message_name, rules_of
@@ -8,6 +7,7 @@ from detection_core.config.ranges import BY_FIELD_NAME
 from detection_core.config.rules import Rules
 from detection_core.protos.matcher_pb2 import Matcher
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases
 
 
 def _messages():
@@ -23,28 +23,19 @@ def _messages():
 MESSAGES = _messages()
 # Numbers that the schema gives no default that is in their range: a config has to set them.
 MUST_BE_SET = {
-    "AutomlCosineLearningRate.total_steps",
-    "AutomlPolynomialLearningRate.total_steps",
-    "AutomlStepwiseLearningRate.first_drop_step",
-    "AutomlStepwiseLearningRate.second_drop_step",
-    "KeypointBoxCoder.num_keypoints",
-    "RandomResizeMethod.target_height",
-    "RandomResizeMethod.target_width",
-    "ResizeImage.new_height",
-    "ResizeImage.new_width",
-    "SSDRandomCropFixedAspectRatioOperation.min_area",
-    "SSDRandomCropOperation.min_area",
-    "SSDRandomCropOperation.min_aspect_ratio",
+    "AutomlCosineLearningRate.total_steps", "AutomlPolynomialLearningRate.total_steps",
+    "AutomlStepwiseLearningRate.first_drop_step", "AutomlStepwiseLearningRate.second_drop_step",
+    "KeypointBoxCoder.num_keypoints", "RandomResizeMethod.target_height", "RandomResizeMethod.target_width",
+    "ResizeImage.new_height", "ResizeImage.new_width", "SSDRandomCropFixedAspectRatioOperation.min_area",
+    "SSDRandomCropOperation.min_area", "SSDRandomCropOperation.min_aspect_ratio",
     "SSDRandomCropPadFixedAspectRatioOperation.min_area",
-    "SSDRandomCropPadFixedAspectRatioOperation.min_aspect_ratio",
-    "SSDRandomCropPadOperation.min_area",
-    "SSDRandomCropPadOperation.min_aspect_ratio",
-    "TemperatureScalingCalibration.scaler",
-}
+    "SSDRandomCropPadFixedAspectRatioOperation.min_aspect_ratio", "SSDRandomCropPadOperation.min_area",
+    "SSDRandomCropPadOperation.min_aspect_ratio", "TemperatureScalingCalibration.scaler",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(RULES))
-def test_rules_name_fields_and_oneofs_of_their_message(name):
+@cases(*sorted(RULES))
+def test_rules_name_fields_and_oneofs_of_their_message(*, name):
     rules, message = RULES[name], MESSAGES[name]
     assert set(rules.oneofs) <= set(message.oneofs_by_name)
     assert all(message.fields_by_name[part].message_type is not None for part in rules.parts)
@@ -54,7 +45,7 @@ def test_rules_name_fields_and_oneofs_of_their_message(name):
         assert field not in rules.refused
 
 
-def test_the_numbers_that_must_be_set_are_known():
+def test_numbers_that_must_be_set_are_known_and_ranges_by_name_not_copied():
     outside = set()
     for name, rules in RULES.items():
         for field, allowed in rules.ranges.items():
@@ -62,9 +53,9 @@ def test_the_numbers_that_must_be_set_are_known():
             if not descriptor.is_repeated and not allowed.holds(descriptor.default_value):
                 outside.add(f"{name}.{field}")
     assert outside == MUST_BE_SET
-
-
-def test_a_range_by_name_is_of_single_numbers_that_some_message_has():
+    assert rules_of(MESSAGES["FasterRcnn"]) == Rules()
+    assert message_name(Matcher.DESCRIPTOR) == "Matcher"
+    assert rules_of(Matcher.DESCRIPTOR).oneofs == ("matcher_oneof",)
     fields = {field.name: field for message in MESSAGES.values() for field in message.fields}
     for message in MESSAGES.values():
         shared = [f for f in message.fields if f.name in BY_FIELD_NAME]
@@ -73,9 +64,3 @@ def test_a_range_by_name_is_of_single_numbers_that_some_message_has():
         # An own range that equals the shared one would be a second copy of it.
         assert not [f.name for f in shared if own.get(f.name) == BY_FIELD_NAME[f.name] and f.default_value]
     assert set(BY_FIELD_NAME) <= set(fields)
-
-
-def test_a_message_without_rules_has_empty_ones():
-    assert rules_of(MESSAGES["FasterRcnn"]) == Rules()
-    assert message_name(Matcher.DESCRIPTOR) == "Matcher"
-    assert rules_of(Matcher.DESCRIPTOR).oneofs == ("matcher_oneof",)

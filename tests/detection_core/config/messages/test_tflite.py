@@ -1,10 +1,10 @@
-from __future__ import annotations
+"""What a TensorFlow Lite file cannot hold of a detector."""
 
-import pytest
 from google.protobuf import text_format
 
 from detection_core.config.messages.pipeline import clip_range_problems, tflite_problems
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases
 
 FIXED = "image_resizer { fixed_shape_resizer {} }"
 CLIP = "box_encodings_clip_range { min: -5 max: 5 }"
@@ -16,38 +16,31 @@ def config_of(model: str) -> TrainEvalPipelineConfig:
     return config
 
 
-def test_a_detector_of_one_size_without_a_clip_range_passes():
-    head = "box_predictor { weight_shared_convolutional_box_predictor {} }"
-    assert not list(tflite_problems(config_of(f"ssd {{ {FIXED} {head} }}")))
-
-
-@pytest.mark.parametrize("head", ["convolutional", "weight_shared_convolutional"])
-def test_a_clip_range_is_found_in_either_head(head):
-    config = config_of(f"ssd {{ {FIXED} box_predictor {{ {head}_box_predictor {{ {CLIP} }} }} }}")
-    path = f"model.ssd.box_predictor.{head}_box_predictor.box_encodings_clip_range"
-    assert (
-        [p.path for p in tflite_problems(config)] == [p.path for p in clip_range_problems(config)] == [path]
-    )
-
-
-@pytest.mark.parametrize(
-    ("model", "path"),
-    [
-        ("faster_rcnn {}", "model"),
-        ("ssd { image_resizer { identity_resizer {} } }", "model.ssd.image_resizer"),
-        (f"ssd {{ {FIXED} box_coder {{ square_box_coder {{}} }} }}", "model.ssd.box_coder"),
-        (
-            f"ssd {{ {FIXED} post_processing {{ batch_non_max_suppression {{ iou_threshold: 0 }} }} }}",
-            "model.ssd.post_processing.batch_non_max_suppression.iou_threshold",
-        ),
-    ],
-)
-def test_what_a_file_cannot_hold_is_found(model, path):
-    assert [p.path for p in tflite_problems(config_of(model))] == [path]
-
-
-def test_keypoints_are_refused_with_where_they_can_be_had():
+def test_a_clip_range_is_found_in_either_head_and_keypoints_are_refused():
+    assert not list(tflite_problems(config_of("efficientdet {}")))
+    for head in ("convolutional_box_predictor", "weight_shared_convolutional_box_predictor"):
+        plain, clipped = (
+            config_of(f"ssd {{ {FIXED} box_predictor {{ {head} {{ {clip} }} }} }}") for clip in ("", CLIP)
+        )
+        assert not list(tflite_problems(plain))
+        path = f"model.ssd.box_predictor.{head}.box_encodings_clip_range"
+        for problems in (tflite_problems, clip_range_problems):
+            assert [problem.path for problem in problems(clipped)] == [path]
     coder = "box_coder { keypoint_box_coder { num_keypoints: 2 } }"
     (problem,) = tflite_problems(config_of(f"ssd {{ {FIXED} {coder} }}"))
     assert problem.path == "model.ssd.box_coder"
     assert "give boxes without keypoints: serve the SavedModel" in problem.message
+
+
+@cases(
+    ("faster_rcnn {}", "model"),
+    ("ssd { image_resizer { identity_resizer {} } }", "model.ssd.image_resizer"),
+    ("efficientdet { image_resizer { identity_resizer {} } }", "model.efficientdet.image_resizer"),
+    (f"ssd {{ {FIXED} box_coder {{ square_box_coder {{}} }} }}", "model.ssd.box_coder"),
+    (
+        f"ssd {{ {FIXED} post_processing {{ batch_non_max_suppression {{ iou_threshold: 0 }} }} }}",
+        "model.ssd.post_processing.batch_non_max_suppression.iou_threshold",
+    ),
+)
+def test_what_a_file_cannot_hold_is_found(*, model, path):
+    assert [p.path for p in tflite_problems(config_of(model))] == [path]

@@ -1,52 +1,21 @@
-import pytest
+"""Rules of a train_config."""
 
-from tests.support.configs import LAYERS, PYRAMID, assert_fine, assert_problems
+from tests.support.configs import LAYERS, PYRAMID, assert_each_refused, assert_fine, assert_problems
 
 TRAIN = "train_config"
-READER = "train_input_reader"
-
-# Config, what is changed in it, and the paths of the problems that must be found, no more and no fewer.
-WRONG = [
-    (PYRAMID, {"batch_size": 0}, {f"{TRAIN}.batch_size"}),
-    (PYRAMID, {f"{TRAIN}.data_augmentation_options[0]": {}}, {f"{TRAIN}.data_augmentation_options[0]"}),
-    (
-        PYRAMID,
-        {"batch_size": 8, f"{TRAIN}.gradient_accumulation_steps": 3},
-        {f"{TRAIN}.gradient_accumulation_steps"},
-    ),
-    (PYRAMID, {f"{TRAIN}.initial_loss_scale": 0}, {f"{TRAIN}.initial_loss_scale"}),
-    (
-        PYRAMID,
-        {f"{TRAIN}.precision": "BFLOAT16", f"{TRAIN}.initial_loss_scale": 8},
-        {f"{TRAIN}.initial_loss_scale"},
-    ),
-    (PYRAMID, {f"{TRAIN}.use_multiclass_scores": True}, {f"{TRAIN}.use_multiclass_scores"}),
-    (
-        PYRAMID,
-        {
-            f"{TRAIN}.use_multiclass_scores": True,
-            f"{TRAIN}.merge_multiple_label_boxes": True,
-            f"{READER}.load_multiclass_scores": True,
-        },
-        {f"{TRAIN}.merge_multiple_label_boxes"},
-    ),
-]
+PARTS, SCALE = f"{TRAIN}.gradient_accumulation_steps", f"{TRAIN}.initial_loss_scale"
+PRECISION, STEP = f"{TRAIN}.precision", f"{TRAIN}.data_augmentation_options[0]"
+SCORES, MERGED = f"{TRAIN}.use_multiclass_scores", f"{TRAIN}.merge_multiple_label_boxes"
 
 
-@pytest.mark.parametrize(("path", "changes", "expected"), WRONG)
-def test_a_problem_is_found_where_it_is_and_nowhere_else(path, changes, expected):
-    assert_problems(path, changes, expected)
-
-
-def test_a_batch_may_be_computed_in_equal_parts():
-    for parts in (4, 0):
-        assert_fine(PYRAMID, {"batch_size": 8, f"{TRAIN}.gradient_accumulation_steps": parts})
-
-
-@pytest.mark.parametrize("precision", ["AUTO", "FLOAT16"])
-def test_a_factor_of_the_loss_is_fine_where_it_may_be_used(precision):
-    assert_fine(PYRAMID, {f"{TRAIN}.precision": precision, f"{TRAIN}.initial_loss_scale": 8})
-
-
-def test_a_config_without_training_passes():
-    assert_fine(LAYERS, {"train_config": "unset"})
+def test_a_problem_is_found_where_it_is_and_what_fits_passes():
+    assert_each_refused(PYRAMID, {f"{TRAIN}.batch_size": 0, STEP: {}, SCALE: 0, SCORES: True})
+    assert_problems(PYRAMID, {"batch_size": 8, PARTS: 3}, {PARTS})
+    assert_problems(PYRAMID, {PRECISION: "BFLOAT16", SCALE: 8}, {SCALE})
+    loaded = {"train_input_reader.load_multiclass_scores": True}
+    assert_problems(PYRAMID, {SCORES: True, MERGED: True, **loaded}, {MERGED})
+    for parts in (4, 0):  # a batch is computed in equal parts
+        assert_fine(PYRAMID, {"batch_size": 8, PARTS: parts})
+    for precision in ("AUTO", "FLOAT16"):
+        assert_fine(PYRAMID, {PRECISION: precision, SCALE: 8})
+    assert_fine(LAYERS, {TRAIN: "unset"})

@@ -1,3 +1,5 @@
+"""Paths of fields: how they are split, and what they lead to."""
+
 import pytest
 
 from detection_core.config.load import load_pipeline_config
@@ -17,6 +19,7 @@ from detection_core.errors import ConfigError
 from detection_core.protos.calibration_pb2 import ClassIdSigmoidCalibrations
 from detection_core.protos.eval_pb2 import EvalConfig
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import refused
 from tests.support.configs import PYRAMID, TWO_STAGE
 
 ROOT = TrainEvalPipelineConfig.DESCRIPTOR
@@ -30,63 +33,41 @@ def test_a_path_is_split_at_dots_outside_brackets():
         Segment(name="b", index="c.d"),
         Segment(name="e", index="+"),
     ]
+    for path in ("", ".", "a.", ".a", "a..b", "a[0", "a]", "a b", "a[0]b"):
+        with pytest.raises(ConfigError, match="expected a field path"):
+            split_path(path, where="here")
 
 
-@pytest.mark.parametrize("path", ["", ".", "a.", ".a", "a..b", "a[0", "a]", "a b", "a[0]b"])
-def test_what_is_no_path_is_refused(path):
-    with pytest.raises(ConfigError, match="expected a field path"):
-        split_path(path, where="here")
-
-
-def test_targets_of_one_and_of_every_element():
+def test_targets_of_one_and_of_every_element_are_found_and_nothing_is_set():
     config = load_pipeline_config(TWO_STAGE)
     (target,) = find_targets(config, "eval_input_reader[1].name", where="")
     assert target.container == config.eval_input_reader[1]
     every = find_targets(config, "eval_input_reader[*].name", where="")
     assert [getattr(target.container, target.field.name) for target in every] == ["day", "night"]
-
-
-def test_looking_for_a_target_sets_nothing():
     config = load_pipeline_config(PYRAMID)
     find_targets(config, "model.ssd.mask_head_config.conv_hyperparams.batch_norm.decay", where="")
     assert config == load_pipeline_config(PYRAMID)
 
 
-def test_positions_of_elements():
+def test_positions_keys_and_kinds_of_elements():
     assert [element_index(text, 3, "") for text in ("0", "2", "-1")] == [0, 2, 2]
     for text in ("3", "-4", "x", ""):
-        with pytest.raises(ConfigError):
-            element_index(text, 3, "here")
-
-
-def test_keys_of_maps():
-    assert map_key(CATEGORIES, "'a.b'", "") == "a.b"
-    assert map_key(SIGMOIDS, "3", "") == 3
-    with pytest.raises(ConfigError, match="whole number"):
-        map_key(SIGMOIDS, "cat", "here")
-
-
-def test_kinds_of_fields():
+        refused(ConfigError, "", element_index, text, 3, "here")
     assert (is_map(CATEGORIES), holds_messages(CATEGORIES)) == (True, False)
     assert (is_map(SIGMOIDS), holds_messages(SIGMOIDS)) == (True, True)
     assert holds_messages(ROOT.fields_by_name["model"])
+    assert map_key(CATEGORIES, "'a.b'", "") == "a.b"
+    assert map_key(SIGMOIDS, "3", "") == 3
+    refused(ConfigError, "whole number", map_key, SIGMOIDS, "cat", "here")
 
 
-def test_nearest_paths_end_alike_or_look_alike():
+def test_nearest_paths_look_alike_and_new_elements_stand_beside_each_other():
     assert nearest_paths("ssd.num_classes", ROOT) == ["model.ssd.num_classes"]
     assert "model.ssd.num_classes" in nearest_paths("mode.num_classes", ROOT)
     assert nearest_paths("train_config.batch_sise", ROOT)[0] == "train_config.batch_size"
     assert nearest_paths("eval_input_readers[0].shufle", ROOT)[0] == "eval_input_reader.shuffle"
-
-
-@pytest.mark.parametrize(
-    ("index", "new"), [("+", True), ("+2", True), ("2", False), ("+x", False), (None, False)]
-)
-def test_a_plus_with_or_without_a_number_is_a_new_element(index, new):
-    assert is_new(index) is new
-
-
-def test_paths_that_add_an_element_stand_beside_each_other():
+    found = {index: is_new(index) for index in ("+", "+2", "2", "+x", None)}
+    assert found == {"+": True, "+2": True, "2": False, "+x": False, None: False}
     taken = {}
     for path in ("a[+].b", "a[+].b", "a[+].c", "d[0]", "d[0]", "a[+].b"):
         taken[key_beside(path, taken)] = 0

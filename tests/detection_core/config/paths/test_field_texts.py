@@ -1,3 +1,5 @@
+"""Set fields as paths and texts."""
+
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.field_texts import field_texts
 from detection_core.config.paths.overrides import apply_overrides
@@ -17,7 +19,7 @@ eval_config { super_categories { key: "animal" value: "cat,dog" } }
 """
 
 
-def test_every_field_that_is_set_has_its_path_and_value() -> None:
+def test_every_field_that_is_set_has_its_path_and_value_and_overrides_take_them() -> None:
     assert field_texts(parse_pipeline_config(TEXT)) == {
         "model.ssd.num_classes": "3",
         "model.ssd.image_resizer.fixed_shape_resizer.height": "64",
@@ -30,9 +32,6 @@ def test_every_field_that_is_set_has_its_path_and_value() -> None:
         "train_config.from_detection_checkpoint": "true",
         "eval_config.super_categories[animal]": "cat,dog",
     }
-
-
-def test_overrides_take_them_again() -> None:
     config = parse_pipeline_config(TEXT)
     listed = {
         path.replace("[0]", "[+]").replace("[1]", "[+]"): text

@@ -1,3 +1,5 @@
+"""Changes of fields by their paths."""
+
 import logging
 from collections.abc import Iterator
 
@@ -17,10 +19,24 @@ from detection_core.config.paths.overrides import (
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import V2
+from tests.support.cases import cases, refused
 from tests.support.configs import CENTER, LAYERS, PATHS, PYRAMID, TWO_STAGE
 from tests.support.random_messages import float_text, is_map, messages
 
-CROP = "train_config.data_augmentation_options[1].random_crop_image"
+STEPS = "train_config.data_augmentation_options"
+CROP = f"{STEPS}[1].random_crop_image"
+SECOND = "model.faster_rcnn.second_stage_post_processing"
+PAIRS = f"{SECOND}.calibration_config.class_id_function_approximations.class_id_xy_pairs_map"
+
+
+def steps_of(config: TrainEvalPipelineConfig) -> list[str | None]:
+    steps = config.train_config.data_augmentation_options
+    return [step.WhichOneof("preprocessing_step") for step in steps]
+
+
+def pairs_of(config: TrainEvalPipelineConfig) -> dict:
+    calibration = config.model.faster_rcnn.second_stage_post_processing.calibration_config
+    return dict(calibration.class_id_function_approximations.class_id_xy_pairs_map)
 
 
 def override(path: str, value: object, base: str = PYRAMID) -> TrainEvalPipelineConfig:
@@ -28,10 +44,9 @@ def override(path: str, value: object, base: str = PYRAMID) -> TrainEvalPipeline
 
 
 def refuse(path: str, value: object, base: str = PYRAMID) -> str:
-    with pytest.raises(ConfigError) as caught:
-        override(path, value, base)
-    assert caught.value.where == f"override {path}"
-    return caught.value.message
+    caught = refused(ConfigError, "", override, path, value, base)
+    assert caught.where == f"override {path}"
+    return caught.message
 
 
 def test_values_of_every_kind_from_text():
@@ -51,14 +66,14 @@ def test_values_of_every_kind_from_text():
             "eval_config.super_categories[a.b]": "c",
         },
     )
-    train = changed.train_config
+    train, resizer = changed.train_config, changed.model.ssd.image_resizer
     assert changed.model.ssd.num_classes == 3
     assert train.data_augmentation_options[1].random_crop_image.min_area == 0.25
     assert (train.fine_tune_checkpoint_version, train.sync_replicas) == (V2, True)
     assert train.fine_tune_checkpoint == "gs://bucket/a b/ckpt-0"
     assert train.fine_tune_checkpoint_type == "detection"
-    assert changed.model.ssd.image_resizer.keep_aspect_ratio_resizer.max_dimension == 640
-    assert not changed.model.ssd.image_resizer.HasField("fixed_shape_resizer")
+    assert resizer.keep_aspect_ratio_resizer.max_dimension == 640
+    assert not resizer.HasField("fixed_shape_resizer")
     assert list(train.freeze_variables) == ["FeatureExtractor"]
     assert changed.eval_input_reader[0].shuffle
     assert dict(changed.eval_config.super_categories) == {"a.b": "c"}
@@ -74,85 +89,52 @@ def test_values_of_every_kind_from_yaml():
             f"{CROP}.max_area": 1,
             "train_config.freeze_variables": ["a", "b,c"],
             "graph_rewriter": {"quantization": {"delay": 5, "symmetric": True}},
-            "train_config.data_augmentation_options": [{"random_vertical_flip": {}}, "{ rgb_to_gray {} }"],
+            STEPS: [{"random_vertical_flip": {}}, "{ rgb_to_gray {} }"],
             "eval_config.metrics_set": None,
         },
     )
-    assert (changed.train_config.batch_size, changed.train_config.sync_replicas) == (8, True)
-    assert list(changed.train_config.freeze_variables) == ["a", "b,c"]
-    assert (changed.graph_rewriter.quantization.delay, changed.graph_rewriter.quantization.symmetric) == (
-        5,
-        True,
-    )
-    steps = changed.train_config.data_augmentation_options
-    assert [s.WhichOneof("preprocessing_step") for s in steps] == ["random_vertical_flip", "rgb_to_gray"]
+    train, quantization = changed.train_config, changed.graph_rewriter.quantization
+    assert (train.batch_size, train.sync_replicas) == (8, True)
+    assert list(train.freeze_variables) == ["a", "b,c"]
+    assert (quantization.delay, quantization.symmetric) == (5, True)
+    assert steps_of(changed) == ["random_vertical_flip", "rgb_to_gray"]
     assert not changed.eval_config.metrics_set
 
 
 ASPECT_RATIOS = "model.ssd.anchor_generator.multiscale_anchor_generator.aspect_ratios"
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "expected"),
-    [
-        (ASPECT_RATIOS, "1,3", [1, 3]),
-        (ASPECT_RATIOS, "[1, 3, 0.25]", [1, 3, 0.25]),
-        (ASPECT_RATIOS, "4", [4]),
-        (ASPECT_RATIOS, "[]", []),
-        (ASPECT_RATIOS, "unset", []),
-        (f"{ASPECT_RATIOS}[1]", "7", [1, 7, 0.5]),
-        (f"{ASPECT_RATIOS}[-1]", "7", [1, 2, 7]),
-        (f"{ASPECT_RATIOS}[*]", "7", [7, 7, 7]),
-        (f"{ASPECT_RATIOS}[+]", "7", [1, 2, 0.5, 7]),
-        (f"{ASPECT_RATIOS}[0]", "unset", [2, 0.5]),
-    ],
+@cases(
+    (ASPECT_RATIOS, "1,3", [1, 3]),
+    (ASPECT_RATIOS, "[]", []),
+    (ASPECT_RATIOS, "unset", []),
+    (f"{ASPECT_RATIOS}[1]", "7", [1, 7, 0.5]),
+    (f"{ASPECT_RATIOS}[-1]", "7", [1, 2, 7]),
+    (f"{ASPECT_RATIOS}[*]", "7", [7, 7, 7]),
+    (f"{ASPECT_RATIOS}[+]", "7", [1, 2, 0.5, 7]),
+    (f"{ASPECT_RATIOS}[0]", "unset", [2, 0.5]),
 )
-def test_lists_are_replaced_changed_and_grown(path, value, expected):
+def test_lists_are_replaced_changed_and_grown(*, path, value, expected):
     changed = override(path, value)
     assert list(changed.model.ssd.anchor_generator.multiscale_anchor_generator.aspect_ratios) == expected
 
 
-def test_lists_of_texts_split_only_inside_brackets():
-    path = "train_input_reader.tf_record_input_reader.input_path"
-    assert list(override(path, "a,b").train_input_reader.tf_record_input_reader.input_path) == ["a,b"]
-    read = override(path, "[a, 'b,c', \"d\"]").train_input_reader.tf_record_input_reader
-    assert list(read.input_path) == ["a", "b,c", "d"]
-
-
-def test_lists_of_messages():
-    path = "train_config.data_augmentation_options"
-    replaced = override(path, "[{ rgb_to_gray {} }, { normalize_image {} }]").train_config
-    assert [s.WhichOneof("preprocessing_step") for s in replaced.data_augmentation_options] == [
-        "rgb_to_gray",
-        "normalize_image",
-    ]
-    grown = override(
-        f"{path}[+].random_vertical_flip.probability", 0.25
-    ).train_config.data_augmentation_options
-    assert len(grown) == 3
-    assert grown[2].random_vertical_flip.probability == 0.25
-    every = override(f"{path}[*]", "{ rgb_to_gray {} }").train_config.data_augmentation_options
-    assert [s.WhichOneof("preprocessing_step") for s in every] == ["rgb_to_gray"] * 2
-    assert len(override(f"{path}[0]", "unset").train_config.data_augmentation_options) == 1
-
-
-def test_maps_of_messages():
-    path = (
-        "model.faster_rcnn.second_stage_post_processing.calibration_config"
-        ".class_id_function_approximations.class_id_xy_pairs_map"
-    )
-    changed = override(f"{path}[7]", "{ x_y_pair { x: 0.5 y: 0.25 } }", TWO_STAGE)
-    changed = apply_overrides(changed, {f"{path}[3].x_y_pair[1].y": 1, f"{path}[5]": {}})
-    second = changed.model.faster_rcnn.second_stage_post_processing
-    pairs = second.calibration_config.class_id_function_approximations.class_id_xy_pairs_map
+def test_lists_and_maps_of_messages():
+    replaced = override(STEPS, "[{ rgb_to_gray {} }, { normalize_image {} }]")
+    assert steps_of(replaced) == ["rgb_to_gray", "normalize_image"]
+    grown = override(f"{STEPS}[+].random_vertical_flip.probability", 0.25).train_config
+    assert len(grown.data_augmentation_options) == 3
+    assert grown.data_augmentation_options[2].random_vertical_flip.probability == 0.25
+    assert steps_of(override(f"{STEPS}[*]", "{ rgb_to_gray {} }")) == ["rgb_to_gray"] * 2
+    assert steps_of(override(f"{STEPS}[0]", "unset")) == ["random_crop_image"]
+    changed = override(f"{PAIRS}[7]", "{ x_y_pair { x: 0.5 y: 0.25 } }", TWO_STAGE)
+    changed = apply_overrides(changed, {f"{PAIRS}[3].x_y_pair[1].y": 1, f"{PAIRS}[5]": {}})
+    pairs = pairs_of(changed)
     assert sorted(pairs) == [3, 5, 7]
     assert (pairs[3].x_y_pair[1].y, pairs[7].x_y_pair[0].y) == (1, 0.25)
-    assert sorted(_pairs(apply_overrides(changed, {f"{path}[3]": "unset"}))) == [5, 7]
-
-
-def _pairs(config: TrainEvalPipelineConfig) -> dict:
-    second = config.model.faster_rcnn.second_stage_post_processing
-    return dict(second.calibration_config.class_id_function_approximations.class_id_xy_pairs_map)
+    assert sorted(pairs_of(apply_overrides(changed, {f"{PAIRS}[3]": "unset"}))) == [5, 7]
+    message = refuse(f"{PAIRS}[cat]", "{}", TWO_STAGE)
+    assert "as key of class_id_xy_pairs_map, found 'cat'" in message
 
 
 def test_another_arm_drops_the_old_one_and_says_so(caplog):
@@ -163,95 +145,70 @@ def test_another_arm_drops_the_old_one_and_says_so(caplog):
     assert "adam_optimizer replaces momentum_optimizer" in caplog.text
 
 
-def test_a_field_is_cleared():
+def test_a_field_is_cleared_and_an_empty_message_is_present():
     assert not override("graph_rewriter", "unset").HasField("graph_rewriter")
     assert override("train_config.batch_size", "unset").train_config.batch_size == 32
     quoted = override("train_config.fine_tune_checkpoint", "'unset'")
     assert quoted.train_config.fine_tune_checkpoint == "unset"
+    for empty in ("{}", {}):
+        assert override("model.ssd.mask_head_config", empty).model.ssd.HasField("mask_head_config")
 
 
-def test_an_empty_message_is_present():
-    assert override("model.ssd.mask_head_config", "{}").model.ssd.HasField("mask_head_config")
-    assert override("model.ssd.mask_head_config", {}).model.ssd.HasField("mask_head_config")
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "parts"),
-    [
-        (
-            "model.ssd.num_clases",
-            3,
-            ["Ssd has no field 'num_clases'; did you mean num_classes?", "model.ssd.num_classes"],
-        ),
-        ("ssd.num_classes", 3, ["nearest paths: model.ssd.num_classes"]),
-        ("model.num_classes", 3, ["model.ssd.num_classes"]),
-        ("optimizer.momentum_optimizer", "{}", ["train_config.optimizer.momentum_optimizer"]),
-        ("num_clases", 3, ["did you mean num_classes"]),
-        ("train_config.batch_size", "many", ["expected a whole number from 0", "found many"]),
-        ("train_config.batch_size", "-1", ["from 0 to 4294967295, found -1"]),
-        ("train_config.batch_size", "8 num_steps: 3", ["found 8 num_steps: 3"]),
-        ("train_config.batch_size", "", ["found nothing"]),
-        ("train_config.sync_replicas", "maybe", ["expected true or false, found maybe"]),
-        ("train_config.fine_tune_checkpoint_version", "V3", ["one of UNKNOWN, V1, V2, found V3"]),
-        ("train_config.gradient_clipping_by_norm", "nan", ["expected a number, found nan"]),
-        ("train_config.gradient_clipping_by_norm", "1e39", ["expected a number, found 1e39"]),
-        ("train_config.batch_size.much", 3, ["batch_size holds a whole number", "nothing follows it"]),
-        ("train_config.batch_size[0]", 3, ["is single; leave out [0]"]),
-        ("train_config[0].batch_size", 3, ["is single; leave out [0]"]),
-        ("eval_input_reader.shuffle", True, ["is a list; write eval_input_reader[0], [+] or [*]"]),
-        ("eval_input_reader[3].shuffle", True, ["element 3 does not exist, there are 1; use [+]"]),
-        ("eval_input_reader[x].shuffle", True, ["a number, + or * in the brackets, found 'x'"]),
-        ("train_config.freeze_variables[0]", "a", ["element 0 does not exist, there are 0"]),
-        ("eval_config.super_categories", "a", ["is a map; write super_categories[KEY]"]),
-        ("eval_config.super_categories[a].b", "c", ["nothing follows it"]),
-        ("model.ssd.image_resizer", "{ fixed_shape_resizer { hight: 3 } }", ["did you mean height"]),
-        ("model.ssd.image_resizer", {"fixed_shape_resizer": {"hight": 3}}, None),
-        ("graph_rewriter", "{} } model { ssd {", ["check braces"]),
-        ("graph_rewriter", "{} model { ssd {} }", ["nothing after it"]),
-        ("train_config batch", 3, ["expected a field path"]),
-        ("train_config..batch_size", 3, ["expected a field path"]),
-        ("", 3, ["expected a field path"]),
-    ],
+@cases(
+    (
+        "model.ssd.num_clases",
+        3,
+        ["Ssd has no field 'num_clases'; did you mean num_classes?", "model.ssd.num_c"],
+    ),
+    ("ssd.num_classes", 3, ["nearest paths: model.ssd.num_classes"]),
+    ("model.num_classes", 3, ["model.ssd.num_classes"]),
+    ("optimizer.momentum_optimizer", "{}", ["train_config.optimizer.momentum_optimizer"]),
+    ("num_clases", 3, ["did you mean num_classes"]),
+    ("train_config.batch_size", "many", ["expected a whole number from 0", "found many"]),
+    ("train_config.batch_size", "8 num_steps: 3", ["found 8 num_steps: 3"]),
+    ("train_config.batch_size", "", ["found nothing"]),
+    ("train_config.batch_size.much", 3, ["batch_size holds a whole number", "nothing follows it"]),
+    ("train_config.batch_size[0]", 3, ["is single; leave out [0]"]),
+    ("train_config[0].batch_size", 3, ["is single; leave out [0]"]),
+    ("eval_input_reader.shuffle", True, ["is a list; write eval_input_reader[0], [+] or [*]"]),
+    ("eval_input_reader[3].shuffle", True, ["element 3 does not exist, there are 1; use [+]"]),
+    ("eval_input_reader[x].shuffle", True, ["a number, + or * in the brackets, found 'x'"]),
+    ("train_config.freeze_variables[0]", "a", ["element 0 does not exist, there are 0"]),
+    ("eval_config.super_categories", "a", ["is a map; write super_categories[KEY]"]),
+    ("eval_config.super_categories[a].b", "c", ["nothing follows it"]),
+    ("model.ssd.image_resizer", "{ fixed_shape_resizer { hight: 3 } }", ["did you mean height"]),
+    ("graph_rewriter", "{} } model { ssd {", ["check braces"]),
+    ("graph_rewriter", "{} model { ssd {} }", ["nothing after it"]),
+    ("train_config batch", 3, ["expected a field path"]),
+    ("train_config..batch_size", 3, ["expected a field path"]),
+    ("", 3, ["expected a field path"]),
 )
-def test_an_error_names_the_path_and_the_remedy(path, value, parts):
-    if parts is None:
-        with pytest.raises(ConfigError, match=r"fixed_shape_resizer, hight: .*did you mean height"):
-            override(path, value)
-        return
+def test_an_error_names_the_path_and_the_remedy(*, path, value, parts):
     message = refuse(path, value)
     for part in parts:
         assert part in message
 
 
-def test_pairs_may_name_a_path_twice():
-    path = "train_config.data_augmentation_options[+]"
-    flips = [(f"{path}.random_horizontal_flip.probability", p) for p in (0.25, 0.75)]
-    config = apply_overrides(load_pipeline_config(CENTER), [*flips, (path, "rgb_to_gray {}")])
+def test_an_error_inside_a_mapping_names_its_keys():
+    wrong = {"fixed_shape_resizer": {"hight": 3}}
+    message = r"fixed_shape_resizer, hight: .*did you mean height"
+    refused(ConfigError, message, override, "model.ssd.image_resizer", wrong)
+
+
+def test_new_elements_may_be_named_twice_or_numbered():
+    flips = [(f"{STEPS}[+].random_horizontal_flip.probability", p) for p in (0.25, 0.75)]
+    config = apply_overrides(load_pipeline_config(CENTER), [*flips, (f"{STEPS}[+]", "rgb_to_gray {}")])
     first, second, third = config.train_config.data_augmentation_options[-3:]
     assert first.random_horizontal_flip.probability == 0.25
     assert second.random_horizontal_flip.probability == 0.75
     assert third.HasField("rgb_to_gray")
-
-
-def test_numbered_new_elements_stand_in_a_mapping():
-    path = "eval_config.metrics_set"
-    config = apply_overrides(load_pipeline_config(CENTER), {f"{path}[+]": "a", f"{path}[+2]": "b"})
-    assert list(config.eval_config.metrics_set)[-2:] == ["a", "b"]
+    config = override("eval_config.metrics_set[+]", "a", CENTER)
+    sets = {"eval_config.metrics_set[+]": "b", "eval_config.metrics_set[+2]": "c"}
+    assert list(apply_overrides(config, sets).eval_config.metrics_set)[-3:] == ["a", "b", "c"]
     readers = {"eval_input_reader[+].shuffle": True, "eval_input_reader[+2].num_epochs": 3}
-    first, second = apply_overrides(load_pipeline_config(CENTER), readers).eval_input_reader
+    first, second = apply_overrides(config, readers).eval_input_reader
     assert (first.shuffle, second.num_epochs) == (True, 3)
-
-
-def test_every_element_of_an_empty_list_is_an_error():
     assert "matches nothing" in refuse("eval_input_reader[*].shuffle", True, CENTER)
-
-
-def test_a_key_of_the_wrong_type_is_an_error():
-    path = (
-        "model.faster_rcnn.second_stage_post_processing.calibration_config"
-        ".class_id_function_approximations.class_id_xy_pairs_map[cat]"
-    )
-    assert "as key of class_id_xy_pairs_map, found 'cat'" in refuse(path, "{}", TWO_STAGE)
 
 
 def test_a_file_of_overrides_is_merged(tmp_path):
@@ -265,9 +222,8 @@ def test_a_file_of_overrides_is_merged(tmp_path):
     assert len(merged.train_config.data_augmentation_options) == 3
     assert len(merged.eval_input_reader) == 2
     assert config == load_pipeline_config(PYRAMID)
-    with pytest.raises(ConfigError, match=r"train_config\.batch_sise") as caught:
+    with pytest.raises(ConfigError, match=r"^more\.config:2: train_config\.batch_sise"):
         merge_override_text(config, "\ntrain_config { batch_sise: 2 }", where="more.config")
-    assert caught.value.where == "more.config:2"
 
 
 def leaves(message: Message, prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -304,46 +260,31 @@ def built_from(message: Message) -> TrainEvalPipelineConfig:
     return built
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_overrides_build_a_whole_config(path):
+@cases(*PATHS)
+def test_overrides_build_a_whole_config(*, path):
     config = load_pipeline_config(path)
     assert built_from(config) == config
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(messages(TrainEvalPipelineConfig.DESCRIPTOR))
 def test_overrides_build_any_message(message):
     assert built_from(message) == message
 
 
-NAMES = [
-    "model",
-    "ssd",
-    "train_config",
-    "batch_size",
-    "eval_input_reader",
-    "super_categories",
-    "x",
-    "optimizer",
-    "",
-]
-VALUES = st.one_of(
-    st.text(max_size=6),
-    st.integers(),
-    st.floats(),
-    st.booleans(),
-    st.none(),
-    st.sampled_from(["{}", "[1]", "unset"]),
-)
+NAMES = ["model", "ssd", "train_config", "batch_size", "eval_input_reader", "super_categories", "optimizer"]
+PLAIN = st.text(max_size=6) | st.integers() | st.floats() | st.booleans() | st.none()
+VALUES = PLAIN | st.sampled_from(["{}", "[1]", "unset"])
 
 
 @st.composite
 def paths(draw: st.DrawFn) -> str:
+    names = st.sampled_from([*NAMES, ""])
     indices = st.sampled_from(["", "", "[0]", "[+]", "[*]", "[-1]", "[x]", "["])
-    return ".".join(draw(st.sampled_from(NAMES)) + draw(indices) for _ in range(draw(st.integers(1, 3))))
+    return ".".join(draw(names) + draw(indices) for _ in range(draw(st.integers(1, 3))))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(paths(), VALUES)
 def test_any_override_gives_a_config_or_one_error(path, value):
     config = load_pipeline_config(LAYERS)
@@ -360,9 +301,8 @@ def test_a_file_of_overrides_may_be_yaml_of_fields_and_values(tmp_path):
     assert (merged.train_config.batch_size, merged.train_config.validation.every_steps) == (3, 4)
 
 
-@pytest.mark.parametrize("text", ["- 1", "a: [", "1: 2", "train_config.no_such: 1"])
-def test_yaml_that_says_nothing_is_refused_with_its_file(tmp_path, text):
+@cases("- 1", "a: [", "1: 2", "train_config.no_such: 1")
+def test_yaml_that_says_nothing_is_refused_with_its_file(tmp_path, *, text):
     path = tmp_path / "best.yml"
     path.write_text(text)
-    with pytest.raises(ConfigError, match=r"best\.yml|no_such"):
-        merge_override_file(TrainEvalPipelineConfig(), str(path))
+    refused(ConfigError, r"best\.yml|no_such", merge_override_file, TrainEvalPipelineConfig(), str(path))

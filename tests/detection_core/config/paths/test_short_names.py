@@ -1,3 +1,5 @@
+"""Short names of common fields."""
+
 import pytest
 
 from detection_core.config.load import load_pipeline_config
@@ -6,6 +8,7 @@ from detection_core.config.paths.short_names import SHORT_NAMES, expand_short_na
 from detection_core.errors import ConfigError
 from detection_core.protos.input_reader_pb2 import PNG_MASKS
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases, refused
 from tests.support.configs import CENTER, LAYERS, PYRAMID, TWO_STAGE
 
 MOMENTUM = "train_config.optimizer.momentum_optimizer"
@@ -47,99 +50,89 @@ def read(message, path):
     return message
 
 
-@pytest.mark.parametrize(("name", "value", "expected"), FIXED)
-def test_a_short_name_sets_its_fields(name, value, expected):
-    config = apply_overrides(load_pipeline_config(PYRAMID), {name: value})
+def changed(path, overrides):
+    return apply_overrides(load_pipeline_config(path), overrides)
+
+
+@cases(*FIXED)
+def test_a_short_name_sets_its_fields(*, name, value, expected):
+    config = changed(PYRAMID, {name: value})
     assert {path: read(config, path) for path in expected} == expected
 
 
-@pytest.mark.parametrize(("value", "kept"), [("false", False), (False, False), ("true", True), (True, True)])
-def test_load_pretrained_keeps_or_drops_the_checkpoint_to_start_from(value, kept):
-    checkpoint = {"fine_tune_checkpoint": "a/ckpt-0"}
-    config = apply_overrides(load_pipeline_config(PYRAMID), [*checkpoint.items(), ("load_pretrained", value)])
+@cases(("false", False), (False, False), ("true", True), (True, True))
+def test_load_pretrained_keeps_or_drops_the_checkpoint_to_start_from(*, value, kept):
+    config = changed(PYRAMID, [("fine_tune_checkpoint", "a/ckpt-0"), ("load_pretrained", value)])
     assert config.train_config.HasField("fine_tune_checkpoint") == kept
     with pytest.raises(ConfigError, match="override load_pretrained: expected true or false, found 'maybe'"):
         apply_overrides(config, {"load_pretrained": "maybe"})
 
 
-def test_a_value_that_is_not_given_changes_nothing():
+def test_a_value_that_is_not_given_changes_nothing_and_a_full_path_stays():
     config = load_pipeline_config(PYRAMID)
     assert apply_overrides(config, dict.fromkeys(SHORT_NAMES)) == config
+    expanded = expand_short_name(load_pipeline_config(PYRAMID), "train_config.num_steps", 3)
+    assert expanded == [("train_config.num_steps", 3)]
 
 
-@pytest.mark.parametrize(
-    "name", ["batch_size", "train_config.batch_size", "train_config.gradient_accumulation_steps"]
-)
-def test_a_batch_may_be_left_to_the_memory(name):
+@cases("batch_size", "train_config.batch_size", "train_config.gradient_accumulation_steps")
+def test_a_batch_may_be_left_to_the_memory(*, name):
     before = load_pipeline_config(PYRAMID).train_config
-    after = apply_overrides(load_pipeline_config(PYRAMID), {name: "auto"}).train_config
+    after = changed(PYRAMID, {name: "auto"}).train_config
     assert (after.batch_size, after.gradient_accumulation_steps) == (before.batch_size, 0)
-    with pytest.raises(ConfigError, match="num_steps"):
-        apply_overrides(load_pipeline_config(PYRAMID), {"train_config.num_steps": "auto"})
+    refused(ConfigError, "num_steps", changed, PYRAMID, {"train_config.num_steps": "auto"})
 
 
-def rate(config, arm):
+def rate(config, arm="adam_optimizer"):
     return getattr(config.train_config.optimizer, arm).learning_rate
 
 
-def test_a_learning_rate_keeps_the_form_of_a_schedule_of_automl():
+def test_a_learning_rate_keeps_the_form_of_its_schedule():
     config = TrainEvalPipelineConfig()
     schedule = rate(config, "momentum_optimizer").automl_cosine_learning_rate
     schedule.learning_rate, schedule.warmup_learning_rate, schedule.total_steps = 0.08, 0.008, 9
-    changed = rate(apply_overrides(config, [("learning_rate", 0.02)]), "momentum_optimizer")
-    assert changed.automl_cosine_learning_rate.learning_rate == pytest.approx(0.02)
-    assert changed.automl_cosine_learning_rate.warmup_learning_rate == pytest.approx(0.002)
-
-
-def test_a_learning_rate_keeps_the_form_of_a_cosine():
+    found = rate(apply_overrides(config, {"learning_rate": 0.02}), "momentum_optimizer")
+    assert found.automl_cosine_learning_rate.learning_rate == pytest.approx(0.02)
+    assert found.automl_cosine_learning_rate.warmup_learning_rate == pytest.approx(0.002)
     # 0.5 of a base of 0.08 is a factor of 6.25, for the warm-up's 0.02 too.
-    config = apply_overrides(load_pipeline_config(PYRAMID), {"learning_rate": 0.5})
-    cosine = rate(config, "momentum_optimizer").cosine_decay_learning_rate
+    cosine = rate(changed(PYRAMID, {"learning_rate": 0.5}), "momentum_optimizer").cosine_decay_learning_rate
     assert (cosine.learning_rate_base, cosine.total_steps) == (0.5, 1500)
     assert cosine.warmup_learning_rate == pytest.approx(0.125)
-
-
-def test_a_learning_rate_keeps_the_form_of_manual_steps():
-    config = apply_overrides(load_pipeline_config(LAYERS), {"learning_rate": "0.02"})
-    manual = rate(config, "rms_prop_optimizer").manual_step_learning_rate
+    manual = rate(changed(LAYERS, {"learning_rate": "0.02"}), "rms_prop_optimizer").manual_step_learning_rate
     assert manual.initial_learning_rate == pytest.approx(0.02)
     assert [step.learning_rate for step in manual.schedule] == pytest.approx([0.002, 0.0002])
-
-
-def test_a_learning_rate_of_other_schedules():
-    config = apply_overrides(load_pipeline_config(TWO_STAGE), {"learning_rate": 0.25})
-    assert rate(config, "adam_optimizer").exponential_decay_learning_rate.initial_learning_rate == 0.25
-    config = apply_overrides(load_pipeline_config(CENTER), {"learning_rate": 0.25})
-    assert rate(config, "adam_optimizer").constant_learning_rate.learning_rate == 0.25
+    exponential = rate(changed(TWO_STAGE, {"learning_rate": 0.25})).exponential_decay_learning_rate
+    assert exponential.initial_learning_rate == 0.25
+    config = changed(CENTER, {"learning_rate": 0.25})
+    assert rate(config).constant_learning_rate.learning_rate == 0.25
     config.train_config.optimizer.adam_optimizer.ClearField("learning_rate")
     config = apply_overrides(config, {"learning_rate": 0.125})
-    assert rate(config, "adam_optimizer").constant_learning_rate.learning_rate == 0.125
+    assert rate(config).constant_learning_rate.learning_rate == 0.125
 
 
-def test_two_stage_models_have_their_own_fields():
-    config = apply_overrides(
-        load_pipeline_config(TWO_STAGE), {"num_classes": 2, "classification_localization_weight_ratio": 3}
-    )
-    model = config.model.faster_rcnn
+def test_every_reader_and_stage_gets_its_own_fields():
+    changes = {"num_classes": 2, "classification_localization_weight_ratio": 3}
+    model = changed(TWO_STAGE, changes).model.faster_rcnn
     assert model.num_classes == 2
     assert model.second_stage_classification_loss_weight == 3
     assert model.second_stage_localization_loss_weight == 1
+    config = changed(TWO_STAGE, {"label_map_path": "m"})
+    assert [reader.label_map_path for reader in config.eval_input_reader] == ["m", "m"]
+    only_training = changed(CENTER, {"label_map_path": "m"})
+    assert only_training.train_input_reader.label_map_path == "m"
+    assert not only_training.eval_input_reader
 
 
-@pytest.mark.parametrize(
-    ("path", "name", "message"),
-    [
-        (TWO_STAGE, "momentum_optimizer_value", "an optimizer with momentum, found adam_optimizer"),
-        (LAYERS, "focal_loss_gamma", "expected the loss weighted_sigmoid_focal, found weighted_sigmoid"),
-        (CENTER, "focal_loss_gamma", "expected a model of ssd or faster_rcnn, found center_net"),
-        (CENTER, "eval_input_path", "matches nothing"),
-        (PYRAMID, "learning_rates", "did you mean learning_rate"),
-        (PYRAMID, "learning_rate", "expected a number, found much"),
-    ],
+@cases(
+    (TWO_STAGE, "momentum_optimizer_value", "an optimizer with momentum, found adam_optimizer"),
+    (LAYERS, "focal_loss_gamma", "expected the loss weighted_sigmoid_focal, found weighted_sigmoid"),
+    (CENTER, "focal_loss_gamma", "expected a model of ssd or faster_rcnn, found center_net"),
+    (CENTER, "eval_input_path", "matches nothing"),
+    (PYRAMID, "learning_rates", "did you mean learning_rate"),
+    (PYRAMID, "learning_rate", "expected a number, found much"),
 )
-def test_a_name_that_does_not_fit_the_config_is_refused(path, name, message):
-    with pytest.raises(ConfigError, match=message):
-        apply_overrides(load_pipeline_config(path), {name: "much"})
+def test_a_name_that_does_not_fit_the_config_is_refused(*, path, name, message):
+    refused(ConfigError, message, changed, path, {name: "much"})
 
 
 def test_without_a_model_or_optimizer_there_is_nothing_to_set():
@@ -147,19 +140,4 @@ def test_without_a_model_or_optimizer_there_is_nothing_to_set():
     config.ClearField("model")
     config.ClearField("train_config")
     for name, message in (("num_classes", "no model"), ("learning_rate", "no optimizer")):
-        with pytest.raises(ConfigError, match=message):
-            apply_overrides(config, {name: 3})
-
-
-def test_a_label_map_reaches_every_reader():
-    config = apply_overrides(load_pipeline_config(TWO_STAGE), {"label_map_path": "m"})
-    assert [reader.label_map_path for reader in config.eval_input_reader] == ["m", "m"]
-    only_training = apply_overrides(load_pipeline_config(CENTER), {"label_map_path": "m"})
-    assert only_training.train_input_reader.label_map_path == "m"
-    assert not only_training.eval_input_reader
-
-
-def test_a_full_path_stays_as_it_is():
-    assert expand_short_name(load_pipeline_config(PYRAMID), "train_config.num_steps", 3) == [
-        ("train_config.num_steps", 3)
-    ]
+        refused(ConfigError, message, apply_overrides, config, {name: 3})

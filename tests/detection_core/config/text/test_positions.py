@@ -1,3 +1,5 @@
+"""Lines and tokens of fields in a text."""
+
 from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,37 +29,24 @@ train_config {
 
 
 def test_lines_of_every_form():
+    step = "train_config.data_augmentation_options"
+    crop = f"{step}[0].random_crop_image"
     assert field_lines(TEXT, ROOT) == {
-        "model": 2,
-        "model.ssd": 2,
-        "model.ssd.num_classes": 2,
-        "train_config": 3,
-        "train_config.data_augmentation_options[0]": 4,
-        "train_config.data_augmentation_options[0].random_crop_image": 5,
-        "train_config.data_augmentation_options[0].random_crop_image.min_area": 5,
-        "train_config.data_augmentation_options[0].random_crop_image.max_area": 5,
-        "train_config.data_augmentation_options[1].rgb_to_gray": 7,
-        "train_config.data_augmentation_options[2]": 9,
-        "train_config.fine_tune_checkpoint": 10,
-        "train_config.freeze_variables[0]": 11,
-        "train_config.batch_size": 13,
-    }
+        "model": 2, "model.ssd": 2, "model.ssd.num_classes": 2, "train_config": 3,
+        f"{step}[0]": 4, crop: 5, f"{crop}.min_area": 5, f"{crop}.max_area": 5,
+        f"{step}[1].rgb_to_gray": 7, f"{step}[2]": 9, "train_config.fine_tune_checkpoint": 10,
+        "train_config.freeze_variables[0]": 11, "train_config.batch_size": 13,
+    }  # fmt: skip
 
 
-def test_the_token_at_a_place_knows_its_field():
+def test_tokens_know_their_fields_and_fields_their_lines():
     token = token_at(TEXT, ROOT, 12, 5)
     assert token is not None
     assert (token.text, token.path, token.is_name) == ("'y'", "train_config.freeze_variables[1]", False)
     assert token_at(TEXT, ROOT, 1, 1) is None
-
-
-def test_a_field_that_does_not_exist_has_a_path_too():
     tokens = [token for token in scan("model { sdd { deep: 1 } }", ROOT) if token.is_name]
     assert [token.path for token in tokens] == ["model", "model.sdd", "model.sdd.deep"]
     assert tokens[2].container is None
-
-
-def test_a_field_that_is_not_written_has_the_line_of_what_is_around_it():
     lines = {"model": 2, "model.ssd": 3}
     assert nearest_line("model.ssd.loss.x", lines) == 3
     assert nearest_line("train_config.x", lines) == 0

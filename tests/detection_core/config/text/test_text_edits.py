@@ -1,6 +1,7 @@
+"""Edits of a text that leave the rest as it is."""
+
 from typing import cast
 
-import pytest
 from google.protobuf.descriptor import Descriptor
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from detection_core.config.text.text_edits import (
     written_values,
 )
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases
 
 ROOT = cast(Descriptor, TrainEvalPipelineConfig.DESCRIPTOR)
 TEXT = """train_config: {  # of our own
@@ -26,7 +28,7 @@ TEXT = """train_config: {  # of our own
 """
 
 
-def test_every_value_is_found_with_its_line():
+def test_every_value_is_found_with_its_line_and_replaced_in_its_quotes():
     found = {value.path: (value.line, value.text) for value in written_values(TEXT, ROOT)}
     assert found == {
         "train_config.batch_size": (2, "8"),
@@ -37,9 +39,6 @@ def test_every_value_is_found_with_its_line():
         "train_config.freeze_variables[2]": (6, "'z'"),
     }
     assert all(TEXT[v.start : v.end] == v.text for v in written_values(TEXT, ROOT))
-
-
-def test_values_are_replaced_in_their_quotes_and_all_else_stays():
     values = {value.path: value for value in written_values(TEXT, ROOT)}
     edits = [
         replacement(values["train_config.fine_tune_checkpoint"], "c"),
@@ -48,18 +47,15 @@ def test_values_are_replaced_in_their_quotes_and_all_else_stays():
     assert edited(TEXT, edits) == TEXT.replace("\"a/\" 'b'", '"c"').replace('"y"', '"why"')
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("a {\n  batch_size: 8\n  b: 1\n}", "a {\n  b: 1\n}"),
-        ("a {\r\n\tbatch_size: 8,\t\r\n\tb: 1\r\n}", "a {\r\n\tb: 1\r\n}"),
-        ("a { batch_size: 8; b: 1 }", "a {  b: 1 }"),
-        ("a {\n  batch_size: 8  # why\n}", "a {\n  # why\n}"),
-        ("a {\n  batch_size:\n    8\n}", "a {\n}"),
-        ("batch_size: 8", ""),
-    ],
+@cases(
+    ("a {\n  batch_size: 8\n  b: 1\n}", "a {\n  b: 1\n}"),
+    ("a {\r\n\tbatch_size: 8,\t\r\n\tb: 1\r\n}", "a {\r\n\tb: 1\r\n}"),
+    ("a { batch_size: 8; b: 1 }", "a {  b: 1 }"),
+    ("a {\n  batch_size: 8  # why\n}", "a {\n  # why\n}"),
+    ("a {\n  batch_size:\n    8\n}", "a {\n}"),
+    ("batch_size: 8", ""),
 )
-def test_a_field_goes_with_its_line_where_nothing_else_stands_there(before, after):
+def test_a_field_goes_with_its_line_where_nothing_else_stands_there(*, before, after):
     (value,) = [v for v in written_values(before, ROOT) if v.text == "8"]
     edit = removal(before, value)
     assert edited(before, [edit]) == after
