@@ -1,7 +1,5 @@
 """How the tests of the contracts look at one: by what other steps and packages of other versions rely on."""
 
-from __future__ import annotations
-
 from component_specs.annotations import Output, encode_parameters, job_fields
 from component_specs.interface import interface
 

@@ -18,6 +18,7 @@ from component_specs.codecs import (
     Plain,
     shorten,
 )
+from tests.support.cases import cases
 
 OBJECT = JsonObject(example='{"a": 1}')
 LIST = JsonList(example='["--x"]')
@@ -72,28 +73,25 @@ def test_names_are_separated_by_commas():
     assert CommaSeparated().decode(" float32 , int8,") == ("float32", "int8")
 
 
-@pytest.mark.parametrize("text", ["", "model { ssd {} }", "bz2: a text that looks packed", "é" * 10_000])
-def test_a_text_is_packed_and_comes_back(text):
+@cases("", "model { ssd {} }", "bz2: a text that looks packed", "é" * 10_000)
+def test_a_text_is_packed_and_comes_back(*, text):
     codec = PackedText("a text")
     assert codec.decode(codec.encode(text)) == text
     assert len(codec.encode(text)) < 10_000
 
 
-@pytest.mark.parametrize(
-    ("codec", "text", "message"),
-    [
-        *((OBJECT, text, NO_OBJECT) for text in ("", "{", "[]", "3", TOO_DEEP, TOO_LONG)),
-        *((LIST, text, NO_LIST) for text in ("--x", "{}", "[1]", '"x"', TOO_DEEP)),
-        *((FIELDS, text, NO_FIELDS) for text in ("[1]", "{", '{"x": []}', '{"first": 1}', TOO_DEEP)),
-        (JsonObject(example="{}", of_objects=True), '{"a": 1}', "expected a JSON object such as {}, found"),
-        (PackedText("a config"), "bz2:x", "expected a config, found not a packed text"),
-        (Plain(int), 2.5, "expected a value of the type int, found 2.5"),
-        (Plain(bool), 1, "expected a value of the type bool, found 1"),
-        (Plain(float), True, "expected a value of the type float, found True"),
-        (Plain(str), 1, "expected a value of the type str, found 1"),
-    ],
+@cases(
+    *((OBJECT, text, NO_OBJECT) for text in ("", "{", "[]", "3", TOO_DEEP, TOO_LONG)),
+    *((LIST, text, NO_LIST) for text in ("--x", "{}", "[1]", '"x"', TOO_DEEP)),
+    *((FIELDS, text, NO_FIELDS) for text in ("[1]", "{", '{"x": []}', '{"first": 1}', TOO_DEEP)),
+    (JsonObject(example="{}", of_objects=True), '{"a": 1}', "expected a JSON object such as {}, found"),
+    (PackedText("a config"), "bz2:x", "expected a config, found not a packed text"),
+    (Plain(int), 2.5, "expected a value of the type int, found 2.5"),
+    (Plain(bool), 1, "expected a value of the type bool, found 1"),
+    (Plain(float), True, "expected a value of the type float, found True"),
+    (Plain(str), 1, "expected a value of the type str, found 1"),
 )
-def test_what_cannot_be_read_is_refused_by_name_and_briefly(codec, text, message):
+def test_what_cannot_be_read_is_refused_by_name_and_briefly(*, codec, text, message):
     with pytest.raises(ParameterError) as error:
         Parameter(name="the_field", codec=codec, default=None).decode(text)
     assert str(error.value).startswith(f"the_field: {message}") and len(str(error.value)) < 600

@@ -3,6 +3,7 @@ import pytest
 from component_specs import EvaluatorJob
 from component_specs.evaluator import THRESHOLDS
 from tests.component_specs.contract import carried, wiring
+from tests.support.cases import cases
 
 
 def test_what_it_takes_and_gives():
@@ -23,7 +24,7 @@ def test_equal_thresholds_are_one_text_in_whatever_order_they_were_written():
     assert THRESHOLDS.decode(text) == bounds
 
 
-@pytest.mark.parametrize("text", ["[]", '{"mAP": 0.3}', '{"mAP": [0.3]}'])
-def test_a_metric_without_bounds_is_refused(text):
+@cases("[]", '{"mAP": 0.3}', '{"mAP": [0.3]}')
+def test_a_metric_without_bounds_is_refused(*, text):
     with pytest.raises(ValueError, match="lower_bound"):
         THRESHOLDS.decode(text)

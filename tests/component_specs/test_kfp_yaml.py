@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 import dataclasses
 
-import pytest
 import yaml
 
 from component_specs import JOBS
@@ -11,6 +8,7 @@ from component_specs.interface import interface
 from component_specs.kfp_outputs import KFP_OUTPUTS
 from component_specs.kfp_yaml import FOLDER, main, render
 from pipeline.kubeflow.kfp_rules import find_faults
+from tests.support.cases import cases
 
 
 def _spec(component):
@@ -32,8 +30,8 @@ def test_a_file_out_of_date_is_told_and_written(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "pusher.yaml").read_text() == render("pusher") and main(["--check"]) == 0
 
 
-@pytest.mark.parametrize("component", JOBS)
-def test_a_component_loads_as_somebody_else_would_load_it(component):
+@cases(*JOBS)
+def test_a_component_loads_as_somebody_else_would_load_it(*, component):
     from kfp import components
 
     loaded = components.load_component_from_file(str(FOLDER / f"{component}.yaml"))
@@ -41,8 +39,8 @@ def test_a_component_loads_as_somebody_else_would_load_it(component):
     assert find_faults(_spec(component)) == []
 
 
-@pytest.mark.parametrize("component", JOBS)
-def test_a_component_has_what_its_job_and_its_outputs_say(component):
+@cases(*JOBS)
+def test_a_component_has_what_its_job_and_its_outputs_say(*, component):
     (body,) = _spec(component)["components"].values()
     fields, given = job_fields(JOBS[component]), KFP_OUTPUTS[component]
     taken, made = body["inputDefinitions"], body["outputDefinitions"]

@@ -1,10 +1,9 @@
-from __future__ import annotations
-
 import hypothesis
 import hypothesis.strategies as st
 import pytest
 
 from component_specs.packed_text import PLAIN_BYTES, pack, unpack
+from tests.support.cases import cases
 
 
 @hypothesis.given(st.text())
@@ -26,7 +25,7 @@ def test_equal_texts_are_equal_parameters_on_every_machine():
     assert pack("a" * 10_000) == ("bz2:QlpoOTFBWSZTWe20CmsAABWJAIgAIAAACCAAMMwFKacao2KjxdyRThQkO20CmsA=")
 
 
-@pytest.mark.parametrize("text", ["bz2:!", "bz2:QUJD", "bz2:QlpoOTFBWSZTWe20"])
-def test_a_broken_text_is_told(text):
+@cases("bz2:!", "bz2:QUJD", "bz2:QlpoOTFBWSZTWe20")
+def test_a_broken_text_is_told(*, text):
     with pytest.raises(ValueError, match="not a packed text"):
         unpack(text)

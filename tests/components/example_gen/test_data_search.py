@@ -3,14 +3,15 @@ import pytest
 from component_specs.example_gen import Spans
 from components.example_gen.data_search import find_data
 from detection_core.errors import DataError
+from tests.support.cases import cases
 from tests.support.dataset_files import Coco, write_voc
 from tests.support.same_set import WRITERS
 
 RATIO = {"train": 0.5, "eval": 0.5}
 
 
-@pytest.mark.parametrize("data_format", WRITERS)
-def test_the_format_of_any_set_is_found(tmp_path, data_format):
+@cases(*WRITERS)
+def test_the_format_of_any_set_is_found(tmp_path, *, data_format):
     WRITERS[data_format](tmp_path)
     assert find_data(str(tmp_path), "auto", RATIO) == (str(tmp_path), data_format)
 

@@ -9,6 +9,7 @@ from detection_core.data.label_map import label_map_from_names
 from detection_core.datasets.annotated_images import Rejection
 from detection_core.datasets.counts import Counts
 from detection_core.errors import DataError
+from tests.support.cases import cases
 from tests.support.dataset_files import Coco, picture, voc_xml, write_voc
 from tests.support.same_set import WRITERS
 
@@ -77,19 +78,16 @@ def test_images_without_annotations_are_background_where_settings_say_so(tmp_pat
     }
 
 
-@pytest.mark.parametrize(("choice", "taken"), [("auto", True), ("background", True), ("leave_out", False)])
-def test_an_image_without_a_label_file_is_background_in_yolo(tmp_path, choice, taken):
+@cases(("auto", True), ("background", True), ("leave_out", False))
+def test_an_image_without_a_label_file_is_background_in_yolo(tmp_path, *, choice, taken):
     WRITERS["yolo"](tmp_path)
     dataset = read_dataset(str(tmp_path), "yolo", {"train": 1.0}, None, unannotated_images=choice)
     assert dataset.unannotated == {"train": 1} and dataset.background == taken
     assert ("images/c.jpg" in _ids(dataset)["train"]) == taken
 
 
-@pytest.mark.parametrize(
-    ("data_format", "unannotated"),
-    [("csv", 2), ("labelme", 2), ("label_studio", 1), ("createml", 2), ("via", 2)],
-)
-def test_other_formats_count_what_nobody_annotated(tmp_path, data_format, unannotated):
+@cases(("csv", 2), ("labelme", 2), ("label_studio", 1), ("createml", 2), ("via", 2))
+def test_other_formats_count_what_nobody_annotated(tmp_path, *, data_format, unannotated):
     WRITERS[data_format](tmp_path)
     for name in "xy":
         (tmp_path / "images" / f"{name}.jpg").write_bytes(picture())

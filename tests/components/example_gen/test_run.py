@@ -23,6 +23,7 @@ from detection_core.storage import files
 from detection_core.storage.shard_cache import shard_cache
 from detection_core.tasks.work_folder import training_fingerprint
 from tests.detection_core.datasets import test_annotated_images as faults
+from tests.support.cases import cases
 from tests.support.dataset_files import Coco, picture, voc_xml, write_voc
 from tests.support.object_store import dead_server, s3_server
 from tests.support.python_traps import set_traps
@@ -61,8 +62,8 @@ def _write_records(path, count, **changed):
     return written
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_records_pass_through_and_are_split_anew_with_all_that_is_in_them(tmp_path, suffix):
+@cases("", ".gz")
+def test_records_pass_through_and_are_split_anew_with_all_that_is_in_them(tmp_path, *, suffix):
     written = _write_records(tmp_path / "data" / f"some-00000{suffix}", 30)
     written += _write_records(tmp_path / "data" / f"some-00001{suffix}", 10)
     out, card = _run(
@@ -74,8 +75,8 @@ def test_records_pass_through_and_are_split_anew_with_all_that_is_in_them(tmp_pa
     assert load_label_map(str(out / "label_map.pbtxt")).texts_by_id == {2: "cat"}
 
 
-@pytest.mark.parametrize("beside", [True, False])
-def test_records_that_have_ids_alone_take_names_from_a_label_map_beside_them_or_given(tmp_path, beside):
+@cases(True, False)
+def test_records_that_have_ids_alone_take_names_from_a_label_map_beside_them_or_given(tmp_path, *, beside):
     _write_records(tmp_path / "data" / "all", 8, **{"image/object/class/text": None})
     label_map = tmp_path / ("data" if beside else ".") / "map.pbtxt"
     label_map.write_text("item { id: 1 name: 'dog' } item { id: 2 name: 'cat' }")
@@ -85,8 +86,8 @@ def test_records_that_have_ids_alone_take_names_from_a_label_map_beside_them_or_
     assert all(b"mine/camera" in record and b"cat" in record for record in _records(out, "train"))
 
 
-@pytest.mark.parametrize("choice", ["auto", "background"])
-def test_images_without_annotations_are_counted_in_the_card(tmp_path, caplog, choice):
+@cases("auto", "background")
+def test_images_without_annotations_are_counted_in_the_card(tmp_path, caplog, *, choice):
     caplog.set_level("INFO", "components.example_gen")
     data = write_voc(tmp_path / "data")
     (tmp_path / "data" / "JPEGImages" / "x.jpg").write_bytes(picture(seed=9))

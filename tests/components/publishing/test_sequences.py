@@ -1,7 +1,5 @@
 """Any sequence of publishing, rolling back, pruning, crashing at any change and two writers at a time."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 import tempfile

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import types
 
 import pytest
@@ -7,6 +5,7 @@ import pytest
 from component_specs import BaselineResolverJob, EvaluatorJob, ExampleGenJob
 from components.runtime.bind import ABSENT, bind_arguments, bind_artifacts
 from detection_core.errors import ConfigError, ContractError
+from tests.support.cases import cases
 
 
 def _artifact(path):
@@ -43,8 +42,8 @@ def test_what_travels_as_text_arrives_as_a_value(folders):
     assert bound.thresholds == {"mAP": {"lower_bound": 0.5}}
 
 
-@pytest.mark.parametrize("text", ["[]", "{", "[" * 100_000, '{"mAP": 0.3}'])
-def test_a_text_that_cannot_be_read_is_refused_by_the_parameter_s_name(folders, text):
+@cases("[]", "{", "[" * 100_000, '{"mAP": 0.3}')
+def test_a_text_that_cannot_be_read_is_refused_by_the_parameter_s_name(folders, *, text):
     with pytest.raises(ConfigError, match=r"thresholds: expected a JSON object such as .*lower_bound"):
         bind_arguments(EvaluatorJob, _evaluator_arguments(folders, "--thresholds", text))
 

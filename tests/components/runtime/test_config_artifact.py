@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from components.runtime.config_artifact import read_pipeline_config

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import logging
 import os
@@ -12,6 +10,7 @@ import pytest
 from component_specs import BaselineResolverJob
 from components.runtime.container import main
 from detection_core.errors import DataError, as_user_error
+from tests.support.cases import cases
 
 _ARGUMENTS = ["--baseline", "b", "--push_destination", "p"]
 
@@ -61,25 +60,16 @@ def test_other_errors_of_the_system_are_crashes():
         main(BaselineResolverJob, lambda job: os.stat("/nowhere/x"), _ARGUMENTS)
 
 
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (PermissionError(errno.EACCES, "Permission denied", "/a"), "check the owner"),
-        (
-            NotADirectoryError(errno.ENOTDIR, "Not a directory", b"/a"),
-            "a file stands where a folder should be",
-        ),
-        (IsADirectoryError(errno.EISDIR, "Is a directory", "/a"), "a folder stands where a file should be"),
-        (OSError(errno.EROFS, "Read-only file system", "/a"), "choose a path that can be written"),
-        (RuntimeError("/a/ckpt; No space left on device"), "free some space"),
-        (
-            RuntimeError("OSError: [Errno 28] No space left on device [while running 'Map']"),
-            "free some space",
-        ),
-        (RuntimeError("database or disk is full"), "free some space"),
-    ],
+@cases(
+    (PermissionError(errno.EACCES, "Permission denied", "/a"), "check the owner"),
+    (NotADirectoryError(errno.ENOTDIR, "Not a directory", b"/a"), "a file stands where a folder should be"),
+    (IsADirectoryError(errno.EISDIR, "Is a directory", "/a"), "a folder stands where a file should be"),
+    (OSError(errno.EROFS, "Read-only file system", "/a"), "choose a path that can be written"),
+    (RuntimeError("/a/ckpt; No space left on device"), "free some space"),
+    (RuntimeError("OSError: [Errno 28] No space left on device [while running 'Map']"), "free some space"),
+    (RuntimeError("database or disk is full"), "free some space"),
 )
-def test_an_error_of_the_disk_says_what_to_do(error, told):
+def test_an_error_of_the_disk_says_what_to_do(*, error, told):
     assert told in str(as_user_error(error))
 
 

@@ -1,7 +1,5 @@
 """The component in a process of its own: killed without warning, run again, done."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Indices of checkpoints that end TensorFlow natively are one message instead."""
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import os
@@ -19,6 +17,7 @@ from detection_core.artifacts import checkpoint_index
 from detection_core.artifacts.checkpoint_index import check_index
 from detection_core.errors import ModelError
 from detection_core.training.checkpoint_file import CheckpointFile
+from tests.support.cases import cases
 
 KEY = b"v/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -109,8 +108,8 @@ def test_an_index_of_tensorflow_passes(saved, tmp_path):
     assert CheckpointFile(altered(saved, tmp_path, lambda entry: None)).shapes[KEY.decode()] == (3, 4)
 
 
-@pytest.mark.parametrize("message", DAMAGE)
-def test_what_an_index_cannot_say_is_one_message(saved, tmp_path, message):
+@cases(*DAMAGE)
+def test_what_an_index_cannot_say_is_one_message(saved, tmp_path, *, message):
     prefix = altered(saved, tmp_path, DAMAGE[message])
     for use in (check_index, CheckpointFile):
         with pytest.raises(ModelError, match=f"readable checkpoint, found a damaged.*{message}") as caught:
@@ -118,8 +117,8 @@ def test_what_an_index_cannot_say_is_one_message(saved, tmp_path, message):
         assert caught.value.where == prefix
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_checkpoints_of_tensorflow_1_pass_in_both_formats(tmp_path, version):
+@cases(1, 2)
+def test_checkpoints_of_tensorflow_1_pass_in_both_formats(tmp_path, *, version):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.get_variable("weights", [64, 64], initializer=tf.compat.v1.zeros_initializer())
         parts = tf.compat.v1.fixed_size_partitioner(3)
@@ -175,8 +174,8 @@ def test_impossible_shapes_would_end_the_process(saved, tmp_path):
     assert read_in_a_child(altered(saved, tmp_path, DAMAGE["300 dimensions"])) < 0
 
 
-@pytest.mark.parametrize("length", [2**40, 2**64 - 1])
-def test_a_text_longer_than_its_file_is_refused(saved, tmp_path, length):
+@cases(2**40, 2**64 - 1)
+def test_a_text_longer_than_its_file_is_refused(saved, tmp_path, *, length):
     """With a right checksum of its length; TensorFlow would write where there is no memory."""
     shutil.copytree(saved, tmp_path / "c")
     data = tmp_path / "c" / "ckpt.data-00000-of-00001"

@@ -1,7 +1,5 @@
 """Reading a detector folder's description, without TensorFlow."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -13,12 +11,7 @@ from detection_core.errors import ContractError
 from detection_core.storage import files
 
 INFO = layout.DetectorInfo(
-    kind="float",
-    name="ssd",
-    parameters=3,
-    num_classes=2,
-    input_size=(64, 32),
-    extra={"steps": 5},
+    kind="float", name="ssd", parameters=3, num_classes=2, input_size=(64, 32), extra={"steps": 5}
 )
 
 

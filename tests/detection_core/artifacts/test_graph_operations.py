@@ -1,7 +1,5 @@
 """Graphs that do more than compute are refused before TensorFlow loads them."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import pathlib
@@ -16,6 +14,7 @@ from detection_core.artifacts.graph_operations import COMPUTING, check_graph, re
 from detection_core.errors import ModelError
 from tests.support import graph_mutants
 from tests.support.blobs import BlobDetector, save
+from tests.support.cases import cases
 
 
 class Served(tf.Module):
@@ -75,8 +74,8 @@ ACTS = {
 }
 
 
-@pytest.mark.parametrize("name", ACTS)
-def test_what_does_more_than_compute_is_refused_by_name(tmp_path, name):
+@cases(*ACTS)
+def test_what_does_more_than_compute_is_refused_by_name(tmp_path, *, name):
     directory = save(Served(ACTS[name]), tmp_path / "m")
     with pytest.raises(
         ModelError, match=rf"only computes, found {name.rpartition('|')[2]}\b.*--trust"
@@ -150,8 +149,8 @@ def test_an_unknown_operation_is_refused(tmp_path):
         check_graph(changed(tmp_path, add))
 
 
-@pytest.mark.parametrize("content", [b"", b"rubbish, quite a bit"])
-def test_another_file_is_refused_whoever_is_trusted(tmp_path, content):
+@cases(b"", b"rubbish, quite a bit")
+def test_another_file_is_refused_whoever_is_trusted(tmp_path, *, content):
     (tmp_path / "saved_model.pb").write_bytes(content)
     with pytest.raises(ModelError, match="expected a SavedModel"):
         check_graph(str(tmp_path), trust=True)
@@ -169,8 +168,8 @@ def bases(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", graph_mutants.BASES)
-def test_models_with_functions_of_every_kind_and_of_tensorflow_1_pass(bases, name):
+@cases(*graph_mutants.BASES)
+def test_models_with_functions_of_every_kind_and_of_tensorflow_1_pass(bases, *, name):
     check_graph(str(bases / name))
 
 
@@ -183,8 +182,8 @@ def mutant(bases, tmp_path, base, seed):
     return made, tmp_path / "w" / "canary"
 
 
-@pytest.mark.parametrize("attack", graph_mutants.ATTACKS, ids=lambda attack: attack.__name__)
-def test_an_altered_model_is_refused_or_writes_nothing(bases, tmp_path, attack):
+@cases(*graph_mutants.ATTACKS)
+def test_an_altered_model_is_refused_or_writes_nothing(bases, tmp_path, *, attack):
     refused = 0
     for base, seed in itertools.product(graph_mutants.BASES, range(3)):
         made, canary = mutant(bases, tmp_path, base, seed)
@@ -203,15 +202,8 @@ def test_an_altered_model_is_refused_or_writes_nothing(bases, tmp_path, attack):
     assert refused
 
 
-@pytest.mark.parametrize(
-    ("base", "attack"),
-    [
-        ("modern", graph_mutants.restored_resource),
-        ("old", graph_mutants.initial),
-    ],
-    ids=lambda value: getattr(value, "__name__", value),
-)
-def test_what_is_refused_would_have_written_in_loading(bases, tmp_path, base, attack):
+@cases(("modern", graph_mutants.restored_resource), ("old", graph_mutants.initial))
+def test_what_is_refused_would_have_written_in_loading(bases, tmp_path, *, base, attack):
     made, canary = mutant(bases, tmp_path, base, 1)
     attack(made)
     directory = made.write()

@@ -8,6 +8,7 @@ import pytest
 
 from detection_core.artifacts.json_file import JsonFile, JsonLines, JsonList
 from detection_core.errors import ContractError
+from tests.support.cases import cases
 from tests.support.storage_faults import few_descriptors
 
 
@@ -43,10 +44,8 @@ def test_a_file_of_a_newer_version_is_refused_once_with_file_and_remedy(tmp_path
     assert e.value.where == str(tmp_path / "thing.json")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "3", '{"count": "x"}', "[" * 100_000, '{"count": 1, "schema_version": "x"}']
-)
-def test_what_is_something_else_is_refused(tmp_path, text):
+@cases("", "{", "[]", "3", '{"count": "x"}', "[" * 100_000, '{"count": 1, "schema_version": "x"}')
+def test_what_is_something_else_is_refused(tmp_path, *, text):
     (tmp_path / "thing.json").write_text(text)
     with pytest.raises(ContractError, match=r"expected the JSON that Maker writes.*make it again") as e:
         THING.read(str(tmp_path))

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detection_core.artifacts.json_values import JSON_KEY, OMIT_DEFAULT, JsonFault, decode, encode
+from tests.support.cases import cases
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,21 +55,18 @@ def test_older_files_lack_fields_and_newer_ones_have_more():
     assert "note" not in written and "more" not in written and written["ratio"] is None
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"count": True}, "expected a whole number as count, found True"),
-        ({"count": 1.5}, "expected a whole number as count, found 1.5"),
-        ({"ratio": "x"}, "expected a number as ratio, found 'x'"),
-        ({"good": 1}, "expected true or false as good, found 1"),
-        ({"names": "ab"}, "expected a list as names, found 'ab'"),
-        ({"inner": [{"class": "a", "box": [1]}]}, r"expected a list of 2 as inner\[0\].box"),
-        ({"inner": [{}]}, r"expected class in inner\[0\], found none"),
-        ({"metrics": {"mAP": []}}, r"expected a number as metrics.mAP, found \[\]"),
-        ({"metrics": []}, "expected an object as metrics"),
-    ],
+@cases(
+    ({"count": True}, "expected a whole number as count, found True"),
+    ({"count": 1.5}, "expected a whole number as count, found 1.5"),
+    ({"ratio": "x"}, "expected a number as ratio, found 'x'"),
+    ({"good": 1}, "expected true or false as good, found 1"),
+    ({"names": "ab"}, "expected a list as names, found 'ab'"),
+    ({"inner": [{"class": "a", "box": [1]}]}, r"expected a list of 2 as inner\[0\].box"),
+    ({"inner": [{}]}, r"expected class in inner\[0\], found none"),
+    ({"metrics": {"mAP": []}}, r"expected a number as metrics.mAP, found \[\]"),
+    ({"metrics": []}, "expected an object as metrics"),
 )
-def test_a_fault_is_named_with_its_place(change, message):
+def test_a_fault_is_named_with_its_place(*, change, message):
     with pytest.raises(JsonFault, match=message):
         decode(Outer, {**FULL, **change})
 

@@ -1,17 +1,11 @@
-from __future__ import annotations
-
 import json
 
-import pytest
-
 from detection_core.artifacts.parity import PARITY, FileReport, ParityReport
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("latency", "rows"),
-    [({"2": 3.0, "1": 5.0}, [(1, 5.0), (2, 3.0)]), (4.0, [(1, 4.0)]), ({}, []), (None, [])],
-)
-def test_latency_by_threads_or_plain(latency, rows):
+@cases(({"2": 3.0, "1": 5.0}, [(1, 5.0), (2, 3.0)]), (4.0, [(1, 4.0)]), ({}, []), (None, []))
+def test_latency_by_threads_or_plain(*, latency, rows):
     text = json.dumps({"files": [{"file": "m.tflite", "metrics": {}, "latency_ms": latency}]})
     (file,) = PARITY.parse(text, "parity.json").files
     assert file.latencies == rows

@@ -1,11 +1,10 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 
 from detection_core.artifacts.pictures import list_pictures
+from tests.support.cases import cases
 
 JPEG = b"\xff\xd8\xff\xe0 picture"
 
@@ -38,8 +37,8 @@ def test_no_file_but_a_picture_of_the_folder_is_read(
     assert "is no file of this folder" in caplog.text
 
 
-@pytest.mark.parametrize("text", ["{", "{}", "[3]", '["a"]', "[" * 100_000])
-def test_an_index_of_something_else_names_nothing(tmp_path: Path, text: str) -> None:
+@cases("{", "{}", "[3]", '["a"]', "[" * 100_000)
+def test_an_index_of_something_else_names_nothing(tmp_path: Path, *, text: str) -> None:
     write_index(tmp_path)
     (tmp_path / "pictures" / "index.json").write_text(text)
     assert list_pictures(str(tmp_path)) == []

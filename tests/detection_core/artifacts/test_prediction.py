@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 from detection_core.artifacts.prediction import DetectedObject, Prediction, read_prediction, write_prediction

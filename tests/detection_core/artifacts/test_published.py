@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 
@@ -8,6 +6,7 @@ import pytest
 from detection_core.artifacts import published
 from detection_core.artifacts.published import Deployment, PublishedVersion
 from detection_core.errors import ContractError
+from tests.support.cases import cases
 
 
 def test_a_record_is_read_back_and_fields_of_later_versions_are_passed_over(tmp_path):
@@ -31,14 +30,11 @@ def test_a_pointer_is_read_back_and_none_is_nothing_deployed(tmp_path):
     assert published.read_deployment(root) == Deployment(3, ())
 
 
-@pytest.mark.parametrize(
-    ("name", "read"),
-    [
-        ("current.json", published.read_deployment),
-        ("5.json", lambda root: published.read_version(f"{root}/5.json", 5)),
-    ],
+@cases(
+    ("current.json", published.read_deployment),
+    ("5.json", lambda root: published.read_version(f"{root}/5.json", 5)),
 )
-def test_a_newer_format_is_refused_as_newer(tmp_path, name, read):
+def test_a_newer_format_is_refused_as_newer(tmp_path, *, name, read):
     (tmp_path / name).write_text('{"number": 5, "version": 5, "rolled_back": [], "format_version": 2}')
     with pytest.raises(ContractError, match="found 2: a newer detflow has written this"):
         read(str(tmp_path))
@@ -72,8 +68,8 @@ _BROKEN_RECORDS = (
 )
 
 
-@pytest.mark.parametrize("text", _BROKEN_POINTERS)
-def test_a_damaged_pointer_is_named_with_what_to_do(tmp_path, text):
+@cases(*_BROKEN_POINTERS)
+def test_a_damaged_pointer_is_named_with_what_to_do(tmp_path, *, text):
     path = tmp_path / "current.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(ContractError, match="--to VERSION") as e:
@@ -81,8 +77,8 @@ def test_a_damaged_pointer_is_named_with_what_to_do(tmp_path, text):
     assert e.value.where == str(path)
 
 
-@pytest.mark.parametrize("text", _BROKEN_RECORDS)
-def test_a_damaged_record_is_named_with_what_to_do(tmp_path, text):
+@cases(*_BROKEN_RECORDS)
+def test_a_damaged_record_is_named_with_what_to_do(tmp_path, *, text):
     path = tmp_path / "5.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(ContractError, match="--to VERSION") as e:

@@ -1,7 +1,5 @@
 """How a file's heads are decoded is read as it was written."""
 
-from __future__ import annotations
-
 import functools
 
 import flatbuffers
@@ -13,6 +11,7 @@ from detection_core.artifacts.tflite_decoding import BoxDecoding, read_decoding
 from detection_core.artifacts.tflite_metadata import TFLiteDescription, read_description, read_tensor_names
 from detection_core.errors import ModelError
 from detection_core.exporters.tflite_description import add_description
+from tests.support.cases import cases
 
 ANCHORS = np.random.default_rng(0).uniform(0, 1, (7, 4)).astype(np.float32)
 DECODING = BoxDecoding(anchors=ANCHORS, scales=(10.0, 11.0, 5.0, 6.0), num_classes=3, sigmoid=True)
@@ -42,8 +41,8 @@ def heads() -> bytes:
     return bytes(builder.Output())
 
 
-@pytest.mark.parametrize("sigmoid", [True, False])
-def test_what_is_written_is_read_back(sigmoid):
+@cases(True, False)
+def test_what_is_written_is_read_back(*, sigmoid):
     written = BoxDecoding(anchors=ANCHORS, scales=DECODING.scales, num_classes=3, sigmoid=sigmoid)
     content = add_description(heads(), DESCRIPTION, written)
     found = read_decoding(content)

@@ -1,7 +1,5 @@
 """The graph of a file against LiteRT's own account of it."""
 
-from __future__ import annotations
-
 import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -28,8 +26,7 @@ def content() -> bytes:
 def test_tensors_and_operations_are_those_that_litert_sees(content):
     graph = read_graph(content)
     interpreter = Interpreter(
-        model_content=content,
-        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     )
     interpreter.allocate_tensors()
     seen = interpreter._get_ops_details()

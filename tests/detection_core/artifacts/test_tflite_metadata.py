@@ -1,7 +1,5 @@
 """Reading TensorFlow Lite metadata; writing it is tested beside the writer."""
 
-from __future__ import annotations
-
 import functools
 import io
 import zipfile
@@ -12,6 +10,7 @@ import tensorflow as tf
 from detection_core.artifacts.tflite_metadata import MAX_LABEL_BYTES, TFLiteDescription, read_description
 from detection_core.errors import ModelError
 from detection_core.exporters.tflite_description import add_description
+from tests.support.cases import cases
 
 
 @functools.cache
@@ -25,8 +24,8 @@ def test_a_file_without_metadata_is_refused_with_its_path():
         read_description(bare_file(), where="bare.tflite")
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04zip archive", b"0123TFL"])
-def test_another_kind_of_file_is_refused(content):
+@cases(b"", b"PK\x03\x04zip archive", b"0123TFL")
+def test_another_kind_of_file_is_refused(*, content):
     with pytest.raises(ModelError, match="expected a TensorFlow Lite file"):
         read_description(content)
 

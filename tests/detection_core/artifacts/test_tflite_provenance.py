@@ -1,7 +1,5 @@
 """Provenance in the archive at a file's end: read back, removed again, and no hindrance to any reader."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import zipfile
@@ -9,11 +7,7 @@ import zipfile
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
-from detection_core.artifacts.tflite_metadata import (
-    TFLiteDescription,
-    read_description,
-    with_score_threshold,
-)
+from detection_core.artifacts.tflite_metadata import TFLiteDescription, read_description, with_score_threshold
 from detection_core.artifacts.tflite_provenance import (
     PROVENANCE,
     Provenance,

@@ -1,7 +1,5 @@
 """Bootstrap intervals of COCO's metrics."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 
@@ -15,6 +13,7 @@ from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import EvaluatedImage
 from tests.detection_core.evaluation.test_coco_metrics import NAMES
+from tests.support.cases import cases
 from tests.support.evaluated_images import make_detections, make_truth, random_images
 
 GROUPS = {"pets": ("cat", "dog")}
@@ -36,8 +35,8 @@ def without_ties(image, seed) -> EvaluatedImage:
     return dataclasses.replace(image, detections=make_detections(found.boxes, scores, found.classes))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_resampled_metric_is_that_of_the_images_laid_out(seed, monkeypatch):
+@cases(*range(3))
+def test_a_resampled_metric_is_that_of_the_images_laid_out(monkeypatch, *, seed):
     """The engine, given each image as often as it was drawn, gives the same numbers."""
     images = [without_ties(image, seed) for image in random_images(seed, count=12)]
     draws = []
@@ -80,12 +79,8 @@ def test_what_cannot_be_known_has_no_interval():
     assert known_intervals(resample(split_of(empty), None, [MAP], groups={})) == {}
 
 
-@pytest.mark.parametrize(
-    ("images", "low"),
-    # scipy.stats.norm.cdf(-scipy.stats.t.ppf(0.95, n - 1) * sqrt(n / (n - 1))), of 1,000
-    [(10, 26.6631), (30, 41.9785), (1_000_000, 50.0)],
-)
-def test_of_few_images_the_interval_is_wider(images, low):
+@cases((10, 26.6631), (30, 41.9785), (1_000_000, 50.0))
+def test_of_few_images_the_interval_is_wider(*, images, low):
     found = Resampled(values=np.arange(1001.0), baseline=None, images=images).interval(0.9)
     assert found.value == pytest.approx((low, 1000 - low), abs=0.2)
 

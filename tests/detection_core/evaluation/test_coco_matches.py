@@ -1,7 +1,5 @@
 """Matches kept image by image, against the engine's numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import contextlib
 import copy
 import io
@@ -10,11 +8,9 @@ import numpy as np
 import pytest
 
 from detection_core.artifacts.coco_names import COCO_METRICS
-from detection_core.evaluation.coco_metrics import (
-    coco_dictionaries,
-    evaluate_coco,
-)
+from detection_core.evaluation.coco_metrics import coco_dictionaries, evaluate_coco
 from detection_core.evaluation.results import EvaluatedImage
+from tests.support.cases import cases
 from tests.support.evaluated_images import make_detections, make_truth, random_images
 
 NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
@@ -44,8 +40,8 @@ def reference_stats(images, names):
     return engine
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_equal_to_pycocotools(seed):
+@cases(*range(6))
+def test_equal_to_pycocotools(*, seed):
     images = random_images(seed)
     result = evaluate_coco(images, NAMES)
     reference = reference_stats(images, NAMES)
@@ -133,15 +129,8 @@ def golden_images(crowd: bool, area: bool):
     return images
 
 
-@pytest.mark.parametrize(
-    ("case", "crowd", "area"),
-    [
-        ("coco_boxes", True, False),
-        ("coco_boxes_no_crowd", False, False),
-        ("coco_boxes_area", True, True),
-    ],
-)
-def test_numbers_of_the_object_detection_api(case, crowd, area):
+@cases(("coco_boxes", True, False), ("coco_boxes_no_crowd", False, False), ("coco_boxes_area", True, True))
+def test_numbers_of_the_object_detection_api(*, case, crowd, area):
     expected = json.loads((DATA / "evaluation_metrics.json").read_text())[case]
     names = {0: "cat", 1: "dog", 2: "bird", 3: "fish"}
     metrics = evaluate_coco(golden_images(crowd, area), names).metrics()

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import time
 
@@ -17,6 +15,7 @@ from detection_core.evaluation.drawing import (
     readable_on,
     side_by_side,
 )
+from tests.support.cases import cases
 
 
 def contrast(a, b):
@@ -30,8 +29,8 @@ def contrast(a, b):
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("colour", PALETTE)
-def test_text_can_be_read_on_every_colour(colour):
+@cases(*PALETTE)
+def test_text_can_be_read_on_every_colour(*, colour):
     assert contrast(colour, readable_on(colour)) >= 3.9
 
 
@@ -78,8 +77,8 @@ def test_colours_have_names():
         named_colour("blak")
 
 
-@pytest.mark.parametrize("end", [1e30, float("inf"), float("nan")])
-def test_a_box_without_an_end_is_drawn_to_the_picture_s(end):
+@cases(1e30, float("inf"), float("nan"))
+def test_a_box_without_an_end_is_drawn_to_the_picture_s(*, end):
     picture = Image.new("RGB", (40, 30))
     box = LabelledBox(box=(0.1, 0.1, end, 0.5), label=0, text="cat")
     started = time.monotonic()

@@ -1,7 +1,5 @@
 """Several detectors as one: fused detections, classes that have to agree, and a folder that moves."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whatever is wrong with a SavedModel is one message, whichever reader opens it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 
@@ -15,6 +13,7 @@ from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_model import ServedModel
 from tests.detection_core.artifacts.test_checkpoint_index import altered
 from tests.support.blobs import BlobDetector, save
+from tests.support.cases import cases
 from tests.support.storage_faults import few_descriptors
 
 
@@ -80,8 +79,8 @@ def test_a_whole_one_is_loaded_with_its_signature(saved):
     assert loaded.signature is loaded.signatures[SIGNATURE]
 
 
-@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
-def test_damage_is_one_message_for_every_reader(saved, tmp_path, damage):
+@cases(*DAMAGE)
+def test_damage_is_one_message_for_every_reader(saved, tmp_path, *, damage):
     shutil.copytree(saved, tmp_path / "m")
     path = tmp_path / "m" / "saved_model.pb"
     content = saved_model_pb2.SavedModel.FromString(path.read_bytes())
@@ -93,8 +92,8 @@ def test_damage_is_one_message_for_every_reader(saved, tmp_path, damage):
         assert caught.value.where == str(tmp_path / "m")
 
 
-@pytest.mark.parametrize("missing", ["", "/variables.index", "/variables.data-00000-of-00001"])
-def test_missing_variables_are_one_message(saved, tmp_path, missing):
+@cases("", "/variables.index", "/variables.data-00000-of-00001")
+def test_missing_variables_are_one_message(saved, tmp_path, *, missing):
     shutil.copytree(saved, tmp_path / "m")
     gone = tmp_path / "m" / f"variables{missing}"
     shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
@@ -126,8 +125,8 @@ def test_used_up_descriptors_say_nothing_of_the_files(saved):
         load_saved_model(str(saved))
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.write_bytes(b"\xff" * 50)])
-def test_a_fingerprint_that_is_none_is_one_message(saved, tmp_path, make):
+@cases(os.mkfifo, lambda path: path.write_bytes(b"\xff" * 50))
+def test_a_fingerprint_that_is_none_is_one_message(saved, tmp_path, *, make):
     folder = tmp_path / "m"
     shutil.copytree(saved, folder)
     (folder / "fingerprint.pb").unlink()

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import json
 import tracemalloc
@@ -24,6 +22,7 @@ from detection_core.evaluation.pictures import (
 )
 from detection_core.evaluation.results import EvaluatedImage
 from tests.support.blobs import scenes
+from tests.support.cases import cases
 from tests.support.evaluated_images import make_detections, make_truth
 
 NAMES = {0: "red", 1: "green"}
@@ -41,9 +40,7 @@ def test_files_and_index(tmp_path):
     images = tuple(EvaluatedImage(truth=truth, detections=found) for _, truth in pixels)
     split = EvaluatedSplit(images=images, class_names=NAMES)
     plan = PicturePlan(
-        side_by_side=(0, 3),
-        mistakes=tuple(worst_false_positives(split, 4)),
-        score_threshold=0.7,
+        side_by_side=(0, 3), mistakes=tuple(worst_false_positives(split, 4)), score_threshold=0.7
     )
     read = []
 
@@ -79,8 +76,8 @@ def test_how_boxes_are_labelled_and_how_many_are_drawn():
     assert (box.text, box.drawn_colour) == ("", (1, 2, 3))
 
 
-@pytest.mark.parametrize(("colour", "left"), [(None, False), ((255, 0, 255), True)])
-def test_ground_truth_is_drawn_onto_the_detections_where_asked(tmp_path, colour, left):
+@cases((None, False), ((255, 0, 255), True))
+def test_ground_truth_is_drawn_onto_the_detections_where_asked(tmp_path, *, colour, left):
     grey = np.full((400, 400, 3), 128, np.uint8)
     truth = make_truth([[0.2, 0.2, 0.8, 0.8]], [0], height=400, width=400)
     images = (EvaluatedImage(truth=truth, detections=make_detections([], [], [])),)

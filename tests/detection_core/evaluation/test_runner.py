@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -9,6 +7,7 @@ import tensorflow as tf
 from detection_core.errors import ContractError, DataError, ModelError
 from detection_core.evaluation.runner import load_runner
 from tests.support.blobs import BlobDetector, save, scenes, writing_detector
+from tests.support.cases import cases
 
 
 @pytest.fixture(scope="module")
@@ -16,8 +15,8 @@ def saved(tmp_path_factory):
     return save(BlobDetector(), tmp_path_factory.mktemp("model") / "Format-Serving")
 
 
-@pytest.mark.parametrize("suffix", ["", "/.."])
-def test_saved_model_and_the_folder_around_it(saved, suffix):
+@cases("", "/..")
+def test_saved_model_and_the_folder_around_it(saved, *, suffix):
     runner = load_runner(saved + suffix)
     for image, truth in scenes():
         found = runner(image, truth.source_id)
@@ -73,26 +72,23 @@ class Giving(tf.Module):
         return self.make()
 
 
-@pytest.mark.parametrize(
-    ("outputs", "message"),
-    [
-        ({"detection_boxes": tf.zeros([1, 2, 3])}, "found float32 of"),
-        ({"detection_boxes": tf.zeros([8])}, "found float32 of"),
-        ({"detection_boxes": tf.constant([[["a"] * 4]])}, "found string of"),
-        ({"num_detections": tf.constant(1.0)}, "expected numbers of the shape"),
-        ({"num_detections": tf.constant([np.nan])}, "expected 0 to 1 detections .* found nan"),
-        ({"num_detections": tf.constant([1e30])}, "expected 0 to 1 detections"),
-        ({"num_detections": tf.constant([-5.0])}, "expected 0 to 1 detections"),
-        ({"detection_scores": tf.zeros([1, 9])}, "expected boxes"),
-        ({"detection_classes": tf.constant([[-5.0]])}, "expected classes of a label map"),
-        ({"detection_classes": tf.constant([[1e20]])}, "expected classes of a label map"),
-        (
-            {"detection_scores": lambda: tf.debugging.check_numerics(tf.constant([[np.nan]]), "boom")},
-            "found one that fails on image 's'",
-        ),
-    ],
+@cases(
+    ({"detection_boxes": tf.zeros([1, 2, 3])}, "found float32 of"),
+    ({"detection_boxes": tf.zeros([8])}, "found float32 of"),
+    ({"detection_boxes": tf.constant([[["a"] * 4]])}, "found string of"),
+    ({"num_detections": tf.constant(1.0)}, "expected numbers of the shape"),
+    ({"num_detections": tf.constant([np.nan])}, "expected 0 to 1 detections .* found nan"),
+    ({"num_detections": tf.constant([1e30])}, "expected 0 to 1 detections"),
+    ({"num_detections": tf.constant([-5.0])}, "expected 0 to 1 detections"),
+    ({"detection_scores": tf.zeros([1, 9])}, "expected boxes"),
+    ({"detection_classes": tf.constant([[-5.0]])}, "expected classes of a label map"),
+    ({"detection_classes": tf.constant([[1e20]])}, "expected classes of a label map"),
+    (
+        {"detection_scores": lambda: tf.debugging.check_numerics(tf.constant([[np.nan]]), "boom")},
+        "found one that fails on image 's'",
+    ),
 )
-def test_what_a_model_gives_that_is_no_detection_is_one_message(tmp_path, outputs, message):
+def test_what_a_model_gives_that_is_no_detection_is_one_message(tmp_path, *, outputs, message):
     path = save(Giving(**outputs), tmp_path / "m")
     with pytest.raises(ModelError, match=message) as caught:
         load_runner(path)(np.zeros([8, 8, 3], np.uint8), "s")

@@ -1,7 +1,5 @@
 """SavedModels in batches, with either signature, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

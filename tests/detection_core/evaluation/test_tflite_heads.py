@@ -1,7 +1,5 @@
 """Boxes are decoded and suppress each other as MediaPipe does it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from detection_core.artifacts.tflite_decoding import BoxDecoding

@@ -1,7 +1,5 @@
 """LiteRT against the SavedModel, on detectors that TensorFlow converts here."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np
@@ -16,6 +14,7 @@ from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner,
 from detection_core.exporters.tflite_description import add_description
 from detection_core.ops.resampling import resize_pixels
 from tests.detection_core.exporters.test_tflite import OPTIONS, quantized, tflite_of
+from tests.support.cases import cases
 from tests.support.tiny_detector import TinyDetector
 
 IMAGE = np.random.default_rng(1).integers(0, 256, (48, 40, 3)).astype(np.uint8)
@@ -55,8 +54,8 @@ def test_an_integer_file_gets_the_bytes_of_an_image_as_mediapipe_feeds_them(tmp_
     np.testing.assert_array_equal(runner.prepare(every_level), every_level)
 
 
-@pytest.mark.parametrize("described", [True, False])
-def test_float_file(tmp_path, described):
+@cases(True, False)
+def test_float_file(tmp_path, *, described):
     content = file_of(False, described)
     path = written(tmp_path / "m.tflite", content)
     found = (load_runner(path) if described else runner_of(path, UNIT))(IMAGE, "x")
@@ -133,60 +132,54 @@ class FakeInterpreter:
 BOXES, LIST, COUNT = [1, 10, 4], [1, 10], [1]
 
 
-@pytest.mark.parametrize(
-    ("outputs", "roles"),
-    [
-        (
-            [
-                ("TFLite_Detection_PostProcess", BOXES),
-                ("TFLite_Detection_PostProcess:1", LIST),
-                ("TFLite_Detection_PostProcess:2", LIST),
-                ("TFLite_Detection_PostProcess:3", COUNT),
-            ],
-            ["boxes", "classes", "scores", "count"],
-        ),
-        (
-            [
-                ("TFLite_Detection_PostProcess:2", LIST),
-                ("TFLite_Detection_PostProcess:3", COUNT),
-                ("TFLite_Detection_PostProcess", BOXES),
-                ("TFLite_Detection_PostProcess:1", LIST),
-            ],
-            ["scores", "count", "boxes", "classes"],
-        ),
-        (
-            [
-                ("StatefulPartitionedCall:31", BOXES),
-                ("StatefulPartitionedCall:32", LIST),
-                ("StatefulPartitionedCall:33", LIST),
-                ("StatefulPartitionedCall:34", COUNT),
-            ],
-            ["boxes", "classes", "scores", "count"],
-        ),
-        (
-            [
-                ("StatefulPartitionedCall:1", LIST),
-                ("StatefulPartitionedCall:3", BOXES),
-                ("StatefulPartitionedCall:0", COUNT),
-                ("StatefulPartitionedCall:2", LIST),
-            ],
-            ["scores", "boxes", "count", "classes"],
-        ),
-    ],
+@cases(
+    (
+        [
+            ("TFLite_Detection_PostProcess", BOXES),
+            ("TFLite_Detection_PostProcess:1", LIST),
+            ("TFLite_Detection_PostProcess:2", LIST),
+            ("TFLite_Detection_PostProcess:3", COUNT),
+        ],
+        ["boxes", "classes", "scores", "count"],
+    ),
+    (
+        [
+            ("TFLite_Detection_PostProcess:2", LIST),
+            ("TFLite_Detection_PostProcess:3", COUNT),
+            ("TFLite_Detection_PostProcess", BOXES),
+            ("TFLite_Detection_PostProcess:1", LIST),
+        ],
+        ["scores", "count", "boxes", "classes"],
+    ),
+    (
+        [
+            ("StatefulPartitionedCall:31", BOXES),
+            ("StatefulPartitionedCall:32", LIST),
+            ("StatefulPartitionedCall:33", LIST),
+            ("StatefulPartitionedCall:34", COUNT),
+        ],
+        ["boxes", "classes", "scores", "count"],
+    ),
+    (
+        [
+            ("StatefulPartitionedCall:1", LIST),
+            ("StatefulPartitionedCall:3", BOXES),
+            ("StatefulPartitionedCall:0", COUNT),
+            ("StatefulPartitionedCall:2", LIST),
+        ],
+        ["scores", "boxes", "count", "classes"],
+    ),
 )
-def test_orders_of_outputs_that_exist(outputs, roles):
+def test_orders_of_outputs_that_exist(*, outputs, roles):
     assert output_places(FakeInterpreter(outputs), "m") == {r: 10 + i for i, r in enumerate(roles)}
 
 
-@pytest.mark.parametrize(
-    "outputs",
-    [
-        [("a", LIST), ("b", LIST), ("c", BOXES), ("d", COUNT)],
-        [("a", BOXES), ("b", LIST), ("c", LIST)],
-        [("a", BOXES), ("b", LIST), ("c", COUNT), ("d", LIST)],
-    ],
+@cases(
+    [("a", LIST), ("b", LIST), ("c", BOXES), ("d", COUNT)],
+    [("a", BOXES), ("b", LIST), ("c", LIST)],
+    [("a", BOXES), ("b", LIST), ("c", COUNT), ("d", LIST)],
 )
-def test_other_outputs_are_refused(outputs):
+def test_other_outputs_are_refused(*, outputs):
     with pytest.raises(ModelError, match="expected the four outputs"):
         output_places(FakeInterpreter(outputs), "m")
 

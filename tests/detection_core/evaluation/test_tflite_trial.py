@@ -1,7 +1,5 @@
 """Files on which LiteRT ends natively are one message, as it runs in a child process first."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from typing import Any
@@ -17,6 +15,7 @@ from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.tasks.file_benchmark import BenchOptions, bench
 from tests.detection_core.evaluation.test_tflite_runner import UNIT, file_of
+from tests.support.cases import cases
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +39,8 @@ def test_a_whole_file_passes(integer_file):
     try_tflite(integer_file, threads=2)
 
 
-@pytest.mark.parametrize("value", [float("inf"), -1.0, 1e-38])
-def test_damaged_quantization_is_one_message_for_every_user(integer_file, tmp_path, value):
+@cases(float("inf"), -1.0, 1e-38)
+def test_damaged_quantization_is_one_message_for_every_user(integer_file, tmp_path, *, value):
     path = tmp_path / "damaged.tflite"
     path.write_bytes(with_scales(integer_file, value))
     for use in (
@@ -57,9 +56,7 @@ def run_instead(monkeypatch, program: str):
     """Let the child be another program."""
     start = subprocess.run
     monkeypatch.setattr(
-        tflite_trial.subprocess,
-        "run",
-        lambda command, **given: start([command[0], "-c", program], **given),
+        tflite_trial.subprocess, "run", lambda command, **given: start([command[0], "-c", program], **given)
     )
 
 
@@ -70,8 +67,8 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("program", ENDINGS)
-def test_however_the_child_ends_it_is_one_message(monkeypatch, program):
+@cases(*ENDINGS)
+def test_however_the_child_ends_it_is_one_message(monkeypatch, *, program):
     run_instead(monkeypatch, program)
     monkeypatch.setattr(tflite_trial, "TIMEOUT_SECONDS", 0.5 if "sleep" in program else 60.0)
     with pytest.raises(ModelError, match=ENDINGS[program]):

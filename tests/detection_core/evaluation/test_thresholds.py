@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -9,6 +7,7 @@ from detection_core.artifacts.coco_names import COCO_METRICS, MAP, MAP_50
 from detection_core.errors import ConfigError
 from detection_core.evaluation.bootstrap import Resampled
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
+from tests.support.cases import cases
 
 
 def verdict(demands, value, baseline=None):
@@ -19,24 +18,21 @@ def verdict(demands, value, baseline=None):
     return found
 
 
-@pytest.mark.parametrize(
-    ("demands", "value", "baseline", "passed"),
-    [
-        ({"lower_bound": 0.5}, 0.5, None, True),
-        ({"lower_bound": 0.5}, 0.4999, None, False),
-        ({"upper_bound": 0.5}, 0.5, None, True),
-        ({"upper_bound": 0.5}, 0.5001, None, False),
-        ({"min_change": 0.0}, 0.5, 0.5, True),
-        ({"min_change": 0.0}, 0.5, 0.51, False),
-        ({"min_change": 0.02}, 0.52, 0.5, True),  # 0.52 - 0.5 < 0.02 in floating point
-        ({"min_change": -0.02}, 0.48, 0.5, True),
-        ({"min_change": -0.02}, 0.47, 0.5, False),
-        ({"min_change": 0.1}, 0.0, None, True),  # first run
-        ({"min_change": 0.1}, 0.3, math.nan, True),
-        ({"min_change": 0.1}, 0.3, -1.0, True),
-    ],
+@cases(
+    ({"lower_bound": 0.5}, 0.5, None, True),
+    ({"lower_bound": 0.5}, 0.4999, None, False),
+    ({"upper_bound": 0.5}, 0.5, None, True),
+    ({"upper_bound": 0.5}, 0.5001, None, False),
+    ({"min_change": 0.0}, 0.5, 0.5, True),
+    ({"min_change": 0.0}, 0.5, 0.51, False),
+    ({"min_change": 0.02}, 0.52, 0.5, True),  # 0.52 - 0.5 < 0.02 in floating point
+    ({"min_change": -0.02}, 0.48, 0.5, True),
+    ({"min_change": -0.02}, 0.47, 0.5, False),
+    ({"min_change": 0.1}, 0.0, None, True),  # first run
+    ({"min_change": 0.1}, 0.3, math.nan, True),
+    ({"min_change": 0.1}, 0.3, -1.0, True),
 )
-def test_bounds(demands, value, baseline, passed):
+def test_bounds(*, demands, value, baseline, passed):
     assert verdict(demands, value, baseline).passed is passed
 
 
@@ -71,21 +67,18 @@ def resampled_verdict(demands, value, baseline, spread):
     return found
 
 
-@pytest.mark.parametrize(
-    ("demands", "value", "baseline", "passed", "within_noise"),
-    [
-        ({"min_change": -0.01}, 0.48, 0.5, False, True),  # the number decides; the noise is told
-        ({"min_change": -0.01, "confidence": 0.95}, 0.48, 0.5, True, True),
-        ({"min_change": -0.01, "confidence": 0.95}, 0.40, 0.5, False, False),
-        ({"min_change": -0.01, "confidence": 0.5}, 0.46, 0.5, False, False),  # half of the width
-        ({"min_change": -0.01, "confidence": 0.95}, 0.60, 0.5, True, False),
-        ({"lower_bound": 0.5, "confidence": 0.95}, 0.48, None, True, True),
-        ({"lower_bound": 0.5, "confidence": 0.95}, 0.40, None, False, False),
-        ({"upper_bound": 0.5, "confidence": 0.95}, 0.52, None, True, True),
-        ({"upper_bound": 0.5, "confidence": 0.95}, 0.60, None, False, False),
-    ],
+@cases(
+    ({"min_change": -0.01}, 0.48, 0.5, False, True),  # the number decides; the noise is told
+    ({"min_change": -0.01, "confidence": 0.95}, 0.48, 0.5, True, True),
+    ({"min_change": -0.01, "confidence": 0.95}, 0.40, 0.5, False, False),
+    ({"min_change": -0.01, "confidence": 0.5}, 0.46, 0.5, False, False),  # half of the width
+    ({"min_change": -0.01, "confidence": 0.95}, 0.60, 0.5, True, False),
+    ({"lower_bound": 0.5, "confidence": 0.95}, 0.48, None, True, True),
+    ({"lower_bound": 0.5, "confidence": 0.95}, 0.40, None, False, False),
+    ({"upper_bound": 0.5, "confidence": 0.95}, 0.52, None, True, True),
+    ({"upper_bound": 0.5, "confidence": 0.95}, 0.60, None, False, False),
 )
-def test_with_a_confidence_only_what_is_significant_fails(demands, value, baseline, passed, within_noise):
+def test_with_a_confidence_only_what_is_significant_fails(*, demands, value, baseline, passed, within_noise):
     found = resampled_verdict(demands, value, baseline, 0.1)
     assert (found.passed, found.within_noise) == (passed, within_noise)
     assert found.confidence == demands.get("confidence")
@@ -106,8 +99,8 @@ def test_a_metric_without_an_interval_is_judged_by_its_number():
     assert not verdict({"lower_bound": 0.5, "confidence": 0.95}, 0.49).passed
 
 
-@pytest.mark.parametrize("confidence", [95, 0, 1, "0.95", None, True])
-def test_a_confidence_is_a_level(confidence):
+@cases(95, 0, 1, "0.95", None, True)
+def test_a_confidence_is_a_level(*, confidence):
     with pytest.raises(ConfigError, match=r"mAP\.confidence: expected a level from 0\.5 to 0\.99"):
         parse_thresholds({MAP: {"min_change": 0, "confidence": confidence}}, COCO_METRICS)
 
@@ -127,21 +120,18 @@ def test_all_demands_on_a_metric_are_judged():
     ]
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({"mAP@.50": {"lower_bound": 1}}, "did you mean 'DetectionBoxes_Precision/mAP@"),
-        ({"DetectionBoxes_Precison/mAP": {"lower_bound": 1}}, "did you mean 'DetectionBoxes_Precision/mAP'?"),
-        ({MAP: {"lower_bond": 1}}, "did you mean 'lower_bound'"),
-        ({MAP: 0.5}, "expected at least one of lower_bound, upper_bound, min_change"),
-        ({MAP: {}}, "expected at least one of"),
-        ({MAP: {"lower_bound": "0.5"}}, "expected a number, found '0.5'"),
-        ({MAP: {"lower_bound": True}}, "expected a number, found True"),
-        ({MAP: {"lower_bound": 10**400}}, "expected a number, found 1000"),
-        ({MAP: {"lower_bound": math.nan}}, "expected a number, found nan"),
-    ],
+@cases(
+    ({"mAP@.50": {"lower_bound": 1}}, "did you mean 'DetectionBoxes_Precision/mAP@"),
+    ({"DetectionBoxes_Precison/mAP": {"lower_bound": 1}}, "did you mean 'DetectionBoxes_Precision/mAP'?"),
+    ({MAP: {"lower_bond": 1}}, "did you mean 'lower_bound'"),
+    ({MAP: 0.5}, "expected at least one of lower_bound, upper_bound, min_change"),
+    ({MAP: {}}, "expected at least one of"),
+    ({MAP: {"lower_bound": "0.5"}}, "expected a number, found '0.5'"),
+    ({MAP: {"lower_bound": True}}, "expected a number, found True"),
+    ({MAP: {"lower_bound": 10**400}}, "expected a number, found 1000"),
+    ({MAP: {"lower_bound": math.nan}}, "expected a number, found nan"),
 )
-def test_mistakes_in_settings(spec, message):
+def test_mistakes_in_settings(*, spec, message):
     with pytest.raises(ConfigError, match=r"settings\.yaml") as error:
         parse_thresholds(spec, COCO_METRICS, where="settings.yaml")
     assert message in str(error.value)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding, FoundExample, OtherExample

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from detection_core.artifacts.anchor_matches import ANCHOR_MATCHES, AnchorMatch, AnchorMatches

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.evaluation import ClassCurve, Confusion, Curves, EvalReport, ThresholdVerdict
 from detection_core.report.charts import MAX_LINES

@@ -1,30 +1,19 @@
-from __future__ import annotations
-
 import math
-
-import pytest
 
 from detection_core.report import formats
 from detection_core.report.formats import DASH
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.04, "0.0 s"),
-        (9.94, "9.9 s"),
-        (12.4, "12 s"),
-        (185, "3 min 05 s"),
-        (7620, "2 h 07 min"),
-        (None, DASH),
-    ],
+@cases(
+    (0.04, "0.0 s"), (9.94, "9.9 s"), (12.4, "12 s"), (185, "3 min 05 s"), (7620, "2 h 07 min"), (None, DASH)
 )
-def test_duration(seconds, text):
+def test_duration(*, seconds, text):
     assert formats.duration(seconds) == text
 
 
-@pytest.mark.parametrize("value", [None, math.nan, math.inf, -1.0, "x"])
-def test_what_was_not_measured_is_a_dash(value):
+@cases(None, math.nan, math.inf, -1.0, "x")
+def test_what_was_not_measured_is_a_dash(*, value):
     assert formats.metric(value) == DASH
 
 

@@ -1,7 +1,5 @@
 """What is Azure's own; the rest is in test_object_store.py."""
 
-from __future__ import annotations
-
 import os
 import types
 

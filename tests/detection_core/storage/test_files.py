@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import os
 import threading
@@ -9,6 +7,7 @@ import pytest
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
+from tests.support.cases import cases
 
 
 def test_a_file_is_replaced_in_whole(tmp_path):
@@ -121,8 +120,8 @@ def test_only_regular_files_of_bounded_size_are_read(tmp_path):
         files.read_regular(str(tmp_path / "none"), 9)
 
 
-@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
-def test_a_name_that_no_file_can_have_is_an_error_of_the_user(tmp_path, name):
+@cases("a\0b", "a\ud800b")
+def test_a_name_that_no_file_can_have_is_an_error_of_the_user(tmp_path, *, name):
     for use in (files.make_dirs, files.read_text, files.exists, files.list_dir):
         with pytest.raises(ConfigError, match="which no file can have"):
             use(str(tmp_path / name))

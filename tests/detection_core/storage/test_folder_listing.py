@@ -6,6 +6,7 @@ import pytest
 from detection_core.errors import DataError
 from detection_core.storage import folder_listing
 from detection_core.storage.folder_listing import list_folder
+from tests.support.cases import cases
 
 
 def _write(root, *names):
@@ -68,8 +69,8 @@ def test_a_folder_that_cannot_be_listed_is_named_by_a_look_and_stops_a_reading(t
         list_folder(str(tmp_path))
 
 
-@pytest.mark.parametrize("bound", [{"MAX_FOLDERS": 3}, {"MAX_NAMES": 1}, {"MAX_DEPTH": 2}])
-def test_a_look_ends_at_its_bounds_and_says_so(tmp_path, monkeypatch, bound):
+@cases({"MAX_FOLDERS": 3}, {"MAX_NAMES": 1}, {"MAX_DEPTH": 2})
+def test_a_look_ends_at_its_bounds_and_says_so(tmp_path, monkeypatch, *, bound):
     _write(tmp_path, "a/1/x", "b/2/y", "c/3/4/z", "top", "other")
     for name, value in bound.items():
         monkeypatch.setattr(folder_listing, name, value)

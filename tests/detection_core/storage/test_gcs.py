@@ -1,7 +1,5 @@
 """What is Google Cloud Storage's own; the rest is in test_object_store.py."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import threading

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -11,6 +9,7 @@ import pytest
 
 from detection_core.errors import StorageError
 from detection_core.storage import files, local_files
+from tests.support.cases import cases
 from tests.support.storage_faults import KILLED, failing_at, few_descriptors, killed_at, watched
 
 
@@ -227,8 +226,8 @@ def test_whoever_waited_for_a_lock_file_that_was_removed_takes_the_new_one(tmp_p
     assert held.is_set()
 
 
-@pytest.mark.parametrize("exchanging", [True, False])
-def test_a_folder_that_is_replaced_is_there_at_every_moment(tmp_path, monkeypatch, exchanging):
+@cases(True, False)
+def test_a_folder_that_is_replaced_is_there_at_every_moment(tmp_path, monkeypatch, *, exchanging):
     if not exchanging:  # as on a file system that cannot
         monkeypatch.setattr(local_files, "_exchange", lambda *_: False)
     target = tmp_path / "made"
@@ -269,8 +268,8 @@ def test_a_writer_killed_around_the_exchange_leaves_one_folder_whole(tmp_path):
     assert os.listdir(tmp_path) == ["made"] and (target / "a").read_text() == "last"
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE])
-def test_a_disk_that_does_not_answer_is_not_an_empty_one(tmp_path, monkeypatch, code):
+@cases(errno.EIO, errno.ESTALE)
+def test_a_disk_that_does_not_answer_is_not_an_empty_one(tmp_path, monkeypatch, *, code):
     def stat(path, **options):
         raise OSError(code, os.strerror(code), path)
 

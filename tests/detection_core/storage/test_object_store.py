@@ -1,7 +1,5 @@
 """Every object store behaves alike: the same checks against a server of each."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from detection_core.storage import packed_files
 from detection_core.storage.packed_files import PackedFile, PackedFiles, is_packed, unpack_beginning
+from tests.support.cases import cases
 
 _RANDOM = random.Random(0)
 CONTENT = b"".join(_RANDOM.randbytes(700) + b"\0" * 800 for _ in range(2000))  # 3 MB
@@ -65,8 +66,8 @@ def test_states_are_bounded_whatever_is_read(monkeypatch):
     assert sum(file.places for file in files._files.values()) <= 5
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_what_is_cut_or_damaged_is_an_error(form):
+@cases(*FORMS)
+def test_what_is_cut_or_damaged_is_an_error(*, form):
     whole = FORMS[form]
     end = len(whole) - 100 * (form == "padded")
     with pytest.raises(OSError, match="cut"):

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import http.server
 import socket
 import struct
@@ -11,6 +9,7 @@ import pytest
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files, object_store
 from detection_core.storage.schemes import store_of
+from tests.support.cases import cases
 from tests.support.object_store import dead_server, s3_server
 from tests.support.raw_server import serve_raw
 from tests.support.storage_faults import watched
@@ -180,19 +179,14 @@ def test_a_dead_server_is_one_error_with_its_address_and_what_to_do():
     assert time.monotonic() - began < 60
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "message"),
-    [
-        (
-            "AWS_SESSION_TOKEN",
-            "sess-SENTINEL\nx",
-            "AWS_SESSION_TOKEN: .*found a line break after 13 characters",
-        ),
-        ("AWS_ACCESS_KEY_ID", "AKIA-SENTINEL\u2026", "AWS_ACCESS_KEY_ID: .*U.2026 after 13 characters"),
-        ("AWS_ENDPOINT_URL", "http://user:pass-SENTINEL@127.0.0.1:9", "without user and password"),
-    ],
+@cases(
+    ("AWS_SESSION_TOKEN", "sess-SENTINEL\nx", "AWS_SESSION_TOKEN: .*found a line break after 13 characters"),
+    ("AWS_ACCESS_KEY_ID", "AKIA-SENTINEL\u2026", "AWS_ACCESS_KEY_ID: .*U.2026 after 13 characters"),
+    ("AWS_ENDPOINT_URL", "http://user:pass-SENTINEL@127.0.0.1:9", "without user and password"),
 )
-def test_a_secret_that_cannot_be_sent_is_refused_before_and_not_told(monkeypatch, variable, value, message):
+def test_a_secret_that_cannot_be_sent_is_refused_and_not_told(
+    monkeypatch, *, variable, value, message
+):
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
     monkeypatch.setenv(variable, value)
     with pytest.raises(ConfigError, match=message) as caught:

@@ -1,7 +1,5 @@
 """Temporary folders go with their owner, or, where it was killed, with the next process."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

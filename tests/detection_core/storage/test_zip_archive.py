@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import stat
 import warnings
@@ -10,6 +8,7 @@ import pytest
 from detection_core.errors import DataError
 from detection_core.storage import zip_archive
 from detection_core.storage.zip_archive import describe_zip, is_zip, unpack_zip
+from tests.support.cases import cases
 
 
 def _zip(path, *members, **options):
@@ -56,23 +55,20 @@ def test_an_archive_without_its_beginning_is_damaged(tmp_path):
         _unpacked(tmp_path, whole)
 
 
-@pytest.mark.parametrize(
-    ("members", "found"),
-    [
-        ([("../x", b"")], "leads out"),
-        ([("a/../../x", b"")], "leads out"),
-        ([("/etc/x", b"")], "leads out"),
-        ([("..\\x", b"")], "leads out"),
-        ([("C:/x", b"")], "leads out"),
-        ([(_link(), b"/etc/passwd")], "no plain file"),
-        ([("a", b""), ("./a", b"")], "twice"),
-        ([("a", b""), ("a/b", b"")], "no file can be called"),
-        ([("a/" * 5000 + "b", b"")], "no file can be called"),
-        ([(_compressed(zipfile.ZIP_LZMA), b"x")], "another method than deflate"),
-        ([(_compressed(zipfile.ZIP_BZIP2), b"x")], "another method than deflate"),
-    ],
+@cases(
+    ([("../x", b"")], "leads out"),
+    ([("a/../../x", b"")], "leads out"),
+    ([("/etc/x", b"")], "leads out"),
+    ([("..\\x", b"")], "leads out"),
+    ([("C:/x", b"")], "leads out"),
+    ([(_link(), b"/etc/passwd")], "no plain file"),
+    ([("a", b""), ("./a", b"")], "twice"),
+    ([("a", b""), ("a/b", b"")], "no file can be called"),
+    ([("a/" * 5000 + "b", b"")], "no file can be called"),
+    ([(_compressed(zipfile.ZIP_LZMA), b"x")], "another method than deflate"),
+    ([(_compressed(zipfile.ZIP_BZIP2), b"x")], "another method than deflate"),
 )
-def test_what_leads_out_or_is_no_plain_file_is_refused(tmp_path, members, found):
+def test_what_leads_out_or_is_no_plain_file_is_refused(tmp_path, *, members, found):
     archive = _zip(tmp_path / "a.zip", *members)
     with pytest.raises(DataError, match=found):
         _unpacked(tmp_path, archive)

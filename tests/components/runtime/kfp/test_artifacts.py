@@ -1,8 +1,4 @@
-from __future__ import annotations
-
 import math
-
-import pytest
 
 from components.runtime.kfp.artifacts import (
     finite_numbers,
@@ -11,23 +7,21 @@ from components.runtime.kfp.artifacts import (
     plain_metadata,
     read_properties,
 )
+from tests.support.cases import cases
 from tests.support.executor_input import through_metadata_store
 
 
-@pytest.mark.parametrize(
-    ("artifact", "path"),
-    [
-        ({"uri": "gs://bucket/a/b"}, "/gcs/bucket/a/b"),
-        ({"uri": "s3://bucket/a"}, "/s3/bucket/a"),
-        ({"uri": "minio://bucket/a"}, "/minio/bucket/a"),
-        ({"uri": "oci://registry/model:1"}, "/oci/registry_model:1/models"),
-        ({"uri": "/plain/path"}, "/plain/path"),
-        ({"uri": "minio://b/a", "customPath": "/elsewhere"}, "/elsewhere"),
-        ({"uri": "minio://b/a", "metadata": {"_kfp_workspace": 1.0}}, "/kfp-workspace/.artifacts/minio/b/a"),
-        ({"uri": "minio://b/a", "metadata": {"_kfp_workspace": False}}, "/minio/b/a"),
-    ],
+@cases(
+    ({"uri": "gs://bucket/a/b"}, "/gcs/bucket/a/b"),
+    ({"uri": "s3://bucket/a"}, "/s3/bucket/a"),
+    ({"uri": "minio://bucket/a"}, "/minio/bucket/a"),
+    ({"uri": "oci://registry/model:1"}, "/oci/registry_model:1/models"),
+    ({"uri": "/plain/path"}, "/plain/path"),
+    ({"uri": "minio://b/a", "customPath": "/elsewhere"}, "/elsewhere"),
+    ({"uri": "minio://b/a", "metadata": {"_kfp_workspace": 1.0}}, "/kfp-workspace/.artifacts/minio/b/a"),
+    ({"uri": "minio://b/a", "metadata": {"_kfp_workspace": False}}, "/minio/b/a"),
 )
-def test_where_an_artifact_lies(artifact, path):
+def test_where_an_artifact_lies(*, artifact, path):
     assert local_path(artifact) == path
 
 
@@ -65,8 +59,8 @@ def test_properties_keep_their_kinds_through_the_store():
     assert type(found["loss"]) is float and found["blessed"] is True
 
 
-@pytest.mark.parametrize("text", ["no json", "3", "[1]"])
-def test_what_others_call_properties_is_no_trouble(text):
+@cases("no json", "3", "[1]")
+def test_what_others_call_properties_is_no_trouble(*, text):
     assert read_properties({"metadata": {"properties": text, "steps": 4.0}}) == {"steps": 4}
 
 
