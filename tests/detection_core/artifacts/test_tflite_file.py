@@ -13,16 +13,14 @@ from tensorflow.lite.python import schema_py_generated as schema
 
 from detection_core.artifacts.tflite_file import MAX_FILE_BYTES, read_tflite, verify_tflite
 from detection_core.errors import ModelError
-from tests.detection_core.artifacts.test_tflite_metadata import bare_file
+from tests.support.bare_tflite import bare_file, packed
 from tests.support.cases import cases
 
 
 def changed(change) -> bytes:
     model: Any = schema.ModelT.InitFromPackedBuf(bare_file(), 0)
     change(model)
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+    return packed(model)
 
 
 def test_what_is_longer_than_offsets_reach_or_no_file_is_not_read(tmp_path):

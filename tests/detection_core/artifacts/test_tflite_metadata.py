@@ -1,22 +1,15 @@
 """Reading TensorFlow Lite metadata; writing it is tested beside the writer."""
 
-import functools
 import io
 import zipfile
 
 import pytest
-import tensorflow as tf
 
 from detection_core.artifacts.tflite_metadata import MAX_LABEL_BYTES, TFLiteDescription, read_description
 from detection_core.errors import ModelError
 from detection_core.exporters.tflite_description import add_description
+from tests.support.bare_tflite import bare_file
 from tests.support.cases import cases
-
-
-@functools.cache
-def bare_file() -> bytes:
-    function = tf.function(lambda x: x + 1.0).get_concrete_function(tf.TensorSpec([1], tf.float32))
-    return bytes(tf.lite.TFLiteConverter.from_concrete_functions([function], tf.Module()).convert())
 
 
 def test_a_file_without_metadata_is_refused_with_its_path():

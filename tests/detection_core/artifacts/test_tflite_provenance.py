@@ -17,8 +17,7 @@ from detection_core.artifacts.tflite_provenance import (
 )
 from detection_core.errors import ContractError, ModelError
 from detection_core.exporters.tflite_description import add_description
-from tests.detection_core.artifacts.test_tflite_decoding import DECODING, DESCRIPTION, heads
-from tests.detection_core.artifacts.test_tflite_metadata import bare_file
+from tests.support.bare_tflite import DECODING, DESCRIPTION, bare_file, heads
 
 ORIGIN = Provenance(
     written_by="detflow 1.2.3",

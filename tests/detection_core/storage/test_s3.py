@@ -36,34 +36,6 @@ def test_what_is_written_is_read_back_as_text_and_as_bytes(root):
     assert files.read_text(f"{root}/a/written") == "line"
 
 
-def test_folders_are_what_the_names_make_of_them(root):
-    for name in ("a/1.json", "a/2.json", "a/b/3.json", "c"):
-        files.write_text(f"{root}/{name}", name)
-    assert files.list_dir(root) == ["a", "c"] and files.list_dir(f"{root}/a/") == ["1.json", "2.json", "b"]
-    assert (
-        files.is_dir(f"{root}/a") and not files.is_dir(f"{root}/a/1.json") and not files.is_dir(f"{root}/x")
-    )
-    assert files.exists(f"{root}/a") and files.exists(f"{root}/c") and not files.exists(f"{root}/a/1")
-    assert files.glob(f"{root}/*/?.json") == [f"{root}/a/1.json", f"{root}/a/2.json"]
-    assert files.glob(f"{root}/x*") == [] and files.glob(f"{root}/c") == [f"{root}/c"]
-    with pytest.raises(FileNotFoundError):
-        files.list_dir(f"{root}/x")
-    with pytest.raises(FileNotFoundError):
-        files.read_bytes(f"{root}/a/4.json")
-    files.remove_tree(f"{root}/a")
-    files.remove_tree(f"{root}/a")
-    assert files.list_dir(root) == ["c"]
-
-
-def test_a_state_changes_with_the_object(root):
-    files.write_text(f"{root}/a", "1")
-    files.write_text(f"{root}/b/c", "2")
-    before = files.etags(root)
-    assert len(before) == 2 and files.etags(f"{root}/a") == before[:1]
-    files.write_text(f"{root}/b/c", "3")
-    assert files.etags(root) != before
-
-
 def test_a_folder_is_renamed_with_its_top_last_and_a_missing_one_is_an_error(root):
     for name in ("saved_model.pb", "variables/data", "assets/x/y"):
         files.write_text(f"{root}/from/{name}", name)
