@@ -10,18 +10,19 @@ import pytest
 from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tensorflow.core.example.example_pb2 import Example
 from tensorflow.core.example.feature_pb2 import Feature
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from components.data_validator.run import run
 from detection_core.artifacts.feature_files import ANOMALIES_FILE, SCHEMA_FILE, STATISTICS_FILE, split_file
-from detection_core.data.encode import bytes_feature, float_feature, int64_feature
+from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.validation.feature_anomalies import find_anomalies
+from detection_core.validation.feature_statistics import FeatureCounter
 from detection_core.validation.schema_file import parse_schema
-from tests.components.data_validator.test_run import BOTH, _job
-from tests.detection_core.validation.test_feature_anomalies import make_statistics
+from tests.components.data_validator.jobs import BOTH, job_of
 from tests.support.made_examples import Made
 
 pytestmark = [pytest.mark.tfx, pytest.mark.slow]
@@ -42,7 +43,7 @@ def tfdv():
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     several = [Made(boxes=((0.0, 0.1 * n, 0.5, 0.9),) * (n % 3), classes=("dog",) * 2) for n in range(9)]
-    job = _job(tmp_path_factory.mktemp("tfdv"), {"train": [BOTH] * 20 + several, "eval": [BOTH] * 3})
+    job = job_of(tmp_path_factory.mktemp("tfdv"), {"train": [BOTH] * 20 + several, "eval": [BOTH] * 3})
     run(job)
     return job
 
@@ -105,7 +106,7 @@ def test_tfdv_finds_a_class_that_is_none_and_drift_in_our_statistics(tfdv, job, 
     statistics = tfdv.load_stats_binary(split_file(job.statistics, "train", STATISTICS_FILE))
     assert list(tfdv.validate_statistics(statistics, schema).anomaly_info) == ["image/object/class/text"]
     tfdv.get_feature(schema, "image/object/class/text").drift_comparator.infinity_norm.threshold = 0.1
-    other = _job(tmp_path, {"train": [Made()] * 20, "eval": [Made()]})
+    other = job_of(tmp_path, {"train": [Made()] * 20, "eval": [Made()]})
     run(other)
     before = tfdv.load_stats_binary(split_file(other.statistics, "train", STATISTICS_FILE))
     found = tfdv.validate_statistics(statistics, schema, previous_statistics=before)
@@ -182,7 +183,10 @@ def test_a_schema_of_ones_own_finds_what_tfdv_finds(tfdv, records, features, cou
         schema = parse_schema(f"{text} dataset_constraints {{ {counts} }}", "x")
     except ConfigError:
         return
-    statistics = make_statistics(_of_one_type(records))
+    counter = FeatureCounter()
+    for record in _of_one_type(records):
+        counter.add(Example.FromString(serialise_features(record)).features.feature)
+    statistics = counter.statistics()
     expected = tfdv.validate_statistics(statistics, schema)
     found = find_anomalies(statistics, schema)
     assert _text(found) == _text(expected)

@@ -8,6 +8,7 @@ from component_specs.example_gen import Spans
 from components.example_gen.fingerprint import fingerprint
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
+from tests.support.cases import cases
 from tests.support.dataset_files import Coco, write_voc
 from tests.support.object_store import gcs_server, s3_server
 
@@ -25,22 +26,20 @@ def data(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda root: (root / "images" / "1.jpg").unlink(),
-        lambda root: (root / "images" / "1.jpg").rename(root / "images" / "new.jpg"),
-        lambda root: (root / "images" / "new.jpg").write_bytes(b""),
-        lambda root: (root / "images" / "1.jpg").write_bytes(b"other"),
-        lambda root: _touch(root / "images" / "1.jpg"),
-        lambda root: _touch(root / "annotations.json"),
-    ],
+@cases(
+    lambda root: (root / "images" / "1.jpg").unlink(),
+    lambda root: (root / "images" / "1.jpg").rename(root / "images" / "new.jpg"),
+    lambda root: (root / "images" / "new.jpg").write_bytes(b""),
+    lambda root: (root / "images" / "1.jpg").write_bytes(b"other"),
+    lambda root: _touch(root / "images" / "1.jpg"),
+    lambda root: _touch(root / "annotations.json"),
 )
-def test_a_changed_file_changes_it(data, change):
-    before = fingerprint(str(data), "coco", RATIO)
-    assert before == fingerprint(str(data), "coco", dict(RATIO))
-    change(data)
-    assert fingerprint(str(data), "coco", RATIO) != before
+def test_a_changed_file_changes_it(tmp_path, *, change):
+    Coco(tmp_path).write()
+    before = fingerprint(str(tmp_path), "coco", RATIO)
+    assert before == fingerprint(str(tmp_path), "coco", dict(RATIO))
+    change(tmp_path)
+    assert fingerprint(str(tmp_path), "coco", RATIO) != before
 
 
 def test_a_format_that_is_found_counts_as_one_that_is_named(data):

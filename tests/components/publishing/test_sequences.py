@@ -187,7 +187,7 @@ def _run(machine, examples, steps, *, derandomize=True):
 
 @pytest.mark.slow
 def test_on_a_disk():
-    _run(Publishing, 30, 12)
+    _run(Publishing, 12, 12)
 
 
 @pytest.mark.faults
@@ -199,4 +199,4 @@ def test_on_a_disk_at_random():
 def test_on_an_object_store(monkeypatch):
     monkeypatch.setattr(store_lock, "_WAIT_SECONDS", 0.02)
     with s3_server() as bucket:
-        _run(type("PublishingOnS3", (Publishing,), {"bucket": bucket}), 5, 8)
+        _run(type("PublishingOnS3", (Publishing,), {"bucket": bucket}), 3, 8)

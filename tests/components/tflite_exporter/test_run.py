@@ -3,8 +3,10 @@ import dataclasses
 import pytest
 
 from component_specs import TFLiteExporterJob
+from components.tflite_exporter import run as component
 from components.tflite_exporter.run import run
 from detection_core.artifacts.blessing import blessing_reasons, is_blessed
+from detection_core.artifacts.parity import ParityReport
 from detection_core.errors import ConfigError, ContractError
 from detection_core.tasks.export import TFLiteExportOptions
 from tests.support.component_chain import untrained
@@ -37,13 +39,22 @@ def test_a_file_within_the_bound_is_blessed(examples, tmp_path):
     assert done["float32_bytes"] == (tmp_path / "tflite" / "model_float32.tflite").stat().st_size
 
 
-def test_a_file_beyond_bound_and_limit_is_not_and_the_step_still_ends_well(examples, tmp_path):
-    limits = {"float32": {"size_mb": 0.001, "latency_ms": 1e6, "memory_mb": 1e6}}
-    done, folder = run(job(examples, tmp_path, max_map_drop=-2.0, limits=limits)), str(tmp_path / "blessing")
-    assert not done["blessed"] and not is_blessed(folder)
-    drop, size = blessing_reasons(folder)
-    assert "more than" in drop and "size_mb" in size and "more than 0.001" in size
-    assert (tmp_path / "parity" / "parity.json").exists()
+def test_what_the_job_says_reaches_the_export_and_its_verdict_the_blessing(examples, tmp_path, monkeypatch):
+    calls = []
+
+    def export(*inputs, **outputs):
+        calls.append((inputs, outputs))
+        return ParityReport(split="train", images=2, files=[], blessed=False, reasons=["too large"])
+
+    monkeypatch.setattr(component, "export_tflite", export)
+    given = {"max_map_drop": 0.5, "limits": {"int8": {"size_mb": 1}}, "max_detections": 7, "form": "headless"}
+    given |= {"use_regular_nms": True, "representative_examples": 3, "formats": ("int8",)}
+    asked = job(examples, tmp_path, quantized_model="q", **given)
+    assert run(asked) == {"blessed": False}
+    options = TFLiteExportOptions(split="train", **given)
+    folders = {"tflite_dir": asked.tflite, "parity_dir": asked.parity, "quantized_model_dir": "q"}
+    assert calls == [((asked.model, examples, options), folders)]
+    assert not is_blessed(asked.blessing) and blessing_reasons(asked.blessing) == ["too large"]
 
 
 def test_what_cannot_be_exported_is_refused(examples, tmp_path):

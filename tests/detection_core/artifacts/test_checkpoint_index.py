@@ -8,7 +8,6 @@ import shutil
 import signal
 import struct
 
-import google_crc32c
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import tensor_bundle_pb2 as bundle
@@ -18,45 +17,7 @@ from detection_core.artifacts.checkpoint_index import check_index
 from detection_core.errors import ModelError
 from detection_core.training.checkpoint_file import CheckpointFile
 from tests.support.cases import cases
-
-KEY = b"v/.ATTRIBUTES/VARIABLE_VALUE"
-
-
-def varint(value: int) -> bytes:
-    value &= 2**64 - 1
-    parts = []
-    while value > 127:
-        parts.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*parts, value])
-
-
-def masked_crc(data: bytes) -> bytes:
-    crc = google_crc32c.value(data)
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def write_table(path, entries: dict[bytes, bytes]) -> None:
-    """Write a sorted table with right checksums."""
-    content = b""
-
-    def block(pairs) -> bytes:
-        nonlocal content
-        body, restarts = b"", []
-        for key, value in pairs:
-            restarts.append(len(body))
-            body += b"\0" + varint(len(key)) + varint(len(value)) + key + value
-        restarts = restarts or [0]
-        body += struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
-        handle = varint(len(content)) + varint(len(body))
-        content += body + b"\0" + masked_crc(body + b"\0")
-        return handle
-
-    data = block(sorted(entries.items()))
-    description = block([])
-    listing = block([(b"\xff", data)])
-    content += (description + listing).ljust(40, b"\0") + struct.pack("<Q", checkpoint_index._MAGIC)
-    path.write_bytes(content)
+from tests.support.checkpoint_damage import KEY, altered, masked_crc, varint, write_table
 
 
 @pytest.fixture(scope="module")
@@ -64,18 +25,6 @@ def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved")
     tf.train.Checkpoint(v=tf.Variable(tf.ones([3, 4])), n=tf.Variable(7)).write(str(folder / "ckpt"))
     return folder
-
-
-def altered(saved, tmp_path, change) -> str:
-    """A checkpoint whose entry of a variable is changed, with right checksums."""
-    shutil.copytree(saved, tmp_path / "c", dirs_exist_ok=True)
-    index = tmp_path / "c" / "ckpt.index"
-    entries = dict(checkpoint_index._entries(index.read_bytes()))
-    entry = bundle.BundleEntryProto.FromString(entries[KEY])
-    change(entry)
-    entries[KEY] = entry.SerializeToString()
-    write_table(index, entries)
-    return str(tmp_path / "c" / "ckpt")
 
 
 def dimensions(entry, *sizes) -> None:

@@ -12,8 +12,8 @@ from detection_core.evaluation.bootstrap import BootstrapOptions, Resampled, kno
 from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import EvaluatedImage
-from tests.detection_core.evaluation.test_coco_metrics import NAMES
 from tests.support.cases import cases
+from tests.support.coco_goldens import NAMES
 from tests.support.evaluated_images import make_detections, make_truth, random_images
 
 GROUPS = {"pets": ("cat", "dog")}

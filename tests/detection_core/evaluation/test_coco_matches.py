@@ -5,7 +5,7 @@ import pytest
 
 from detection_core.evaluation.coco_matches import match_class
 from detection_core.evaluation.coco_metrics import AREA_RANGES, evaluate_coco
-from tests.detection_core.evaluation.test_coco_metrics import NAMES
+from tests.support.coco_goldens import NAMES
 from tests.support.evaluated_images import random_images
 
 

@@ -2,7 +2,6 @@ import contextlib
 import copy
 import io
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +10,11 @@ from detection_core.artifacts.coco_names import COCO_METRICS
 from detection_core.evaluation.coco_metrics import coco_dictionaries, evaluate_coco
 from detection_core.evaluation.results import EvaluatedImage
 from tests.support.cases import cases
+from tests.support.coco_goldens import DATA, NAMES, golden_images
 from tests.support.evaluated_images import make_detections, make_truth, random_images
 
-NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
 # pycocotools adds 2.2e-16 to the denominator of a precision; nothing else may differ.
 LAST_BIT = {"rtol": 0, "atol": 5e-16}
-DATA = Path(__file__).parent / "data"
 
 
 def reference_stats(images, names):
@@ -107,26 +105,6 @@ def test_metrics_of_each_class():
         everything["DetectionBoxes_Precision mAP (small) ByCategory/dog"]
         == (alone["DetectionBoxes_Precision/mAP (small)"])
     )
-
-
-def golden_images(crowd: bool, area: bool):
-    arrays = np.load(DATA / "evaluation_fixture.npz")
-    images = []
-    for i in range(8):
-        gt, det = arrays["gt_image"] == i, arrays["det_image"] == i
-        truth = make_truth(
-            arrays["gt_boxes"][gt] / 100,
-            arrays["gt_classes"][gt] - 1,
-            height=100,
-            width=100,
-            crowd=arrays["gt_is_crowd"][gt] if crowd else None,
-            area=arrays["gt_area"][gt] if area else None,
-        )
-        found = make_detections(
-            arrays["det_boxes"][det] / 100, arrays["det_scores"][det], arrays["det_classes"][det] - 1
-        )
-        images.append(EvaluatedImage(truth=truth, detections=found))
-    return images
 
 
 @cases(("coco_boxes", True, False), ("coco_boxes_no_crowd", False, False), ("coco_boxes_area", True, True))

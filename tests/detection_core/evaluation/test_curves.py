@@ -6,9 +6,8 @@ import pytest
 from detection_core.artifacts.evaluation import CURVES
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from tests.support.coco_goldens import NAMES
 from tests.support.evaluated_images import random_images
-
-NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
 
 
 @pytest.fixture(scope="module")

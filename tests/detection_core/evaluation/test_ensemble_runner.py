@@ -11,7 +11,7 @@ from detection_core.evaluation.ensemble_runner import EnsembleRunner, write_ense
 from detection_core.evaluation.runner import load_runner
 from detection_core.structures import ImageDetections
 from detection_core.tasks.predict import predict
-from tests.components.evaluator.test_run import save_model
+from tests.support.blob_artifacts import save_model
 from tests.support.blobs import BlobDetector, scenes
 
 IMAGE = scenes(1)[0][0]

@@ -11,9 +11,9 @@ from detection_core.errors import ModelError, StorageError
 from detection_core.evaluation.loaded_model import SIGNATURE, load_saved_model
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_model import ServedModel
-from tests.detection_core.artifacts.test_checkpoint_index import altered
 from tests.support.blobs import BlobDetector, save
 from tests.support.cases import cases
+from tests.support.checkpoint_damage import altered
 from tests.support.storage_faults import few_descriptors
 
 

@@ -12,9 +12,8 @@ from detection_core.evaluation.metric_sets import (
     compute_metrics,
     known_metrics,
 )
+from tests.support.coco_goldens import NAMES
 from tests.support.evaluated_images import random_images
-
-NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from detection_core.errors import ModelError
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_model import ServedModel, stacked
 from detection_core.exporters.signatures import save_signature, serving_function
-from tests.detection_core.exporters.test_served_inputs import IMAGES
 from tests.support.blobs import BlobDetector, save, scenes, writing_detector
 from tests.support.tiny_detector import TinyDetector
 
+IMAGES = np.random.default_rng(1).integers(0, 256, (3, 50, 40, 3)).astype(np.uint8)
 RESIZER = FixedShapeResizer(height=32, width=32)
 
 

@@ -8,8 +8,8 @@ import pytest
 from detection_core.evaluation.metric_sets import VOC_SETS, MetricOptions
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.voc_metrics import VocOptions, average_precision, evaluate_voc
-from tests.detection_core.evaluation.test_coco_metrics import DATA, golden_images
 from tests.support.cases import cases
+from tests.support.coco_goldens import DATA, golden_images
 from tests.support.evaluated_images import make_detections, make_truth
 
 NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish"}

@@ -44,6 +44,7 @@ def test_a_tree_is_copied_with_its_folders(tmp_path):
     files.copy_tree(str(tmp_path / "a"), str(tmp_path / "z"))
     assert files.read_bytes(str(tmp_path / "z" / "b" / "c.bin")) == b"\x00\xff"
     assert files.total_size(str(tmp_path / "z")) == 2
+    assert files.sizes(str(tmp_path / "z")) == {"b/c.bin": 2} and files.sizes(str(tmp_path / "x")) == {}
 
 
 def test_an_atomic_file_appears_whole_or_not_at_all(tmp_path):

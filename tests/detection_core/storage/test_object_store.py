@@ -43,6 +43,16 @@ def test_folders_are_what_the_names_make_of_them(root):
     assert files.list_dir(root) == ["a.json", "ab", "c"]
 
 
+def test_texts_and_bytes_come_back_and_a_name_that_begins_another_is_not_it(root):
+    files.write_text(f"{root}/text", "grün\n")
+    files.write_bytes(f"{root}/bytes", b"\0\1")
+    with files.open_file(f"{root}/written", "w") as f:
+        f.write("line")
+    assert files.read_text(f"{root}/text") == "grün\n" and files.read_text(f"{root}/written") == "line"
+    assert files.read_bytes(f"{root}/bytes") == b"\0\1" and files.sizes(f"{root}/x") == {}
+    assert files.glob(f"{root}/text") == [f"{root}/text"]
+
+
 def test_a_listing_goes_over_its_pages(root):
     store = store_of(root)
     for number in range(12):

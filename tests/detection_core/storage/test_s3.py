@@ -1,8 +1,8 @@
+import asyncio
 import http.server
 import socket
 import struct
 import threading
-import time
 
 import pytest
 
@@ -21,19 +21,16 @@ def server():
         yield bucket
 
 
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    """Retry at once: botocore and s3fs wait between attempts."""
+    pause = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds, *result: pause(min(seconds, 0.001), *result))
+
+
 @pytest.fixture
 def root(server, request):
     return f"{server}/{request.node.name}"
-
-
-def test_what_is_written_is_read_back_as_text_and_as_bytes(root):
-    files.write_text(f"{root}/a/text", "grün\n")
-    files.write_bytes(f"{root}/a/bytes", b"\0\1")
-    assert files.read_text(f"{root}/a/text") == "grün\n"
-    assert files.read_bytes(f"{root}/a/bytes") == b"\0\1"
-    with files.open_file(f"{root}/a/written", "w") as f:
-        f.write("line")
-    assert files.read_text(f"{root}/a/written") == "line"
 
 
 def test_a_folder_is_renamed_with_its_top_last_and_a_missing_one_is_an_error(root):
@@ -46,23 +43,10 @@ def test_a_folder_is_renamed_with_its_top_last_and_a_missing_one_is_an_error(roo
     assert files.list_dir(root) == ["to"] and files.read_text(f"{root}/to/assets/x/y") == "assets/x/y"
     with pytest.raises(FileNotFoundError):
         files.rename(f"{root}/from", f"{root}/to")
-
-
-def test_a_writer_that_fails_leaves_nothing(root):
-    with pytest.raises(ZeroDivisionError), files.atomic_file(f"{root}/a") as f:
-        f.write(b"half")
-        raise ZeroDivisionError
-    assert not files.exists(f"{root}/a")
-    with pytest.raises(ZeroDivisionError), files.atomic_dir(f"{root}/folder") as folder:
-        files.write_text(f"{folder}/a", "half")
-        raise ZeroDivisionError
-    assert not files.exists(root)
-    left_open = files.open_file(f"{root}/b", "wb")
-    left_open.write(b"half")
-    del left_open
-    assert not files.exists(f"{root}/b")
-    with pytest.raises(ValueError, match="mode 'a'"):
-        files.open_file(f"{root}/a", "a")
+    for name in ("one", "one and more"):
+        files.write_text(f"{root}/{name}", name)
+    files.rename(f"{root}/one", f"{root}/two")
+    assert files.list_dir(root) == ["one and more", "to", "two"]
 
 
 def test_trees_travel_both_ways_and_a_large_file_in_parts(root, tmp_path, monkeypatch):
@@ -88,13 +72,6 @@ def test_what_is_removed_loses_its_top_first(root):
     assert names[-1][-2:] == ["assets/x/y", "assets/x/z"]
 
 
-def test_one_object_is_renamed_and_not_what_its_name_begins(root):
-    files.write_text(f"{root}/a", "1")
-    files.write_text(f"{root}/ab", "2")
-    files.rename(f"{root}/a", f"{root}/c")
-    assert files.list_dir(root) == ["ab", "c"]
-
-
 def test_what_a_store_does_not_remove_is_an_error(root, monkeypatch):
     """DeleteObjects answers 200 and names what it kept: "DeleteObjects", Amazon S3 API Reference, Errors."""
     for name in ("a", "b"):
@@ -107,13 +84,6 @@ def test_what_a_store_does_not_remove_is_an_error(root, monkeypatch):
     )
     with pytest.raises(DataError, match=r"s3://bucket/a: .*AccessDenied"):
         files.remove_tree(root)
-
-
-def test_sizes_are_told_of_a_store_and_of_a_disk(root, tmp_path):
-    for folder in (root, str(tmp_path)):
-        files.write_text(f"{folder}/m/a", "123")
-        files.write_text(f"{folder}/m/b/c", "1")
-        assert files.sizes(f"{folder}/m") == {"a": 3, "b/c": 1} and files.sizes(f"{folder}/x") == {}
 
 
 def test_a_server_that_knows_no_bucket_is_one_error(monkeypatch):
@@ -129,16 +99,17 @@ def test_a_server_that_knows_no_bucket_is_one_error(monkeypatch):
                 operation("s3://bucket/a")
 
 
-def test_a_bucket_that_is_not_there_and_an_address_that_is_none_are_named(server, monkeypatch):
+def test_a_bucket_that_is_not_there_and_what_cannot_be_used_are_named(server, monkeypatch):
     with pytest.raises(DataError, match="NoSuchBucket"):
         files.read_text("s3://nowhere/a")
+    with pytest.raises(ValueError, match="mode 'a'"):
+        files.open_file(f"{server}/a", "a")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "not a url")
     with pytest.raises(ConfigError, match="expected a URL, found 'not a url'"):
         files.exists(f"{server}/a")
 
 
 def test_a_dead_server_is_one_error_with_its_address_and_what_to_do():
-    began = time.monotonic()
     with dead_server() as bucket:
         for operation in (files.read_bytes, files.exists, files.list_dir):
             with pytest.raises(
@@ -148,7 +119,6 @@ def test_a_dead_server_is_one_error_with_its_address_and_what_to_do():
             assert "AWS_ENDPOINT_URL" in str(e.value) and e.value.where == f"{bucket}/a"
         with pytest.raises(DataError, match="expected an answer"):
             files.write_text(f"{bucket}/a", "x")
-    assert time.monotonic() - began < 60
 
 
 @cases(
@@ -156,9 +126,7 @@ def test_a_dead_server_is_one_error_with_its_address_and_what_to_do():
     ("AWS_ACCESS_KEY_ID", "AKIA-SENTINEL\u2026", "AWS_ACCESS_KEY_ID: .*U.2026 after 13 characters"),
     ("AWS_ENDPOINT_URL", "http://user:pass-SENTINEL@127.0.0.1:9", "without user and password"),
 )
-def test_a_secret_that_cannot_be_sent_is_refused_and_not_told(
-    monkeypatch, *, variable, value, message
-):
+def test_a_secret_that_cannot_be_sent_is_refused_and_not_told(monkeypatch, *, variable, value, message):
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
     monkeypatch.setenv(variable, value)
     with pytest.raises(ConfigError, match=message) as caught:
@@ -227,11 +195,11 @@ def faulty(monkeypatch):
     server.server.shutdown()
 
 
-@pytest.mark.parametrize("fault", ["500", "503", "reset", "cut"])
-def test_what_fails_once_is_asked_for_again(faulty, fault):
-    faulty.faults = [fault, "whole"]
-    assert files.read_bytes("s3://bucket/a") == b"0123456789"
-    assert len(faulty.requests) == 2
+def test_what_fails_once_is_asked_for_again(faulty):
+    for fault in ("500", "503", "reset", "cut"):
+        faulty.faults, faulty.requests = [fault, "whole"], []
+        assert files.read_bytes("s3://bucket/a") == b"0123456789", fault
+        assert len(faulty.requests) == 2, fault
 
 
 @pytest.mark.parametrize(
