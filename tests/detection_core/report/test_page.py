@@ -40,7 +40,7 @@ def page_of(name: str) -> str:
 PLAIN = Found(page_of("cat"))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(st.text(min_size=1))
 def test_whatever_a_text_is_it_stays_one(text: str) -> None:
     found = Found(page_of(text))

@@ -1,4 +1,3 @@
-import asyncio
 import http.server
 import socket
 import struct
@@ -10,7 +9,7 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files, object_store
 from detection_core.storage.schemes import store_of
 from tests.support.cases import cases
-from tests.support.object_store import dead_server, s3_server
+from tests.support.object_store import dead_server, s3_server, without_pauses
 from tests.support.raw_server import serve_raw
 from tests.support.storage_faults import watched
 
@@ -19,13 +18,6 @@ from tests.support.storage_faults import watched
 def server():
     with s3_server() as bucket:
         yield bucket
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    """Retry at once: botocore and s3fs wait between attempts."""
-    pause = asyncio.sleep
-    monkeypatch.setattr(asyncio, "sleep", lambda seconds, *result: pause(min(seconds, 0.001), *result))
 
 
 @pytest.fixture
@@ -191,7 +183,8 @@ def faulty(monkeypatch):
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server.server_port}")
-    yield server
+    with without_pauses():
+        yield server
     server.server.shutdown()
 
 
