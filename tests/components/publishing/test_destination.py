@@ -9,6 +9,7 @@ from components.publishing.destination import PushDestination
 from detection_core.artifacts.published import PublishedVersion
 from detection_core.errors import ContractError
 from detection_core.storage import files
+from tests.support.cases import refused
 from tests.support.object_store import s3_server
 
 NOTHING_TO_RETURN_TO = pytest.raises(ContractError, match="expected a version to return to")
@@ -110,8 +111,7 @@ def test_a_broken_record_of_the_deployed_version_is_named_and_another_can_be_nam
     path = f"{destination.root}/versions/{number}.json"
     files.write_text(path, json.dumps({"nonsense": 1}))
     for read in (destination.current, destination.rollback):
-        with pytest.raises(ContractError, match=path):
-            read()
+        refused(ContractError, path, read)
     assert [v.number for v in destination.versions()] == [first]
     assert destination.rollback(first).number == first == destination.served()
     assert destination.push().number > number
@@ -121,8 +121,7 @@ def test_a_broken_pointer_is_made_anew_for_a_version_that_is_named(destination):
     first, second, third = destination.push_many(3)
     destination.rollback()
     files.write_text(f"{destination.root}/current.json", "{")
-    with pytest.raises(ContractError, match=r"current.json.*--to VERSION"):
-        destination.rollback()
+    refused(ContractError, r"current.json.*--to VERSION", destination.rollback)
     assert destination.rollback(second).number == second
     assert destination.rolled_back() == [third] and destination.rollback().number == first
 

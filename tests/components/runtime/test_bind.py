@@ -33,6 +33,7 @@ def test_what_travels_as_text_arrives_as_a_value(folders):
     given = ["--examples", str(folders), "--data_path", "d"]
     job = bind_arguments(ExampleGenJob, [*given, "--splits", '{"train": 1.0}', "--beam_args", '["--x"]'])
     assert job.splits == {"train": 1.0} and job.beam_args == ("--x",)
+    assert bind_arguments(ExampleGenJob, [*given, "--quarantine_limit", "0.5"]).quarantine_limit == 0.5
     assert bind_arguments(ExampleGenJob, given).splits == {"train": 0.8, "eval": 0.1, "test": 0.1}
     thresholds = {"thresholds": '{"mAP": {"lower_bound": 0.5}}'}
     model = {"examples": _artifact(folders / "examples"), "model": _artifact(folders / "model")}
@@ -48,20 +49,11 @@ def test_a_text_that_cannot_be_read_is_refused_by_the_parameter_s_name(folders, 
         bind_arguments(EvaluatorJob, _evaluator_arguments(folders, "--thresholds", text))
 
 
-def test_a_float_parameter(folders):
-    job = bind_arguments(
-        ExampleGenJob, ["--examples", str(folders), "--data_path", "d", "--quarantine_limit", "0.5"]
-    )
-    assert job.quarantine_limit == 0.5
-
-
 def test_an_absent_baseline_is_dropped(folders):
     (folders / "baseline" / ABSENT).touch()
     job = bind_arguments(EvaluatorJob, _evaluator_arguments(folders, "--baseline", str(folders / "baseline")))
     assert job.baseline == ""
-
-
-def test_a_present_baseline_is_kept(folders):
+    (folders / "baseline" / ABSENT).unlink()
     job = bind_arguments(EvaluatorJob, _evaluator_arguments(folders, "--baseline", str(folders / "baseline")))
     assert job.baseline == str(folders / "baseline")
 

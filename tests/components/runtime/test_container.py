@@ -37,14 +37,6 @@ def test_a_mistake_of_the_user_is_exit_code_2(caplog):
     assert "a.jpg: expected an image, found text" in caplog.text
 
 
-def test_a_crash_is_raised():
-    def run(job):
-        raise RuntimeError("a defect")
-
-    with pytest.raises(RuntimeError):
-        main(BaselineResolverJob, run, _ARGUMENTS)
-
-
 def test_a_full_disk_and_a_place_that_is_none_are_one_message_each(caplog):
     def full(job):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/shard")
@@ -55,7 +47,9 @@ def test_a_full_disk_and_a_place_that_is_none_are_one_message_each(caplog):
     )
 
 
-def test_other_errors_of_the_system_are_crashes():
+def test_a_defect_and_other_errors_of_the_system_are_crashes():
+    with pytest.raises(KeyError, match="a defect"):
+        main(BaselineResolverJob, lambda job: {}["a defect"], _ARGUMENTS)
     with pytest.raises(FileNotFoundError):
         main(BaselineResolverJob, lambda job: os.stat("/nowhere/x"), _ARGUMENTS)
 

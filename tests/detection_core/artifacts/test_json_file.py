@@ -8,7 +8,7 @@ import pytest
 
 from detection_core.artifacts.json_file import JsonFile, JsonLines, JsonList
 from detection_core.errors import ContractError
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.storage_faults import few_descriptors
 
 
@@ -54,14 +54,12 @@ def test_what_is_something_else_is_refused(tmp_path, *, text):
 
 def test_a_missing_file_is_none_to_find_and_an_error_to_read(tmp_path):
     assert THING.find(str(tmp_path)) is None and THING.find("") is None
-    with pytest.raises(ContractError, match="found no file; make it again"):
-        THING.read(str(tmp_path))
+    refused(ContractError, "found no file; make it again", THING.read, str(tmp_path))
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):
     (tmp_path / "thing.json").write_bytes(b"\xff\xfe{}")
-    with pytest.raises(ContractError, match="cannot be read"):
-        THING.read(str(tmp_path))
+    refused(ContractError, "cannot be read", THING.read, str(tmp_path))
 
 
 def test_a_file_that_cannot_be_opened_now_is_not_called_something_else(tmp_path):
@@ -118,6 +116,5 @@ def test_an_entry_of_something_else_and_a_file_of_something_else_are_left_out(tm
 def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path, caplog):
     os.mkfifo(tmp_path / "thing.json")
     os.mkfifo(tmp_path / "list.json")
-    with pytest.raises(ContractError, match="expected a regular file"):
-        THING.find(str(tmp_path))
+    refused(ContractError, "expected a regular file", THING.find, str(tmp_path))
     assert LIST.read_valid(str(tmp_path)) == [] and "expected a regular file" in caplog.text

@@ -9,7 +9,7 @@ from detection_core.artifacts.tflite_metadata import MAX_LABEL_BYTES, TFLiteDesc
 from detection_core.errors import ModelError
 from detection_core.exporters.tflite_description import add_description
 from tests.support.bare_tflite import bare_file
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 
 def test_a_file_without_metadata_is_refused_with_its_path():
@@ -19,8 +19,7 @@ def test_a_file_without_metadata_is_refused_with_its_path():
 
 @cases(b"", b"PK\x03\x04zip archive", b"0123TFL")
 def test_another_kind_of_file_is_refused(*, content):
-    with pytest.raises(ModelError, match="expected a TensorFlow Lite file"):
-        read_description(content)
+    refused(ModelError, "expected a TensorFlow Lite file", read_description, content)
 
 
 def with_labels(data: bytes, method: int = zipfile.ZIP_STORED, name: str = "labels.txt") -> bytes:
@@ -50,8 +49,7 @@ def test_labels_that_cannot_be_read_are_one_message():
     broken = bytearray(with_labels(b"abc\ndef\n"))
     broken[broken.rfind(b"abc\ndef")] = 88
     for content in (with_labels(b"\xff\xfe\n"), bytes(broken)):
-        with pytest.raises(ModelError, match="expected labels in the archive"):
-            read_description(content)
+        refused(ModelError, "expected labels in the archive", read_description, content)
 
 
 def test_damaged_metadata_is_one_message():

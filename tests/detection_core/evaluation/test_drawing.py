@@ -50,16 +50,14 @@ def test_the_outline_lies_on_the_box():
     assert (drawn == np.array(class_colour(1))).all(-1).sum() > 300
 
 
-@pytest.mark.parametrize(
-    "box", [(0, 0, 0.1, 0.1), (0.9, 0.9, 1, 1), (-0.5, -0.5, 1.5, 1.5), (0.5, 0.5, 0.5, 0.5), (0, 0, 1, 1)]
-)
-@pytest.mark.parametrize("dashed", [True, False])
-def test_labels_stay_inside_the_picture(box, dashed):
-    picture = Image.new("RGB", (200, 150))
-    bare = draw_boxes(picture, [LabelledBox(box=box, label=0, dashed=dashed)])
-    text = draw_boxes(picture, [LabelledBox(box=box, label=0, text="kässe 0.93", dashed=dashed)])
-    plate = (np.asarray(text) == np.array(class_colour(0))).all(-1).sum()
-    assert plate - (np.asarray(bare) == np.array(class_colour(0))).all(-1).sum() > 300
+@cases((0, 0, 0.1, 0.1), (0.9, 0.9, 1, 1), (-0.5, -0.5, 1.5, 1.5), (0.5, 0.5, 0.5, 0.5), (0, 0, 1, 1))
+def test_labels_stay_inside_the_picture(*, box):
+    picture, colour = Image.new("RGB", (200, 150)), np.array(class_colour(0))
+    for dashed in (True, False):
+        bare = draw_boxes(picture, [LabelledBox(box=box, label=0, dashed=dashed)])
+        text = draw_boxes(picture, [LabelledBox(box=box, label=0, text="kässe 0.93", dashed=dashed)])
+        plate = (np.asarray(text) == colour).all(-1).sum()
+        assert plate - (np.asarray(bare) == colour).all(-1).sum() > 300
 
 
 def test_sizes():

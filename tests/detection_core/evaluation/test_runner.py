@@ -7,7 +7,7 @@ import tensorflow as tf
 from detection_core.errors import ContractError, DataError, ModelError
 from detection_core.evaluation.runner import load_runner
 from tests.support.blobs import BlobDetector, save, scenes, writing_detector
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +44,11 @@ def test_other_signatures_are_refused(tmp_path):
 
 
 def test_what_is_no_model(tmp_path):
-    with pytest.raises(ModelError, match="found nothing there"):
-        load_runner(str(tmp_path / "missing"))
-    with pytest.raises(ContractError, match="found neither"):
-        load_runner(str(tmp_path))
+    refused(ModelError, "found nothing there", load_runner, str(tmp_path / "missing"))
+    refused(ContractError, "found neither", load_runner, str(tmp_path))
     (tmp_path / "saved_model.pb").write_bytes(b"rubbish")
-    with pytest.raises(ModelError, match="expected a SavedModel"):
-        load_runner(str(tmp_path))
-    with pytest.raises(DataError, match=r"found http://"):
-        load_runner("http://127.0.0.1:9/m")
+    refused(ModelError, "expected a SavedModel", load_runner, str(tmp_path))
+    refused(DataError, r"found http://", load_runner, "http://127.0.0.1:9/m")
 
 
 class Giving(tf.Module):
@@ -95,20 +91,18 @@ def test_what_a_model_gives_that_is_no_detection_is_one_message(tmp_path, *, out
     assert caught.value.where == path
 
 
-@pytest.mark.parametrize("name", ["variables.index", "variables.data-00000-of-00001"])
-@pytest.mark.parametrize("content", [b"", b"x"])
-def test_damaged_variables_are_one_message(tmp_path, name, content):
+def test_damaged_variables_are_one_message(tmp_path):
     path = save(Giving(), tmp_path / "m")
-    (tmp_path / "m" / "variables" / name).write_bytes(content)
-    with pytest.raises(ModelError, match=r"files that cannot be loaded|damaged or truncated"):
-        load_runner(path)
+    for name in ("variables.data-00000-of-00001", "variables.index"):
+        for content in (b"", b"x"):
+            (tmp_path / "m" / "variables" / name).write_bytes(content)
+            refused(ModelError, r"files that cannot be loaded|damaged or truncated", load_runner, path)
 
 
 def test_a_graph_that_writes_files_is_not_loaded_unless_its_maker_is_trusted(tmp_path):
     mark = tmp_path / "pwned"
     path = save(writing_detector(mark), tmp_path / "m")
-    with pytest.raises(ModelError, match="found WriteFile"):
-        load_runner(path)
+    refused(ModelError, "found WriteFile", load_runner, path)
     assert not mark.exists()
     load_runner(path, trust=True)(scenes()[0][0])
     assert mark.read_text() == "pwned"

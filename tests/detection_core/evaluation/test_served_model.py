@@ -11,6 +11,7 @@ from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_model import ServedModel, stacked
 from detection_core.exporters.signatures import save_signature, serving_function
 from tests.support.blobs import BlobDetector, save, scenes, writing_detector
+from tests.support.cases import refused
 from tests.support.tiny_detector import TinyDetector
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (3, 50, 40, 3)).astype(np.uint8)
@@ -58,14 +59,12 @@ def test_a_number_of_images_that_the_model_does_not_take_is_refused(tmp_path):
     model = ServedModel(str(tmp_path))
     assert len(model(np.concatenate([IMAGES, IMAGES[:1]])).scores) == 4
     for images in (IMAGES, IMAGES[:0]):
-        with pytest.raises(ModelError, match=f"expected a multiple of 2 images, .*found {len(images)}"):
-            model(images)
+        refused(ModelError, f"expected a multiple of 2 images, .*found {len(images)}", model, images)
 
 
 def test_what_takes_no_images_or_does_more_than_compute_is_refused(tmp_path):
     save_signature(serving_function(TinyDetector(), RESIZER, input_type="tf_example"), str(tmp_path / "s"))
-    with pytest.raises(ModelError, match="--input-type image_tensor"):
-        ServedModel(str(tmp_path / "s"))
+    refused(ModelError, "--input-type image_tensor", ServedModel, str(tmp_path / "s"))
     with pytest.raises(ModelError, match="WriteFile"):
         ServedModel(save(writing_detector(tmp_path / "pwned"), tmp_path / "w"))
 

@@ -8,7 +8,7 @@ import pytest
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files, object_store
 from detection_core.storage.schemes import store_of
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.object_store import dead_server, s3_server, without_pauses
 from tests.support.raw_server import serve_raw
 from tests.support.storage_faults import watched
@@ -74,8 +74,7 @@ def test_what_a_store_does_not_remove_is_an_error(root, monkeypatch):
     monkeypatch.setattr(
         system, "call_s3", lambda name, **r: kept if name == "delete_objects" else call(name, **r)
     )
-    with pytest.raises(DataError, match=r"s3://bucket/a: .*AccessDenied"):
-        files.remove_tree(root)
+    refused(DataError, r"s3://bucket/a: .*AccessDenied", files.remove_tree, root)
 
 
 def test_a_server_that_knows_no_bucket_is_one_error(monkeypatch):
@@ -87,18 +86,14 @@ def test_a_server_that_knows_no_bucket_is_one_error(monkeypatch):
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.setenv(name, "key-of-the-test")
         for operation in (files.exists, files.is_dir, files.list_dir):
-            with pytest.raises(DataError, match="no such bucket"):
-                operation("s3://bucket/a")
+            refused(DataError, "no such bucket", operation, "s3://bucket/a")
 
 
 def test_a_bucket_that_is_not_there_and_what_cannot_be_used_are_named(server, monkeypatch):
-    with pytest.raises(DataError, match="NoSuchBucket"):
-        files.read_text("s3://nowhere/a")
-    with pytest.raises(ValueError, match="mode 'a'"):
-        files.open_file(f"{server}/a", "a")
+    refused(DataError, "NoSuchBucket", files.read_text, "s3://nowhere/a")
+    refused(ValueError, "mode 'a'", files.open_file, f"{server}/a", "a")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "not a url")
-    with pytest.raises(ConfigError, match="expected a URL, found 'not a url'"):
-        files.exists(f"{server}/a")
+    refused(ConfigError, "expected a URL, found 'not a url'", files.exists, f"{server}/a")
 
 
 def test_a_dead_server_is_one_error_with_its_address_and_what_to_do():
@@ -109,8 +104,7 @@ def test_a_dead_server_is_one_error_with_its_address_and_what_to_do():
             ) as e:
                 operation(f"{bucket}/a")
             assert "AWS_ENDPOINT_URL" in str(e.value) and e.value.where == f"{bucket}/a"
-        with pytest.raises(DataError, match="expected an answer"):
-            files.write_text(f"{bucket}/a", "x")
+        refused(DataError, "expected an answer", files.write_text, f"{bucket}/a", "x")
 
 
 @cases(

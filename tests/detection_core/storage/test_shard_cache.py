@@ -11,6 +11,7 @@ from detection_core.storage import files
 from detection_core.storage import shard_cache as module
 from detection_core.storage.record_files import Shard
 from detection_core.storage.shard_cache import ShardCache, shard_cache
+from tests.support.cases import refused
 from tests.support.object_store import dead_server, s3_server
 from tests.support.record_files import write_records
 
@@ -80,8 +81,7 @@ def test_a_shard_that_was_changed_damaged_or_removed_is_named_and_not_kept(bucke
         cache.fetch(shard)
     assert raised.value.where == shard.uri and os.listdir(cache.folder) == []
     files.remove_tree(shard.uri)
-    with pytest.raises(DataError, match="expected a shard of the examples, found none"):
-        cache.fetch(shard)
+    refused(DataError, "expected a shard of the examples, found none", cache.fetch, shard)
 
 
 def test_a_full_disk_is_named_with_what_to_do(bucket, cache, monkeypatch):
@@ -91,8 +91,7 @@ def test_a_full_disk_is_named_with_what_to_do(bucket, cache, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files, "download", full)
-    with pytest.raises(DataError, match="No space left on device; free some, set DETFLOW_SHARD_CACHE"):
-        cache.fetch(shard)
+    refused(DataError, "No space left on device; free some, set DETFLOW_SHARD_CACHE", cache.fetch, shard)
 
 
 def test_leftovers_of_killed_processes_go(bucket, cache):
@@ -134,8 +133,7 @@ def test_a_failure_inside_tf_data_is_found_by_its_token_and_not_by_its_words(buc
 def test_a_size_that_is_no_number_is_refused(monkeypatch):
     monkeypatch.setenv(module.GIGABYTES, "much")
     shard_cache.cache_clear()
-    with pytest.raises(ConfigError, match="found 'much'"):
-        shard_cache()
+    refused(ConfigError, "found 'much'", shard_cache)
     shard_cache.cache_clear()
 
 
@@ -189,5 +187,4 @@ def test_a_folder_that_somebody_else_can_write_to_is_not_trusted(tmp_path, monke
         mine = ShardCache(str(tmp_path / "mine"), 1 << 20, private=True)
         assert Path(mine.fetch(f"{bucket}/a.tfrecord")).read_bytes() == b"x"
         monkeypatch.setattr(os, "getuid", lambda: 12345)
-        with pytest.raises(ConfigError, match="expected a private folder"):
-            mine.fetch(f"{bucket}/a.tfrecord")
+        refused(ConfigError, "expected a private folder", mine.fetch, f"{bucket}/a.tfrecord")

@@ -7,6 +7,7 @@ import pytest
 from component_specs.interface import format_interface, interface
 from components.runtime.kfp.call import bind_call, is_kfp_call, prepare
 from detection_core.errors import ConfigError, ContractError
+from tests.support.cases import refused
 
 
 def _artifact(uri, **metadata):
@@ -71,15 +72,13 @@ def test_what_is_missing_or_wrong_is_named(executor_input, tmp_path):
     ):
         _bind(executor_input, tmp_path)
     del inputs["artifacts"]["model"]
-    with pytest.raises(ContractError, match="the input model"):
-        _bind(executor_input, tmp_path)
+    refused(ContractError, "the input model", _bind, executor_input, tmp_path)
     inputs["parameterValues"]["pictures"] = 2.5
     with pytest.raises(ConfigError, match=r"pictures: expected a value of the type int, found 2\.5"):
         _bind(executor_input, tmp_path)
     inputs["parameterValues"]["pictures"] = None
     del outputs["artifacts"]["blessing"]
-    with pytest.raises(ContractError, match="expected blessing in KFP's executor input"):
-        _bind(executor_input, tmp_path)
+    refused(ContractError, "expected blessing in KFP's executor input", _bind, executor_input, tmp_path)
     with pytest.raises(ContractError, match="expected push_destination in KFP's executor input"):
         _bind(
             {"outputs": {"artifacts": {"baseline": _artifact("minio://b/x")}}}, tmp_path, "baseline_resolver"
