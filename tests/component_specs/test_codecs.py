@@ -49,6 +49,8 @@ def test_the_order_of_keys_stays_where_it_means_something():
     ordered = JsonObject(example="{}", ordered=True)
     assert list(ordered.decode(ordered.encode({"b": 1, "a": 2}))) == ["b", "a"]
     assert ordered.encode({"b": 1, "a": 2}) != ordered.encode({"a": 2, "b": 1})
+    assert FIELDS.encode(_Windows()) == "" and FIELDS.decode("") == _Windows()
+    assert FIELDS.decode('{"second": [7]}') == _Windows(second=("7",))
 
 
 @given(st.lists(st.text()).map(tuple))
@@ -61,16 +63,6 @@ def test_a_list_comes_back_as_it_was_sent(value):
 def test_a_dataclass_comes_back_as_it_was_sent(first, second):
     value = _Windows(first=first, second=second)
     assert FIELDS.decode(FIELDS.encode(value)) == value
-
-
-def test_an_empty_dataclass_is_an_empty_text():
-    assert FIELDS.encode(_Windows()) == "" and FIELDS.decode("") == _Windows()
-    assert FIELDS.decode('{"second": [7]}') == _Windows(second=("7",))
-
-
-def test_names_are_separated_by_commas():
-    assert CommaSeparated().encode(("float32", "int8")) == "float32,int8"
-    assert CommaSeparated().decode(" float32 , int8,") == ("float32", "int8")
 
 
 @cases("", "model { ssd {} }", "bz2: a text that looks packed", "é" * 10_000)
@@ -98,17 +90,16 @@ def test_what_cannot_be_read_is_refused_by_name_and_briefly(*, codec, text, mess
     assert error.value.name == "the_field" and error.value.problem.startswith(message)
 
 
-def test_numbers_are_what_they_were_before_kubeflow():
+def test_names_and_numbers_are_what_they_were_before_kubeflow():
     for codec, carried, value in ((Plain(int), 10.0, 10), (Plain(float), 1, 1.0), (Plain(bool), True, True)):
         assert codec.decode(carried) == value and type(codec.decode(carried)) is codec.carried_as
-
-
-def test_without_a_default_a_parameter_is_required():
-    assert Parameter(name="a", codec=Plain(str), default=dataclasses.MISSING).required
-    assert not Parameter(name="a", codec=Plain(str), default="").required
+    assert CommaSeparated().encode(("float32", "int8")) == "float32,int8"
+    assert CommaSeparated().decode(" float32 , int8,") == ("float32", "int8")
 
 
 def test_a_long_value_is_shown_by_its_beginning():
     assert shorten({"a": 1}) == "{'a': 1}"
     assert shorten("x" * 1000).endswith("x... (1002 characters)")
     assert json.loads(OBJECT.example) == {"a": 1}
+    assert Parameter(name="a", codec=Plain(str), default=dataclasses.MISSING).required
+    assert not Parameter(name="a", codec=Plain(str), default="").required

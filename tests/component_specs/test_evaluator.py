@@ -2,18 +2,8 @@ import pytest
 
 from component_specs import EvaluatorJob
 from component_specs.evaluator import THRESHOLDS
-from tests.component_specs.contract import carried, wiring
+from tests.component_specs.contract import carried
 from tests.support.cases import cases
-
-
-def test_what_it_takes_and_gives():
-    assert wiring("evaluator", EvaluatorJob) == {
-        "examples": "Examples",
-        "model": "Model",
-        "baseline": "Model?",
-        "evaluation": "ModelEvaluation",
-        "blessing": "ModelBlessing",
-    }
 
 
 def test_equal_thresholds_are_one_text_in_whatever_order_they_were_written():

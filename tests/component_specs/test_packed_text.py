@@ -18,9 +18,6 @@ def test_short_texts_stay_readable_and_long_ones_get_short():
     packed = pack(long)
     assert len(long) > 60_000 and len(packed) < 1000 and unpack(packed) == long
     assert pack("x" * PLAIN_BYTES) == "x" * PLAIN_BYTES
-
-
-def test_equal_texts_are_equal_parameters_on_every_machine():
     # As bzip2 1.0 packs it; another outcome would train anew what was trained.
     assert pack("a" * 10_000) == ("bz2:QlpoOTFBWSZTWe20CmsAABWJAIgAIAAACCAAMMwFKacao2KjxdyRThQkO20CmsA=")
 

@@ -16,13 +16,10 @@ def test_the_format_of_any_set_is_found(tmp_path, *, data_format):
     assert find_data(str(tmp_path), "auto", RATIO) == (str(tmp_path), data_format)
 
 
-def test_a_format_that_is_given_is_not_looked_for(tmp_path):
-    assert find_data(str(tmp_path / "none"), "voc", RATIO) == (str(tmp_path / "none"), "voc")
-
-
 def test_a_set_in_a_folder_of_the_folder_is_read_from_there(tmp_path):
     write_voc(tmp_path / "VOCdevkit" / "VOC2007")
     assert find_data(str(tmp_path), "auto", RATIO) == (str(tmp_path / "VOCdevkit" / "VOC2007"), "voc")
+    assert find_data(str(tmp_path / "none"), "voc", RATIO) == (str(tmp_path / "none"), "voc")
 
 
 def test_of_spans_the_newest_is_looked_into_and_all_are_read_alike(tmp_path):

@@ -42,14 +42,13 @@ def test_a_changed_file_changes_it(tmp_path, *, change):
     assert fingerprint(str(tmp_path), "coco", RATIO) != before
 
 
-def test_a_format_that_is_found_counts_as_one_that_is_named(data):
+def test_the_name_of_the_format_what_is_not_read_and_broken_links_do_not_count(data):
     assert fingerprint(str(data), "auto", RATIO) == fingerprint(str(data), "coco", RATIO)
-
-
-def test_files_that_are_not_read_do_not_count(data):
     before = fingerprint(str(data), "coco", RATIO)
     (data / "README").write_text("hello")
     assert fingerprint(str(data), "coco", RATIO) == before
+    (data / "images" / "link.jpg").symlink_to("nowhere")
+    assert fingerprint(str(data), "coco", RATIO)
 
 
 def test_the_folder_s_own_name_does_not_count(tmp_path):
@@ -57,11 +56,6 @@ def test_the_folder_s_own_name_does_not_count(tmp_path):
     before = fingerprint(str(tmp_path / "a"), "voc", RATIO)
     (tmp_path / "a").rename(tmp_path / "b")
     assert fingerprint(str(tmp_path / "b"), "voc", RATIO) == before
-
-
-def test_a_broken_link_is_no_obstacle(data):
-    (data / "images" / "link.jpg").symlink_to("nowhere")
-    assert fingerprint(str(data), "coco", RATIO)
 
 
 def test_what_is_not_there_is_refused(data):

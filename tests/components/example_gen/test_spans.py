@@ -20,6 +20,12 @@ def weekly(tmp_path):
 def test_data_without_a_pattern_have_no_spans(tmp_path):
     assert resolve_spans(str(tmp_path), RATIOS, SpanQuery()) == Spans()
     assert sources("data", "train.json", ()) == [("", "data", "train.json")]
+    with pytest.raises(DataError, match="found none") as raised:
+        resolve_spans(str(tmp_path / "{SPAN}"), RATIOS, SpanQuery())
+    assert raised.value.where == str(tmp_path / "{SPAN}")
+    assert not has_pattern("data/{span}/{x}")
+    assert before_pattern("s3://bucket/data/span-{SPAN}/x") == "s3://bucket/data"
+    assert before_pattern("/{SPAN}") == "/" and before_pattern("/data") == "/data"
 
 
 @cases(
@@ -94,19 +100,7 @@ def test_a_span_without_its_marker_is_not_there_yet(weekly, tmp_path):
         resolve_spans(weekly, RATIOS, SpanQuery(span="3", ready_file="_SUCCESS"))
 
 
-def test_no_span_at_all_is_an_error_that_names_the_pattern(tmp_path):
-    with pytest.raises(DataError, match="found none") as raised:
-        resolve_spans(str(tmp_path / "{SPAN}"), RATIOS, SpanQuery())
-    assert raised.value.where == str(tmp_path / "{SPAN}")
-
-
 @cases("x/{YYYY}-{MM}", "x/{SPAN}/{YYYY}{MM}{DD}", "x/{SPAN}/{VERSION}")
 def test_a_pattern_that_cannot_be_used_is_refused(*, path):
     with pytest.raises(ConfigError, match=r"expected \{SPAN\}, or \{YYYY\}"):
         resolve_spans(path, RATIOS, SpanQuery())
-
-
-def test_other_braces_are_part_of_a_name():
-    assert not has_pattern("data/{span}/{x}")
-    assert before_pattern("s3://bucket/data/span-{SPAN}/x") == "s3://bucket/data"
-    assert before_pattern("/{SPAN}") == "/" and before_pattern("/data") == "/data"

@@ -58,13 +58,10 @@ def test_an_absent_baseline_is_dropped(folders):
     assert job.baseline == str(folders / "baseline")
 
 
-def test_an_absent_artifact_cannot_be_a_required_input(folders):
+def test_a_required_input_cannot_be_absent_or_missing(folders):
     (folders / "model" / ABSENT).touch()
     with pytest.raises(ContractError, match="the input model"):
         bind_arguments(EvaluatorJob, _evaluator_arguments(folders))
-
-
-def test_a_missing_folder_is_named(folders):
     (folders / "model").rmdir()
     with pytest.raises(ContractError, match=f"{folders}/model.*run the step that makes it"):
         bind_arguments(EvaluatorJob, _evaluator_arguments(folders))

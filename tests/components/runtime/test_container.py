@@ -52,6 +52,8 @@ def test_a_defect_and_other_errors_of_the_system_are_crashes():
         main(BaselineResolverJob, lambda job: {}["a defect"], _ARGUMENTS)
     with pytest.raises(FileNotFoundError):
         main(BaselineResolverJob, lambda job: os.stat("/nowhere/x"), _ARGUMENTS)
+    assert as_user_error(ValueError("expected a number")) is None
+    assert as_user_error(FileNotFoundError(errno.ENOENT, "No such file", "/a")) is None
 
 
 @cases(
@@ -65,11 +67,6 @@ def test_a_defect_and_other_errors_of_the_system_are_crashes():
 )
 def test_an_error_of_the_disk_says_what_to_do(*, error, told):
     assert told in str(as_user_error(error))
-
-
-def test_what_is_no_error_of_the_disk_stays_what_it_is():
-    assert as_user_error(ValueError("expected a number")) is None
-    assert as_user_error(FileNotFoundError(errno.ENOENT, "No such file", "/a")) is None
 
 
 def test_neither_a_message_nor_a_crash_tells_a_secret():

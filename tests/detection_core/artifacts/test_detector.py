@@ -30,11 +30,8 @@ def test_the_parent_and_the_saved_model_itself_are_taken(detector):
         assert layout.read_info(path) == INFO
 
 
-def test_a_folder_without_a_saved_model_is_refused(tmp_path):
+def test_a_folder_without_a_saved_model_or_its_description_is_refused(tmp_path):
     refused(ContractError, "expected a detector folder", layout.serving_dir, str(tmp_path))
-
-
-def test_a_foreign_saved_model_is_refused_by_name_of_what_is_missing(tmp_path):
     files.write_text(str(tmp_path / layout.SAVED_MODEL), "graph")
     with pytest.raises(ContractError, match=r"assets.extra/detflow/model.json.*not written by"):
         layout.read_info(str(tmp_path))

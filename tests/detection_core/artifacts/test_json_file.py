@@ -23,14 +23,11 @@ LINES = JsonLines(name="things.jsonl", content=Thing, writer="Maker", remedy="ma
 LIST = JsonList(name="list.json", content=Thing)
 
 
-def test_a_file_is_written_with_its_version_and_read_back(tmp_path):
+def test_a_file_is_written_with_its_version_and_one_without_is_of_the_first(tmp_path):
     THING.write(str(tmp_path), Thing(count=3, name="a"))
     text = (tmp_path / "thing.json").read_text()
     assert json.loads(text) == {"count": 3, "name": "a", "schema_version": 2}
     assert text.endswith("}\n") and THING.read(str(tmp_path)) == Thing(count=3, name="a")
-
-
-def test_a_file_without_a_version_is_of_the_first_one(tmp_path):
     (tmp_path / "thing.json").write_text('{"count": 3}')
     assert THING.find(str(tmp_path)) == Thing(count=3)
 
@@ -52,12 +49,9 @@ def test_what_is_something_else_is_refused(tmp_path, *, text):
     assert "thing.json" in e.value.where
 
 
-def test_a_missing_file_is_none_to_find_and_an_error_to_read(tmp_path):
+def test_a_missing_file_is_none_to_find_and_one_that_is_no_text_an_error(tmp_path):
     assert THING.find(str(tmp_path)) is None and THING.find("") is None
     refused(ContractError, "found no file; make it again", THING.read, str(tmp_path))
-
-
-def test_bytes_that_are_no_text_are_refused(tmp_path):
     (tmp_path / "thing.json").write_bytes(b"\xff\xfe{}")
     refused(ContractError, "cannot be read", THING.read, str(tmp_path))
 

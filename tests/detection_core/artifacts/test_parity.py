@@ -14,9 +14,6 @@ def test_latency_by_threads_or_plain(*, latency, rows):
 def test_a_file_that_does_not_say_that_it_passed_did_not():
     report = PARITY.parse('{"files": [{"file": "m.tflite", "metrics": {}}]}', "parity.json")
     assert not report.blessed and not report.files[0].passed
-
-
-def test_what_is_written_is_read():
     file = FileReport(file="m", format="int8", metrics={"a": 0.5}, latency_ms={"1": 2.0}, passed=True)
     report = ParityReport(split="test", images=3, files=[file], blessed=True, reasons=["r"])
     assert PARITY.parse(PARITY.format(report), "parity.json") == report

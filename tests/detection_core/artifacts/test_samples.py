@@ -74,17 +74,11 @@ def test_a_field_of_a_later_version_is_ignored_and_a_newer_layout_refused(*, nam
     assert error.value.where == name
 
 
-def test_lines_of_a_history_are_read():
-    lines = [HISTORY.parse_line(line, "history.jsonl") for line in read_sample("history.jsonl").splitlines()]
-    assert [line.step for line in lines] == [20, 40, 60] and lines[0].losses["Loss/total_loss"] > 0
-
-
-def test_an_index_of_pictures_is_read_with_all_that_it_says(tmp_path):
+def test_lines_lists_and_manifests_are_read_with_all_that_they_say(tmp_path):
     text = read_sample("pictures_index.json")
     (tmp_path / PICTURES.name).write_text(text)
     assert PICTURES.format(PICTURES.read_valid(str(tmp_path))) == text
-
-
-def test_a_manifest_is_read_with_its_digest(tmp_path):
     (tmp_path / MANIFEST.name).write_text(read_sample(MANIFEST.name))
     assert [shard.examples for shard in read_manifest(str(tmp_path))] == [3, 2]
+    lines = [HISTORY.parse_line(line, "history.jsonl") for line in read_sample("history.jsonl").splitlines()]
+    assert [line.step for line in lines] == [20, 40, 60] and lines[0].losses["Loss/total_loss"] > 0

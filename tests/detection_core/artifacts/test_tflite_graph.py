@@ -52,8 +52,5 @@ def test_what_the_file_holds_is_constant_and_counts_are_sorted(content):
     (conv,) = [op for op in graph.operators if op.name == "CONV_2D"]
     assert all(graph.tensors[i].is_constant for i in conv.inputs[1:])
     assert graph.operator_counts() == {"QUANTIZE": 2, "CONV_2D": 1}
-
-
-def test_a_cut_file_is_refused_by_name(content):
     with pytest.raises(ModelError, match=r"m\.tflite: expected a whole TensorFlow Lite file"):
         read_graph(content[: len(content) // 2], where="m.tflite")

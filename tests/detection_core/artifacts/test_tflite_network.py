@@ -64,8 +64,5 @@ def test_an_activation_belongs_to_the_network_where_a_convolution_follows():
     graph = graph_of(SSD, "rows")
     inside = [graph.operators[position].name for position in network_operators(graph)]
     assert inside == [kind for kind, _, _ in SSD[:9]]
-
-
-def test_a_graph_without_convolutions_has_no_network():
     graph = graph_of((("ADD", "picture one", "sum"),), "sum")
     assert network_operators(graph) == [] and network_outputs(graph) == []

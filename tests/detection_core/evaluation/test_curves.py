@@ -31,6 +31,9 @@ def test_class_without_an_object(made):
     newt = made[2].classes[4]
     assert (newt.ap, newt.ap50, newt.objects, newt.precision) == (None, None, 0, [])
     assert newt.false_positives > 0
+    text = CURVES.format(made[2])
+    assert CURVES.parse(text, "curves.json") == made[2] and "NaN" not in text
+    assert json.loads(text)["classes"][0]["name"] == "cat"
 
 
 def test_counts_agree_with_the_confusion_matrix(made):
@@ -42,9 +45,3 @@ def test_counts_agree_with_the_confusion_matrix(made):
         assert entry.objects == truly == matrix[k].sum()
         assert entry.found + entry.misses == entry.objects
         assert entry.found + entry.false_positives == matrix[:, k].sum()
-
-
-def test_is_plain_json(made):
-    text = CURVES.format(made[2])
-    assert CURVES.parse(text, "curves.json") == made[2] and "NaN" not in text
-    assert json.loads(text)["classes"][0]["name"] == "cat"

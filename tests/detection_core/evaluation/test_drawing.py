@@ -34,9 +34,13 @@ def test_text_can_be_read_on_every_colour(*, colour):
     assert contrast(colour, readable_on(colour)) >= 3.9
 
 
-def test_colours_differ_and_repeat():
+def test_colours_differ_repeat_and_have_names():
     assert len(set(PALETTE)) == len(PALETTE)
     assert class_colour(3) == class_colour(3 + len(PALETTE))
+    assert named_colour("black") == (0, 0, 0)
+    assert named_colour("AliceBlue") == (240, 248, 255)
+    with pytest.raises(ValueError, match="unknown color"):
+        named_colour("blak")
 
 
 def test_the_outline_lies_on_the_box():
@@ -66,13 +70,6 @@ def test_sizes():
     assert fit(np.zeros((1000, 3, 3), np.uint8), longest=100).size == (1, 100)
     sheet = side_by_side({"a": Image.new("RGB", (30, 40)), "b": Image.new("RGB", (50, 20))}, gap=5)
     assert sheet.size == (85, 64)
-
-
-def test_colours_have_names():
-    assert named_colour("black") == (0, 0, 0)
-    assert named_colour("AliceBlue") == (240, 248, 255)
-    with pytest.raises(ValueError, match="unknown color"):
-        named_colour("blak")
 
 
 @cases(1e30, float("inf"), float("nan"))

@@ -77,6 +77,8 @@ def test_a_whole_one_is_loaded_with_its_signature(saved):
     assert [spec.dtype for spec in loaded.inputs.values()] == [tf.uint8]
     assert "detection_boxes" in loaded.outputs
     assert loaded.signature is loaded.signatures[SIGNATURE]
+    with few_descriptors(0), pytest.raises(StorageError, match="raise `ulimit -n`"):
+        load_saved_model(str(saved))
 
 
 @cases(*DAMAGE)
@@ -116,11 +118,6 @@ def test_an_index_that_would_end_the_process_is_one_message(saved, tmp_path):
     shutil.copy(f"{prefix}.index", tmp_path / "m" / "variables" / "variables.index")
     for load in (load_runner, ServedModel):
         refused(ModelError, "302 dimensions", load, str(tmp_path / "m"))
-
-
-def test_used_up_descriptors_say_nothing_of_the_files(saved):
-    with few_descriptors(0), pytest.raises(StorageError, match="raise `ulimit -n`"):
-        load_saved_model(str(saved))
 
 
 @cases(os.mkfifo, lambda path: path.write_bytes(b"\xff" * 50))

@@ -37,16 +37,16 @@ def test_a_metric_with_a_threshold_is_reported_too(measured):
     found = compute_metrics(*measured, NAMES, MetricOptions(), [category_metric("dog")])
     assert found[category_metric("dog")] >= 0
     assert category_metric("cat") not in found
-
-
-def test_all_metrics_of_each_class(measured):
     found = compute_metrics(*measured, NAMES, MetricOptions(all_per_category=True))
     assert len(found) == 12 + 5 * 13
 
 
-def test_a_set_that_is_not_measured_is_refused():
+def test_sets_and_groups_that_cannot_be_measured_are_refused():
     with pytest.raises(ConfigError, match=r"metrics_set: expected one of .*'coco_mask_metrics'"):
         MetricOptions(sets=("coco_mask_metrics",))
+    options = MetricOptions(groups={"pets": ("cat", "hamster")})
+    with pytest.raises(ConfigError, match=r"super_categories\[pets\]: .*'hamster'"):
+        known_metrics(options, NAMES)
 
 
 def test_the_mean_of_a_group_leaves_classes_without_objects_out(measured):
@@ -56,15 +56,6 @@ def test_the_mean_of_a_group_leaves_classes_without_objects_out(measured):
     assert found["DetectionBoxes_PerformanceBySuperCategory/pets"] == pytest.approx(sum(own) / 2)
     assert found["DetectionBoxes_PerformanceBySuperCategory/water"] == -1.0
     assert set(found) <= set(known_metrics(options, NAMES))
-
-
-def test_a_group_of_unknown_classes_is_refused():
-    options = MetricOptions(groups={"pets": ("cat", "hamster")})
-    with pytest.raises(ConfigError, match=r"super_categories\[pets\]: .*'hamster'"):
-        known_metrics(options, NAMES)
-
-
-def test_class_without_object(measured):
     options = MetricOptions(sets=tuple(VOC_SETS), per_category=True)
     found = compute_metrics(*measured, NAMES, options)
     assert found[category_metric("newt")] == -1.0

@@ -36,6 +36,8 @@ def test_why_an_object_was_missed():
         "cat, 100 x 50 px: the best there was dog 0.70",
         "dog, 100 x 50 px: nothing was found there",
     ]
+    _, misses = of_one(make_truth([LEFT], [0], crowd=[True]), make_detections([], [], []))
+    assert misses == []
 
 
 def test_the_worst_come_first_and_few_of_an_image():
@@ -53,8 +55,3 @@ def test_the_worst_come_first_and_few_of_an_image():
         for s in i.detections.scores[m.found_by == -1]
     )
     assert weights[0] == highest
-
-
-def test_crowds_are_no_misses():
-    _, misses = of_one(make_truth([LEFT], [0], crowd=[True]), make_detections([], [], []))
-    assert misses == []

@@ -40,6 +40,8 @@ def test_a_model_of_one_image_gets_them_one_by_one(tmp_path):
     assert model.batch_size == 1 and found.boxes.shape[0] == 2
     pixels = truth.boxes[0] * np.tile(image.shape[:2], 2)
     np.testing.assert_allclose(found.boxes[1, 0], pixels, atol=1e-2)
+    images = [np.zeros(shape, np.uint8) for shape in ((2, 2, 3), (2, 2, 3), (4, 2, 3), (2, 2, 3))]
+    assert stacked(images) == [[0, 1], [2], [3]] and stacked([]) == []
 
 
 def test_loading_and_every_inference_are_announced(tmp_path, monkeypatch):
@@ -67,8 +69,3 @@ def test_what_takes_no_images_or_does_more_than_compute_is_refused(tmp_path):
     refused(ModelError, "--input-type image_tensor", ServedModel, str(tmp_path / "s"))
     with pytest.raises(ModelError, match="WriteFile"):
         ServedModel(save(writing_detector(tmp_path / "pwned"), tmp_path / "w"))
-
-
-def test_images_of_equal_size_in_a_row_are_one_batch():
-    images = [np.zeros(shape, np.uint8) for shape in ((2, 2, 3), (2, 2, 3), (4, 2, 3), (2, 2, 3))]
-    assert stacked(images) == [[0, 1], [2], [3]] and stacked([]) == []

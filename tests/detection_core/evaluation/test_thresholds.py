@@ -50,6 +50,9 @@ def test_texts():
     assert verdict({"min_change": -0.01}, 0.7, 0.75).text == (
         f"{MAP} is 0.7000, the baseline's 0.7500: a change of -0.0500, less than -0.01"
     )
+    text = resampled_verdict({"min_change": -0.01}, 0.48, 0.5, 0.1).text
+    assert text.endswith("less than -0.01; within the noise of this split (95 % interval -0.0675..+0.0275)")
+    assert "noise" not in resampled_verdict({"min_change": -0.01}, 0.40, 0.5, 0.1).text
 
 
 def resampled_verdict(demands, value, baseline, spread):
@@ -84,18 +87,11 @@ def test_with_a_confidence_only_what_is_significant_fails(*, demands, value, bas
     assert found.confidence == demands.get("confidence")
 
 
-def test_the_text_tells_the_interval_where_the_split_is_too_small():
-    text = resampled_verdict({"min_change": -0.01}, 0.48, 0.5, 0.1).text
-    assert text.endswith("less than -0.01; within the noise of this split (95 % interval -0.0675..+0.0275)")
-    assert "noise" not in resampled_verdict({"min_change": -0.01}, 0.40, 0.5, 0.1).text
-
-
-def test_without_a_baseline_a_change_has_no_interval():
+def test_a_confidence_needs_an_interval_and_demands_nothing_alone():
     found = resampled_verdict({"min_change": 0.1}, 0.5, None, 0.1)
     assert found.passed and found.interval is None
-
-
-def test_a_metric_without_an_interval_is_judged_by_its_number():
+    with pytest.raises(ConfigError, match="at least one of lower_bound"):
+        parse_thresholds({MAP: {"confidence": 0.95}}, COCO_METRICS)
     assert not verdict({"lower_bound": 0.5, "confidence": 0.95}, 0.49).passed
 
 
@@ -103,11 +99,6 @@ def test_a_metric_without_an_interval_is_judged_by_its_number():
 def test_a_confidence_is_a_level(*, confidence):
     with pytest.raises(ConfigError, match=r"mAP\.confidence: expected a level from 0\.5 to 0\.99"):
         parse_thresholds({MAP: {"min_change": 0, "confidence": confidence}}, COCO_METRICS)
-
-
-def test_a_confidence_alone_demands_nothing():
-    with pytest.raises(ConfigError, match="at least one of lower_bound"):
-        parse_thresholds({MAP: {"confidence": 0.95}}, COCO_METRICS)
 
 
 def test_all_demands_on_a_metric_are_judged():

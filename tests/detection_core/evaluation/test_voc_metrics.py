@@ -72,6 +72,9 @@ def test_area_below_the_curve_as_the_object_detection_api_takes_it():
     scores, labels = arrays["precision_recall/scores"], arrays["precision_recall/labels"]
     expected = arrays["precision_recall/average_precision"]
     assert average_precision(scores, labels > 0, 5) == pytest.approx(float(expected), abs=1e-6)
+    assert math.isnan(average_precision(np.zeros(0), np.zeros(0, bool), 0))
+    assert math.isnan(evaluate_voc([], NAMES, VocOptions())["PascalBoxes_Precision/mAP@0.5IOU"])
+    assert average_precision(np.zeros(0), np.zeros(0, bool), 3) == 0.0
 
 
 @cases((None, (1 + 2 / 3) / 3), (0, (1 + 1) / 2), (1, (1 + 1 + 1) / 3))
@@ -107,9 +110,3 @@ def test_second_detection_of_an_object_is_a_false_positive():
     assert evaluate_voc([image], {0: "cat"}, VocOptions())["PascalBoxes_Precision/mAP@0.5IOU"] == (
         pytest.approx(0.5 + 0.5 * 2 / 3)
     )
-
-
-def test_nothing_to_find_is_not_a_number():
-    assert math.isnan(average_precision(np.zeros(0), np.zeros(0, bool), 0))
-    assert math.isnan(evaluate_voc([], NAMES, VocOptions())["PascalBoxes_Precision/mAP@0.5IOU"])
-    assert average_precision(np.zeros(0), np.zeros(0, bool), 3) == 0.0

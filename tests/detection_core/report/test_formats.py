@@ -17,7 +17,7 @@ def test_what_was_not_measured_is_a_dash(*, value):
     assert formats.metric(value) == DASH
 
 
-def test_numbers():
+def test_numbers_and_times():
     assert formats.metric(0.12345) == "0.123"
     assert formats.metric(0.12345, 4) == "0.1235"
     assert formats.signed(-0.01) == "\N{MINUS SIGN}0.010"
@@ -25,9 +25,6 @@ def test_numbers():
     assert formats.signed(None) == DASH
     assert [formats.size(n) for n in (999, 1500, 3_104_880, 5e9)] == ["999 B", "1.5 kB", "3.1 MB", "5.0 GB"]
     assert formats.thousands(1234567) == "1\u202f234\u202f567"
-
-
-def test_times():
     assert formats.moment("2026-11-20T22:00:00+00:00") == "20 Nov 2026, 22:00 UTC"
     assert formats.moment("yesterday") == "yesterday"
     assert formats.seconds_between("2026-11-20T22:00:00", "2026-11-20T22:01:30") == 90

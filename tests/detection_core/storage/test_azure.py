@@ -30,19 +30,16 @@ def test_a_connection_string_that_is_none_is_refused_without_telling_it(no_accou
     assert "c2VjcmV0" not in str(caught.value)
 
 
-def test_the_form_of_azures_own_tools_names_the_same_blob():
-    store = store_of("abfss://")
-    assert store._split("abfss://box@account.dfs.core.windows.net/a/b/") == ("box", "a/b")
-    with pytest.raises(DataError, match="without a question mark"):
-        store.exists("abfs://box/a?b")
-
-
 def test_folders_of_a_hierarchical_namespace_are_no_files():
     """They are listed as empty blobs with `hdi_isfolder`: "List Blobs", Azure Blob Storage REST API."""
     folder, blob = ({"hdi_isfolder": "true"}, None)
     assert azure.is_folder(types.SimpleNamespace(metadata=folder))
     assert azure.is_folder(types.SimpleNamespace(metadata={"Hdi_isfolder": "true"}))
     assert not azure.is_folder(types.SimpleNamespace(metadata=blob))
+    store = store_of("abfss://")
+    assert store._split("abfss://box@account.dfs.core.windows.net/a/b/") == ("box", "a/b")
+    with pytest.raises(DataError, match="without a question mark"):
+        store.exists("abfs://box/a?b")
 
 
 def test_a_key_that_does_not_fit_is_refused(monkeypatch):

@@ -83,12 +83,22 @@ def test_schemes():
     assert files.is_remote("gs://bucket/x")
     assert not files.is_remote("/local/x")
     assert not files.is_remote("file:///local/x")
+    with pytest.raises(
+        DataError, match=r"http://nowhere/x: expected a local path or one of abfs://, .*, found http://"
+    ):
+        files.exists("http://nowhere/x")
 
 
 def test_a_file_is_downloaded_from_wherever_it_is(tmp_path):
     files.write_bytes(str(tmp_path / "there"), b"x" * 3_000_000)
     files.download(f"file://{tmp_path}/there", str(tmp_path / "here"))
     assert (tmp_path / "here").read_bytes() == b"x" * 3_000_000
+    for name, text in (("a", "one"), ("b", "one"), ("c", "two")):
+        (tmp_path / name).write_text(text)
+    a, b, c = (files.content_state(str(tmp_path / name)) for name in "abc")
+    assert a == b != c
+    with pytest.raises(FileNotFoundError):
+        files.content_state(str(tmp_path / "d"))
 
 
 def test_one_at_a_time_holds_a_lock_file(tmp_path):
@@ -126,19 +136,3 @@ def test_a_name_that_no_file_can_have_is_an_error_of_the_user(tmp_path, *, name)
     for use in (files.make_dirs, files.read_text, files.exists, files.list_dir):
         with pytest.raises(ConfigError, match="which no file can have"):
             use(str(tmp_path / name))
-
-
-def test_a_scheme_that_nothing_serves_is_refused_by_name():
-    with pytest.raises(
-        DataError, match=r"http://nowhere/x: expected a local path or one of abfs://, .*, found http://"
-    ):
-        files.exists("http://nowhere/x")
-
-
-def test_the_state_of_a_file_is_its_content(tmp_path):
-    for name, text in (("a", "one"), ("b", "one"), ("c", "two")):
-        (tmp_path / name).write_text(text)
-    a, b, c = (files.content_state(str(tmp_path / name)) for name in "abc")
-    assert a == b != c
-    with pytest.raises(FileNotFoundError):
-        files.content_state(str(tmp_path / "d"))

@@ -28,6 +28,8 @@ def test_folders_that_are_called_like_files_are_known_unless_they_hold_such_file
     _write(tmp_path, "a.XML/note.txt", "in/b.xml/deep/c.xml", "in/d.xml.old/e")
     (tmp_path / "in" / "empty.xml").mkdir()
     assert list(list_folder(str(tmp_path)).folders_named(".xml")) == ["a.XML", "in/empty.xml"]
+    with pytest.raises(FileNotFoundError):
+        list_folder(str(tmp_path / "none"))
 
 
 def test_a_link_to_a_folder_is_followed_once(tmp_path):
@@ -88,8 +90,3 @@ def test_the_ends_of_a_file_are_read_and_nothing_waits_for_a_pipe(tmp_path):
     assert listing.ends("long", 5) == (b"begin", b"--end")
     assert listing.ends("long", 80) == (b"begin" + b"-" * 75, b"-" * 25 + b"end")
     assert listing.ends("pipe") == listing.ends("none") == (b"", b"")
-
-
-def test_a_folder_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        list_folder(str(tmp_path / "none"))

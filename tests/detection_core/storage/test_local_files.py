@@ -173,9 +173,6 @@ def test_a_file_in_place_of_a_folder_is_replaced_and_one_above_it_is_an_error(tm
 def test_a_device_stays_one():
     files.write_bytes(os.devnull, b"x")
     assert not os.path.isfile(os.devnull)
-
-
-def test_a_place_without_folders_is_named():
     with pytest.raises(StorageError, match="expected a path where folders can be made"):
         local_files.make_dirs("/proc/no/such")
 

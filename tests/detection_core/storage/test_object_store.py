@@ -172,8 +172,14 @@ def test_a_forked_process_and_threads_use_the_store(root):
 def test_shards_and_models_are_read_from_local_copies(root, tmp_path):
     files.write_text(f"{root}/model/variables/a", "one")
     with local_copy(f"{root}/model/") as here:
-        assert not files.is_remote(here) and files.read_text(f"{here}/variables/a") == "one"
+        assert os.path.basename(here) == "model" and not files.is_remote(here)
+        assert files.read_text(f"{here}/variables/a") == "one"
     assert not os.path.exists(here)
+    files.write_text(f"{root}/b.tflite", "two")
+    with local_copy(f"{root}/b.tflite") as here:
+        assert here.endswith("/b.tflite") and files.read_text(here) == "two"
+    with pytest.raises(FileNotFoundError), local_copy(f"{root}/nothing"):
+        pass
     cache = ShardCache(str(tmp_path), 1000)
     assert files.read_text(cache.fetch(f"{root}/model/variables/a")) == "one"
 

@@ -36,9 +36,6 @@ def test_tensorflow_opens_local_paths_and_google_cloud_storage(monkeypatch):
     assert opened == {"/a": True, "file:///a": True, "gs://b/a": True, "s3://b/a": False, "az://b/a": False}
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")
     assert not opened_by_tensorflow("gs://b/a")
-
-
-def test_tensorflow_has_a_file_system_for_the_scheme_that_it_is_said_to_open():
     import tensorflow as tf
 
     assert {"gs"} == {"gs", "s3", "az", "abfs"} & set(tf.io.gfile.get_registered_schemes())

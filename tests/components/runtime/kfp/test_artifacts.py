@@ -57,14 +57,11 @@ def test_properties_keep_their_kinds_through_the_store():
     found = read_properties({"metadata": through_metadata_store(made)})
     assert found == {"steps": 3, "loss": 2.0, "blessed": True, "from": "x"}
     assert type(found["loss"]) is float and found["blessed"] is True
+    values = {"a": math.nan, "b": math.inf, "c": [1], "d": 1}
+    assert make_metadata("Model", values) == {"artifact_type": "Model", "d": 1, "properties": '{"d": 1}'}
+    assert finite_numbers({**values, "e": True, "f": "text"}) == {"d": 1}
 
 
 @cases("no json", "3", "[1]")
 def test_what_others_call_properties_is_no_trouble(*, text):
     assert read_properties({"metadata": {"properties": text, "steps": 4.0}}) == {"steps": 4}
-
-
-def test_what_is_not_finite_or_no_scalar_is_left_out():
-    values = {"a": math.nan, "b": math.inf, "c": [1], "d": 1}
-    assert make_metadata("Model", values) == {"artifact_type": "Model", "d": 1, "properties": '{"d": 1}'}
-    assert finite_numbers({**values, "e": True, "f": "text"}) == {"d": 1}

@@ -38,11 +38,6 @@ def _bind(executor_input, tmp_path, component="evaluator", described=""):
     return bind_call(component, [*call, "--root", str(tmp_path)])
 
 
-def test_a_call_of_kfp_is_told_from_fields():
-    assert is_kfp_call(["--executor_input", "{}"]) and is_kfp_call(["--executor_input={}"])
-    assert not is_kfp_call(["--examples", "x"])
-
-
 def test_a_job_is_filled(executor_input, tmp_path):
     call = _bind(executor_input, tmp_path)
     assert call.job.pictures == 3 and type(call.job.pictures) is int
@@ -52,6 +47,8 @@ def test_a_job_is_filled(executor_input, tmp_path):
     # `curves` is not in the caller's YAML, `executor-logs` is KFP's own.
     assert set(call.artifacts) == {"evaluation", "blessing", "metrics", "report"}
     assert call.result_files == {"blessed": str(tmp_path / "p" / "blessed")}
+    assert is_kfp_call(["--executor_input", "{}"]) and is_kfp_call(["--executor_input={}"])
+    assert not is_kfp_call(["--examples", "x"])
 
 
 def test_optional_inputs_may_be_missing_or_absent(executor_input, tmp_path):
