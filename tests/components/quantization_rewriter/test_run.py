@@ -1,37 +1,64 @@
+import dataclasses
 import json
+import types
 
 import pytest
 
 from component_specs import QuantizationRewriterJob
+from components.quantization_rewriter import run as component
 from components.quantization_rewriter.run import run
 from detection_core.artifacts.detector import read_info
 from detection_core.errors import ConfigError
+from detection_core.storage import files
+from detection_core.tasks.work_folder import ResumeOptions
 from tests.support.component_chain import plain_config, untrained
 from tests.support.tiny_training import write_examples
 
 OUTPUTS = ("quantized_model", "quantized_run", "quantization")
 
 
-@pytest.mark.slow
-def test_every_output_is_filled_and_without_a_graph_rewriter_block_the_error_says_what_to_add(tmp_path):
+@pytest.fixture
+def job(tmp_path):
+    """A job of one step without a graph_rewriter block."""
     write_examples(tmp_path / "examples", images=2)
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "pipeline.config").write_text(plain_config(1))
+    files.write_text(str(tmp_path / "config" / "pipeline.config"), plain_config(1))
+    return QuantizationRewriterJob(
+        examples=str(tmp_path / "examples"),
+        model=untrained(),
+        pipeline_config=str(tmp_path / "config"),
+        work_dir=str(tmp_path / "work"),
+        **{name: str(tmp_path / name) for name in OUTPUTS},
+    )
 
-    def job(**overrides):
-        return QuantizationRewriterJob(
-            examples=str(tmp_path / "examples"),
-            model=untrained(),
-            pipeline_config=str(tmp_path / "config"),
-            overrides=overrides,
-            work_dir=str(tmp_path / "work"),
-            **{name: str(tmp_path / name) for name in OUTPUTS},
-        )
 
+def test_without_a_graph_rewriter_block_the_error_says_what_to_add(job, tmp_path):
     with pytest.raises(ConfigError, match=r"graph_rewriter.*add"):
-        run(job())
+        run(job)
     assert not any((tmp_path / name).exists() for name in OUTPUTS)
-    properties = run(job(graph_rewriter="{ quantization { delay: 0 } }"))
+
+
+def test_what_the_job_says_reaches_the_task(job, monkeypatch):
+    calls = []
+
+    def quantize(config, **given):
+        calls.append((config, given))
+        return types.SimpleNamespace(steps=1, loss=0.5, seconds=2.0, coverage=0.75, not_quantized=["a", "b"])
+
+    monkeypatch.setattr(component, "quantize", quantize)
+    job = dataclasses.replace(job, code_version="c", checkpoint_minutes=4.0, overrides={"batch_size": 3})
+    properties = {"steps": 1, "loss": 0.5, "seconds": 2.0, "coverage": 0.75, "not_quantized": 2}
+    assert run(job) == properties
+    [(config, given)] = calls
+    assert config.train_config.batch_size == 3
+    assert config.train_input_reader.label_map_path == f"{job.examples}/label_map.pbtxt"
+    folders = {f"{name}_dir": getattr(job, name) for name in ("model", *OUTPUTS)}
+    resume = ResumeOptions(code_version="c", checkpoint_minutes=4.0)
+    assert given == {**folders, "work_dir": job.work_dir, "resume": resume}
+
+
+@pytest.mark.slow
+def test_every_output_is_filled(job, tmp_path):
+    properties = run(dataclasses.replace(job, overrides={"graph_rewriter": "{ quantization { delay: 0 } }"}))
     assert properties["steps"] == 1 and properties["coverage"] == 1.0 and properties["not_quantized"] == 0
     assert read_info(str(tmp_path / "quantized_model")).kind == "quantized"
     assert (tmp_path / "quantized_run" / "pipeline.config").exists()

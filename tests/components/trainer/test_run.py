@@ -7,15 +7,18 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
 
 from component_specs import TrainerJob
+from components.trainer import run as component
 from components.trainer.run import run, training_config
 from detection_core.artifacts.detector import LABEL_MAP, extra_file, read_info
 from detection_core.errors import DataError, ModelError
 from detection_core.storage import files
+from detection_core.tasks.work_folder import ResumeOptions
 from tests.support.component_chain import PUBLISHED, publish_detector
 from tests.support.tiny_training import config_text, write_examples
 
@@ -91,6 +94,24 @@ def test_data_that_the_settings_stop_at_are_not_trained_on(tmp_path):
     with pytest.raises(DataError, match="found what the settings stop at: 5 of 10 images") as error:
         run(job)
     assert "validation.checks" in error.value.message and not os.path.exists(tmp_path / "work")
+
+
+def test_what_the_job_says_reaches_the_training(tmp_path, monkeypatch):
+    calls = []
+
+    def train(config, **given):
+        calls.append((config, given))
+        return types.SimpleNamespace(steps=3, parameters=7, started_from="x", loss=1.0)
+
+    monkeypatch.setattr(component, "train", train)
+    write_examples(tmp_path / "examples")
+    job = trainer_job(tmp_path, warm_start_path="w", code_version="c", checkpoint_minutes=4.0)
+    assert run(job) == {"steps": 3, "parameters": 7, "started_from": "x"}
+    [(config, given)] = calls
+    assert config == training_config(job)
+    folders = {"model_dir": job.model, "model_run_dir": job.model_run, "work_dir": job.work_dir}
+    resume = ResumeOptions(code_version="c", checkpoint_minutes=4.0)
+    assert given == {**folders, "warm_start_dir": "w", "resume": resume}
 
 
 @pytest.mark.slow

@@ -42,13 +42,13 @@ PLAIN = Found(page_of("cat"))
 
 @settings(deadline=None, max_examples=15)
 @given(st.text(min_size=1))
-def test_whatever_a_text_is_it_stays_one(text: str) -> None:
+def test_whatever_a_text_is_it_stays_one(text):
     found = Found(page_of(text))
     assert found.tags == PLAIN.tags
     assert shown(text) in "".join(found.texts).replace("\r", "\n") or "\r" in text
 
 
-def test_a_page_forbids_all_but_its_own_pictures_and_styles() -> None:
+def test_a_page_forbids_all_but_its_own_pictures_and_styles():
     text = page_of("cat")
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     assert policy is not None and html.unescape(policy[1]) == CONTENT_SECURITY_POLICY
@@ -59,7 +59,7 @@ def test_a_page_forbids_all_but_its_own_pictures_and_styles() -> None:
     assert r"a\x00\x1b[31m\u202e&lt;" in page_of("a\0\x1b[31m\u202e<")
 
 
-def test_no_template_marks_anything_as_safe() -> None:
+def test_no_template_marks_anything_as_safe():
     templates = [*Path(TEMPLATES).glob("*.html"), *(ROOT / "pipeline" / "report").glob("*.html")]
     assert len(templates) >= 5
     for path in templates:

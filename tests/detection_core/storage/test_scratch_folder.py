@@ -35,7 +35,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     scratch_folder._remove_abandoned.cache_clear()
 
 
-def test_it_is_private_and_goes_with_the_block_or_the_object(temporary: Path) -> None:
+def test_it_is_private_and_goes_with_the_block_or_the_object(temporary):
     with ScratchFolder() as path:
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o700
         Path(path, "below").mkdir()
@@ -65,7 +65,7 @@ def test_what_a_killed_process_leaves_goes_with_the_next_one(temporary):
             owner.communicate()
 
 
-def test_a_forked_child_that_ends_leaves_its_parents_folder(temporary: Path) -> None:
+def test_a_forked_child_that_ends_leaves_its_parents_folder(temporary):
     with ScratchFolder() as path:
         child = os.fork()
         if not child:

@@ -28,6 +28,13 @@ def _shard(bucket: str, name: str, data: bytes) -> Shard:
     return Shard(uri=f"{bucket}/{name}", size=len(data), crc32c=checksum, examples=1)
 
 
+@pytest.fixture(autouse=True)
+def no_cache_of_the_process():
+    shard_cache.cache_clear()
+    yield
+    shard_cache.cache_clear()
+
+
 @pytest.fixture
 def cache(tmp_path: Path) -> ShardCache:
     return ShardCache(str(tmp_path / "cache"), 10_000)
@@ -108,7 +115,6 @@ def test_a_failure_inside_tf_data_is_found_by_its_token_and_not_by_its_words(buc
     shard = _shard(bucket, "e", b"data")
     monkeypatch.setenv(module.FOLDER, str(tmp_path))
     monkeypatch.setenv(module.GIGABYTES, "0.5")
-    shard_cache.cache_clear()
     assert shard_cache() == ShardCache(str(tmp_path), 500_000_000)
     failures = []
     with dead_server():
@@ -127,22 +133,16 @@ def test_a_failure_inside_tf_data_is_found_by_its_token_and_not_by_its_words(buc
     with pytest.raises(RuntimeError):
         module.fetch_in_dataset(shard)
     assert module.find_failure(first) is None
-    shard_cache.cache_clear()
 
 
 def test_a_size_that_is_no_number_is_refused(monkeypatch):
     monkeypatch.setenv(module.GIGABYTES, "much")
-    shard_cache.cache_clear()
     refused(ConfigError, "found 'much'", shard_cache)
-    shard_cache.cache_clear()
 
 
-def test_a_cache_far_too_small_for_the_data_serves_every_epoch_in_the_same_order(
-    bucket, tmp_path, monkeypatch
-):
+def test_a_cache_far_too_small_for_the_data_serves_epochs_in_the_same_order(bucket, tmp_path, monkeypatch):
     monkeypatch.setenv(module.FOLDER, str(tmp_path / "cache"))
     monkeypatch.setenv(module.GIGABYTES, "0")
-    shard_cache.cache_clear()
     here = [
         write_records(tmp_path / f"{n:02}.tfrecord", [bytes([n]) * 50, bytes([n]) * 60]) for n in range(26)
     ]
@@ -156,12 +156,10 @@ def test_a_cache_far_too_small_for_the_data_serves_every_epoch_in_the_same_order
     read = two_epochs(there)
     assert len(read) == 104 and read == two_epochs(here)
     assert len(os.listdir(tmp_path / "cache")) == module._NEVER_REMOVED
-    shard_cache.cache_clear()
 
 
 def test_a_copy_that_waited_too_long_is_fetched_again(bucket, tmp_path, monkeypatch):
     monkeypatch.setenv(module.FOLDER, str(tmp_path / "cache"))
-    shard_cache.cache_clear()
     here = [write_records(tmp_path / f"{n}.tfrecord", [b"%d" % n] * 3) for n in range(6)]
     there = [_shard(bucket, f"waited/{n}.tfrecord", Path(p).read_bytes()) for n, p in enumerate(here)]
     records = ordered_records(there, SequenceOptions(num_readers=1)).as_numpy_iterator()
@@ -171,7 +169,6 @@ def test_a_copy_that_waited_too_long_is_fetched_again(bucket, tmp_path, monkeypa
         for copy in (tmp_path / "cache").glob("*.tfrecord"):
             copy.unlink()
     assert read == [b"%d" % n for n in range(6) for _ in range(3)]
-    shard_cache.cache_clear()
 
 
 def test_a_folder_that_somebody_else_can_write_to_is_not_trusted(tmp_path, monkeypatch):
