@@ -123,40 +123,26 @@ _COLUMNS = st.one_of(
     st.builds(float_feature, st.lists(st.sampled_from([0.5, float("nan")]), max_size=2)),
     st.builds(bytes_feature, st.lists(_TEXTS, max_size=3)),
 )
-_SHAPES = st.sampled_from(
-    [
-        "",
-        "value_count { min: 1 }",
-        "value_count { min: 1 max: 2 }",
-        "value_counts { value_count { min: 2 max: 2 } }",
-        "value_counts { value_count { } value_count { } }",
-        "shape { }",
-        "shape { dim { size: 2 } }",
-    ]
+
+
+def _parts(*texts):
+    """Nothing, or one of the parts that a bar divides."""
+    return st.sampled_from(["", *(part.strip() for text in texts for part in text.split("|"))])
+
+
+_SHAPES = _parts(
+    "value_count { min: 1 } | value_count { min: 1 max: 2 } | shape { } | shape { dim { size: 2 } }",
+    "value_counts { value_count { min: 2 max: 2 } } | value_counts { value_count { } value_count { } }",
 )
-_PRESENCES = st.sampled_from(
-    [
-        "",
-        "presence { min_count: 1 }",
-        "presence { min_fraction: 1.0 min_count: 3 }",
-        "presence { min_fraction: 0.7 }",
-        "lifecycle_stage: PLANNED",
-        "deprecated: true",
-        "unique_constraints { min: 2 max: 3 }",
-    ]
+_PRESENCES = _parts(
+    "presence { min_count: 1 } | presence { min_fraction: 1.0 min_count: 3 } | deprecated: true",
+    "presence { min_fraction: 0.7 } | lifecycle_stage: PLANNED | unique_constraints { min: 2 max: 3 }",
 )
-_DOMAINS = st.sampled_from(
-    [
-        "",
-        "domain: 'd'",
-        "string_domain { value: '1' value: 'é' } distribution_constraints { min_domain_mass: 0.5 }",
-        "string_domain { value: 'x' }",
-        "bool_domain { }",
-        "bool_domain { true_value: '1' false_value: '-2' }",
-        "int_domain { min: 0 max: 3 }",
-        "float_domain { min: -0.5 max: 1.25 disallow_nan: true disallow_inf: true }",
-        "image_domain { max_image_byte_size: 2 }",
-    ]
+_DOMAINS = _parts(
+    "domain: 'd' | string_domain { value: 'x' } | bool_domain { } | int_domain { min: 0 max: 3 }",
+    "string_domain { value: '1' value: 'é' } distribution_constraints { min_domain_mass: 0.5 }",
+    "bool_domain { true_value: '1' false_value: '-2' } | image_domain { max_image_byte_size: 2 }",
+    "float_domain { min: -0.5 max: 1.25 disallow_nan: true disallow_inf: true }",
 )
 _TYPES = st.sampled_from(["INT", "FLOAT", "BYTES"])
 _FEATURE = st.tuples(

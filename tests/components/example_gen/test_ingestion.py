@@ -108,9 +108,6 @@ def test_classes_of_all_splits_make_one_label_map(tmp_path):
         (tmp_path / "ImageSets" / "Main" / f"{name}.txt").write_text(ids)
     splits = {name: f"ImageSets/Main/{name}.txt" for name in ("train", "eval")}
     assert read_dataset(path, "voc", splits, None).label_map == label_map_from_names(["ant", "cat"])
-
-
-def test_a_given_label_map_is_used_as_it_is(tmp_path):
     given = label_map_from_names(["dog", "cat"])
     assert read_dataset(Coco(tmp_path).write(), "coco", RATIOS, given).label_map is given
 

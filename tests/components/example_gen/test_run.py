@@ -273,11 +273,14 @@ def test_a_given_label_map_decides_the_ids(tmp_path, data):
     assert load_label_map(str(folder / "label_map.pbtxt")).num_classes == 8
 
 
-def test_a_parameter_that_cannot_be_used_is_refused_by_name(tmp_path, data):
+def test_a_parameter_that_cannot_be_used_and_a_dead_store_leave_no_artifact(tmp_path, data):
     for name, value in {"quarantine_limit": 1.5, "shard_examples": 0, "data_format": "x"}.items():
         with pytest.raises(ConfigError) as caught:
             _run(tmp_path, data, **{name: value})
         assert caught.value.where == name and not (tmp_path / "examples").exists()
+    with dead_server() as bucket, pytest.raises(DataError, match="an answer from the object store"):
+        _run(tmp_path, data, shards_uri=f"{bucket}/shards")
+    assert not (tmp_path / "examples").exists()
 
 
 def test_the_card_names_the_spans_and_a_plain_data_set_has_none(tmp_path, data):
@@ -352,12 +355,6 @@ def test_a_store_that_has_died_is_one_clear_error_to_a_reader(tmp_path, data, st
     with pytest.raises(DataError, match="changed or damaged") as raised:
         _train_records(there)
     assert raised.value.where == manifest["shards"][1]["uri"]
-
-
-def test_a_store_that_is_dead_stops_the_ingest_and_leaves_no_artifact(tmp_path, data):
-    with dead_server() as bucket, pytest.raises(DataError, match="an answer from the object store"):
-        _run(tmp_path, data, shards_uri=f"{bucket}/shards")
-    assert not (tmp_path / "examples").exists()
 
 
 def test_images_and_annotations_may_lie_on_an_object_store(tmp_path, data, stored):

@@ -62,6 +62,7 @@ def test_a_required_input_cannot_be_absent_or_missing(folders):
     (folders / "model" / ABSENT).touch()
     with pytest.raises(ContractError, match="the input model"):
         bind_arguments(EvaluatorJob, _evaluator_arguments(folders))
+    (folders / "model" / ABSENT).unlink()
     (folders / "model").rmdir()
     with pytest.raises(ContractError, match=f"{folders}/model.*run the step that makes it"):
         bind_arguments(EvaluatorJob, _evaluator_arguments(folders))

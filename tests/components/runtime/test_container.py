@@ -29,15 +29,13 @@ def test_done(caplog):
     assert re.search(r"peak memory \| \d+\.\d\d GB", caplog.text)
 
 
-def test_a_mistake_of_the_user_is_exit_code_2(caplog):
+def test_a_mistake_of_the_user_and_a_full_disk_are_exit_code_2(caplog):
     def run(job):
         raise DataError("expected an image, found text", where="a.jpg")
 
     assert _exit_code(run) == 2
     assert "a.jpg: expected an image, found text" in caplog.text
 
-
-def test_a_full_disk_and_a_place_that_is_none_are_one_message_each(caplog):
     def full(job):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/shard")
 

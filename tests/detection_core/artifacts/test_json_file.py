@@ -39,6 +39,9 @@ def test_a_file_of_a_newer_version_is_refused_once_with_file_and_remedy(tmp_path
     ) as e:
         THING.read(str(tmp_path))
     assert e.value.where == str(tmp_path / "thing.json")
+    THING.write(str(tmp_path), Thing(count=1))
+    with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
+        THING.find(str(tmp_path))
 
 
 @cases("", "{", "[]", "3", '{"count": "x"}', "[" * 100_000, '{"count": 1, "schema_version": "x"}')
@@ -54,12 +57,6 @@ def test_a_missing_file_is_none_to_find_and_one_that_is_no_text_an_error(tmp_pat
     refused(ContractError, "found no file; make it again", THING.read, str(tmp_path))
     (tmp_path / "thing.json").write_bytes(b"\xff\xfe{}")
     refused(ContractError, "cannot be read", THING.read, str(tmp_path))
-
-
-def test_a_file_that_cannot_be_opened_now_is_not_called_something_else(tmp_path):
-    THING.write(str(tmp_path), Thing(count=1))
-    with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
-        THING.find(str(tmp_path))
 
 
 def test_lines_are_written_and_read(tmp_path):

@@ -69,6 +69,8 @@ def test_what_makes_no_ensemble_is_refused(root, tmp_path):
     for count, threshold in ((1, 0.5), (0, 0.5), (2, 0.0), (2, 1.1), (2, float("nan"))):
         with pytest.raises(ConfigError, match="expected two or more detectors"):
             write_ensemble(str(tmp_path), [str(root / "a")] * count, iou_threshold=threshold)
+    (tmp_path / "ensemble.json").write_text("{")
+    refused(ContractError, r"ensemble\.json", load_runner, str(tmp_path))
 
 
 def test_relative_paths_start_at_the_folder_so_that_it_moves_with_its_detectors(root, tmp_path):
@@ -79,11 +81,6 @@ def test_relative_paths_start_at_the_folder_so_that_it_moves_with_its_detectors(
     (tmp_path / "before").rename(tmp_path / "after")
     assert members(str(tmp_path / "after")) == (f"{tmp_path}/after/a", f"{tmp_path}/after/b")
     assert len(load_runner(str(tmp_path / "after"))(IMAGE).scores) == 1
-
-
-def test_a_damaged_file_is_told(tmp_path):
-    (tmp_path / "ensemble.json").write_text("{")
-    refused(ContractError, r"ensemble\.json", load_runner, str(tmp_path))
 
 
 def test_a_prediction_of_an_ensemble_has_the_names_of_its_detectors(root, tmp_path):

@@ -1,6 +1,5 @@
 import errno
 import os
-import threading
 import time
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from tests.support.cases import cases
+from tests.support.threads import at_once
 
 
 def test_a_file_is_replaced_in_whole(tmp_path):
@@ -18,23 +18,15 @@ def test_a_file_is_replaced_in_whole(tmp_path):
     assert os.listdir(tmp_path / "deep") == ["a.txt"]
 
 
-def test_a_folder_appears_only_when_it_is_whole(tmp_path):
+def test_a_folder_appears_when_it_is_whole_and_a_failed_writer_leaves_what_was_there(tmp_path):
     target = str(tmp_path / "made")
     with files.atomic_dir(target) as folder:
         files.write_text(os.path.join(folder, "x"), "1")
         assert not files.exists(target)
-    assert files.list_dir(target) == ["x"]
-    assert os.listdir(tmp_path) == ["made"]
-
-
-def test_a_failed_writer_leaves_what_was_there(tmp_path):
-    target = str(tmp_path / "made")
-    with files.atomic_dir(target) as folder:
-        files.write_text(os.path.join(folder, "old"), "1")
     with pytest.raises(RuntimeError), files.atomic_dir(target) as folder:
         files.write_text(os.path.join(folder, "new"), "2")
         raise RuntimeError
-    assert files.list_dir(target) == ["old"]
+    assert files.list_dir(target) == ["x"]
     assert os.listdir(tmp_path) == ["made"]
 
 
@@ -110,11 +102,7 @@ def test_one_at_a_time_holds_a_lock_file(tmp_path):
             time.sleep(0.05)
             order.append(name)
 
-    threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
+    at_once("ab", work)
     assert order in (list("aabb"), list("bbaa"))
 
 

@@ -198,9 +198,6 @@ def test_a_lock_file_keeps_its_content_and_tells_whether_it_is_held(tmp_path):
         with pytest.raises(BlockingIOError), local_files.lock(path, wait=False):
             pass
     assert files.read_text(path) == "kept" and not local_files.is_locked(path)
-
-
-def test_a_lock_that_cannot_be_looked_at_is_not_free(tmp_path):
     path = str(tmp_path / "lock")
     with local_files.lock(path), few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
         local_files.is_locked(path)

@@ -1,5 +1,4 @@
 import os
-import threading
 from pathlib import Path
 
 import google_crc32c
@@ -14,6 +13,7 @@ from detection_core.storage.shard_cache import ShardCache, shard_cache
 from tests.support.cases import refused
 from tests.support.object_store import dead_server, s3_server
 from tests.support.record_files import write_records
+from tests.support.threads import at_once
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +72,8 @@ def test_the_oldest_copies_make_room_but_never_the_newest_and_a_reader_keeps_its
 
 def test_many_threads_may_want_the_same_shard(bucket, cache):
     shard = _shard(bucket, "same", b"x" * 5000)
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(cache.fetch(shard))) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert len(found) == 6 and len(set(found)) == 1 and os.listdir(cache.folder) == [Path(found[0]).name]
+    found = at_once([shard] * 6, cache.fetch)
+    assert len(set(found)) == 1 and os.listdir(cache.folder) == [Path(found[0]).name]
 
 
 def test_a_shard_that_was_changed_damaged_or_removed_is_named_and_not_kept(bucket, cache):

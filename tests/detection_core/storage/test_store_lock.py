@@ -1,5 +1,4 @@
 import contextlib
-import threading
 import time
 
 import pytest
@@ -9,6 +8,7 @@ from detection_core.errors import DataError, StorageError
 from detection_core.storage import files, store_lock
 from detection_core.storage.schemes import store_of
 from tests.support.object_store import s3_server
+from tests.support.threads import at_once
 
 
 @pytest.fixture(scope="module")
@@ -27,19 +27,14 @@ def _hold(path, count, seconds=0.05):
     """Let threads hold a lock one after the other; return how many held it together at most."""
     held, most = [], []
 
-    def work():
+    def work(_):
         with store_lock.lock(path):
             held.append(1)
             most.append(len(held))
             time.sleep(seconds)
             held.pop()
 
-    threads = [threading.Thread(target=work) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(most) == count
+    at_once(range(count), work)
     return max(most)
 
 
