@@ -248,7 +248,7 @@ def test_every_bad_record_is_listed_and_the_others_come_out(tmp_path):
     folder, card = _run(tmp_path, coco.write(), **fields)
     lines = [json.loads(line) for line in (folder / "quarantine.jsonl").read_text().splitlines()]
     expected = [*enumerate(["malformed_record", *images, "box_inverted"], start=1000)]
-    assert [(int(line["record"]), line["reason"]) for line in lines] == expected
+    assert sorted((int(line["record"]), line["reason"]) for line in lines) == expected
     assert card["total"]["images"] == len(list(_examples(folder, "train"))) == 9
 
 
