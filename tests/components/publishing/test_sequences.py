@@ -177,7 +177,7 @@ def _run(machine, examples, steps, *, derandomize=True):
 
 @pytest.mark.slow
 def test_on_a_disk():
-    _run(Publishing, 12, 12)
+    _run(Publishing, 30, 12)
 
 
 @pytest.mark.faults
