@@ -18,6 +18,7 @@ from component_specs.codecs import (
     Plain,
     shorten,
 )
+from tests.support.cases import cases
 
 OBJECT = JsonObject(example='{"a": 1}')
 LIST = JsonList(example='["--x"]')
@@ -48,6 +49,8 @@ def test_the_order_of_keys_stays_where_it_means_something():
     ordered = JsonObject(example="{}", ordered=True)
     assert list(ordered.decode(ordered.encode({"b": 1, "a": 2}))) == ["b", "a"]
     assert ordered.encode({"b": 1, "a": 2}) != ordered.encode({"a": 2, "b": 1})
+    assert FIELDS.encode(_Windows()) == "" and FIELDS.decode("") == _Windows()
+    assert FIELDS.decode('{"second": [7]}') == _Windows(second=("7",))
 
 
 @given(st.lists(st.text()).map(tuple))
@@ -62,55 +65,41 @@ def test_a_dataclass_comes_back_as_it_was_sent(first, second):
     assert FIELDS.decode(FIELDS.encode(value)) == value
 
 
-def test_an_empty_dataclass_is_an_empty_text():
-    assert FIELDS.encode(_Windows()) == "" and FIELDS.decode("") == _Windows()
-    assert FIELDS.decode('{"second": [7]}') == _Windows(second=("7",))
-
-
-def test_names_are_separated_by_commas():
-    assert CommaSeparated().encode(("float32", "int8")) == "float32,int8"
-    assert CommaSeparated().decode(" float32 , int8,") == ("float32", "int8")
-
-
-@pytest.mark.parametrize("text", ["", "model { ssd {} }", "bz2: a text that looks packed", "é" * 10_000])
-def test_a_text_is_packed_and_comes_back(text):
+@cases("", "model { ssd {} }", "bz2: a text that looks packed", "é" * 10_000)
+def test_a_text_is_packed_and_comes_back(*, text):
     codec = PackedText("a text")
     assert codec.decode(codec.encode(text)) == text
     assert len(codec.encode(text)) < 10_000
 
 
-@pytest.mark.parametrize(
-    ("codec", "text", "message"),
-    [
-        *((OBJECT, text, NO_OBJECT) for text in ("", "{", "[]", "3", TOO_DEEP, TOO_LONG)),
-        *((LIST, text, NO_LIST) for text in ("--x", "{}", "[1]", '"x"', TOO_DEEP)),
-        *((FIELDS, text, NO_FIELDS) for text in ("[1]", "{", '{"x": []}', '{"first": 1}', TOO_DEEP)),
-        (JsonObject(example="{}", of_objects=True), '{"a": 1}', "expected a JSON object such as {}, found"),
-        (PackedText("a config"), "bz2:x", "expected a config, found not a packed text"),
-        (Plain(int), 2.5, "expected a value of the type int, found 2.5"),
-        (Plain(bool), 1, "expected a value of the type bool, found 1"),
-        (Plain(float), True, "expected a value of the type float, found True"),
-        (Plain(str), 1, "expected a value of the type str, found 1"),
-    ],
+@cases(
+    *((OBJECT, text, NO_OBJECT) for text in ("", "{", "[]", "3", TOO_DEEP, TOO_LONG)),
+    *((LIST, text, NO_LIST) for text in ("--x", "{}", "[1]", '"x"', TOO_DEEP)),
+    *((FIELDS, text, NO_FIELDS) for text in ("[1]", "{", '{"x": []}', '{"first": 1}', TOO_DEEP)),
+    (JsonObject(example="{}", of_objects=True), '{"a": 1}', "expected a JSON object such as {}, found"),
+    (PackedText("a config"), "bz2:x", "expected a config, found not a packed text"),
+    (Plain(int), 2.5, "expected a value of the type int, found 2.5"),
+    (Plain(bool), 1, "expected a value of the type bool, found 1"),
+    (Plain(float), True, "expected a value of the type float, found True"),
+    (Plain(str), 1, "expected a value of the type str, found 1"),
 )
-def test_what_cannot_be_read_is_refused_by_name_and_briefly(codec, text, message):
+def test_what_cannot_be_read_is_refused_by_name_and_briefly(*, codec, text, message):
     with pytest.raises(ParameterError) as error:
         Parameter(name="the_field", codec=codec, default=None).decode(text)
     assert str(error.value).startswith(f"the_field: {message}") and len(str(error.value)) < 600
     assert error.value.name == "the_field" and error.value.problem.startswith(message)
 
 
-def test_numbers_are_what_they_were_before_kubeflow():
+def test_names_and_numbers_are_what_they_were_before_kubeflow():
     for codec, carried, value in ((Plain(int), 10.0, 10), (Plain(float), 1, 1.0), (Plain(bool), True, True)):
         assert codec.decode(carried) == value and type(codec.decode(carried)) is codec.carried_as
-
-
-def test_without_a_default_a_parameter_is_required():
-    assert Parameter(name="a", codec=Plain(str), default=dataclasses.MISSING).required
-    assert not Parameter(name="a", codec=Plain(str), default="").required
+    assert CommaSeparated().encode(("float32", "int8")) == "float32,int8"
+    assert CommaSeparated().decode(" float32 , int8,") == ("float32", "int8")
 
 
 def test_a_long_value_is_shown_by_its_beginning():
     assert shorten({"a": 1}) == "{'a': 1}"
     assert shorten("x" * 1000).endswith("x... (1002 characters)")
     assert json.loads(OBJECT.example) == {"a": 1}
+    assert Parameter(name="a", codec=Plain(str), default=dataclasses.MISSING).required
+    assert not Parameter(name="a", codec=Plain(str), default="").required

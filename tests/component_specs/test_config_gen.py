@@ -1,10 +1,6 @@
 from component_specs import ConfigGenJob
 from component_specs.annotations import job_fields
-from tests.component_specs.contract import carried, wiring
-
-
-def test_what_it_takes_and_gives():
-    assert wiring("config_gen", ConfigGenJob) == {"pipeline_config": "PipelineConfig"}
+from tests.component_specs.contract import carried
 
 
 def test_a_long_text_travels_packed_and_a_short_one_as_it_is():

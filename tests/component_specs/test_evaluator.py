@@ -2,17 +2,8 @@ import pytest
 
 from component_specs import EvaluatorJob
 from component_specs.evaluator import THRESHOLDS
-from tests.component_specs.contract import carried, wiring
-
-
-def test_what_it_takes_and_gives():
-    assert wiring("evaluator", EvaluatorJob) == {
-        "examples": "Examples",
-        "model": "Model",
-        "baseline": "Model?",
-        "evaluation": "ModelEvaluation",
-        "blessing": "ModelBlessing",
-    }
+from tests.component_specs.contract import carried
+from tests.support.cases import cases
 
 
 def test_equal_thresholds_are_one_text_in_whatever_order_they_were_written():
@@ -23,7 +14,7 @@ def test_equal_thresholds_are_one_text_in_whatever_order_they_were_written():
     assert THRESHOLDS.decode(text) == bounds
 
 
-@pytest.mark.parametrize("text", ["[]", '{"mAP": 0.3}', '{"mAP": [0.3]}'])
-def test_a_metric_without_bounds_is_refused(text):
+@cases("[]", '{"mAP": 0.3}', '{"mAP": [0.3]}')
+def test_a_metric_without_bounds_is_refused(*, text):
     with pytest.raises(ValueError, match="lower_bound"):
         THRESHOLDS.decode(text)

@@ -1,10 +1,6 @@
 from component_specs import ExampleGenJob
 from component_specs.example_gen import DEFAULT_SPLITS, SPANS, SPLITS, Spans, span_order
-from tests.component_specs.contract import carried, wiring
-
-
-def test_what_it_takes_and_gives():
-    assert wiring("example_gen", ExampleGenJob) == {"examples": "Examples"}
+from tests.component_specs.contract import carried
 
 
 def test_splits_travel_as_json_sorted_by_name():
@@ -13,9 +9,6 @@ def test_splits_travel_as_json_sorted_by_name():
     text = '{"eval": "e.json", "train": {"annotations": "a.json", "images": "i"}}'
     assert carried(ExampleGenJob, splits=by_location)["splits"] == text
     assert SPLITS.decode(text) == by_location
-
-
-def test_a_job_may_change_its_splits_without_changing_the_default():
     ExampleGenJob(examples="e", data_path="d").splits["more"] = 1
     assert carried(ExampleGenJob)["splits"] == SPLITS.encode(DEFAULT_SPLITS)
 
@@ -28,7 +21,4 @@ def test_spans_of_the_two_kinds_of_splits():
     assert SPANS.decode(SPANS.encode(spans)) == spans
     # Packages compiled by older versions hold this text.
     assert SPANS.encode(Spans(train=("1",))) == '{"train": ["1"], "evaluate": []}'
-
-
-def test_what_is_no_number_is_no_span():
     assert span_order("7") == (8, "") and span_order("9" * 5000) == span_order("²") == (0, "")

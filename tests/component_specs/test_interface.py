@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import copy
 import json
 
-import pytest
-
 from component_specs import JOBS
 from component_specs.interface import find_mismatch, format_interface, interface
+from tests.support.cases import cases
 
 
 def _changed(kind, name, value):
@@ -18,31 +15,26 @@ def _changed(kind, name, value):
     return theirs
 
 
-@pytest.mark.parametrize("component", JOBS)
-def test_a_component_fits_itself(component):
+@cases(*JOBS)
+def test_a_component_fits_itself(*, component):
     assert find_mismatch(json.loads(format_interface(component)), component) == ""
     assert "{{" not in format_interface(component)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [("parameters", "pictures"), ("inputs", "baseline"), ("views", "report")]
-)
-def test_an_older_yaml_may_lack_what_is_optional(kind, name):
+@cases(("parameters", "pictures"), ("inputs", "baseline"), ("views", "report"))
+def test_an_older_yaml_may_lack_what_is_optional(*, kind, name):
     assert find_mismatch(_changed(kind, name, None), "evaluator") == ""
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "value", "message"),
-    [
-        ("inputs", "model", None, "input model is known here only"),
-        ("outputs", "blessing", None, "output blessing is known here only"),
-        ("parameters", "speed", "int?", "parameter speed is known there only"),
-        ("outputs", "heat_map", "Heat", "output heat_map is known there only"),
-        ("inputs", "baseline", "Examples?", "input baseline is Examples? there and Model? here"),
-        ("parameters", "pictures", "str?", r"parameter pictures is str? there and int? here"),
-    ],
+@cases(
+    ("inputs", "model", None, "input model is known here only"),
+    ("outputs", "blessing", None, "output blessing is known here only"),
+    ("parameters", "speed", "int?", "parameter speed is known there only"),
+    ("outputs", "heat_map", "Heat", "output heat_map is known there only"),
+    ("inputs", "baseline", "Examples?", "input baseline is Examples? there and Model? here"),
+    ("parameters", "pictures", "str?", r"parameter pictures is str? there and int? here"),
 )
-def test_what_cannot_meet_is_named(kind, name, value, message):
+def test_what_cannot_meet_is_named(*, kind, name, value, message):
     assert find_mismatch(_changed(kind, name, value), "evaluator") == message
 
 

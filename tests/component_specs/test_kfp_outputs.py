@@ -10,6 +10,8 @@ def test_every_component_has_its_outputs_and_every_step_that_makes_something_its
     assert set(KFP_OUTPUTS) == set(JOBS)
     assert set(CODE_VERSIONS) == {name for name, job in JOBS.items() if job_fields(job).outputs}
     assert set(CODE_VERSIONS.values()) <= set(KFP_OUTPUTS["run_checker"].results)
+    kinds = {name: view.kfp for name, view in KFP_OUTPUTS["evaluator"].views.items()}
+    assert kinds["curves"] == CURVES and kinds["report"] == HTML
 
 
 def test_results_travel_as_the_parameters_that_take_them():
@@ -35,8 +37,3 @@ def test_what_run_returned_is_encoded_by_name():
     assert texts["resolved_thresholds"] == '{"a": {}, "b": {}}' and texts["run_key"] == "x"
     with pytest.raises(KeyError, match="blessed"):
         encode_results("evaluator", {})
-
-
-def test_the_evaluator_shows_what_a_person_decides_by():
-    kinds = {name: view.kfp for name, view in KFP_OUTPUTS["evaluator"].views.items()}
-    assert kinds["curves"] == CURVES and kinds["report"] == HTML

@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 import dataclasses
 
-import pytest
 import yaml
 
 from component_specs import JOBS
@@ -11,14 +8,11 @@ from component_specs.interface import interface
 from component_specs.kfp_outputs import KFP_OUTPUTS
 from component_specs.kfp_yaml import FOLDER, main, render
 from pipeline.kubeflow.kfp_rules import find_faults
+from tests.support.cases import cases
 
 
 def _spec(component):
     return yaml.safe_load((FOLDER / f"{component}.yaml").read_text(encoding="utf-8"))
-
-
-def test_the_files_are_up_to_date():
-    assert main(["--check"]) == 0, "run `make specs`"
 
 
 def test_a_file_out_of_date_is_told_and_written(tmp_path, monkeypatch, capsys):
@@ -32,8 +26,8 @@ def test_a_file_out_of_date_is_told_and_written(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "pusher.yaml").read_text() == render("pusher") and main(["--check"]) == 0
 
 
-@pytest.mark.parametrize("component", JOBS)
-def test_a_component_loads_as_somebody_else_would_load_it(component):
+@cases(*JOBS)
+def test_a_component_loads_as_somebody_else_would_load_it(*, component):
     from kfp import components
 
     loaded = components.load_component_from_file(str(FOLDER / f"{component}.yaml"))
@@ -41,8 +35,8 @@ def test_a_component_loads_as_somebody_else_would_load_it(component):
     assert find_faults(_spec(component)) == []
 
 
-@pytest.mark.parametrize("component", JOBS)
-def test_a_component_has_what_its_job_and_its_outputs_say(component):
+@cases(*JOBS)
+def test_a_component_has_what_its_job_and_its_outputs_say(*, component):
     (body,) = _spec(component)["components"].values()
     fields, given = job_fields(JOBS[component]), KFP_OUTPUTS[component]
     taken, made = body["inputDefinitions"], body["outputDefinitions"]
@@ -66,9 +60,10 @@ def test_no_view_or_result_has_the_name_of_a_field():
         assert len(names) == len(set(names))
 
 
-def test_the_interface_travels_in_the_yaml():
+def test_the_files_are_up_to_date_and_hold_the_interface():
     import json
 
     arguments = _spec("evaluator")["deploymentSpec"]["executors"]["exec-evaluator"]["container"]["args"]
     assert arguments[:3] == ["--executor_input", "{{$}}", "--interface"]
     assert json.loads(arguments[3]) == interface("evaluator")
+    assert main(["--check"]) == 0, "run `make specs`"

@@ -1,10 +1,9 @@
-from __future__ import annotations
-
 import hypothesis
 import hypothesis.strategies as st
 import pytest
 
 from component_specs.packed_text import PLAIN_BYTES, pack, unpack
+from tests.support.cases import cases
 
 
 @hypothesis.given(st.text())
@@ -19,14 +18,11 @@ def test_short_texts_stay_readable_and_long_ones_get_short():
     packed = pack(long)
     assert len(long) > 60_000 and len(packed) < 1000 and unpack(packed) == long
     assert pack("x" * PLAIN_BYTES) == "x" * PLAIN_BYTES
-
-
-def test_equal_texts_are_equal_parameters_on_every_machine():
     # As bzip2 1.0 packs it; another outcome would train anew what was trained.
     assert pack("a" * 10_000) == ("bz2:QlpoOTFBWSZTWe20CmsAABWJAIgAIAAACCAAMMwFKacao2KjxdyRThQkO20CmsA=")
 
 
-@pytest.mark.parametrize("text", ["bz2:!", "bz2:QUJD", "bz2:QlpoOTFBWSZTWe20"])
-def test_a_broken_text_is_told(text):
+@cases("bz2:!", "bz2:QUJD", "bz2:QlpoOTFBWSZTWe20")
+def test_a_broken_text_is_told(*, text):
     with pytest.raises(ValueError, match="not a packed text"):
         unpack(text)

@@ -66,8 +66,5 @@ def test_a_contract_that_no_backend_carries_is_refused():
     with pytest.raises(TypeError, match="when"):
         register_component("strange", StrangeJob, module="somebody.strange")
     assert "strange" not in JOBS and "strange" not in KFP_OUTPUTS
-
-
-def test_components_of_the_package_stay():
     unregister_component("trainer")
     assert "trainer" in JOBS and entry_module("trainer") == "components.trainer"

@@ -1,17 +1,6 @@
 from component_specs import TFLiteExporterJob
 from component_specs.annotations import job_fields
-from tests.component_specs.contract import carried, wiring
-
-
-def test_what_it_takes_and_gives():
-    assert wiring("tflite_exporter", TFLiteExporterJob) == {
-        "examples": "Examples",
-        "model": "Model",
-        "quantized_model": "Model?",
-        "tflite": "TFLiteModel",
-        "parity": "ModelEvaluation",
-        "blessing": "ModelBlessing",
-    }
+from tests.component_specs.contract import carried
 
 
 def test_formats_travel_as_names_and_commas():

@@ -7,6 +7,7 @@ here.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -61,9 +62,17 @@ def _one_at_a_time(app: Any) -> Any:
 
 
 @contextlib.contextmanager
+def without_pauses() -> Iterator[None]:
+    """Let clients of stores try again at once; botocore, s3fs and gcsfs wait longer after each attempt."""
+    pause = asyncio.sleep
+    with mock.patch.object(asyncio, "sleep", lambda seconds, *result: pause(min(seconds, 0.001), *result)):
+        yield
+
+
+@contextlib.contextmanager
 def dead_server(kind: str = "s3") -> Iterator[str]:
-    """Point the environment of a kind of store at a port where nobody listens."""
-    with socket.socket() as s:
+    """Point the environment of a kind of store at a port where nobody listens, and try again at once."""
+    with socket.socket() as s, without_pauses():
         s.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{s.getsockname()[1]}"
         if kind == "gcs":

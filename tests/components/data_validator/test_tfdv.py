@@ -1,7 +1,5 @@
 """TensorFlow Data Validation reads what DataValidator writes, and comes to the same numbers itself."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -12,23 +10,19 @@ import pytest
 from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tensorflow.core.example.example_pb2 import Example
 from tensorflow.core.example.feature_pb2 import Feature
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from components.data_validator.run import run
-from detection_core.artifacts.feature_files import (
-    ANOMALIES_FILE,
-    SCHEMA_FILE,
-    STATISTICS_FILE,
-    split_file,
-)
-from detection_core.data.encode import bytes_feature, float_feature, int64_feature
+from detection_core.artifacts.feature_files import ANOMALIES_FILE, SCHEMA_FILE, STATISTICS_FILE, split_file
+from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detection_core.validation.feature_anomalies import find_anomalies
+from detection_core.validation.feature_statistics import FeatureCounter
 from detection_core.validation.schema_file import parse_schema
-from tests.components.data_validator.test_run import BOTH, _job
-from tests.detection_core.validation.test_feature_anomalies import make_statistics
+from tests.components.data_validator.jobs import BOTH, job_of
 from tests.support.made_examples import Made
 
 pytestmark = [pytest.mark.tfx, pytest.mark.slow]
@@ -49,7 +43,7 @@ def tfdv():
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     several = [Made(boxes=((0.0, 0.1 * n, 0.5, 0.9),) * (n % 3), classes=("dog",) * 2) for n in range(9)]
-    job = _job(tmp_path_factory.mktemp("tfdv"), {"train": [BOTH] * 20 + several, "eval": [BOTH] * 3})
+    job = job_of(tmp_path_factory.mktemp("tfdv"), {"train": [BOTH] * 20 + several, "eval": [BOTH] * 3})
     run(job)
     return job
 
@@ -112,7 +106,7 @@ def test_tfdv_finds_a_class_that_is_none_and_drift_in_our_statistics(tfdv, job, 
     statistics = tfdv.load_stats_binary(split_file(job.statistics, "train", STATISTICS_FILE))
     assert list(tfdv.validate_statistics(statistics, schema).anomaly_info) == ["image/object/class/text"]
     tfdv.get_feature(schema, "image/object/class/text").drift_comparator.infinity_norm.threshold = 0.1
-    other = _job(tmp_path, {"train": [Made()] * 20, "eval": [Made()]})
+    other = job_of(tmp_path, {"train": [Made()] * 20, "eval": [Made()]})
     run(other)
     before = tfdv.load_stats_binary(split_file(other.statistics, "train", STATISTICS_FILE))
     found = tfdv.validate_statistics(statistics, schema, previous_statistics=before)
@@ -129,40 +123,26 @@ _COLUMNS = st.one_of(
     st.builds(float_feature, st.lists(st.sampled_from([0.5, float("nan")]), max_size=2)),
     st.builds(bytes_feature, st.lists(_TEXTS, max_size=3)),
 )
-_SHAPES = st.sampled_from(
-    [
-        "",
-        "value_count { min: 1 }",
-        "value_count { min: 1 max: 2 }",
-        "value_counts { value_count { min: 2 max: 2 } }",
-        "value_counts { value_count { } value_count { } }",
-        "shape { }",
-        "shape { dim { size: 2 } }",
-    ]
+
+
+def _parts(*texts):
+    """Nothing, or one of the parts that a bar divides."""
+    return st.sampled_from(["", *(part.strip() for text in texts for part in text.split("|"))])
+
+
+_SHAPES = _parts(
+    "value_count { min: 1 } | value_count { min: 1 max: 2 } | shape { } | shape { dim { size: 2 } }",
+    "value_counts { value_count { min: 2 max: 2 } } | value_counts { value_count { } value_count { } }",
 )
-_PRESENCES = st.sampled_from(
-    [
-        "",
-        "presence { min_count: 1 }",
-        "presence { min_fraction: 1.0 min_count: 3 }",
-        "presence { min_fraction: 0.7 }",
-        "lifecycle_stage: PLANNED",
-        "deprecated: true",
-        "unique_constraints { min: 2 max: 3 }",
-    ]
+_PRESENCES = _parts(
+    "presence { min_count: 1 } | presence { min_fraction: 1.0 min_count: 3 } | deprecated: true",
+    "presence { min_fraction: 0.7 } | lifecycle_stage: PLANNED | unique_constraints { min: 2 max: 3 }",
 )
-_DOMAINS = st.sampled_from(
-    [
-        "",
-        "domain: 'd'",
-        "string_domain { value: '1' value: 'é' } distribution_constraints { min_domain_mass: 0.5 }",
-        "string_domain { value: 'x' }",
-        "bool_domain { }",
-        "bool_domain { true_value: '1' false_value: '-2' }",
-        "int_domain { min: 0 max: 3 }",
-        "float_domain { min: -0.5 max: 1.25 disallow_nan: true disallow_inf: true }",
-        "image_domain { max_image_byte_size: 2 }",
-    ]
+_DOMAINS = _parts(
+    "domain: 'd' | string_domain { value: 'x' } | bool_domain { } | int_domain { min: 0 max: 3 }",
+    "string_domain { value: '1' value: 'é' } distribution_constraints { min_domain_mass: 0.5 }",
+    "bool_domain { true_value: '1' false_value: '-2' } | image_domain { max_image_byte_size: 2 }",
+    "float_domain { min: -0.5 max: 1.25 disallow_nan: true disallow_inf: true }",
 )
 _TYPES = st.sampled_from(["INT", "FLOAT", "BYTES"])
 _FEATURE = st.tuples(
@@ -189,7 +169,10 @@ def test_a_schema_of_ones_own_finds_what_tfdv_finds(tfdv, records, features, cou
         schema = parse_schema(f"{text} dataset_constraints {{ {counts} }}", "x")
     except ConfigError:
         return
-    statistics = make_statistics(_of_one_type(records))
+    counter = FeatureCounter()
+    for record in _of_one_type(records):
+        counter.add(Example.FromString(serialise_features(record)).features.feature)
+    statistics = counter.statistics()
     expected = tfdv.validate_statistics(statistics, schema)
     found = find_anomalies(statistics, schema)
     assert _text(found) == _text(expected)

@@ -3,25 +3,23 @@ import pytest
 from component_specs.example_gen import Spans
 from components.example_gen.data_search import find_data
 from detection_core.errors import DataError
+from tests.support.cases import cases
 from tests.support.dataset_files import Coco, write_voc
 from tests.support.same_set import WRITERS
 
 RATIO = {"train": 0.5, "eval": 0.5}
 
 
-@pytest.mark.parametrize("data_format", WRITERS)
-def test_the_format_of_any_set_is_found(tmp_path, data_format):
+@cases(*WRITERS)
+def test_the_format_of_any_set_is_found(tmp_path, *, data_format):
     WRITERS[data_format](tmp_path)
     assert find_data(str(tmp_path), "auto", RATIO) == (str(tmp_path), data_format)
-
-
-def test_a_format_that_is_given_is_not_looked_for(tmp_path):
-    assert find_data(str(tmp_path / "none"), "voc", RATIO) == (str(tmp_path / "none"), "voc")
 
 
 def test_a_set_in_a_folder_of_the_folder_is_read_from_there(tmp_path):
     write_voc(tmp_path / "VOCdevkit" / "VOC2007")
     assert find_data(str(tmp_path), "auto", RATIO) == (str(tmp_path / "VOCdevkit" / "VOC2007"), "voc")
+    assert find_data(str(tmp_path / "none"), "voc", RATIO) == (str(tmp_path / "none"), "voc")
 
 
 def test_of_spans_the_newest_is_looked_into_and_all_are_read_alike(tmp_path):

@@ -8,6 +8,7 @@ from component_specs.example_gen import Spans
 from components.example_gen.fingerprint import fingerprint
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
+from tests.support.cases import cases
 from tests.support.dataset_files import Coco, write_voc
 from tests.support.object_store import gcs_server, s3_server
 
@@ -25,32 +26,29 @@ def data(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda root: (root / "images" / "1.jpg").unlink(),
-        lambda root: (root / "images" / "1.jpg").rename(root / "images" / "new.jpg"),
-        lambda root: (root / "images" / "new.jpg").write_bytes(b""),
-        lambda root: (root / "images" / "1.jpg").write_bytes(b"other"),
-        lambda root: _touch(root / "images" / "1.jpg"),
-        lambda root: _touch(root / "annotations.json"),
-    ],
+@cases(
+    lambda root: (root / "images" / "1.jpg").unlink(),
+    lambda root: (root / "images" / "1.jpg").rename(root / "images" / "new.jpg"),
+    lambda root: (root / "images" / "new.jpg").write_bytes(b""),
+    lambda root: (root / "images" / "1.jpg").write_bytes(b"other"),
+    lambda root: _touch(root / "images" / "1.jpg"),
+    lambda root: _touch(root / "annotations.json"),
 )
-def test_a_changed_file_changes_it(data, change):
-    before = fingerprint(str(data), "coco", RATIO)
-    assert before == fingerprint(str(data), "coco", dict(RATIO))
-    change(data)
-    assert fingerprint(str(data), "coco", RATIO) != before
+def test_a_changed_file_changes_it(tmp_path, *, change):
+    Coco(tmp_path).write()
+    before = fingerprint(str(tmp_path), "coco", RATIO)
+    assert before == fingerprint(str(tmp_path), "coco", dict(RATIO))
+    change(tmp_path)
+    assert fingerprint(str(tmp_path), "coco", RATIO) != before
 
 
-def test_a_format_that_is_found_counts_as_one_that_is_named(data):
+def test_the_name_of_the_format_what_is_not_read_and_broken_links_do_not_count(data):
     assert fingerprint(str(data), "auto", RATIO) == fingerprint(str(data), "coco", RATIO)
-
-
-def test_files_that_are_not_read_do_not_count(data):
     before = fingerprint(str(data), "coco", RATIO)
     (data / "README").write_text("hello")
     assert fingerprint(str(data), "coco", RATIO) == before
+    (data / "images" / "link.jpg").symlink_to("nowhere")
+    assert fingerprint(str(data), "coco", RATIO)
 
 
 def test_the_folder_s_own_name_does_not_count(tmp_path):
@@ -58,11 +56,6 @@ def test_the_folder_s_own_name_does_not_count(tmp_path):
     before = fingerprint(str(tmp_path / "a"), "voc", RATIO)
     (tmp_path / "a").rename(tmp_path / "b")
     assert fingerprint(str(tmp_path / "b"), "voc", RATIO) == before
-
-
-def test_a_broken_link_is_no_obstacle(data):
-    (data / "images" / "link.jpg").symlink_to("nowhere")
-    assert fingerprint(str(data), "coco", RATIO)
 
 
 def test_what_is_not_there_is_refused(data):

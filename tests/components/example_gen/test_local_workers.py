@@ -4,17 +4,15 @@ import sys
 import threading
 import time
 
-import pytest
-
 from components.example_gen.local_workers import run_with_workers
+from tests.support.cases import refused
 
 
 def test_what_the_pipeline_raises_is_raised_and_its_end_is_waited_for():
     done = []
     run_with_workers(lambda: done.append(time.sleep(0.05)))
     assert done == [None]
-    with pytest.raises(KeyError, match="reason"):
-        run_with_workers(lambda: {}["reason"])
+    refused(KeyError, "reason", run_with_workers, lambda: {}["reason"])
 
 
 def test_a_dead_worker_ends_the_wait_and_the_others_and_hooks_are_as_before():
@@ -28,6 +26,5 @@ def test_a_dead_worker_ends_the_wait_and_the_others_and_hooks_are_as_before():
         threading.Event().wait(60)
 
     before = threading.excepthook
-    with pytest.raises(RuntimeError, match=r"one has died \(exited with return code 137\)"):
-        run_with_workers(waits_for_ever)
+    refused(RuntimeError, r"one has died \(exited with return code 137\)", run_with_workers, waits_for_ever)
     assert other.wait(10) == -signal.SIGKILL and threading.excepthook is before

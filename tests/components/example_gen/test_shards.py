@@ -54,8 +54,5 @@ def test_a_bad_image_is_left_out_and_reported(tmp_path):
     (report,) = read_reports(str(out))
     assert report["split"] == "train" and report["counts"]["counts"]["total"]["images"] == 6
     assert report["rejected"] == [["3.jpg", "3", "missing_image", "there is no such file"]]
-
-
-def test_an_unknown_compression_is_refused():
     with pytest.raises(ConfigError, match="GZIP"):
         shard_settings({}, "ZIP")

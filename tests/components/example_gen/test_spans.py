@@ -1,17 +1,9 @@
-from __future__ import annotations
-
 import pytest
 
 from component_specs.example_gen import SPANS, Spans
-from components.example_gen.spans import (
-    SpanQuery,
-    before_pattern,
-    fill,
-    has_pattern,
-    resolve_spans,
-    sources,
-)
+from components.example_gen.spans import SpanQuery, before_pattern, fill, has_pattern, resolve_spans, sources
 from detection_core.errors import ConfigError, DataError
+from tests.support.cases import cases
 
 RATIOS = {"train": 0.8, "eval": 0.2}
 
@@ -28,19 +20,22 @@ def weekly(tmp_path):
 def test_data_without_a_pattern_have_no_spans(tmp_path):
     assert resolve_spans(str(tmp_path), RATIOS, SpanQuery()) == Spans()
     assert sources("data", "train.json", ()) == [("", "data", "train.json")]
+    with pytest.raises(DataError, match="found none") as raised:
+        resolve_spans(str(tmp_path / "{SPAN}"), RATIOS, SpanQuery())
+    assert raised.value.where == str(tmp_path / "{SPAN}")
+    assert not has_pattern("data/{span}/{x}")
+    assert before_pattern("s3://bucket/data/span-{SPAN}/x") == "s3://bucket/data"
+    assert before_pattern("/{SPAN}") == "/" and before_pattern("/data") == "/data"
 
 
-@pytest.mark.parametrize(
-    ("query", "train", "evaluate"),
-    [
-        (SpanQuery(), ("10",), ("10",)),
-        (SpanQuery(window=3), ("2", "3", "10"), ("10",)),
-        (SpanQuery(window=9, eval_window=2), ("1", "2", "3", "10"), ("3", "10")),
-        (SpanQuery(span="2", window=2), ("1", "2"), ("2",)),
-        (SpanQuery(eval_window=2), ("10",), ("3", "10")),
-    ],
+@cases(
+    (SpanQuery(), ("10",), ("10",)),
+    (SpanQuery(window=3), ("2", "3", "10"), ("10",)),
+    (SpanQuery(window=9, eval_window=2), ("1", "2", "3", "10"), ("3", "10")),
+    (SpanQuery(span="2", window=2), ("1", "2"), ("2",)),
+    (SpanQuery(eval_window=2), ("10",), ("3", "10")),
 )
-def test_the_window_ends_at_the_wanted_span_and_numbers_sort_by_value(weekly, query, train, evaluate):
+def test_the_window_ends_at_the_wanted_span_and_numbers_sort_by_value(weekly, *, query, train, evaluate):
     spans = resolve_spans(weekly, RATIOS, query)
     assert spans == Spans(train=train, evaluate=evaluate)
     assert SPANS.decode(SPANS.encode(spans)) == spans
@@ -105,19 +100,7 @@ def test_a_span_without_its_marker_is_not_there_yet(weekly, tmp_path):
         resolve_spans(weekly, RATIOS, SpanQuery(span="3", ready_file="_SUCCESS"))
 
 
-def test_no_span_at_all_is_an_error_that_names_the_pattern(tmp_path):
-    with pytest.raises(DataError, match="found none") as raised:
-        resolve_spans(str(tmp_path / "{SPAN}"), RATIOS, SpanQuery())
-    assert raised.value.where == str(tmp_path / "{SPAN}")
-
-
-@pytest.mark.parametrize("path", ["x/{YYYY}-{MM}", "x/{SPAN}/{YYYY}{MM}{DD}", "x/{SPAN}/{VERSION}"])
-def test_a_pattern_that_cannot_be_used_is_refused(path):
+@cases("x/{YYYY}-{MM}", "x/{SPAN}/{YYYY}{MM}{DD}", "x/{SPAN}/{VERSION}")
+def test_a_pattern_that_cannot_be_used_is_refused(*, path):
     with pytest.raises(ConfigError, match=r"expected \{SPAN\}, or \{YYYY\}"):
         resolve_spans(path, RATIOS, SpanQuery())
-
-
-def test_other_braces_are_part_of_a_name():
-    assert not has_pattern("data/{span}/{x}")
-    assert before_pattern("s3://bucket/data/span-{SPAN}/x") == "s3://bucket/data"
-    assert before_pattern("/{SPAN}") == "/" and before_pattern("/data") == "/data"

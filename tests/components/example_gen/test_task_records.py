@@ -40,9 +40,6 @@ def test_every_field_comes_back():
         labels=[ImageLabel("dog", 0.0), ImageLabel("cat")],
     )
     assert _again(image) == image
-
-
-def test_what_is_in_fractions_stays_so():
     image = IMAGE._replace(in_fractions=True, example="part:1+2:/a.record")
     assert _again(image) == image and _again(image._replace(labels=[ImageLabel("dog")])).in_fractions
 
@@ -52,6 +49,8 @@ def test_polygons_come_back_to_the_last_bit():
     [found] = _again(IMAGE._replace(objects=[PLAIN._replace(mask=Polygons(rings))])).objects
     for one, other in zip(found.mask.rings, rings, strict=True):
         np.testing.assert_array_equal(one, other)
+    [found] = _again(IMAGE._replace(objects=[PLAIN._replace(box=(float("nan"), 0.0, 1.0, 1.0))])).objects
+    assert math.isnan(found.box[0])
 
 
 NUMBERS = st.floats(allow_nan=False) | st.floats(-1e4, 1e4)
@@ -68,8 +67,3 @@ def test_any_numbers_and_texts_come_back(objects, name, width):
     found = _again(image)
     assert found._replace(width=0) == image._replace(width=0)
     assert found.width == pytest.approx(width)
-
-
-def test_a_number_that_is_none_stays_one():
-    [found] = _again(IMAGE._replace(objects=[PLAIN._replace(box=(float("nan"), 0.0, 1.0, 1.0))])).objects
-    assert math.isnan(found.box[0])

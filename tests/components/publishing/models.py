@@ -1,8 +1,6 @@
 """Small SavedModels that tell whether they are whole, and what a reader and TensorFlow Serving see of
 them."""
 
-from __future__ import annotations
-
 import os
 
 from components.publishing.destination import PushDestination

@@ -1,7 +1,5 @@
 """A writer is killed at each of its changes in turn; then a reader looks, and the next writer goes on."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

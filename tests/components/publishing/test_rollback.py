@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +12,10 @@ def test_the_predecessor_is_the_newest_earlier_one_in_service():
     assert predecessor(Deployment(3, (2,)), [1, 2, 3]) == 1
     assert predecessor(Deployment(1, (2,)), [1, 2]) is None
     assert predecessor(Deployment(None, ()), [1]) is None
+    assert superfluous(Deployment(3, (2,)), [1, 2, 3], keep=2) == [2]
+    assert superfluous(Deployment(5, (4,)), [1, 2, 3, 4, 5], keep=3) == [4, 1]
+    assert superfluous(Deployment(2, ()), [1, 2], keep=1) == []
+    assert superfluous(Deployment(3, ()), [1, 2, 3], keep=0) == []
 
 
 def test_what_was_rolled_back_stays_so_when_another_rollback_follows():
@@ -29,13 +31,6 @@ def test_only_the_target_comes_back_and_nothing_later_stays(known, out, current,
     after = returned_to(Deployment(current, tuple(sorted(out))), target, known)
     assert after.version == target
     assert set(after.rolled_back) == (out | {n for n in known if n > target}) - {target}
-
-
-def test_the_good_one_is_kept_and_the_rolled_back_one_goes():
-    assert superfluous(Deployment(3, (2,)), [1, 2, 3], keep=2) == [2]
-    assert superfluous(Deployment(5, (4,)), [1, 2, 3, 4, 5], keep=3) == [4, 1]
-    assert superfluous(Deployment(2, ()), [1, 2], keep=1) == []
-    assert superfluous(Deployment(3, ()), [1, 2, 3], keep=0) == []
 
 
 @given(_NUMBERS, _NUMBERS, st.integers(1, 9), st.integers(0, 9))

@@ -1,55 +1,66 @@
-from __future__ import annotations
-
+import dataclasses
 import json
+import types
 
 import pytest
 
 from component_specs import QuantizationRewriterJob
+from components.quantization_rewriter import run as component
 from components.quantization_rewriter.run import run
 from detection_core.artifacts.detector import read_info
-from detection_core.builders.detector import build_detector
-from detection_core.config.load import parse_pipeline_config
-from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError
-from detection_core.exporters.detector_folder import write_detector
-from tests.support.tiny_training import config_text, write_examples
+from detection_core.storage import files
+from detection_core.tasks.work_folder import ResumeOptions
+from tests.support.component_chain import plain_config, untrained
+from tests.support.tiny_training import write_examples
 
 OUTPUTS = ("quantized_model", "quantized_run", "quantization")
 
 
-@pytest.fixture(scope="module")
-def artifacts(tmp_path_factory):
-    root = tmp_path_factory.mktemp("rewriter")
-    write_examples(root / "examples", images=4)
-    config = parse_pipeline_config(config_text())
-    labels = label_map_from_names(["dark", "bright"])
-    write_detector(build_detector(config.model), config, labels, str(root / "model"))
-    return root
-
-
-def job(artifacts, config: str, overrides: dict[str, str] | None = None) -> QuantizationRewriterJob:
-    (artifacts / "config").mkdir(exist_ok=True)
-    (artifacts / "config" / "pipeline.config").write_text(config)
+@pytest.fixture
+def job(tmp_path):
+    """A job of one step without a graph_rewriter block."""
+    write_examples(tmp_path / "examples", images=2)
+    files.write_text(str(tmp_path / "config" / "pipeline.config"), plain_config(1))
     return QuantizationRewriterJob(
-        examples=str(artifacts / "examples"),
-        model=str(artifacts / "model"),
-        pipeline_config=str(artifacts / "config"),
-        overrides=overrides or {},
-        work_dir=str(artifacts / "work"),
-        **{name: str(artifacts / name) for name in OUTPUTS},
+        examples=str(tmp_path / "examples"),
+        model=untrained(),
+        pipeline_config=str(tmp_path / "config"),
+        work_dir=str(tmp_path / "work"),
+        **{name: str(tmp_path / name) for name in OUTPUTS},
     )
 
 
-def test_without_a_graph_rewriter_block_the_error_says_what_to_add(artifacts):
+def test_without_a_graph_rewriter_block_the_error_says_what_to_add(job, tmp_path):
     with pytest.raises(ConfigError, match=r"graph_rewriter.*add"):
-        run(job(artifacts, config_text(2)))
-    assert not any((artifacts / name).exists() for name in OUTPUTS)
+        run(job)
+    assert not any((tmp_path / name).exists() for name in OUTPUTS)
 
 
-def test_every_output_is_filled(artifacts):
-    properties = run(job(artifacts, config_text(2), {"graph_rewriter": "{ quantization { delay: 0 } }"}))
-    assert properties["steps"] == 2 and properties["coverage"] == 1.0 and properties["not_quantized"] == 0
-    assert read_info(str(artifacts / "quantized_model")).kind == "quantized"
-    assert (artifacts / "quantized_run" / "pipeline.config").exists()
-    record = json.loads((artifacts / "quantization" / "quantization.json").read_text())
+def test_what_the_job_says_reaches_the_task(job, monkeypatch):
+    calls = []
+
+    def quantize(config, **given):
+        calls.append((config, given))
+        return types.SimpleNamespace(steps=1, loss=0.5, seconds=2.0, coverage=0.75, not_quantized=["a", "b"])
+
+    monkeypatch.setattr(component, "quantize", quantize)
+    job = dataclasses.replace(job, code_version="c", checkpoint_minutes=4.0, overrides={"batch_size": 3})
+    properties = {"steps": 1, "loss": 0.5, "seconds": 2.0, "coverage": 0.75, "not_quantized": 2}
+    assert run(job) == properties
+    [(config, given)] = calls
+    assert config.train_config.batch_size == 3
+    assert config.train_input_reader.label_map_path == f"{job.examples}/label_map.pbtxt"
+    folders = {f"{name}_dir": getattr(job, name) for name in ("model", *OUTPUTS)}
+    resume = ResumeOptions(code_version="c", checkpoint_minutes=4.0)
+    assert given == {**folders, "work_dir": job.work_dir, "resume": resume}
+
+
+@pytest.mark.slow
+def test_every_output_is_filled(job, tmp_path):
+    properties = run(dataclasses.replace(job, overrides={"graph_rewriter": "{ quantization { delay: 0 } }"}))
+    assert properties["steps"] == 1 and properties["coverage"] == 1.0 and properties["not_quantized"] == 0
+    assert read_info(str(tmp_path / "quantized_model")).kind == "quantized"
+    assert (tmp_path / "quantized_run" / "pipeline.config").exists()
+    record = json.loads((tmp_path / "quantization" / "quantization.json").read_text())
     assert record["settings"]["delay"] == 0 and record["quantized"]

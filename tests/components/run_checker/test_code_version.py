@@ -15,6 +15,7 @@ from components.run_checker.code_version import (
     import_closure,
     package_versions,
 )
+from tests.support.cases import cases
 
 STEPS = tuple(CODE_VERSIONS)
 
@@ -24,32 +25,29 @@ def closures():
     return {step: import_closure(f"components.{step}.run")[0] for step in STEPS}
 
 
-@pytest.mark.parametrize(
-    ("module", "steps"),
-    [
-        ("components.evaluator.run", {"evaluator"}),
-        ("component_specs.evaluator", {"evaluator"}),
-        ("detection_core.evaluation.curves", {"evaluator"}),
-        (
-            # Trainings that are validated keep the weights that measure best.
-            "detection_core.evaluation.coco_metrics",
-            {"evaluator", "tflite_exporter", "trainer", "quantization_rewriter"},
-        ),
-        ("detection_core.tasks.train", {"trainer"}),
-        (
-            "detection_core.detectors.parts.losses.focal",
-            # ConfigGen and Evaluator read a config, for which the record of SSD is imported by name;
-            # DataValidator asks it for anchors.
-            {"trainer", "quantization_rewriter", "tflite_exporter"}
-            | {"config_gen", "evaluator", "data_validator"},
-        ),
-        ("detection_core.datasets.formats.coco", {"example_gen"}),
-        ("components.runtime.kfp.views", set()),
-        ("detection_core.errors", set(STEPS)),
-        ("detection_core", set(STEPS)),
-    ],
+@cases(
+    ("components.evaluator.run", {"evaluator"}),
+    ("component_specs.evaluator", {"evaluator"}),
+    ("detection_core.evaluation.curves", {"evaluator"}),
+    (
+        # Trainings that are validated keep the weights that measure best.
+        "detection_core.evaluation.coco_metrics",
+        {"evaluator", "tflite_exporter", "trainer", "quantization_rewriter"},
+    ),
+    ("detection_core.tasks.train", {"trainer"}),
+    (
+        "detection_core.detectors.parts.losses.focal",
+        # ConfigGen and Evaluator read a config, for which the record of SSD is imported by name;
+        # DataValidator asks it for anchors.
+        {"trainer", "quantization_rewriter", "tflite_exporter"}
+        | {"config_gen", "evaluator", "data_validator"},
+    ),
+    ("detection_core.datasets.formats.coco", {"example_gen"}),
+    ("components.runtime.kfp.views", set()),
+    ("detection_core.errors", set(STEPS)),
+    ("detection_core", set(STEPS)),
 )
-def test_only_the_steps_that_import_a_module_change_with_it(closures, module, steps):
+def test_only_the_steps_that_import_a_module_change_with_it(closures, *, module, steps):
     assert {step for step in STEPS if module in closures[step]} == steps
 
 

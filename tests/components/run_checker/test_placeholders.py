@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import datetime
 
 import pytest
@@ -12,6 +10,7 @@ from components.run_checker.placeholders import (
     has_placeholder,
 )
 from detection_core.errors import ConfigError
+from tests.support.cases import cases
 
 VALUES = RunValues(
     scheduled_time="2026-11-21T03:00:00Z",
@@ -26,18 +25,14 @@ def test_times_and_the_run_are_filled_in_utc():
     assert fill_placeholders("/d/{SPAN} [[1, 2]]", VALUES, "p") == "/d/{SPAN} [[1, 2]]"
 
 
-@pytest.mark.parametrize(
-    "moment", ["2026-11-21T04:00:00+01:00", "2026-11-21T03:00:00.25Z", "2026-11-21T03:00:00"]
-)
-def test_the_scheduled_time_in_every_form(moment):
+@cases("2026-11-21T04:00:00+01:00", "2026-11-21T03:00:00.25Z", "2026-11-21T03:00:00")
+def test_the_scheduled_time_in_every_form(*, moment):
     values = RunValues(scheduled_time=moment, current_time=VALUES.current_time, run_id="r")
     assert fill_placeholders("[[ScheduledTime]]", values, "p") == "20261121030000"
 
 
-@pytest.mark.parametrize(
-    ("time", "run"), [("{{$.pipeline_job_schedule_time_utc}}", "{{$.pipeline_job_uuid}}"), ("", "")]
-)
-def test_what_a_server_left_as_it_is_or_empty_stops_a_run_that_needs_it_and_no_other(time, run):
+@cases(("{{$.pipeline_job_schedule_time_utc}}", "{{$.pipeline_job_uuid}}"), ("", ""))
+def test_what_a_server_left_as_it_is_or_empty_stops_a_run_that_needs_it_and_no_other(*, time, run):
     values = RunValues(scheduled_time=time, current_time=VALUES.current_time, run_id=run)
     assert fill_placeholders("/d/[[CurrentTime.2006]]", values, "p") == "/d/2026"
     for placeholder in ("[[ScheduledTime]]", "[[RunUUID]]"):
@@ -53,16 +48,13 @@ def test_what_a_server_left_as_it_is_or_empty_stops_a_run_that_needs_it_and_no_o
         )
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("[[ScheduleTime]]", r"a: no placeholder \[\[ScheduleTime\]\]; did you mean \[\[ScheduledTime\]\]\?"),
-        ("[[Zzz]]", "there are ScheduledTime, CurrentTime, RunUUID"),
-        ("[[RunUUID.2006]]", r"no placeholder \[\[RunUUID.2006\]\]"),
-        ("x [[Index]]", r"\[\[Index\]\] cannot be filled, as no step is given the number of its run"),
-    ],
+@cases(
+    ("[[ScheduleTime]]", r"a: no placeholder \[\[ScheduleTime\]\]; did you mean \[\[ScheduledTime\]\]\?"),
+    ("[[Zzz]]", "there are ScheduledTime, CurrentTime, RunUUID"),
+    ("[[RunUUID.2006]]", r"no placeholder \[\[RunUUID.2006\]\]"),
+    ("x [[Index]]", r"\[\[Index\]\] cannot be filled, as no step is given the number of its run"),
 )
-def test_what_cannot_be_filled_is_refused(value, message):
+def test_what_cannot_be_filled_is_refused(*, value, message):
     assert has_placeholder(value) and not has_placeholder("[[1]]")
     assert asks_for_value(value) == ("Index" in value or "UUID" in value)
     with pytest.raises(ConfigError, match=message):

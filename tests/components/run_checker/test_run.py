@@ -1,7 +1,5 @@
 """RunChecker by itself; the workflow's view of it is in tests/pipeline/test_run_checks.py."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

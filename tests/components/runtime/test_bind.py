@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import types
 
 import pytest
@@ -7,6 +5,7 @@ import pytest
 from component_specs import BaselineResolverJob, EvaluatorJob, ExampleGenJob
 from components.runtime.bind import ABSENT, bind_arguments, bind_artifacts
 from detection_core.errors import ConfigError, ContractError
+from tests.support.cases import cases
 
 
 def _artifact(path):
@@ -34,6 +33,7 @@ def test_what_travels_as_text_arrives_as_a_value(folders):
     given = ["--examples", str(folders), "--data_path", "d"]
     job = bind_arguments(ExampleGenJob, [*given, "--splits", '{"train": 1.0}', "--beam_args", '["--x"]'])
     assert job.splits == {"train": 1.0} and job.beam_args == ("--x",)
+    assert bind_arguments(ExampleGenJob, [*given, "--quarantine_limit", "0.5"]).quarantine_limit == 0.5
     assert bind_arguments(ExampleGenJob, given).splits == {"train": 0.8, "eval": 0.1, "test": 0.1}
     thresholds = {"thresholds": '{"mAP": {"lower_bound": 0.5}}'}
     model = {"examples": _artifact(folders / "examples"), "model": _artifact(folders / "model")}
@@ -43,37 +43,26 @@ def test_what_travels_as_text_arrives_as_a_value(folders):
     assert bound.thresholds == {"mAP": {"lower_bound": 0.5}}
 
 
-@pytest.mark.parametrize("text", ["[]", "{", "[" * 100_000, '{"mAP": 0.3}'])
-def test_a_text_that_cannot_be_read_is_refused_by_the_parameter_s_name(folders, text):
+@cases("[]", "{", "[" * 100_000, '{"mAP": 0.3}')
+def test_a_text_that_cannot_be_read_is_refused_by_the_parameter_s_name(folders, *, text):
     with pytest.raises(ConfigError, match=r"thresholds: expected a JSON object such as .*lower_bound"):
         bind_arguments(EvaluatorJob, _evaluator_arguments(folders, "--thresholds", text))
-
-
-def test_a_float_parameter(folders):
-    job = bind_arguments(
-        ExampleGenJob, ["--examples", str(folders), "--data_path", "d", "--quarantine_limit", "0.5"]
-    )
-    assert job.quarantine_limit == 0.5
 
 
 def test_an_absent_baseline_is_dropped(folders):
     (folders / "baseline" / ABSENT).touch()
     job = bind_arguments(EvaluatorJob, _evaluator_arguments(folders, "--baseline", str(folders / "baseline")))
     assert job.baseline == ""
-
-
-def test_a_present_baseline_is_kept(folders):
+    (folders / "baseline" / ABSENT).unlink()
     job = bind_arguments(EvaluatorJob, _evaluator_arguments(folders, "--baseline", str(folders / "baseline")))
     assert job.baseline == str(folders / "baseline")
 
 
-def test_an_absent_artifact_cannot_be_a_required_input(folders):
+def test_a_required_input_cannot_be_absent_or_missing(folders):
     (folders / "model" / ABSENT).touch()
     with pytest.raises(ContractError, match="the input model"):
         bind_arguments(EvaluatorJob, _evaluator_arguments(folders))
-
-
-def test_a_missing_folder_is_named(folders):
+    (folders / "model" / ABSENT).unlink()
     (folders / "model").rmdir()
     with pytest.raises(ContractError, match=f"{folders}/model.*run the step that makes it"):
         bind_arguments(EvaluatorJob, _evaluator_arguments(folders))

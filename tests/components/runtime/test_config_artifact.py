@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from components.runtime.config_artifact import read_pipeline_config
@@ -12,13 +10,10 @@ def folder(tmp_path):
     return str(tmp_path)
 
 
-def test_changes_are_applied_in_their_order(folder):
+def test_changes_are_applied_in_their_order(folder, tmp_path):
     field = "train_config.num_steps"
     changes = {"train_config": {"num_steps": 4}, "train_config.batch_size": 8, field: None}
     config = read_pipeline_config(folder, changes)
     assert config.train_config.batch_size == 8 and not config.train_config.HasField("num_steps")
-
-
-def test_a_folder_without_a_config_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"pipeline\.config"):
-        read_pipeline_config(str(tmp_path), {})
+        read_pipeline_config(str(tmp_path / "none"), {})

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import logging
 import os
@@ -12,6 +10,7 @@ import pytest
 from component_specs import BaselineResolverJob
 from components.runtime.container import main
 from detection_core.errors import DataError, as_user_error
+from tests.support.cases import cases
 
 _ARGUMENTS = ["--baseline", "b", "--push_destination", "p"]
 
@@ -30,23 +29,13 @@ def test_done(caplog):
     assert re.search(r"peak memory \| \d+\.\d\d GB", caplog.text)
 
 
-def test_a_mistake_of_the_user_is_exit_code_2(caplog):
+def test_a_mistake_of_the_user_and_a_full_disk_are_exit_code_2(caplog):
     def run(job):
         raise DataError("expected an image, found text", where="a.jpg")
 
     assert _exit_code(run) == 2
     assert "a.jpg: expected an image, found text" in caplog.text
 
-
-def test_a_crash_is_raised():
-    def run(job):
-        raise RuntimeError("a defect")
-
-    with pytest.raises(RuntimeError):
-        main(BaselineResolverJob, run, _ARGUMENTS)
-
-
-def test_a_full_disk_and_a_place_that_is_none_are_one_message_each(caplog):
     def full(job):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/shard")
 
@@ -56,36 +45,26 @@ def test_a_full_disk_and_a_place_that_is_none_are_one_message_each(caplog):
     )
 
 
-def test_other_errors_of_the_system_are_crashes():
+def test_a_defect_and_other_errors_of_the_system_are_crashes():
+    with pytest.raises(KeyError, match="a defect"):
+        main(BaselineResolverJob, lambda job: {}["a defect"], _ARGUMENTS)
     with pytest.raises(FileNotFoundError):
         main(BaselineResolverJob, lambda job: os.stat("/nowhere/x"), _ARGUMENTS)
-
-
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (PermissionError(errno.EACCES, "Permission denied", "/a"), "check the owner"),
-        (
-            NotADirectoryError(errno.ENOTDIR, "Not a directory", b"/a"),
-            "a file stands where a folder should be",
-        ),
-        (IsADirectoryError(errno.EISDIR, "Is a directory", "/a"), "a folder stands where a file should be"),
-        (OSError(errno.EROFS, "Read-only file system", "/a"), "choose a path that can be written"),
-        (RuntimeError("/a/ckpt; No space left on device"), "free some space"),
-        (
-            RuntimeError("OSError: [Errno 28] No space left on device [while running 'Map']"),
-            "free some space",
-        ),
-        (RuntimeError("database or disk is full"), "free some space"),
-    ],
-)
-def test_an_error_of_the_disk_says_what_to_do(error, told):
-    assert told in str(as_user_error(error))
-
-
-def test_what_is_no_error_of_the_disk_stays_what_it_is():
     assert as_user_error(ValueError("expected a number")) is None
     assert as_user_error(FileNotFoundError(errno.ENOENT, "No such file", "/a")) is None
+
+
+@cases(
+    (PermissionError(errno.EACCES, "Permission denied", "/a"), "check the owner"),
+    (NotADirectoryError(errno.ENOTDIR, "Not a directory", b"/a"), "a file stands where a folder should be"),
+    (IsADirectoryError(errno.EISDIR, "Is a directory", "/a"), "a folder stands where a file should be"),
+    (OSError(errno.EROFS, "Read-only file system", "/a"), "choose a path that can be written"),
+    (RuntimeError("/a/ckpt; No space left on device"), "free some space"),
+    (RuntimeError("OSError: [Errno 28] No space left on device [while running 'Map']"), "free some space"),
+    (RuntimeError("database or disk is full"), "free some space"),
+)
+def test_an_error_of_the_disk_says_what_to_do(*, error, told):
+    assert told in str(as_user_error(error))
 
 
 def test_neither_a_message_nor_a_crash_tells_a_secret():

@@ -1,42 +1,27 @@
-from __future__ import annotations
-
 import dataclasses
 
 import pytest
 
 from component_specs import TFLiteExporterJob
+from components.tflite_exporter import run as component
 from components.tflite_exporter.run import run
 from detection_core.artifacts.blessing import blessing_reasons, is_blessed
-from detection_core.builders.detector import build_detector
-from detection_core.config.load import parse_pipeline_config
-from detection_core.data.label_map import label_map_from_names
+from detection_core.artifacts.parity import ParityReport
 from detection_core.errors import ConfigError, ContractError
-from detection_core.exporters.detector_folder import write_detector
 from detection_core.tasks.export import TFLiteExportOptions
-from tests.support.tiny_training import config_text, write_examples
+from tests.support.component_chain import untrained
+from tests.support.tiny_training import write_examples
 
 
 @pytest.fixture(scope="module")
-def artifacts(tmp_path_factory):
-    root = tmp_path_factory.mktemp("exporter")
-    write_examples(root / "examples", images=2)
-    config = parse_pipeline_config(config_text())
-    labels = label_map_from_names(["dark", "bright"])
-    write_detector(build_detector(config.model), config, labels, str(root / "model"))
-    return root
+def examples(tmp_path_factory):
+    return str(write_examples(tmp_path_factory.mktemp("exporter") / "examples", images=2))
 
 
-def job(artifacts, name: str, **changes) -> TFLiteExporterJob:
-    outputs = {out: str(artifacts / name / out) for out in ("tflite", "parity", "blessing")}
-    fields = {"examples": str(artifacts / "examples"), "model": str(artifacts / "model"), "split": "train"}
+def job(examples, tmp_path, **changes):
+    outputs = {out: str(tmp_path / out) for out in ("tflite", "parity", "blessing")}
+    fields = {"examples": examples, "model": untrained(), "split": "train", "formats": ("float32",)}
     return TFLiteExporterJob(**{**fields, **outputs, **changes})
-
-
-@pytest.fixture(scope="module")
-def done(artifacts):
-    return {
-        drop: run(job(artifacts, f"d{drop}", formats=("float32",), max_map_drop=drop)) for drop in (2.0, -2.0)
-    }
 
 
 def test_the_contract_has_the_defaults_of_the_library_and_alone_a_bound():
@@ -47,33 +32,34 @@ def test_the_contract_has_the_defaults_of_the_library_and_alone_a_bound():
     assert library["max_map_drop"] is dataclasses.MISSING
 
 
-def test_a_file_within_the_bound_is_blessed(artifacts, done):
-    folder = str(artifacts / "d2.0" / "blessing")
-    assert done[2.0]["blessed"] and is_blessed(folder)
+def test_a_file_within_the_bound_is_blessed(examples, tmp_path):
+    done, folder = run(job(examples, tmp_path, max_map_drop=2.0)), str(tmp_path / "blessing")
+    assert done["blessed"] and is_blessed(folder)
     assert "model_float32.tflite" in blessing_reasons(folder)[0]
-    size = (artifacts / "d2.0" / "tflite" / "model_float32.tflite").stat().st_size
-    assert done[2.0]["float32_bytes"] == size
+    assert done["float32_bytes"] == (tmp_path / "tflite" / "model_float32.tflite").stat().st_size
 
 
-def test_a_file_beyond_it_is_not_and_the_step_still_ends_well(artifacts, done):
-    folder = str(artifacts / "d-2.0" / "blessing")
-    assert not done[-2.0]["blessed"] and not is_blessed(folder)
-    assert "more than" in blessing_reasons(folder)[0]
-    assert (artifacts / "d-2.0" / "parity" / "parity.json").exists()
+def test_what_the_job_says_reaches_the_export_and_its_verdict_the_blessing(examples, tmp_path, monkeypatch):
+    calls = []
+
+    def export(*inputs, **outputs):
+        calls.append((inputs, outputs))
+        return ParityReport(split="train", images=2, files=[], blessed=False, reasons=["too large"])
+
+    monkeypatch.setattr(component, "export_tflite", export)
+    given = {"max_map_drop": 0.5, "limits": {"int8": {"size_mb": 1}}, "max_detections": 7, "form": "headless"}
+    given |= {"use_regular_nms": True, "representative_examples": 3, "formats": ("int8",)}
+    asked = job(examples, tmp_path, quantized_model="q", **given)
+    assert run(asked) == {"blessed": False}
+    options = TFLiteExportOptions(split="train", **given)
+    folders = {"tflite_dir": asked.tflite, "parity_dir": asked.parity, "quantized_model_dir": "q"}
+    assert calls == [((asked.model, examples, options), folders)]
+    assert not is_blessed(asked.blessing) and blessing_reasons(asked.blessing) == ["too large"]
 
 
-def test_a_file_beyond_a_limit_is_not_blessed(artifacts):
-    limits = {"float32": {"size_mb": 0.001, "latency_ms": 1e6, "memory_mb": 1e6}}
-    done = run(job(artifacts, "limits", formats=("float32",), max_map_drop=2.0, limits=limits))
-    folder = str(artifacts / "limits" / "blessing")
-    assert not done["blessed"] and not is_blessed(folder)
-    (reason,) = blessing_reasons(folder)
-    assert "size_mb" in reason and "more than 0.001" in reason
-
-
-def test_what_cannot_be_exported_is_refused(artifacts):
+def test_what_cannot_be_exported_is_refused(examples, tmp_path):
     with pytest.raises(ConfigError, match="formats"):
-        run(job(artifacts, "bad", formats=("float32", "int7")))
+        run(job(examples, tmp_path, formats=("float32", "int7")))
     with pytest.raises(ContractError):
-        run(job(artifacts, "bad", model=str(artifacts / "examples")))
-    assert not (artifacts / "bad").exists()
+        run(job(examples, tmp_path, model=examples))
+    assert not list(tmp_path.iterdir())

@@ -1,7 +1,5 @@
 """The component in a process of its own: killed without warning, run again, done."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -9,49 +7,46 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
 
 from component_specs import TrainerJob
+from components.trainer import run as component
 from components.trainer.run import run, training_config
 from detection_core.artifacts.detector import LABEL_MAP, extra_file, read_info
 from detection_core.errors import DataError, ModelError
 from detection_core.storage import files
-from tests.detection_core.tasks.test_starting_weights import publish
+from detection_core.tasks.work_folder import ResumeOptions
+from tests.support.component_chain import PUBLISHED, publish_detector
 from tests.support.tiny_training import config_text, write_examples
 
-STEPS = 100
+STEPS = 60
 
 
-def write_config(folder: Path, text: str) -> str:
-    files.write_text(str(folder / "pipeline.config"), text)
-    return str(folder)
+def trainer_job(root: Path, steps: int = STEPS, **changes) -> TrainerJob:
+    files.write_text(str(root / "config" / "pipeline.config"), config_text(steps))
+    folders = {"model": "model", "model_run": "run", "work_dir": "work", "pipeline_config": "config"}
+    paths = {field: str(root / name) for field, name in folders.items()}
+    return TrainerJob(**{"examples": str(root / "examples"), **paths, **changes})
 
 
 def start(root: Path) -> subprocess.Popen[str]:
-    arguments = {
-        "examples": root / "examples",
-        "model": root / "model",
-        "model_run": root / "run",
-        "work_dir": root / "work",
-        "pipeline_config": write_config(root / "config", config_text(STEPS)),
-    }
+    job = trainer_job(root)
+    fields = ("examples", "model", "model_run", "work_dir", "pipeline_config")
     command = [sys.executable, "-m", "components.trainer"]
-    command += [text for name, value in arguments.items() for text in (f"--{name}", str(value))]
+    command += [text for name in fields for text in (f"--{name}", getattr(job, name))]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
-def checkpoints(root: Path) -> list[Path]:
-    return list(root.glob("work/*/checkpoints/ckpt-*.index"))
-
-
 @pytest.mark.slow
-def test_a_killed_trainer_goes_on_where_its_last_checkpoint_was(tmp_path: Path) -> None:
+def test_a_killed_trainer_goes_on_where_its_last_checkpoint_was(tmp_path):
     write_examples(tmp_path / "examples")
     first = start(tmp_path)
     deadline = time.monotonic() + 300
-    while not checkpoints(tmp_path) and first.poll() is None and time.monotonic() < deadline:
+    while not list(tmp_path.glob("work/*/checkpoints/ckpt-*.index")) and first.poll() is None:
+        assert time.monotonic() < deadline
         time.sleep(0.02)
     first.send_signal(signal.SIGKILL)
     first.communicate()
@@ -62,21 +57,16 @@ def test_a_killed_trainer_goes_on_where_its_last_checkpoint_was(tmp_path: Path) 
     _, log = second.communicate(timeout=600)
     assert second.returncode == 0, log[-3000:]
     report = json.loads((tmp_path / "run" / "train_report.json").read_text())
-    assert report["steps"] == STEPS
-    assert 0 < report["start_step"] < STEPS
-    steps = [
-        json.loads(line)["step"] for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()
-    ]
-    assert steps == list(range(20, STEPS + 1, 20))
+    assert report["steps"] == STEPS and 0 < report["start_step"] < STEPS
+    history = (tmp_path / "run" / "history.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in history] == list(range(20, STEPS + 1, 20))
     assert f"train | step {STEPS}/{STEPS}" in log
     assert read_info(str(tmp_path / "model")).extra["steps"] == STEPS
 
 
-def test_a_job_may_set_steps_and_learning_rate_over_its_config(tmp_path: Path) -> None:
+def test_a_job_may_set_steps_and_learning_rate_over_its_config(tmp_path):
     write_examples(tmp_path / "examples")
-    fields = {"model": "m", "model_run": "r", "work_dir": "w"}
-    config = write_config(tmp_path / "config", config_text(STEPS))
-    job = TrainerJob(examples=str(tmp_path / "examples"), pipeline_config=config, **fields)
+    job = trainer_job(tmp_path)
     as_it_is = training_config(job).train_config
     assert as_it_is.num_steps == STEPS
     changed = training_config(dataclasses.replace(job, train_steps=7, learning_rate=0.5)).train_config
@@ -89,61 +79,54 @@ def test_a_job_may_set_steps_and_learning_rate_over_its_config(tmp_path: Path) -
     assert training_config(dataclasses.replace(own, train_steps=7)).train_config.num_steps == 7
 
 
-def test_a_deployed_detector_of_other_classes_stops_the_training_before_it_begins(tmp_path: Path) -> None:
-    examples, deployed = write_examples(tmp_path / "examples"), tmp_path / "deployed"
+def test_a_deployed_detector_of_other_classes_stops_the_training_before_it_begins(tmp_path):
+    write_examples(tmp_path / "examples")
+    deployed = tmp_path / "deployed"
     files.write_text(str(deployed / "saved_model.pb"), "graph")
     files.write_text(extra_file(str(deployed), LABEL_MAP), "item { id: 1 name: 'cat' }")
-    job = TrainerJob(
-        examples=str(examples),
-        warm_start=str(deployed),
-        model=str(tmp_path / "model"),
-        model_run=str(tmp_path / "run"),
-        work_dir=str(tmp_path / "work"),
-        pipeline_config=write_config(tmp_path / "config", config_text()),
-    )
     with pytest.raises(ModelError, match="class 1: cat deployed, dark in the data"):
-        run(job)
+        run(trainer_job(tmp_path, warm_start=str(deployed)))
     assert not (tmp_path / "work").exists()
 
 
-def test_data_that_the_settings_stop_at_are_not_trained_on(tmp_path: Path) -> None:
-    job = TrainerJob(
-        examples=str(tmp_path / "none"),
-        model=str(tmp_path / "model"),
-        model_run=str(tmp_path / "run"),
-        work_dir=str(tmp_path / "work"),
-        pipeline_config=str(tmp_path / "config"),
-        stop_reasons="5 of 10 images of eval are in train too",
-    )
+def test_data_that_the_settings_stop_at_are_not_trained_on(tmp_path):
+    job = trainer_job(tmp_path, stop_reasons="5 of 10 images of eval are in train too")
     with pytest.raises(DataError, match="found what the settings stop at: 5 of 10 images") as error:
         run(job)
     assert "validation.checks" in error.value.message and not os.path.exists(tmp_path / "work")
 
 
+def test_what_the_job_says_reaches_the_training(tmp_path, monkeypatch):
+    calls = []
+
+    def train(config, **given):
+        calls.append((config, given))
+        return types.SimpleNamespace(steps=3, parameters=7, started_from="x", loss=1.0)
+
+    monkeypatch.setattr(component, "train", train)
+    write_examples(tmp_path / "examples")
+    job = trainer_job(tmp_path, warm_start_path="w", code_version="c", checkpoint_minutes=4.0)
+    assert run(job) == {"steps": 3, "parameters": 7, "started_from": "x"}
+    [(config, given)] = calls
+    assert config == training_config(job)
+    folders = {"model_dir": job.model, "model_run_dir": job.model_run, "work_dir": job.work_dir}
+    resume = ResumeOptions(code_version="c", checkpoint_minutes=4.0)
+    assert given == {**folders, "warm_start_dir": "w", "resume": resume}
+
+
 @pytest.mark.slow
-def test_published_weights_come_from_the_job_s_mirror(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_published_weights_come_from_the_job_s_mirror(tmp_path, monkeypatch):
     monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
-    name = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
-    start = {"train_config.fine_tune_checkpoint": f"zoo:{name}"}
-    job = TrainerJob(
-        examples=str(write_examples(tmp_path / "examples")),
-        model=str(tmp_path / "model"),
-        model_run=str(tmp_path / "run"),
-        work_dir=str(tmp_path / "work"),
-        pipeline_config=write_config(tmp_path / "config", config_text()),
-        overrides=start,
-        weights_mirror=str(tmp_path / "mirror"),
-    )
-    with pytest.raises(ModelError, match=f"put {name}.tar.gz, published at .* into {tmp_path}/cache/zoo"):
+    monkeypatch.delenv("DETFLOW_WEIGHTS_MIRROR", raising=False)
+    write_examples(tmp_path / "examples")
+    overrides = {"train_config.fine_tune_checkpoint": f"zoo:{PUBLISHED}"}
+    job = trainer_job(tmp_path, steps=1, overrides=overrides, weights_mirror=str(tmp_path / "mirror"))
+    with pytest.raises(
+        ModelError, match=f"put {PUBLISHED}.tar.gz, published at .* into {tmp_path}/cache/zoo"
+    ):
         run(job)
     assert not (tmp_path / "work").exists()
-    publish(tmp_path / "mirror", monkeypatch, tmp_path / "cache")
-    monkeypatch.delenv("DETFLOW_WEIGHTS_MIRROR")
-    assert (
-        run(dataclasses.replace(job, overrides={**start, "train_config.num_steps": 1}))["started_from"]
-        == f"zoo:{name}"
-    )
+    publish_detector(tmp_path / "mirror")
+    assert run(job)["started_from"] == f"zoo:{PUBLISHED}"
     restored = json.loads((tmp_path / "run" / "train_report.json").read_text())["restored"]
     assert restored["restored"] > 200 and restored["skipped_shape"] == 2 and restored["missing"] == 0

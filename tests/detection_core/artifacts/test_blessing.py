@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 import os
-
-import pytest
 
 from detection_core.artifacts.blessing import blessing_reasons, is_blessed, read_verdict, write_blessing
 from detection_core.storage import files
+from tests.support.cases import cases
 from tests.support.storage_faults import KILLED, killed_at, watched
 
 
@@ -35,23 +32,20 @@ def test_a_killed_refusal_leaves_no_blessing_behind(tmp_path):
     assert changes.made < 11
 
 
-@pytest.mark.parametrize("marker", ["BLESSED", "NOT_BLESSED"])
-def test_a_marker_alone_is_a_verdict_of_others(tmp_path, marker):
+@cases("BLESSED", "NOT_BLESSED")
+def test_a_marker_alone_is_a_verdict_of_others(tmp_path, *, marker):
     (tmp_path / marker).touch()
     assert is_blessed(str(tmp_path)) is (marker == "BLESSED") and blessing_reasons(str(tmp_path)) == []
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ({"BLESSED": "", "NOT_BLESSED": ""}, "found BLESSED and NOT_BLESSED"),
-        ({}, "found neither"),
-        ({"BLESSED": "", "reasons.json": '{"blessed": false, "reasons": []}'}, "found the contrary"),
-        ({"BLESSED": "", "reasons.json": "{"}, "expected the JSON that a gate writes"),
-        ({"BLESSED": "", "reasons.json": "[]"}, "expected the JSON that a gate writes"),
-    ],
+@cases(
+    ({"BLESSED": "", "NOT_BLESSED": ""}, "found BLESSED and NOT_BLESSED"),
+    ({}, "found neither"),
+    ({"BLESSED": "", "reasons.json": '{"blessed": false, "reasons": []}'}, "found the contrary"),
+    ({"BLESSED": "", "reasons.json": "{"}, "expected the JSON that a gate writes"),
+    ({"BLESSED": "", "reasons.json": "[]"}, "expected the JSON that a gate writes"),
 )
-def test_a_verdict_that_contradicts_itself_blesses_nothing(tmp_path, names, message):
+def test_a_verdict_that_contradicts_itself_blesses_nothing(tmp_path, *, names, message):
     for name, text in names.items():
         files.write_text(str(tmp_path / name), text)
     verdict = read_verdict(str(tmp_path))

@@ -1,7 +1,5 @@
 """Indices of checkpoints that end TensorFlow natively are one message instead."""
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import os
@@ -10,7 +8,6 @@ import shutil
 import signal
 import struct
 
-import google_crc32c
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import tensor_bundle_pb2 as bundle
@@ -19,45 +16,8 @@ from detection_core.artifacts import checkpoint_index
 from detection_core.artifacts.checkpoint_index import check_index
 from detection_core.errors import ModelError
 from detection_core.training.checkpoint_file import CheckpointFile
-
-KEY = b"v/.ATTRIBUTES/VARIABLE_VALUE"
-
-
-def varint(value: int) -> bytes:
-    value &= 2**64 - 1
-    parts = []
-    while value > 127:
-        parts.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*parts, value])
-
-
-def masked_crc(data: bytes) -> bytes:
-    crc = google_crc32c.value(data)
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def write_table(path, entries: dict[bytes, bytes]) -> None:
-    """Write a sorted table with right checksums."""
-    content = b""
-
-    def block(pairs) -> bytes:
-        nonlocal content
-        body, restarts = b"", []
-        for key, value in pairs:
-            restarts.append(len(body))
-            body += b"\0" + varint(len(key)) + varint(len(value)) + key + value
-        restarts = restarts or [0]
-        body += struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
-        handle = varint(len(content)) + varint(len(body))
-        content += body + b"\0" + masked_crc(body + b"\0")
-        return handle
-
-    data = block(sorted(entries.items()))
-    description = block([])
-    listing = block([(b"\xff", data)])
-    content += (description + listing).ljust(40, b"\0") + struct.pack("<Q", checkpoint_index._MAGIC)
-    path.write_bytes(content)
+from tests.support.cases import cases, refused
+from tests.support.checkpoint_damage import KEY, altered, masked_crc, varint, write_table
 
 
 @pytest.fixture(scope="module")
@@ -65,18 +25,6 @@ def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved")
     tf.train.Checkpoint(v=tf.Variable(tf.ones([3, 4])), n=tf.Variable(7)).write(str(folder / "ckpt"))
     return folder
-
-
-def altered(saved, tmp_path, change) -> str:
-    """A checkpoint whose entry of a variable is changed, with right checksums."""
-    shutil.copytree(saved, tmp_path / "c", dirs_exist_ok=True)
-    index = tmp_path / "c" / "ckpt.index"
-    entries = dict(checkpoint_index._entries(index.read_bytes()))
-    entry = bundle.BundleEntryProto.FromString(entries[KEY])
-    change(entry)
-    entries[KEY] = entry.SerializeToString()
-    write_table(index, entries)
-    return str(tmp_path / "c" / "ckpt")
 
 
 def dimensions(entry, *sizes) -> None:
@@ -109,8 +57,8 @@ def test_an_index_of_tensorflow_passes(saved, tmp_path):
     assert CheckpointFile(altered(saved, tmp_path, lambda entry: None)).shapes[KEY.decode()] == (3, 4)
 
 
-@pytest.mark.parametrize("message", DAMAGE)
-def test_what_an_index_cannot_say_is_one_message(saved, tmp_path, message):
+@cases(*DAMAGE)
+def test_what_an_index_cannot_say_is_one_message(saved, tmp_path, *, message):
     prefix = altered(saved, tmp_path, DAMAGE[message])
     for use in (check_index, CheckpointFile):
         with pytest.raises(ModelError, match=f"readable checkpoint, found a damaged.*{message}") as caught:
@@ -118,8 +66,8 @@ def test_what_an_index_cannot_say_is_one_message(saved, tmp_path, message):
         assert caught.value.where == prefix
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_checkpoints_of_tensorflow_1_pass_in_both_formats(tmp_path, version):
+@cases(1, 2)
+def test_checkpoints_of_tensorflow_1_pass_in_both_formats(tmp_path, *, version):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.get_variable("weights", [64, 64], initializer=tf.compat.v1.zeros_initializer())
         parts = tf.compat.v1.fixed_size_partitioner(3)
@@ -131,26 +79,20 @@ def test_checkpoints_of_tensorflow_1_pass_in_both_formats(tmp_path, version):
     assert CheckpointFile(prefix).shapes == {"weights": (64, 64), "parts": (10, 4)}
 
 
-def test_a_pipe_in_place_of_an_index_is_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "a.index")
-    with pytest.raises(ModelError, match="regular file"):
-        check_index(str(tmp_path / "a"))
-
-
 def test_snappy_is_undone():
     assert checkpoint_index._uncompressed(b"\x0a\x08abc" + bytes([0b1101, 3])) == b"abcabcabca"
     for bad in (b"\xff\xff\xff\x7f\x00a", b"\x05\x00a" + bytes([0b1, 9]), b"\x05\x00a"):
-        with pytest.raises(ValueError, match="a"):
-            checkpoint_index._uncompressed(bad)
+        refused(ValueError, "a", checkpoint_index._uncompressed, bad)
 
 
-def test_blocks_that_are_listed_again_and_again_are_refused(saved, tmp_path):
+def test_blocks_that_are_listed_again_and_a_pipe_are_refused(saved, tmp_path):
     shutil.copytree(saved, tmp_path / "c")
     content = (tmp_path / "c" / "ckpt.index").read_bytes()
     entries = {b"%08d" % number: varint(0) + varint(len(content) // 4) for number in range(2000)}
     write_table(tmp_path / "c" / "ckpt.index", entries)
-    with pytest.raises(ModelError, match="found a damaged"):
-        check_index(str(tmp_path / "c" / "ckpt"))
+    refused(ModelError, "found a damaged", check_index, str(tmp_path / "c" / "ckpt"))
+    os.mkfifo(tmp_path / "a.index")
+    refused(ModelError, "regular file", check_index, str(tmp_path / "a"))
 
 
 def read_in_a_child(prefix: str) -> int:
@@ -175,8 +117,8 @@ def test_impossible_shapes_would_end_the_process(saved, tmp_path):
     assert read_in_a_child(altered(saved, tmp_path, DAMAGE["300 dimensions"])) < 0
 
 
-@pytest.mark.parametrize("length", [2**40, 2**64 - 1])
-def test_a_text_longer_than_its_file_is_refused(saved, tmp_path, length):
+@cases(2**40, 2**64 - 1)
+def test_a_text_longer_than_its_file_is_refused(saved, tmp_path, *, length):
     """With a right checksum of its length; TensorFlow would write where there is no memory."""
     shutil.copytree(saved, tmp_path / "c")
     data = tmp_path / "c" / "ckpt.data-00000-of-00001"
@@ -185,8 +127,7 @@ def test_a_text_longer_than_its_file_is_refused(saved, tmp_path, length):
     forged = varint(length) + masked_crc(struct.pack("<Q", length))
     content = data.read_bytes()
     data.write_bytes(content[: entry.offset] + forged + content[entry.offset + len(forged) :])
-    with pytest.raises(ModelError, match="with texts of"):
-        CheckpointFile(str(tmp_path / "c" / "ckpt"))
+    refused(ModelError, "with texts of", CheckpointFile, str(tmp_path / "c" / "ckpt"))
     assert read_in_a_child(str(tmp_path / "c" / "ckpt")) < 0
 
 

@@ -1,7 +1,5 @@
 """Reading a detector folder's description, without TensorFlow."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -11,14 +9,10 @@ import pytest
 from detection_core.artifacts import detector as layout
 from detection_core.errors import ContractError
 from detection_core.storage import files
+from tests.support.cases import refused
 
 INFO = layout.DetectorInfo(
-    kind="float",
-    name="ssd",
-    parameters=3,
-    num_classes=2,
-    input_size=(64, 32),
-    extra={"steps": 5},
+    kind="float", name="ssd", parameters=3, num_classes=2, input_size=(64, 32), extra={"steps": 5}
 )
 
 
@@ -36,32 +30,25 @@ def test_the_parent_and_the_saved_model_itself_are_taken(detector):
         assert layout.read_info(path) == INFO
 
 
-def test_a_folder_without_a_saved_model_is_refused(tmp_path):
-    with pytest.raises(ContractError, match="expected a detector folder"):
-        layout.serving_dir(str(tmp_path))
-
-
-def test_a_foreign_saved_model_is_refused_by_name_of_what_is_missing(tmp_path):
+def test_a_folder_without_a_saved_model_or_its_description_is_refused(tmp_path):
+    refused(ContractError, "expected a detector folder", layout.serving_dir, str(tmp_path))
     files.write_text(str(tmp_path / layout.SAVED_MODEL), "graph")
     with pytest.raises(ContractError, match=r"assets.extra/detflow/model.json.*not written by"):
         layout.read_info(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_a_description_that_this_version_cannot_read_is_refused(detector):
+    known = json.loads(layout.format_info(INFO))
+    for text, message in (
         ("not json", "expected the JSON that a training writes"),
         ("[]", "expected an object"),
         ("\xff", "expected text, found bytes"),
         ('{"kind": "float"}', "expected name, found none"),
-        (json.dumps({**json.loads(layout.format_info(INFO)), "format_version": 9}), "found 9"),
-        (json.dumps({**json.loads(layout.format_info(INFO)), "kind": "pickled"}), "'pickled'"),
-    ],
-)
-def test_a_description_that_this_version_cannot_read_is_refused(detector, text, message):
-    (detector / layout.SERVING / layout.EXTRA / layout.MODEL_INFO).write_bytes(text.encode("latin-1"))
-    with pytest.raises(ContractError, match=message):
-        layout.read_info(str(detector))
+        (json.dumps({**known, "format_version": 9}), "found 9"),
+        (json.dumps({**known, "kind": "pickled"}), "'pickled'"),
+    ):
+        (detector / layout.SERVING / layout.EXTRA / layout.MODEL_INFO).write_bytes(text.encode("latin-1"))
+        refused(ContractError, message, layout.read_info, str(detector))
 
 
 def test_a_newer_folder_is_refused_as_newer_and_unknown_fields_are_passed_over(detector):
@@ -70,8 +57,7 @@ def test_a_newer_folder_is_refused_as_newer_and_unknown_fields_are_passed_over(d
     path.write_text(json.dumps({**record, "colour": "blue"}))
     assert layout.read_info(str(detector)) == INFO
     path.write_text(json.dumps({"format_version": layout.MODEL.version + 1, "shape": [1, 2]}))
-    with pytest.raises(ContractError, match="a newer detflow"):
-        layout.read_info(str(detector))
+    refused(ContractError, "a newer detflow", layout.read_info, str(detector))
 
 
 def test_reading_needs_no_tensorflow():

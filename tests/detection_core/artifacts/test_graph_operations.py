@@ -1,7 +1,5 @@
 """Graphs that do more than compute are refused before TensorFlow loads them."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import pathlib
@@ -16,6 +14,7 @@ from detection_core.artifacts.graph_operations import COMPUTING, check_graph, re
 from detection_core.errors import ModelError
 from tests.support import graph_mutants
 from tests.support.blobs import BlobDetector, save
+from tests.support.cases import cases
 
 
 class Served(tf.Module):
@@ -75,8 +74,13 @@ ACTS = {
 }
 
 
-@pytest.mark.parametrize("name", ACTS)
-def test_what_does_more_than_compute_is_refused_by_name(tmp_path, name):
+@pytest.fixture(scope="module")
+def blob(tmp_path_factory):
+    return save(BlobDetector(), tmp_path_factory.mktemp("blob") / "blob")
+
+
+@cases(*ACTS)
+def test_what_does_more_than_compute_is_refused_by_name(tmp_path, *, name):
     directory = save(Served(ACTS[name]), tmp_path / "m")
     with pytest.raises(
         ModelError, match=rf"only computes, found {name.rpartition('|')[2]}\b.*--trust"
@@ -86,12 +90,12 @@ def test_what_does_more_than_compute_is_refused_by_name(tmp_path, name):
     check_graph(directory, trust=True)
 
 
-def test_a_model_that_computes_passes_with_its_own_save_and_restore(tmp_path):
+def test_a_model_that_computes_passes_with_its_own_save_and_restore(blob, tmp_path):
     directory = save(Served(tf.exp), tmp_path / "m")
     content = (tmp_path / "m" / "saved_model.pb").read_bytes()
     assert b"SaveV2" in content and b"RestoreV2" in content
     check_graph(directory)
-    check_graph(save(BlobDetector(), tmp_path / "blob"))
+    check_graph(blob)
 
 
 def test_what_would_run_in_loading_is_refused_though_no_signature_needs_it(tmp_path):
@@ -115,43 +119,50 @@ def test_what_would_run_in_loading_is_refused_though_no_signature_needs_it(tmp_p
         check_graph(save(WithTable(), tmp_path / "m"))
 
 
-def changed(tmp_path: pathlib.Path, change) -> str:
-    """A model that computes, its graph altered afterwards."""
-    directory = save(BlobDetector(), tmp_path / "m")
+def shadow(meta):
+    meta.graph_def.library.function[0].signature.name = "WriteFile"
+
+
+def redirect(meta):
+    signature = meta.signature_def["serving_default"].outputs["num_detections"]
+    signature.name = meta.saver_def.save_tensor_name
+
+
+def two_of_a_name(meta):
+    meta.graph_def.node.add().CopyFrom(meta.graph_def.node[0])
+
+
+def unlisted(meta):
+    meta.graph_def.library.function.add().signature.name = "spare"
+    meta.graph_def.library.function[-1].node_def.add(name="s", op="SaveV2")
+
+
+def absent_function(meta):
+    meta.graph_def.library.function[0].node_def[0].attr["f"].func.name = "elsewhere"
+
+
+@cases(
+    (shadow, "found .*WriteFile"),
+    (redirect, "found MergeV2Checkpoints, SaveV2"),
+    (lambda meta: meta.graph_def.node.add(name="mine", op="MyCustomOperation"), "MyCustomOperation"),
+    (lambda meta: meta.graph_def.MergeFromString(b"\xfa\xff\x03\x01x"), "fields that this version"),
+    (lambda meta: meta.asset_file_def.add(filename="../../.ssh/id_rsa"), r"\.\./\.\./\.ssh/id_rsa"),
+    (absent_function, "elsewhere"),
+    (two_of_a_name, "found serving_default_input_tensor"),
+    (unlisted, "found SaveV2"),
+)
+def test_an_altered_graph_that_the_walk_cannot_place_is_refused(blob, tmp_path, *, change, message):
+    shutil.copytree(blob, tmp_path / "m")
     path = tmp_path / "m" / "saved_model.pb"
-    saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    change(saved.meta_graphs[0])
-    path.write_bytes(saved.SerializeToString())
-    return directory
+    altered = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    change(altered.meta_graphs[0])
+    path.write_bytes(altered.SerializeToString())
+    with pytest.raises(ModelError, match=message):
+        check_graph(str(tmp_path / "m"))
 
 
-def test_a_function_that_is_called_like_an_operation_is_taken_for_the_operation(tmp_path):
-    def shadow(meta):
-        meta.graph_def.library.function[0].signature.name = "WriteFile"
-
-    with pytest.raises(ModelError, match=r"found .*WriteFile"):
-        check_graph(changed(tmp_path, shadow))
-
-
-def test_a_signature_that_leads_to_the_saving_function_is_refused(tmp_path):
-    def redirect(meta):
-        signature = meta.signature_def["serving_default"].outputs["num_detections"]
-        signature.name = meta.saver_def.save_tensor_name
-
-    with pytest.raises(ModelError, match="found MergeV2Checkpoints, SaveV2"):
-        check_graph(changed(tmp_path, redirect))
-
-
-def test_an_unknown_operation_is_refused(tmp_path):
-    def add(meta):
-        meta.graph_def.node.add(name="mine", op="MyCustomOperation")
-
-    with pytest.raises(ModelError, match="MyCustomOperation"):
-        check_graph(changed(tmp_path, add))
-
-
-@pytest.mark.parametrize("content", [b"", b"rubbish, quite a bit"])
-def test_another_file_is_refused_whoever_is_trusted(tmp_path, content):
+@cases(b"", b"rubbish, quite a bit")
+def test_another_file_is_refused_whoever_is_trusted(tmp_path, *, content):
     (tmp_path / "saved_model.pb").write_bytes(content)
     with pytest.raises(ModelError, match="expected a SavedModel"):
         check_graph(str(tmp_path), trust=True)
@@ -169,8 +180,8 @@ def bases(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", graph_mutants.BASES)
-def test_models_with_functions_of_every_kind_and_of_tensorflow_1_pass(bases, name):
+@cases(*graph_mutants.BASES)
+def test_models_with_functions_of_every_kind_and_of_tensorflow_1_pass(bases, *, name):
     check_graph(str(bases / name))
 
 
@@ -183,8 +194,8 @@ def mutant(bases, tmp_path, base, seed):
     return made, tmp_path / "w" / "canary"
 
 
-@pytest.mark.parametrize("attack", graph_mutants.ATTACKS, ids=lambda attack: attack.__name__)
-def test_an_altered_model_is_refused_or_writes_nothing(bases, tmp_path, attack):
+@cases(*graph_mutants.ATTACKS)
+def test_an_altered_model_is_refused_or_writes_nothing(bases, tmp_path, *, attack):
     refused = 0
     for base, seed in itertools.product(graph_mutants.BASES, range(3)):
         made, canary = mutant(bases, tmp_path, base, seed)
@@ -203,15 +214,8 @@ def test_an_altered_model_is_refused_or_writes_nothing(bases, tmp_path, attack):
     assert refused
 
 
-@pytest.mark.parametrize(
-    ("base", "attack"),
-    [
-        ("modern", graph_mutants.restored_resource),
-        ("old", graph_mutants.initial),
-    ],
-    ids=lambda value: getattr(value, "__name__", value),
-)
-def test_what_is_refused_would_have_written_in_loading(bases, tmp_path, base, attack):
+@cases(("modern", graph_mutants.restored_resource), ("old", graph_mutants.initial))
+def test_what_is_refused_would_have_written_in_loading(bases, tmp_path, *, base, attack):
     made, canary = mutant(bases, tmp_path, base, 1)
     attack(made)
     directory = made.write()
@@ -222,11 +226,9 @@ def test_what_is_refused_would_have_written_in_loading(bases, tmp_path, base, at
     assert list(canary.iterdir())
 
 
-def test_the_models_own_saving_function_as_initialiser_of_a_resource_is_refused(tmp_path):
+def test_the_models_own_saving_function_as_initialiser_of_a_resource_is_refused(blob, tmp_path):
     """Bare concrete functions need not be among the concrete functions that the object graph lists."""
-    (tmp_path / "b").mkdir()
-    save(BlobDetector(), tmp_path / "b" / "blob")
-    made, canary = mutant(tmp_path / "b", tmp_path, "blob", 0)
+    made, canary = mutant(pathlib.Path(blob).parent, tmp_path, "blob", 0)
     graph_mutants.initialized_by_the_saver(made)
     graph_mutants.without_collections(made)
     directory = made.write()
@@ -246,36 +248,6 @@ def test_a_restore_of_another_file_than_the_savers_is_refused(bases, tmp_path):
                 node.input[0] = "elsewhere:output:0" if nodes is not made.meta.graph_def.node else "elsewhere"
         with pytest.raises(ModelError, match="found RestoreV2 in it"):
             check_graph(made.write())
-
-
-def test_what_the_walk_cannot_place_is_refused(tmp_path):
-    def unknown_field(meta):
-        meta.graph_def.MergeFromString(b"\xfa\xff\x03\x01x")
-
-    def asset(meta):
-        meta.asset_file_def.add(filename="../../.ssh/id_rsa")
-
-    def absent_function(meta):
-        meta.graph_def.library.function[0].node_def[0].attr["f"].func.name = "elsewhere"
-
-    def two_of_a_name(meta):
-        meta.graph_def.node.add().CopyFrom(meta.graph_def.node[0])
-
-    def unlisted(meta):
-        meta.graph_def.library.function.add().signature.name = "spare"
-        meta.graph_def.library.function[-1].node_def.add(name="s", op="SaveV2")
-
-    named = {
-        unknown_field: "fields that this version",
-        asset: r"\.\./\.\./\.ssh/id_rsa",
-        absent_function: "elsewhere",
-        two_of_a_name: "found serving_default_input_tensor",
-        unlisted: "found SaveV2",
-    }
-    for number, (change, message) in enumerate(named.items()):
-        (tmp_path / str(number)).mkdir()
-        with pytest.raises(ModelError, match=message):
-            check_graph(changed(tmp_path / str(number), change))
 
 
 def test_a_pipe_and_what_is_longer_than_a_message_are_not_read(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from detection_core.artifacts.json_file import JsonFile, JsonLines, JsonList
 from detection_core.errors import ContractError
+from tests.support.cases import cases, refused
 from tests.support.storage_faults import few_descriptors
 
 
@@ -22,14 +23,11 @@ LINES = JsonLines(name="things.jsonl", content=Thing, writer="Maker", remedy="ma
 LIST = JsonList(name="list.json", content=Thing)
 
 
-def test_a_file_is_written_with_its_version_and_read_back(tmp_path):
+def test_a_file_is_written_with_its_version_and_one_without_is_of_the_first(tmp_path):
     THING.write(str(tmp_path), Thing(count=3, name="a"))
     text = (tmp_path / "thing.json").read_text()
     assert json.loads(text) == {"count": 3, "name": "a", "schema_version": 2}
     assert text.endswith("}\n") and THING.read(str(tmp_path)) == Thing(count=3, name="a")
-
-
-def test_a_file_without_a_version_is_of_the_first_one(tmp_path):
     (tmp_path / "thing.json").write_text('{"count": 3}')
     assert THING.find(str(tmp_path)) == Thing(count=3)
 
@@ -41,34 +39,24 @@ def test_a_file_of_a_newer_version_is_refused_once_with_file_and_remedy(tmp_path
     ) as e:
         THING.read(str(tmp_path))
     assert e.value.where == str(tmp_path / "thing.json")
+    THING.write(str(tmp_path), Thing(count=1))
+    with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
+        THING.find(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "3", '{"count": "x"}', "[" * 100_000, '{"count": 1, "schema_version": "x"}']
-)
-def test_what_is_something_else_is_refused(tmp_path, text):
+@cases("", "{", "[]", "3", '{"count": "x"}', "[" * 100_000, '{"count": 1, "schema_version": "x"}')
+def test_what_is_something_else_is_refused(tmp_path, *, text):
     (tmp_path / "thing.json").write_text(text)
     with pytest.raises(ContractError, match=r"expected the JSON that Maker writes.*make it again") as e:
         THING.read(str(tmp_path))
     assert "thing.json" in e.value.where
 
 
-def test_a_missing_file_is_none_to_find_and_an_error_to_read(tmp_path):
+def test_a_missing_file_is_none_to_find_and_one_that_is_no_text_an_error(tmp_path):
     assert THING.find(str(tmp_path)) is None and THING.find("") is None
-    with pytest.raises(ContractError, match="found no file; make it again"):
-        THING.read(str(tmp_path))
-
-
-def test_bytes_that_are_no_text_are_refused(tmp_path):
+    refused(ContractError, "found no file; make it again", THING.read, str(tmp_path))
     (tmp_path / "thing.json").write_bytes(b"\xff\xfe{}")
-    with pytest.raises(ContractError, match="cannot be read"):
-        THING.read(str(tmp_path))
-
-
-def test_a_file_that_cannot_be_opened_now_is_not_called_something_else(tmp_path):
-    THING.write(str(tmp_path), Thing(count=1))
-    with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
-        THING.find(str(tmp_path))
+    refused(ContractError, "cannot be read", THING.read, str(tmp_path))
 
 
 def test_lines_are_written_and_read(tmp_path):
@@ -119,6 +107,5 @@ def test_an_entry_of_something_else_and_a_file_of_something_else_are_left_out(tm
 def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path, caplog):
     os.mkfifo(tmp_path / "thing.json")
     os.mkfifo(tmp_path / "list.json")
-    with pytest.raises(ContractError, match="expected a regular file"):
-        THING.find(str(tmp_path))
+    refused(ContractError, "expected a regular file", THING.find, str(tmp_path))
     assert LIST.read_valid(str(tmp_path)) == [] and "expected a regular file" in caplog.text

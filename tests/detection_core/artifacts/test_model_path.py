@@ -1,11 +1,10 @@
-from __future__ import annotations
-
 import pytest
 
 from detection_core.artifacts.ensemble import ENSEMBLE, Ensemble
 from detection_core.artifacts.model_path import find_model
 from detection_core.artifacts.published import Deployment, write_deployment
 from detection_core.errors import ContractError
+from tests.support.cases import cases
 
 
 def test_a_push_destination_stands_for_its_deployed_version(tmp_path):
@@ -28,8 +27,8 @@ def test_a_folder_of_tflite_files_stands_for_the_only_one(tmp_path):
         find_model(str(tmp_path))
 
 
-@pytest.mark.parametrize("inside", ["saved_model.pb", "Format-Serving/saved_model.pb"])
-def test_every_other_path_stays_as_it_is(tmp_path, inside):
+@cases("saved_model.pb", "Format-Serving/saved_model.pb")
+def test_every_other_path_stays_as_it_is(tmp_path, *, inside):
     path = tmp_path / inside
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"")

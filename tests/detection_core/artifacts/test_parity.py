@@ -1,17 +1,11 @@
-from __future__ import annotations
-
 import json
 
-import pytest
-
 from detection_core.artifacts.parity import PARITY, FileReport, ParityReport
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("latency", "rows"),
-    [({"2": 3.0, "1": 5.0}, [(1, 5.0), (2, 3.0)]), (4.0, [(1, 4.0)]), ({}, []), (None, [])],
-)
-def test_latency_by_threads_or_plain(latency, rows):
+@cases(({"2": 3.0, "1": 5.0}, [(1, 5.0), (2, 3.0)]), (4.0, [(1, 4.0)]), ({}, []), (None, []))
+def test_latency_by_threads_or_plain(*, latency, rows):
     text = json.dumps({"files": [{"file": "m.tflite", "metrics": {}, "latency_ms": latency}]})
     (file,) = PARITY.parse(text, "parity.json").files
     assert file.latencies == rows
@@ -20,9 +14,6 @@ def test_latency_by_threads_or_plain(latency, rows):
 def test_a_file_that_does_not_say_that_it_passed_did_not():
     report = PARITY.parse('{"files": [{"file": "m.tflite", "metrics": {}}]}', "parity.json")
     assert not report.blessed and not report.files[0].passed
-
-
-def test_what_is_written_is_read():
     file = FileReport(file="m", format="int8", metrics={"a": 0.5}, latency_ms={"1": 2.0}, passed=True)
     report = ParityReport(split="test", images=3, files=[file], blessed=True, reasons=["r"])
     assert PARITY.parse(PARITY.format(report), "parity.json") == report

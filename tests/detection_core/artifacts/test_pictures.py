@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
-import pytest
-
 from detection_core.artifacts.pictures import list_pictures
+from tests.support.cases import cases
 
 JPEG = b"\xff\xd8\xff\xe0 picture"
 
@@ -17,16 +14,14 @@ def write_index(folder: Path, *names: str) -> None:
     (pictures / "index.json").write_text(json.dumps(entries))
 
 
-def test_the_pictures_of_the_index_are_found(tmp_path: Path) -> None:
+def test_the_pictures_of_the_index_are_found(tmp_path):
     write_index(tmp_path, "a.jpg")
     (tmp_path / "pictures" / "a.jpg").write_bytes(JPEG)
     (picture,) = list_pictures(str(tmp_path))
     assert (picture.kind, picture.caption, picture.read()) == ("miss", "a.jpg", JPEG)
 
 
-def test_no_file_but_a_picture_of_the_folder_is_read(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_file_but_a_picture_of_the_folder_is_read(tmp_path, caplog):
     (tmp_path / "secret.jpg").write_bytes(JPEG)
     (tmp_path / "key").write_text("secret")
     write_index(
@@ -38,8 +33,8 @@ def test_no_file_but_a_picture_of_the_folder_is_read(
     assert "is no file of this folder" in caplog.text
 
 
-@pytest.mark.parametrize("text", ["{", "{}", "[3]", '["a"]', "[" * 100_000])
-def test_an_index_of_something_else_names_nothing(tmp_path: Path, text: str) -> None:
+@cases("{", "{}", "[3]", '["a"]', "[" * 100_000)
+def test_an_index_of_something_else_names_nothing(tmp_path, *, text):
     write_index(tmp_path)
     (tmp_path / "pictures" / "index.json").write_text(text)
     assert list_pictures(str(tmp_path)) == []

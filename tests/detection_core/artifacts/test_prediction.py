@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 from detection_core.artifacts.prediction import DetectedObject, Prediction, read_prediction, write_prediction
@@ -16,7 +14,4 @@ def test_a_file_says_class_and_five_decimals_and_is_read_back(tmp_path):
         {"class": 3, "name": "cat", "score": 0.12346, "box": [0.1, 0.2, 0.33333, 1.0]}
     ]
     assert read_prediction(str(tmp_path / "a.json")).as_json() == written
-
-
-def test_an_image_that_could_not_be_used_has_its_error_alone():
     assert Prediction(image="a.png", error="no image").as_json() == {"image": "a.png", "error": "no image"}

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 
@@ -8,6 +6,7 @@ import pytest
 from detection_core.artifacts import published
 from detection_core.artifacts.published import Deployment, PublishedVersion
 from detection_core.errors import ContractError
+from tests.support.cases import cases, refused
 
 
 def test_a_record_is_read_back_and_fields_of_later_versions_are_passed_over(tmp_path):
@@ -31,63 +30,36 @@ def test_a_pointer_is_read_back_and_none_is_nothing_deployed(tmp_path):
     assert published.read_deployment(root) == Deployment(3, ())
 
 
-@pytest.mark.parametrize(
-    ("name", "read"),
-    [
-        ("current.json", published.read_deployment),
-        ("5.json", lambda root: published.read_version(f"{root}/5.json", 5)),
-    ],
-)
-def test_a_newer_format_is_refused_as_newer(tmp_path, name, read):
+def _read_fifth(root):
+    return published.read_version(f"{root}/5.json", 5)
+
+
+@cases(("current.json", published.read_deployment), ("5.json", _read_fifth))
+def test_a_newer_format_is_refused_as_newer(tmp_path, *, name, read):
     (tmp_path / name).write_text('{"number": 5, "version": 5, "rolled_back": [], "format_version": 2}')
-    with pytest.raises(ContractError, match="found 2: a newer detflow has written this"):
-        read(str(tmp_path))
+    refused(ContractError, "found 2: a newer detflow has written this", read, str(tmp_path))
 
 
 _BROKEN_POINTERS = (
-    "",
-    "{",
-    "[]",
-    "null",
-    '{"version": "abc", "rolled_back": []}',
-    '{"version": 5}',
-    '{"rolled_back": []}',
-    '{"version": 1.5, "rolled_back": []}',
-    '{"version": true, "rolled_back": []}',
-    "[" * 99999,
-    '{"version": 5, "rolled_back": {"a": 1}}',
-    '{"version": 5, "rolled_back": null}',
-    "\xff\xfe",
+    *("", "{", "[]", "null", "[" * 99999, "\xff\xfe", '{"version": 5}', '{"rolled_back": []}'),
+    *(f'{{"version": {version}, "rolled_back": []}}' for version in ('"abc"', "1.5", "true")),
+    *(f'{{"version": 5, "rolled_back": {numbers}}}' for numbers in ('{"a": 1}', "null")),
 )
 _BROKEN_RECORDS = (
-    "",
-    "[]",
-    "{}",
-    '{"number": 4}',
-    '{"number": "5"}',
-    '{"number": 5, "metrics": []}',
-    "\xff",
-    '{"number": 5, "run_key": 5}',
-    '{"number": 5, "files": "x"}',
+    *("", "[]", "{}", "\xff", '{"number": 4}', '{"number": "5"}'),
+    *(f'{{"number": 5, {field}}}' for field in ('"metrics": []', '"run_key": 5', '"files": "x"')),
 )
 
 
-@pytest.mark.parametrize("text", _BROKEN_POINTERS)
-def test_a_damaged_pointer_is_named_with_what_to_do(tmp_path, text):
-    path = tmp_path / "current.json"
-    path.write_bytes(text.encode("latin-1"))
+@cases(
+    *(("current.json", published.read_deployment, text) for text in _BROKEN_POINTERS),
+    *(("5.json", _read_fifth, text) for text in _BROKEN_RECORDS),
+)
+def test_a_damaged_pointer_or_record_is_named_with_what_to_do(tmp_path, *, name, read, text):
+    (tmp_path / name).write_bytes(text.encode("latin-1"))
     with pytest.raises(ContractError, match="--to VERSION") as e:
-        published.read_deployment(str(tmp_path))
-    assert e.value.where == str(path)
-
-
-@pytest.mark.parametrize("text", _BROKEN_RECORDS)
-def test_a_damaged_record_is_named_with_what_to_do(tmp_path, text):
-    path = tmp_path / "5.json"
-    path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ContractError, match="--to VERSION") as e:
-        published.read_version(str(path), 5)
-    assert e.value.where == str(path)
+        read(str(tmp_path))
+    assert e.value.where == str(tmp_path / name)
 
 
 def test_numbers_are_those_that_tensorflow_serving_reads():
@@ -96,5 +68,4 @@ def test_numbers_are_those_that_tensorflow_serving_reads():
 
 def test_a_pipe_as_pointer_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "current.json")
-    with pytest.raises(ContractError, match="found a folder, a pipe, a device"):
-        published.read_deployment(str(tmp_path))
+    refused(ContractError, "found a folder, a pipe, a device", published.read_deployment, str(tmp_path))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 from detection_core.artifacts.pushed import PUSHED, PushReport

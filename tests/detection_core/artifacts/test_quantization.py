@@ -1,8 +1,4 @@
-from __future__ import annotations
-
 import json
-
-import pytest
 
 from detection_core.artifacts.quantization import (
     QUANTIZATION,
@@ -10,12 +6,13 @@ from detection_core.artifacts.quantization import (
     QuantizationSettings,
     QuantizedLayer,
 )
+from tests.support.cases import cases
 
 SETTINGS = {"delay": 0, "weight_bits": 8, "activation_bits": 8, "symmetric": False}
 
 
-@pytest.mark.parametrize("coverage", [0.75, {"fraction": 0.75, "convolutions": 4}])
-def test_coverage_as_a_number_or_in_detail(coverage):
+@cases(0.75, {"fraction": 0.75, "convolutions": 4})
+def test_coverage_as_a_number_or_in_detail(*, coverage):
     layers = [{"layer": "a", "kind": "Conv2D"}] * 2
     text = json.dumps({"settings": SETTINGS, "quantized": layers, "coverage": coverage})
     found = QUANTIZATION.parse(text, "quantization.json")

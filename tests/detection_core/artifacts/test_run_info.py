@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -8,6 +6,7 @@ from hypothesis import strategies as st
 
 from detection_core.artifacts.run_info import RUN, RUN_STATUSES, STEP_STATES, RunInfo, StepInfo
 from detection_core.errors import ContractError
+from tests.support.cases import cases
 
 _TEXT = st.text(max_size=20)
 _STEPS = st.builds(
@@ -39,8 +38,8 @@ def test_a_run_survives_a_round_trip(run):
     assert RUN.parse(RUN.format(run), "run.json") == run
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "nonsense"])
-def test_what_is_no_run_is_refused(text):
+@cases("{}", "[]", "nonsense")
+def test_what_is_no_run_is_refused(*, text):
     with pytest.raises(ContractError):
         RUN.parse(text, "run.json")
 
@@ -57,20 +56,17 @@ _RUN = RunInfo(
 )
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"started": 5},
-        {"pipeline_name": None},
-        {"steps": "abc"},
-        {"steps": [{"id": "a", "component": "b", "state": "failed", "outputs": "text"}]},
-        {"steps": [{"id": "a", "component": "b", "state": "failed", "outputs": {"a": 1}}]},
-        {"steps": [{"id": "a", "component": "b", "state": "zzz"}]},
-        {"checks": []},
-        {"status": "exploded"},
-    ],
+@cases(
+    {"started": 5},
+    {"pipeline_name": None},
+    {"steps": "abc"},
+    {"steps": [{"id": "a", "component": "b", "state": "failed", "outputs": "text"}]},
+    {"steps": [{"id": "a", "component": "b", "state": "failed", "outputs": {"a": 1}}]},
+    {"steps": [{"id": "a", "component": "b", "state": "zzz"}]},
+    {"checks": []},
+    {"status": "exploded"},
 )
-def test_a_value_of_another_type_is_refused(change):
+def test_a_value_of_another_type_is_refused(*, change):
     with pytest.raises(ContractError):
         RUN.parse(json.dumps({**json.loads(RUN.format(_RUN)), **change}), "run.json")
 

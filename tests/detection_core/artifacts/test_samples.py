@@ -1,7 +1,5 @@
 """Files as they were written before most of them told a version; a reader takes them for ever."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.run_info import RUN
 from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest
 from detection_core.errors import ContractError
+from tests.support.cases import cases
 
 FOLDER = Path(__file__).parent / "samples"
 SAMPLES = {
@@ -50,8 +49,8 @@ def read_sample(name):
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", OBJECTS)
-def test_what_an_older_version_wrote_is_read_with_all_that_it_says(name):
+@cases(*OBJECTS)
+def test_what_an_older_version_wrote_is_read_with_all_that_it_says(*, name):
     file, old = OBJECTS[name], json.loads(read_sample(name))
     written = json.loads(file.format(file.parse(read_sample(name), name)))
     assert _without_what_is_new(written, old) == old
@@ -66,8 +65,8 @@ def _without_what_is_new(new, old):
     return new
 
 
-@pytest.mark.parametrize("name", OBJECTS)
-def test_a_field_of_a_later_version_is_ignored_and_a_newer_layout_refused(name):
+@cases(*OBJECTS)
+def test_a_field_of_a_later_version_is_ignored_and_a_newer_layout_refused(*, name):
     file, old = OBJECTS[name], json.loads(read_sample(name))
     assert file.parse(json.dumps({**old, "colour": "blue"}), name) == file.parse(json.dumps(old), name)
     with pytest.raises(ContractError, match="a newer detflow has written this") as error:
@@ -75,17 +74,11 @@ def test_a_field_of_a_later_version_is_ignored_and_a_newer_layout_refused(name):
     assert error.value.where == name
 
 
-def test_lines_of_a_history_are_read():
-    lines = [HISTORY.parse_line(line, "history.jsonl") for line in read_sample("history.jsonl").splitlines()]
-    assert [line.step for line in lines] == [20, 40, 60] and lines[0].losses["Loss/total_loss"] > 0
-
-
-def test_an_index_of_pictures_is_read_with_all_that_it_says(tmp_path):
+def test_lines_lists_and_manifests_are_read_with_all_that_they_say(tmp_path):
     text = read_sample("pictures_index.json")
     (tmp_path / PICTURES.name).write_text(text)
     assert PICTURES.format(PICTURES.read_valid(str(tmp_path))) == text
-
-
-def test_a_manifest_is_read_with_its_digest(tmp_path):
     (tmp_path / MANIFEST.name).write_text(read_sample(MANIFEST.name))
     assert [shard.examples for shard in read_manifest(str(tmp_path))] == [3, 2]
+    lines = [HISTORY.parse_line(line, "history.jsonl") for line in read_sample("history.jsonl").splitlines()]
+    assert [line.step for line in lines] == [20, 40, 60] and lines[0].losses["Loss/total_loss"] > 0

@@ -1,10 +1,9 @@
-from __future__ import annotations
-
 import pytest
 
 from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest, write_manifest
 from detection_core.errors import ContractError
 from detection_core.storage.record_files import Shard
+from tests.support.cases import cases, refused
 
 REMOTE = Shard(uri="s3://b/x#1/a.tfrecord.gz", size=12, crc32c="0012abcd", examples=3)
 LOCAL = Shard(uri="/data/a.tfrecord", size=12, crc32c="0012abcd", examples=3)
@@ -19,8 +18,8 @@ def test_a_manifest_is_read_back_and_any_change_shows_at_its_beginning(tmp_path)
     assert len(beginnings) == 3
 
 
-@pytest.mark.parametrize("text", ["[", "[]", '{"shards": [{"uri": "a"}]}', '{"shards": 3}'])
-def test_what_is_no_manifest_is_refused_by_name(tmp_path, text):
+@cases("[", "[]", '{"shards": [{"uri": "a"}]}', '{"shards": 3}')
+def test_what_is_no_manifest_is_refused_by_name(tmp_path, *, text):
     (tmp_path / MANIFEST.name).write_text(text)
     with pytest.raises(ContractError, match="expected the JSON that ExampleGen writes") as raised:
         read_manifest(str(tmp_path))
@@ -31,8 +30,6 @@ def test_shards_that_were_changed_and_none_at_all_are_refused(tmp_path):
     write_manifest(str(tmp_path), [REMOTE])
     path = tmp_path / MANIFEST.name
     path.write_text(path.read_text().replace('"size": 12', '"size": 13'))
-    with pytest.raises(ContractError, match="the file was changed; make the examples again"):
-        read_manifest(str(tmp_path))
+    refused(ContractError, "the file was changed; make the examples again", read_manifest, str(tmp_path))
     write_manifest(str(tmp_path), [])
-    with pytest.raises(ContractError, match="found no shard"):
-        read_manifest(str(tmp_path))
+    refused(ContractError, "found no shard", read_manifest, str(tmp_path))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from detection_core.artifacts.data_statistics import Histogram, SampleStatistics

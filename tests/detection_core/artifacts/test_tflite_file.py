@@ -1,7 +1,5 @@
 """Damaged TensorFlow Lite files are one message, before native code sees them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random
@@ -15,15 +13,14 @@ from tensorflow.lite.python import schema_py_generated as schema
 
 from detection_core.artifacts.tflite_file import MAX_FILE_BYTES, read_tflite, verify_tflite
 from detection_core.errors import ModelError
-from tests.detection_core.artifacts.test_tflite_metadata import bare_file
+from tests.support.bare_tflite import bare_file, packed
+from tests.support.cases import cases
 
 
 def changed(change) -> bytes:
     model: Any = schema.ModelT.InitFromPackedBuf(bare_file(), 0)
     change(model)
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+    return packed(model)
 
 
 def test_what_is_longer_than_offsets_reach_or_no_file_is_not_read(tmp_path):
@@ -36,13 +33,8 @@ def test_what_is_longer_than_offsets_reach_or_no_file_is_not_read(tmp_path):
             read_tflite(place)
 
 
-def test_a_whole_file_passes():
-    verify_tflite(bare_file())
-    verify_tflite(changed(lambda model: None))
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04zip archive", b"\x00\x00\x00\x00TFLITE"])
-def test_another_kind_of_file_is_refused(content):
+@cases(b"", b"PK\x03\x04zip archive", b"\x00\x00\x00\x00TFLITE")
+def test_another_kind_of_file_is_refused(*, content):
     with pytest.raises(ModelError, match=r"pass a \.tflite"):
         verify_tflite(content, where="m")
 
@@ -57,8 +49,8 @@ def test_a_file_that_was_cut_is_refused_or_lost_nothing_that_counts(end):
         assert "m.tflite: expected a whole TensorFlow Lite file" in str(error)
 
 
-@pytest.mark.parametrize("end", [8, 16, 40, 100, 300])
-def test_a_file_that_was_cut_in_its_tables_is_refused(end):
+@cases(8, 16, 40, 100, 300)
+def test_a_file_that_was_cut_in_its_tables_is_refused(*, end):
     with pytest.raises(ModelError, match="found a damaged one, with"):
         verify_tflite(bare_file()[:end])
 
@@ -92,8 +84,8 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("message", DAMAGE)
-def test_what_a_file_refers_to_and_does_not_have_is_named(message):
+@cases(*DAMAGE)
+def test_what_a_file_refers_to_and_does_not_have_is_named(*, message):
     with pytest.raises(ModelError, match=message):
         verify_tflite(changed(DAMAGE[message]))
 
@@ -105,6 +97,8 @@ def test_a_constant_has_as_many_bytes_as_its_shape_asks_for():
 
     with pytest.raises(ModelError, match="4 bytes for a tensor of 12"):
         verify_tflite(changed(lengthen))
+    verify_tflite(bare_file())
+    verify_tflite(changed(lambda model: None))
 
 
 def shared(tensors: int, graphs: int, name: str) -> bytes:
@@ -133,8 +127,8 @@ def shared(tensors: int, graphs: int, name: str) -> bytes:
     return bytes(builder.Output())
 
 
-@pytest.mark.parametrize(("tensors", "graphs", "name"), [(2000, 2000, "x"), (4000, 1, "x" * 4000)])
-def test_a_small_file_of_lists_that_share_their_bytes_is_refused(tensors, graphs, name):
+@cases((2000, 2000, "x"), (4000, 1, "x" * 4000))
+def test_a_small_file_of_lists_that_share_their_bytes_is_refused(*, tensors, graphs, name):
     assert len(shared(tensors, graphs, name)) < 21_000
     with pytest.raises(ModelError, match="share their bytes"):
         verify_tflite(shared(tensors, graphs, name))

@@ -1,7 +1,5 @@
 """The graph of a file against LiteRT's own account of it."""
 
-from __future__ import annotations
-
 import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -28,8 +26,7 @@ def content() -> bytes:
 def test_tensors_and_operations_are_those_that_litert_sees(content):
     graph = read_graph(content)
     interpreter = Interpreter(
-        model_content=content,
-        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     )
     interpreter.allocate_tensors()
     seen = interpreter._get_ops_details()
@@ -55,8 +52,5 @@ def test_what_the_file_holds_is_constant_and_counts_are_sorted(content):
     (conv,) = [op for op in graph.operators if op.name == "CONV_2D"]
     assert all(graph.tensors[i].is_constant for i in conv.inputs[1:])
     assert graph.operator_counts() == {"QUANTIZE": 2, "CONV_2D": 1}
-
-
-def test_a_cut_file_is_refused_by_name(content):
     with pytest.raises(ModelError, match=r"m\.tflite: expected a whole TensorFlow Lite file"):
         read_graph(content[: len(content) // 2], where="m.tflite")

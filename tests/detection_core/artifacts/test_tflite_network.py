@@ -1,11 +1,8 @@
 """The network of a file, told from what is in front of it and behind it."""
 
-from __future__ import annotations
-
-import pytest
-
 from detection_core.artifacts.tflite_graph import OperatorInfo, TensorInfo, TFLiteGraph
 from detection_core.artifacts.tflite_network import network_operators, network_outputs
+from tests.support.cases import cases
 
 # Operation, inputs, output; tensors beside those that an operation gives, and the picture, are constants.
 SSD = (
@@ -51,17 +48,14 @@ def graph_of(rows, outputs: str) -> TFLiteGraph:
     )
 
 
-@pytest.mark.parametrize(
-    ("rows", "outputs", "heads"),
-    [
-        (SSD, "rows", ["class_rows", "codes"]),
-        # Headless: what the graph gives are the heads.
-        (SSD[:9], "codes class_rows", ["class_rows", "codes"]),
-        # Without box codes joined: each level is a head.
-        (SSD[:6], "box_map class_map", ["box_map", "class_map"]),
-    ],
+@cases(
+    (SSD, "rows", ["class_rows", "codes"]),
+    # Headless: what the graph gives are the heads.
+    (SSD[:9], "codes class_rows", ["class_rows", "codes"]),
+    # Without box codes joined: each level is a head.
+    (SSD[:6], "box_map class_map", ["box_map", "class_map"]),
 )
-def test_heads_are_what_the_last_convolutions_give_moved_and_joined(rows, outputs, heads):
+def test_heads_are_what_the_last_convolutions_give_moved_and_joined(*, rows, outputs, heads):
     graph = graph_of(rows, outputs)
     assert [graph.tensors[i].name for i in network_outputs(graph)] == heads
 
@@ -70,8 +64,5 @@ def test_an_activation_belongs_to_the_network_where_a_convolution_follows():
     graph = graph_of(SSD, "rows")
     inside = [graph.operators[position].name for position in network_operators(graph)]
     assert inside == [kind for kind, _, _ in SSD[:9]]
-
-
-def test_a_graph_without_convolutions_has_no_network():
     graph = graph_of((("ADD", "picture one", "sum"),), "sum")
     assert network_operators(graph) == [] and network_outputs(graph) == []

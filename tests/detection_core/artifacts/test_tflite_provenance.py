@@ -1,7 +1,5 @@
 """Provenance in the archive at a file's end: read back, removed again, and no hindrance to any reader."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import zipfile
@@ -9,11 +7,7 @@ import zipfile
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
-from detection_core.artifacts.tflite_metadata import (
-    TFLiteDescription,
-    read_description,
-    with_score_threshold,
-)
+from detection_core.artifacts.tflite_metadata import TFLiteDescription, read_description, with_score_threshold
 from detection_core.artifacts.tflite_provenance import (
     PROVENANCE,
     Provenance,
@@ -23,8 +17,7 @@ from detection_core.artifacts.tflite_provenance import (
 )
 from detection_core.errors import ContractError, ModelError
 from detection_core.exporters.tflite_description import add_description
-from tests.detection_core.artifacts.test_tflite_decoding import DECODING, DESCRIPTION, heads
-from tests.detection_core.artifacts.test_tflite_metadata import bare_file
+from tests.support.bare_tflite import DECODING, DESCRIPTION, bare_file, heads
 
 ORIGIN = Provenance(
     written_by="detflow 1.2.3",
@@ -45,7 +38,7 @@ def described() -> bytes:
     return add_description(bare_file(), description)
 
 
-def test_it_is_read_back_beside_the_labels(described):
+def test_it_is_read_back_beside_the_labels_and_its_metrics_are_rounded(described):
     content = with_provenance(described, ORIGIN)
     assert read_provenance(content) == ORIGIN
     assert read_description(content) == read_description(described)
@@ -53,9 +46,6 @@ def test_it_is_read_back_beside_the_labels(described):
         assert archive.namelist() == ["labels.txt", "detflow.json"]
         # MediaPipe's reader of associated files takes stored entries alone.
         assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
-
-
-def test_metrics_are_rounded_so_that_the_last_bits_of_a_machine_do_not_count(described):
     noisy = dataclasses.replace(ORIGIN, metrics={"mAP": 0.50000012345, "mAP (large)": None})
     assert with_provenance(described, noisy) == with_provenance(described, ORIGIN)
 
@@ -73,20 +63,14 @@ def test_a_score_threshold_goes_with_it():
     measured = with_provenance(with_score_threshold(described, 0.25), ORIGIN)
     assert read_description(measured).score_threshold == 0.25
     assert unmeasured(measured) == described
-
-
-def test_a_file_without_a_place_for_a_score_threshold_is_refused():
     with pytest.raises(ModelError, match="expected metadata with a score threshold, found none"):
         with_score_threshold(bare_file(), 0.25)
 
 
-def test_litert_loads_it(described):
+def test_litert_loads_it_and_a_file_of_another_program_has_none(described):
     interpreter = Interpreter(model_content=with_provenance(described, ORIGIN))
     interpreter.allocate_tensors()
     interpreter.invoke()
-
-
-def test_a_file_of_another_program_has_none(described):
     assert read_provenance(bare_file()) is None and read_provenance(described) is None
 
 

@@ -1,36 +1,31 @@
 """The slots against TensorFlow's own compiled schema, and that nobody else states one."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path
 
-import pytest
 from tensorflow.lite.python import schema_py_generated as schema
 
 import detection_core
 from detection_core.artifacts import tflite_slots as slots
+from tests.support.cases import cases
 
 ROOT = Path(detection_core.__file__).parent
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        slots.Model,
-        slots.OperatorCode,
-        slots.SubGraph,
-        slots.Tensor,
-        slots.QuantizationParameters,
-        slots.SignatureDef,
-        slots.TensorMap,
-        slots.Operator,
-        slots.Buffer,
-        slots.Metadata,
-    ],
+@cases(
+    slots.Model,
+    slots.OperatorCode,
+    slots.SubGraph,
+    slots.Tensor,
+    slots.QuantizationParameters,
+    slots.SignatureDef,
+    slots.TensorMap,
+    slots.Operator,
+    slots.Buffer,
+    slots.Metadata,
 )
-def test_a_field_lies_where_the_compiled_schema_has_it(table):
+def test_a_field_lies_where_the_compiled_schema_has_it(*, table):
     code = inspect.getsource(schema)
     prefix = re.escape(f"def {table.__name__}Add")
     written = re.findall(prefix + r"(\w+)\(.*\n\s+builder\.Prepend\w+Slot\((\d+)", code)
@@ -46,10 +41,13 @@ def test_the_identifier_is_that_of_the_compiled_schema():
     assert schema.Model.ModelBufferHasIdentifier(b"\0" * 4 + slots.MODEL_IDENTIFIER, 0)
 
 
-@pytest.mark.parametrize("name", ["artifacts/tflite_metadata.py", "artifacts/tflite_file.py",
-                                  "artifacts/tflite_graph.py",
-                                  "exporters/tflite_description.py"])  # fmt: skip
-def test_readers_and_the_writer_state_no_slot(name):
+@cases(
+    "artifacts/tflite_metadata.py",
+    "artifacts/tflite_file.py",
+    "artifacts/tflite_graph.py",
+    "exporters/tflite_description.py",
+)
+def test_readers_and_the_writer_state_no_slot(*, name):
     code = (ROOT / name).read_text(encoding="utf-8")
     called = r"\.(has|number|raw|text|floats|integers|table|tables)\(\d"
     assert not re.search(called, code) and not re.search(r'\(\d+, "(offset|u?int\d+)"', code)

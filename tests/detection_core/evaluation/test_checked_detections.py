@@ -3,6 +3,7 @@ import pytest
 
 from detection_core.errors import ModelError
 from detection_core.evaluation.checked_detections import checked_detections
+from tests.support.cases import cases
 
 BOXES = np.array([[0.0, 0.0, 0.5, 0.5], [0.1, 0.1, 0.9, 0.9], [np.nan] * 4])
 SCORES = np.array([0.3, 0.8, np.nan])
@@ -19,16 +20,13 @@ def test_rows_past_the_count_are_cut_and_the_rest_is_sorted():
     assert found.classes.tolist() == [0, 1] and found.boxes.dtype == np.float32
 
 
-@pytest.mark.parametrize(
-    ("outputs", "message"),
-    [
-        ({"count": 3}, "expected finite boxes for image 'a.jpg', found nan"),
-        ({"classes": np.array([-1.0, 0.0, 0.0])}, "found numbers from -1.0 to 0.0"),
-        ({"scores": SCORES[:2]}, r"expected boxes \[D, 4\]"),
-        ({"count": -1}, r"expected boxes \[D, 4\]"),
-    ],
+@cases(
+    ({"count": 3}, "expected finite boxes for image 'a.jpg', found nan"),
+    ({"classes": np.array([-1.0, 0.0, 0.0])}, "found numbers from -1.0 to 0.0"),
+    ({"scores": SCORES[:2]}, r"expected boxes \[D, 4\]"),
+    ({"count": -1}, r"expected boxes \[D, 4\]"),
 )
-def test_what_is_no_detection_is_refused(outputs, message):
+def test_what_is_no_detection_is_refused(*, outputs, message):
     with pytest.raises(ModelError, match=message) as caught:
         _checked(**outputs)
     assert caught.value.where == "m.tflite"

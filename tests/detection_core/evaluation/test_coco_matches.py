@@ -1,24 +1,23 @@
 """Matches kept image by image, against the engine's numbers."""
 
-from __future__ import annotations
+import itertools
 
 import numpy as np
-import pytest
 
 from detection_core.evaluation.coco_matches import match_class
 from detection_core.evaluation.coco_metrics import AREA_RANGES, evaluate_coco
-from tests.detection_core.evaluation.test_coco_metrics import NAMES
+from tests.support.cases import cases
+from tests.support.coco_goldens import NAMES
 from tests.support.evaluated_images import random_images
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("area", AREA_RANGES)
-def test_objects_found_are_those_that_the_engine_counts(seed, area):
+@cases(*range(4))
+def test_objects_found_are_those_that_the_engine_counts(*, seed):
     images = random_images(seed)
     result = evaluate_coco(images, NAMES)
-    for k, class_ in enumerate(result.classes):
+    for (place, area), (k, class_) in itertools.product(enumerate(AREA_RANGES), enumerate(result.classes)):
         matches = match_class(images, class_, area)
-        recall = result.recall[:, k, list(AREA_RANGES).index(area), :]
+        recall = result.recall[:, k, place, :]
         if not matches.objects.sum():
             assert (recall == -1).all()
             continue

@@ -1,26 +1,20 @@
-from __future__ import annotations
-
 import contextlib
 import copy
 import io
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from detection_core.artifacts.coco_names import COCO_METRICS
-from detection_core.evaluation.coco_metrics import (
-    coco_dictionaries,
-    evaluate_coco,
-)
+from detection_core.evaluation.coco_metrics import coco_dictionaries, evaluate_coco
 from detection_core.evaluation.results import EvaluatedImage
+from tests.support.cases import cases
+from tests.support.coco_goldens import DATA, NAMES, golden_images
 from tests.support.evaluated_images import make_detections, make_truth, random_images
 
-NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
 # pycocotools adds 2.2e-16 to the denominator of a precision; nothing else may differ.
 LAST_BIT = {"rtol": 0, "atol": 5e-16}
-DATA = Path(__file__).parent / "data"
 
 
 def reference_stats(images, names):
@@ -44,8 +38,8 @@ def reference_stats(images, names):
     return engine
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_equal_to_pycocotools(seed):
+@cases(*range(6))
+def test_equal_to_pycocotools(*, seed):
     images = random_images(seed)
     result = evaluate_coco(images, NAMES)
     reference = reference_stats(images, NAMES)
@@ -56,16 +50,7 @@ def test_equal_to_pycocotools(seed):
     np.testing.assert_array_equal(result.scores, reference.eval["scores"])
 
 
-def test_more_than_a_hundred_detections_of_a_class_in_an_image():
-    images = random_images(11, count=3, classes=3, max_objects=40, clutter=900)
-    np.testing.assert_allclose(
-        list(evaluate_coco(images, NAMES).metrics().values()),
-        reference_stats(images, NAMES).stats,
-        **LAST_BIT,
-    )
-
-
-def test_no_detections_and_no_objects():
+def test_no_detections_no_objects_and_more_than_a_hundred_of_a_class():
     nothing = make_detections([], [], [])
     with_object = [EvaluatedImage(truth=make_truth([[0, 0, 0.5, 0.5]], [0]), detections=nothing)]
     metrics = evaluate_coco(with_object, NAMES).metrics()
@@ -73,6 +58,12 @@ def test_no_detections_and_no_objects():
     assert metrics["DetectionBoxes_Precision/mAP"] == 0.0
     empty = [EvaluatedImage(truth=make_truth([], []), detections=nothing)]
     assert set(evaluate_coco(empty, NAMES).metrics().values()) == {-1.0}
+    images = random_images(11, count=3, classes=3, max_objects=40, clutter=900)
+    np.testing.assert_allclose(
+        list(evaluate_coco(images, NAMES).metrics().values()),
+        reference_stats(images, NAMES).stats,
+        **LAST_BIT,
+    )
 
 
 def test_hand_worked():
@@ -113,35 +104,8 @@ def test_metrics_of_each_class():
     )
 
 
-def golden_images(crowd: bool, area: bool):
-    arrays = np.load(DATA / "evaluation_fixture.npz")
-    images = []
-    for i in range(8):
-        gt, det = arrays["gt_image"] == i, arrays["det_image"] == i
-        truth = make_truth(
-            arrays["gt_boxes"][gt] / 100,
-            arrays["gt_classes"][gt] - 1,
-            height=100,
-            width=100,
-            crowd=arrays["gt_is_crowd"][gt] if crowd else None,
-            area=arrays["gt_area"][gt] if area else None,
-        )
-        found = make_detections(
-            arrays["det_boxes"][det] / 100, arrays["det_scores"][det], arrays["det_classes"][det] - 1
-        )
-        images.append(EvaluatedImage(truth=truth, detections=found))
-    return images
-
-
-@pytest.mark.parametrize(
-    ("case", "crowd", "area"),
-    [
-        ("coco_boxes", True, False),
-        ("coco_boxes_no_crowd", False, False),
-        ("coco_boxes_area", True, True),
-    ],
-)
-def test_numbers_of_the_object_detection_api(case, crowd, area):
+@cases(("coco_boxes", True, False), ("coco_boxes_no_crowd", False, False), ("coco_boxes_area", True, True))
+def test_numbers_of_the_object_detection_api(*, case, crowd, area):
     expected = json.loads((DATA / "evaluation_metrics.json").read_text())[case]
     names = {0: "cat", 1: "dog", 2: "bird", 3: "fish"}
     metrics = evaluate_coco(golden_images(crowd, area), names).metrics()

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from detection_core.evaluation.confusion import confusion_matrix
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import EvaluatedImage

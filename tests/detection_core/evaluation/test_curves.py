@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -8,9 +6,8 @@ import pytest
 from detection_core.artifacts.evaluation import CURVES
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
+from tests.support.coco_goldens import NAMES
 from tests.support.evaluated_images import random_images
-
-NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +31,9 @@ def test_class_without_an_object(made):
     newt = made[2].classes[4]
     assert (newt.ap, newt.ap50, newt.objects, newt.precision) == (None, None, 0, [])
     assert newt.false_positives > 0
+    text = CURVES.format(made[2])
+    assert CURVES.parse(text, "curves.json") == made[2] and "NaN" not in text
+    assert json.loads(text)["classes"][0]["name"] == "cat"
 
 
 def test_counts_agree_with_the_confusion_matrix(made):
@@ -45,9 +45,3 @@ def test_counts_agree_with_the_confusion_matrix(made):
         assert entry.objects == truly == matrix[k].sum()
         assert entry.found + entry.misses == entry.objects
         assert entry.found + entry.false_positives == matrix[:, k].sum()
-
-
-def test_is_plain_json(made):
-    text = CURVES.format(made[2])
-    assert CURVES.parse(text, "curves.json") == made[2] and "NaN" not in text
-    assert json.loads(text)["classes"][0]["name"] == "cat"

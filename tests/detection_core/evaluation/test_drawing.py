@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import time
 
@@ -17,6 +15,7 @@ from detection_core.evaluation.drawing import (
     readable_on,
     side_by_side,
 )
+from tests.support.cases import cases
 
 
 def contrast(a, b):
@@ -30,14 +29,18 @@ def contrast(a, b):
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("colour", PALETTE)
-def test_text_can_be_read_on_every_colour(colour):
+@cases(*PALETTE)
+def test_text_can_be_read_on_every_colour(*, colour):
     assert contrast(colour, readable_on(colour)) >= 3.9
 
 
-def test_colours_differ_and_repeat():
+def test_colours_differ_repeat_and_have_names():
     assert len(set(PALETTE)) == len(PALETTE)
     assert class_colour(3) == class_colour(3 + len(PALETTE))
+    assert named_colour("black") == (0, 0, 0)
+    assert named_colour("AliceBlue") == (240, 248, 255)
+    with pytest.raises(ValueError, match="unknown color"):
+        named_colour("blak")
 
 
 def test_the_outline_lies_on_the_box():
@@ -51,16 +54,14 @@ def test_the_outline_lies_on_the_box():
     assert (drawn == np.array(class_colour(1))).all(-1).sum() > 300
 
 
-@pytest.mark.parametrize(
-    "box", [(0, 0, 0.1, 0.1), (0.9, 0.9, 1, 1), (-0.5, -0.5, 1.5, 1.5), (0.5, 0.5, 0.5, 0.5), (0, 0, 1, 1)]
-)
-@pytest.mark.parametrize("dashed", [True, False])
-def test_labels_stay_inside_the_picture(box, dashed):
-    picture = Image.new("RGB", (200, 150))
-    bare = draw_boxes(picture, [LabelledBox(box=box, label=0, dashed=dashed)])
-    text = draw_boxes(picture, [LabelledBox(box=box, label=0, text="kässe 0.93", dashed=dashed)])
-    plate = (np.asarray(text) == np.array(class_colour(0))).all(-1).sum()
-    assert plate - (np.asarray(bare) == np.array(class_colour(0))).all(-1).sum() > 300
+@cases((0, 0, 0.1, 0.1), (0.9, 0.9, 1, 1), (-0.5, -0.5, 1.5, 1.5), (0.5, 0.5, 0.5, 0.5), (0, 0, 1, 1))
+def test_labels_stay_inside_the_picture(*, box):
+    picture, colour = Image.new("RGB", (200, 150)), np.array(class_colour(0))
+    for dashed in (True, False):
+        bare = draw_boxes(picture, [LabelledBox(box=box, label=0, dashed=dashed)])
+        text = draw_boxes(picture, [LabelledBox(box=box, label=0, text="kässe 0.93", dashed=dashed)])
+        plate = (np.asarray(text) == colour).all(-1).sum()
+        assert plate - (np.asarray(bare) == colour).all(-1).sum() > 300
 
 
 def test_sizes():
@@ -71,15 +72,8 @@ def test_sizes():
     assert sheet.size == (85, 64)
 
 
-def test_colours_have_names():
-    assert named_colour("black") == (0, 0, 0)
-    assert named_colour("AliceBlue") == (240, 248, 255)
-    with pytest.raises(ValueError, match="unknown color"):
-        named_colour("blak")
-
-
-@pytest.mark.parametrize("end", [1e30, float("inf"), float("nan")])
-def test_a_box_without_an_end_is_drawn_to_the_picture_s(end):
+@cases(1e30, float("inf"), float("nan"))
+def test_a_box_without_an_end_is_drawn_to_the_picture_s(*, end):
     picture = Image.new("RGB", (40, 30))
     box = LabelledBox(box=(0.1, 0.1, end, 0.5), label=0, text="cat")
     started = time.monotonic()

@@ -1,7 +1,5 @@
 """Whatever is wrong with a SavedModel is one message, whichever reader opens it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 
@@ -13,8 +11,9 @@ from detection_core.errors import ModelError, StorageError
 from detection_core.evaluation.loaded_model import SIGNATURE, load_saved_model
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_model import ServedModel
-from tests.detection_core.artifacts.test_checkpoint_index import altered
 from tests.support.blobs import BlobDetector, save
+from tests.support.cases import cases, refused
+from tests.support.checkpoint_damage import altered
 from tests.support.storage_faults import few_descriptors
 
 
@@ -78,10 +77,12 @@ def test_a_whole_one_is_loaded_with_its_signature(saved):
     assert [spec.dtype for spec in loaded.inputs.values()] == [tf.uint8]
     assert "detection_boxes" in loaded.outputs
     assert loaded.signature is loaded.signatures[SIGNATURE]
+    with few_descriptors(0), pytest.raises(StorageError, match="raise `ulimit -n`"):
+        load_saved_model(str(saved))
 
 
-@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
-def test_damage_is_one_message_for_every_reader(saved, tmp_path, damage):
+@cases(*DAMAGE)
+def test_damage_is_one_message_for_every_reader(saved, tmp_path, *, damage):
     shutil.copytree(saved, tmp_path / "m")
     path = tmp_path / "m" / "saved_model.pb"
     content = saved_model_pb2.SavedModel.FromString(path.read_bytes())
@@ -93,14 +94,13 @@ def test_damage_is_one_message_for_every_reader(saved, tmp_path, damage):
         assert caught.value.where == str(tmp_path / "m")
 
 
-@pytest.mark.parametrize("missing", ["", "/variables.index", "/variables.data-00000-of-00001"])
-def test_missing_variables_are_one_message(saved, tmp_path, missing):
+@cases("", "/variables.index", "/variables.data-00000-of-00001")
+def test_missing_variables_are_one_message(saved, tmp_path, *, missing):
     shutil.copytree(saved, tmp_path / "m")
     gone = tmp_path / "m" / f"variables{missing}"
     shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
     for load in (load_runner, ServedModel):
-        with pytest.raises(ModelError, match="files that cannot be loaded"):
-            load(str(tmp_path / "m"))
+        refused(ModelError, "files that cannot be loaded", load, str(tmp_path / "m"))
 
 
 def test_an_index_that_would_end_the_process_is_one_message(saved, tmp_path):
@@ -117,17 +117,11 @@ def test_an_index_that_would_end_the_process_is_one_message(saved, tmp_path):
     prefix = altered(folder, tmp_path, dimensions)
     shutil.copy(f"{prefix}.index", tmp_path / "m" / "variables" / "variables.index")
     for load in (load_runner, ServedModel):
-        with pytest.raises(ModelError, match="302 dimensions"):
-            load(str(tmp_path / "m"))
+        refused(ModelError, "302 dimensions", load, str(tmp_path / "m"))
 
 
-def test_used_up_descriptors_say_nothing_of_the_files(saved):
-    with few_descriptors(0), pytest.raises(StorageError, match="raise `ulimit -n`"):
-        load_saved_model(str(saved))
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.write_bytes(b"\xff" * 50)])
-def test_a_fingerprint_that_is_none_is_one_message(saved, tmp_path, make):
+@cases(os.mkfifo, lambda path: path.write_bytes(b"\xff" * 50))
+def test_a_fingerprint_that_is_none_is_one_message(saved, tmp_path, *, make):
     folder = tmp_path / "m"
     shutil.copytree(saved, folder)
     (folder / "fingerprint.pb").unlink()

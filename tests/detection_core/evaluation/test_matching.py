@@ -1,15 +1,8 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from detection_core.evaluation.coco_metrics import coco_dictionaries
-from detection_core.evaluation.matching import (
-    IN_CROWD,
-    NOT_MATCHED,
-    best_score_threshold,
-    match_image,
-)
+from detection_core.evaluation.matching import IN_CROWD, NOT_MATCHED, best_score_threshold, match_image
 from detection_core.evaluation.results import EvaluatedImage, iou_px
 from tests.support.evaluated_images import make_detections, make_truth, random_boxes, random_images
 

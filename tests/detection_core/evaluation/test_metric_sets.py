@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -14,9 +12,8 @@ from detection_core.evaluation.metric_sets import (
     compute_metrics,
     known_metrics,
 )
+from tests.support.coco_goldens import NAMES
 from tests.support.evaluated_images import random_images
-
-NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
 
 
 @pytest.fixture(scope="module")
@@ -25,31 +22,31 @@ def measured():
     return images, evaluate_coco(images, NAMES)
 
 
-@pytest.mark.parametrize("sets", [(), (COCO_SET,), tuple(VOC_SETS), (COCO_SET, *VOC_SETS)])
-@pytest.mark.parametrize("per_category", [True, False])
-def test_what_is_reported_is_known(measured, sets, per_category):
-    options = MetricOptions(sets=sets, per_category=per_category)
-    found = compute_metrics(*measured, NAMES, options)
-    assert set(found) <= set(known_metrics(options, NAMES))
-    assert list(found)[:12] == list(COCO_METRICS)
-    assert (category_metric("dog") in found) == per_category
-    assert ("PascalBoxes_Precision/mAP@0.5IOU" in found) == ("pascal_voc_detection_metrics" in sets)
+def test_what_is_reported_is_known(measured):
+    for sets in ((), (COCO_SET,), tuple(VOC_SETS), (COCO_SET, *VOC_SETS)):
+        for per_category in (True, False):
+            options = MetricOptions(sets=sets, per_category=per_category)
+            found = compute_metrics(*measured, NAMES, options)
+            assert set(found) <= set(known_metrics(options, NAMES))
+            assert list(found)[:12] == list(COCO_METRICS)
+            assert (category_metric("dog") in found) == per_category
+            assert ("PascalBoxes_Precision/mAP@0.5IOU" in found) == ("pascal_voc_detection_metrics" in sets)
 
 
 def test_a_metric_with_a_threshold_is_reported_too(measured):
     found = compute_metrics(*measured, NAMES, MetricOptions(), [category_metric("dog")])
     assert found[category_metric("dog")] >= 0
     assert category_metric("cat") not in found
-
-
-def test_all_metrics_of_each_class(measured):
     found = compute_metrics(*measured, NAMES, MetricOptions(all_per_category=True))
     assert len(found) == 12 + 5 * 13
 
 
-def test_a_set_that_is_not_measured_is_refused():
+def test_sets_and_groups_that_cannot_be_measured_are_refused():
     with pytest.raises(ConfigError, match=r"metrics_set: expected one of .*'coco_mask_metrics'"):
         MetricOptions(sets=("coco_mask_metrics",))
+    options = MetricOptions(groups={"pets": ("cat", "hamster")})
+    with pytest.raises(ConfigError, match=r"super_categories\[pets\]: .*'hamster'"):
+        known_metrics(options, NAMES)
 
 
 def test_the_mean_of_a_group_leaves_classes_without_objects_out(measured):
@@ -59,15 +56,6 @@ def test_the_mean_of_a_group_leaves_classes_without_objects_out(measured):
     assert found["DetectionBoxes_PerformanceBySuperCategory/pets"] == pytest.approx(sum(own) / 2)
     assert found["DetectionBoxes_PerformanceBySuperCategory/water"] == -1.0
     assert set(found) <= set(known_metrics(options, NAMES))
-
-
-def test_a_group_of_unknown_classes_is_refused():
-    options = MetricOptions(groups={"pets": ("cat", "hamster")})
-    with pytest.raises(ConfigError, match=r"super_categories\[pets\]: .*'hamster'"):
-        known_metrics(options, NAMES)
-
-
-def test_class_without_object(measured):
     options = MetricOptions(sets=tuple(VOC_SETS), per_category=True)
     found = compute_metrics(*measured, NAMES, options)
     assert found[category_metric("newt")] == -1.0

@@ -1,11 +1,10 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.mistakes import largest_misses, worst_false_positives
 from detection_core.evaluation.results import EvaluatedImage
+from tests.support.cases import cases
 from tests.support.evaluated_images import make_detections, make_truth, random_images
 
 NAMES = {0: "cat", 1: "dog"}
@@ -18,16 +17,13 @@ def of_one(truth, found, count=10, threshold=0.5):
     return worst_false_positives(split, count), largest_misses(split, threshold, count)
 
 
-@pytest.mark.parametrize(
-    ("box", "label", "caption"),
-    [
-        (LEFT, 1, "dog 0.80: it is cat (overlap 1.00)"),
-        (LEFT, 0, "cat 0.80: a second detection of the same object"),
-        ([0, 0, 0.25, 0.4], 0, "cat 0.80: badly placed (overlap 0.40)"),
-        (RIGHT, 0, "cat 0.80: nothing is there"),
-    ],
+@cases(
+    (LEFT, 1, "dog 0.80: it is cat (overlap 1.00)"),
+    (LEFT, 0, "cat 0.80: a second detection of the same object"),
+    ([0, 0, 0.25, 0.4], 0, "cat 0.80: badly placed (overlap 0.40)"),
+    (RIGHT, 0, "cat 0.80: nothing is there"),
 )
-def test_why_a_detection_is_wrong(box, label, caption):
+def test_why_a_detection_is_wrong(*, box, label, caption):
     (wrong,), misses = of_one(make_truth([LEFT], [0]), make_detections([LEFT, box], [0.9, 0.8], [0, label]))
     assert (wrong.caption, wrong.row, wrong.weight) == (caption, 1, pytest.approx(0.8))
     assert misses == []
@@ -40,6 +36,8 @@ def test_why_an_object_was_missed():
         "cat, 100 x 50 px: the best there was dog 0.70",
         "dog, 100 x 50 px: nothing was found there",
     ]
+    _, misses = of_one(make_truth([LEFT], [0], crowd=[True]), make_detections([], [], []))
+    assert misses == []
 
 
 def test_the_worst_come_first_and_few_of_an_image():
@@ -57,8 +55,3 @@ def test_the_worst_come_first_and_few_of_an_image():
         for s in i.detections.scores[m.found_by == -1]
     )
     assert weights[0] == highest
-
-
-def test_crowds_are_no_misses():
-    _, misses = of_one(make_truth([LEFT], [0], crowd=[True]), make_detections([], [], []))
-    assert misses == []

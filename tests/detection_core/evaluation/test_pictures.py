@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import json
 import tracemalloc
@@ -24,6 +22,7 @@ from detection_core.evaluation.pictures import (
 )
 from detection_core.evaluation.results import EvaluatedImage
 from tests.support.blobs import scenes
+from tests.support.cases import cases
 from tests.support.evaluated_images import make_detections, make_truth
 
 NAMES = {0: "red", 1: "green"}
@@ -41,9 +40,7 @@ def test_files_and_index(tmp_path):
     images = tuple(EvaluatedImage(truth=truth, detections=found) for _, truth in pixels)
     split = EvaluatedSplit(images=images, class_names=NAMES)
     plan = PicturePlan(
-        side_by_side=(0, 3),
-        mistakes=tuple(worst_false_positives(split, 4)),
-        score_threshold=0.7,
+        side_by_side=(0, 3), mistakes=tuple(worst_false_positives(split, 4)), score_threshold=0.7
     )
     read = []
 
@@ -79,8 +76,8 @@ def test_how_boxes_are_labelled_and_how_many_are_drawn():
     assert (box.text, box.drawn_colour) == ("", (1, 2, 3))
 
 
-@pytest.mark.parametrize(("colour", "left"), [(None, False), ((255, 0, 255), True)])
-def test_ground_truth_is_drawn_onto_the_detections_where_asked(tmp_path, colour, left):
+@cases((None, False), ((255, 0, 255), True))
+def test_ground_truth_is_drawn_onto_the_detections_where_asked(tmp_path, *, colour, left):
     grey = np.full((400, 400, 3), 128, np.uint8)
     truth = make_truth([[0.2, 0.2, 0.8, 0.8]], [0], height=400, width=400)
     images = (EvaluatedImage(truth=truth, detections=make_detections([], [], [])),)
@@ -93,27 +90,23 @@ def test_ground_truth_is_drawn_onto_the_detections_where_asked(tmp_path, colour,
     assert magenta == left
 
 
-@pytest.mark.parametrize(
-    ("box", "centre"),
-    [
-        ([0.4, 0.4, 0.6, 0.6], [100, 100]),
-        ([0, 0, 0.1, 0.05], [41.7, 41.7]),  # a window of 24 x 24 px, moved into the image
-        ([0.9, 0.95, 1, 1], [158.3, 158.3]),
-        ([0, 0, 1, 1], [100, 100]),
-    ],
+@cases(
+    ([0.4, 0.4, 0.6, 0.6], [100, 100]),
+    ([0, 0, 0.1, 0.05], [41.7, 41.7]),  # a window of 24 x 24 px, moved into the image
+    ([0.9, 0.95, 1, 1], [158.3, 158.3]),
+    ([0, 0, 1, 1], [100, 100]),
 )
-@pytest.mark.parametrize("kind", [FALSE_POSITIVE, MISS])
-def test_a_crop_shows_its_box_and_the_image_around_it(box, centre, kind):
+def test_a_crop_shows_its_box_and_the_image_around_it(*, box, centre):
     image = np.full((100, 200, 3), 255, np.uint8)
     evaluated = EvaluatedImage(truth=make_truth([box], [1]), detections=make_detections([box], [0.5], [0]))
-    mistake = Mistake(kind=kind, image=0, row=0, weight=0, caption="")
-    crop = np.asarray(draw_mistake(image, evaluated, mistake, NAMES, PictureOptions(crop_px=200)))
-    assert crop.shape == (200, 200, 3)
-    colour = class_colour(0 if kind == FALSE_POSITIVE else 1)
-    line = np.argwhere((np.abs(crop.astype(int) - np.array(colour)) < 3).all(-1))
-    np.testing.assert_allclose((line.min(0) + line.max(0)) / 2, centre, atol=2)
-    black = (crop == 0).all(-1).mean()
-    assert black == pytest.approx(0.5, abs=0.02) if box == [0, 0, 1, 1] else black == 0
+    for kind, label in ((FALSE_POSITIVE, 0), (MISS, 1)):
+        mistake = Mistake(kind=kind, image=0, row=0, weight=0, caption="")
+        crop = np.asarray(draw_mistake(image, evaluated, mistake, NAMES, PictureOptions(crop_px=200)))
+        assert crop.shape == (200, 200, 3)
+        line = np.argwhere((np.abs(crop.astype(int) - np.array(class_colour(label))) < 3).all(-1))
+        np.testing.assert_allclose((line.min(0) + line.max(0)) / 2, centre, atol=2)
+        black = (crop == 0).all(-1).mean()
+        assert black == pytest.approx(0.5, abs=0.02) if box == [0, 0, 1, 1] else black == 0
 
 
 def test_a_mistake_in_a_long_strip_takes_no_more_memory_than_its_picture():

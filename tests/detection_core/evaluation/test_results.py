@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 
@@ -9,15 +7,12 @@ from detection_core.evaluation.results import EvaluatedImage, box_areas, iou_px,
 from tests.support.evaluated_images import make_detections, make_truth
 
 
-def test_pixels_and_areas():
+def test_pixels_areas_and_overlaps_by_hand():
     truth = make_truth([[0.1, 0.2, 0.5, 0.6]], [0], height=100, width=200)
     boxes = to_px(truth.boxes, truth)
     np.testing.assert_allclose(boxes, [[10, 40, 50, 120]], rtol=1e-6)
     np.testing.assert_allclose(box_areas(boxes), [3200], rtol=1e-6)
     assert to_px(np.zeros(0), truth).shape == (0, 4)
-
-
-def test_overlaps_by_hand():
     found = np.array([[0, 0, 10, 10], [20, 20, 20, 20]])
     true = np.array([[0, 5, 10, 15], [0, 0, 100, 100]])
     plain = iou_px(found, true, np.array([False, False]))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -9,6 +7,7 @@ import tensorflow as tf
 from detection_core.errors import ContractError, DataError, ModelError
 from detection_core.evaluation.runner import load_runner
 from tests.support.blobs import BlobDetector, save, scenes, writing_detector
+from tests.support.cases import cases, refused
 
 
 @pytest.fixture(scope="module")
@@ -16,8 +15,8 @@ def saved(tmp_path_factory):
     return save(BlobDetector(), tmp_path_factory.mktemp("model") / "Format-Serving")
 
 
-@pytest.mark.parametrize("suffix", ["", "/.."])
-def test_saved_model_and_the_folder_around_it(saved, suffix):
+@cases("", "/..")
+def test_saved_model_and_the_folder_around_it(saved, *, suffix):
     runner = load_runner(saved + suffix)
     for image, truth in scenes():
         found = runner(image, truth.source_id)
@@ -45,15 +44,11 @@ def test_other_signatures_are_refused(tmp_path):
 
 
 def test_what_is_no_model(tmp_path):
-    with pytest.raises(ModelError, match="found nothing there"):
-        load_runner(str(tmp_path / "missing"))
-    with pytest.raises(ContractError, match="found neither"):
-        load_runner(str(tmp_path))
+    refused(ModelError, "found nothing there", load_runner, str(tmp_path / "missing"))
+    refused(ContractError, "found neither", load_runner, str(tmp_path))
     (tmp_path / "saved_model.pb").write_bytes(b"rubbish")
-    with pytest.raises(ModelError, match="expected a SavedModel"):
-        load_runner(str(tmp_path))
-    with pytest.raises(DataError, match=r"found http://"):
-        load_runner("http://127.0.0.1:9/m")
+    refused(ModelError, "expected a SavedModel", load_runner, str(tmp_path))
+    refused(DataError, r"found http://", load_runner, "http://127.0.0.1:9/m")
 
 
 class Giving(tf.Module):
@@ -73,46 +68,41 @@ class Giving(tf.Module):
         return self.make()
 
 
-@pytest.mark.parametrize(
-    ("outputs", "message"),
-    [
-        ({"detection_boxes": tf.zeros([1, 2, 3])}, "found float32 of"),
-        ({"detection_boxes": tf.zeros([8])}, "found float32 of"),
-        ({"detection_boxes": tf.constant([[["a"] * 4]])}, "found string of"),
-        ({"num_detections": tf.constant(1.0)}, "expected numbers of the shape"),
-        ({"num_detections": tf.constant([np.nan])}, "expected 0 to 1 detections .* found nan"),
-        ({"num_detections": tf.constant([1e30])}, "expected 0 to 1 detections"),
-        ({"num_detections": tf.constant([-5.0])}, "expected 0 to 1 detections"),
-        ({"detection_scores": tf.zeros([1, 9])}, "expected boxes"),
-        ({"detection_classes": tf.constant([[-5.0]])}, "expected classes of a label map"),
-        ({"detection_classes": tf.constant([[1e20]])}, "expected classes of a label map"),
-        (
-            {"detection_scores": lambda: tf.debugging.check_numerics(tf.constant([[np.nan]]), "boom")},
-            "found one that fails on image 's'",
-        ),
-    ],
+@cases(
+    ({"detection_boxes": tf.zeros([1, 2, 3])}, "found float32 of"),
+    ({"detection_boxes": tf.zeros([8])}, "found float32 of"),
+    ({"detection_boxes": tf.constant([[["a"] * 4]])}, "found string of"),
+    ({"num_detections": tf.constant(1.0)}, "expected numbers of the shape"),
+    ({"num_detections": tf.constant([np.nan])}, "expected 0 to 1 detections .* found nan"),
+    ({"num_detections": tf.constant([1e30])}, "expected 0 to 1 detections"),
+    ({"num_detections": tf.constant([-5.0])}, "expected 0 to 1 detections"),
+    ({"detection_scores": tf.zeros([1, 9])}, "expected boxes"),
+    ({"detection_classes": tf.constant([[-5.0]])}, "expected classes of a label map"),
+    ({"detection_classes": tf.constant([[1e20]])}, "expected classes of a label map"),
+    (
+        {"detection_scores": lambda: tf.debugging.check_numerics(tf.constant([[np.nan]]), "boom")},
+        "found one that fails on image 's'",
+    ),
 )
-def test_what_a_model_gives_that_is_no_detection_is_one_message(tmp_path, outputs, message):
+def test_what_a_model_gives_that_is_no_detection_is_one_message(tmp_path, *, outputs, message):
     path = save(Giving(**outputs), tmp_path / "m")
     with pytest.raises(ModelError, match=message) as caught:
         load_runner(path)(np.zeros([8, 8, 3], np.uint8), "s")
     assert caught.value.where == path
 
 
-@pytest.mark.parametrize("name", ["variables.index", "variables.data-00000-of-00001"])
-@pytest.mark.parametrize("content", [b"", b"x"])
-def test_damaged_variables_are_one_message(tmp_path, name, content):
+def test_damaged_variables_are_one_message(tmp_path):
     path = save(Giving(), tmp_path / "m")
-    (tmp_path / "m" / "variables" / name).write_bytes(content)
-    with pytest.raises(ModelError, match=r"files that cannot be loaded|damaged or truncated"):
-        load_runner(path)
+    for name in ("variables.data-00000-of-00001", "variables.index"):
+        for content in (b"", b"x"):
+            (tmp_path / "m" / "variables" / name).write_bytes(content)
+            refused(ModelError, r"files that cannot be loaded|damaged or truncated", load_runner, path)
 
 
 def test_a_graph_that_writes_files_is_not_loaded_unless_its_maker_is_trusted(tmp_path):
     mark = tmp_path / "pwned"
     path = save(writing_detector(mark), tmp_path / "m")
-    with pytest.raises(ModelError, match="found WriteFile"):
-        load_runner(path)
+    refused(ModelError, "found WriteFile", load_runner, path)
     assert not mark.exists()
     load_runner(path, trust=True)(scenes()[0][0])
     assert mark.read_text() == "pwned"

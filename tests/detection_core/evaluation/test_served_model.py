@@ -1,7 +1,5 @@
 """SavedModels in batches, with either signature, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,10 +10,11 @@ from detection_core.errors import ModelError
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_model import ServedModel, stacked
 from detection_core.exporters.signatures import save_signature, serving_function
-from tests.detection_core.exporters.test_served_inputs import IMAGES
 from tests.support.blobs import BlobDetector, save, scenes, writing_detector
+from tests.support.cases import refused
 from tests.support.tiny_detector import TinyDetector
 
+IMAGES = np.random.default_rng(1).integers(0, 256, (3, 50, 40, 3)).astype(np.uint8)
 RESIZER = FixedShapeResizer(height=32, width=32)
 
 
@@ -41,6 +40,8 @@ def test_a_model_of_one_image_gets_them_one_by_one(tmp_path):
     assert model.batch_size == 1 and found.boxes.shape[0] == 2
     pixels = truth.boxes[0] * np.tile(image.shape[:2], 2)
     np.testing.assert_allclose(found.boxes[1, 0], pixels, atol=1e-2)
+    images = [np.zeros(shape, np.uint8) for shape in ((2, 2, 3), (2, 2, 3), (4, 2, 3), (2, 2, 3))]
+    assert stacked(images) == [[0, 1], [2], [3]] and stacked([]) == []
 
 
 def test_loading_and_every_inference_are_announced(tmp_path, monkeypatch):
@@ -60,18 +61,11 @@ def test_a_number_of_images_that_the_model_does_not_take_is_refused(tmp_path):
     model = ServedModel(str(tmp_path))
     assert len(model(np.concatenate([IMAGES, IMAGES[:1]])).scores) == 4
     for images in (IMAGES, IMAGES[:0]):
-        with pytest.raises(ModelError, match=f"expected a multiple of 2 images, .*found {len(images)}"):
-            model(images)
+        refused(ModelError, f"expected a multiple of 2 images, .*found {len(images)}", model, images)
 
 
 def test_what_takes_no_images_or_does_more_than_compute_is_refused(tmp_path):
     save_signature(serving_function(TinyDetector(), RESIZER, input_type="tf_example"), str(tmp_path / "s"))
-    with pytest.raises(ModelError, match="--input-type image_tensor"):
-        ServedModel(str(tmp_path / "s"))
+    refused(ModelError, "--input-type image_tensor", ServedModel, str(tmp_path / "s"))
     with pytest.raises(ModelError, match="WriteFile"):
         ServedModel(save(writing_detector(tmp_path / "pwned"), tmp_path / "w"))
-
-
-def test_images_of_equal_size_in_a_row_are_one_batch():
-    images = [np.zeros(shape, np.uint8) for shape in ((2, 2, 3), (2, 2, 3), (4, 2, 3), (2, 2, 3))]
-    assert stacked(images) == [[0, 1], [2], [3]] and stacked([]) == []

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from detection_core.errors import ModelError
 from detection_core.evaluation.signature_runner import SignatureRunner
+from tests.support.cases import cases
 
 IMAGE = np.zeros((8, 8, 3), np.uint8)
 
@@ -31,8 +32,8 @@ def test_a_function_s_detections_are_those_that_it_counts():
     assert (found.source_id, found.classes.tolist(), found.scores.tolist()) == ("a", [2], [0.75])
 
 
-@pytest.mark.parametrize("count", [3.0, -1.0, float("nan")])
-def test_a_count_that_cannot_be_is_refused(count):
+@cases(3.0, -1.0, float("nan"))
+def test_a_count_that_cannot_be_is_refused(*, count):
     with pytest.raises(ModelError, match=r"here: expected 0 to 2 detections .* image 'a'"):
         SignatureRunner(lambda image: outputs(count), "here")(IMAGE, "a")
 

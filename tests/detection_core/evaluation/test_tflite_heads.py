@@ -1,7 +1,5 @@
 """Boxes are decoded and suppress each other as MediaPipe does it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from detection_core.artifacts.tflite_decoding import BoxDecoding
@@ -26,19 +24,13 @@ def test_boxes_that_overlap_less_than_the_limit_stay():
     assert found[2].tolist() == [1.0, 0.0, 1.0]
     few = HeadSuppression(overlap=0.34, max_detections=2, score_threshold=0.56)
     assert suppressed_heads(NONE, SCORES, DECODING, few)[2].tolist() == [1.0]
+    nothing = HeadSuppression(score_threshold=0.9)
+    assert [part.shape for part in suppressed_heads(NONE, SCORES, DECODING, nothing)] == [(0, 4), (0,), (0,)]
 
 
 def test_codes_move_and_stretch_anchors():
     codes = np.zeros((3, 4), np.float32)
     codes[0] = [5.0, -5.0, 5.0 * np.log(2), 0.0]
     np.testing.assert_allclose(decoded_heads(codes, DECODING)[0], [0.3, 0.0, 1.1, 0.4], atol=1e-6)
-
-
-def test_scores_that_are_none_of_a_sigmoid_are_taken_as_they_are():
     plain = BoxDecoding(anchors=ANCHORS, scales=DECODING.scales, num_classes=2, sigmoid=False)
     assert suppressed_heads(NONE, SCORES, plain)[1].tolist() == [0.5]
-
-
-def test_no_box_is_no_detection():
-    nothing = HeadSuppression(score_threshold=0.9)
-    assert [part.shape for part in suppressed_heads(NONE, SCORES, DECODING, nothing)] == [(0, 4), (0,), (0,)]

@@ -1,27 +1,26 @@
 """Files on which LiteRT ends natively are one message, as it runs in a child process first."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from typing import Any
 
-import flatbuffers
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from detection_core.errors import ModelError
 from detection_core.evaluation import tflite_trial
-from detection_core.evaluation.tflite_runner import TFLiteRunner
+from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.tasks.file_benchmark import BenchOptions, bench
-from tests.detection_core.evaluation.test_tflite_runner import UNIT, file_of
+from tests.support.bare_tflite import packed
+from tests.support.cases import cases
+from tests.support.tiny_files import integer_file as tiny_integer_file
 
 
 @pytest.fixture(scope="module")
 def integer_file():
-    return file_of(integer=True)
+    return tiny_integer_file()
 
 
 def with_scales(content: bytes, value: float) -> bytes:
@@ -30,9 +29,7 @@ def with_scales(content: bytes, value: float) -> bytes:
     for tensor in model.subgraphs[0].tensors:
         if tensor.quantization is not None and tensor.quantization.scale is not None:
             tensor.quantization.scale = np.full(len(tensor.quantization.scale), value, np.float32)
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+    return packed(model)
 
 
 def test_a_whole_file_passes(integer_file):
@@ -40,12 +37,12 @@ def test_a_whole_file_passes(integer_file):
     try_tflite(integer_file, threads=2)
 
 
-@pytest.mark.parametrize("value", [float("inf"), -1.0, 1e-38])
-def test_damaged_quantization_is_one_message_for_every_user(integer_file, tmp_path, value):
+@cases(float("inf"), -1.0, 1e-38)
+def test_damaged_quantization_is_one_message_for_every_user(integer_file, tmp_path, *, value):
     path = tmp_path / "damaged.tflite"
     path.write_bytes(with_scales(integer_file, value))
     for use in (
-        lambda: TFLiteRunner(str(path), normalisation=UNIT),
+        lambda: TFLiteRunner(str(path), normalisation=Normalisation(mean=(127.5,), std=(127.5,))),
         lambda: bench([str(path)], BenchOptions(threads=(1,), runs=1)),
     ):
         with pytest.raises(ModelError, match="expected a file that LiteRT runs") as caught:
@@ -57,9 +54,7 @@ def run_instead(monkeypatch, program: str):
     """Let the child be another program."""
     start = subprocess.run
     monkeypatch.setattr(
-        tflite_trial.subprocess,
-        "run",
-        lambda command, **given: start([command[0], "-c", program], **given),
+        tflite_trial.subprocess, "run", lambda command, **given: start([command[0], "-c", program], **given)
     )
 
 
@@ -70,8 +65,8 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("program", ENDINGS)
-def test_however_the_child_ends_it_is_one_message(monkeypatch, program):
+@cases(*ENDINGS)
+def test_however_the_child_ends_it_is_one_message(monkeypatch, *, program):
     run_instead(monkeypatch, program)
     monkeypatch.setattr(tflite_trial, "TIMEOUT_SECONDS", 0.5 if "sleep" in program else 60.0)
     with pytest.raises(ModelError, match=ENDINGS[program]):

@@ -1,5 +1,4 @@
-from __future__ import annotations
-
+import itertools
 import math
 
 import numpy as np
@@ -9,6 +8,7 @@ from detection_core.artifacts.coco_names import COCO_METRICS, MAP, MAP_50
 from detection_core.errors import ConfigError
 from detection_core.evaluation.bootstrap import Resampled
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
+from tests.support.cases import cases
 
 
 def verdict(demands, value, baseline=None):
@@ -19,34 +19,30 @@ def verdict(demands, value, baseline=None):
     return found
 
 
-@pytest.mark.parametrize(
-    ("demands", "value", "baseline", "passed"),
-    [
-        ({"lower_bound": 0.5}, 0.5, None, True),
-        ({"lower_bound": 0.5}, 0.4999, None, False),
-        ({"upper_bound": 0.5}, 0.5, None, True),
-        ({"upper_bound": 0.5}, 0.5001, None, False),
-        ({"min_change": 0.0}, 0.5, 0.5, True),
-        ({"min_change": 0.0}, 0.5, 0.51, False),
-        ({"min_change": 0.02}, 0.52, 0.5, True),  # 0.52 - 0.5 < 0.02 in floating point
-        ({"min_change": -0.02}, 0.48, 0.5, True),
-        ({"min_change": -0.02}, 0.47, 0.5, False),
-        ({"min_change": 0.1}, 0.0, None, True),  # first run
-        ({"min_change": 0.1}, 0.3, math.nan, True),
-        ({"min_change": 0.1}, 0.3, -1.0, True),
-    ],
+@cases(
+    ({"lower_bound": 0.5}, 0.5, None, True),
+    ({"lower_bound": 0.5}, 0.4999, None, False),
+    ({"upper_bound": 0.5}, 0.5, None, True),
+    ({"upper_bound": 0.5}, 0.5001, None, False),
+    ({"min_change": 0.0}, 0.5, 0.5, True),
+    ({"min_change": 0.0}, 0.5, 0.51, False),
+    ({"min_change": 0.02}, 0.52, 0.5, True),  # 0.52 - 0.5 < 0.02 in floating point
+    ({"min_change": -0.02}, 0.48, 0.5, True),
+    ({"min_change": -0.02}, 0.47, 0.5, False),
+    ({"min_change": 0.1}, 0.0, None, True),  # first run
+    ({"min_change": 0.1}, 0.3, math.nan, True),
+    ({"min_change": 0.1}, 0.3, -1.0, True),
 )
-def test_bounds(demands, value, baseline, passed):
+def test_bounds(*, demands, value, baseline, passed):
     assert verdict(demands, value, baseline).passed is passed
 
 
-@pytest.mark.parametrize("demands", [{"lower_bound": -5}, {"upper_bound": 5}, {"min_change": -5}])
-@pytest.mark.parametrize("value", [None, math.nan, math.inf, -1.0])
-def test_what_is_not_a_number_never_passes(demands, value):
-    found = verdict(demands, value, 0.1)
-    assert not found.passed
-    assert found.value is None
-    assert "could not be measured" in found.text
+def test_what_is_not_a_number_never_passes():
+    demanded = {"lower_bound": -5}, {"upper_bound": 5}, {"min_change": -5}
+    for demands, value in itertools.product(demanded, (None, math.nan, math.inf, -1.0)):
+        found = verdict(demands, value, 0.1)
+        assert not found.passed and found.value is None, (demands, value)
+        assert "could not be measured" in found.text
 
 
 def test_texts():
@@ -54,6 +50,9 @@ def test_texts():
     assert verdict({"min_change": -0.01}, 0.7, 0.75).text == (
         f"{MAP} is 0.7000, the baseline's 0.7500: a change of -0.0500, less than -0.01"
     )
+    text = resampled_verdict({"min_change": -0.01}, 0.48, 0.5, 0.1).text
+    assert text.endswith("less than -0.01; within the noise of this split (95 % interval -0.0675..+0.0275)")
+    assert "noise" not in resampled_verdict({"min_change": -0.01}, 0.40, 0.5, 0.1).text
 
 
 def resampled_verdict(demands, value, baseline, spread):
@@ -71,50 +70,35 @@ def resampled_verdict(demands, value, baseline, spread):
     return found
 
 
-@pytest.mark.parametrize(
-    ("demands", "value", "baseline", "passed", "within_noise"),
-    [
-        ({"min_change": -0.01}, 0.48, 0.5, False, True),  # the number decides; the noise is told
-        ({"min_change": -0.01, "confidence": 0.95}, 0.48, 0.5, True, True),
-        ({"min_change": -0.01, "confidence": 0.95}, 0.40, 0.5, False, False),
-        ({"min_change": -0.01, "confidence": 0.5}, 0.46, 0.5, False, False),  # half of the width
-        ({"min_change": -0.01, "confidence": 0.95}, 0.60, 0.5, True, False),
-        ({"lower_bound": 0.5, "confidence": 0.95}, 0.48, None, True, True),
-        ({"lower_bound": 0.5, "confidence": 0.95}, 0.40, None, False, False),
-        ({"upper_bound": 0.5, "confidence": 0.95}, 0.52, None, True, True),
-        ({"upper_bound": 0.5, "confidence": 0.95}, 0.60, None, False, False),
-    ],
+@cases(
+    ({"min_change": -0.01}, 0.48, 0.5, False, True),  # the number decides; the noise is told
+    ({"min_change": -0.01, "confidence": 0.95}, 0.48, 0.5, True, True),
+    ({"min_change": -0.01, "confidence": 0.95}, 0.40, 0.5, False, False),
+    ({"min_change": -0.01, "confidence": 0.5}, 0.46, 0.5, False, False),  # half of the width
+    ({"min_change": -0.01, "confidence": 0.95}, 0.60, 0.5, True, False),
+    ({"lower_bound": 0.5, "confidence": 0.95}, 0.48, None, True, True),
+    ({"lower_bound": 0.5, "confidence": 0.95}, 0.40, None, False, False),
+    ({"upper_bound": 0.5, "confidence": 0.95}, 0.52, None, True, True),
+    ({"upper_bound": 0.5, "confidence": 0.95}, 0.60, None, False, False),
 )
-def test_with_a_confidence_only_what_is_significant_fails(demands, value, baseline, passed, within_noise):
+def test_with_a_confidence_only_what_is_significant_fails(*, demands, value, baseline, passed, within_noise):
     found = resampled_verdict(demands, value, baseline, 0.1)
     assert (found.passed, found.within_noise) == (passed, within_noise)
     assert found.confidence == demands.get("confidence")
 
 
-def test_the_text_tells_the_interval_where_the_split_is_too_small():
-    text = resampled_verdict({"min_change": -0.01}, 0.48, 0.5, 0.1).text
-    assert text.endswith("less than -0.01; within the noise of this split (95 % interval -0.0675..+0.0275)")
-    assert "noise" not in resampled_verdict({"min_change": -0.01}, 0.40, 0.5, 0.1).text
-
-
-def test_without_a_baseline_a_change_has_no_interval():
+def test_a_confidence_needs_an_interval_and_demands_nothing_alone():
     found = resampled_verdict({"min_change": 0.1}, 0.5, None, 0.1)
     assert found.passed and found.interval is None
-
-
-def test_a_metric_without_an_interval_is_judged_by_its_number():
+    with pytest.raises(ConfigError, match="at least one of lower_bound"):
+        parse_thresholds({MAP: {"confidence": 0.95}}, COCO_METRICS)
     assert not verdict({"lower_bound": 0.5, "confidence": 0.95}, 0.49).passed
 
 
-@pytest.mark.parametrize("confidence", [95, 0, 1, "0.95", None, True])
-def test_a_confidence_is_a_level(confidence):
+@cases(95, 0, 1, "0.95", None, True)
+def test_a_confidence_is_a_level(*, confidence):
     with pytest.raises(ConfigError, match=r"mAP\.confidence: expected a level from 0\.5 to 0\.99"):
         parse_thresholds({MAP: {"min_change": 0, "confidence": confidence}}, COCO_METRICS)
-
-
-def test_a_confidence_alone_demands_nothing():
-    with pytest.raises(ConfigError, match="at least one of lower_bound"):
-        parse_thresholds({MAP: {"confidence": 0.95}}, COCO_METRICS)
 
 
 def test_all_demands_on_a_metric_are_judged():
@@ -127,21 +111,18 @@ def test_all_demands_on_a_metric_are_judged():
     ]
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({"mAP@.50": {"lower_bound": 1}}, "did you mean 'DetectionBoxes_Precision/mAP@"),
-        ({"DetectionBoxes_Precison/mAP": {"lower_bound": 1}}, "did you mean 'DetectionBoxes_Precision/mAP'?"),
-        ({MAP: {"lower_bond": 1}}, "did you mean 'lower_bound'"),
-        ({MAP: 0.5}, "expected at least one of lower_bound, upper_bound, min_change"),
-        ({MAP: {}}, "expected at least one of"),
-        ({MAP: {"lower_bound": "0.5"}}, "expected a number, found '0.5'"),
-        ({MAP: {"lower_bound": True}}, "expected a number, found True"),
-        ({MAP: {"lower_bound": 10**400}}, "expected a number, found 1000"),
-        ({MAP: {"lower_bound": math.nan}}, "expected a number, found nan"),
-    ],
+@cases(
+    ({"mAP@.50": {"lower_bound": 1}}, "did you mean 'DetectionBoxes_Precision/mAP@"),
+    ({"DetectionBoxes_Precison/mAP": {"lower_bound": 1}}, "did you mean 'DetectionBoxes_Precision/mAP'?"),
+    ({MAP: {"lower_bond": 1}}, "did you mean 'lower_bound'"),
+    ({MAP: 0.5}, "expected at least one of lower_bound, upper_bound, min_change"),
+    ({MAP: {}}, "expected at least one of"),
+    ({MAP: {"lower_bound": "0.5"}}, "expected a number, found '0.5'"),
+    ({MAP: {"lower_bound": True}}, "expected a number, found True"),
+    ({MAP: {"lower_bound": 10**400}}, "expected a number, found 1000"),
+    ({MAP: {"lower_bound": math.nan}}, "expected a number, found nan"),
 )
-def test_mistakes_in_settings(spec, message):
+def test_mistakes_in_settings(*, spec, message):
     with pytest.raises(ConfigError, match=r"settings\.yaml") as error:
         parse_thresholds(spec, COCO_METRICS, where="settings.yaml")
     assert message in str(error.value)

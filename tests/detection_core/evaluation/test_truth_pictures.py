@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 
@@ -26,18 +24,17 @@ def test_a_box_is_drawn_in_the_colour_of_its_class():
     edge = picture[60:65, 150]
     assert any(is_colour(pixel, class_colour(1)) for pixel in edge)
     assert is_colour(picture[120, 160], (100, 100, 100))
+    picture = drawn(valid=tf.constant([False]))
+    assert (picture == 100).all()
 
 
-def test_masks_shade_what_is_in_them():
+def test_masks_are_stretched_and_shade_what_is_in_them():
     mask = np.zeros((1, 60, 80), np.uint8)
     mask[0, 20:40, 20:40] = 1
     picture = drawn(masks=tf.constant(mask))
     expected = 0.55 * 100 + 0.45 * np.array(class_colour(1))
     assert is_colour(picture[120, 120], expected)
     assert is_colour(picture[120, 200], (100, 100, 100))
-
-
-def test_masks_of_another_size_are_stretched():
     picture = drawn(masks=tf.constant(np.array([[[0, 1], [0, 1]]], np.uint8)))
     assert is_colour(picture[200, 20], (100, 100, 100)) and not is_colour(picture[200, 300], (100, 100, 100))
 
@@ -48,11 +45,6 @@ def test_keypoints_are_dots_and_those_that_are_not_there_are_none():
     assert is_colour(picture[120, 160], class_colour(0))
     assert is_colour(picture[216, 32], class_colour(2))
     assert is_colour(picture[10, 10], (100, 100, 100))
-
-
-def test_rows_of_padding_are_not_drawn():
-    picture = drawn(valid=tf.constant([False]))
-    assert (picture == 100).all()
 
 
 def test_a_crowd_is_dashed():

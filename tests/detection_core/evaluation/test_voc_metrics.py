@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -10,7 +8,8 @@ import pytest
 from detection_core.evaluation.metric_sets import VOC_SETS, MetricOptions
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.voc_metrics import VocOptions, average_precision, evaluate_voc
-from tests.detection_core.evaluation.test_coco_metrics import DATA, golden_images
+from tests.support.cases import cases
+from tests.support.coco_goldens import DATA, golden_images
 from tests.support.evaluated_images import make_detections, make_truth
 
 NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish"}
@@ -43,28 +42,21 @@ AT_RECALL = "precision_at_recall_detection_metrics"
 OPEN_IMAGES, CHALLENGE = "oid_V2_detection_metrics", "oid_challenge_detection_metrics"
 
 
-@pytest.mark.parametrize(
-    ("case", "options", "flags"),
-    [
-        ("pascal_voc_0p5", of_set(PASCAL), ["difficult"]),
-        ("pascal_voc_0p75", of_set(PASCAL, iou_threshold=0.75), ["difficult"]),
-        ("pascal_voc_no_difficult", of_set(PASCAL), []),
-        ("weighted_pascal_voc", of_set(WEIGHTED), ["difficult"]),
-        ("precision_at_recall", of_set(AT_RECALL), ["difficult"]),
-        # A set looks at the flags that are its own: the others change nothing.
-        ("pascal_voc_0p5", of_set(PASCAL), ["difficult", "group_of", "labelled"]),
-        ("open_images_v2", of_set(OPEN_IMAGES), ["difficult", "group_of", "labelled"]),
-        ("open_images_v2_no_group_of", of_set(OPEN_IMAGES), ["difficult"]),
-        ("open_images_challenge", of_set(CHALLENGE), ["difficult", "group_of", "labelled"]),
-        # What the Object Detection API gives when it is asked for localisation: precision at full recall.
-        (
-            "open_images_challenge_corloc",
-            of_set(CHALLENGE, recall_bounds=(1.0, 1.0)),
-            ["group_of", "labelled"],
-        ),
-    ],
+@cases(
+    ("pascal_voc_0p5", of_set(PASCAL), ["difficult"]),
+    ("pascal_voc_0p75", of_set(PASCAL, iou_threshold=0.75), ["difficult"]),
+    ("pascal_voc_no_difficult", of_set(PASCAL), []),
+    ("weighted_pascal_voc", of_set(WEIGHTED), ["difficult"]),
+    ("precision_at_recall", of_set(AT_RECALL), ["difficult"]),
+    # A set looks at the flags that are its own: the others change nothing.
+    ("pascal_voc_0p5", of_set(PASCAL), ["difficult", "group_of", "labelled"]),
+    ("open_images_v2", of_set(OPEN_IMAGES), ["difficult", "group_of", "labelled"]),
+    ("open_images_v2_no_group_of", of_set(OPEN_IMAGES), ["difficult"]),
+    ("open_images_challenge", of_set(CHALLENGE), ["difficult", "group_of", "labelled"]),
+    # What the Object Detection API gives when it is asked for localisation: precision at full recall.
+    ("open_images_challenge_corloc", of_set(CHALLENGE, recall_bounds=(1.0, 1.0)), ["group_of", "labelled"]),
 )
-def test_numbers_of_the_object_detection_api(case, options, flags):
+def test_numbers_of_the_object_detection_api(*, case, options, flags):
     expected = json.loads((DATA / "evaluation_metrics.json").read_text())[case]
     images = with_flags(golden_images(crowd=False, area=False), flags)
     metrics = evaluate_voc(images, NAMES, options)
@@ -80,14 +72,13 @@ def test_area_below_the_curve_as_the_object_detection_api_takes_it():
     scores, labels = arrays["precision_recall/scores"], arrays["precision_recall/labels"]
     expected = arrays["precision_recall/average_precision"]
     assert average_precision(scores, labels > 0, 5) == pytest.approx(float(expected), abs=1e-6)
+    assert math.isnan(average_precision(np.zeros(0), np.zeros(0, bool), 0))
+    assert math.isnan(evaluate_voc([], NAMES, VocOptions())["PascalBoxes_Precision/mAP@0.5IOU"])
+    assert average_precision(np.zeros(0), np.zeros(0, bool), 3) == 0.0
 
 
-@pytest.mark.parametrize(
-    ("groups", "expected"),
-    # Counted or left out, the group makes no false alarm of what lies in it.
-    [(None, (1 + 2 / 3) / 3), (0, (1 + 1) / 2), (1, (1 + 1 + 1) / 3)],
-)
-def test_what_lies_in_a_group_is_no_false_alarm_and_finds_the_group_once(groups, expected):
+@cases((None, (1 + 2 / 3) / 3), (0, (1 + 1) / 2), (1, (1 + 1 + 1) / 3))
+def test_what_lies_in_a_group_is_no_false_alarm_and_finds_the_group_once(*, groups, expected):
     alone, other, group = [0, 0, 0.2, 0.2], [0.3, 0, 0.5, 0.2], [0, 0.5, 1, 1]
     truth = make_truth([alone, other, group], [0, 0, 0], height=100, width=100)
     image = EvaluatedImage(
@@ -119,9 +110,3 @@ def test_second_detection_of_an_object_is_a_false_positive():
     assert evaluate_voc([image], {0: "cat"}, VocOptions())["PascalBoxes_Precision/mAP@0.5IOU"] == (
         pytest.approx(0.5 + 0.5 * 2 / 3)
     )
-
-
-def test_nothing_to_find_is_not_a_number():
-    assert math.isnan(average_precision(np.zeros(0), np.zeros(0, bool), 0))
-    assert math.isnan(evaluate_voc([], NAMES, VocOptions())["PascalBoxes_Precision/mAP@0.5IOU"])
-    assert average_precision(np.zeros(0), np.zeros(0, bool), 3) == 0.0

@@ -1,7 +1,7 @@
 """The page of a benchmark."""
 
 from detection_core.report.benchmark_page import benchmark_page
-from tests.detection_core.artifacts.test_benchmark import benchmark
+from tests.support.artifact_samples import benchmark
 
 
 def test_the_page_has_every_figure_and_escapes_what_it_shows():

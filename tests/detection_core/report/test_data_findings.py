@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding, FoundExample, OtherExample
@@ -50,6 +48,8 @@ def test_a_page_shows_verdict_message_picture_and_what_was_not_checked(tmp_path)
     page = _page(summary.found, tmp_path)
     assert page.count("data:image/jpeg;base64,") == 1 and "1 of 4 &lt;images&gt;" in page
     assert "refused" in page and "drift (nothing before)" in page and "://" not in page
+    page = _page(DataFindings(findings=[], images={"train": 4}), tmp_path)
+    assert "Nothing was found" in page and "passed" in page
 
 
 def test_a_picture_is_a_name_in_its_folder_and_a_jpeg_file(tmp_path):
@@ -59,8 +59,3 @@ def test_a_picture_is_a_name_in_its_folder_and_a_jpeg_file(tmp_path):
     summary = _summary(tmp_path)
     (tmp_path / "pictures" / "000.jpg").write_bytes(b"<script>")
     assert summary.shown[0].pictures == [] and summary.shown[0].rows
-
-
-def test_without_a_finding_the_page_says_so(tmp_path):
-    page = _page(DataFindings(findings=[], images={"train": 4}), tmp_path)
-    assert "Nothing was found" in page and "passed" in page

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from detection_core.artifacts.dataset_card import ClassCard, DatasetCard
 from detection_core.artifacts.pictures import PICTURES, PictureEntry
 from detection_core.artifacts.quarantine import QuarantinedEntry

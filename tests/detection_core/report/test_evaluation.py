@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.evaluation import ClassCurve, Confusion, Curves, EvalReport, ThresholdVerdict
 from detection_core.report.charts import MAX_LINES
@@ -30,10 +28,6 @@ def test_rows_are_coco_s_or_those_that_are_asked_for():
     assert row == {"name": "own", "words": "own", "values": [1.0]}
 
 
-def test_verdicts_lose_the_metric_s_name():
-    assert summary_of().verdicts[0].text == "is 0.5000, below 0.6"
-
-
 def test_of_many_classes_the_weakest_are_drawn():
     chart, left_out = curve_chart(curves_of(40), "Float")
     assert chart is not None and left_out == 40 - MAX_LINES
@@ -45,3 +39,4 @@ def test_confusion_in_percent_of_a_row():
     confusion = summary_of().confusion
     assert [c["percent"] for c in confusion["rows"][0]["cells"]] == [100, 0, 0]
     assert [c["right"] for c in confusion["rows"][1]["cells"]] == [False, True, False]
+    assert summary_of().verdicts[0].text == "is 0.5000, below 0.6"

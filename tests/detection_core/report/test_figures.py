@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import itertools
 
@@ -27,7 +25,7 @@ def profiles(**splits):
     return made
 
 
-def test_bars_are_parts_of_their_own_split():
+def test_bars_are_parts_of_their_own_split_and_stand_beside_each_other():
     histograms = {
         "train": Histogram(up_to=[1, 2, 3], counts=[30, 10, 0]),
         "eval": Histogram(up_to=[1, 2, 3], counts=[1, 1, 2]),
@@ -46,20 +44,11 @@ def test_bars_are_parts_of_their_own_split():
     assert chart.series == ["train", "eval"]
     for bar in chart.bars:
         assert 0 <= bar.x <= bar.x + bar.width <= WIDTH and 0 <= bar.y <= bar.y + bar.height <= HEIGHT
-
-
-def test_bars_of_a_bin_stand_beside_each_other():
     histograms = {name: Histogram(up_to=[1, 2], counts=[4, 4]) for name in "abc"}
     edges = sorted(
         (bar.x, bar.x + bar.width) for bar in bar_chart("t", "x", histograms, ["1", "2"], "n").bars
     )
     assert all(end <= begin + 0.02 for (_, end), (begin, _) in itertools.pairwise(edges))
-
-
-def test_bins_at_the_ends_without_anything_are_left_out():
-    histogram = {"train": Histogram(up_to=list(range(9)), counts=[0, 0, 0, 5, 0, 1, 0, 0, 0])}
-    chart = bar_chart("t", "x", histogram, list("abcdefghi"), "boxes")
-    assert [text for _, text in chart.ticks] == ["c", "d", "e", "f", "g"]
 
 
 def test_nothing_is_drawn_of_nothing():
@@ -68,14 +57,14 @@ def test_nothing_is_drawn_of_nothing():
     assert heat_map("t", []).cells == []
     assert profile_charts({}) == profile_maps({}) == []
     assert profile_charts(profiles(train=[])) == profile_maps(profiles(train=[])) == []
+    histogram = {"train": Histogram(up_to=list(range(9)), counts=[0, 0, 0, 5, 0, 1, 0, 0, 0])}
+    chart = bar_chart("t", "x", histogram, list("abcdefghi"), "boxes")
+    assert [text for _, text in chart.ticks] == ["c", "d", "e", "f", "g"]
 
 
-def test_the_fullest_cell_is_the_darkest():
+def test_the_fullest_cell_is_the_darkest_and_heights_grow_upwards():
     cells = {(column, row): shade for column, row, shade, _ in heat_map("t", [[0, 1], [4, 16]]).cells}
     assert cells == {(1, 0): 0.25, (0, 1): 0.5, (1, 1): 1.0}
-
-
-def test_heights_grow_upwards():
     grid = SizeGrid(up_to=[0.5, 1.0], counts=[[1, 0], [0, 2]])
     drawn = size_map("t", grid)
     assert {(column, row): text for column, row, _, text in drawn.cells} == {

@@ -1,34 +1,23 @@
-from __future__ import annotations
-
 import math
-
-import pytest
 
 from detection_core.report import formats
 from detection_core.report.formats import DASH
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.04, "0.0 s"),
-        (9.94, "9.9 s"),
-        (12.4, "12 s"),
-        (185, "3 min 05 s"),
-        (7620, "2 h 07 min"),
-        (None, DASH),
-    ],
+@cases(
+    (0.04, "0.0 s"), (9.94, "9.9 s"), (12.4, "12 s"), (185, "3 min 05 s"), (7620, "2 h 07 min"), (None, DASH)
 )
-def test_duration(seconds, text):
+def test_duration(*, seconds, text):
     assert formats.duration(seconds) == text
 
 
-@pytest.mark.parametrize("value", [None, math.nan, math.inf, -1.0, "x"])
-def test_what_was_not_measured_is_a_dash(value):
+@cases(None, math.nan, math.inf, -1.0, "x")
+def test_what_was_not_measured_is_a_dash(*, value):
     assert formats.metric(value) == DASH
 
 
-def test_numbers():
+def test_numbers_and_times():
     assert formats.metric(0.12345) == "0.123"
     assert formats.metric(0.12345, 4) == "0.1235"
     assert formats.signed(-0.01) == "\N{MINUS SIGN}0.010"
@@ -36,9 +25,6 @@ def test_numbers():
     assert formats.signed(None) == DASH
     assert [formats.size(n) for n in (999, 1500, 3_104_880, 5e9)] == ["999 B", "1.5 kB", "3.1 MB", "5.0 GB"]
     assert formats.thousands(1234567) == "1\u202f234\u202f567"
-
-
-def test_times():
     assert formats.moment("2026-11-20T22:00:00+00:00") == "20 Nov 2026, 22:00 UTC"
     assert formats.moment("yesterday") == "yesterday"
     assert formats.seconds_between("2026-11-20T22:00:00", "2026-11-20T22:01:30") == 90

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import html.parser
 import re
 from pathlib import Path
@@ -42,19 +40,15 @@ def page_of(name: str) -> str:
 PLAIN = Found(page_of("cat"))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(st.text(min_size=1))
-def test_whatever_a_text_is_it_stays_one(text: str) -> None:
+def test_whatever_a_text_is_it_stays_one(text):
     found = Found(page_of(text))
     assert found.tags == PLAIN.tags
     assert shown(text) in "".join(found.texts).replace("\r", "\n") or "\r" in text
 
 
-def test_control_characters_are_written_out() -> None:
-    assert r"a\x00\x1b[31m\u202e&lt;" in page_of("a\0\x1b[31m\u202e<")
-
-
-def test_a_page_forbids_all_but_its_own_pictures_and_styles() -> None:
+def test_a_page_forbids_all_but_its_own_pictures_and_styles():
     text = page_of("cat")
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     assert policy is not None and html.unescape(policy[1]) == CONTENT_SECURITY_POLICY
@@ -62,15 +56,13 @@ def test_a_page_forbids_all_but_its_own_pictures_and_styles() -> None:
         CONTENT_SECURITY_POLICY.startswith("default-src 'none'") and "script" not in CONTENT_SECURITY_POLICY
     )
     assert text.index("Content-Security-Policy") < text.index("<style>")
+    assert r"a\x00\x1b[31m\u202e&lt;" in page_of("a\0\x1b[31m\u202e<")
 
 
-def test_what_cannot_be_rendered_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match=r"nowhere\.html"):
-        render("nowhere.html", {})
-
-
-def test_no_template_marks_anything_as_safe() -> None:
+def test_no_template_marks_anything_as_safe():
     templates = [*Path(TEMPLATES).glob("*.html"), *(ROOT / "pipeline" / "report").glob("*.html")]
     assert len(templates) >= 5
     for path in templates:
         assert not re.search(r"\|\s*safe|autoescape|Markup", path.read_text()), path
+    with pytest.raises(ValueError, match=r"nowhere\.html"):
+        render("nowhere.html", {})

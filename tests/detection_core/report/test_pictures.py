@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import base64
 import json
 
@@ -26,7 +24,7 @@ def evaluation(tmp_path):
     return tmp_path
 
 
-def test_limits_by_kind(evaluation):
+def test_limits_by_kind(evaluation, tmp_path):
     found = PictureBudget().embed(str(evaluation), LIMITS)
     assert {kind: [p.source_id for p in pictures] for kind, pictures in found.items()} == {
         "side_by_side": ["s0", "s1"],
@@ -36,6 +34,9 @@ def test_limits_by_kind(evaluation):
     kind, _, text = found["miss"][0].data.partition(",")
     assert kind == "data:image/jpeg;base64"
     assert base64.b64decode(text) == picture(3)
+    (evaluation / "pictures" / "3.jpg").unlink()
+    assert [p.source_id for p in PictureBudget().embed(str(evaluation), LIMITS)["miss"]] == ["s4"]
+    assert PictureBudget().embed(str(tmp_path / "nowhere"), LIMITS)["miss"] == []
 
 
 def test_the_budget_is_shared_by_all_evaluations(evaluation):
@@ -43,9 +44,3 @@ def test_the_budget_is_shared_by_all_evaluations(evaluation):
     first = budget.embed(str(evaluation), {"side_by_side": 2})
     second = budget.embed(str(evaluation), LIMITS)
     assert [len(first["side_by_side"]), len(second["side_by_side"]), len(second["miss"])] == [2, 1, 0]
-
-
-def test_pictures_that_are_gone_are_left_out(evaluation, tmp_path):
-    (evaluation / "pictures" / "3.jpg").unlink()
-    assert [p.source_id for p in PictureBudget().embed(str(evaluation), LIMITS)["miss"]] == ["s4"]
-    assert PictureBudget().embed(str(tmp_path / "nowhere"), LIMITS)["miss"] == []

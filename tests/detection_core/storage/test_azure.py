@@ -1,7 +1,5 @@
 """What is Azure's own; the rest is in test_object_store.py."""
 
-from __future__ import annotations
-
 import os
 import types
 
@@ -19,24 +17,14 @@ def no_account(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_no_account_is_one_message_that_names_the_variables(no_account):
+def test_no_account_is_one_message_that_tells_no_connection_string(no_account, monkeypatch):
     with pytest.raises(ConfigError, match="AZURE_STORAGE_ACCOUNT_NAME: expected a storage account") as caught:
         files.exists("abfs://container/a")
     assert "AZURE_STORAGE_CONNECTION_STRING" in str(caught.value)
-
-
-def test_a_connection_string_that_is_none_is_refused_without_telling_it(no_account, monkeypatch):
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountKey=c2VjcmV0LVNFTlRJTkVM;")
     with pytest.raises(ConfigError, match="found none that can be used") as caught:
         files.exists("abfs://container/a")
     assert "c2VjcmV0" not in str(caught.value)
-
-
-def test_the_form_of_azures_own_tools_names_the_same_blob():
-    store = store_of("abfss://")
-    assert store._split("abfss://box@account.dfs.core.windows.net/a/b/") == ("box", "a/b")
-    with pytest.raises(DataError, match="without a question mark"):
-        store.exists("abfs://box/a?b")
 
 
 def test_folders_of_a_hierarchical_namespace_are_no_files():
@@ -45,6 +33,10 @@ def test_folders_of_a_hierarchical_namespace_are_no_files():
     assert azure.is_folder(types.SimpleNamespace(metadata=folder))
     assert azure.is_folder(types.SimpleNamespace(metadata={"Hdi_isfolder": "true"}))
     assert not azure.is_folder(types.SimpleNamespace(metadata=blob))
+    store = store_of("abfss://")
+    assert store._split("abfss://box@account.dfs.core.windows.net/a/b/") == ("box", "a/b")
+    with pytest.raises(DataError, match="without a question mark"):
+        store.exists("abfs://box/a?b")
 
 
 def test_a_key_that_does_not_fit_is_refused(monkeypatch):

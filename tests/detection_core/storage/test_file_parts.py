@@ -4,11 +4,12 @@ import pytest
 
 from detection_core.storage import files
 from detection_core.storage.file_parts import FilePart, file_part, part_path
+from tests.support.cases import cases
 from tests.support.object_store import s3_server
 
 
-@pytest.mark.parametrize("path", ["/a/b", "a:b+1:c", "s3://bucket/key", "part:1+2:x", "line\nbreak"])
-def test_a_path_tells_the_part_that_it_means(path):
+@cases("/a/b", "a:b+1:c", "s3://bucket/key", "part:1+2:x", "line\nbreak")
+def test_a_path_tells_the_part_that_it_means(*, path):
     part = FilePart(3, 4, path)
     assert file_part(part_path(part)) == part
     packed = part._replace(packed=True)

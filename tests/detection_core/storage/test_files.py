@@ -1,14 +1,13 @@
-from __future__ import annotations
-
 import errno
 import os
-import threading
 import time
 
 import pytest
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
+from tests.support.cases import cases
+from tests.support.threads import at_once
 
 
 def test_a_file_is_replaced_in_whole(tmp_path):
@@ -19,23 +18,15 @@ def test_a_file_is_replaced_in_whole(tmp_path):
     assert os.listdir(tmp_path / "deep") == ["a.txt"]
 
 
-def test_a_folder_appears_only_when_it_is_whole(tmp_path):
+def test_a_folder_appears_when_it_is_whole_and_a_failed_writer_leaves_what_was_there(tmp_path):
     target = str(tmp_path / "made")
     with files.atomic_dir(target) as folder:
         files.write_text(os.path.join(folder, "x"), "1")
         assert not files.exists(target)
-    assert files.list_dir(target) == ["x"]
-    assert os.listdir(tmp_path) == ["made"]
-
-
-def test_a_failed_writer_leaves_what_was_there(tmp_path):
-    target = str(tmp_path / "made")
-    with files.atomic_dir(target) as folder:
-        files.write_text(os.path.join(folder, "old"), "1")
     with pytest.raises(RuntimeError), files.atomic_dir(target) as folder:
         files.write_text(os.path.join(folder, "new"), "2")
         raise RuntimeError
-    assert files.list_dir(target) == ["old"]
+    assert files.list_dir(target) == ["x"]
     assert os.listdir(tmp_path) == ["made"]
 
 
@@ -45,6 +36,7 @@ def test_a_tree_is_copied_with_its_folders(tmp_path):
     files.copy_tree(str(tmp_path / "a"), str(tmp_path / "z"))
     assert files.read_bytes(str(tmp_path / "z" / "b" / "c.bin")) == b"\x00\xff"
     assert files.total_size(str(tmp_path / "z")) == 2
+    assert files.sizes(str(tmp_path / "z")) == {"b/c.bin": 2} and files.sizes(str(tmp_path / "x")) == {}
 
 
 def test_an_atomic_file_appears_whole_or_not_at_all(tmp_path):
@@ -83,12 +75,22 @@ def test_schemes():
     assert files.is_remote("gs://bucket/x")
     assert not files.is_remote("/local/x")
     assert not files.is_remote("file:///local/x")
+    with pytest.raises(
+        DataError, match=r"http://nowhere/x: expected a local path or one of abfs://, .*, found http://"
+    ):
+        files.exists("http://nowhere/x")
 
 
 def test_a_file_is_downloaded_from_wherever_it_is(tmp_path):
     files.write_bytes(str(tmp_path / "there"), b"x" * 3_000_000)
     files.download(f"file://{tmp_path}/there", str(tmp_path / "here"))
     assert (tmp_path / "here").read_bytes() == b"x" * 3_000_000
+    for name, text in (("a", "one"), ("b", "one"), ("c", "two")):
+        (tmp_path / name).write_text(text)
+    a, b, c = (files.content_state(str(tmp_path / name)) for name in "abc")
+    assert a == b != c
+    with pytest.raises(FileNotFoundError):
+        files.content_state(str(tmp_path / "d"))
 
 
 def test_one_at_a_time_holds_a_lock_file(tmp_path):
@@ -100,11 +102,7 @@ def test_one_at_a_time_holds_a_lock_file(tmp_path):
             time.sleep(0.05)
             order.append(name)
 
-    threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
+    at_once("ab", work)
     assert order in (list("aabb"), list("bbaa"))
 
 
@@ -121,24 +119,8 @@ def test_only_regular_files_of_bounded_size_are_read(tmp_path):
         files.read_regular(str(tmp_path / "none"), 9)
 
 
-@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
-def test_a_name_that_no_file_can_have_is_an_error_of_the_user(tmp_path, name):
+@cases("a\0b", "a\ud800b")
+def test_a_name_that_no_file_can_have_is_an_error_of_the_user(tmp_path, *, name):
     for use in (files.make_dirs, files.read_text, files.exists, files.list_dir):
         with pytest.raises(ConfigError, match="which no file can have"):
             use(str(tmp_path / name))
-
-
-def test_a_scheme_that_nothing_serves_is_refused_by_name():
-    with pytest.raises(
-        DataError, match=r"http://nowhere/x: expected a local path or one of abfs://, .*, found http://"
-    ):
-        files.exists("http://nowhere/x")
-
-
-def test_the_state_of_a_file_is_its_content(tmp_path):
-    for name, text in (("a", "one"), ("b", "one"), ("c", "two")):
-        (tmp_path / name).write_text(text)
-    a, b, c = (files.content_state(str(tmp_path / name)) for name in "abc")
-    assert a == b != c
-    with pytest.raises(FileNotFoundError):
-        files.content_state(str(tmp_path / "d"))

@@ -6,6 +6,7 @@ import pytest
 from detection_core.errors import DataError
 from detection_core.storage import folder_listing
 from detection_core.storage.folder_listing import list_folder
+from tests.support.cases import cases
 
 
 def _write(root, *names):
@@ -27,6 +28,8 @@ def test_folders_that_are_called_like_files_are_known_unless_they_hold_such_file
     _write(tmp_path, "a.XML/note.txt", "in/b.xml/deep/c.xml", "in/d.xml.old/e")
     (tmp_path / "in" / "empty.xml").mkdir()
     assert list(list_folder(str(tmp_path)).folders_named(".xml")) == ["a.XML", "in/empty.xml"]
+    with pytest.raises(FileNotFoundError):
+        list_folder(str(tmp_path / "none"))
 
 
 def test_a_link_to_a_folder_is_followed_once(tmp_path):
@@ -68,8 +71,8 @@ def test_a_folder_that_cannot_be_listed_is_named_by_a_look_and_stops_a_reading(t
         list_folder(str(tmp_path))
 
 
-@pytest.mark.parametrize("bound", [{"MAX_FOLDERS": 3}, {"MAX_NAMES": 1}, {"MAX_DEPTH": 2}])
-def test_a_look_ends_at_its_bounds_and_says_so(tmp_path, monkeypatch, bound):
+@cases({"MAX_FOLDERS": 3}, {"MAX_NAMES": 1}, {"MAX_DEPTH": 2})
+def test_a_look_ends_at_its_bounds_and_says_so(tmp_path, monkeypatch, *, bound):
     _write(tmp_path, "a/1/x", "b/2/y", "c/3/4/z", "top", "other")
     for name, value in bound.items():
         monkeypatch.setattr(folder_listing, name, value)
@@ -87,8 +90,3 @@ def test_the_ends_of_a_file_are_read_and_nothing_waits_for_a_pipe(tmp_path):
     assert listing.ends("long", 5) == (b"begin", b"--end")
     assert listing.ends("long", 80) == (b"begin" + b"-" * 75, b"-" * 25 + b"end")
     assert listing.ends("pipe") == listing.ends("none") == (b"", b"")
-
-
-def test_a_folder_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        list_folder(str(tmp_path / "none"))

@@ -1,7 +1,5 @@
 """What is Google Cloud Storage's own; the rest is in test_object_store.py."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import threading
@@ -67,8 +65,5 @@ def test_a_composed_object_has_no_md5_and_counts_by_checksum_and_generation():
     entry = {"name": "a", "size": "3", "crc32c": "KpSy6Q==", "generation": "7"}
     assert stored_object(entry).etag == "KpSy6Q== 7" and stored_object(entry).version == "7"
     assert stored_object({**entry, "md5Hash": "+XxdKZQb=="}).etag == "+XxdKZQb=="
-
-
-def test_tensorflow_reads_copies_where_an_emulator_stands_in():
     with gcs_server() as bucket:
         assert not files.opened_by_tensorflow(f"{bucket}/a")

@@ -1,10 +1,7 @@
 """Every object store behaves alike: the same checks against a server of each."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
-import threading
 
 import pytest
 
@@ -14,6 +11,7 @@ from detection_core.storage.local_copy import local_copy
 from detection_core.storage.schemes import store_of
 from detection_core.storage.shard_cache import ShardCache
 from tests.support.object_store import SERVERS
+from tests.support.threads import at_once
 
 
 @pytest.fixture(scope="module", params=SERVERS)
@@ -43,6 +41,16 @@ def test_folders_are_what_the_names_make_of_them(root):
     files.remove_tree(f"{root}/a")
     files.remove_tree(f"{root}/a")
     assert files.list_dir(root) == ["a.json", "ab", "c"]
+
+
+def test_texts_and_bytes_come_back_and_a_name_that_begins_another_is_not_it(root):
+    files.write_text(f"{root}/text", "grün\n")
+    files.write_bytes(f"{root}/bytes", b"\0\1")
+    with files.open_file(f"{root}/written", "w") as f:
+        f.write("line")
+    assert files.read_text(f"{root}/text") == "grün\n" and files.read_text(f"{root}/written") == "line"
+    assert files.read_bytes(f"{root}/bytes") == b"\0\1" and files.sizes(f"{root}/x") == {}
+    assert files.glob(f"{root}/text") == [f"{root}/text"]
 
 
 def test_a_listing_goes_over_its_pages(root):
@@ -111,23 +119,12 @@ def test_a_large_file_travels_in_parts_and_is_read_as_it_was_at_one_moment(root,
 
 def test_of_many_that_create_or_replace_one_succeeds(root):
     store = store_of(root)
-    won = _at_once(8, lambda n: store.write_if(f"{root}/once", b"%d" % n))
+    won = at_once(range(8), lambda n: store.write_if(f"{root}/once", b"%d" % n))
     assert len([version for version in won if version]) == 1
     version = store.head(f"{root}/once").version
-    won = _at_once(8, lambda n: store.write_if(f"{root}/once", b"again %d" % n, version))
+    won = at_once(range(8), lambda n: store.write_if(f"{root}/once", b"again %d" % n, version))
     assert len([version for version in won if version]) == 1
     assert store.write_if(f"{root}/never", b"x", version) is None and not files.exists(f"{root}/never")
-
-
-def _at_once(count, call):
-    found = []
-    threads = [threading.Thread(target=lambda n=n: found.append(call(n))) for n in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(found) == count
-    return found
 
 
 def test_one_at_a_time_holds_a_lock_and_a_stale_one_is_taken_over(root, monkeypatch):
@@ -141,7 +138,7 @@ def test_one_at_a_time_holds_a_lock_and_a_stale_one_is_taken_over(root, monkeypa
             confirm()
             held.pop()
 
-    _at_once(4, work)
+    at_once(range(4), work)
     assert most == [1] * 4
     files.write_bytes(f"{root}/.lock", b"the holder was killed")
     assert store_of(root).head(f"{root}/.lock").age < 60
@@ -151,7 +148,7 @@ def test_one_at_a_time_holds_a_lock_and_a_stale_one_is_taken_over(root, monkeypa
 
 def test_a_forked_process_and_threads_use_the_store(root):
     files.write_text(f"{root}/a", "before")
-    assert _at_once(8, lambda n: files.read_text(f"{root}/a")) == ["before"] * 8
+    assert at_once(range(8), lambda n: files.read_text(f"{root}/a")) == ["before"] * 8
     context = multiprocessing.get_context("fork")
     worker = context.Process(target=lambda: files.write_text(f"{root}/b", files.read_text(f"{root}/a")))
     worker.start()
@@ -164,8 +161,14 @@ def test_a_forked_process_and_threads_use_the_store(root):
 def test_shards_and_models_are_read_from_local_copies(root, tmp_path):
     files.write_text(f"{root}/model/variables/a", "one")
     with local_copy(f"{root}/model/") as here:
-        assert not files.is_remote(here) and files.read_text(f"{here}/variables/a") == "one"
+        assert os.path.basename(here) == "model" and not files.is_remote(here)
+        assert files.read_text(f"{here}/variables/a") == "one"
     assert not os.path.exists(here)
+    files.write_text(f"{root}/b.tflite", "two")
+    with local_copy(f"{root}/b.tflite") as here:
+        assert here.endswith("/b.tflite") and files.read_text(here) == "two"
+    with pytest.raises(FileNotFoundError), local_copy(f"{root}/nothing"):
+        pass
     cache = ShardCache(str(tmp_path), 1000)
     assert files.read_text(cache.fetch(f"{root}/model/variables/a")) == "one"
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from detection_core.storage import packed_files
 from detection_core.storage.packed_files import PackedFile, PackedFiles, is_packed, unpack_beginning
+from tests.support.cases import cases
 
 _RANDOM = random.Random(0)
 CONTENT = b"".join(_RANDOM.randbytes(700) + b"\0" * 800 for _ in range(2000))  # 3 MB
@@ -63,10 +64,14 @@ def test_states_are_bounded_whatever_is_read(monkeypatch):
         found = files.read(key, _opener(FORMS["gzip"]), len(CONTENT) - 10, 10)
         assert found == CONTENT[-10:]
     assert sum(file.places for file in files._files.values()) <= 5
+    assert all(is_packed(data[:12]) for data in FORMS.values())
+    assert not any(is_packed(data) for data in (b"", b"\x1f", b"\xff\xd8\xff", b"hello", b"\0\0"))
+    assert unpack_beginning(FORMS["gzip"][:4096], 100) == CONTENT[:100]
+    assert unpack_beginning(b"nothing", 100) == b""
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_what_is_cut_or_damaged_is_an_error(form):
+@cases(*FORMS)
+def test_what_is_cut_or_damaged_is_an_error(*, form):
     whole = FORMS[form]
     end = len(whole) - 100 * (form == "padded")
     with pytest.raises(OSError, match="cut"):
@@ -75,10 +80,3 @@ def test_what_is_cut_or_damaged_is_an_error(form):
         PackedFile(_opener(whole[:5000] + b"\xff" * 5000 + whole[10000:])).read(0, len(CONTENT))
     with pytest.raises(OSError, match="cut"):
         PackedFile(_opener(b"")).read(0, 1)
-
-
-def test_compressed_files_are_known_by_their_beginning():
-    assert all(is_packed(data[:12]) for data in FORMS.values())
-    assert not any(is_packed(data) for data in (b"", b"\x1f", b"\xff\xd8\xff", b"hello", b"\0\0"))
-    assert unpack_beginning(FORMS["gzip"][:4096], 100) == CONTENT[:100]
-    assert unpack_beginning(b"nothing", 100) == b""

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from detection_core.storage.record_files import Shard, uri_of
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -7,6 +5,7 @@ import pytest
 
 from detection_core.errors import DataError
 from detection_core.storage.schemes import is_remote, opened_by_tensorflow, store_of
+from tests.support.cases import cases
 
 
 def test_each_scheme_has_its_store():
@@ -22,11 +21,10 @@ def test_each_scheme_has_its_store():
             store_of(path)
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["s3://AKIASENTINEL:sEc/SENTINEL@bucket/x", "gs://b/x?token=SENTINEL", "abfss://c:SENTINEL@a.dfs.core/x"],
+@cases(
+    "s3://AKIASENTINEL:sEc/SENTINEL@bucket/x", "gs://b/x?token=SENTINEL", "abfss://c:SENTINEL@a.dfs.core/x"
 )
-def test_a_path_with_credentials_is_refused_without_showing_them(path):
+def test_a_path_with_credentials_is_refused_without_showing_them(*, path):
     with pytest.raises(DataError, match="expected a path without credentials") as raised:
         store_of(path)
     assert "SENTINEL" not in str(raised.value)
@@ -38,9 +36,6 @@ def test_tensorflow_opens_local_paths_and_google_cloud_storage(monkeypatch):
     assert opened == {"/a": True, "file:///a": True, "gs://b/a": True, "s3://b/a": False, "az://b/a": False}
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")
     assert not opened_by_tensorflow("gs://b/a")
-
-
-def test_tensorflow_has_a_file_system_for_the_scheme_that_it_is_said_to_open():
     import tensorflow as tf
 
     assert {"gs"} == {"gs", "s3", "az", "abfs"} & set(tf.io.gfile.get_registered_schemes())

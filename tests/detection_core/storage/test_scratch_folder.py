@@ -1,7 +1,5 @@
 """Temporary folders go with their owner, or, where it was killed, with the next process."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal
@@ -37,7 +35,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     scratch_folder._remove_abandoned.cache_clear()
 
 
-def test_it_is_private_and_goes_with_the_block_or_the_object(temporary: Path) -> None:
+def test_it_is_private_and_goes_with_the_block_or_the_object(temporary):
     with ScratchFolder() as path:
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o700
         Path(path, "below").mkdir()
@@ -48,22 +46,18 @@ def test_it_is_private_and_goes_with_the_block_or_the_object(temporary: Path) ->
     assert not list(temporary.iterdir())
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_what_a_killed_process_leaves_goes_with_the_next_one(temporary: Path, number: int) -> None:
-    owners = [
-        subprocess.Popen(
-            [sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
-    ]
+def test_what_a_killed_process_leaves_goes_with_the_next_one(temporary):
+    command, pipes = [sys.executable, "-c", OWNER], {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    owners = [subprocess.Popen(command, text=True, **pipes) for _ in range(3)]
     try:
         paths = [owner.stdout.readline().strip() for owner in owners]
-        owners[0].send_signal(number)
-        owners[0].wait()
-        assert os.path.exists(paths[0])
+        for owner, number in zip(owners, (signal.SIGKILL, signal.SIGTERM), strict=False):
+            owner.send_signal(number)
+            owner.wait()
+        assert all(map(os.path.exists, paths))
         with ScratchFolder():
-            assert [os.path.exists(path) for path in paths] == [False, True]
-        owners[1].communicate()
+            assert [os.path.exists(path) for path in paths] == [False, False, True]
+        owners[2].communicate()
         assert not list(temporary.iterdir())
     finally:
         for owner in owners:
@@ -71,7 +65,7 @@ def test_what_a_killed_process_leaves_goes_with_the_next_one(temporary: Path, nu
             owner.communicate()
 
 
-def test_a_forked_child_that_ends_leaves_its_parents_folder(temporary: Path) -> None:
+def test_a_forked_child_that_ends_leaves_its_parents_folder(temporary):
     with ScratchFolder() as path:
         child = os.fork()
         if not child:

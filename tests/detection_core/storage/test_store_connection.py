@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 
 import pytest
@@ -7,13 +5,12 @@ import pytest
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files, store_connection
 from detection_core.storage.schemes import store_of
+from tests.support.cases import cases
 from tests.support.object_store import dead_server, s3_server
 
 
-@pytest.mark.parametrize(
-    ("scheme", "module", "extra"), [("s3", "s3fs", "s3"), ("gs", "gcsfs", "gcs"), ("az", "adlfs", "azure")]
-)
-def test_a_missing_package_is_one_message_with_the_line_for_pip(monkeypatch, scheme, module, extra):
+@cases(("s3", "s3fs", "s3"), ("gs", "gcsfs", "gcs"), ("az", "adlfs", "azure"))
+def test_a_missing_package_is_one_message_with_the_line_for_pip(monkeypatch, *, scheme, module, extra):
     monkeypatch.setattr(store_connection, "_connected", {})
 
     def absent(name):

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import contextlib
-import threading
 import time
 
 import pytest
@@ -11,6 +8,7 @@ from detection_core.errors import DataError, StorageError
 from detection_core.storage import files, store_lock
 from detection_core.storage.schemes import store_of
 from tests.support.object_store import s3_server
+from tests.support.threads import at_once
 
 
 @pytest.fixture(scope="module")
@@ -29,38 +27,30 @@ def _hold(path, count, seconds=0.05):
     """Let threads hold a lock one after the other; return how many held it together at most."""
     held, most = [], []
 
-    def work():
+    def work(_):
         with store_lock.lock(path):
             held.append(1)
             most.append(len(held))
             time.sleep(seconds)
             held.pop()
 
-    threads = [threading.Thread(target=work) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(most) == count
+    at_once(range(count), work)
     return max(most)
-
-
-def test_one_at_a_time_holds_the_lock(path):
-    assert _hold(path, 4) == 1
-    assert _hold(path, 2) == 1
 
 
 def test_of_many_that_find_a_dead_holder_one_takes_over(path, monkeypatch):
     files.write_bytes(path, b"somebody who was killed")
     monkeypatch.setattr(store_lock, "_STALE_SECONDS", 2.0)
+    monkeypatch.setattr(store_lock, "_WAIT_SECONDS", 0.1)
     time.sleep(3.1)  # LastModified counts whole seconds
     assert _hold(path, 5) == 1
 
 
 def test_a_lock_that_is_held_for_long_is_renewed_and_not_taken_over(path, monkeypatch):
     monkeypatch.setattr(store_lock, "_STALE_SECONDS", 3.0)
-    monkeypatch.setattr(store_lock, "_RENEW_SECONDS", 0.3)
-    assert _hold(path, 2, seconds=6.0) == 1
+    monkeypatch.setattr(store_lock, "_RENEW_SECONDS", 0.5)
+    monkeypatch.setattr(store_lock, "_WAIT_SECONDS", 0.1)
+    assert _hold(path, 2, seconds=4.5) == 1
 
 
 def test_a_holder_that_stood_still_is_told_and_leaves_the_lock_to_its_new_holder(path, monkeypatch):

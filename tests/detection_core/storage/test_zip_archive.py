@@ -1,15 +1,12 @@
-from __future__ import annotations
-
 import os
 import stat
 import warnings
 import zipfile
 
-import pytest
-
 from detection_core.errors import DataError
 from detection_core.storage import zip_archive
 from detection_core.storage.zip_archive import describe_zip, is_zip, unpack_zip
+from tests.support.cases import cases, refused
 
 
 def _zip(path, *members, **options):
@@ -52,38 +49,32 @@ def test_an_archive_without_its_beginning_is_damaged(tmp_path):
     archive = tmp_path / "a.zip"
     whole = _zip(archive, ("a", bytes(1000)), ("b", b"x"))
     archive.write_bytes(archive.read_bytes()[500:])
-    with pytest.raises(DataError, match="damaged"):
-        _unpacked(tmp_path, whole)
+    refused(DataError, "damaged", _unpacked, tmp_path, whole)
 
 
-@pytest.mark.parametrize(
-    ("members", "found"),
-    [
-        ([("../x", b"")], "leads out"),
-        ([("a/../../x", b"")], "leads out"),
-        ([("/etc/x", b"")], "leads out"),
-        ([("..\\x", b"")], "leads out"),
-        ([("C:/x", b"")], "leads out"),
-        ([(_link(), b"/etc/passwd")], "no plain file"),
-        ([("a", b""), ("./a", b"")], "twice"),
-        ([("a", b""), ("a/b", b"")], "no file can be called"),
-        ([("a/" * 5000 + "b", b"")], "no file can be called"),
-        ([(_compressed(zipfile.ZIP_LZMA), b"x")], "another method than deflate"),
-        ([(_compressed(zipfile.ZIP_BZIP2), b"x")], "another method than deflate"),
-    ],
+@cases(
+    ([("../x", b"")], "leads out"),
+    ([("a/../../x", b"")], "leads out"),
+    ([("/etc/x", b"")], "leads out"),
+    ([("..\\x", b"")], "leads out"),
+    ([("C:/x", b"")], "leads out"),
+    ([(_link(), b"/etc/passwd")], "no plain file"),
+    ([("a", b""), ("./a", b"")], "twice"),
+    ([("a", b""), ("a/b", b"")], "no file can be called"),
+    ([("a/" * 5000 + "b", b"")], "no file can be called"),
+    ([(_compressed(zipfile.ZIP_LZMA), b"x")], "another method than deflate"),
+    ([(_compressed(zipfile.ZIP_BZIP2), b"x")], "another method than deflate"),
 )
-def test_what_leads_out_or_is_no_plain_file_is_refused(tmp_path, members, found):
+def test_what_leads_out_or_is_no_plain_file_is_refused(tmp_path, *, members, found):
     archive = _zip(tmp_path / "a.zip", *members)
-    with pytest.raises(DataError, match=found):
-        _unpacked(tmp_path, archive)
+    refused(DataError, found, _unpacked, tmp_path, archive)
     assert set(os.listdir(tmp_path)) == {"a.zip", "out"}
 
 
 def test_what_grows_beyond_reason_is_refused_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(zip_archive, "SMALL", 1 << 10)
     archive = _zip(tmp_path / "a.zip", ("a", b""), ("b", bytes(1 << 20)), compression=zipfile.ZIP_DEFLATED)
-    with pytest.raises(DataError, match="more than"):
-        _unpacked(tmp_path, archive)
+    refused(DataError, "more than", _unpacked, tmp_path, archive)
     assert os.listdir(tmp_path / "out") == []
 
 
@@ -92,13 +83,10 @@ def test_damage_and_secrets_are_one_error(tmp_path):
     _zip(archive, ("a", b"content " * 50))
     whole = archive.read_bytes()
     archive.write_bytes(whole.replace(b"content", b"CONTENT", 1))
-    with pytest.raises(DataError, match="damaged one"):
-        _unpacked(tmp_path, str(archive))
+    refused(DataError, "damaged one", _unpacked, tmp_path, str(archive))
     archive.write_bytes(whole[:40])
-    with pytest.raises(DataError, match="damaged one"):
-        describe_zip(str(archive))
+    refused(DataError, "damaged one", describe_zip, str(archive))
     at = whole.index(b"PK\1\2")
     archive.write_bytes(whole[: at + 8] + b"\1" + whole[at + 9 :])
     (tmp_path / "out" / "a").unlink()
-    with pytest.raises(DataError, match="encrypted"):
-        unpack_zip(str(archive), str(tmp_path / "out"))
+    refused(DataError, "encrypted", unpack_zip, str(archive), str(tmp_path / "out"))

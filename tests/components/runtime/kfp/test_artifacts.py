@@ -1,8 +1,4 @@
-from __future__ import annotations
-
 import math
-
-import pytest
 
 from components.runtime.kfp.artifacts import (
     finite_numbers,
@@ -11,23 +7,21 @@ from components.runtime.kfp.artifacts import (
     plain_metadata,
     read_properties,
 )
+from tests.support.cases import cases
 from tests.support.executor_input import through_metadata_store
 
 
-@pytest.mark.parametrize(
-    ("artifact", "path"),
-    [
-        ({"uri": "gs://bucket/a/b"}, "/gcs/bucket/a/b"),
-        ({"uri": "s3://bucket/a"}, "/s3/bucket/a"),
-        ({"uri": "minio://bucket/a"}, "/minio/bucket/a"),
-        ({"uri": "oci://registry/model:1"}, "/oci/registry_model:1/models"),
-        ({"uri": "/plain/path"}, "/plain/path"),
-        ({"uri": "minio://b/a", "customPath": "/elsewhere"}, "/elsewhere"),
-        ({"uri": "minio://b/a", "metadata": {"_kfp_workspace": 1.0}}, "/kfp-workspace/.artifacts/minio/b/a"),
-        ({"uri": "minio://b/a", "metadata": {"_kfp_workspace": False}}, "/minio/b/a"),
-    ],
+@cases(
+    ({"uri": "gs://bucket/a/b"}, "/gcs/bucket/a/b"),
+    ({"uri": "s3://bucket/a"}, "/s3/bucket/a"),
+    ({"uri": "minio://bucket/a"}, "/minio/bucket/a"),
+    ({"uri": "oci://registry/model:1"}, "/oci/registry_model:1/models"),
+    ({"uri": "/plain/path"}, "/plain/path"),
+    ({"uri": "minio://b/a", "customPath": "/elsewhere"}, "/elsewhere"),
+    ({"uri": "minio://b/a", "metadata": {"_kfp_workspace": 1.0}}, "/kfp-workspace/.artifacts/minio/b/a"),
+    ({"uri": "minio://b/a", "metadata": {"_kfp_workspace": False}}, "/minio/b/a"),
 )
-def test_where_an_artifact_lies(artifact, path):
+def test_where_an_artifact_lies(*, artifact, path):
     assert local_path(artifact) == path
 
 
@@ -63,14 +57,11 @@ def test_properties_keep_their_kinds_through_the_store():
     found = read_properties({"metadata": through_metadata_store(made)})
     assert found == {"steps": 3, "loss": 2.0, "blessed": True, "from": "x"}
     assert type(found["loss"]) is float and found["blessed"] is True
-
-
-@pytest.mark.parametrize("text", ["no json", "3", "[1]"])
-def test_what_others_call_properties_is_no_trouble(text):
-    assert read_properties({"metadata": {"properties": text, "steps": 4.0}}) == {"steps": 4}
-
-
-def test_what_is_not_finite_or_no_scalar_is_left_out():
     values = {"a": math.nan, "b": math.inf, "c": [1], "d": 1}
     assert make_metadata("Model", values) == {"artifact_type": "Model", "d": 1, "properties": '{"d": 1}'}
     assert finite_numbers({**values, "e": True, "f": "text"}) == {"d": 1}
+
+
+@cases("no json", "3", "[1]")
+def test_what_others_call_properties_is_no_trouble(*, text):
+    assert read_properties({"metadata": {"properties": text, "steps": 4.0}}) == {"steps": 4}

@@ -1,10 +1,6 @@
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
-
-import pytest
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
@@ -12,6 +8,7 @@ from component_specs.example_gen import Spans
 from components.runtime.bind import ABSENT
 from components.runtime.kfp.call import KfpCall
 from components.runtime.kfp.output import write_output
+from tests.support.cases import cases
 
 
 def _call(tmp_path, component, outputs, results=(), **fields):
@@ -62,18 +59,15 @@ def test_an_absent_artifact_says_so(tmp_path):
     assert _written(tmp_path)["baseline"]["metadata"]["absent"] == 1
 
 
-@pytest.mark.parametrize(
-    ("component", "name", "value", "text"),
-    [
-        ("tflite_exporter", "blessed", True, "true"),
-        ("run_checker", "baseline_version", "1", "1"),
-        ("run_checker", "baseline_version", "", ""),
-        ("run_checker", "data_spans", Spans(), ""),
-        ("run_checker", "data_spans", Spans(train=("1",)), '{"train": ["1"], "evaluate": []}'),
-        ("run_checker", "resolved_thresholds", {"b": {}, "a": {}}, '{"a": {}, "b": {}}'),
-    ],
+@cases(
+    ("tflite_exporter", "blessed", True, "true"),
+    ("run_checker", "baseline_version", "1", "1"),
+    ("run_checker", "baseline_version", "", ""),
+    ("run_checker", "data_spans", Spans(), ""),
+    ("run_checker", "data_spans", Spans(train=("1",)), '{"train": ["1"], "evaluate": []}'),
+    ("run_checker", "resolved_thresholds", {"b": {}, "a": {}}, '{"a": {}, "b": {}}'),
 )
-def test_output_parameters_are_read_by_kfp(tmp_path, component, name, value, text):
+def test_output_parameters_are_read_by_kfp(tmp_path, *, component, name, value, text):
     outputs = {output: output for output in job_fields(JOBS[component]).outputs}
     fields = {f.name: f.name for f in dataclasses.fields(JOBS[component]) if f.default is dataclasses.MISSING}
     call = _call(tmp_path, component, [], [name], **{**fields, **outputs})

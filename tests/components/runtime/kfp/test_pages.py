@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import re
 
@@ -30,9 +28,6 @@ def test_a_card_shows_splits_classes_and_quarantine():
     assert cells[:5] == ["train", "1", "4", "1", "7"] and "&lt;cat&gt;" in cells
     assert "2 images were rejected" in page and "33.33 % of all: 2 bad" in page
     assert "more than one split" not in page and "Spans" not in page
-
-
-def test_a_card_warns_and_names_spans():
     page = dataset_page(_card(images_in_two_splits=3, spans={"train": ["1", "2"]}))
     assert "3 images are in more than one split" in page and "train from 1, 2" in page
 
@@ -43,14 +38,11 @@ def _profiles(name="train"):
     return BoxProfiles(splits={name: counter.profile()})
 
 
-def test_a_card_shows_its_boxes_where_they_are_known():
+def test_a_card_shows_its_boxes_where_they_are_known_and_loads_nothing():
     page = dataset_page(_card(), _profiles())
     assert "<h3>Boxes</h3>" in page and "Size of the boxes" in page and "3 boxes, 100.0 %" in page
     assert page == dataset_page(_card(), _profiles())
     assert "<h3>Boxes</h3>" not in dataset_page(_card())
-
-
-def test_a_page_loads_nothing():
     page = dataset_page(_card(), _profiles())
     assert "://" not in page and "src=" not in page
 

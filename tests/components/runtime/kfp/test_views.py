@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import types
 
@@ -40,17 +38,14 @@ def evaluation(tmp_path):
     return types.SimpleNamespace(evaluation=str(tmp_path))
 
 
-def test_every_view_has_what_draws_it():
+def test_metrics_are_what_was_measured(evaluation):
+    view = draw_view("evaluator", "metrics", evaluation, {})
+    assert view.metadata == {"mAP": 0.5} == json.loads(view.content)
     expected = {(component, view) for component, given in KFP_OUTPUTS.items() for view in given.views}
     assert expected == set(views._VIEWS)
 
 
-def test_metrics_are_what_was_measured(evaluation):
-    view = draw_view("evaluator", "metrics", evaluation, {})
-    assert view.metadata == {"mAP": 0.5} == json.loads(view.content)
-
-
-def test_the_curve_is_the_mean_of_the_classes_that_have_one(evaluation):
+def test_the_curve_is_the_mean_of_the_classes_that_have_one(evaluation, tmp_path):
     view = draw_view("evaluator", "curves", evaluation, {})
     assert view.metadata["confidenceMetrics"] == [
         {"confidenceThreshold": pytest.approx(0.8), "falsePositiveRate": 0.25, "recall": 0.0},
@@ -59,9 +54,6 @@ def test_the_curve_is_the_mean_of_the_classes_that_have_one(evaluation):
     matrix = view.metadata["confusionMatrix"]
     assert [a["displayName"] for a in matrix["annotationSpecs"]] == ["a", "none", "background"]
     assert matrix["rows"] == [{"row": [1, 1, 1]}] * 3
-
-
-def test_without_any_object_there_is_no_empty_curve(evaluation, tmp_path):
     (tmp_path / "curves.json").write_text(json.dumps({**_curves(), "classes": [_EMPTY]}))
     assert set(draw_view("evaluator", "curves", evaluation, {}).metadata) == {"confusionMatrix"}
 
