@@ -57,10 +57,7 @@ def item(box, keypoints=None):
     return AnnotatedObject("cat", box, 12.0, 0, None, None, None, "annotation 1", keypoints=keypoints)
 
 
-@given(
-    st.integers(1, 8),
-    st.lists(st.floats(0, 30, allow_subnormal=False), min_size=4, max_size=4),
-)
+@given(st.integers(1, 8), st.lists(st.floats(0, 30, allow_subnormal=False), min_size=4, max_size=4))
 def test_a_turned_box_has_the_same_sides_and_lies_inside(orientation, numbers):
     xs, ys = sorted(numbers[:2]), sorted(numbers[2:])
     frame = Frame(40, 30, orientation)

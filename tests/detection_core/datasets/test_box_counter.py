@@ -12,9 +12,7 @@ from detection_core.datasets.box_counter import ASPECTS, GRID, PER_IMAGE, SIDES,
 
 IMAGES = st.lists(
     st.tuples(
-        st.integers(8, 300),
-        st.integers(8, 300),
-        st.lists(st.tuples(*[st.floats(0, 1)] * 4), max_size=5),
+        st.integers(8, 300), st.integers(8, 300), st.lists(st.tuples(*[st.floats(0, 1)] * 4), max_size=5)
     ),
     max_size=8,
 )

@@ -24,10 +24,7 @@ def test_the_card_holds_counts_by_split_and_in_all():
     quarantine = {"train": [Rejection("x.jpg", "9", "empty_image", "")]}
     made = make_card("coco", LABELS, counts, {"train": 2, "eval": 1}, quarantine)
     card = CARD.encode(made)
-    assert card["classes"] == [
-        {"id": 1, "name": "cat", "objects": 3},
-        {"id": 4, "name": "dog", "objects": 1},
-    ]
+    assert card["classes"] == [{"id": 1, "name": "cat", "objects": 3}, {"id": 4, "name": "dog", "objects": 1}]
     assert card["total"]["images"] == 4
     assert card["quarantine"] == {"records": 1, "fraction": 0.2, "reasons": {"empty_image": 1}}
     assert card["images_in_two_splits"] == 1

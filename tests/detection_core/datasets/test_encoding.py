@@ -48,11 +48,7 @@ def _noted(orientation):
 
 @pytest.mark.parametrize(
     ("box", "kept"),
-    [
-        ((0, 0, 40, 30), (0, 0, 40, 30)),
-        ((-1, 2, 41, 9), (0, 2, 40, 9)),
-        ((3, -0.4, 9, 30.6), (3, 0, 9, 30)),
-    ],
+    [((0, 0, 40, 30), (0, 0, 40, 30)), ((-1, 2, 41, 9), (0, 2, 40, 9)), ((3, -0.4, 9, 30.6), (3, 0, 9, 30))],
 )
 def test_a_box_that_leaves_the_image_by_a_rounding_error_is_clipped(box, kept):
     assert check_box(_object(box), WIDTH, HEIGHT) == kept

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from pycocotools import mask as coco_mask
 
-from detection_core.datasets.annotated_images import (
-    AnnotatedObject,
-    MaskFile,
-    Polygons,
-    Rejected,
-    RunLengths,
-)
+from detection_core.datasets.annotated_images import AnnotatedObject, MaskFile, Polygons, Rejected, RunLengths
 from detection_core.datasets.masks import encode_masks, has_area
 
 HEIGHT, WIDTH = 30, 40

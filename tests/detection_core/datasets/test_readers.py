@@ -18,16 +18,7 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.storage.file_parts import file_part
 from pipeline.settings.workflow_settings import DataSettings
 from tests.support.dataset_files import in_pixels, picture, whole
-from tests.support.same_set import (
-    CLASSES,
-    HEIGHT,
-    IMAGES,
-    RING,
-    WIDTH,
-    WITH_OUTLINES,
-    WRITERS,
-    write_text,
-)
+from tests.support.same_set import CLASSES, HEIGHT, IMAGES, RING, WIDTH, WITH_OUTLINES, WRITERS, write_text
 
 
 @pytest.mark.parametrize("data_format", READERS)

@@ -4,13 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.datasets.splits import (
-    check_splits,
-    is_by_ratio,
-    order_digest,
-    split_at,
-    split_position,
-)
+from detection_core.datasets.splits import check_splits, is_by_ratio, order_digest, split_at, split_position
 from detection_core.errors import ConfigError
 
 RATIOS = {"eval": 0.1, "test": 0.1, "train": 0.8}

@@ -8,11 +8,7 @@ from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
 from detection_core.artifacts.data_statistics import Histogram
-from detection_core.validation.homogeneity import (
-    compare,
-    holm,
-    jensen_shannon,
-)
+from detection_core.validation.homogeneity import compare, holm, jensen_shannon
 
 
 def of_table(table, bins=None):
@@ -91,12 +87,7 @@ def test_bins_are_told_by_their_names():
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ([[0, 0]], [[5, 5]]),
-        ([[1, 0]] * 100, [[1, 0]] * 100),
-        ([[1, 0]] * 4, [[0, 1]] * 4),
-    ],
+    ("one", "other"), [([[0, 0]], [[5, 5]]), ([[1, 0]] * 100, [[1, 0]] * 100), ([[1, 0]] * 4, [[0, 1]] * 4)]
 )
 def test_too_little_is_not_compared(one, other):
     assert compare(of_table(one), of_table(other)) is None

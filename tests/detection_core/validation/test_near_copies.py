@@ -38,10 +38,7 @@ def test_images_of_a_split_that_look_alike_are_found():
     found = _found({"train": [*TRAIN, _smaller(0), _smaller(1)]})
     assert list(found) == ["near_duplicates:train"]
     finding = found["near_duplicates:train"]
-    assert (finding.count, [(e.record, e.other.record) for e in finding.examples]) == (
-        2,
-        [(10, 0), (11, 1)],
-    )
+    assert (finding.count, [(e.record, e.other.record) for e in finding.examples]) == (2, [(10, 0), (11, 1)])
 
 
 def test_copies_of_the_file_are_reported_elsewhere():

@@ -7,12 +7,7 @@ from detection_core.data.label_map import label_map_from_names
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
 from detection_core.validation.checks import FindingList, make_limits
 from detection_core.validation.labelled_images import parse_record
-from detection_core.validation.network_view import (
-    BoxSample,
-    NetworkView,
-    SampledBoxes,
-    check_boxes_at_input,
-)
+from detection_core.validation.network_view import BoxSample, NetworkView, SampledBoxes, check_boxes_at_input
 from tests.support.made_examples import CLASSES, Made, encode
 
 LABELS = label_map_from_names(list(CLASSES))

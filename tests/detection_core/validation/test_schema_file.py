@@ -28,10 +28,7 @@ def test_a_schema_is_read_as_it_stands(tmp_path):
         ("feature { name: 'a' type: FLOAT int_domain { } }", "found it at FLOAT"),
         ("feature { name: 'a' type: BYTES domain: 'd' }", "expected the string_domain 'd'"),
         ("feature { name: 'a' type: INT distribution_constraints { } }", "beside a domain of texts"),
-        (
-            "feature { name: 'a' type: BYTES bool_domain {true_value: '1' false_value: '1'}}",
-            "'1' for both",
-        ),
+        ("feature { name: 'a' type: BYTES bool_domain {true_value: '1' false_value: '1'}}", "'1' for both"),
         ("\xff\x00", "schema"),
     ],
 )

@@ -8,12 +8,7 @@ from detection_core.datasets.decoding import find_decoding
 from detection_core.progress import Progress
 from detection_core.validation.labelled_images import read_split
 from detection_core.validation.sample_pictures import SamplePictures
-from detection_core.validation.split_pass import (
-    MOST_FOLDERS,
-    FolderCounters,
-    PassOptions,
-    pass_over,
-)
+from detection_core.validation.split_pass import MOST_FOLDERS, FolderCounters, PassOptions, pass_over
 from tests.support.made_examples import CLASSES, Made, write_examples
 
 LABELS = label_map_from_names(list(CLASSES))

@@ -30,10 +30,7 @@ def test_classes_may_be_written_in_many_ways(tmp_path, name, text, names):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "names: !!python/object/apply:os.system ['touch /tmp/hacked']",
-            "plain value.*python/object",
-        ),
+        ("names: !!python/object/apply:os.system ['touch /tmp/hacked']", "plain value.*python/object"),
         ("names: !!python/name:os.system", "plain value, found the tag"),
         ("a: &a [x, x]\nb: &b [*a, *a]\nnames: [*b, *b]", "a class name as printable text"),
         ("names: [cat", "not valid YAML"),
