@@ -35,9 +35,36 @@ def png_that_claims(width, height):
     return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
 
 
+def exif(orientation):
+    """Notes of a camera that say how an image is to be turned."""
+    notes = Image.Exif()
+    notes[0x0112] = orientation
+    return notes.tobytes()
+
+
+def write_files(root, files):
+    """Write files below a folder; their folders are made."""
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def subfolder(root, name):
+    """Return a new folder below another, for the next part of a test."""
+    folder = root / f"part-{name}"
+    folder.mkdir()
+    return folder
+
+
 def in_pixels(image, width=40, height=30):
     """An annotated image with its objects where they lie in a picture of this size."""
     return image._replace(objects=place_objects(image, width, height), in_fractions=False)
+
+
+def reasons(found):
+    """Why records were put aside, in their order."""
+    return [rejection.reason for rejection in found.rejected]
 
 
 def whole(annotations):

@@ -16,16 +16,27 @@ from detection_core.datasets.annotated_images import (
     read_annotation,
 )
 from detection_core.datasets.encoding import make_example
-from tests.support.dataset_files import Coco, picture, png_that_claims, voc_xml, write_voc
+from tests.support.cases import cases
+from tests.support.dataset_files import Coco, picture, png_that_claims, subfolder, voc_xml, write_voc
 from tests.support.storage_faults import few_descriptors
 
 BAD = 99
 
 
-def test_used_up_descriptors_put_no_annotation_aside(tmp_path):
+def test_used_up_descriptors_ids_and_other_formats_are_no_faults_of_an_image(tmp_path):
     (tmp_path / "a.xml").write_text("<annotation/>")
     with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
         read_annotation(str(tmp_path / "a.xml"))
+    below = subfolder(tmp_path, 1)
+    coco = Coco(below, images=0)
+    for number, image_format in enumerate(("BMP", "GIF", "TIFF", "WEBP"), start=1):
+        coco.add_image(number, data=picture(image_format, seed=number))
+    dataset = read_dataset(coco.write(), "coco", {"train": 1}, None)
+    for record in dataset.splits["train"]:
+        example = make_example(record, dataset.label_map.ids_by_text)
+        assert (example.converted, example.image.format) == (True, "png")
+        source = Image.open(record.path).convert("RGB")
+        assert Image.open(io.BytesIO(example.image.data)).tobytes() == source.tobytes()
 
 
 def _image_bytes(data, **fields):
@@ -104,16 +115,16 @@ def test_the_tables_below_have_a_case_for_every_reason():
     assert COCO_FAULTS.keys() | VOC_FAULTS.keys() == REASONS.keys()
 
 
-@pytest.mark.parametrize("reason", COCO_FAULTS)
-def test_a_coco_record_with_one_fault_is_put_aside_for_it(tmp_path, reason):
+@cases(*COCO_FAULTS)
+def test_a_coco_record_with_one_fault_is_put_aside_for_it(tmp_path, *, reason):
     coco = Coco(tmp_path)
     COCO_FAULTS[reason](coco)
     found = quarantine_of(read_dataset(coco.write(), "coco", {"train": 1}, None))
     assert [r for _, r in found] == [reason]
 
 
-@pytest.mark.parametrize("reason", VOC_FAULTS)
-def test_a_voc_record_with_one_fault_is_put_aside_for_it(tmp_path, reason):
+@cases(*VOC_FAULTS)
+def test_a_voc_record_with_one_fault_is_put_aside_for_it(tmp_path, *, reason):
     path = write_voc(tmp_path)
     VOC_FAULTS[reason](tmp_path)
     found = quarantine_of(read_dataset(path, "voc", {"train": "ImageSets/Main/train.txt"}, None))
@@ -128,28 +139,19 @@ def test_a_sound_data_set_has_nothing_in_quarantine(tmp_path):
     assert len(coco.splits["train"]) == 6 and len(voc.splits["train"]) == 4
 
 
-def test_every_form_of_a_name_that_leaves_the_folder_is_refused():
+def test_names_stay_in_the_folder_and_have_an_end():
     for name in ("", "..", "../a.jpg", "a/../../b.jpg", "/etc/passwd", "http://host/a.jpg", "a\0.jpg"):
         with pytest.raises(Rejected, match="leaves the image folder"):
             path_inside("images", name)
     assert path_inside("images", "a/../b..c.jpg") == "images/a/../b..c.jpg"
+    assert checked_text("x" * 4_096, "a class") == "x" * 4_096
+    with pytest.raises(Rejected, match=r"a class in 4,096 characters at most, found 'x+'\.\.\. of 1,000,000"):
+        checked_text("x" * 1_000_000, "a class")
 
 
 def test_one_bad_box_takes_its_whole_image_along(tmp_path):
     path = write_voc(tmp_path, b=voc_xml("b", boxes=[(1, 1, 9, 9), (4, 4, 4, 4)]))
     assert quarantine_of(read_dataset(path, "voc", {"train": 1}, None)) == [("b", "box_degenerate")]
-
-
-def test_other_formats_are_converted_and_not_put_aside(tmp_path):
-    coco = Coco(tmp_path, images=0)
-    for number, image_format in enumerate(("BMP", "GIF", "TIFF", "WEBP"), start=1):
-        coco.add_image(number, data=picture(image_format, seed=number))
-    dataset = read_dataset(coco.write(), "coco", {"train": 1}, None)
-    for record in dataset.splits["train"]:
-        example = make_example(record, dataset.label_map.ids_by_text)
-        assert (example.converted, example.image.format) == (True, "png")
-        source = Image.open(record.path).convert("RGB")
-        assert Image.open(io.BytesIO(example.image.data)).tobytes() == source.tobytes()
 
 
 def test_an_id_that_no_record_can_hold_is_put_aside(tmp_path):
@@ -159,9 +161,3 @@ def test_an_id_that_no_record_can_hold_is_put_aside(tmp_path):
     for splits in ({"train": "annotations.json"}, {"train": 0.5, "eval": 0.5}):
         found = quarantine_of(read_dataset(coco.write(), "coco", splits, None), None)
         assert sorted(found) == [("", "malformed_record"), ("\ud800", "malformed_record")]
-
-
-def test_a_name_has_an_end():
-    assert checked_text("x" * 4_096, "a class") == "x" * 4_096
-    with pytest.raises(Rejected, match=r"a class in 4,096 characters at most, found 'x+'\.\.\. of 1,000,000"):
-        checked_text("x" * 1_000_000, "a class")

@@ -12,45 +12,33 @@ from detection_core.datasets.annotation_frame import (
     turn_objects,
 )
 from detection_core.errors import ConfigError
+from tests.support.cases import cases
 
 
 def record(width, height):
     return AnnotatedImage("1", "a.jpg", "a.jpg", width, height, [])
 
 
-@pytest.mark.parametrize(
-    ("size", "orientation", "unsaid", "expected"),
-    [
-        ((40, 30), 6, "upright", "stored"),
-        ((30, 40), 6, "stored", "upright"),
-        ((0, 0), 6, "stored", "stored"),
-        ((0, 0), 6, "upright", "upright"),
-        ((40, 0), 6, "upright", "stored"),
-        ((40, 30), 3, "upright", "upright"),
-        ((40, 30), 3, "stored", "stored"),
-        ((40, 30), 1, "upright", "upright"),
-    ],
-)
-def test_the_annotated_size_decides_where_turning_changes_it(size, orientation, unsaid, expected):
+@cases(
+    ((40, 30), 6, "upright", "stored"), ((30, 40), 6, "stored", "upright"), ((0, 0), 6, "stored", "stored"),
+    ((0, 0), 6, "upright", "upright"), ((40, 0), 6, "upright", "stored"), ((40, 30), 3, "upright", "upright"),
+    ((40, 30), 3, "stored", "stored"), ((40, 30), 1, "upright", "upright"),
+)  # fmt: skip
+def test_the_annotated_size_decides_where_turning_changes_it(*, size, orientation, unsaid, expected):
     assert find_annotation_frame(record(*size), Frame(40, 30, orientation), unsaid) == expected
 
 
-def test_a_square_leaves_it_to_the_setting():
+def test_a_square_leaves_it_to_the_setting_and_another_word_is_refused():
     assert find_annotation_frame(record(40, 40), Frame(40, 40, 6), "stored") == "stored"
+    with pytest.raises(ConfigError, match="expected one of"):
+        check_exif_annotations("sideways")
 
 
-@pytest.mark.parametrize(
-    ("orientation", "sizes"), [(6, r"found 30x40 \(40x30 as stored\)"), (1, "found 40x30$")]
-)
-def test_another_size_is_refused_with_both(orientation, sizes):
+@cases((6, r"found 30x40 \(40x30 as stored\)"), (1, "found 40x30$"))
+def test_another_size_is_refused_with_both(*, orientation, sizes):
     with pytest.raises(Rejected, match=f"expected 50x30 pixels as annotated, {sizes}") as caught:
         find_annotation_frame(record(50, 30), Frame(40, 30, orientation), "upright")
     assert caught.value.reason == "size_mismatch"
-
-
-def test_another_word_is_refused():
-    with pytest.raises(ConfigError, match="expected one of"):
-        check_exif_annotations("sideways")
 
 
 def item(box, keypoints=None):

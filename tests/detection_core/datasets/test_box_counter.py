@@ -1,14 +1,14 @@
-from __future__ import annotations
+"""Counts of boxes by size, shape and place."""
 
 import json
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.datasets.box_counter import ASPECTS, GRID, PER_IMAGE, SIDES, SIDES_PX, BoxCounter
+from tests.support.cases import cases
 
 IMAGES = st.lists(
     st.tuples(
@@ -92,8 +92,8 @@ def test_parts_add_up_to_the_whole_also_when_they_travelled_as_json(drawn, at):
     assert total.profile() == counted(images).profile()
 
 
-@pytest.mark.parametrize("images", [1, 5000])
-def test_what_is_counted_does_not_wait_in_memory(images):
+@cases(1, 5000)
+def test_what_is_counted_does_not_wait_in_memory(*, images):
     counter = counted([(100, 50, [(10.0, 10.0, 30.0, 20.0)])] * images)
     assert len(counter._boxes) <= 4096
     profile = counter.profile()

@@ -1,3 +1,5 @@
+"""Annotated images that are written as COCO JSON and read back."""
+
 import io
 import json
 import math
@@ -20,6 +22,7 @@ from detection_core.datasets.annotated_images import (
 from detection_core.datasets.coco_writer import BESIDE, open_coco
 from detection_core.datasets.formats import coco
 from detection_core.datasets.shapes import make_object
+from tests.support.cases import cases
 
 LABELS = label_map_from_names(["cat", "dog"])
 POINTS = {"dog": ["nose", "tail"]}
@@ -114,13 +117,12 @@ def test_a_mask_file_becomes_run_lengths(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    "item",
-    [make_object("cat", (1, 2, math.nan, 4), ""),
+@cases(
+make_object("cat", (1, 2, math.nan, 4), ""),
      make_object("cat", (1, 2, 3, 4), "", Polygons([[1, math.inf]])),
-     make_object("cat", (1, 2, 3, 4), "", MaskFile("/none.png"))],
+     make_object("cat", (1, 2, 3, 4), "", MaskFile("/none.png"))
 )  # fmt: skip
-def test_what_json_cannot_hold_is_put_aside_and_leaves_no_trace(tmp_path, item):
+def test_what_json_cannot_hold_is_put_aside_and_leaves_no_trace(tmp_path, *, item):
     bad, good = (AnnotatedImage("a", "a.jpg", "", 40, 30, objects) for objects in ([item], []))
     with open_coco(str(tmp_path / "a.json"), LABELS, {}) as writer:
         with pytest.raises(Rejected):

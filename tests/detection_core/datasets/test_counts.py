@@ -1,3 +1,5 @@
+"""What is counted of a data set, part by part."""
+
 import json
 import random
 import sys
@@ -29,7 +31,7 @@ EXAMPLES = [
 ]
 
 
-def test_every_example_is_counted():
+def test_every_example_is_counted_and_parts_sum_up_to_the_whole_through_json():
     counts = Counts()
     for example in EXAMPLES:
         counts.add(example)
@@ -52,9 +54,6 @@ def test_every_example_is_counted():
     assert counts.counts["box_areas"] == {"small": 2, "large": 1}
     assert counts.counts["box_sides"] == {"0.1": 1, "1.0": 1, "0.3": 1}
     assert counts.ranges["height"] == [3, 303, 100, 102]
-
-
-def test_the_sum_of_parts_is_the_whole_through_json_too():
     whole, merged = Counts(), Counts()
     for example in EXAMPLES:
         whole.add(example)
@@ -62,9 +61,6 @@ def test_the_sum_of_parts_is_the_whole_through_json_too():
         part.add(example)
         merged.merge(Counts(json.loads(json.dumps(part.state()))))
     assert merged.state() == whole.state()
-
-
-def test_a_box_as_large_as_the_image_is_in_the_last_bucket():
     counts = Counts()
     counts.add(_example(0, [(0, 0, 200, 100)]))
     assert counts.counts["box_sides"] == {str(BOX_SIDES[-1]): 1}

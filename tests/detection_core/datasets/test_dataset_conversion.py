@@ -1,3 +1,5 @@
+"""Data sets of any format that are converted to COCO JSON."""
+
 import json
 import os
 
@@ -9,6 +11,7 @@ from detection_core.datasets.encoding import make_example
 from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.readers import READERS, find_reader
 from detection_core.errors import ConfigError, DataError
+from tests.support.cases import cases
 from tests.support.dataset_files import Coco, picture, voc_xml, whole
 from tests.support.same_set import IMAGES, WITH_OUTLINES, WRITERS
 
@@ -33,8 +36,8 @@ def _records(layout):
     return [make_example(image, label_ids).data for image in sorted(plain, key=lambda image: image.source_id)]
 
 
-@pytest.mark.parametrize("data_format", READERS)
-def test_a_converted_set_makes_the_records_of_the_one_it_was(tmp_path, data_format):
+@cases(*READERS)
+def test_a_converted_set_makes_the_records_of_the_one_it_was(tmp_path, *, data_format):
     WRITERS[data_format](tmp_path / "in")
     made = convert_to_coco(str(tmp_path / "in"), str(tmp_path / "out"))
     assert (made.layout.format, made.images, made.objects) == (data_format, len(IMAGES), 3)

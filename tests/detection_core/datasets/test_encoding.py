@@ -1,3 +1,5 @@
+"""Annotated images that become records, or are put aside with a reason."""
+
 import hashlib
 import io
 
@@ -23,7 +25,8 @@ from detection_core.datasets.formats.tfrecord_example import RecordedExample
 from detection_core.datasets.keypoints import make_layout
 from detection_core.datasets.shapes import make_object
 from detection_core.storage.file_parts import FilePart
-from tests.support.dataset_files import picture
+from tests.support.cases import cases
+from tests.support.dataset_files import exif, picture, subfolder
 from tests.support.storage_faults import few_descriptors
 
 WIDTH, HEIGHT = 40, 30
@@ -40,38 +43,19 @@ def _record(tmp_path, objects, data=None):
     return AnnotatedImage("1", "a.jpg", str(tmp_path / "a.jpg"), WIDTH, HEIGHT, objects)
 
 
-def _noted(orientation):
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    return exif.tobytes()
-
-
-@pytest.mark.parametrize(
-    ("box", "kept"),
-    [((0, 0, 40, 30), (0, 0, 40, 30)), ((-1, 2, 41, 9), (0, 2, 40, 9)), ((3, -0.4, 9, 30.6), (3, 0, 9, 30))],
-)
-def test_a_box_that_leaves_the_image_by_a_rounding_error_is_clipped(box, kept):
+@cases(((0, 0, 40, 30), (0, 0, 40, 30)), ((-1, 2, 41, 9), (0, 2, 40, 9)), ((3, -0.4, 9, 30.6), (3, 0, 9, 30)))
+def test_a_box_that_leaves_the_image_by_a_rounding_error_is_clipped(*, box, kept):
     assert check_box(_object(box), WIDTH, HEIGHT) == kept
 
 
-@pytest.mark.parametrize(
-    ("box", "reason"),
-    [
-        ((-1.01, 0, 5, 5), "box_outside"),
-        ((0, 0, 5, 31.5), "box_outside"),
-        ((40, 2, 41, 9), "box_outside"),
-        ((-1, 2, 0, 9), "box_outside"),
-        ((100, 100, 120, 120), "box_outside"),
-        ((5, 5, 4, 9), "box_inverted"),
-        ((5, 9, 8, 5), "box_inverted"),
-        ((5, 5, 5, 9), "box_degenerate"),
-        ((5, 5, 9, 5), "box_degenerate"),
-        ((float("nan"), 0, 5, 5), "box_not_finite"),
-        ((0, 0, float("inf"), 5), "box_not_finite"),
-        ((-1e39, 0, 5, 5), "box_not_finite"),
-    ],
-)
-def test_a_box_that_means_no_part_of_the_image_is_refused(box, reason):
+@cases(
+    ((-1.01, 0, 5, 5), "box_outside"), ((0, 0, 5, 31.5), "box_outside"), ((40, 2, 41, 9), "box_outside"),
+    ((-1, 2, 0, 9), "box_outside"), ((100, 100, 120, 120), "box_outside"), ((5, 5, 4, 9), "box_inverted"),
+    ((5, 9, 8, 5), "box_inverted"), ((5, 5, 5, 9), "box_degenerate"), ((5, 5, 9, 5), "box_degenerate"),
+    ((float("nan"), 0, 5, 5), "box_not_finite"), ((0, 0, float("inf"), 5), "box_not_finite"),
+    ((-1e39, 0, 5, 5), "box_not_finite"),
+)  # fmt: skip
+def test_a_box_that_means_no_part_of_the_image_is_refused(*, box, reason):
     with pytest.raises(Rejected) as caught:
         check_box(_object(box), WIDTH, HEIGHT)
     assert caught.value.reason == reason
@@ -97,19 +81,14 @@ def test_jpeg_bytes_pass_through_and_clipping_is_counted(tmp_path):
     assert (example.clipped, example.converted, example.image.format) == (1, False, "jpeg")
 
 
-@pytest.mark.parametrize(
-    ("size", "unsaid", "box", "as_stored"),
-    [
-        ((40, 30), "upright", (2, 3, 10, 20), True),
-        ((30, 40), "stored", (10, 2, 27, 10), False),
-        ((0, 0), "upright", (10, 2, 27, 10), False),
-        ((0, 0), "stored", (2, 3, 10, 20), True),
-    ],
-)
+@cases(
+    ((40, 30), "upright", (2, 3, 10, 20), True), ((30, 40), "stored", (10, 2, 27, 10), False),
+    ((0, 0), "upright", (10, 2, 27, 10), False), ((0, 0), "stored", (2, 3, 10, 20), True),
+)  # fmt: skip
 def test_a_turned_image_is_stored_upright_with_its_boxes_whichever_way_they_were_drawn(
-    tmp_path, size, unsaid, box, as_stored
+    tmp_path, *, size, unsaid, box, as_stored
 ):
-    (tmp_path / "a.jpg").write_bytes(picture(exif=_noted(6)))
+    (tmp_path / "a.jpg").write_bytes(picture(exif=exif(6)))
     record = AnnotatedImage("1", "a.jpg", str(tmp_path / "a.jpg"), *size, [_object(box)])
     example = make_example(record, {"cat": 4}, exif_annotations=unsaid)
     assert (example.image.width, example.image.height) == (30, 40)
@@ -121,10 +100,10 @@ def test_a_turned_image_is_stored_upright_with_its_boxes_whichever_way_they_were
     assert totals.counts["total"]["annotated_as_stored"] == as_stored
 
 
-@pytest.mark.parametrize(("unsaid", "columns_rows"), [("stored", (40, 30)), ("upright", (30, 40))])
-def test_fractions_are_of_the_picture_that_the_setting_says_was_annotated(tmp_path, unsaid, columns_rows):
+@cases(("stored", (40, 30)), ("upright", (30, 40)))
+def test_fractions_are_of_the_picture_that_the_setting_says_was_annotated(tmp_path, *, unsaid, columns_rows):
     columns, rows = columns_rows
-    (tmp_path / "a.jpg").write_bytes(picture(exif=_noted(6)))
+    (tmp_path / "a.jpg").write_bytes(picture(exif=exif(6)))
     ring = [0.05, 0.1, 0.25, 0.1, 0.25, 0.6]
     item = make_object("cat", (0.05, 0.1, 0.25, 0.6), "line 1", Polygons([ring]), [(0.05, 0.1, 2)])
     path = str(tmp_path / "a.jpg")
@@ -144,9 +123,9 @@ def test_fractions_are_of_the_picture_that_the_setting_says_was_annotated(tmp_pa
     assert made.data == make_example(in_pixels, {"cat": 4}, keypoints=names).data
 
 
-@pytest.mark.parametrize("orientation", range(2, 9))
-def test_masks_turn_with_the_pixels(tmp_path, orientation):
-    (tmp_path / "a.jpg").write_bytes(picture(exif=_noted(orientation)))
+@cases(*range(2, 9))
+def test_masks_turn_with_the_pixels(tmp_path, *, orientation):
+    (tmp_path / "a.jpg").write_bytes(picture(exif=exif(orientation)))
     item = _object((4, 6, 20, 16), mask=Polygons([[4, 6, 20, 6, 20, 16, 4, 16]]))
     record = AnnotatedImage("1", "a.jpg", str(tmp_path / "a.jpg"), 0, 0, [item])
     example = make_example(record, {"cat": 4}, exif_annotations="stored")
@@ -159,31 +138,27 @@ def test_masks_turn_with_the_pixels(tmp_path, orientation):
 
 
 def test_a_turned_file_in_another_format_is_turned_as_it_is_converted(tmp_path):
-    data = picture("WEBP", exif=_noted(8))
+    data = picture("WEBP", exif=exif(8))
     example = make_example(_record(tmp_path, [_object((0, 0, 4, 6))], data), {"cat": 4})
     assert (example.image.format, example.image.width, example.image.height) == ("png", 30, 40)
     assert example.boxes == [(0, 36, 6, 40)] and example.turned and example.converted
 
 
-def test_a_class_that_the_label_map_lacks_is_refused(tmp_path):
+def test_what_is_no_fault_of_an_image_is_raised_and_what_is_no_file_or_class_refused(tmp_path):
     with pytest.raises(Rejected, match="'cat' is not in the label map"):
         make_example(_record(tmp_path, [_object((1, 1, 5, 5))]), {"dog": 1})
-
-
-def test_used_up_descriptors_put_no_image_aside(tmp_path):
-    record = _record(tmp_path, [_object((1, 1, 5, 5))])
+    below = subfolder(tmp_path, 1)
+    record = _record(below, [_object((1, 1, 5, 5))])
     with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
         make_example(record, {"cat": 1}, None)
-
-
-def test_a_folder_in_the_place_of_an_image_is_refused(tmp_path):
+    below = subfolder(tmp_path, 2)
     with pytest.raises(Rejected, match="regular file"):
-        make_example(AnnotatedImage("1", "x", str(tmp_path), 0, 0, []), {})
-    (tmp_path / "file").write_bytes(b"x")
+        make_example(AnnotatedImage("1", "x", str(below), 0, 0, []), {})
+    (below / "file").write_bytes(b"x")
     with pytest.raises(Rejected, match="no such file"):
-        make_example(AnnotatedImage("1", "x", str(tmp_path / "file" / "x.jpg"), 0, 0, []), {})
+        make_example(AnnotatedImage("1", "x", str(below / "file" / "x.jpg"), 0, 0, []), {})
     with pytest.raises(Rejected, match="too long"):
-        make_example(AnnotatedImage("1", "x", str(tmp_path / ("x" * 300)), 0, 0, []), {})
+        make_example(AnnotatedImage("1", "x", str(below / ("x" * 300)), 0, 0, []), {})
 
 
 def test_a_flag_of_any_object_is_kept_whichever_comes_first(tmp_path):
@@ -228,7 +203,7 @@ def test_a_record_of_which_everything_holds_is_stored_as_it_is(tmp_path):
 
 
 def test_a_record_loses_nothing_when_something_in_it_changes(tmp_path):
-    record, _, features = _recorded(tmp_path, picture(exif=_noted(6)))
+    record, _, features = _recorded(tmp_path, picture(exif=exif(6)))
     example = make_example(record, {"cat": 9})
     found = {k: example.data[at.begin : at.end] for k, at in find_features(example.data).items()}
     changed = {key for key in features if found[key] != features[key]}
@@ -241,15 +216,12 @@ def test_a_record_loses_nothing_when_something_in_it_changes(tmp_path):
     assert (example.image.width, example.image.height, example.turned) == (30, 40, True)
 
 
-def test_a_record_that_cannot_be_kept_is_rejected(tmp_path):
+def test_a_record_whose_masks_or_boxes_cannot_be_kept_is_rejected(tmp_path):
     record, *_ = _recorded(
-        tmp_path, picture(exif=_noted(6)), **{"image/object/mask": float_feature([1.0] * 1200)}
+        tmp_path, picture(exif=exif(6)), **{"image/object/mask": float_feature([1.0] * 1200)}
     )
     with pytest.raises(Rejected, match="masks as numbers"):
         make_example(record, {"cat": 4})
-
-
-def test_a_record_whose_box_leaves_the_image_is_rejected_or_clipped(tmp_path):
     record, *_ = _recorded(tmp_path, picture(), boxes=((0.25, 0.5, 0.5, 1.2),))
     with pytest.raises(Rejected, match="in an image of 40x30"):
         make_example(record, {"cat": 4})

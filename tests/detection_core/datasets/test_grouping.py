@@ -1,3 +1,5 @@
+"""Parts of images that come in any order, kept on the disk and given with their image."""
+
 import ast
 import gc
 import math
@@ -79,7 +81,7 @@ def test_many_parts_of_few_images_are_not_in_memory_together():
         tracemalloc.stop()
 
 
-def test_a_key_that_no_image_can_have_is_refused():
+def test_keys_that_no_image_can_have_are_refused_and_unread_groups_are_no_leak():
     with pytest.raises(TypeError):
         Grouping().add_image(math.nan, 0)
     for key in ([], {}):
@@ -87,6 +89,11 @@ def test_a_key_that_no_image_can_have_is_refused():
             Grouping().add_image(key, 0)
         with pytest.raises(TypeError):
             Grouping().add_part(key, 0)
+    for _ in range(3):
+        Grouping().add_image(1, 1)
+    found = iter(Grouping())
+    assert next(found, "none") == "none"
+    gc.collect()
 
 
 FILL = """
@@ -102,17 +109,8 @@ print([os.readlink(f.path) for f in os.scandir("/proc/self/fd") if "etilqs" in o
 def test_what_memory_does_not_hold_is_in_the_temporary_folder_and_has_no_name_there(tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     environment.pop("SQLITE_TMPDIR", None)
-    done = subprocess.run(
-        [sys.executable, "-c", FILL], env=environment, capture_output=True, text=True, check=True
+    [file] = ast.literal_eval(
+        subprocess.check_output([sys.executable, "-c", FILL], env=environment, text=True)
     )
-    [file] = ast.literal_eval(done.stdout)
     assert file.startswith(str(tmp_path)) and file.endswith("(deleted)")
     assert not list(tmp_path.iterdir())
-
-
-def test_images_that_nobody_asks_for_are_no_leak():
-    for _ in range(3):
-        Grouping().add_image(1, 1)
-    found = iter(Grouping())
-    assert next(found, "none") == "none"
-    gc.collect()

@@ -1,3 +1,5 @@
+"""Lists in JSON files that are read piece by piece."""
+
 import json
 import tracemalloc
 
@@ -8,6 +10,8 @@ from hypothesis import strategies as st
 from detection_core.datasets import json_lists
 from detection_core.datasets.json_lists import JsonLists
 from detection_core.errors import DataError
+from tests.support.cases import cases
+from tests.support.dataset_files import subfolder
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(LEAVES, lambda v: st.lists(v, max_size=4) | st.dictionaries(st.text(), v, max_size=4))
@@ -48,21 +52,26 @@ def test_elements_are_those_that_json_loads_finds_wherever_a_window_ends(
     assert elements == [(name, e) for name, value in lists.items() if name in found for e in value]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", " ", "{", "[", "{1", '{"a"', '{"a":', '{"a": [1', '{"a": [1,', '{"a": [1,]}', '{"a": [1 2]}',
+@cases(
+"", " ", "{", "[", "{1", '{"a"', '{"a":', '{"a": [1', '{"a": [1,', '{"a": [1,]}', '{"a": [1 2]}',
      '{"a": [1}', '{"a": [1]]', '{"a": [1]} x', '{"a": [nul]}', '{"a": ["x]}', '{"a": [1],}', "{'a': [1]}",
-     '{"a": {"x": }}', "not JSON at all, by far", b'{"a": ["\xff"]}', '{"a": [' + "[" * 100_000],
+     '{"a": {"x": }}', "not JSON at all, by far", b'{"a": ["\xff"]}', '{"a": [' + "[" * 100_000
 )  # fmt: skip
-def test_text_that_is_no_json_is_one_error_that_names_the_file(tmp_path, pieces, text):
+def test_text_that_is_no_json_is_one_error_that_names_the_file(tmp_path, pieces, *, text):
     with pytest.raises(DataError, match="cannot be parsed") as caught:
         _read(tmp_path, text)
     assert caught.value.where == str(tmp_path / "file.json")
 
 
-def test_a_fault_is_told_by_its_place_in_the_whole_file(tmp_path, pieces):
+def test_what_is_no_list_is_skipped_or_refused_by_its_place(tmp_path, pieces):
     with pytest.raises(DataError, match="at character 11"):
         _read(tmp_path, '{"a": [1, 2 3]}')
+    below = subfolder(tmp_path, 1)
+    for text in ("[1, 2]", "17", '"a"', '{"a": 5, "b": {"a": [1]}}'):
+        assert _read(below, text) == ([], set())
+    below = subfolder(tmp_path, 2)
+    with pytest.raises(DataError, match="regular file"):
+        list(JsonLists(str(below), ["a"]))
 
 
 @settings(max_examples=100, deadline=None)
@@ -86,14 +95,19 @@ def test_lists_of_objects_are_found_whole_whatever_is_inside_them(
     assert elements == [("a", each) for each in objects] + [("b", objects[0])]
 
 
-def test_a_list_that_ends_in_a_window_comes_at_once_like_any_other(tmp_path):
+def test_lists_come_window_by_window_and_some_values_at_a_time(tmp_path, monkeypatch):
     text = json.dumps({"a": [{"n": n} for n in range(1000)], "b": [{"n": 0}, {"n": [{}, {}]}, {"n": 2}]})
     (tmp_path / "file.json").write_text(text)
     assert [len(elements) for _, elements in JsonLists(str(tmp_path / "file.json"), "ab")] == [1000, 2, 1]
+    below = subfolder(tmp_path, 1)
+    monkeypatch.setattr(json_lists, "_MOST_FOUND", 10)
+    (below / "file.json").write_text(json.dumps({"a": [0] * 95}))
+    sizes = [len(elements) for _, elements in JsonLists(str(below / "file.json"), ["a"])]
+    assert max(sizes) == 10 and sum(sizes) == 95
 
 
-@pytest.mark.parametrize("piece", [2, 9, 1 << 20])
-def test_a_file_that_is_a_list_is_read_where_it_is_asked_for(tmp_path, monkeypatch, piece):
+@cases(2, 9, 1 << 20)
+def test_a_file_that_is_a_list_is_read_where_it_is_asked_for(tmp_path, monkeypatch, *, piece):
     monkeypatch.setattr(json_lists, "PIECE", piece)
     tasks = [{"id": 1, "result": [{"a": 1}, {"b": 2}]}, 5, {"id": 2}]
     elements, found = _read(tmp_path, json.dumps(tasks), [json_lists.OUTERMOST])
@@ -103,21 +117,16 @@ def test_a_file_that_is_a_list_is_read_where_it_is_asked_for(tmp_path, monkeypat
         _read(tmp_path, "[1] x", [json_lists.OUTERMOST])
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
-def test_every_encoding_that_json_loads_knows_is_read(tmp_path, encoding):
+@cases("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32")
+def test_every_encoding_that_json_loads_knows_is_read(tmp_path, *, encoding):
     elements, _ = _read(tmp_path, '{"a": ["ä", "дом"]}'.encode(encoding))
     assert elements == [("a", "ä"), ("a", "дом")]
 
 
-@pytest.mark.parametrize("text", ['{"a": [1], "b": [], "a": 5}', '{"a": null, "a": [1]}'])
-def test_a_list_that_is_given_twice_is_refused(tmp_path, text):
+@cases('{"a": [1], "b": [], "a": 5}', '{"a": null, "a": [1]}')
+def test_a_list_that_is_given_twice_is_refused(tmp_path, *, text):
     with pytest.raises(DataError, match="'a' is given twice"):
         _read(tmp_path, text)
-
-
-def test_another_value_than_an_object_has_no_lists(tmp_path, pieces):
-    for text in ("[1, 2]", "17", '"a"', '{"a": 5, "b": {"a": [1]}}'):
-        assert _read(tmp_path, text) == ([], set())
 
 
 def test_memory_does_not_grow_with_the_file_and_one_line_is_as_good_as_many(tmp_path, monkeypatch):
@@ -132,10 +141,8 @@ def test_memory_does_not_grow_with_the_file_and_one_line_is_as_good_as_many(tmp_
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(
-    "text", ['{"a": ["' + "x" * 5000 + '"]}', '{"a": [' + "1, " * 5000, '{"a": {"' + "x" * 9000]
-)
-def test_an_element_without_end_is_not_read_to_its_end(tmp_path, monkeypatch, text):
+@cases('{"a": ["' + "x" * 5000 + '"]}', '{"a": [' + "1, " * 5000, '{"a": {"' + "x" * 9000)
+def test_an_element_without_end_is_not_read_to_its_end(tmp_path, monkeypatch, *, text):
     monkeypatch.setattr(json_lists, "PIECE", 64)
     monkeypatch.setattr(json_lists, "MAX_ELEMENT", 1000)
     if "1, " in text:  # many elements, not one: only the missing end is wrong
@@ -146,11 +153,6 @@ def test_an_element_without_end_is_not_read_to_its_end(tmp_path, monkeypatch, te
         _read(tmp_path, text)
 
 
-def test_a_file_that_cannot_be_opened_is_named(tmp_path):
-    with pytest.raises(DataError, match="regular file"):
-        list(JsonLists(str(tmp_path), ["a"]))
-
-
 def test_elements_that_ask_for_too_much_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(json_lists, "PIECE", 1_000)
     monkeypatch.setattr("detection_core.bounded.plain_json.MAX_JSON_VALUES", 1_000)
@@ -159,10 +161,3 @@ def test_elements_that_ask_for_too_much_are_refused(tmp_path, monkeypatch):
     monkeypatch.undo()
     found, _ = _read(tmp_path, '{"' + "k" * 5_000_000 + '": 1, "a": [2]}')
     assert found == [("a", 2)]
-
-
-def test_values_of_a_large_window_come_some_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_lists, "_MOST_FOUND", 10)
-    (tmp_path / "file.json").write_text(json.dumps({"a": [0] * 95}))
-    sizes = [len(elements) for _, elements in JsonLists(str(tmp_path / "file.json"), ["a"])]
-    assert max(sizes) == 10 and sum(sizes) == 95

@@ -1,3 +1,5 @@
+"""Data sets that are found in a folder without being told of their format."""
+
 import json
 
 import pytest
@@ -6,7 +8,8 @@ from detection_core.datasets.layout_search import describe_search, find_format, 
 from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.readers import find_reader
 from detection_core.errors import DataError
-from tests.support.dataset_files import Coco, voc_xml, write_voc
+from tests.support.cases import cases
+from tests.support.dataset_files import Coco, subfolder, voc_xml, write_voc
 from tests.support.object_store import s3_server
 from tests.support.same_set import IMAGES, WRITERS
 
@@ -102,8 +105,8 @@ FOUND = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("write", "data_format", "inside", "splits"), FOUND)
-def test_a_set_is_found_where_it_lies_and_read_from_there(tmp_path, write, data_format, inside, splits):
+@cases(*FOUND)
+def test_a_set_is_found_where_it_lies_and_read_from_there(tmp_path, *, write, data_format, inside, splits):
     write(tmp_path)
     layout = find_layout(str(tmp_path))
     assert (layout.format, layout.splits) == (data_format, splits)
@@ -156,53 +159,47 @@ def _two_sets(root):
         WRITERS[name](root)
 
 
-@pytest.mark.parametrize(
-    ("location", "data_format"),
-    [
-        ({"annotations": "annotations.json", "images": "images"}, "coco"),
-        ("annotations.json", "coco"),
-        ({"annotations": "annotations.xml", "images": "images"}, "cvat"),
-        ({"data": "data.yaml", "split": "train"}, "yolo"),
-        ({"names": "data.yaml", "images": "images"}, "yolo"),
-    ],
-)
-def test_splits_tell_which_of_several_sets_is_meant(tmp_path, location, data_format):
+@cases(
+    ({"annotations": "annotations.json", "images": "images"}, "coco"), ("annotations.json", "coco"),
+    ({"annotations": "annotations.xml", "images": "images"}, "cvat"),
+    ({"data": "data.yaml", "split": "train"}, "yolo"), ({"names": "data.yaml", "images": "images"}, "yolo"),
+)  # fmt: skip
+def test_splits_tell_which_of_several_sets_is_meant(tmp_path, *, location, data_format):
     _two_sets(tmp_path)
     assert find_format(str(tmp_path), [location]) == (str(tmp_path), data_format)
 
 
-def test_folders_of_splits_tell_the_format(tmp_path):
+def test_splits_tell_the_format_and_those_that_lead_nowhere_are_refused(tmp_path):
     _exported(tmp_path)
     assert find_format(str(tmp_path), [_places("train", "train")]) == (str(tmp_path), "voc")
-
-
-def test_what_was_taken_for_coco_before_still_is(tmp_path):
-    Coco(tmp_path).write("annotations.json")
-    content = json.loads((tmp_path / "annotations.json").read_text())
+    below = subfolder(tmp_path, 1)
+    Coco(below).write("annotations.json")
+    content = json.loads((below / "annotations.json").read_text())
     del content["images"]  # what is wrong with it, the reader says
-    (tmp_path / "annotations.json").write_text(json.dumps(content))
+    (below / "annotations.json").write_text(json.dumps(content))
     for location in (None, "annotations.json"):
-        assert find_format(str(tmp_path), [location]) == (str(tmp_path), "coco")
+        assert find_format(str(below), [location]) == (str(below), "coco")
+    below = subfolder(tmp_path, 2)
+    _beside(below)
+    with pytest.raises(DataError, match=r"data.splits that lead to.*Looked for COCO.*in photos/"):
+        find_format(str(below), [{"annotations": "nowhere", "images": "photos"}])
 
 
-def test_a_format_that_is_not_read_is_named_where_no_format_is_given(tmp_path):
+def test_what_is_not_read_or_cannot_be_told_apart_is_named(tmp_path):
     project = {"objects": [{"classTitle": "cat", "geometryType": "rectangle"}]}
     (tmp_path / "a.json").write_text(json.dumps(project))
     with pytest.raises(DataError, match="Found a Supervisely project"):
         find_format(str(tmp_path), [None])
-
-
-def test_splits_that_lead_nowhere_are_refused_with_what_is_there(tmp_path):
-    _beside(tmp_path)
-    with pytest.raises(DataError, match=r"data.splits that lead to.*Looked for COCO.*in photos/"):
-        find_format(str(tmp_path), [{"annotations": "nowhere", "images": "photos"}])
-
-
-def test_a_set_of_few_images_comes_behind_one_of_many(tmp_path):
-    _voc(tmp_path, "annots", "images", "abcdef")
-    _coco(tmp_path, "other/some.json", ["x.jpg"])
-    _files(tmp_path, **{"other/x.jpg": b"image"})
-    assert [layout.format for layout in find_layouts(str(tmp_path))] == ["voc", "coco"]
+    below = subfolder(tmp_path, 1)
+    _voc(below, "annots", "images", "abcdef")
+    _coco(below, "other/some.json", ["x.jpg"])
+    _files(below, **{"other/x.jpg": b"image"})
+    assert [layout.format for layout in find_layouts(str(below))] == ["voc", "coco"]
+    below = subfolder(tmp_path, 2)
+    _coco(below, "monday.json", ["x.jpg"])
+    _coco(below, "tuesday.json", ["x.jpg"])
+    with pytest.raises(DataError, match=r"file for each split, found monday\.json, tuesday\.json"):
+        find_layouts(str(below))
 
 
 def test_nothing_found_says_what_was_looked_for_and_what_is_there(tmp_path):
@@ -215,10 +212,3 @@ def test_nothing_found_says_what_was_looked_for_and_what_is_there(tmp_path):
     assert "2 .jpg in pictures/" in said and "2 images without annotations" in said
     with pytest.raises(DataError, match="expected the folder of a data set, found none"):
         find_layouts(str(tmp_path / "none"))
-
-
-def test_files_that_no_split_is_told_of_are_named_and_not_guessed(tmp_path):
-    _coco(tmp_path, "monday.json", ["x.jpg"])
-    _coco(tmp_path, "tuesday.json", ["x.jpg"])
-    with pytest.raises(DataError, match=r"file for each split, found monday\.json, tuesday\.json"):
-        find_layouts(str(tmp_path))

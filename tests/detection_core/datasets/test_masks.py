@@ -1,3 +1,5 @@
+"""Polygons, run lengths and files that become masks."""
+
 import io
 import math
 
@@ -10,6 +12,7 @@ from pycocotools import mask as coco_mask
 
 from detection_core.datasets.annotated_images import AnnotatedObject, MaskFile, Polygons, Rejected, RunLengths
 from detection_core.datasets.masks import encode_masks, has_area
+from tests.support.cases import cases
 
 HEIGHT, WIDTH = 30, 40
 COORDINATES = st.floats(-20, 60, width=32).map(lambda v: round(v, 2))
@@ -59,15 +62,12 @@ def test_run_lengths_mean_the_same_packed_and_not(seed, coarse):
         np.testing.assert_array_equal(found, mask)
 
 
-def test_runs_of_no_length_divide_nothing():
+def test_runs_and_polygons_without_an_extent_cover_nothing():
     size = HEIGHT * WIDTH
     for counts in ([5, 3, 0, 2, size - 10], [5, 3, 0, size - 8], [size, 0], [0, 0, 5, 5, size - 10, 0, 0]):
         values = np.repeat(np.arange(len(counts)) % 2, counts)
         [found] = _pixels(RunLengths(HEIGHT, WIDTH, counts))
         np.testing.assert_array_equal(found, values.reshape(WIDTH, HEIGHT).T)
-
-
-def test_polygons_without_three_points_cover_nothing_and_are_no_mask():
     assert not any(has_area(Polygons(rings)) for rings in ([], [[]], [[1.0, 2.0, 3.0, 4.0]]))
     full = [1.0, 1.0, 9.0, 1.0, 9.0, 9.0]
     with_line, alone, none = _pixels(Polygons([[1.0, 2.0, 3.0, 4.0], full]), Polygons([full]), None)
@@ -99,8 +99,8 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize("name", MALFORMED)
-def test_a_mask_that_cannot_be_is_refused_by_the_name_of_its_object(name):
+@cases(*MALFORMED)
+def test_a_mask_that_cannot_be_is_refused_by_the_name_of_its_object(*, name):
     whole = RunLengths(HEIGHT, WIDTH, [HEIGHT * WIDTH])
     with pytest.raises(Rejected, match="annotation 9: expected") as caught:
         encode_masks([_object(whole), _object(MALFORMED[name], "annotation 9")], HEIGHT, WIDTH)
@@ -118,16 +118,13 @@ def test_any_text_in_the_place_of_run_lengths_is_a_mask_or_refused(text):
         assert found.shape == (2, 3)
 
 
-def test_a_mask_file_is_stretched_to_the_image(tmp_path):
+def test_mask_files_are_stretched_or_refused(tmp_path):
     small = np.zeros((15, 20), np.uint8)
     small[3:7, 5:10] = 255
     for number, (mode, options) in enumerate([("L", {}), ("1", {}), ("P", {}), ("RGB", {}), ("RGBA", {})]):
         Image.fromarray(small).convert(mode, **options).save(tmp_path / f"{number}.png")
         [found] = _pixels(MaskFile(str(tmp_path / f"{number}.png")))
         np.testing.assert_array_equal(found, np.kron(small > 0, np.ones((2, 2))))
-
-
-def test_a_mask_file_that_cannot_be_read_is_refused(tmp_path):
     (tmp_path / "text.png").write_text("not an image")
     for name in ("text.png", "nothing.png", ""):
         with pytest.raises(Rejected, match="annotation 7: expected a mask"):

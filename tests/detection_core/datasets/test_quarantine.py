@@ -1,3 +1,5 @@
+"""The list of records that were put aside, and its limit."""
+
 import json
 
 import pytest
@@ -12,7 +14,7 @@ QUARANTINE = {
 }
 
 
-def test_the_list_has_one_json_object_a_line(tmp_path):
+def test_the_list_has_one_json_object_a_line_and_reasons_are_counted(tmp_path):
     write_quarantine(str(tmp_path / "list.jsonl"), QUARANTINE)
     lines = [json.loads(line) for line in (tmp_path / "list.jsonl").read_text().splitlines()]
     assert [line["split"] for line in lines] == ["eval", "train", "train"]
@@ -23,22 +25,15 @@ def test_the_list_has_one_json_object_a_line(tmp_path):
         "reason": "box_outside",
         "detail": 'said "so"',
     }
-
-
-def test_reasons_are_counted_most_frequent_first():
     found = count_reasons([*QUARANTINE["eval"], *QUARANTINE["train"]])
     assert list(found.items()) == [("missing_image", 2), ("box_outside", 1)]
 
 
-def test_up_to_the_limit_nothing_happens(tmp_path):
+def test_up_to_the_limit_nothing_happens_and_above_one_error_says_how_many_why_and_where(tmp_path):
     path = tmp_path / "list.jsonl"
     check_limit(QUARANTINE, 300, 0.01, str(path))
     check_limit({"train": []}, 300, 0.0, str(path))
     assert not path.exists()
-
-
-def test_above_the_limit_one_error_says_how_many_why_and_where(tmp_path):
-    path = tmp_path / "list.jsonl"
     with pytest.raises(DataError) as caught:
         check_limit(QUARANTINE, 299, 0.01, str(path))
     text = str(caught.value)

@@ -1,11 +1,14 @@
+"""Every reader, and what a reader of any format must do."""
+
 import contextlib
+import functools
 import json
 import os
 import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.datasets.annotated_images import REASONS
@@ -17,12 +20,13 @@ from detection_core.datasets.shapes import make_object
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.file_parts import file_part
 from pipeline.settings.workflow_settings import DataSettings
+from tests.support.cases import cases
 from tests.support.dataset_files import in_pixels, picture, whole
 from tests.support.same_set import CLASSES, HEIGHT, IMAGES, RING, WIDTH, WITH_OUTLINES, WRITERS, write_text
 
 
-@pytest.mark.parametrize("data_format", READERS)
-def test_a_reader_finds_and_reads_what_it_locates(tmp_path, data_format):
+@cases(*READERS)
+def test_a_reader_finds_and_reads_what_it_locates(tmp_path, *, data_format):
     WRITERS[data_format](tmp_path)
     layout, reader = find_layout(str(tmp_path)), find_reader(data_format)
     assert layout.format == data_format and layout.images == len(IMAGES) and reader.looks_for
@@ -35,8 +39,8 @@ def test_a_reader_finds_and_reads_what_it_locates(tmp_path, data_format):
     assert any((part.path if part else path).startswith(p) for p in located)
 
 
-@pytest.mark.parametrize("data_format", READERS)
-def test_the_same_pictures_make_the_same_records(tmp_path, data_format):
+@cases(*READERS)
+def test_the_same_pictures_make_the_same_records(tmp_path, *, data_format):
     written = {}
     for each in ("coco", data_format):
         WRITERS[each](tmp_path / each)
@@ -48,8 +52,8 @@ def test_the_same_pictures_make_the_same_records(tmp_path, data_format):
     assert written[data_format] == written["coco"] and len(written["coco"]) == len(IMAGES)
 
 
-@pytest.mark.parametrize("data_format", WITH_OUTLINES)
-def test_outlines_are_masks(tmp_path, data_format):
+@cases(*WITH_OUTLINES)
+def test_outlines_are_masks(tmp_path, *, data_format):
     WRITERS[data_format](tmp_path)
     found = find_reader(data_format).read(str(tmp_path), None)
     images = [in_pixels(image, WIDTH, HEIGHT) for image in _by_name(found)]
@@ -64,37 +68,38 @@ NASTY = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("data_format", READERS)
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    which=st.integers(0, 3),
-    edits=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 6), st.sampled_from(NASTY)), min_size=1),
-)
-def test_any_damage_to_annotations_is_put_aside_or_one_error(tmp_path, data_format, which, edits):
-    root = tmp_path / data_format
-    if not root.exists():
-        WRITERS[data_format](root)
-    annotations = [p for p in sorted(root.rglob("*")) if p.is_file() and p.suffix != ".jpg"]
-    path = annotations[which % len(annotations)]
-    sound = path.read_bytes()
-    try:
-        data = sound
-        for at, length, text in edits:
-            begin = int(at * len(data))
-            data = data[:begin] + text + data[begin + length :]
-        path.write_bytes(data)
-        for act in (lambda: find_layouts(str(root)), lambda: _read_whole(data_format, str(root))):
-            with contextlib.suppress(ConfigError, DataError):
-                act()
-    finally:
-        path.write_bytes(sound)
+@cases(*READERS)
+def test_any_damage_to_annotations_is_put_aside_or_one_error(tmp_path, *, data_format):
+    WRITERS[data_format](tmp_path)
+    annotations = [p for p in sorted(tmp_path.rglob("*")) if p.is_file() and p.suffix != ".jpg"]
+
+    @settings(deadline=None, max_examples=25)
+    @given(
+        which=st.integers(0, 3),
+        edits=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 6), st.sampled_from(NASTY)), min_size=1),
+    )
+    def damage(which, edits):
+        path = annotations[which % len(annotations)]
+        sound = data = path.read_bytes()
+        try:
+            for at, length, text in edits:
+                begin = int(at * len(data))
+                data = data[:begin] + text + data[begin + length :]
+            path.write_bytes(data)
+            for act in (find_layouts, functools.partial(_read_whole, data_format)):
+                with contextlib.suppress(ConfigError, DataError):
+                    act(str(tmp_path))
+        finally:
+            path.write_bytes(sound)
+
+    damage()
 
 
 WRONG = (None, True, -1, 0.5, 10**400, "", "x", "a\nb", [], [[]], {}, {"a": 1})
 
 
-@pytest.mark.parametrize("data_format", ["coco", "label_studio", "labelme", "createml", "via"])
-def test_a_wrong_type_anywhere_is_put_aside_or_one_error(tmp_path, data_format):
+@cases("coco", "label_studio", "labelme", "createml", "via")
+def test_a_wrong_type_anywhere_is_put_aside_or_one_error(tmp_path, *, data_format):
     WRITERS[data_format](tmp_path)
     path = next(p for p in sorted(tmp_path.rglob("*.json")) if b"dog" in p.read_bytes())
     sound, read, refused = json.loads(path.read_text()), 0, 0
@@ -159,8 +164,8 @@ def test_the_page_has_a_row_and_a_section_for_every_format():
     assert set(re.findall(r"^\| \[`(\w+)`\]", PAGE.read_text(), re.MULTILINE)) == set(READERS)
 
 
-@pytest.mark.parametrize("data_format", [name for name, found in EXAMPLES.items() if found])
-def test_the_page_s_smallest_example_of_a_format_is_found_and_read(tmp_path, data_format):
+@cases(*[name for name, found in EXAMPLES.items() if found])
+def test_the_page_s_smallest_example_of_a_format_is_found_and_read(tmp_path, *, data_format):
     for name, image, text in EXAMPLES[data_format]:
         write_text(tmp_path / name, text)
         if image:

@@ -1,3 +1,5 @@
+"""Run lengths of masks, as several programs write them."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from pycocotools import mask as coco_mask
 
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.run_lengths import brush_mask, place_mask, row_mask
+from tests.support.cases import cases
 
 
 def brush_bytes(width, height, painted, alike=True):
@@ -39,8 +42,8 @@ def test_a_placed_mask_is_that_of_pycocotools(patch, left, top, width, height):
     assert (coco_mask.decode(coco_mask.frPyObjects(size, height, width)) == expected).all()
 
 
-@pytest.mark.parametrize("size", [(0, 5), (5, 0), (-2, -3), (1 << 20, 1 << 20)])
-def test_a_mask_of_no_image_is_refused(size):
+@cases((0, 5), (5, 0), (-2, -3), (1 << 20, 1 << 20))
+def test_a_mask_of_no_image_is_refused(*, size):
     with pytest.raises(Rejected):
         place_mask(np.ones((1, 1), bool), 0, 0, *size)
     with pytest.raises(Rejected):

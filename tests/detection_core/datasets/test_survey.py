@@ -1,17 +1,16 @@
-from __future__ import annotations
+"""What is counted and seen of a set before it is read."""
 
 import collections
-import io
+import itertools
 import os
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from detection_core.datasets.splits import check_splits, split_at, split_position
 from detection_core.datasets.survey import OPENED_IMAGES, survey
 from detection_core.errors import DataError
-from tests.support.dataset_files import Coco, picture, voc_xml, write_voc
+from tests.support.dataset_files import Coco, exif, picture, subfolder, voc_xml, write_files, write_voc
 from tests.support.same_set import WRITERS
 
 RATIOS = {"train": 0.8, "eval": 0.2}
@@ -33,25 +32,19 @@ def test_what_is_seen_is_what_is_there(tmp_path):
     assert {tuple(sides) for sides in seen.box_sides} == {(20, 10), (15, 20)}
 
 
-def test_splits_by_ratio_are_counted_as_they_will_be_made(tmp_path):
+def test_splits_are_counted_as_they_are_or_will_be_made(tmp_path):
     names = [f"image-{i}" for i in range(200)]
     write_voc(tmp_path, names=names)
     seen = survey(str(tmp_path), "voc", RATIOS)
     for ratios in (RATIOS, {"train": 0.8, "eval": 0.1, "test": 0.1}, {"train": 0.5, "eval": 0.5}):
         made = collections.Counter(split_at(split_position(name), check_splits(ratios)) for name in names)
         assert {name: seen.count(name, ratios) for name in ratios} == made
-
-
-def test_splits_of_a_divided_set_are_counted(tmp_path):
-    write_voc(tmp_path, names="abcdef")
-    (tmp_path / "ImageSets" / "Main" / "val.txt").write_text("a\nb\n")
+    below = subfolder(tmp_path, 1)
+    write_voc(below, names="abcdef")
+    (below / "ImageSets" / "Main" / "val.txt").write_text("a\nb\n")
     splits = {"train": "ImageSets/Main/train.txt", "eval": "ImageSets/Main/val.txt"}
-    seen = survey(str(tmp_path), "voc", splits)
-    assert {name: seen.count(name, splits) for name in ("train", "eval", "test")} == {
-        "train": 6,
-        "eval": 2,
-        "test": 0,
-    }
+    seen = survey(str(below), "voc", splits)
+    assert [seen.count(name, splits) for name in ("train", "eval", "test")] == [6, 2, 0]
 
 
 def test_boxes_in_fractions_are_those_in_pixels(tmp_path):
@@ -96,75 +89,57 @@ def test_sizes_and_boxes_are_sampled(tmp_path, monkeypatch):
     assert len(seen.boxes) == 100 and seen.objects == 259
 
 
-def test_boxes_without_a_shape_do_not_count(tmp_path):
+def test_what_is_rejected_or_has_no_shape_is_only_counted(tmp_path, monkeypatch):
     data = Coco(tmp_path, images=1)
     for box in ([0, 0, 0, 5], [10, 10, -4, 5], [float("nan"), 0, 5, 5], [500, 500, 5, 5]):
         data.add_box(1, box)
     data.write()
     seen = survey(str(tmp_path), "coco", RATIOS)
     assert len(seen.boxes) == 1 and np.isfinite(seen.boxes).all()
-
-
-def test_a_set_without_objects_is_refused(tmp_path):
-    data = Coco(tmp_path, images=0)
-    data.add_image(1, boxes=())
+    below = subfolder(tmp_path, 1)
+    monkeypatch.setattr("detection_core.datasets.survey.SAMPLED_BOXES", 10)
+    data = Coco(below, images=20)
+    for number in range(30):
+        data.add_box(1_000 + number, [0, 0, 5, 5])
     data.write()
-    with pytest.raises(DataError, match="expected annotated objects, found none on 1 images"):
-        survey(str(tmp_path), "coco", RATIOS)
+    assert survey(str(below), "coco", RATIOS).rejected == {"unknown_image": 30}
 
 
-def test_a_size_is_that_of_the_picture_as_it_is_shown(tmp_path):
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    file = io.BytesIO()
-    Image.new("RGB", (40, 30)).save(file, "JPEG", exif=exif)
+def test_sizes_are_those_of_the_pictures_as_they_are_shown(tmp_path):
     data = Coco(tmp_path, images=0)
-    data.add_image(1, data=file.getvalue(), width=0, height=0)
+    data.add_image(1, data=picture(exif=exif(6)), width=0, height=0)
     data.write()
     seen = survey(str(tmp_path), "coco", RATIOS)
     assert seen.sizes.tolist() == [[40, 30]]
     # The annotation says no size: boxes are fractions of the picture's.
     np.testing.assert_allclose(seen.boxes, [[3 / 40, 2 / 30, 23 / 40, 12 / 30]], rtol=1e-6)
-
-
-def test_sizes_that_no_image_has_are_those_of_the_files(tmp_path):
-    data = Coco(tmp_path, images=20)
+    below = subfolder(tmp_path, 1)
+    data = Coco(below, images=20)
     for image in data.images:
         image["width"] = 10**400
     data.write()
-    seen = survey(str(tmp_path), "coco", RATIOS)
+    seen = survey(str(below), "coco", RATIOS)
     assert (seen.sizes == (30, 40)).all() and 0 < seen.boxes.max() <= 1
 
 
-def test_however_many_are_rejected_they_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("detection_core.datasets.survey.SAMPLED_BOXES", 10)
-    data = Coco(tmp_path, images=20)
-    for number in range(30):
-        data.add_box(1_000 + number, [0, 0, 5, 5])
-    data.write()
-    assert survey(str(tmp_path), "coco", RATIOS).rejected == {"unknown_image": 30}
-
-
 def test_examples_come_from_all_splits_and_folders(tmp_path):
-    splits = {}
-    for split in ("train", "val", "test"):
-        for camera in ("one", "two"):
-            folder = tmp_path / split / camera
-            folder.mkdir(parents=True)
-            for number in range(40):
-                name = f"{split}-{camera}-{number}"
-                (folder / f"{name}.jpg").write_bytes(picture())
-                (folder / f"{name}.xml").write_text(voc_xml(name))
-        splits["eval" if split == "val" else split] = {"annotations": split, "images": split}
+    for split, camera, number in itertools.product(("train", "val", "test"), ("one", "two"), range(40)):
+        name = f"{split}-{camera}-{number}"
+        files = {f"{name}.jpg": picture(), f"{name}.xml": voc_xml(name)}
+        write_files(tmp_path / split / camera, files)
+    places = {"train": "train", "eval": "val", "test": "test"}
+    splits = {name: {"annotations": folder, "images": folder} for name, folder in places.items()}
     seen = survey(str(tmp_path), "voc", splits)
     folders = {os.path.dirname(os.path.relpath(image.path, tmp_path)) for image in seen.examples}
     assert len(seen.examples) == 12 and len(folders) == 6
     assert [seen.count_annotated(name, splits) for name in ("train", "eval", "none")] == [80, 80, 0]
 
 
-def test_what_is_wrong_with_the_first_is_said_where_nothing_can_be_used(tmp_path):
-    data = Coco(tmp_path, images=0)
-    data.add_image(1, name="/elsewhere/a.jpg", data=b"")
-    data.write()
-    with pytest.raises(DataError, match=r"of 1 that cannot be used one is /elsewhere/a\.jpg: .*leaves the"):
-        survey(str(tmp_path), "coco", RATIOS)
+def test_a_set_without_objects_is_refused_with_what_is_wrong_with_the_first(tmp_path):
+    said = {(): "expected annotated objects, found none on 1 images"}
+    said |= {("/elsewhere/a.jpg",): r"of 1 that cannot be used one is /elsewhere/a\.jpg: .*leaves the"}
+    for number, (name, message) in enumerate(said.items()):
+        data = Coco(tmp_path / str(number), images=0)
+        data.add_image(1, *name, data=b"" if name else None, boxes=[[2, 3, 10, 20]] * len(name))
+        with pytest.raises(DataError, match=message):
+            survey(data.write(), "coco", RATIOS)

@@ -1,8 +1,7 @@
-from __future__ import annotations
+"""Sums of boxes by class, size, aspect and place."""
 
 import numpy as np
 
-from detection_core.data.label_map import label_map_from_names
 from detection_core.validation.box_statistics import (
     ASPECTS,
     COUNTS,
@@ -14,9 +13,8 @@ from detection_core.validation.box_statistics import (
     counts_by_bin,
 )
 from detection_core.validation.labelled_images import parse_record
+from tests.detection_core.validation.samples import LABELS, labelled
 from tests.support.made_examples import CLASSES, Made, encode
-
-LABELS = label_map_from_names(list(CLASSES))
 
 
 def _images(count, seed=0):
@@ -31,7 +29,7 @@ def _images(count, seed=0):
         crowd = tuple(int(c) for c in random.integers(0, 6, objects) == 0)
         size = (int(random.integers(20, 90)), int(random.integers(20, 90)))
         made.append(Made(picture=1, boxes=boxes, classes=classes, crowd=crowd, size=size))
-    return [parse_record(encode(m, n), n, LABELS) for n, m in enumerate(made)]
+    return [labelled(n, m) for n, m in enumerate(made)]
 
 
 def _bin(edges, value):
@@ -93,7 +91,7 @@ def test_the_sums_are_those_of_a_loop_over_objects():
     assert found.histograms["image size"].counts == by_size
 
 
-def test_parts_add_up_to_the_whole_whatever_the_classes_of_each():
+def test_parts_add_up_to_the_whole_and_odd_images_break_nothing():
     images = _images(60)
     parts = []
     for chosen in (images[:17], images[17:]):
@@ -108,9 +106,6 @@ def test_parts_add_up_to_the_whole_whatever_the_classes_of_each():
     assert add_up([]).images == 0
     other = SampleCounter(["dog", "cow"]).statistics()
     assert list(counts_by_bin(add_up([parts[0], other]), "class")) == ["cat", "dog", "cow"]
-
-
-def test_a_class_of_no_label_map_and_odd_images_break_nothing():
     record = encode(Made(classes=("cow",), size=(1, 5000)), 0, ("cow",))
     counter = SampleCounter(CLASSES)
     counter.add(parse_record(record, 0, LABELS))

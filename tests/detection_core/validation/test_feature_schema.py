@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""The schema that is made of statistics."""
 
 from tensorflow.core.example.example_pb2 import Example
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -33,7 +33,7 @@ def _statistics(*records):
 SCHEMA = infer_schema(_statistics(_record(), _record()), CLASSES)
 
 
-def test_the_schema_tells_types_presence_and_domains():
+def test_the_schema_tells_types_presence_and_domains_and_fits_its_examples():
     features = {feature.name: feature for feature in SCHEMA.feature}
     assert features["image/height"].type == schema_pb2.INT and features["image/height"].shape.dim[0].size == 1
     assert features[YMIN].float_domain.max == 1.0 and not features[YMIN].shape.dim
@@ -41,9 +41,6 @@ def test_the_schema_tells_types_presence_and_domains():
     domains = {domain.name: list(domain.value) for domain in SCHEMA.string_domain}
     # The classes are those of the label map: one that has no object yet belongs to them.
     assert domains == {"image/format": ["jpeg"], CLASS_TEXT: ["cat", "dog"]}
-
-
-def test_examples_as_they_are_written_fit_their_own_schema():
     records = [encode(Made(boxes=(), classes=()), 0), encode(Made(), 1)]
     found = _statistics(*records)
     assert not find_anomalies(found, infer_schema(found, CLASSES)).anomaly_info

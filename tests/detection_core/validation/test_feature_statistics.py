@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Statistics of the columns of records."""
 
 import math
 
@@ -48,7 +48,7 @@ def test_what_is_missing_and_what_is_no_number_is_counted():
     assert found["y"].num_stats.common_stats.num_non_missing == 2 and found["y"].num_stats.mean == 3
 
 
-def test_texts_are_ranked_and_files_measured():
+def test_texts_are_ranked_files_measured_and_a_column_of_two_types_stands_twice():
     words = [b"b", b"a", b"b", b"\xff"]
     records = [
         {"t": bytes_feature([w]), "image/encoded": bytes_feature([b"x" * n])} for n, w in enumerate(words)
@@ -59,6 +59,8 @@ def test_texts_are_ranked_and_files_measured():
     assert (texts.unique, texts.avg_length, texts.invalid_utf8_count) == (3, 1.0, 1)
     sizes = found["image/encoded"].bytes_stats
     assert (sizes.min_num_bytes, sizes.max_num_bytes_int, sizes.avg_num_bytes) == (0, 3, 1.5)
+    dataset, _ = _count({"x": int64_feature([1])}, {"x": float_feature([1.0])})
+    assert len(dataset.features) == 2
 
 
 def test_memory_is_bounded_whatever_the_records_hold(monkeypatch):
@@ -68,8 +70,3 @@ def test_memory_is_bounded_whatever_the_records_hold(monkeypatch):
     _, found = _count(*records)
     assert len(found) == 20
     assert found["t"].string_stats.unique == 0 and found["t"].string_stats.common_stats.num_non_missing == 40
-
-
-def test_a_column_of_two_types_stands_once_for_each():
-    dataset, _ = _count({"x": int64_feature([1])}, {"x": float_feature([1.0])})
-    assert len(dataset.features) == 2

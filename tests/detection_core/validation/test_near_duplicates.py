@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Images that are nearly the same, found by their hashes."""
 
 import itertools
 import time
@@ -18,6 +18,7 @@ from detection_core.validation.near_duplicates import (
 )
 from detection_core.validation.perceptual_hash import HASH_BYTES, hash_distance, hash_image_file
 from tests.detection_core.validation.pictures import drawing, jpeg, natural
+from tests.support.cases import cases
 
 
 def random_hashes(count, seed=0):
@@ -94,8 +95,8 @@ def test_the_index_finds_the_nearest_of_others_as_comparing_with_all_does(data, 
     assert found.complete and len(ticks) == band_count(max_distance)
 
 
-@pytest.mark.parametrize("distance", [0, 1, 15, 16, 17, 24, 30, 31])
-def test_a_pair_is_found_wherever_its_bits_differ(distance):
+@cases(0, 1, 15, 16, 17, 24, 30, 31)
+def test_a_pair_is_found_wherever_its_bits_differ(*, distance):
     rng = np.random.default_rng(distance)
     for value in random_hashes(40):
         other = flipped(value, rng.choice(256, distance, replace=False).tolist())
@@ -153,16 +154,13 @@ def test_different_pictures_are_not_taken_for_one_another():
     assert len(pairs) <= 600 * 599 / 2 / 100_000
 
 
-def test_nothing_is_found_in_nothing():
+def test_nothing_is_found_in_nothing_and_too_large_a_distance_is_refused():
     for hashes, others in itertools.product(([], [None, None], random_hashes(1)), ([], [None])):
         assert find_nearest_images(hashes, others).nearest.tolist() == [-1] * len(hashes)
     for hashes in ([], [None, None], random_hashes(1)):
         found = find_near_duplicates(hashes)
         assert found.images == 0 and found.pairs() == [] and found.complete
         assert found.groups.tolist() == list(range(len(hashes)))
-
-
-def test_a_distance_that_the_index_would_miss_is_refused():
     assert 0 < MAX_DISTANCE <= MAX_INDEXED_DISTANCE
     with pytest.raises(ValueError, match="from 0 to 31"):
         find_near_duplicates([], max_distance=MAX_INDEXED_DISTANCE + 1)

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Pictures of each class and of the smallest boxes."""
 
 import io
 

@@ -1,17 +1,15 @@
-from __future__ import annotations
+"""One pass over the images of a split, which gathers what all checks need."""
 
 import dataclasses
 
 from detection_core.config.input_paths import split_pattern
-from detection_core.data.label_map import label_map_from_names
 from detection_core.datasets.decoding import find_decoding
 from detection_core.progress import Progress
 from detection_core.validation.labelled_images import read_split
 from detection_core.validation.sample_pictures import SamplePictures
 from detection_core.validation.split_pass import MOST_FOLDERS, FolderCounters, PassOptions, pass_over
-from tests.support.made_examples import CLASSES, Made, write_examples
-
-LABELS = label_map_from_names(list(CLASSES))
+from tests.detection_core.validation.samples import LABELS
+from tests.support.made_examples import Made, write_examples
 
 
 def _pass(tmp_path, images, *, split="train", spans=(), hashes=False):

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Digests of files, remembered while a file stays as it is."""
 
 import hashlib
 import json
@@ -10,6 +10,7 @@ import pytest
 
 from detection_core.zoo import digests
 from detection_core.zoo.digests import file_digest
+from tests.support.cases import cases
 
 
 @pytest.fixture
@@ -50,12 +51,17 @@ def test_a_change_is_seen_though_size_and_time_are_set_back(tmp_path, file):
     assert file_digest(str(tmp_path), str(file)) == hashlib.sha256(b"WEIGHTS").hexdigest()
 
 
-def test_a_replaced_file_is_seen(tmp_path, file):
+def test_a_replaced_file_is_seen_and_notes_of_files_that_are_gone_go(tmp_path, file):
     file_digest(str(tmp_path), str(file))
     other = file.with_name("other")
     other.write_bytes(b"WEIGHTS")
     os.replace(other, file)
     assert file_digest(str(tmp_path), str(file)) == hashlib.sha256(b"WEIGHTS").hexdigest()
+    file_digest(str(tmp_path), str(file))
+    other = file.with_name("other")
+    file.rename(other)
+    file_digest(str(tmp_path), str(other))
+    assert set(json.loads((tmp_path / "digests.json").read_text())) == {"zoo/other"}
 
 
 def test_what_was_written_just_now_is_not_remembered(tmp_path, file, monkeypatch):
@@ -66,21 +72,12 @@ def test_what_was_written_just_now_is_not_remembered(tmp_path, file, monkeypatch
     assert len(reads) == 2 and not (tmp_path / "digests.json").exists()
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", '{"zoo/ckpt-0.data": 3}', '{"zoo/ckpt-0.data": {"state": []}}', "\xff"]
-)
-def test_notes_of_something_else_are_written_again(tmp_path, file, text):
-    (tmp_path / "digests.json").write_text(text, encoding="latin-1")
-    assert file_digest(str(tmp_path), str(file)) == hashlib.sha256(b"weights").hexdigest()
-    assert set(json.loads((tmp_path / "digests.json").read_text())) == {"zoo/ckpt-0.data"}
-
-
-def test_notes_of_files_that_are_gone_go(tmp_path, file):
-    file_digest(str(tmp_path), str(file))
-    other = file.with_name("other")
-    file.rename(other)
-    file_digest(str(tmp_path), str(other))
-    assert set(json.loads((tmp_path / "digests.json").read_text())) == {"zoo/other"}
+@cases("", "[]", '{"zoo/ckpt-0.data": 3}', '{"zoo/ckpt-0.data": {"state": []}}', "\xff")
+def test_notes_of_something_else_are_written_again(file, *, text):
+    root = file.parents[1]
+    (root / "digests.json").write_text(text, encoding="latin-1")
+    assert file_digest(str(root), str(file)) == hashlib.sha256(b"weights").hexdigest()
+    assert set(json.loads((root / "digests.json").read_text())) == {"zoo/ckpt-0.data"}
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, file):

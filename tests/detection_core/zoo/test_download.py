@@ -1,6 +1,7 @@
-"""Downloads from a server on this machine, honest and broken."""
+"""Downloads from an honest and from a broken server on this machine."""
 
 import functools
+import itertools
 import json
 import os
 import socket
@@ -15,6 +16,7 @@ from detection_core.zoo import download as downloads
 from detection_core.zoo import watched_connection
 from detection_core.zoo.download import Patience
 from detection_core.zoo.watched_connection import Unreachable
+from tests.support.cases import cases
 from tests.support.raw_server import serve_raw
 from tests.support.weights_server import serve
 
@@ -37,7 +39,9 @@ def _fetch(server, tmp_path, path="/a.bin", **options):
     return target.read_bytes()
 
 
-def test_a_file_arrives_whole_and_leaves_nothing_beside_it(server, tmp_path):
+@cases(True, False)
+def test_a_file_arrives_whole_and_leaves_nothing_beside_it(server, tmp_path, *, size_is_known):
+    server.length, server.requests = size_is_known, []
     assert _fetch(server, tmp_path) == CONTENT
     assert server.requests == [("/a.bin", "")]
 
@@ -49,59 +53,42 @@ def test_a_broken_transfer_goes_on_where_it_stopped(server, tmp_path):
     assert server.sent == len(CONTENT)
 
 
-def test_another_process_goes_on_with_what_a_killed_one_has_left(server, tmp_path):
-    server.cut_after = [100_000, 0, 0, 0, 0]
-    with pytest.raises(Unreachable, match="broke after 100,000 of 300,000 bytes"):
-        download(f"{server.address}/a.bin", str(tmp_path / "a.bin"), patience=QUICK)
-    server.cut_after, server.sent = [], 0
-    assert _fetch(server, tmp_path) == CONTENT
-    assert server.sent == 200_000
-
-
-def test_a_server_without_ranges_starts_again(server, tmp_path):
+def test_a_server_without_ranges_or_versions_starts_again(server, tmp_path):
     server.ranges, server.cut_after = False, [100_000]
     assert _fetch(server, tmp_path) == CONTENT
     assert server.sent == 100_000 + len(CONTENT)
-
-
-def test_a_version_that_cannot_be_told_is_not_gone_on_with(server, tmp_path):
-    server.validator, server.cut_after = False, [100_000]
+    server.ranges, server.validator, server.cut_after, server.requests = True, False, [100_000], []
     assert _fetch(server, tmp_path) == CONTENT
     assert [asked for _, asked in server.requests] == ["", ""]
 
 
-@pytest.mark.parametrize("careless", [False, True])
-def test_a_file_that_changes_in_the_middle_is_fetched_anew(server, tmp_path, careless):
+@cases(False, True)
+def test_a_file_that_changes_in_the_middle_is_fetched_anew(server, tmp_path, *, careless):
     changed = os.urandom(310_000)
 
     def change(number):
         if number == 2:
             server.files["/a.bin"] = changed
 
+    server.requests.clear()
     server.on_request, server.cut_after, server.ignores_if_range = change, [100_000], careless
     assert _fetch(server, tmp_path) == changed
 
 
-def test_what_had_arrived_whole_is_not_fetched_again(server, tmp_path):
+# What lies there when another process goes on, and how much of it is sent again; a longer one is no part.
+@cases((CONTENT[:100_000], 200_000), (CONTENT, 0), (CONTENT + b"more", len(CONTENT)))
+def test_another_process_goes_on_with_what_a_killed_one_has_left(server, tmp_path, *, left, sent):
     server.cut_after = [100_000, 0, 0, 0]
-    with pytest.raises(Unreachable):
+    with pytest.raises(Unreachable, match="broke after 100,000 of 300,000 bytes"):
         download(f"{server.address}/a.bin", str(tmp_path / "a.bin"), patience=QUICK)
-    (tmp_path / "a.bin.part").write_bytes(CONTENT)
-    server.sent = 0
+    (tmp_path / "a.bin.part").write_bytes(left)
+    server.cut_after, server.sent = [], 0
     assert _fetch(server, tmp_path) == CONTENT
-    assert server.sent == 0
+    assert server.sent == sent
 
 
-def test_more_than_there_ever_was_is_fetched_anew(server, tmp_path):
-    server.cut_after = [100_000, 0, 0, 0]
-    with pytest.raises(Unreachable):
-        download(f"{server.address}/a.bin", str(tmp_path / "a.bin"), patience=QUICK)
-    (tmp_path / "a.bin.part").write_bytes(CONTENT + b"more")
-    assert _fetch(server, tmp_path) == CONTENT
-
-
-@pytest.mark.parametrize("status", [500, 503, 429])
-def test_a_server_in_trouble_is_asked_again(server, tmp_path, status):
+@cases(500, 503, 429)
+def test_a_server_in_trouble_is_asked_again(server, tmp_path, *, status):
     server.statuses = [status, status]
     assert _fetch(server, tmp_path) == CONTENT
     server.statuses = [status] * 3
@@ -109,37 +96,21 @@ def test_a_server_in_trouble_is_asked_again(server, tmp_path, status):
         download(f"{server.address}/a.bin", str(tmp_path / "b.bin"), patience=QUICK)
 
 
-@pytest.mark.parametrize("status", [403, 410])
-def test_a_refusal_is_final(server, tmp_path, status):
-    server.statuses = [status]
+@cases(403, 410, 404)
+def test_a_refusal_is_final_and_leaves_nothing(server, tmp_path, *, status):
+    server.statuses, server.requests = [status], []
     with pytest.raises(Unreachable, match=f"answers {status}"):
-        _fetch(server, tmp_path)
-    assert len(server.requests) == 1
+        _fetch(server, tmp_path, "/none" if status == 404 else "/a.bin")
+    assert len(server.requests) == 1 and not list(tmp_path.iterdir())
 
 
-def test_a_missing_file_is_said(server, tmp_path):
-    with pytest.raises(Unreachable, match="answers 404"):
-        _fetch(server, tmp_path, "/none")
-    assert not list(tmp_path.iterdir())
-
-
-def test_redirects_are_followed_and_circles_are_not(server, tmp_path):
+def test_redirects_are_followed_but_in_no_circles_and_to_no_other_protocol(server, tmp_path):
     server.redirects = {"/old": "/older", "/older": "/a.bin", "/x": "/y", "/y": "/x"}
+    server.redirects |= {"/file": "file:///etc/passwd", "/ftp": "ftp://127.0.0.1/a"}
     assert _fetch(server, tmp_path, "/old") == CONTENT
-    with pytest.raises(Unreachable, match="in circles"):
-        download(f"{server.address}/x", str(tmp_path / "b"), patience=QUICK)
-
-
-@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/a"])
-def test_redirects_lead_to_no_other_protocol(server, tmp_path, target):
-    server.redirects = {"/x": target}
-    with pytest.raises(Unreachable):
-        _fetch(server, tmp_path, "/x")
-
-
-def test_without_a_size_the_end_is_the_end(server, tmp_path):
-    server.length = False
-    assert _fetch(server, tmp_path) == CONTENT
+    for path, message in (("/x", "in circles"), ("/file", ""), ("/ftp", "")):
+        with pytest.raises(Unreachable, match=message):
+            download(f"{server.address}{path}", str(tmp_path / "b"), patience=QUICK)
 
 
 def test_without_a_network_one_attempt_is_enough(tmp_path, caplog):
@@ -150,8 +121,8 @@ def test_without_a_network_one_attempt_is_enough(tmp_path, caplog):
     assert not caplog.records
 
 
-@pytest.mark.parametrize("size_is_known", [True, False])
-def test_of_a_file_that_is_too_large_nothing_is_kept(server, tmp_path, size_is_known):
+@cases(True, False)
+def test_of_a_file_that_is_too_large_nothing_is_kept(server, tmp_path, *, size_is_known):
     server.length = size_is_known
     with pytest.raises(Unreachable, match=r"expected at most 200,000 bytes, found .*[23]00,000"):
         _fetch(server, tmp_path, most_bytes=200_000)
@@ -171,15 +142,12 @@ def _answering(head, *body, pause=0.0):
     return answer
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        "HTTP/1.1 200 OK",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked",
-        "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-9/*",
-    ],
+@cases(
+    "HTTP/1.1 200 OK",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked",
+    "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-9/*",
 )
-def test_an_endless_answer_ends_and_leaves_nothing(tmp_path, head):
+def test_an_endless_answer_ends_and_leaves_nothing(tmp_path, *, head):
     piece = b"x" * 65_536
     piece = b"10000\r\n" + piece + b"\r\n" if "chunked" in head else piece
     with serve_raw(_answering(head, piece)) as address, pytest.raises(Unreachable, match="sends more than"):
@@ -187,19 +155,14 @@ def test_an_endless_answer_ends_and_leaves_nothing(tmp_path, head):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        f"HTTP/1.1 200 OK\r\nContent-Length: {'9' * 5000}",
-        "HTTP/1.1 200 OK\r\nContent-Length: -5",
-        "HTTP/1.1 200 OK\r\nContent-Length: 1e3",
-        "HTTP/1.1 200 OK\r\nContent-Length: \u00b2",
-        f"HTTP/1.1 206 Partial\r\nContent-Range: bytes {'1' * 5000}-{'1' * 5000}/{'1' * 5000}",
-        "HTTP/1.1 206 Partial\r\nContent-Range: bytes some-more/all",
-        f"HTTP/1.1 416 No\r\nContent-Range: bytes */{'9' * 5000}",
-    ],
-)
-def test_sizes_that_are_no_numbers_are_refused(tmp_path, head):
+@cases(
+    f"HTTP/1.1 200 OK\r\nContent-Length: {'9' * 5000}", "HTTP/1.1 200 OK\r\nContent-Length: -5",
+    "HTTP/1.1 200 OK\r\nContent-Length: 1e3", "HTTP/1.1 200 OK\r\nContent-Length: \u00b2",
+    f"HTTP/1.1 206 Partial\r\nContent-Range: bytes {'1' * 5000}-{'1' * 5000}/{'1' * 5000}",
+    "HTTP/1.1 206 Partial\r\nContent-Range: bytes some-more/all",
+    f"HTTP/1.1 416 No\r\nContent-Range: bytes */{'9' * 5000}",
+)  # fmt: skip
+def test_sizes_that_are_no_numbers_are_refused(tmp_path, *, head):
     def answer(connection, request):
         connection.sendall(head.encode() + b"\r\n\r\n" + b"x" * 100)
 
@@ -238,8 +201,8 @@ def test_a_server_that_starts_again_and_again_is_given_up(server, tmp_path):
         download(f"{server.address}/a.bin", str(tmp_path / "a"), patience=QUICK)
 
 
-@pytest.mark.parametrize("head", ["HTTP/1.1 200 OK", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked"])
-def test_a_dripping_server_is_given_up_and_what_came_is_kept(tmp_path, monkeypatch, head):
+@cases("HTTP/1.1 200 OK", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked")
+def test_a_dripping_server_is_given_up_and_what_came_is_kept(tmp_path, monkeypatch, *, head):
     monkeypatch.setattr(watched_connection, "_WINDOW_SECONDS", 0.05)
     piece = b"1\r\nx\r\n" if "chunked" in head else b"x"
     with (
@@ -250,9 +213,8 @@ def test_a_dripping_server_is_given_up_and_what_came_is_kept(tmp_path, monkeypat
     assert 0 < (tmp_path / "a.part").stat().st_size < 1000
 
 
-@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "device"])
-@pytest.mark.parametrize("name", ["a.bin.part", "a.bin.part.json"])
-def test_what_is_no_file_is_neither_waited_for_nor_followed(server, tmp_path, kind, name):
+@cases(*itertools.product(["pipe", "link", "folder", "device"], ["a.bin.part", "a.bin.part.json"]))
+def test_what_is_no_file_is_neither_waited_for_nor_followed(server, tmp_path, *, kind, name):
     folder, victim = tmp_path / "cache", tmp_path / "victim"
     folder.mkdir()
     victim.write_bytes(CONTENT[:1000])
@@ -300,8 +262,8 @@ def test_progress_has_a_rate_and_an_end(server, tmp_path, monkeypatch):
     assert all(update.eta_seconds >= 0 for update in updates[1:])
 
 
-@pytest.mark.parametrize("secret", ["?token=tok-SENTINEL", "?sv=1&sig=a%2Bb%2FSENTINEL"])
-def test_secrets_of_an_address_are_in_no_message_log_or_note(tmp_path, caplog, secret):
+@cases("?token=tok-SENTINEL", "?sv=1&sig=a%2Bb%2FSENTINEL")
+def test_secrets_of_an_address_are_in_no_message_log_or_note(tmp_path, caplog, *, secret):
     def answer(connection, request):
         line = request.split(b"\r\n")[0]
         reason = line + b" " + urllib.parse.unquote_to_bytes(line)

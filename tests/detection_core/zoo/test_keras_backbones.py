@@ -5,6 +5,7 @@ import pytest
 from detection_core.builders.backbones import BACKBONES
 from detection_core.errors import ConfigError
 from detection_core.zoo.keras_backbones import PUBLISHED_BACKBONES, find_backbone
+from tests.support.cases import cases
 
 # Keras' Inception v3 has no scale in its batch norms, and numbers its layers by what was made before.
 FOREIGN = ("inception_v2", "inception_v3", "mobilenet_edgetpu", "mobiledet")
@@ -50,8 +51,8 @@ class _Asked(Exception):
     pass
 
 
-@pytest.mark.parametrize(("backbone", "multiplier"), [("mobilenet_v1", 0.25), ("mobilenet_v2", 0.35)])
-def test_a_file_is_called_as_keras_asks_for_it(backbone, multiplier, monkeypatch):
+@cases(("mobilenet_v1", 0.25), ("mobilenet_v2", 0.35))
+def test_a_file_is_called_as_keras_asks_for_it(monkeypatch, *, backbone, multiplier):
     import tf_keras
     from tf_keras.src.utils import data_utils
 
@@ -69,14 +70,11 @@ def test_a_file_is_called_as_keras_asks_for_it(backbone, multiplier, monkeypatch
     assert asked == [published.file.address]
 
 
-def test_a_multiplier_of_a_config_is_found_in_spite_of_its_32_bits():
+def test_multipliers_are_found_in_spite_of_32_bits_and_what_is_not_published_is_said():
     import numpy as np
 
     assert find_backbone("mobilenet_v2", float(np.float32(0.35))).name == "imagenet:mobilenet_v2:0.35"
     assert find_backbone("resnet50_v1").name == "imagenet:resnet50_v1"
-
-
-def test_what_is_not_published_is_said():
     with pytest.raises(ConfigError, match=r"depth_multiplier of 0.25, 0.5, 0.75, 1, found 0.3"):
         find_backbone("mobilenet_v1", 0.3)
     with pytest.raises(ConfigError, match=r"mobilenet_v1, mobilenet_v2, mobilenet_v3.*found none"):

@@ -1,3 +1,5 @@
+"""Networks of the published detectors."""
+
 import pytest
 from google.protobuf.message import Message
 
@@ -8,6 +10,7 @@ from detection_core.detectors.base import count_parameters
 from detection_core.zoo.networks import network_text
 from detection_core.zoo.published_models import find_model, list_models
 from tests.detection_core.zoo.test_published_models import golden_name
+from tests.support.cases import cases
 from tests.support.zoo_configs import zoo_config
 
 # What the published configurations set and nothing here follows; see `config.refusals`.
@@ -32,15 +35,15 @@ def _set_fields(message):
 MODELS = list_models()
 
 
-@pytest.mark.parametrize("model", [m for m in MODELS if golden_name(m.name)], ids=lambda m: m.name)
-def test_a_network_is_that_of_the_published_configuration(model):
+@cases(*[m for m in MODELS if golden_name(m.name)])
+def test_a_network_is_that_of_the_published_configuration(*, model):
     published = zoo_config(golden_name(model.name)).model
     ours = parse_pipeline_config(network_text(model, 90)).model
     assert _set_fields(ours) == _set_fields(published)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)
-def test_every_network_passes_the_checks(model):
+@cases(*MODELS)
+def test_every_network_passes_the_checks(*, model):
     config = parse_pipeline_config(network_text(model, 7))
     check_message(config.model.ssd, "model.ssd")
     assert config.model.ssd.num_classes == 7

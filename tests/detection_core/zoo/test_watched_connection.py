@@ -6,6 +6,7 @@ import pytest
 
 from detection_core.zoo import watched_connection
 from detection_core.zoo.watched_connection import Redirects, Unreachable, watched_opener
+from tests.support.cases import cases
 from tests.support.raw_server import serve_raw
 
 
@@ -24,22 +25,19 @@ def _endless(piece, head=b"HTTP/1.1 200 OK\r\n", pause=0.0):
     return answer
 
 
-def test_an_answer_is_read_whole():
+def test_an_answer_is_read_whole_but_interim_answers_have_an_end():
     def answer(connection, request):
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000)
 
     with serve_raw(answer) as address:
         assert _read(address) == b"x" * 200_000
-
-
-def test_interim_answers_have_an_end():
     piece = b"HTTP/1.1 100 Continue\r\n\r\n" * 1000
     with serve_raw(_endless(piece, b"")) as address, pytest.raises(OSError, match="headers of more than"):
         _read(address)
 
 
-@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nX-", b"HTTP/1.1 200 OK\r\n\r\n"])
-def test_what_drips_is_given_up(monkeypatch, head):
+@cases(b"", b"HTTP/1.1 200 OK\r\nX-", b"HTTP/1.1 200 OK\r\n\r\n")
+def test_what_drips_is_given_up(monkeypatch, *, head):
     monkeypatch.setattr(watched_connection, "_WINDOW_SECONDS", 0.05)
     with (
         serve_raw(_endless(b"x", head, 0.01)) as address,

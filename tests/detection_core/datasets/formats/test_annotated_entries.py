@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Entries of a list, each of one image."""
 
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats.annotated_entries import read_entries

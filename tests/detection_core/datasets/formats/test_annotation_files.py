@@ -1,3 +1,5 @@
+"""Annotation files of a folder, and the splits that they make."""
+
 import pytest
 
 from detection_core.datasets.formats.annotation_files import (
@@ -9,23 +11,23 @@ from detection_core.datasets.formats.annotation_files import (
 from detection_core.datasets.layouts import RATIOS
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import FolderListing, list_folder
+from tests.support.cases import cases
+from tests.support.dataset_files import subfolder
 
 LISTING = FolderListing(
     root="/data",
     folders={"": ["all.x"], "images": [], "images/train": ["a.jpg", "c.jpg"], "images/val": ["b.jpg"]},
     complete=True,
 )
-TRAIN, VAL = AnnotationFile(names=["a.jpg"]), AnnotationFile(names=["b.jpg"])
+TRAIN, VAL = (AnnotationFile(names=["a.jpg"]), AnnotationFile(names=["b.jpg"]))
 
 
 def _in(annotations, images, **more):
     return {"annotations": annotations, "images": images, **more}
 
 
-@pytest.mark.parametrize(
-    ("found", "locations"),
-    [
-        ({"train.x": TRAIN, "sub/val.x": VAL},
+@cases(
+({"train.x": TRAIN, "sub/val.x": VAL},
          {"train": _in("train.x", "images/train"), "eval": _in("sub/val.x", "images/val")}),
         ({"all.x": AnnotationFile(names=["train/a.jpg", "val/b.jpg"])}, {"": _in("all.x", "images")}),
         ({"val.x": VAL}, {"": _in("val.x", "images/val")}),
@@ -37,14 +39,13 @@ def _in(annotations, images, **more):
         ({"all.x": AnnotationFile(names=["a.jpg", "b.jpg", "z.jpg"])}, {"": _in("all.x", "images")}),
         ({"all.x": AnnotationFile(names=["z.jpg"])}, {"": {"annotations": "all.x"}}),
         ({"boxes_a.x": TRAIN, "other_a.x": TRAIN}, {"": _in("boxes_a.x", "images/train")}),
-    ],
 )  # fmt: skip
-def test_files_and_their_subsets_tell_the_splits(found, locations):
+def test_files_and_their_subsets_tell_the_splits(*, found, locations):
     assert divide(LISTING, found, "boxes") == locations
 
 
-@pytest.mark.parametrize("names", [("a.x", "b.x"), ("train.x", "train2.x", "val.x")])
-def test_two_files_for_one_split_are_refused(names):
+@cases(("a.x", "b.x"), ("train.x", "train2.x", "val.x"))
+def test_two_files_for_one_split_are_refused(*, names):
     with pytest.raises(DataError, match="expected one annotation file for each split, found"):
         divide(LISTING, dict.fromkeys(names, TRAIN))
 
@@ -60,7 +61,7 @@ def _find(listing):
     return {path: AnnotationFile(names=["a.jpg"]) for path in listing.paths(".x")}
 
 
-def test_a_location_is_checked_and_none_means_all_that_is_found(tmp_path):
+def test_a_location_is_checked_and_none_means_all_that_is_found_below_one_folder(tmp_path):
     (tmp_path / "images").mkdir()
     for name in ("one.x", "images/a.jpg"):
         (tmp_path / name).write_text("")
@@ -80,12 +81,10 @@ def test_a_location_is_checked_and_none_means_all_that_is_found(tmp_path):
         locate_sources(f"{root}/images", None, _find, "an X file")
     with pytest.raises(DataError, match="expected the folder"):
         locate_sources(f"{root}/none", None, _find, "an X file")
-
-
-def test_names_of_all_splits_start_from_one_folder(tmp_path):
+    below = subfolder(tmp_path, 1)
     for name in ("train/a.jpg", "val/a.jpg", "train/train.x", "val/val.x"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("")
-    listing = list_folder(str(tmp_path))
+        (below / name).parent.mkdir(exist_ok=True)
+        (below / name).write_text("")
+    listing = list_folder(str(below))
     assert [where["images"] for where in divide(listing, _find(listing)).values()] == ["train", "val"]
-    assert {source.images for source in locate_sources(str(tmp_path), None, _find, "x")} == {str(tmp_path)}
+    assert {source.images for source in locate_sources(str(below), None, _find, "x")} == {str(below)}

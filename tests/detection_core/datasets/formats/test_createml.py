@@ -1,11 +1,10 @@
-from __future__ import annotations
+"""Data sets of Create ML."""
 
 import json
 
-import pytest
-
 from detection_core.datasets.formats import createml
 from detection_core.datasets.layout_search import find_layout
+from tests.support.cases import cases
 from tests.support.dataset_files import picture, whole
 from tests.support.same_set import write_text
 
@@ -37,19 +36,16 @@ def test_folders_of_splits_are_found_as_roboflow_writes_them(tmp_path):
     assert len(createml.locate(str(tmp_path), location)) == 2
 
 
-@pytest.mark.parametrize(
-    ("entry", "reason"),
-    [
-        (5, "malformed_record"),
-        ({"annotations": [BOX]}, "malformed_record"),
-        ({"image": "../none.jpg", "annotations": [BOX]}, "path_outside"),
-        ({"image": "b.jpg", "annotations": 5}, "malformed_record"),
-        ({"image": "b.jpg", "annotations": [{**BOX, "label": None}]}, "malformed_record"),
-        ({"image": "b.jpg", "annotations": [{**BOX, "coordinates": 5}]}, "malformed_annotation"),
-        ({"image": "b.jpg", "annotations": [{**BOX, "coordinates": {"x": 1}}]}, "malformed_annotation"),
-    ],
+@cases(
+    (5, "malformed_record"),
+    ({"annotations": [BOX]}, "malformed_record"),
+    ({"image": "../none.jpg", "annotations": [BOX]}, "path_outside"),
+    ({"image": "b.jpg", "annotations": 5}, "malformed_record"),
+    ({"image": "b.jpg", "annotations": [{**BOX, "label": None}]}, "malformed_record"),
+    ({"image": "b.jpg", "annotations": [{**BOX, "coordinates": 5}]}, "malformed_annotation"),
+    ({"image": "b.jpg", "annotations": [{**BOX, "coordinates": {"x": 1}}]}, "malformed_annotation"),
 )
-def test_a_bad_entry_costs_only_its_image(tmp_path, entry, reason):
+def test_a_bad_entry_costs_only_its_image(tmp_path, *, entry, reason):
     _write(tmp_path / "set", {"image": "a.jpg", "annotations": [BOX]}, entry)
     found = whole(createml.read(str(tmp_path / "set"), None))
     assert [r.reason for r in found.rejected] == [reason] and len(found.images) == 1

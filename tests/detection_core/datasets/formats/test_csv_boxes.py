@@ -1,9 +1,12 @@
+"""Data sets in CSV files."""
+
 import pytest
 
 from detection_core.datasets.formats import csv_boxes
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
-from tests.support.dataset_files import in_pixels, picture, whole
+from tests.support.cases import cases
+from tests.support.dataset_files import in_pixels, picture, subfolder, whole
 from tests.support.same_set import write_text
 
 HEADER = "filename,width,height,class,xmin,ymin,xmax,ymax\n"
@@ -61,7 +64,7 @@ def test_an_importer_s_sets_are_splits_and_its_boxes_fractions(tmp_path):
     assert len(_read(layout.path, layout.splits["eval"]).images) == 1
 
 
-def test_boxes_none_of_which_is_beyond_one_are_in_fractions(tmp_path):
+def test_boxes_of_any_row_are_those_of_its_image_in_pixels_or_fractions(tmp_path):
     _write(tmp_path, **{"labels.csv": f"{HEADER}a.jpg,40,30,cat,0.25,0.5,0.5,1\na.jpg,40,30,cat,0,0,1,1\n"})
     _write(tmp_path, **{"a.jpg": picture()})
     (image,) = csv_boxes.read(str(tmp_path), None).images
@@ -69,13 +72,23 @@ def test_boxes_none_of_which_is_beyond_one_are_in_fractions(tmp_path):
     _write(tmp_path, **{"labels.csv": f"{HEADER}a.jpg,40,30,cat,0,0,1,1\n"})
     (image,) = csv_boxes.read(str(tmp_path), None).images
     assert not image.in_fractions and image.objects[0].box == (0, 0, 1, 1)
+    below = subfolder(tmp_path, 1)
+    rows = "a.jpg,40,30,cat,1,2,3,4\nb.jpg,40,30,,,,,\na.jpg,40,30,dog,5,6,7,8\n"
+    _write(below, **{"all.csv": b"\xef\xbb\xbf" + (HEADER + rows).encode(), "a.jpg": picture()})
+    found = _read(str(below), None)
+    assert [len(image.objects) for image in found.images] == [2, 0]
+    assert found.categories == {"cat": 0, "dog": 0}
 
 
-def test_an_image_whose_row_cannot_be_read_is_not_one_that_nobody_annotated(tmp_path):
+def test_a_row_that_cannot_be_read_costs_its_image_and_another_encoding_the_file(tmp_path):
     _write(tmp_path, **{"labels.csv": f'{HEADER}a.jpg,40,30,cat,1,2,3,4\n"b.jpg",40,30,cat,1,2,3,x\n'})
     _write(tmp_path, **{f"{name}.jpg": picture() for name in "abc"})
     found = csv_boxes.read(str(tmp_path), None)
     assert [image.filename for image in found.unannotated] == ["c.jpg"] and len(found.rejected) == 1
+    below = subfolder(tmp_path, 1)
+    _write(below, **{"all.csv": (HEADER + "grün.jpg,40,30,cat,1,2,3,4").encode("latin-1")})
+    with pytest.raises(DataError, match=r"all\.csv: expected CSV in UTF-8"):
+        _read(str(below), {"annotations": "all.csv", "images": "."})
 
 
 def test_images_may_be_named_without_their_suffix(tmp_path):
@@ -92,13 +105,12 @@ def test_images_may_be_named_without_their_suffix(tmp_path):
     assert [image.filename for image in images] == ["0.jpg", "1.jpg"] and not found.unannotated
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [("../no.jpg,40,30,cat,1,2,3,4", "path_outside"), ('"b\nc.jpg",40,30,cat,1,2,3,4', "malformed_record"),
+@cases(
+("../no.jpg,40,30,cat,1,2,3,4", "path_outside"), ('"b\nc.jpg",40,30,cat,1,2,3,4', "malformed_record"),
      ("b.jpg,40.5,30,cat,1,2,3,4", "malformed_record"), ("b.jpg,40,30,cat,1,2,3,x", "malformed_annotation"),
-     ("a.jpg,41,30,cat,1,2,3,4", "malformed_record"), ('b.jpg,40,30,"c\nat",1,2,3,4', "malformed_record")],
+     ("a.jpg,41,30,cat,1,2,3,4", "malformed_record"), ('b.jpg,40,30,"c\nat",1,2,3,4', "malformed_record")
 )  # fmt: skip
-def test_a_bad_row_costs_only_its_image(tmp_path, row, reason):
+def test_a_bad_row_costs_only_its_image(tmp_path, *, row, reason):
     _write(tmp_path, **{"all.csv": f"{HEADER}a.jpg,40,30,cat,1,2,3,4\nc.jpg,40,30,cat,1,2,3,4\n{row}\n"})
     for name in "abc":
         _write(tmp_path, **{f"{name}.jpg": picture()})
@@ -106,20 +118,6 @@ def test_a_bad_row_costs_only_its_image(tmp_path, row, reason):
     assert [r.reason for r in found.rejected] == [reason] and "c.jpg" in [
         image.filename for image in found.images
     ]
-
-
-def test_rows_of_one_image_are_one_image_and_a_row_without_a_class_is_an_empty_one(tmp_path):
-    rows = "a.jpg,40,30,cat,1,2,3,4\nb.jpg,40,30,,,,,\na.jpg,40,30,dog,5,6,7,8\n"
-    _write(tmp_path, **{"all.csv": b"\xef\xbb\xbf" + (HEADER + rows).encode(), "a.jpg": picture()})
-    found = _read(str(tmp_path), None)
-    assert [len(image.objects) for image in found.images] == [2, 0]
-    assert found.categories == {"cat": 0, "dog": 0}
-
-
-def test_a_file_as_a_whole_in_another_encoding_is_one_error(tmp_path):
-    _write(tmp_path, **{"all.csv": (HEADER + "grün.jpg,40,30,cat,1,2,3,4").encode("latin-1")})
-    with pytest.raises(DataError, match=r"all\.csv: expected CSV in UTF-8"):
-        _read(str(tmp_path), {"annotations": "all.csv", "images": "."})
 
 
 def test_a_column_may_tell_the_split(tmp_path):

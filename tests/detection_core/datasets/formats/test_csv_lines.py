@@ -1,3 +1,5 @@
+"""Lines of CSV files in bounded memory."""
+
 import csv
 import io
 import os
@@ -8,10 +10,11 @@ import pytest
 from detection_core.datasets.formats import csv_lines
 from detection_core.datasets.formats.csv_lines import CsvLines, decode_head, open_csv
 from detection_core.errors import DataError
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_marks_of_unicode_are_no_part_of_the_first_column(tmp_path, encoding):
+@cases("utf-8", "utf-8-sig", "utf-16")
+def test_marks_of_unicode_are_no_part_of_the_first_column(tmp_path, *, encoding):
     (tmp_path / "a.csv").write_bytes("grün,2\r\n".encode(encoding))
     with open_csv(str(tmp_path / "a.csv")) as text:
         assert list(CsvLines(text)) == ["grün,2\r\n"]
@@ -37,8 +40,8 @@ def test_what_is_no_file_is_named(tmp_path):
             pass
 
 
-@pytest.mark.parametrize("unit", ["x", '"a\nb",'])
-def test_a_row_without_end_is_not_read_to_its_end(tmp_path, monkeypatch, unit):
+@cases("x", '"a\nb",')
+def test_a_row_without_end_is_not_read_to_its_end(tmp_path, monkeypatch, *, unit):
     monkeypatch.setattr(csv_lines, "MAX_ROW", 1 << 14)
     (tmp_path / "a.csv").write_text(unit * (1 << 22))
     tracemalloc.start()

@@ -1,9 +1,12 @@
+"""Data sets of CVAT."""
+
 import pytest
 
 from detection_core.datasets.annotated_images import ImageLabel
 from detection_core.datasets.formats import cvat
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
+from tests.support.cases import cases
 from tests.support.dataset_files import picture, whole
 from tests.support.same_set import write_text
 
@@ -62,24 +65,22 @@ def test_tracks_of_a_video_are_refused_with_the_way_out(tmp_path):
         _read(str(tmp_path), {"annotations": "annotations.xml", "images": "."})
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [('<!DOCTYPE x [<!ENTITY a "b">]><annotations/>', "document type"), ("<annotations>", "cannot be parsed"),
-     ("<annotation/>", "found <annotation>")],
+@cases(
+('<!DOCTYPE x [<!ENTITY a "b">]><annotations/>', "document type"), ("<annotations>", "cannot be parsed"),
+     ("<annotation/>", "found <annotation>")
 )  # fmt: skip
-def test_a_file_of_which_nothing_can_be_read_is_one_error(tmp_path, text, said):
+def test_a_file_of_which_nothing_can_be_read_is_one_error(tmp_path, *, text, said):
     write_text(tmp_path / "a.xml", text)
     with pytest.raises(DataError, match=rf"a\.xml: .*{said}"):
         _read(str(tmp_path), {"annotations": "a.xml", "images": "."})
 
 
-@pytest.mark.parametrize(
-    ("image", "reason"),
-    [(_image("../a.jpg"), "path_outside"), (_image("b.jpg", more='width="wide"'), "malformed_record"),
+@cases(
+(_image("../a.jpg"), "path_outside"), (_image("b.jpg", more='width="wide"'), "malformed_record"),
      ('<image width="4" height="3"/>', "malformed_record"),
-     (_image("b.jpg", "<polyline/>"), "malformed_annotation")],
+     (_image("b.jpg", "<polyline/>"), "malformed_annotation")
 )  # fmt: skip
-def test_a_bad_image_costs_only_itself(tmp_path, image, reason):
+def test_a_bad_image_costs_only_itself(tmp_path, *, image, reason):
     _write(tmp_path, _image("a.jpg"), image)
     found = _read(str(tmp_path), {"annotations": "annotations.xml", "images": "."})
     assert [r.reason for r in found.rejected] == [reason] and len(found.images) == 1

@@ -1,3 +1,5 @@
+"""Shapes of CVAT as objects."""
+
 from xml.etree import ElementTree
 
 import pytest
@@ -5,6 +7,7 @@ from pycocotools import mask as coco_mask
 
 from detection_core.datasets.annotated_images import Polygons, Rejected
 from detection_core.datasets.formats.cvat_shapes import read_objects
+from tests.support.cases import cases
 
 
 def _read(text, names=None):
@@ -22,17 +25,16 @@ def test_a_box_says_what_its_attributes_say():
     assert item.box == (10, 10, 20, 14) and (item.occluded, item.difficult, item.truncated) == (1, 1, None)
 
 
-def test_a_turned_box_is_an_outline_about_its_center():
+def test_turned_boxes_polygons_and_ellipses_have_outlines():
     (item,) = _read(f'<box {BOX} rotation="90"/>')
     assert item.box == pytest.approx((13, 7, 17, 17)) and len(item.mask.rings[0]) == 8
-
-
-def test_polygons_of_one_group_are_one_object_and_others_are_not():
     polygon = '<polygon label="cat" points="{}" group_id="{{}}"/>'
     one = polygon.format("1,1;3,1;3,3") + polygon.format("8,8;9,8;9,9")
     (item,) = _read(one.format(4, 4))
     assert item.mask == Polygons([[1, 1, 3, 1, 3, 3], [8, 8, 9, 8, 9, 9]]) and item.box == (1, 1, 9, 9)
     assert len(_read(one.format(4, 5))) == len(_read(one.format(0, 0))) == 2
+    (item,) = _read('<ellipse label="cat" cx="10" cy="10" rx="4" ry="2"/>')
+    assert item.box == pytest.approx((6, 8, 14, 12)) and item.mask
 
 
 def test_a_mask_runs_along_its_rows():
@@ -41,11 +43,6 @@ def test_a_mask_runs_along_its_rows():
     whole = coco_mask.decode(coco_mask.frPyObjects(runs, 30, 40))
     assert whole[5:7, 4:7].tolist() == [[0, 1, 0], [0, 1, 1]] and whole.sum() == 3
     assert item.box == (4, 5, 7, 7)
-
-
-def test_an_ellipse_has_an_outline():
-    (item,) = _read('<ellipse label="cat" cx="10" cy="10" rx="4" ry="2"/>')
-    assert item.box == pytest.approx((6, 8, 14, 12)) and item.mask
 
 
 def test_a_skeleton_is_its_keypoints_and_the_box_around_them():
@@ -62,23 +59,17 @@ def test_a_skeleton_is_its_keypoints_and_the_box_around_them():
     assert names == {"cat": ["ear", "nose", "tail"]}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '<box label="cat" xtl="1" ytl="2" xbr="x" ybr="4"/>',
-        '<box label="cat" xtl="1" ytl="2" xbr="nan" ybr="4"/>',
-        '<box label="cat"/>',
-        '<polygon label="cat" points="1,2;3,4"/>',
-        '<polygon label="cat" points="1,2;3;4"/>',
-        '<polygon label="cat" points="1,2;x,4;5,6"/>',
-        '<mask label="cat" left="4" top="5" width="3" height="2" rle="1,1"/>',
-        '<mask label="cat" left="4" top="5" width="3" height="2" rle="-1,7"/>',
-        '<mask label="cat" left="4" top="5" width="3" height="2" rle="x"/>',
-        '<polyline label="cat" points="1,2;3,4"/>',
-        '<skeleton label="cat"/>',
-    ],
-)
-def test_what_cannot_be_used_is_refused_by_its_place(text):
+@cases(
+    '<box label="cat" xtl="1" ytl="2" xbr="x" ybr="4"/>',
+    '<box label="cat" xtl="1" ytl="2" xbr="nan" ybr="4"/>', '<box label="cat"/>',
+    '<polygon label="cat" points="1,2;3,4"/>', '<polygon label="cat" points="1,2;3;4"/>',
+    '<polygon label="cat" points="1,2;x,4;5,6"/>',
+    '<mask label="cat" left="4" top="5" width="3" height="2" rle="1,1"/>',
+    '<mask label="cat" left="4" top="5" width="3" height="2" rle="-1,7"/>',
+    '<mask label="cat" left="4" top="5" width="3" height="2" rle="x"/>',
+    '<polyline label="cat" points="1,2;3,4"/>', '<skeleton label="cat"/>',
+)  # fmt: skip
+def test_what_cannot_be_used_is_refused_by_its_place(*, text):
     with pytest.raises(Rejected) as caught:
         _read(text)
     assert caught.value.reason == "malformed_annotation" and " 1: " in caught.value.detail

@@ -1,3 +1,5 @@
+"""Data sets of Label Studio."""
+
 import json
 
 import pytest
@@ -6,6 +8,7 @@ from detection_core.datasets.formats import label_studio
 from detection_core.datasets.formats.label_studio import file_name
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
+from tests.support.cases import cases
 from tests.support.dataset_files import picture, whole
 from tests.support.same_set import write_text
 
@@ -33,13 +36,12 @@ def _write(root, *tasks):
         (root / name).write_bytes(picture())
 
 
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [("/data/upload/1/0123abcd-a%20b.jpg", "0123abcd-a b.jpg"),
+@cases(
+("/data/upload/1/0123abcd-a%20b.jpg", "0123abcd-a b.jpg"),
      ("/data/local-files/?d=in/side/a.jpg", "a.jpg"),
-     ("s3://bucket/in/a.jpg", "a.jpg"), ("https://host/a.jpg?token=1", "a.jpg"), ("a.jpg", "a.jpg")],
+     ("s3://bucket/in/a.jpg", "a.jpg"), ("https://host/a.jpg?token=1", "a.jpg"), ("a.jpg", "a.jpg")
 )  # fmt: skip
-def test_a_file_name_ends_an_address(address, name):
+def test_a_file_name_ends_an_address(*, address, name):
     assert file_name(address) == name
 
 
@@ -88,31 +90,28 @@ def test_keypoints_have_one_order_whichever_comes_first(tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("task", "reason"),
-    [(5, "malformed_record"), ({"id": 9, "data": 5, "annotations": [_done(BOX)]}, "malformed_record"),
-     (_task(9, None), "malformed_record"),
-     (_task(9, "x\ny.jpg"), "malformed_record"),
-     (_task(9, "/data/local-files/?d=.."), "path_outside"),
-     (_task(9, annotations=[5]), "malformed_record"),
-     (_task(9, annotations=[{"result": 5}]), "malformed_record"),
-     (_task(9, annotations=[_done({**BOX, "type": "videorectangle"})]), "malformed_annotation")],
+@cases(
+    (5, "malformed_record"), ({"id": 9, "data": 5, "annotations": [_done(BOX)]}, "malformed_record"),
+    (_task(9, None), "malformed_record"), (_task(9, "x\ny.jpg"), "malformed_record"),
+    (_task(9, "/data/local-files/?d=.."), "path_outside"), (_task(9, annotations=[5]), "malformed_record"),
+    (_task(9, annotations=[{"result": 5}]), "malformed_record"),
+    (_task(9, annotations=[_done({**BOX, "type": "videorectangle"})]), "malformed_annotation"),
 )  # fmt: skip
-def test_a_bad_task_costs_only_itself(tmp_path, task, reason):
+def test_a_bad_task_costs_only_itself(tmp_path, *, task, reason):
     _write(tmp_path, _task(1, "a.jpg"), task)
     found = _read(str(tmp_path), HERE)
     assert [r.reason for r in found.rejected] == [reason] and len(found.images) == 1
 
 
-@pytest.mark.parametrize("text", ["{}", "[", "5"])
-def test_a_file_that_is_no_list_of_tasks_is_one_error(tmp_path, text):
+@cases("{}", "[", "5")
+def test_a_file_that_is_no_list_of_tasks_is_one_error(tmp_path, *, text):
     write_text(tmp_path / "export.json", text)
     with pytest.raises(DataError, match=r"export\.json: expected a JSON export of Label Studio"):
         _read(str(tmp_path), HERE)
 
 
-@pytest.mark.parametrize("address", ["http://[::1/a.jpg", "//[/a.jpg", "http://[v1.x]/a.jpg"])
-def test_an_address_that_is_none_is_a_path(address, tmp_path):
+@cases("http://[::1/a.jpg", "//[/a.jpg", "http://[v1.x]/a.jpg")
+def test_an_address_that_is_none_is_a_path(tmp_path, *, address):
     assert file_name(address) == "a.jpg"
     _write(tmp_path, _task(image=address))
     found = _read(str(tmp_path), HERE)

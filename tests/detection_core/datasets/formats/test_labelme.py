@@ -1,3 +1,5 @@
+"""Data sets of LabelMe."""
+
 import base64
 import json
 
@@ -8,7 +10,8 @@ from detection_core.datasets.image_sizes import shown_size
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from tests.support.dataset_files import picture, whole
+from tests.support.cases import cases
+from tests.support.dataset_files import picture, subfolder, whole
 from tests.support.same_set import write_text
 
 
@@ -37,7 +40,7 @@ def test_points_of_a_group_are_keypoints_of_its_object_in_one_order(tmp_path):
     assert [item.keypoints for item in second.objects] == [[(5, 6, 2), (3, 4, 2)], None]
 
 
-def test_folders_of_splits_are_found(tmp_path):
+def test_folders_are_searched_and_what_is_no_file_of_labelme_is_said(tmp_path):
     for split in ("train", "val"):
         _write(tmp_path / split)
     layout = find_layout(str(tmp_path))
@@ -45,18 +48,28 @@ def test_folders_of_splits_are_found(tmp_path):
     (image,) = _read(layout.path, "val").images
     assert (image.source_id, image.path) == ("val/a", str(tmp_path / "val" / "a.jpg"))
     assert len(_read(layout.path, None).images) == 2
+    below = subfolder(tmp_path, 1)
+    (below / "b.json").mkdir()
+    found = _read(str(below), None)
+    assert [(r.file, r.reason) for r in found.rejected] == [("b.json", "unreadable_annotation")]
+    below = subfolder(tmp_path, 2)
+    with pytest.raises(ConfigError, match="a folder of LabelMe files"):
+        labelme.locate(str(below), {"a": "b"})
+    with pytest.raises(DataError, match="found nothing"):
+        labelme.locate(str(below), "none")
+    with pytest.raises(DataError, match="expected LabelMe files, found none"):
+        _read(str(below), None)
 
 
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [({"shapes": 5}, "malformed_record"), ({"shapes": [5]}, "malformed_record"),
+@cases(
+({"shapes": 5}, "malformed_record"), ({"shapes": [5]}, "malformed_record"),
      ({"imagePath": None}, "malformed_record"),
      ({"imagePath": "../../\0"}, "malformed_record"), ({"imageWidth": "40"}, "malformed_annotation"),
      ({"shapes": [{**BOX, "label": 3}]}, "malformed_record"),
      ({"shapes": [{**BOX, "points": [[1]]}]}, "malformed_annotation"),
-     ({"shapes": [{**BOX, "shape_type": "line"}]}, "malformed_annotation")],
+     ({"shapes": [{**BOX, "shape_type": "line"}]}, "malformed_annotation")
 )  # fmt: skip
-def test_a_bad_file_costs_only_its_image(tmp_path, changed, reason):
+def test_a_bad_file_costs_only_its_image(tmp_path, *, changed, reason):
     _write(tmp_path, "good")
     _write(tmp_path, "bad", **changed)
     write_text(tmp_path / "settings.json", '{"mine": 1}')
@@ -64,26 +77,11 @@ def test_a_bad_file_costs_only_its_image(tmp_path, changed, reason):
     assert [(r.file, r.reason) for r in found.rejected] == [("bad.json", reason)] and len(found.images) == 1
 
 
-@pytest.mark.parametrize("text", ["[]", "{", "5", '"shapes"'])
-def test_a_file_that_is_no_object_is_put_aside(tmp_path, text):
+@cases("[]", "{", "5", '"shapes"')
+def test_a_file_that_is_no_object_is_put_aside(tmp_path, *, text):
     _write(tmp_path)
     write_text(tmp_path / "bad.json", text)
     assert [r.file for r in _read(str(tmp_path), None).rejected] == ["bad.json"]
-
-
-def test_a_folder_in_the_place_of_a_file_is_put_aside(tmp_path):
-    (tmp_path / "b.json").mkdir()
-    found = _read(str(tmp_path), None)
-    assert [(r.file, r.reason) for r in found.rejected] == [("b.json", "unreadable_annotation")]
-
-
-def test_a_location_that_is_wrong_or_empty_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="a folder of LabelMe files"):
-        labelme.locate(str(tmp_path), {"a": "b"})
-    with pytest.raises(DataError, match="found nothing"):
-        labelme.locate(str(tmp_path), "none")
-    with pytest.raises(DataError, match="expected LabelMe files, found none"):
-        _read(str(tmp_path), None)
 
 
 def test_files_are_read_one_by_one_as_images_are_asked_for(tmp_path, monkeypatch):

@@ -1,3 +1,5 @@
+"""Shapes of LabelMe as objects."""
+
 import base64
 import io
 
@@ -8,6 +10,7 @@ from pycocotools import mask as coco_mask
 
 from detection_core.datasets.annotated_images import Polygons, Rejected
 from detection_core.datasets.formats.labelme_shapes import read_objects
+from tests.support.cases import cases
 from tests.support.dataset_files import png_that_claims
 
 
@@ -25,17 +28,14 @@ def _read(*shapes):
     return [item for item, _ in read_objects(shapes, 40, 30)]
 
 
-@pytest.mark.parametrize(
-    ("shape", "box"),
-    [
-        (_shape("rectangle", (9, 8), (1, 2)), (1, 2, 9, 8)),
-        (_shape("rectangle", (1, 2), (9, 2), (9, 8), (1, 8)), (1, 2, 9, 8)),
-        (_shape("polygon", (1, 2), (9, 4), (5, 8)), (1, 2, 9, 8)),
-        (_shape(None, (1, 2), (9, 4), (5, 8)), (1, 2, 9, 8)),
-        (_shape("circle", (10, 10), (13, 14)), (5, 5, 15, 15)),
-    ],
+@cases(
+    (_shape("rectangle", (9, 8), (1, 2)), (1, 2, 9, 8)),
+    (_shape("rectangle", (1, 2), (9, 2), (9, 8), (1, 8)), (1, 2, 9, 8)),
+    (_shape("polygon", (1, 2), (9, 4), (5, 8)), (1, 2, 9, 8)),
+    (_shape(None, (1, 2), (9, 4), (5, 8)), (1, 2, 9, 8)),
+    (_shape("circle", (10, 10), (13, 14)), (5, 5, 15, 15)),
 )
-def test_every_shape_has_the_box_around_it(shape, box):
+def test_every_shape_has_the_box_around_it(*, shape, box):
     (item,) = _read(shape)
     assert item.name == "cat" and item.box == pytest.approx(box)
 
@@ -49,7 +49,7 @@ def test_a_mask_lies_where_its_corners_say():
     assert whole.sum() == 5 and (whole[5:7, 4:7] == pixels // 255).all()
 
 
-def test_outlines_of_one_group_are_one_object():
+def test_groups_of_outlines_and_points_are_objects_however_many():
     one, other = (
         _shape("polygon", (1, 1), (3, 1), (3, 3), group_id=7),
         _shape("polygon", (8, 8), (9, 8), (9, 9), group_id=7),
@@ -57,34 +57,34 @@ def test_outlines_of_one_group_are_one_object():
     (item,) = _read(one, other)
     assert item.box == (1, 1, 9, 9) and item.mask == Polygons([[1, 1, 3, 1, 3, 3], [8, 8, 9, 8, 9, 9]])
     assert len(_read(one, {**other, "label": "dog"})) == len(_read(one, {**other, "group_id": None})) == 2
+    group = [_shape("polygon", (1, 2), (9, 4), (5, 8), group_id=1) for _ in range(20_000)]
+    (item,) = _read(*group)
+    assert len(item.mask.rings) == 20_000 and item.box == (1, 2, 9, 8)
+    boxes = [_shape("rectangle", (1, 2), (9, 8), group_id=i) for i in range(5_000)]
+    points = [_shape("point", (3, 4), label="nose", group_id=i) for i in range(5_000)]
+    assert [named for _, named in read_objects([*boxes, *points], 40, 30)] == [{"nose": (3, 4)}] * 5_000
 
 
-@pytest.mark.parametrize(
-    "shapes",
-    [
-        [_shape("linestrip", (1, 2), (3, 4))],
-        [_shape("point", (1, 2))],
-        [_shape("point", (1, 2), group_id=1)],
-        [_shape("circle", (1, 2))],
-        [_shape("polygon", (1, 2), (3, 4))],
-        [_shape(["polygon"], (1, 2), (3, 4), (5, 6))],
-        [_shape("mask", (1, 2), (3, 4))],
-        [_shape("mask", (1, 2), (3, 4), mask="no base64")],
-        [_shape("mask", (1, 2), (3, 4), mask=base64.b64encode(b"no picture").decode())],
-        [
-            _shape("rectangle", (1, 2), (3, 4), group_id=1),
-            *[_shape("point", (1, 2), label="n", group_id=1)] * 2,
-        ],
-    ],
+@cases(
+    [_shape("linestrip", (1, 2), (3, 4))],
+    [_shape("point", (1, 2))],
+    [_shape("point", (1, 2), group_id=1)],
+    [_shape("circle", (1, 2))],
+    [_shape("polygon", (1, 2), (3, 4))],
+    [_shape(["polygon"], (1, 2), (3, 4), (5, 6))],
+    [_shape("mask", (1, 2), (3, 4))],
+    [_shape("mask", (1, 2), (3, 4), mask="no base64")],
+    [_shape("mask", (1, 2), (3, 4), mask=base64.b64encode(b"no picture").decode())],
+    [_shape("rectangle", (1, 2), (3, 4), group_id=1), *[_shape("point", (1, 2), label="n", group_id=1)] * 2],
 )
-def test_what_has_no_area_or_no_owner_is_refused(shapes):
+def test_what_has_no_area_or_no_owner_is_refused(*, shapes):
     with pytest.raises(Rejected) as caught:
         _read(*shapes)
     assert caught.value.reason == "malformed_annotation" and caught.value.detail.startswith("shape ")
 
 
-@pytest.mark.parametrize("side", [10, 12_000, 50_000, 2**31 - 1])
-def test_a_mask_that_asks_for_too_much_or_has_nothing_is_refused(side):
+@cases(10, 12_000, 50_000, 2**31 - 1)
+def test_a_mask_that_asks_for_too_much_or_has_nothing_is_refused(*, side):
     with pytest.raises(Rejected, match="shape 1: expected a PNG file as base64 text"):
         _read(_shape("mask", (0, 0), (5, 5), mask=base64.b64encode(png_that_claims(side, side)).decode()))
 
@@ -95,12 +95,3 @@ def test_masks_are_not_painted_without_end(monkeypatch):
     assert len(_read(*[shape] * 2)) == 2
     with pytest.raises(Rejected, match=r"shape \d+: expected masks of at most 6,000 pixels"):
         _read(*[shape] * 20)
-
-
-def test_many_outlines_and_points_of_groups_take_no_more_than_their_number():
-    group = [_shape("polygon", (1, 2), (9, 4), (5, 8), group_id=1) for _ in range(20_000)]
-    (item,) = _read(*group)
-    assert len(item.mask.rings) == 20_000 and item.box == (1, 2, 9, 8)
-    boxes = [_shape("rectangle", (1, 2), (9, 8), group_id=i) for i in range(5_000)]
-    points = [_shape("point", (3, 4), label="nose", group_id=i) for i in range(5_000)]
-    assert [named for _, named in read_objects([*boxes, *points], 40, 30)] == [{"nose": (3, 4)}] * 5_000

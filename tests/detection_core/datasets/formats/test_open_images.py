@@ -1,3 +1,5 @@
+"""Data sets of Open Images."""
+
 import logging
 import tracemalloc
 
@@ -11,6 +13,7 @@ from detection_core.datasets.encoding import make_example
 from detection_core.datasets.formats import open_images
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import list_folder
+from tests.support.cases import cases
 from tests.support.dataset_files import in_pixels, picture
 
 HEADER = (
@@ -136,16 +139,11 @@ def test_a_hierarchy_expands_as_that_of_the_object_detection_api(tmp_path):
         _read(root, {**WHERE, "hierarchy": "no.json"})
 
 
-@pytest.mark.parametrize(
-    ("row", "record"),
-    [
-        (_row(box="0.25,0.5,0.1,x"), "a"),
-        (_row(flags="2,0,0,0,0"), "a"),
-        ("a,xclick,/m/cat", "2"),
-        (_row() + ",more", "2"),
-    ],
-)
-def test_a_row_of_any_wrong_form_costs_only_itself_or_its_image(tmp_path, row, record):
+@cases(
+    (_row(box="0.25,0.5,0.1,x"), "a"), (_row(flags="2,0,0,0,0"), "a"), ("a,xclick,/m/cat", "2"),
+    (_row() + ",more", "2"),
+)  # fmt: skip
+def test_a_row_of_any_wrong_form_costs_only_itself_or_its_image(tmp_path, *, row, record):
     images, found = _read(_write(tmp_path, [row, _row("b")]))
     assert [image.source_id for image in images] == ["b"]
     assert [(r.record, r.reason) for r in found.rejected] == [(record, "malformed_annotation")]
@@ -159,17 +157,11 @@ def test_a_confidence_that_is_none_costs_its_image(tmp_path):
         assert [image.source_id for image in images] == ["b"] and len(found.rejected) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "none"),
-        ("ImageID,LabelName,XMin,XMax,YMin\n", "the columns"),
-        (f"{HEADER},XMin\n", "each once"),
-        (f'{HEADER}\na,"{"x" * 200_000}"\n', "field larger"),
-        (f"{HEADER}\na,\xff\n", "UTF-8"),
-    ],
-)
-def test_a_file_that_is_no_table_is_one_error_that_names_it(tmp_path, text, message):
+@cases(
+    ("", "none"), ("ImageID,LabelName,XMin,XMax,YMin\n", "the columns"), (f"{HEADER},XMin\n", "each once"),
+    (f'{HEADER}\na,"{"x" * 200_000}"\n', "field larger"), (f"{HEADER}\na,\xff\n", "UTF-8"),
+)  # fmt: skip
+def test_a_file_that_is_no_table_is_one_error_that_names_it(tmp_path, *, text, message):
     root = _write(tmp_path, [_row()])
     (tmp_path / "train-annotations-bbox.csv").write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError, match=message) as caught:

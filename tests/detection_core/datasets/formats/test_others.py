@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Formats that are known by name and not read."""
 
 import json
 
@@ -8,6 +8,7 @@ from detection_core.datasets.formats.others import name_other
 from detection_core.datasets.layout_search import find_layouts
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import list_folder
+from tests.support.cases import cases
 from tests.support.dataset_files import picture
 from tests.support.same_set import WRITERS, write_text
 
@@ -25,8 +26,8 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_format_that_is_not_read_is_refused_by_its_name(tmp_path, name):
+@cases(*FILES)
+def test_a_format_that_is_not_read_is_refused_by_its_name(tmp_path, *, name):
     path, text = FILES[name]
     write_text(tmp_path / path, text)
     (tmp_path / "a.jpg").write_bytes(picture())
@@ -45,7 +46,7 @@ def test_parquet_and_a_table_of_metadata_are_hugging_faces(tmp_path):
     assert ["Hugging Face" in name for name in names] == [True, True, False]
 
 
-@pytest.mark.parametrize("data_format", WRITERS)
-def test_a_format_that_is_read_is_no_other(tmp_path, data_format):
+@cases(*WRITERS)
+def test_a_format_that_is_read_is_no_other(tmp_path, *, data_format):
     WRITERS[data_format](tmp_path)
     assert name_other(list_folder(str(tmp_path))) == ""

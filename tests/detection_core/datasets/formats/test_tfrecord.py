@@ -1,4 +1,7 @@
+"""Data sets in TFRecord files as the Object Detection API writes them."""
+
 import gzip
+import itertools
 import zlib
 
 import pytest
@@ -16,7 +19,8 @@ from detection_core.datasets.formats import tfrecord
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from tests.support.dataset_files import in_pixels, picture
+from tests.support.cases import cases
+from tests.support.dataset_files import in_pixels, picture, subfolder
 
 COLUMNS = {
     "xmin": [0.25], "ymin": [0.5], "xmax": [0.5], "ymax": [1.0], "labels": [7], "texts": ["cat"],
@@ -65,29 +69,34 @@ def test_every_field_of_a_record_is_kept(tmp_path):
     assert found.categories == {"cat": 7, "fish": 9} and found.keypoint_names == {"cat": ["nose", "ear"]}
 
 
-def test_a_record_without_a_size_or_an_id_gets_them(tmp_path):
+def test_ids_are_those_of_records_or_made_of_their_files_and_numbers(tmp_path):
     _write(tmp_path / "a.record", _record(size=(0, 0), source_id=""), _record(source_id=""))
     images = tfrecord.read(str(tmp_path), "a.record").images
     assert [(image.source_id, image.width, image.height) for image in images] == [
         ("a.record-0", 0, 0), ("a.record-1", 40, 30)
     ]  # fmt: skip
+    below = subfolder(tmp_path, 1)
+    for folder in ("train", "val"):
+        (below / folder).mkdir()
+        _write(below / folder / "a.record", _record(source_id=""))
+    ids = [image.source_id for image in tfrecord.read(str(below), None).images]
+    assert ids == ["train/a.record-0", "val/a.record-0"]
 
 
-@pytest.mark.parametrize(
-    ("record", "reason"),
-    [(b"\x0a\x7f", "malformed_record"), (b"", "malformed_record"),
+@cases(
+(b"\x0a\x7f", "malformed_record"), (b"", "malformed_record"),
      (_record().replace(b"bbox/xmin", b"bbox/none"), "malformed_record"),
      (_record().replace(b"class/text", b"class/none"), "unknown_category"),
-     (_record({**COLUMNS, "texts": ["a\nb"]}), "malformed_record")],
+     (_record({**COLUMNS, "texts": ["a\nb"]}), "malformed_record")
 )  # fmt: skip
-def test_a_bad_record_costs_only_itself(tmp_path, record, reason):
+def test_a_bad_record_costs_only_itself(tmp_path, *, record, reason):
     _write(tmp_path / "a.record", _record(), record, _record(source_id="b"))
     found = tfrecord.read(str(tmp_path), "a.record")
     assert [(r.file, r.record, r.reason) for r in found.rejected] == [("a.record", "record 1", reason)]
     assert [image.source_id for image in found.images] == ["a", "b"]
 
 
-def test_records_with_ids_alone_are_named_by_a_label_map_and_those_with_names_alone_get_its_ids(tmp_path):
+def test_names_and_ids_of_classes_come_from_records_and_label_maps(tmp_path):
     by_id = _record().replace(b"class/text", b"class/none")
     by_name = _record(source_id="b").replace(b"object/class/label", b"object/class/other")
     _write(tmp_path / "a.record", by_id, by_name)
@@ -99,25 +108,14 @@ def test_records_with_ids_alone_are_named_by_a_label_map_and_those_with_names_al
         0
     ].detail
     assert found.categories == {"cat": 0} and len(found.images) == 1
-
-
-def test_an_id_that_some_records_tell_is_that_of_all(tmp_path):
+    below = subfolder(tmp_path, 1)
     by_name = _record(source_id="b").replace(b"object/class/label", b"object/class/other")
-    _write(tmp_path / "a.record", by_name, _record(), by_name.replace(b"\x01b", b"\x01c"))
-    assert tfrecord.read(str(tmp_path), None).categories == {"cat": 7}
+    _write(below / "a.record", by_name, _record(), by_name.replace(b"\x01b", b"\x01c"))
+    assert tfrecord.read(str(below), None).categories == {"cat": 7}
 
 
-def test_records_of_one_number_in_files_of_one_name_have_different_ids(tmp_path):
-    for folder in ("train", "val"):
-        (tmp_path / folder).mkdir()
-        _write(tmp_path / folder / "a.record", _record(source_id=""))
-    ids = [image.source_id for image in tfrecord.read(str(tmp_path), None).images]
-    assert ids == ["train/a.record-0", "val/a.record-0"]
-
-
-@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
-@pytest.mark.parametrize("name", ["a.record.gz", "a.record"])
-def test_compressed_files_are_read_like_others(tmp_path, pack, name):
+@cases(*itertools.product([gzip.compress, zlib.compress], ["a.record.gz", "a.record"]))
+def test_compressed_files_are_read_like_others(tmp_path, *, pack, name):
     _write(tmp_path / "plain", _record(), _record(source_id="b", image=picture(seed=1)))
     expected = tfrecord.read(str(tmp_path), "plain").images
     (tmp_path / name).write_bytes(pack((tmp_path / "plain").read_bytes()))
@@ -132,29 +130,25 @@ def test_compressed_files_are_read_like_others(tmp_path, pack, name):
     assert (layout.format, layout.images) == ("tfrecord", 2)
 
 
-def test_a_compressed_file_that_is_cut_is_one_error(tmp_path):
+def test_what_belongs_to_a_set_is_located_and_what_cannot_be_read_is_refused(tmp_path):
     _write(tmp_path / "plain", _record())
     (tmp_path / "a").write_bytes(gzip.compress((tmp_path / "plain").read_bytes())[:-100])
     with pytest.raises(DataError, match="cannot be read: cut compressed data"):
         tfrecord.read(str(tmp_path), "a")
-
-
-def test_label_maps_beside_the_records_belong_to_what_is_read(tmp_path):
-    _write(tmp_path / "a.record", _record())
-    (tmp_path / "map.pbtxt").write_text("item { id: 7 name: 'cat' }")
-    assert [path.rpartition("/")[2] for path in tfrecord.locate(str(tmp_path), None)] == [
+    below = subfolder(tmp_path, 1)
+    _write(below / "a.record", _record())
+    (below / "map.pbtxt").write_text("item { id: 7 name: 'cat' }")
+    assert [path.rpartition("/")[2] for path in tfrecord.locate(str(below), None)] == [
         "a.record",
         "map.pbtxt",
     ]
-
-
-def test_a_class_of_two_ids_and_a_location_that_leads_nowhere_are_refused(tmp_path):
-    _write(tmp_path / "a.record", _record(), _record({**COLUMNS, "labels": [8]}))
+    below = subfolder(tmp_path, 2)
+    _write(below / "a.record", _record(), _record({**COLUMNS, "labels": [8]}))
     with pytest.raises(DataError, match=r"one id for the class 'cat', found 7 and 8"):
-        tfrecord.read(str(tmp_path), None)
+        tfrecord.read(str(below), None)
     with pytest.raises(ConfigError, match="a TFRecord file or a pattern"):
-        tfrecord.locate(str(tmp_path), {"a": "b"})
+        tfrecord.locate(str(below), {"a": "b"})
     with pytest.raises(DataError, match="expected TFRecord files, found none"):
-        tfrecord.locate(str(tmp_path), "b*")
+        tfrecord.locate(str(below), "b*")
     with pytest.raises(DataError, match="expected TFRecord files, found none"):
-        tfrecord.locate(str(tmp_path / ".."), "none/*")
+        tfrecord.locate(str(below / ".."), "none/*")

@@ -1,3 +1,5 @@
+"""TFRecord files that are found and read with the places of their records."""
+
 import gzip
 import struct
 
@@ -9,6 +11,7 @@ from detection_core.datasets.layouts import RATIOS
 from detection_core.errors import DataError
 from detection_core.storage.file_parts import FilePart
 from detection_core.storage.folder_listing import list_folder
+from tests.support.cases import cases
 
 
 def _write(path, *records):
@@ -21,18 +24,15 @@ def _write(path, *records):
 IMAGE = b"\x0aimage/encoded"
 
 
-@pytest.mark.parametrize(
-    ("names", "splits"),
-    [
-        (["train.record", "test.record"], {"train": "train.record", "eval": "test.record"}),
+@cases(
+(["train.record", "test.record"], {"train": "train.record", "eval": "test.record"}),
         (["my_train.record-00000-of-00002", "my_train.record-00001-of-00002", "my_val.record-00000-of-00001"],
          {"train": "my_train.record-0000*", "eval": "my_val.record-00000-of-00001"}),
         (["Split-train/x", "Split-eval/x"], {"train": "Split-train/x", "eval": "Split-eval/x"}),
         (["data.bin"], RATIOS),
         (["train/a", "more_train/b", "val/c"], RATIOS),
-    ],
 )  # fmt: skip
-def test_files_of_any_name_are_found_by_what_is_in_them(tmp_path, names, splits):
+def test_files_of_any_name_are_found_by_what_is_in_them(tmp_path, *, names, splits):
     for name in names:
         _write(tmp_path / name, IMAGE, IMAGE)
     _write(tmp_path / "other", b"no picture")
@@ -42,9 +42,14 @@ def test_files_of_any_name_are_found_by_what_is_in_them(tmp_path, names, splits)
     assert f"{len(names)} TFRecord files" in layout.evidence
 
 
-def test_a_folder_without_them_has_none(tmp_path):
+def test_what_is_no_record_and_a_length_beyond_all_memory_are_none(tmp_path):
     (tmp_path / "a").write_bytes(b"image/" * 10)
     assert tfrecord_files.find(list_folder(str(tmp_path))) is None
+    from detection_core.data.record_writer import masked_checksum
+
+    length = struct.pack("<Q", 1 << 60)
+    assert tfrecord_files.record_length(length + struct.pack("<I", masked_checksum(length))) is None
+    assert tfrecord_files.record_length(b"short") is None
 
 
 def test_records_are_read_with_their_places_and_damaged_ones_told(tmp_path):
@@ -63,19 +68,11 @@ def test_records_are_read_with_their_places_and_damaged_ones_told(tmp_path):
     assert tfrecord_files.count_records(str(path)) == 2
 
 
-@pytest.mark.parametrize("cut", [5, 14, 20, 22, 40])
-def test_a_cut_file_is_one_error_that_says_where(tmp_path, cut):
+@cases(5, 14, 20, 22, 40)
+def test_a_cut_file_is_one_error_that_says_where(tmp_path, *, cut):
     path = tmp_path / "a"
     _write(path, b"first", b"second")
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(DataError, match=r"expected record [01] of a TFRecord file.*copy it again"):
         list(tfrecord_files.read_records(str(path)))
     assert tfrecord_files.count_records(str(path)) == (cut > 21)
-
-
-def test_a_length_beyond_all_memory_is_none():
-    from detection_core.data.record_writer import masked_checksum
-
-    length = struct.pack("<Q", 1 << 60)
-    assert tfrecord_files.record_length(length + struct.pack("<I", masked_checksum(length))) is None
-    assert tfrecord_files.record_length(b"short") is None

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Data sets of VGG Image Annotator."""
 
 import csv
 import json
@@ -9,6 +9,7 @@ from detection_core.bounded.limits import MAX_OBJECTS
 from detection_core.datasets.formats import via
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
+from tests.support.cases import cases
 from tests.support.dataset_files import picture, whole
 from tests.support.same_set import write_text
 
@@ -27,17 +28,12 @@ def _only(root):
     return image
 
 
-@pytest.mark.parametrize(
-    ("place", "box"),
-    [
-        (RECT, (5, 6, 15, 10)),
-        ({"name": "circle", "cx": 10, "cy": 10, "r": 4}, (6, 6, 14, 14)),
-        (ELLIPSE, (6, 8, 14, 12)),
-        ({**ELLIPSE, "theta": 1.5707963267948966}, (8, 6, 12, 14)),
-        ({"name": "polygon", "all_points_x": [1, 9, 5], "all_points_y": [2, 3, 8]}, (1, 2, 9, 8)),
-    ],
-)
-def test_shapes_are_boxes(tmp_path, place, box):
+@cases(
+    (RECT, (5, 6, 15, 10)), ({"name": "circle", "cx": 10, "cy": 10, "r": 4}, (6, 6, 14, 14)),
+    (ELLIPSE, (6, 8, 14, 12)), ({**ELLIPSE, "theta": 1.5707963267948966}, (8, 6, 12, 14)),
+    ({"name": "polygon", "all_points_x": [1, 9, 5], "all_points_y": [2, 3, 8]}, (1, 2, 9, 8)),
+)  # fmt: skip
+def test_shapes_are_boxes(tmp_path, *, place, box):
     _write(tmp_path, [{**REGION, "shape_attributes": place}])
     (item,) = _only(tmp_path).objects
     assert item.box == pytest.approx(box) and item.name == "cat"
@@ -56,10 +52,8 @@ def test_an_overfull_image_is_refused_before_its_regions_are_looked_at(tmp_path)
     assert note.detail == f"expected at most {MAX_OBJECTS:,} annotations of an image, found more"
 
 
-@pytest.mark.parametrize(
-    "said", [{"any": "cat"}, {"colour": "red", "Type": "cat"}, {"kind": {"cat": True, "dog": False}}]
-)
-def test_the_class_is_what_attributes_tell(tmp_path, said):
+@cases({"any": "cat"}, {"colour": "red", "Type": "cat"}, {"kind": {"cat": True, "dog": False}})
+def test_the_class_is_what_attributes_tell(tmp_path, *, said):
     _write(tmp_path, {"0": {**REGION, "region_attributes": said}})  # numbered as version 1 does
     assert _only(tmp_path).objects[0].name == "cat"
 
@@ -78,21 +72,18 @@ def test_rows_are_regions(tmp_path):
     assert {image.filename: len(image.objects) for image in found.images} == {"a.jpg": 2, "b.jpg": 0}
 
 
-@pytest.mark.parametrize(
-    ("region", "reason"),
-    [
-        (5, "malformed_record"),
-        ({**REGION, "region_attributes": {}}, "malformed_annotation"),
-        ({**REGION, "region_attributes": {"kind": {"cat": True, "dog": True}}}, "malformed_annotation"),
-        ({**REGION, "shape_attributes": {**RECT, "x": None}}, "malformed_annotation"),
-        ({**REGION, "shape_attributes": {"name": "polyline"}}, "malformed_annotation"),
-        (
-            {**REGION, "shape_attributes": {"name": "polygon", "all_points_x": [1], "all_points_y": []}},
-            "malformed_annotation",
-        ),
-    ],
+@cases(
+    (5, "malformed_record"),
+    ({**REGION, "region_attributes": {}}, "malformed_annotation"),
+    ({**REGION, "region_attributes": {"kind": {"cat": True, "dog": True}}}, "malformed_annotation"),
+    ({**REGION, "shape_attributes": {**RECT, "x": None}}, "malformed_annotation"),
+    ({**REGION, "shape_attributes": {"name": "polyline"}}, "malformed_annotation"),
+    (
+        {**REGION, "shape_attributes": {"name": "polygon", "all_points_x": [1], "all_points_y": []}},
+        "malformed_annotation",
+    ),
 )
-def test_a_bad_region_costs_only_its_image(tmp_path, region, reason):
+def test_a_bad_region_costs_only_its_image(tmp_path, *, region, reason):
     _write(tmp_path, [REGION, region])
     found = whole(via.read(str(tmp_path), None))
     assert [r.reason for r in found.rejected] == [reason] and not found.images and not found.unannotated

@@ -1,3 +1,5 @@
+"""Data sets of Pascal VOC."""
+
 import os
 from pathlib import Path
 
@@ -6,7 +8,8 @@ import pytest
 from detection_core.datasets.annotated_images import AnnotatedObject
 from detection_core.datasets.formats import voc
 from detection_core.errors import ConfigError, DataError
-from tests.support.dataset_files import voc_xml, whole, write_voc
+from tests.support.cases import cases
+from tests.support.dataset_files import subfolder, voc_xml, whole, write_voc
 
 TRAIN = "ImageSets/Main/train.txt"
 
@@ -25,16 +28,11 @@ def test_every_field_of_an_object_is_kept(tmp_path):
     assert found.categories == {"cat": 0}
 
 
-@pytest.mark.parametrize(
-    ("text", "occluded"),
-    [
-        ("<occluded>1</occluded>", 1),
-        ("<occluded> 0 </occluded>", 0),
-        ("<occluded>half</occluded>", None),
-        ("", None),
-    ],
-)
-def test_an_object_says_whether_it_is_occluded_where_it_does(tmp_path, text, occluded):
+@cases(
+    ("<occluded>1</occluded>", 1), ("<occluded> 0 </occluded>", 0), ("<occluded>half</occluded>", None),
+    ("", None),
+)  # fmt: skip
+def test_an_object_says_whether_it_is_occluded_where_it_does(tmp_path, *, text, occluded):
     xml = voc_xml("a").replace("</object>", f"{text}</object>")
     (image,) = _read(write_voc(tmp_path, ["a"], a=xml), TRAIN).images
     assert image.objects[0].occluded == occluded
@@ -45,28 +43,32 @@ def test_an_image_set_chooses_and_orders_the_images(tmp_path):
     (tmp_path / TRAIN).write_text("c\n\n a  1\nb -1\n")
     assert [image.source_id for image in _read(path, TRAIN).images] == ["c", "a", "b"]
     assert [image.source_id for image in _read(path, None).images] == ["a", "b", "c", "d"]
+    below = subfolder(tmp_path, 1)
+    path = write_voc(below)
+    (below / TRAIN).write_text("a\n../../secret\n")
+    assert [r.reason for r in _read(path, TRAIN).rejected] == ["path_outside"]
+    below = subfolder(tmp_path, 2)
+    path = write_voc(below)
+    (below / TRAIN).write_bytes(b"\xef\xbb\xbfb\nc\n")
+    assert [image.source_id for image in _read(path, TRAIN).images] == ["b", "c"]
 
 
-def test_a_file_name_that_no_image_has_means_the_one_that_is_called_like_the_annotation(tmp_path):
+def test_a_name_or_a_size_that_is_missing_is_found_or_left_open(tmp_path):
     nameless = voc_xml("a").replace("<filename>a.jpg</filename>", "")
     bare, elsewhere = voc_xml("a").replace("a.jpg", "other"), voc_xml("a").replace("a.jpg", "C:\\mine\\x.png")
     found = _read(write_voc(tmp_path, a=nameless, b=bare, c=elsewhere), None)
     assert [image.filename for image in found.images[:3]] == ["a.jpg", "b.jpg", "c.jpg"]
     (tmp_path / "JPEGImages" / "b.jpg").unlink()
     assert _read(str(tmp_path), None).images[1].filename == "other.jpg"
+    below = subfolder(tmp_path, 1)
+    found = _read(write_voc(below, a=voc_xml("a", size=("", ""))), None)
+    assert (found.images[0].width, found.images[0].height) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("annotations", "images"),
-    [
-        ("annots", "images"),
-        ("annotations", "images"),
-        (".", "."),
-        ("a/b", "a"),
-        ("labels/xml", "data/pictures"),
-    ],
+@cases(
+    ("annots", "images"), ("annotations", "images"), (".", "."), ("a/b", "a"), ("labels/xml", "data/pictures")
 )
-def test_folders_may_have_any_name(tmp_path, annotations, images):
+def test_folders_may_have_any_name(tmp_path, *, annotations, images):
     for name in "ab":
         for folder, suffix, data in (
             (images, ".jpeg", b"any"),
@@ -80,39 +82,22 @@ def test_folders_may_have_any_name(tmp_path, annotations, images):
         assert [Path(image.path).resolve() for image in found.images] == paths and not found.rejected
 
 
-def test_an_image_without_a_size_is_taken_as_it_is(tmp_path):
-    found = _read(write_voc(tmp_path, a=voc_xml("a", size=("", ""))), None)
-    assert (found.images[0].width, found.images[0].height) == (0, 0)
-
-
 BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>'
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "unreadable_annotation"),
-        ("not xml", "unreadable_annotation"),
-        (voc_xml("a")[:-20], "unreadable_annotation"),
-        (BOMB + voc_xml("a"), "unreadable_annotation"),
-        ('<?xml version="1.0" encoding="no-such"?>' + voc_xml("a"), "unreadable_annotation"),
-        (voc_xml("a", size=("wide", 30)), "malformed_record"),
-        (voc_xml("a", label=""), "malformed_annotation"),
-        (voc_xml("a", boxes=[("left", 1, 2, 3)]), "malformed_annotation"),
-        (voc_xml("a", extra="<object><name>cat</name></object>"), "malformed_annotation"),
-        (voc_xml("a").replace("<truncated>1", "<truncated>very"), "malformed_annotation"),
-    ],
-)
-def test_a_bad_file_costs_only_its_image(tmp_path, text, reason):
+@cases(
+    ("", "unreadable_annotation"), ("not xml", "unreadable_annotation"),
+    (voc_xml("a")[:-20], "unreadable_annotation"), (BOMB + voc_xml("a"), "unreadable_annotation"),
+    ('<?xml version="1.0" encoding="no-such"?>' + voc_xml("a"), "unreadable_annotation"),
+    (voc_xml("a", size=("wide", 30)), "malformed_record"), (voc_xml("a", label=""), "malformed_annotation"),
+    (voc_xml("a", boxes=[("left", 1, 2, 3)]), "malformed_annotation"),
+    (voc_xml("a", extra="<object><name>cat</name></object>"), "malformed_annotation"),
+    (voc_xml("a").replace("<truncated>1", "<truncated>very"), "malformed_annotation"),
+)  # fmt: skip
+def test_a_bad_file_costs_only_its_image(tmp_path, *, text, reason):
     found = _read(write_voc(tmp_path, a=text), None)
     assert [(r.file, r.record, r.reason) for r in found.rejected] == [("Annotations/a.xml", "a", reason)]
     assert [image.source_id for image in found.images] == ["b", "c", "d"]
-
-
-def test_an_image_set_cannot_name_files_elsewhere(tmp_path):
-    path = write_voc(tmp_path)
-    (tmp_path / TRAIN).write_text("a\n../../secret\n")
-    assert [r.reason for r in _read(path, TRAIN).rejected] == ["path_outside"]
 
 
 def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
@@ -125,21 +110,15 @@ def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
         voc.locate(path, "ImageSets/Main/no.txt")
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
-def test_an_image_set_in_another_encoding_is_one_error(tmp_path, encoding):
+@cases("latin-1", "utf-16")
+def test_an_image_set_in_another_encoding_is_one_error(tmp_path, *, encoding):
     path = write_voc(tmp_path)
     (tmp_path / TRAIN).write_bytes("caf\xe9\n".encode(encoding))
     with pytest.raises(DataError, match=r"train\.txt: expected a list of images in text format"):
         _read(path, TRAIN)
 
 
-def test_a_mark_of_utf_8_is_no_part_of_the_first_name(tmp_path):
-    path = write_voc(tmp_path)
-    (tmp_path / TRAIN).write_bytes(b"\xef\xbb\xbfb\nc\n")
-    assert [image.source_id for image in _read(path, TRAIN).images] == ["b", "c"]
-
-
-def test_a_folder_in_the_place_of_an_annotation_is_put_aside(tmp_path):
+def test_pipes_folders_and_names_that_are_no_utf_8_are_put_aside(tmp_path):
     root = write_voc(tmp_path, names="ab")
     (tmp_path / "Annotations" / "b.xml").unlink()
     (tmp_path / "Annotations" / "b.xml").mkdir()
@@ -148,22 +127,18 @@ def test_a_folder_in_the_place_of_an_annotation_is_put_aside(tmp_path):
     found = _read(root, {"annotations": "Annotations", "images": "JPEGImages"})
     assert [(r.file, r.reason) for r in found.rejected] == [("Annotations/b.xml", "unreadable_annotation")]
     assert [image.source_id for image in found.images] == ["a", "deep.xml/c"]
-
-
-def test_pipes_are_put_aside_and_not_waited_for(tmp_path):
-    path = write_voc(tmp_path)
-    (tmp_path / "Annotations" / "b.xml").unlink()
-    os.mkfifo(tmp_path / "Annotations" / "b.xml")
+    below = subfolder(tmp_path, 1)
+    path = write_voc(below)
+    (below / "Annotations" / "b.xml").unlink()
+    os.mkfifo(below / "Annotations" / "b.xml")
     (rejection,) = _read(path, TRAIN).rejected
     assert (rejection.record, rejection.reason) == ("b", "unreadable_annotation")
-    os.mkfifo(tmp_path / "ImageSets" / "Main" / "pipe.txt")
+    os.mkfifo(below / "ImageSets" / "Main" / "pipe.txt")
     with pytest.raises(DataError, match="found no regular file"):
         _read(path, "ImageSets/Main/pipe.txt")
-
-
-def test_a_name_that_is_no_utf_8_is_put_aside(tmp_path):
-    path = write_voc(tmp_path)
-    (tmp_path / "Annotations" / os.fsdecode(b"b\xff.xml")).write_text(voc_xml("b"))
+    below = subfolder(tmp_path, 2)
+    path = write_voc(below)
+    (below / "Annotations" / os.fsdecode(b"b\xff.xml")).write_text(voc_xml("b"))
     found = _read(path, None)
     assert [(r.record, r.reason) for r in found.rejected] == [("b\udcff", "malformed_record")]
     assert len(found.images) == 4

@@ -1,3 +1,5 @@
+"""XML files that are read without trust."""
+
 import os
 import tracemalloc
 
@@ -6,18 +8,18 @@ import pytest
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats import xml_files
 from detection_core.datasets.formats.xml_files import parse_xml, read_children
+from tests.support.cases import cases
 
 BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><x>&b;</x>'
 OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><x>&a;</x>'
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [(BOMB, "document type"), (OUTSIDE, "document type"), (BOMB.encode("utf-16"), "document type"),
+@cases(
+(BOMB, "document type"), (OUTSIDE, "document type"), (BOMB.encode("utf-16"), "document type"),
      ("<x>", "cannot be parsed"), ("", "cannot be parsed"),
-     ('<?xml version="1.0" encoding="none"?><x/>', "encoding")],
+     ('<?xml version="1.0" encoding="none"?><x/>', "encoding")
 )  # fmt: skip
-def test_what_is_not_plain_xml_is_refused(tmp_path, data, said):
+def test_what_is_not_plain_xml_is_refused(tmp_path, *, data, said):
     (tmp_path / "a.xml").write_bytes(data if isinstance(data, bytes) else data.encode())
     with pytest.raises(Rejected, match=said) as caught:
         parse_xml(str(tmp_path / "a.xml"))
@@ -39,8 +41,8 @@ def _tags(path):
     return [(e.tag, e.attrib, [c.tag for c in e]) for e in read_children(str(path), seen.append)], seen
 
 
-@pytest.mark.parametrize("piece", [1, 7, 1 << 20])
-def test_children_come_one_by_one_with_all_that_is_in_them(tmp_path, monkeypatch, piece):
+@cases(1, 7, 1 << 20)
+def test_children_come_one_by_one_with_all_that_is_in_them(tmp_path, monkeypatch, *, piece):
     monkeypatch.setattr(xml_files, "_PIECE", piece)
     (tmp_path / "a.xml").write_text('<r><a n="1"><r/><a><b/></a></a> text <b/><!-- c --><a n="2"/></r>')
     assert _tags(tmp_path / "a.xml") == (
@@ -49,13 +51,12 @@ def test_children_come_one_by_one_with_all_that_is_in_them(tmp_path, monkeypatch
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [(BOMB, "document type"), ("<r><a/>", "cannot be parsed"), ("<r><a/></r><r/>", "cannot be parsed"),
+@cases(
+(BOMB, "document type"), ("<r><a/>", "cannot be parsed"), ("<r><a/></r><r/>", "cannot be parsed"),
      ("", "cannot be parsed"), ("<r " + "x" * 300, "in which no element begins"),
-     ("<r>" + "x" * 300 + "</r>", "in which no element begins")],
+     ("<r>" + "x" * 300 + "</r>", "in which no element begins")
 )  # fmt: skip
-def test_children_of_what_is_not_plain_xml_are_refused(tmp_path, monkeypatch, text, said):
+def test_children_of_what_is_not_plain_xml_are_refused(tmp_path, monkeypatch, *, text, said):
     monkeypatch.setattr(xml_files, "_PIECE", 50)
     monkeypatch.setattr(xml_files, "MAX_SILENCE", 100)
     (tmp_path / "a.xml").write_text(text)

@@ -1,3 +1,5 @@
+"""Data sets of YOLO."""
+
 import json
 
 import pytest
@@ -12,7 +14,8 @@ from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.readers import READERS
 from detection_core.errors import ConfigError, DataError
-from tests.support.dataset_files import in_pixels, picture, whole
+from tests.support.cases import cases
+from tests.support.dataset_files import in_pixels, picture, subfolder, whole
 
 
 def _read(root, location):
@@ -105,13 +108,12 @@ NAMED = {"train": {"names": "classes.txt", "images": "images/train"},
 DARKNET = {name: {**where, "data": "obj.data"} for name, where in DIVIDED.items()}
 
 
-@pytest.mark.parametrize(
-    ("written", "splits", "train", "held_out"),
-    [(_present, DIVIDED, 3, 3), (_exported, DIVIDED, 3, 3), (_elsewhere, DIVIDED, 4, 2),
+@cases(
+(_present, DIVIDED, 3, 3), (_exported, DIVIDED, 3, 3), (_elsewhere, DIVIDED, 4, 2),
      (_lists, DIVIDED, 3, 1), (_darknet, DARKNET, 2, 1), (_label_img, RATIOS, 3, 0),
-     (_label_studio, RATIOS, 3, 0), (_folders, NAMED, 3, 3)],
+     (_label_studio, RATIOS, 3, 0), (_folders, NAMED, 3, 3)
 )  # fmt: skip
-def test_a_set_of_any_form_is_found_and_read(tmp_path, written, splits, train, held_out):
+def test_a_set_of_any_form_is_found_and_read(tmp_path, *, written, splits, train, held_out):
     written(tmp_path)
     layout = find_layout(str(tmp_path))
     assert (layout.format, layout.path, layout.splits) == ("yolo", str(tmp_path), splits)
@@ -127,17 +129,15 @@ def test_a_set_of_any_form_is_found_and_read(tmp_path, written, splits, train, h
         assert all(yolo.locate(layout.path, location))
 
 
-def test_what_a_split_is_read_from_is_its_own(tmp_path):
+def test_a_split_is_its_own_and_a_val_that_is_train_is_none(tmp_path):
     _present(tmp_path)
     names = ("data.yaml", "images/train", "labels/train")
     assert yolo.locate(str(tmp_path), DIVIDED["train"]) == [str(tmp_path / name) for name in names]
     assert yolo.locate(str(tmp_path), None) == [str(tmp_path / "data.yaml"), str(tmp_path)]
-
-
-def test_a_val_that_is_train_is_no_split(tmp_path):
-    write(tmp_path, **{"data.yaml": YAML.replace("images/val", "images/train")})
-    write_split(tmp_path)
-    assert find_layout(str(tmp_path)).splits == RATIOS
+    below = subfolder(tmp_path, 1)
+    write(below, **{"data.yaml": YAML.replace("images/val", "images/train")})
+    write_split(below)
+    assert find_layout(str(below)).splits == RATIOS
 
 
 def test_an_image_without_a_label_file_shows_nothing_and_a_set_without_any_is_refused(tmp_path):
@@ -163,11 +163,8 @@ def test_an_outline_is_a_mask_with_the_box_around_it(tmp_path):
     assert boxed.box == (0, 0, 40, 30) and boxed.mask is None
 
 
-@pytest.mark.parametrize(
-    ("dims", "values", "points"),
-    [(3, "0.5 0.5 2 0 0 0", [(20, 15, 2), (0, 0, 0)]), (2, "0.5 0.5 0 0", [(20, 15, 2), (0, 0, 0)])],
-)
-def test_keypoints_follow_the_box(tmp_path, dims, values, points):
+@cases((3, "0.5 0.5 2 0 0 0", [(20, 15, 2), (0, 0, 0)]), (2, "0.5 0.5 0 0", [(20, 15, 2), (0, 0, 0)]))
+def test_keypoints_follow_the_box(tmp_path, *, dims, values, points):
     text = f"{YAML}kpt_shape: [2, {dims}]\nkpt_names:\n  0: [nose, tail]\n"
     write(tmp_path, **{"data.yaml": text})
     write_split(tmp_path, count=1, text=f"0 .5 .5 .5 .2 {values}\n0 .5 .5 .5 .2")
@@ -176,15 +173,14 @@ def test_keypoints_follow_the_box(tmp_path, dims, values, points):
     assert found.keypoint_names == {"cat": ["nose", "tail"], "dog": ["keypoint_0", "keypoint_1"]}
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [("0 .5 .5 .5", "malformed_annotation"), ("0 .5 .5 .5 .5 .9", "malformed_annotation"),
+@cases(
+("0 .5 .5 .5", "malformed_annotation"), ("0 .5 .5 .5 .5 .9", "malformed_annotation"),
      ("cat .5 .5 .5 .5", "malformed_annotation"), ("7 .5 .5 .5 .5", "unknown_category"),
      ("0.5 .5 .5 .5 .5", "unknown_category"), ("-1 .5 .5 .5 .5", "unknown_category"),
      ("0 nan .5 .5 .5", "box_not_finite"), ("0 20 20 10 10", "box_outside"),
-     (b"\xff\xfe\0", "unreadable_annotation")],
+     (b"\xff\xfe\0", "unreadable_annotation")
 )  # fmt: skip
-def test_a_bad_line_costs_only_its_image(tmp_path, text, reason):
+def test_a_bad_line_costs_only_its_image(tmp_path, *, text, reason):
     write(tmp_path, **{"classes.txt": "cat"})
     write_split(tmp_path, "images", "labels", 2)
     write(tmp_path, **{"labels/images1.txt": text})

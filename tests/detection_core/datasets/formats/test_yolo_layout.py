@@ -1,9 +1,12 @@
+"""YOLO data sets that are found in a folder."""
+
 import pytest
 
 from detection_core.datasets.formats import yolo_layout
 from detection_core.datasets.formats.yolo_names import YoloSet
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import FolderListing, list_folder
+from tests.support.cases import cases
 
 LISTING = FolderListing(
     root="/data",
@@ -13,21 +16,14 @@ LISTING = FolderListing(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("base", "text", "place"),
-    [
-        ("", "images/train", "images/train"),
-        ("", "./images/train/", "images/train"),
-        ("", "../images/train", "images/train"),
-        ("images", "train", "images/train"),
-        ("../elsewhere", "images/train", "images/train"),
-        ("/content/mine", "/content/mine/images/train", "images/train"),
-        ("", "D:\\mine\\images\\train", "images/train"),
-        ("", "train.txt", "train.txt"),
-        (".", ".", ""),
-    ],
-)
-def test_a_path_is_taken_where_it_leads_somewhere_below_the_root(base, text, place):
+@cases(
+    ("", "images/train", "images/train"), ("", "./images/train/", "images/train"),
+    ("", "../images/train", "images/train"), ("images", "train", "images/train"),
+    ("../elsewhere", "images/train", "images/train"),
+    ("/content/mine", "/content/mine/images/train", "images/train"),
+    ("", "D:\\mine\\images\\train", "images/train"), ("", "train.txt", "train.txt"), (".", ".", ""),
+)  # fmt: skip
+def test_a_path_is_taken_where_it_leads_somewhere_below_the_root(*, base, text, place):
     assert yolo_layout.place_of(LISTING, YoloSet(file="data.yaml", names={}, base=base), text) == place
 
 
@@ -35,19 +31,18 @@ def test_a_path_is_first_relative_to_its_file():
     assert yolo_layout.place_of(LISTING, YoloSet(file="sub/data.yaml", names={}), "images") == "sub/images"
 
 
-@pytest.mark.parametrize("text", ["../../etc", "/etc", "none", "https://example.com/coco.zip"])
-def test_a_path_that_leads_nowhere_or_out_is_refused(text):
+@cases("../../etc", "/etc", "none", "https://example.com/coco.zip")
+def test_a_path_that_leads_nowhere_or_out_is_refused(*, text):
     with pytest.raises(DataError, match=r"below /data, found nothing"):
         yolo_layout.place_of(LISTING, YoloSet(file="data.yaml", names={}), text)
 
 
-@pytest.mark.parametrize(
-    ("image", "label"),
-    [("images/a.jpg", "labels/a.txt"), ("images/x/images/a.jpg", "images/x/labels/a.txt"),
+@cases(
+("images/a.jpg", "labels/a.txt"), ("images/x/images/a.jpg", "images/x/labels/a.txt"),
      ("VOC/JPEGImages/a.b.png", "VOC/labels/a.b.txt"), ("photos/a.jpg", "photos/a.txt"),
-     ("images/own.jpg", "images/own.txt")],
+     ("images/own.jpg", "images/own.txt")
 )  # fmt: skip
-def test_labels_lie_beside_the_images_or_with_them(image, label):
+def test_labels_lie_beside_the_images_or_with_them(*, image, label):
     folders = {label.rpartition("/")[0]: [label.rpartition("/")[2]]}
     assert yolo_layout.labels_of(FolderListing(root="", folders=folders, complete=True), [image]) == {
         image: label
@@ -61,14 +56,14 @@ def test_labels_without_class_names_are_refused_with_the_way_out(tmp_path):
         yolo_layout.find(list_folder(str(tmp_path)))
 
 
-@pytest.mark.parametrize("text", ["a photo of a cat and more", "1 2 3", ""])
-def test_other_text_files_beside_images_are_no_labels(tmp_path, text):
+@cases("a photo of a cat and more", "1 2 3", "")
+def test_other_text_files_beside_images_are_no_labels(tmp_path, *, text):
     for name, content in (("a.jpg", ""), ("a.txt", text), ("pipeline.yaml", "train: 1")):
         (tmp_path / name).write_text(content)
     assert yolo_layout.find(list_folder(str(tmp_path))) is None
 
 
-def test_a_path_of_very_many_parts_is_not_tried_from_each(monkeypatch):
+def test_paths_of_very_many_parts_and_folders_named_many_times_are_tried_once(monkeypatch):
     tried = []
     monkeypatch.setattr(yolo_layout.posixpath, "normpath", lambda path: tried.append(path) or "none")
     for text in ("a/" * 20_000, "a/" * 90):
@@ -76,9 +71,7 @@ def test_a_path_of_very_many_parts_is_not_tried_from_each(monkeypatch):
         with pytest.raises(DataError, match="found nothing") as caught:
             yolo_layout.place_of(LISTING, YoloSet(file="data.yaml", names={}), text)
         assert len(tried) < 250 and len(str(caught.value)) < 400
-
-
-def test_folders_that_are_named_many_times_are_listed_once(monkeypatch):
+    monkeypatch.undo()
     seen = []
     monkeypatch.setattr(yolo_layout, "_images_at", lambda listing, place: seen.append(place) or ["a.jpg"])
     found = YoloSet(file="data.yaml", names={}, splits={"train": ["images", "./images", "images/"] * 9})
