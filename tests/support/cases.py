@@ -62,3 +62,10 @@ def _fresh(fixtures: dict[str, Any], number: int):
 def _short(row: Any) -> str:
     text = repr(row)
     return text if len(text) < 300 else f"{text[:300]}..."
+
+
+def refused(error: type[BaseException], message: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the error that a call raises; it must be of this type and its text match this pattern."""
+    with pytest.raises(error, match=message) as caught:
+        call(*arguments)
+    return caught.value

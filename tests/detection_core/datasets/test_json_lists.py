@@ -132,11 +132,11 @@ def test_a_list_that_is_given_twice_is_refused(tmp_path, *, text):
 def test_memory_does_not_grow_with_the_file_and_one_line_is_as_good_as_many(tmp_path, monkeypatch):
     monkeypatch.setattr(json_lists, "PIECE", 1 << 14)
     path = tmp_path / "file.json"
-    path.write_text('{"skipped": [' + ", ".join(["[1, 2, 3]"] * 300_000) + '], "a": [1]}')
+    path.write_text('{"skipped": [' + ", ".join(["[1, 2, 3]"] * 100_000) + '], "a": [1]}')
     tracemalloc.start()
     try:
         assert list(JsonLists(str(path), ["a"])) == [("a", [1])]
-        assert tracemalloc.get_traced_memory()[1] < 1 << 20 < path.stat().st_size
+        assert tracemalloc.get_traced_memory()[1] < 1 << 19 < path.stat().st_size
     finally:
         tracemalloc.stop()
 

@@ -98,7 +98,7 @@ def test_the_index_finds_the_nearest_of_others_as_comparing_with_all_does(data, 
 @cases(0, 1, 15, 16, 17, 24, 30, 31)
 def test_a_pair_is_found_wherever_its_bits_differ(*, distance):
     rng = np.random.default_rng(distance)
-    for value in random_hashes(40):
+    for value in random_hashes(8):
         other = flipped(value, rng.choice(256, distance, replace=False).tolist())
         found = find_near_duplicates(
             [value, *random_hashes(5, seed=9), other], max_distance=MAX_INDEXED_DISTANCE
@@ -116,14 +116,14 @@ def test_pairs_come_once_and_the_most_alike_first():
     assert found.groups.tolist() == [0, 0, 2, 2, 0]
 
 
-def test_a_hundred_thousand_different_images_take_seconds_and_little_memory():
-    hashes = random_hashes(100_000)
-    for copy, original in ((70_000, 12), (99_999, 13)):
+def test_very_many_different_images_take_seconds_and_little_memory():
+    hashes = random_hashes(30_000)
+    for copy, original in ((21_000, 12), (29_999, 13)):
         hashes[copy] = flipped(hashes[original], range(0, 200, 10))
     begin = time.process_time()
     found = find_near_duplicates(hashes)
-    assert time.process_time() - begin < 40  # 5 seconds on an idle core
-    assert found.pairs() == [(12, 70_000, 20), (13, 99_999, 20)]
+    assert time.process_time() - begin < 15  # 1 second on an idle core
+    assert found.pairs() == [(12, 21_000, 20), (13, 29_999, 20)]
     assert found.complete
 
 
