@@ -12,6 +12,7 @@ import zlib
 import numpy as np
 from PIL import Image
 
+from detection_core.data.encode import EncodedImage
 from detection_core.datasets.annotation_frame import place_objects
 
 CATEGORIES = [{"id": 3, "name": "cat"}, {"id": 1, "name": "dog"}]
@@ -50,6 +51,12 @@ def write_files(root, files):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
+def stored_image(data, width=40, height=30, name="a.jpg", source_id="a", **fields):
+    """An image as a record holds it."""
+    fields = {"sha256": "", "format": "jpeg", "filename": name, "source_id": source_id, **fields}
+    return EncodedImage(data=data, width=width, height=height, **fields)
+
+
 def subfolder(root, name):
     """Return a new folder below another, for the next part of a test."""
     folder = root / f"part-{name}"
@@ -70,6 +77,11 @@ def reasons(found):
 def whole(annotations):
     """Return what a reader found with the images as a list, when all else is complete, too."""
     return dataclasses.replace(annotations, images=list(annotations.images))
+
+
+def reading(reader):
+    """The `read` of a format, which gives all images at once."""
+    return lambda root, location=None: whole(reader.read(str(root), location))
 
 
 class Coco:

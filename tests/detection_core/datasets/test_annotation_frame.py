@@ -12,7 +12,7 @@ from detection_core.datasets.annotation_frame import (
     turn_objects,
 )
 from detection_core.errors import ConfigError
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 
 def record(width, height):
@@ -30,8 +30,7 @@ def test_the_annotated_size_decides_where_turning_changes_it(*, size, orientatio
 
 def test_a_square_leaves_it_to_the_setting_and_another_word_is_refused():
     assert find_annotation_frame(record(40, 40), Frame(40, 40, 6), "stored") == "stored"
-    with pytest.raises(ConfigError, match="expected one of"):
-        check_exif_annotations("sideways")
+    refused(ConfigError, "expected one of", check_exif_annotations, "sideways")
 
 
 @cases((6, r"found 30x40 \(40x30 as stored\)"), (1, "found 40x30$"))

@@ -10,19 +10,15 @@ LABELS = LabelMap(items=(LabelMapItem(id=1, name="n01", display_name="cat"), Lab
 
 
 def _counts(images, classes, digests):
-    state = {
-        "counts": {"total": {"images": images}, "classes": classes, "box_sides": {"0.1": 2}},
-        "ranges": {"width": [images, 100 * images, 90, 110]},
-        "digests": digests,
-    }
+    counts = {"total": {"images": images}, "classes": classes, "box_sides": {"0.1": 2}}
+    ranges = {"width": [images, 100 * images, 90, 110]}
+    state = {"counts": counts, "ranges": ranges, "digests": digests}
     return Counts(state)
 
 
 def test_the_card_holds_counts_by_split_and_in_all():
-    counts = {
-        "train": _counts(3, {"n01": 2, "cat": 1}, ["a", "b", "b"]),
-        "eval": _counts(1, {"dog": 1}, ["b"]),
-    }
+    train = _counts(3, {"n01": 2, "cat": 1}, ["a", "b", "b"])
+    counts = {"train": train, "eval": _counts(1, {"dog": 1}, ["b"])}
     quarantine = {"train": [Rejection("x.jpg", "9", "empty_image", "")]}
     made = make_card("coco", LABELS, counts, {"train": 2, "eval": 1}, quarantine)
     card = CARD.encode(made)

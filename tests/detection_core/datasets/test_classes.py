@@ -1,9 +1,8 @@
 """Label maps that are made of the classes of all splits."""
 
-import pytest
-
 from detection_core.datasets.classes import make_label_map, similar_names
 from detection_core.errors import DataError
+from tests.support.cases import refused
 
 
 def test_ids_are_kept_over_all_splits_or_numbered_by_name_whichever_comes_first():
@@ -16,14 +15,10 @@ def test_ids_are_kept_over_all_splits_or_numbered_by_name_whichever_comes_first(
 
 
 def test_splits_that_contradict_each_other_or_have_no_class_are_refused():
-    with pytest.raises(DataError, match=r"'cat', found 3 and 4"):
-        make_label_map([{"cat": 3}, {"cat": 4}])
-    with pytest.raises(DataError, match="ids used twice"):
-        make_label_map([{"cat": 3}, {"dog": 3}])
-    with pytest.raises(DataError, match="found none"):
-        make_label_map([{}, {}])
-    with pytest.raises(DataError, match="one that cannot be used: a"):
-        make_label_map([{}], "a.csv: found more")
+    refused(DataError, r"'cat', found 3 and 4", make_label_map, [{"cat": 3}, {"cat": 4}])
+    refused(DataError, "ids used twice", make_label_map, [{"cat": 3}, {"dog": 3}])
+    refused(DataError, "found none", make_label_map, [{}, {}])
+    refused(DataError, "one that cannot be used: a", make_label_map, [{}], "a.csv: found more")
 
 
 def test_names_that_differ_in_case_or_blanks_are_alike():

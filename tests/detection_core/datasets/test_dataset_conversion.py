@@ -56,14 +56,10 @@ def test_splits_stay_splits_and_images_are_links_or_copies(tmp_path):
         (tmp_path / "in" / split / "a.jpg").write_bytes(picture())
         (tmp_path / "in" / split / "a.xml").write_text(voc_xml("a"))
     made = convert_to_coco(str(tmp_path / "in"), str(tmp_path / "out"))
-    assert made.files == {
-        "train": "annotations/instances_train.json",
-        "eval": "annotations/instances_eval.json",
-    }
-    assert find_layout(str(tmp_path / "out")).splits == {
-        split: {"annotations": f"annotations/instances_{split}.json", "images": f"images/{split}"}
-        for split in ("train", "eval")
-    }
+    files = {split: f"annotations/instances_{split}.json" for split in ("train", "eval")}
+    assert made.files == files
+    places = {split: {"annotations": path, "images": f"images/{split}"} for split, path in files.items()}
+    assert find_layout(str(tmp_path / "out")).splits == places
     source = tmp_path / "in" / "train" / "a.jpg"
     assert (tmp_path / "out" / "images" / "train" / "a.jpg").samefile(source)
     convert_to_coco(str(tmp_path / "in"), str(tmp_path / "copied"), copy=True)

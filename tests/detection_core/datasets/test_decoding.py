@@ -2,12 +2,12 @@
 
 import itertools
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from detection_core.datasets.decoding import DECODINGS, find_decoding
 from detection_core.errors import ConfigError
+from tests.support.cases import refused
 
 
 @given(st.sampled_from(sorted(DECODINGS)), st.integers(0, 10_000), st.integers(1, 50))
@@ -23,5 +23,4 @@ def test_a_sample_is_small_and_never_nothing_and_another_word_is_refused():
     assert [DECODINGS["sample"].images_of(n) for n in (0, 5, 100, 118_287)] == [0, 5, 16, 119]
     assert [DECODINGS["all"].images_of(n) for n in (0, 5, 118_287)] == [0, 5, 118_287]
     assert DECODINGS["none"].images_of(118_287) == 0
-    with pytest.raises(ConfigError, match=r"decode_images: expected one of .*'all'.*, found 'some'"):
-        find_decoding("some")
+    refused(ConfigError, r"decode_images: expected one of .*'all'.*, found 'some'", find_decoding, "some")

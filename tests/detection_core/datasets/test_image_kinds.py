@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from detection_core.data.decode import decode_pixels
@@ -13,13 +12,12 @@ from detection_core.datasets.annotated_images import AnnotatedImage, Rejected
 from detection_core.datasets.encoding import make_example
 from detection_core.errors import DataError
 from detection_core.tasks.predict import read_image
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import exif, png_that_claims
 
 PAGE = Path(__file__).parents[3] / "docs" / "own-data.md"
-SMOOTH = Image.fromarray(np.random.default_rng(1).integers(0, 256, (4, 5, 3), dtype=np.uint8)).resize(
-    (40, 30), Image.Resampling.BICUBIC
-)
+PIXELS = np.random.default_rng(1).integers(0, 256, (4, 5, 3), dtype=np.uint8)
+SMOOTH = Image.fromarray(PIXELS).resize((40, 30), Image.Resampling.BICUBIC)
 FRAMES = {"save_all": True, "append_images": [Image.new("RGB", (40, 30), "blue")]}
 
 
@@ -51,10 +49,8 @@ AS_IT_IS = re.compile("stored as it is")
 REFUSED = {
     "16-bit TIFF": [stored(DEEP, "TIFF")],
     "HEIC, AVIF, JPEG XL, PDF": [
-        b"\0\0\0\x24ftypheic\0\0\0\0mif1heic" + bytes(40),
-        stored(kind="AVIF"),
-        b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(40),
-        b"%PDF-1.7\n",
+        *(b"\0\0\0\x24ftypheic\0\0\0\0mif1heic" + bytes(40), b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(40)),
+        *(stored(kind="AVIF"), b"%PDF-1.7\n"),
     ],
     "truncated": [stored()[:-40], stored(kind="PNG")[:-40]],
     "empty": [b""],
@@ -90,11 +86,9 @@ def test_what_is_stored_shows_what_prediction_sees(tmp_path, *, row, data):
 
 @cases(*[(row, data) for row, files in REFUSED.items() for data in files])
 def test_what_cannot_be_used_is_put_aside_with_its_reason_and_refused_by_prediction(tmp_path, *, row, data):
-    with pytest.raises(Rejected) as caught:
-        make_example(record(tmp_path, data), {})
-    assert f"`{caught.value.reason}`" in rows()[row]
+    caught = refused(Rejected, "", lambda: make_example(record(tmp_path, data), {}))
+    assert f"`{caught.reason}`" in rows()[row]
     if "way out" in rows()[row]:
-        assert "export it as JPEG or PNG" in caught.value.detail
+        assert "export it as JPEG or PNG" in caught.detail
     if row != "16-bit TIFF":
-        with pytest.raises(DataError, match=r"picture\.jpg"):
-            read_image(str(tmp_path / "picture.jpg"))
+        refused(DataError, r"picture\.jpg", read_image, str(tmp_path / "picture.jpg"))

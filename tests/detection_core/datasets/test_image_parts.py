@@ -40,9 +40,8 @@ def test_lists_beside_a_set_in_one_piece_divide_it_in_every_format(tmp_path, *, 
     write_files(tmp_path, {word: f"/home/me/images/{name}.jpg\n" for word, name in lists.items()})
     layout = find_layout(str(tmp_path))
     assert layout.format == data_format and "divided by train.txt" in layout.evidence
-    assert layout.splits == {
-        split: {"images": word} for split, word in zip(("train", "eval", "test"), lists, strict=True)
-    }
+    named = zip(("train", "eval", "test"), lists, strict=True)
+    assert layout.splits == {split: {"images": word} for split, word in named}
     assert _ids(layout) == SPLITS
 
 

@@ -4,13 +4,11 @@ import itertools
 import os
 import struct
 
-import pytest
-
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.image_sizes import shown_size, shown_sizes
 from detection_core.storage import files
 from tests.detection_core.data.test_orientation import turned_by_xmp
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import exif, picture, png_that_claims
 from tests.support.object_store import s3_server
 
@@ -51,20 +49,17 @@ def test_an_orientation_of_xmp_counts_and_nothing_waits_for_a_pipe(tmp_path):
     (tmp_path / "a.jpg").write_bytes(turned_by_xmp(6))
     assert shown_size(str(tmp_path / "a.jpg")) == (48, 64)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(Rejected, match="expected a regular file"):
-        shown_size(str(tmp_path / "pipe"))
+    refused(Rejected, "expected a regular file", shown_size, str(tmp_path / "pipe"))
 
 
 @cases(
-(None, "missing_image"), (b"", "empty_image"), (b"text", "not_an_image"),
-     (picture()[:50], "truncated_image"), (png_that_claims(1 << 20, 1 << 20), "decompression_bomb")
+    (None, "missing_image"), (b"", "empty_image"), (b"text", "not_an_image"),
+    (picture()[:50], "truncated_image"), (png_that_claims(1 << 20, 1 << 20), "decompression_bomb"),
 )  # fmt: skip
 def test_what_has_no_size_has_a_reason(tmp_path, *, data, reason):
     if data is not None:
         (tmp_path / "a").write_bytes(data)
-    with pytest.raises(Rejected) as caught:
-        shown_size(str(tmp_path / "a"))
-    assert caught.value.reason == reason
+    assert refused(Rejected, "", shown_size, str(tmp_path / "a")).reason == reason
 
 
 def test_sizes_come_in_order_from_a_store_and_from_a_folder(tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from detection_core.datasets import json_lists
 from detection_core.datasets.json_lists import JsonLists
 from detection_core.errors import DataError
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import subfolder
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
@@ -53,25 +53,21 @@ def test_elements_are_those_that_json_loads_finds_wherever_a_window_ends(
 
 
 @cases(
-"", " ", "{", "[", "{1", '{"a"', '{"a":', '{"a": [1', '{"a": [1,', '{"a": [1,]}', '{"a": [1 2]}',
-     '{"a": [1}', '{"a": [1]]', '{"a": [1]} x', '{"a": [nul]}', '{"a": ["x]}', '{"a": [1],}', "{'a': [1]}",
-     '{"a": {"x": }}', "not JSON at all, by far", b'{"a": ["\xff"]}', '{"a": [' + "[" * 100_000
+    "", " ", "{", "[", "{1", '{"a"', '{"a":', '{"a": [1', '{"a": [1,', '{"a": [1,]}', '{"a": [1 2]}',
+    '{"a": [1}', '{"a": [1]]', '{"a": [1]} x', '{"a": [nul]}', '{"a": ["x]}', '{"a": [1],}', "{'a': [1]}",
+    '{"a": {"x": }}', "not JSON at all, by far", b'{"a": ["\xff"]}', '{"a": [' + "[" * 100_000,
 )  # fmt: skip
 def test_text_that_is_no_json_is_one_error_that_names_the_file(tmp_path, pieces, *, text):
-    with pytest.raises(DataError, match="cannot be parsed") as caught:
-        _read(tmp_path, text)
-    assert caught.value.where == str(tmp_path / "file.json")
+    assert refused(DataError, "cannot be parsed", _read, tmp_path, text).where == str(tmp_path / "file.json")
 
 
 def test_what_is_no_list_is_skipped_or_refused_by_its_place(tmp_path, pieces):
-    with pytest.raises(DataError, match="at character 11"):
-        _read(tmp_path, '{"a": [1, 2 3]}')
+    refused(DataError, "at character 11", _read, tmp_path, '{"a": [1, 2 3]}')
     below = subfolder(tmp_path, 1)
     for text in ("[1, 2]", "17", '"a"', '{"a": 5, "b": {"a": [1]}}'):
         assert _read(below, text) == ([], set())
     below = subfolder(tmp_path, 2)
-    with pytest.raises(DataError, match="regular file"):
-        list(JsonLists(str(below), ["a"]))
+    refused(DataError, "regular file", lambda: list(JsonLists(str(below), ["a"])))
 
 
 @settings(max_examples=100, deadline=None)
@@ -113,8 +109,7 @@ def test_a_file_that_is_a_list_is_read_where_it_is_asked_for(tmp_path, monkeypat
     elements, found = _read(tmp_path, json.dumps(tasks), [json_lists.OUTERMOST])
     assert elements == [(json_lists.OUTERMOST, task) for task in tasks] and found == {json_lists.OUTERMOST}
     assert _read(tmp_path, '{"a": [1]}', [json_lists.OUTERMOST]) == ([], set())
-    with pytest.raises(DataError, match="extra data"):
-        _read(tmp_path, "[1] x", [json_lists.OUTERMOST])
+    refused(DataError, "extra data", _read, tmp_path, "[1] x", [json_lists.OUTERMOST])
 
 
 @cases("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32")
@@ -125,8 +120,7 @@ def test_every_encoding_that_json_loads_knows_is_read(tmp_path, *, encoding):
 
 @cases('{"a": [1], "b": [], "a": 5}', '{"a": null, "a": [1]}')
 def test_a_list_that_is_given_twice_is_refused(tmp_path, *, text):
-    with pytest.raises(DataError, match="'a' is given twice"):
-        _read(tmp_path, text)
+    refused(DataError, "'a' is given twice", _read, tmp_path, text)
 
 
 def test_memory_does_not_grow_with_the_file_and_one_line_is_as_good_as_many(tmp_path, monkeypatch):
@@ -146,11 +140,9 @@ def test_an_element_without_end_is_not_read_to_its_end(tmp_path, monkeypatch, *,
     monkeypatch.setattr(json_lists, "PIECE", 64)
     monkeypatch.setattr(json_lists, "MAX_ELEMENT", 1000)
     if "1, " in text:  # many elements, not one: only the missing end is wrong
-        with pytest.raises(DataError, match="Expecting value"):
-            _read(tmp_path, text)
+        refused(DataError, "Expecting value", _read, tmp_path, text)
         return
-    with pytest.raises(DataError, match=r"more than 1,000 characters at character \d"):
-        _read(tmp_path, text)
+    refused(DataError, r"more than 1,000 characters at character \d", _read, tmp_path, text)
 
 
 def test_elements_that_ask_for_too_much_are_refused(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from detection_core.datasets.keypoints import (
     merge_keypoint_names,
 )
 from detection_core.errors import DataError
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 HEIGHT, WIDTH = 30, 40
 NAMES = {"cat": ["nose", "tail"], "bird": ["nose", "wing"]}
@@ -30,13 +30,9 @@ def _columns(objects, names):
 def test_a_class_of_its_own_has_the_columns_of_the_object_detection_api():
     objects = [_object("cat", [(10.0, 15.0, 2), (0.0, 0.0, 0)]), _object("cat", None)]
     # create_coco_tf_record.py: zeros, visibility 0 and a number of 0 for an object without keypoints.
-    assert _columns(objects, {"cat": NAMES["cat"]}) == KeypointColumns(
-        x=[0.25, 0.0, 0.0, 0.0],
-        y=[0.5, 0.0, 0.0, 0.0],
-        visibility=[2, 0, 0, 0],
-        texts=("nose", "tail", "nose", "tail"),
-        numbers=[1, 0],
-    )
+    places = {"x": [0.25, 0.0, 0.0, 0.0], "y": [0.5, 0.0, 0.0, 0.0], "visibility": [2, 0, 0, 0]}
+    expected = KeypointColumns(**places, texts=("nose", "tail", "nose", "tail"), numbers=[1, 0])
+    assert _columns(objects, {"cat": NAMES["cat"]}) == expected
 
 
 def test_classes_share_one_layout_and_an_image_whose_objects_have_none_has_no_columns():
@@ -54,11 +50,9 @@ GOOD = (1.0, 1.0, 2)
     [GOOD, (1.0, 1.0, 3)], [(1.0, 1.0, -1), GOOD],
 )  # fmt: skip
 def test_keypoints_that_a_class_does_not_have_are_refused(*, keypoints):
-    with pytest.raises(Rejected, match="annotation 7: expected") as caught:
-        _columns([_object("cat", keypoints)], NAMES)
-    assert caught.value.reason == "malformed_keypoints"
-    with pytest.raises(Rejected, match="0 keypoints of 'fish'"):
-        _columns([_object("fish", [GOOD])], NAMES)
+    error = refused(Rejected, "annotation 7: expected", lambda: _columns([_object("cat", keypoints)], NAMES))
+    assert error.reason == "malformed_keypoints"
+    refused(Rejected, "0 keypoints of 'fish'", lambda: _columns([_object("fish", [GOOD])], NAMES))
 
 
 def test_names_of_all_splits_are_one_list_in_the_order_of_the_label_map():
@@ -77,5 +71,4 @@ def test_more_keypoints_than_a_detector_can_have_are_refused():
     check_keypoint_names(NAMES, "data")
     many = {str(number): [f"{number} {point}" for point in range(300)] for number in range(100)}
     objects = [_object(str(number), [GOOD] * 300) for number in range(10)]
-    with pytest.raises(Rejected, match="at most 200,000 keypoints of an image, found 300,000"):
-        _columns(objects, many)
+    refused(Rejected, "at most 200,000 keypoints of an image, found 300,000", _columns, objects, many)

@@ -9,7 +9,7 @@ from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.readers import find_reader
 from detection_core.errors import DataError
 from detection_core.storage import files
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import Coco, subfolder, voc_xml, write_files, write_voc
 from tests.support.object_store import s3_server
 from tests.support.same_set import IMAGES, WRITERS
@@ -150,8 +150,7 @@ def test_splits_tell_the_format_and_those_that_lead_nowhere_are_refused(tmp_path
 def test_what_is_not_read_or_cannot_be_told_apart_is_named(tmp_path):
     project = {"objects": [{"classTitle": "cat", "geometryType": "rectangle"}]}
     (tmp_path / "a.json").write_text(json.dumps(project))
-    with pytest.raises(DataError, match="Found a Supervisely project"):
-        find_format(str(tmp_path), [None])
+    refused(DataError, "Found a Supervisely project", find_format, str(tmp_path), [None])
     below = subfolder(tmp_path, 1)
     _voc(below, "annots", "images", "abcdef")
     _coco(below, "other/some.json", ["x.jpg"])
@@ -160,18 +159,15 @@ def test_what_is_not_read_or_cannot_be_told_apart_is_named(tmp_path):
     below = subfolder(tmp_path, 2)
     _coco(below, "monday.json", ["x.jpg"])
     _coco(below, "tuesday.json", ["x.jpg"])
-    with pytest.raises(DataError, match=r"file for each split, found monday\.json, tuesday\.json"):
-        find_layouts(str(below))
+    refused(DataError, r"file for each split, found monday\.json, tuesday\.json", find_layouts, str(below))
 
 
 def test_nothing_found_says_what_was_looked_for_and_what_is_there(tmp_path):
     names = ("pictures/a.jpg", "pictures/b.jpg", "read.me")
     write_files(tmp_path, {**dict.fromkeys(names, ""), "config.json": "{}"})
-    with pytest.raises(DataError, match="expected an annotated data set") as caught:
-        find_layouts(str(tmp_path))
+    caught = refused(DataError, "expected an annotated data set", find_layouts, str(tmp_path))
     said = describe_search(str(tmp_path))
-    assert caught.value.message.endswith(said)
+    assert caught.message.endswith(said)
     assert "COCO JSON: a .json file" in said and "Pascal VOC: an XML file" in said
     assert "2 .jpg in pictures/" in said and "2 images without annotations" in said
-    with pytest.raises(DataError, match="expected the folder of a data set, found none"):
-        find_layouts(str(tmp_path / "none"))
+    refused(DataError, "expected the folder of a data set, found none", find_layouts, str(tmp_path / "none"))

@@ -6,9 +6,9 @@ from tests.support.cases import cases
 
 
 @cases(
-("train", "train"), ("instances_train2017.json", "train"), ("VAL", "eval"), ("valid", "eval"),
-     ("minival2014", "eval"), ("test-dev", ""), ("testing", "test"), ("train_test_split", ""),
-     ("trainval", ""), ("trainee", ""), ("value", ""), ("", "")
+    ("train", "train"), ("instances_train2017.json", "train"), ("VAL", "eval"), ("valid", "eval"),
+    ("minival2014", "eval"), ("test-dev", ""), ("testing", "test"), ("train_test_split", ""),
+    ("trainval", ""), ("trainee", ""), ("value", ""), ("", ""),
 )  # fmt: skip
 def test_a_name_tells_a_split_where_it_tells_one(*, name, split):
     assert layouts.split_word(name) == split

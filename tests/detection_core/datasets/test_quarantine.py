@@ -2,11 +2,10 @@
 
 import json
 
-import pytest
-
 from detection_core.datasets.annotated_images import Rejection
 from detection_core.datasets.quarantine import check_limit, count_reasons, write_quarantine
 from detection_core.errors import DataError
+from tests.support.cases import refused
 
 QUARANTINE = {
     "train": [Rejection("b.jpg", "2", "missing_image", "there is no such file")] * 2,
@@ -18,13 +17,8 @@ def test_the_list_has_one_json_object_a_line_and_reasons_are_counted(tmp_path):
     write_quarantine(str(tmp_path / "list.jsonl"), QUARANTINE)
     lines = [json.loads(line) for line in (tmp_path / "list.jsonl").read_text().splitlines()]
     assert [line["split"] for line in lines] == ["eval", "train", "train"]
-    assert lines[0] == {
-        "split": "eval",
-        "file": "a.jpg",
-        "record": "1",
-        "reason": "box_outside",
-        "detail": 'said "so"',
-    }
+    outside = {"split": "eval", "file": "a.jpg", "record": "1", "reason": "box_outside"}
+    assert lines[0] == {**outside, "detail": 'said "so"'}
     found = count_reasons([*QUARANTINE["eval"], *QUARANTINE["train"]])
     assert list(found.items()) == [("missing_image", 2), ("box_outside", 1)]
 
@@ -34,9 +28,8 @@ def test_up_to_the_limit_nothing_happens_and_above_one_error_says_how_many_why_a
     check_limit(QUARANTINE, 300, 0.01, str(path))
     check_limit({"train": []}, 300, 0.0, str(path))
     assert not path.exists()
-    with pytest.raises(DataError) as caught:
-        check_limit(QUARANTINE, 299, 0.01, str(path))
-    text = str(caught.value)
+    caught = refused(DataError, "", check_limit, QUARANTINE, 299, 0.01, str(path))
+    text = str(caught)
     for part in (
         str(path),
         "at most 1.00%",

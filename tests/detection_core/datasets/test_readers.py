@@ -20,7 +20,7 @@ from detection_core.datasets.shapes import make_object
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.file_parts import file_part
 from pipeline.settings.workflow_settings import DataSettings
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import in_pixels, picture, whole
 from tests.support.same_set import CLASSES, HEIGHT, IMAGES, RING, WIDTH, WITH_OUTLINES, WRITERS, write_text
 
@@ -180,22 +180,17 @@ def test_the_page_s_smallest_example_of_a_format_is_found_and_read(tmp_path, *, 
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match=r"coco.*voc.*found 'yolo9'"):
-        find_reader("yolo9")
+    refused(ConfigError, r"coco.*voc.*found 'yolo9'", find_reader, "yolo9")
 
 
 def test_a_format_from_outside_is_one_that_settings_may_name():
-    with pytest.raises(ValueError, match="coco"):
-        DataSettings(path="data", format="toy")
+    refused(ValueError, "coco", lambda: DataSettings(path="data", format="toy"))
     register_reader("toy", READERS["coco"])
     try:
         assert DataSettings(path="data", format="toy").format == "toy"
         assert find_reader("toy") is READERS["coco"]
-        with pytest.raises(ValueError, match="'toy', which is taken"):
-            register_reader("toy", READERS["voc"])
-        with pytest.raises(ValueError, match="coco"):
-            DataSettings(path="data", format="yolo9")
+        refused(ValueError, "'toy', which is taken", lambda: register_reader("toy", READERS["voc"]))
+        refused(ValueError, "coco", lambda: DataSettings(path="data", format="yolo9"))
     finally:
         unregister_reader("toy")
-    with pytest.raises(ConfigError, match="found 'toy'"):
-        find_reader("toy")
+    refused(ConfigError, "found 'toy'", find_reader, "toy")

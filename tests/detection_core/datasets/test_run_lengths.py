@@ -1,7 +1,6 @@
 """Run lengths of masks, as several programs write them."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -9,7 +8,7 @@ from pycocotools import mask as coco_mask
 
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.run_lengths import brush_mask, place_mask, row_mask
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 
 def brush_bytes(width, height, painted, alike=True):
@@ -44,17 +43,14 @@ def test_a_placed_mask_is_that_of_pycocotools(patch, left, top, width, height):
 
 @cases((0, 5), (5, 0), (-2, -3), (1 << 20, 1 << 20))
 def test_a_mask_of_no_image_is_refused(*, size):
-    with pytest.raises(Rejected):
-        place_mask(np.ones((1, 1), bool), 0, 0, *size)
-    with pytest.raises(Rejected):
-        brush_mask([0] * 20, *size)
+    refused(Rejected, "", lambda: place_mask(np.ones((1, 1), bool), 0, 0, *size))
+    refused(Rejected, "", lambda: brush_mask([0] * 20, *size))
 
 
 def test_rows_run_from_left_to_right():
     assert row_mask([1, 2, 3], 3, 2).tolist() == [[False, True, True], [False, False, False]]
     for counts in ([1, 2], [7], [-1, 7], [], [1 << 60]):
-        with pytest.raises(Rejected, match="expected runs of 3x2 pixels"):
-            row_mask(counts, 3, 2)
+        refused(Rejected, "expected runs of 3x2 pixels", row_mask, counts, 3, 2)
 
 
 @settings(deadline=None)

@@ -6,7 +6,7 @@ import pytest
 
 from detection_core.datasets.annotated_images import Polygons, Rejected
 from detection_core.datasets.shapes import box_around, ellipse, make_object, polygon_object, rectangle, turn
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 
 def test_polygons_ellipses_and_rectangles_have_boxes_and_turn_clockwise():
@@ -23,5 +23,4 @@ def test_polygons_ellipses_and_rectangles_have_boxes_and_turn_clockwise():
 
 @cases([], [(1, 2), (3, 4)], [(1, 2), (3, math.nan), (5, 6)])
 def test_what_is_no_polygon_is_refused(*, ring):
-    with pytest.raises(Rejected, match="shape 1: expected a polygon of 3 points"):
-        polygon_object("cat", [ring], "shape 1")
+    refused(Rejected, "shape 1: expected a polygon of 3 points", polygon_object, "cat", [ring], "shape 1")

@@ -2,13 +2,12 @@
 
 import itertools
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.datasets.splits import check_splits, is_by_ratio, order_digest, split_at, split_position
 from detection_core.errors import ConfigError
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 RATIOS = {"eval": 0.1, "test": 0.1, "train": 0.8}
 
@@ -33,8 +32,7 @@ def test_splits_are_ratios_or_locations_in_any_order():
     ({"train": 0.5, "eval": "eval.json"}, "both"),
 )  # fmt: skip
 def test_what_cannot_be_splits_is_refused(*, splits, message):
-    with pytest.raises(ConfigError, match=message):
-        check_splits(splits)
+    refused(ConfigError, message, check_splits, splits)
 
 
 def test_shares_are_about_what_was_asked_and_the_order_is_scattered():

@@ -1,11 +1,9 @@
 """Limits of the checks and the list of what they find."""
 
-import pytest
-
 from detection_core.artifacts.data_findings import FoundExample
 from detection_core.errors import ConfigError
 from detection_core.validation.checks import CHECKS, EXAMPLES_LISTED, FindingList, Limit, make_limits
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 
 def test_every_check_warns_until_the_settings_say_otherwise():
@@ -25,9 +23,7 @@ def test_every_check_warns_until_the_settings_say_otherwise():
     ({"leakage": {"severity": "halt"}}, "expected one of off, warn, stop, found 'halt'"),
 )  # fmt: skip
 def test_what_is_no_check_is_refused_with_its_place(*, given, message):
-    with pytest.raises(ConfigError, match=message.replace("?", r"\?")) as error:
-        make_limits(given)
-    assert error.value.where.startswith("checks")
+    assert refused(ConfigError, message.replace("?", r"\?"), make_limits, given).where.startswith("checks")
 
 
 def _list(**given):

@@ -8,9 +8,8 @@ from tests.detection_core.validation.samples import found_by
 def _sample(images=100, empty=0, **classes):
     counts = list(classes.values())
     histogram = Histogram(bins=list(classes), counts=counts, squares=counts, products=counts, images=counts)
-    return SampleStatistics(
-        images=images, empty_images=empty, objects=sum(counts), histograms={"class": histogram}
-    )
+    shown = {"images": images, "empty_images": empty, "objects": sum(counts)}
+    return SampleStatistics(**shown, histograms={"class": histogram})
 
 
 def _found(splits, classes=("cat", "dog"), **given):

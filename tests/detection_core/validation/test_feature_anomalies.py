@@ -1,5 +1,7 @@
 """Texts and types are those of TFDV 1.16.1; components/data_validator/test_tfdv.py compares the two."""
 
+import math
+
 from google.protobuf import text_format
 from tensorflow.core.example.example_pb2 import Example
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
@@ -10,19 +12,11 @@ from detection_core.validation.feature_statistics import FeatureCounter
 from detection_core.validation.schema_file import is_current
 from tests.support.cases import cases
 
+_TEXTS = bytes_feature([b"x", "y\né".encode()])
 RECORDS = (
-    {
-        "a": int64_feature([1]),
-        "f": float_feature([0.5, -1.0]),
-        "t": bytes_feature([b"x", "y\né".encode()]),
-        "new": int64_feature([3]),
-        "image/encoded": bytes_feature([b"123"]),
-    },
-    {
-        "a": int64_feature([7]),
-        "f": float_feature([float("nan"), 9.0, float("inf")]),
-        "t": bytes_feature([b"x"]),
-    },
+    {"a": int64_feature([1]), "f": float_feature([0.5, -1.0]), "t": _TEXTS}
+    | {"new": int64_feature([3]), "image/encoded": bytes_feature([b"123"])},
+    {"a": int64_feature([7]), "f": float_feature([math.nan, 9.0, math.inf]), "t": bytes_feature([b"x"])},
     {"a": int64_feature([-2]), "f": float_feature([])},
 )
 
@@ -110,9 +104,8 @@ def test_what_fits_is_not_told(*, feature):
 
 def test_reasons_add_up_and_features_that_are_not_current_or_have_no_domain_are_told():
     info = _found("name: 'image/encoded' type: BYTES string_domain { value: 'x' }")
-    assert info.description == (
-        'Data is marked as BYTES with incompatible domain_info: name: "image/encoded"\n'
-    )
+    said = 'Data is marked as BYTES with incompatible domain_info: name: "image/encoded"\n'
+    assert info.description == said
     domain = "string_domain { name: 'd' value: 'x' }"
     info = _found("name: 't' type: BYTES domain: 'd' presence { min_fraction: 1 }", domain)
     assert len(info.reason) == 2 and info.short_description == "Multiple errors"

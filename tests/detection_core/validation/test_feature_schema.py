@@ -13,13 +13,9 @@ YMIN = "image/object/bbox/ymin"
 
 
 def _record(**changes):
-    columns = {
-        "image/format": bytes_feature([b"jpeg"]),
-        "image/height": int64_feature([48]),
-        "image/source_id": bytes_feature([b"a"]),
-        YMIN: float_feature([0.1, 0.2]),
-        CLASS_TEXT: bytes_feature([b"cat", b"cat"]),
-    }
+    columns = {"image/height": int64_feature([48]), YMIN: float_feature([0.1, 0.2])}
+    columns |= {"image/format": bytes_feature([b"jpeg"]), "image/source_id": bytes_feature([b"a"])}
+    columns |= {CLASS_TEXT: bytes_feature([b"cat", b"cat"])}
     return serialise_features({k: v for k, v in {**columns, **changes}.items() if v is not None})
 
 

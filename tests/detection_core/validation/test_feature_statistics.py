@@ -50,9 +50,8 @@ def test_what_is_missing_and_what_is_no_number_is_counted():
 
 def test_texts_are_ranked_files_measured_and_a_column_of_two_types_stands_twice():
     words = [b"b", b"a", b"b", b"\xff"]
-    records = [
-        {"t": bytes_feature([w]), "image/encoded": bytes_feature([b"x" * n])} for n, w in enumerate(words)
-    ]
+    words_and_files = [(bytes_feature([w]), bytes_feature([b"x" * n])) for n, w in enumerate(words)]
+    records = [{"t": word, "image/encoded": file} for word, file in words_and_files]
     _, found = _count(*records)
     texts = found["t"].string_stats
     assert (texts.top_values[0].value, texts.top_values[0].frequency) == ("b", 2)

@@ -62,9 +62,8 @@ def test_objects_in_herds_count_less_and_rare_bins_not_at_all():
 
 def test_the_statistic_is_that_of_a_loop_over_images():
     random = np.random.default_rng(3)
-    tables = [
-        random.poisson(random.gamma(1.0, 2.0, (n, 1)) * random.dirichlet([0.5] * 3, n)) for n in (300, 150)
-    ]
+    shares = [random.dirichlet([0.5] * 3, n) for n in (300, 150)]
+    tables = [random.poisson(random.gamma(1.0, 2.0, (len(share), 1)) * share) for share in shares]
     found = compare(*map(of_table, tables))
     totals = [table.sum() for table in tables]
     pooled = sum(table.sum(0) for table in tables) / sum(totals)

@@ -79,9 +79,8 @@ def test_the_index_finds_the_nearest_of_others_as_comparing_with_all_does(data, 
     base = random_hashes(3)
     changed = st.tuples(st.integers(0, 2), st.lists(st.integers(0, 255), max_size=20, unique=True))
     some = st.lists(st.none() | changed, max_size=12)
-    hashes, others = (
-        [None if c is None else flipped(base[c[0]], c[1]) for c in data.draw(some)] for _ in range(2)
-    )
+    drawn = [data.draw(some) for _ in range(2)]
+    hashes, others = ([None if c is None else flipped(base[c[0]], c[1]) for c in part] for part in drawn)
     ticks = []
     found = find_nearest_images(hashes, others, max_distance=max_distance, on_band=lambda: ticks.append(1))
     for image, value in enumerate(hashes):
@@ -100,17 +99,15 @@ def test_a_pair_is_found_wherever_its_bits_differ(*, distance):
     rng = np.random.default_rng(distance)
     for value in random_hashes(8):
         other = flipped(value, rng.choice(256, distance, replace=False).tolist())
-        found = find_near_duplicates(
-            [value, *random_hashes(5, seed=9), other], max_distance=MAX_INDEXED_DISTANCE
-        )
+        hashes = [value, *random_hashes(5, seed=9), other]
+        found = find_near_duplicates(hashes, max_distance=MAX_INDEXED_DISTANCE)
         assert found.pairs() == [(0, 6, distance)]
 
 
 def test_pairs_come_once_and_the_most_alike_first():
     a, b = random_hashes(2)
-    found = find_near_duplicates(
-        [a, flipped(a, range(5)), b, flipped(b, [1]), a], splits=[0, 1, 0, 0, 0], max_distance=10
-    )
+    hashes = [a, flipped(a, range(5)), b, flipped(b, [1]), a]
+    found = find_near_duplicates(hashes, splits=[0, 1, 0, 0, 0], max_distance=10)
     assert found.pairs() == [(0, 4, 0), (2, 3, 1), (0, 1, 5)]
     assert found.pairs(across=True) == [(0, 1, 5), (1, 4, 5)] or found.pairs(across=True) == [(0, 1, 5)]
     assert found.groups.tolist() == [0, 0, 2, 2, 0]

@@ -33,9 +33,8 @@ def test_sides_and_sizes_are_those_at_the_input():
     view = NetworkView(resizer=PADDED, anchors=None)
     sizes = np.asarray([(200, 400), (400, 200), (200, 400), (50, 50)], np.int32)
     assert view.resized_sizes(sizes).tolist() == [[50, 100], [100, 50], [50, 100], [100, 100]]
-    assert (
-        NetworkView(resizer=IdentityResizer(), anchors=None).resized_sizes(sizes).tolist() == sizes.tolist()
-    )
+    same = NetworkView(resizer=IdentityResizer(), anchors=None).resized_sizes(sizes)
+    assert same.tolist() == sizes.tolist()
     assert view.resized_sizes(np.zeros((0, 2), np.int32)).shape == (0, 2)
 
 

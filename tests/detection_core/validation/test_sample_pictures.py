@@ -28,17 +28,16 @@ class Stored:
 
 def labelled(number, boxes, classes, crowd=None, data=None):
     rng = np.random.default_rng(number)
+    data = jpeg(natural(rng).resize((200, 100))) if data is None else data
+    named = {"record": number, "source_id": f"image {number}", "filename": f"{number}.jpg", "sha256": b""}
     return LabelledImage(
-        record=number,
-        source_id=f"image {number}",
-        filename=f"{number}.jpg",
+        **named,
         height=100,
         width=200,
-        sha256=b"",
         boxes=np.asarray(boxes, np.float32).reshape(-1, 4),
         classes=np.asarray(classes, np.int64),
         is_crowd=np.asarray(crowd if crowd is not None else [False] * len(classes)),
-        features=Stored(jpeg(natural(rng).resize((200, 100))) if data is None else data),
+        features=Stored(data),
     )
 
 
@@ -53,9 +52,8 @@ def test_every_class_has_pictures_and_images_are_not_repeated_without_need(tmp_p
         classes = [0, 0, 1] if number in (0, 40) else [0]
         samples.add("train", labelled(number, [[0.1, 0.1, 0.4, 0.4]] * len(classes), classes))
     found = [p for p in written(samples, tmp_path) if p.kind == SAMPLE]
-    by_class = {
-        name: [p.source_id for p in found if p.caption == name] for name in ("common", "rare", "never")
-    }
+    names = ("common", "rare", "never")
+    by_class = {name: [p.source_id for p in found if p.caption == name] for name in names}
     assert by_class["rare"] == ["train: image 0", "train: image 40"]
     assert len(by_class["common"]) == 8 and by_class["never"] == []
     assert all(Image.open(p.path).size == (320, 160) or Image.open(p.path).width <= 320 for p in found)

@@ -14,18 +14,12 @@ from tests.support.made_examples import Made, write_examples
 
 def _pass(tmp_path, images, *, split="train", spans=(), hashes=False):
     folder = write_examples(tmp_path, {split: images})
-    options = PassOptions(
-        classes=LABELS.names,
-        spans=spans,
-        decoding=find_decoding("none"),
-        hashes=hashes,
-        pictures=SamplePictures(LABELS.names),
-    )
+    counted = {"classes": LABELS.names, "pictures": SamplePictures(LABELS.names), "spans": spans}
+    options = PassOptions(**counted, decoding=find_decoding("none"), hashes=hashes)
     folders = FolderCounters(LABELS.names)
     with Progress("validate", total=len(images), unit="image") as progress:
-        found = pass_over(
-            split, read_split(split_pattern(folder, split), LABELS), len(images), options, folders, progress
-        )
+        read = read_split(split_pattern(folder, split), LABELS)
+        found = pass_over(split, read, len(images), options, folders, progress)
     return found, folders.statistics()
 
 

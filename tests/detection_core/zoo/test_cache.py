@@ -34,7 +34,7 @@ from detection_core.zoo.cache import (
 )
 from detection_core.zoo.published_models import find_model
 from tests.support.archives import FILES, NAME, archive, use_cache_below
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.object_store import s3_server
 from tests.support.weights_server import serve
 
@@ -105,8 +105,7 @@ def test_an_archive_that_was_published_anew_is_refused_until_it_is_trusted(mirro
     (cache / MODEL.archive).unlink()
     (cache / NAME / "checkpoint" / "ckpt-0.index").write_text("changed")
     mirror.files[f"/tf2/{MODEL.archive}"] = archive({**FILES, "pipeline.config": b"other"})
-    with pytest.raises(ModelError, match=r"SHA-256 .* recorded .* if you trust it, remove the record"):
-        _fetch(mirror)
+    refused(ModelError, r"SHA-256 .* recorded .* if you trust it, remove the record", _fetch, mirror)
     assert not (cache / MODEL.archive).exists()
     (cache / f"{MODEL.archive}.json").unlink()
     assert Path(_fetch(mirror).config).read_text() == "other"
@@ -116,8 +115,7 @@ def test_an_archive_that_somebody_changed_is_refused(mirror, cache):
     _fetch(mirror)
     (cache / MODEL.archive).write_bytes(archive({**FILES, "pipeline.config": b"other"}))
     (cache / NAME / "pipeline.config").unlink()
-    with pytest.raises(ModelError, match="somebody changed it; remove it to fetch it again"):
-        _fetch(mirror)
+    refused(ModelError, "somebody changed it; remove it to fetch it again", _fetch, mirror)
 
 
 def test_unpacked_files_that_somebody_changed_are_unpacked_again(mirror, cache, caplog):
@@ -135,9 +133,8 @@ def test_without_a_network_one_message_says_which_file_to_put_where(cache, monke
         address = f"http://127.0.0.1:{taken.getsockname()[1]}/{MODEL.archive}"
     nowhere = PublishedFile(address=address, folder="zoo")
     monkeypatch.setattr(caches, "published_archive", lambda model: nowhere)
-    with pytest.raises(ModelError) as raised:
-        fetch_model(MODEL)
-    message = str(raised.value)
+    raised = refused(ModelError, "", fetch_model, MODEL)
+    message = str(raised)
     for part in (f"put {MODEL.archive}", f"into {cache}", "train.weights_mirror", "DETFLOW_WEIGHTS_MIRROR"):
         assert part in message
     assert "\n" not in message and len(message) < 700
@@ -153,11 +150,9 @@ def test_without_a_network_one_message_says_which_file_to_put_where(cache, monke
 
 def test_a_missing_or_wrong_file_is_said_and_fetched_again(mirror, cache):
     whole = mirror.files.pop(f"/tf2/{MODEL.archive}")
-    with pytest.raises(ModelError, match=f"answers 404.*published at {MODEL.address}"):
-        _fetch(mirror)
+    refused(ModelError, f"answers 404.*published at {MODEL.address}", _fetch, mirror)
     mirror.files[f"/tf2/{MODEL.archive}"] = whole[:1000]
-    with pytest.raises(ModelError, match="damaged"):
-        _fetch(mirror)
+    refused(ModelError, "damaged", _fetch, mirror)
     assert find_model_files(MODEL) is None and not (cache / NAME).exists()
     mirror.files[f"/tf2/{MODEL.archive}"] = whole
     assert _data(_fetch(mirror))
@@ -194,10 +189,7 @@ def test_what_is_no_file_of_the_cache_is_refused(tmp_path, mirror, cache, *, kin
     shutil.rmtree(cache / NAME)
     _put(kind, cache / name, tmp_path / "victim")
     mirror.requests.clear()
-    with pytest.raises(
-        ModelError, match=r"expected a file in the cache|expected at most|expected the record"
-    ):
-        _fetch(mirror)
+    refused(ModelError, r"expected a file in the cache|expected at most|expected the record", _fetch, mirror)
     assert (tmp_path / "victim").read_bytes() == ARCHIVE and not mirror.requests
 
 
@@ -235,8 +227,7 @@ def test_the_mirror_may_be_a_folder_or_a_bucket_and_an_environment_variable(tmp_
     folder.mkdir()
     monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "second"))
     monkeypatch.setenv("DETFLOW_WEIGHTS_MIRROR", str(folder))
-    with pytest.raises(ModelError, match="no such file"):
-        fetch_model(MODEL)
+    refused(ModelError, "no such file", fetch_model, MODEL)
     (folder / MODEL.archive).write_bytes(ARCHIVE)
     assert _data(fetch_model(MODEL))
     monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "third"))
@@ -293,8 +284,7 @@ def test_single_files_are_kept_and_compared_with_what_their_publisher_says(mirro
     os.chmod(path, stat.S_IRUSR | stat.S_IWUSR)
     with open(path, "ab") as file:
         file.write(b"x")
-    with pytest.raises(ModelError, match="somebody changed it"):
-        fetch_file(SINGLE)
+    refused(ModelError, "somebody changed it", fetch_file, SINGLE)
 
 
 @cases("", "[]", "{}", '{"size": "x", "sha256": ""}', "\x00")
@@ -303,8 +293,7 @@ def test_a_record_that_is_none_is_said(mirror, cache, *, text):
     _fetch(mirror)
     (cache / f"{MODEL.archive}.json").write_text(text)
     (cache / NAME / "pipeline.config").unlink()
-    with pytest.raises(ModelError, match="expected the record"):
-        _fetch(mirror)
+    refused(ModelError, "expected the record", _fetch, mirror)
 
 
 VERSIONS = [archive({**FILES, "pipeline.config": b"%d" % version}) for version in range(3)]

@@ -2,11 +2,9 @@
 
 import os
 
-import pytest
-
 from detection_core.errors import ModelError
 from detection_core.zoo.cache_entries import is_file, sizes
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import subfolder
 
 
@@ -33,5 +31,4 @@ def test_anything_else_is_refused_by_its_name(tmp_path, *, kind):
         path.symlink_to("/dev/zero")
     else:
         path.mkdir()
-    with pytest.raises(ModelError, match=f"expected a file in the cache, found {kind}"):
-        is_file(str(path))
+    refused(ModelError, f"expected a file in the cache, found {kind}", is_file, str(path))

@@ -16,7 +16,7 @@ from detection_core.zoo import download as downloads
 from detection_core.zoo import watched_connection
 from detection_core.zoo.download import Patience
 from detection_core.zoo.watched_connection import Unreachable
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.raw_server import serve_raw
 from tests.support.weights_server import serve
 
@@ -116,8 +116,7 @@ def test_redirects_are_followed_but_in_no_circles_and_to_no_other_protocol(serve
 def test_without_a_network_one_attempt_is_enough(tmp_path, caplog):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with pytest.raises(Unreachable, match="refused"):
-        download(f"http://127.0.0.1:{port}/a", str(tmp_path / "a"))
+    refused(Unreachable, "refused", download, f"http://127.0.0.1:{port}/a", str(tmp_path / "a"))
     assert not caplog.records
 
 
@@ -235,8 +234,7 @@ def test_what_is_no_file_is_neither_waited_for_nor_followed(server, tmp_path, *,
 def test_a_disk_that_is_too_small_is_said_before_it_is_full(server, tmp_path, monkeypatch):
     usage = downloads.shutil.disk_usage(tmp_path)
     monkeypatch.setattr(downloads.shutil, "disk_usage", lambda path: usage._replace(free=1000))
-    with pytest.raises(StorageError, match="DETFLOW_CACHE"):
-        _fetch(server, tmp_path)
+    refused(StorageError, "DETFLOW_CACHE", _fetch, server, tmp_path)
 
 
 def test_a_disk_that_fills_up_keeps_what_has_arrived(server, tmp_path):

@@ -49,9 +49,8 @@ def test_the_rate_is_lower_than_from_scratch_follows_the_batch_and_warms_up():
     peaks = {}
     for batch in (4, 8, 16, 1024):
         recipe = fine_tuning_recipe(LITE, images=500, classes=1, batch_size=batch)
-        cosine = _config(
-            recipe
-        ).train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate
+        optimizer = _config(recipe).train_config.optimizer.momentum_optimizer
+        cosine = optimizer.learning_rate.cosine_decay_learning_rate
         peaks[batch] = cosine.learning_rate_base
         assert cosine.warmup_learning_rate < cosine.learning_rate_base
         assert 0 < cosine.warmup_steps <= cosine.total_steps / 10

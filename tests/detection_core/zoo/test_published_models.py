@@ -2,12 +2,10 @@
 
 import re
 
-import pytest
-
 from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.errors import ConfigError
 from detection_core.zoo.published_models import SPEEDS, find_model, list_models, nearest_model
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.zoo_configs import ZOO, zoo_facts
 
 
@@ -52,22 +50,16 @@ def test_every_published_fact_is_given_and_sizes_follow_the_parameters():
     assert classes["EfficientDetD3"] == "medium"
     assert classes["EfficientDetD7"] == "large"
     assert {model.speed for model in list_models()} == set(SPEEDS)
-    with pytest.raises(ValueError, match="fast"):
-        nearest_model((1, 1), speed="slow")
-    with pytest.raises(ValueError, match="size"):
-        nearest_model((0, 1))
+    refused(ValueError, "fast", lambda: nearest_model((1, 1), speed="slow"))
+    refused(ValueError, "size", nearest_model, (0, 1))
 
 
 def test_archives_name_models_and_unknown_names_are_refused_with_the_nearest():
     model = find_model("efficientdet_d0_coco17_tpu-32.tar.gz")
     assert model.name == "efficientdet_d0_coco17_tpu-32"
-    with pytest.raises(ConfigError, match="did you mean efficientdet_d0_coco17_tpu-32"):
-        find_model("efficientdet_d0")
-    with pytest.raises(ConfigError, match="zoo list"):
-        find_model("x")
-    with pytest.raises(ConfigError) as raised:
-        find_model("y" * 10_000)
-    assert len(str(raised.value)) < 500
+    refused(ConfigError, "did you mean efficientdet_d0_coco17_tpu-32", find_model, "efficientdet_d0")
+    refused(ConfigError, "zoo list", find_model, "x")
+    assert len(str(refused(ConfigError, "", find_model, "y" * 10_000))) < 500
 
 
 @cases(

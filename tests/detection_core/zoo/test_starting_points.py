@@ -6,7 +6,7 @@ from detection_core.errors import ConfigError, ModelError
 from detection_core.zoo.keras_backbones import find_backbone
 from detection_core.zoo.starting_points import FetchedStart, fetch_start, is_named
 from tests.support.archives import NAME, archive
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 
 @cases(
@@ -37,7 +37,6 @@ def test_what_is_named_is_fetched(tmp_path):
 def test_a_path_stays_as_it_is_and_what_is_not_published_or_there_is_said(tmp_path):
     assert fetch_start("zoo/ckpt-0") == FetchedStart(path="zoo/ckpt-0")
     for name in ("zoo:", "zoo:x", "imagenet", "imagenet:vgg16", "imagenet:resnet50_v1:2"):
-        with pytest.raises(ConfigError, match="expected"):
-            fetch_start(name)
+        refused(ConfigError, "expected", fetch_start, name)
     with pytest.raises(ModelError, match="put resnet50_weights"):
         fetch_start("imagenet:resnet50_v1", mirror=str(tmp_path))

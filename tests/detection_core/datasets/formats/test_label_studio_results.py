@@ -5,7 +5,7 @@ import pytest
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats.label_studio_results import read_objects
 from tests.detection_core.datasets.test_run_lengths import brush_bytes
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 SIZE = {"original_width": 40, "original_height": 30}
 
@@ -52,5 +52,4 @@ BOX = _result("rectanglelabels", PLACE)
     [POINT], [BOX, POINT, POINT],
 )  # fmt: skip
 def test_what_cannot_be_used_is_refused(*, results):
-    with pytest.raises(Rejected):
-        read_objects(results, {})
+    refused(Rejected, "", read_objects, results, {})

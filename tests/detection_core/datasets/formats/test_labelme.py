@@ -3,21 +3,16 @@
 import base64
 import json
 
-import pytest
-
 from detection_core.datasets.formats import labelme
 from detection_core.datasets.image_sizes import shown_size
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from tests.support.cases import cases
-from tests.support.dataset_files import picture, subfolder, whole
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import picture, reading, subfolder
 from tests.support.same_set import write_text
 
-
-def _read(root, location):
-    return whole(labelme.read(root, location))
-
+_read = reading(labelme)
 
 BOX = {"label": "cat", "points": [[1, 2], [9, 8]], "shape_type": "rectangle", "group_id": 1}
 
@@ -33,7 +28,7 @@ def test_points_of_a_group_are_keypoints_of_its_object_in_one_order(tmp_path):
     ear = {"label": "ear", "points": [[5, 6]], "shape_type": "point", "group_id": 1}
     _write(tmp_path, "a", [nose, BOX])
     _write(tmp_path, "b", [BOX, nose, ear, {**BOX, "label": "dog", "group_id": None}])
-    found = _read(str(tmp_path), None)
+    found = _read(tmp_path)
     assert found.keypoint_names == {"cat": ["ear", "nose"]}
     first, second = found.images
     assert first.objects[0].keypoints == [(0, 0, 0), (3, 4, 2)]
@@ -47,33 +42,29 @@ def test_folders_are_searched_and_what_is_no_file_of_labelme_is_said(tmp_path):
     assert (layout.format, layout.splits) == ("labelme", {"train": "train", "eval": "val"})
     (image,) = _read(layout.path, "val").images
     assert (image.source_id, image.path) == ("val/a", str(tmp_path / "val" / "a.jpg"))
-    assert len(_read(layout.path, None).images) == 2
+    assert len(_read(layout.path).images) == 2
     below = subfolder(tmp_path, 1)
     (below / "b.json").mkdir()
-    found = _read(str(below), None)
+    found = _read(below)
     assert [(r.file, r.reason) for r in found.rejected] == [("b.json", "unreadable_annotation")]
     below = subfolder(tmp_path, 2)
-    with pytest.raises(ConfigError, match="a folder of LabelMe files"):
-        labelme.locate(str(below), {"a": "b"})
-    with pytest.raises(DataError, match="found nothing"):
-        labelme.locate(str(below), "none")
-    with pytest.raises(DataError, match="expected LabelMe files, found none"):
-        _read(str(below), None)
+    refused(ConfigError, "a folder of LabelMe files", labelme.locate, str(below), {"a": "b"})
+    refused(DataError, "found nothing", labelme.locate, str(below), "none")
+    refused(DataError, "expected LabelMe files, found none", _read, below, None)
 
 
 @cases(
-({"shapes": 5}, "malformed_record"), ({"shapes": [5]}, "malformed_record"),
-     ({"imagePath": None}, "malformed_record"),
-     ({"imagePath": "../../\0"}, "malformed_record"), ({"imageWidth": "40"}, "malformed_annotation"),
-     ({"shapes": [{**BOX, "label": 3}]}, "malformed_record"),
-     ({"shapes": [{**BOX, "points": [[1]]}]}, "malformed_annotation"),
-     ({"shapes": [{**BOX, "shape_type": "line"}]}, "malformed_annotation")
+    ({"shapes": 5}, "malformed_record"), ({"shapes": [5]}, "malformed_record"),
+    ({"imagePath": None}, "malformed_record"), ({"imagePath": "../../\0"}, "malformed_record"),
+    ({"imageWidth": "40"}, "malformed_annotation"), ({"shapes": [{**BOX, "label": 3}]}, "malformed_record"),
+    ({"shapes": [{**BOX, "points": [[1]]}]}, "malformed_annotation"),
+    ({"shapes": [{**BOX, "shape_type": "line"}]}, "malformed_annotation"),
 )  # fmt: skip
 def test_a_bad_file_costs_only_its_image(tmp_path, *, changed, reason):
     _write(tmp_path, "good")
     _write(tmp_path, "bad", **changed)
     write_text(tmp_path / "settings.json", '{"mine": 1}')
-    found = _read(str(tmp_path), None)
+    found = _read(tmp_path)
     assert [(r.file, r.reason) for r in found.rejected] == [("bad.json", reason)] and len(found.images) == 1
 
 
@@ -81,7 +72,7 @@ def test_a_bad_file_costs_only_its_image(tmp_path, *, changed, reason):
 def test_a_file_that_is_no_object_is_put_aside(tmp_path, *, text):
     _write(tmp_path)
     write_text(tmp_path / "bad.json", text)
-    assert [r.file for r in _read(str(tmp_path), None).rejected] == ["bad.json"]
+    assert [r.file for r in _read(tmp_path).rejected] == ["bad.json"]
 
 
 def test_files_are_read_one_by_one_as_images_are_asked_for(tmp_path, monkeypatch):
@@ -103,17 +94,17 @@ def test_an_image_inside_the_file_is_read_where_there_is_none_beside_it(tmp_path
     _write(tmp_path, "alone", imagePath="C:\\me\\alone.jpg", imageData=text)
     (tmp_path / "alone.jpg").unlink()
     _write(tmp_path, "beside", imageData=text)
-    alone, beside = _read(str(tmp_path), None).images
+    alone, beside = _read(tmp_path).images
     assert beside.path == str(tmp_path / "beside.jpg")
     assert files.read_regular(alone.path, len(data)) == data
     assert (alone.filename, shown_size(alone.path)) == ("alone.jpg", (40, 30))
     (tmp_path / "alone.json").write_text((tmp_path / "alone.json").read_text().replace("/9j/", "\\/9j\\/"))
-    assert [r.reason for r in _read(str(tmp_path), None).rejected] == ["unreadable_annotation"]
+    assert [r.reason for r in _read(tmp_path).rejected] == ["unreadable_annotation"]
 
 
 def test_labels_of_its_own_are_no_classes(tmp_path):
     shapes = [BOX, {**BOX, "label": "__ignore__", "shape_type": "line"}, {**BOX, "label": "_background_"}]
     _write(tmp_path, "a", shapes=shapes)
-    found = _read(str(tmp_path), None)
+    found = _read(tmp_path)
     assert not found.rejected and found.categories == {"cat": 0}
     assert [item.name for item in found.images[0].objects] == ["cat"]

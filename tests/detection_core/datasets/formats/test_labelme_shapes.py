@@ -10,7 +10,7 @@ from pycocotools import mask as coco_mask
 
 from detection_core.datasets.annotated_images import Polygons, Rejected
 from detection_core.datasets.formats.labelme_shapes import read_objects
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import png_that_claims
 
 
@@ -50,10 +50,8 @@ def test_a_mask_lies_where_its_corners_say():
 
 
 def test_groups_of_outlines_and_points_are_objects_however_many():
-    one, other = (
-        _shape("polygon", (1, 1), (3, 1), (3, 3), group_id=7),
-        _shape("polygon", (8, 8), (9, 8), (9, 9), group_id=7),
-    )
+    one = _shape("polygon", (1, 1), (3, 1), (3, 3), group_id=7)
+    other = _shape("polygon", (8, 8), (9, 8), (9, 9), group_id=7)
     (item,) = _read(one, other)
     assert item.box == (1, 1, 9, 9) and item.mask == Polygons([[1, 1, 3, 1, 3, 3], [8, 8, 9, 8, 9, 9]])
     assert len(_read(one, {**other, "label": "dog"})) == len(_read(one, {**other, "group_id": None})) == 2
@@ -78,9 +76,8 @@ def test_groups_of_outlines_and_points_are_objects_however_many():
     [_shape("rectangle", (1, 2), (3, 4), group_id=1), *[_shape("point", (1, 2), label="n", group_id=1)] * 2],
 )
 def test_what_has_no_area_or_no_owner_is_refused(*, shapes):
-    with pytest.raises(Rejected) as caught:
-        _read(*shapes)
-    assert caught.value.reason == "malformed_annotation" and caught.value.detail.startswith("shape ")
+    caught = refused(Rejected, "", lambda: _read(*shapes))
+    assert caught.reason == "malformed_annotation" and caught.detail.startswith("shape ")
 
 
 @cases(10, 12_000, 50_000, 2**31 - 1)
@@ -93,5 +90,4 @@ def test_masks_are_not_painted_without_end(monkeypatch):
     monkeypatch.setattr("detection_core.datasets.run_lengths._MOST_DRAWN", 6_000)
     shape = _shape("mask", (0, 0), (9, 9), mask=_png(np.ones((10, 10), bool)))
     assert len(_read(*[shape] * 2)) == 2
-    with pytest.raises(Rejected, match=r"shape \d+: expected masks of at most 6,000 pixels"):
-        _read(*[shape] * 20)
+    refused(Rejected, r"shape \d+: expected masks of at most 6,000 pixels", lambda: _read(*[shape] * 20))

@@ -13,7 +13,7 @@ from detection_core.datasets.encoding import make_example
 from detection_core.datasets.formats import open_images
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import list_folder
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import in_pixels, picture
 
 HEADER = (
@@ -69,18 +69,11 @@ def test_a_set_is_found_by_its_columns_and_located_with_all_that_belongs_to_it(t
     (tmp_path / "validation-annotations-bbox.csv").write_text(f"{HEADER}\n{_row('v')}\n")
     layout = open_images.find(list_folder(root))
     assert layout.format == "open_images"
-    assert layout.splits == {
-        "train": WHERE,
-        "eval": {"annotations": "validation-annotations-bbox.csv", "images": "validation"},
-    }
+    where = {"annotations": "validation-annotations-bbox.csv", "images": "validation"}
+    assert layout.splits == {"train": WHERE, "eval": where}
     names = [path.removeprefix(f"{root}/") for path in open_images.locate(root, WHERE)]
-    assert sorted(names) == [
-        "class-descriptions-boxable.csv",
-        "train",
-        "train-annotations-bbox.csv",
-        "train-annotations-labels.csv",
-        "train-annotations-object-segmentation.csv",
-    ]
+    tables = [f"train-annotations-{name}.csv" for name in ("bbox", "labels", "object-segmentation")]
+    assert sorted(names) == ["class-descriptions-boxable.csv", "train", *tables]
     assert [image.source_id for image in _read(root, layout.splits["eval"])[0]] == ["v"]
 
 
@@ -103,11 +96,8 @@ def test_masks_belong_to_the_object_with_their_box(tmp_path):
     (tmp_path / "masks").mkdir()
     Image.fromarray(inside).save(tmp_path / "masks" / "a_m.png")
     [image], _ = _read(root)
-    assert [item.mask for item in image.objects] == [
-        None,
-        MaskFile(str(tmp_path / "masks" / "a_m.png")),
-        None,
-    ]
+    mask = MaskFile(str(tmp_path / "masks" / "a_m.png"))
+    assert [item.mask for item in image.objects] == [None, mask, None]
     data = make_example(image, {"Cat": 1, "Dog": 2}).data
     assert b"image/object/mask" in data and b"image/object/mask/weight" in data
 
@@ -133,10 +123,8 @@ def test_a_hierarchy_expands_as_that_of_the_object_detection_api(tmp_path):
     assert f"{root}/hierarchy.json" in open_images.locate(root, {**WHERE, "hierarchy": "hierarchy.json"})
     for text in ("[]", "{", '{"Subcategory": [{}]}', '{"Subcategory": 5}', '{"Subcategory": [' * 5000):
         (tmp_path / "hierarchy.json").write_text(text)
-        with pytest.raises(DataError, match="expected a hierarchy"):
-            _read(root, {**WHERE, "hierarchy": "hierarchy.json"})
-    with pytest.raises(DataError, match="found nothing"):
-        _read(root, {**WHERE, "hierarchy": "no.json"})
+        refused(DataError, "expected a hierarchy", _read, root, {**WHERE, "hierarchy": "hierarchy.json"})
+    refused(DataError, "found nothing", _read, root, {**WHERE, "hierarchy": "no.json"})
 
 
 @cases(
@@ -164,11 +152,8 @@ def test_a_confidence_that_is_none_costs_its_image(tmp_path):
 def test_a_file_that_is_no_table_is_one_error_that_names_it(tmp_path, *, text, message):
     root = _write(tmp_path, [_row()])
     (tmp_path / "train-annotations-bbox.csv").write_bytes(text.encode("latin-1"))
-    with pytest.raises(DataError, match=message) as caught:
-        _read(root, WHERE)
-    assert root in caught.value.where
-    with pytest.raises(ConfigError, match="annotations"):
-        open_images.locate(root, {"boxes": "x"})
+    assert root in refused(DataError, message, _read, root, WHERE).where
+    refused(ConfigError, "annotations", open_images.locate, root, {"boxes": "x"})
 
 
 def test_quotes_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path):
@@ -184,9 +169,8 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(grouping, "MOST_PACKED_BYTES", 1 << 18)
     peaks = []
     for rows in (2_000, 40_000):
-        root = _write(
-            tmp_path / str(rows), [_row("ab"[n % 2], box=f"0.1,0.2,0.1,{0.2 + n / 1e6}") for n in range(rows)]
-        )
+        lines = [_row("ab"[n % 2], box=f"0.1,0.2,0.1,{0.2 + n / 1e6}") for n in range(rows)]
+        root = _write(tmp_path / str(rows), lines)
         tracemalloc.start()
         found = open_images.read(root, WHERE)
         peaks.append(tracemalloc.get_traced_memory()[1])

@@ -14,15 +14,13 @@ from tests.support.same_set import WRITERS, write_text
 
 OBJECT = {"classTitle": "cat", "geometryType": "rectangle", "points": {"exterior": [[1, 2], [3, 4]]}}
 DARWIN = {"version": "2.0", "schema_ref": "https://darwin-public.s3.example/2.0", "annotations": []}
+ROW = {"file_name": "a.jpg", "objects": {"bbox": [[1, 2, 3, 4]], "categories": [0]}}
 FILES = {
     "KITTI": ("label_2/a.txt", "Car 0.00 0 -1.57 599.4 156.4 629.8 189.2 2.8 2.6 12.3 0.4 1.8 69.4 -1.56\n"),
     "Supervisely": ("ds0/ann/a.jpg.json", json.dumps({"objects": [OBJECT]})),
     "Darwin": ("annotations/a.json", json.dumps(DARWIN)),
     "VIA 3": ("via.json", json.dumps({"project": {"pid": "__VIA_PROJECT_ID__"}})),
-    "Hugging Face": (
-        "train/metadata.jsonl",
-        json.dumps({"file_name": "a.jpg", "objects": {"bbox": [[1, 2, 3, 4]], "categories": [0]}}),
-    ),
+    "Hugging Face": ("train/metadata.jsonl", json.dumps(ROW)),
 }
 
 

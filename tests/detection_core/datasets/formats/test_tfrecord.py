@@ -4,23 +4,15 @@ import gzip
 import itertools
 import zlib
 
-import pytest
-
-from detection_core.data.encode import (
-    EncodedImage,
-    ImageLabels,
-    KeypointColumns,
-    ObjectColumns,
-    encode_example,
-)
+from detection_core.data.encode import ImageLabels, KeypointColumns, ObjectColumns, encode_example
 from detection_core.data.record_writer import write_record
 from detection_core.datasets.annotated_images import ImageLabel
 from detection_core.datasets.formats import tfrecord
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from tests.support.cases import cases
-from tests.support.dataset_files import in_pixels, picture, subfolder
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import in_pixels, picture, reasons, stored_image, subfolder
 
 COLUMNS = {
     "xmin": [0.25], "ymin": [0.5], "xmax": [0.5], "ymax": [1.0], "labels": [7], "texts": ["cat"],
@@ -34,15 +26,7 @@ MORE = {
 
 def _record(columns=None, source_id="a", image=None, size=(40, 30), **more):
     data = picture() if image is None else image
-    stored = EncodedImage(
-        data=data,
-        sha256="",
-        format="jpeg",
-        width=size[0],
-        height=size[1],
-        filename="a.jpg",
-        source_id=source_id,
-    )
+    stored = stored_image(data, *size, source_id=source_id)
     return encode_example(stored, ObjectColumns(**(columns or COLUMNS)), **more)
 
 
@@ -84,10 +68,10 @@ def test_ids_are_those_of_records_or_made_of_their_files_and_numbers(tmp_path):
 
 
 @cases(
-(b"\x0a\x7f", "malformed_record"), (b"", "malformed_record"),
-     (_record().replace(b"bbox/xmin", b"bbox/none"), "malformed_record"),
-     (_record().replace(b"class/text", b"class/none"), "unknown_category"),
-     (_record({**COLUMNS, "texts": ["a\nb"]}), "malformed_record")
+    (b"\x0a\x7f", "malformed_record"), (b"", "malformed_record"),
+    (_record().replace(b"bbox/xmin", b"bbox/none"), "malformed_record"),
+    (_record().replace(b"class/text", b"class/none"), "unknown_category"),
+    (_record({**COLUMNS, "texts": ["a\nb"]}), "malformed_record"),
 )  # fmt: skip
 def test_a_bad_record_costs_only_itself(tmp_path, *, record, reason):
     _write(tmp_path / "a.record", _record(), record, _record(source_id="b"))
@@ -104,9 +88,7 @@ def test_names_and_ids_of_classes_come_from_records_and_label_maps(tmp_path):
     assert [image.objects[0].name for image in found.images] == ["cat", "cat"] and not found.rejected
     assert found.categories == {"cat": 7}
     found = tfrecord.read(str(tmp_path), None)
-    assert [r.reason for r in found.rejected] == ["unknown_category"] and "data.label_map" in found.rejected[
-        0
-    ].detail
+    assert reasons(found) == ["unknown_category"] and "data.label_map" in found.rejected[0].detail
     assert found.categories == {"cat": 0} and len(found.images) == 1
     below = subfolder(tmp_path, 1)
     by_name = _record(source_id="b").replace(b"object/class/label", b"object/class/other")
@@ -133,22 +115,15 @@ def test_compressed_files_are_read_like_others(tmp_path, *, pack, name):
 def test_what_belongs_to_a_set_is_located_and_what_cannot_be_read_is_refused(tmp_path):
     _write(tmp_path / "plain", _record())
     (tmp_path / "a").write_bytes(gzip.compress((tmp_path / "plain").read_bytes())[:-100])
-    with pytest.raises(DataError, match="cannot be read: cut compressed data"):
-        tfrecord.read(str(tmp_path), "a")
+    refused(DataError, "cannot be read: cut compressed data", tfrecord.read, str(tmp_path), "a")
     below = subfolder(tmp_path, 1)
     _write(below / "a.record", _record())
     (below / "map.pbtxt").write_text("item { id: 7 name: 'cat' }")
-    assert [path.rpartition("/")[2] for path in tfrecord.locate(str(below), None)] == [
-        "a.record",
-        "map.pbtxt",
-    ]
+    names = [path.rpartition("/")[2] for path in tfrecord.locate(str(below), None)]
+    assert names == ["a.record", "map.pbtxt"]
     below = subfolder(tmp_path, 2)
     _write(below / "a.record", _record(), _record({**COLUMNS, "labels": [8]}))
-    with pytest.raises(DataError, match=r"one id for the class 'cat', found 7 and 8"):
-        tfrecord.read(str(below), None)
-    with pytest.raises(ConfigError, match="a TFRecord file or a pattern"):
-        tfrecord.locate(str(below), {"a": "b"})
-    with pytest.raises(DataError, match="expected TFRecord files, found none"):
-        tfrecord.locate(str(below), "b*")
-    with pytest.raises(DataError, match="expected TFRecord files, found none"):
-        tfrecord.locate(str(below / ".."), "none/*")
+    refused(DataError, r"one id for the class 'cat', found 7 and 8", tfrecord.read, str(below), None)
+    refused(ConfigError, "a TFRecord file or a pattern", tfrecord.locate, str(below), {"a": "b"})
+    refused(DataError, "expected TFRecord files, found none", tfrecord.locate, str(below), "b*")
+    refused(DataError, "expected TFRecord files, found none", tfrecord.locate, str(below / ".."), "none/*")

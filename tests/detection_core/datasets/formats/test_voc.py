@@ -8,14 +8,12 @@ import pytest
 from detection_core.datasets.annotated_images import AnnotatedObject
 from detection_core.datasets.formats import voc
 from detection_core.errors import ConfigError, DataError
-from tests.support.cases import cases
-from tests.support.dataset_files import subfolder, voc_xml, whole, write_voc
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import reading, subfolder, voc_xml, write_voc
+
+_read = reading(voc)
 
 TRAIN = "ImageSets/Main/train.txt"
-
-
-def _read(root, location):
-    return whole(voc.read(root, location))
 
 
 def test_every_field_of_an_object_is_kept(tmp_path):
@@ -42,7 +40,7 @@ def test_an_image_set_chooses_and_orders_the_images(tmp_path):
     path = write_voc(tmp_path)
     (tmp_path / TRAIN).write_text("c\n\n a  1\nb -1\n")
     assert [image.source_id for image in _read(path, TRAIN).images] == ["c", "a", "b"]
-    assert [image.source_id for image in _read(path, None).images] == ["a", "b", "c", "d"]
+    assert [image.source_id for image in _read(path).images] == ["a", "b", "c", "d"]
     below = subfolder(tmp_path, 1)
     path = write_voc(below)
     (below / TRAIN).write_text("a\n../../secret\n")
@@ -59,7 +57,7 @@ def test_a_name_or_a_size_that_is_missing_is_found_or_left_open(tmp_path):
     found = _read(write_voc(tmp_path, a=nameless, b=bare, c=elsewhere), None)
     assert [image.filename for image in found.images[:3]] == ["a.jpg", "b.jpg", "c.jpg"]
     (tmp_path / "JPEGImages" / "b.jpg").unlink()
-    assert _read(str(tmp_path), None).images[1].filename == "other.jpg"
+    assert _read(tmp_path).images[1].filename == "other.jpg"
     below = subfolder(tmp_path, 1)
     found = _read(write_voc(below, a=voc_xml("a", size=("", ""))), None)
     assert (found.images[0].width, found.images[0].height) == (0, 0)
@@ -77,7 +75,7 @@ def test_folders_may_have_any_name(tmp_path, *, annotations, images):
             (tmp_path / folder / "deep").mkdir(parents=True, exist_ok=True)
             (tmp_path / folder / "deep" / (name + suffix)).write_bytes(data)
     for location in (None, {"annotations": annotations, "images": images}):
-        found = _read(str(tmp_path), location)
+        found = _read(tmp_path, location)
         paths = [tmp_path / images / "deep" / f"{name}.jpeg" for name in "ab"]
         assert [Path(image.path).resolve() for image in found.images] == paths and not found.rejected
 
@@ -102,20 +100,17 @@ def test_a_bad_file_costs_only_its_image(tmp_path, *, text, reason):
 
 def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
     path = write_voc(tmp_path)
-    with pytest.raises(ConfigError, match="ImageSets"):
-        voc.locate(path, {"annotations": TRAIN})
+    refused(ConfigError, "ImageSets", voc.locate, path, {"annotations": TRAIN})
     with pytest.raises(DataError, match=r"Pascal VOC: an XML file an image.*found none"):
         voc.locate(str(tmp_path / "JPEGImages"), None)
-    with pytest.raises(DataError, match="image set"):
-        voc.locate(path, "ImageSets/Main/no.txt")
+    refused(DataError, "image set", voc.locate, path, "ImageSets/Main/no.txt")
 
 
 @cases("latin-1", "utf-16")
 def test_an_image_set_in_another_encoding_is_one_error(tmp_path, *, encoding):
     path = write_voc(tmp_path)
     (tmp_path / TRAIN).write_bytes("caf\xe9\n".encode(encoding))
-    with pytest.raises(DataError, match=r"train\.txt: expected a list of images in text format"):
-        _read(path, TRAIN)
+    refused(DataError, r"train\.txt: expected a list of images in text format", _read, path, TRAIN)
 
 
 def test_pipes_folders_and_names_that_are_no_utf_8_are_put_aside(tmp_path):
@@ -134,11 +129,10 @@ def test_pipes_folders_and_names_that_are_no_utf_8_are_put_aside(tmp_path):
     (rejection,) = _read(path, TRAIN).rejected
     assert (rejection.record, rejection.reason) == ("b", "unreadable_annotation")
     os.mkfifo(below / "ImageSets" / "Main" / "pipe.txt")
-    with pytest.raises(DataError, match="found no regular file"):
-        _read(path, "ImageSets/Main/pipe.txt")
+    refused(DataError, "found no regular file", _read, path, "ImageSets/Main/pipe.txt")
     below = subfolder(tmp_path, 2)
     path = write_voc(below)
     (below / "Annotations" / os.fsdecode(b"b\xff.xml")).write_text(voc_xml("b"))
-    found = _read(path, None)
+    found = _read(path)
     assert [(r.record, r.reason) for r in found.rejected] == [("b\udcff", "malformed_record")]
     assert len(found.images) == 4

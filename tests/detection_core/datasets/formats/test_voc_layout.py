@@ -5,7 +5,7 @@ import pytest
 from detection_core.datasets.formats import voc_layout
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import list_folder
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import picture, subfolder, voc_xml, write_voc
 from tests.support.same_set import write_text
 
@@ -41,8 +41,7 @@ def test_the_larger_of_two_sets_is_taken_and_a_folder_that_is_not_there_said(tmp
     write_voc(tmp_path / "VOC2012", "cde")
     layout = _find(tmp_path)
     assert layout.path == str(tmp_path / "VOC2012") and "1 more such sets beside it" in layout.evidence
-    with pytest.raises(DataError, match="expected the folder of a data set"):
-        voc_layout.find_folders(str(tmp_path / "none"))
+    refused(DataError, "expected the folder of a data set", voc_layout.find_folders, str(tmp_path / "none"))
 
 
 @cases("<annotations><image/></annotations>", "<html/>", "", "\0\1\2")

@@ -3,37 +3,31 @@
 import os
 import tracemalloc
 
-import pytest
-
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats import xml_files
 from detection_core.datasets.formats.xml_files import parse_xml, read_children
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><x>&b;</x>'
 OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><x>&a;</x>'
 
 
 @cases(
-(BOMB, "document type"), (OUTSIDE, "document type"), (BOMB.encode("utf-16"), "document type"),
-     ("<x>", "cannot be parsed"), ("", "cannot be parsed"),
-     ('<?xml version="1.0" encoding="none"?><x/>', "encoding")
+    (BOMB, "document type"), (OUTSIDE, "document type"), (BOMB.encode("utf-16"), "document type"),
+    ("<x>", "cannot be parsed"), ("", "cannot be parsed"),
+    ('<?xml version="1.0" encoding="none"?><x/>', "encoding"),
 )  # fmt: skip
 def test_what_is_not_plain_xml_is_refused(tmp_path, *, data, said):
     (tmp_path / "a.xml").write_bytes(data if isinstance(data, bytes) else data.encode())
-    with pytest.raises(Rejected, match=said) as caught:
-        parse_xml(str(tmp_path / "a.xml"))
-    assert caught.value.reason == "unreadable_annotation"
+    assert refused(Rejected, said, parse_xml, str(tmp_path / "a.xml")).reason == "unreadable_annotation"
 
 
 def test_plain_xml_is_parsed_and_a_missing_file_or_a_pipe_has_a_reason(tmp_path):
     (tmp_path / "a.xml").write_text("<x><y>1</y></x>")
     assert parse_xml(str(tmp_path / "a.xml")).findtext("y") == "1"
-    with pytest.raises(Rejected, match="no such file"):
-        parse_xml(str(tmp_path / "b.xml"))
+    refused(Rejected, "no such file", parse_xml, str(tmp_path / "b.xml"))
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(Rejected, match="regular file"):
-        parse_xml(str(tmp_path / "pipe"))
+    refused(Rejected, "regular file", parse_xml, str(tmp_path / "pipe"))
 
 
 def _tags(path):
@@ -45,25 +39,21 @@ def _tags(path):
 def test_children_come_one_by_one_with_all_that_is_in_them(tmp_path, monkeypatch, *, piece):
     monkeypatch.setattr(xml_files, "_PIECE", piece)
     (tmp_path / "a.xml").write_text('<r><a n="1"><r/><a><b/></a></a> text <b/><!-- c --><a n="2"/></r>')
-    assert _tags(tmp_path / "a.xml") == (
-        [("a", {"n": "1"}, ["r", "a"]), ("b", {}, []), ("a", {"n": "2"}, [])],
-        ["r"],
-    )
+    children = [("a", {"n": "1"}, ["r", "a"]), ("b", {}, []), ("a", {"n": "2"}, [])]
+    assert _tags(tmp_path / "a.xml") == (children, ["r"])
 
 
 @cases(
-(BOMB, "document type"), ("<r><a/>", "cannot be parsed"), ("<r><a/></r><r/>", "cannot be parsed"),
-     ("", "cannot be parsed"), ("<r " + "x" * 300, "in which no element begins"),
-     ("<r>" + "x" * 300 + "</r>", "in which no element begins")
+    (BOMB, "document type"), ("<r><a/>", "cannot be parsed"), ("<r><a/></r><r/>", "cannot be parsed"),
+    ("", "cannot be parsed"), ("<r " + "x" * 300, "in which no element begins"),
+    ("<r>" + "x" * 300 + "</r>", "in which no element begins"),
 )  # fmt: skip
 def test_children_of_what_is_not_plain_xml_are_refused(tmp_path, monkeypatch, *, text, said):
     monkeypatch.setattr(xml_files, "_PIECE", 50)
     monkeypatch.setattr(xml_files, "MAX_SILENCE", 100)
     (tmp_path / "a.xml").write_text(text)
-    with pytest.raises(Rejected, match=said):
-        _tags(tmp_path / "a.xml")
-    with pytest.raises(Rejected, match="no such file"):
-        _tags(tmp_path / "b.xml")
+    refused(Rejected, said, _tags, tmp_path / "a.xml")
+    refused(Rejected, "no such file", _tags, tmp_path / "b.xml")
 
 
 def test_memory_does_not_grow_with_the_children(tmp_path, monkeypatch):
@@ -84,8 +74,7 @@ def test_an_image_with_very_many_elements_is_refused(tmp_path, monkeypatch):
         (tmp_path / "a.xml").write_text(f"<x><z>{text}</z></x>")
         for read in (parse_xml, lambda path: list(read_children(path, lambda tag: None))):
             if is_refused:
-                with pytest.raises(Rejected, match="at most 100 elements of an image"):
-                    read(str(tmp_path / "a.xml"))
+                refused(Rejected, "at most 100 elements of an image", read, str(tmp_path / "a.xml"))
             else:
                 read(str(tmp_path / "a.xml"))
 
@@ -93,6 +82,5 @@ def test_an_image_with_very_many_elements_is_refused(tmp_path, monkeypatch):
 def test_a_sparse_file_is_put_aside(tmp_path):
     (tmp_path / "a.xml").write_text("<annotation>")
     os.truncate(tmp_path / "a.xml", 5 * 2**30)
-    with pytest.raises(Rejected, match=r"at most 16,777,216 bytes") as caught:
-        parse_xml(str(tmp_path / "a.xml"))
-    assert caught.value.reason == "unreadable_annotation"
+    error = refused(Rejected, r"at most 16,777,216 bytes", parse_xml, str(tmp_path / "a.xml"))
+    assert error.reason == "unreadable_annotation"

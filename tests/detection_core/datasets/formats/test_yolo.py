@@ -14,12 +14,10 @@ from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.readers import READERS
 from detection_core.errors import ConfigError, DataError
-from tests.support.cases import cases
-from tests.support.dataset_files import in_pixels, picture, reasons, whole, write_files
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import in_pixels, picture, reading, reasons, write_files
 
-
-def _read(root, location):
-    return whole(yolo.read(root, location))
+_read = reading(yolo)
 
 
 def write_split(root, images="images/train", labels="labels/train", count=3, text="0 0.5 0.5 0.5 0.2\n"):
@@ -88,9 +86,9 @@ DARKNET = {name: {**where, "data": "obj.data"} for name, where in DIVIDED.items(
 
 
 @cases(
-(_present, DIVIDED, 3, 3), (_exported, DIVIDED, 3, 3), (_elsewhere, DIVIDED, 4, 2),
-     (_lists, DIVIDED, 3, 1), (_darknet, DARKNET, 2, 1), (_label_img, RATIOS, 3, 0),
-     (_label_studio, RATIOS, 3, 0), (_folders, NAMED, 3, 3)
+    (_present, DIVIDED, 3, 3), (_exported, DIVIDED, 3, 3), (_elsewhere, DIVIDED, 4, 2),
+    (_lists, DIVIDED, 3, 1), (_darknet, DARKNET, 2, 1), (_label_img, RATIOS, 3, 0),
+    (_label_studio, RATIOS, 3, 0), (_folders, NAMED, 3, 3),
 )  # fmt: skip
 def test_a_set_of_any_form_is_found_and_read(tmp_path, *, written, splits, train, held_out):
     written(tmp_path)
@@ -122,18 +120,18 @@ def test_an_image_without_a_label_file_shows_nothing_and_a_set_without_any_is_re
     write_files(tmp_path, {"data.yaml": YAML, "labels/train/blank.txt": "\n", **files})
     write_split(tmp_path)
     write_split(tmp_path, "images/val", "")
-    found = _read(str(tmp_path), DIVIDED["train"])
+    found = _read(tmp_path, DIVIDED["train"])
     assert [len(image.objects) for image in found.images] == [0, 1, 1, 1]
     assert [image.filename for image in found.unannotated] == ["images/train/empty.jpg"]
     assert READERS["yolo"].background
     with pytest.raises(DataError, match="expected label files, found none for 3 images"):
-        _read(str(tmp_path), DIVIDED["eval"])
+        _read(tmp_path, DIVIDED["eval"])
 
 
 def test_an_outline_is_a_mask_with_the_box_around_it(tmp_path):
     write_files(tmp_path, {"classes.txt": "cat\ndog"})
     write_split(tmp_path, "images", "labels", 1, "1 0.25 0.5 0.5 0.5 0.5 0.9\n0 .5 .5 1 1\n")
-    outlined, boxed = in_pixels(_read(str(tmp_path), None).images[0]).objects
+    outlined, boxed = in_pixels(_read(tmp_path).images[0]).objects
     assert outlined.name == "dog" and outlined.box == (10, 15, 20, 27)
     assert [list(ring) for ring in outlined.mask.rings] == [[10, 15, 20, 15, 20, 27]]
     assert boxed.box == (0, 0, 40, 30) and boxed.mask is None
@@ -144,7 +142,7 @@ def test_keypoints_follow_the_box(tmp_path, *, dims, values):
     text = f"{YAML}kpt_shape: [2, {dims}]\nkpt_names:\n  0: [nose, tail]\n"
     write_files(tmp_path, {"data.yaml": text})
     write_split(tmp_path, count=1, text=f"0 .5 .5 .5 .2 {values}\n0 .5 .5 .5 .2")
-    found = _read(str(tmp_path), DIVIDED["train"])
+    found = _read(tmp_path, DIVIDED["train"])
     points = [item.keypoints for item in in_pixels(found.images[0]).objects]
     assert points == [[(20, 15, 2), (0, 0, 0)], None]
     assert found.keypoint_names == {"cat": ["nose", "tail"], "dog": ["keypoint_0", "keypoint_1"]}
@@ -163,7 +161,7 @@ def test_a_bad_line_or_a_folder_in_the_place_of_a_file_costs_only_its_image(tmp_
     label = tmp_path / "labels" / "images1.txt"
     label.unlink()
     label.mkdir() if text is None else write_files(tmp_path, {"labels/images1.txt": text})
-    found = _read(str(tmp_path), None)
+    found = _read(tmp_path)
     told = [(r.file, r.record, r.reason) for r in found.rejected]
     assert told == [("labels/images1.txt", "images/images1.jpg", reason)] and len(found.images) == 1
 
@@ -175,28 +173,23 @@ def test_an_image_is_looked_at_when_it_is_encoded_and_not_when_its_labels_are_re
     write_files(tmp_path, {**files, "train.txt": "\n".join(f"images/train/{name}" for name in names)})
     write_split(tmp_path, count=1)
     write_split(tmp_path, "images/val", "labels/val", count=1)
-    found = _read(str(tmp_path), DIVIDED["train"])
+    found = _read(tmp_path, DIVIDED["train"])
     assert reasons(found) == ["path_outside"] and len(found.images) == 1
     for image, reason in zip(found.unannotated, ("not_an", "truncated", "missing"), strict=True):
-        with pytest.raises(Rejected) as caught:
-            make_example(image, {"cat": 1, "dog": 2})
-        assert caught.value.reason == f"{reason}_image"
+        assert refused(Rejected, "", make_example, image, {"cat": 1, "dog": 2}).reason == f"{reason}_image"
 
 
 def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
     _present(tmp_path)
     for location in ("data.yaml", {"data": "data.yaml"}, {"annotations": "x"}, 5):
-        with pytest.raises(ConfigError, match=r"expected .*data\.yaml.*found"):
-            yolo.locate(str(tmp_path), location)
+        refused(ConfigError, r"expected .*data\.yaml.*found", yolo.locate, str(tmp_path), location)
     for location, message in (
         ({"data": "../data.yaml", "split": "train"}, "file of the classes, found nothing"),
         ({"data": "data.yaml", "split": "test"}, "expected the split 'test', found train, val"),
         ({"names": "data.yaml", "images": "../.."}, "image folder, found nothing"),
     ):
-        with pytest.raises(DataError, match=message):
-            _read(str(tmp_path), location)
-    with pytest.raises(DataError, match=r"expected a data\.yaml"):
-        _read(str(tmp_path / "images"), None)
+        refused(DataError, message, _read, tmp_path, location)
+    refused(DataError, r"expected a data\.yaml", _read, str(tmp_path / "images"), None)
 
 
 @settings(deadline=None)

@@ -38,15 +38,14 @@ def test_a_path_that_leads_nowhere_or_out_is_refused(*, text):
 
 
 @cases(
-("images/a.jpg", "labels/a.txt"), ("images/x/images/a.jpg", "images/x/labels/a.txt"),
-     ("VOC/JPEGImages/a.b.png", "VOC/labels/a.b.txt"), ("photos/a.jpg", "photos/a.txt"),
-     ("images/own.jpg", "images/own.txt")
+    ("images/a.jpg", "labels/a.txt"), ("images/x/images/a.jpg", "images/x/labels/a.txt"),
+    ("VOC/JPEGImages/a.b.png", "VOC/labels/a.b.txt"), ("photos/a.jpg", "photos/a.txt"),
+    ("images/own.jpg", "images/own.txt"),
 )  # fmt: skip
 def test_labels_lie_beside_the_images_or_with_them(*, image, label):
     folders = {label.rpartition("/")[0]: [label.rpartition("/")[2]]}
-    assert yolo_layout.labels_of(FolderListing(root="", folders=folders, complete=True), [image]) == {
-        image: label
-    }
+    listing = FolderListing(root="", folders=folders, complete=True)
+    assert yolo_layout.labels_of(listing, [image]) == {image: label}
 
 
 def test_labels_without_class_names_are_refused_with_the_way_out(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from detection_core.datasets.formats.yolo_names import read_set
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import list_folder
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import subfolder
 
 
@@ -52,16 +52,14 @@ def test_classes_may_be_written_in_many_ways(tmp_path, *, name, text, names):
     ("names: [" + "c," * 100_000 + "]", "unique class names, found c"),
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_is_one_error_that_names_it(tmp_path, *, text, message):
-    with pytest.raises(DataError, match=message) as caught:
-        _read(tmp_path, "data.yaml", text)
-    assert caught.value.where.split(":")[0] == str(tmp_path / "data.yaml")
+    error = refused(DataError, message, _read, tmp_path, "data.yaml", text)
+    assert error.where.split(":")[0] == str(tmp_path / "data.yaml")
 
 
 def test_darknet_s_file_names_another_or_itself(tmp_path):
     (tmp_path / "obj.names").write_text("cat\n")
-    found = _read(
-        tmp_path, "obj.data", "classes = 1\ntrain  = data/train.txt\nnames=data/obj.names\nbackup = x"
-    )
+    text = "classes = 1\ntrain  = data/train.txt\nnames=data/obj.names\nbackup = x"
+    found = _read(tmp_path, "obj.data", text)
     assert (found.names, found.splits) == ({0: "cat"}, {"train": ["data/train.txt"]})
     with pytest.raises(DataError, match=r"class names 'data/no\.names', found none"):
         _read(tmp_path, "obj.data", "train = x\nnames = data/no.names")
@@ -76,8 +74,7 @@ def test_many_classes_are_soon_read_and_no_more_than_their_number(tmp_path):
         _read(tmp_path, "classes.txt", "".join(f"{i}\n" for i in range(150_000)))
     with open(tmp_path / "obj.names", "wb") as file:
         file.truncate(5 * 2**30)  # sparse
-    with pytest.raises(DataError, match="a file of up to 4,194,304 bytes"):
-        _read(tmp_path, "obj.data", "names = obj.names\n")
+    refused(DataError, "a file of up to 4,194,304 bytes", _read, tmp_path, "obj.data", "names = obj.names\n")
     names = [f"class {number}" for number in range(100_000)]
     began = time.process_time()
     assert list(_read(tmp_path, "data.yaml", f"names: {json.dumps(names)}").names.values()) == names
