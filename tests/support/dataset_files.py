@@ -69,6 +69,11 @@ def in_pixels(image, width=40, height=30):
     return image._replace(objects=place_objects(image, width, height), in_fractions=False)
 
 
+def ids(found):
+    """Ids of the images that were read, in their order."""
+    return [image.source_id for image in found.images]
+
+
 def reasons(found):
     """Why records were put aside, in their order."""
     return [rejection.reason for rejection in found.rejected]

@@ -17,21 +17,24 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.datasets.encoding import make_example
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import Coco, picture, png_that_claims, subfolder, voc_xml, write_voc
+from tests.support.dataset_files import Coco, picture, png_that_claims, voc_xml, write_voc
 from tests.support.storage_faults import few_descriptors
 
 BAD = 99
 
 
-def test_used_up_descriptors_ids_and_other_formats_are_no_faults_of_an_image(tmp_path):
+def _read(path, data_format="coco", splits=None):
+    return read_dataset(path, data_format, splits or {"train": 1}, None)
+
+
+def test_used_up_descriptors_and_other_formats_are_no_faults_of_an_image(tmp_path):
     (tmp_path / "a.xml").write_text("<annotation/>")
-    with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
-        read_annotation(str(tmp_path / "a.xml"))
-    below = subfolder(tmp_path, 1)
-    coco = Coco(below, images=0)
+    with few_descriptors(0):
+        refused(OSError, "Too many open files", read_annotation, str(tmp_path / "a.xml"))
+    coco = Coco(tmp_path, images=0)
     for number, image_format in enumerate(("BMP", "GIF", "TIFF", "WEBP"), start=1):
         coco.add_image(number, data=picture(image_format, seed=number))
-    dataset = read_dataset(coco.write(), "coco", {"train": 1}, None)
+    dataset = _read(coco.write())
     for record in dataset.splits["train"]:
         example = make_example(record, dataset.label_map.ids_by_text)
         assert (example.converted, example.image.format) == (True, "png")
@@ -119,24 +122,22 @@ def test_the_tables_below_have_a_case_for_every_reason():
 def test_a_coco_record_with_one_fault_is_put_aside_for_it(tmp_path, *, reason):
     coco = Coco(tmp_path)
     COCO_FAULTS[reason](coco)
-    found = quarantine_of(read_dataset(coco.write(), "coco", {"train": 1}, None))
-    assert [r for _, r in found] == [reason]
+    assert [r for _, r in quarantine_of(_read(coco.write()))] == [reason]
 
 
 @cases(*VOC_FAULTS)
 def test_a_voc_record_with_one_fault_is_put_aside_for_it(tmp_path, *, reason):
     path = write_voc(tmp_path)
     VOC_FAULTS[reason](tmp_path)
-    found = quarantine_of(read_dataset(path, "voc", {"train": "ImageSets/Main/train.txt"}, None))
-    assert found == [("b", reason)]
+    assert quarantine_of(_read(path, "voc", {"train": "ImageSets/Main/train.txt"})) == [("b", reason)]
 
 
-def test_a_sound_data_set_has_nothing_in_quarantine(tmp_path):
-    (tmp_path / "voc").mkdir()
-    coco = read_dataset(Coco(tmp_path / "coco").write(), "coco", {"train": 1}, None)
-    voc = read_dataset(write_voc(tmp_path / "voc"), "voc", {"train": 1}, None)
+def test_a_sound_data_set_has_nothing_in_quarantine_and_a_bad_box_takes_its_whole_image_along(tmp_path):
+    coco, voc = _read(Coco(tmp_path / "coco").write()), _read(write_voc(tmp_path / "voc"), "voc")
     assert quarantine_of(coco) == quarantine_of(voc) == []
     assert len(coco.splits["train"]) == 6 and len(voc.splits["train"]) == 4
+    path = write_voc(tmp_path / "voc", b=voc_xml("b", boxes=[(1, 1, 9, 9), (4, 4, 4, 4)]))
+    assert quarantine_of(_read(path, "voc")) == [("b", "box_degenerate")]
 
 
 def test_names_stay_in_the_folder_and_have_an_end():
@@ -148,15 +149,9 @@ def test_names_stay_in_the_folder_and_have_an_end():
         checked_text("x" * 1_000_000, "a class")
 
 
-def test_one_bad_box_takes_its_whole_image_along(tmp_path):
-    path = write_voc(tmp_path, b=voc_xml("b", boxes=[(1, 1, 9, 9), (4, 4, 4, 4)]))
-    assert quarantine_of(read_dataset(path, "voc", {"train": 1}, None)) == [("b", "box_degenerate")]
-
-
 def test_an_id_that_no_record_can_hold_is_put_aside(tmp_path):
     coco = Coco(tmp_path)
-    coco.images.append({"id": "\ud800", "file_name": "1.jpg"})
-    coco.images.append({"id": "\ud801"})
+    coco.images += [{"id": "\ud800", "file_name": "1.jpg"}, {"id": "\ud801"}]
     for splits in ({"train": "annotations.json"}, {"train": 0.5, "eval": 0.5}):
-        found = quarantine_of(read_dataset(coco.write(), "coco", splits, None), None)
+        found = quarantine_of(_read(coco.write(), splits=splits), None)
         assert sorted(found) == [("", "malformed_record"), ("\ud800", "malformed_record")]

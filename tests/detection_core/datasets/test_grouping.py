@@ -6,7 +6,6 @@ import math
 import os
 import subprocess
 import sys
-import tracemalloc
 import unittest.mock
 
 import pytest
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from detection_core.datasets import grouping
 from detection_core.datasets.grouping import Grouping
 from tests.support.cases import refused
+from tests.support.memory import memory_below
 
 KEYS = st.integers(-3, 3) | st.sampled_from(["1", "ä", "\ud800", None, 1.0, 2.5, True, 2**70, "\0None"])
 
@@ -74,12 +74,9 @@ def test_many_parts_of_few_images_are_not_in_memory_together():
     for image in range(64):
         found.add_image(image, image)
         found.add_parts([image] * 16, [bytes(1 << 16)] * 16)
-    tracemalloc.start()
-    try:
+    assert 3 * grouping.MOST_PACKED_BYTES < 64 << 20
+    with memory_below(3 * grouping.MOST_PACKED_BYTES):
         assert all(len(parts) == 16 for _, parts in found)
-        assert tracemalloc.get_traced_memory()[1] < 3 * grouping.MOST_PACKED_BYTES < 64 << 20
-    finally:
-        tracemalloc.stop()
 
 
 def test_keys_that_no_image_can_have_are_refused_and_unread_groups_are_no_leak():

@@ -110,11 +110,13 @@ def test_a_set_of_every_format_is_found_and_read_on_an_object_store(tmp_path):
         for name, write in {**WRITERS, "below": _split_below}.items():
             write(tmp_path / name)
             files.copy_tree(str(tmp_path / name), f"{bucket}/{name}")
-            here, there = find_layout(str(tmp_path / name)), find_layout(f"{bucket}/{name}")
-            assert there.path == f"{bucket}/{name}" and there.format == {"below": "voc"}.get(name, name)
-            assert (there.splits, there.evidence) == (here.splits, here.evidence)
-            part = there.splits["train"] if name == "below" else None
-            found = find_reader(there.format).read_split(there.path, part, None)
+            layout = find_layout(f"{bucket}/{name}")
+            assert (layout.path, layout.format) == (f"{bucket}/{name}", "voc" if name == "below" else name)
+            if name == "below":
+                here = find_layout(str(tmp_path / name))
+                assert (layout.splits, layout.evidence) == (here.splits, here.evidence)
+            part = layout.splits["train"] if name == "below" else None
+            found = find_reader(layout.format).read_split(layout.path, part, None)
             images = list(found.images)
             assert len(images) == len(IMAGES) and not found.rejected
             assert all(files.read_regular(image.path, 1 << 20) for image in images)

@@ -2,7 +2,6 @@
 
 import itertools
 import time
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from detection_core.validation.near_duplicates import (
 from detection_core.validation.perceptual_hash import HASH_BYTES, hash_distance, hash_image_file
 from tests.detection_core.validation.pictures import drawing, jpeg, natural
 from tests.support.cases import cases
+from tests.support.memory import memory_below
 
 
 def random_hashes(count, seed=0):
@@ -128,12 +128,8 @@ def test_memory_is_bounded_by_the_number_of_images():
     hashes = random_hashes(1)[0]
     rng = np.random.default_rng(0)
     scene = [flipped(hashes, rng.choice(256, 6, replace=False).tolist()) for _ in range(8000)]
-    tracemalloc.start()
-    found = find_near_duplicates(scene, [i % 2 for i in range(8000)], budget=2_000_000)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    # 32 million pairs are within the distance.
-    assert peak < 400 << 20
+    with memory_below(400 << 20):  # 32 million pairs are within the distance
+        found = find_near_duplicates(scene, [i % 2 for i in range(8000)], budget=2_000_000)
     assert not found.complete
     assert found.images == found.images_across == 8000
     assert len(set(found.groups.tolist())) == 1

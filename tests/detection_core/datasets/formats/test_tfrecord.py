@@ -12,7 +12,7 @@ from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import in_pixels, picture, reasons, stored_image, subfolder
+from tests.support.dataset_files import ids, in_pixels, picture, reasons, stored_image
 
 COLUMNS = {
     "xmin": [0.25], "ymin": [0.5], "xmax": [0.5], "ymax": [1.0], "labels": [7], "texts": ["cat"],
@@ -54,17 +54,13 @@ def test_every_field_of_a_record_is_kept(tmp_path):
 
 
 def test_ids_are_those_of_records_or_made_of_their_files_and_numbers(tmp_path):
+    (tmp_path / "val").mkdir()
     _write(tmp_path / "a.record", _record(size=(0, 0), source_id=""), _record(source_id=""))
-    images = tfrecord.read(str(tmp_path), "a.record").images
-    assert [(image.source_id, image.width, image.height) for image in images] == [
-        ("a.record-0", 0, 0), ("a.record-1", 40, 30)
-    ]  # fmt: skip
-    below = subfolder(tmp_path, 1)
-    for folder in ("train", "val"):
-        (below / folder).mkdir()
-        _write(below / folder / "a.record", _record(source_id=""))
-    ids = [image.source_id for image in tfrecord.read(str(below), None).images]
-    assert ids == ["train/a.record-0", "val/a.record-0"]
+    _write(tmp_path / "val" / "a.record", _record(source_id=""))
+    found = tfrecord.read(str(tmp_path), "a.record")
+    assert ids(found) == ["a.record-0", "a.record-1"]
+    assert [(image.width, image.height) for image in found.images] == [(0, 0), (40, 30)]
+    assert ids(tfrecord.read(str(tmp_path), None)) == ["a.record-0", "a.record-1", "val/a.record-0"]
 
 
 @cases(
@@ -90,10 +86,8 @@ def test_names_and_ids_of_classes_come_from_records_and_label_maps(tmp_path):
     found = tfrecord.read(str(tmp_path), None)
     assert reasons(found) == ["unknown_category"] and "data.label_map" in found.rejected[0].detail
     assert found.categories == {"cat": 0} and len(found.images) == 1
-    below = subfolder(tmp_path, 1)
-    by_name = _record(source_id="b").replace(b"object/class/label", b"object/class/other")
-    _write(below / "a.record", by_name, _record(), by_name.replace(b"\x01b", b"\x01c"))
-    assert tfrecord.read(str(below), None).categories == {"cat": 7}
+    _write(tmp_path / "a.record", by_name, _record(), by_name.replace(b"\x01b", b"\x01c"))
+    assert tfrecord.read(str(tmp_path), None).categories == {"cat": 7}
 
 
 @cases(*itertools.product([gzip.compress, zlib.compress], ["a.record.gz", "a.record"]))
@@ -113,17 +107,14 @@ def test_compressed_files_are_read_like_others(tmp_path, *, pack, name):
 
 
 def test_what_belongs_to_a_set_is_located_and_what_cannot_be_read_is_refused(tmp_path):
-    _write(tmp_path / "plain", _record())
-    (tmp_path / "a").write_bytes(gzip.compress((tmp_path / "plain").read_bytes())[:-100])
-    refused(DataError, "cannot be read: cut compressed data", tfrecord.read, str(tmp_path), "a")
-    below = subfolder(tmp_path, 1)
-    _write(below / "a.record", _record())
-    (below / "map.pbtxt").write_text("item { id: 7 name: 'cat' }")
-    names = [path.rpartition("/")[2] for path in tfrecord.locate(str(below), None)]
+    root = str(tmp_path)
+    _write(tmp_path / "a.record", _record(), _record({**COLUMNS, "labels": [8]}))
+    (tmp_path / "map.pbtxt").write_text("item { id: 7 name: 'cat' }")
+    names = [path.rpartition("/")[2] for path in tfrecord.locate(root, None)]
     assert names == ["a.record", "map.pbtxt"]
-    below = subfolder(tmp_path, 2)
-    _write(below / "a.record", _record(), _record({**COLUMNS, "labels": [8]}))
-    refused(DataError, r"one id for the class 'cat', found 7 and 8", tfrecord.read, str(below), None)
-    refused(ConfigError, "a TFRecord file or a pattern", tfrecord.locate, str(below), {"a": "b"})
-    refused(DataError, "expected TFRecord files, found none", tfrecord.locate, str(below), "b*")
-    refused(DataError, "expected TFRecord files, found none", tfrecord.locate, str(below / ".."), "none/*")
+    refused(DataError, "one id for the class 'cat', found 7 and 8", tfrecord.read, root, None)
+    refused(ConfigError, "a TFRecord file or a pattern", tfrecord.locate, root, {"a": "b"})
+    refused(DataError, "expected TFRecord files, found none", tfrecord.locate, root, "b*")
+    refused(DataError, "expected TFRecord files, found none", tfrecord.locate, f"{root}/..", "none/*")
+    (tmp_path / "a").write_bytes(gzip.compress((tmp_path / "a.record").read_bytes())[:-100])
+    refused(DataError, "cannot be read: cut compressed data", tfrecord.read, root, "a")

@@ -3,13 +3,11 @@
 import os
 from pathlib import Path
 
-import pytest
-
 from detection_core.datasets.annotated_images import AnnotatedObject
 from detection_core.datasets.formats import voc
 from detection_core.errors import ConfigError, DataError
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import reading, subfolder, voc_xml, write_voc
+from tests.support.dataset_files import ids, reading, reasons, voc_xml, write_files, write_voc
 
 _read = reading(voc)
 
@@ -38,29 +36,33 @@ def test_an_object_says_whether_it_is_occluded_where_it_does(tmp_path, *, text, 
 
 def test_an_image_set_chooses_and_orders_the_images(tmp_path):
     path = write_voc(tmp_path)
-    (tmp_path / TRAIN).write_text("c\n\n a  1\nb -1\n")
-    assert [image.source_id for image in _read(path, TRAIN).images] == ["c", "a", "b"]
-    assert [image.source_id for image in _read(path).images] == ["a", "b", "c", "d"]
-    below = subfolder(tmp_path, 1)
-    path = write_voc(below)
-    (below / TRAIN).write_text("a\n../../secret\n")
-    assert [r.reason for r in _read(path, TRAIN).rejected] == ["path_outside"]
-    below = subfolder(tmp_path, 2)
-    path = write_voc(below)
-    (below / TRAIN).write_bytes(b"\xef\xbb\xbfb\nc\n")
-    assert [image.source_id for image in _read(path, TRAIN).images] == ["b", "c"]
+    assert ids(_read(path)) == ["a", "b", "c", "d"]
+    for data, names in ((b"c\n\n a  1\nb -1\n", ["c", "a", "b"]), (b"\xef\xbb\xbfb\nc\n", ["b", "c"])):
+        (tmp_path / TRAIN).write_bytes(data)
+        assert ids(_read(path, TRAIN)) == names
+    (tmp_path / TRAIN).write_text("a\n../../secret\n")
+    assert reasons(_read(path, TRAIN)) == ["path_outside"]
+    for encoding in ("latin-1", "utf-16"):
+        (tmp_path / TRAIN).write_bytes("caf\xe9\n".encode(encoding))
+        refused(DataError, r"train\.txt: expected a list of images in text format", _read, path, TRAIN)
+
+
+def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
+    path = write_voc(tmp_path)
+    refused(ConfigError, "ImageSets", voc.locate, path, {"annotations": TRAIN})
+    refused(DataError, "Pascal VOC: an XML file an image.*found none", voc.locate, f"{path}/JPEGImages", None)
+    refused(DataError, "image set", voc.locate, path, "ImageSets/Main/no.txt")
 
 
 def test_a_name_or_a_size_that_is_missing_is_found_or_left_open(tmp_path):
     nameless = voc_xml("a").replace("<filename>a.jpg</filename>", "")
     bare, elsewhere = voc_xml("a").replace("a.jpg", "other"), voc_xml("a").replace("a.jpg", "C:\\mine\\x.png")
-    found = _read(write_voc(tmp_path, a=nameless, b=bare, c=elsewhere), None)
-    assert [image.filename for image in found.images[:3]] == ["a.jpg", "b.jpg", "c.jpg"]
+    changed = {"a": nameless, "b": bare, "c": elsewhere, "d": voc_xml("d", size=("", ""))}
+    images = _read(write_voc(tmp_path, **changed)).images
+    assert [image.filename for image in images[:3]] == ["a.jpg", "b.jpg", "c.jpg"]
+    assert (images[3].width, images[3].height) == (0, 0)
     (tmp_path / "JPEGImages" / "b.jpg").unlink()
     assert _read(tmp_path).images[1].filename == "other.jpg"
-    below = subfolder(tmp_path, 1)
-    found = _read(write_voc(below, a=voc_xml("a", size=("", ""))), None)
-    assert (found.images[0].width, found.images[0].height) == (0, 0)
 
 
 @cases(
@@ -68,12 +70,8 @@ def test_a_name_or_a_size_that_is_missing_is_found_or_left_open(tmp_path):
 )
 def test_folders_may_have_any_name(tmp_path, *, annotations, images):
     for name in "ab":
-        for folder, suffix, data in (
-            (images, ".jpeg", b"any"),
-            (annotations, ".xml", voc_xml(name).encode()),
-        ):
-            (tmp_path / folder / "deep").mkdir(parents=True, exist_ok=True)
-            (tmp_path / folder / "deep" / (name + suffix)).write_bytes(data)
+        files = {f"{images}/deep/{name}.jpeg": b"any", f"{annotations}/deep/{name}.xml": voc_xml(name)}
+        write_files(tmp_path, files)
     for location in (None, {"annotations": annotations, "images": images}):
         found = _read(tmp_path, location)
         paths = [tmp_path / images / "deep" / f"{name}.jpeg" for name in "ab"]
@@ -93,46 +91,28 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>'
     (voc_xml("a").replace("<truncated>1", "<truncated>very"), "malformed_annotation"),
 )  # fmt: skip
 def test_a_bad_file_costs_only_its_image(tmp_path, *, text, reason):
-    found = _read(write_voc(tmp_path, a=text), None)
+    found = _read(write_voc(tmp_path, a=text))
     assert [(r.file, r.record, r.reason) for r in found.rejected] == [("Annotations/a.xml", "a", reason)]
-    assert [image.source_id for image in found.images] == ["b", "c", "d"]
-
-
-def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
-    path = write_voc(tmp_path)
-    refused(ConfigError, "ImageSets", voc.locate, path, {"annotations": TRAIN})
-    with pytest.raises(DataError, match=r"Pascal VOC: an XML file an image.*found none"):
-        voc.locate(str(tmp_path / "JPEGImages"), None)
-    refused(DataError, "image set", voc.locate, path, "ImageSets/Main/no.txt")
-
-
-@cases("latin-1", "utf-16")
-def test_an_image_set_in_another_encoding_is_one_error(tmp_path, *, encoding):
-    path = write_voc(tmp_path)
-    (tmp_path / TRAIN).write_bytes("caf\xe9\n".encode(encoding))
-    refused(DataError, r"train\.txt: expected a list of images in text format", _read, path, TRAIN)
+    assert ids(found) == ["b", "c", "d"]
 
 
 def test_pipes_folders_and_names_that_are_no_utf_8_are_put_aside(tmp_path):
-    root = write_voc(tmp_path, names="ab")
-    (tmp_path / "Annotations" / "b.xml").unlink()
-    (tmp_path / "Annotations" / "b.xml").mkdir()
-    (tmp_path / "Annotations" / "deep.xml").mkdir()
-    (tmp_path / "Annotations" / "deep.xml" / "c.XML").write_text(voc_xml("c"))
+    root, folder = write_voc(tmp_path), tmp_path / "Annotations"
+    for name in "bc":
+        (folder / f"{name}.xml").unlink()
+    os.mkfifo(folder / "b.xml")
+    (folder / "c.xml").mkdir()
+    write_files(folder, {"deep.xml/e.XML": voc_xml("e"), os.fsdecode(b"f\xff.xml"): voc_xml("f")})
     found = _read(root, {"annotations": "Annotations", "images": "JPEGImages"})
-    assert [(r.file, r.reason) for r in found.rejected] == [("Annotations/b.xml", "unreadable_annotation")]
-    assert [image.source_id for image in found.images] == ["a", "deep.xml/c"]
-    below = subfolder(tmp_path, 1)
-    path = write_voc(below)
-    (below / "Annotations" / "b.xml").unlink()
-    os.mkfifo(below / "Annotations" / "b.xml")
-    (rejection,) = _read(path, TRAIN).rejected
-    assert (rejection.record, rejection.reason) == ("b", "unreadable_annotation")
-    os.mkfifo(below / "ImageSets" / "Main" / "pipe.txt")
-    refused(DataError, "found no regular file", _read, path, "ImageSets/Main/pipe.txt")
-    below = subfolder(tmp_path, 2)
-    path = write_voc(below)
-    (below / "Annotations" / os.fsdecode(b"b\xff.xml")).write_text(voc_xml("b"))
-    found = _read(path)
-    assert [(r.record, r.reason) for r in found.rejected] == [("b\udcff", "malformed_record")]
-    assert len(found.images) == 4
+    unread = [(f"Annotations/{name}.xml", "unreadable_annotation") for name in "bc"]
+    assert [(r.file, r.reason) for r in found.rejected[:2]] == unread and ids(found) == [
+        "a",
+        "d",
+        "deep.xml/e",
+    ]
+    assert [(r.record, r.reason) for r in found.rejected[2:]] == [("f\udcff", "malformed_record")]
+    assert [(r.record, r.reason) for r in _read(root, TRAIN).rejected] == [
+        ("b", "unreadable_annotation"), ("c", "unreadable_annotation")
+    ]  # fmt: skip
+    os.mkfifo(tmp_path / "ImageSets" / "Main" / "pipe.txt")
+    refused(DataError, "found no regular file", _read, root, "ImageSets/Main/pipe.txt")
