@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 
 from detection_core.data.encode import ObjectColumns, encode_example
 from detection_core.data.record_writer import write_record
-from tests.support.dataset_files import picture, stored_image, voc_xml
+from detection_core.datasets.classes import make_label_map
+from detection_core.datasets.encoding import make_example
+from detection_core.datasets.shapes import make_object
+from tests.support.dataset_files import in_pixels, picture, stored_image, voc_xml
 
 WIDTH, HEIGHT = 40, 30
 CLASSES = ("cat", "dog")
@@ -209,3 +213,17 @@ WRITERS = {
 
 WITH_OUTLINES = ("yolo", "cvat", "label_studio", "labelme", "via")
 """Formats that carry outlines."""
+
+
+def common_records(found):
+    """Records with what every format says of the images; places to 1e-4 pixels, as records hold them."""
+    images = [in_pixels(image, WIDTH, HEIGHT) for image in found.images]
+    label_ids = make_label_map([found.categories]).ids_by_text
+    records = {}
+    for image in images:
+        name = os.path.basename(image.filename)
+        boxes = [(item.name, tuple(round(at, 4) for at in item.box)) for item in image.objects]
+        objects = [make_object(*box, "") for box in boxes]
+        plain = image._replace(source_id=name, filename=name, objects=objects, labels=())
+        records[name] = make_example(plain, label_ids).data
+    return [records[name] for name in sorted(records)]

@@ -1,6 +1,5 @@
 """Annotated images that are written as COCO JSON and read back."""
 
-import io
 import json
 import math
 
@@ -99,9 +98,7 @@ def test_what_coco_has_no_field_for_is_kept_beside_the_others(tmp_path):
 
 
 def test_a_mask_file_becomes_run_lengths(tmp_path):
-    buffer = io.BytesIO()
-    Image.new("L", (20, 15), 255).save(buffer, "PNG")
-    (tmp_path / "mask.png").write_bytes(buffer.getvalue())
+    Image.new("L", (20, 15), 255).save(tmp_path / "mask.png")
     item = make_object("cat", (1, 2, 3, 4), "", MaskFile(str(tmp_path / "mask.png")))
     content = _write(tmp_path / "a.json", AnnotatedImage("a", "a.jpg", "", 40, 30, [item]))
     segmentation = content["annotations"][0]["segmentation"]

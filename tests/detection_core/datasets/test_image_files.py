@@ -19,25 +19,15 @@ def images(tmp_path):
     return ImageFiles(str(tmp_path))
 
 
+# Two files are called c.jpg: the one beside the annotation is meant, and none without it. A dot in a name
+# that no file has does not make it another's.
 @cases(
-    ("a.jpg", "", "a.jpg"),
-    ("./deep/../a.jpg", "", "a.jpg"),
-    ("b.JPG", "", "deep/b.JPG"),
-    ("b.jpeg", "", "deep/b.JPG"),
-    ("b", "", "deep/b.JPG"),
-    ("C:\\Users\\me\\b.jpg", "", "deep/b.JPG"),
-    ("elsewhere/a.png", "", "a.jpg"),
-    ("back\\slash.png", "", "back\\slash.png"),
-    ("v1.2", "", "v1.2.png"),
-    (COMPOSED, "", DECOMPOSED),
-    ("unknown.jpg", "deep/b", "deep/b.JPG"),
-    # Two files have this name: the one beside the annotation is meant, and none without it.
-    ("c.jpg", "other/x", "other/c.jpg"),
-    ("c.jpg", "", "c.jpg"),
-    # A dot in a name that no file has does not make it another's.
-    ("a.final", "", "a.final"),
-    ("notes.txt", "", "notes.txt"),
-)
+    ("a.jpg", "", "a.jpg"), ("./deep/../a.jpg", "", "a.jpg"), ("b.JPG", "", "deep/b.JPG"),
+    ("b.jpeg", "", "deep/b.JPG"), ("b", "", "deep/b.JPG"), ("C:\\Users\\me\\b.jpg", "", "deep/b.JPG"),
+    ("elsewhere/a.png", "", "a.jpg"), ("back\\slash.png", "", "back\\slash.png"), ("v1.2", "", "v1.2.png"),
+    (COMPOSED, "", DECOMPOSED), ("unknown.jpg", "deep/b", "deep/b.JPG"), ("c.jpg", "other/x", "other/c.jpg"),
+    ("c.jpg", "", "c.jpg"), ("a.final", "", "a.final"), ("notes.txt", "", "notes.txt"),
+)  # fmt: skip
 def test_a_name_finds_the_one_file_that_is_meant(images, *, name, beside, found):
     assert images.find(name, beside) == found
 

@@ -1,6 +1,7 @@
 """Rows of CSV files with boxes."""
 
 import io
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -55,8 +56,7 @@ def test_a_row_that_cannot_be_used_is_told_by_its_line(*, row, said):
     good = "b.jpg,40,30,cat,1,2,3,4"
     first, (line, error), last = _rows(f"{HEADER}{good}\n{row}\n{good}")
     assert line == 3 and error.reason == "malformed_annotation" and first.line == 2 and last.line == 4
-    with pytest.raises(type(error), match=f"line 3: .*{said}"):
-        raise error
+    assert re.search(f"line 3: .*{said}", str(error))
 
 
 @cases("0.1,0.2,0.3", "0.1,0.2,0.3,0.4,0.5,0.6", "")

@@ -1,15 +1,13 @@
 """The files that name the classes of a YOLO data set."""
 
 import json
+import os
 import time
-
-import pytest
 
 from detection_core.datasets.formats.yolo_names import read_set
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import list_folder
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import subfolder
 
 
 def _read(root, name, text):
@@ -61,19 +59,18 @@ def test_darknet_s_file_names_another_or_itself(tmp_path):
     text = "classes = 1\ntrain  = data/train.txt\nnames=data/obj.names\nbackup = x"
     found = _read(tmp_path, "obj.data", text)
     assert (found.names, found.splits) == ({0: "cat"}, {"train": ["data/train.txt"]})
-    with pytest.raises(DataError, match=r"class names 'data/no\.names', found none"):
-        _read(tmp_path, "obj.data", "train = x\nnames = data/no.names")
-    below = subfolder(tmp_path, 1)
-    (below / "other.data").write_text("names = obj.data\n")
-    assert _read(below, "obj.data", "names = obj.data\n").names == {0: "names = obj.data"}
-    assert _read(below, "obj.data", "names = other.data\n").names == {0: "names = obj.data"}
+    lost = "class names 'data/no.names', found none"
+    refused(DataError, lost, _read, tmp_path, "obj.data", "train = x\nnames = data/no.names")
+    (tmp_path / "other.data").write_text("names = obj.data\n")
+    assert _read(tmp_path, "obj.data", "names = obj.data\n").names == {0: "names = obj.data"}
+    assert _read(tmp_path, "obj.data", "names = other.data\n").names == {0: "names = obj.data"}
 
 
 def test_many_classes_are_soon_read_and_no_more_than_their_number(tmp_path):
-    with pytest.raises(DataError, match="found 100000"):
-        _read(tmp_path, "classes.txt", "".join(f"{i}\n" for i in range(150_000)))
-    with open(tmp_path / "obj.names", "wb") as file:
-        file.truncate(5 * 2**30)  # sparse
+    many = "".join(f"{i}\n" for i in range(150_000))
+    refused(DataError, "found 100000", _read, tmp_path, "classes.txt", many)
+    (tmp_path / "obj.names").touch()
+    os.truncate(tmp_path / "obj.names", 5 * 2**30)  # sparse
     refused(DataError, "a file of up to 4,194,304 bytes", _read, tmp_path, "obj.data", "names = obj.names\n")
     names = [f"class {number}" for number in range(100_000)]
     began = time.process_time()
