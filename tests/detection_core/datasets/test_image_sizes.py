@@ -7,7 +7,6 @@ import struct
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.image_sizes import shown_size, shown_sizes
 from detection_core.storage import files
-from tests.detection_core.data.test_orientation import turned_by_xmp
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import exif, picture, png_that_claims
 from tests.support.object_store import s3_server
@@ -46,8 +45,11 @@ def test_an_orientation_behind_the_pixels_of_a_png_counts(tmp_path, *, size):
 
 
 def test_an_orientation_of_xmp_counts_and_nothing_waits_for_a_pipe(tmp_path):
-    (tmp_path / "a.jpg").write_bytes(turned_by_xmp(6))
-    assert shown_size(str(tmp_path / "a.jpg")) == (48, 64)
+    rdf = 'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:tiff="http://ns.adobe.com/tiff/1.0/"'
+    inside = f'<rdf:RDF {rdf}><rdf:Description tiff:Orientation="6"/></rdf:RDF>'
+    packet = f'<x:xmpmeta xmlns:x="adobe:ns:meta/">{inside}</x:xmpmeta>'
+    (tmp_path / "a.jpg").write_bytes(picture(xmp=packet.encode()))
+    assert shown_size(str(tmp_path / "a.jpg")) == (30, 40)
     os.mkfifo(tmp_path / "pipe")
     refused(Rejected, "expected a regular file", shown_size, str(tmp_path / "pipe"))
 

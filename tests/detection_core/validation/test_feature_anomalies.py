@@ -3,14 +3,14 @@
 import math
 
 from google.protobuf import text_format
-from tensorflow.core.example.example_pb2 import Example
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
-from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
+from detection_core.data.encode import bytes_feature, float_feature, int64_feature
 from detection_core.validation.feature_anomalies import find_anomalies
 from detection_core.validation.feature_statistics import FeatureCounter
 from detection_core.validation.schema_file import is_current
 from tests.support.cases import cases
+from tests.support.feature_records import make_statistics
 
 _TEXTS = bytes_feature([b"x", "y\né".encode()])
 RECORDS = (
@@ -21,17 +21,10 @@ RECORDS = (
 )
 
 
-def make_statistics(records=RECORDS):
-    counter = FeatureCounter()
-    for record in records:
-        counter.add(Example.FromString(serialise_features(record)).features.feature)
-    return counter.statistics()
-
-
 def _found(feature, more=""):
     """The anomalies of the one column that a schema tells of."""
     schema = text_format.Parse(f"feature {{ {feature} }} {more}", schema_pb2.Schema())
-    found = find_anomalies(make_statistics(), schema)
+    found = find_anomalies(make_statistics(RECORDS), schema)
     assert found.baseline == schema
     info = found.anomaly_info[schema.feature[0].name]
     assert not info.reason or info.severity == anomalies_pb2.AnomalyInfo.ERROR
@@ -110,7 +103,7 @@ def test_reasons_add_up_and_features_that_are_not_current_or_have_no_domain_are_
     info = _found("name: 't' type: BYTES domain: 'd' presence { min_fraction: 1 }", domain)
     assert len(info.reason) == 2 and info.short_description == "Multiple errors"
     assert info.description == " ".join(reason.description for reason in info.reason)
-    found = find_anomalies(make_statistics(), schema_pb2.Schema())
+    found = find_anomalies(make_statistics(RECORDS), schema_pb2.Schema())
     assert sorted(found.anomaly_info) == ["a", "f", "image/encoded", "new", "t"]
     assert is_current(schema_pb2.Feature()) and is_current(schema_pb2.Feature(lifecycle_stage="BETA"))
     assert not is_current(schema_pb2.Feature(lifecycle_stage="ALPHA"))
@@ -118,6 +111,6 @@ def test_reasons_add_up_and_features_that_are_not_current_or_have_no_domain_are_
 
 def test_the_number_of_examples_is_held_against_the_schema_and_none_fit_anything():
     schema = text_format.Parse("dataset_constraints { min_examples_count: 4 }", schema_pb2.Schema())
-    found = find_anomalies(make_statistics(), schema).dataset_anomaly_info
+    found = find_anomalies(make_statistics(RECORDS), schema).dataset_anomaly_info
     assert found.description == "The dataset has 3 examples, which is fewer than expected."
     assert not find_anomalies(FeatureCounter().statistics(), schema_pb2.Schema()).anomaly_info

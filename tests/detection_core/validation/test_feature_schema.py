@@ -1,12 +1,11 @@
 """The schema that is made of statistics."""
 
-from tensorflow.core.example.example_pb2 import Example
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.validation.feature_anomalies import find_anomalies
 from detection_core.validation.feature_schema import CLASS_TEXT, infer_schema
-from detection_core.validation.feature_statistics import FeatureCounter
+from tests.support.feature_records import make_statistics
 from tests.support.made_examples import CLASSES, Made, encode
 
 YMIN = "image/object/bbox/ymin"
@@ -19,14 +18,7 @@ def _record(**changes):
     return serialise_features({k: v for k, v in {**columns, **changes}.items() if v is not None})
 
 
-def _statistics(*records):
-    counter = FeatureCounter()
-    for record in records:
-        counter.add(Example.FromString(record).features.feature)
-    return counter.statistics()
-
-
-SCHEMA = infer_schema(_statistics(_record(), _record()), CLASSES)
+SCHEMA = infer_schema(make_statistics([_record(), _record()]), CLASSES)
 
 
 def test_the_schema_tells_types_presence_and_domains_and_fits_its_examples():
@@ -38,5 +30,5 @@ def test_the_schema_tells_types_presence_and_domains_and_fits_its_examples():
     # The classes are those of the label map: one that has no object yet belongs to them.
     assert domains == {"image/format": ["jpeg"], CLASS_TEXT: ["cat", "dog"]}
     records = [encode(Made(boxes=(), classes=()), 0), encode(Made(), 1)]
-    found = _statistics(*records)
+    found = make_statistics(records)
     assert not find_anomalies(found, infer_schema(found, CLASSES)).anomaly_info

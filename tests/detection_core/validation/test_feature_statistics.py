@@ -4,18 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from tensorflow.core.example.example_pb2 import Example
 
-from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
+from detection_core.data.encode import bytes_feature, float_feature, int64_feature
 from detection_core.validation import feature_statistics
-from detection_core.validation.feature_statistics import FeatureCounter
+from tests.support.feature_records import make_statistics
 
 
 def _count(*records):
-    counter = FeatureCounter()
-    for record in records:
-        counter.add(Example.FromString(serialise_features(record)).features.feature)
-    [dataset] = counter.statistics().datasets
+    [dataset] = make_statistics(records).datasets
     return dataset, {feature.path.step[0]: feature for feature in dataset.features}
 
 

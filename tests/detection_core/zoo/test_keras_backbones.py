@@ -21,28 +21,20 @@ def test_addresses_and_digests_are_those_of_keras():
     from tf_keras.src.applications import efficientnet, mobilenet, mobilenet_v2, mobilenet_v3, resnet
 
     for found in PUBLISHED_BACKBONES:
-        name = found.backbone
-        number = name.rpartition("_")[2] if "eff" in name else name[6:].partition("_")[0]
-        if found.backbone.startswith("mobilenet_v3"):
-            variant = found.file.name.removeprefix("weights_mobilenet_v3_").removesuffix("_no_top_v2.h5")
-            assert found.file.address == mobilenet_v3.BASE_WEIGHT_PATH + found.file.name
-            assert found.file.digest == f"md5:{mobilenet_v3.WEIGHTS_HASHES[variant][1]}"
-            continue
-        resnets, efficientnets = (
-            hashes.get(key, ("", ""))[1]
-            for hashes, key in (
-                (resnet.WEIGHTS_HASHES, f"resnet{number}"),
-                (efficientnet.WEIGHTS_HASHES, number),
-            )
-        )
-        folder, digest = {
-            "mobilenet_v1": (mobilenet.BASE_WEIGHT_PATH, ""),
-            "mobilenet_v2": (mobilenet_v2.BASE_WEIGHT_PATH, ""),
-            f"resnet{number}_v1": (resnet.BASE_WEIGHTS_PATH, resnets),
-            f"efficientnet_{number}": (efficientnet.BASE_WEIGHTS_PATH, efficientnets),
-        }[found.backbone]
+        name, hashes, key = found.backbone, {}, ""
+        if name.startswith("mobilenet_v3"):
+            folder, hashes = mobilenet_v3.BASE_WEIGHT_PATH, mobilenet_v3.WEIGHTS_HASHES
+            key = found.file.name.removeprefix("weights_mobilenet_v3_").removesuffix("_no_top_v2.h5")
+        elif name.startswith("mobilenet"):
+            folder = {"mobilenet_v1": mobilenet, "mobilenet_v2": mobilenet_v2}[name].BASE_WEIGHT_PATH
+        elif name.startswith("resnet"):
+            folder, hashes = resnet.BASE_WEIGHTS_PATH, resnet.WEIGHTS_HASHES
+            key = name.removesuffix("_v1")
+        else:
+            folder, hashes = efficientnet.BASE_WEIGHTS_PATH, efficientnet.WEIGHTS_HASHES
+            key = name.removeprefix("efficientnet_")
         assert found.file.address == folder + found.file.name
-        assert found.file.digest == (f"md5:{digest}" if digest else "")
+        assert found.file.digest == (f"md5:{hashes[key][1]}" if hashes else ""), name
 
 
 class _Asked(Exception):

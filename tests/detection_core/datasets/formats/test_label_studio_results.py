@@ -4,7 +4,7 @@ import pytest
 
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats.label_studio_results import read_objects
-from tests.detection_core.datasets.test_run_lengths import brush_bytes
+from tests.support.brushes import brush_bytes
 from tests.support.cases import cases, refused
 
 SIZE = {"original_width": 40, "original_height": 30}
