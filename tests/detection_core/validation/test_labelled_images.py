@@ -3,7 +3,6 @@
 import hashlib
 
 import numpy as np
-import pytest
 
 from detection_core.config.input_paths import split_pattern
 from detection_core.data.encode import int64_feature, serialise_features
@@ -19,7 +18,6 @@ from detection_core.validation.labelled_images import (
 )
 from tests.detection_core.validation.samples import LABELS, labelled
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import subfolder
 from tests.support.made_examples import Made, encode, picture_bytes, write_examples
 
 
@@ -44,24 +42,36 @@ def test_a_side_that_no_image_has_is_not_told(*, side):
     assert (image.height, image.width) == (0, 7)
 
 
+def _written(root):
+    folder = write_examples(root, {"train": [Made(source_id=str(i)) for i in range(5)]})
+    (path,) = (root / "Split-train").iterdir()
+    return path, split_pattern(folder, "train")
+
+
 def test_a_damaged_file_or_record_is_named(tmp_path):
-    folder = write_examples(tmp_path, {"train": [Made(source_id=str(i)) for i in range(5)]})
-    pattern = split_pattern(folder, "train")
+    path, pattern = _written(tmp_path)
     found = list(read_split(pattern, LABELS))
     assert [(i.record, i.source_id) for i in found] == [(i, str(i)) for i in range(5)]
-    [path] = (tmp_path / "Split-train").iterdir()
-    data = bytearray(path.read_bytes())
-    data[-10] ^= 255
-    path.write_bytes(bytes(data))
-    with pytest.raises(DataError, match="checksum") as error:
-        list(read_split(pattern, LABELS))
-    assert "examples-00000" in error.value.where
-    below = subfolder(tmp_path, 1)
-    folder = write_examples(below, {"train": [Made()]})
-    with open(below / "Split-train" / "examples-00000-of-00001.tfrecord", "ab") as file:
+    data = path.read_bytes()
+    path.write_bytes(data[:-10] + bytes([data[-10] ^ 255]) + data[-9:])
+    error = refused(DataError, "checksum", lambda: list(read_split(pattern, LABELS)))
+    assert "examples-00000" in error.where
+    path.write_bytes(data)
+    with open(path, "ab") as file:
         write_record(file, b"\xff\xff not an example")
-    error = refused(DataError, "no tf", lambda: list(read_split(split_pattern(folder, "train"), LABELS)))
-    assert "record 1" in error.where
+    error = refused(DataError, "no tf", lambda: list(read_split(pattern, LABELS)))
+    assert "record 5" in error.where
+
+
+def test_records_that_are_not_asked_for_are_not_parsed(tmp_path):
+    path, pattern = _written(tmp_path)
+    assert {i.record: i.source_id for i in read_some(pattern, LABELS, {1, 3})} == {1: "1", 3: "3"}
+    assert list(read_some(pattern, LABELS, ())) == []
+    # One that is no example at all is passed over.
+    with open(path, "wb") as file:
+        write_record(file, b"no example")
+        write_record(file, encode(Made(source_id="after"), 0))
+    assert [image.record for image in read_some(pattern, LABELS, {1})] == [1]
 
 
 def test_folder_span_and_splits(tmp_path):
@@ -72,17 +82,3 @@ def test_folder_span_and_splits(tmp_path):
     assert span_of(image, ("2026-11-20", "2026-11-21")) == "2026-11-21" and span_of(image, ()) == ""
     write_examples(tmp_path, {"eval": [Made()], "train": [Made()], "a": [Made()]})
     assert split_names(str(tmp_path)) == ["train", "a", "eval"]
-
-
-def test_records_that_are_not_asked_for_are_not_parsed(tmp_path):
-    folder = write_examples(tmp_path, {"train": [Made(source_id=str(i)) for i in range(5)]})
-    pattern = split_pattern(folder, "train")
-    whole = {image.record: image.source_id for image in read_split(pattern, LABELS)}
-    assert {i.record: i.source_id for i in read_some(pattern, LABELS, {1, 3})} == {1: whole[1], 3: whole[3]}
-    assert list(read_some(pattern, LABELS, ())) == []
-    # One that is no example at all is passed over.
-    with open(tmp_path / "Split-train" / "examples-00000-of-00002.tfrecord", "wb") as file:
-        write_record(file, b"no example")
-        write_record(file, encode(Made(source_id="after"), 0))
-    found = list(read_some(pattern, LABELS, {1}))
-    assert [image.record for image in found] == [1]

@@ -15,40 +15,36 @@ ANCHORS = np.asarray([[0.0, 0.0, 0.5, 0.5], [0.4, 0.4, 0.8, 0.8]], np.float32)
 
 
 def _sample(*boxes, size=(200, 400)):
-    return SampledBoxes(
-        boxes=np.asarray(boxes, np.float32),
-        sizes=np.asarray([size] * len(boxes), np.int32),
-        records=np.arange(len(boxes)),
-        total=len(boxes),
-    )
+    sizes = np.full((len(boxes), 2), size, np.int32)
+    boxes = np.asarray(boxes, np.float32).reshape(-1, 4)
+    return SampledBoxes(boxes=boxes, sizes=sizes, records=np.arange(len(boxes)), total=len(boxes))
+
+
+def _view(resizer, anchors=None):
+    return NetworkView(resizer=resizer, anchors=anchors)
 
 
 def test_sides_and_sizes_are_those_at_the_input():
     sample = _sample((0.0, 0.0, 0.5, 0.1), (0.0, 0.0, 0.03, 1.0))
-    stretched = NetworkView(resizer=SQUARE, anchors=None).shorter_sides(sample)
-    np.testing.assert_allclose(stretched, [10, 3], rtol=1e-5)
-    # 200 x 400 becomes 50 x 100.
-    kept = NetworkView(resizer=PADDED, anchors=None).shorter_sides(sample)
-    np.testing.assert_allclose(kept, [10, 1.5], rtol=1e-5)
-    view = NetworkView(resizer=PADDED, anchors=None)
+    # Padded, 200 x 400 becomes 50 x 100.
+    for resizer, sides in ((SQUARE, [10, 3]), (PADDED, [10, 1.5])):
+        np.testing.assert_allclose(_view(resizer).shorter_sides(sample), sides, rtol=1e-5)
     sizes = np.asarray([(200, 400), (400, 200), (200, 400), (50, 50)], np.int32)
-    assert view.resized_sizes(sizes).tolist() == [[50, 100], [100, 50], [50, 100], [100, 100]]
-    same = NetworkView(resizer=IdentityResizer(), anchors=None).resized_sizes(sizes)
-    assert same.tolist() == sizes.tolist()
-    assert view.resized_sizes(np.zeros((0, 2), np.int32)).shape == (0, 2)
+    padded = _view(PADDED).resized_sizes(sizes)
+    assert padded.tolist() == [[50, 100], [100, 50], [50, 100], [100, 100]]
+    assert _view(IdentityResizer()).resized_sizes(sizes).tolist() == sizes.tolist()
+    assert _view(PADDED).resized_sizes(np.zeros((0, 2), np.int32)).shape == (0, 2)
 
 
 def test_overlaps_are_taken_in_the_frame_of_the_anchors_in_parts(monkeypatch):
     # The upper half of the padded input is the image: its box of full height is half as high there.
     sample = _sample((0.0, 0.0, 1.0, 0.5), (0.8, 0.8, 1.0, 1.0))
-    best = NetworkView(resizer=PADDED, anchors=ANCHORS).best_overlaps(sample)
-    np.testing.assert_allclose(best[0], 1.0, rtol=1e-5)
-    best = NetworkView(resizer=SQUARE, anchors=ANCHORS).best_overlaps(sample)
-    np.testing.assert_allclose(best, [0.5, 0.0], rtol=1e-5)
+    np.testing.assert_allclose(_view(PADDED, ANCHORS).best_overlaps(sample)[0], 1.0, rtol=1e-5)
+    view = _view(SQUARE, ANCHORS)
+    np.testing.assert_allclose(view.best_overlaps(sample), [0.5, 0.0], rtol=1e-5)
     monkeypatch.setattr("detection_core.validation.network_view._PAIRS", 5)
     random = np.random.default_rng(0)
     boxes = np.sort(random.uniform(0, 1, (17, 2, 2)), axis=1).reshape(-1, 4)
-    view = NetworkView(resizer=SQUARE, anchors=ANCHORS)
     at_once = [float(view.best_overlaps(_sample(box))[0]) for box in boxes]
     np.testing.assert_allclose(view.best_overlaps(_sample(*boxes)), at_once, rtol=1e-6)
 
@@ -60,23 +56,15 @@ def _found(sample, view):
 
 def test_boxes_that_cannot_be_learned_are_found_if_there_are_boxes_and_anchors():
     sample = _sample((0.0, 0.0, 0.5, 0.5), (0.4, 0.4, 0.8, 0.8), (0.9, 0.9, 0.93, 1.0))
-    found, _ = _found(sample, NetworkView(resizer=SQUARE, anchors=ANCHORS))
-    assert found["tiny_boxes"].measured == pytest.approx(1 / 3) and found["tiny_boxes"].count == 1
-    [example] = found["tiny_boxes"].examples
-    assert (example.record, example.note) == (2, "3.0 pixels")
-    assert [e.record for e in found["unmatched_boxes"].examples] == [2]
-    assert found["unmatched_boxes"].examples[0].note == "best anchor at IoU 0.00"
-    for view in (
-        NetworkView(resizer=SQUARE, anchors=None),
-        NetworkView(resizer=KeepAspectRatioResizer(), anchors=ANCHORS),
-    ):
+    found, _ = _found(sample, _view(SQUARE, ANCHORS))
+    tiny, [unmatched] = found["tiny_boxes"], found["unmatched_boxes"].examples
+    assert tiny.measured == pytest.approx(1 / 3) and tiny.count == 1
+    assert [(example.record, example.note) for example in tiny.examples] == [(2, "3.0 pixels")]
+    assert (unmatched.record, unmatched.note) == (2, "best anchor at IoU 0.00")
+    for view in (_view(SQUARE), _view(KeepAspectRatioResizer(), ANCHORS)):
         found, outcomes = _found(_sample((0.0, 0.0, 0.5, 0.5)), view)
         assert found == {} and outcomes["unmatched_boxes"] == "the detector has no fixed anchors"
-    empty = _sample()
-    empty = SampledBoxes(
-        boxes=empty.boxes.reshape(0, 4), sizes=empty.sizes.reshape(0, 2), records=empty.records, total=0
-    )
-    assert _found(empty, NetworkView(resizer=SQUARE, anchors=ANCHORS))[0] == {}
+    assert _found(_sample(), _view(SQUARE, ANCHORS))[0] == {}
 
 
 def test_every_box_is_drawn_with_the_same_probability():

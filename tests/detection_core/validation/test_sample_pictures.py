@@ -4,31 +4,19 @@ import io
 
 import numpy as np
 from PIL import Image
+from tensorflow.core.example.example_pb2 import Example
 
 from detection_core.artifacts.pictures import SAMPLE, SMALLEST, list_pictures
+from detection_core.data.encode import bytes_feature, serialise_features
 from detection_core.validation.labelled_images import LabelledImage
 from detection_core.validation.sample_pictures import SamplePictures
 from tests.detection_core.validation.pictures import jpeg, natural
 
 
-class Stored:
-    """The only column that is asked for."""
-
-    def __init__(self, data):
-        self._data = data
-
-    def __contains__(self, key):
-        return key == "image/encoded"
-
-    def __getitem__(self, key):
-        value = type("Column", (), {})()
-        value.bytes_list = type("Values", (), {"value": [self._data]})()
-        return value
-
-
 def labelled(number, boxes, classes, crowd=None, data=None):
     rng = np.random.default_rng(number)
     data = jpeg(natural(rng).resize((200, 100))) if data is None else data
+    record = serialise_features({"image/encoded": bytes_feature([data])})
     named = {"record": number, "source_id": f"image {number}", "filename": f"{number}.jpg", "sha256": b""}
     return LabelledImage(
         **named,
@@ -37,8 +25,11 @@ def labelled(number, boxes, classes, crowd=None, data=None):
         boxes=np.asarray(boxes, np.float32).reshape(-1, 4),
         classes=np.asarray(classes, np.int64),
         is_crowd=np.asarray(crowd if crowd is not None else [False] * len(classes)),
-        features=Stored(data),
+        features=Example.FromString(record).features.feature,
     )
+
+
+SMALL = jpeg(natural(np.random.default_rng(0)).resize((200, 100)))
 
 
 def written(samples, folder):
@@ -52,10 +43,10 @@ def test_every_class_has_pictures_and_images_are_not_repeated_without_need(tmp_p
         classes = [0, 0, 1] if number in (0, 40) else [0]
         samples.add("train", labelled(number, [[0.1, 0.1, 0.4, 0.4]] * len(classes), classes))
     found = [p for p in written(samples, tmp_path) if p.kind == SAMPLE]
-    names = ("common", "rare", "never")
-    by_class = {name: [p.source_id for p in found if p.caption == name] for name in names}
-    assert by_class["rare"] == ["train: image 0", "train: image 40"]
-    assert len(by_class["common"]) == 8 and by_class["never"] == []
+    rare = [p.source_id for p in found if p.caption == "rare"]
+    assert rare == ["train: image 0", "train: image 40"]
+    captions = [p.caption for p in found]
+    assert captions.count("common") == 8 and "never" not in captions
     assert all(Image.open(p.path).size == (320, 160) or Image.open(p.path).width <= 320 for p in found)
 
 
@@ -96,11 +87,12 @@ def test_crowds_and_what_does_not_decode_are_left_out(tmp_path):
 
 def test_pictures_are_bounded_and_the_same_every_time(tmp_path):
     names = [f"class {i}" for i in range(400)]
+    images = [labelled(n, [[0.1, 0.1, 0.6, 0.6]] * 2, [n, n + 200], data=SMALL) for n in range(200)]
     folders = []
     for run in ("one", "two"):
         samples = SamplePictures(names)
-        for number in range(200):
-            samples.add("train", labelled(number, [[0.1, 0.1, 0.6, 0.6]] * 2, [number, number + 200]))
+        for image in images:
+            samples.add("train", image)
         folders.append(written(samples, tmp_path / run))
     one, two = ([(p.kind, p.source_id, p.caption, p.read()) for p in found] for found in folders)
     assert one == two
