@@ -1,12 +1,10 @@
 """Data sets in CSV files."""
 
-import pytest
-
 from detection_core.datasets.formats import csv_boxes
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
-from tests.support.cases import cases
-from tests.support.dataset_files import in_pixels, picture, reading, reasons, subfolder, whole, write_files
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import ids, in_pixels, picture, reading, reasons, write_files
 
 _read = reading(csv_boxes)
 
@@ -14,20 +12,17 @@ HEADER = "filename,width,height,class,xmin,ymin,xmax,ymax\n"
 
 
 def test_the_tutorials_two_files_are_two_splits(tmp_path):
-    for split in ("train", "test"):
-        write_files(tmp_path, {f"data/{split}_labels.csv": f"{HEADER}{split}.jpg,40,30,cat,1,2,3,4\n"})
-        write_files(tmp_path, {f"images/{split}/{split}.jpg": picture()})
-    layout = find_layout(str(tmp_path))
     names = {"train": "train", "eval": "test"}
-    assert layout.splits == {
-        split: {"annotations": f"data/{name}_labels.csv", "images": f"images/{name}"}
-        for split, name in names.items()
-    }
-    for split, location in zip(("train", "test"), layout.splits.values(), strict=True):
-        (image,) = _read(layout.path, location).images
-        assert image.path == str(tmp_path / "images" / split / f"{split}.jpg")
-    both = _read(layout.path)
-    assert sorted(image.source_id for image in both.images) == ["test/test.jpg", "train/train.jpg"]
+    for name in names.values():
+        rows = f"{HEADER}{name}.jpg,40,30,cat,1,2,3,4\n"
+        write_files(tmp_path, {f"data/{name}_labels.csv": rows, f"images/{name}/{name}.jpg": picture()})
+    layout = find_layout(str(tmp_path))
+    for split, name in names.items():
+        where = {"annotations": f"data/{name}_labels.csv", "images": f"images/{name}"}
+        assert layout.splits[split] == where and len(layout.splits) == 2
+        (image,) = _read(layout.path, where).images
+        assert image.path == str(tmp_path / "images" / name / f"{name}.jpg")
+    assert sorted(ids(_read(layout.path))) == ["test/test.jpg", "train/train.jpg"]
 
 
 def test_an_importer_s_sets_are_splits_and_its_boxes_fractions(tmp_path):
@@ -50,39 +45,36 @@ def test_an_importer_s_sets_are_splits_and_its_boxes_fractions(tmp_path):
 
 
 def test_boxes_of_any_row_are_those_of_its_image_in_pixels_or_fractions(tmp_path):
-    write_files(
-        tmp_path, {"labels.csv": f"{HEADER}a.jpg,40,30,cat,0.25,0.5,0.5,1\na.jpg,40,30,cat,0,0,1,1\n"}
-    )
-    write_files(tmp_path, {"a.jpg": picture()})
-    (image,) = csv_boxes.read(str(tmp_path), None).images
-    assert [item.box for item in in_pixels(image).objects] == [(10, 15, 20, 30), (0, 0, 40, 30)]
-    write_files(tmp_path, {"labels.csv": f"{HEADER}a.jpg,40,30,cat,0,0,1,1\n"})
-    (image,) = csv_boxes.read(str(tmp_path), None).images
-    assert not image.in_fractions and image.objects[0].box == (0, 0, 1, 1)
-    below = subfolder(tmp_path, 1)
-    rows = "a.jpg,40,30,cat,1,2,3,4\nb.jpg,40,30,,,,,\na.jpg,40,30,dog,5,6,7,8\n"
-    write_files(below, {"all.csv": b"\xef\xbb\xbf" + (HEADER + rows).encode(), "a.jpg": picture()})
-    found = _read(below)
+    row = "a.jpg,40,30,cat"
+    for text, boxes, in_fractions in (
+        (f"{row},0.25,0.5,0.5,1\n{row},0,0,1,1\n", [(10, 15, 20, 30), (0, 0, 40, 30)], True),
+        (f"{row},0,0,1,1\n", [(0, 0, 1, 1)], False),
+    ):
+        write_files(tmp_path, {"all.csv": HEADER + text, "a.jpg": picture()})
+        (image,) = csv_boxes.read(str(tmp_path), None).images
+        found = in_pixels(image) if in_fractions else image
+        assert image.in_fractions == in_fractions and [item.box for item in found.objects] == boxes
+    rows = f"{row},1,2,3,4\nb.jpg,40,30,,,,,\na.jpg,40,30,dog,5,6,7,8\n"
+    write_files(tmp_path, {"all.csv": b"\xef\xbb\xbf" + (HEADER + rows).encode()})
+    found = _read(tmp_path)
     assert [len(image.objects) for image in found.images] == [2, 0]
     assert found.categories == {"cat": 0, "dog": 0}
 
 
 def test_a_row_that_cannot_be_read_costs_its_image_and_another_encoding_the_file(tmp_path):
-    write_files(tmp_path, {"labels.csv": f'{HEADER}a.jpg,40,30,cat,1,2,3,4\n"b.jpg",40,30,cat,1,2,3,x\n'})
-    write_files(tmp_path, {f"{name}.jpg": picture() for name in "abc"})
+    rows = 'a.jpg,40,30,cat,1,2,3,4\n"b.jpg",40,30,cat,1,2,3,x\n'
+    write_files(tmp_path, {"all.csv": HEADER + rows, **{f"{name}.jpg": picture() for name in "abc"}})
     found = csv_boxes.read(str(tmp_path), None)
     assert [image.filename for image in found.unannotated] == ["c.jpg"] and len(found.rejected) == 1
-    below = subfolder(tmp_path, 1)
-    write_files(below, {"all.csv": (HEADER + "grün.jpg,40,30,cat,1,2,3,4").encode("latin-1")})
-    with pytest.raises(DataError, match=r"all\.csv: expected CSV in UTF-8"):
-        _read(below, {"annotations": "all.csv", "images": "."})
+    write_files(tmp_path, {"all.csv": (HEADER + "grün.jpg,40,30,cat,1,2,3,4").encode("latin-1")})
+    where = {"annotations": "all.csv", "images": "."}
+    refused(DataError, r"all\.csv: expected CSV in UTF-8", _read, tmp_path, where)
 
 
 def test_images_may_be_named_without_their_suffix(tmp_path):
     rows = "image_id,class_name,x_min,y_min,x_max,y_max\n0,cat,1,2,3,4\n1,cat,1,2,3,4\n"
-    write_files(tmp_path, {"train.csv": rows})
-    write_files(tmp_path, {f"train_images/{n}.jpg": picture(seed=n) for n in range(2)})
-    write_files(tmp_path, {f"test_images/t{n}.jpg": picture(seed=n) for n in range(3)})
+    names = [*(f"train_images/{n}.jpg" for n in range(2)), *(f"test_images/t{n}.jpg" for n in range(3))]
+    write_files(tmp_path, {"train.csv": rows, **dict.fromkeys(names, picture())})
     layout = find_layout(str(tmp_path))
     assert layout.images == 2 and "2 images in train_images/" in layout.evidence
     found = csv_boxes.read(layout.path, None)
@@ -104,13 +96,13 @@ def test_a_bad_row_costs_only_its_image(tmp_path, *, row, reason):
 
 
 def test_a_column_may_tell_the_split(tmp_path):
-    rows = ["split,filename,class,xmin,ymin,xmax,ymax"]
-    rows += [f"{split},{split}.jpg,cat,1,2,30,20" for split in ("train", "valid", "test")]
-    for split in ("train", "valid", "test"):
-        (tmp_path / f"{split}.jpg").write_bytes(picture())
-    (tmp_path / "labels.csv").write_text("\n".join(rows))
+    names = {"train": "train", "eval": "valid", "test": "test"}
+    rows = [f"{name},{name}.jpg,cat,1,2,30,20" for name in names.values()]
+    table = "\n".join(["split,filename,class,xmin,ymin,xmax,ymax", *rows])
+    images = {f"{name}.jpg": picture() for name in names.values()}
+    write_files(tmp_path, {"labels.csv": table, **images})
     layout = find_layout(str(tmp_path))
     assert layout.splits["eval"] == {"annotations": "labels.csv", "images": ".", "subset": "valid"}
-    for split, name in {"train": "train", "eval": "valid", "test": "test"}.items():
-        found = whole(csv_boxes.read(str(tmp_path), layout.splits[split]))
+    for split, name in names.items():
+        found = _read(tmp_path, layout.splits[split])
         assert [image.filename for image in found.images] == [f"{name}.jpg"]

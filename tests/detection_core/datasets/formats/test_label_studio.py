@@ -1,14 +1,14 @@
 """Data sets of Label Studio."""
 
 import json
+import os
 
 from detection_core.datasets.formats import label_studio
 from detection_core.datasets.formats.label_studio import file_name
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import picture, reading
-from tests.support.same_set import write_text
+from tests.support.dataset_files import picture, reading, reasons, write_files
 
 _read = reading(label_studio)
 
@@ -27,18 +27,20 @@ def _task(number=1, image="/data/upload/1/0123abcd-a.jpg", annotations=({"result
 
 
 def _write(root, *tasks):
-    write_text(root / "export.json", json.dumps(tasks))
-    for name in ("a.jpg", "b.jpg"):
-        (root / name).write_bytes(picture())
+    write_files(root, {"export.json": json.dumps(tasks), "a.jpg": picture(), "b.jpg": picture()})
 
 
 @cases(
     ("/data/upload/1/0123abcd-a%20b.jpg", "0123abcd-a b.jpg"),
     ("/data/local-files/?d=in/side/a.jpg", "a.jpg"), ("s3://bucket/in/a.jpg", "a.jpg"),
-    ("https://host/a.jpg?token=1", "a.jpg"), ("a.jpg", "a.jpg"),
+    ("https://host/a.jpg?token=1", "a.jpg"), ("a.jpg", "a.jpg"), ("http://[::1/a.jpg", "a.jpg"),
+    ("//[/a.jpg", "a.jpg"), ("http://[v1.x]/a.jpg", "a.jpg"),
 )  # fmt: skip
-def test_a_file_name_ends_an_address(*, address, name):
+def test_a_file_name_ends_an_address_and_one_that_is_none_is_a_path(tmp_path, *, address, name):
     assert file_name(address) == name
+    _write(tmp_path, _task(image=address))
+    found = _read(tmp_path, HERE)
+    assert not found.rejected and (name != "a.jpg" or [i.filename for i in found.images] == [name])
 
 
 def test_the_shorter_export_is_read_too(tmp_path):
@@ -88,28 +90,17 @@ def test_keypoints_have_one_order_whichever_comes_first(tmp_path):
 def test_a_bad_task_costs_only_itself(tmp_path, *, task, reason):
     _write(tmp_path, _task(1, "a.jpg"), task)
     found = _read(tmp_path, HERE)
-    assert [r.reason for r in found.rejected] == [reason] and len(found.images) == 1
+    assert reasons(found) == [reason] and len(found.images) == 1
 
 
-@cases("{}", "[", "5")
-def test_a_file_that_is_no_list_of_tasks_is_one_error(tmp_path, *, text):
-    write_text(tmp_path / "export.json", text)
-    refused(DataError, r"export\.json: expected a JSON export of Label Studio", _read, tmp_path, HERE)
-
-
-@cases("http://[::1/a.jpg", "//[/a.jpg", "http://[v1.x]/a.jpg")
-def test_an_address_that_is_none_is_a_path(tmp_path, *, address):
-    assert file_name(address) == "a.jpg"
-    _write(tmp_path, _task(image=address))
-    found = _read(tmp_path, HERE)
-    assert [image.filename for image in found.images] == ["a.jpg"] and not found.rejected
-
-
-def test_a_sparse_file_is_not_searched_for_keypoints(tmp_path):
+def test_a_file_that_is_no_list_of_tasks_or_sparse_is_one_error(tmp_path):
+    message = r"export\.json: expected a JSON export of Label Studio"
+    for text in ("{}", "[", "5"):
+        write_files(tmp_path, {"export.json": text})
+        refused(DataError, message, _read, tmp_path, HERE)
     _write(tmp_path, _task())
-    with open(tmp_path / "export.json", "rb+") as file:
-        file.truncate(5 * 2**30)
-    refused(DataError, "expected a JSON export of Label Studio: expected JSON", _read, tmp_path, HERE)
+    os.truncate(tmp_path / "export.json", 5 * 2**30)  # and not searched for keypoints
+    refused(DataError, f"{message}: expected JSON", _read, tmp_path, HERE)
 
 
 def test_objects_are_not_filled_with_more_keypoints_than_an_image_may_have(tmp_path, monkeypatch):

@@ -1,39 +1,29 @@
 """Pascal VOC data sets that are found in a folder."""
 
-import pytest
-
 from detection_core.datasets.formats import voc_layout
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import list_folder
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import picture, subfolder, voc_xml, write_voc
-from tests.support.same_set import write_text
+from tests.support.dataset_files import voc_xml, write_files, write_voc
 
 
 def _find(root):
     return voc_layout.find(list_folder(str(root)))
 
 
-def _write(root, annotations, images, names, suffix=".png"):
+def _write(root, annotations, images, names):
     for name in names:
-        for folder, end, text in ((annotations, ".xml", voc_xml(name)), (images, suffix, "image")):
-            (root / folder).mkdir(parents=True, exist_ok=True)
-            (root / folder / (name + end)).write_text(text)
+        write_files(root, {f"{annotations}/{name}.xml": voc_xml(name), f"{images}/{name}.png": "image"})
 
 
 def test_the_images_are_where_most_names_agree_or_in_folders_below(tmp_path):
-    _write(tmp_path, "xml", "all", "abcd")
-    for name in "ab":
-        (tmp_path / "preview").mkdir(exist_ok=True)
-        (tmp_path / "preview" / f"{name}.jpg").write_text("small")
-    assert voc_layout.find_folders(str(tmp_path)) == {"annotations": "xml", "images": "all"}
-    assert _find(tmp_path).evidence == "4 XML files in xml/, 4 images in all/"
-    below = subfolder(tmp_path, 1)
+    _write(tmp_path / "one", "xml", "all", "abcd")
+    write_files(tmp_path / "one", {f"preview/{name}.jpg": "small" for name in "ab"})
+    assert voc_layout.find_folders(str(tmp_path / "one")) == {"annotations": "xml", "images": "all"}
+    assert _find(tmp_path / "one").evidence == "4 XML files in xml/, 4 images in all/"
     for split, name in {"one": "a", "two": "b"}.items():
-        (below / "images" / split).mkdir(parents=True)
-        (below / "images" / split / f"{name}.jpg").write_bytes(picture())
-        write_text(below / "xml" / f"{name}.xml", voc_xml(name))
-    assert voc_layout.find_folders(str(below)) == {"annotations": "xml", "images": "images"}
+        _write(tmp_path / "two", "xml", f"images/{split}", name)
+    assert voc_layout.find_folders(str(tmp_path / "two")) == {"annotations": "xml", "images": "images"}
 
 
 def test_the_larger_of_two_sets_is_taken_and_a_folder_that_is_not_there_said(tmp_path):
@@ -46,8 +36,7 @@ def test_the_larger_of_two_sets_is_taken_and_a_folder_that_is_not_there_said(tmp
 
 @cases("<annotations><image/></annotations>", "<html/>", "", "\0\1\2")
 def test_other_xml_is_no_annotation(tmp_path, *, text):
-    (tmp_path / "a.xml").write_text(text)
-    (tmp_path / "a.jpg").write_text("image")
+    write_files(tmp_path, {"a.xml": text, "a.jpg": "image"})
     assert _find(tmp_path) is None
-    with pytest.raises(DataError, match=r"found none; correct data\.path or data\.format"):
-        voc_layout.find_folders(str(tmp_path))
+    message = r"found none; correct data\.path or data\.format"
+    refused(DataError, message, voc_layout.find_folders, str(tmp_path))

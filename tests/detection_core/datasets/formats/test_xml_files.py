@@ -6,10 +6,16 @@ from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats import xml_files
 from detection_core.datasets.formats.xml_files import parse_xml, read_children
 from tests.support.cases import cases, refused
+from tests.support.dataset_files import write_files
 from tests.support.memory import memory_below
 
 BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><x>&b;</x>'
 OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><x>&a;</x>'
+
+
+def _parse(root, data):
+    write_files(root, {"a.xml": data})
+    return parse_xml(str(root / "a.xml"))
 
 
 @cases(
@@ -18,16 +24,17 @@ OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><x>&a;</x>'
     ('<?xml version="1.0" encoding="none"?><x/>', "encoding"),
 )  # fmt: skip
 def test_what_is_not_plain_xml_is_refused(tmp_path, *, data, said):
-    (tmp_path / "a.xml").write_bytes(data if isinstance(data, bytes) else data.encode())
-    assert refused(Rejected, said, parse_xml, str(tmp_path / "a.xml")).reason == "unreadable_annotation"
+    assert refused(Rejected, said, _parse, tmp_path, data).reason == "unreadable_annotation"
 
 
-def test_plain_xml_is_parsed_and_a_missing_file_or_a_pipe_has_a_reason(tmp_path):
-    (tmp_path / "a.xml").write_text("<x><y>1</y></x>")
-    assert parse_xml(str(tmp_path / "a.xml")).findtext("y") == "1"
+def test_plain_xml_is_parsed_and_a_missing_sparse_file_or_a_pipe_has_a_reason(tmp_path):
+    assert _parse(tmp_path, "<x><y>1</y></x>").findtext("y") == "1"
     refused(Rejected, "no such file", parse_xml, str(tmp_path / "b.xml"))
     os.mkfifo(tmp_path / "pipe")
     refused(Rejected, "regular file", parse_xml, str(tmp_path / "pipe"))
+    os.truncate(tmp_path / "a.xml", 5 * 2**30)
+    error = refused(Rejected, "at most 16,777,216 bytes", parse_xml, str(tmp_path / "a.xml"))
+    assert error.reason == "unreadable_annotation"
 
 
 def _tags(path):
@@ -66,17 +73,8 @@ def test_memory_does_not_grow_with_the_children(tmp_path, monkeypatch):
 
 def test_an_image_with_very_many_elements_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(xml_files, "MAX_ELEMENTS", 100)
-    for text, is_refused in (("<y/>" * 300, True), ("<y></y>" * 90, False)):
-        (tmp_path / "a.xml").write_text(f"<x><z>{text}</z></x>")
-        for read in (parse_xml, lambda path: list(read_children(path, lambda tag: None))):
-            if is_refused:
-                refused(Rejected, "at most 100 elements of an image", read, str(tmp_path / "a.xml"))
-            else:
-                read(str(tmp_path / "a.xml"))
-
-
-def test_a_sparse_file_is_put_aside(tmp_path):
-    (tmp_path / "a.xml").write_text("<annotation>")
-    os.truncate(tmp_path / "a.xml", 5 * 2**30)
-    error = refused(Rejected, r"at most 16,777,216 bytes", parse_xml, str(tmp_path / "a.xml"))
-    assert error.reason == "unreadable_annotation"
+    _parse(tmp_path, f"<x><z>{'<y></y>' * 90}</z></x>")
+    assert len(_tags(tmp_path / "a.xml")[0]) == 1
+    write_files(tmp_path, {"a.xml": f"<x><z>{'<y/>' * 300}</z></x>"})
+    for read in (parse_xml, _tags):
+        refused(Rejected, "at most 100 elements of an image", read, str(tmp_path / "a.xml"))
