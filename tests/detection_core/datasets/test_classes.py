@@ -14,14 +14,11 @@ def test_ids_are_kept_over_all_splits_or_numbered_by_name_whichever_comes_first(
     assert [(item.id, item.name) for item in label_map.items] == [(1, "platelets"), (2, "rbc"), (3, "wbc")]
 
 
-def test_splits_that_contradict_each_other_or_have_no_class_are_refused():
+def test_splits_that_contradict_each_other_are_refused_and_similar_names_told():
     refused(DataError, r"'cat', found 3 and 4", make_label_map, [{"cat": 3}, {"cat": 4}])
     refused(DataError, "ids used twice", make_label_map, [{"cat": 3}, {"dog": 3}])
     refused(DataError, "found none", make_label_map, [{}, {}])
     refused(DataError, "one that cannot be used: a", make_label_map, [{}], "a.csv: found more")
-
-
-def test_names_that_differ_in_case_or_blanks_are_alike():
     names = ["RBC", "rbc", "white cell", "White  cell ", "whitecell", "other"]
     assert similar_names(names) == [["RBC", "rbc"], ["White  cell ", "white cell", "whitecell"]]
     assert similar_names(["a", "a", "b"]) == []

@@ -81,7 +81,7 @@ def _write(path, image):
     return json.loads(path.read_text())
 
 
-def test_what_coco_has_no_field_for_is_kept_beside_the_others(tmp_path):
+def test_fields_that_coco_lacks_are_kept_and_mask_files_become_run_lengths(tmp_path):
     values = {"difficult": 1, "truncated": 0, "pose": "Left", "occluded": 1, "group_of": 0, "depiction": 1,
               "confidence": 0.5, "weight": 2.0}  # fmt: skip
     item = make_object("cat", (1, 2, 3, 4), "")._replace(**values)
@@ -95,9 +95,6 @@ def test_what_coco_has_no_field_for_is_kept_beside_the_others(tmp_path):
     assert again.labels == image.labels
     assert {name: getattr(read, name) for name in values} == values
     assert content["images"][0]["detflow"] == {"labels": [{"category_id": 2, "confidence": 0.25}]}
-
-
-def test_a_mask_file_becomes_run_lengths(tmp_path):
     Image.new("L", (20, 15), 255).save(tmp_path / "mask.png")
     item = make_object("cat", (1, 2, 3, 4), "", MaskFile(str(tmp_path / "mask.png")))
     content = _write(tmp_path / "a.json", AnnotatedImage("a", "a.jpg", "", 40, 30, [item]))

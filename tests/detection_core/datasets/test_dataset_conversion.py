@@ -7,7 +7,7 @@ from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.readers import READERS, find_reader
 from detection_core.errors import ConfigError, DataError
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import Coco, picture, voc_xml, write_files
+from tests.support.dataset_files import Coco, picture, subfolder, voc_xml, write_files
 from tests.support.same_set import IMAGES, WITH_OUTLINES, WRITERS, common_records
 
 
@@ -45,7 +45,7 @@ def test_splits_stay_splits_and_images_are_links_or_copies(tmp_path):
     assert copy.read_bytes() == source.read_bytes() and not copy.samefile(source)
 
 
-def test_what_cannot_be_used_is_listed(tmp_path):
+def test_what_cannot_be_used_is_listed_and_nothing_overwritten_or_half_written(tmp_path):
     data = Coco(tmp_path / "in", images=3)
     data.add_image(9, name="none.jpg", data=b"")
     data.add_image(10, name="../out.jpg", data=b"")
@@ -53,16 +53,14 @@ def test_what_cannot_be_used_is_listed(tmp_path):
     assert _convert(tmp_path).images == 3
     lines = [json.loads(line) for line in (tmp_path / "out" / "quarantine.jsonl").read_text().splitlines()]
     assert sorted(line["reason"] for line in lines if "reason" in line) == ["missing_image", "path_outside"]
-
-
-def test_nothing_is_overwritten_and_nothing_half_written(tmp_path):
-    Coco(tmp_path / "in").write()
-    (tmp_path / "out").mkdir()
-    _convert(tmp_path)
-    refused(ConfigError, "holds something; name another", _convert, tmp_path)
-    for path in (tmp_path / "in" / "images").iterdir():
+    below = subfolder(tmp_path, 1)
+    Coco(below / "in").write()
+    (below / "out").mkdir()
+    _convert(below)
+    refused(ConfigError, "holds something; name another", _convert, below)
+    for path in (below / "in" / "images").iterdir():
         path.unlink()
-    (tmp_path / "out").rename(tmp_path / "done")
-    refused(DataError, "expected images that can be used, found none", _convert, tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["done", "in"]
-    refused(DataError, "of the format voc, found others", _convert, tmp_path, "voc")
+    (below / "out").rename(below / "done")
+    refused(DataError, "expected images that can be used, found none", _convert, below)
+    assert sorted(path.name for path in below.iterdir()) == ["done", "in"]
+    refused(DataError, "of the format voc, found others", _convert, below, "voc")

@@ -70,11 +70,15 @@ def test_any_numbers_give_a_box_inside_the_image_or_a_reason(numbers, area):
         assert max(abs(a - b) for a, b in zip(box, numbers, strict=True)) <= ROUNDING
 
 
-def test_jpeg_bytes_pass_through_and_clipping_is_counted(tmp_path):
+def test_jpeg_bytes_pass_through_and_other_formats_are_converted_and_turned(tmp_path):
     example = make_example(_record(tmp_path, [_object((-0.5, 0, 5, 5)), _object((1, 1, 5, 5))]), {"cat": 4})
     assert example.image.data == picture() and picture() in example.data
     assert example.image.sha256 == hashlib.sha256(picture()).hexdigest()
     assert (example.clipped, example.converted, example.image.format) == (1, False, "jpeg")
+    record = _record(tmp_path, [_object((0, 0, 4, 6))], picture("WEBP", exif=exif(8)))
+    example = make_example(record, {"cat": 4})
+    assert (example.image.format, example.image.width, example.image.height) == ("png", 30, 40)
+    assert example.boxes == [(0, 36, 6, 40)] and example.turned and example.converted
 
 
 @cases(
@@ -117,13 +121,6 @@ def test_masks_turn_with_the_pixels(tmp_path, *, orientation):
     rows, columns = np.nonzero(mask)
     assert mask.shape == (example.image.height, example.image.width)
     assert example.boxes == [(columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)]
-
-
-def test_a_turned_file_in_another_format_is_turned_as_it_is_converted(tmp_path):
-    record = _record(tmp_path, [_object((0, 0, 4, 6))], picture("WEBP", exif=exif(8)))
-    example = make_example(record, {"cat": 4})
-    assert (example.image.format, example.image.width, example.image.height) == ("png", 30, 40)
-    assert example.boxes == [(0, 36, 6, 40)] and example.turned and example.converted
 
 
 def test_what_is_no_fault_of_an_image_is_raised_and_what_is_no_file_or_class_refused(tmp_path):

@@ -9,7 +9,7 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import FolderListing, list_folder
 from pipeline.settings.workflow_settings import DataSettings
 from tests.support.cases import cases
-from tests.support.dataset_files import Coco, picture, reasons, voc_xml, whole, write_files
+from tests.support.dataset_files import Coco, picture, reasons, subfolder, voc_xml, whole, write_files
 from tests.support.same_set import WRITERS
 
 SPLITS = {"train": ["a"], "eval": ["b"], "test": ["c"]}
@@ -54,18 +54,16 @@ def test_folders_of_images_divide_what_is_annotated_in_one_place(tmp_path, *, da
     assert _ids(layout) == SPLITS
 
 
-def test_images_beside_their_annotations_are_listed_too(tmp_path):
+def test_images_beside_annotations_and_in_several_folders_are_divided(tmp_path):
     WRITERS["csv"](tmp_path)
     _move(tmp_path, dict.fromkeys("abc", "."))
     (tmp_path / "images").rmdir()
     write_files(tmp_path, {"train.txt": "a.jpg\n", "val.txt": "b.jpg\n", "test.txt": "c.jpg\n"})
     assert _ids(find_layout(str(tmp_path))) == SPLITS
-
-
-def test_several_folders_may_be_one_split_and_settings_take_it(tmp_path):
-    WRITERS["voc"](tmp_path)
-    _move(tmp_path, {"a": "day/train", "b": "night/train", "c": "day/val"})
-    layout = find_layout(str(tmp_path))
+    below = subfolder(tmp_path, 1)
+    WRITERS["voc"](below)
+    _move(below, {"a": "day/train", "b": "night/train", "c": "day/val"})
+    layout = find_layout(str(below))
     assert layout.splits == {"train": {"images": "day/train|night/train"}, "eval": {"images": "day/val"}}
     assert _ids(layout) == {"train": ["a", "b"], "eval": ["c"]}
     assert DataSettings(path="x", splits=layout.splits).splits == layout.splits

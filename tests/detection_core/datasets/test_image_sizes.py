@@ -8,7 +8,7 @@ from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.image_sizes import shown_size, shown_sizes
 from detection_core.storage import files
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import exif, picture, png_that_claims
+from tests.support.dataset_files import exif, picture, png_that_claims, subfolder
 from tests.support.object_store import s3_server
 
 SIZES = ((1, (40, 30)), (3, (40, 30)), (6, (30, 40)), (8, (30, 40)))
@@ -44,7 +44,7 @@ def test_an_orientation_behind_the_pixels_of_a_png_counts(tmp_path, *, size):
         assert shown_size(f"{bucket}/a.png") == size[::-1]
 
 
-def test_an_orientation_of_xmp_counts_and_nothing_waits_for_a_pipe(tmp_path):
+def test_sizes_come_in_order_with_the_orientation_of_xmp_and_without_pipes(tmp_path):
     rdf = 'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:tiff="http://ns.adobe.com/tiff/1.0/"'
     inside = f'<rdf:RDF {rdf}><rdf:Description tiff:Orientation="6"/></rdf:RDF>'
     packet = f'<x:xmpmeta xmlns:x="adobe:ns:meta/">{inside}</x:xmpmeta>'
@@ -52,6 +52,18 @@ def test_an_orientation_of_xmp_counts_and_nothing_waits_for_a_pipe(tmp_path):
     assert shown_size(str(tmp_path / "a.jpg")) == (30, 40)
     os.mkfifo(tmp_path / "pipe")
     refused(Rejected, "expected a regular file", shown_size, str(tmp_path / "pipe"))
+    below = subfolder(tmp_path, 1)
+    sizes = [(40, 30), (30, 40), (8, 8), (64, 16)]
+    for number, (width, height) in enumerate(sizes):
+        # One with more before its size than is read at first.
+        options = {"icc_profile": b"x" * 200_000} if number == 1 else {}
+        (below / f"{number}.jpg").write_bytes(picture("JPEG", width, height, **options))
+    names = ["0.jpg", "1.jpg", "2.jpg", "3.jpg"]
+    assert list(shown_sizes([str(below / name) for name in names])) == sizes
+    with s3_server() as bucket:
+        files.copy_tree(str(below), f"{bucket}/a")
+        *there, missing = shown_sizes([f"{bucket}/a/{name}" for name in [*names, "none.jpg"]])
+    assert there == sizes and missing.reason == "missing_image"
 
 
 @cases(
@@ -62,17 +74,3 @@ def test_what_has_no_size_has_a_reason(tmp_path, *, data, reason):
     if data is not None:
         (tmp_path / "a").write_bytes(data)
     assert refused(Rejected, "", shown_size, str(tmp_path / "a")).reason == reason
-
-
-def test_sizes_come_in_order_from_a_store_and_from_a_folder(tmp_path):
-    sizes = [(40, 30), (30, 40), (8, 8), (64, 16)]
-    for number, (width, height) in enumerate(sizes):
-        # One with more before its size than is read at first.
-        options = {"icc_profile": b"x" * 200_000} if number == 1 else {}
-        (tmp_path / f"{number}.jpg").write_bytes(picture("JPEG", width, height, **options))
-    names = ["0.jpg", "1.jpg", "2.jpg", "3.jpg"]
-    assert list(shown_sizes([str(tmp_path / name) for name in names])) == sizes
-    with s3_server() as bucket:
-        files.copy_tree(str(tmp_path), f"{bucket}/a")
-        *there, missing = shown_sizes([f"{bucket}/a/{name}" for name in [*names, "none.jpg"]])
-    assert there == sizes and missing.reason == "missing_image"

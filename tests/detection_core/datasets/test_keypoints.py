@@ -27,15 +27,12 @@ def _columns(objects, names):
     return keypoint_columns(objects, make_layout(names), HEIGHT, WIDTH)
 
 
-def test_a_class_of_its_own_has_the_columns_of_the_object_detection_api():
+def test_classes_have_columns_of_their_own_or_share_one_layout():
     objects = [_object("cat", [(10.0, 15.0, 2), (0.0, 0.0, 0)]), _object("cat", None)]
     # create_coco_tf_record.py: zeros, visibility 0 and a number of 0 for an object without keypoints.
     places = {"x": [0.25, 0.0, 0.0, 0.0], "y": [0.5, 0.0, 0.0, 0.0], "visibility": [2, 0, 0, 0]}
     expected = KeypointColumns(**places, texts=("nose", "tail", "nose", "tail"), numbers=[1, 0])
     assert _columns(objects, {"cat": NAMES["cat"]}) == expected
-
-
-def test_classes_share_one_layout_and_an_image_whose_objects_have_none_has_no_columns():
     assert make_layout(NAMES).names == ("nose", "tail", "wing")
     found = _columns([_object("bird", [(4, 3, 1), (8, 6, 2)])], NAMES)
     assert found.x == [0.1, 0.0, 0.2] and found.y == [0.1, 0.0, 0.2] and found.visibility == [1, 0, 2]

@@ -14,11 +14,16 @@ def test_a_name_tells_a_split_where_it_tells_one(*, name, split):
     assert layouts.split_word(name) == split
 
 
-def test_the_last_name_tells_and_folders_have_a_common_one_by_whole_names():
+def test_last_names_tell_and_longest_tails_are_taken():
     assert [layouts.split_of_path(path) for path in ("test/in/train", "a/valid/in")] == ["train", "eval"]
     lists = {"a": ["a/bc", "a/bd"], "a/b": ["a/b", "a/b/c"]}
     assert [layouts.common_folder(paths) for paths in lists.values()] == list(lists)
     assert [layouts.common_folder(paths) for paths in (["a", "b"], ["", "b"], [])] == [""] * 3
+    paths = ["a/x.jpg", "b/a/x.jpg", "c/x.jpg"]
+    assert layouts.longest_tails("b/a/x.jpg", paths) == ["b/a/x.jpg"]
+    assert layouts.longest_tails("d/x.jpg", paths) == paths and layouts.longest_tails("x.jpg", []) == []
+    assert layouts.spread(range(10), 4) == [0, 3, 6, 9] and list(layouts.spread(range(3), 4)) == [0, 1, 2]
+    assert layouts.spread([], 3) == [] and layouts.spread([1, 2], 1) == [1]
 
 
 @cases(
@@ -48,11 +53,3 @@ def test_files_are_counted_by_kind_and_place():
 )  # fmt: skip
 def test_a_name_of_another_machine_loses_its_beginning(*, name, here):
     assert layouts.name_here(name) == here
-
-
-def test_the_longest_tails_and_some_of_all_items_are_taken():
-    paths = ["a/x.jpg", "b/a/x.jpg", "c/x.jpg"]
-    assert layouts.longest_tails("b/a/x.jpg", paths) == ["b/a/x.jpg"]
-    assert layouts.longest_tails("d/x.jpg", paths) == paths and layouts.longest_tails("x.jpg", []) == []
-    assert layouts.spread(range(10), 4) == [0, 3, 6, 9] and list(layouts.spread(range(3), 4)) == [0, 1, 2]
-    assert layouts.spread([], 3) == [] and layouts.spread([1, 2], 1) == [1]

@@ -19,10 +19,19 @@ def _assign(ids):
     return assigned
 
 
-def test_splits_are_ratios_or_locations_in_any_order():
+def test_splits_are_ratios_or_locations_and_shares_about_what_was_asked():
     assert list(check_splits({"train": 0.8, "eval": 0.2}).items()) == [("eval", 0.2), ("train", 0.8)]
     assert is_by_ratio(check_splits({"train": 1}))
     assert not is_by_ratio(check_splits({"train": "ImageSets/Main/train.txt"}))
+    assigned = _assign(map(str, range(10_000)))
+    assert sorted(int(n) for part in assigned.values() for n in part) == list(range(10_000))
+    # Three standard deviations of a share of 0.1 among 10,000 are 0.009.
+    assert all(abs(len(assigned[name]) / 10_000 - share) < 0.012 for name, share in RATIOS.items())
+    ids = [str(n) for n in range(1000)]
+    ordered = sorted(ids, key=order_digest)
+    assert ordered == sorted(reversed(ids), key=order_digest)
+    neighbours = sum(abs(int(a) - int(b)) == 1 for a, b in itertools.pairwise(ordered))
+    assert neighbours < 20
 
 
 @cases(
@@ -33,18 +42,6 @@ def test_splits_are_ratios_or_locations_in_any_order():
 )  # fmt: skip
 def test_what_cannot_be_splits_is_refused(*, splits, message):
     refused(ConfigError, message, check_splits, splits)
-
-
-def test_shares_are_about_what_was_asked_and_the_order_is_scattered():
-    assigned = _assign(map(str, range(10_000)))
-    assert sorted(int(n) for part in assigned.values() for n in part) == list(range(10_000))
-    # Three standard deviations of a share of 0.1 among 10,000 are 0.009.
-    assert all(abs(len(assigned[name]) / 10_000 - share) < 0.012 for name, share in RATIOS.items())
-    ids = [str(n) for n in range(1000)]
-    ordered = sorted(ids, key=order_digest)
-    assert ordered == sorted(reversed(ids), key=order_digest)
-    neighbours = sum(abs(int(a) - int(b)) == 1 for a, b in itertools.pairwise(ordered))
-    assert neighbours < 20
 
 
 @settings(deadline=None)

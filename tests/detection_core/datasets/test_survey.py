@@ -10,7 +10,7 @@ from detection_core.datasets.splits import check_splits, split_at, split_positio
 from detection_core.datasets.survey import OPENED_IMAGES, survey
 from detection_core.errors import DataError
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import Coco, exif, picture, voc_xml, write_files, write_voc
+from tests.support.dataset_files import Coco, exif, picture, subfolder, voc_xml, write_files, write_voc
 from tests.support.same_set import WRITERS
 
 RATIOS = {"train": 0.8, "eval": 0.2}
@@ -59,7 +59,7 @@ def test_boxes_in_fractions_are_those_in_pixels(tmp_path):
     assert by_format[0].empty_images == by_format[1].empty_images == 1
 
 
-def test_files_that_are_no_images_are_told(tmp_path):
+def test_what_is_no_image_rejected_or_without_a_shape_is_counted_and_told(tmp_path, monkeypatch):
     data = Coco(tmp_path, images=5)
     for name in ("1.jpg", "4.jpg"):
         (tmp_path / "images" / name).unlink()
@@ -68,6 +68,15 @@ def test_files_that_are_no_images_are_told(tmp_path):
     seen = _survey(data)
     assert seen.opened == 5
     assert sorted(fault.partition(":")[0] for fault in seen.unreadable) == ["1.jpg", "2.jpg", "4.jpg"]
+    below = subfolder(tmp_path, 1)
+    monkeypatch.setattr("detection_core.datasets.survey.SAMPLED_BOXES", 10)
+    data = Coco(below, images=1)
+    for box in ([0, 0, 0, 5], [10, 10, -4, 5], [float("nan"), 0, 5, 5], [500, 500, 5, 5]):
+        data.add_box(1, box)
+    for number in range(30):
+        data.add_box(1_000 + number, [0, 0, 5, 5])
+    seen = _survey(data)
+    assert len(seen.boxes) == 1 and np.isfinite(seen.boxes).all() and seen.rejected == {"unknown_image": 30}
 
 
 def test_sizes_and_boxes_are_sampled(tmp_path, monkeypatch):
@@ -80,17 +89,6 @@ def test_sizes_and_boxes_are_sampled(tmp_path, monkeypatch):
     monkeypatch.setattr("detection_core.datasets.survey.SAMPLED_BOXES", 100)
     seen = _survey(data)
     assert len(seen.boxes) == 100 and seen.objects == 259
-
-
-def test_what_is_rejected_or_has_no_shape_is_only_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("detection_core.datasets.survey.SAMPLED_BOXES", 10)
-    data = Coco(tmp_path, images=1)
-    for box in ([0, 0, 0, 5], [10, 10, -4, 5], [float("nan"), 0, 5, 5], [500, 500, 5, 5]):
-        data.add_box(1, box)
-    for number in range(30):
-        data.add_box(1_000 + number, [0, 0, 5, 5])
-    seen = _survey(data)
-    assert len(seen.boxes) == 1 and np.isfinite(seen.boxes).all() and seen.rejected == {"unknown_image": 30}
 
 
 def test_sizes_are_those_of_the_pictures_as_they_are_shown(tmp_path):

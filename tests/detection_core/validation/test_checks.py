@@ -30,7 +30,7 @@ def _list(**given):
     return FindingList(make_limits(given))
 
 
-def test_outcomes_are_ordered_by_severity_and_say_why_a_check_was_not_made():
+def test_outcomes_are_ordered_by_severity_and_only_what_is_above_the_threshold_found():
     findings = _list(duplicates={"severity": "stop"}, empty_images={"severity": "off"})
     for check in ("leakage", "duplicates", "empty_images"):
         findings.add(check, "eval", "found", measured=0.5)
@@ -41,9 +41,6 @@ def test_outcomes_are_ordered_by_severity_and_say_why_a_check_was_not_made():
     findings = _list()
     findings.could_not("leakage", "there is one split")
     assert findings.outcomes()["leakage"] == "there is one split"
-
-
-def test_only_what_is_above_the_threshold_is_found_and_some_examples_are_listed():
     findings = _list(leakage={"threshold": 0.5})
     findings.add_above("leakage", "eval", "found", measured=0.5)
     assert findings.findings() == []

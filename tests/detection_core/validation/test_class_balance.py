@@ -16,7 +16,7 @@ def _found(splits, classes=("cat", "dog"), **given):
     return found_by(check_classes, splits, classes, **given)
 
 
-def test_balanced_classes_are_no_finding_and_empty_images_or_many_classes_are():
+def test_empty_images_and_classes_that_vanished_or_are_rare_are_found():
     splits = {"train": _sample(cat=50, dog=10), "eval": _sample(cat=5, dog=5)}
     assert _found(splits) == {}
     found = _found({"train": _sample(empty=51, cat=50, dog=20)})
@@ -25,9 +25,6 @@ def test_balanced_classes_are_no_finding_and_empty_images_or_many_classes_are():
     names = [f"class {i}" for i in range(40)]
     found = _found({"train": _sample(**dict.fromkeys(names, 0))}, names)
     assert "class 9 and 30 more" in found["class_without_objects:train"].message
-
-
-def test_classes_that_vanished_are_not_measured_or_rare_are_found():
     found = _found({"train": _sample(cat=50, dog=0), "eval": _sample(cat=5, dog=5)})
     assert set(found) == {"class_without_objects:train", "class_not_trained:eval"}
     assert found["class_without_objects:train"].count == 1

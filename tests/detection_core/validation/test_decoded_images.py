@@ -33,16 +33,13 @@ def test_hashes_come_in_order_and_as_many_images_are_decoded_as_asked_for():
     assert findings.outcomes()["undecodable_images"] == "no image was decoded"
 
 
-def test_a_damaged_image_is_found_and_has_no_hash():
+def test_damaged_images_are_found_and_an_error_elsewhere_ends_the_threads():
     for decode, hashes in (("all", False), ("all", True), ("none", True)):
         files, findings = _look(10, decode, hashes=hashes, broken=(3, 7))
         [finding] = findings.findings()
         assert (finding.check, finding.measured) == ("undecodable_images", 0.2)
         assert [e.record for e in finding.examples] == [3, 7] and "decode" in finding.examples[0].note
         assert files.hashes[3] is None and len(files.hashes) == 10
-
-
-def test_an_error_elsewhere_ends_the_threads():
     files = ImageFiles(10, find_decoding("all"), hashes=True)
     with contextlib.suppress(KeyboardInterrupt), files:
         files.add(next(_images(1)))

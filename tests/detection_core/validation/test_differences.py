@@ -18,13 +18,19 @@ def _found(statistics, baseline=None, earlier=None):
     return {f.id for f in findings.findings()}, findings.outcomes()
 
 
-def test_alike_samples_differ_in_nothing_and_what_is_not_there_is_not_compared():
+def test_alike_samples_differ_in_nothing_and_a_split_of_another_kind_is_found():
     found, outcomes = _found(_statistics())
     assert found == set() and outcomes["split_drift"] == "passed"
     assert outcomes["span_drift"] == "the training data are not of spans"
     assert "fifty folders" in outcomes["folder_drift"]
     assert outcomes["baseline_drift"] == "there are no statistics of a deployed model's data"
     assert _found(_statistics(), _statistics())[0] == set()
+    splits = {**_statistics().splits, "eval": draw_images(100, DOGS, seed=6)}
+    other = DataStatistics(classes=["cat", "dog"], splits=splits)
+    [finding] = findings_of(check_differences, other, Before()).findings()
+    assert finding.id == "split_drift:eval against train"
+    assert "% in train, " in finding.message and "% in eval" in finding.message
+    assert " before" not in finding.message
 
 
 def test_the_newest_span_is_compared_with_all_before_it_or_known_from_earlier():
@@ -41,15 +47,6 @@ def test_the_newest_span_is_compared_with_all_before_it_or_known_from_earlier():
     # What the examples still have of a span counts, not what was kept of it.
     both = _statistics(spans={"8": draw_images(100, DOGS, seed=8), "9": draw_images(100, DOGS, seed=5)})
     assert _found(both, earlier={"8": earlier["8"]})[0] == set()
-
-
-def test_a_split_of_another_kind_is_found():
-    splits = {**_statistics().splits, "eval": draw_images(100, DOGS, seed=6)}
-    other = DataStatistics(classes=["cat", "dog"], splits=splits)
-    [finding] = findings_of(check_differences, other, Before()).findings()
-    assert finding.id == "split_drift:eval against train"
-    assert "% in train, " in finding.message and "% in eval" in finding.message
-    assert " before" not in finding.message
 
 
 def test_data_that_differ_from_the_deployed_model_s_or_other_folders_are_found():

@@ -7,7 +7,7 @@ from detection_core.validation.drawn_objects import Emphasis, box_of, draw_image
 from tests.detection_core.validation.samples import LABELS, labelled
 
 
-def test_an_example_is_drawn_within_the_sides_if_it_decodes():
+def test_an_example_is_drawn_and_the_box_that_is_meant_is_in_its_colour():
     image = labelled(boxes=((0.2, 0.2, 0.8, 0.8),))
     pixels = pixels_of(image)
     assert pixels.shape == (48, 64, 3)
@@ -19,10 +19,7 @@ def test_an_example_is_drawn_within_the_sides_if_it_decodes():
     assert (shown[0] != shown[1]).any() and (shown[0] != shown[2]).any() and (shown[1] != shown[2]).any()
     assert pixels_of(labelled(data=b"no image")) is None
     assert box_of(np.array([0.0, 0.25, 0.5, 1.0], np.float32)) == (0.0, 0.25, 0.5, 1.0)
-
-
-def test_of_many_boxes_the_one_that_is_meant_is_in_its_colour():
-    """The others are grey and have no name, so that a finding's picture shows what it is about."""
+    # The others are grey and have no name, so that a finding's picture shows what it is about.
     image = labelled(boxes=((0.1, 0.1, 0.4, 0.4), (0.5, 0.5, 0.9, 0.9)), classes=("cat", "cat"))
     meant = Emphasis(box=[0.5, 0.5, 0.9, 0.9])
     assert not meant.names(0, image.boxes[0]) and meant.names(0, image.boxes[1])

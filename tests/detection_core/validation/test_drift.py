@@ -57,15 +57,12 @@ def test_false_alarms_are_as_rare_as_promised(*, images, clustered):
     assert alarms <= stats.binom.ppf(0.998, 300, 0.01)
 
 
-def test_the_chance_of_none_is_fishers():
+def test_the_chance_of_none_is_fishers_and_vanished_and_new_classes_are_told():
     for reference, sample, images_with in ((50, 20, 3), (1000, 400, 12), (10, 90, 1)):
         table = [[images_with, reference - images_with], [0, sample]]
         expected = stats.fisher_exact(table, alternative="greater").pvalue
         assert _chance_of_none(images_with, reference, sample) == pytest.approx(expected, rel=1e-9)
     assert math.isclose(_chance_of_none(0, 10, 10), 1.0)
-
-
-def test_vanished_and_new_classes_are_told():
     before = draw_images(500, {"cat": 0.9, "dog": 0.1}, seed=1)
     found, _ = _found("vanished_class", draw_images(500, {"cat": 1.0}, seed=2), before)
     assert list(found) == ["vanished_class"] and "dog" in found["vanished_class"].message

@@ -36,15 +36,12 @@ def test_numbers_are_summed_as_numpy_does(monkeypatch):
         assert sum(bucket.sample_count for bucket in histogram.buckets) == pytest.approx(len(flat))
 
 
-def test_what_is_missing_and_what_is_no_number_is_counted():
+def test_missing_values_and_texts_are_counted_and_files_measured():
     nan = {"x": float_feature([math.nan, 1.0, math.inf])}
     _, found = _count(nan, {"y": int64_feature([3])}, {"y": int64_feature([])})
     assert found["x"].num_stats.common_stats.num_missing == 2
     assert found["x"].num_stats.histograms[0].num_nan == 1 and found["x"].num_stats.max == math.inf
     assert found["y"].num_stats.common_stats.num_non_missing == 2 and found["y"].num_stats.mean == 3
-
-
-def test_texts_are_ranked_files_measured_and_a_column_of_two_types_stands_twice():
     words = [b"b", b"a", b"b", b"\xff"]
     words_and_files = [(bytes_feature([w]), bytes_feature([b"x" * n])) for n, w in enumerate(words)]
     records = [{"t": word, "image/encoded": file} for word, file in words_and_files]

@@ -33,7 +33,7 @@ def _complete(tmp_path, *findings):
     return complete_examples(findings, read, LABELS.names, str(tmp_path / "out"))
 
 
-def test_examples_get_ids_and_the_first_pictures_of_those_that_decode(tmp_path):
+def test_examples_get_ids_and_pictures_side_by_side_where_they_decode(tmp_path):
     [finding] = _complete(tmp_path, _finding(*(_example(i) for i in range(4, 20))))
     assert [e.source_id for e in finding.examples] == [f"id {i}" for i in range(4, 20)]
     assert [bool(e.picture) for e in finding.examples] == [True] * 6 + [False] * 10
@@ -42,14 +42,12 @@ def test_examples_get_ids_and_the_first_pictures_of_those_that_decode(tmp_path):
     below = subfolder(tmp_path, 1)
     [finding] = _complete(below, _finding(_example(3)))
     assert (finding.examples[0].source_id, finding.examples[0].picture) == ("broken", "")
-
-
-def test_two_images_stand_side_by_side(tmp_path):
+    below = subfolder(tmp_path, 2)
     other = OtherExample(split="eval", source_id="", record=0)
-    [finding] = _complete(tmp_path, _finding(_example(2, other)))
+    [finding] = _complete(below, _finding(_example(2, other)))
     [example] = finding.examples
     assert example.other.source_id == "other"
-    picture = (tmp_path / "out" / "pictures" / example.picture).read_bytes()
+    picture = (below / "out" / "pictures" / example.picture).read_bytes()
     assert Image.open(io.BytesIO(picture)).width > 2 * 240
 
 

@@ -18,6 +18,7 @@ from detection_core.validation.labelled_images import (
 )
 from tests.detection_core.validation.samples import LABELS, labelled
 from tests.support.cases import cases, refused
+from tests.support.dataset_files import subfolder
 from tests.support.made_examples import Made, encode, picture_bytes, write_examples
 
 
@@ -63,7 +64,7 @@ def test_a_damaged_file_or_record_is_named(tmp_path):
     assert "record 5" in error.where
 
 
-def test_records_that_are_not_asked_for_are_not_parsed(tmp_path):
+def test_folders_spans_and_splits_are_told_and_records_not_asked_for_not_parsed(tmp_path):
     path, pattern = _written(tmp_path)
     assert {i.record: i.source_id for i in read_some(pattern, LABELS, {1, 3})} == {1: "1", 3: "3"}
     assert list(read_some(pattern, LABELS, ())) == []
@@ -72,13 +73,11 @@ def test_records_that_are_not_asked_for_are_not_parsed(tmp_path):
         write_record(file, b"no example")
         write_record(file, encode(Made(source_id="after"), 0))
     assert [image.record for image in read_some(pattern, LABELS, {1})] == [1]
-
-
-def test_folder_span_and_splits(tmp_path):
+    below = subfolder(tmp_path, 1)
     assert folder_of(labelled(filename="anna/day 1/a.png")) == "anna/day 1"
     assert folder_of(labelled(filename="anna\\a.png")) == "anna"
     assert folder_of(labelled(filename="a.png")) == ""
     image = labelled(source_id="2026-11-21/7.jpg")
     assert span_of(image, ("2026-11-20", "2026-11-21")) == "2026-11-21" and span_of(image, ()) == ""
-    write_examples(tmp_path, {"eval": [Made()], "train": [Made()], "a": [Made()]})
-    assert split_names(str(tmp_path)) == ["train", "a", "eval"]
+    write_examples(below, {"eval": [Made()], "train": [Made()], "a": [Made()]})
+    assert split_names(str(below)) == ["train", "a", "eval"]

@@ -24,7 +24,7 @@ def _found(hashes, copies=None, **given):
 TRAIN = [_hash(number) for number in range(10)]
 
 
-def test_images_that_look_alike_are_found_in_a_split_and_as_leaks():
+def test_images_that_look_alike_are_found_and_copies_or_what_is_off_not_reported():
     found = _found({"train": TRAIN, "eval": [_hash(20), _smaller(3), _hash(21), None]})
     assert list(found) == ["near_leakage:eval"]
     finding = found["near_leakage:eval"]
@@ -34,9 +34,6 @@ def test_images_that_look_alike_are_found_in_a_split_and_as_leaks():
     assert list(found) == ["near_duplicates:train"]
     finding = found["near_duplicates:train"]
     assert (finding.count, [(e.record, e.other.record) for e in finding.examples]) == (2, [(10, 0), (11, 1)])
-
-
-def test_copies_of_files_and_what_is_off_or_not_hashed_are_not_reported():
     pair = Pair(split="eval", record=0, other_split="train", other_record=3)
     assert _found({"train": TRAIN, "eval": [_hash(3)]}, {("eval", "train"): [pair]}) == {}
     assert "near_leakage:eval" in _found({"train": TRAIN, "eval": [_hash(3)]})

@@ -104,16 +104,13 @@ def test_a_pair_is_found_wherever_its_bits_differ(*, distance):
         assert found.pairs() == [(0, 6, distance)]
 
 
-def test_pairs_come_once_and_the_most_alike_first():
+def test_pairs_come_once_and_are_found_in_nothing_and_among_very_many():
     a, b = random_hashes(2)
     hashes = [a, flipped(a, range(5)), b, flipped(b, [1]), a]
     found = find_near_duplicates(hashes, splits=[0, 1, 0, 0, 0], max_distance=10)
     assert found.pairs() == [(0, 4, 0), (2, 3, 1), (0, 1, 5)]
     assert found.pairs(across=True) == [(0, 1, 5), (1, 4, 5)] or found.pairs(across=True) == [(0, 1, 5)]
     assert found.groups.tolist() == [0, 0, 2, 2, 0]
-
-
-def test_very_many_different_images_take_seconds_and_little_memory():
     hashes = random_hashes(30_000)
     for copy, original in ((21_000, 12), (29_999, 13)):
         hashes[copy] = flipped(hashes[original], range(0, 200, 10))
@@ -122,6 +119,13 @@ def test_very_many_different_images_take_seconds_and_little_memory():
     assert time.process_time() - begin < 15  # 1 second on an idle core
     assert found.pairs() == [(12, 21_000, 20), (13, 29_999, 20)]
     assert found.complete
+    for hashes, others in itertools.product(([], [None, None], random_hashes(1)), ([], [None])):
+        assert find_nearest_images(hashes, others).nearest.tolist() == [-1] * len(hashes)
+        found = find_near_duplicates(hashes)
+        assert found.images == 0 and found.pairs() == [] and found.complete
+        assert found.groups.tolist() == list(range(len(hashes)))
+    assert 0 < MAX_DISTANCE <= MAX_INDEXED_DISTANCE
+    refused(ValueError, "from 0 to 31", lambda: find_near_duplicates([], max_distance=32))
 
 
 def test_memory_is_bounded_by_the_number_of_images():
@@ -145,13 +149,3 @@ def test_different_pictures_are_not_taken_for_one_another():
     assert not [p for p in pairs if p[0] < len(photos)]
     # Drawings of two shapes may really be alike: at most one of 100,000 pairs.
     assert len(pairs) <= 600 * 599 / 2 / 100_000
-
-
-def test_nothing_is_found_in_nothing_and_too_large_a_distance_is_refused():
-    for hashes, others in itertools.product(([], [None, None], random_hashes(1)), ([], [None])):
-        assert find_nearest_images(hashes, others).nearest.tolist() == [-1] * len(hashes)
-        found = find_near_duplicates(hashes)
-        assert found.images == 0 and found.pairs() == [] and found.complete
-        assert found.groups.tolist() == list(range(len(hashes)))
-    assert 0 < MAX_DISTANCE <= MAX_INDEXED_DISTANCE
-    refused(ValueError, "from 0 to 31", lambda: find_near_duplicates([], max_distance=32))

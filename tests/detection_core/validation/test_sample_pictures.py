@@ -11,6 +11,7 @@ from detection_core.data.encode import bytes_feature, serialise_features
 from detection_core.validation.labelled_images import LabelledImage
 from detection_core.validation.sample_pictures import SamplePictures
 from tests.detection_core.validation.pictures import jpeg, natural
+from tests.support.dataset_files import subfolder
 
 
 def labelled(number, boxes, classes, crowd=None, data=None):
@@ -50,7 +51,7 @@ def test_every_class_has_pictures_and_images_are_not_repeated_without_need(tmp_p
     assert all(Image.open(p.path).size == (320, 160) or Image.open(p.path).width <= 320 for p in found)
 
 
-def test_the_smallest_boxes_are_kept_whatever_their_order(tmp_path):
+def test_the_smallest_boxes_are_kept_and_crops_show_them(tmp_path):
     sides = np.random.default_rng(3).permutation(np.linspace(0.02, 0.5, 60))
     samples = SamplePictures(["a"])
     for number, side in enumerate(sides):
@@ -58,16 +59,14 @@ def test_the_smallest_boxes_are_kept_whatever_their_order(tmp_path):
     found = [p for p in written(samples, tmp_path) if p.kind == SMALLEST]
     expected = [f"a, {100 * side:.1f} px" for side in sorted(sides)[:12]]
     assert [p.caption for p in found] == expected
-
-
-def test_a_crop_shows_the_box(tmp_path):
+    below = subfolder(tmp_path, 1)
     grey = np.full((100, 200, 3), 90, np.uint8)
     grey[40:44, 100:104] = 255
     stream = io.BytesIO()
     Image.fromarray(grey).save(stream, "PNG")
     samples = SamplePictures(["dot"])
     samples.add("train", labelled(0, [[0.40, 0.50, 0.44, 0.52]], [0], data=stream.getvalue()))
-    (picture,) = [p for p in written(samples, tmp_path) if p.kind == SMALLEST]
+    (picture,) = [p for p in written(samples, below) if p.kind == SMALLEST]
     pixels = np.asarray(Image.open(picture.path))
     assert pixels.shape == (160, 160, 3)
     middle = pixels[77:83, 77:83]

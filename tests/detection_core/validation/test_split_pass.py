@@ -23,15 +23,12 @@ def _pass(tmp_path, images, *, split="train", spans=(), hashes=False):
     return found, folders.statistics()
 
 
-def test_training_images_are_counted_by_span_and_those_of_other_splits_are_not(tmp_path):
+def test_images_are_counted_by_span_and_by_folder_as_long_as_there_are_few(tmp_path):
     images = [Made(source_id=name) for name in ("1/a", "1/b", "2/a", "3/a")]
     found, _ = _pass(tmp_path / "train", images, spans=("1", "2"))
     assert {span: sample.images for span, sample in found.spans.items()} == {"1": 2, "2": 1}
     assert found.statistics.images == 4
     assert _pass(tmp_path / "eval", images, split="eval", spans=("1", "2"))[0].spans == {}
-
-
-def test_images_are_counted_by_folder_as_long_as_there_are_few(tmp_path):
     images = [Made(filename=f"{name}/{n}.png") for name in ("anna", "ben") for n in range(3)]
     _, folders = _pass(tmp_path / "few", images)
     assert {name: sample.images for name, sample in folders.items()} == {"anna": 3, "ben": 3}

@@ -37,12 +37,17 @@ def test_every_choice_has_a_reason_and_a_source(*, model):
         assert choice.source, choice
 
 
-def test_it_starts_from_the_zoo_and_keeps_given_steps():
+def test_it_starts_from_the_zoo_and_more_images_need_less_augmentation():
     recipe = fine_tuning_recipe(LITE, images=9, classes=1, batch_size=8)
     assert recipe.settings() == {"train.start_from": f"zoo:{LITE.name}"}
     assert not recipe.settings().keys() & recipe.overrides().keys()
     recipe = fine_tuning_recipe(LITE, images=100, classes=1, batch_size=8, num_steps=250)
     assert recipe.overrides()["train_config.num_steps"] == 250
+    recipes = [fine_tuning_recipe(LITE, images=n, classes=1, batch_size=8) for n in (100, 2_000, 20_000)]
+    steps = [recipe.overrides()["train_config.num_steps"] for recipe in recipes]
+    assert steps == sorted(steps) and steps[0] * 8 / 100 > steps[-1] * 8 / 20_000
+    counts = [len(recipe.overrides()["train_config.data_augmentation_options"]) for recipe in recipes]
+    assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
 
 
 def test_the_rate_is_lower_than_from_scratch_follows_the_batch_and_warms_up():
@@ -57,14 +62,6 @@ def test_the_rate_is_lower_than_from_scratch_follows_the_batch_and_warms_up():
         assert cosine.total_steps == recipe.overrides()["train_config.num_steps"]
     assert peaks[8] == pytest.approx(2 * peaks[4]) and peaks[16] == pytest.approx(2 * peaks[8]) == peaks[1024]
     assert max(peaks.values()) <= 0.04, "published: 0.08 at 128 images"
-
-
-def test_more_images_need_fewer_epochs_and_less_augmentation():
-    recipes = [fine_tuning_recipe(LITE, images=n, classes=1, batch_size=8) for n in (100, 2_000, 20_000)]
-    steps = [recipe.overrides()["train_config.num_steps"] for recipe in recipes]
-    assert steps == sorted(steps) and steps[0] * 8 / 100 > steps[-1] * 8 / 20_000
-    counts = [len(recipe.overrides()["train_config.data_augmentation_options"]) for recipe in recipes]
-    assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
 
 
 def test_small_batches_keep_published_statistics_and_short_trainings_follow_quickly():

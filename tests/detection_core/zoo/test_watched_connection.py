@@ -29,11 +29,14 @@ def _once(data):
     return lambda connection, request: connection.sendall(data)
 
 
-def test_an_answer_is_read_whole_but_interim_answers_have_an_end():
+def test_answers_are_read_whole_interim_ones_have_an_end_and_https_stays_https():
     with serve_raw(_once(b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000)) as address:
         assert _read(address) == b"x" * 200_000
     with serve_raw(_endless(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, b"")) as address:
         refused(OSError, "headers of more than", _read, address)
+    request = watched_connection.urllib.request.Request("https://example.org/a")
+    with pytest.raises(Unreachable, match="from https to http:"):
+        Redirects().redirect_request(request, None, 302, "Found", {}, "http://example.org/a")
 
 
 @cases(b"", b"HTTP/1.1 200 OK\r\nX-", b"HTTP/1.1 200 OK\r\n\r\n")
@@ -62,9 +65,3 @@ def test_the_body_of_a_redirect_is_not_read():
 
     with serve_raw(answer) as address:
         assert _read(f"{address}/here") == b"found"
-
-
-def test_https_never_becomes_http():
-    request = watched_connection.urllib.request.Request("https://example.org/a")
-    with pytest.raises(Unreachable, match="from https to http:"):
-        Redirects().redirect_request(request, None, 302, "Found", {}, "http://example.org/a")

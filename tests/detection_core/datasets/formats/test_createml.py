@@ -5,7 +5,7 @@ import json
 from detection_core.datasets.formats import createml
 from detection_core.datasets.layout_search import find_layout
 from tests.support.cases import cases
-from tests.support.dataset_files import ids, picture, reading, reasons, write_files
+from tests.support.dataset_files import ids, picture, reading, reasons, subfolder, write_files
 
 BOX = {"label": "cat", "coordinates": {"x": 20, "y": 10, "width": 10, "height": 4}}
 
@@ -20,20 +20,18 @@ def _write(root, *entries):
 _read = reading(createml)
 
 
-def test_boxes_are_about_their_centers(tmp_path):
+def test_boxes_are_about_their_centers_and_folders_of_splits_those_of_roboflow(tmp_path):
     entries = {"image": "a.jpg", "annotations": [BOX]}, {"image": "b.jpg", "annotations": []}
     found = _read(_write(tmp_path, *entries))
     assert [(image.source_id, len(image.objects)) for image in found.images] == [("a.jpg", 1), ("b.jpg", 0)]
     assert found.images[0].objects[0].box == (15, 8, 25, 12) and found.categories == {"cat": 0}
-
-
-def test_folders_of_splits_are_found_as_roboflow_writes_them(tmp_path):
+    below = subfolder(tmp_path, 1)
     for split in ("train", "valid"):
-        _write(tmp_path / split, {"image": f"{split}.jpg", "annotations": [BOX]})
-    layout = find_layout(str(tmp_path))
+        _write(below / split, {"image": f"{split}.jpg", "annotations": [BOX]})
+    layout = find_layout(str(below))
     location = {"annotations": "train/_annotations.createml.json", "images": "train"}
     assert layout.format == "createml" and layout.splits["train"] == location
-    assert len(createml.locate(str(tmp_path), location)) == 2
+    assert len(createml.locate(str(below), location)) == 2
 
 
 @cases(

@@ -21,15 +21,12 @@ def test_marks_of_unicode_are_no_part_of_the_first_column(tmp_path, *, encoding)
     assert decode_head("grün".encode(encoding)).read() == "grün"
 
 
-def test_another_encoding_is_one_error_wherever_it_begins(tmp_path):
+def test_another_encoding_and_what_is_no_file_are_one_error(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n" * 1_000_000 + "grün".encode("latin-1"))
     with pytest.raises(DataError, match=r"a\.csv: expected CSV in UTF-8"), open_csv(str(path)) as text:
         list(CsvLines(text))
     refused(UnicodeError, "", lambda: decode_head("grün".encode("latin-1")))
-
-
-def test_what_is_no_file_is_named(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for name, said in (("pipe", "regular file"), ("none", "No such file")):
         with (

@@ -18,10 +18,15 @@ def _read(text, names=None):
 BOX = 'label="cat" xtl="10" ytl="10" xbr="20" ybr="14"'
 
 
-def test_a_box_says_what_its_attributes_say():
+def test_attributes_of_a_box_and_rows_of_a_mask_are_read():
     inside = '<attribute name="Difficult">true</attribute><attribute name="color">red</attribute>'
     (item,) = _read(f'<box {BOX} occluded="1">{inside}</box>')
     assert item.box == (10, 10, 20, 14) and (item.occluded, item.difficult, item.truncated) == (1, 1, None)
+    (item,) = _read('<mask label="cat" left="4" top="5" width="3" height="2" rle="1,1,2,2"/>')
+    runs = {"size": [30, 40], "counts": list(item.mask.counts)}
+    whole = coco_mask.decode(coco_mask.frPyObjects(runs, 30, 40))
+    assert whole[5:7, 4:7].tolist() == [[0, 1, 0], [0, 1, 1]] and whole.sum() == 3
+    assert item.box == (4, 5, 7, 7)
 
 
 def test_turned_boxes_polygons_and_ellipses_have_outlines():
@@ -34,14 +39,6 @@ def test_turned_boxes_polygons_and_ellipses_have_outlines():
     assert len(_read(one.format(4, 5))) == len(_read(one.format(0, 0))) == 2
     (item,) = _read('<ellipse label="cat" cx="10" cy="10" rx="4" ry="2"/>')
     assert item.box == pytest.approx((6, 8, 14, 12)) and item.mask
-
-
-def test_a_mask_runs_along_its_rows():
-    (item,) = _read('<mask label="cat" left="4" top="5" width="3" height="2" rle="1,1,2,2"/>')
-    runs = {"size": [30, 40], "counts": list(item.mask.counts)}
-    whole = coco_mask.decode(coco_mask.frPyObjects(runs, 30, 40))
-    assert whole[5:7, 4:7].tolist() == [[0, 1, 0], [0, 1, 1]] and whole.sum() == 3
-    assert item.box == (4, 5, 7, 7)
 
 
 def test_a_skeleton_is_its_keypoints_and_the_box_around_them():

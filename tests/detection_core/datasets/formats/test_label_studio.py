@@ -43,16 +43,13 @@ def test_a_file_name_ends_an_address_and_one_that_is_none_is_a_path(tmp_path, *,
     assert not found.rejected and (name != "a.jpg" or [i.filename for i in found.images] == [name])
 
 
-def test_the_shorter_export_is_read_too(tmp_path):
+def test_the_shorter_export_and_the_annotation_that_counts_are_read(tmp_path):
     region = {**PLACE, **SIZE, "rectanglelabels": ["cat"]}
     _write(tmp_path, {"image": "/data/upload/1/0123abcd-b.jpg", "id": 1, "label": [region]})
     layout = find_layout(str(tmp_path))
     (image,) = _read(layout.path).images
     assert layout.format == "label_studio" and image.filename == "b.jpg"
     assert image.objects[0].box == (10, 15, 20, 30)
-
-
-def test_the_ground_truth_or_the_first_annotation_counts_and_tasks_without_one_wait(tmp_path):
     dog = {**BOX, "value": {**PLACE, "rectanglelabels": ["dog"]}}
     tasks = [
         _task(1, "a.jpg", [_done(BOX, was_cancelled=True), _done(dog), _done(BOX)]),

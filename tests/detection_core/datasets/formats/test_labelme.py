@@ -9,7 +9,7 @@ from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import ids, picture, reading, reasons, write_files
+from tests.support.dataset_files import ids, picture, reading, reasons, subfolder, write_files
 
 _read = reading(labelme)
 
@@ -22,7 +22,7 @@ def _write(root, name="a", shapes=(BOX,), **changed):
     write_files(root, {f"{name}.json": text, f"{name}.jpg": picture()})
 
 
-def test_points_of_a_group_are_keypoints_of_its_object_in_one_order(tmp_path):
+def test_points_of_a_group_are_keypoints_and_labels_of_its_own_no_classes(tmp_path):
     nose = {"label": "nose", "points": [[3, 4]], "shape_type": "point", "group_id": 1}
     ear = {"label": "ear", "points": [[5, 6]], "shape_type": "point", "group_id": 1}
     _write(tmp_path, "a", [nose, BOX])
@@ -32,6 +32,12 @@ def test_points_of_a_group_are_keypoints_of_its_object_in_one_order(tmp_path):
     first, second = found.images
     assert first.objects[0].keypoints == [(0, 0, 0), (3, 4, 2)]
     assert [item.keypoints for item in second.objects] == [[(5, 6, 2), (3, 4, 2)], None]
+    below = subfolder(tmp_path, 1)
+    shapes = [BOX, {**BOX, "label": "__ignore__", "shape_type": "line"}, {**BOX, "label": "_background_"}]
+    _write(below, "a", shapes=shapes)
+    found = _read(below)
+    assert not found.rejected and found.categories == {"cat": 0}
+    assert [item.name for item in found.images[0].objects] == ["cat"]
 
 
 def test_folders_are_searched_and_what_is_no_file_of_labelme_is_said(tmp_path):
@@ -93,11 +99,3 @@ def test_an_image_inside_the_file_is_read_where_there_is_none_beside_it(tmp_path
     path = tmp_path / "alone.json"
     path.write_text(path.read_text().replace("/9j/", "\\/9j\\/"))
     assert reasons(_read(tmp_path)) == ["unreadable_annotation"]
-
-
-def test_labels_of_its_own_are_no_classes(tmp_path):
-    shapes = [BOX, {**BOX, "label": "__ignore__", "shape_type": "line"}, {**BOX, "label": "_background_"}]
-    _write(tmp_path, "a", shapes=shapes)
-    found = _read(tmp_path)
-    assert not found.rejected and found.categories == {"cat": 0}
-    assert [item.name for item in found.images[0].objects] == ["cat"]

@@ -43,9 +43,12 @@ def test_shapes_are_boxes_and_may_be_turned_by_any_angle(tmp_path, *, place, box
     assert (item.mask is None) == (place is RECT)
 
 
-def test_an_overfull_image_is_refused_before_its_regions_are_looked_at(tmp_path):
+def test_an_overfull_image_and_a_damaged_file_are_refused(tmp_path):
     (note,) = _read(_write(tmp_path, REGION, *[None] * MAX_OBJECTS)).rejected
     assert note.detail == f"expected at most {MAX_OBJECTS:,} annotations of an image, found more"
+    path = _write(tmp_path, REGION) / "via.json"
+    path.write_text(path.read_text()[:-3])
+    refused(DataError, "expected a file of VGG Image Annotator", _read, tmp_path)
 
 
 @cases({"any": "cat"}, {"colour": "red", "Type": "cat"}, {"kind": {"cat": True, "dog": False}})
@@ -80,9 +83,3 @@ def test_a_bad_region_costs_only_its_image(tmp_path, *, region):
     found = _read(_write(tmp_path, REGION, region))
     assert reasons(found) == ["malformed_record" if region == 5 else "malformed_annotation"]
     assert not found.images and not found.unannotated
-
-
-def test_a_damaged_file_is_one_error(tmp_path):
-    path = _write(tmp_path, REGION) / "via.json"
-    path.write_text(path.read_text()[:-3])
-    refused(DataError, "expected a file of VGG Image Annotator", _read, tmp_path)
