@@ -84,13 +84,12 @@ def test_what_does_not_fit_is_told_as_tfdv_tells_it(*, feature, told):
 
 
 @cases(
-    "name: 'gone' type: INT",
-    "name: 'gone' type: INT presence { min_count: 1 } lifecycle_stage: PLANNED",
+    "name: 'gone' type: INT", "name: 'gone' type: INT presence { min_count: 1 } lifecycle_stage: PLANNED",
     "name: 'a' type: BYTES deprecated: true",
     "name: 'a' type: INT int_domain { min: -2 max: 7 } presence { min_count: 3 min_fraction: 1 }",
     "name: 'a' type: INT shape { }",
     "name: 't' type: BYTES string_domain { value: 'x' } distribution_constraints {min_domain_mass: 0.6}",
-)
+)  # fmt: skip
 def test_what_fits_is_not_told(*, feature):
     assert not _found(feature).reason
 

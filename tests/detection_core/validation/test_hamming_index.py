@@ -50,9 +50,16 @@ def test_the_bands_hold_every_bit_and_are_too_many_to_differ_twice_each(*, dista
     assert met.tolist() == [index.bands - 1] * 256
 
 
-def test_of_different_hashes_few_are_compared():
+def test_of_different_hashes_few_are_compared_and_a_table_of_keys_changes_nothing(monkeypatch):
     hashes = np.random.default_rng(0).integers(0, 2**64, (20_000, hamming_index.HASH_WORDS), dtype=np.uint64)
     index = hamming_index.HammingIndex(hashes, DISTANCE)
     # 13 bands of 20.7 buckets, half of which for a pair, of 20,000 hashes in a million buckets.
     assert _compared(index, None, None) < 20_000 * 13 * 10.5 * 0.03
     assert list(hamming_index.near_pairs(index, None, None, hamming_index.ignore_band)) == []
+    scene, found = _scene(60), []
+    for few in (1_000, 10):
+        monkeypatch.setattr(hamming_index, "_FEW", few)
+        index = hamming_index.HammingIndex(scene, DISTANCE)
+        probes = [probe for band in range(index.bands) for probe in index.probes(band, scene[:9])]
+        found.append([(begin.tolist(), end.tolist()) for _, _, begin, end in probes])
+    assert found[0] == found[1] and found[0]

@@ -54,10 +54,9 @@ def test_one_box_twice_is_a_repetition_and_of_two_classes_a_contradiction():
 
 @cases(
     Made(boxes=(BOX, OTHER), classes=("cat", "dog")),
-    Made(boxes=(BOX, BOX), classes=("cat", "dog"), crowd=(0, 1)),
-    Made(boxes=(BOX,), classes=("cat",)),
+    Made(boxes=(BOX, BOX), classes=("cat", "dog"), crowd=(0, 1)), Made(boxes=(BOX,), classes=("cat",)),
     Made(boxes=(), classes=()),
-)
+)  # fmt: skip
 def test_other_boxes_crowds_and_images_without_boxes_are_fine(*, made):
     assert _found(made) == {}
 

@@ -51,10 +51,9 @@ def test_classes_may_be_left_to_the_label_map():
 
 @pytest.mark.slow
 @cases(
-    "efficientdet_d0_coco17_tpu-32",
-    "efficientdet_d1_coco17_tpu-32",
+    "efficientdet_d0_coco17_tpu-32", "efficientdet_d1_coco17_tpu-32",
     "ssd_mobilenet_v1_fpn_640x640_coco17_tpu-8",
-)
+)  # fmt: skip
 def test_parameters_where_the_reference_has_no_such_network(*, name):
     model = find_model(name)
     detector = build_detector(parse_pipeline_config(network_text(model, 90)).model, seed=None)

@@ -25,14 +25,14 @@ def test_a_file_is_known_by_its_lists(*, content, expected):
 
 def test_only_some_files_of_a_folder_and_parts_of_a_long_one_are_read(tmp_path):
     images = [{"id": n, "file_name": f"{n:06}.jpg", "note": "x" * 100} for n in range(20_000)]
-    content = {"images": images, "annotations": BOXES, "categories": CATEGORIES}
-    (tmp_path / "long.json").write_text(json.dumps(content))
+    text = json.dumps({**SET, "images": images})
+    write_files(tmp_path, {"long.json": text.replace('"000000.jpg"', '"no escape: \\q"')})
     (file,) = coco_layout.find_files(list_folder(str(tmp_path))).values()
-    assert file.names[0] == "000000.jpg" and file.names[-1] == "019999.jpg"
+    assert file.names[0] != "no escape: q" and file.names[-1] == "019999.jpg"
+    assert all(name.removesuffix(".jpg").isdigit() for name in file.names)
     below = subfolder(tmp_path, 1)
-    for n in range(100):
-        (below / f"{n:03}.json").write_text('{"shapes": []}')
-    (below / "050.json").write_text(json.dumps({"images": [], "categories": []}))
+    write_files(below, {f"{n:03}.json": '{"shapes": []}' for n in range(100)})
+    write_files(below, {"050.json": json.dumps({"images": [], "categories": []})})
     assert coco_layout.find_files(list_folder(str(below))) == {}
 
 
