@@ -5,17 +5,16 @@ import pytest
 from detection_core.datasets import unannotated
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.errors import ConfigError
+from tests.support.dataset_files import write_files
 
 
 def test_an_image_without_annotation_is_called_as_one_with_it_would_be(tmp_path):
-    (tmp_path / "deep").mkdir()
-    for name in ("a.jpg", "b.jpg", "b.png", "deep/c.jpg", "d\n.jpg", "e.jpg"):
-        (tmp_path / name).write_bytes(b"image")
+    names = ("a.jpg", "b.jpg", "b.png", "deep/c.jpg", "d\n.jpg", "e.jpg")
+    write_files(tmp_path, dict.fromkeys(names, b"image"))
     available = ImageFiles(str(tmp_path))
     found = unannotated.images_without_annotation(available, {str(tmp_path / "a.jpg")}, ["a", "e"])
-    assert [(image.source_id, image.filename) for image in found] == [
-        ("b", "b.jpg"), ("b.png", "b.png"), ("e.jpg", "e.jpg"), ("deep/c", "deep/c.jpg")
-    ]  # fmt: skip
+    named = {"b": "b.jpg", "b.png": "b.png", "e.jpg": "e.jpg", "deep/c": "deep/c.jpg"}
+    assert [(image.source_id, image.filename) for image in found] == list(named.items())
     assert not any(image.objects for image in found)
     below = unannotated.images_without_annotation(available, set(), [], "deep/")
     assert [image.filename for image in below] == ["deep/c.jpg"]
