@@ -99,7 +99,7 @@ def _changed(place):
 
 @cases(
     *[(archive()[:length], "damaged|in it, found") for length in (0, 5, 100, 1000, -9, -1)],
-    *[(_changed(place), "") for place in (12, 60, -6)],
+    *[(_changed(place), "a damaged one") for place in (12, 60, -6)],
     *[(data, "expected") for data in (b"<html>", b"PK\x03\x04", gzip.compress(b"text", mtime=0), b"")],
     (archive(name="efficientdet_d1_coco17_tpu-32"), f"expected one folder {NAME}"),
     (archive({"frozen.pb": b"graph"}), "ckpt-0.index in it, found frozen.pb"),
