@@ -109,7 +109,7 @@ def test_pairs_come_once_and_are_found_in_nothing_and_among_very_many():
     hashes = [a, flipped(a, range(5)), b, flipped(b, [1]), a]
     found = find_near_duplicates(hashes, splits=[0, 1, 0, 0, 0], max_distance=10)
     assert found.pairs() == [(0, 4, 0), (2, 3, 1), (0, 1, 5)]
-    assert found.pairs(across=True) == [(0, 1, 5), (1, 4, 5)] or found.pairs(across=True) == [(0, 1, 5)]
+    assert found.pairs(across=True) == [(0, 1, 5), (1, 4, 5)]
     assert found.groups.tolist() == [0, 0, 2, 2, 0]
     hashes = random_hashes(30_000)
     for copy, original in ((21_000, 12), (29_999, 13)):
