@@ -112,10 +112,11 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         """Return the request to follow with.
 
         Raises:
-            Unreachable: where it would leave https.
+            Unreachable: where it would leave https, or http for another protocol such as FTP.
         """
-        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
-            raise Unreachable(f"the server leads from https to {newurl}", where=req.full_url)
+        allowed = ("https:",) if req.full_url.startswith("https:") else ("http:", "https:")
+        if not newurl.startswith(allowed):
+            raise Unreachable(f"the server leads from {req.type} to {newurl}", where=req.full_url)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

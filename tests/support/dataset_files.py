@@ -12,6 +12,7 @@ import zlib
 import numpy as np
 from PIL import Image
 
+from detection_core.data.encode import EncodedImage
 from detection_core.datasets.annotation_frame import place_objects
 
 CATEGORIES = [{"id": 3, "name": "cat"}, {"id": 1, "name": "dog"}]
@@ -35,14 +36,57 @@ def png_that_claims(width, height):
     return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
 
 
+def exif(orientation):
+    """Notes of a camera that say how an image is to be turned."""
+    notes = Image.Exif()
+    notes[0x0112] = orientation
+    return notes.tobytes()
+
+
+def write_files(root, files):
+    """Write files below a folder; their folders are made."""
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def stored_image(data, width=40, height=30, name="a.jpg", source_id="a", **fields):
+    """An image as a record holds it."""
+    fields = {"sha256": "", "format": "jpeg", "filename": name, "source_id": source_id, **fields}
+    return EncodedImage(data=data, width=width, height=height, **fields)
+
+
+def subfolder(root, name):
+    """Return a new folder below another, for the next part of a test."""
+    folder = root / f"part-{name}"
+    folder.mkdir()
+    return folder
+
+
 def in_pixels(image, width=40, height=30):
     """An annotated image with its objects where they lie in a picture of this size."""
     return image._replace(objects=place_objects(image, width, height), in_fractions=False)
 
 
+def ids(found):
+    """Ids of the images that were read, in their order."""
+    return [image.source_id for image in found.images]
+
+
+def reasons(found):
+    """Why records were put aside, in their order."""
+    return [rejection.reason for rejection in found.rejected]
+
+
 def whole(annotations):
     """Return what a reader found with the images as a list, when all else is complete, too."""
     return dataclasses.replace(annotations, images=list(annotations.images))
+
+
+def reading(reader):
+    """The `read` of a format, which gives all images at once."""
+    return lambda root, location=None: whole(reader.read(str(root), location))
 
 
 class Coco:

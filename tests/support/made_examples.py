@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from detection_core.data.encode import EncodedImage, ObjectColumns, encode_example
+from detection_core.data.encode import ObjectColumns, encode_example
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.data.record_writer import write_record
+from tests.support.dataset_files import stored_image
 
 CLASSES = ("cat", "dog")
 
@@ -44,20 +45,10 @@ def encode(made: Made, number: int, classes=CLASSES) -> bytes:
     ymin, xmin, ymax, xmax = zip(*made.boxes, strict=True) if made.boxes else ((), (), (), ())
     texts = made.classes[: len(made.boxes)]
     name = made.source_id or f"image-{number}"
-    image = EncodedImage(
-        data=data,
-        sha256=hashlib.sha256(data).hexdigest(),
-        format="png",
-        height=made.size[0],
-        width=made.size[1],
-        filename=made.filename or f"{name}.png",
-        source_id=name,
-    )
+    kind = {"sha256": hashlib.sha256(data).hexdigest(), "format": "png"}
+    image = stored_image(data, *made.size[::-1], made.filename or f"{name}.png", name, **kind)
     columns = ObjectColumns(
-        ymin=ymin,
-        xmin=xmin,
-        ymax=ymax,
-        xmax=xmax,
+        **{"ymin": ymin, "xmin": xmin, "ymax": ymax, "xmax": xmax},
         labels=[classes.index(text) + 1 for text in texts],
         texts=texts,
         is_crowd=made.crowd or (0,) * len(texts),

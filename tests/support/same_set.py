@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 
-from detection_core.data.encode import EncodedImage, ObjectColumns, encode_example
+from detection_core.data.encode import ObjectColumns, encode_example
 from detection_core.data.record_writer import write_record
-from tests.support.dataset_files import picture, voc_xml
+from detection_core.datasets.classes import make_label_map
+from detection_core.datasets.encoding import make_example
+from detection_core.datasets.shapes import make_object
+from tests.support.dataset_files import in_pixels, picture, stored_image, voc_xml
 
 WIDTH, HEIGHT = 40, 30
 CLASSES = ("cat", "dog")
@@ -62,12 +66,8 @@ def _yolo(root):
     for name, objects in IMAGES.items():
         lines = []
         for label, (x, y, right, bottom), ring in objects:
-            numbers = [
-                (x + right) / 2 / WIDTH,
-                (y + bottom) / 2 / HEIGHT,
-                (right - x) / WIDTH,
-                (bottom - y) / HEIGHT,
-            ]
+            center = [(x + right) / 2 / WIDTH, (y + bottom) / 2 / HEIGHT]
+            numbers = [*center, (right - x) / WIDTH, (bottom - y) / HEIGHT]
             if ring:
                 numbers = [value / (HEIGHT if at % 2 else WIDTH) for at, value in enumerate(ring)]
             lines.append(" ".join([str(CLASSES.index(label)), *map(repr, numbers)]))
@@ -80,10 +80,8 @@ def _csv(root):
     write_images(root / "images")
     lines = ["filename,width,height,class,xmin,ymin,xmax,ymax"]
     for name, objects in IMAGES.items():
-        lines += [
-            f"{name}.jpg,{WIDTH},{HEIGHT},{label},{','.join(map(str, box))}" for label, box, _ in objects
-        ]
-        lines += [] if objects else [f"{name}.jpg,{WIDTH},{HEIGHT},,,,,"]
+        rows = [f"{label},{','.join(map(str, box))}" for label, box, _ in objects] or [",,,,"]
+        lines += [f"{name}.jpg,{WIDTH},{HEIGHT},{row}" for row in rows]
     write_text(root / "labels.csv", "\n".join(lines))
 
 
@@ -95,9 +93,8 @@ def _labelme(root):
     write_images(root / "images")
     for name, objects in IMAGES.items():
         shapes = [
-            {"label": label, "points": _pairs(ring), "shape_type": "polygon", "group_id": None}
-            if ring
-            else {"label": label, "points": _pairs(box), "shape_type": "rectangle", "group_id": None}
+            {"label": label, "points": _pairs(ring or box), "group_id": None}
+            | {"shape_type": "polygon" if ring else "rectangle"}
             for label, box, ring in objects
         ]
         content = {"version": "5.5.0", "flags": {}, "shapes": shapes, "imagePath": f"..\\images\\{name}.jpg"}
@@ -113,9 +110,8 @@ def _cvat(root):
         for label, (x, y, right, bottom), ring in objects:
             points = ";".join(f"{a},{b}" for a, b in _pairs(ring)) if ring else ""
             place = f'xtl="{x}" ytl="{y}" xbr="{right}" ybr="{bottom}"'
-            shapes.append(
-                f'<polygon label="{label}" points="{points}"/>' if ring else f'<box label="{label}" {place}/>'
-            )
+            polygon = f'<polygon label="{label}" points="{points}"/>'
+            shapes.append(polygon if ring else f'<box label="{label}" {place}/>')
         size = f'width="{WIDTH}" height="{HEIGHT}"'
         images.append(f'<image id="{number}" name="{name}.jpg" {size}>{"".join(shapes)}</image>')
     text = f"<annotations><version>1.1</version>{''.join(images)}</annotations>"
@@ -129,19 +125,13 @@ def _label_studio(root):
         results = []
         for label, (x, y, right, bottom), ring in objects:
             kind = "polygonlabels" if ring else "rectanglelabels"
-            percent = {
-                "x": x / WIDTH,
-                "y": y / HEIGHT,
-                "width": (right - x) / WIDTH,
-                "height": (bottom - y) / HEIGHT,
-            }
-            value = {key: 100 * part for key, part in percent.items()} | {"rotation": 0}
+            sides = {"width": 100 * (right - x) / WIDTH, "height": 100 * (bottom - y) / HEIGHT}
+            value = {"x": 100 * x / WIDTH, "y": 100 * y / HEIGHT, **sides, "rotation": 0}
             if ring:
                 value = {"points": [[100 * a / WIDTH, 100 * b / HEIGHT] for a, b in _pairs(ring)]}
             size = {"original_width": WIDTH, "original_height": HEIGHT, "image_rotation": 0}
-            results.append(
-                {**size, "value": {**value, kind: [label]}, "id": f"{number}{len(results)}", "type": kind}
-            )
+            named = {"id": f"{number}{len(results)}", "type": kind}
+            results.append({**size, "value": {**value, kind: [label]}, **named})
         done = [{"id": 1, "was_cancelled": False, "result": results}]
         address = f"/data/upload/1/0123abcd-{name}.jpg"
         tasks.append({"id": number, "annotations": done, "data": {"image": address}})
@@ -194,21 +184,10 @@ def _tfrecord(root):
     with (root / "boxes.record").open("wb") as out:
         for number, (name, objects) in enumerate(IMAGES.items()):
             data = picture(width=WIDTH, height=HEIGHT, seed=number)
-            image = EncodedImage(
-                data=data,
-                sha256="",
-                format="jpeg",
-                height=HEIGHT,
-                width=WIDTH,
-                filename=f"{name}.jpg",
-                source_id=name,
-            )
-            boxes = [box for _, box, _ in objects]
+            image = stored_image(data, WIDTH, HEIGHT, f"{name}.jpg", name)
+            sides = {"xmin": (0, WIDTH), "ymin": (1, HEIGHT), "xmax": (2, WIDTH), "ymax": (3, HEIGHT)}
             columns = ObjectColumns(
-                xmin=[box[0] / WIDTH for box in boxes],
-                ymin=[box[1] / HEIGHT for box in boxes],
-                xmax=[box[2] / WIDTH for box in boxes],
-                ymax=[box[3] / HEIGHT for box in boxes],
+                **{side: [box[at] / whole for _, box, _ in objects] for side, (at, whole) in sides.items()},
                 labels=[CLASSES.index(label) + 1 for label, _, _ in objects],
                 texts=[label for label, _, _ in objects],
                 is_crowd=[0] * len(objects),
@@ -234,3 +213,17 @@ WRITERS = {
 
 WITH_OUTLINES = ("yolo", "cvat", "label_studio", "labelme", "via")
 """Formats that carry outlines."""
+
+
+def common_records(found):
+    """Records with what every format says of the images; places to 1e-4 pixels, as records hold them."""
+    images = [in_pixels(image, WIDTH, HEIGHT) for image in found.images]
+    label_ids = make_label_map([found.categories]).ids_by_text
+    records = {}
+    for image in images:
+        name = os.path.basename(image.filename)
+        boxes = [(item.name, tuple(round(at, 4) for at in item.box)) for item in image.objects]
+        objects = [make_object(*box, "") for box in boxes]
+        plain = image._replace(source_id=name, filename=name, objects=objects, labels=())
+        records[name] = make_example(plain, label_ids).data
+    return [records[name] for name in sorted(records)]

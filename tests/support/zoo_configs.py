@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import re
 from pathlib import Path
 
 from detection_core.config.load import load_pipeline_config
@@ -51,3 +52,12 @@ def zoo_facts(name: str) -> ZooFacts:
         anchors=record["anchors"],
         levels=tuple(tuple(level) for level in record["levels"]),
     )
+
+
+def golden_name(name: str) -> str | None:
+    """What the reference configurations call a published detector; None where there is none of it."""
+    known = [golden for golden in ZOO if name.startswith(golden)]
+    if known:
+        return known[0]
+    version = re.match(r"efficientdet_(d\d)_", name)
+    return next((golden for golden in ZOO if version and f"_{version[1]}_" in golden), None)

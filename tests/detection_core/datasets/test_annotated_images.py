@@ -1,7 +1,6 @@
 """Every reason for quarantine: a record that has exactly this fault is put aside for exactly this reason."""
 
 import io
-import os
 
 import pytest
 from PIL import Image
@@ -16,76 +15,29 @@ from detection_core.datasets.annotated_images import (
     read_annotation,
 )
 from detection_core.datasets.encoding import make_example
-from tests.support.dataset_files import Coco, picture, png_that_claims, voc_xml, write_voc
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import Coco, picture, voc_xml, write_voc
+from tests.support.faulty_sets import COCO_FAULTS, NO_PIXELS, VOC_FAULTS, WRONG_TABLE  # noqa: F401 (for others)
 from tests.support.storage_faults import few_descriptors
 
-BAD = 99
+
+def _read(path, data_format="coco", splits=None):
+    return read_dataset(path, data_format, splits or {"train": 1}, None)
 
 
-def test_used_up_descriptors_put_no_annotation_aside(tmp_path):
+def test_used_up_descriptors_and_other_formats_are_no_faults_of_an_image(tmp_path):
     (tmp_path / "a.xml").write_text("<annotation/>")
-    with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
-        read_annotation(str(tmp_path / "a.xml"))
-
-
-def _image_bytes(data, **fields):
-    return lambda coco: coco.add_image(BAD, data=data, **fields)
-
-
-def _box(box, **fields):
-    def add(coco):
-        coco.add_image(BAD, boxes=[])
-        coco.add_box(BAD, [1, 1, 5, 5])
-        coco.add_box(BAD, box, **fields)
-
-    return add
-
-
-def _no_access(coco):
-    os.mkfifo(coco.root / "images" / "pipe.jpg")
-    coco.add_image(BAD, name="pipe.jpg", data=b"")
-
-
-JPEG = picture()
-NOT_WHOLE = JPEG[: len(JPEG) // 2]
-STRAY_MARKER = JPEG[:-50] + b"\xff\xc0" + JPEG[-48:]
-# The frame marker of a lossless JPEG, which no training library decodes.
-LOSSLESS = JPEG.replace(b"\xff\xc0", b"\xff\xc3", 1)
-# A Huffman table that counts more codes than there are: libraries recover from it in different ways.
-_TABLE = JPEG.rindex(b"\xff\xc4", 0, JPEG.index(b"\xff\xda")) + 22
-WRONG_TABLE = JPEG[:_TABLE] + b"\xff" + JPEG[_TABLE + 1 :]
-# Whole chunks with right checksums, but too few pixels inside.
-NO_PIXELS = png_that_claims(40, 30)
-
-COCO_FAULTS = {
-    "malformed_record": lambda coco: coco.images.append({"id": BAD, "file_name": 7}),
-    "malformed_annotation": _box([1, 2, 3]),
-    "unknown_image": lambda coco: coco.add_box(BAD, [1, 1, 5, 5]),
-    "unknown_category": _box([1, 1, 5, 5], category_id=17),
-    "duplicate_id": lambda coco: coco.add_image(1, name="another.jpg", boxes=[]),
-    "path_outside": lambda coco: coco.add_image(BAD, data=b"", name="../../etc/passwd"),
-    "box_not_finite": _box([1, 1, float("nan"), 5]),
-    "box_inverted": _box([10, 10, -5, 5]),
-    "box_degenerate": _box([10, 10, 5, 0]),
-    "box_outside": _box([30, 10, 11.5, 5]),
-    "malformed_mask": _box([1, 1, 5, 5], segmentation=[[1, 1, 5, 1, 5, 5, 1]]),
-    "malformed_keypoints": _box([1, 1, 5, 5], keypoints=[1, 1, 2]),
-    "missing_image": _image_bytes(b""),
-    "unreadable_image": _no_access,
-    "size_mismatch": _image_bytes(picture(width=41)),
-    "empty_image": lambda coco: (coco.add_image(BAD), (coco.root / "images" / f"{BAD}.jpg").write_bytes(b"")),
-    "not_an_image": _image_bytes(b"<html>404 not found</html>"),
-    "truncated_image": _image_bytes(NOT_WHOLE),
-    "corrupt_image": _image_bytes(STRAY_MARKER),
-    "unsupported_image": _image_bytes(LOSSLESS),
-    "undecodable_image": _image_bytes(NO_PIXELS),
-    "decoders_differ": _image_bytes(WRONG_TABLE),
-    "decompression_bomb": _image_bytes(png_that_claims(60000, 60000), width=60000, height=60000),
-}
-VOC_FAULTS = {
-    "missing_annotation": lambda root: (root / "Annotations" / "b.xml").unlink(),
-    "unreadable_annotation": lambda root: (root / "Annotations" / "b.xml").write_text("<annotation><size>"),
-}
+    with few_descriptors(0):
+        refused(OSError, "Too many open files", read_annotation, str(tmp_path / "a.xml"))
+    coco = Coco(tmp_path, images=0)
+    for number, image_format in enumerate(("BMP", "GIF", "TIFF", "WEBP"), start=1):
+        coco.add_image(number, data=picture(image_format, seed=number))
+    dataset = _read(coco.write())
+    for record in dataset.splits["train"]:
+        example = make_example(record, dataset.label_map.ids_by_text)
+        assert (example.converted, example.image.format) == (True, "png")
+        source = Image.open(record.path).convert("RGB")
+        assert Image.open(io.BytesIO(example.image.data)).tobytes() == source.tobytes()
 
 
 def quarantine_of(dataset, check_pixels=check_with_both):
@@ -104,64 +56,40 @@ def test_the_tables_below_have_a_case_for_every_reason():
     assert COCO_FAULTS.keys() | VOC_FAULTS.keys() == REASONS.keys()
 
 
-@pytest.mark.parametrize("reason", COCO_FAULTS)
-def test_a_coco_record_with_one_fault_is_put_aside_for_it(tmp_path, reason):
+@cases(*COCO_FAULTS)
+def test_a_coco_record_with_one_fault_is_put_aside_for_it(tmp_path, *, reason):
     coco = Coco(tmp_path)
     COCO_FAULTS[reason](coco)
-    found = quarantine_of(read_dataset(coco.write(), "coco", {"train": 1}, None))
-    assert [r for _, r in found] == [reason]
+    assert [r for _, r in quarantine_of(_read(coco.write()))] == [reason]
 
 
-@pytest.mark.parametrize("reason", VOC_FAULTS)
-def test_a_voc_record_with_one_fault_is_put_aside_for_it(tmp_path, reason):
+@cases(*VOC_FAULTS)
+def test_a_voc_record_with_one_fault_is_put_aside_for_it(tmp_path, *, reason):
     path = write_voc(tmp_path)
     VOC_FAULTS[reason](tmp_path)
-    found = quarantine_of(read_dataset(path, "voc", {"train": "ImageSets/Main/train.txt"}, None))
-    assert found == [("b", reason)]
+    assert quarantine_of(_read(path, "voc", {"train": "ImageSets/Main/train.txt"})) == [("b", reason)]
 
 
-def test_a_sound_data_set_has_nothing_in_quarantine(tmp_path):
-    (tmp_path / "voc").mkdir()
-    coco = read_dataset(Coco(tmp_path / "coco").write(), "coco", {"train": 1}, None)
-    voc = read_dataset(write_voc(tmp_path / "voc"), "voc", {"train": 1}, None)
+def test_a_sound_data_set_has_nothing_in_quarantine_and_a_bad_box_takes_its_whole_image_along(tmp_path):
+    coco, voc = _read(Coco(tmp_path / "coco").write()), _read(write_voc(tmp_path / "voc"), "voc")
     assert quarantine_of(coco) == quarantine_of(voc) == []
     assert len(coco.splits["train"]) == 6 and len(voc.splits["train"]) == 4
+    path = write_voc(tmp_path / "voc", b=voc_xml("b", boxes=[(1, 1, 9, 9), (4, 4, 4, 4)]))
+    assert quarantine_of(_read(path, "voc")) == [("b", "box_degenerate")]
 
 
-def test_every_form_of_a_name_that_leaves_the_folder_is_refused():
+def test_names_stay_in_the_folder_and_have_an_end():
     for name in ("", "..", "../a.jpg", "a/../../b.jpg", "/etc/passwd", "http://host/a.jpg", "a\0.jpg"):
-        with pytest.raises(Rejected, match="leaves the image folder"):
-            path_inside("images", name)
+        refused(Rejected, "leaves the image folder", path_inside, "images", name)
     assert path_inside("images", "a/../b..c.jpg") == "images/a/../b..c.jpg"
-
-
-def test_one_bad_box_takes_its_whole_image_along(tmp_path):
-    path = write_voc(tmp_path, b=voc_xml("b", boxes=[(1, 1, 9, 9), (4, 4, 4, 4)]))
-    assert quarantine_of(read_dataset(path, "voc", {"train": 1}, None)) == [("b", "box_degenerate")]
-
-
-def test_other_formats_are_converted_and_not_put_aside(tmp_path):
-    coco = Coco(tmp_path, images=0)
-    for number, image_format in enumerate(("BMP", "GIF", "TIFF", "WEBP"), start=1):
-        coco.add_image(number, data=picture(image_format, seed=number))
-    dataset = read_dataset(coco.write(), "coco", {"train": 1}, None)
-    for record in dataset.splits["train"]:
-        example = make_example(record, dataset.label_map.ids_by_text)
-        assert (example.converted, example.image.format) == (True, "png")
-        source = Image.open(record.path).convert("RGB")
-        assert Image.open(io.BytesIO(example.image.data)).tobytes() == source.tobytes()
+    assert checked_text("x" * 4_096, "a class") == "x" * 4_096
+    with pytest.raises(Rejected, match=r"a class in 4,096 characters at most, found 'x+'\.\.\. of 1,000,000"):
+        checked_text("x" * 1_000_000, "a class")
 
 
 def test_an_id_that_no_record_can_hold_is_put_aside(tmp_path):
     coco = Coco(tmp_path)
-    coco.images.append({"id": "\ud800", "file_name": "1.jpg"})
-    coco.images.append({"id": "\ud801"})
+    coco.images += [{"id": "\ud800", "file_name": "1.jpg"}, {"id": "\ud801"}]
     for splits in ({"train": "annotations.json"}, {"train": 0.5, "eval": 0.5}):
-        found = quarantine_of(read_dataset(coco.write(), "coco", splits, None), None)
+        found = quarantine_of(_read(coco.write(), splits=splits), None)
         assert sorted(found) == [("", "malformed_record"), ("\ud800", "malformed_record")]
-
-
-def test_a_name_has_an_end():
-    assert checked_text("x" * 4_096, "a class") == "x" * 4_096
-    with pytest.raises(Rejected, match=r"a class in 4,096 characters at most, found 'x+'\.\.\. of 1,000,000"):
-        checked_text("x" * 1_000_000, "a class")

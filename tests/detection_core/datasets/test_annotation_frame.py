@@ -12,55 +12,41 @@ from detection_core.datasets.annotation_frame import (
     turn_objects,
 )
 from detection_core.errors import ConfigError
+from tests.support.cases import cases, refused
 
 
 def record(width, height):
     return AnnotatedImage("1", "a.jpg", "a.jpg", width, height, [])
 
 
-@pytest.mark.parametrize(
-    ("size", "orientation", "unsaid", "expected"),
-    [
-        ((40, 30), 6, "upright", "stored"),
-        ((30, 40), 6, "stored", "upright"),
-        ((0, 0), 6, "stored", "stored"),
-        ((0, 0), 6, "upright", "upright"),
-        ((40, 0), 6, "upright", "stored"),
-        ((40, 30), 3, "upright", "upright"),
-        ((40, 30), 3, "stored", "stored"),
-        ((40, 30), 1, "upright", "upright"),
-    ],
-)
-def test_the_annotated_size_decides_where_turning_changes_it(size, orientation, unsaid, expected):
+@cases(
+    ((40, 30), 6, "upright", "stored"), ((30, 40), 6, "stored", "upright"), ((0, 0), 6, "stored", "stored"),
+    ((0, 0), 6, "upright", "upright"), ((40, 0), 6, "upright", "stored"), ((40, 30), 3, "upright", "upright"),
+    ((40, 30), 3, "stored", "stored"), ((40, 30), 1, "upright", "upright"),
+)  # fmt: skip
+def test_the_annotated_size_decides_where_turning_changes_it(*, size, orientation, unsaid, expected):
     assert find_annotation_frame(record(*size), Frame(40, 30, orientation), unsaid) == expected
 
 
-def test_a_square_leaves_it_to_the_setting():
+def test_a_square_leaves_it_to_the_setting_and_an_inverted_box_stays_inverted():
     assert find_annotation_frame(record(40, 40), Frame(40, 40, 6), "stored") == "stored"
+    refused(ConfigError, "expected one of", check_exif_annotations, "sideways")
+    (turned,) = turn_objects([item((9.0, 2.0, 4.0, 8.0))], Frame(40, 30, 6))
+    assert turned.box[3] < turned.box[1] and turned.box[0] < turned.box[2]
 
 
-@pytest.mark.parametrize(
-    ("orientation", "sizes"), [(6, r"found 30x40 \(40x30 as stored\)"), (1, "found 40x30$")]
-)
-def test_another_size_is_refused_with_both(orientation, sizes):
+@cases((6, r"found 30x40 \(40x30 as stored\)"), (1, "found 40x30$"))
+def test_another_size_is_refused_with_both(*, orientation, sizes):
     with pytest.raises(Rejected, match=f"expected 50x30 pixels as annotated, {sizes}") as caught:
         find_annotation_frame(record(50, 30), Frame(40, 30, orientation), "upright")
     assert caught.value.reason == "size_mismatch"
-
-
-def test_another_word_is_refused():
-    with pytest.raises(ConfigError, match="expected one of"):
-        check_exif_annotations("sideways")
 
 
 def item(box, keypoints=None):
     return AnnotatedObject("cat", box, 12.0, 0, None, None, None, "annotation 1", keypoints=keypoints)
 
 
-@given(
-    st.integers(1, 8),
-    st.lists(st.floats(0, 30, allow_subnormal=False), min_size=4, max_size=4),
-)
+@given(st.integers(1, 8), st.lists(st.floats(0, 30, allow_subnormal=False), min_size=4, max_size=4))
 def test_a_turned_box_has_the_same_sides_and_lies_inside(orientation, numbers):
     xs, ys = sorted(numbers[:2]), sorted(numbers[2:])
     frame = Frame(40, 30, orientation)
@@ -72,8 +58,3 @@ def test_a_turned_box_has_the_same_sides_and_lies_inside(orientation, numbers):
     assert sides == pytest.approx(sorted([xs[1] - xs[0], ys[1] - ys[0]]), abs=1e-6)
     x, y, seen = turned.keypoints[0]
     assert x in (xmin, xmax) and y in (ymin, ymax) and seen == 2
-
-
-def test_an_inverted_box_stays_inverted():
-    (turned,) = turn_objects([item((9.0, 2.0, 4.0, 8.0))], Frame(40, 30, 6))
-    assert turned.box[3] < turned.box[1] and turned.box[0] < turned.box[2]

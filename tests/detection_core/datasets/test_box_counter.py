@@ -1,23 +1,17 @@
-from __future__ import annotations
+"""Counts of boxes by size, shape and place."""
 
 import json
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.datasets.box_counter import ASPECTS, GRID, PER_IMAGE, SIDES, SIDES_PX, BoxCounter
+from tests.support.cases import cases
 
-IMAGES = st.lists(
-    st.tuples(
-        st.integers(8, 300),
-        st.integers(8, 300),
-        st.lists(st.tuples(*[st.floats(0, 1)] * 4), max_size=5),
-    ),
-    max_size=8,
-)
+_SIDE, _BOXES = st.integers(8, 300), st.lists(st.tuples(*[st.floats(0, 1)] * 4), max_size=5)
+IMAGES = st.lists(st.tuples(_SIDE, _SIDE, _BOXES), max_size=8)
 
 
 def counted(images):
@@ -45,14 +39,9 @@ def slot(value, up_to):
 
 def by_looping(images):
     """The definitions, box by box and cell by cell."""
-    tables = {
-        "sizes": np.zeros((len(SIDES), len(SIDES)), int),
-        "aspects": np.zeros(len(ASPECTS), int),
-        "sides_px": np.zeros(len(SIDES_PX), int),
-        "per_image": np.zeros(len(PER_IMAGE), int),
-        "centres": np.zeros((GRID, GRID), int),
-        "coverage": np.zeros((GRID, GRID), int),
-    }
+    shapes = {"sizes": (len(SIDES), len(SIDES)), "centres": (GRID, GRID), "coverage": (GRID, GRID)}
+    shapes |= {"aspects": len(ASPECTS), "sides_px": len(SIDES_PX), "per_image": len(PER_IMAGE)}
+    tables = {name: np.zeros(shape, int) for name, shape in shapes.items()}
     for width, height, boxes in images:
         tables["per_image"][slot(len(boxes), PER_IMAGE)] += 1
         for xmin, ymin, xmax, ymax in boxes:
@@ -94,8 +83,8 @@ def test_parts_add_up_to_the_whole_also_when_they_travelled_as_json(drawn, at):
     assert total.profile() == counted(images).profile()
 
 
-@pytest.mark.parametrize("images", [1, 5000])
-def test_what_is_counted_does_not_wait_in_memory(images):
+@cases(1, 5000)
+def test_what_is_counted_does_not_wait_in_memory(*, images):
     counter = counted([(100, 50, [(10.0, 10.0, 30.0, 20.0)])] * images)
     assert len(counter._boxes) <= 4096
     profile = counter.profile()

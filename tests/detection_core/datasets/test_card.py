@@ -1,3 +1,5 @@
+"""The card of a data set."""
+
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.datasets.annotated_images import Rejection
@@ -8,26 +10,19 @@ LABELS = LabelMap(items=(LabelMapItem(id=1, name="n01", display_name="cat"), Lab
 
 
 def _counts(images, classes, digests):
-    state = {
-        "counts": {"total": {"images": images}, "classes": classes, "box_sides": {"0.1": 2}},
-        "ranges": {"width": [images, 100 * images, 90, 110]},
-        "digests": digests,
-    }
+    counts = {"total": {"images": images}, "classes": classes, "box_sides": {"0.1": 2}}
+    ranges = {"width": [images, 100 * images, 90, 110]}
+    state = {"counts": counts, "ranges": ranges, "digests": digests}
     return Counts(state)
 
 
 def test_the_card_holds_counts_by_split_and_in_all():
-    counts = {
-        "train": _counts(3, {"n01": 2, "cat": 1}, ["a", "b", "b"]),
-        "eval": _counts(1, {"dog": 1}, ["b"]),
-    }
+    train = _counts(3, {"n01": 2, "cat": 1}, ["a", "b", "b"])
+    counts = {"train": train, "eval": _counts(1, {"dog": 1}, ["b"])}
     quarantine = {"train": [Rejection("x.jpg", "9", "empty_image", "")]}
     made = make_card("coco", LABELS, counts, {"train": 2, "eval": 1}, quarantine)
     card = CARD.encode(made)
-    assert card["classes"] == [
-        {"id": 1, "name": "cat", "objects": 3},
-        {"id": 4, "name": "dog", "objects": 1},
-    ]
+    assert card["classes"] == [{"id": 1, "name": "cat", "objects": 3}, {"id": 4, "name": "dog", "objects": 1}]
     assert card["total"]["images"] == 4
     assert card["quarantine"] == {"records": 1, "fraction": 0.2, "reasons": {"empty_image": 1}}
     assert card["images_in_two_splits"] == 1

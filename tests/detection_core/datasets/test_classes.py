@@ -1,36 +1,24 @@
-import pytest
+"""Label maps that are made of the classes of all splits."""
 
 from detection_core.datasets.classes import make_label_map, similar_names
 from detection_core.errors import DataError
+from tests.support.cases import refused
 
 
-def test_ids_of_the_source_are_kept_over_all_splits():
+def test_ids_are_kept_over_all_splits_or_numbered_by_name_whichever_comes_first():
     label_map = make_label_map([{"cat": 3}, {"dog": 1, "cat": 3}])
     assert [(item.id, item.name) for item in label_map.items] == [(1, "dog"), (3, "cat")]
-
-
-def test_classes_without_ids_are_numbered_by_name_whichever_split_comes_first():
     splits = [{"rbc": 0}, {"wbc": 0, "platelets": 0}]
     label_map = make_label_map(splits)
     assert label_map == make_label_map(reversed(splits))
     assert [(item.id, item.name) for item in label_map.items] == [(1, "platelets"), (2, "rbc"), (3, "wbc")]
 
 
-def test_splits_that_contradict_each_other_are_refused():
-    with pytest.raises(DataError, match=r"'cat', found 3 and 4"):
-        make_label_map([{"cat": 3}, {"cat": 4}])
-    with pytest.raises(DataError, match="ids used twice"):
-        make_label_map([{"cat": 3}, {"dog": 3}])
-
-
-def test_no_class_at_all_is_an_error():
-    with pytest.raises(DataError, match="found none"):
-        make_label_map([{}, {}])
-    with pytest.raises(DataError, match="one that cannot be used: a"):
-        make_label_map([{}], "a.csv: found more")
-
-
-def test_names_that_differ_in_case_or_blanks_are_alike():
+def test_splits_that_contradict_each_other_are_refused_and_similar_names_told():
+    refused(DataError, r"'cat', found 3 and 4", make_label_map, [{"cat": 3}, {"cat": 4}])
+    refused(DataError, "ids used twice", make_label_map, [{"cat": 3}, {"dog": 3}])
+    refused(DataError, "found none", make_label_map, [{}, {}])
+    refused(DataError, "one that cannot be used: a", make_label_map, [{}], "a.csv: found more")
     names = ["RBC", "rbc", "white cell", "White  cell ", "whitecell", "other"]
     assert similar_names(names) == [["RBC", "rbc"], ["White  cell ", "white cell", "whitecell"]]
     assert similar_names(["a", "a", "b"]) == []

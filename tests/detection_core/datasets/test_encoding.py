@@ -1,9 +1,10 @@
+"""Annotated images that become records, or are put aside with a reason."""
+
 import hashlib
 import io
+import math
 
 import numpy as np
-import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -23,7 +24,8 @@ from detection_core.datasets.formats.tfrecord_example import RecordedExample
 from detection_core.datasets.keypoints import make_layout
 from detection_core.datasets.shapes import make_object
 from detection_core.storage.file_parts import FilePart
-from tests.support.dataset_files import picture
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import exif, picture
 from tests.support.storage_faults import few_descriptors
 
 WIDTH, HEIGHT = 40, 30
@@ -34,52 +36,26 @@ def _object(box, area=0.0, **fields):
     return AnnotatedObject(name="cat", box=tuple(map(float, box)), area=area, label="annotation 1", **values)
 
 
-def _record(tmp_path, objects, data=None):
-    data = data or picture()
-    (tmp_path / "a.jpg").write_bytes(data)
-    return AnnotatedImage("1", "a.jpg", str(tmp_path / "a.jpg"), WIDTH, HEIGHT, objects)
+def _record(tmp_path, objects, data=None, size=(WIDTH, HEIGHT), **fields):
+    (tmp_path / "a.jpg").write_bytes(data or picture())
+    return AnnotatedImage("1", "a.jpg", str(tmp_path / "a.jpg"), *size, objects, **fields)
 
 
-def _noted(orientation):
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    return exif.tobytes()
-
-
-@pytest.mark.parametrize(
-    ("box", "kept"),
-    [
-        ((0, 0, 40, 30), (0, 0, 40, 30)),
-        ((-1, 2, 41, 9), (0, 2, 40, 9)),
-        ((3, -0.4, 9, 30.6), (3, 0, 9, 30)),
-    ],
-)
-def test_a_box_that_leaves_the_image_by_a_rounding_error_is_clipped(box, kept):
+@cases(((0, 0, 40, 30), (0, 0, 40, 30)), ((-1, 2, 41, 9), (0, 2, 40, 9)), ((3, -0.4, 9, 30.6), (3, 0, 9, 30)))
+def test_a_box_that_leaves_the_image_by_a_rounding_error_is_clipped(*, box, kept):
     assert check_box(_object(box), WIDTH, HEIGHT) == kept
 
 
-@pytest.mark.parametrize(
-    ("box", "reason"),
-    [
-        ((-1.01, 0, 5, 5), "box_outside"),
-        ((0, 0, 5, 31.5), "box_outside"),
-        ((40, 2, 41, 9), "box_outside"),
-        ((-1, 2, 0, 9), "box_outside"),
-        ((100, 100, 120, 120), "box_outside"),
-        ((5, 5, 4, 9), "box_inverted"),
-        ((5, 9, 8, 5), "box_inverted"),
-        ((5, 5, 5, 9), "box_degenerate"),
-        ((5, 5, 9, 5), "box_degenerate"),
-        ((float("nan"), 0, 5, 5), "box_not_finite"),
-        ((0, 0, float("inf"), 5), "box_not_finite"),
-        ((-1e39, 0, 5, 5), "box_not_finite"),
-    ],
-)
-def test_a_box_that_means_no_part_of_the_image_is_refused(box, reason):
-    with pytest.raises(Rejected) as caught:
-        check_box(_object(box), WIDTH, HEIGHT)
-    assert caught.value.reason == reason
-    assert "annotation 1" in caught.value.detail
+@cases(
+    ((-1.01, 0, 5, 5), "box_outside"), ((0, 0, 5, 31.5), "box_outside"), ((40, 2, 41, 9), "box_outside"),
+    ((-1, 2, 0, 9), "box_outside"), ((100, 100, 120, 120), "box_outside"), ((5, 5, 4, 9), "box_inverted"),
+    ((5, 9, 8, 5), "box_inverted"), ((5, 5, 5, 9), "box_degenerate"), ((5, 5, 9, 5), "box_degenerate"),
+    ((math.nan, 0, 5, 5), "box_not_finite"), ((0, 0, math.inf, 5), "box_not_finite"),
+    ((-1e39, 0, 5, 5), "box_not_finite"),
+)  # fmt: skip
+def test_a_box_that_means_no_part_of_the_image_is_refused(*, box, reason):
+    error = refused(Rejected, "annotation 1", check_box, _object(box), WIDTH, HEIGHT)
+    assert error.reason == reason
 
 
 @settings(deadline=None)
@@ -94,126 +70,89 @@ def test_any_numbers_give_a_box_inside_the_image_or_a_reason(numbers, area):
         assert max(abs(a - b) for a, b in zip(box, numbers, strict=True)) <= ROUNDING
 
 
-def test_jpeg_bytes_pass_through_and_clipping_is_counted(tmp_path):
+def test_jpeg_bytes_pass_through_and_other_formats_are_converted_and_turned(tmp_path):
     example = make_example(_record(tmp_path, [_object((-0.5, 0, 5, 5)), _object((1, 1, 5, 5))]), {"cat": 4})
     assert example.image.data == picture() and picture() in example.data
     assert example.image.sha256 == hashlib.sha256(picture()).hexdigest()
     assert (example.clipped, example.converted, example.image.format) == (1, False, "jpeg")
-
-
-@pytest.mark.parametrize(
-    ("size", "unsaid", "box", "as_stored"),
-    [
-        ((40, 30), "upright", (2, 3, 10, 20), True),
-        ((30, 40), "stored", (10, 2, 27, 10), False),
-        ((0, 0), "upright", (10, 2, 27, 10), False),
-        ((0, 0), "stored", (2, 3, 10, 20), True),
-    ],
-)
-def test_a_turned_image_is_stored_upright_with_its_boxes_whichever_way_they_were_drawn(
-    tmp_path, size, unsaid, box, as_stored
-):
-    (tmp_path / "a.jpg").write_bytes(picture(exif=_noted(6)))
-    record = AnnotatedImage("1", "a.jpg", str(tmp_path / "a.jpg"), *size, [_object(box)])
-    example = make_example(record, {"cat": 4}, exif_annotations=unsaid)
-    assert (example.image.width, example.image.height) == (30, 40)
-    assert example.boxes == [(10, 2, 27, 10)]
-    assert (example.turned, example.annotated_as_stored, example.converted) == (True, as_stored, False)
-    totals = Counts()
-    totals.add(example)
-    assert totals.counts["total"]["turned_images"] == 1
-    assert totals.counts["total"]["annotated_as_stored"] == as_stored
-
-
-@pytest.mark.parametrize(("unsaid", "columns_rows"), [("stored", (40, 30)), ("upright", (30, 40))])
-def test_fractions_are_of_the_picture_that_the_setting_says_was_annotated(tmp_path, unsaid, columns_rows):
-    columns, rows = columns_rows
-    (tmp_path / "a.jpg").write_bytes(picture(exif=_noted(6)))
-    ring = [0.05, 0.1, 0.25, 0.1, 0.25, 0.6]
-    item = make_object("cat", (0.05, 0.1, 0.25, 0.6), "line 1", Polygons([ring]), [(0.05, 0.1, 2)])
-    path = str(tmp_path / "a.jpg")
-    given = AnnotatedImage("1", "a.jpg", path, 0, 0, [item], in_fractions=True)
-    points = [(x * columns, y * rows) for x, y in zip(ring[::2], ring[1::2], strict=True)]
-    placed = make_object(
-        "cat",
-        (0.05 * columns, 0.1 * rows, 0.25 * columns, 0.6 * rows),
-        "line 1",
-        Polygons([[place for point in points for place in point]]),
-        [(*points[0], 2)],
-    )
-    in_pixels = AnnotatedImage("1", "a.jpg", path, columns, rows, [placed])
-    names = make_layout({"cat": ["nose"]})
-    made = make_example(given, {"cat": 4}, keypoints=names, exif_annotations=unsaid)
-    assert made.annotated_as_stored == (unsaid == "stored")
-    assert made.data == make_example(in_pixels, {"cat": 4}, keypoints=names).data
-
-
-@pytest.mark.parametrize("orientation", range(2, 9))
-def test_masks_turn_with_the_pixels(tmp_path, orientation):
-    (tmp_path / "a.jpg").write_bytes(picture(exif=_noted(orientation)))
-    item = _object((4, 6, 20, 16), mask=Polygons([[4, 6, 20, 6, 20, 16, 4, 16]]))
-    record = AnnotatedImage("1", "a.jpg", str(tmp_path / "a.jpg"), 0, 0, [item])
-    example = make_example(record, {"cat": 4}, exif_annotations="stored")
-    features = tf.train.Example.FromString(example.data).features.feature
-    mask = np.asarray(Image.open(io.BytesIO(features["image/object/mask"].bytes_list.value[0])))
-    rows, columns = np.nonzero(mask)
-    (box,) = example.boxes
-    assert mask.shape == (example.image.height, example.image.width)
-    assert (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1) == box
-
-
-def test_a_turned_file_in_another_format_is_turned_as_it_is_converted(tmp_path):
-    data = picture("WEBP", exif=_noted(8))
-    example = make_example(_record(tmp_path, [_object((0, 0, 4, 6))], data), {"cat": 4})
+    record = _record(tmp_path, [_object((0, 0, 4, 6))], picture("WEBP", exif=exif(8)))
+    example = make_example(record, {"cat": 4})
     assert (example.image.format, example.image.width, example.image.height) == ("png", 30, 40)
     assert example.boxes == [(0, 36, 6, 40)] and example.turned and example.converted
 
 
-def test_a_class_that_the_label_map_lacks_is_refused(tmp_path):
-    with pytest.raises(Rejected, match="'cat' is not in the label map"):
-        make_example(_record(tmp_path, [_object((1, 1, 5, 5))]), {"dog": 1})
+@cases(
+    ((40, 30), "upright", (2, 3, 10, 20), True), ((30, 40), "stored", (10, 2, 27, 10), False),
+    ((0, 0), "upright", (10, 2, 27, 10), False), ((0, 0), "stored", (2, 3, 10, 20), True),
+)  # fmt: skip
+def test_a_turned_image_is_stored_upright_however_it_was_annotated(tmp_path, *, size, unsaid, box, stored):
+    record = _record(tmp_path, [_object(box)], picture(exif=exif(6)), size)
+    example = make_example(record, {"cat": 4}, exif_annotations=unsaid)
+    assert (example.image.width, example.image.height, example.boxes) == (30, 40, [(10, 2, 27, 10)])
+    assert (example.turned, example.annotated_as_stored, example.converted) == (True, stored, False)
+    totals = Counts()
+    totals.add(example)
+    found = totals.counts["total"]
+    assert (found["turned_images"], found["annotated_as_stored"]) == (1, stored)
 
 
-def test_used_up_descriptors_put_no_image_aside(tmp_path):
+@cases(("stored", 40, 30), ("upright", 30, 40))
+def test_fractions_are_of_the_picture_that_the_setting_says_was_annotated(tmp_path, *, unsaid, columns, rows):
+    def placed(columns, rows, size):
+        left, top, right, bottom = 0.05 * columns, 0.1 * rows, 0.25 * columns, 0.6 * rows
+        mask = Polygons([[left, top, right, top, right, bottom]])
+        item = make_object("cat", (left, top, right, bottom), "line 1", mask, [(left, top, 2)])
+        return _record(tmp_path, [item], picture(exif=exif(6)), size, in_fractions=not size[0])
+
+    names = make_layout({"cat": ["nose"]})
+    made = make_example(placed(1, 1, (0, 0)), {"cat": 4}, keypoints=names, exif_annotations=unsaid)
+    assert made.annotated_as_stored == (unsaid == "stored")
+    in_pixels = placed(columns, rows, (columns, rows))
+    assert made.data == make_example(in_pixels, {"cat": 4}, keypoints=names).data
+
+
+@cases(*range(2, 9))
+def test_masks_turn_with_the_pixels(tmp_path, *, orientation):
+    item = _object((4, 6, 20, 16), mask=Polygons([[4, 6, 20, 6, 20, 16, 4, 16]]))
+    record = _record(tmp_path, [item], picture(exif=exif(orientation)), (0, 0))
+    example = make_example(record, {"cat": 4}, exif_annotations="stored")
+    (at,) = parse_example(example.data)["image/object/mask"]
+    mask = np.asarray(Image.open(io.BytesIO(example.data[at.begin : at.end])))
+    rows, columns = np.nonzero(mask)
+    assert mask.shape == (example.image.height, example.image.width)
+    assert example.boxes == [(columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)]
+
+
+def test_what_is_no_fault_of_an_image_is_raised_and_what_is_no_file_or_class_refused(tmp_path):
     record = _record(tmp_path, [_object((1, 1, 5, 5))])
-    with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
-        make_example(record, {"cat": 1}, None)
-
-
-def test_a_folder_in_the_place_of_an_image_is_refused(tmp_path):
-    with pytest.raises(Rejected, match="regular file"):
-        make_example(AnnotatedImage("1", "x", str(tmp_path), 0, 0, []), {})
-    (tmp_path / "file").write_bytes(b"x")
-    with pytest.raises(Rejected, match="no such file"):
-        make_example(AnnotatedImage("1", "x", str(tmp_path / "file" / "x.jpg"), 0, 0, []), {})
-    with pytest.raises(Rejected, match="too long"):
-        make_example(AnnotatedImage("1", "x", str(tmp_path / ("x" * 300)), 0, 0, []), {})
+    refused(Rejected, "'cat' is not in the label map", make_example, record, {"dog": 1})
+    with few_descriptors(0):
+        refused(OSError, "Too many open files", make_example, record, {"cat": 1}, None)
+    said = {"": "regular file", "a.jpg/x.jpg": "no such file", "x" * 300: "too long"}
+    for name, message in said.items():
+        image = AnnotatedImage("1", "x", str(tmp_path / name), 0, 0, [])
+        refused(Rejected, message, make_example, image, {})
 
 
 def test_a_flag_of_any_object_is_kept_whichever_comes_first(tmp_path):
-    (tmp_path / "a.jpg").write_bytes(picture())
     plain = make_object("cat", (1, 2, 9, 8), "")
     objects = [plain, plain._replace(difficult=1, truncated=1, pose="Left")]
-    record = AnnotatedImage("a", "a.jpg", str(tmp_path / "a.jpg"), 40, 30, objects)
-    features = parse_example(make_example(record, {"cat": 1}).data)
+    features = parse_example(make_example(_record(tmp_path, objects), {"cat": 1}).data)
     assert features["image/object/difficult"] == features["image/object/truncated"] == [0, 1]
     assert len(features["image/object/view"]) == 2
 
 
-def _recorded(tmp_path, image, boxes=((0.25, 0.5, 0.5, 1.0),), **changed):
+def _recorded(tmp_path, image, box=(0.25, 0.5, 0.5, 1.0), **changed):
     """An image in a record of the Object Detection API, with keys of its own, as its reader finds it."""
-    columns = dict(zip(("xmin", "ymin", "xmax", "ymax"), zip(*boxes, strict=True), strict=True))
+    sides = dict(zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True))
+    texts = {"image/encoded": image, "image/filename": b"a.jpg", "image/source_id": b"7"}
+    texts |= {"image/object/class/text": b"cat", "mine/camera": b"east"}
+    numbers = {"image/height": 30, "image/width": 40, "image/object/class/label": 4}
     features = {
-        "image/encoded": bytes_feature([image]),
-        "image/filename": bytes_feature([b"a.jpg"]),
-        "image/height": int64_feature([30]),
-        "image/source_id": bytes_feature([b"7"]),
-        "image/width": int64_feature([40]),
-        "image/object/class/label": int64_feature([4] * len(boxes)),
-        "image/object/class/text": bytes_feature([b"cat"] * len(boxes)),
+        **{key: bytes_feature([value]) for key, value in texts.items()},
+        **{key: int64_feature([value]) for key, value in numbers.items()},
+        **{f"image/object/bbox/{side}": float_feature([value]) for side, value in sides.items()},
         "image/object/class/multiclass_scores": float_feature([0.1, 0.9]),
-        "mine/camera": bytes_feature([b"east"]),
-        **{f"image/object/bbox/{side}": float_feature(values) for side, values in columns.items()},
         **changed,
     }
     data = serialise_features(features)
@@ -232,7 +171,7 @@ def test_a_record_of_which_everything_holds_is_stored_as_it_is(tmp_path):
 
 
 def test_a_record_loses_nothing_when_something_in_it_changes(tmp_path):
-    record, _, features = _recorded(tmp_path, picture(exif=_noted(6)))
+    record, _, features = _recorded(tmp_path, picture(exif=exif(6)))
     example = make_example(record, {"cat": 9})
     found = {k: example.data[at.begin : at.end] for k, at in find_features(example.data).items()}
     changed = {key for key in features if found[key] != features[key]}
@@ -245,18 +184,12 @@ def test_a_record_loses_nothing_when_something_in_it_changes(tmp_path):
     assert (example.image.width, example.image.height, example.turned) == (30, 40, True)
 
 
-def test_a_record_that_cannot_be_kept_is_rejected(tmp_path):
-    record, *_ = _recorded(
-        tmp_path, picture(exif=_noted(6)), **{"image/object/mask": float_feature([1.0] * 1200)}
-    )
-    with pytest.raises(Rejected, match="masks as numbers"):
-        make_example(record, {"cat": 4})
-
-
-def test_a_record_whose_box_leaves_the_image_is_rejected_or_clipped(tmp_path):
-    record, *_ = _recorded(tmp_path, picture(), boxes=((0.25, 0.5, 0.5, 1.2),))
-    with pytest.raises(Rejected, match="in an image of 40x30"):
-        make_example(record, {"cat": 4})
-    record, *_ = _recorded(tmp_path, picture(), boxes=((0.25, 0.5, 0.5, 1.01),))
+def test_a_record_whose_masks_or_boxes_cannot_be_kept_is_rejected(tmp_path):
+    masks = {"image/object/mask": float_feature([1.0] * 1200)}
+    record, *_ = _recorded(tmp_path, picture(exif=exif(6)), **masks)
+    refused(Rejected, "masks as numbers", make_example, record, {"cat": 4})
+    record, *_ = _recorded(tmp_path, picture(), (0.25, 0.5, 0.5, 1.2))
+    refused(Rejected, "in an image of 40x30", make_example, record, {"cat": 4})
+    record, *_ = _recorded(tmp_path, picture(), (0.25, 0.5, 0.5, 1.01))
     example = make_example(record, {"cat": 4})
     assert parse_example(example.data)["image/object/bbox/ymax"] == [1.0] and example.clipped == 1

@@ -1,18 +1,20 @@
+"""Parts of images that come in any order, kept on the disk and given with their image."""
+
 import ast
 import gc
 import math
 import os
 import subprocess
 import sys
-import tracemalloc
 import unittest.mock
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.datasets import grouping
 from detection_core.datasets.grouping import Grouping
+from tests.support.cases import refused
+from tests.support.memory import memory_below
 
 KEYS = st.integers(-3, 3) | st.sampled_from(["1", "ä", "\ud800", None, 1.0, 2.5, True, 2**70, "\0None"])
 
@@ -71,22 +73,21 @@ def test_many_parts_of_few_images_are_not_in_memory_together():
     for image in range(64):
         found.add_image(image, image)
         found.add_parts([image] * 16, [bytes(1 << 16)] * 16)
-    tracemalloc.start()
-    try:
+    assert 3 * grouping.MOST_PACKED_BYTES < 64 << 20
+    with memory_below(3 * grouping.MOST_PACKED_BYTES):
         assert all(len(parts) == 16 for _, parts in found)
-        assert tracemalloc.get_traced_memory()[1] < 3 * grouping.MOST_PACKED_BYTES < 64 << 20
-    finally:
-        tracemalloc.stop()
 
 
-def test_a_key_that_no_image_can_have_is_refused():
-    with pytest.raises(TypeError):
-        Grouping().add_image(math.nan, 0)
+def test_keys_that_no_image_can_have_are_refused_and_unread_groups_are_no_leak():
+    refused(TypeError, "", Grouping().add_image, math.nan, 0)
     for key in ([], {}):
-        with pytest.raises(TypeError):
-            Grouping().add_image(key, 0)
-        with pytest.raises(TypeError):
-            Grouping().add_part(key, 0)
+        refused(TypeError, "", Grouping().add_image, key, 0)
+        refused(TypeError, "", Grouping().add_part, key, 0)
+    for _ in range(3):
+        Grouping().add_image(1, 1)
+    found = iter(Grouping())
+    assert next(found, "none") == "none"
+    gc.collect()
 
 
 FILL = """
@@ -102,17 +103,7 @@ print([os.readlink(f.path) for f in os.scandir("/proc/self/fd") if "etilqs" in o
 def test_what_memory_does_not_hold_is_in_the_temporary_folder_and_has_no_name_there(tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     environment.pop("SQLITE_TMPDIR", None)
-    done = subprocess.run(
-        [sys.executable, "-c", FILL], env=environment, capture_output=True, text=True, check=True
-    )
-    [file] = ast.literal_eval(done.stdout)
+    said = subprocess.check_output([sys.executable, "-c", FILL], env=environment, text=True)
+    [file] = ast.literal_eval(said)
     assert file.startswith(str(tmp_path)) and file.endswith("(deleted)")
     assert not list(tmp_path.iterdir())
-
-
-def test_images_that_nobody_asks_for_are_no_leak():
-    for _ in range(3):
-        Grouping().add_image(1, 1)
-    found = iter(Grouping())
-    assert next(found, "none") == "none"
-    gc.collect()

@@ -1,88 +1,54 @@
+"""Names of images in annotations, and the files that they mean."""
+
 import unicodedata
 
 import pytest
 
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.image_files import ImageFiles
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import write_files
 
 COMPOSED, DECOMPOSED = (unicodedata.normalize(form, "grün.jpg") for form in ("NFC", "NFD"))
 
 
 @pytest.fixture
 def images(tmp_path):
-    for name in (
-        "a.jpg",
-        "deep/b.JPG",
-        "deep/c.jpg",
-        "other/c.jpg",
-        "v1.2.png",
-        DECOMPOSED,
-        "back\\slash.png",
-    ):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(b"")
-    (tmp_path / "notes.txt").write_text("")
+    names = ("a.jpg", "deep/b.JPG", "deep/c.jpg", "other/c.jpg", "v1.2.png", DECOMPOSED, "back\\slash.png")
+    write_files(tmp_path, dict.fromkeys((*names, "notes.txt"), b""))
     return ImageFiles(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("name", "beside", "found"),
-    [
-        ("a.jpg", "", "a.jpg"),
-        ("./deep/../a.jpg", "", "a.jpg"),
-        ("b.JPG", "", "deep/b.JPG"),
-        ("b.jpeg", "", "deep/b.JPG"),
-        ("b", "", "deep/b.JPG"),
-        ("C:\\Users\\me\\b.jpg", "", "deep/b.JPG"),
-        ("elsewhere/a.png", "", "a.jpg"),
-        ("back\\slash.png", "", "back\\slash.png"),
-        ("v1.2", "", "v1.2.png"),
-        (COMPOSED, "", DECOMPOSED),
-        ("unknown.jpg", "deep/b", "deep/b.JPG"),
-        # Two files have this name: the one beside the annotation is meant, and none without it.
-        ("c.jpg", "other/x", "other/c.jpg"),
-        ("c.jpg", "", "c.jpg"),
-        # A dot in a name that no file has does not make it another's.
-        ("a.final", "", "a.final"),
-        ("notes.txt", "", "notes.txt"),
-    ],
-)
-def test_a_name_finds_the_one_file_that_is_meant(images, name, beside, found):
+# Two files are called c.jpg: the one beside the annotation is meant, and none without it. A dot in a name
+# that no file has does not make it another's.
+@cases(
+    ("a.jpg", "", "a.jpg"), ("./deep/../a.jpg", "", "a.jpg"), ("b.JPG", "", "deep/b.JPG"),
+    ("b.jpeg", "", "deep/b.JPG"), ("b", "", "deep/b.JPG"), ("C:\\Users\\me\\b.jpg", "", "deep/b.JPG"),
+    ("elsewhere/a.png", "", "a.jpg"), ("back\\slash.png", "", "back\\slash.png"), ("v1.2", "", "v1.2.png"),
+    (COMPOSED, "", DECOMPOSED), ("unknown.jpg", "deep/b", "deep/b.JPG"), ("c.jpg", "other/x", "other/c.jpg"),
+    ("c.jpg", "", "c.jpg"), ("a.final", "", "a.final"), ("notes.txt", "", "notes.txt"),
+)  # fmt: skip
+def test_a_name_finds_the_one_file_that_is_meant(images, *, name, beside, found):
     assert images.find(name, beside) == found
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("../a.jpg", "a.jpg"),
-        ("/home/me/a.jpg", "a.jpg"),
-        ("D:\\cats\\a.jpg", "a.jpg"),
-        ("\\\\server\\share\\a.jpg", "a.jpg"),
-        ("s3://bucket/a.jpg", "a.jpg"),
-        ("deep/../../a.jpg", "a.jpg"),
-        ("/home/me/other/c.jpg", "other/c.jpg"),
-        ("E:/deep/c.png", "deep/c.jpg"),
-    ],
-)
-def test_a_name_of_another_machine_is_found_by_its_longest_tail(images, name, found):
+@cases(
+    ("../a.jpg", "a.jpg"), ("/home/me/a.jpg", "a.jpg"), ("D:\\cats\\a.jpg", "a.jpg"),
+    ("\\\\server\\share\\a.jpg", "a.jpg"), ("s3://bucket/a.jpg", "a.jpg"), ("deep/../../a.jpg", "a.jpg"),
+    ("/home/me/other/c.jpg", "other/c.jpg"), ("E:/deep/c.png", "deep/c.jpg"),
+)  # fmt: skip
+def test_a_name_of_another_machine_is_found_by_its_longest_tail(images, *, name, found):
     assert images.find(name) == found and images.has(name)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["../x.jpg", "/etc/passwd", "C:\\x.jpg", "s3://bucket/x.jpg", "deep/../../x.jpg", "", "/home/me/c.jpg"],
-)
-def test_a_name_that_leaves_the_folder_is_not_followed(images, name):
-    with pytest.raises(Rejected, match="leaves the image folder"):
-        images.find(name, "unknown")
+@cases("../x.jpg", "/etc/passwd", "C:\\x.jpg", "s3://bucket/x.jpg", "deep/../../x.jpg", "", "/home/me/c.jpg")
+def test_a_name_that_leaves_the_folder_is_not_followed(images, *, name):
+    refused(Rejected, "leaves the image folder", images.find, name, "unknown")
 
 
-def test_of_equal_tails_the_one_beside_the_annotation_is_meant(images):
+def test_of_equal_tails_the_one_beside_is_meant_and_a_missing_folder_has_none(images, tmp_path):
     assert images.find("/home/me/c.jpg", "deep/x") == "deep/c.jpg"
     assert images.paths_like("c") == images.paths_like("c.jpg") != images.paths_like("deep/c")
-
-
-def test_a_folder_that_is_not_there_has_no_images(tmp_path):
     images = ImageFiles(str(tmp_path / "none"))
     assert list(images) == [] and images.find("a.jpg") == "a.jpg"
     assert images.path("a.jpg") == str(tmp_path / "none" / "a.jpg")

@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from detection_core.data.decode import decode_pixels
@@ -13,12 +12,12 @@ from detection_core.datasets.annotated_images import AnnotatedImage, Rejected
 from detection_core.datasets.encoding import make_example
 from detection_core.errors import DataError
 from detection_core.tasks.predict import read_image
-from tests.support.dataset_files import png_that_claims
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import exif, png_that_claims
 
 PAGE = Path(__file__).parents[3] / "docs" / "own-data.md"
-SMOOTH = Image.fromarray(np.random.default_rng(1).integers(0, 256, (4, 5, 3), dtype=np.uint8)).resize(
-    (40, 30), Image.Resampling.BICUBIC
-)
+PIXELS = np.random.default_rng(1).integers(0, 256, (4, 5, 3), dtype=np.uint8)
+SMOOTH = Image.fromarray(PIXELS).resize((40, 30), Image.Resampling.BICUBIC)
 FRAMES = {"save_all": True, "append_images": [Image.new("RGB", (40, 30), "blue")]}
 
 
@@ -28,15 +27,11 @@ def stored(image=SMOOTH, kind="JPEG", **options):
     return buffer.getvalue()
 
 
-def noted(orientation):
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    return exif
-
-
 DEEP = Image.fromarray(np.arange(1200, dtype=np.uint16).reshape(30, 40) * 50)
+
+
 READ = {
-    "turned by EXIF": [stored(exif=noted(6), quality=95, subsampling=0), stored(kind="PNG", exif=noted(3))],
+    "turned by EXIF": [stored(exif=exif(6), quality=95, subsampling=0), stored(kind="PNG", exif=exif(3))],
     "progressive JPEG": [stored(progressive=True)],
     "grey JPEG or PNG": [stored(SMOOTH.convert("L")), stored(SMOOTH.convert("L"), "PNG")],
     "CMYK JPEG": [stored(SMOOTH.convert("CMYK"))],
@@ -48,14 +43,14 @@ READ = {
     "WebP, TIFF, BMP": [stored(kind=kind) for kind in ("WEBP", "TIFF", "BMP")],
     "another ending than its content": [stored(kind="PNG"), stored(kind="BMP")],
 }
+
+
 AS_IT_IS = re.compile("stored as it is")
 REFUSED = {
     "16-bit TIFF": [stored(DEEP, "TIFF")],
     "HEIC, AVIF, JPEG XL, PDF": [
-        b"\0\0\0\x24ftypheic\0\0\0\0mif1heic" + bytes(40),
-        stored(kind="AVIF"),
-        b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(40),
-        b"%PDF-1.7\n",
+        *(b"\0\0\0\x24ftypheic\0\0\0\0mif1heic" + bytes(40), b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(40)),
+        *(stored(kind="AVIF"), b"%PDF-1.7\n"),
     ],
     "truncated": [stored()[:-40], stored(kind="PNG")[:-40]],
     "empty": [b""],
@@ -78,11 +73,8 @@ def record(tmp_path, data):
     return AnnotatedImage("1", "picture.jpg", str(tmp_path / "picture.jpg"), 0, 0, [])
 
 
-@pytest.mark.parametrize(
-    ("row", "number"), [(row, i) for row, files in READ.items() for i in range(len(files))]
-)
-def test_what_is_stored_shows_what_prediction_sees(tmp_path, row, number):
-    data = READ[row][number]
+@cases(*[(row, data) for row, files in READ.items() for data in files])
+def test_what_is_stored_shows_what_prediction_sees(tmp_path, *, row, data):
     example = make_example(record(tmp_path, data), {})
     kept = AS_IT_IS.match(rows()[row]) or (data.startswith(b"\x89PNG") and not example.turned)
     assert (example.image.data == data) == bool(kept)
@@ -92,20 +84,11 @@ def test_what_is_stored_shows_what_prediction_sees(tmp_path, row, number):
     assert np.abs(decoded.astype(int) - seen).mean() < 2
 
 
-@pytest.mark.parametrize(
-    ("row", "number"), [(row, i) for row, files in REFUSED.items() for i in range(len(files))]
-)
-def test_what_cannot_be_used_is_put_aside_with_its_reason(tmp_path, row, number):
-    with pytest.raises(Rejected) as caught:
-        make_example(record(tmp_path, REFUSED[row][number]), {})
-    assert f"`{caught.value.reason}`" in rows()[row]
+@cases(*[(row, data) for row, files in REFUSED.items() for data in files])
+def test_what_cannot_be_used_is_put_aside_with_its_reason_and_refused_by_prediction(tmp_path, *, row, data):
+    caught = refused(Rejected, "", lambda: make_example(record(tmp_path, data), {}))
+    assert f"`{caught.reason}`" in rows()[row]
     if "way out" in rows()[row]:
-        assert "export it as JPEG or PNG" in caught.value.detail
-
-
-@pytest.mark.parametrize("row", [row for row in REFUSED if row != "16-bit TIFF"])
-def test_prediction_refuses_them_too(tmp_path, row):
-    for data in REFUSED[row]:
-        (tmp_path / "picture.jpg").write_bytes(data)
-        with pytest.raises(DataError, match=r"picture\.jpg"):
-            read_image(str(tmp_path / "picture.jpg"))
+        assert "export it as JPEG or PNG" in caught.detail
+    if row != "16-bit TIFF":
+        refused(DataError, r"picture\.jpg", read_image, str(tmp_path / "picture.jpg"))

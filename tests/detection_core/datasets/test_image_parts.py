@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-import json
+"""Splits that lists or folders of images make of a set in one piece."""
 
 import pytest
 
@@ -10,8 +8,9 @@ from detection_core.datasets.readers import find_reader
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import FolderListing, list_folder
 from pipeline.settings.workflow_settings import DataSettings
-from tests.support.dataset_files import Coco, picture, voc_xml, whole
-from tests.support.same_set import WRITERS, write_text
+from tests.support.cases import cases
+from tests.support.dataset_files import Coco, picture, reasons, subfolder, voc_xml, whole, write_files
+from tests.support.same_set import WRITERS
 
 SPLITS = {"train": ["a"], "eval": ["b"], "test": ["c"]}
 HAVE_FILES = sorted(set(WRITERS) - {"tfrecord"})
@@ -28,81 +27,65 @@ def _ids(layout):
     return found
 
 
-@pytest.mark.parametrize("data_format", HAVE_FILES)
-def test_lists_beside_a_set_in_one_piece_divide_it_in_every_format(tmp_path, data_format):
+def _move(root, places):
+    for name, folder in places.items():
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / "images" / f"{name}.jpg").rename(root / folder / f"{name}.jpg")
+
+
+@cases(*HAVE_FILES)
+def test_lists_beside_a_set_in_one_piece_divide_it_in_every_format(tmp_path, *, data_format):
     WRITERS[data_format](tmp_path)
-    for word, names in {"train": "a", "valid": "b", "test": "c"}.items():
-        write_text(tmp_path / f"{word}.txt", "".join(f"/home/me/images/{name}.jpg\n" for name in names))
+    lists = {"train.txt": "a", "valid.txt": "b", "test.txt": "c"}
+    write_files(tmp_path, {word: f"/home/me/images/{name}.jpg\n" for word, name in lists.items()})
     layout = find_layout(str(tmp_path))
     assert layout.format == data_format and "divided by train.txt" in layout.evidence
-    assert layout.splits == {
-        "train": {"images": "train.txt"},
-        "eval": {"images": "valid.txt"},
-        "test": {"images": "test.txt"},
-    }
+    named = zip(("train", "eval", "test"), lists, strict=True)
+    assert layout.splits == {split: {"images": word} for split, word in named}
     assert _ids(layout) == SPLITS
 
 
-@pytest.mark.parametrize(
-    "data_format", ["coco", "voc", "csv", "labelme", "cvat", "label_studio", "createml", "via"]
-)
-def test_folders_of_images_divide_what_is_annotated_in_one_place(tmp_path, data_format):
+@cases("coco", "voc", "csv", "labelme", "cvat", "label_studio", "createml", "via")
+def test_folders_of_images_divide_what_is_annotated_in_one_place(tmp_path, *, data_format):
     WRITERS[data_format](tmp_path)
-    for split, names in {"train": "a", "val": "b", "test": "c"}.items():
-        (tmp_path / "images" / split).mkdir()
-        for name in names:
-            (tmp_path / "images" / f"{name}.jpg").rename(tmp_path / "images" / split / f"{name}.jpg")
+    _move(tmp_path, {"a": "images/train", "b": "images/val", "c": "images/test"})
     layout = find_layout(str(tmp_path))
     assert layout.splits["eval"] == {"images": "images/val"}
     assert _ids(layout) == SPLITS
 
 
-def test_images_beside_their_annotations_are_listed_too(tmp_path):
+def test_images_beside_annotations_and_in_several_folders_are_divided(tmp_path):
     WRITERS["csv"](tmp_path)
-    for name in "abc":
-        (tmp_path / "images" / f"{name}.jpg").rename(tmp_path / f"{name}.jpg")
+    _move(tmp_path, dict.fromkeys("abc", "."))
     (tmp_path / "images").rmdir()
-    for word, name in {"train": "a", "val": "b", "test": "c"}.items():
-        write_text(tmp_path / f"{word}.txt", f"{name}.jpg\n")
+    write_files(tmp_path, {"train.txt": "a.jpg\n", "val.txt": "b.jpg\n", "test.txt": "c.jpg\n"})
     assert _ids(find_layout(str(tmp_path))) == SPLITS
-
-
-def test_several_folders_may_be_one_split_and_settings_take_it(tmp_path):
-    WRITERS["voc"](tmp_path)
-    for folder, name in {"day/train": "a", "night/train": "b", "day/val": "c"}.items():
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / "images" / f"{name}.jpg").rename(tmp_path / folder / f"{name}.jpg")
-    layout = find_layout(str(tmp_path))
+    below = subfolder(tmp_path, 1)
+    WRITERS["voc"](below)
+    _move(below, {"a": "day/train", "b": "night/train", "c": "day/val"})
+    layout = find_layout(str(below))
     assert layout.splits == {"train": {"images": "day/train|night/train"}, "eval": {"images": "day/val"}}
     assert _ids(layout) == {"train": ["a", "b"], "eval": ["c"]}
     assert DataSettings(path="x", splits=layout.splits).splits == layout.splits
 
 
-def test_images_that_nobody_annotated_are_no_split(tmp_path):
-    data = Coco(tmp_path, images=6)
-    data.write()
-    for split in ("train", "test"):
-        (tmp_path / split).mkdir()
-    for path in (tmp_path / "images").iterdir():
-        path.rename(tmp_path / "train" / path.name)
-    (tmp_path / "test" / "unknown.jpg").write_bytes(picture())
-    assert find_layout(str(tmp_path)).splits == {"train": 0.8, "eval": 0.2}
-
-
-def test_label_files_and_notes_are_no_lists(tmp_path):
-    WRITERS["voc"](tmp_path)
-    write_text(tmp_path / "train.txt", "We trained for an hour.\n")
-    write_text(tmp_path / "val.txt", "0 0.5 0.5 0.1 0.1\n")
-    assert find_layout(str(tmp_path)).splits == {"train": 0.8, "eval": 0.2}
+def test_images_that_nobody_annotated_and_lists_of_something_else_are_no_split(tmp_path):
+    Coco(tmp_path / "coco", images=6).write()
+    (tmp_path / "coco" / "images").rename(tmp_path / "coco" / "train")
+    write_files(tmp_path / "coco", {"test/unknown.jpg": picture()})
+    WRITERS["voc"](tmp_path / "voc")
+    lists = {"train.txt": "We trained for an hour.\n", "val.txt": "0 0.5 0.5 0.1 0.1\n"}
+    write_files(tmp_path / "voc", lists)
+    for name in ("coco", "voc"):
+        assert find_layout(str(tmp_path / name)).splits == {"train": 0.8, "eval": 0.2}, name
 
 
 def test_the_shortest_name_of_a_list_is_meant_and_trainval_where_there_is_no_other(tmp_path):
     WRITERS["coco"](tmp_path)
-    for name, line in {"cat_train": "a 1\nb -1\n", "cat_test": "c -1\n", "trainval": "a\nb\n"}.items():
-        write_text(tmp_path / "ImageSets" / f"{name}.txt", line)
+    lists = {"cat_train.txt": "a 1\nb -1\n", "cat_test.txt": "c -1\n", "trainval.txt": "a\nb\n"}
+    write_files(tmp_path / "ImageSets", lists)
     assert _ids(find_layout(str(tmp_path))) == {"train": ["a", "b"], "eval": ["c"]}
-    write_text(tmp_path / "ImageSets" / "train.txt", "a\n")
-    write_text(tmp_path / "ImageSets" / "val.txt", "b\n")
+    write_files(tmp_path / "ImageSets", {"train.txt": "a\n", "val.txt": "b\n"})
     assert _ids(find_layout(str(tmp_path))) == SPLITS
     assert [plain_line(text) for text in ("a 1", "a -1", "a b 0", "a")] == ["a", "a", "a b", "a"]
 
@@ -112,23 +95,17 @@ def test_what_is_rejected_stays_in_its_split_or_in_every_one(tmp_path):
     data.images[0]["width"] = "wide"
     data.add_box(99, [0, 0, 5, 5])
     data.write()
-    write_text(tmp_path / "one.txt", "1.jpg\n")
-    write_text(tmp_path / "more.txt", "2.jpg images/1.xml\n3.jpg\n")
-    reader = find_reader("coco")
-    one, more = (
-        whole(reader.read_split(str(tmp_path), {"images": name}, None)) for name in ("one.txt", "more.txt")
-    )
-    assert [r.reason for r in one.rejected] == ["malformed_record", "unknown_image"] and not one.images
-    assert [r.reason for r in more.rejected] == ["unknown_image"]
+    write_files(tmp_path, {"one.txt": "1.jpg\n", "more.txt": "2.jpg images/1.xml\n3.jpg\n"})
+    read = find_reader("coco").read_split
+    one, more = (whole(read(str(tmp_path), {"images": n}, None)) for n in ("one.txt", "more.txt"))
+    assert reasons(one) == ["malformed_record", "unknown_image"] and not one.images
+    assert reasons(more) == ["unknown_image"]
     assert [image.source_id for image in more.images] == ["2", "3"]
 
 
 def test_images_that_nobody_has_annotated_yet_are_those_of_the_part(tmp_path):
-    for name in "ab":
-        for split in ("train", "val"):
-            write_text(tmp_path / split / "images" / "x", "")
-            (tmp_path / split / "images" / f"{split}{name}.jpg").write_bytes(picture())
-    write_text(tmp_path / "xml" / "traina.xml", voc_xml("traina"))
+    names = [f"{split}/images/{split}{name}.jpg" for name in "ab" for split in ("train", "val")]
+    write_files(tmp_path, {"xml/traina.xml": voc_xml("traina"), **dict.fromkeys(names, picture())})
     read = whole(find_reader("voc").read_split(str(tmp_path), {"images": "train/images"}, None))
     assert [image.filename for image in read.images] == ["traina.jpg"]
     assert [image.filename for image in read.unannotated] == ["trainb.jpg"]
@@ -136,18 +113,17 @@ def test_images_that_nobody_has_annotated_yet_are_those_of_the_part(tmp_path):
 
 def test_a_part_that_is_not_there_or_is_none_is_refused(tmp_path):
     WRITERS["csv"](tmp_path)
-    reader = find_reader("csv")
+    root, reader = str(tmp_path), find_reader("csv")
     assert part_names({"annotations": "x", "images": "y"}) is None and part_names("train.txt") is None
-    with pytest.raises(ConfigError, match="expected a folder of images or a list"):
-        reader.locate_split(str(tmp_path), {"images": 5})
-    with pytest.raises(ConfigError, match="expected a folder of images or a list"):
-        reader.locate_split(str(tmp_path), {"images": "a||b"})
+    for images in (5, "a||b"):
+        with pytest.raises(ConfigError, match="expected a folder of images or a list"):
+            reader.locate_split(root, {"images": images})
     with pytest.raises(DataError, match=r"found nothing; correct data\.splits"):
-        reader.locate_split(str(tmp_path), {"images": "none.txt"})
+        reader.locate_split(root, {"images": "none.txt"})
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\xfd")
     with pytest.raises(DataError, match="expected a list of images in text format"):
-        reader.read_split(str(tmp_path), {"images": "bad.txt"}, None)
-    assert json.dumps(reader.locate_split(str(tmp_path), {"images": "images"})).count("images")
+        reader.read_split(root, {"images": "bad.txt"}, None)
+    assert f"{root}/images" in list(reader.locate_split(root, {"images": "images"}))
 
 
 def test_label_files_are_not_opened_in_search_of_lists(tmp_path, monkeypatch):

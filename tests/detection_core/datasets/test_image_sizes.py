@@ -1,32 +1,23 @@
-import io
+"""Sizes of images as they are shown, from the beginnings of their files."""
+
+import itertools
 import os
 import struct
-
-import pytest
-from PIL import Image
 
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.image_sizes import shown_size, shown_sizes
 from detection_core.storage import files
-from tests.detection_core.data.test_orientation import turned_by_xmp
-from tests.support.dataset_files import picture, png_that_claims
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import exif, picture, png_that_claims, subfolder
 from tests.support.object_store import s3_server
 
-
-def _turned(image_format, orientation):
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    buffer = io.BytesIO()
-    Image.new("RGB", (40, 30)).save(buffer, image_format, exif=exif)
-    return buffer.getvalue()
+SIZES = ((1, (40, 30)), (3, (40, 30)), (6, (30, 40)), (8, (30, 40)))
 
 
-@pytest.mark.parametrize("image_format", ["JPEG", "PNG", "TIFF", "WEBP"])
-@pytest.mark.parametrize(
-    ("orientation", "size"), [(1, (40, 30)), (3, (40, 30)), (6, (30, 40)), (8, (30, 40))]
-)
-def test_a_size_is_that_of_the_image_as_it_is_shown(tmp_path, image_format, orientation, size):
-    (tmp_path / "a").write_bytes(_turned(image_format, orientation))
+@cases(*itertools.product(["JPEG", "PNG", "TIFF", "WEBP"], SIZES))
+def test_a_size_is_that_of_the_image_as_it_is_shown(tmp_path, *, image_format, shown):
+    orientation, size = shown
+    (tmp_path / "a").write_bytes(picture(image_format, exif=exif(orientation)))
     assert shown_size(str(tmp_path / "a")) == size
 
 
@@ -42,54 +33,44 @@ def _behind_pixels(data):
     return data[:8] + b"".join(order)
 
 
-@pytest.mark.parametrize("noise", [False, True])
-def test_an_orientation_behind_the_pixels_of_a_png_counts(tmp_path, noise):
-    data = _turned("PNG", 6)
-    if noise:  # more than the beginning that is read of a file on a store
-        exif = Image.Exif()
-        exif[0x0112] = 6
-        data = picture("PNG", width=200, height=300, exif=exif.tobytes())
-    (tmp_path / "a.png").write_bytes(_behind_pixels(data))
-    size = (300, 200) if noise else (30, 40)
-    assert shown_size(str(tmp_path / "a.png")) == size
+# The larger has more pixels than the beginning that is read of a file on a store.
+@cases((40, 30), (200, 300))
+def test_an_orientation_behind_the_pixels_of_a_png_counts(tmp_path, *, size):
+    data = _behind_pixels(picture("PNG", *size, exif=exif(6)))
+    (tmp_path / "a.png").write_bytes(data)
+    assert shown_size(str(tmp_path / "a.png")) == size[::-1]
     with s3_server() as bucket:
         files.copy_file(str(tmp_path / "a.png"), f"{bucket}/a.png")
-        assert shown_size(f"{bucket}/a.png") == size
+        assert shown_size(f"{bucket}/a.png") == size[::-1]
 
 
-def test_an_orientation_that_only_xmp_notes_counts_as_it_does_when_the_image_is_stored(tmp_path):
-    (tmp_path / "a.jpg").write_bytes(turned_by_xmp(6))
-    assert shown_size(str(tmp_path / "a.jpg")) == (48, 64)
-
-
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [(None, "missing_image"), (b"", "empty_image"), (b"text", "not_an_image"),
-     (picture()[:50], "truncated_image"), (png_that_claims(1 << 20, 1 << 20), "decompression_bomb")],
-)  # fmt: skip
-def test_what_has_no_size_has_a_reason(tmp_path, data, reason):
-    if data is not None:
-        (tmp_path / "a").write_bytes(data)
-    with pytest.raises(Rejected) as caught:
-        shown_size(str(tmp_path / "a"))
-    assert caught.value.reason == reason
-
-
-def test_nothing_waits_for_a_pipe(tmp_path):
+def test_sizes_come_in_order_with_the_orientation_of_xmp_and_without_pipes(tmp_path):
+    rdf = 'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:tiff="http://ns.adobe.com/tiff/1.0/"'
+    inside = f'<rdf:RDF {rdf}><rdf:Description tiff:Orientation="6"/></rdf:RDF>'
+    packet = f'<x:xmpmeta xmlns:x="adobe:ns:meta/">{inside}</x:xmpmeta>'
+    (tmp_path / "a.jpg").write_bytes(picture(xmp=packet.encode()))
+    assert shown_size(str(tmp_path / "a.jpg")) == (30, 40)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(Rejected, match="expected a regular file"):
-        shown_size(str(tmp_path / "pipe"))
-
-
-def test_sizes_come_in_order_from_a_store_and_from_a_folder(tmp_path):
+    refused(Rejected, "expected a regular file", shown_size, str(tmp_path / "pipe"))
+    below = subfolder(tmp_path, 1)
     sizes = [(40, 30), (30, 40), (8, 8), (64, 16)]
     for number, (width, height) in enumerate(sizes):
         # One with more before its size than is read at first.
         options = {"icc_profile": b"x" * 200_000} if number == 1 else {}
-        (tmp_path / f"{number}.jpg").write_bytes(picture("JPEG", width, height, **options))
+        (below / f"{number}.jpg").write_bytes(picture("JPEG", width, height, **options))
     names = ["0.jpg", "1.jpg", "2.jpg", "3.jpg"]
-    assert list(shown_sizes([str(tmp_path / name) for name in names])) == sizes
+    assert list(shown_sizes([str(below / name) for name in names])) == sizes
     with s3_server() as bucket:
-        files.copy_tree(str(tmp_path), f"{bucket}/a")
+        files.copy_tree(str(below), f"{bucket}/a")
         *there, missing = shown_sizes([f"{bucket}/a/{name}" for name in [*names, "none.jpg"]])
     assert there == sizes and missing.reason == "missing_image"
+
+
+@cases(
+    (None, "missing_image"), (b"", "empty_image"), (b"text", "not_an_image"),
+    (picture()[:50], "truncated_image"), (png_that_claims(1 << 20, 1 << 20), "decompression_bomb"),
+)  # fmt: skip
+def test_what_has_no_size_has_a_reason(tmp_path, *, data, reason):
+    if data is not None:
+        (tmp_path / "a").write_bytes(data)
+    assert refused(Rejected, "", shown_size, str(tmp_path / "a")).reason == reason

@@ -1,3 +1,5 @@
+"""Keypoints of objects as columns of a record."""
+
 import math
 
 import pytest
@@ -11,6 +13,7 @@ from detection_core.datasets.keypoints import (
     merge_keypoint_names,
 )
 from detection_core.errors import DataError
+from tests.support.cases import cases, refused
 
 HEIGHT, WIDTH = 30, 40
 NAMES = {"cat": ["nose", "tail"], "bird": ["nose", "wing"]}
@@ -20,54 +23,33 @@ def _object(name, keypoints):
     return AnnotatedObject(name, (0, 0, 1, 1), 0, 0, None, None, None, "annotation 7", None, keypoints)
 
 
-def test_a_class_of_its_own_has_the_columns_of_the_object_detection_api():
-    found = keypoint_columns(
-        [_object("cat", [(10.0, 15.0, 2), (0.0, 0.0, 0)]), _object("cat", None)],
-        make_layout({"cat": NAMES["cat"]}),
-        HEIGHT,
-        WIDTH,
-    )
+def _columns(objects, names):
+    return keypoint_columns(objects, make_layout(names), HEIGHT, WIDTH)
+
+
+def test_classes_have_columns_of_their_own_or_share_one_layout():
+    objects = [_object("cat", [(10.0, 15.0, 2), (0.0, 0.0, 0)]), _object("cat", None)]
     # create_coco_tf_record.py: zeros, visibility 0 and a number of 0 for an object without keypoints.
-    assert found == KeypointColumns(
-        x=[0.25, 0.0, 0.0, 0.0],
-        y=[0.5, 0.0, 0.0, 0.0],
-        visibility=[2, 0, 0, 0],
-        texts=("nose", "tail", "nose", "tail"),
-        numbers=[1, 0],
-    )
-
-
-def test_classes_share_one_layout_and_a_common_name_one_place():
-    layout = make_layout(NAMES)
-    assert layout.names == ("nose", "tail", "wing")
-    found = keypoint_columns([_object("bird", [(4, 3, 1), (8, 6, 2)])], layout, HEIGHT, WIDTH)
+    places = {"x": [0.25, 0.0, 0.0, 0.0], "y": [0.5, 0.0, 0.0, 0.0], "visibility": [2, 0, 0, 0]}
+    expected = KeypointColumns(**places, texts=("nose", "tail", "nose", "tail"), numbers=[1, 0])
+    assert _columns(objects, {"cat": NAMES["cat"]}) == expected
+    assert make_layout(NAMES).names == ("nose", "tail", "wing")
+    found = _columns([_object("bird", [(4, 3, 1), (8, 6, 2)])], NAMES)
     assert found.x == [0.1, 0.0, 0.2] and found.y == [0.1, 0.0, 0.2] and found.visibility == [1, 0, 2]
+    assert _columns([_object("cat", None)], NAMES) is None and _columns([], NAMES) is None
 
 
-def test_an_image_whose_objects_have_none_has_no_columns():
-    assert keypoint_columns([_object("cat", None)], make_layout(NAMES), HEIGHT, WIDTH) is None
-    assert keypoint_columns([], make_layout(NAMES), HEIGHT, WIDTH) is None
+GOOD = (1.0, 1.0, 2)
 
 
-@pytest.mark.parametrize(
-    "keypoints",
-    [
-        [],
-        [(1.0, 1.0, 2)],
-        [(1.0, 1.0, 2)] * 3,
-        [(1.0, 1.0, 2), (math.nan, 1.0, 2)],
-        [(1.0, 1.0, 2), (1.0, math.inf, 0)],
-        [(1.0, 1.0, 2), (1.0, 1e30, 2)],
-        [(1.0, 1.0, 2), (1.0, 1.0, 3)],
-        [(1.0, 1.0, -1), (1.0, 1.0, 2)],
-    ],
-)
-def test_keypoints_that_a_class_does_not_have_are_refused(keypoints):
-    with pytest.raises(Rejected, match="annotation 7: expected") as caught:
-        keypoint_columns([_object("cat", keypoints)], make_layout(NAMES), HEIGHT, WIDTH)
-    assert caught.value.reason == "malformed_keypoints"
-    with pytest.raises(Rejected, match="0 keypoints of 'fish'"):
-        keypoint_columns([_object("fish", [(1.0, 1.0, 2)])], make_layout(NAMES), HEIGHT, WIDTH)
+@cases(
+    [], [GOOD], [GOOD] * 3, [GOOD, (math.nan, 1.0, 2)], [GOOD, (1.0, math.inf, 0)], [GOOD, (1.0, 1e30, 2)],
+    [GOOD, (1.0, 1.0, 3)], [(1.0, 1.0, -1), GOOD],
+)  # fmt: skip
+def test_keypoints_that_a_class_does_not_have_are_refused(*, keypoints):
+    error = refused(Rejected, "annotation 7: expected", lambda: _columns([_object("cat", keypoints)], NAMES))
+    assert error.reason == "malformed_keypoints"
+    refused(Rejected, "0 keypoints of 'fish'", lambda: _columns([_object("fish", [GOOD])], NAMES))
 
 
 def test_names_of_all_splits_are_one_list_in_the_order_of_the_label_map():
@@ -85,6 +67,5 @@ def test_more_keypoints_than_a_detector_can_have_are_refused():
         check_keypoint_names(dict.fromkeys(map(str, range(300)), [""] * 1_000), "data")
     check_keypoint_names(NAMES, "data")
     many = {str(number): [f"{number} {point}" for point in range(300)] for number in range(100)}
-    objects = [_object(str(number), [(1.0, 1.0, 2)] * 300) for number in range(10)]
-    with pytest.raises(Rejected, match="at most 200,000 keypoints of an image, found 300,000"):
-        keypoint_columns(objects, make_layout(many), HEIGHT, WIDTH)
+    objects = [_object(str(number), [GOOD] * 300) for number in range(10)]
+    refused(Rejected, "at most 200,000 keypoints of an image, found 300,000", _columns, objects, many)

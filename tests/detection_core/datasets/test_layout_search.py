@@ -1,3 +1,5 @@
+"""Data sets that are found in a folder without being told of their format."""
+
 import json
 
 import pytest
@@ -6,21 +8,16 @@ from detection_core.datasets.layout_search import describe_search, find_format, 
 from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.readers import find_reader
 from detection_core.errors import DataError
-from tests.support.dataset_files import Coco, voc_xml, write_voc
+from detection_core.storage import files
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import Coco, subfolder, voc_xml, write_files, write_voc
 from tests.support.object_store import s3_server
 from tests.support.same_set import IMAGES, WRITERS
 
 
-def _files(root, **contents):
-    for name, content in contents.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-
-
 def _voc(root, annotations, images, names):
     for name in names:
-        _files(root, **{f"{annotations}/{name}.xml": voc_xml(name), f"{images}/{name}.jpg": b"image"})
+        write_files(root, {f"{annotations}/{name}.xml": voc_xml(name), f"{images}/{name}.jpg": b"image"})
 
 
 def _coco(root, path, names, **changed):
@@ -30,21 +27,13 @@ def _coco(root, path, names, **changed):
         "categories": [{"id": 1, "name": "cat"}],
         **changed,
     }
-    _files(root, **{path: json.dumps(content)})
+    write_files(root, {path: json.dumps(content)})
 
 
 def _challenge(root):
     write_voc(root / "VOCdevkit" / "VOC2007")
-    for name in ("val", "test", "cat_train", "trainval"):
-        (root / "VOCdevkit" / "VOC2007" / "ImageSets" / "Main" / f"{name}.txt").write_text("a\n")
-
-
-def _label_img(root):
-    _voc(root, "annots", "images", "abc")
-
-
-def _beside(root):
-    _voc(root, "photos", "photos", "ab")
+    lists = dict.fromkeys(("val.txt", "test.txt", "cat_train.txt", "trainval.txt"), "a\n")
+    write_files(root / "VOCdevkit" / "VOC2007" / "ImageSets" / "Main", lists)
 
 
 def _exported(root):
@@ -57,27 +46,18 @@ def _split_below(root):
         _voc(root, f"annotations/{split}", f"images/{split}", names)
 
 
-def _one_json(root):
-    Coco(root).write()
-
-
 def _official(root):
     for split in ("train", "val"):
         _coco(root, f"annotations/instances_{split}2017.json", [f"{split}.jpg"])
         _coco(root, f"annotations/captions_{split}2017.json", [f"{split}.jpg"], categories=[], annotations=[])
         _coco(root, f"annotations/person_keypoints_{split}2017.json", [f"{split}.jpg"])
-        _files(root, **{f"{split}2017/{split}.jpg": b"image"})
+        write_files(root, {f"{split}2017/{split}.jpg": b"image"})
 
 
 def _roboflow(root):
     for split in ("train", "valid"):
         _coco(root, f"{split}/_annotations.coco.json", ["same.jpg"])
-        _files(root, **{f"{split}/same.jpg": b"image"})
-
-
-def _cameras(root):
-    for camera in ("camera 1", "camera 2"):
-        _voc(root, f"annots/{camera}", f"photos/{camera}", "ab")
+        write_files(root, {f"{split}/same.jpg": b"image"})
 
 
 def _places(annotations, images):
@@ -88,13 +68,13 @@ FOUND = [
     (_challenge, "voc", "VOCdevkit/VOC2007",
      {"train": "ImageSets/Main/train.txt", "eval": "ImageSets/Main/val.txt",
       "test": "ImageSets/Main/test.txt"}),
-    (_label_img, "voc", "", RATIOS),
-    (_beside, "voc", "", RATIOS),
+    (lambda root: _voc(root, "annots", "images", "abc"), "voc", "", RATIOS),
+    (lambda root: _voc(root, "photos", "photos", "ab"), "voc", "", RATIOS),
     (_exported, "voc", "", {"train": _places("train", "train"), "eval": _places("valid", "valid"),
                             "test": _places("test", "test")}),
     (_split_below, "voc", "", {"train": _places("annotations/train", "images/train"),
                                "eval": _places("annotations/test", "images/test")}),
-    (_one_json, "coco", "", RATIOS),
+    (lambda root: Coco(root).write(), "coco", "", RATIOS),
     (_official, "coco", "", {"train": _places("annotations/instances_train2017.json", "train2017"),
                              "eval": _places("annotations/instances_val2017.json", "val2017")}),
     (_roboflow, "coco", "", {"train": _places("train/_annotations.coco.json", "train"),
@@ -102,8 +82,8 @@ FOUND = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("write", "data_format", "inside", "splits"), FOUND)
-def test_a_set_is_found_where_it_lies_and_read_from_there(tmp_path, write, data_format, inside, splits):
+@cases(*FOUND)
+def test_a_set_is_found_where_it_lies_and_read_from_there(tmp_path, *, write, data_format, inside, splits):
     write(tmp_path)
     layout = find_layout(str(tmp_path))
     assert (layout.format, layout.splits) == (data_format, splits)
@@ -117,108 +97,79 @@ def test_a_set_is_found_where_it_lies_and_read_from_there(tmp_path, write, data_
 
 
 def test_images_of_one_name_in_several_folders_are_those_of_the_annotations_own(tmp_path):
-    _cameras(tmp_path)
+    for camera in ("camera 1", "camera 2"):
+        _voc(tmp_path, f"annots/{camera}", f"photos/{camera}", "ab")
     layout = find_layout(str(tmp_path))
     images = list(find_reader("voc").read(layout.path, None).images)
     assert sorted(image.path for image in images) == sorted(map(str, tmp_path.rglob("*.jpg")))
     assert all(image.source_id == image.filename.removesuffix(".jpg") for image in images)
 
 
-def test_the_same_set_is_found_on_an_object_store(tmp_path):
-    from detection_core.storage import files
-
-    _split_below(tmp_path)
-    with s3_server() as bucket:
-        files.copy_tree(str(tmp_path), f"{bucket}/mine")
-        here, there = find_layout(str(tmp_path)), find_layout(f"{bucket}/mine")
-        assert (there.path, there.splits, there.evidence) == (f"{bucket}/mine", here.splits, here.evidence)
-        assert len(list(find_reader("voc").read(there.path, there.splits["train"]).images)) == 3
-
-
 def test_a_set_of_every_format_is_found_and_read_on_an_object_store(tmp_path):
-    from detection_core.storage import files
-
     with s3_server() as bucket:
-        for name, write in WRITERS.items():
+        for name, write in {**WRITERS, "below": _split_below}.items():
             write(tmp_path / name)
             files.copy_tree(str(tmp_path / name), f"{bucket}/{name}")
             layout = find_layout(f"{bucket}/{name}")
-            assert (layout.format, layout.path) == (name, f"{bucket}/{name}")
-            found = find_reader(name).read_split(layout.path, None, None)
+            assert (layout.path, layout.format) == (f"{bucket}/{name}", "voc" if name == "below" else name)
+            if name == "below":
+                here = find_layout(str(tmp_path / name))
+                assert (layout.splits, layout.evidence) == (here.splits, here.evidence)
+            part = layout.splits["train"] if name == "below" else None
+            found = find_reader(layout.format).read_split(layout.path, part, None)
             images = list(found.images)
             assert len(images) == len(IMAGES) and not found.rejected
             assert all(files.read_regular(image.path, 1 << 20) for image in images)
 
 
-def _two_sets(root):
-    """The same images in COCO JSON, CVAT XML and YOLO."""
+@cases(
+    ({"annotations": "annotations.json", "images": "images"}, "coco"), ("annotations.json", "coco"),
+    ({"annotations": "annotations.xml", "images": "images"}, "cvat"),
+    ({"data": "data.yaml", "split": "train"}, "yolo"), ({"names": "data.yaml", "images": "images"}, "yolo"),
+)  # fmt: skip
+def test_splits_tell_which_of_several_sets_is_meant(tmp_path, *, location, data_format):
     for name in ("cvat", "yolo", "coco"):
-        WRITERS[name](root)
-
-
-@pytest.mark.parametrize(
-    ("location", "data_format"),
-    [
-        ({"annotations": "annotations.json", "images": "images"}, "coco"),
-        ("annotations.json", "coco"),
-        ({"annotations": "annotations.xml", "images": "images"}, "cvat"),
-        ({"data": "data.yaml", "split": "train"}, "yolo"),
-        ({"names": "data.yaml", "images": "images"}, "yolo"),
-    ],
-)
-def test_splits_tell_which_of_several_sets_is_meant(tmp_path, location, data_format):
-    _two_sets(tmp_path)
+        WRITERS[name](tmp_path)
     assert find_format(str(tmp_path), [location]) == (str(tmp_path), data_format)
 
 
-def test_folders_of_splits_tell_the_format(tmp_path):
+def test_splits_tell_the_format_and_those_that_lead_nowhere_are_refused(tmp_path):
     _exported(tmp_path)
     assert find_format(str(tmp_path), [_places("train", "train")]) == (str(tmp_path), "voc")
-
-
-def test_what_was_taken_for_coco_before_still_is(tmp_path):
-    Coco(tmp_path).write("annotations.json")
-    content = json.loads((tmp_path / "annotations.json").read_text())
+    below = subfolder(tmp_path, 1)
+    Coco(below).write("annotations.json")
+    content = json.loads((below / "annotations.json").read_text())
     del content["images"]  # what is wrong with it, the reader says
-    (tmp_path / "annotations.json").write_text(json.dumps(content))
+    (below / "annotations.json").write_text(json.dumps(content))
     for location in (None, "annotations.json"):
-        assert find_format(str(tmp_path), [location]) == (str(tmp_path), "coco")
+        assert find_format(str(below), [location]) == (str(below), "coco")
+    below = subfolder(tmp_path, 2)
+    _voc(below, "photos", "photos", "ab")
+    with pytest.raises(DataError, match=r"data.splits that lead to.*Looked for COCO.*in photos/"):
+        find_format(str(below), [{"annotations": "nowhere", "images": "photos"}])
 
 
-def test_a_format_that_is_not_read_is_named_where_no_format_is_given(tmp_path):
+def test_what_is_not_read_or_cannot_be_told_apart_is_named(tmp_path):
     project = {"objects": [{"classTitle": "cat", "geometryType": "rectangle"}]}
     (tmp_path / "a.json").write_text(json.dumps(project))
-    with pytest.raises(DataError, match="Found a Supervisely project"):
-        find_format(str(tmp_path), [None])
-
-
-def test_splits_that_lead_nowhere_are_refused_with_what_is_there(tmp_path):
-    _beside(tmp_path)
-    with pytest.raises(DataError, match=r"data.splits that lead to.*Looked for COCO.*in photos/"):
-        find_format(str(tmp_path), [{"annotations": "nowhere", "images": "photos"}])
-
-
-def test_a_set_of_few_images_comes_behind_one_of_many(tmp_path):
-    _voc(tmp_path, "annots", "images", "abcdef")
-    _coco(tmp_path, "other/some.json", ["x.jpg"])
-    _files(tmp_path, **{"other/x.jpg": b"image"})
-    assert [layout.format for layout in find_layouts(str(tmp_path))] == ["voc", "coco"]
+    refused(DataError, "Found a Supervisely project", find_format, str(tmp_path), [None])
+    below = subfolder(tmp_path, 1)
+    _voc(below, "annots", "images", "abcdef")
+    _coco(below, "other/some.json", ["x.jpg"])
+    write_files(below, {"other/x.jpg": b"image"})
+    assert [layout.format for layout in find_layouts(str(below))] == ["voc", "coco"]
+    below = subfolder(tmp_path, 2)
+    _coco(below, "monday.json", ["x.jpg"])
+    _coco(below, "tuesday.json", ["x.jpg"])
+    refused(DataError, r"file for each split, found monday\.json, tuesday\.json", find_layouts, str(below))
 
 
 def test_nothing_found_says_what_was_looked_for_and_what_is_there(tmp_path):
-    _files(tmp_path, **{"pictures/a.jpg": b"", "pictures/b.jpg": b"", "read.me": "", "config.json": "{}"})
-    with pytest.raises(DataError, match="expected an annotated data set") as caught:
-        find_layouts(str(tmp_path))
-    assert caught.value.message.endswith(describe_search(str(tmp_path)))
+    names = ("pictures/a.jpg", "pictures/b.jpg", "read.me")
+    write_files(tmp_path, {**dict.fromkeys(names, ""), "config.json": "{}"})
+    caught = refused(DataError, "expected an annotated data set", find_layouts, str(tmp_path))
     said = describe_search(str(tmp_path))
+    assert caught.message.endswith(said)
     assert "COCO JSON: a .json file" in said and "Pascal VOC: an XML file" in said
     assert "2 .jpg in pictures/" in said and "2 images without annotations" in said
-    with pytest.raises(DataError, match="expected the folder of a data set, found none"):
-        find_layouts(str(tmp_path / "none"))
-
-
-def test_files_that_no_split_is_told_of_are_named_and_not_guessed(tmp_path):
-    _coco(tmp_path, "monday.json", ["x.jpg"])
-    _coco(tmp_path, "tuesday.json", ["x.jpg"])
-    with pytest.raises(DataError, match=r"file for each split, found monday\.json, tuesday\.json"):
-        find_layouts(str(tmp_path))
+    refused(DataError, "expected the folder of a data set, found none", find_layouts, str(tmp_path / "none"))

@@ -1,23 +1,22 @@
+"""Polygons, run lengths and files that become masks."""
+
 import io
 import math
 
 import numpy as np
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from pycocotools import mask as coco_mask
 
-from detection_core.datasets.annotated_images import (
-    AnnotatedObject,
-    MaskFile,
-    Polygons,
-    Rejected,
-    RunLengths,
-)
+from detection_core.datasets.annotated_images import AnnotatedObject, MaskFile, Polygons, Rejected, RunLengths
 from detection_core.datasets.masks import encode_masks, has_area
+from tests.support.cases import cases, refused
 
 HEIGHT, WIDTH = 30, 40
+SIZE = HEIGHT * WIDTH
+
+
 COORDINATES = st.floats(-20, 60, width=32).map(lambda v: round(v, 2))
 
 
@@ -65,52 +64,34 @@ def test_run_lengths_mean_the_same_packed_and_not(seed, coarse):
         np.testing.assert_array_equal(found, mask)
 
 
-def test_runs_of_no_length_divide_nothing():
-    size = HEIGHT * WIDTH
-    for counts in ([5, 3, 0, 2, size - 10], [5, 3, 0, size - 8], [size, 0], [0, 0, 5, 5, size - 10, 0, 0]):
+def test_runs_and_polygons_without_an_extent_cover_nothing():
+    for counts in ([5, 3, 0, 2, SIZE - 10], [5, 3, 0, SIZE - 8], [SIZE, 0], [0, 0, 5, 5, SIZE - 10, 0, 0]):
         values = np.repeat(np.arange(len(counts)) % 2, counts)
         [found] = _pixels(RunLengths(HEIGHT, WIDTH, counts))
         np.testing.assert_array_equal(found, values.reshape(WIDTH, HEIGHT).T)
-
-
-def test_polygons_without_three_points_cover_nothing_and_are_no_mask():
-    assert not any(has_area(Polygons(rings)) for rings in ([], [[]], [[1.0, 2.0, 3.0, 4.0]]))
-    full = [1.0, 1.0, 9.0, 1.0, 9.0, 9.0]
-    with_line, alone, none = _pixels(Polygons([[1.0, 2.0, 3.0, 4.0], full]), Polygons([full]), None)
+    line, full = [1.0, 2.0, 3.0, 4.0], [1.0, 1.0, 9.0, 1.0, 9.0, 9.0]
+    assert not any(has_area(Polygons(rings)) for rings in ([], [[]], [line]))
+    with_line, alone, none = _pixels(Polygons([line, full]), Polygons([full]), None)
     np.testing.assert_array_equal(with_line, alone)
     assert alone.any() and not none.any()
 
 
-NAN, HUGE = math.nan, 1e12
-MALFORMED = {
-    "odd": Polygons([[1, 1, 5, 1, 5, 5, 1]]),
-    "not a number": Polygons([[1, 1, 5, 1, 5, NAN]]),
-    "infinite": Polygons([[1, 1, 5, 1, math.inf, 5]]),
-    "far away": Polygons([[1, 1, 5, 1, HUGE, 5]]),
-    "too few": RunLengths(HEIGHT, WIDTH, [5, 5]),
-    "too many": RunLengths(HEIGHT, WIDTH, [5, HEIGHT * WIDTH]),
-    "negative": RunLengths(HEIGHT, WIDTH, [-5, HEIGHT * WIDTH + 5]),
-    "beyond 64 bits": RunLengths(HEIGHT, WIDTH, [2**70, 5]),
-    "sum wraps round": RunLengths(HEIGHT, WIDTH, [2**63 - 1, 2**63 - 1, HEIGHT * WIDTH + 2]),
-    "fractions": RunLengths(HEIGHT, WIDTH, [0.5, HEIGHT * WIDTH - 0.5]),
-    "words": RunLengths(HEIGHT, WIDTH, ["5", "7"]),
-    "another size": RunLengths(WIDTH, HEIGHT, [HEIGHT * WIDTH]),
-    "empty": RunLengths(HEIGHT, WIDTH, ""),
-    "no characters of it": RunLengths(HEIGHT, WIDTH, "0 1~"),
-    "not ASCII": RunLengths(HEIGHT, WIDTH, "0ä"),
-    "ends inside a length": RunLengths(HEIGHT, WIDTH, "0oooo"),
-    "a length without end": RunLengths(HEIGHT, WIDTH, "oooooooooooooooooo0"),
-    "packed, too few": RunLengths(HEIGHT, WIDTH, "55"),
-    "packed, negative": RunLengths(HEIGHT, WIDTH, "O5"),
-}
+def _runs(counts):
+    return RunLengths(HEIGHT, WIDTH, counts)
 
 
-@pytest.mark.parametrize("name", MALFORMED)
-def test_a_mask_that_cannot_be_is_refused_by_the_name_of_its_object(name):
-    whole = RunLengths(HEIGHT, WIDTH, [HEIGHT * WIDTH])
-    with pytest.raises(Rejected, match="annotation 9: expected") as caught:
-        encode_masks([_object(whole), _object(MALFORMED[name], "annotation 9")], HEIGHT, WIDTH)
-    assert caught.value.reason == "malformed_mask"
+# Odd, not finite or far away; of too few, too many or no numbers, of sums that wrap round; cut, endless or
+# of other characters.
+@cases(
+    *(Polygons([[1, 1, 5, 1, 5, *rest]]) for rest in ([5, 1], [math.nan], [math.inf], [1e12])),
+    *map(_runs, ([5, 5], [5, SIZE], [-5, SIZE + 5], [2**70, 5], [2**63 - 1, 2**63 - 1, SIZE + 2])),
+    *map(_runs, ([0.5, SIZE - 0.5], ["5", "7"], "", "0 1~", "0ä", "0oooo", "o" * 18 + "0", "55", "O5")),
+    RunLengths(WIDTH, HEIGHT, [SIZE]),
+)
+def test_a_mask_that_cannot_be_is_refused_by_the_name_of_its_object(*, mask):
+    objects = [_object(_runs([SIZE])), _object(mask, "annotation 9")]
+    error = refused(Rejected, "annotation 9: expected", encode_masks, objects, HEIGHT, WIDTH)
+    assert error.reason == "malformed_mask"
 
 
 @settings(max_examples=300, deadline=None)
@@ -124,17 +105,13 @@ def test_any_text_in_the_place_of_run_lengths_is_a_mask_or_refused(text):
         assert found.shape == (2, 3)
 
 
-def test_a_mask_file_is_stretched_to_the_image(tmp_path):
+def test_mask_files_are_stretched_or_refused(tmp_path):
     small = np.zeros((15, 20), np.uint8)
     small[3:7, 5:10] = 255
-    for number, (mode, options) in enumerate([("L", {}), ("1", {}), ("P", {}), ("RGB", {}), ("RGBA", {})]):
-        Image.fromarray(small).convert(mode, **options).save(tmp_path / f"{number}.png")
-        [found] = _pixels(MaskFile(str(tmp_path / f"{number}.png")))
+    for mode in ("L", "1", "P", "RGB", "RGBA"):
+        Image.fromarray(small).convert(mode).save(tmp_path / f"{mode}.png")
+        [found] = _pixels(MaskFile(str(tmp_path / f"{mode}.png")))
         np.testing.assert_array_equal(found, np.kron(small > 0, np.ones((2, 2))))
-
-
-def test_a_mask_file_that_cannot_be_read_is_refused(tmp_path):
     (tmp_path / "text.png").write_text("not an image")
-    for name in ("text.png", "nothing.png", ""):
-        with pytest.raises(Rejected, match="annotation 7: expected a mask"):
-            _pixels(MaskFile(str(tmp_path / name)))
+    for path in (tmp_path / "text.png", tmp_path / "nothing.png", tmp_path):
+        refused(Rejected, "annotation 7: expected a mask", _pixels, MaskFile(str(path)))

@@ -1,23 +1,24 @@
+"""Every reader, and what a reader of any format must do."""
+
 import contextlib
+import functools
 import json
 import os
 import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.datasets.annotated_images import REASONS
-from detection_core.datasets.classes import make_label_map
-from detection_core.datasets.encoding import make_example
 from detection_core.datasets.layout_search import find_layout, find_layouts
 from detection_core.datasets.readers import READERS, find_reader, register_reader, unregister_reader
-from detection_core.datasets.shapes import make_object
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.file_parts import file_part
 from pipeline.settings.workflow_settings import DataSettings
-from tests.support.dataset_files import in_pixels, picture, whole
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import in_pixels, picture, whole, write_files
 from tests.support.same_set import (
     CLASSES,
     HEIGHT,
@@ -26,44 +27,30 @@ from tests.support.same_set import (
     WIDTH,
     WITH_OUTLINES,
     WRITERS,
-    write_text,
+    common_records,
 )
 
 
-@pytest.mark.parametrize("data_format", READERS)
-def test_a_reader_finds_and_reads_what_it_locates(tmp_path, data_format):
+@cases(*READERS)
+def test_a_reader_finds_what_it_locates_and_makes_the_same_records_of_the_same_pictures(
+    tmp_path, *, data_format
+):
     WRITERS[data_format](tmp_path)
     layout, reader = find_layout(str(tmp_path)), find_reader(data_format)
     assert layout.format == data_format and layout.images == len(IMAGES) and reader.looks_for
-    found = reader.read_split(layout.path, None, None)
-    images = list(found.images)
-    assert len(images) == len(IMAGES) and not found.rejected and set(found.categories) == set(CLASSES)
+    found = whole(reader.read_split(layout.path, None, None))
+    assert len(found.images) == len(IMAGES) and not found.rejected and set(found.categories) == set(CLASSES)
     located = [p for p in reader.locate(layout.path, None) if p]
-    path = images[0].path
+    path = found.images[0].path
     part = file_part(path)
     assert any((part.path if part else path).startswith(p) for p in located)
-
-
-@pytest.mark.parametrize("data_format", READERS)
-def test_the_same_pictures_make_the_same_records(tmp_path, data_format):
-    written = {}
-    for each in ("coco", data_format):
-        WRITERS[each](tmp_path / each)
-        found = whole(find_reader(each).read_split(str(tmp_path / each), None, None))
-        label_map = make_label_map([found.categories])
-        written[each] = [
-            make_example(_common(image), label_map.ids_by_text).data for image in _by_name(found)
-        ]
-    assert written[data_format] == written["coco"] and len(written["coco"]) == len(IMAGES)
-
-
-@pytest.mark.parametrize("data_format", WITH_OUTLINES)
-def test_outlines_are_masks(tmp_path, data_format):
-    WRITERS[data_format](tmp_path)
-    found = find_reader(data_format).read(str(tmp_path), None)
-    images = [in_pixels(image, WIDTH, HEIGHT) for image in _by_name(found)]
-    masks = [item.mask for image in images for item in image.objects if item.name == "dog"][1:]
-    assert [list(ring) for ring in masks[0].rings] == [pytest.approx(RING)] and len(masks) == 1
+    WRITERS["coco"](tmp_path / "same")
+    same = find_reader("coco").read_split(str(tmp_path / "same"), None, None)
+    assert common_records(found) == common_records(same)
+    if data_format in WITH_OUTLINES:
+        objects = [item for image in found.images for item in in_pixels(image, WIDTH, HEIGHT).objects]
+        (mask,) = [item.mask for item in objects if item.mask]
+        assert [list(ring) for ring in mask.rings] == [pytest.approx(RING)]
 
 
 NASTY = (
@@ -73,37 +60,38 @@ NASTY = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("data_format", READERS)
-@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    which=st.integers(0, 3),
-    edits=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 6), st.sampled_from(NASTY)), min_size=1),
-)
-def test_any_damage_to_annotations_is_put_aside_or_one_error(tmp_path, data_format, which, edits):
-    root = tmp_path / data_format
-    if not root.exists():
-        WRITERS[data_format](root)
-    annotations = [p for p in sorted(root.rglob("*")) if p.is_file() and p.suffix != ".jpg"]
-    path = annotations[which % len(annotations)]
-    sound = path.read_bytes()
-    try:
-        data = sound
-        for at, length, text in edits:
-            begin = int(at * len(data))
-            data = data[:begin] + text + data[begin + length :]
-        path.write_bytes(data)
-        for act in (lambda: find_layouts(str(root)), lambda: _read_whole(data_format, str(root))):
-            with contextlib.suppress(ConfigError, DataError):
-                act()
-    finally:
-        path.write_bytes(sound)
+@cases(*READERS)
+def test_any_damage_to_annotations_is_put_aside_or_one_error(tmp_path, *, data_format):
+    WRITERS[data_format](tmp_path)
+    annotations = [p for p in sorted(tmp_path.rglob("*")) if p.is_file() and p.suffix != ".jpg"]
+
+    @settings(deadline=None, max_examples=25)
+    @given(
+        which=st.integers(0, 3),
+        edits=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 6), st.sampled_from(NASTY)), min_size=1),
+    )
+    def damage(which, edits):
+        path = annotations[which % len(annotations)]
+        sound = data = path.read_bytes()
+        try:
+            for at, length, text in edits:
+                begin = int(at * len(data))
+                data = data[:begin] + text + data[begin + length :]
+            path.write_bytes(data)
+            for act in (find_layouts, functools.partial(_read_whole, data_format)):
+                with contextlib.suppress(ConfigError, DataError):
+                    act(str(tmp_path))
+        finally:
+            path.write_bytes(sound)
+
+    damage()
 
 
 WRONG = (None, True, -1, 0.5, 10**400, "", "x", "a\nb", [], [[]], {}, {"a": 1})
 
 
-@pytest.mark.parametrize("data_format", ["coco", "label_studio", "labelme", "createml", "via"])
-def test_a_wrong_type_anywhere_is_put_aside_or_one_error(tmp_path, data_format):
+@cases("coco", "label_studio", "labelme", "createml", "via")
+def test_a_wrong_type_anywhere_is_put_aside_or_one_error(tmp_path, *, data_format):
     WRITERS[data_format](tmp_path)
     path = next(p for p in sorted(tmp_path.rglob("*.json")) if b"dog" in p.read_bytes())
     sound, read, refused = json.loads(path.read_text()), 0, 0
@@ -143,20 +131,6 @@ def _read_whole(data_format, root):
     assert all(rejection.reason in REASONS for rejection in found.rejected)
 
 
-def _by_name(found):
-    return sorted(found.images, key=lambda image: os.path.basename(image.filename))
-
-
-def _common(image):
-    """Return an image with what every format says of it; places to 1e-4 pixels, as records hold them."""
-    image = in_pixels(image, WIDTH, HEIGHT)
-    objects = [
-        make_object(item.name, tuple(round(at, 4) for at in item.box), item.label) for item in image.objects
-    ]
-    name = os.path.basename(image.filename)
-    return image._replace(source_id=name, filename=name, objects=objects, labels=())
-
-
 PAGE = Path(__file__).parents[3] / "docs" / "own-data.md"
 _SECTION = re.compile(r"### [^\n]*: `(\w+)`\n(.*?)(?=\n##)", re.DOTALL)
 _FILE = re.compile(r"^`([^`]+)`(?:, with `([^`]+)`)?:\n\n```\w*\n(.*?)```", re.DOTALL | re.MULTILINE)
@@ -168,13 +142,10 @@ def test_the_page_has_a_row_and_a_section_for_every_format():
     assert set(re.findall(r"^\| \[`(\w+)`\]", PAGE.read_text(), re.MULTILINE)) == set(READERS)
 
 
-@pytest.mark.parametrize("data_format", [name for name, found in EXAMPLES.items() if found])
-def test_the_page_s_smallest_example_of_a_format_is_found_and_read(tmp_path, data_format):
+@cases(*[name for name, found in EXAMPLES.items() if found])
+def test_the_page_s_smallest_example_of_a_format_is_found_and_read(tmp_path, *, data_format):
     for name, image, text in EXAMPLES[data_format]:
-        write_text(tmp_path / name, text)
-        if image:
-            (tmp_path / image).parent.mkdir(exist_ok=True)
-            (tmp_path / image).write_bytes(picture())
+        write_files(tmp_path, {name: text} | ({image: picture()} if image else {}))
     layout = find_layout(str(tmp_path))
     assert (layout.format, layout.images) == (data_format, 1)
     (image,) = find_reader(data_format).read(layout.path, None).images
@@ -183,23 +154,15 @@ def test_the_page_s_smallest_example_of_a_format_is_found_and_read(tmp_path, dat
     assert item.name == "cat" and item.box == pytest.approx((5, 6, 20, 25), abs=0.02)
 
 
-def test_an_unknown_format_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match=r"coco.*voc.*found 'yolo9'"):
-        find_reader("yolo9")
-
-
 def test_a_format_from_outside_is_one_that_settings_may_name():
-    with pytest.raises(ValueError, match="coco"):
-        DataSettings(path="data", format="toy")
+    refused(ConfigError, r"coco.*voc.*found 'yolo9'", find_reader, "yolo9")
+    refused(ValueError, "coco", lambda: DataSettings(path="data", format="toy"))
     register_reader("toy", READERS["coco"])
     try:
         assert DataSettings(path="data", format="toy").format == "toy"
         assert find_reader("toy") is READERS["coco"]
-        with pytest.raises(ValueError, match="'toy', which is taken"):
-            register_reader("toy", READERS["voc"])
-        with pytest.raises(ValueError, match="coco"):
-            DataSettings(path="data", format="yolo9")
+        refused(ValueError, "'toy', which is taken", register_reader, "toy", READERS["voc"])
+        refused(ValueError, "coco", lambda: DataSettings(path="data", format="yolo9"))
     finally:
         unregister_reader("toy")
-    with pytest.raises(ConfigError, match="found 'toy'"):
-        find_reader("toy")
+    refused(ConfigError, "found 'toy'", find_reader, "toy")

@@ -1,5 +1,6 @@
+"""Run lengths of masks, as several programs write them."""
+
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -7,21 +8,8 @@ from pycocotools import mask as coco_mask
 
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.run_lengths import brush_mask, place_mask, row_mask
-
-
-def brush_bytes(width, height, painted, alike=True):
-    """Encode a mask as Label Studio's brush does, with runs of up to 16 values alike, or each on its own."""
-    values = [255 * ((at // 4 // width, at // 4 % width) in painted) for at in range(width * height * 4)]
-    bits = f"{len(values):032b}{7:05b}" + "".join(f"{length - 1:04b}" for length in (1, 2, 3, 4))
-    at = 0
-    while at < len(values):
-        same = next((n for n in range(1, 16) if values[at : at + n + 1] != [values[at]] * (n + 1)), 16)
-        run = min(same if alike else 16, len(values) - at)
-        bits += f"{int(alike)}{3:02b}{run - 1:04b}"
-        bits += "".join(f"{value:08b}" for value in (values[at : at + 1] if alike else values[at : at + run]))
-        at += run
-    bits += "0" * (-len(bits) % 8)
-    return [int(bits[at : at + 8], 2) for at in range(0, len(bits), 8)]
+from tests.support.brushes import brush_bytes
+from tests.support.cases import cases, refused
 
 
 @settings(deadline=None)
@@ -39,19 +27,16 @@ def test_a_placed_mask_is_that_of_pycocotools(patch, left, top, width, height):
     assert (coco_mask.decode(coco_mask.frPyObjects(size, height, width)) == expected).all()
 
 
-@pytest.mark.parametrize("size", [(0, 5), (5, 0), (-2, -3), (1 << 20, 1 << 20)])
-def test_a_mask_of_no_image_is_refused(size):
-    with pytest.raises(Rejected):
-        place_mask(np.ones((1, 1), bool), 0, 0, *size)
-    with pytest.raises(Rejected):
-        brush_mask([0] * 20, *size)
+@cases((0, 5), (5, 0), (-2, -3), (1 << 20, 1 << 20))
+def test_a_mask_of_no_image_is_refused(*, size):
+    refused(Rejected, "", lambda: place_mask(np.ones((1, 1), bool), 0, 0, *size))
+    refused(Rejected, "", lambda: brush_mask([0] * 20, *size))
 
 
 def test_rows_run_from_left_to_right():
     assert row_mask([1, 2, 3], 3, 2).tolist() == [[False, True, True], [False, False, False]]
     for counts in ([1, 2], [7], [-1, 7], [], [1 << 60]):
-        with pytest.raises(Rejected, match="expected runs of 3x2 pixels"):
-            row_mask(counts, 3, 2)
+        refused(Rejected, "expected runs of 3x2 pixels", row_mask, counts, 3, 2)
 
 
 @settings(deadline=None)

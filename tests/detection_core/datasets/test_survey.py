@@ -1,57 +1,52 @@
-from __future__ import annotations
+"""What is counted and seen of a set before it is read."""
 
 import collections
-import io
+import itertools
 import os
 
 import numpy as np
-import pytest
-from PIL import Image
 
 from detection_core.datasets.splits import check_splits, split_at, split_position
 from detection_core.datasets.survey import OPENED_IMAGES, survey
 from detection_core.errors import DataError
-from tests.support.dataset_files import Coco, picture, voc_xml, write_voc
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import Coco, exif, picture, subfolder, voc_xml, write_files, write_voc
 from tests.support.same_set import WRITERS
 
 RATIOS = {"train": 0.8, "eval": 0.2}
+
+
+def _survey(data):
+    return survey(data.write(), "coco", RATIOS)
 
 
 def test_what_is_seen_is_what_is_there(tmp_path):
     data = Coco(tmp_path, images=30)
     data.add_box(2, [0, 0, 20, 15], category_id=1)
     data.add_box(99, [0, 0, 20, 15])
-    data.write()
-    seen = survey(str(tmp_path), "coco", RATIOS)
+    seen = _survey(data)
     assert (seen.images, seen.empty_images, seen.most_objects) == (30, 10, 2)
     assert seen.classes == {"cat": 20, "dog": 1} and seen.objects == 21
-    assert seen.rejected == {"unknown_image": 1}
-    assert (seen.opened, seen.unreadable) == (30, ())
+    assert seen.rejected == {"unknown_image": 1} and (seen.opened, seen.unreadable) == (30, ())
     assert (seen.sizes == (30, 40)).all() and len(seen.sizes) == 30
     expected = [(0, 0, 15 / 30, 20 / 40), (3 / 30, 2 / 40, 23 / 30, 12 / 40)]
     np.testing.assert_allclose(np.unique(seen.boxes, axis=0), expected, rtol=1e-6)
     assert {tuple(sides) for sides in seen.box_sides} == {(20, 10), (15, 20)}
 
 
-def test_splits_by_ratio_are_counted_as_they_will_be_made(tmp_path):
+def test_splits_are_counted_as_they_are_or_will_be_made_and_rare_classes_shown(tmp_path):
     names = [f"image-{i}" for i in range(200)]
-    write_voc(tmp_path, names=names)
-    seen = survey(str(tmp_path), "voc", RATIOS)
+    path = write_voc(tmp_path, names=names, **{"image-33": voc_xml("image-33", label="rare")})
+    seen = survey(path, "voc", RATIOS, shown=4)
+    assert len(seen.examples) == 4
+    assert any(item.name == "rare" for image in seen.examples for item in image.objects)
     for ratios in (RATIOS, {"train": 0.8, "eval": 0.1, "test": 0.1}, {"train": 0.5, "eval": 0.5}):
         made = collections.Counter(split_at(split_position(name), check_splits(ratios)) for name in names)
         assert {name: seen.count(name, ratios) for name in ratios} == made
-
-
-def test_splits_of_a_divided_set_are_counted(tmp_path):
-    write_voc(tmp_path, names="abcdef")
-    (tmp_path / "ImageSets" / "Main" / "val.txt").write_text("a\nb\n")
+    write_files(tmp_path / "ImageSets" / "Main", {"val.txt": "image-0\nimage-1\n"})
     splits = {"train": "ImageSets/Main/train.txt", "eval": "ImageSets/Main/val.txt"}
-    seen = survey(str(tmp_path), "voc", splits)
-    assert {name: seen.count(name, splits) for name in ("train", "eval", "test")} == {
-        "train": 6,
-        "eval": 2,
-        "test": 0,
-    }
+    seen = survey(path, "voc", splits)
+    assert [seen.count(name, splits) for name in ("train", "eval", "test")] == [200, 2, 0]
 
 
 def test_boxes_in_fractions_are_those_in_pixels(tmp_path):
@@ -64,107 +59,70 @@ def test_boxes_in_fractions_are_those_in_pixels(tmp_path):
     assert by_format[0].empty_images == by_format[1].empty_images == 1
 
 
-def test_rare_classes_are_shown(tmp_path):
-    names = [f"i{n}" for n in range(40)]
-    write_voc(tmp_path, names=names, i33=voc_xml("i33", label="rare"))
-    seen = survey(str(tmp_path), "voc", RATIOS, shown=4)
-    assert len(seen.examples) == 4
-    assert any(item.name == "rare" for image in seen.examples for item in image.objects)
-
-
-def test_files_that_are_no_images_are_told(tmp_path):
+def test_what_is_no_image_rejected_or_without_a_shape_is_counted_and_told(tmp_path, monkeypatch):
     data = Coco(tmp_path, images=5)
-    (tmp_path / "images" / "1.jpg").unlink()
+    for name in ("1.jpg", "4.jpg"):
+        (tmp_path / "images" / name).unlink()
     (tmp_path / "images" / "2.jpg").write_bytes(b"nothing")
-    (tmp_path / "images" / "4.jpg").unlink()
     os.mkfifo(tmp_path / "images" / "4.jpg")
-    data.write()
-    seen = survey(str(tmp_path), "coco", RATIOS)
-    assert len(seen.unreadable) == 3 and seen.opened == 5
+    seen = _survey(data)
+    assert seen.opened == 5
     assert sorted(fault.partition(":")[0] for fault in seen.unreadable) == ["1.jpg", "2.jpg", "4.jpg"]
+    below = subfolder(tmp_path, 1)
+    monkeypatch.setattr("detection_core.datasets.survey.SAMPLED_BOXES", 10)
+    data = Coco(below, images=1)
+    for box in ([0, 0, 0, 5], [10, 10, -4, 5], [float("nan"), 0, 5, 5], [500, 500, 5, 5]):
+        data.add_box(1, box)
+    for number in range(30):
+        data.add_box(1_000 + number, [0, 0, 5, 5])
+    seen = _survey(data)
+    assert len(seen.boxes) == 1 and np.isfinite(seen.boxes).all() and seen.rejected == {"unknown_image": 30}
 
 
 def test_sizes_and_boxes_are_sampled(tmp_path, monkeypatch):
-    data = Coco(tmp_path, images=0)
+    data = Coco(tmp_path, images=259)
+    data.annotations.clear()
     for number in range(1, 260):
-        data.add_image(number, name=f"{number}.jpg", data=picture())
-    data.write()
-    seen = survey(str(tmp_path), "coco", RATIOS)
+        data.add_box(number, [2, 3, 10, 20])
+    seen = _survey(data)
     assert (OPENED_IMAGES // 2 < seen.opened <= OPENED_IMAGES) and len(seen.boxes) == 259
     monkeypatch.setattr("detection_core.datasets.survey.SAMPLED_BOXES", 100)
-    seen = survey(str(tmp_path), "coco", RATIOS)
+    seen = _survey(data)
     assert len(seen.boxes) == 100 and seen.objects == 259
 
 
-def test_boxes_without_a_shape_do_not_count(tmp_path):
-    data = Coco(tmp_path, images=1)
-    for box in ([0, 0, 0, 5], [10, 10, -4, 5], [float("nan"), 0, 5, 5], [500, 500, 5, 5]):
-        data.add_box(1, box)
-    data.write()
-    seen = survey(str(tmp_path), "coco", RATIOS)
-    assert len(seen.boxes) == 1 and np.isfinite(seen.boxes).all()
-
-
-def test_a_set_without_objects_is_refused(tmp_path):
-    data = Coco(tmp_path, images=0)
-    data.add_image(1, boxes=())
-    data.write()
-    with pytest.raises(DataError, match="expected annotated objects, found none on 1 images"):
-        survey(str(tmp_path), "coco", RATIOS)
-
-
-def test_a_size_is_that_of_the_picture_as_it_is_shown(tmp_path):
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    file = io.BytesIO()
-    Image.new("RGB", (40, 30)).save(file, "JPEG", exif=exif)
-    data = Coco(tmp_path, images=0)
-    data.add_image(1, data=file.getvalue(), width=0, height=0)
-    data.write()
-    seen = survey(str(tmp_path), "coco", RATIOS)
+def test_sizes_are_those_of_the_pictures_as_they_are_shown(tmp_path):
+    data = Coco(tmp_path / "turned", images=0)
+    data.add_image(1, data=picture(exif=exif(6)), width=0, height=0)
+    seen = _survey(data)
     assert seen.sizes.tolist() == [[40, 30]]
     # The annotation says no size: boxes are fractions of the picture's.
     np.testing.assert_allclose(seen.boxes, [[3 / 40, 2 / 30, 23 / 40, 12 / 30]], rtol=1e-6)
-
-
-def test_sizes_that_no_image_has_are_those_of_the_files(tmp_path):
-    data = Coco(tmp_path, images=20)
+    data = Coco(tmp_path / "huge", images=20)
     for image in data.images:
         image["width"] = 10**400
-    data.write()
-    seen = survey(str(tmp_path), "coco", RATIOS)
+    seen = _survey(data)
     assert (seen.sizes == (30, 40)).all() and 0 < seen.boxes.max() <= 1
 
 
-def test_however_many_are_rejected_they_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("detection_core.datasets.survey.SAMPLED_BOXES", 10)
-    data = Coco(tmp_path, images=20)
-    for number in range(30):
-        data.add_box(1_000 + number, [0, 0, 5, 5])
-    data.write()
-    assert survey(str(tmp_path), "coco", RATIOS).rejected == {"unknown_image": 30}
-
-
 def test_examples_come_from_all_splits_and_folders(tmp_path):
-    splits = {}
-    for split in ("train", "val", "test"):
-        for camera in ("one", "two"):
-            folder = tmp_path / split / camera
-            folder.mkdir(parents=True)
-            for number in range(40):
-                name = f"{split}-{camera}-{number}"
-                (folder / f"{name}.jpg").write_bytes(picture())
-                (folder / f"{name}.xml").write_text(voc_xml(name))
-        splits["eval" if split == "val" else split] = {"annotations": split, "images": split}
+    for split, camera, number in itertools.product(("train", "val", "test"), ("one", "two"), range(40)):
+        name = f"{split}-{camera}-{number}"
+        files = {f"{name}.jpg": picture(), f"{name}.xml": voc_xml(name)}
+        write_files(tmp_path / split / camera, files)
+    places = {"train": "train", "eval": "val", "test": "test"}
+    splits = {name: {"annotations": folder, "images": folder} for name, folder in places.items()}
     seen = survey(str(tmp_path), "voc", splits)
     folders = {os.path.dirname(os.path.relpath(image.path, tmp_path)) for image in seen.examples}
     assert len(seen.examples) == 12 and len(folders) == 6
     assert [seen.count_annotated(name, splits) for name in ("train", "eval", "none")] == [80, 80, 0]
 
 
-def test_what_is_wrong_with_the_first_is_said_where_nothing_can_be_used(tmp_path):
+@cases(
+    ((), "expected annotated objects, found none on 1 images"),
+    (("/elsewhere/a.jpg", b""), r"of 1 that cannot be used one is /elsewhere/a\.jpg: .*leaves the"),
+)
+def test_a_set_without_objects_is_refused_with_what_is_wrong_with_the_first(tmp_path, *, image, message):
     data = Coco(tmp_path, images=0)
-    data.add_image(1, name="/elsewhere/a.jpg", data=b"")
-    data.write()
-    with pytest.raises(DataError, match=r"of 1 that cannot be used one is /elsewhere/a\.jpg: .*leaves the"):
-        survey(str(tmp_path), "coco", RATIOS)
+    data.add_image(1, *image, boxes=[[2, 3, 10, 20]] if image else [])
+    refused(DataError, message, _survey, data)

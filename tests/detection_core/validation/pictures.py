@@ -1,7 +1,5 @@
 """Made pictures for tests of near-identical images."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

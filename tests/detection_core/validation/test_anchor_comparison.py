@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Anchors against the boxes of the data."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def view(anchors=ANCHORS):
     return NetworkView(resizer=FixedShapeResizer(height=64, width=64), anchors=anchors)
 
 
-def test_boxes_are_counted_by_their_best_anchor(tmp_path):
+def test_anchors_are_matched_and_drawn_where_boxes_of_their_size_are(tmp_path):
     boxes = sampled((0, 0, 0.5, 0.5), (0.5, 0.5, 1.0, 0.9), (0.9, 0.9, 1.0, 1.0))
     found = match_anchors({"train": boxes, "eval": sampled()}, view())
     assert list(found.splits) == ["train"]
@@ -38,13 +38,7 @@ def test_boxes_are_counted_by_their_best_anchor(tmp_path):
     assert found.shapes == [(0.5, 0.5), (1.0, 0.25)]
     ANCHOR_MATCHES.write(str(tmp_path), found)
     assert ANCHOR_MATCHES.read(str(tmp_path)) == found
-
-
-def test_a_detector_without_anchors_is_not_compared():
     assert match_anchors({"train": sampled((0, 0, 1, 1))}, view(anchors=None)) is None
-
-
-def test_anchors_are_dots_where_boxes_of_their_size_are():
     found = match_anchors({"train": sampled((0, 0, 0.5, 0.5))}, view())
     boxes, unmatched = anchor_maps(found)
     size = len(SIDES)

@@ -1,8 +1,9 @@
-from __future__ import annotations
+"""Sums of boxes by class, size, aspect and place."""
+
+import collections
 
 import numpy as np
 
-from detection_core.data.label_map import label_map_from_names
 from detection_core.validation.box_statistics import (
     ASPECTS,
     COUNTS,
@@ -14,9 +15,8 @@ from detection_core.validation.box_statistics import (
     counts_by_bin,
 )
 from detection_core.validation.labelled_images import parse_record
+from tests.detection_core.validation.samples import LABELS, labelled
 from tests.support.made_examples import CLASSES, Made, encode
-
-LABELS = label_map_from_names(list(CLASSES))
 
 
 def _images(count, seed=0):
@@ -31,7 +31,7 @@ def _images(count, seed=0):
         crowd = tuple(int(c) for c in random.integers(0, 6, objects) == 0)
         size = (int(random.integers(20, 90)), int(random.integers(20, 90)))
         made.append(Made(picture=1, boxes=boxes, classes=classes, crowd=crowd, size=size))
-    return [parse_record(encode(m, n), n, LABELS) for n, m in enumerate(made)]
+    return [labelled(n, m) for n, m in enumerate(made)]
 
 
 def _bin(edges, value):
@@ -60,23 +60,29 @@ def _by_loops(images, name, bins, pick):
 _PICKS = {
     "class": (2, lambda image, box, label: label),
     "size": (len(SIZES) + 1, lambda i, b, _: _bin(SIZES, np.sqrt((b[2] - b[0]) * (b[3] - b[1])))),
-    "aspect": (
-        len(ASPECTS) + 1,
-        lambda i, b, _: _bin(ASPECTS, ((b[3] - b[1]) * i.width) / ((b[2] - b[0]) * i.height)),
-    ),
-    "place": (
-        GRID * GRID,
-        lambda i, b, _: int((b[0] + b[2]) / 2 * GRID) * GRID + int((b[1] + b[3]) / 2 * GRID),
-    ),
+    "aspect": (len(ASPECTS) + 1, lambda i, b, _: _bin(ASPECTS, _ratio(b) * i.width / i.height)),
+    "place": (GRID * GRID, lambda i, b, _: _cell(b[0] + b[2]) * GRID + _cell(b[1] + b[3])),
 }
+
+
+def _ratio(box):
+    return (box[3] - box[1]) / (box[2] - box[0])
+
+
+def _cell(twice_the_middle):
+    return int(twice_the_middle / 2 * GRID)
+
+
+def _counted(images):
+    counter = SampleCounter(CLASSES)
+    for image in images:
+        counter.add(image)
+    return counter.statistics()
 
 
 def test_the_sums_are_those_of_a_loop_over_objects():
     images = _images(700)  # more than are counted at once
-    counter = SampleCounter(CLASSES)
-    for image in images:
-        counter.add(image)
-    found = counter.statistics()
+    found = _counted(images)
     kept = [int((~image.is_crowd).sum()) for image in images]
     assert (found.images, found.objects, found.empty_images) == (700, sum(kept), kept.count(0))
     for name, (bins, pick) in _PICKS.items():
@@ -84,35 +90,20 @@ def test_the_sums_are_those_of_a_loop_over_objects():
         sums, total_squares = _by_loops(images, name, bins, pick)
         assert {field: getattr(histogram, field) for field in sums} == sums, name
         assert histogram.total_squares == total_squares and len(histogram.bins) == bins
-    by_count = [0] * (len(COUNTS) + 1)
-    by_size = [0] * (len(PIXELS) + 1)
-    for image, count in zip(images, kept, strict=True):
-        by_count[_bin(COUNTS, count)] += 1
-        by_size[_bin(PIXELS, np.sqrt(image.height * image.width))] += 1
-    assert found.histograms["objects of an image"].counts == by_count
-    assert found.histograms["image size"].counts == by_size
+    by_count = collections.Counter(_bin(COUNTS, count) for count in kept)
+    by_size = collections.Counter(_bin(PIXELS, np.sqrt(i.height * i.width)) for i in images)
+    tables = {"objects of an image": (by_count, COUNTS), "image size": (by_size, PIXELS)}
+    for name, (counts, edges) in tables.items():
+        assert found.histograms[name].counts == [counts[i] for i in range(len(edges) + 1)]
 
 
-def test_parts_add_up_to_the_whole_whatever_the_classes_of_each():
+def test_parts_add_up_to_the_whole_and_odd_images_break_nothing():
     images = _images(60)
-    parts = []
-    for chosen in (images[:17], images[17:]):
-        counter = SampleCounter(CLASSES)
-        for image in chosen:
-            counter.add(image)
-        parts.append(counter.statistics())
-    whole = SampleCounter(CLASSES)
-    for image in images:
-        whole.add(image)
-    assert add_up(parts) == whole.statistics()
+    parts = [_counted(images[:17]), _counted(images[17:])]
+    assert add_up(parts) == _counted(images)
     assert add_up([]).images == 0
     other = SampleCounter(["dog", "cow"]).statistics()
     assert list(counts_by_bin(add_up([parts[0], other]), "class")) == ["cat", "dog", "cow"]
-
-
-def test_a_class_of_no_label_map_and_odd_images_break_nothing():
     record = encode(Made(classes=("cow",), size=(1, 5000)), 0, ("cow",))
-    counter = SampleCounter(CLASSES)
-    counter.add(parse_record(record, 0, LABELS))
-    found = counter.statistics()
+    found = _counted([parse_record(record, 0, LABELS)])
     assert counts_by_bin(found, "class") == {"cat": 0, "dog": 0} and found.objects == 1

@@ -1,10 +1,9 @@
-from __future__ import annotations
-
-import pytest
+"""Limits of the checks and the list of what they find."""
 
 from detection_core.artifacts.data_findings import FoundExample
 from detection_core.errors import ConfigError
 from detection_core.validation.checks import CHECKS, EXAMPLES_LISTED, FindingList, Limit, make_limits
+from tests.support.cases import cases, refused
 
 
 def test_every_check_warns_until_the_settings_say_otherwise():
@@ -16,29 +15,22 @@ def test_every_check_warns_until_the_settings_say_otherwise():
     assert changed["rare_class"] == Limit(threshold=3.0, severity="warn")
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"leekage": {}}, "found 'leekage'; did you mean leakage?"),
-        ({"leakage": {"limit": 1}}, "expected threshold and severity, found 'limit'"),
-        ({"leakage": {"threshold": 2}}, "expected 0 to 1 "),
-        ({"leakage": {"threshold": "much"}}, "found 'much'"),
-        ({"leakage": {"threshold": True}}, "found True"),
-        ({"leakage": {"threshold": float("nan")}}, "found nan"),
-        ({"leakage": {"severity": "halt"}}, "expected one of off, warn, stop, found 'halt'"),
-    ],
-)
-def test_what_is_no_check_is_refused_with_its_place(given, message):
-    with pytest.raises(ConfigError, match=message.replace("?", r"\?")) as error:
-        make_limits(given)
-    assert error.value.where.startswith("checks")
+@cases(
+    ({"leekage": {}}, "found 'leekage'; did you mean leakage?"),
+    ({"leakage": {"limit": 1}}, "expected threshold and severity, found 'limit'"),
+    ({"leakage": {"threshold": 2}}, "expected 0 to 1 "), ({"leakage": {"threshold": "much"}}, "found 'much'"),
+    ({"leakage": {"threshold": True}}, "found True"), ({"leakage": {"threshold": float("nan")}}, "found nan"),
+    ({"leakage": {"severity": "halt"}}, "expected one of off, warn, stop, found 'halt'"),
+)  # fmt: skip
+def test_what_is_no_check_is_refused_with_its_place(*, given, message):
+    assert refused(ConfigError, message.replace("?", r"\?"), make_limits, given).where.startswith("checks")
 
 
 def _list(**given):
     return FindingList(make_limits(given))
 
 
-def test_what_stops_comes_first_and_what_is_off_does_not_come_at_all():
+def test_outcomes_are_ordered_by_severity_and_only_what_is_above_the_threshold_found():
     findings = _list(duplicates={"severity": "stop"}, empty_images={"severity": "off"})
     for check in ("leakage", "duplicates", "empty_images"):
         findings.add(check, "eval", "found", measured=0.5)
@@ -46,23 +38,14 @@ def test_what_stops_comes_first_and_what_is_off_does_not_come_at_all():
     outcomes = findings.outcomes()
     assert (outcomes["duplicates"], outcomes["leakage"], outcomes["empty_images"]) == ("stop", "warn", "off")
     assert outcomes["rare_class"] == "passed"
-
-
-def test_only_what_is_above_the_threshold_is_found():
+    findings = _list()
+    findings.could_not("leakage", "there is one split")
+    assert findings.outcomes()["leakage"] == "there is one split"
     findings = _list(leakage={"threshold": 0.5})
     findings.add_above("leakage", "eval", "found", measured=0.5)
     assert findings.findings() == []
     findings.add_above("leakage", "test", "found", measured=0.51)
     assert [(f.measured, f.threshold) for f in findings.findings()] == [(0.51, 0.5)]
-
-
-def test_a_check_that_could_not_be_made_says_why():
-    findings = _list()
-    findings.could_not("leakage", "there is one split")
-    assert findings.outcomes()["leakage"] == "there is one split"
-
-
-def test_of_very_many_examples_some_are_listed():
     findings = _list()
     many = [FoundExample(split="eval", source_id=str(i), record=i) for i in range(500)]
     findings.add("leakage", "eval", "found", measured=1.0, count=500, examples=many)

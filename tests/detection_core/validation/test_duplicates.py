@@ -1,11 +1,10 @@
-from __future__ import annotations
+"""Files that are there twice, in a split or in two."""
 
 import hashlib
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detection_core.validation.checks import FindingList, make_limits
 from detection_core.validation.duplicates import (
     DigestList,
     Pair,
@@ -13,6 +12,7 @@ from detection_core.validation.duplicates import (
     repeated_images,
     shared_images,
 )
+from tests.detection_core.validation.samples import findings_of
 
 
 def _digests(names):
@@ -22,40 +22,26 @@ def _digests(names):
     return digests
 
 
+def _pair(split, record, other):
+    return Pair(split=split, record=record, other_split="train", other_record=other)
+
+
 _NAMES = st.lists(st.sampled_from(["", "a", "b", "c", "d", "e"]), max_size=12)
 
 
 @given(_NAMES, _NAMES)
-def test_shared_images_are_those_of_a_slow_search(here, there):
-    expected = [
-        Pair(split="eval", record=i, other_split="train", other_record=there.index(name))
-        for i, name in enumerate(here)
-        if name and name in there
-    ]
-    assert shared_images("eval", _digests(here), "train", _digests(there)) == expected
-
-
-@given(_NAMES)
-def test_repeated_images_are_those_of_a_slow_search(names):
-    expected = [
-        Pair(split="train", record=i, other_split="train", other_record=names.index(name))
-        for i, name in enumerate(names)
-        if name and names.index(name) != i
-    ]
-    assert repeated_images("train", _digests(names)) == expected
+def test_shared_and_repeated_images_are_those_of_a_slow_search(here, there):
+    shared = [_pair("eval", i, there.index(n)) for i, n in enumerate(here) if n and n in there]
+    assert shared_images("eval", _digests(here), "train", _digests(there)) == shared
+    repeated = [_pair("train", i, here.index(n)) for i, n in enumerate(here) if n and here.index(n) != i]
+    assert repeated_images("train", _digests(here)) == repeated
 
 
 def test_leakage_and_repetition_are_found_with_the_records_to_look_at():
-    findings = FindingList(make_limits({"leakage": {"severity": "stop"}}))
     digests = {"train": _digests("abcdefghij"), "eval": _digests("xxaz")}
-    check_duplicates(digests, findings)
-    leaked, repeated = findings.findings()
+    leaked, repeated = findings_of(check_duplicates, digests, leakage={"severity": "stop"}).findings()
     assert (leaked.id, leaked.severity, leaked.measured) == ("leakage:eval", "stop", 0.25)
     assert [(e.record, e.other.split, e.other.record) for e in leaked.examples] == [(2, "train", 0)]
     assert (repeated.id, repeated.count) == ("duplicates:eval", 1)
-
-
-def test_without_a_repetition_nothing_is_found():
-    findings = FindingList(make_limits({}))
-    check_duplicates({"train": _digests("abc"), "eval": _digests("de"), "test": _digests("")}, findings)
-    assert findings.findings() == []
+    alone = {"train": _digests("abc"), "eval": _digests("de"), "test": _digests("")}
+    assert findings_of(check_duplicates, alone).findings() == []

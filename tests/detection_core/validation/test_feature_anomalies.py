@@ -1,45 +1,30 @@
 """Texts and types are those of TFDV 1.16.1; components/data_validator/test_tfdv.py compares the two."""
 
-from __future__ import annotations
+import math
 
-import pytest
 from google.protobuf import text_format
-from tensorflow.core.example.example_pb2 import Example
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
-from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
+from detection_core.data.encode import bytes_feature, float_feature, int64_feature
 from detection_core.validation.feature_anomalies import find_anomalies
 from detection_core.validation.feature_statistics import FeatureCounter
 from detection_core.validation.schema_file import is_current
+from tests.support.cases import cases
+from tests.support.feature_records import make_statistics
 
+_TEXTS = bytes_feature([b"x", "y\né".encode()])
 RECORDS = (
-    {
-        "a": int64_feature([1]),
-        "f": float_feature([0.5, -1.0]),
-        "t": bytes_feature([b"x", "y\né".encode()]),
-        "new": int64_feature([3]),
-        "image/encoded": bytes_feature([b"123"]),
-    },
-    {
-        "a": int64_feature([7]),
-        "f": float_feature([float("nan"), 9.0, float("inf")]),
-        "t": bytes_feature([b"x"]),
-    },
+    {"a": int64_feature([1]), "f": float_feature([0.5, -1.0]), "t": _TEXTS}
+    | {"new": int64_feature([3]), "image/encoded": bytes_feature([b"123"])},
+    {"a": int64_feature([7]), "f": float_feature([math.nan, 9.0, math.inf]), "t": bytes_feature([b"x"])},
     {"a": int64_feature([-2]), "f": float_feature([])},
 )
-
-
-def make_statistics(records=RECORDS):
-    counter = FeatureCounter()
-    for record in records:
-        counter.add(Example.FromString(serialise_features(record)).features.feature)
-    return counter.statistics()
 
 
 def _found(feature, more=""):
     """The anomalies of the one column that a schema tells of."""
     schema = text_format.Parse(f"feature {{ {feature} }} {more}", schema_pb2.Schema())
-    found = find_anomalies(make_statistics(), schema)
+    found = find_anomalies(make_statistics(RECORDS), schema)
     assert found.baseline == schema
     info = found.anomaly_info[schema.feature[0].name]
     assert not info.reason or info.severity == anomalies_pb2.AnomalyInfo.ERROR
@@ -90,55 +75,41 @@ MAX_IMAGE_BYTE_SIZE_EXCEEDED | Num bytes exceeds the max byte size. | The larges
 _LINES = TOLD.replace('"y\né"', '"y~é"').strip().splitlines()
 
 
-@pytest.mark.parametrize(("feature", "told"), zip(_LINES[::2], _LINES[1::2], strict=True))
-def test_what_does_not_fit_is_told_as_tfdv_tells_it(feature, told):
+@cases(*zip(_LINES[::2], _LINES[1::2], strict=True))
+def test_what_does_not_fit_is_told_as_tfdv_tells_it(*, feature, told):
     kind, short, text = told.replace("~é", "\né").replace("@", " ").split(" | ")
     info = _found(feature)
     reasons = [anomalies_pb2.AnomalyInfo.Type.Name(reason.type) for reason in info.reason]
     assert (reasons, info.short_description, info.description) == ([kind], short, text)
 
 
-@pytest.mark.parametrize(
-    "feature",
-    [
-        "name: 'gone' type: INT",
-        "name: 'gone' type: INT presence { min_count: 1 } lifecycle_stage: PLANNED",
-        "name: 'a' type: BYTES deprecated: true",
-        "name: 'a' type: INT int_domain { min: -2 max: 7 } presence { min_count: 3 min_fraction: 1 }",
-        "name: 'a' type: INT shape { }",
-        "name: 't' type: BYTES string_domain { value: 'x' } distribution_constraints {min_domain_mass: 0.6}",
-    ],
-)
-def test_what_fits_is_not_told(feature):
+@cases(
+    "name: 'gone' type: INT", "name: 'gone' type: INT presence { min_count: 1 } lifecycle_stage: PLANNED",
+    "name: 'a' type: BYTES deprecated: true",
+    "name: 'a' type: INT int_domain { min: -2 max: 7 } presence { min_count: 3 min_fraction: 1 }",
+    "name: 'a' type: INT shape { }",
+    "name: 't' type: BYTES string_domain { value: 'x' } distribution_constraints {min_domain_mass: 0.6}",
+)  # fmt: skip
+def test_what_fits_is_not_told(*, feature):
     assert not _found(feature).reason
 
 
-def test_a_file_has_no_domain_of_texts():
+def test_reasons_add_up_and_features_that_are_not_current_or_have_no_domain_are_told():
     info = _found("name: 'image/encoded' type: BYTES string_domain { value: 'x' }")
-    assert info.description == (
-        'Data is marked as BYTES with incompatible domain_info: name: "image/encoded"\n'
-    )
-
-
-def test_several_reasons_and_columns_that_the_schema_does_not_have():
+    said = 'Data is marked as BYTES with incompatible domain_info: name: "image/encoded"\n'
+    assert info.description == said
     domain = "string_domain { name: 'd' value: 'x' }"
     info = _found("name: 't' type: BYTES domain: 'd' presence { min_fraction: 1 }", domain)
     assert len(info.reason) == 2 and info.short_description == "Multiple errors"
     assert info.description == " ".join(reason.description for reason in info.reason)
-    found = find_anomalies(make_statistics(), schema_pb2.Schema())
+    found = find_anomalies(make_statistics(RECORDS), schema_pb2.Schema())
     assert sorted(found.anomaly_info) == ["a", "f", "image/encoded", "new", "t"]
-
-
-def test_the_number_of_examples_is_held_against_the_schema():
-    schema = text_format.Parse("dataset_constraints { min_examples_count: 4 }", schema_pb2.Schema())
-    found = find_anomalies(make_statistics(), schema).dataset_anomaly_info
-    assert found.description == "The dataset has 3 examples, which is fewer than expected."
-
-
-def test_a_data_set_without_examples_has_nothing_to_fit():
-    assert not find_anomalies(FeatureCounter().statistics(), schema_pb2.Schema()).anomaly_info
-
-
-def test_a_feature_is_current_unless_it_is_retired_or_not_there_yet():
     assert is_current(schema_pb2.Feature()) and is_current(schema_pb2.Feature(lifecycle_stage="BETA"))
     assert not is_current(schema_pb2.Feature(lifecycle_stage="ALPHA"))
+
+
+def test_the_number_of_examples_is_held_against_the_schema_and_none_fit_anything():
+    schema = text_format.Parse("dataset_constraints { min_examples_count: 4 }", schema_pb2.Schema())
+    found = find_anomalies(make_statistics(RECORDS), schema).dataset_anomaly_info
+    assert found.description == "The dataset has 3 examples, which is fewer than expected."
+    assert not find_anomalies(FeatureCounter().statistics(), schema_pb2.Schema()).anomaly_info

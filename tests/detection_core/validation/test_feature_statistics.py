@@ -1,21 +1,17 @@
-from __future__ import annotations
+"""Statistics of the columns of records."""
 
 import math
 
 import numpy as np
 import pytest
-from tensorflow.core.example.example_pb2 import Example
 
-from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
+from detection_core.data.encode import bytes_feature, float_feature, int64_feature
 from detection_core.validation import feature_statistics
-from detection_core.validation.feature_statistics import FeatureCounter
+from tests.support.feature_records import make_statistics
 
 
 def _count(*records):
-    counter = FeatureCounter()
-    for record in records:
-        counter.add(Example.FromString(serialise_features(record)).features.feature)
-    [dataset] = counter.statistics().datasets
+    [dataset] = make_statistics(records).datasets
     return dataset, {feature.path.step[0]: feature for feature in dataset.features}
 
 
@@ -40,25 +36,23 @@ def test_numbers_are_summed_as_numpy_does(monkeypatch):
         assert sum(bucket.sample_count for bucket in histogram.buckets) == pytest.approx(len(flat))
 
 
-def test_what_is_missing_and_what_is_no_number_is_counted():
+def test_missing_values_and_texts_are_counted_and_files_measured():
     nan = {"x": float_feature([math.nan, 1.0, math.inf])}
     _, found = _count(nan, {"y": int64_feature([3])}, {"y": int64_feature([])})
     assert found["x"].num_stats.common_stats.num_missing == 2
     assert found["x"].num_stats.histograms[0].num_nan == 1 and found["x"].num_stats.max == math.inf
     assert found["y"].num_stats.common_stats.num_non_missing == 2 and found["y"].num_stats.mean == 3
-
-
-def test_texts_are_ranked_and_files_measured():
     words = [b"b", b"a", b"b", b"\xff"]
-    records = [
-        {"t": bytes_feature([w]), "image/encoded": bytes_feature([b"x" * n])} for n, w in enumerate(words)
-    ]
+    words_and_files = [(bytes_feature([w]), bytes_feature([b"x" * n])) for n, w in enumerate(words)]
+    records = [{"t": word, "image/encoded": file} for word, file in words_and_files]
     _, found = _count(*records)
     texts = found["t"].string_stats
     assert (texts.top_values[0].value, texts.top_values[0].frequency) == ("b", 2)
     assert (texts.unique, texts.avg_length, texts.invalid_utf8_count) == (3, 1.0, 1)
     sizes = found["image/encoded"].bytes_stats
     assert (sizes.min_num_bytes, sizes.max_num_bytes_int, sizes.avg_num_bytes) == (0, 3, 1.5)
+    dataset, _ = _count({"x": int64_feature([1])}, {"x": float_feature([1.0])})
+    assert len(dataset.features) == 2
 
 
 def test_memory_is_bounded_whatever_the_records_hold(monkeypatch):
@@ -68,8 +62,3 @@ def test_memory_is_bounded_whatever_the_records_hold(monkeypatch):
     _, found = _count(*records)
     assert len(found) == 20
     assert found["t"].string_stats.unique == 0 and found["t"].string_stats.common_stats.num_non_missing == 40
-
-
-def test_a_column_of_two_types_stands_once_for_each():
-    dataset, _ = _count({"x": int64_feature([1])}, {"x": float_feature([1.0])})
-    assert len(dataset.features) == 2

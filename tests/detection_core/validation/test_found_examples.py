@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Ids and pictures of the examples that findings list."""
 
 import io
 
@@ -6,22 +6,16 @@ from PIL import Image
 
 from detection_core.artifacts.data_findings import Finding, FoundExample, OtherExample
 from detection_core.config.input_paths import split_pattern
-from detection_core.data.label_map import label_map_from_names
 from detection_core.validation.found_examples import complete_examples
 from detection_core.validation.labelled_images import read_some
-from tests.support.made_examples import CLASSES, Made, write_examples
+from tests.detection_core.validation.samples import LABELS
+from tests.support.dataset_files import subfolder
+from tests.support.made_examples import Made, write_examples
 
 
 def _finding(*examples):
-    return Finding(
-        id="leakage:eval",
-        check="leakage",
-        severity="warn",
-        message="m",
-        measured=1,
-        threshold=0,
-        examples=list(examples),
-    )
+    said = {"id": "leakage:eval", "check": "leakage", "severity": "warn", "message": "m"}
+    return Finding(**said, measured=1, threshold=0, examples=list(examples))
 
 
 def _example(record, other=None, split="train"):
@@ -32,34 +26,29 @@ def _complete(tmp_path, *findings):
     made = [Made(source_id=f"id {i}") for i in range(30)]
     made[3] = Made(source_id="broken", data=b"no image")
     folder = write_examples(tmp_path / "examples", {"train": made, "eval": [Made(source_id="other")]})
-    labels = label_map_from_names(list(CLASSES))
 
     def read(split, numbers):
-        return read_some(split_pattern(folder, split), labels, numbers)
+        return read_some(split_pattern(folder, split), LABELS, numbers)
 
-    return complete_examples(findings, read, labels.names, str(tmp_path / "out"))
+    return complete_examples(findings, read, LABELS.names, str(tmp_path / "out"))
 
 
-def test_examples_get_ids_and_the_first_pictures(tmp_path):
+def test_examples_get_ids_and_pictures_side_by_side_where_they_decode(tmp_path):
     [finding] = _complete(tmp_path, _finding(*(_example(i) for i in range(4, 20))))
     assert [e.source_id for e in finding.examples] == [f"id {i}" for i in range(4, 20)]
     assert [bool(e.picture) for e in finding.examples] == [True] * 6 + [False] * 10
     picture = (tmp_path / "out" / "pictures" / finding.examples[0].picture).read_bytes()
     assert Image.open(io.BytesIO(picture)).size == (320, 240)
-
-
-def test_two_images_stand_side_by_side(tmp_path):
+    below = subfolder(tmp_path, 1)
+    [finding] = _complete(below, _finding(_example(3)))
+    assert (finding.examples[0].source_id, finding.examples[0].picture) == ("broken", "")
+    below = subfolder(tmp_path, 2)
     other = OtherExample(split="eval", source_id="", record=0)
-    [finding] = _complete(tmp_path, _finding(_example(2, other)))
+    [finding] = _complete(below, _finding(_example(2, other)))
     [example] = finding.examples
     assert example.other.source_id == "other"
-    picture = (tmp_path / "out" / "pictures" / example.picture).read_bytes()
+    picture = (below / "out" / "pictures" / example.picture).read_bytes()
     assert Image.open(io.BytesIO(picture)).width > 2 * 240
-
-
-def test_an_image_that_does_not_decode_has_an_id_and_no_picture(tmp_path):
-    [finding] = _complete(tmp_path, _finding(_example(3)))
-    assert (finding.examples[0].source_id, finding.examples[0].picture) == ("broken", "")
 
 
 def test_findings_without_examples_read_nothing():

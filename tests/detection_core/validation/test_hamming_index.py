@@ -1,19 +1,11 @@
-from __future__ import annotations
+"""The index of hashes, and the budget of its searches."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.validation.hamming_index import (
-    HASH_WORDS,
-    HammingIndex,
-    band_count,
-    candidates,
-    ignore_band,
-    near_pairs,
-    search_window,
-)
+from detection_core.validation import hamming_index
+from tests.support.cases import cases
 
 DISTANCE = 24
 
@@ -29,15 +21,15 @@ def _scene(count):
 
 def _compared(index, asking, window):
     probes = (probe for band in range(index.bands) for probe in index.probes(band, asking))
-    return sum(len(one) for probe in probes for one, _ in candidates(probe, window))
+    return sum(len(one) for probe in probes for one, _ in hamming_index.candidates(probe, window))
 
 
 @settings(max_examples=20, deadline=None)
 @given(budget=st.integers(1, 400_000), asks=st.booleans())
 def test_a_budget_bounds_the_comparisons_and_is_used(budget, asks):
     scene = _scene(300)
-    index, asking = HammingIndex(scene, DISTANCE), scene[:40] if asks else None
-    window = search_window(index, asking, budget)
+    index, asking = hamming_index.HammingIndex(scene, DISTANCE), scene[:40] if asks else None
+    window = hamming_index.search_window(index, asking, budget)
     if window is None:
         assert _compared(index, asking, None) <= budget
     else:
@@ -45,12 +37,12 @@ def test_a_budget_bounds_the_comparisons_and_is_used(budget, asks):
         assert _compared(index, asking, window + 1) > budget
 
 
-@pytest.mark.parametrize("distance", [0, 12, 13, 24, 31])
-def test_the_bands_hold_every_bit_and_are_too_many_to_differ_twice_each(distance):
-    index = HammingIndex(np.zeros((1, HASH_WORDS), np.uint64), distance)
-    assert index.bands == band_count(distance) and 2 * index.bands > distance
+@cases(0, 12, 13, 24, 31)
+def test_the_bands_hold_every_bit_and_are_too_many_to_differ_twice_each(*, distance):
+    index = hamming_index.HammingIndex(np.zeros((1, hamming_index.HASH_WORDS), np.uint64), distance)
+    assert index.bands == hamming_index.band_count(distance) and 2 * index.bands > distance
     # Each bit of a hash changes the key of one band: a hash with it is not in the bucket of the band alone.
-    others = np.zeros((256, HASH_WORDS), np.uint64)
+    others = np.zeros((256, hamming_index.HASH_WORDS), np.uint64)
     bits = np.arange(256)
     others[bits, bits // 64] = np.uint64(1) << (bits % 64).astype(np.uint64)
     first = [next(iter(index.probes(band, others))) for band in range(index.bands)]
@@ -58,9 +50,16 @@ def test_the_bands_hold_every_bit_and_are_too_many_to_differ_twice_each(distance
     assert met.tolist() == [index.bands - 1] * 256
 
 
-def test_of_different_hashes_few_are_compared():
-    hashes = np.random.default_rng(0).integers(0, 2**64, (20_000, HASH_WORDS), dtype=np.uint64)
-    index = HammingIndex(hashes, DISTANCE)
+def test_of_different_hashes_few_are_compared_and_a_table_of_keys_changes_nothing(monkeypatch):
+    hashes = np.random.default_rng(0).integers(0, 2**64, (20_000, hamming_index.HASH_WORDS), dtype=np.uint64)
+    index = hamming_index.HammingIndex(hashes, DISTANCE)
     # 13 bands of 20.7 buckets, half of which for a pair, of 20,000 hashes in a million buckets.
     assert _compared(index, None, None) < 20_000 * 13 * 10.5 * 0.03
-    assert list(near_pairs(index, None, None, ignore_band)) == []
+    assert list(hamming_index.near_pairs(index, None, None, hamming_index.ignore_band)) == []
+    scene, found = _scene(60), []
+    for few in (1_000, 10):
+        monkeypatch.setattr(hamming_index, "_FEW", few)
+        index = hamming_index.HammingIndex(scene, DISTANCE)
+        probes = [probe for band in range(index.bands) for probe in index.probes(band, scene[:9])]
+        found.append([(begin.tolist(), end.tolist()) for _, _, begin, end in probes])
+    assert found[0] == found[1] and found[0]

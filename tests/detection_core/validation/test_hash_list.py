@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""A list of hashes in little memory."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""The test that compares two samples."""
 
 import math
 
@@ -8,11 +8,8 @@ from scipy import stats
 from scipy.spatial.distance import jensenshannon
 
 from detection_core.artifacts.data_statistics import Histogram
-from detection_core.validation.homogeneity import (
-    compare,
-    holm,
-    jensen_shannon,
-)
+from detection_core.validation.homogeneity import compare, holm, jensen_shannon
+from tests.support.cases import cases
 
 
 def of_table(table, bins=None):
@@ -29,44 +26,41 @@ def of_table(table, bins=None):
     )
 
 
-def test_divergence_is_the_square_of_scipys_distance():
+def test_divergence_and_holm_are_those_of_scipy_and_of_a_hand():
     random = np.random.default_rng(0)
     for _ in range(20):
         p, q = random.dirichlet(np.ones(6), 2)
         assert jensen_shannon(p, q) == pytest.approx(jensenshannon(p, q, base=2) ** 2)
     assert jensen_shannon(np.asarray([1.0, 0.0]), np.asarray([0.0, 1.0])) == 1.0
     assert jensen_shannon(np.asarray([0.5, 0.5]), np.asarray([0.5, 0.5])) == 0.0
-
-
-def test_holm_by_hand():
     # Sorted 0.01, 0.02, 0.04 times 3, 2, 1; never below the one before.
     assert holm([0.04, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
     assert holm([0.9, 0.8]) == [1.0, 1.0] and holm([]) == []
 
 
-def test_two_bins_of_images_of_one_object_are_the_textbooks_test_of_two_shares():
+def test_two_shares_are_tested_as_in_the_textbooks_and_herds_count_less():
     random = np.random.default_rng(1)
     tables = [random.multinomial(1, p, n) for p, n in (((0.6, 0.4), 400), ((0.5, 0.5), 300))]
     found = compare(*map(of_table, tables))
     expected = stats.chi2_contingency(np.stack([t.sum(0) for t in tables]), correction=False)
     # Two bins are compared, which say the same; the variance is that of these images, not the binomial one.
     assert found.p_value == pytest.approx(2 * expected.pvalue, rel=0.1)
-
-
-def test_objects_that_come_in_herds_count_less():
-    """Copying every object ten times within its image adds nothing that is known."""
+    # Copying every object ten times within its image adds nothing that is known.
     random = np.random.default_rng(2)
     tables = [random.multinomial(1, p, 200) for p in ((0.6, 0.4), (0.45, 0.55))]
     alone = compare(*map(of_table, tables))
     herds = compare(*(of_table(table * 10) for table in tables))
     assert herds.p_value == pytest.approx(alone.p_value, rel=1e-9)
+    common = np.eye(3, dtype=int)[[0] * 100 + [1] * 100]
+    rare = np.eye(3, dtype=int)[[0] * 100 + [1] * 100 + [2] * 9]
+    found = compare(of_table(rare), of_table(common))
+    assert found.most_changed in "01" and found.p_value == 1.0
 
 
 def test_the_statistic_is_that_of_a_loop_over_images():
     random = np.random.default_rng(3)
-    tables = [
-        random.poisson(random.gamma(1.0, 2.0, (n, 1)) * random.dirichlet([0.5] * 3, n)) for n in (300, 150)
-    ]
+    shares = [random.dirichlet([0.5] * 3, n) for n in (300, 150)]
+    tables = [random.poisson(random.gamma(1.0, 2.0, (len(share), 1)) * share) for share in shares]
     found = compare(*map(of_table, tables))
     totals = [table.sum() for table in tables]
     pooled = sum(table.sum(0) for table in tables) / sum(totals)
@@ -90,20 +84,6 @@ def test_bins_are_told_by_their_names():
     assert (new.most_changed, new.before, new.after) == ("a", 0.0, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ([[0, 0]], [[5, 5]]),
-        ([[1, 0]] * 100, [[1, 0]] * 100),
-        ([[1, 0]] * 4, [[0, 1]] * 4),
-    ],
-)
-def test_too_little_is_not_compared(one, other):
+@cases(([[0, 0]], [[5, 5]]), ([[1, 0]] * 100, [[1, 0]] * 100), ([[1, 0]] * 4, [[0, 1]] * 4))
+def test_too_little_is_not_compared(*, one, other):
     assert compare(of_table(one), of_table(other)) is None
-
-
-def test_rare_bins_are_not_compared():
-    common = np.eye(3, dtype=int)[[0] * 100 + [1] * 100]
-    rare = np.eye(3, dtype=int)[[0] * 100 + [1] * 100 + [2] * 9]
-    found = compare(of_table(rare), of_table(common))
-    assert found.most_changed in "01" and found.p_value == 1.0

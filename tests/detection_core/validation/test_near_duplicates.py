@@ -1,11 +1,9 @@
-from __future__ import annotations
+"""Images that are nearly the same, found by their hashes."""
 
 import itertools
 import time
-import tracemalloc
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +16,8 @@ from detection_core.validation.near_duplicates import (
 )
 from detection_core.validation.perceptual_hash import HASH_BYTES, hash_distance, hash_image_file
 from tests.detection_core.validation.pictures import drawing, jpeg, natural
+from tests.support.cases import cases, refused
+from tests.support.memory import memory_below
 
 
 def random_hashes(count, seed=0):
@@ -40,11 +40,11 @@ def by_comparing_all(hashes, splits, max_distance):
         bits = hash_distance(hashes[i], hashes[j])
         if bits <= max_distance:
             near[i, j] = near[j, i] = bits
-    nearest = [min(((b, j) for (i, j), b in near.items() if i == k), default=(-1, -1)) for k in range(count)]
-    across = [
-        min(((b, j) for (i, j), b in near.items() if i == k and splits[i] != splits[j]), default=(-1, -1))
-        for k in range(count)
-    ]
+    apart = {(i, j): bits for (i, j), bits in near.items() if splits[i] != splits[j]}
+    nearest, across = (
+        [min(((b, j) for (i, j), b in pairs.items() if i == k), default=(-1, -1)) for k in range(count)]
+        for pairs in (near, apart)
+    )
     groups = list(range(count))
     for _ in range(count):
         for i, j in near:
@@ -52,90 +52,88 @@ def by_comparing_all(hashes, splits, max_distance):
     return nearest, across, groups
 
 
-@settings(max_examples=60, deadline=None)
-@given(data=st.data(), max_distance=st.sampled_from([0, 3, 15, 16, 24, 31]))
-def test_the_index_finds_what_comparing_all_with_all_finds(data, max_distance):
+CHANGED = st.tuples(st.integers(0, 2), st.lists(st.integers(0, 255), max_size=20, unique=True))
+
+
+def drawn_hashes(drawn):
+    """Some of three hashes with some bits changed, and none."""
     base = random_hashes(3)
-    draw_bits = st.lists(st.integers(0, 255), max_size=20, unique=True)
-    chosen = data.draw(st.lists(st.tuples(st.integers(0, 2), draw_bits, st.integers(0, 2)), max_size=24))
-    hashes = [flipped(base[k], bits) for k, bits, _ in chosen]
-    for place in data.draw(st.lists(st.integers(0, max(0, len(chosen) - 1)), max_size=2)) if chosen else []:
-        hashes[place] = None
-    splits = [split for _, _, split in chosen]
+    return [None if change is None else flipped(base[change[0]], change[1]) for change in drawn]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    drawn=st.lists(st.tuples(CHANGED | st.none() | CHANGED, st.integers(0, 2)), max_size=24),
+    max_distance=st.sampled_from([0, 3, 15, 16, 24, 31]),
+)
+def test_the_index_finds_what_comparing_all_with_all_finds(drawn, max_distance):
+    hashes, splits = drawn_hashes(change for change, _ in drawn), [split for _, split in drawn]
     found = find_near_duplicates(hashes, splits, max_distance=max_distance)
     nearest, across, groups = by_comparing_all(hashes, splits, max_distance)
     assert list(zip(found.distances.tolist(), found.nearest.tolist(), strict=True)) == nearest
     assert list(zip(found.distances_across.tolist(), found.nearest_across.tolist(), strict=True)) == across
-    assert found.groups.tolist() == groups
-    assert found.complete
+    assert found.groups.tolist() == groups and found.complete
     assert found.images == sum(n >= 0 for _, n in nearest)
     assert found.images_across == sum(n >= 0 for _, n in across)
 
 
 @settings(max_examples=60, deadline=None)
-@given(data=st.data(), max_distance=st.sampled_from([0, 3, 12, 13, 24, 31]))
-def test_the_index_finds_the_nearest_of_others_as_comparing_with_all_does(data, max_distance):
-    base = random_hashes(3)
-    changed = st.tuples(st.integers(0, 2), st.lists(st.integers(0, 255), max_size=20, unique=True))
-    some = st.lists(st.none() | changed, max_size=12)
-    hashes, others = (
-        [None if c is None else flipped(base[c[0]], c[1]) for c in data.draw(some)] for _ in range(2)
-    )
+@given(
+    drawn=st.tuples(*[st.lists(st.none() | CHANGED, max_size=12)] * 2),
+    max_distance=st.sampled_from([0, 3, 12, 13, 24, 31]),
+)
+def test_the_index_finds_the_nearest_of_others_as_comparing_with_all_does(drawn, max_distance):
+    hashes, others = map(drawn_hashes, drawn)
     ticks = []
     found = find_nearest_images(hashes, others, max_distance=max_distance, on_band=lambda: ticks.append(1))
     for image, value in enumerate(hashes):
-        bits = [
-            (hash_distance(value, other), number)
-            for number, other in enumerate(others)
-            if value is not None and other is not None
-        ]
+        known = [(n, other) for n, other in enumerate(others) if None not in (value, other)]
+        bits = [(hash_distance(value, other), number) for number, other in known]
         nearest = min((pair for pair in bits if pair[0] <= max_distance), default=(-1, -1))
         assert (found.distances[image], found.nearest[image]) == nearest
     assert found.complete and len(ticks) == band_count(max_distance)
 
 
-@pytest.mark.parametrize("distance", [0, 1, 15, 16, 17, 24, 30, 31])
-def test_a_pair_is_found_wherever_its_bits_differ(distance):
+@cases(0, 1, 15, 16, 17, 24, 30, 31)
+def test_a_pair_is_found_wherever_its_bits_differ(*, distance):
     rng = np.random.default_rng(distance)
-    for value in random_hashes(40):
+    for value in random_hashes(3):
         other = flipped(value, rng.choice(256, distance, replace=False).tolist())
-        found = find_near_duplicates(
-            [value, *random_hashes(5, seed=9), other], max_distance=MAX_INDEXED_DISTANCE
-        )
+        hashes = [value, *random_hashes(5, seed=9), other]
+        found = find_near_duplicates(hashes, max_distance=MAX_INDEXED_DISTANCE)
         assert found.pairs() == [(0, 6, distance)]
 
 
-def test_pairs_come_once_and_the_most_alike_first():
+def test_pairs_come_once_and_are_found_in_nothing_and_among_very_many():
     a, b = random_hashes(2)
-    found = find_near_duplicates(
-        [a, flipped(a, range(5)), b, flipped(b, [1]), a], splits=[0, 1, 0, 0, 0], max_distance=10
-    )
+    hashes = [a, flipped(a, range(5)), b, flipped(b, [1]), a]
+    found = find_near_duplicates(hashes, splits=[0, 1, 0, 0, 0], max_distance=10)
     assert found.pairs() == [(0, 4, 0), (2, 3, 1), (0, 1, 5)]
-    assert found.pairs(across=True) == [(0, 1, 5), (1, 4, 5)] or found.pairs(across=True) == [(0, 1, 5)]
+    assert found.pairs(across=True) == [(0, 1, 5), (1, 4, 5)]
     assert found.groups.tolist() == [0, 0, 2, 2, 0]
-
-
-def test_a_hundred_thousand_different_images_take_seconds_and_little_memory():
-    hashes = random_hashes(100_000)
-    for copy, original in ((70_000, 12), (99_999, 13)):
+    hashes = random_hashes(30_000)
+    for copy, original in ((21_000, 12), (29_999, 13)):
         hashes[copy] = flipped(hashes[original], range(0, 200, 10))
     begin = time.process_time()
     found = find_near_duplicates(hashes)
-    assert time.process_time() - begin < 40  # 5 seconds on an idle core
-    assert found.pairs() == [(12, 70_000, 20), (13, 99_999, 20)]
+    assert time.process_time() - begin < 15  # 1 second on an idle core
+    assert found.pairs() == [(12, 21_000, 20), (13, 29_999, 20)]
     assert found.complete
+    for hashes, others in itertools.product(([], [None, None], random_hashes(1)), ([], [None])):
+        assert find_nearest_images(hashes, others).nearest.tolist() == [-1] * len(hashes)
+        found = find_near_duplicates(hashes)
+        assert found.images == 0 and found.pairs() == [] and found.complete
+        assert found.groups.tolist() == list(range(len(hashes)))
+    assert 0 < MAX_DISTANCE <= MAX_INDEXED_DISTANCE
+    refused(ValueError, "from 0 to 31", lambda: find_near_duplicates([], max_distance=32))
 
 
 def test_memory_is_bounded_by_the_number_of_images():
     hashes = random_hashes(1)[0]
     rng = np.random.default_rng(0)
     scene = [flipped(hashes, rng.choice(256, 6, replace=False).tolist()) for _ in range(8000)]
-    tracemalloc.start()
-    found = find_near_duplicates(scene, [i % 2 for i in range(8000)], budget=2_000_000)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    # 32 million pairs are within the distance.
-    assert peak < 400 << 20
+    with memory_below(400 << 20):  # 32 million pairs are within the distance
+        found = find_near_duplicates(scene, [i % 2 for i in range(8000)], budget=2_000_000)
     assert not found.complete
     assert found.images == found.images_across == 8000
     assert len(set(found.groups.tolist())) == 1
@@ -151,18 +149,3 @@ def test_different_pictures_are_not_taken_for_one_another():
     assert not [p for p in pairs if p[0] < len(photos)]
     # Drawings of two shapes may really be alike: at most one of 100,000 pairs.
     assert len(pairs) <= 600 * 599 / 2 / 100_000
-
-
-def test_nothing_is_found_in_nothing():
-    for hashes, others in itertools.product(([], [None, None], random_hashes(1)), ([], [None])):
-        assert find_nearest_images(hashes, others).nearest.tolist() == [-1] * len(hashes)
-    for hashes in ([], [None, None], random_hashes(1)):
-        found = find_near_duplicates(hashes)
-        assert found.images == 0 and found.pairs() == [] and found.complete
-        assert found.groups.tolist() == list(range(len(hashes)))
-
-
-def test_a_distance_that_the_index_would_miss_is_refused():
-    assert 0 < MAX_DISTANCE <= MAX_INDEXED_DISTANCE
-    with pytest.raises(ValueError, match="from 0 to 31"):
-        find_near_duplicates([], max_distance=MAX_INDEXED_DISTANCE + 1)

@@ -1,115 +1,82 @@
-from __future__ import annotations
+"""Boxes as the network sees them: in the input's pixels and against its anchors."""
+
+import dataclasses
 
 import numpy as np
 import pytest
 
-from detection_core.data.label_map import label_map_from_names
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
-from detection_core.validation.checks import FindingList, make_limits
-from detection_core.validation.labelled_images import parse_record
-from detection_core.validation.network_view import (
-    BoxSample,
-    NetworkView,
-    SampledBoxes,
-    check_boxes_at_input,
-)
-from tests.support.made_examples import CLASSES, Made, encode
+from detection_core.validation.network_view import BoxSample, NetworkView, SampledBoxes, check_boxes_at_input
+from tests.detection_core.validation.samples import findings_of, labelled
 
-LABELS = label_map_from_names(list(CLASSES))
 SQUARE = FixedShapeResizer(height=100, width=100)
 PADDED = KeepAspectRatioResizer(min_dimension=100, max_dimension=100, pad_to_max_dimension=True)
 ANCHORS = np.asarray([[0.0, 0.0, 0.5, 0.5], [0.4, 0.4, 0.8, 0.8]], np.float32)
 
 
 def _sample(*boxes, size=(200, 400)):
-    return SampledBoxes(
-        boxes=np.asarray(boxes, np.float32),
-        sizes=np.asarray([size] * len(boxes), np.int32),
-        records=np.arange(len(boxes)),
-        total=len(boxes),
-    )
+    sizes = np.full((len(boxes), 2), size, np.int32)
+    boxes = np.asarray(boxes, np.float32).reshape(-1, 4)
+    return SampledBoxes(boxes=boxes, sizes=sizes, records=np.arange(len(boxes)), total=len(boxes))
 
 
-def test_sides_are_those_at_the_input():
+def _view(resizer, anchors=None):
+    return NetworkView(resizer=resizer, anchors=anchors)
+
+
+def test_sides_and_sizes_are_those_at_the_input():
     sample = _sample((0.0, 0.0, 0.5, 0.1), (0.0, 0.0, 0.03, 1.0))
-    stretched = NetworkView(resizer=SQUARE, anchors=None).shorter_sides(sample)
-    np.testing.assert_allclose(stretched, [10, 3], rtol=1e-5)
-    # 200 x 400 becomes 50 x 100.
-    kept = NetworkView(resizer=PADDED, anchors=None).shorter_sides(sample)
-    np.testing.assert_allclose(kept, [10, 1.5], rtol=1e-5)
-
-
-def test_images_of_many_sizes_are_resized_each_as_the_resizer_says():
-    view = NetworkView(resizer=PADDED, anchors=None)
+    # Padded, 200 x 400 becomes 50 x 100.
+    for resizer, sides in ((SQUARE, [10, 3]), (PADDED, [10, 1.5])):
+        np.testing.assert_allclose(_view(resizer).shorter_sides(sample), sides, rtol=1e-5)
     sizes = np.asarray([(200, 400), (400, 200), (200, 400), (50, 50)], np.int32)
-    assert view.resized_sizes(sizes).tolist() == [[50, 100], [100, 50], [50, 100], [100, 100]]
-    assert (
-        NetworkView(resizer=IdentityResizer(), anchors=None).resized_sizes(sizes).tolist() == sizes.tolist()
-    )
-    assert view.resized_sizes(np.zeros((0, 2), np.int32)).shape == (0, 2)
+    padded = _view(PADDED).resized_sizes(sizes)
+    assert padded.tolist() == [[50, 100], [100, 50], [50, 100], [100, 100]]
+    assert _view(IdentityResizer()).resized_sizes(sizes).tolist() == sizes.tolist()
+    assert _view(PADDED).resized_sizes(np.zeros((0, 2), np.int32)).shape == (0, 2)
 
 
-def test_overlaps_are_taken_in_the_frame_of_the_anchors():
+def test_overlaps_are_taken_in_the_frame_of_the_anchors_in_parts(monkeypatch):
     # The upper half of the padded input is the image: its box of full height is half as high there.
     sample = _sample((0.0, 0.0, 1.0, 0.5), (0.8, 0.8, 1.0, 1.0))
-    best = NetworkView(resizer=PADDED, anchors=ANCHORS).best_overlaps(sample)
-    np.testing.assert_allclose(best[0], 1.0, rtol=1e-5)
-    best = NetworkView(resizer=SQUARE, anchors=ANCHORS).best_overlaps(sample)
-    np.testing.assert_allclose(best, [0.5, 0.0], rtol=1e-5)
-
-
-def test_large_sets_of_anchors_are_compared_in_parts(monkeypatch):
+    np.testing.assert_allclose(_view(PADDED, ANCHORS).best_overlaps(sample)[0], 1.0, rtol=1e-5)
+    view = _view(SQUARE, ANCHORS)
+    np.testing.assert_allclose(view.best_overlaps(sample), [0.5, 0.0], rtol=1e-5)
     monkeypatch.setattr("detection_core.validation.network_view._PAIRS", 5)
     random = np.random.default_rng(0)
     boxes = np.sort(random.uniform(0, 1, (17, 2, 2)), axis=1).reshape(-1, 4)
-    view = NetworkView(resizer=SQUARE, anchors=ANCHORS)
     at_once = [float(view.best_overlaps(_sample(box))[0]) for box in boxes]
     np.testing.assert_allclose(view.best_overlaps(_sample(*boxes)), at_once, rtol=1e-6)
 
 
-def _found(sample, view, **given):
-    findings = FindingList(make_limits(given))
-    check_boxes_at_input("train", sample, view, findings)
+def _found(sample, view):
+    findings = findings_of(check_boxes_at_input, "train", sample, view)
     return {f.check: f for f in findings.findings()}, findings.outcomes()
 
 
-def test_boxes_that_cannot_be_learned_are_found_with_their_records():
+def test_boxes_that_cannot_be_learned_are_found_if_there_are_boxes_and_anchors():
     sample = _sample((0.0, 0.0, 0.5, 0.5), (0.4, 0.4, 0.8, 0.8), (0.9, 0.9, 0.93, 1.0))
-    found, _ = _found(sample, NetworkView(resizer=SQUARE, anchors=ANCHORS))
-    assert found["tiny_boxes"].measured == pytest.approx(1 / 3) and found["tiny_boxes"].count == 1
-    [example] = found["tiny_boxes"].examples
-    assert (example.record, example.note) == (2, "3.0 pixels")
-    assert [e.record for e in found["unmatched_boxes"].examples] == [2]
-    assert found["unmatched_boxes"].examples[0].note == "best anchor at IoU 0.00"
-
-
-def test_a_detector_without_anchors_is_not_asked_for_them():
-    for view in (
-        NetworkView(resizer=SQUARE, anchors=None),
-        NetworkView(resizer=KeepAspectRatioResizer(), anchors=ANCHORS),
-    ):
+    found, _ = _found(sample, _view(SQUARE, ANCHORS))
+    tiny, [unmatched] = found["tiny_boxes"], found["unmatched_boxes"].examples
+    assert tiny.measured == pytest.approx(1 / 3) and tiny.count == 1
+    assert [(example.record, example.note) for example in tiny.examples] == [(2, "3.0 pixels")]
+    assert (unmatched.record, unmatched.note) == (2, "best anchor at IoU 0.00")
+    for view in (_view(SQUARE), _view(KeepAspectRatioResizer(), ANCHORS)):
         found, outcomes = _found(_sample((0.0, 0.0, 0.5, 0.5)), view)
         assert found == {} and outcomes["unmatched_boxes"] == "the detector has no fixed anchors"
-
-
-def test_no_box_is_no_finding():
-    empty = _sample()
-    empty = SampledBoxes(
-        boxes=empty.boxes.reshape(0, 4), sizes=empty.sizes.reshape(0, 2), records=empty.records, total=0
-    )
-    assert _found(empty, NetworkView(resizer=SQUARE, anchors=ANCHORS))[0] == {}
+    assert _found(_sample(), _view(SQUARE, ANCHORS))[0] == {}
 
 
 def test_every_box_is_drawn_with_the_same_probability():
-    made = Made(boxes=((0.1, 0.1, 0.2, 0.2), (0.3, 0.3, 0.4, 0.4)), classes=("cat", "dog"), crowd=(0, 1))
-    image = parse_record(encode(made, 0), 0, LABELS)
+    boxes = ((0.1, 0.1, 0.2, 0.2), (0.3, 0.3, 0.4, 0.4))
+    image = labelled(boxes=boxes, classes=("cat", "dog"), crowd=(0, 1))
+    images = [dataclasses.replace(image, record=number) for number in range(100)]
     drawn = np.zeros(100)
     for seed in range(300):
         sample = BoxSample(size=10)
         sample._random.seed(seed)
-        for number in range(100):
-            object.__setattr__(image, "record", number)
-            sample.add(image)
+        for each in images:
+            sample.add(each)
         found = sample.drawn()
         assert found.total == 100 and len(found.boxes) == 10
         drawn[found.records] += 1

@@ -1,29 +1,25 @@
-from __future__ import annotations
+"""Boxes that are given twice, and copies of images that are annotated differently."""
 
 import numpy as np
-import pytest
 
-from detection_core.data.label_map import label_map_from_names
-from detection_core.validation.checks import FindingList, make_limits
 from detection_core.validation.duplicates import Pair
-from detection_core.validation.labelled_images import parse_record
 from detection_core.validation.same_boxes import AnnotationChecker, check_copies, same_boxes
-from tests.support.made_examples import CLASSES, Made, encode
+from tests.detection_core.validation.samples import findings_of, labelled
+from tests.support.cases import cases
+from tests.support.made_examples import CLASSES, Made
 
 BOX, MOVED, OTHER = (0.1, 0.1, 0.5, 0.5), (0.1, 0.1, 0.5, 0.503), (0.6, 0.6, 0.9, 0.9)
-LABELS = label_map_from_names(list(CLASSES))
 
 
 def _checker(*images):
     checker = AnnotationChecker()
     for number, made in enumerate(images):
-        checker.add(parse_record(encode(made, number), number, LABELS))
+        checker.add(labelled(number, made))
     return checker
 
 
 def _found(*images):
-    findings = FindingList(make_limits({}))
-    _checker(*images).report("train", CLASSES, findings)
+    findings = findings_of(_checker(*images).report, "train", CLASSES)
     return {finding.check: finding for finding in findings.findings()}
 
 
@@ -34,7 +30,7 @@ def _iou(one, other):
     return height * width / (sum(areas) - height * width)
 
 
-def test_same_boxes_are_those_of_a_slow_loop():
+def test_same_boxes_are_those_of_a_slow_loop_and_have_an_area():
     random = np.random.default_rng(0)
     corners, sides = random.uniform(0, 0.5, (30, 2)), random.uniform(0.1, 0.5, (30, 2))
     boxes = np.concatenate([corners, corners + sides], axis=1)
@@ -42,37 +38,27 @@ def test_same_boxes_are_those_of_a_slow_loop():
     expected = [[i != j and _iou(a, b) >= 0.9 for j, b in enumerate(boxes)] for i, a in enumerate(boxes)]
     found = same_boxes(boxes, overlap=0.9)
     assert found.tolist() == expected and found.any()
+    flat = (0.5, 0.5, 0.5, 0.5)
+    assert same_boxes(np.asarray([flat, flat, BOX])).sum() == 0
 
 
-def test_one_box_of_two_classes_contradicts_itself():
+def test_one_box_twice_is_a_repetition_and_of_two_classes_a_contradiction():
     found = _found(Made(), Made(boxes=(BOX, OTHER, MOVED), classes=("cat", "cat", "dog")))
     assert list(found) == ["contradictions"]
     finding = found["contradictions"]
     assert (finding.measured, [e.record for e in finding.examples]) == (0.5, [1])
     assert finding.examples[0].note == "cat and dog"
-
-
-def test_one_box_twice_is_a_repetition():
     found = _found(Made(boxes=(BOX, MOVED, MOVED, OTHER), classes=("cat",) * 4))
     assert list(found) == ["repeated_boxes"] and found["repeated_boxes"].examples[0].note == "2 boxes again"
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        Made(boxes=(BOX, OTHER), classes=("cat", "dog")),
-        Made(boxes=(BOX, BOX), classes=("cat", "dog"), crowd=(0, 1)),
-        Made(boxes=(BOX,), classes=("cat",)),
-        Made(boxes=(), classes=()),
-    ],
-)
-def test_other_boxes_crowds_and_images_without_boxes_are_fine(made):
+@cases(
+    Made(boxes=(BOX, OTHER), classes=("cat", "dog")),
+    Made(boxes=(BOX, BOX), classes=("cat", "dog"), crowd=(0, 1)), Made(boxes=(BOX,), classes=("cat",)),
+    Made(boxes=(), classes=()),
+)  # fmt: skip
+def test_other_boxes_crowds_and_images_without_boxes_are_fine(*, made):
     assert _found(made) == {}
-
-
-def test_boxes_without_an_area_are_the_same_as_none():
-    flat = (0.5, 0.5, 0.5, 0.5)
-    assert same_boxes(np.asarray([flat, flat, BOX])).sum() == 0
 
 
 def test_copies_that_are_annotated_differently_are_found():
@@ -80,9 +66,6 @@ def test_copies_that_are_annotated_differently_are_found():
     swapped = Made(boxes=(OTHER, BOX), classes=("dog", "cat"))
     checkers = {"train": _checker(two, two), "eval": _checker(swapped, Made(boxes=(BOX,)))}
     pairs = [Pair(split="eval", record=record, other_split="train", other_record=record) for record in (0, 1)]
-    findings = FindingList(make_limits({}))
-    check_copies(pairs, checkers, findings)
-    [finding] = findings.findings()
+    [finding] = findings_of(check_copies, pairs, checkers).findings()
     assert (finding.measured, finding.examples[0].record) == (0.5, 1)
-    check_copies([], checkers, findings)
-    assert len(findings.findings()) == 1
+    assert findings_of(check_copies, [], checkers).findings() == []

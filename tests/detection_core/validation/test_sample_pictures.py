@@ -1,45 +1,36 @@
-from __future__ import annotations
+"""Pictures of each class and of the smallest boxes."""
 
 import io
 
 import numpy as np
 from PIL import Image
+from tensorflow.core.example.example_pb2 import Example
 
 from detection_core.artifacts.pictures import SAMPLE, SMALLEST, list_pictures
+from detection_core.data.encode import bytes_feature, serialise_features
 from detection_core.validation.labelled_images import LabelledImage
 from detection_core.validation.sample_pictures import SamplePictures
 from tests.detection_core.validation.pictures import jpeg, natural
-
-
-class Stored:
-    """The only column that is asked for."""
-
-    def __init__(self, data):
-        self._data = data
-
-    def __contains__(self, key):
-        return key == "image/encoded"
-
-    def __getitem__(self, key):
-        value = type("Column", (), {})()
-        value.bytes_list = type("Values", (), {"value": [self._data]})()
-        return value
+from tests.support.dataset_files import subfolder
 
 
 def labelled(number, boxes, classes, crowd=None, data=None):
     rng = np.random.default_rng(number)
+    data = jpeg(natural(rng).resize((200, 100))) if data is None else data
+    record = serialise_features({"image/encoded": bytes_feature([data])})
+    named = {"record": number, "source_id": f"image {number}", "filename": f"{number}.jpg", "sha256": b""}
     return LabelledImage(
-        record=number,
-        source_id=f"image {number}",
-        filename=f"{number}.jpg",
+        **named,
         height=100,
         width=200,
-        sha256=b"",
         boxes=np.asarray(boxes, np.float32).reshape(-1, 4),
         classes=np.asarray(classes, np.int64),
         is_crowd=np.asarray(crowd if crowd is not None else [False] * len(classes)),
-        features=Stored(jpeg(natural(rng).resize((200, 100))) if data is None else data),
+        features=Example.FromString(record).features.feature,
     )
+
+
+SMALL = jpeg(natural(np.random.default_rng(0)).resize((200, 100)))
 
 
 def written(samples, folder):
@@ -53,15 +44,14 @@ def test_every_class_has_pictures_and_images_are_not_repeated_without_need(tmp_p
         classes = [0, 0, 1] if number in (0, 40) else [0]
         samples.add("train", labelled(number, [[0.1, 0.1, 0.4, 0.4]] * len(classes), classes))
     found = [p for p in written(samples, tmp_path) if p.kind == SAMPLE]
-    by_class = {
-        name: [p.source_id for p in found if p.caption == name] for name in ("common", "rare", "never")
-    }
-    assert by_class["rare"] == ["train: image 0", "train: image 40"]
-    assert len(by_class["common"]) == 8 and by_class["never"] == []
-    assert all(Image.open(p.path).size == (320, 160) or Image.open(p.path).width <= 320 for p in found)
+    rare = [p.source_id for p in found if p.caption == "rare"]
+    assert rare == ["train: image 0", "train: image 40"]
+    captions = [p.caption for p in found]
+    assert captions.count("common") == 8 and "never" not in captions
+    assert {Image.open(p.path).size for p in found} == {(240, 120)}
 
 
-def test_the_smallest_boxes_are_kept_whatever_their_order(tmp_path):
+def test_the_smallest_boxes_are_kept_and_crops_show_them(tmp_path):
     sides = np.random.default_rng(3).permutation(np.linspace(0.02, 0.5, 60))
     samples = SamplePictures(["a"])
     for number, side in enumerate(sides):
@@ -69,16 +59,14 @@ def test_the_smallest_boxes_are_kept_whatever_their_order(tmp_path):
     found = [p for p in written(samples, tmp_path) if p.kind == SMALLEST]
     expected = [f"a, {100 * side:.1f} px" for side in sorted(sides)[:12]]
     assert [p.caption for p in found] == expected
-
-
-def test_a_crop_shows_the_box(tmp_path):
+    below = subfolder(tmp_path, 1)
     grey = np.full((100, 200, 3), 90, np.uint8)
     grey[40:44, 100:104] = 255
     stream = io.BytesIO()
     Image.fromarray(grey).save(stream, "PNG")
     samples = SamplePictures(["dot"])
     samples.add("train", labelled(0, [[0.40, 0.50, 0.44, 0.52]], [0], data=stream.getvalue()))
-    (picture,) = [p for p in written(samples, tmp_path) if p.kind == SMALLEST]
+    (picture,) = [p for p in written(samples, below) if p.kind == SMALLEST]
     pixels = np.asarray(Image.open(picture.path))
     assert pixels.shape == (160, 160, 3)
     middle = pixels[77:83, 77:83]
@@ -98,11 +86,12 @@ def test_crowds_and_what_does_not_decode_are_left_out(tmp_path):
 
 def test_pictures_are_bounded_and_the_same_every_time(tmp_path):
     names = [f"class {i}" for i in range(400)]
+    images = [labelled(n, [[0.1, 0.1, 0.6, 0.6]] * 2, [n, n + 200], data=SMALL) for n in range(200)]
     folders = []
     for run in ("one", "two"):
         samples = SamplePictures(names)
-        for number in range(200):
-            samples.add("train", labelled(number, [[0.1, 0.1, 0.6, 0.6]] * 2, [number, number + 200]))
+        for image in images:
+            samples.add("train", image)
         folders.append(written(samples, tmp_path / run))
     one, two = ([(p.kind, p.source_id, p.caption, p.read()) for p in found] for found in folders)
     assert one == two

@@ -1,16 +1,16 @@
-from __future__ import annotations
+"""Statistics of spans, kept from run to run."""
 
 import os
 
-import pytest
-
 from benchmarks.drift_false_alarms import draw_images
 from detection_core.validation.span_history import keep_spans, read_spans, span_digests, span_names
+from tests.support.cases import cases
+from tests.support.dataset_files import subfolder
 
 ONE, TWO = (draw_images(40, {"cat": 1.0}, seed=seed) for seed in (1, 2))
 
 
-def test_what_is_kept_of_spans_is_read_in_the_order_that_is_asked_for(tmp_path):
+def test_what_is_kept_of_spans_is_small_and_read_in_the_order_asked_for(tmp_path):
     folder = str(tmp_path / "spans")
     assert span_names(folder) == [] and read_spans(folder, []) == {}
     keep_spans(folder, {"1": ONE, "2026-11-21": TWO})
@@ -21,16 +21,14 @@ def test_what_is_kept_of_spans_is_read_in_the_order_that_is_asked_for(tmp_path):
     keep_spans(folder, {"1": TWO})
     after = span_digests(folder, ["1", "2026-11-21"])
     assert before["1"] != after["1"] and before["2026-11-21"] == after["2026-11-21"]
-
-
-def test_statistics_of_a_span_are_small(tmp_path):
+    below = subfolder(tmp_path, 1)
     classes = {f"class {number}": 0.01 for number in range(100)}
-    keep_spans(str(tmp_path), {"1": draw_images(200, classes, seed=1)})
-    assert os.path.getsize(tmp_path / "1" / "span_statistics.json") < 20_000
+    keep_spans(str(below), {"1": draw_images(200, classes, seed=1)})
+    assert os.path.getsize(below / "1" / "span_statistics.json") < 20_000
 
 
-@pytest.mark.parametrize("text", ["{", '{"span": 1}', '{"statistics": {}}', ""])
-def test_a_damaged_file_leaves_its_span_out(tmp_path, caplog, text):
+@cases("{", '{"span": 1}', '{"statistics": {}}', "")
+def test_a_damaged_file_leaves_its_span_out(tmp_path, caplog, *, text):
     keep_spans(str(tmp_path), {"1": ONE, "2": TWO})
     (tmp_path / "1" / "span_statistics.json").write_text(text)
     assert list(read_spans(str(tmp_path), ["1", "2", "3"])) == ["2"]

@@ -1,50 +1,34 @@
-from __future__ import annotations
+"""One pass over the images of a split, which gathers what all checks need."""
 
 import dataclasses
 
 from detection_core.config.input_paths import split_pattern
-from detection_core.data.label_map import label_map_from_names
 from detection_core.datasets.decoding import find_decoding
 from detection_core.progress import Progress
 from detection_core.validation.labelled_images import read_split
 from detection_core.validation.sample_pictures import SamplePictures
-from detection_core.validation.split_pass import (
-    MOST_FOLDERS,
-    FolderCounters,
-    PassOptions,
-    pass_over,
-)
-from tests.support.made_examples import CLASSES, Made, write_examples
-
-LABELS = label_map_from_names(list(CLASSES))
+from detection_core.validation.split_pass import MOST_FOLDERS, FolderCounters, PassOptions, pass_over
+from tests.detection_core.validation.samples import LABELS
+from tests.support.made_examples import Made, write_examples
 
 
 def _pass(tmp_path, images, *, split="train", spans=(), hashes=False):
     folder = write_examples(tmp_path, {split: images})
-    options = PassOptions(
-        classes=LABELS.names,
-        spans=spans,
-        decoding=find_decoding("none"),
-        hashes=hashes,
-        pictures=SamplePictures(LABELS.names),
-    )
+    counted = {"classes": LABELS.names, "pictures": SamplePictures(LABELS.names), "spans": spans}
+    options = PassOptions(**counted, decoding=find_decoding("none"), hashes=hashes)
     folders = FolderCounters(LABELS.names)
     with Progress("validate", total=len(images), unit="image") as progress:
-        found = pass_over(
-            split, read_split(split_pattern(folder, split), LABELS), len(images), options, folders, progress
-        )
+        read = read_split(split_pattern(folder, split), LABELS)
+        found = pass_over(split, read, len(images), options, folders, progress)
     return found, folders.statistics()
 
 
-def test_training_images_are_counted_by_span_and_those_of_other_splits_are_not(tmp_path):
+def test_images_are_counted_by_span_and_by_folder_as_long_as_there_are_few(tmp_path):
     images = [Made(source_id=name) for name in ("1/a", "1/b", "2/a", "3/a")]
     found, _ = _pass(tmp_path / "train", images, spans=("1", "2"))
     assert {span: sample.images for span, sample in found.spans.items()} == {"1": 2, "2": 1}
     assert found.statistics.images == 4
     assert _pass(tmp_path / "eval", images, split="eval", spans=("1", "2"))[0].spans == {}
-
-
-def test_images_are_counted_by_folder_as_long_as_there_are_few(tmp_path):
     images = [Made(filename=f"{name}/{n}.png") for name in ("anna", "ben") for n in range(3)]
     _, folders = _pass(tmp_path / "few", images)
     assert {name: sample.images for name, sample in folders.items()} == {"anna": 3, "ben": 3}

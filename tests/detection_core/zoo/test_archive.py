@@ -1,17 +1,15 @@
 """Archives of the zoo are unpacked, and what only looks like one is refused without a trace outside."""
 
 import gzip
-import io
 import os
 import shutil
 import tarfile
-
-import pytest
 
 from detection_core.errors import ModelError
 from detection_core.zoo import archive as archives
 from detection_core.zoo.archive import unpack_detector
 from tests.support.archives import FILES, NAME, archive, member
+from tests.support.cases import cases, refused
 
 
 def _unpack(tmp_path, content, name=NAME):
@@ -27,135 +25,84 @@ def _unpack(tmp_path, content, name=NAME):
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_checkpoint_and_config_are_unpacked_and_nothing_else(tmp_path):
+def test_checkpoint_and_config_are_unpacked_and_paths_may_begin_with_a_dot(tmp_path):
     expected = {path: content for path, content in FILES.items() if not path.startswith("saved_model")}
     assert _unpack(tmp_path, archive()) == expected
-
-
-def test_paths_may_begin_with_a_dot(tmp_path):
     assert "checkpoint/ckpt-0.index" in _unpack(tmp_path, archive(name=f"./{NAME}"))
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["../outside", f"{NAME}/../../outside", "/tmp/outside", f"{NAME}/checkpoint/../../../outside", "a\\b"],
-)
-def test_paths_that_lead_out_are_refused(tmp_path, path):
-    with pytest.raises(ModelError, match="leads out of its folder"):
-        _unpack(tmp_path, archive(more=(member(path),)))
+def _more(path, *kind):
+    return archive(more=(member(f"{NAME}/{path}", *kind),))
 
 
-@pytest.mark.parametrize(
-    ("kind", "target"),
-    [
-        (tarfile.SYMTYPE, "/etc/passwd"),
-        (tarfile.LNKTYPE, f"{NAME}/pipeline.config"),
-        (tarfile.FIFOTYPE, ""),
-        (tarfile.CHRTYPE, ""),
-    ],
-)
-def test_links_and_devices_are_refused(tmp_path, kind, target):
-    with pytest.raises(ModelError, match="no plain file"):
-        _unpack(tmp_path, archive(more=(member(f"{NAME}/checkpoint/x", kind, target),)))
-
-
-def test_a_link_does_not_lead_a_later_file_out(tmp_path):
-    link = member(f"{NAME}/checkpoint/x", tarfile.SYMTYPE, "../../..")
-    with pytest.raises(ModelError, match="no plain file"):
-        _unpack(tmp_path, archive(more=(link, member(f"{NAME}/checkpoint/x/outside"))))
-
-
-def test_files_given_twice_are_refused(tmp_path):
-    with pytest.raises(ModelError, match="twice"):
-        _unpack(tmp_path, archive(more=(member(f"{NAME}/pipeline.config"),)))
+# Paths that lead out, links and devices, files given twice, and names that no file can have.
+@cases(
+    *[(archive(more=(member(path),)), "leads out of its folder")
+      for path in ("../outside", f"{NAME}/../../outside", "/tmp/outside",
+                   f"{NAME}/checkpoint/../../../outside", "a\\b")],
+    (_more("checkpoint/x", tarfile.SYMTYPE, "/etc/passwd"), "no plain file"),
+    (_more("checkpoint/x", tarfile.LNKTYPE, f"{NAME}/pipeline.config"), "no plain file"),
+    (_more("checkpoint/x", tarfile.FIFOTYPE), "no plain file"),
+    (_more("checkpoint/x", tarfile.CHRTYPE), "no plain file"),
+    (archive(more=(member(f"{NAME}/checkpoint/x", tarfile.SYMTYPE, "../../.."),
+                   member(f"{NAME}/checkpoint/x/outside"))), "no plain file"),
+    (_more("pipeline.config"), "twice"), (_more("checkpoint/checkpoint/x"), "no file can be called"),
+    (_more("checkpoint/" + "x" * 300), "no file can be called"),
+)  # fmt: skip
+def test_members_that_are_no_files_inside_are_refused(tmp_path, *, content, message):
+    refused(ModelError, message, _unpack, tmp_path, content)
 
 
 def test_bombs_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "MOST_BYTES", 1_000_000)
     monkeypatch.setattr(archives, "MOST_MEMBERS", 20)
-    with pytest.raises(ModelError, match="more than 1,000,000 bytes"):
-        _unpack(tmp_path, archive({**FILES, "saved_model/zeros": bytes(50_000_000)}))
-    with pytest.raises(ModelError, match="more than 20 files"):
-        _unpack(tmp_path, archive({f"saved_model/{n}": b"" for n in range(30)}))
+    zeros = archive({**FILES, "saved_model/zeros": bytes(50_000_000)})
+    refused(ModelError, "more than 1,000,000 bytes", _unpack, tmp_path, zeros)
+    many = archive({f"saved_model/{n}": b"" for n in range(30)})
+    refused(ModelError, "more than 20 files", _unpack, tmp_path, many)
     # Nothing but zeros after the end: what a reader of members never sees.
-    content = gzip.decompress(archive()) + bytes(50_000_000)
-    with pytest.raises(ModelError, match="more than 1,000,000 bytes"):
-        _unpack(tmp_path, gzip.compress(content, 1))
+    behind = gzip.compress(gzip.decompress(archive()) + bytes(50_000_000), 1)
+    refused(ModelError, "more than 1,000,000 bytes", _unpack, tmp_path, behind)
 
 
-def test_a_header_that_would_fill_the_memory_is_refused(tmp_path):
-    header = tarfile.TarInfo("long")
-    header.type, header.size = tarfile.XHDTYPE, 8 << 30
-    content = header.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)
-    with pytest.raises(ModelError, match="a header of"):
-        _unpack(tmp_path, gzip.compress(content, 1))
-
-
-def _header(kind, content, fmt=tarfile.GNU_FORMAT):
+def _header(kind, content, size=None):
     info = tarfile.TarInfo(f"{NAME}/x")
-    info.type, info.size = kind, len(content)
-    return info.tobuf(fmt) + content + bytes(-len(content) % 512)
+    info.type, info.size = kind, len(content) if size is None else size
+    return info.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % 512)
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        _header(tarfile.XHDTYPE, b"9" * 5000 + b" size=1\n"),
-        _header(tarfile.XHDTYPE, b"23 GNU.sparse.size=99x\n22 GNU.sparse.map=1,a\n"),
-        _header(tarfile.XHDTYPE, b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n")
-        + _header(tarfile.REGTYPE, b"9" * 511 + b"\n"),
-        _header(tarfile.XHDTYPE, b"13 size=-512\n"),
-        _header(tarfile.GNUTYPE_LONGNAME, b"abc\0") * 3000,
-    ],
-    ids=["digits", "sparse map", "sparse 1.0", "negative", "nested"],
+_BROKEN = "a damaged one|of less than no bytes"
+_MAJOR = b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
+
+
+# Sizes that are not there or would fill the memory, and what the library stumbles over: many digits, a sparse
+# map, sparse 1.0, a negative size, nesting.
+@cases(
+    (_header(tarfile.XHDTYPE, bytes(1 << 20), 8 << 30), "a header of"),
+    (_header(tarfile.REGTYPE, b"", 3 << 40), "bytes"),
+    (_header(tarfile.XHDTYPE, b"9" * 5000 + b" size=1\n"), _BROKEN),
+    (_header(tarfile.XHDTYPE, b"23 GNU.sparse.size=99x\n22 GNU.sparse.map=1,a\n"), _BROKEN),
+    (_header(tarfile.XHDTYPE, _MAJOR) + _header(tarfile.REGTYPE, b"9" * 511 + b"\n"), _BROKEN),
+    (_header(tarfile.XHDTYPE, b"13 size=-512\n"), _BROKEN),
+    (_header(tarfile.GNUTYPE_LONGNAME, b"abc\0") * 3000, _BROKEN),
 )
-def test_headers_that_the_library_stumbles_over_are_refused(tmp_path, header):
-    content = header + gzip.decompress(archive())
-    with pytest.raises(ModelError, match=r"a damaged one|of less than no bytes"):
-        _unpack(tmp_path, gzip.compress(content, 1))
+def test_headers_that_ask_for_too_much_or_are_broken_are_refused(tmp_path, *, header, message):
+    whole = gzip.decompress(archive()) if message == _BROKEN else b""
+    refused(ModelError, message, _unpack, tmp_path, gzip.compress(header + whole, 1))
 
 
-def test_sizes_that_are_not_there_are_refused(tmp_path):
-    huge = member(f"{NAME}/checkpoint/x")
-    huge.size = 3 << 40
-    buffer = io.BytesIO(huge.tobuf(tarfile.GNU_FORMAT))
-    with pytest.raises(ModelError, match="bytes"):
-        _unpack(tmp_path, gzip.compress(buffer.getvalue()))
-
-
-@pytest.mark.parametrize("length", [0, 5, 100, 1000, -9, -1])
-def test_truncated_archives_are_called_so(tmp_path, length):
-    with pytest.raises(ModelError, match=r"damaged|in it, found"):
-        _unpack(tmp_path, archive()[:length])
-
-
-@pytest.mark.parametrize("place", [12, 60, -6])
-def test_changed_bytes_are_found(tmp_path, place):
+def _changed(place):
     content = bytearray(archive())
     content[place] ^= 0xFF
-    with pytest.raises(ModelError):
-        _unpack(tmp_path, bytes(content))
+    return bytes(content)
 
 
-@pytest.mark.parametrize(
-    "content", [b"<html>not found</html>", b"PK\x03\x04", gzip.compress(b"text", mtime=0), b""]
+@cases(
+    *[(archive()[:length], "damaged|in it, found") for length in (0, 5, 100, 1000, -9, -1)],
+    *[(_changed(place), "a damaged one") for place in (12, 60, -6)],
+    *[(data, "expected") for data in (b"<html>", b"PK\x03\x04", gzip.compress(b"text", mtime=0), b"")],
+    (archive(name="efficientdet_d1_coco17_tpu-32"), f"expected one folder {NAME}"),
+    (archive({"frozen.pb": b"graph"}), "ckpt-0.index in it, found frozen.pb"),
 )
-def test_what_is_no_archive_is_refused(tmp_path, content):
-    with pytest.raises(ModelError, match="expected"):
-        _unpack(tmp_path, content)
-
-
-def test_the_archive_of_another_detector_is_refused(tmp_path):
-    with pytest.raises(ModelError, match=f"expected one folder {NAME}"):
-        _unpack(tmp_path, archive(name="efficientdet_d1_coco17_tpu-32"))
-
-
-def test_an_archive_without_a_checkpoint_is_refused(tmp_path):
-    with pytest.raises(ModelError, match=r"ckpt-0.index in it, found frozen.pb"):
-        _unpack(tmp_path, archive({"frozen.pb": b"graph"}))
-
-
-@pytest.mark.parametrize("path", ["checkpoint/checkpoint/x", "checkpoint/" + "x" * 300])
-def test_names_that_no_file_can_have_are_refused(tmp_path, path):
-    with pytest.raises(ModelError, match="no file can be called"):
-        _unpack(tmp_path, archive(more=(member(f"{NAME}/{path}"),)))
+def test_what_is_damaged_or_no_archive_of_this_detector_is_refused(tmp_path, *, content, message):
+    refused(ModelError, message, _unpack, tmp_path, content)

@@ -2,20 +2,26 @@
 
 import os
 
-import pytest
-
 from detection_core.errors import ModelError
 from detection_core.zoo.cache_entries import is_file, sizes
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import subfolder
 
 
-def test_files_and_gaps_are_told(tmp_path):
+def test_files_gaps_and_links_are_told_and_not_followed(tmp_path):
     (tmp_path / "a").write_text("x")
     assert is_file(str(tmp_path / "a")) and not is_file(str(tmp_path / "b"))
     assert not is_file(str(tmp_path / "a/below"))
+    below = subfolder(tmp_path, 1)
+    (below / "below").mkdir()
+    (below / "below/a").write_text("xyz")
+    (below / "below/loop").symlink_to("..")
+    os.mkfifo(below / "pipe")
+    assert sizes(str(below)) == {"below/a": 3, "below/loop": -1, "pipe": -1}
 
 
-@pytest.mark.parametrize("kind", ["a link", "a folder", "a named pipe", "a device"])
-def test_anything_else_is_refused_by_its_name(tmp_path, kind):
+@cases("a link", "a folder", "a named pipe", "a device")
+def test_anything_else_is_refused_by_its_name(tmp_path, *, kind):
     path = tmp_path / "a"
     if kind == "a device":
         path = "/dev/zero"
@@ -25,13 +31,4 @@ def test_anything_else_is_refused_by_its_name(tmp_path, kind):
         path.symlink_to("/dev/zero")
     else:
         path.mkdir()
-    with pytest.raises(ModelError, match=f"expected a file in the cache, found {kind}"):
-        is_file(str(path))
-
-
-def test_links_are_listed_and_not_followed(tmp_path):
-    (tmp_path / "below").mkdir()
-    (tmp_path / "below/a").write_text("xyz")
-    (tmp_path / "below/loop").symlink_to("..")
-    os.mkfifo(tmp_path / "pipe")
-    assert sizes(str(tmp_path)) == {"below/a": 3, "below/loop": -1, "pipe": -1}
+    refused(ModelError, f"expected a file in the cache, found {kind}", is_file, str(path))

@@ -1,3 +1,5 @@
+"""Classes of the published detectors."""
+
 from detection_core.zoo.coco_classes import COCO_CLASSES
 
 

@@ -1,19 +1,19 @@
-from __future__ import annotations
+"""Digests of files, remembered while a file stays as it is."""
 
 import hashlib
 import json
 import os
 import time
-from pathlib import Path
 
 import pytest
 
 from detection_core.zoo import digests
 from detection_core.zoo.digests import file_digest
+from tests.support.cases import cases
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def file(tmp_path, monkeypatch):
     monkeypatch.setattr(digests, "_SETTLED_NS", -1)
     path = tmp_path / "zoo" / "ckpt-0.data"
     path.parent.mkdir()
@@ -21,23 +21,26 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+SMALL, LARGE = (hashlib.sha256(data).hexdigest() for data in (b"weights", b"WEIGHTS"))
+
+
+def count_reads(monkeypatch):
     reads, whole = [], hashlib.file_digest
-
-    def counted(stream, kind):
-        reads.append(stream.name)
-        return whole(stream, kind)
-
-    monkeypatch.setattr(hashlib, "file_digest", counted)
+    monkeypatch.setattr(hashlib, "file_digest", lambda *a: reads.append(a) or whole(*a))
     return reads
 
 
-def test_a_file_that_stays_is_read_once_for_each_kind(tmp_path, file, monkeypatch):
+def test_a_file_that_stays_is_read_once_unless_it_was_written_just_now(tmp_path, file, monkeypatch):
     reads = count_reads(monkeypatch)
+    with monkeypatch.context() as young:
+        young.setattr(digests, "_SETTLED_NS", 60_000_000_000)
+        for _ in range(2):
+            file_digest(str(tmp_path), str(file))
+    assert len(reads) == 2 and not (tmp_path / "digests.json").exists()
     for _ in range(3):
-        assert file_digest(str(tmp_path), str(file)) == hashlib.sha256(b"weights").hexdigest()
+        assert file_digest(str(tmp_path), str(file)) == SMALL
         assert file_digest(str(tmp_path), str(file), "md5") == hashlib.md5(b"weights").hexdigest()
-    assert len(reads) == 2
+    assert len(reads) == 4
 
 
 def test_a_change_is_seen_though_size_and_time_are_set_back(tmp_path, file):
@@ -47,42 +50,28 @@ def test_a_change_is_seen_though_size_and_time_are_set_back(tmp_path, file):
         time.sleep(0.005)
     file.write_bytes(b"WEIGHTS")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert file_digest(str(tmp_path), str(file)) == hashlib.sha256(b"WEIGHTS").hexdigest()
+    assert file_digest(str(tmp_path), str(file)) == LARGE
 
 
-def test_a_replaced_file_is_seen(tmp_path, file):
+def test_a_replaced_file_is_seen_and_notes_of_files_that_are_gone_go(tmp_path, file):
     file_digest(str(tmp_path), str(file))
     other = file.with_name("other")
     other.write_bytes(b"WEIGHTS")
     os.replace(other, file)
-    assert file_digest(str(tmp_path), str(file)) == hashlib.sha256(b"WEIGHTS").hexdigest()
-
-
-def test_what_was_written_just_now_is_not_remembered(tmp_path, file, monkeypatch):
-    monkeypatch.setattr(digests, "_SETTLED_NS", 60_000_000_000)
-    reads = count_reads(monkeypatch)
-    for _ in range(2):
-        file_digest(str(tmp_path), str(file))
-    assert len(reads) == 2 and not (tmp_path / "digests.json").exists()
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", '{"zoo/ckpt-0.data": 3}', '{"zoo/ckpt-0.data": {"state": []}}', "\xff"]
-)
-def test_notes_of_something_else_are_written_again(tmp_path, file, text):
-    (tmp_path / "digests.json").write_text(text, encoding="latin-1")
-    assert file_digest(str(tmp_path), str(file)) == hashlib.sha256(b"weights").hexdigest()
-    assert set(json.loads((tmp_path / "digests.json").read_text())) == {"zoo/ckpt-0.data"}
-
-
-def test_notes_of_files_that_are_gone_go(tmp_path, file):
-    file_digest(str(tmp_path), str(file))
-    other = file.with_name("other")
+    assert file_digest(str(tmp_path), str(file)) == LARGE
     file.rename(other)
     file_digest(str(tmp_path), str(other))
     assert set(json.loads((tmp_path / "digests.json").read_text())) == {"zoo/other"}
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, file):
-    (tmp_path / "digests.json").mkdir()
-    assert file_digest(str(tmp_path), str(file)) == hashlib.sha256(b"weights").hexdigest()
+@cases("", "[]", '{"zoo/ckpt-0.data": 3}', '{"zoo/ckpt-0.data": {"state": []}}', "\xff", None)
+def test_notes_of_something_else_are_written_again_where_they_can_be(file, *, text):
+    root = file.parents[1]
+    notes = root / "digests.json"
+    if text is None:
+        notes.unlink()
+        notes.mkdir()
+    else:
+        notes.write_text(text, encoding="latin-1")
+    assert file_digest(str(root), str(file)) == SMALL
+    assert text is None or set(json.loads(notes.read_text())) == {"zoo/ckpt-0.data"}

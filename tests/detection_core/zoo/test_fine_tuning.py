@@ -1,3 +1,7 @@
+"""Recipes for training that starts from a published detector."""
+
+import itertools
+
 import pytest
 
 from detection_core.config.check import check_pipeline_config
@@ -6,6 +10,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.zoo.fine_tuning import fine_tuning_recipe
 from detection_core.zoo.networks import network_text
 from detection_core.zoo.published_models import find_model, list_models
+from tests.support.cases import cases
 
 LITE = find_model("ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8")
 D0 = find_model("efficientdet_d0_coco17_tpu-32")
@@ -15,9 +20,9 @@ def _config(recipe, classes=3):
     return apply_overrides(parse_pipeline_config(network_text(recipe.model, classes)), recipe.overrides())
 
 
-@pytest.mark.parametrize("model", list_models(), ids=lambda m: m.name)
-@pytest.mark.parametrize(("images", "batch_size"), [(100, 4), (2_000, 8), (50_000, 32)])
-def test_a_recipe_makes_a_config_that_training_takes(model, images, batch_size):
+@cases(*itertools.product(list_models(), [(100, 4), (2_000, 8), (50_000, 32)]))
+def test_a_recipe_makes_a_config_that_training_takes(*, model, size):
+    images, batch_size = size
     recipe = fine_tuning_recipe(model, images=images, classes=3, batch_size=batch_size)
     config = _config(recipe)
     check_pipeline_config(config)
@@ -25,35 +30,19 @@ def test_a_recipe_makes_a_config_that_training_takes(model, images, batch_size):
     assert config.train_config.optimizer.use_moving_average and config.eval_config.use_moving_averages
 
 
-@pytest.mark.parametrize("model", [LITE, D0], ids=lambda m: m.name)
-def test_every_choice_has_a_reason_and_a_source(model):
+@cases(LITE, D0)
+def test_every_choice_has_a_reason_and_a_source(*, model):
     for choice in fine_tuning_recipe(model, images=100, classes=1, batch_size=8).choices:
         assert choice.reason and not choice.reason.endswith("."), choice
         assert choice.source, choice
 
 
-def test_it_starts_from_the_zoo():
+def test_it_starts_from_the_zoo_and_more_images_need_less_augmentation():
     recipe = fine_tuning_recipe(LITE, images=9, classes=1, batch_size=8)
     assert recipe.settings() == {"train.start_from": f"zoo:{LITE.name}"}
     assert not recipe.settings().keys() & recipe.overrides().keys()
-
-
-def test_the_rate_is_lower_than_from_scratch_follows_the_batch_and_warms_up():
-    peaks = {}
-    for batch in (4, 8, 16, 1024):
-        recipe = fine_tuning_recipe(LITE, images=500, classes=1, batch_size=batch)
-        cosine = _config(
-            recipe
-        ).train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate
-        peaks[batch] = cosine.learning_rate_base
-        assert cosine.warmup_learning_rate < cosine.learning_rate_base
-        assert 0 < cosine.warmup_steps <= cosine.total_steps / 10
-        assert cosine.total_steps == recipe.overrides()["train_config.num_steps"]
-    assert peaks[8] == pytest.approx(2 * peaks[4]) and peaks[16] == pytest.approx(2 * peaks[8]) == peaks[1024]
-    assert max(peaks.values()) <= 0.04, "published: 0.08 at 128 images"
-
-
-def test_more_images_need_fewer_epochs_and_less_augmentation():
+    recipe = fine_tuning_recipe(LITE, images=100, classes=1, batch_size=8, num_steps=250)
+    assert recipe.overrides()["train_config.num_steps"] == 250
     recipes = [fine_tuning_recipe(LITE, images=n, classes=1, batch_size=8) for n in (100, 2_000, 20_000)]
     steps = [recipe.overrides()["train_config.num_steps"] for recipe in recipes]
     assert steps == sorted(steps) and steps[0] * 8 / 100 > steps[-1] * 8 / 20_000
@@ -61,9 +50,18 @@ def test_more_images_need_fewer_epochs_and_less_augmentation():
     assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
 
 
-def test_given_steps_are_kept():
-    recipe = fine_tuning_recipe(LITE, images=100, classes=1, batch_size=8, num_steps=250)
-    assert recipe.overrides()["train_config.num_steps"] == 250
+def test_the_rate_is_lower_than_from_scratch_follows_the_batch_and_warms_up():
+    peaks = {}
+    for batch in (4, 8, 16, 1024):
+        recipe = fine_tuning_recipe(LITE, images=500, classes=1, batch_size=batch)
+        optimizer = _config(recipe).train_config.optimizer.momentum_optimizer
+        cosine = optimizer.learning_rate.cosine_decay_learning_rate
+        peaks[batch] = cosine.learning_rate_base
+        assert cosine.warmup_learning_rate < cosine.learning_rate_base
+        assert 0 < cosine.warmup_steps <= cosine.total_steps / 10
+        assert cosine.total_steps == recipe.overrides()["train_config.num_steps"]
+    assert peaks[8] == pytest.approx(2 * peaks[4]) and peaks[16] == pytest.approx(2 * peaks[8]) == peaks[1024]
+    assert max(peaks.values()) <= 0.04, "published: 0.08 at 128 images"
 
 
 def test_small_batches_keep_published_statistics_and_short_trainings_follow_quickly():
@@ -76,7 +74,7 @@ def test_small_batches_keep_published_statistics_and_short_trainings_follow_quic
     assert not any("batch_norm" in path for path in long)
 
 
-@pytest.mark.parametrize("wrong", [{"images": 0}, {"classes": 0}, {"batch_size": 0}, {"num_steps": -1}])
-def test_numbers_below_one_are_refused(wrong):
+@cases({"images": 0}, {"classes": 0}, {"batch_size": 0}, {"num_steps": -1})
+def test_numbers_below_one_are_refused(*, wrong):
     with pytest.raises(ValueError, match="positive"):
         fine_tuning_recipe(LITE, **{"images": 1, "classes": 1, "batch_size": 1, **wrong})

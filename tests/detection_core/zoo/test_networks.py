@@ -1,3 +1,5 @@
+"""Networks of the published detectors."""
+
 import pytest
 from google.protobuf.message import Message
 
@@ -7,8 +9,8 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.base import count_parameters
 from detection_core.zoo.networks import network_text
 from detection_core.zoo.published_models import find_model, list_models
-from tests.detection_core.zoo.test_published_models import golden_name
-from tests.support.zoo_configs import zoo_config
+from tests.support.cases import cases
+from tests.support.zoo_configs import golden_name, zoo_config
 
 # What the published configurations set and nothing here follows; see `config.refusals`.
 _WITHOUT_EFFECT = {"inplace_batchnorm_update", "use_matmul_gather"}
@@ -32,19 +34,14 @@ def _set_fields(message):
 MODELS = list_models()
 
 
-@pytest.mark.parametrize("model", [m for m in MODELS if golden_name(m.name)], ids=lambda m: m.name)
-def test_a_network_is_that_of_the_published_configuration(model):
-    published = zoo_config(golden_name(model.name)).model
-    ours = parse_pipeline_config(network_text(model, 90)).model
-    assert _set_fields(ours) == _set_fields(published)
-
-
-@pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)
-def test_every_network_passes_the_checks(model):
-    config = parse_pipeline_config(network_text(model, 7))
-    check_message(config.model.ssd, "model.ssd")
-    assert config.model.ssd.num_classes == 7
-    assert config.model.ssd.feature_extractor.type == model.extractor
+@cases(*MODELS)
+def test_a_network_passes_the_checks_and_is_that_of_the_published_configuration(*, model):
+    ssd = parse_pipeline_config(network_text(model, 7)).model.ssd
+    check_message(ssd, "model.ssd")
+    assert ssd.num_classes == 7 and ssd.feature_extractor.type == model.extractor
+    if golden := golden_name(model.name):
+        ours = parse_pipeline_config(network_text(model, 90)).model
+        assert _set_fields(ours) == _set_fields(zoo_config(golden).model)
 
 
 def test_classes_may_be_left_to_the_label_map():
@@ -53,15 +50,11 @@ def test_classes_may_be_left_to_the_label_map():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        "efficientdet_d0_coco17_tpu-32",
-        "efficientdet_d1_coco17_tpu-32",
-        "ssd_mobilenet_v1_fpn_640x640_coco17_tpu-8",
-    ],
-)
-def test_parameters_where_the_reference_has_no_such_network(name):
+@cases(
+    "efficientdet_d0_coco17_tpu-32", "efficientdet_d1_coco17_tpu-32",
+    "ssd_mobilenet_v1_fpn_640x640_coco17_tpu-8",
+)  # fmt: skip
+def test_parameters_where_the_reference_has_no_such_network(*, name):
     model = find_model(name)
     detector = build_detector(parse_pipeline_config(network_text(model, 90)).model, seed=None)
     assert count_parameters(detector.variables) == model.parameters

@@ -1,23 +1,13 @@
-import re
-
-import pytest
+"""The table of the published detectors."""
 
 from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.errors import ConfigError
 from detection_core.zoo.published_models import SPEEDS, find_model, list_models, nearest_model
-from tests.support.zoo_configs import ZOO, zoo_facts
+from tests.support.cases import cases, refused
+from tests.support.zoo_configs import ZOO, golden_name, zoo_facts
 
 
-def golden_name(name):
-    """What the reference configurations call a published detector; None where there is none of it."""
-    known = [golden for golden in ZOO if name.startswith(golden)]
-    if known:
-        return known[0]
-    version = re.match(r"efficientdet_(d\d)_", name)
-    return next((golden for golden in ZOO if version and f"_{version[1]}_" in golden), None)
-
-
-def test_names_are_the_published_ones_and_each_is_of_an_extractor_that_is_built_here():
+def test_names_are_the_published_ones_and_others_are_refused_with_the_nearest():
     names = [model.name for model in list_models()]
     assert len(set(names)) == len(names) == 18
     assert {"ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8", "efficientdet_d0_coco17_tpu-32"} <= set(names)
@@ -25,6 +15,11 @@ def test_names_are_the_published_ones_and_each_is_of_an_extractor_that_is_built_
         assert model.extractor in EXTRACTORS
         assert model.address.endswith(f"/20200711/{model.name}.tar.gz")
         assert model.licence == "Apache-2.0"
+    model = find_model("efficientdet_d0_coco17_tpu-32.tar.gz")
+    assert model.name == "efficientdet_d0_coco17_tpu-32"
+    refused(ConfigError, "did you mean efficientdet_d0_coco17_tpu-32", find_model, "efficientdet_d0")
+    refused(ConfigError, "zoo list", find_model, "x")
+    assert len(str(refused(ConfigError, "", find_model, "y" * 10_000))) < 500
 
 
 def test_inputs_and_parameters_are_those_of_the_reference():
@@ -41,51 +36,23 @@ def test_inputs_and_parameters_are_those_of_the_reference():
     assert compared == len(ZOO)
 
 
-def test_every_published_fact_is_given():
+def test_every_published_fact_is_given_and_sizes_follow_the_parameters():
     for model in list_models():
         assert 20 < model.coco_map < 52 and 19 <= model.published_ms <= 325 and model.parameters > 2_000_000
-
-
-def test_size_classes_follow_the_parameters():
-    classes = {model.title.split()[0] + model.title.split()[1]: model.size_class for model in list_models()}
-    assert classes["EfficientDetD0"] == "small"
-    assert classes["EfficientDetD3"] == "medium"
-    assert classes["EfficientDetD7"] == "large"
-
-
-def test_the_name_of_the_archive_will_do():
-    model = find_model("efficientdet_d0_coco17_tpu-32.tar.gz")
-    assert model.name == "efficientdet_d0_coco17_tpu-32"
-
-
-def test_unknown_names_are_refused_with_the_nearest():
-    with pytest.raises(ConfigError, match="did you mean efficientdet_d0_coco17_tpu-32"):
-        find_model("efficientdet_d0")
-    with pytest.raises(ConfigError, match="zoo list"):
-        find_model("x")
-    with pytest.raises(ConfigError) as raised:
-        find_model("y" * 10_000)
-    assert len(str(raised.value)) < 500
-
-
-@pytest.mark.parametrize(
-    ("size", "speed", "name"),
-    [
-        ((300, 300), "fast", "ssd_mobilenet_v2_320x320_coco17_tpu-8"),
-        ((320, 320), "fast", "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"),
-        ((480, 860), "fast", "ssd_mobilenet_v2_fpnlite_640x640_coco17_tpu-8"),
-        ((640, 640), "balanced", "efficientdet_d1_coco17_tpu-32"),
-        ((100, 100), "accurate", "ssd_resnet101_v1_fpn_640x640_coco17_tpu-8"),
-        ((4000, 6000), "accurate", "efficientdet_d7_coco17_tpu-32"),
-    ],
-)
-def test_the_nearest_input_of_a_rung(size, speed, name):
-    assert nearest_model(size, speed=speed).name == name
-
-
-def test_every_rung_has_detectors():
+    classes = {model.title.split()[1]: model.size_class for model in list_models() if "Effic" in model.title}
+    assert [classes[name] for name in ("D0", "D3", "D7")] == ["small", "medium", "large"]
     assert {model.speed for model in list_models()} == set(SPEEDS)
-    with pytest.raises(ValueError, match="fast"):
-        nearest_model((1, 1), speed="slow")
-    with pytest.raises(ValueError, match="size"):
-        nearest_model((0, 1))
+    refused(ValueError, "fast", lambda: nearest_model((1, 1), speed="slow"))
+    refused(ValueError, "size", nearest_model, (0, 1))
+
+
+@cases(
+    ((300, 300), "fast", "ssd_mobilenet_v2_320x320_coco17_tpu-8"),
+    ((320, 320), "fast", "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"),
+    ((480, 860), "fast", "ssd_mobilenet_v2_fpnlite_640x640_coco17_tpu-8"),
+    ((640, 640), "balanced", "efficientdet_d1_coco17_tpu-32"),
+    ((100, 100), "accurate", "ssd_resnet101_v1_fpn_640x640_coco17_tpu-8"),
+    ((4000, 6000), "accurate", "efficientdet_d7_coco17_tpu-32"),
+)
+def test_the_nearest_input_of_a_rung(*, size, speed, name):
+    assert nearest_model(size, speed=speed).name == name

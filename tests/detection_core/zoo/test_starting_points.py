@@ -1,24 +1,19 @@
+"""Published weights to start from, by name."""
+
 import pytest
 
 from detection_core.errors import ConfigError, ModelError
 from detection_core.zoo.keras_backbones import find_backbone
 from detection_core.zoo.starting_points import FetchedStart, fetch_start, is_named
 from tests.support.archives import NAME, archive
+from tests.support.cases import cases, refused
 
 
-@pytest.mark.parametrize(
-    ("start", "named"),
-    [
-        (f"zoo:{NAME}", True),
-        ("imagenet", True),
-        ("imagenet:resnet50_v1", True),
-        ("zoo/ckpt-0", False),
-        ("imagenet/model.ckpt", False),
-        ("s3://zoo/ckpt-0", False),
-        ("", False),
-    ],
-)
-def test_names_are_told_from_paths(start, named):
+@cases(
+    (f"zoo:{NAME}", True), ("imagenet", True), ("imagenet:resnet50_v1", True), ("zoo/ckpt-0", False),
+    ("imagenet/model.ckpt", False), ("s3://zoo/ckpt-0", False), ("", False),
+)  # fmt: skip
+def test_names_are_told_from_paths(*, start, named):
     assert is_named(start) == named
 
 
@@ -39,13 +34,9 @@ def test_what_is_named_is_fetched(tmp_path):
     assert found.path.endswith(backbone.file.name) and found.backbone == backbone
 
 
-def test_a_path_stays_as_it_is():
+def test_a_path_stays_as_it_is_and_what_is_not_published_or_there_is_said(tmp_path):
     assert fetch_start("zoo/ckpt-0") == FetchedStart(path="zoo/ckpt-0")
-
-
-def test_what_is_not_published_or_not_there_is_said(tmp_path):
     for name in ("zoo:", "zoo:x", "imagenet", "imagenet:vgg16", "imagenet:resnet50_v1:2"):
-        with pytest.raises(ConfigError, match="expected"):
-            fetch_start(name)
+        refused(ConfigError, "expected", fetch_start, name)
     with pytest.raises(ModelError, match="put resnet50_weights"):
         fetch_start("imagenet:resnet50_v1", mirror=str(tmp_path))

@@ -6,6 +6,7 @@ import pytest
 
 from detection_core.zoo import watched_connection
 from detection_core.zoo.watched_connection import Redirects, Unreachable, watched_opener
+from tests.support.cases import cases, refused
 from tests.support.raw_server import serve_raw
 
 
@@ -24,37 +25,33 @@ def _endless(piece, head=b"HTTP/1.1 200 OK\r\n", pause=0.0):
     return answer
 
 
-def test_an_answer_is_read_whole():
-    def answer(connection, request):
-        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000)
+def _once(data):
+    return lambda connection, request: connection.sendall(data)
 
-    with serve_raw(answer) as address:
+
+def test_answers_are_read_whole_interim_ones_have_an_end_and_https_stays_https():
+    with serve_raw(_once(b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000)) as address:
         assert _read(address) == b"x" * 200_000
+    with serve_raw(_endless(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, b"")) as address:
+        refused(OSError, "headers of more than", _read, address)
+    request = watched_connection.urllib.request.Request("https://example.org/a")
+    with pytest.raises(Unreachable, match="from https to http:"):
+        Redirects().redirect_request(request, None, 302, "Found", {}, "http://example.org/a")
 
 
-def test_interim_answers_have_an_end():
-    piece = b"HTTP/1.1 100 Continue\r\n\r\n" * 1000
-    with serve_raw(_endless(piece, b"")) as address, pytest.raises(OSError, match="headers of more than"):
-        _read(address)
-
-
-@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nX-", b"HTTP/1.1 200 OK\r\n\r\n"])
-def test_what_drips_is_given_up(monkeypatch, head):
+@cases(b"", b"HTTP/1.1 200 OK\r\nX-", b"HTTP/1.1 200 OK\r\n\r\n")
+def test_what_drips_is_given_up(monkeypatch, *, head):
     monkeypatch.setattr(watched_connection, "_WINDOW_SECONDS", 0.05)
-    with (
-        serve_raw(_endless(b"x", head, 0.01)) as address,
-        pytest.raises(OSError, match="at least 5,000 a second"),
-    ):
-        _read(address)
+    with serve_raw(_endless(b"x", head, 0.01)) as address:
+        refused(OSError, "at least 5,000 a second", _read, address)
 
 
 def test_a_slow_reader_is_not_the_servers_fault(monkeypatch):
     monkeypatch.setattr(watched_connection, "_WINDOW_SECONDS", 0.05)
-
-    def answer(connection, request):
-        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")
-
-    with serve_raw(answer) as address, watched_opener().open(address, timeout=10) as response:
+    with (
+        serve_raw(_once(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")) as address,
+        watched_opener().open(address, timeout=10) as response,
+    ):
         time.sleep(0.1)
         assert response.read() == b"abc"
 
@@ -68,9 +65,3 @@ def test_the_body_of_a_redirect_is_not_read():
 
     with serve_raw(answer) as address:
         assert _read(f"{address}/here") == b"found"
-
-
-def test_https_never_becomes_http():
-    request = watched_connection.urllib.request.Request("https://example.org/a")
-    with pytest.raises(Unreachable, match="from https to http:"):
-        Redirects().redirect_request(request, None, 302, "Found", {}, "http://example.org/a")

@@ -1,10 +1,10 @@
-from __future__ import annotations
+"""Entries of a list, each of one image."""
 
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats.annotated_entries import read_entries
 from detection_core.datasets.formats.annotation_files import Source
 from detection_core.datasets.shapes import make_object
-from tests.support.dataset_files import picture, whole
+from tests.support.dataset_files import picture, reasons, whole
 
 
 def test_images_that_no_entry_is_about_are_known_when_all_was_read(tmp_path):
@@ -22,10 +22,6 @@ def test_images_that_no_entry_is_about_are_known_when_all_was_read(tmp_path):
     assert not found.categories
     found = whole(found)
     assert [image.filename for image in found.images] == ["a.jpg", "b.jpg"] and found.categories == {"cat": 0}
-    assert [r.reason for r in found.rejected] == [
-        "malformed_annotation",
-        "malformed_record",
-        "malformed_record",
-    ]
+    assert reasons(found) == ["malformed_annotation", "malformed_record", "malformed_record"]
     assert {r.file for r in found.rejected} == {"all.json"}
     assert [image.filename for image in found.unannotated] == ["d.jpg"]

@@ -1,33 +1,32 @@
+"""Lines of CSV files in bounded memory."""
+
 import csv
 import io
 import os
-import tracemalloc
 
 import pytest
 
 from detection_core.datasets.formats import csv_lines
 from detection_core.datasets.formats.csv_lines import CsvLines, decode_head, open_csv
 from detection_core.errors import DataError
+from tests.support.cases import cases, refused
+from tests.support.memory import memory_below
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_marks_of_unicode_are_no_part_of_the_first_column(tmp_path, encoding):
+@cases("utf-8", "utf-8-sig", "utf-16")
+def test_marks_of_unicode_are_no_part_of_the_first_column(tmp_path, *, encoding):
     (tmp_path / "a.csv").write_bytes("grün,2\r\n".encode(encoding))
     with open_csv(str(tmp_path / "a.csv")) as text:
         assert list(CsvLines(text)) == ["grün,2\r\n"]
     assert decode_head("grün".encode(encoding)).read() == "grün"
 
 
-def test_another_encoding_is_one_error_wherever_it_begins(tmp_path):
+def test_another_encoding_and_what_is_no_file_are_one_error(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n" * 1_000_000 + "grün".encode("latin-1"))
     with pytest.raises(DataError, match=r"a\.csv: expected CSV in UTF-8"), open_csv(str(path)) as text:
         list(CsvLines(text))
-    with pytest.raises(UnicodeError):
-        decode_head("grün".encode("latin-1"))
-
-
-def test_what_is_no_file_is_named(tmp_path):
+    refused(UnicodeError, "", lambda: decode_head("grün".encode("latin-1")))
     os.mkfifo(tmp_path / "pipe")
     for name, said in (("pipe", "regular file"), ("none", "No such file")):
         with (
@@ -37,21 +36,12 @@ def test_what_is_no_file_is_named(tmp_path):
             pass
 
 
-@pytest.mark.parametrize("unit", ["x", '"a\nb",'])
-def test_a_row_without_end_is_not_read_to_its_end(tmp_path, monkeypatch, unit):
+@cases("x", '"a\nb",')
+def test_a_row_without_end_is_not_read_to_its_end(tmp_path, monkeypatch, *, unit):
     monkeypatch.setattr(csv_lines, "MAX_ROW", 1 << 14)
     (tmp_path / "a.csv").write_text(unit * (1 << 22))
-    tracemalloc.start()
-    try:
-        with (
-            open_csv(str(tmp_path / "a.csv")) as text,
-            pytest.raises(csv.Error, match="more than 16,384 char"),
-        ):
-            for _ in csv.reader(CsvLines(text)):
-                pass
-        assert tracemalloc.get_traced_memory()[1] < 8 << 20
-    finally:
-        tracemalloc.stop()
+    with memory_below(8 << 20), open_csv(str(tmp_path / "a.csv")) as text:
+        refused(csv.Error, "more than 16,384 char", lambda: list(csv.reader(CsvLines(text))))
 
 
 def test_lines_that_were_read_come_first_and_rows_of_any_number_have_the_bound_each(monkeypatch):

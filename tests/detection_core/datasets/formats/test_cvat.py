@@ -1,85 +1,73 @@
-import pytest
+"""Data sets of CVAT."""
 
 from detection_core.datasets.annotated_images import ImageLabel
 from detection_core.datasets.formats import cvat
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
-from tests.support.dataset_files import picture, whole
-from tests.support.same_set import write_text
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import picture, reading, reasons, write_files
 
+_read = reading(cvat)
+
+
+_NAMES = "<label><name>cat</name></label><label><name>fish</name></label>"
 META = (
-    "<meta><task><labels><label><name>cat</name></label><label><name>fish</name></label>"
-    "<label><name>nose</name><parent>cat</parent></label></labels></task></meta>"
+    f"<meta><task><labels>{_NAMES}<label><name>nose</name><parent>cat</parent></label></labels></task></meta>"
 )
+HERE = {"annotations": "annotations.xml", "images": "."}
+
+
+def _write(root, *images):
+    text = f"<annotations><version>1.1</version>{META}{''.join(images)}</annotations>"
+    write_files(root, {"annotations.xml": text})
+
+
 BOX = '<box label="cat" xtl="1" ytl="2" xbr="9" ybr="8"/>'
-
-
-def _read(root, location):
-    return whole(cvat.read(root, location))
+TRACKS = '<annotations><track id="0" label="cat"><box/></track></annotations>'
 
 
 def _image(name, inside=BOX, more='width="40" height="30"'):
     return f'<image id="0" name="{name}" {more}>{inside}</image>'
 
 
-def _write(root, *images, meta=META, name="annotations.xml"):
-    write_text(root / name, f"<annotations><version>1.1</version>{meta}{''.join(images)}</annotations>")
-
-
 def test_labels_of_the_task_are_classes_and_tags_are_labels_of_the_image(tmp_path):
     _write(tmp_path, _image("a.jpg", BOX + '<tag label="fish"/>'), _image("b.jpg", ""))
-    found = _read(str(tmp_path), {"annotations": "annotations.xml", "images": "."})
+    found = _read(tmp_path, HERE)
     assert found.categories == {"cat": 0, "fish": 0} and found.keypoint_names == {"cat": ["nose"]}
-    assert [image.labels for image in found.images] == [[ImageLabel("fish")], []]
-    assert [len(image.objects) for image in found.images] == [1, 0]
+    shown = [(image.labels, len(image.objects)) for image in found.images]
+    assert shown == [([ImageLabel("fish")], 1), ([], 0)]
 
 
 def test_subsets_are_splits(tmp_path):
     sets = {"a.jpg": "Train", "b.jpg": "Validation"}
-    _write(
-        tmp_path,
-        *(_image(name, more=f'subset="{word}" width="40" height="30"') for name, word in sets.items()),
-    )
-    for name, word in sets.items():
-        (tmp_path / "images" / word).mkdir(parents=True)
-        (tmp_path / "images" / word / name).write_bytes(picture())
+    size = 'width="40" height="30"'
+    _write(tmp_path, *(_image(name, more=f'subset="{word}" {size}') for name, word in sets.items()))
+    write_files(tmp_path, {f"images/{word}/{name}": picture() for name, word in sets.items()})
     layout = find_layout(str(tmp_path))
-    assert {split: where["subset"] for split, where in layout.splits.items()} == {
-        "train": "Train",
-        "eval": "Validation",
-    }
+    subsets = {split: where["subset"] for split, where in layout.splits.items()}
+    assert subsets == {"train": "Train", "eval": "Validation"}
     (image,) = _read(layout.path, layout.splits["eval"]).images
     assert image.path.endswith("images/Validation/b.jpg")
 
 
-def test_tracks_of_a_video_are_refused_with_the_way_out(tmp_path):
-    write_text(
-        tmp_path / "annotations.xml", '<annotations><track id="0" label="cat"><box/></track></annotations>'
-    )
-    with pytest.raises(DataError, match=r'tracks of a video; export the task as "CVAT for images 1\.1"'):
-        find_layout(str(tmp_path))
-    with pytest.raises(DataError, match="tracks of a video"):
-        _read(str(tmp_path), {"annotations": "annotations.xml", "images": "."})
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [('<!DOCTYPE x [<!ENTITY a "b">]><annotations/>', "document type"), ("<annotations>", "cannot be parsed"),
-     ("<annotation/>", "found <annotation>")],
+@cases(
+    ('<!DOCTYPE x [<!ENTITY a "b">]><annotations/>', "document type"), ("<annotations>", "cannot be parsed"),
+    ("<annotation/>", "found <annotation>"), (TRACKS, "tracks of a video"),
 )  # fmt: skip
-def test_a_file_of_which_nothing_can_be_read_is_one_error(tmp_path, text, said):
-    write_text(tmp_path / "a.xml", text)
-    with pytest.raises(DataError, match=rf"a\.xml: .*{said}"):
-        _read(str(tmp_path), {"annotations": "a.xml", "images": "."})
+def test_a_file_of_which_nothing_can_be_read_is_one_error(tmp_path, *, text, said):
+    write_files(tmp_path, {"annotations.xml": text})
+    refused(DataError, rf"annotations\.xml: .*{said}", _read, tmp_path, HERE)
+    if text == TRACKS:
+        way_out = r'tracks of a video; export the task as "CVAT for images 1\.1"'
+        refused(DataError, way_out, find_layout, str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("image", "reason"),
-    [(_image("../a.jpg"), "path_outside"), (_image("b.jpg", more='width="wide"'), "malformed_record"),
-     ('<image width="4" height="3"/>', "malformed_record"),
-     (_image("b.jpg", "<polyline/>"), "malformed_annotation")],
+@cases(
+    (_image("../a.jpg"), "path_outside"), (_image("b.jpg", more='width="wide"'), "malformed_record"),
+    ('<image width="4" height="3"/>', "malformed_record"),
+    (_image("b.jpg", "<polyline/>"), "malformed_annotation"),
 )  # fmt: skip
-def test_a_bad_image_costs_only_itself(tmp_path, image, reason):
+def test_a_bad_image_costs_only_itself(tmp_path, *, image, reason):
     _write(tmp_path, _image("a.jpg"), image)
-    found = _read(str(tmp_path), {"annotations": "annotations.xml", "images": "."})
-    assert [r.reason for r in found.rejected] == [reason] and len(found.images) == 1
+    found = _read(tmp_path, HERE)
+    assert reasons(found) == [reason] and len(found.images) == 1

@@ -1,3 +1,5 @@
+"""Shapes of CVAT as objects."""
+
 from xml.etree import ElementTree
 
 import pytest
@@ -5,37 +7,21 @@ from pycocotools import mask as coco_mask
 
 from detection_core.datasets.annotated_images import Polygons, Rejected
 from detection_core.datasets.formats.cvat_shapes import read_objects
+from tests.support.cases import cases, refused
 
 
 def _read(text, names=None):
-    return read_objects(
-        ElementTree.fromstring(f"<image>{text}</image>"), 40, 30, {} if names is None else names
-    )
+    image = ElementTree.fromstring(f"<image>{text}</image>")
+    return read_objects(image, 40, 30, {} if names is None else names)
 
 
 BOX = 'label="cat" xtl="10" ytl="10" xbr="20" ybr="14"'
 
 
-def test_a_box_says_what_its_attributes_say():
+def test_attributes_of_a_box_and_rows_of_a_mask_are_read():
     inside = '<attribute name="Difficult">true</attribute><attribute name="color">red</attribute>'
     (item,) = _read(f'<box {BOX} occluded="1">{inside}</box>')
     assert item.box == (10, 10, 20, 14) and (item.occluded, item.difficult, item.truncated) == (1, 1, None)
-
-
-def test_a_turned_box_is_an_outline_about_its_center():
-    (item,) = _read(f'<box {BOX} rotation="90"/>')
-    assert item.box == pytest.approx((13, 7, 17, 17)) and len(item.mask.rings[0]) == 8
-
-
-def test_polygons_of_one_group_are_one_object_and_others_are_not():
-    polygon = '<polygon label="cat" points="{}" group_id="{{}}"/>'
-    one = polygon.format("1,1;3,1;3,3") + polygon.format("8,8;9,8;9,9")
-    (item,) = _read(one.format(4, 4))
-    assert item.mask == Polygons([[1, 1, 3, 1, 3, 3], [8, 8, 9, 8, 9, 9]]) and item.box == (1, 1, 9, 9)
-    assert len(_read(one.format(4, 5))) == len(_read(one.format(0, 0))) == 2
-
-
-def test_a_mask_runs_along_its_rows():
     (item,) = _read('<mask label="cat" left="4" top="5" width="3" height="2" rle="1,1,2,2"/>')
     runs = {"size": [30, 40], "counts": list(item.mask.counts)}
     whole = coco_mask.decode(coco_mask.frPyObjects(runs, 30, 40))
@@ -43,63 +29,52 @@ def test_a_mask_runs_along_its_rows():
     assert item.box == (4, 5, 7, 7)
 
 
-def test_an_ellipse_has_an_outline():
+def test_turned_boxes_polygons_and_ellipses_have_outlines():
+    (item,) = _read(f'<box {BOX} rotation="90"/>')
+    assert item.box == pytest.approx((13, 7, 17, 17)) and len(item.mask.rings[0]) == 8
+    polygon = '<polygon label="cat" points="{}" group_id="{{}}"/>'
+    one = polygon.format("1,1;3,1;3,3") + polygon.format("8,8;9,8;9,9")
+    (item,) = _read(one.format(4, 4))
+    assert item.mask == Polygons([[1, 1, 3, 1, 3, 3], [8, 8, 9, 8, 9, 9]]) and item.box == (1, 1, 9, 9)
+    assert len(_read(one.format(4, 5))) == len(_read(one.format(0, 0))) == 2
     (item,) = _read('<ellipse label="cat" cx="10" cy="10" rx="4" ry="2"/>')
     assert item.box == pytest.approx((6, 8, 14, 12)) and item.mask
 
 
 def test_a_skeleton_is_its_keypoints_and_the_box_around_them():
-    text = (
-        '<skeleton label="cat"><points label="tail" points="3,4" occluded="1"/>'
-        '<points label="nose" points="9,8"/>'
-        '<points label="ear" points="30,20" outside="1"/></skeleton>'
-    )
-    names = {"cat": ["nose", "ear", "tail"]}
-    (item,) = _read(text, names)
+    points = '<points label="tail" points="3,4" occluded="1"/><points label="nose" points="9,8"/>'
+    text = f'<skeleton label="cat">{points}<points label="ear" points="30,20" outside="1"/></skeleton>'
+    (item,) = _read(text, {"cat": ["nose", "ear", "tail"]})
     assert item.keypoints == [(9, 8, 2), (30, 20, 0), (3, 4, 1)] and item.box == (3, 4, 9, 8)
     names = {}
     _read(text, names)
     assert names == {"cat": ["ear", "nose", "tail"]}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '<box label="cat" xtl="1" ytl="2" xbr="x" ybr="4"/>',
-        '<box label="cat" xtl="1" ytl="2" xbr="nan" ybr="4"/>',
-        '<box label="cat"/>',
-        '<polygon label="cat" points="1,2;3,4"/>',
-        '<polygon label="cat" points="1,2;3;4"/>',
-        '<polygon label="cat" points="1,2;x,4;5,6"/>',
-        '<mask label="cat" left="4" top="5" width="3" height="2" rle="1,1"/>',
-        '<mask label="cat" left="4" top="5" width="3" height="2" rle="-1,7"/>',
-        '<mask label="cat" left="4" top="5" width="3" height="2" rle="x"/>',
-        '<polyline label="cat" points="1,2;3,4"/>',
-        '<skeleton label="cat"/>',
-    ],
-)
-def test_what_cannot_be_used_is_refused_by_its_place(text):
-    with pytest.raises(Rejected) as caught:
-        _read(text)
-    assert caught.value.reason == "malformed_annotation" and " 1: " in caught.value.detail
+_MASK = '<mask label="cat" left="4" top="5" width="3" height="2" rle="{}"/>'
 
 
-def test_a_shape_without_a_label_is_refused():
-    with pytest.raises(Rejected, match="box 1: label"):
-        _read("<box/>")
+@cases(
+    '<box label="cat" xtl="1" ytl="2" xbr="x" ybr="4"/>', "<box/>",
+    '<box label="cat" xtl="1" ytl="2" xbr="nan" ybr="4"/>', '<box label="cat"/>',
+    '<polygon label="cat" points="1,2;3,4"/>', '<polygon label="cat" points="1,2;3;4"/>',
+    '<polygon label="cat" points="1,2;x,4;5,6"/>', '<polyline label="cat" points="1,2;3,4"/>',
+    '<skeleton label="cat"/>', *map(_MASK.format, ("1,1", "-1,7", "x")),
+)  # fmt: skip
+def test_what_cannot_be_used_is_refused_by_its_place(*, text):
+    error = refused(Rejected, " 1: label" if text == "<box/>" else " 1: ", _read, text)
+    assert error.reason == ("malformed_record" if text == "<box/>" else "malformed_annotation")
 
 
 def test_what_asks_for_too_much_is_refused(monkeypatch):
-    with pytest.raises(Rejected, match="at most 100,000 points of an outline"):
-        _read(f'<polygon label="cat" points="{"1,1;" * 100_001}"/>')
-    skeleton = '<skeleton label="cat">{}</skeleton>'
-    point = '<points label="{}" points="1,1"/>'
-    with pytest.raises(Rejected, match="at most 1,000 keypoints of an object"):
-        _read(skeleton.format("".join(map(point.format, range(1_001)))))
+    def skeleton(points):
+        names = "".join(f'<points label="{n}" points="1,1"/>' for n in range(points))
+        return f'<skeleton label="cat">{names}</skeleton>'
+
+    polygon = f'<polygon label="cat" points="{"1,1;" * 100_001}"/>'
+    refused(Rejected, "at most 100,000 points of an outline", _read, polygon)
+    refused(Rejected, "at most 1,000 keypoints of an object", _read, skeleton(1_001))
     monkeypatch.setattr("detection_core.datasets.formats.cvat_shapes.MAX_VALUES", 25)
-    ten = skeleton.format("".join(map(point.format, range(10))))
-    with pytest.raises(Rejected, match="at most 25 keypoints of an image"):
-        _read(ten + skeleton.format(point.format(1)) * 2)
+    refused(Rejected, "at most 25 keypoints of an image", _read, skeleton(10) + skeleton(1) * 2)
     mask = '<mask label="cat" rle="0,2500000000" left="0" top="0" width="50000" height="50000"/>'
-    with pytest.raises(Rejected, match="expected runs of 50000x50000 pixels"):
-        _read(mask)
+    refused(Rejected, "expected runs of 50000x50000 pixels", _read, mask)

@@ -1,55 +1,41 @@
-import math
+"""Values of JSON files that are read without trust."""
 
-import pytest
+import math
 
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats import json_files
+from tests.support.cases import cases, refused
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [(None, "missing_annotation"), (b"{", "unreadable_annotation"), (b"\xff", "unreadable_annotation"),
-     (b"[" * 100_000, "unreadable_annotation"), (b"", "unreadable_annotation")],
+@cases(
+    (None, "missing_annotation"), (b"{", "unreadable_annotation"), (b"\xff", "unreadable_annotation"),
+    (b"[" * 100_000, "unreadable_annotation"), (b"", "unreadable_annotation"),
 )  # fmt: skip
-def test_a_file_that_cannot_be_parsed_has_a_reason(tmp_path, data, reason):
+def test_a_file_that_cannot_be_parsed_has_a_reason(tmp_path, *, data, reason):
     if data is not None:
         (tmp_path / "a").write_bytes(data)
-    with pytest.raises(Rejected) as caught:
-        json_files.parse_json(str(tmp_path / "a"))
-    assert caught.value.reason == reason
+    assert refused(Rejected, "", json_files.parse_json, str(tmp_path / "a")).reason == reason
 
 
-def test_a_mark_of_utf_8_is_no_part_of_the_text(tmp_path):
+@cases(None, True, "1", [1], math.nan, math.inf, 10**400)
+def test_what_is_no_finite_number_is_refused(*, value):
+    refused(Rejected, "expected x as", json_files.number_of, value, "x")
+    refused(Rejected, "", json_files.point_of, [1, value], "x")
+
+
+def test_sound_values_are_given_back_and_a_mark_of_utf_8_is_no_part_of_the_text(tmp_path):
     (tmp_path / "a").write_bytes(b"\xef\xbb\xbf[1]")
     assert json_files.parse_json(str(tmp_path / "a")) == [1]
-
-
-@pytest.mark.parametrize("value", [None, True, "1", [1], math.nan, math.inf, 10**400])
-def test_what_is_no_finite_number_is_refused(value):
-    with pytest.raises(Rejected, match="expected x as"):
-        json_files.number_of(value, "x")
-    with pytest.raises(Rejected):
-        json_files.point_of([1, value], "x")
-
-
-def test_sound_values_are_given_back():
     assert json_files.number_of(2, "x") == 2.0
     assert json_files.point_of([1, 2.5], "x") == (1.0, 2.5)
     assert json_files.size_of(40, 30.0) == (40, 30) and json_files.size_of(None, None) == (0, 0)
     assert json_files.mapping_of({}, "x") == {} and json_files.list_of([], "x") == []
+    for size in ((-1, 2), (1.5, 2), ("4", 3)):
+        refused(Rejected, "", json_files.size_of, *size)
 
 
-@pytest.mark.parametrize("size", [(-1, 2), (1.5, 2), ("4", 3)])
-def test_a_size_in_other_than_pixels_is_refused(size):
-    with pytest.raises(Rejected):
-        json_files.size_of(*size)
-
-
-@pytest.mark.parametrize("value", [None, 1, "x", []])
-def test_other_types_are_refused(value):
-    with pytest.raises(Rejected, match="expected x as a JSON object"):
-        json_files.mapping_of(value, "x")
-    with pytest.raises(Rejected):
-        json_files.point_of(value, "x")
-    with pytest.raises(Rejected, match="expected x as a list"):
-        json_files.list_of({}, "x")
+@cases(None, 1, "x", [])
+def test_other_types_are_refused(*, value):
+    refused(Rejected, "expected x as a JSON object", json_files.mapping_of, value, "x")
+    refused(Rejected, "", json_files.point_of, value, "x")
+    refused(Rejected, "expected x as a list", json_files.list_of, {}, "x")

@@ -1,22 +1,21 @@
-import json
+"""Data sets of Label Studio."""
 
-import pytest
+import json
+import os
 
 from detection_core.datasets.formats import label_studio
 from detection_core.datasets.formats.label_studio import file_name
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
-from tests.support.dataset_files import picture, whole
-from tests.support.same_set import write_text
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import picture, reading, reasons, write_files
+
+_read = reading(label_studio)
 
 SIZE = {"original_width": 40, "original_height": 30}
 PLACE = {"x": 25, "y": 50, "width": 25, "height": 50, "rotation": 0}
 BOX = {**SIZE, "type": "rectanglelabels", "id": "r", "value": {**PLACE, "rectanglelabels": ["cat"]}}
 HERE = {"annotations": "export.json", "images": "."}
-
-
-def _read(root, location):
-    return whole(label_studio.read(root, location))
 
 
 def _done(*results, **more):
@@ -28,36 +27,29 @@ def _task(number=1, image="/data/upload/1/0123abcd-a.jpg", annotations=({"result
 
 
 def _write(root, *tasks):
-    write_text(root / "export.json", json.dumps(tasks))
-    for name in ("a.jpg", "b.jpg"):
-        (root / name).write_bytes(picture())
+    write_files(root, {"export.json": json.dumps(tasks), "a.jpg": picture(), "b.jpg": picture()})
 
 
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [("/data/upload/1/0123abcd-a%20b.jpg", "0123abcd-a b.jpg"),
-     ("/data/local-files/?d=in/side/a.jpg", "a.jpg"),
-     ("s3://bucket/in/a.jpg", "a.jpg"), ("https://host/a.jpg?token=1", "a.jpg"), ("a.jpg", "a.jpg")],
+@cases(
+    ("/data/upload/1/0123abcd-a%20b.jpg", "0123abcd-a b.jpg"),
+    ("/data/local-files/?d=in/side/a.jpg", "a.jpg"), ("s3://bucket/in/a.jpg", "a.jpg"),
+    ("https://host/a.jpg?token=1", "a.jpg"), ("a.jpg", "a.jpg"), ("http://[::1/a.jpg", "a.jpg"),
+    ("//[/a.jpg", "a.jpg"), ("http://[v1.x]/a.jpg", "a.jpg"),
 )  # fmt: skip
-def test_a_file_name_ends_an_address(address, name):
+def test_a_file_name_ends_an_address_and_one_that_is_none_is_a_path(tmp_path, *, address, name):
     assert file_name(address) == name
+    _write(tmp_path, _task(image=address))
+    found = _read(tmp_path, HERE)
+    assert not found.rejected and (name != "a.jpg" or [i.filename for i in found.images] == [name])
 
 
-def test_the_shorter_export_is_read_too(tmp_path):
+def test_the_shorter_export_and_the_annotation_that_counts_are_read(tmp_path):
     region = {**PLACE, **SIZE, "rectanglelabels": ["cat"]}
-    _write(
-        tmp_path, {"image": "/data/upload/1/0123abcd-b.jpg", "id": 1, "label": [region], "annotation_id": 1}
-    )
+    _write(tmp_path, {"image": "/data/upload/1/0123abcd-b.jpg", "id": 1, "label": [region]})
     layout = find_layout(str(tmp_path))
-    (image,) = _read(layout.path, None).images
-    assert (
-        layout.format == "label_studio"
-        and image.filename == "b.jpg"
-        and image.objects[0].box == (10, 15, 20, 30)
-    )
-
-
-def test_the_ground_truth_or_the_first_annotation_counts_and_tasks_without_one_wait(tmp_path):
+    (image,) = _read(layout.path).images
+    assert layout.format == "label_studio" and image.filename == "b.jpg"
+    assert image.objects[0].box == (10, 15, 20, 30)
     dog = {**BOX, "value": {**PLACE, "rectanglelabels": ["dog"]}}
     tasks = [
         _task(1, "a.jpg", [_done(BOX, was_cancelled=True), _done(dog), _done(BOX)]),
@@ -66,7 +58,7 @@ def test_the_ground_truth_or_the_first_annotation_counts_and_tasks_without_one_w
         _task(4, "a.jpg", [_done(BOX, was_cancelled=True)]),
     ]
     _write(tmp_path, *tasks)
-    found = _read(str(tmp_path), HERE)
+    found = _read(tmp_path, HERE)
     assert [item.name for image in found.images for item in image.objects] == ["dog", "dog"]
     assert not found.rejected and found.categories == {"dog": 0}
 
@@ -76,55 +68,36 @@ def test_keypoints_have_one_order_whichever_comes_first(tmp_path):
         value = {"x": x, "y": 50, "width": 1, "keypointlabels": [name]}
         return {**SIZE, "type": "keypointlabels", "id": name, "parentID": "r", "value": value}
 
-    _write(
-        tmp_path,
-        _task(1, "a.jpg", [_done(BOX, point("nose", 50))]),
-        _task(2, "b.jpg", [_done(point("ear", 25), BOX)]),
-    )
-    found = _read(str(tmp_path), HERE)
+    nose, ear = point("nose", 50), point("ear", 25)
+    _write(tmp_path, _task(1, "a.jpg", [_done(BOX, nose)]), _task(2, "b.jpg", [_done(ear, BOX)]))
+    found = _read(tmp_path, HERE)
     assert found.keypoint_names == {"cat": ["ear", "nose"]}
     assert [image.objects[0].keypoints for image in found.images] == [
         [(0, 0, 0), (20, 15, 2)], [(10, 15, 2), (0, 0, 0)]
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("task", "reason"),
-    [(5, "malformed_record"), ({"id": 9, "data": 5, "annotations": [_done(BOX)]}, "malformed_record"),
-     (_task(9, None), "malformed_record"),
-     (_task(9, "x\ny.jpg"), "malformed_record"),
-     (_task(9, "/data/local-files/?d=.."), "path_outside"),
-     (_task(9, annotations=[5]), "malformed_record"),
-     (_task(9, annotations=[{"result": 5}]), "malformed_record"),
-     (_task(9, annotations=[_done({**BOX, "type": "videorectangle"})]), "malformed_annotation")],
+@cases(
+    (5, "malformed_record"), ({"id": 9, "data": 5, "annotations": [_done(BOX)]}, "malformed_record"),
+    (_task(9, None), "malformed_record"), (_task(9, "x\ny.jpg"), "malformed_record"),
+    (_task(9, "/data/local-files/?d=.."), "path_outside"), (_task(9, annotations=[5]), "malformed_record"),
+    (_task(9, annotations=[{"result": 5}]), "malformed_record"),
+    (_task(9, annotations=[_done({**BOX, "type": "videorectangle"})]), "malformed_annotation"),
 )  # fmt: skip
-def test_a_bad_task_costs_only_itself(tmp_path, task, reason):
+def test_a_bad_task_costs_only_itself(tmp_path, *, task, reason):
     _write(tmp_path, _task(1, "a.jpg"), task)
-    found = _read(str(tmp_path), HERE)
-    assert [r.reason for r in found.rejected] == [reason] and len(found.images) == 1
+    found = _read(tmp_path, HERE)
+    assert reasons(found) == [reason] and len(found.images) == 1
 
 
-@pytest.mark.parametrize("text", ["{}", "[", "5"])
-def test_a_file_that_is_no_list_of_tasks_is_one_error(tmp_path, text):
-    write_text(tmp_path / "export.json", text)
-    with pytest.raises(DataError, match=r"export\.json: expected a JSON export of Label Studio"):
-        _read(str(tmp_path), HERE)
-
-
-@pytest.mark.parametrize("address", ["http://[::1/a.jpg", "//[/a.jpg", "http://[v1.x]/a.jpg"])
-def test_an_address_that_is_none_is_a_path(address, tmp_path):
-    assert file_name(address) == "a.jpg"
-    _write(tmp_path, _task(image=address))
-    found = _read(str(tmp_path), HERE)
-    assert [image.filename for image in found.images] == ["a.jpg"] and not found.rejected
-
-
-def test_a_sparse_file_is_not_searched_for_keypoints(tmp_path):
+def test_a_file_that_is_no_list_of_tasks_or_sparse_is_one_error(tmp_path):
+    message = r"export\.json: expected a JSON export of Label Studio"
+    for text in ("{}", "[", "5"):
+        write_files(tmp_path, {"export.json": text})
+        refused(DataError, message, _read, tmp_path, HERE)
     _write(tmp_path, _task())
-    with open(tmp_path / "export.json", "rb+") as file:
-        file.truncate(5 * 2**30)
-    with pytest.raises(DataError, match="expected a JSON export of Label Studio: expected JSON"):
-        _read(str(tmp_path), HERE)
+    os.truncate(tmp_path / "export.json", 5 * 2**30)  # and not searched for keypoints
+    refused(DataError, f"{message}: expected JSON", _read, tmp_path, HERE)
 
 
 def test_objects_are_not_filled_with_more_keypoints_than_an_image_may_have(tmp_path, monkeypatch):
@@ -133,8 +106,7 @@ def test_objects_are_not_filled_with_more_keypoints_than_an_image_may_have(tmp_p
     points = [{**point, "value": {"x": 1, "y": 1, "keypointlabels": [name]}} for name in "ab"]
     more = [{**BOX, "id": str(number)} for number in range(2)]
     _write(tmp_path, _task(annotations=[_done(BOX, *points)]), _task(2, "b.jpg", [_done(*more)]))
-    found = _read(str(tmp_path), HERE)
+    found = _read(tmp_path, HERE)
     assert [image.filename for image in found.images] == ["a.jpg"]
-    assert [item.detail for item in found.rejected] == [
-        "expected at most 3 keypoints of an image, found more"
-    ]
+    (rejection,) = found.rejected
+    assert rejection.detail == "expected at most 3 keypoints of an image, found more"

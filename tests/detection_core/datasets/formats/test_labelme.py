@@ -1,102 +1,89 @@
+"""Data sets of LabelMe."""
+
 import base64
 import json
-
-import pytest
 
 from detection_core.datasets.formats import labelme
 from detection_core.datasets.image_sizes import shown_size
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from tests.support.dataset_files import picture, whole
-from tests.support.same_set import write_text
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import ids, picture, reading, reasons, subfolder, write_files
 
-
-def _read(root, location):
-    return whole(labelme.read(root, location))
-
+_read = reading(labelme)
 
 BOX = {"label": "cat", "points": [[1, 2], [9, 8]], "shape_type": "rectangle", "group_id": 1}
 
 
 def _write(root, name="a", shapes=(BOX,), **changed):
     content = {"shapes": shapes, "imagePath": f"{name}.jpg", "imageWidth": 40, "imageHeight": 30}
-    write_text(root / f"{name}.json", json.dumps({**content, "imageData": "x" * 100, **changed}))
-    (root / f"{name}.jpg").write_bytes(picture())
+    text = json.dumps({**content, "imageData": "x" * 100, **changed})
+    write_files(root, {f"{name}.json": text, f"{name}.jpg": picture()})
 
 
-def test_points_of_a_group_are_keypoints_of_its_object_in_one_order(tmp_path):
+def test_points_of_a_group_are_keypoints_and_labels_of_its_own_no_classes(tmp_path):
     nose = {"label": "nose", "points": [[3, 4]], "shape_type": "point", "group_id": 1}
     ear = {"label": "ear", "points": [[5, 6]], "shape_type": "point", "group_id": 1}
     _write(tmp_path, "a", [nose, BOX])
     _write(tmp_path, "b", [BOX, nose, ear, {**BOX, "label": "dog", "group_id": None}])
-    found = _read(str(tmp_path), None)
+    found = _read(tmp_path)
     assert found.keypoint_names == {"cat": ["ear", "nose"]}
     first, second = found.images
     assert first.objects[0].keypoints == [(0, 0, 0), (3, 4, 2)]
     assert [item.keypoints for item in second.objects] == [[(5, 6, 2), (3, 4, 2)], None]
+    below = subfolder(tmp_path, 1)
+    shapes = [BOX, {**BOX, "label": "__ignore__", "shape_type": "line"}, {**BOX, "label": "_background_"}]
+    _write(below, "a", shapes=shapes)
+    found = _read(below)
+    assert not found.rejected and found.categories == {"cat": 0}
+    assert [item.name for item in found.images[0].objects] == ["cat"]
 
 
-def test_folders_of_splits_are_found(tmp_path):
+def test_folders_are_searched_and_what_is_no_file_of_labelme_is_said(tmp_path):
+    root = str(tmp_path)
+    refused(ConfigError, "a folder of LabelMe files", labelme.locate, root, {"a": "b"})
+    refused(DataError, "found nothing", labelme.locate, root, "none")
+    refused(DataError, "expected LabelMe files, found none", _read, root)
     for split in ("train", "val"):
         _write(tmp_path / split)
-    layout = find_layout(str(tmp_path))
+    layout = find_layout(root)
     assert (layout.format, layout.splits) == ("labelme", {"train": "train", "eval": "val"})
-    (image,) = _read(layout.path, "val").images
-    assert (image.source_id, image.path) == ("val/a", str(tmp_path / "val" / "a.jpg"))
-    assert len(_read(layout.path, None).images) == 2
+    (image,) = _read(root, "val").images
+    assert (image.source_id, image.path) == ("val/a", f"{root}/val/a.jpg")
+    assert len(_read(root).images) == 2
 
 
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [({"shapes": 5}, "malformed_record"), ({"shapes": [5]}, "malformed_record"),
-     ({"imagePath": None}, "malformed_record"),
-     ({"imagePath": "../../\0"}, "malformed_record"), ({"imageWidth": "40"}, "malformed_annotation"),
-     ({"shapes": [{**BOX, "label": 3}]}, "malformed_record"),
-     ({"shapes": [{**BOX, "points": [[1]]}]}, "malformed_annotation"),
-     ({"shapes": [{**BOX, "shape_type": "line"}]}, "malformed_annotation")],
+@cases(
+    ({"shapes": 5}, "malformed_record"), ({"shapes": [5]}, "malformed_record"),
+    ({"imagePath": None}, "malformed_record"), ({"imagePath": "../../\0"}, "malformed_record"),
+    ({"imageWidth": "40"}, "malformed_annotation"), ({"shapes": [{**BOX, "label": 3}]}, "malformed_record"),
+    ({"shapes": [{**BOX, "points": [[1]]}]}, "malformed_annotation"),
+    ({"shapes": [{**BOX, "shape_type": "line"}]}, "malformed_annotation"), ("[]", None), ("{", None),
+    ("5", None), ('"shapes"', None), (None, "unreadable_annotation"),
 )  # fmt: skip
-def test_a_bad_file_costs_only_its_image(tmp_path, changed, reason):
+def test_a_bad_file_or_a_folder_in_its_place_costs_only_its_image(tmp_path, *, changed, reason):
     _write(tmp_path, "good")
-    _write(tmp_path, "bad", **changed)
-    write_text(tmp_path / "settings.json", '{"mine": 1}')
-    found = _read(str(tmp_path), None)
-    assert [(r.file, r.reason) for r in found.rejected] == [("bad.json", reason)] and len(found.images) == 1
-
-
-@pytest.mark.parametrize("text", ["[]", "{", "5", '"shapes"'])
-def test_a_file_that_is_no_object_is_put_aside(tmp_path, text):
-    _write(tmp_path)
-    write_text(tmp_path / "bad.json", text)
-    assert [r.file for r in _read(str(tmp_path), None).rejected] == ["bad.json"]
-
-
-def test_a_folder_in_the_place_of_a_file_is_put_aside(tmp_path):
-    (tmp_path / "b.json").mkdir()
-    found = _read(str(tmp_path), None)
-    assert [(r.file, r.reason) for r in found.rejected] == [("b.json", "unreadable_annotation")]
-
-
-def test_a_location_that_is_wrong_or_empty_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="a folder of LabelMe files"):
-        labelme.locate(str(tmp_path), {"a": "b"})
-    with pytest.raises(DataError, match="found nothing"):
-        labelme.locate(str(tmp_path), "none")
-    with pytest.raises(DataError, match="expected LabelMe files, found none"):
-        _read(str(tmp_path), None)
+    if isinstance(changed, dict):
+        _write(tmp_path, "bad", **changed)
+    elif changed is None:
+        (tmp_path / "bad.json").mkdir()
+    else:
+        write_files(tmp_path, {"bad.json": changed})
+    write_files(tmp_path, {"settings.json": '{"mine": 1}'})
+    found = _read(tmp_path)
+    assert [r.file for r in found.rejected] == ["bad.json"] and ids(found) == ["good"]
+    assert reason in (None, *reasons(found))
 
 
 def test_files_are_read_one_by_one_as_images_are_asked_for(tmp_path, monkeypatch):
     for name in "abc":
         _write(tmp_path, name)
-    opened = []
-    real = labelme.parse_json
+    opened, real = [], labelme.parse_json
     monkeypatch.setattr(labelme, "parse_json", lambda path: (opened.append(path), real(path))[1])
     images = iter(labelme.read(str(tmp_path), None).images)
     assert not opened
-    for count in (1, 2, 3):
-        next(images)
-        assert len(opened) == count
+    assert [len(opened) for _ in images] == [1, 2, 3]
 
 
 def test_an_image_inside_the_file_is_read_where_there_is_none_beside_it(tmp_path):
@@ -105,17 +92,10 @@ def test_an_image_inside_the_file_is_read_where_there_is_none_beside_it(tmp_path
     _write(tmp_path, "alone", imagePath="C:\\me\\alone.jpg", imageData=text)
     (tmp_path / "alone.jpg").unlink()
     _write(tmp_path, "beside", imageData=text)
-    alone, beside = _read(str(tmp_path), None).images
+    alone, beside = _read(tmp_path).images
     assert beside.path == str(tmp_path / "beside.jpg")
     assert files.read_regular(alone.path, len(data)) == data
     assert (alone.filename, shown_size(alone.path)) == ("alone.jpg", (40, 30))
-    (tmp_path / "alone.json").write_text((tmp_path / "alone.json").read_text().replace("/9j/", "\\/9j\\/"))
-    assert [r.reason for r in _read(str(tmp_path), None).rejected] == ["unreadable_annotation"]
-
-
-def test_labels_of_its_own_are_no_classes(tmp_path):
-    shapes = [BOX, {**BOX, "label": "__ignore__", "shape_type": "line"}, {**BOX, "label": "_background_"}]
-    _write(tmp_path, "a", shapes=shapes)
-    found = _read(str(tmp_path), None)
-    assert not found.rejected and found.categories == {"cat": 0}
-    assert [item.name for item in found.images[0].objects] == ["cat"]
+    path = tmp_path / "alone.json"
+    path.write_text(path.read_text().replace("/9j/", "\\/9j\\/"))
+    assert reasons(_read(tmp_path)) == ["unreadable_annotation"]

@@ -1,3 +1,5 @@
+"""Shapes of LabelMe as objects."""
+
 import base64
 import io
 
@@ -8,6 +10,7 @@ from pycocotools import mask as coco_mask
 
 from detection_core.datasets.annotated_images import Polygons, Rejected
 from detection_core.datasets.formats.labelme_shapes import read_objects
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import png_that_claims
 
 
@@ -18,26 +21,44 @@ def _shape(kind, *points, label="cat", **more):
 def _png(pixels):
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, "PNG")
-    return base64.b64encode(buffer.getvalue()).decode()
+    return _text(buffer.getvalue())
+
+
+def _text(data):
+    return base64.b64encode(data).decode()
 
 
 def _read(*shapes):
     return [item for item, _ in read_objects(shapes, 40, 30)]
 
 
-@pytest.mark.parametrize(
-    ("shape", "box"),
-    [
-        (_shape("rectangle", (9, 8), (1, 2)), (1, 2, 9, 8)),
-        (_shape("rectangle", (1, 2), (9, 2), (9, 8), (1, 8)), (1, 2, 9, 8)),
-        (_shape("polygon", (1, 2), (9, 4), (5, 8)), (1, 2, 9, 8)),
-        (_shape(None, (1, 2), (9, 4), (5, 8)), (1, 2, 9, 8)),
-        (_shape("circle", (10, 10), (13, 14)), (5, 5, 15, 15)),
-    ],
-)
-def test_every_shape_has_the_box_around_it(shape, box):
-    (item,) = _read(shape)
+BIG = 2**31 - 1
+
+
+@cases(
+    ("rectangle", [(9, 8), (1, 2)]), ("rectangle", [(1, 2), (9, 2), (9, 8), (1, 8)]),
+    ("polygon", [(1, 2), (9, 4), (5, 8)]), (None, [(1, 2), (9, 4), (5, 8)]), ("circle", [(5, 5), (8, 9)]),
+)  # fmt: skip
+def test_every_shape_has_the_box_around_it(*, kind, points):
+    (item,) = _read(_shape(kind, *points))
+    box = (0, 0, 10, 10) if kind == "circle" else (1, 2, 9, 8)
     assert item.name == "cat" and item.box == pytest.approx(box)
+
+
+LINE, NOSE = [(1, 2), (3, 4)], _shape("point", (1, 2), label="n", group_id=1)
+
+
+@cases(
+    [_shape("linestrip", *LINE)], [_shape("point", (1, 2))], [_shape("point", (1, 2), group_id=1)],
+    [_shape("circle", (1, 2))], [_shape("polygon", *LINE)], [_shape(["polygon"], *LINE, (5, 6))],
+    [_shape("mask", *LINE)], [_shape("mask", *LINE, mask="no base64")],
+    [_shape("mask", *LINE, mask=_text(b"no picture"))], [_shape("rectangle", *LINE, group_id=1), NOSE, NOSE],
+    *[[_shape("mask", *LINE, mask=_text(png_that_claims(side, side)))] for side in (10, 12_000, 50_000, BIG)],
+)  # fmt: skip
+def test_what_has_no_area_or_owner_or_asks_for_too_much_is_refused(*, shapes):
+    png = "expected a PNG file as base64 text" if "mask" in shapes[0] else ""
+    error = refused(Rejected, rf"shape \d+: .*{png}", _read, *shapes)
+    assert error.reason == "malformed_annotation"
 
 
 def test_a_mask_lies_where_its_corners_say():
@@ -49,58 +70,22 @@ def test_a_mask_lies_where_its_corners_say():
     assert whole.sum() == 5 and (whole[5:7, 4:7] == pixels // 255).all()
 
 
-def test_outlines_of_one_group_are_one_object():
-    one, other = (
-        _shape("polygon", (1, 1), (3, 1), (3, 3), group_id=7),
-        _shape("polygon", (8, 8), (9, 8), (9, 9), group_id=7),
-    )
+def test_groups_of_outlines_and_points_are_objects_however_many():
+    one = _shape("polygon", (1, 1), (3, 1), (3, 3), group_id=7)
+    other = _shape("polygon", (8, 8), (9, 8), (9, 9), group_id=7)
     (item,) = _read(one, other)
     assert item.box == (1, 1, 9, 9) and item.mask == Polygons([[1, 1, 3, 1, 3, 3], [8, 8, 9, 8, 9, 9]])
     assert len(_read(one, {**other, "label": "dog"})) == len(_read(one, {**other, "group_id": None})) == 2
-
-
-@pytest.mark.parametrize(
-    "shapes",
-    [
-        [_shape("linestrip", (1, 2), (3, 4))],
-        [_shape("point", (1, 2))],
-        [_shape("point", (1, 2), group_id=1)],
-        [_shape("circle", (1, 2))],
-        [_shape("polygon", (1, 2), (3, 4))],
-        [_shape(["polygon"], (1, 2), (3, 4), (5, 6))],
-        [_shape("mask", (1, 2), (3, 4))],
-        [_shape("mask", (1, 2), (3, 4), mask="no base64")],
-        [_shape("mask", (1, 2), (3, 4), mask=base64.b64encode(b"no picture").decode())],
-        [
-            _shape("rectangle", (1, 2), (3, 4), group_id=1),
-            *[_shape("point", (1, 2), label="n", group_id=1)] * 2,
-        ],
-    ],
-)
-def test_what_has_no_area_or_no_owner_is_refused(shapes):
-    with pytest.raises(Rejected) as caught:
-        _read(*shapes)
-    assert caught.value.reason == "malformed_annotation" and caught.value.detail.startswith("shape ")
-
-
-@pytest.mark.parametrize("side", [10, 12_000, 50_000, 2**31 - 1])
-def test_a_mask_that_asks_for_too_much_or_has_nothing_is_refused(side):
-    with pytest.raises(Rejected, match="shape 1: expected a PNG file as base64 text"):
-        _read(_shape("mask", (0, 0), (5, 5), mask=base64.b64encode(png_that_claims(side, side)).decode()))
-
-
-def test_masks_are_not_painted_without_end(monkeypatch):
-    monkeypatch.setattr("detection_core.datasets.run_lengths._MOST_DRAWN", 6_000)
-    shape = _shape("mask", (0, 0), (9, 9), mask=_png(np.ones((10, 10), bool)))
-    assert len(_read(*[shape] * 2)) == 2
-    with pytest.raises(Rejected, match=r"shape \d+: expected masks of at most 6,000 pixels"):
-        _read(*[shape] * 20)
-
-
-def test_many_outlines_and_points_of_groups_take_no_more_than_their_number():
     group = [_shape("polygon", (1, 2), (9, 4), (5, 8), group_id=1) for _ in range(20_000)]
     (item,) = _read(*group)
     assert len(item.mask.rings) == 20_000 and item.box == (1, 2, 9, 8)
     boxes = [_shape("rectangle", (1, 2), (9, 8), group_id=i) for i in range(5_000)]
     points = [_shape("point", (3, 4), label="nose", group_id=i) for i in range(5_000)]
     assert [named for _, named in read_objects([*boxes, *points], 40, 30)] == [{"nose": (3, 4)}] * 5_000
+
+
+def test_masks_are_not_painted_without_end(monkeypatch):
+    monkeypatch.setattr("detection_core.datasets.run_lengths._MOST_DRAWN", 6_000)
+    shape = _shape("mask", (0, 0), (9, 9), mask=_png(np.ones((10, 10), bool)))
+    assert len(_read(*[shape] * 2)) == 2
+    refused(Rejected, r"shape \d+: expected masks of at most 6,000 pixels", lambda: _read(*[shape] * 20))

@@ -1,5 +1,6 @@
+"""Data sets of Open Images."""
+
 import logging
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,12 +12,14 @@ from detection_core.datasets.encoding import make_example
 from detection_core.datasets.formats import open_images
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import list_folder
-from tests.support.dataset_files import in_pixels, picture
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import ids, in_pixels, picture, reading, write_files
+from tests.support.memory import memory_below
 
-HEADER = (
-    "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,"
-    "IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside"
-)
+BOXES = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax"
+HEADER = f"{BOXES},IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside"
+
+
 DESCRIPTIONS = "/m/cat,Cat\n/m/dog,Dog\n/m/pet,Pet\n/m/animal,Animal\n"
 LABELS = "ImageID,Source,LabelName,Confidence\n"
 MASKS = "MaskPath,ImageID,LabelName,BoxID,BoxXMin,BoxXMax,BoxYMin,BoxYMax,PredictedIoU,Clicks\n"
@@ -28,29 +31,23 @@ def _row(image="a", label="/m/cat", box=BOX, flags="0,0,0,0,0"):
     return f"{image},xclick,{label},1,{box},{flags}"
 
 
-def _write(root, rows, images=("a", "b"), **more):
-    (root / "train").mkdir(parents=True, exist_ok=True)
-    for number, name in enumerate(images):
-        (root / "train" / f"{name}.jpg").write_bytes(picture(seed=number))
-    (root / "train-annotations-bbox.csv").write_text("\n".join([HEADER, *rows]) + "\n")
-    (root / "class-descriptions-boxable.csv").write_text(DESCRIPTIONS)
-    for name, text in more.items():
-        (root / f"train-annotations-{name}.csv").write_text(text)
+def _write(root, rows, **more):
+    images = {f"train/{name}.jpg": picture(seed=number) for number, name in enumerate("ab")}
+    tables = {"bbox": "\n".join([HEADER, *rows]) + "\n", **more}
+    files = {f"train-annotations-{name}.csv": text for name, text in tables.items()}
+    write_files(root, {**images, **files, "class-descriptions-boxable.csv": DESCRIPTIONS})
     return str(root)
 
 
-def _read(root, location=None):
-    found = open_images.read(root, location)
-    return list(found.images), found
+_read = reading(open_images)
 
 
 def test_boxes_flags_and_verified_labels_are_kept_under_the_names_of_the_classes(tmp_path):
     rows = [_row(flags="1,0,1,0,1"), _row(label="/m/dog", flags="0,1,-1,1,0")]
     labels = LABELS + "a,verification,/m/pet,1\nb,verification,/m/cat,0\n"
-    root = _write(tmp_path, rows, labels=labels)
-    images, found = _read(root)
+    found = _read(_write(tmp_path, rows, labels=labels))
     assert not found.rejected and found.categories == {"Cat": 0, "Dog": 0}
-    first, second = images
+    first, second = found.images
     assert (first.source_id, first.width, first.height) == ("a", 0, 0) and second.objects == []
     cat, dog = in_pixels(first).objects
     assert cat.name == "Cat" and cat.box == pytest.approx((10, 3, 20, 12)) and cat.label == "line 2"
@@ -61,50 +58,37 @@ def test_boxes_flags_and_verified_labels_are_kept_under_the_names_of_the_classes
 
 def test_a_set_is_found_by_its_columns_and_located_with_all_that_belongs_to_it(tmp_path):
     root = _write(tmp_path, [_row()], labels=LABELS, **{"object-segmentation": MASKS})
-    (tmp_path / "validation").mkdir()
-    (tmp_path / "validation" / "v.jpg").write_bytes(picture(seed=7))
-    (tmp_path / "validation-annotations-bbox.csv").write_text(f"{HEADER}\n{_row('v')}\n")
+    where = {"annotations": "validation-annotations-bbox.csv", "images": "validation"}
+    write_files(
+        tmp_path, {"validation/v.jpg": picture(seed=7), where["annotations"]: f"{HEADER}\n{_row('v')}\n"}
+    )
     layout = open_images.find(list_folder(root))
-    assert layout.format == "open_images"
-    assert layout.splits == {
-        "train": WHERE,
-        "eval": {"annotations": "validation-annotations-bbox.csv", "images": "validation"},
-    }
+    assert (layout.format, layout.splits) == ("open_images", {"train": WHERE, "eval": where})
     names = [path.removeprefix(f"{root}/") for path in open_images.locate(root, WHERE)]
-    assert sorted(names) == [
-        "class-descriptions-boxable.csv",
-        "train",
-        "train-annotations-bbox.csv",
-        "train-annotations-labels.csv",
-        "train-annotations-object-segmentation.csv",
-    ]
-    assert [image.source_id for image in _read(root, layout.splits["eval"])[0]] == ["v"]
+    tables = [f"train-annotations-{name}.csv" for name in ("bbox", "labels", "object-segmentation")]
+    assert sorted(names) == ["class-descriptions-boxable.csv", "train", *tables]
+    assert ids(_read(root, where)) == ["v"]
 
 
 def test_rows_of_images_that_were_not_fetched_cost_nothing_and_are_told(tmp_path, caplog):
     root = _write(tmp_path, [_row("elsewhere"), _row("a"), _row("gone")])
     with caplog.at_level(logging.WARNING):
-        images, found = _read(root)
-    assert [image.source_id for image in images] == ["a"] and not found.rejected
-    assert "2 rows are of images" in caplog.text
-    with pytest.raises(DataError, match="found none of them"):
-        _read(_write(tmp_path / "other", [_row("elsewhere")]), WHERE)
+        found = _read(root)
+    assert ids(found) == ["a"] and not found.rejected and "2 rows are of images" in caplog.text
+    refused(DataError, "found none of them", _read, _write(tmp_path, [_row("elsewhere")]), WHERE)
 
 
 def test_masks_belong_to_the_object_with_their_box(tmp_path):
     rows = [_row(box="0.5,0.9,0.5,0.9"), _row(), _row(label="/m/dog")]
     masks = MASKS + f"a_m.png,a,/m/cat,id,{BOX},0.8,\nnot_fetched.png,a,/m/dog,id,{BOX},0.8,\n"
     root = _write(tmp_path, rows, **{"object-segmentation": masks})
+    path = tmp_path / "masks" / "a_m.png"
+    path.parent.mkdir()
     inside = np.zeros((15, 20), np.uint8)
     inside[2:5, 5:9] = 255
-    (tmp_path / "masks").mkdir()
-    Image.fromarray(inside).save(tmp_path / "masks" / "a_m.png")
-    [image], _ = _read(root)
-    assert [item.mask for item in image.objects] == [
-        None,
-        MaskFile(str(tmp_path / "masks" / "a_m.png")),
-        None,
-    ]
+    Image.fromarray(inside).save(path)
+    [image] = _read(root).images
+    assert [item.mask for item in image.objects] == [None, MaskFile(str(path)), None]
     data = make_example(image, {"Cat": 1, "Dog": 2}).data
     assert b"image/object/mask" in data and b"image/object/mask/weight" in data
 
@@ -119,85 +103,61 @@ def test_a_hierarchy_expands_as_that_of_the_object_detection_api(tmp_path):
     labels = LABELS + "b,verification,/m/pet,0\nb,verification,/m/dog,1\n"
     root = _write(tmp_path, [_row(), _row(label="/m/plant")], labels=labels)
     (tmp_path / "hierarchy.json").write_text(HIERARCHY)
-    (first, second), _ = _read(root, {**WHERE, "hierarchy": "hierarchy.json"})
+    where = {**WHERE, "hierarchy": "hierarchy.json"}
+    first, second = _read(root, where).images
     # oid_hierarchical_labels_expansion.py: an object is all that contains its class, by every way, but
     # not the root; a class that is not there is none of those in it, one that is there all above it.
     assert sorted(item.name for item in first.objects) == ["/m/beast", "/m/plant", "Animal", "Cat", "Pet"]
     assert {item.box for item in first.objects} == {first.objects[0].box}
-    assert sorted(second.labels) == [
-        ("Animal", 1.0), ("Cat", 0.0), ("Dog", 0.0), ("Dog", 1.0), ("Pet", 0.0), ("Pet", 1.0)
-    ]  # fmt: skip
-    assert f"{root}/hierarchy.json" in open_images.locate(root, {**WHERE, "hierarchy": "hierarchy.json"})
+    expected = {"Animal": [1.0], "Cat": [0.0], "Dog": [0.0, 1.0], "Pet": [0.0, 1.0]}
+    assert sorted(second.labels) == [(name, score) for name, found in expected.items() for score in found]
+    assert f"{root}/hierarchy.json" in open_images.locate(root, where)
     for text in ("[]", "{", '{"Subcategory": [{}]}', '{"Subcategory": 5}', '{"Subcategory": [' * 5000):
         (tmp_path / "hierarchy.json").write_text(text)
-        with pytest.raises(DataError, match="expected a hierarchy"):
-            _read(root, {**WHERE, "hierarchy": "hierarchy.json"})
-    with pytest.raises(DataError, match="found nothing"):
-        _read(root, {**WHERE, "hierarchy": "no.json"})
+        refused(DataError, "expected a hierarchy", _read, root, where)
+    refused(DataError, "found nothing", _read, root, {**WHERE, "hierarchy": "no.json"})
 
 
-@pytest.mark.parametrize(
-    ("row", "record"),
-    [
-        (_row(box="0.25,0.5,0.1,x"), "a"),
-        (_row(flags="2,0,0,0,0"), "a"),
-        ("a,xclick,/m/cat", "2"),
-        (_row() + ",more", "2"),
-    ],
-)
-def test_a_row_of_any_wrong_form_costs_only_itself_or_its_image(tmp_path, row, record):
-    images, found = _read(_write(tmp_path, [row, _row("b")]))
-    assert [image.source_id for image in images] == ["b"]
+@cases(
+    (_row(box="0.25,0.5,0.1,x"), "a"), (_row(flags="2,0,0,0,0"), "a"), ("a,xclick,/m/cat", "2"),
+    (_row() + ",more", "2"),
+)  # fmt: skip
+def test_a_row_of_any_wrong_form_costs_only_itself_or_its_image(tmp_path, *, row, record):
+    found = _read(_write(tmp_path, [row, _row("b")]))
+    assert ids(found) == ["b"] and "line 2" in found.rejected[0].detail
     assert [(r.record, r.reason) for r in found.rejected] == [(record, "malformed_annotation")]
-    assert "line 2" in found.rejected[0].detail
 
 
-def test_a_confidence_that_is_none_costs_its_image(tmp_path):
-    for number, text in enumerate(("nan", "x", "-1", "7", "")):
-        labels = f"{LABELS}a,machine,/m/cat,{text}\n"
-        images, found = _read(_write(tmp_path / str(number), [_row(), _row("b")], labels=labels))
-        assert [image.source_id for image in images] == ["b"] and len(found.rejected) == 1
+@cases("nan", "x", "-1", "7", "")
+def test_a_confidence_that_is_none_costs_its_image(tmp_path, *, text):
+    found = _read(_write(tmp_path, [_row(), _row("b")], labels=f"{LABELS}a,machine,/m/cat,{text}\n"))
+    assert ids(found) == ["b"] and len(found.rejected) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "none"),
-        ("ImageID,LabelName,XMin,XMax,YMin\n", "the columns"),
-        (f"{HEADER},XMin\n", "each once"),
-        (f'{HEADER}\na,"{"x" * 200_000}"\n', "field larger"),
-        (f"{HEADER}\na,\xff\n", "UTF-8"),
-    ],
-)
-def test_a_file_that_is_no_table_is_one_error_that_names_it(tmp_path, text, message):
+@cases(
+    ("", "none"), ("ImageID,LabelName,XMin,XMax,YMin\n", "the columns"), (f"{HEADER},XMin\n", "each once"),
+    (f'{HEADER}\na,"{"x" * 200_000}"\n', "field larger"), (f"{HEADER}\na,\xff\n", "UTF-8"),
+)  # fmt: skip
+def test_a_file_that_is_no_table_is_one_error_that_names_it(tmp_path, *, text, message):
     root = _write(tmp_path, [_row()])
     (tmp_path / "train-annotations-bbox.csv").write_bytes(text.encode("latin-1"))
-    with pytest.raises(DataError, match=message) as caught:
-        _read(root, WHERE)
-    assert root in caught.value.where
-    with pytest.raises(ConfigError, match="annotations"):
-        open_images.locate(root, {"boxes": "x"})
+    assert root in refused(DataError, message, _read, root, WHERE).where
+    refused(ConfigError, "annotations", open_images.locate, root, {"boxes": "x"})
 
 
 def test_quotes_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path):
-    root = _write(tmp_path, [])
     text = f'\ufeff{HEADER}\r\n"a",xclick,"/m/cat",1,{BOX},0,0,0,0,0\r\n'
-    (tmp_path / "train-annotations-bbox.csv").write_bytes(text.encode())
+    root = _write(tmp_path, [], bbox=text)
     (tmp_path / "class-descriptions-boxable.csv").write_text('LabelName,DisplayName\n/m/cat,"Cat, tame"\n')
-    [image], _ = _read(root, WHERE)
+    [image] = _read(root, WHERE).images
     assert [item.name for item in image.objects] == ["Cat, tame"]
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(grouping, "MOST_PACKED_BYTES", 1 << 18)
-    peaks = []
-    for rows in (2_000, 40_000):
-        root = _write(
-            tmp_path / str(rows), [_row("ab"[n % 2], box=f"0.1,0.2,0.1,{0.2 + n / 1e6}") for n in range(rows)]
-        )
-        tracemalloc.start()
+    lines = [_row("ab"[n % 2], box=f"0.1,0.2,0.1,{0.2 + n / 1e6}") for n in range(30_000)]
+    root = _write(tmp_path, lines)
+    open_images.read(root, WHERE)
+    with memory_below(4 << 20):
         found = open_images.read(root, WHERE)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-        assert sum(len(image.objects) for image in found.images) == rows
-    assert peaks[1] < peaks[0] + (4 << 20)
+    assert sum(len(image.objects) for image in found.images) == len(lines)

@@ -1,6 +1,6 @@
-import json
+"""The tables and the hierarchy of Open Images."""
 
-import pytest
+import json
 
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats.open_images_files import (
@@ -12,6 +12,7 @@ from detection_core.datasets.formats.open_images_files import (
 )
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import list_folder
+from tests.support.cases import cases, refused
 
 BOXES = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax"
 LABELS = "ImageID,Source,LabelName,Confidence"
@@ -43,11 +44,10 @@ def test_a_row_has_the_line_in_which_it_ends_and_one_of_another_length_says_so(t
     assert last == {"ImageID": "e", "LabelName": "f"}
 
 
-@pytest.mark.parametrize("text", ["/m/1", "/m/1,One,Two", "/m/1,", "/m/1,a\x07"])
-def test_descriptions_are_pairs(tmp_path, text):
+@cases("/m/1", "/m/1,One,Two", "/m/1,", "/m/1,a\x07")
+def test_descriptions_are_pairs(tmp_path, *, text):
     (tmp_path / "a.csv").write_text(f"/m/0,Zero\n{text}\n")
-    with pytest.raises(DataError, match="a label and a name in line 2"):
-        read_descriptions(str(tmp_path / "a.csv"))
+    refused(DataError, "a label and a name in line 2", read_descriptions, str(tmp_path / "a.csv"))
 
 
 def test_a_class_that_stands_in_two_places_has_the_ancestors_of_both(tmp_path):
@@ -63,11 +63,10 @@ def test_a_class_that_stands_in_two_places_has_the_ancestors_of_both(tmp_path):
     assert found.implied("all", 0.0) == found.implied("no part") == ()
 
 
-@pytest.mark.parametrize("broad", [True, False])
-def test_a_hierarchy_that_asks_for_too_much_is_refused(tmp_path, broad):
+@cases(True, False)
+def test_a_hierarchy_that_asks_for_too_much_is_refused(tmp_path, *, broad):
     tree = {"LabelName": "x", "Subcategory": [{"LabelName": str(i)} for i in range(9_000 * broad)]}
     for depth in range(30 if broad else 100):
         tree = {"LabelName": f"d{depth}", "Subcategory": [tree]}
     (tmp_path / "tree.json").write_text(json.dumps(tree))
-    with pytest.raises(DataError, match="expected a hierarchy"):
-        read_hierarchy(str(tmp_path / "tree.json"))
+    refused(DataError, "expected a hierarchy", read_hierarchy, str(tmp_path / "tree.json"))

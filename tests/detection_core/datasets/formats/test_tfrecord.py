@@ -1,22 +1,18 @@
+"""Data sets in TFRecord files as the Object Detection API writes them."""
+
 import gzip
+import itertools
 import zlib
 
-import pytest
-
-from detection_core.data.encode import (
-    EncodedImage,
-    ImageLabels,
-    KeypointColumns,
-    ObjectColumns,
-    encode_example,
-)
+from detection_core.data.encode import ImageLabels, KeypointColumns, ObjectColumns, encode_example
 from detection_core.data.record_writer import write_record
 from detection_core.datasets.annotated_images import ImageLabel
 from detection_core.datasets.formats import tfrecord
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from tests.support.dataset_files import in_pixels, picture
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import ids, in_pixels, picture, reasons, stored_image
 
 COLUMNS = {
     "xmin": [0.25], "ymin": [0.5], "xmax": [0.5], "ymax": [1.0], "labels": [7], "texts": ["cat"],
@@ -30,15 +26,7 @@ MORE = {
 
 def _record(columns=None, source_id="a", image=None, size=(40, 30), **more):
     data = picture() if image is None else image
-    stored = EncodedImage(
-        data=data,
-        sha256="",
-        format="jpeg",
-        width=size[0],
-        height=size[1],
-        filename="a.jpg",
-        source_id=source_id,
-    )
+    stored = stored_image(data, *size, source_id=source_id)
     return encode_example(stored, ObjectColumns(**(columns or COLUMNS)), **more)
 
 
@@ -65,29 +53,30 @@ def test_every_field_of_a_record_is_kept(tmp_path):
     assert found.categories == {"cat": 7, "fish": 9} and found.keypoint_names == {"cat": ["nose", "ear"]}
 
 
-def test_a_record_without_a_size_or_an_id_gets_them(tmp_path):
+def test_ids_are_those_of_records_or_made_of_their_files_and_numbers(tmp_path):
+    (tmp_path / "val").mkdir()
     _write(tmp_path / "a.record", _record(size=(0, 0), source_id=""), _record(source_id=""))
-    images = tfrecord.read(str(tmp_path), "a.record").images
-    assert [(image.source_id, image.width, image.height) for image in images] == [
-        ("a.record-0", 0, 0), ("a.record-1", 40, 30)
-    ]  # fmt: skip
+    _write(tmp_path / "val" / "a.record", _record(source_id=""))
+    found = tfrecord.read(str(tmp_path), "a.record")
+    assert ids(found) == ["a.record-0", "a.record-1"]
+    assert [(image.width, image.height) for image in found.images] == [(0, 0), (40, 30)]
+    assert ids(tfrecord.read(str(tmp_path), None)) == ["a.record-0", "a.record-1", "val/a.record-0"]
 
 
-@pytest.mark.parametrize(
-    ("record", "reason"),
-    [(b"\x0a\x7f", "malformed_record"), (b"", "malformed_record"),
-     (_record().replace(b"bbox/xmin", b"bbox/none"), "malformed_record"),
-     (_record().replace(b"class/text", b"class/none"), "unknown_category"),
-     (_record({**COLUMNS, "texts": ["a\nb"]}), "malformed_record")],
+@cases(
+    (b"\x0a\x7f", "malformed_record"), (b"", "malformed_record"),
+    (_record().replace(b"bbox/xmin", b"bbox/none"), "malformed_record"),
+    (_record().replace(b"class/text", b"class/none"), "unknown_category"),
+    (_record({**COLUMNS, "texts": ["a\nb"]}), "malformed_record"),
 )  # fmt: skip
-def test_a_bad_record_costs_only_itself(tmp_path, record, reason):
+def test_a_bad_record_costs_only_itself(tmp_path, *, record, reason):
     _write(tmp_path / "a.record", _record(), record, _record(source_id="b"))
     found = tfrecord.read(str(tmp_path), "a.record")
     assert [(r.file, r.record, r.reason) for r in found.rejected] == [("a.record", "record 1", reason)]
     assert [image.source_id for image in found.images] == ["a", "b"]
 
 
-def test_records_with_ids_alone_are_named_by_a_label_map_and_those_with_names_alone_get_its_ids(tmp_path):
+def test_names_and_ids_of_classes_come_from_records_and_label_maps(tmp_path):
     by_id = _record().replace(b"class/text", b"class/none")
     by_name = _record(source_id="b").replace(b"object/class/label", b"object/class/other")
     _write(tmp_path / "a.record", by_id, by_name)
@@ -95,29 +84,14 @@ def test_records_with_ids_alone_are_named_by_a_label_map_and_those_with_names_al
     assert [image.objects[0].name for image in found.images] == ["cat", "cat"] and not found.rejected
     assert found.categories == {"cat": 7}
     found = tfrecord.read(str(tmp_path), None)
-    assert [r.reason for r in found.rejected] == ["unknown_category"] and "data.label_map" in found.rejected[
-        0
-    ].detail
+    assert reasons(found) == ["unknown_category"] and "data.label_map" in found.rejected[0].detail
     assert found.categories == {"cat": 0} and len(found.images) == 1
-
-
-def test_an_id_that_some_records_tell_is_that_of_all(tmp_path):
-    by_name = _record(source_id="b").replace(b"object/class/label", b"object/class/other")
     _write(tmp_path / "a.record", by_name, _record(), by_name.replace(b"\x01b", b"\x01c"))
     assert tfrecord.read(str(tmp_path), None).categories == {"cat": 7}
 
 
-def test_records_of_one_number_in_files_of_one_name_have_different_ids(tmp_path):
-    for folder in ("train", "val"):
-        (tmp_path / folder).mkdir()
-        _write(tmp_path / folder / "a.record", _record(source_id=""))
-    ids = [image.source_id for image in tfrecord.read(str(tmp_path), None).images]
-    assert ids == ["train/a.record-0", "val/a.record-0"]
-
-
-@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
-@pytest.mark.parametrize("name", ["a.record.gz", "a.record"])
-def test_compressed_files_are_read_like_others(tmp_path, pack, name):
+@cases(*itertools.product([gzip.compress, zlib.compress], ["a.record.gz", "a.record"]))
+def test_compressed_files_are_read_like_others(tmp_path, *, pack, name):
     _write(tmp_path / "plain", _record(), _record(source_id="b", image=picture(seed=1)))
     expected = tfrecord.read(str(tmp_path), "plain").images
     (tmp_path / name).write_bytes(pack((tmp_path / "plain").read_bytes()))
@@ -132,29 +106,15 @@ def test_compressed_files_are_read_like_others(tmp_path, pack, name):
     assert (layout.format, layout.images) == ("tfrecord", 2)
 
 
-def test_a_compressed_file_that_is_cut_is_one_error(tmp_path):
-    _write(tmp_path / "plain", _record())
-    (tmp_path / "a").write_bytes(gzip.compress((tmp_path / "plain").read_bytes())[:-100])
-    with pytest.raises(DataError, match="cannot be read: cut compressed data"):
-        tfrecord.read(str(tmp_path), "a")
-
-
-def test_label_maps_beside_the_records_belong_to_what_is_read(tmp_path):
-    _write(tmp_path / "a.record", _record())
-    (tmp_path / "map.pbtxt").write_text("item { id: 7 name: 'cat' }")
-    assert [path.rpartition("/")[2] for path in tfrecord.locate(str(tmp_path), None)] == [
-        "a.record",
-        "map.pbtxt",
-    ]
-
-
-def test_a_class_of_two_ids_and_a_location_that_leads_nowhere_are_refused(tmp_path):
+def test_what_belongs_to_a_set_is_located_and_what_cannot_be_read_is_refused(tmp_path):
+    root = str(tmp_path)
     _write(tmp_path / "a.record", _record(), _record({**COLUMNS, "labels": [8]}))
-    with pytest.raises(DataError, match=r"one id for the class 'cat', found 7 and 8"):
-        tfrecord.read(str(tmp_path), None)
-    with pytest.raises(ConfigError, match="a TFRecord file or a pattern"):
-        tfrecord.locate(str(tmp_path), {"a": "b"})
-    with pytest.raises(DataError, match="expected TFRecord files, found none"):
-        tfrecord.locate(str(tmp_path), "b*")
-    with pytest.raises(DataError, match="expected TFRecord files, found none"):
-        tfrecord.locate(str(tmp_path / ".."), "none/*")
+    (tmp_path / "map.pbtxt").write_text("item { id: 7 name: 'cat' }")
+    names = [path.rpartition("/")[2] for path in tfrecord.locate(root, None)]
+    assert names == ["a.record", "map.pbtxt"]
+    refused(DataError, "one id for the class 'cat', found 7 and 8", tfrecord.read, root, None)
+    refused(ConfigError, "a TFRecord file or a pattern", tfrecord.locate, root, {"a": "b"})
+    refused(DataError, "expected TFRecord files, found none", tfrecord.locate, root, "b*")
+    refused(DataError, "expected TFRecord files, found none", tfrecord.locate, f"{root}/..", "none/*")
+    (tmp_path / "a").write_bytes(gzip.compress((tmp_path / "a.record").read_bytes())[:-100])
+    refused(DataError, "cannot be read: cut compressed data", tfrecord.read, root, "a")

@@ -1,18 +1,22 @@
+"""One record of the Object Detection API as an image with objects."""
+
+import itertools
+import math
+
 import pytest
 
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.datasets.annotated_images import ImageLabel, Rejected
 from detection_core.datasets.formats.tfrecord_example import RecordedExample
 from detection_core.storage.file_parts import FilePart
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import picture
 
 OBJECT = "image/object"
+BOXES = {"xmin": [0.25, 0.0], "ymin": [0.5, 0.0], "xmax": [0.5, 1.0], "ymax": [1.0, 1.0]}
 FEATURES = {
     "image/encoded": bytes_feature([picture()]),
-    f"{OBJECT}/bbox/xmin": float_feature([0.25, 0.0]),
-    f"{OBJECT}/bbox/ymin": float_feature([0.5, 0.0]),
-    f"{OBJECT}/bbox/xmax": float_feature([0.5, 1.0]),
-    f"{OBJECT}/bbox/ymax": float_feature([1.0, 1.0]),
+    **{f"{OBJECT}/bbox/{side}": float_feature(values) for side, values in BOXES.items()},
     f"{OBJECT}/class/label": int64_feature([3, 4]),
 }
 NAMES = {3: "cat", 4: "dog"}
@@ -35,12 +39,9 @@ def test_the_least_that_a_record_can_have_is_an_image():
     assert example.classes() == {"cat": 3, "dog": 4} and example.keypoint_names() == {}
 
 
-def test_labels_of_the_image_are_named_by_id_too():
+def test_what_a_record_does_not_say_is_told_by_ids_and_numbers():
     example = _example(class__label=int64_feature([4]), class__confidence=float_feature([0.0]))
     assert example.image("0").labels == [ImageLabel("dog", 0.0)]
-
-
-def test_keypoints_without_names_are_numbered_and_without_a_place_not_labelled():
     x = float_feature([0.5, float("nan"), 0.25, 0.5])
     example = _example(object__keypoint__x=x, object__keypoint__y=float_feature([0.5] * 4))
     names = ["keypoint_0", "keypoint_1"]
@@ -50,37 +51,28 @@ def test_keypoints_without_names_are_numbered_and_without_a_place_not_labelled()
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("changed", "reason", "found"),
-    [
-        (
-            {"object__class__label": bytes_feature([b"1", b"2"])},
-            "malformed_record",
-            "numbers in .*found text",
-        ),
-        ({"object__class__text": int64_feature([1, 2])}, "malformed_record", "text in .*found numbers"),
-        ({"encoded": float_feature([1.0])}, "malformed_record", "text in image/encoded"),
-        ({"object__difficult": int64_feature([1])}, "malformed_record", "2 values in .*difficult, found 1"),
-        ({"object__view": bytes_feature([b"Left"])}, "malformed_record", "2 values in .*view, found 1"),
-        ({"object__class__label": int64_feature([3])}, "malformed_record", "a class for each of 2 boxes"),
-        ({"object__class__label": None}, "malformed_record", "a class for each of 2 boxes, found 0"),
-        ({"object__class__label": int64_feature([3, 9])}, "unknown_category", r"the ids \[9\] have no name"),
-        ({"object__mask": bytes_feature([b"a"])}, "malformed_mask", "a mask for each of 2 boxes, found 1"),
-        ({"object__bbox__xmin": float_feature([0.5])}, "malformed_record", "as many of each side"),
-        ({"object__keypoint__x": float_feature([0.5])}, "malformed_record", "as many keypoints of each"),
-    ],
+@cases(
+    ({"object__class__label": bytes_feature([b"1", b"2"])}, "malformed_record", "numbers in .*found text"),
+    ({"object__class__text": int64_feature([1, 2])}, "malformed_record", "text in .*found numbers"),
+    ({"encoded": float_feature([1.0])}, "malformed_record", "text in image/encoded"),
+    ({"object__difficult": int64_feature([1])}, "malformed_record", "2 values in .*difficult, found 1"),
+    ({"object__view": bytes_feature([b"Left"])}, "malformed_record", "2 values in .*view, found 1"),
+    ({"object__class__label": int64_feature([3])}, "malformed_record", "a class for each of 2 boxes"),
+    ({"object__class__label": None}, "malformed_record", "a class for each of 2 boxes, found 0"),
+    ({"object__class__label": int64_feature([3, 9])}, "unknown_category", r"the ids \[9\] have no name"),
+    ({"object__mask": bytes_feature([b"a"])}, "malformed_mask", "a mask for each of 2 boxes, found 1"),
+    ({"object__bbox__xmin": float_feature([0.5])}, "malformed_record", "as many of each side"),
+    ({"object__keypoint__x": float_feature([0.5])}, "malformed_record", "as many keypoints of each"),
 )
-def test_columns_that_do_not_belong_together_are_rejected(changed, reason, found):
-    with pytest.raises(Rejected, match=found) as caught:
-        _example(**changed).image("0")
-    assert caught.value.reason == reason
+def test_columns_that_do_not_belong_together_are_rejected(*, changed, reason, found):
+    assert refused(Rejected, found, lambda: _example(**changed).image("0")).reason == reason
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-@pytest.mark.parametrize(
-    "key", ["class__label", "object__class__label", "object__is_crowd", "object__weight", "object__area"]
-)
-def test_numbers_that_are_none_put_the_record_aside(key, value):
+LISTS = ("class__label", "object__class__label", "object__is_crowd", "object__weight", "object__area")
+
+
+@cases(*itertools.product(LISTS, [math.nan, math.inf, -math.inf]))
+def test_numbers_that_are_none_put_the_record_aside(*, key, value):
     with pytest.raises(Rejected, match=f"finite numbers in image/{key.replace('__', '/')}") as caught:
         _example(**{key: float_feature([1.0, value])}).image("0")
     assert caught.value.reason == "malformed_record"

@@ -1,38 +1,38 @@
+"""TFRecord files that are found and read with the places of their records."""
+
 import gzip
+import io
 import struct
 
-import pytest
-
-from detection_core.data.record_writer import write_record
+from detection_core.data.record_writer import masked_checksum, write_record
 from detection_core.datasets.formats import tfrecord_files
 from detection_core.datasets.layouts import RATIOS
 from detection_core.errors import DataError
 from detection_core.storage.file_parts import FilePart
 from detection_core.storage.folder_listing import list_folder
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import write_files
 
 
 def _write(path, *records):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as out:
-        for record in records:
-            write_record(out, record)
+    out = io.BytesIO()
+    for record in records:
+        write_record(out, record)
+    write_files(path.parent, {path.name: out.getvalue()})
 
 
 IMAGE = b"\x0aimage/encoded"
 
 
-@pytest.mark.parametrize(
-    ("names", "splits"),
-    [
-        (["train.record", "test.record"], {"train": "train.record", "eval": "test.record"}),
-        (["my_train.record-00000-of-00002", "my_train.record-00001-of-00002", "my_val.record-00000-of-00001"],
-         {"train": "my_train.record-0000*", "eval": "my_val.record-00000-of-00001"}),
-        (["Split-train/x", "Split-eval/x"], {"train": "Split-train/x", "eval": "Split-eval/x"}),
-        (["data.bin"], RATIOS),
-        (["train/a", "more_train/b", "val/c"], RATIOS),
-    ],
+@cases(
+    (["train.record", "test.record"], {"train": "train.record", "eval": "test.record"}),
+    (["my_train.record-00000-of-00002", "my_train.record-00001-of-00002", "my_val.record-00000-of-00001"],
+     {"train": "my_train.record-0000*", "eval": "my_val.record-00000-of-00001"}),
+    (["Split-train/x", "Split-eval/x"], {"train": "Split-train/x", "eval": "Split-eval/x"}),
+    (["data.bin"], RATIOS),
+    (["train/a", "more_train/b", "val/c"], RATIOS),
 )  # fmt: skip
-def test_files_of_any_name_are_found_by_what_is_in_them(tmp_path, names, splits):
+def test_files_of_any_name_are_found_by_what_is_in_them(tmp_path, *, names, splits):
     for name in names:
         _write(tmp_path / name, IMAGE, IMAGE)
     _write(tmp_path / "other", b"no picture")
@@ -42,9 +42,22 @@ def test_files_of_any_name_are_found_by_what_is_in_them(tmp_path, names, splits)
     assert f"{len(names)} TFRecord files" in layout.evidence
 
 
-def test_a_folder_without_them_has_none(tmp_path):
+@cases(5, 14, 20, 22, 40)
+def test_a_cut_file_is_one_error_that_says_where(tmp_path, *, cut):
+    path = tmp_path / "a"
+    _write(path, b"first", b"second")
+    path.write_bytes(path.read_bytes()[:cut])
+    message = r"expected record [01] of a TFRecord file.*copy it again"
+    refused(DataError, message, lambda: list(tfrecord_files.read_records(str(path))))
+    assert tfrecord_files.count_records(str(path)) == (cut > 21)
+
+
+def test_what_is_no_record_and_a_length_beyond_all_memory_are_none(tmp_path):
     (tmp_path / "a").write_bytes(b"image/" * 10)
     assert tfrecord_files.find(list_folder(str(tmp_path))) is None
+    length = struct.pack("<Q", 1 << 60)
+    assert tfrecord_files.record_length(length + struct.pack("<I", masked_checksum(length))) is None
+    assert tfrecord_files.record_length(b"short") is None
 
 
 def test_records_are_read_with_their_places_and_damaged_ones_told(tmp_path):
@@ -61,21 +74,3 @@ def test_records_are_read_with_their_places_and_damaged_ones_told(tmp_path):
     path.write_bytes(data)
     assert list(tfrecord_files.read_records(str(path))) == [(first, None), (second, b"second")]
     assert tfrecord_files.count_records(str(path)) == 2
-
-
-@pytest.mark.parametrize("cut", [5, 14, 20, 22, 40])
-def test_a_cut_file_is_one_error_that_says_where(tmp_path, cut):
-    path = tmp_path / "a"
-    _write(path, b"first", b"second")
-    path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(DataError, match=r"expected record [01] of a TFRecord file.*copy it again"):
-        list(tfrecord_files.read_records(str(path)))
-    assert tfrecord_files.count_records(str(path)) == (cut > 21)
-
-
-def test_a_length_beyond_all_memory_is_none():
-    from detection_core.data.record_writer import masked_checksum
-
-    length = struct.pack("<Q", 1 << 60)
-    assert tfrecord_files.record_length(length + struct.pack("<I", masked_checksum(length))) is None
-    assert tfrecord_files.record_length(b"short") is None

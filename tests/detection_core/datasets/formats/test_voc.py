@@ -1,18 +1,17 @@
+"""Data sets of Pascal VOC."""
+
 import os
 from pathlib import Path
-
-import pytest
 
 from detection_core.datasets.annotated_images import AnnotatedObject
 from detection_core.datasets.formats import voc
 from detection_core.errors import ConfigError, DataError
-from tests.support.dataset_files import voc_xml, whole, write_voc
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import ids, reading, reasons, voc_xml, write_files, write_voc
+
+_read = reading(voc)
 
 TRAIN = "ImageSets/Main/train.txt"
-
-
-def _read(root, location):
-    return whole(voc.read(root, location))
 
 
 def test_every_field_of_an_object_is_kept(tmp_path):
@@ -25,16 +24,11 @@ def test_every_field_of_an_object_is_kept(tmp_path):
     assert found.categories == {"cat": 0}
 
 
-@pytest.mark.parametrize(
-    ("text", "occluded"),
-    [
-        ("<occluded>1</occluded>", 1),
-        ("<occluded> 0 </occluded>", 0),
-        ("<occluded>half</occluded>", None),
-        ("", None),
-    ],
-)
-def test_an_object_says_whether_it_is_occluded_where_it_does(tmp_path, text, occluded):
+@cases(
+    ("<occluded>1</occluded>", 1), ("<occluded> 0 </occluded>", 0), ("<occluded>half</occluded>", None),
+    ("", None),
+)  # fmt: skip
+def test_an_object_says_whether_it_is_occluded_where_it_does(tmp_path, *, text, occluded):
     xml = voc_xml("a").replace("</object>", f"{text}</object>")
     (image,) = _read(write_voc(tmp_path, ["a"], a=xml), TRAIN).images
     assert image.objects[0].occluded == occluded
@@ -42,128 +36,83 @@ def test_an_object_says_whether_it_is_occluded_where_it_does(tmp_path, text, occ
 
 def test_an_image_set_chooses_and_orders_the_images(tmp_path):
     path = write_voc(tmp_path)
-    (tmp_path / TRAIN).write_text("c\n\n a  1\nb -1\n")
-    assert [image.source_id for image in _read(path, TRAIN).images] == ["c", "a", "b"]
-    assert [image.source_id for image in _read(path, None).images] == ["a", "b", "c", "d"]
+    assert ids(_read(path)) == ["a", "b", "c", "d"]
+    for data, names in ((b"c\n\n a  1\nb -1\n", ["c", "a", "b"]), (b"\xef\xbb\xbfb\nc\n", ["b", "c"])):
+        (tmp_path / TRAIN).write_bytes(data)
+        assert ids(_read(path, TRAIN)) == names
+    (tmp_path / TRAIN).write_text("a\n../../secret\n")
+    assert reasons(_read(path, TRAIN)) == ["path_outside"]
+    for encoding in ("latin-1", "utf-16"):
+        (tmp_path / TRAIN).write_bytes("caf\xe9\n".encode(encoding))
+        refused(DataError, r"train\.txt: expected a list of images in text format", _read, path, TRAIN)
 
 
-def test_a_file_name_that_no_image_has_means_the_one_that_is_called_like_the_annotation(tmp_path):
+def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
+    path = write_voc(tmp_path)
+    refused(ConfigError, "ImageSets", voc.locate, path, {"annotations": TRAIN})
+    refused(DataError, "Pascal VOC: an XML file an image.*found none", voc.locate, f"{path}/JPEGImages", None)
+    refused(DataError, "image set", voc.locate, path, "ImageSets/Main/no.txt")
+
+
+def test_a_name_or_a_size_that_is_missing_is_found_or_left_open(tmp_path):
     nameless = voc_xml("a").replace("<filename>a.jpg</filename>", "")
     bare, elsewhere = voc_xml("a").replace("a.jpg", "other"), voc_xml("a").replace("a.jpg", "C:\\mine\\x.png")
-    found = _read(write_voc(tmp_path, a=nameless, b=bare, c=elsewhere), None)
-    assert [image.filename for image in found.images[:3]] == ["a.jpg", "b.jpg", "c.jpg"]
+    changed = {"a": nameless, "b": bare, "c": elsewhere, "d": voc_xml("d", size=("", ""))}
+    images = _read(write_voc(tmp_path, **changed)).images
+    assert [image.filename for image in images[:3]] == ["a.jpg", "b.jpg", "c.jpg"]
+    assert (images[3].width, images[3].height) == (0, 0)
     (tmp_path / "JPEGImages" / "b.jpg").unlink()
-    assert _read(str(tmp_path), None).images[1].filename == "other.jpg"
+    assert _read(tmp_path).images[1].filename == "other.jpg"
 
 
-@pytest.mark.parametrize(
-    ("annotations", "images"),
-    [
-        ("annots", "images"),
-        ("annotations", "images"),
-        (".", "."),
-        ("a/b", "a"),
-        ("labels/xml", "data/pictures"),
-    ],
+@cases(
+    ("annots", "images"), ("annotations", "images"), (".", "."), ("a/b", "a"), ("labels/xml", "data/pictures")
 )
-def test_folders_may_have_any_name(tmp_path, annotations, images):
+def test_folders_may_have_any_name(tmp_path, *, annotations, images):
     for name in "ab":
-        for folder, suffix, data in (
-            (images, ".jpeg", b"any"),
-            (annotations, ".xml", voc_xml(name).encode()),
-        ):
-            (tmp_path / folder / "deep").mkdir(parents=True, exist_ok=True)
-            (tmp_path / folder / "deep" / (name + suffix)).write_bytes(data)
+        files = {f"{images}/deep/{name}.jpeg": b"any", f"{annotations}/deep/{name}.xml": voc_xml(name)}
+        write_files(tmp_path, files)
     for location in (None, {"annotations": annotations, "images": images}):
-        found = _read(str(tmp_path), location)
+        found = _read(tmp_path, location)
         paths = [tmp_path / images / "deep" / f"{name}.jpeg" for name in "ab"]
         assert [Path(image.path).resolve() for image in found.images] == paths and not found.rejected
-
-
-def test_an_image_without_a_size_is_taken_as_it_is(tmp_path):
-    found = _read(write_voc(tmp_path, a=voc_xml("a", size=("", ""))), None)
-    assert (found.images[0].width, found.images[0].height) == (0, 0)
 
 
 BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>'
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "unreadable_annotation"),
-        ("not xml", "unreadable_annotation"),
-        (voc_xml("a")[:-20], "unreadable_annotation"),
-        (BOMB + voc_xml("a"), "unreadable_annotation"),
-        ('<?xml version="1.0" encoding="no-such"?>' + voc_xml("a"), "unreadable_annotation"),
-        (voc_xml("a", size=("wide", 30)), "malformed_record"),
-        (voc_xml("a", label=""), "malformed_annotation"),
-        (voc_xml("a", boxes=[("left", 1, 2, 3)]), "malformed_annotation"),
-        (voc_xml("a", extra="<object><name>cat</name></object>"), "malformed_annotation"),
-        (voc_xml("a").replace("<truncated>1", "<truncated>very"), "malformed_annotation"),
-    ],
-)
-def test_a_bad_file_costs_only_its_image(tmp_path, text, reason):
-    found = _read(write_voc(tmp_path, a=text), None)
+@cases(
+    ("", "unreadable_annotation"), ("not xml", "unreadable_annotation"),
+    (voc_xml("a")[:-20], "unreadable_annotation"), (BOMB + voc_xml("a"), "unreadable_annotation"),
+    ('<?xml version="1.0" encoding="no-such"?>' + voc_xml("a"), "unreadable_annotation"),
+    (voc_xml("a", size=("wide", 30)), "malformed_record"), (voc_xml("a", label=""), "malformed_annotation"),
+    (voc_xml("a", boxes=[("left", 1, 2, 3)]), "malformed_annotation"),
+    (voc_xml("a", extra="<object><name>cat</name></object>"), "malformed_annotation"),
+    (voc_xml("a").replace("<truncated>1", "<truncated>very"), "malformed_annotation"),
+)  # fmt: skip
+def test_a_bad_file_costs_only_its_image(tmp_path, *, text, reason):
+    found = _read(write_voc(tmp_path, a=text))
     assert [(r.file, r.record, r.reason) for r in found.rejected] == [("Annotations/a.xml", "a", reason)]
-    assert [image.source_id for image in found.images] == ["b", "c", "d"]
+    assert ids(found) == ["b", "c", "d"]
 
 
-def test_an_image_set_cannot_name_files_elsewhere(tmp_path):
-    path = write_voc(tmp_path)
-    (tmp_path / TRAIN).write_text("a\n../../secret\n")
-    assert [r.reason for r in _read(path, TRAIN).rejected] == ["path_outside"]
-
-
-def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
-    path = write_voc(tmp_path)
-    with pytest.raises(ConfigError, match="ImageSets"):
-        voc.locate(path, {"annotations": TRAIN})
-    with pytest.raises(DataError, match=r"Pascal VOC: an XML file an image.*found none"):
-        voc.locate(str(tmp_path / "JPEGImages"), None)
-    with pytest.raises(DataError, match="image set"):
-        voc.locate(path, "ImageSets/Main/no.txt")
-
-
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
-def test_an_image_set_in_another_encoding_is_one_error(tmp_path, encoding):
-    path = write_voc(tmp_path)
-    (tmp_path / TRAIN).write_bytes("caf\xe9\n".encode(encoding))
-    with pytest.raises(DataError, match=r"train\.txt: expected a list of images in text format"):
-        _read(path, TRAIN)
-
-
-def test_a_mark_of_utf_8_is_no_part_of_the_first_name(tmp_path):
-    path = write_voc(tmp_path)
-    (tmp_path / TRAIN).write_bytes(b"\xef\xbb\xbfb\nc\n")
-    assert [image.source_id for image in _read(path, TRAIN).images] == ["b", "c"]
-
-
-def test_a_folder_in_the_place_of_an_annotation_is_put_aside(tmp_path):
-    root = write_voc(tmp_path, names="ab")
-    (tmp_path / "Annotations" / "b.xml").unlink()
-    (tmp_path / "Annotations" / "b.xml").mkdir()
-    (tmp_path / "Annotations" / "deep.xml").mkdir()
-    (tmp_path / "Annotations" / "deep.xml" / "c.XML").write_text(voc_xml("c"))
+def test_pipes_folders_and_names_that_are_no_utf_8_are_put_aside(tmp_path):
+    root, folder = write_voc(tmp_path), tmp_path / "Annotations"
+    for name in "bc":
+        (folder / f"{name}.xml").unlink()
+    os.mkfifo(folder / "b.xml")
+    (folder / "c.xml").mkdir()
+    write_files(folder, {"deep.xml/e.XML": voc_xml("e"), os.fsdecode(b"f\xff.xml"): voc_xml("f")})
     found = _read(root, {"annotations": "Annotations", "images": "JPEGImages"})
-    assert [(r.file, r.reason) for r in found.rejected] == [("Annotations/b.xml", "unreadable_annotation")]
-    assert [image.source_id for image in found.images] == ["a", "deep.xml/c"]
-
-
-def test_pipes_are_put_aside_and_not_waited_for(tmp_path):
-    path = write_voc(tmp_path)
-    (tmp_path / "Annotations" / "b.xml").unlink()
-    os.mkfifo(tmp_path / "Annotations" / "b.xml")
-    (rejection,) = _read(path, TRAIN).rejected
-    assert (rejection.record, rejection.reason) == ("b", "unreadable_annotation")
+    unread = [(f"Annotations/{name}.xml", "unreadable_annotation") for name in "bc"]
+    assert [(r.file, r.reason) for r in found.rejected[:2]] == unread and ids(found) == [
+        "a",
+        "d",
+        "deep.xml/e",
+    ]
+    assert [(r.record, r.reason) for r in found.rejected[2:]] == [("f\udcff", "malformed_record")]
+    assert [(r.record, r.reason) for r in _read(root, TRAIN).rejected] == [
+        ("b", "unreadable_annotation"), ("c", "unreadable_annotation")
+    ]  # fmt: skip
     os.mkfifo(tmp_path / "ImageSets" / "Main" / "pipe.txt")
-    with pytest.raises(DataError, match="found no regular file"):
-        _read(path, "ImageSets/Main/pipe.txt")
-
-
-def test_a_name_that_is_no_utf_8_is_put_aside(tmp_path):
-    path = write_voc(tmp_path)
-    (tmp_path / "Annotations" / os.fsdecode(b"b\xff.xml")).write_text(voc_xml("b"))
-    found = _read(path, None)
-    assert [(r.record, r.reason) for r in found.rejected] == [("b\udcff", "malformed_record")]
-    assert len(found.images) == 4
+    refused(DataError, "found no regular file", _read, root, "ImageSets/Main/pipe.txt")

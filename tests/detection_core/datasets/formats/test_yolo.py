@@ -1,3 +1,5 @@
+"""Data sets of YOLO."""
+
 import json
 
 import pytest
@@ -12,91 +14,69 @@ from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.readers import READERS
 from detection_core.errors import ConfigError, DataError
-from tests.support.dataset_files import in_pixels, picture, whole
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import in_pixels, picture, reading, reasons, write_files
 
-
-def _read(root, location):
-    return whole(yolo.read(root, location))
-
-
-def write(root, **contents):
-    for name, content in contents.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+_read = reading(yolo)
 
 
 def write_split(root, images="images/train", labels="labels/train", count=3, text="0 0.5 0.5 0.5 0.2\n"):
-    for number in range(count):
-        name = f"{images.replace('/', '_')}{number}"
-        write(root, **{f"{images}/{name}.jpg": picture(seed=number)})
-        if labels:
-            write(root, **{f"{labels}/{name}.txt": text})
+    names = [f"{images.replace('/', '_')}{number}" for number in range(count)]
+    write_files(root, {f"{images}/{name}.jpg": picture(seed=n) for n, name in enumerate(names)})
+    if labels:
+        write_files(root, {f"{labels}/{name}.txt": text for name in names})
 
 
 YAML = "path: ../datasets/mine\ntrain: images/train\nval: images/val\nnames:\n  0: cat\n  1: dog\n"
 DIVIDED = {"train": {"data": "data.yaml", "split": "train"}, "eval": {"data": "data.yaml", "split": "val"}}
 
 
-def _present(root):
-    write(root, **{"data.yaml": YAML})
+def _present(root, data=YAML):
+    write_files(root, {"data.yaml": data})
     write_split(root)
     write_split(root, "images/val", "labels/val")
 
 
 def _exported(root):
-    text = (
-        "train: ../train/images\nval: ../valid/images\ntest: ../test/images\n\nnc: 2\nnames: ['cat', 'dog']\n"
-    )
-    write(root, **{"data.yaml": text})
+    text = "train: ../train/images\nval: ../valid/images\ntest: ../test/images\nnc: 2\nnames: [cat, dog]\n"
+    write_files(root, {"data.yaml": text})
     write_split(root, "train/images", "train/labels")
     write_split(root, "valid/images", "valid/labels")
 
 
 def _elsewhere(root):
-    text = (
-        "path: /content/mine\ntrain: [images/train, /content/mine/images/more]\nval: C:\\mine\\images\\val\n"
-    )
-    write(root, **{"data.yaml": text + "names: [cat, dog]\n"})
+    text = "path: /content/mine\ntrain: [images/train, /content/mine/images/more]\nval: C:\\mine\\images\\val"
+    write_files(root, {"data.yaml": text + "\nnames: [cat, dog]\n"})
     for name in ("train", "more", "val"):
         write_split(root, f"images/{name}", f"labels/{name}", count=2)
 
 
 def _lists(root):
-    write(
-        root,
-        **{"data.yaml": YAML.replace("images/train", "train.txt").replace("images/val", "lists/val.txt")},
-    )
-    write_split(root)
-    write_split(root, "images/val", "labels/val")
-    write(root, **{"train.txt": "".join(f"./images/train/images_train{n}.jpg\n" for n in range(3))})
-    write(root, **{"lists/val.txt": "/home/me/mine/images/val/images_val0.jpg\n\n"})
+    _present(root, YAML.replace("images/train", "train.txt").replace("images/val", "lists/val.txt"))
+    train = "".join(f"./images/train/images_train{n}.jpg\n" for n in range(3))
+    write_files(root, {"train.txt": train, "lists/val.txt": "/home/me/mine/images/val/images_val0.jpg\n\n"})
 
 
 def _darknet(root):
-    write(
-        root,
-        **{"obj.data": "classes = 2\ntrain = data/train.txt\nvalid=data/valid.txt\nnames = data/obj.names\n"},
-    )
-    write(root, **{"obj.names": "cat\ndog\n"})
+    data = "classes = 2\ntrain = data/train.txt\nvalid=data/valid.txt\nnames = data/obj.names\n"
     write_split(root, "obj_train_data", "obj_train_data")
     names = [f"data/obj_train_data/obj_train_data{n}.jpg\n" for n in range(3)]
-    write(root, **{"train.txt": "".join(names[:2]), "valid.txt": names[2]})
+    lists = {"train.txt": "".join(names[:2]), "valid.txt": names[2]}
+    write_files(root, {"obj.data": data, "obj.names": "cat\ndog\n", **lists})
 
 
-def _label_img(root):
-    write(root, **{"classes.txt": "cat\ndog\n"})
-    write_split(root, "photos", "photos")
+def _label_img(root, images="photos", labels="photos"):
+    write_files(root, {"classes.txt": "cat\ndog\n"})
+    write_split(root, images, labels)
 
 
 def _label_studio(root):
-    write(root, **{"classes.txt": "cat\ndog", "notes.json": json.dumps({"categories": []})})
-    write_split(root, "images", "labels")
+    write_files(root, {"notes.json": json.dumps({"categories": []})})
+    _label_img(root, "images", "labels")
 
 
 def _folders(root):
-    write(root, **{"classes.txt": "cat\ndog"})
-    write_split(root)
+    _label_img(root, "images/train", "labels/train")
     write_split(root, "images/val", "labels/val")
 
 
@@ -105,13 +85,12 @@ NAMED = {"train": {"names": "classes.txt", "images": "images/train"},
 DARKNET = {name: {**where, "data": "obj.data"} for name, where in DIVIDED.items()}
 
 
-@pytest.mark.parametrize(
-    ("written", "splits", "train", "held_out"),
-    [(_present, DIVIDED, 3, 3), (_exported, DIVIDED, 3, 3), (_elsewhere, DIVIDED, 4, 2),
-     (_lists, DIVIDED, 3, 1), (_darknet, DARKNET, 2, 1), (_label_img, RATIOS, 3, 0),
-     (_label_studio, RATIOS, 3, 0), (_folders, NAMED, 3, 3)],
+@cases(
+    (_present, DIVIDED, 3, 3), (_exported, DIVIDED, 3, 3), (_elsewhere, DIVIDED, 4, 2),
+    (_lists, DIVIDED, 3, 1), (_darknet, DARKNET, 2, 1), (_label_img, RATIOS, 3, 0),
+    (_label_studio, RATIOS, 3, 0), (_folders, NAMED, 3, 3),
 )  # fmt: skip
-def test_a_set_of_any_form_is_found_and_read(tmp_path, written, splits, train, held_out):
+def test_a_set_of_any_form_is_found_and_read(tmp_path, *, written, splits, train, held_out):
     written(tmp_path)
     layout = find_layout(str(tmp_path))
     assert (layout.format, layout.path, layout.splits) == ("yolo", str(tmp_path), splits)
@@ -127,116 +106,90 @@ def test_a_set_of_any_form_is_found_and_read(tmp_path, written, splits, train, h
         assert all(yolo.locate(layout.path, location))
 
 
-def test_what_a_split_is_read_from_is_its_own(tmp_path):
+def test_a_split_is_its_own_and_a_val_that_is_train_is_none(tmp_path):
     _present(tmp_path)
     names = ("data.yaml", "images/train", "labels/train")
     assert yolo.locate(str(tmp_path), DIVIDED["train"]) == [str(tmp_path / name) for name in names]
     assert yolo.locate(str(tmp_path), None) == [str(tmp_path / "data.yaml"), str(tmp_path)]
-
-
-def test_a_val_that_is_train_is_no_split(tmp_path):
-    write(tmp_path, **{"data.yaml": YAML.replace("images/val", "images/train")})
-    write_split(tmp_path)
+    write_files(tmp_path, {"data.yaml": YAML.replace("images/val", "images/train")})
     assert find_layout(str(tmp_path)).splits == RATIOS
 
 
 def test_an_image_without_a_label_file_shows_nothing_and_a_set_without_any_is_refused(tmp_path):
-    write(tmp_path, **{"data.yaml": YAML})
+    files = {f"images/train/{name}.jpg": picture() for name in ("empty", "blank")}
+    write_files(tmp_path, {"data.yaml": YAML, "labels/train/blank.txt": "\n", **files})
     write_split(tmp_path)
     write_split(tmp_path, "images/val", "")
-    write(tmp_path, **{"images/train/empty.jpg": picture(), "images/train/blank.jpg": picture()})
-    write(tmp_path, **{"labels/train/blank.txt": "\n"})
-    found = _read(str(tmp_path), DIVIDED["train"])
+    found = _read(tmp_path, DIVIDED["train"])
     assert [len(image.objects) for image in found.images] == [0, 1, 1, 1]
     assert [image.filename for image in found.unannotated] == ["images/train/empty.jpg"]
     assert READERS["yolo"].background
     with pytest.raises(DataError, match="expected label files, found none for 3 images"):
-        _read(str(tmp_path), DIVIDED["eval"])
+        _read(tmp_path, DIVIDED["eval"])
 
 
 def test_an_outline_is_a_mask_with_the_box_around_it(tmp_path):
-    write(tmp_path, **{"classes.txt": "cat\ndog"})
+    write_files(tmp_path, {"classes.txt": "cat\ndog"})
     write_split(tmp_path, "images", "labels", 1, "1 0.25 0.5 0.5 0.5 0.5 0.9\n0 .5 .5 1 1\n")
-    outlined, boxed = in_pixels(_read(str(tmp_path), None).images[0]).objects
+    outlined, boxed = in_pixels(_read(tmp_path).images[0]).objects
     assert outlined.name == "dog" and outlined.box == (10, 15, 20, 27)
     assert [list(ring) for ring in outlined.mask.rings] == [[10, 15, 20, 15, 20, 27]]
     assert boxed.box == (0, 0, 40, 30) and boxed.mask is None
 
 
-@pytest.mark.parametrize(
-    ("dims", "values", "points"),
-    [(3, "0.5 0.5 2 0 0 0", [(20, 15, 2), (0, 0, 0)]), (2, "0.5 0.5 0 0", [(20, 15, 2), (0, 0, 0)])],
-)
-def test_keypoints_follow_the_box(tmp_path, dims, values, points):
+@cases((3, "0.5 0.5 2 0 0 0"), (2, "0.5 0.5 0 0"))
+def test_keypoints_follow_the_box(tmp_path, *, dims, values):
     text = f"{YAML}kpt_shape: [2, {dims}]\nkpt_names:\n  0: [nose, tail]\n"
-    write(tmp_path, **{"data.yaml": text})
+    write_files(tmp_path, {"data.yaml": text})
     write_split(tmp_path, count=1, text=f"0 .5 .5 .5 .2 {values}\n0 .5 .5 .5 .2")
-    found = _read(str(tmp_path), DIVIDED["train"])
-    assert [item.keypoints for item in in_pixels(found.images[0]).objects] == [points, None]
+    found = _read(tmp_path, DIVIDED["train"])
+    points = [item.keypoints for item in in_pixels(found.images[0]).objects]
+    assert points == [[(20, 15, 2), (0, 0, 0)], None]
     assert found.keypoint_names == {"cat": ["nose", "tail"], "dog": ["keypoint_0", "keypoint_1"]}
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [("0 .5 .5 .5", "malformed_annotation"), ("0 .5 .5 .5 .5 .9", "malformed_annotation"),
-     ("cat .5 .5 .5 .5", "malformed_annotation"), ("7 .5 .5 .5 .5", "unknown_category"),
-     ("0.5 .5 .5 .5 .5", "unknown_category"), ("-1 .5 .5 .5 .5", "unknown_category"),
-     ("0 nan .5 .5 .5", "box_not_finite"), ("0 20 20 10 10", "box_outside"),
-     (b"\xff\xfe\0", "unreadable_annotation")],
+@cases(
+    ("0 .5 .5 .5", "malformed_annotation"), ("0 .5 .5 .5 .5 .9", "malformed_annotation"),
+    ("cat .5 .5 .5 .5", "malformed_annotation"), ("7 .5 .5 .5 .5", "unknown_category"),
+    ("0.5 .5 .5 .5 .5", "unknown_category"), ("-1 .5 .5 .5 .5", "unknown_category"),
+    ("0 nan .5 .5 .5", "box_not_finite"), ("0 20 20 10 10", "box_outside"),
+    (b"\xff\xfe\0", "unreadable_annotation"), (None, "unreadable_annotation"),
 )  # fmt: skip
-def test_a_bad_line_costs_only_its_image(tmp_path, text, reason):
-    write(tmp_path, **{"classes.txt": "cat"})
+def test_a_bad_line_or_a_folder_in_the_place_of_a_file_costs_only_its_image(tmp_path, *, text, reason):
+    write_files(tmp_path, {"classes.txt": "cat"})
     write_split(tmp_path, "images", "labels", 2)
-    write(tmp_path, **{"labels/images1.txt": text})
-    found = _read(str(tmp_path), None)
-    assert [(r.file, r.record, r.reason) for r in found.rejected] == [
-        ("labels/images1.txt", "images/images1.jpg", reason)
-    ]
-    assert len(found.images) == 1
+    label = tmp_path / "labels" / "images1.txt"
+    label.unlink()
+    label.mkdir() if text is None else write_files(tmp_path, {"labels/images1.txt": text})
+    found = _read(tmp_path)
+    told = [(r.file, r.record, r.reason) for r in found.rejected]
+    assert told == [("labels/images1.txt", "images/images1.jpg", reason)] and len(found.images) == 1
 
 
 def test_an_image_is_looked_at_when_it_is_encoded_and_not_when_its_labels_are_read(tmp_path):
-    write(tmp_path, **{"data.yaml": YAML.replace("images/train", "train.txt")})
+    names = ("bad.jpg", "cut.jpg", "none.jpg", "../../../secret.jpg", "images_train0.jpg")
+    files = {"data.yaml": YAML.replace("images/train", "train.txt")}
+    files |= {"images/train/bad.jpg": b"no image", "images/train/cut.jpg": picture()[:80]}
+    write_files(tmp_path, {**files, "train.txt": "\n".join(f"images/train/{name}" for name in names)})
     write_split(tmp_path, count=1)
     write_split(tmp_path, "images/val", "labels/val", count=1)
-    write(tmp_path, **{"images/train/bad.jpg": b"no image", "images/train/cut.jpg": picture()[:80]})
-    names = ("bad.jpg", "cut.jpg", "none.jpg", "../../../secret.jpg", "images_train0.jpg")
-    write(tmp_path, **{"train.txt": "\n".join(f"images/train/{name}" for name in names)})
-    found = _read(str(tmp_path), DIVIDED["train"])
-    assert [r.reason for r in found.rejected] == ["path_outside"]
-    reasons = []
-    for image in found.unannotated:
-        try:
-            make_example(image, {"cat": 1, "dog": 2})
-        except Rejected as e:
-            reasons.append(e.reason)
-    assert reasons == ["not_an_image", "truncated_image", "missing_image"] and len(found.images) == 1
-
-
-def test_a_folder_in_the_place_of_a_label_file_is_put_aside_and_no_background(tmp_path):
-    write(tmp_path, **{"data.yaml": YAML})
-    write_split(tmp_path, count=2)
-    label = sorted((tmp_path / "labels" / "train").iterdir())[0]
-    label.unlink()
-    label.mkdir()
-    found = _read(str(tmp_path), DIVIDED["train"])
-    assert [r.reason for r in found.rejected] == ["unreadable_annotation"] and len(found.images) == 1
+    found = _read(tmp_path, DIVIDED["train"])
+    assert reasons(found) == ["path_outside"] and len(found.images) == 1
+    for image, reason in zip(found.unannotated, ("not_an", "truncated", "missing"), strict=True):
+        assert refused(Rejected, "", make_example, image, {"cat": 1, "dog": 2}).reason == f"{reason}_image"
 
 
 def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
     _present(tmp_path)
-    root = str(tmp_path)
     for location in ("data.yaml", {"data": "data.yaml"}, {"annotations": "x"}, 5):
-        with pytest.raises(ConfigError, match=r"expected .*data\.yaml.*found"):
-            yolo.locate(root, location)
-    with pytest.raises(DataError, match="file of the classes, found nothing"):
-        _read(root, {"data": "../data.yaml", "split": "train"})
-    with pytest.raises(DataError, match="expected the split 'test', found train, val"):
-        _read(root, {"data": "data.yaml", "split": "test"})
-    with pytest.raises(DataError, match="image folder, found nothing"):
-        _read(root, {"names": "data.yaml", "images": "../.."})
-    with pytest.raises(DataError, match=r"expected a data\.yaml"):
-        _read(str(tmp_path / "images"), None)
+        refused(ConfigError, r"expected .*data\.yaml.*found", yolo.locate, str(tmp_path), location)
+    for location, message in (
+        ({"data": "../data.yaml", "split": "train"}, "file of the classes, found nothing"),
+        ({"data": "data.yaml", "split": "test"}, "expected the split 'test', found train, val"),
+        ({"names": "data.yaml", "images": "../.."}, "image folder, found nothing"),
+    ):
+        refused(DataError, message, _read, tmp_path, location)
+    refused(DataError, r"expected a data\.yaml", _read, str(tmp_path / "images"), None)
 
 
 @settings(deadline=None)
