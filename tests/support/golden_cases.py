@@ -52,3 +52,8 @@ def _case(record: dict[str, Any], arrays: dict[str, np.ndarray]) -> GoldenCase:
         error=record.get("error", ""),
         facts=record,
     )
+
+
+def cases_of(folder: str, family: str) -> dict[str, GoldenCase]:
+    """Read the cases that lie beside the tests of a folder, such as `detection_core/ops`."""
+    return load_cases(str(pathlib.Path(__file__).parents[1] / folder / "_"), family)

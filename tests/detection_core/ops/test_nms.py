@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 
 import hypothesis
 import hypothesis.strategies as st
@@ -8,6 +9,8 @@ import tensorflow as tf
 
 from detection_core.ops import nms
 from detection_core.ops.nms import NmsOptions, multiclass_nms
+from tests.support.batches import random_boxes, slow_iou
+from tests.support.cases import cases
 from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "nms")
@@ -45,8 +48,8 @@ def _batched(case: GoldenCase):
     return boxes, scores, window, single
 
 
-@pytest.mark.parametrize("case", [*GOLDENS, *TIES], ids=lambda case: case.name)
-def test_golden(case: GoldenCase):
+@cases(*GOLDENS, *TIES)
+def test_golden(*, case: GoldenCase):
     boxes, scores, window, single = _batched(case)
     found = multiclass_nms(boxes, scores, _options(case.params), window)
     expected = {k: v[np.newaxis] if single else v for k, v in case.outputs.items()}
@@ -83,21 +86,13 @@ def _check_fields(case, expected, image, found, kept):
 
 def _random(seed, batch=2, anchors=60, classes=3):
     rng = np.random.default_rng(seed)
-    low = rng.uniform(-0.1, 0.8, (batch, anchors, 2))
-    boxes = np.concatenate([low, low + rng.uniform(0.05, 0.5, (batch, anchors, 2))], -1).astype(np.float32)
+    boxes = random_boxes(rng, batch, anchors, low=-0.1, high=0.8, sides=(0.05, 0.5))
     return boxes, rng.uniform(0, 1, (batch, anchors, classes)).astype(np.float32)
 
 
 OPTIONS = NmsOptions(
     score_threshold=0.3, iou_threshold=0.4, max_detections_per_class=8, max_total_detections=12
 )
-
-
-def _iou(a, b):
-    height = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
-    width = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
-    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - height * width
-    return height * width / union if union > 0 else 0.0
 
 
 def _slow(boxes, scores, options, window):
@@ -111,7 +106,7 @@ def _slow(boxes, scores, options, window):
                 or len(kept) == options.max_detections_per_class
             ):
                 break
-            if all(_iou(boxes[anchor], boxes[other]) <= options.iou_threshold for other in kept):
+            if all(slow_iou(boxes[anchor], boxes[other]) <= options.iou_threshold for other in kept):
                 kept.append(anchor)
         rows += [(scores[anchor, label], label, anchor) for anchor in kept]
     result = []
@@ -123,8 +118,8 @@ def _slow(boxes, scores, options, window):
     return result[: options.max_total_detections]
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_equals_a_loop(seed):
+@cases(*range(5))
+def test_equals_a_loop(*, seed):
     boxes, scores = _random(seed)
     # A narrow window, so that some of the best boxes lie outside it.
     window = np.array([[0.5, 0.0, 1.0, 0.6], [0.0, 0.0, 0.4, 0.4]], np.float32)
@@ -147,9 +142,8 @@ def test_equals_a_loop(seed):
             assert not field[image, count:].numpy().any()
 
 
-@pytest.mark.parametrize("per_class_boxes", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_both_paths_agree(seed, per_class_boxes):
+@cases(*itertools.product([False, True], range(3)))
+def test_both_paths_agree(*, per_class_boxes, seed):
     boxes, scores = _random(seed)
     boxes = boxes[:, :, np.newaxis]
     if per_class_boxes:
@@ -205,8 +199,8 @@ def test_among_equal_scores_the_lower_class_and_anchor_come_first(
     _assert_equals_loop(found, boxes, scores, options, window)
 
 
-@pytest.mark.parametrize("crowd", [0, 1500])
-def test_candidates_behind_the_sorted_ones_are_found(crowd):
+@cases(0, 1500)
+def test_candidates_behind_the_sorted_ones_are_found(*, crowd):
     """A crowd on one spot fills the sorted candidates and is one object; the others come after it."""
     others = np.linspace(0.0, 0.7, 5, dtype=np.float32)
     boxes = np.concatenate(
@@ -309,9 +303,8 @@ def test_no_candidate_at_all():
         assert not any(np.any(field) for field in found)
 
 
-@pytest.mark.parametrize("agnostic", [False, True])
-@pytest.mark.parametrize("sigma", [0.0, 0.5])
-def test_saved_and_loaded(tmp_path, sigma, agnostic):
+@cases(*itertools.product([False, True], [0.0, 0.5]))
+def test_saved_and_loaded(tmp_path, *, agnostic, sigma):
     options = dataclasses.replace(OPTIONS, soft_nms_sigma=sigma, class_agnostic=agnostic)
     module = tf.Module()
 

@@ -7,6 +7,7 @@ import pytest
 
 from detection_core.optimizers import automl_schedules as automl
 from detection_core.optimizers.schedules import Schedule
+from tests.support.cases import cases
 
 WARMUP = automl.WarmupOptions(learning_rate=1.0, warmup_learning_rate=0.2, warmup_steps=4)
 
@@ -36,8 +37,8 @@ def test_stepwise_drops_twice() -> None:
     )
 
 
-@pytest.mark.parametrize("total_steps", [2, 4])
-def test_a_training_may_end_in_its_warmup(total_steps: int) -> None:
+@cases(2, 4)
+def test_a_training_may_end_in_its_warmup(*, total_steps: int) -> None:
     schedule = automl.AutomlCosine(automl.AutomlCosineOptions(warmup=WARMUP, total_steps=total_steps))
     assert rates(schedule, [0, 1, 2, 3]) == pytest.approx([0.2, 0.4, 0.6, 0.8])
     assert np.isfinite(rates(schedule, [4, 5])).all()

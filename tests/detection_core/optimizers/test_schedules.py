@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from detection_core.optimizers import schedules
+from tests.support.cases import cases
 
 
 def rates(schedule: schedules.Schedule, steps: list[int]) -> list[float]:
@@ -53,43 +54,36 @@ def test_manual_changes_at_its_boundaries_and_may_climb_to_the_first() -> None:
     assert rates(climb, steps) == pytest.approx([0.0, 0.5, 0.75, 1.0, 1.0, 0.1])
 
 
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (
-            lambda: schedules.CosineDecayOptions(learning_rate_base=1, total_steps=3, warmup_steps=4),
-            "warm-up",
+@cases(
+    (
+        lambda: schedules.CosineDecayOptions(learning_rate_base=1, total_steps=3, warmup_steps=4),
+        "warm-up",
+    ),
+    (
+        lambda: schedules.CosineDecayOptions(
+            learning_rate_base=0.1, total_steps=9, warmup_steps=4, warmup_learning_rate=0.2
         ),
-        (
-            lambda: schedules.CosineDecayOptions(
-                learning_rate_base=0.1, total_steps=9, warmup_steps=4, warmup_learning_rate=0.2
-            ),
-            "warm-up climbs",
+        "warm-up climbs",
+    ),
+    (
+        lambda: schedules.ManualStepOptions(initial_learning_rate=1, boundaries=(), learning_rates=()),
+        "at least one step",
+    ),
+    (
+        lambda: schedules.ManualStepOptions(initial_learning_rate=1, boundaries=(0,), learning_rates=(1,)),
+        "above 0",
+    ),
+    (
+        lambda: schedules.ManualStepOptions(
+            initial_learning_rate=1, boundaries=(5, 5), learning_rates=(1, 2)
         ),
-        (
-            lambda: schedules.ManualStepOptions(initial_learning_rate=1, boundaries=(), learning_rates=()),
-            "at least one step",
-        ),
-        (
-            lambda: schedules.ManualStepOptions(
-                initial_learning_rate=1, boundaries=(0,), learning_rates=(1,)
-            ),
-            "above 0",
-        ),
-        (
-            lambda: schedules.ManualStepOptions(
-                initial_learning_rate=1, boundaries=(5, 5), learning_rates=(1, 2)
-            ),
-            "strictly rise",
-        ),
-        (
-            lambda: schedules.ExponentialDecayOptions(
-                initial_learning_rate=1, decay_steps=0, decay_factor=0.5
-            ),
-            "decay_steps",
-        ),
-    ],
+        "strictly rise",
+    ),
+    (
+        lambda: schedules.ExponentialDecayOptions(initial_learning_rate=1, decay_steps=0, decay_factor=0.5),
+        "decay_steps",
+    ),
 )
-def test_numbers_that_contradict_each_other_are_refused(make: object, text: str) -> None:
+def test_numbers_that_contradict_each_other_are_refused(*, make: object, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         make()  # type: ignore[operator]

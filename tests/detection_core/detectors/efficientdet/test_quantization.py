@@ -1,16 +1,15 @@
 import logging
 
-import pytest
-
 from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.detectors.efficientdet.quantization import rewrite_efficientdet
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import FLOAT_STAGES
 from tests.support import efficientdet_goldens as goldens
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("name", ["efficientdet-lite0", "efficientdet-d0"])
-def test_the_network_is_quantized_and_what_follows_it_is_listed_as_float(name, caplog):
+@cases("efficientdet-lite0", "efficientdet-d0")
+def test_the_network_is_quantized_and_what_follows_it_is_listed_as_float(caplog, *, name):
     """At 160 pixels maps of 3 x 3 and 5 x 5 are resized into each other."""
     message = goldens.message(name, 160, fpn_cell_repeats=1, box_class_repeats=1, max_level=6)
     model = build_efficientdet(message, "model.efficientdet", None)

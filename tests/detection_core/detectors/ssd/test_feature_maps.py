@@ -11,6 +11,7 @@ from detection_core.detectors.parts.necks import bifpn_fusion
 from detection_core.detectors.ssd.feature_maps import NECKS, build_feature_maps, find_backbone
 from detection_core.errors import ConfigError
 from detection_core.protos import ssd_pb2
+from tests.support.cases import cases
 
 
 def _message(text: str) -> ssd_pb2.SsdFeatureExtractor:
@@ -31,11 +32,8 @@ def test_every_extractor_of_the_check_is_built_with_its_neck_and_a_preprocessor(
         assert BACKBONES[extractor.backbone].preprocessing in PREPROCESSORS
 
 
-@pytest.mark.parametrize(
-    "found, advice",
-    [("ssd_mobilenet_v2", "its name is ssd_mobilenet_v2_keras now"), ("nope", "use one of these")],
-)
-def test_unknown_types_are_refused_with_advice(found, advice):
+@cases(("ssd_mobilenet_v2", "its name is ssd_mobilenet_v2_keras now"), ("nope", "use one of these"))
+def test_unknown_types_are_refused_with_advice(*, found, advice):
     with pytest.raises(ConfigError, match=f"^e.type: .*{advice}"):
         find_backbone(_message(f"type: '{found}'"), "e")
 
@@ -55,8 +53,8 @@ def test_number_of_layers_follows_the_message():
     assert maps[-1].shape[-1] == 128
 
 
-@pytest.mark.parametrize("override", [False, True])
-def test_the_backbone_has_its_own_hyperparameters_unless_they_are_overridden(override):
+@cases(False, True)
+def test_the_backbone_has_its_own_hyperparameters_unless_they_are_overridden(*, override):
     layers = NetworkLayers(hyperparams=LayerHyperparams())
     _maps(
         "type: 'ssd_mobilenet_v2_keras' depth_multiplier: 0.25 num_layers: 3 conv_hyperparams {"
@@ -105,41 +103,38 @@ def test_attention_that_adds_up_unweighted_is_told(caplog):
     assert "e.bifpn.combine_method: attention adds inputs up unweighted" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "text, match",
-    [
-        (
-            "type: 'ssd_resnet50_v1_fpn_keras' use_depthwise: true",
-            "e.use_depthwise: expected false",
-        ),
-        ("type: 'ssd_mobilenet_v2_keras' num_layers: 7", "expected 1 to 6 feature maps, found 7"),
-        ("type: 'ssd_mobilenet_v2_fpn_keras' fpn { min_level: 6 }", "found 6 and 7"),
-        ("type: 'ssd_mobilenet_v2_fpn_keras' fpn { min_level: 4 max_level: 3 }", "found 4 and 3"),
-        (f"{BIFPN} use_depthwise: true", "e.use_depthwise: expected false"),
-        (f"{BIFPN} use_explicit_padding: true", "e.use_explicit_padding: expected false"),
-        (f"{BIFPN} depth_multiplier: 0.5", "e.depth_multiplier: expected 1"),
-        (f"{BIFPN} bifpn {{ min_level: 3 max_level: 3 }}", "e.bifpn.min_level: .*found 3 and 3"),
-        (
-            f"{BIFPN} bifpn {{ min_level: 1 max_level: 2 }}",
-            "e.bifpn.num_iterations: expected a positive number, found 0",
-        ),
-        (
-            f"{BIFPN} bifpn {{ min_level: 1 max_level: 2 num_iterations: 1 }}",
-            "e.bifpn.num_filters: expected a positive number, found 0",
-        ),
-        (
-            f"{BIFPN} bifpn {{ {SMALL} combine_method: 'mean' }}",
-            "e.bifpn.combine_method: expected one of sum, .*found 'mean'",
-        ),
-    ],
+@cases(
+    (
+        "type: 'ssd_resnet50_v1_fpn_keras' use_depthwise: true",
+        "e.use_depthwise: expected false",
+    ),
+    ("type: 'ssd_mobilenet_v2_keras' num_layers: 7", "expected 1 to 6 feature maps, found 7"),
+    ("type: 'ssd_mobilenet_v2_fpn_keras' fpn { min_level: 6 }", "found 6 and 7"),
+    ("type: 'ssd_mobilenet_v2_fpn_keras' fpn { min_level: 4 max_level: 3 }", "found 4 and 3"),
+    (f"{BIFPN} use_depthwise: true", "e.use_depthwise: expected false"),
+    (f"{BIFPN} use_explicit_padding: true", "e.use_explicit_padding: expected false"),
+    (f"{BIFPN} depth_multiplier: 0.5", "e.depth_multiplier: expected 1"),
+    (f"{BIFPN} bifpn {{ min_level: 3 max_level: 3 }}", "e.bifpn.min_level: .*found 3 and 3"),
+    (
+        f"{BIFPN} bifpn {{ min_level: 1 max_level: 2 }}",
+        "e.bifpn.num_iterations: expected a positive number, found 0",
+    ),
+    (
+        f"{BIFPN} bifpn {{ min_level: 1 max_level: 2 num_iterations: 1 }}",
+        "e.bifpn.num_filters: expected a positive number, found 0",
+    ),
+    (
+        f"{BIFPN} bifpn {{ {SMALL} combine_method: 'mean' }}",
+        "e.bifpn.combine_method: expected one of sum, .*found 'mean'",
+    ),
 )
-def test_contradictions_are_refused(text, match):
+def test_contradictions_are_refused(*, text, match):
     with pytest.raises(ConfigError, match=match):
         _maps(text)
 
 
-@pytest.mark.parametrize("padding", ["", "use_explicit_padding: true", "use_depthwise: true num_layers: 6"])
-def test_mobilenet_v1_gives_the_six_maps_of_ssd(padding):
+@cases("", "use_explicit_padding: true", "use_depthwise: true num_layers: 6")
+def test_mobilenet_v1_gives_the_six_maps_of_ssd(*, padding):
     text = f"type: 'ssd_mobilenet_v1_keras' depth_multiplier: 0.5 min_depth: 16 {padding}"
     message, layers = _message(text), NetworkLayers(hyperparams=LayerHyperparams())
     maps = build_feature_maps(message, tf_keras.Input((300, 300, 3)), layers, "e")
@@ -147,8 +142,8 @@ def test_mobilenet_v1_gives_the_six_maps_of_ssd(padding):
     assert shapes == [(19, 19, 256), (10, 10, 512), (5, 5, 256), (3, 3, 128), (2, 2, 128), (1, 1, 64)]
 
 
-@pytest.mark.parametrize("lite, top", [(False, 1024), (True, 256)])
-def test_a_lite_pyramid_narrows_mobilenet_v1(lite, top):
+@cases((False, 1024), (True, 256))
+def test_a_lite_pyramid_narrows_mobilenet_v1(*, lite, top):
     layers = NetworkLayers(hyperparams=LayerHyperparams())
     inputs = tf_keras.Input((64, 96, 3))
     message = _message(

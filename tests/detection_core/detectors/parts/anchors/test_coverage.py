@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from detection_core.detectors.parts.anchors.coverage import (
     AnchorMap,
@@ -7,13 +6,9 @@ from detection_core.detectors.parts.anchors.coverage import (
     best_overlaps,
     matched_fraction,
 )
+from tests.support.batches import slow_iou
+from tests.support.cases import cases
 from tests.support.laid_anchors import lay_anchors
-
-
-def _iou(a, b):
-    common = max(0, min(a[2], b[2]) - max(a[0], b[0])) * max(0, min(a[3], b[3]) - max(a[1], b[1]))
-    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - common
-    return common / union if union > 0 else 0.0
 
 
 def test_the_best_overlap_is_that_of_all_anchors_laid_out():
@@ -28,13 +23,13 @@ def test_the_best_overlap_is_that_of_all_anchors_laid_out():
     boxes[:3, 2:] = boxes[:3, :2]  # without area
     anchors = lay_anchors(maps)
     assert len(anchors) == sum(m.count for m in maps)
-    expected = [max(_iou(box, anchor) for anchor in anchors) for box in boxes]
+    expected = [max(slow_iou(box, anchor) for anchor in anchors) for box in boxes]
     np.testing.assert_allclose(best_overlaps(boxes, maps), expected, atol=1e-9)
     assert best_overlaps(np.zeros((0, 4)), maps).shape == (0,)
 
 
-@pytest.mark.parametrize(("overlaps", "fraction"), [([], 0.0), ([0.5, 0.49, 1.0, 0.0], 0.5)])
-def test_a_box_is_matched_from_half_on(overlaps, fraction):
+@cases(([], 0.0), ([0.5, 0.49, 1.0, 0.0], 0.5))
+def test_a_box_is_matched_from_half_on(*, overlaps, fraction):
     assert matched_fraction(np.array(overlaps)) == fraction
 
 

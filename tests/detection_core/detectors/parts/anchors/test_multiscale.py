@@ -1,42 +1,32 @@
-import numpy as np
-import pytest
+import itertools
 
+import numpy as np
+
+from detection_core.detectors.parts.anchors.coverage import AnchorMap
 from detection_core.detectors.parts.anchors.multiscale import (
     MultiscaleAnchorGenerator,
     MultiscaleAnchorOptions,
 )
+from tests.support.cases import cases
+from tests.support.laid_anchors import lay_anchors
 
 
 def _generator(normalize):
-    return MultiscaleAnchorGenerator(
-        MultiscaleAnchorOptions(
-            min_level=3,
-            max_level=4,
-            anchor_scale=4.0,
-            aspect_ratios=(1.0, 2.0),
-            scales_per_octave=2,
-            normalize_coordinates=normalize,
-        )
-    )
+    levels = {"min_level": 3, "max_level": 4, "anchor_scale": 4.0}
+    options = {"aspect_ratios": (1.0, 2.0), "scales_per_octave": 2, "normalize_coordinates": normalize}
+    return MultiscaleAnchorGenerator(MultiscaleAnchorOptions(**levels, **options))
 
 
 def _slow(shape, level, height, width):
-    stride, boxes = 2**level, []
+    stride = 2**level
+    scales = [(4 * stride * 2**octave, ratio) for ratio in (1.0, 2.0) for octave in (0, 0.5)]
+    sizes = [(side / ratio**0.5, side * ratio**0.5) for side, ratio in scales]
     offset = [stride / 2 if size % stride == 0 else 0 for size in (height, width)]
-    for row in range(shape[0]):
-        for column in range(shape[1]):
-            for ratio in (1.0, 2.0):
-                for octave in (0, 0.5):
-                    side = 4 * stride * 2**octave
-                    half_height, half_width = side / ratio**0.5 / 2, side * ratio**0.5 / 2
-                    y, x = row * stride + offset[0], column * stride + offset[1]
-                    boxes.append([y - half_height, x - half_width, y + half_height, x + half_width])
-    return np.array(boxes)
+    return lay_anchors([AnchorMap(shape=shape, stride=(stride, stride), offset=offset, sizes=sizes)])
 
 
-@pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("size", [(32, 48), (36, 48)])
-def test_equals_a_loop(normalize, size):
+@cases(*itertools.product([True, False], [(32, 48), (36, 48)]))
+def test_equals_a_loop(*, normalize, size):
     shapes = [(5, 6), (3, 3)]
     unit = np.array([*size, *size]) if normalize else 1.0
     for level, anchors in enumerate(_generator(normalize).generate(shapes, *size), 3):

@@ -3,7 +3,9 @@ import math
 import numpy as np
 import tensorflow as tf
 
+from detection_core.detectors.parts.anchors.coverage import AnchorMap
 from detection_core.detectors.parts.anchors.ssd_anchors import SsdAnchorGenerator, SsdAnchorOptions
+from tests.support.laid_anchors import lay_anchors
 
 OPTIONS = SsdAnchorOptions(
     num_layers=3,
@@ -20,22 +22,14 @@ SHAPES = [(4, 3), (2, 2), (1, 1)]
 
 
 def _slow(height, width):
-    scales = [0.2, 0.5, 0.8, 1.0]
-    short = min(height, width)
-    layers = []
+    scales, short = [0.2, 0.5, 0.8, 1.0], min(height, width)
     for layer, (rows, columns) in enumerate(SHAPES):
-        pairs = [(scales[layer], 1.0), (scales[layer], 2.0)]
-        pairs.append((math.sqrt(scales[layer] * scales[layer + 1]), 1.0))
-        boxes = []
-        for row in range(rows):
-            for column in range(columns):
-                y, x = (row + 0.5) / rows, (column + 0.5) / columns
-                for scale, ratio in pairs:
-                    h = scale / math.sqrt(ratio) * short / height
-                    w = scale * math.sqrt(ratio) * short / width
-                    boxes.append([y - h / 2, x - w / 2, y + h / 2, x + w / 2])
-        layers.append(np.array(boxes))
-    return layers
+        between = math.sqrt(scales[layer] * scales[layer + 1])
+        pairs = [(scales[layer], 1.0), (scales[layer], 2.0), (between, 1.0)]
+        sizes = [(s / math.sqrt(r) * short / height, s * math.sqrt(r) * short / width) for s, r in pairs]
+        stride = (1 / rows, 1 / columns)
+        offset = (0.5 / rows, 0.5 / columns)
+        yield lay_anchors([AnchorMap(shape=(rows, columns), stride=stride, offset=offset, sizes=sizes)])
 
 
 def test_equals_a_loop():
@@ -51,4 +45,4 @@ def test_shapes_known_only_when_run():
         return tf.concat(SsdAnchorGenerator(OPTIONS).generate(maps, image[0], image[1]), axis=0)
 
     found = generate(tf.constant(SHAPES, tf.int32), tf.constant([300, 200]))
-    np.testing.assert_allclose(found, np.concatenate(_slow(300, 200)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found, np.concatenate(list(_slow(300, 200))), rtol=1e-5, atol=1e-6)

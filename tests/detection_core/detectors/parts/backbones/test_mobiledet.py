@@ -11,13 +11,14 @@ from detection_core.detectors.parts.backbones.mobiledet import (
     mobiledet,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from tests.support.cases import cases
 
 # Channels of the maps of stride 16 and 32, as the Object Detection API's own test expects them.
 MAPS = {"cpu": (72, 144), "dsp": (144, 240), "edgetpu": (96, 384), "gpu": (128, 384)}
 
 
-@pytest.mark.parametrize("hardware", ARCHITECTURES)
-def test_maps_and_shortcuts(hardware):
+@cases(*ARCHITECTURES)
+def test_maps_and_shortcuts(*, hardware):
     inputs = tf_keras.Input((128, 64, 3))
     layers = NetworkLayers(hyperparams=DEFAULT_HYPERPARAMS, seed=None)
     ends = mobiledet(inputs, layers, hardware)

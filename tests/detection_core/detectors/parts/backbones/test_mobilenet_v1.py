@@ -1,4 +1,3 @@
-import pytest
 import tf_keras
 
 from detection_core.detectors.parts.backbones.mobilenet import DEFAULT_HYPERPARAMS
@@ -7,6 +6,7 @@ from detection_core.detectors.parts.backbones.mobilenet_v1 import (
     mobilenet_v1,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from tests.support.cases import cases
 
 
 def _ends(size=(64, 96), explicit_padding=False, **options):
@@ -17,10 +17,8 @@ def _ends(size=(64, 96), explicit_padding=False, **options):
 
 
 # Parameters of the published networks of Keras without their classifiers.
-@pytest.mark.parametrize(
-    "multiplier, parameters", [(1.0, 3_228_864), (0.75, 1_832_976), (0.5, 829_536), (0.25, 218_544)]
-)
-def test_parameters_are_those_of_the_published_networks(multiplier, parameters):
+@cases((1.0, 3_228_864), (0.75, 1_832_976), (0.5, 829_536), (0.25, 218_544))
+def test_parameters_are_those_of_the_published_networks(*, multiplier, parameters):
     assert _ends(depth_multiplier=multiplier, min_depth=1)[0].count_params() == parameters
 
 

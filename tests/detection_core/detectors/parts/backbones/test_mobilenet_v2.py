@@ -1,4 +1,3 @@
-import pytest
 import tf_keras
 
 from detection_core.detectors.parts.backbones.mobilenet import DEFAULT_HYPERPARAMS, MobileNetOptions
@@ -7,10 +6,11 @@ from detection_core.detectors.parts.backbones.mobilenet_v2 import (
     round_channels,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("channels, wanted", [(8.4, 8), (11.2, 16), (5, 8), (32, 32), (19.9, 24), (18, 24)])
-def test_channels_are_multiples_of_eight_not_far_below(channels, wanted):
+@cases((8.4, 8), (11.2, 16), (5, 8), (32, 32), (19.9, 24), (18, 24))
+def test_channels_are_multiples_of_eight_not_far_below(*, channels, wanted):
     assert round_channels(channels) == wanted
 
 
@@ -46,6 +46,6 @@ def test_min_depth_holds_for_all_but_expansions_and_gives_no_shortcut():
     assert "backbone_block_2_add" not in {layer.name for layer in network.layers}
 
 
-@pytest.mark.parametrize("multiplier, channels", [(0.5, 640), (1.0, 1280), (1.4, 1280)])
-def test_the_last_layer_never_grows(multiplier, channels):
+@cases((0.5, 640), (1.0, 1280), (1.4, 1280))
+def test_the_last_layer_never_grows(*, multiplier, channels):
     assert _ends(depth_multiplier=multiplier)[1].levels[5].shape[-1] == channels

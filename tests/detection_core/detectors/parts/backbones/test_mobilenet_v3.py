@@ -8,6 +8,7 @@ from detection_core.detectors.parts.backbones.mobilenet import DEFAULT_HYPERPARA
 from detection_core.detectors.parts.backbones.mobilenet_v3 import BLOCKS, MobileNetV3Options, mobilenet_v3
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.tasks.describe import count_flops
+from tests.support.cases import cases
 
 # Millions of parameters and multiply-adds of classifiers of 1001 classes, 224 x 224, and channels of the
 # layer before the last: the paper's table 3, and for the minimalistic large one the list of the slim library.
@@ -25,8 +26,8 @@ def _build(side=64, **options):
     return tf_keras.Model(inputs, ends.levels[5]), ends
 
 
-@pytest.mark.parametrize(("size", "minimalistic"), CLASSIFIERS)
-def test_a_classifier_has_the_paper_s_parameters_and_multiply_adds(size, minimalistic):
+@cases(*CLASSIFIERS)
+def test_a_classifier_has_the_paper_s_parameters_and_multiply_adds(*, size, minimalistic):
     network, _ = _build(224, size=size, minimalistic=minimalistic, narrow_top=False)
     parameters, multiply_adds, hidden = CLASSIFIERS[size, minimalistic]
     top = network.output.shape[-1] * hidden + hidden * 1001
@@ -35,8 +36,8 @@ def test_a_classifier_has_the_paper_s_parameters_and_multiply_adds(size, minimal
     assert (count_flops(network) / 2 + top) / 1e6 == pytest.approx(multiply_adds, rel=0.012)
 
 
-@pytest.mark.parametrize(("size", "minimalistic"), [("large", False), ("small", False), ("small", True)])
-def test_features_are_those_of_keras_classifier_with_the_same_weights(size, minimalistic):
+@cases(("large", False), ("small", False), ("small", True))
+def test_features_are_those_of_keras_classifier_with_the_same_weights(*, size, minimalistic):
     network, _ = _build(size=size, minimalistic=minimalistic, narrow_top=False)
     make = getattr(tf_keras.applications, f"MobileNetV3{size.capitalize()}")
     peer = make(
@@ -59,8 +60,8 @@ def test_features_are_those_of_keras_classifier_with_the_same_weights(size, mini
     np.testing.assert_allclose(network(pixels), expected, atol=1e-5 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize(("size", "expanded", "final"), [("large", 672, 480), ("small", 288, 288)])
-def test_a_detector_takes_an_expansion_of_stride_16_and_half_the_channels_behind_it(size, expanded, final):
+@cases(("large", 672, 480), ("small", 288, 288))
+def test_a_detector_takes_an_expansion_of_stride_16_and_half_the_channels_behind_it(*, size, expanded, final):
     _, ends = _build(size=size)
     assert ends.expanded[4].shape == (None, 4, 4, expanded)
     assert ends.levels[5].shape == (None, 2, 2, final)
@@ -72,8 +73,8 @@ def test_channels_are_multiples_of_8_but_for_a_lower_bound():
     assert [options.channels(nominal) for nominal in (16, 24, 40, 80)] == [12, 12, 16, 32]
 
 
-@pytest.mark.parametrize("size", BLOCKS)
-def test_the_minimalistic_network_has_the_strides_and_channels_of_the_other(size):
+@cases(*BLOCKS)
+def test_the_minimalistic_network_has_the_strides_and_channels_of_the_other(*, size):
     plain, full = (MobileNetV3Options(size=size, minimalistic=m).blocks for m in (True, False))
     for ours, theirs in itertools.zip_longest(plain, full):
         assert (ours.stride, ours.channels, ours.expansion) == (

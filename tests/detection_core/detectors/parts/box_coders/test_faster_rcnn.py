@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
+from tests.support.batches import random_boxes
 from tests.support.golden_cases import load_cases
 
 CODER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
@@ -22,11 +23,6 @@ def _encode_one(box, anchor):
     ]
 
 
-def random_boxes(rng, *shape):
-    low = rng.uniform(0, 0.7, (*shape, 2))
-    return np.concatenate([low, low + rng.uniform(0.02, 0.3, (*shape, 2))], axis=-1).astype(np.float32)
-
-
 def test_encode_equals_a_loop():
     rng = np.random.default_rng(0)
     boxes, anchors = random_boxes(rng, 3, 7), random_boxes(rng, 7)
@@ -35,6 +31,7 @@ def test_encode_equals_a_loop():
 
 
 def test_zero_codes_are_the_anchors():
+    assert CODER.code_size == 4
     anchors = random_boxes(np.random.default_rng(1), 5)
     np.testing.assert_allclose(CODER.decode(np.zeros((2, 5, 4), np.float32), anchors)[1], anchors, atol=1e-6)
 
@@ -59,7 +56,3 @@ def test_decode_inverts_encode(seed):
     rng = np.random.default_rng(seed)
     boxes, anchors = random_boxes(rng, 2, 9), random_boxes(rng, 9)
     np.testing.assert_allclose(CODER.decode(CODER.encode(boxes, anchors), anchors), boxes, atol=2e-6)
-
-
-def test_code_size():
-    assert CODER.code_size == 4

@@ -3,7 +3,7 @@ import pytest
 
 from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
 from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
-from tests.detection_core.detectors.parts.box_coders.test_faster_rcnn import random_boxes
+from tests.support.batches import random_boxes
 from tests.support.golden_cases import load_cases
 
 CODER = KeypointBoxCoder(

@@ -1,7 +1,7 @@
 import numpy as np
 
 from detection_core.detectors.parts.box_coders.mean_stddev import MeanStddevBoxCoder
-from tests.detection_core.detectors.parts.box_coders.test_faster_rcnn import random_boxes
+from tests.support.batches import random_boxes
 
 CODER = MeanStddevBoxCoder(stddev=0.1)
 

@@ -3,7 +3,7 @@ import math
 import numpy as np
 
 from detection_core.detectors.parts.box_coders.square import SquareBoxCoder
-from tests.detection_core.detectors.parts.box_coders.test_faster_rcnn import random_boxes
+from tests.support.batches import random_boxes
 from tests.support.golden_cases import load_cases
 
 CODER = SquareBoxCoder(y_scale=10.0, x_scale=10.0, length_scale=5.0)

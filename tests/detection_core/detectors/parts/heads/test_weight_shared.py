@@ -11,6 +11,7 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
     Regularizer,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from tests.support.cases import cases
 
 L2 = Regularizer(kind="l2", weight=1.0)
 HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), regularizer=L2)
@@ -23,8 +24,8 @@ def _network(layers: NetworkLayers, **options) -> tf_keras.Model:
     return tf_keras.Model(maps, list(head(maps, layers, outputs)))
 
 
-@pytest.mark.parametrize("share, towers", [(True, 1), (False, 2)])
-def test_levels_share_convolutions_but_not_normalisations(share, towers):
+@cases((True, 1), (False, 2))
+def test_levels_share_convolutions_but_not_normalisations(*, share, towers):
     layers = NetworkLayers(hyperparams=HYPERPARAMS)
     network = _network(layers, share_prediction_tower=share, class_prediction_bias_init=-4.6)
     codes, logits = network([tf.zeros([1, 4, 4, 8]), tf.zeros([1, 2, 2, 8])])
@@ -37,28 +38,25 @@ def test_levels_share_convolutions_but_not_normalisations(share, towers):
     assert all(len(layer.inbound_nodes) == 2 for layer in convolutions)
 
 
-@pytest.mark.parametrize(
-    "settings, regularized",
-    [
-        ({}, {"depthwise_kernel": ["tower"], "kernel": []}),
-        (
-            {"apply_conv_hyperparams_pointwise": True},
-            {"depthwise_kernel": ["tower"], "kernel": ["tower"]},
-        ),
-        (
-            {"apply_conv_hyperparams_to_heads": True},
-            {"depthwise_kernel": ["box_head", "class_head", "tower"], "kernel": []},
-        ),
-        (
-            {"apply_conv_hyperparams_to_heads": True, "apply_conv_hyperparams_pointwise": True},
-            {
-                "depthwise_kernel": ["box_head", "class_head", "tower"],
-                "kernel": ["box_head", "class_head", "tower"],
-            },
-        ),
-    ],
+@cases(
+    ({}, {"depthwise_kernel": ["tower"], "kernel": []}),
+    (
+        {"apply_conv_hyperparams_pointwise": True},
+        {"depthwise_kernel": ["tower"], "kernel": ["tower"]},
+    ),
+    (
+        {"apply_conv_hyperparams_to_heads": True},
+        {"depthwise_kernel": ["box_head", "class_head", "tower"], "kernel": []},
+    ),
+    (
+        {"apply_conv_hyperparams_to_heads": True, "apply_conv_hyperparams_pointwise": True},
+        {
+            "depthwise_kernel": ["box_head", "class_head", "tower"],
+            "kernel": ["box_head", "class_head", "tower"],
+        },
+    ),
 )
-def test_which_separable_kernels_the_hyperparameters_reach(settings, regularized):
+def test_which_separable_kernels_the_hyperparameters_reach(*, settings, regularized):
     layers = NetworkLayers(hyperparams=HYPERPARAMS)
     _network(layers, use_depthwise=True, share_prediction_tower=True, **settings)
     found: dict[str, set[str]] = {"depthwise_kernel": set(), "kernel": set()}

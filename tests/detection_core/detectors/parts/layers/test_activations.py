@@ -1,15 +1,15 @@
 import numpy as np
-import pytest
 import tf_keras
 
 from detection_core.detectors.parts.layers.activations import FUNCTIONS
 from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from tests.support import efficientdet_goldens as goldens
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("name", ["swish", "relu", "relu6", *FUNCTIONS])
-def test_layers_equal_the_reference(name):
+@cases("swish", "relu", "relu6", *FUNCTIONS)
+def test_layers_equal_the_reference(*, name):
     given = goldens.given("layers", f"activation_{name}")["x"][:, np.newaxis]
     inputs = tf_keras.Input((1,))
     layers = NetworkLayers(hyperparams=LayerHyperparams(activation=name))

@@ -13,13 +13,14 @@ import tf_keras
 import detection_core.detectors
 from detection_core.detectors.parts.layers.dropout import Dropout, stochastic_depth
 from detection_core.ops.update_draws import update_draws
+from tests.support.cases import cases
 
 IMAGES = tf.ones([64, 4, 4, 2])
 LAYERS = {"values": lambda: Dropout(0.25, name="drop"), "images": lambda: stochastic_depth(0.25, "drop")}
 
 
-@pytest.mark.parametrize("kind", LAYERS)
-def test_draws_follow_the_update(kind: str) -> None:
+@cases(*LAYERS)
+def test_draws_follow_the_update(*, kind: str) -> None:
     found = []
     for step in (5, 5, 6):
         layer = LAYERS[kind]()  # another process has another layer of the same name
@@ -29,8 +30,8 @@ def test_draws_follow_the_update(kind: str) -> None:
     assert not np.array_equal(found[0], found[2])
 
 
-@pytest.mark.parametrize("kind", LAYERS)
-def test_what_is_kept_is_scaled_up(kind: str) -> None:
+@cases(*LAYERS)
+def test_what_is_kept_is_scaled_up(*, kind: str) -> None:
     with update_draws(1, 5):
         found = LAYERS[kind]()(IMAGES, training=True).numpy()
     assert set(np.unique(found.round(5))) == {0.0, np.float32(4 / 3).round(5)}

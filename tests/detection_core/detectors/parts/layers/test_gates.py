@@ -1,10 +1,10 @@
 import numpy as np
-import pytest
 import tf_keras
 
 from detection_core.detectors.parts.layers.gates import GATES, GateOptions, squeeze_excite
 from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams, Regularizer
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from tests.support.cases import cases
 
 SIGMOIDS = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
@@ -19,8 +19,8 @@ def _gated(**options):
     return tf_keras.Model(inputs, outputs), layers
 
 
-@pytest.mark.parametrize("gate", GATES)
-def test_channels_are_weighed_by_their_means(gate):
+@cases(*GATES)
+def test_channels_are_weighed_by_their_means(*, gate):
     network, _ = _gated(channels=3, activation="relu", gate=gate)
     rng = np.random.default_rng(0)
     for weight in network.weights:
@@ -33,8 +33,8 @@ def test_channels_are_weighed_by_their_means(gate):
     np.testing.assert_allclose(network(features), features * weights[:, None, None], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("biases", [False, True])
-def test_biases_are_regularized_where_that_is_asked_for(biases):
+@cases(False, True)
+def test_biases_are_regularized_where_that_is_asked_for(*, biases):
     _, layers = _gated(channels=3, activation="swish", regularize_biases=biases)
     pieces = [f"backbone_block_0_gate_{piece}" for piece in ("reduce", "expand")]
     leaves = ("kernel", "bias") if biases else ("kernel",)

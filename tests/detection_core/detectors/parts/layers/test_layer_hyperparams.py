@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.detectors.parts.layers.layer_hyperparams import (
@@ -9,10 +8,11 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
     Regularizer,
     regularizer_loss,
 )
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("kind, wanted", [("l2", 0.5 * (0.5 * (1 + 4 + 9))), ("l1", 0.5 * 6.0)])
-def test_regularizer_of_weights(kind, wanted):
+@cases(("l2", 0.5 * (0.5 * (1 + 4 + 9))), ("l1", 0.5 * 6.0))
+def test_regularizer_of_weights(*, kind, wanted):
     found = regularizer_loss(Regularizer(kind=kind, weight=0.5), tf.constant([1.0, -2.0, 3.0]))
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
@@ -30,14 +30,11 @@ def test_initializer_without_a_seed_is_built_too():
     np.testing.assert_array_equal(InitializerOptions(class_name="Zeros").build(3, "a")((2,)), [0.0, 0.0])
 
 
-@pytest.mark.parametrize(
-    "batch_norm, force, wanted",
-    [
-        (None, False, True),
-        (BatchNormOptions(), False, False),
-        (BatchNormOptions(center=False), False, True),
-        (BatchNormOptions(), True, True),
-    ],
+@cases(
+    (None, False, True),
+    (BatchNormOptions(), False, False),
+    (BatchNormOptions(center=False), False, True),
+    (BatchNormOptions(), True, True),
 )
-def test_a_bias_is_left_out_where_the_normalisation_has_an_offset(batch_norm, force, wanted):
+def test_a_bias_is_left_out_where_the_normalisation_has_an_offset(*, batch_norm, force, wanted):
     assert LayerHyperparams(batch_norm=batch_norm, force_use_bias=force).use_bias is wanted

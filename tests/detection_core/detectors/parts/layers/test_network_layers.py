@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 import tf_keras
 
@@ -9,6 +8,7 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
     Regularizer,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers, pad_to_multiple
+from tests.support.cases import cases
 
 L2 = Regularizer(kind="l2", weight=0.1)
 HYPERPARAMS = LayerHyperparams(regularizer=L2, batch_norm=BatchNormOptions(), activation="relu6")
@@ -25,8 +25,8 @@ def test_regularizers_are_noted_by_name_and_layers_carry_none():
     assert network.losses == []
 
 
-@pytest.mark.parametrize("size", [8, 9])
-def test_explicit_padding_gives_the_size_of_same_padding_and_the_values_of_a_padded_input(size):
+@cases(8, 9)
+def test_explicit_padding_gives_the_size_of_same_padding_and_the_values_of_a_padded_input(*, size):
     inputs = tf_keras.Input((size, size, 2))
     same = NetworkLayers(hyperparams=LayerHyperparams()).conv("same", 3, 3, stride=2)(inputs)
     layers = NetworkLayers(hyperparams=LayerHyperparams(), explicit_padding=True)
@@ -40,8 +40,8 @@ def test_explicit_padding_gives_the_size_of_same_padding_and_the_values_of_a_pad
     np.testing.assert_allclose(network(image), wanted, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("freeze, train", [(True, True), (False, False)])
-def test_frozen_normalisation_keeps_its_statistics_in_training(freeze, train):
+@cases((True, True), (False, False))
+def test_frozen_normalisation_keeps_its_statistics_in_training(*, freeze, train):
     hyperparams = LayerHyperparams(batch_norm=BatchNormOptions(scale=True, train=train))
     layers = NetworkLayers(hyperparams=hyperparams, freeze_batch_norm=freeze)
     inputs = tf_keras.Input((2,))
@@ -61,16 +61,13 @@ def test_normalisation_is_trained_unless_frozen():
     assert network.get_layer("n").moving_mean.numpy().any()
 
 
-@pytest.mark.parametrize(
-    "activation, wanted",
-    [
-        ("none", [-2.0, 3.0, 8.0]),
-        ("relu", [0.0, 3.0, 8.0]),
-        ("relu6", [0.0, 3.0, 6.0]),
-        ("swish", [-2.0 / (1 + np.exp(2.0)), 3.0 / (1 + np.exp(-3.0)), 8.0 / (1 + np.exp(-8.0))]),
-    ],
+@cases(
+    ("none", [-2.0, 3.0, 8.0]),
+    ("relu", [0.0, 3.0, 8.0]),
+    ("relu6", [0.0, 3.0, 6.0]),
+    ("swish", [-2.0 / (1 + np.exp(2.0)), 3.0 / (1 + np.exp(-3.0)), 8.0 / (1 + np.exp(-8.0))]),
 )
-def test_activations(activation, wanted):
+def test_activations(*, activation, wanted):
     layers = NetworkLayers(hyperparams=LayerHyperparams(activation=activation))
     inputs = tf_keras.Input((3,))
     network = tf_keras.Model(inputs, layers.norm_activation(inputs, "x"))

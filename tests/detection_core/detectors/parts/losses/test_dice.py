@@ -1,11 +1,11 @@
 import numpy as np
-import pytest
 
 from detection_core.detectors.parts.losses.dice import DiceLoss
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("squared", [False, True])
-def test_perfect_and_opposite_maps(squared):
+@cases(False, True)
+def test_perfect_and_opposite_maps(*, squared):
     target = np.float32([[[1], [1], [0]], [[0], [1], [1]]])
     loss = DiceLoss(squared_normalization=squared)
     ones = np.ones((2, 3, 1), np.float32)

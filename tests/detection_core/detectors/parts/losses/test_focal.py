@@ -7,6 +7,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 
 from detection_core.detectors.parts.losses.focal import PenaltyReducedFocalLoss, SigmoidFocalLoss
+from tests.support.cases import cases
 
 
 def _arrays(seed):
@@ -17,8 +18,8 @@ def _arrays(seed):
     return prediction, target, weights
 
 
-@pytest.mark.parametrize(("gamma", "alpha"), [(2.0, 0.25), (1.5, 0.5), (0.0, None), (2.0, None)])
-def test_focal_equals_a_loop(gamma, alpha):
+@cases((2.0, 0.25), (1.5, 0.5), (0.0, None), (2.0, None))
+def test_focal_equals_a_loop(*, gamma, alpha):
     prediction, target, weights = _arrays(0)
     expected = np.zeros_like(prediction)
     for index in np.ndindex(prediction.shape):

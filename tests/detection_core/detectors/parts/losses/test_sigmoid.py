@@ -1,7 +1,7 @@
 import numpy as np
-import pytest
 
 from detection_core.detectors.parts.losses.sigmoid import BootstrappedSigmoidLoss, SigmoidLoss
+from tests.support.cases import cases
 
 
 def _arrays():
@@ -21,8 +21,8 @@ def test_equals_the_formula():
     np.testing.assert_allclose(SigmoidLoss()(prediction, target, weights), expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("hard", [False, True])
-def test_bootstrapped_equals_the_formula(hard):
+@cases(False, True)
+def test_bootstrapped_equals_the_formula(*, hard):
     prediction, target, weights = _arrays()
     p = 1 / (1 + np.exp(-prediction))
     mixed = 0.3 * target + 0.7 * (p > 0.5 if hard else p)

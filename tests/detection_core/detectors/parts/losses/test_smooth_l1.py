@@ -1,7 +1,7 @@
 import numpy as np
-import pytest
 
 from detection_core.detectors.parts.losses.smooth_l1 import L1Loss, L2Loss, SmoothL1Loss
+from tests.support.cases import cases
 
 
 def _arrays():
@@ -10,8 +10,8 @@ def _arrays():
     return [rng.normal(0, 1, shape).astype(np.float32) for shape in shapes]
 
 
-@pytest.mark.parametrize("delta", [0.5, 1.0, 2.0])
-def test_smooth_l1_equals_a_loop(delta):
+@cases(0.5, 1.0, 2.0)
+def test_smooth_l1_equals_a_loop(*, delta):
     prediction, target, weights = _arrays()
     expected = np.zeros((2, 5))
     for image, anchor, place in np.ndindex(2, 5, 4):

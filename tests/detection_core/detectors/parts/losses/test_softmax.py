@@ -1,7 +1,7 @@
 import numpy as np
-import pytest
 
 from detection_core.detectors.parts.losses.softmax import SoftmaxAgainstLogitsLoss, SoftmaxLoss
+from tests.support.cases import cases
 
 
 def _softmax(logits):
@@ -14,8 +14,8 @@ def _arrays():
     return [rng.normal(0, 2, shape).astype(np.float32) for shape in ((2, 4, 3), (2, 4, 3), (2, 4, 3))]
 
 
-@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
-def test_equals_the_formula(scale):
+@cases(0.5, 1.0, 2.0)
+def test_equals_the_formula(*, scale):
     prediction, logits, weights = _arrays()
     target = _softmax(logits)
     expected = -(target * np.log(_softmax(prediction / scale))).sum(-1) * weights.mean(-1)

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 
@@ -69,18 +70,15 @@ def test_padding_never_matches_even_without_thresholds():
     np.testing.assert_array_equal(found, [[-1, -1, -1]])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "golden"),
-    [
-        ({"matched": None, "unmatched": 0.3}, "argmax_constructor_matched_none_unmatched_given"),
-        ({"matched": 0.3, "unmatched": 0.5}, "argmax_constructor_unmatched_above_matched"),
-        (
-            {"matched": 0.5, "unmatched": 0.5, "lower": False},
-            "argmax_constructor_equal_thresholds_and_not_negatives_lower",
-        ),
-    ],
+@cases(
+    ({"matched": None, "unmatched": 0.3}, "argmax_constructor_matched_none_unmatched_given"),
+    ({"matched": 0.3, "unmatched": 0.5}, "argmax_constructor_unmatched_above_matched"),
+    (
+        {"matched": 0.5, "unmatched": 0.5, "lower": False},
+        "argmax_constructor_equal_thresholds_and_not_negatives_lower",
+    ),
 )
-def test_thresholds_that_contradict(arguments, golden):
+def test_thresholds_that_contradict(*, arguments, golden):
     assert load_cases(__file__, "matchers")[golden].error == "ValueError"
     with pytest.raises(ValueError, match="threshold"):
         _matcher(**arguments)

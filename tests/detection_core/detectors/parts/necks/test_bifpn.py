@@ -1,13 +1,13 @@
 import itertools
 
 import numpy as np
-import pytest
 import tensorflow as tf
 import tf_keras
 
 from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
+from tests.support.cases import cases
 
 HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), activation="swish", force_use_bias=True)
 
@@ -18,8 +18,8 @@ def _network(levels, **options):
     return tf_keras.Model(list(levels.values()), maps)
 
 
-@pytest.mark.parametrize("max_level", [4, 5, 7])
-def test_pyramid_of_an_input_whose_sizes_are_no_powers_of_two(max_level):
+@cases(4, 5, 7)
+def test_pyramid_of_an_input_whose_sizes_are_no_powers_of_two(*, max_level):
     levels = {3: tf_keras.Input((19, 13, 8)), 4: tf_keras.Input((10, 7, 12)), 5: tf_keras.Input((5, 4, 16))}
     levels = {level: features for level, features in levels.items() if level <= max_level}
     network = _network(levels, channels=6, iterations=2, max_level=max_level)

@@ -1,32 +1,28 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 import tf_keras
 
 from detection_core.detectors.parts.necks.bifpn_fusion import COMBINE_METHODS, SHARES, WeightedFusion
+from tests.support.cases import cases
 
 MAPS = [np.full((1, 2, 2, 1), value, np.float32) for value in (1.0, 10.0, 100.0)]
 WEIGHTS = np.array([[0.5], [-1.0], [1.5]], np.float32)
 
 
-@pytest.mark.parametrize(
-    "method, wanted",
-    [
-        # (0.5 x 1 + 0 x 10 + 1.5 x 100) / (0.5 + 0 + 1.5 + 0.0001)
-        ("fast_attention", 150.5 / 2.0001),
-        ("weighted_sum", 0.5 - 10.0 + 150.0),
-        ("attention", 111.0),
-    ],
+@cases(  # (0.5 x 1 + 0 x 10 + 1.5 x 100) / (0.5 + 0 + 1.5 + 0.0001)
+    ("fast_attention", 150.5 / 2.0001),
+    ("weighted_sum", 0.5 - 10.0 + 150.0),
+    ("attention", 111.0),
 )
-def test_maps_are_added_up_by_their_shares(method, wanted):
+def test_maps_are_added_up_by_their_shares(*, method, wanted):
     layer = WeightedFusion(method)
     layer.build([features.shape for features in MAPS])
     layer.combine_weights.assign(WEIGHTS)
     np.testing.assert_allclose(layer(MAPS), np.full((1, 2, 2, 1), wanted), rtol=1e-6)
 
 
-@pytest.mark.parametrize("method", sorted(SHARES))
-def test_weights_start_as_one_and_carry_the_name_of_checkpoints(method):
+@cases(*sorted(SHARES))
+def test_weights_start_as_one_and_carry_the_name_of_checkpoints(*, method):
     layer = WeightedFusion(method, name="node")
     layer(MAPS)
     (weights,) = layer.trainable_variables
@@ -34,8 +30,8 @@ def test_weights_start_as_one_and_carry_the_name_of_checkpoints(method):
     np.testing.assert_array_equal(weights, [[1.0], [1.0], [1.0]])
 
 
-@pytest.mark.parametrize("method", ["fast_attention", "weighted_sum"])
-def test_weights_are_learnt(method):
+@cases("fast_attention", "weighted_sum")
+def test_weights_are_learnt(*, method):
     layer = WeightedFusion(method)
     with tf.GradientTape() as tape:
         total = tf.reduce_sum(layer(MAPS))

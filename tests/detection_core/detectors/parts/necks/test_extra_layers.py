@@ -1,4 +1,3 @@
-import pytest
 import tf_keras
 
 from detection_core.detectors.parts.layers.layer_hyperparams import (
@@ -8,12 +7,13 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.extra_layers import ExtraLayersOptions, extra_layers
+from tests.support.cases import cases
 
 HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), regularizer=Regularizer(kind="l2", weight=1.0))
 
 
-@pytest.mark.parametrize("use_depthwise", [False, True])
-def test_each_map_halves_the_one_before(use_depthwise):
+@cases(False, True)
+def test_each_map_halves_the_one_before(*, use_depthwise):
     layers = NetworkLayers(hyperparams=HYPERPARAMS)
     maps = [tf_keras.Input((19, 19, 24)), tf_keras.Input((10, 10, 32))]
     options = ExtraLayersOptions(depth_multiplier=0.25, min_depth=40, use_depthwise=use_depthwise)

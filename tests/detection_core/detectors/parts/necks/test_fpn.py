@@ -1,16 +1,16 @@
 import numpy as np
-import pytest
 import tf_keras
 
 from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.fpn import FpnOptions, feature_pyramid
+from tests.support.cases import cases
 
 LAYERS = NetworkLayers(hyperparams=LayerHyperparams(activation="none"))
 
 
-@pytest.mark.parametrize("use_depthwise", [False, True])
-def test_pyramid_of_an_input_whose_sizes_are_no_powers_of_two(use_depthwise):
+@cases(False, True)
+def test_pyramid_of_an_input_whose_sizes_are_no_powers_of_two(*, use_depthwise):
     levels = {3: tf_keras.Input((19, 13, 8)), 4: tf_keras.Input((10, 7, 12)), 5: tf_keras.Input((5, 4, 16))}
     options = FpnOptions(min_level=3, max_level=7, channels=6, use_depthwise=use_depthwise)
     maps = feature_pyramid(levels, LAYERS, options)

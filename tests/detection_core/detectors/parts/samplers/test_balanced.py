@@ -1,16 +1,15 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.detectors.parts.samplers.balanced import BalancedSampler
-from tests.detection_core.detectors.parts.targets import test_anchor_targets
-from tests.support.golden_cases import load_cases
+from tests.support.cases import cases
+from tests.support.golden_cases import cases_of
 
-CASES = load_cases(test_anchor_targets.__file__, "samplers")
+CASES = cases_of("detection_core/detectors/parts/targets", "samplers")
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
-def test_golden_counts(case):
+@cases(*CASES.values())
+def test_golden_counts(*, case):
     params = case.params
     groups = [params["num_positives"], params["num_negatives"], params["num_ignored"]]
     kinds = np.repeat([0, 1, 2], groups)

@@ -1,5 +1,6 @@
+import itertools
+
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.detectors.parts.samplers.hard_examples import (
@@ -7,6 +8,8 @@ from detection_core.detectors.parts.samplers.hard_examples import (
     HardExampleOptions,
     MiningLoss,
 )
+from tests.support.batches import random_boxes, slow_iou
+from tests.support.cases import cases
 
 
 def _miner(**changes):
@@ -22,19 +25,12 @@ def _miner(**changes):
     return HardExampleMiner(HardExampleOptions(**{**options, **changes}))
 
 
-def _overlap(a, b):
-    height = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
-    width = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
-    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - height * width
-    return height * width / union
-
-
 def _slow(hardness, boxes, matched, options):
     chosen = []
     for anchor in np.argsort(-hardness, kind="stable"):
         if len(chosen) == (options.num_hard_examples or len(hardness)):
             break
-        if all(_overlap(boxes[anchor], boxes[other]) <= options.iou_threshold for other in chosen):
+        if all(slow_iou(boxes[anchor], boxes[other]) <= options.iou_threshold for other in chosen):
             chosen.append(anchor)
     if not options.max_negatives_per_positive:
         return set(chosen)
@@ -48,13 +44,13 @@ def _slow(hardness, boxes, matched, options):
     return kept
 
 
-@pytest.mark.parametrize("changes", [{}, {"max_negatives_per_positive": 0}, {"num_hard_examples": 0}])
-@pytest.mark.parametrize("loss", list(MiningLoss))
-def test_equals_a_loop(loss, changes):
+@cases(
+    *itertools.product([{}, {"max_negatives_per_positive": 0}, {"num_hard_examples": 0}], list(MiningLoss))
+)
+def test_equals_a_loop(*, changes, loss):
     miner = _miner(loss=loss, **changes)
     rng = np.random.default_rng(0)
-    low = rng.uniform(0, 0.5, (3, 20, 2))
-    boxes = np.concatenate([low, low + rng.uniform(0.1, 0.5, (3, 20, 2))], -1).astype(np.float32)
+    boxes = random_boxes(rng, 3, 20, high=0.5, sides=(0.1, 0.5))
     localization, classification = rng.uniform(0, 1, (2, 3, 20)).astype(np.float32)
     matched = rng.integers(-2, 2, (3, 20)).astype(np.int32)
     parts = {

@@ -4,6 +4,7 @@ from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.ssd.checkpoint_names.kinds import SSD_NAMES
 from detection_core.training.checkpoint_names import FineTuneOptions
+from tests.support.cases import cases
 from tests.support.tiny_training import config_text
 
 EXTRACTOR = "ssd_mobilenet_v2_fpn_keras"
@@ -14,8 +15,8 @@ def model():
     return build_detector(parse_pipeline_config(config_text()).model, seed=None)
 
 
-@pytest.mark.parametrize("named", [False, True])
-def test_a_classifier_fills_less_than_a_detector_and_names_begin_as_said(model, named):
+@cases(False, True)
+def test_a_classifier_fills_less_than_a_detector_and_names_begin_as_said(model, *, named):
     naming = SSD_NAMES.naming(named=named)
     options = FineTuneOptions(kind="", named=named, extractor=EXTRACTOR, heads=True)
     found = {kind: variables(model, options) for kind, variables in naming.kinds.items()}

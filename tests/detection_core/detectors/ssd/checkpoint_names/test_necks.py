@@ -1,4 +1,5 @@
-import pytest
+import itertools
+
 import tf_keras
 
 from detection_core.detectors.parts.backbones.mobilenet_v1 import MobileNetV1Options, mobilenet_v1
@@ -6,6 +7,7 @@ from detection_core.detectors.parts.necks.bifpn import BifpnOptions, bidirection
 from detection_core.detectors.parts.necks.extra_layers import ExtraLayersOptions, extra_layers
 from detection_core.detectors.parts.necks.fpn import FpnOptions, feature_pyramid
 from tests.detection_core.detectors.ssd.checkpoint_names.networks import keys_of, maker
+from tests.support.cases import cases
 
 FPN = "_feature_extractor/_fpn_features_generator"
 COARSE = "_feature_extractor/_coarse_feature_layers"
@@ -13,9 +15,8 @@ BIFPN = "_feature_extractor/_bifpn_stage"
 EXTRA = "_feature_extractor/feature_map_generator/convolutions"
 
 
-@pytest.mark.parametrize("explicit_padding", [False, True])
-@pytest.mark.parametrize("use_depthwise", [False, True])
-def test_explicit_padding_takes_a_slot_in_the_pyramid(explicit_padding, use_depthwise):
+@cases(*itertools.product([False, True], [False, True]))
+def test_explicit_padding_takes_a_slot_in_the_pyramid(*, explicit_padding, use_depthwise):
     levels = {level: tf_keras.Input((64 >> level, 64 >> level, 8)) for level in (3, 4)}
     options = FpnOptions(
         min_level=3, max_level=5, backbone_max_level=4, channels=6, use_depthwise=use_depthwise
@@ -32,19 +33,16 @@ def test_explicit_padding_takes_a_slot_in_the_pyramid(explicit_padding, use_dept
     }
 
 
-@pytest.mark.parametrize(
-    "explicit_padding, use_depthwise, slots",
-    [(False, False, (0, 1, 3, 4)), (True, False, (0, 1, 4, 5)), (False, True, (0, 1, 3, 4, 6, 7))],
-)
-def test_slots_of_extra_layers(explicit_padding, use_depthwise, slots):
+@cases((False, False, (0, 1, 3, 4)), (True, False, (0, 1, 4, 5)), (False, True, (0, 1, 3, 4, 6, 7)))
+def test_slots_of_extra_layers(*, explicit_padding, use_depthwise, slots):
     inputs = tf_keras.Input((8, 8, 8))
     options = ExtraLayersOptions(num_layers=2, use_depthwise=use_depthwise)
     maps = extra_layers([inputs], maker(explicit_padding=explicit_padding), options)
     assert keys_of(inputs, maps[1:]) == {f"{EXTRA}/1/{slot}" for slot in slots}
 
 
-@pytest.mark.parametrize("combine_method", ["fast_attention", "sum"])
-def test_nodes_of_a_bidirectional_pyramid_are_numbered_as_they_are_made(combine_method):
+@cases("fast_attention", "sum")
+def test_nodes_of_a_bidirectional_pyramid_are_numbered_as_they_are_made(*, combine_method):
     levels = {level: tf_keras.Input((64 >> level, 64 >> level, 8)) for level in (3, 4)}
     options = BifpnOptions(
         channels=6, iterations=1, max_level=5, backbone_max_level=4, combine_method=combine_method
