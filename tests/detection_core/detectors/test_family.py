@@ -140,7 +140,7 @@ def test_a_config_of_a_family_from_outside_is_checked_by_it_and_by_nothing_else_
     ('num_classes: 2 options { key: "a" value: "1" }', "options[a]", "option of toy, which has none"),
 )
 def test_a_family_by_name_needs_what_every_family_needs(table, *, changed, path, words):
-    register_family(TOY)
+    table["toy"] = TOY
     found = problems_of(f'experimental_model {{ name: "toy" {changed} }}')
     assert f"model.experimental_model.{path}: " in found and words in found
 
@@ -171,7 +171,7 @@ def test_a_family_says_its_input_size_itself(table):
     ),
 )
 def test_a_size_that_is_not_the_family_s_is_refused_once(table, *, changed, path, words):
-    register_family(SIZED)
+    table["toy"] = SIZED
     found = problems_of(f'experimental_model {{ name: "toy" num_classes: 2 {changed} }}')
     assert words in found and found.count("model.experimental_model") == 1
     assert f"model.experimental_model.{path}: " in found

@@ -1,3 +1,5 @@
+"""Suppression against the reference, slow loops, and itself in another form."""
+
 import dataclasses
 import itertools
 
@@ -57,13 +59,9 @@ def test_golden(*, case: GoldenCase):
     np.testing.assert_array_equal(found.count, counts)
     for image, count in enumerate(counts):
         kept = slice(0, int(count))
-        np.testing.assert_allclose(
-            found.scores[image, kept], expected["scores"][image, kept], rtol=1e-4, atol=1e-5
-        )
-        np.testing.assert_array_equal(found.classes[image, kept], expected["classes"][image, kept])
-        np.testing.assert_allclose(
-            found.boxes[image, kept], expected["boxes"][image, kept], rtol=1e-4, atol=1e-5
-        )
+        for name in ("scores", "classes", "boxes"):
+            field, tolerance = getattr(found, name)[image, kept], 0 if name == "classes" else 1e-5
+            np.testing.assert_allclose(field, expected[name][image, kept], 10 * tolerance, tolerance)
         _check_fields(case, expected, image, found, kept)
 
 
@@ -274,18 +272,6 @@ def test_a_score_that_is_not_a_number_hides_no_other():
     np.testing.assert_array_equal(found.classes, other.classes)
 
 
-def test_detections_of_tied_scores_are_the_same_in_eager_and_in_exported_form(tmp_path):
-    boxes, scores = _random(2, anchors=1500)
-    scores = np.round(scores, 1)
-    module = tf.Module()
-    spec = tf.TensorSpec([2, None, 4]), tf.TensorSpec([2, None, 3])
-    module.serve = tf.function(lambda b, s: multiclass_nms(b, s, OPTIONS)._asdict(), input_signature=spec)
-    tf.saved_model.save(module, str(tmp_path))
-    loaded = tf.saved_model.load(str(tmp_path)).serve(tf.constant(boxes), tf.constant(scores))
-    for name, eager in multiclass_nms(boxes, scores, OPTIONS)._asdict().items():
-        np.testing.assert_array_equal(loaded[name], eager)
-
-
 def test_fewer_anchors_than_rows_of_the_result():
     boxes, scores = _random(0, anchors=2, classes=1)
     found = multiclass_nms(boxes, scores, dataclasses.replace(OPTIONS, score_threshold=0.0))
@@ -304,27 +290,23 @@ def test_no_candidate_at_all():
 
 
 @cases(*itertools.product([False, True], [0.0, 0.5]))
-def test_saved_and_loaded(tmp_path, *, agnostic, sigma):
+def test_detections_of_tied_scores_are_the_same_when_saved_and_loaded(tmp_path, *, agnostic, sigma):
     options = dataclasses.replace(OPTIONS, soft_nms_sigma=sigma, class_agnostic=agnostic)
-    module = tf.Module()
+    unit = [[0.0, 0.0, 1.0, 1.0]]
 
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([None, None, 4], tf.float32),
-            tf.TensorSpec([None, None, 3], tf.float32),
-        ]
-    )
     def serve(boxes, scores):
-        window = tf.tile([[0.0, 0.0, 1.0, 1.0]], [tf.shape(boxes)[0], 1])
-        return multiclass_nms(boxes, scores, options, window)._asdict()
+        return multiclass_nms(boxes, scores, options, tf.tile(unit, [tf.shape(boxes)[0], 1]))._asdict()
 
-    module.serve = serve
+    module = tf.Module()
+    spec = tf.TensorSpec([None, None, 4]), tf.TensorSpec([None, None, 3])
+    module.serve = tf.function(serve, input_signature=spec)
     tf.saved_model.save(module, str(tmp_path))
-    boxes, scores = _random(1)
+    boxes, scores = _random(2, anchors=1500)
+    scores = np.round(scores, 1)
     loaded = tf.saved_model.load(str(tmp_path)).serve(tf.constant(boxes), tf.constant(scores))
-    window = np.float32([[0, 0, 1, 1]] * 2)
-    for name, expected in multiclass_nms(boxes, scores, options, window)._asdict().items():
-        np.testing.assert_allclose(loaded[name], expected, atol=1e-6)
+    for name, eager in multiclass_nms(boxes, scores, options, np.float32(unit * 2))._asdict().items():
+        # Soft suppression multiplies scores, and a graph rounds the products in another order.
+        np.testing.assert_allclose(loaded[name], eager, atol=1e-6 if sigma else 0, err_msg=name)
 
 
 def test_window_is_needed_to_change_the_frame():
