@@ -32,7 +32,7 @@ TESTED_IN = {
     "detection_core/evaluation/metric_sets.py": "components/evaluator/test_run.py",
     "detection_core/evaluation/results.py": "detection_core/evaluation/test_matching.py",
     "detection_core/detectors/parts/backbones/mobilenet.py": (
-        "detection_core/detectors/parts/backbones/test_mobilenet_v1.py"
+        "detection_core/detectors/parts/test_backbones.py"
     ),
     "detection_core/detectors/parts/anchor_criterion.py": "detection_core/detectors/ssd/test_model.py",
     "detection_core/tasks/validate_data.py": "components/data_validator/test_run.py",

@@ -1,6 +1,7 @@
 """Losses by hand-worked numbers and slow loops; the goldens are in tests/detection_core/builders."""
 
 import dataclasses
+import itertools
 import math
 
 import hypothesis.strategies as st
@@ -48,27 +49,6 @@ def test_dice_by_hand():
     prediction, target = np.zeros((1, 4, 1), np.float32), np.float32([[[1], [1], [0], [0]]])
     found = DiceLoss(squared_normalization=False)(prediction, target, np.ones((1, 4, 1), np.float32))
     np.testing.assert_allclose(found, [[1 - 2 * 1.0 / (2.0 + 2.0)]], rtol=1e-6)
-
-
-def _arrays_focal(seed):
-    rng = np.random.default_rng(seed)
-    prediction = rng.normal(0, 2, (2, 5, 3)).astype(np.float32)
-    target = rng.integers(0, 2, (2, 5, 3)).astype(np.float32)
-    weights = rng.uniform(0, 1, (2, 5, 1)).astype(np.float32)
-    return prediction, target, weights
-
-
-@cases((2.0, 0.25), (1.5, 0.5), (0.0, None), (2.0, None))
-def test_focal_equals_a_loop(*, gamma, alpha):
-    prediction, target, weights = _arrays_focal(0)
-    expected = np.zeros_like(prediction)
-    for index in np.ndindex(prediction.shape):
-        p = 1 / (1 + math.exp(-prediction[index]))
-        p_true = p if target[index] else 1 - p
-        balance = 1.0 if alpha is None else (alpha if target[index] else 1 - alpha)
-        expected[index] = -balance * (1 - p_true) ** gamma * math.log(p_true) * weights[index[0], index[1], 0]
-    found = SigmoidFocalLoss(gamma=gamma, alpha=alpha)(prediction, target, weights)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_focal_is_finite_for_extreme_logits():
@@ -174,71 +154,20 @@ def test_targets_that_are_no_numbers_cost_nothing():
     np.testing.assert_array_equal(masking.replace_nan_targets(prediction, target), [1.0, 5.0])
 
 
-def _arrays_sigmoid():
+def _arrays(targets, width=3, weighed=1):
+    """Predictions and targets [2, 5, width], and weights [2, 5, weighed], or [2, 5]."""
     rng = np.random.default_rng(0)
-    prediction, target = rng.normal(0, 3, (2, 4, 3)), rng.uniform(0, 1, (2, 4, 3))
-    return [array.astype(np.float32) for array in (prediction, target, rng.uniform(0, 1, (2, 4, 1)))]
+    drawn = {
+        "binary": rng.integers(0, 2, (2, 5, width)),
+        "fractions": rng.uniform(0, 1, (2, 5, width)),
+        "normal": rng.normal(0, 2, (2, 5, width)),
+    }[targets]
+    weights = rng.uniform(0, 1, (2, 5, weighed) if weighed else (2, 5))
+    return [array.astype(np.float32) for array in (rng.normal(0, 2, (2, 5, width)), drawn, weights)]
 
 
-def _cross_entropy(prediction, target):
-    p = 1 / (1 + np.exp(-prediction.astype(np.float64)))
-    return -target * np.log(p) - (1 - target) * np.log(1 - p)
-
-
-def test_sigmoid_equals_the_formula():
-    prediction, target, weights = _arrays_sigmoid()
-    expected = _cross_entropy(prediction, target) * weights
-    np.testing.assert_allclose(SigmoidLoss()(prediction, target, weights), expected, rtol=1e-4, atol=1e-6)
-
-
-@cases(False, True)
-def test_bootstrapped_equals_the_formula(*, hard):
-    prediction, target, weights = _arrays_sigmoid()
-    p = 1 / (1 + np.exp(-prediction))
-    mixed = 0.3 * target + 0.7 * (p > 0.5 if hard else p)
-    loss = BootstrappedSigmoidLoss(alpha=0.3, hard_bootstrap=hard)
-    expected = _cross_entropy(prediction, mixed) * weights
-    np.testing.assert_allclose(loss(prediction, target, weights), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_full_trust_is_plain_cross_entropy():
-    arrays = _arrays_sigmoid()
-    loss = BootstrappedSigmoidLoss(alpha=1.0, hard_bootstrap=False)
-    np.testing.assert_allclose(loss(*arrays), SigmoidLoss()(*arrays), rtol=1e-5)
-
-
-def _arrays_smooth_l1():
-    rng = np.random.default_rng(0)
-    shapes = ((2, 5, 4), (2, 5, 4), (2, 5))
-    return [rng.normal(0, 1, shape).astype(np.float32) for shape in shapes]
-
-
-@cases(0.5, 1.0, 2.0)
-def test_smooth_l1_equals_a_loop(*, delta):
-    prediction, target, weights = _arrays_smooth_l1()
-    expected = np.zeros((2, 5))
-    for image, anchor, place in np.ndindex(2, 5, 4):
-        distance = abs(float(prediction[image, anchor, place] - target[image, anchor, place]))
-        near = distance <= delta
-        loss = distance**2 / 2 if near else delta * distance - delta**2 / 2
-        expected[image, anchor] += loss * weights[image, anchor]
-    found = SmoothL1Loss(delta=delta)(prediction, target, weights)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_l1_and_l2_equal_their_formulas():
-    prediction, target, weights = _arrays_smooth_l1()
-    difference = prediction - target
-    np.testing.assert_allclose(
-        L1Loss()(prediction, target, weights), np.abs(difference).sum(-1) * weights, rtol=1e-4, atol=1e-6
-    )
-    # The weight of L2 counts before the square, as it always did.
-    expected = 0.5 * (difference**2).sum(-1) * weights**2
-    np.testing.assert_allclose(L2Loss()(prediction, target, weights), expected, rtol=1e-4, atol=1e-6)
-
-
-def test_all_compare_codes():
-    assert not any(loss.compares_boxes for loss in (L1Loss(), L2Loss(), SmoothL1Loss(delta=1.0)))
+def _sigmoid(logits):
+    return 1 / (1 + np.exp(-logits.astype(np.float64)))
 
 
 def _softmax(logits):
@@ -246,19 +175,73 @@ def _softmax(logits):
     return powers / powers.sum(-1, keepdims=True)
 
 
-def _arrays_softmax():
-    rng = np.random.default_rng(0)
-    return [rng.normal(0, 2, shape).astype(np.float32) for shape in ((2, 4, 3), (2, 4, 3), (2, 4, 3))]
+def _cross_entropy(prediction, target):
+    p = _sigmoid(prediction)
+    return -target * np.log(p) - (1 - target) * np.log(1 - p)
+
+
+def _focal(prediction, target, weights, gamma, alpha):
+    p_true = np.where(target, _sigmoid(prediction), 1 - _sigmoid(prediction))
+    balance = 1.0 if alpha is None else np.where(target, alpha, 1 - alpha)
+    return -balance * (1 - p_true) ** gamma * np.log(p_true) * weights
+
+
+def _smooth(distance, delta):
+    return np.where(distance <= delta, distance**2 / 2, delta * distance - delta**2 / 2)
+
+
+@cases(*itertools.product((2.0, 1.5, 0.0), (0.25, 0.5, None)))
+def test_focal_equals_its_formula(*, gamma, alpha):
+    arrays = _arrays("binary")
+    found = SigmoidFocalLoss(gamma=gamma, alpha=alpha)(*arrays)
+    np.testing.assert_allclose(found, _focal(*arrays, gamma, alpha), rtol=1e-4, atol=1e-6)
+
+
+def _mixed(t, p, hard=False, alpha=0.3):
+    return alpha * t + (1 - alpha) * (_sigmoid(p) > 0.5 if hard else _sigmoid(p))
+
+
+SIGMOID, CODES, SOFTMAX = ("fractions",), ("normal", 4, 0), ("normal", 3, 3)
+
+
+@cases(
+    (SigmoidLoss(), SIGMOID, lambda p, t, w: _cross_entropy(p, t) * w),
+    (
+        BootstrappedSigmoidLoss(alpha=0.3, hard_bootstrap=False),
+        SIGMOID,
+        lambda p, t, w: _cross_entropy(p, _mixed(t, p)) * w,
+    ),
+    (
+        BootstrappedSigmoidLoss(alpha=0.3, hard_bootstrap=True),
+        SIGMOID,
+        lambda p, t, w: _cross_entropy(p, _mixed(t, p, hard=True)) * w,
+    ),
+    # Full trust is plain cross entropy.
+    (
+        BootstrappedSigmoidLoss(alpha=1.0, hard_bootstrap=False),
+        SIGMOID,
+        lambda p, t, w: _cross_entropy(p, t) * w,
+    ),
+    (SmoothL1Loss(delta=0.5), CODES, lambda p, t, w: _smooth(np.abs(p - t), 0.5).sum(-1) * w),
+    (SmoothL1Loss(delta=1.0), CODES, lambda p, t, w: _smooth(np.abs(p - t), 1.0).sum(-1) * w),
+    (SmoothL1Loss(delta=2.0), CODES, lambda p, t, w: _smooth(np.abs(p - t), 2.0).sum(-1) * w),
+    (L1Loss(), CODES, lambda p, t, w: np.abs(p - t).sum(-1) * w),
+    # The weight of L2 counts before the square, as it always did.
+    (L2Loss(), CODES, lambda p, t, w: 0.5 * ((p - t) ** 2).sum(-1) * w**2),
+)
+def test_losses_equal_their_formulas(*, loss, arrays, formula):
+    given = _arrays(*arrays)
+    assert not getattr(loss, "compares_boxes", False)
+    np.testing.assert_allclose(loss(*given), formula(*given), rtol=1e-4, atol=1e-5)
 
 
 @cases(0.5, 1.0, 2.0)
-def test_softmax_equals_the_formula(*, scale):
-    prediction, logits, weights = _arrays_softmax()
-    target = _softmax(logits)
-    expected = -(target * np.log(_softmax(prediction / scale))).sum(-1) * weights.mean(-1)
-    found = SoftmaxLoss(logit_scale=scale)(prediction, target, weights)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    target = _softmax(logits / scale)
-    expected = -(target * np.log(_softmax(prediction / scale))).sum(-1) * weights.mean(-1)
-    found = SoftmaxAgainstLogitsLoss(logit_scale=scale)(prediction, logits, weights)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+def test_softmax_equals_its_formula(*, scale):
+    prediction, logits, weights = _arrays(*SOFTMAX)
+    for loss, compared, target in (
+        (SoftmaxLoss, _softmax(logits), _softmax(logits)),
+        (SoftmaxAgainstLogitsLoss, logits, _softmax(logits / scale)),
+    ):
+        expected = -(target * np.log(_softmax(prediction / scale))).sum(-1) * weights.mean(-1)
+        found = loss(logit_scale=scale)(prediction, compared, weights)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
