@@ -63,9 +63,13 @@ def trained(family, tmp_path_factory) -> Trained:
     return Trained(str(root / "model"), examples, report, tuple(lines))
 
 
-def test_without_its_registration_the_config_is_refused():
-    with pytest.raises(ConfigError, match="no family of that name is registered"):
-        check_pipeline_config(parse_pipeline_config(CONFIG))
+def test_without_its_registration_the_config_is_refused(family):
+    unregister_family(family.name)
+    try:
+        with pytest.raises(ConfigError, match="no family of that name is registered"):
+            check_pipeline_config(parse_pipeline_config(CONFIG))
+    finally:
+        register_family(family)
 
 
 def test_it_trains_and_its_losses_are_shown_by_its_names(trained):

@@ -70,8 +70,8 @@ QUICK = ("ssd_mobilenet_v3_small", "ssd_mobiledet_dsp", "ssd_inception_v2")
 """Tried in every run of the tests; the others take their share of minutes."""
 
 
-def _some(names: Iterable[str], quick: Collection[str] = QUICK) -> list[Any]:
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.zoo) for name in names]
+def _some(names: Iterable[str], quick: Collection[str] = QUICK, marks: Any = ()) -> list[Any]:
+    return [pytest.param(name, marks=marks if name in quick else pytest.mark.zoo) for name in names]
 
 
 @functools.cache
@@ -160,7 +160,7 @@ def _best_score(model: SsdModel, pixels: np.ndarray) -> float:
     return best
 
 
-@pytest.mark.parametrize("extractor", _some(OWN_KERNELS, QUICK[:1]))
+@pytest.mark.parametrize("extractor", _some(OWN_KERNELS, QUICK[:1], pytest.mark.slow))
 def test_both_files_are_one_part_up_to_the_post_processing(extractor):
     model = _detector(extractor)
     pixels = _pixels().astype(np.uint8)
