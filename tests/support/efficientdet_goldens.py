@@ -8,12 +8,13 @@ import gzip
 import json
 import pathlib
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from detection_core.config.messages.efficientdet import settings_of
-from detection_core.detectors.efficientdet.checkpoint_names import automl_variables
+from detection_core.detectors.efficientdet.checkpoint_names import automl_variables, regularized
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 
@@ -75,6 +76,29 @@ def set_deterministic_weights(network: Any, settings: Any) -> None:
         variable.assign(deterministic_weight(key, tuple(variable.shape)))
 
 
+def assert_variables(name: str, network: Any, settings: Any) -> None:
+    """A network's variables have the reference's keys, names, shapes and order."""
+    golden, variables = read_json(name), automl_variables(network, settings)
+    found = {
+        f"{key}{VARIABLE_SUFFIX}": [list(variable.shape), "float32", own, variable.trainable]
+        for key, own, variable in variables
+    }
+    assert found == {key: rest for key, *rest in golden["variables"]}
+    trainable = [own for _, own, variable in variables if variable.trainable]
+    assert trainable == golden["trainable_variables_order"]
+    assert sum(int(np.prod(own.variable.shape)) for own in variables) == golden["num_parameters"]
+    assert len(list(regularized(variables))) == golden["l2_regularised"]["count"]
+
+
+def level_parts(settings: Any, size: tuple[int, int]) -> Iterator[tuple[int, slice]]:
+    """Yield each level and the rows of a network's outputs that belong to it."""
+    at = 0
+    for level, (rows, columns) in zip(settings.levels, settings.map_shapes(size), strict=True):
+        end = at + rows * columns * settings.anchors_per_location
+        yield level, slice(at, end)
+        at = end
+
+
 def message(name: str = "efficientdet-d0", size: Any = None, **fields: Any) -> EfficientDet:
     """A message; `size` as google/automl writes it: a side, "WIDTHxHEIGHT" or (rows, columns)."""
     found = EfficientDet(name=name, num_classes=90)
@@ -122,3 +146,16 @@ def _value(text: Any) -> Any:
         return ast.literal_eval(text) if isinstance(text, str) else text
     except (ValueError, SyntaxError):
         return text
+
+
+def small_message(**fields: Any) -> EfficientDet:
+    """A message of lite0 at 64 x 64 with three classes, one cell and one layer before each head."""
+    defaults = {"fpn_cell_repeats": 1, "box_class_repeats": 1, "num_classes": 3}
+    return message("efficientdet-lite0", fields.pop("size", 64), **defaults | fields)
+
+
+def small_detector(seed: int | None = 0, **fields: Any) -> Any:
+    """The detector of such a message."""
+    from detection_core.detectors.efficientdet.build import build_efficientdet
+
+    return build_efficientdet(small_message(**fields), "model.efficientdet", seed)

@@ -65,12 +65,18 @@ def named_weight(name: str, shape: tuple[int, ...]) -> np.ndarray:
 def write_named_checkpoint(
     values: Mapping[str, np.ndarray], prefix: pathlib.Path, *, single_file: bool = False
 ) -> str:
-    """Write variables with TensorFlow 1's saver, `single_file` in its first format; returns the prefix."""
-    saver_def = tf.compat.v1.train.SaverDef
-    version = saver_def.V1 if single_file else saver_def.V2
+    """Write variables as TensorFlow 1's saver does, `single_file` in its first format; returns the prefix."""
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    if not single_file:
+        names, tensors = list(values), [tf.constant(value) for value in values.values()]
+        tf.raw_ops.SaveV2(
+            prefix=str(prefix), tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors
+        )
+        tf.compat.v1.train.update_checkpoint_state(str(prefix.parent), str(prefix))
+        return str(prefix)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         for name, value in values.items():
             tf.compat.v1.get_variable(name, initializer=value)
         session.run(tf.compat.v1.global_variables_initializer())
-        saver = tf.compat.v1.train.Saver(write_version=version)
+        saver = tf.compat.v1.train.Saver(write_version=tf.compat.v1.train.SaverDef.V1)
         return str(saver.save(session, str(prefix), write_meta_graph=False))

@@ -18,14 +18,16 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from detection_core.builders.detector import build_detector
+from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.detectors.ssd.model import SsdModel
+from detection_core.detectors.ssd.model import RawDetections, SsdModel
 from detection_core.ops.objects import new_truth
 from detection_core.protos import model_pb2
-from detection_core.structures import GroundTruth, Images
+from detection_core.structures import Detections, GroundTruth, Images
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 
 DATA = pathlib.Path(__file__).parents[1] / "detection_core" / "detectors" / "data"
+TOLERANCE = {"rtol": 1e-3, "atol": 1e-3}
 MOBILE = ("ssd_mobilenet_v2_320x320", "ssd_mobilenet_v2_fpnlite_320x320")
 NAMES = tuple(sorted(path.stem for path in DATA.glob("ssd_*.npz")))
 WITH_FORWARD = tuple(name for name in NAMES if len(np.load(DATA / f"{name}.npz").files) > 1)
@@ -119,7 +121,56 @@ def build_golden(name: str) -> RawInputModel:
     return build_filled(load_golden(name).message)
 
 
+def train_predict(model: SsdModel, images: Images) -> AnchorPredictions:
+    """Predict as in training, which moves every statistic, and put the statistics back."""
+    statistics = model.network.non_trainable_variables
+    before = [variable.numpy() for variable in statistics]
+    predictions = model.predict(images, training=True)
+    for variable, value in zip(statistics, before, strict=True):
+        assert not np.array_equal(variable, value), variable.name
+        variable.assign(value)
+    return predictions
+
+
 def sample(values: tf.Tensor) -> np.ndarray:
     """The elements of a large tensor that the golden files keep."""
     flat = np.asarray(values).reshape(-1)
     return flat if flat.size <= 4096 else flat[np.linspace(0, flat.size - 1, 512).astype(np.int64)]
+
+
+def assert_outputs(
+    golden: Golden, arrays: dict[str, np.ndarray], model: SsdModel, predictions: AnchorPredictions
+) -> RawDetections:
+    """Anchors, both heads and raw detections are the reference's; returns the raw detections."""
+    anchors = golden.facts["anchors"]
+    assert predictions.anchors.shape == (anchors["count"], 4)
+    np.testing.assert_allclose(predictions.anchors[:8], anchors["first_8"], atol=1e-6)
+    np.testing.assert_allclose(predictions.anchors[-8:], anchors["last_8"], atol=1e-6)
+    sums = predictions.anchors.numpy().astype(np.float64).sum(axis=0)
+    np.testing.assert_allclose(sums, anchors["checksum_column_sums"], rtol=1e-6)
+    raw = model.raw_detections(predictions)
+    # Where the background has no column in the reference's scores, ours has the classes behind it.
+    scores = raw.scores
+    if scores.shape[-1] == predictions.class_logits.shape[-1] + 1:
+        scores = scores[:, :, 1:]
+    for values, name in (
+        (predictions.box_codes, "predict/box_encodings"),
+        (predictions.class_logits, "predict/class_predictions_with_background"),
+        (raw.boxes, "postprocess/raw_detection_boxes"),
+        (scores, "postprocess/raw_detection_scores"),
+    ):
+        np.testing.assert_allclose(sample(values), arrays[name], **TOLERANCE, err_msg=name)
+    return raw
+
+
+def assert_same_detections(arrays: dict[str, np.ndarray], found: Detections) -> None:
+    """Counts and scores are the reference's, and so are nearly all boxes with their classes.
+
+    Neighbours whose scores differ by less than rounding can swap, or suppress one another the other way.
+    """
+    np.testing.assert_array_equal(found.count, arrays["postprocess/num_detections"])
+    np.testing.assert_allclose(sample(found.scores), arrays["postprocess/detection_scores"], **TOLERANCE)
+    wanted = arrays["postprocess/detection_boxes"].reshape(-1, 4)
+    same = np.isclose(np.reshape(found.boxes, (-1, 4)), wanted, **TOLERANCE).all(axis=1)
+    same &= np.reshape(found.classes, -1) == arrays["postprocess/detection_classes"]
+    assert same.mean() > 0.95, f"{same.mean():.3f} are the same"

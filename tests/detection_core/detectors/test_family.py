@@ -29,6 +29,7 @@ from detection_core.detectors.family import (
 from detection_core.errors import ConfigError, ExportError, ModelError
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.model_pb2 import DetectionModel
+from tests.support.cases import cases
 from tests.support.tiny_training import config_text
 
 
@@ -87,8 +88,8 @@ def family_message(name):
     return getattr(DetectionModel(), name)
 
 
-@pytest.mark.parametrize("name", families.FAMILIES)
-def test_every_record_is_complete(name):
+@cases(*families.FAMILIES)
+def test_every_record_is_complete(*, name):
     entry = families.FAMILIES[name]
     family = find_family(model(f"{name} {{}}")) if isinstance(entry, str) else entry
     assert family.name == name
@@ -132,17 +133,14 @@ def test_a_config_of_a_family_from_outside_is_checked_by_it_and_by_nothing_else_
         check_pipeline_config(config)
 
 
-@pytest.mark.parametrize(
-    ("changed", "path", "words"),
-    [
-        ("num_classes: 0", "num_classes", "number of classes without background, found 0"),
-        ("num_classes: 2", "image_resizer", "expected one of keep_aspect_ratio_resizer"),
-        ("num_classes: 2 image_resizer {}", "image_resizer", "expected one of keep_aspect_ratio_resizer"),
-        ('num_classes: 2 options { key: "a" value: "1" }', "options[a]", "option of toy, which has none"),
-    ],
+@cases(
+    ("num_classes: 0", "num_classes", "number of classes without background, found 0"),
+    ("num_classes: 2", "image_resizer", "expected one of keep_aspect_ratio_resizer"),
+    ("num_classes: 2 image_resizer {}", "image_resizer", "expected one of keep_aspect_ratio_resizer"),
+    ('num_classes: 2 options { key: "a" value: "1" }', "options[a]", "option of toy, which has none"),
 )
-def test_a_family_by_name_needs_what_every_family_needs(table, changed, path, words):
-    register_family(TOY)
+def test_a_family_by_name_needs_what_every_family_needs(table, *, changed, path, words):
+    table["toy"] = TOY
     found = problems_of(f'experimental_model {{ name: "toy" {changed} }}')
     assert f"model.experimental_model.{path}: " in found and words in found
 
@@ -163,20 +161,17 @@ def test_a_family_says_its_input_size_itself(table):
     assert resizer_name(config.model) == "keep_aspect_ratio_resizer"
 
 
-@pytest.mark.parametrize(
-    ("changed", "path", "words"),
-    [
-        ('options { key: "size" value: "x" }', "options[size]", "expected a whole number, found 'x'"),
-        ('options { key: "size" value: "0" }', "options[size]", "from 1 to 16,384, found 0"),
-        (
-            "image_resizer { fixed_shape_resizer { height: 8 width: 9 } }",
-            "image_resizer",
-            "expected a resizer to 8 x 8, which toy takes, found fixed_shape_resizer to another size",
-        ),
-    ],
+@cases(
+    ('options { key: "size" value: "x" }', "options[size]", "expected a whole number, found 'x'"),
+    ('options { key: "size" value: "0" }', "options[size]", "from 1 to 16,384, found 0"),
+    (
+        "image_resizer { fixed_shape_resizer { height: 8 width: 9 } }",
+        "image_resizer",
+        "expected a resizer to 8 x 8, which toy takes, found fixed_shape_resizer to another size",
+    ),
 )
-def test_a_size_that_is_not_the_family_s_is_refused_once(table, changed, path, words):
-    register_family(SIZED)
+def test_a_size_that_is_not_the_family_s_is_refused_once(table, *, changed, path, words):
+    table["toy"] = SIZED
     found = problems_of(f'experimental_model {{ name: "toy" num_classes: 2 {changed} }}')
     assert words in found and found.count("model.experimental_model") == 1
     assert f"model.experimental_model.{path}: " in found

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pathlib
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.ops.box_fusion import IOU_THRESHOLD, fuse_boxes
+from tests.support.cases import cases
 
 GOLDEN = np.load(pathlib.Path(__file__).parent / "data" / "weighted_boxes_fusion.npz")
 # Case to how many models looked; the classes are those below 5, as the reference leaves its last one out.
@@ -25,8 +25,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("name", "models"), CASES.items())
-def test_fused_boxes_are_those_of_the_reference(name: str, models: int) -> None:
+@cases(*CASES.items())
+def test_fused_boxes_are_those_of_the_reference(*, name: str, models: int) -> None:
     # Rows: id, xmin, ymin, xmax, ymax, score, class.
     rows = GOLDEN[f"{name}/input/detections"]
     rows = rows[rows[:, 6] < 5]

@@ -1,24 +1,21 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.ops import iou as iou_ops
+from tests.support.batches import random_boxes
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "region_similarity")
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
+SIDES = (0.0, 0.5)
 OPS = {
     "op_intersection": iou_ops.intersection,
     "op_matched_intersection": iou_ops.matched_intersection,
     "op_matched_iou": iou_ops.matched_iou,
     "op_giou": iou_ops.matched_giou,
 }
-
-
-def _random(rng, *shape):
-    low = rng.uniform(0, 0.7, (*shape, 2))
-    return np.concatenate([low, low + rng.uniform(0.0, 0.5, (*shape, 2))], -1).astype(np.float32)
 
 
 def _slow(first, second):
@@ -32,8 +29,8 @@ def _slow(first, second):
     return height * width, *areas, enclosing
 
 
-@pytest.mark.parametrize("name", sorted(OPS))
-def test_golden(name):
+@cases(*sorted(OPS))
+def test_golden(*, name):
     case = CASES[name]
     found = OPS[name](case.inputs["boxes1"], case.inputs["boxes2"])
     np.testing.assert_allclose(found, case.outputs["value"], **TOLERANCE)
@@ -43,7 +40,7 @@ def test_golden(name):
 @given(seed=st.integers(0, 2**32 - 1))
 def test_pairs_equal_a_loop(seed):
     rng = np.random.default_rng(seed)
-    rows, columns = _random(rng, 2, 3), _random(rng, 4)
+    rows, columns = (random_boxes(rng, *shape, sides=SIDES) for shape in ((2, 3), (4,)))
     found = [op(rows, columns[np.newaxis]).numpy() for op in (iou_ops.intersection, iou_ops.iou, iou_ops.ioa)]
     for image, row, column in np.ndindex(2, 3, 4):
         shared, one, other, _ = _slow(rows[image, row], columns[column])
@@ -55,7 +52,8 @@ def test_pairs_equal_a_loop(seed):
 @given(seed=st.integers(0, 2**32 - 1))
 def test_giou_equals_a_loop_and_never_exceeds_iou(seed):
     rng = np.random.default_rng(seed)
-    first, second = _random(rng, 5) + np.float32([0, 0, 0.01, 0.01]), _random(rng, 5)
+    first, second = (random_boxes(rng, 5, sides=SIDES) for _ in range(2))
+    first = first + np.float32([0, 0, 0.01, 0.01])
     found = iou_ops.matched_giou(first, second).numpy()
     for place in range(5):
         shared, one, other, enclosing = _slow(first[place], second[place])
@@ -74,6 +72,6 @@ def test_boxes_without_area_share_nothing():
 
 def test_squared_distance_equals_a_loop():
     rng = np.random.default_rng(0)
-    rows, columns = _random(rng, 3), _random(rng, 4)
+    rows, columns = random_boxes(rng, 3), random_boxes(rng, 4)
     expected = [[np.sum((row - column) ** 2) for column in columns] for row in rows]
     np.testing.assert_allclose(iou_ops.squared_distance(rows, columns), expected, rtol=1e-4, atol=1e-5)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.ops.keypoints import (
@@ -13,6 +12,7 @@ from detection_core.ops.keypoints import (
     with_keypoints,
 )
 from detection_core.ops.objects import new_truth
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "keypoints")
@@ -31,8 +31,8 @@ OPERATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", list(CASES))
-def test_golden(name: str) -> None:
+@cases(*list(CASES))
+def test_golden(*, name: str) -> None:
     case = CASES[name]
     found = OPERATIONS[name](tf.constant(case.inputs["keypoints"]), case.params)
     np.testing.assert_allclose(found, case.outputs["value"], rtol=1e-5, atol=1e-6)

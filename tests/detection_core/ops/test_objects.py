@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.ops.objects import keep_objects, new_truth
+from tests.support.cases import cases
 
 TRUTH = new_truth(
     boxes=tf.reshape(tf.range(12.0), [3, 4]),
@@ -27,8 +27,8 @@ def test_all_fields_are_kept_in_step() -> None:
             np.testing.assert_array_equal(after, np.asarray(before)[rows])
 
 
-@pytest.mark.parametrize("leading", [(3,), (2, 3)], ids=["one image", "batch"])
-def test_what_is_not_given_says_nothing_and_has_no_size_where_it_need_not(leading) -> None:
+@cases((3,), (2, 3))
+def test_what_is_not_given_says_nothing_and_has_no_size_where_it_need_not(*, leading) -> None:
     boxes = tf.zeros([*leading, 4])
     found = new_truth(boxes, tf.zeros(leading, tf.int32), area=tf.ones(leading))
     assert all(tuple(field.shape[: len(leading)]) == leading for field in found)

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.ops.resampling import resize_masks, resize_pixels
+from tests.support.cases import cases
 
 
 def _bilinear(image: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -22,8 +22,8 @@ def _bilinear(image: np.ndarray, height: int, width: int) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("size", [(3, 5), (11, 17), (7, 9)])
-def test_bilinear_is_that_of_a_loop(size: tuple[int, int]) -> None:
+@cases((3, 5), (11, 17), (7, 9))
+def test_bilinear_is_that_of_a_loop(*, size: tuple[int, int]) -> None:
     image = np.random.default_rng(0).uniform(0, 255, (7, 9, 3))
     found = resize_pixels(tf.constant(image, tf.float32), tf.constant(size))
     np.testing.assert_allclose(found, _bilinear(image, *size), rtol=1e-4, atol=1e-2)

@@ -1,14 +1,14 @@
 import numpy as np
-import pytest
 
 from detection_core.ops.similarities import ThresholdedIou, negative_squared_distance
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "region_similarity")
 
 
-@pytest.mark.parametrize(("name", "threshold"), [("0p5", 0.5), ("0p1", 0.1), ("default", 0.5)])
-def test_golden_thresholded_iou_with_scores(name, threshold):
+@cases(("0p5", 0.5), ("0p1", 0.1), ("default", 0.5))
+def test_golden_thresholded_iou_with_scores(*, name, threshold):
     case = CASES[f"thresholded_iou_{name}"]
     found = ThresholdedIou(iou_threshold=threshold).with_scores(
         case.inputs["boxes1"], case.inputs["boxes2"], case.inputs["scores_of_boxes1"]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from detection_core.config.messages.efficientdet import settings_of
 from detection_core.detectors.efficientdet.anchor_fit import fit_anchors
@@ -9,6 +8,7 @@ from detection_core.detectors.efficientdet.anchors import anchor_maps, normalize
 from detection_core.detectors.parts.anchors.coverage import best_overlaps, matched_fraction
 from detection_core.ops.iou import iou
 from detection_core.protos.efficientdet_pb2 import EfficientDet
+from tests.support.cases import cases
 
 SIZE = (160, 208)
 
@@ -33,8 +33,8 @@ def boxes(side, ratio, count=300):
     return np.concatenate([corners, corners + sides], axis=1) / np.array([*SIZE, *SIZE])
 
 
-@pytest.mark.parametrize("keep_count", [True, False])
-def test_fitted_anchors_match_boxes_that_the_own_ones_miss(keep_count):
+@cases(True, False)
+def test_fitted_anchors_match_boxes_that_the_own_ones_miss(*, keep_count):
     found = boxes(60, 5.0)
     fit = fit_anchors(message(), "model.efficientdet", found, keep_count=keep_count)
     assert fit.default < 0.3 and fit.fitted > fit.default + 0.4

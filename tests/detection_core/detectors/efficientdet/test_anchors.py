@@ -1,14 +1,14 @@
 import numpy as np
-import pytest
 
 from detection_core.detectors.efficientdet.anchors import anchor_maps, anchors_px
 from tests.support import efficientdet_goldens as goldens
+from tests.support.cases import cases
 
 LAID = [name for name, case in goldens.cases("anchors").items() if "error" not in case]
 
 
-@pytest.mark.parametrize("case", LAID)
-def test_anchors_equal_the_reference(case):
+@cases(*LAID)
+def test_anchors_equal_the_reference(*, case):
     golden = goldens.cases("anchors")[case]
     found = anchors_px(*goldens.anchor_settings(golden["params"]))
     expected = goldens.wanted("anchors", case)

@@ -8,6 +8,7 @@ from detection_core.errors import ConfigError
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.model_pb2 import DetectionModel
 from tests.support import efficientdet_goldens as goldens
+from tests.support.cases import cases
 
 SMALL = {"fpn_cell_repeats": 1, "box_class_repeats": 1, "fpn_num_filters": 8, "max_level": 6}
 
@@ -46,15 +47,12 @@ def test_first_weights_depend_on_the_seed_and_classes_start_rare():
     np.testing.assert_allclose(1 / (1 + np.exp(-head.bias.numpy())), 0.01, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "fields, expected",
-    [
-        ({}, (True, 0.001, 0.5)),
-        ({"method": "hard"}, (False, -float("inf"), 0.5)),
-        ({"method": "hard", "iou_thresh": 0.3, "score_thresh": 0.2}, (False, 0.2, 0.3)),
-    ],
+@cases(
+    ({}, (True, 0.001, 0.5)),
+    ({"method": "hard"}, (False, -float("inf"), 0.5)),
+    ({"method": "hard", "iou_thresh": 0.3, "score_thresh": 0.2}, (False, 0.2, 0.3)),
 )
-def test_numbers_of_suppression_that_are_not_set_are_the_reference_s(fields, expected):
+def test_numbers_of_suppression_that_are_not_set_are_the_reference_s(*, fields, expected):
     found = suppression_options(EfficientDet.NonMaxSuppression(**fields))
     assert (found.soft, found.score_threshold, found.iou_threshold) == pytest.approx(expected)
     assert (found.mode, found.max_detections, found.max_inputs) == ("global", 100, 0)

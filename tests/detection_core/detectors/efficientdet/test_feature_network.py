@@ -11,6 +11,7 @@ from detection_core.detectors.efficientdet.network import build_network
 from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from tests.support import efficientdet_goldens as goldens
+from tests.support.cases import cases
 
 CASES = goldens.cases("layers")
 RESAMPLED = [name for name, case in CASES.items() if name.startswith("resample") and "error" not in case]
@@ -33,8 +34,8 @@ def _set_weights(model, scopes):
             variable.assign(goldens.deterministic_weight(key, tuple(variable.shape)))
 
 
-@pytest.mark.parametrize("case", RESAMPLED)
-def test_resampling_equals_the_reference(case):
+@cases(*RESAMPLED)
+def test_resampling_equals_the_reference(*, case):
     params, given = CASES[case]["params"], goldens.given("layers", case)["x"]
     names = {"apply_bn": "apply_bn_for_resampling"}
     fields = {names.get(key, key): value for key, value in params.items() if not key.startswith("target")}
@@ -46,14 +47,14 @@ def test_resampling_equals_the_reference(case):
     np.testing.assert_allclose(model(given), goldens.wanted("layers", case)["y"], 1e-3, 1e-4)
 
 
-@pytest.mark.parametrize("size", [(4, 8), (4, 4)])
-def test_maps_of_which_one_side_shrinks_are_refused(size):
+@cases((4, 8), (4, 4))
+def test_maps_of_which_one_side_shrinks_are_refused(*, size):
     with pytest.raises(ValueError, match="one side shrinks"):
         _feature_network().resampled(tf_keras.Input((8, 4, 4)), size, "r")
 
 
-@pytest.mark.parametrize("case", FUSED)
-def test_sums_equal_the_reference(case):
+@cases(*FUSED)
+def test_sums_equal_the_reference(*, case):
     params, given = CASES[case]["params"], goldens.given("layers", case)
     network = _feature_network(fpn_weight_method=params["weight_method"])
     inputs = [tf_keras.Input(given[name].shape[1:]) for name in sorted(given)]
@@ -68,8 +69,8 @@ def test_sums_equal_the_reference(case):
     np.testing.assert_allclose(found, goldens.wanted("layers", case)["y"], 1e-3, 1e-4)
 
 
-@pytest.mark.parametrize("case", ["after_combine_conv_bn_act", "after_combine_plain_conv"])
-def test_what_follows_a_sum_equals_the_reference(case):
+@cases("after_combine_conv_bn_act", "after_combine_plain_conv")
+def test_what_follows_a_sum_equals_the_reference(*, case):
     given = goldens.given("layers", case)["x"]
     inputs = tf_keras.Input(given.shape[1:])
     model = tf_keras.Model(inputs, _feature_network(**CASES[case]["params"]).after_combining(inputs, "n"))
@@ -101,13 +102,10 @@ def test_networks_with_other_settings_equal_the_reference(case):
     for key, shape, name in fact["feature_and_head_variables"]:
         assert (found[key].name, list(found[key].variable.shape)) == (name, shape)
     goldens.set_deterministic_weights(network, settings)
-    side = params["image_size"]
+    side, wanted = params["image_size"], goldens.wanted("layers", case)
     pixels = np.random.RandomState(0).standard_normal((1, side, side, 3)).astype(np.float32)
     codes, logits = network(pixels, training=False)
-    at, wanted = 0, goldens.wanted("layers", case)
-    for level, (rows, columns) in zip(settings.levels, settings.map_shapes((side, side)), strict=True):
-        count = rows * columns * settings.anchors_per_location
+    for level, part in goldens.level_parts(settings, (side, side)):
         for kind, outputs in (("box", codes), ("cls", logits)):
             golden = np.asarray(wanted[f"{kind}_{level}"]).reshape(-1)
-            np.testing.assert_allclose(goldens.sampled(outputs[:, at : at + count]), golden, 1e-3, 1e-3)
-        at += count
+            np.testing.assert_allclose(goldens.sampled(outputs[:, part]), golden, 1e-3, 1e-3)

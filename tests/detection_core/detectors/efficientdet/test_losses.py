@@ -1,11 +1,6 @@
 """Labels of anchors and losses against those of google/automl."""
 
-import subprocess
-import sys
-import textwrap
-
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.detectors.efficientdet.anchors import anchors_px
@@ -23,6 +18,8 @@ from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.parts.losses.focal import SigmoidFocalLoss
 from detection_core.ops.objects import new_truth
 from tests.support import efficientdet_goldens as goldens
+from tests.support.cases import cases
+from tests.support.replicas import assert_prints_equal
 
 # Labels that a data set cannot have are not among ours: they are refused where records are read.
 LABELLED = [
@@ -46,8 +43,8 @@ def _truth(images):
     return new_truth(**{name: tf.constant(value) for name, value in fields.items()})
 
 
-@pytest.mark.parametrize("case", LABELLED)
-def test_labels_equal_the_reference(case):
+@cases(*LABELLED)
+def test_labels_equal_the_reference(*, case):
     params = goldens.cases("anchor_targets")[case]["params"]
     settings, size = goldens.anchor_settings(params)
     given, wanted = goldens.given("anchor_targets", case), goldens.wanted("anchor_targets", case)
@@ -72,8 +69,8 @@ def test_a_padded_row_claims_no_anchor():
     assert np.all(matched == -1)
 
 
-@pytest.mark.parametrize("case", FOCAL)
-def test_focal_loss_equals_the_reference(case):
+@cases(*FOCAL)
+def test_focal_loss_equals_the_reference(*, case):
     params, given = LOSSES[case]["params"], goldens.given("losses", case)
     loss = SigmoidFocalLoss(
         gamma=params["gamma"], alpha=params["alpha"], label_smoothing=params.get("label_smoothing", 0.0)
@@ -82,8 +79,8 @@ def test_focal_loss_equals_the_reference(case):
     np.testing.assert_allclose(found, goldens.wanted("losses", case)["loss"], 1e-4, 1e-6)
 
 
-@pytest.mark.parametrize("case", [name for name in LOSSES if name.startswith("box_delta")])
-def test_box_loss_equals_the_reference(case):
+@cases(*[name for name in LOSSES if name.startswith("box_delta")])
+def test_box_loss_equals_the_reference(*, case):
     params, given = LOSSES[case]["params"], goldens.given("losses", case)
     found = huber_loss(given["outputs"], given["targets"], params["delta"]) / (4 * params["num_positives"])
     np.testing.assert_allclose(found, goldens.wanted("losses", case)["loss"], 1e-4, 1e-6)
@@ -98,8 +95,8 @@ def test_box_loss_has_the_reference_s_gradient():
     np.testing.assert_allclose(tape.gradient(loss, outputs), wanted["gradient"], 1e-4, 1e-6)
 
 
-@pytest.mark.parametrize("case", OVERLAPS)
-def test_overlap_losses_equal_the_reference(case):
+@cases(*OVERLAPS)
+def test_overlap_losses_equal_the_reference(*, case):
     given, wanted = goldens.given("losses", case), goldens.wanted("losses", case)
     prediction = tf.constant(given["pred"])
     rows = len(given["pred"])
@@ -112,8 +109,8 @@ def test_overlap_losses_equal_the_reference(case):
         np.testing.assert_allclose(tape.gradient(loss, prediction), wanted["gradient_of_sum"], 1e-4, 1e-6)
 
 
-@pytest.mark.parametrize("kind", ["iou", "giou", "diou", "ciou"])
-def test_overlap_of_decoded_boxes_equals_the_reference(kind):
+@cases("iou", "giou", "diou", "ciou")
+def test_overlap_of_decoded_boxes_equals_the_reference(*, kind):
     given = goldens.given("losses", f"box_iou_loss_{kind}")
     settings = goldens.settings(
         size=64, min_level=3, max_level=5, num_scales=1, iou_loss_type=kind, num_classes=4
@@ -138,8 +135,8 @@ def _predictions(settings):
     )
 
 
-@pytest.mark.parametrize("case", DETECTION)
-def test_losses_of_a_batch_equal_the_reference(case):
+@cases(*DETECTION)
+def test_losses_of_a_batch_equal_the_reference(*, case):
     """Labelling, masks, normaliser and weights together."""
     params = dict(LOSSES[case]["params"])
     fields = {name: value for name, value in params.items() if name not in ("image_size", "seed")}
@@ -166,12 +163,7 @@ def test_codes_of_the_reference_decode_to_its_boxes():
 
 
 def test_replicas_divide_by_their_mean_or_by_an_average_of_their_own():
-    # Two logical devices must be set up before TensorFlow starts, hence the process of its own.
-    program = """
-        import numpy as np
-        import tensorflow as tf
-        cpu = tf.config.list_physical_devices("CPU")[0]
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    assert_prints_equal("""
         from detection_core.detectors.efficientdet.losses import moving_normalizer, steadied
         strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
         with strategy.scope():
@@ -184,8 +176,5 @@ def test_replicas_divide_by_their_mean_or_by_an_average_of_their_own():
             found = strategy.experimental_local_results(strategy.run(step, args=(counts,)))
             np.testing.assert_allclose(found, expected)
         assert float(positives.numpy()) == 2.0
-        print("as expected")
-    """
-    command = [sys.executable, "-c", textwrap.dedent(program)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.stdout.strip().endswith("as expected"), done.stderr[-3000:]
+        print("equal")
+    """)

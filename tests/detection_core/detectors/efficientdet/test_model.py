@@ -1,3 +1,5 @@
+"""A whole EfficientDet: losses, detections, padding and crowds."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,20 +16,12 @@ from detection_core.detectors.efficientdet.post_process import detections_px
 from detection_core.errors import ModelError
 from detection_core.ops.objects import new_truth
 from detection_core.protos.efficientdet_pb2 import EfficientDet
-from detection_core.structures import Batch, Images
+from detection_core.structures import Batch
 from tests.support import efficientdet_goldens as goldens
+from tests.support.batches import images_of, noise
+from tests.support.cases import cases
 
 STEPS = goldens.cases("training_step")
-
-
-def _images(pixels, true_sizes=None):
-    sizes = tf.constant(true_sizes or [list(pixels.shape[1:3])] * len(pixels))
-    return Images(
-        pixels=tf.constant(pixels, tf.float32),
-        true_sizes=sizes,
-        original_sizes=sizes,
-        source_ids=tf.constant([""] * len(pixels)),
-    )
 
 
 def _truth(case, side):
@@ -45,9 +39,7 @@ def _truth(case, side):
 
 @pytest.fixture(scope="module")
 def detector():
-    message = goldens.message("efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1)
-    message.num_classes = 3
-    return build_efficientdet(message, "model.efficientdet", 0)
+    return goldens.small_detector()
 
 
 @pytest.mark.slow
@@ -55,45 +47,46 @@ def detector():
 def test_losses_equal_those_of_a_step_of_the_reference(case):
     """Evaluation first: training moves the averages of normalisations."""
     fields = {name: value for name, value in STEPS[case]["params"].items() if name != "inputs"}
-    message = goldens.message("efficientdet-d0", 128, mean_rgb=[0.0], stddev_rgb=[1.0], **fields)
-    message.num_classes = 4
+    message = goldens.message(
+        "efficientdet-d0", 128, mean_rgb=[0.0], stddev_rgb=[1.0], num_classes=4, **fields
+    )
     detector = build_efficientdet(message, "model.efficientdet", None)
     goldens.set_deterministic_weights(detector.network, detector.parts.settings)
     pixels = np.random.RandomState(0).standard_normal((2, 128, 128, 3)).astype(np.float32)
-    batch = Batch(_images(pixels), _truth(case, 128))
+    batch = Batch(images_of(pixels), _truth(case, 128))
     for training, key in ((False, "evaluation_losses"), (True, "step_1")):
         found, expected = detector.losses(batch, training), STEPS[case]["fact"][key]
-        np.testing.assert_allclose(found[CLASSIFICATION_LOSS], expected["cls_loss"], 1e-3)
-        np.testing.assert_allclose(found[LOCALIZATION_LOSS], 50 * expected["box_loss"], 1e-3)
-        np.testing.assert_allclose(found[REGULARIZATION_LOSS], expected["reg_l2_loss"], 1e-3)
-        np.testing.assert_allclose(found[TOTAL_LOSS], expected["loss"], 1e-3)
-        if "box_iou_loss" in expected:
-            np.testing.assert_allclose(found[IOU_LOSS], expected["box_iou_loss"], 1e-3)
+        wanted = {
+            CLASSIFICATION_LOSS: expected["cls_loss"],
+            LOCALIZATION_LOSS: 50 * expected["box_loss"],
+            REGULARIZATION_LOSS: expected["reg_l2_loss"],
+            TOTAL_LOSS: expected["loss"],
+            IOU_LOSS: expected.get("box_iou_loss"),
+        }
+        for name, value in wanted.items():
+            if value is not None:
+                np.testing.assert_allclose(found[name], value, 1e-3, err_msg=name)
 
 
 def test_padding_is_nothing_whatever_its_colour(detector):
-    pixels = np.random.RandomState(0).uniform(0, 255, (1, 64, 64, 3)).astype(np.float32)
+    pixels = noise(1, 64, 64, 3)
     black, white = pixels.copy(), pixels.copy()
     black[:, 40:], white[:, 40:] = 0.0, 255.0
-    found = [detector.detect(_images(each, [[40, 64]])) for each in (black, white)]
+    found = [detector.detect(images_of(each, [[40, 64]])) for each in (black, white)]
     np.testing.assert_array_equal(found[0].scores, found[1].scores)
     np.testing.assert_array_equal(found[0].boxes, found[1].boxes)
 
 
 def test_padding_is_the_mean_s_value_of_the_scaled_range():
-    message = goldens.message(
-        "efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1, scale_range=True
-    )
-    detector = build_efficientdet(message, "model.efficientdet", None)
-    pixels = np.full((1, 64, 64, 3), 127.0, np.float32)
+    detector = goldens.small_detector(None, scale_range=True)
     given = []
     detector.run = lambda preprocessed, training: given.append(preprocessed)
-    detector.predict(_images(pixels, [[40, 64]]), False)
+    detector.predict(images_of(np.full((1, 64, 64, 3), 127.0), [[40, 64]]), False)
     np.testing.assert_allclose(given[0], -1.0)
 
 
 def test_crowds_count_where_the_input_has_not_left_them_out(detector):
-    batch = Batch(_images(np.zeros((2, 64, 64, 3), np.float32)), _truth("default", 128))
+    batch = Batch(images_of(np.zeros((2, 64, 64, 3), np.float32)), _truth("default", 128))
     crowd = batch.truth._replace(is_crowd=tf.constant([[True, False], [False, False]]))
     found = [
         detector.losses(batch._replace(truth=truth), False)[TOTAL_LOSS] for truth in (batch.truth, crowd)
@@ -102,8 +95,8 @@ def test_crowds_count_where_the_input_has_not_left_them_out(detector):
 
 
 def test_detections_lie_in_the_image_and_serving_gives_the_same(detector):
-    pixels = np.random.RandomState(1).uniform(0, 255, (2, 64, 64, 3)).astype(np.float32)
-    images = _images(pixels, [[64, 64], [30, 64]])
+    pixels = noise(2, 64, 64, 3, seed=1)
+    images = images_of(pixels, [[64, 64], [30, 64]])
     found, served = detector.detect(images), detector.serving_outputs(images)
     np.testing.assert_array_equal(served["detection_boxes"], found.boxes)
     np.testing.assert_array_equal(served["num_detections"], found.count)
@@ -113,10 +106,8 @@ def test_detections_lie_in_the_image_and_serving_gives_the_same(detector):
 
 
 def test_a_moving_normaliser_is_kept_with_the_weights():
-    message = goldens.message("efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1)
-    message.positives_momentum = 0.9
-    detector = build_efficientdet(message, "", 0)
-    batch = Batch(_images(np.zeros((2, 64, 64, 3), np.float32)), _truth("default", 128))
+    detector = goldens.small_detector(positives_momentum=0.9)
+    batch = Batch(images_of(np.zeros((2, 64, 64, 3), np.float32)), _truth("default", 128))
     detector.losses(batch, True)
     first = float(detector.positives)
     detector.losses(batch, True)
@@ -125,7 +116,7 @@ def test_a_moving_normaliser_is_kept_with_the_weights():
 
 def test_images_of_another_size_are_refused(detector):
     with pytest.raises(ModelError, match="64x64, found 32x64"):
-        detector.detect(_images(np.zeros((1, 32, 64, 3))))
+        detector.detect(images_of(np.zeros((1, 32, 64, 3))))
 
 
 @pytest.mark.slow
@@ -139,18 +130,15 @@ def test_detections_in_images_equal_the_reference(name):
     pictures = np.random.RandomState(1).randint(0, 256, (2, 180, 260, 3)).astype(np.uint8)
     resizer = build_image_resizer(message.image_resizer)
     resized = [resizer(tf.constant(each), tf.zeros([0, 0, 0], tf.uint8)) for each in pictures]
-    images = _images(
+    images = images_of(
         np.stack([each.image for each in resized]), [each.true_size.numpy().tolist() for each in resized]
     )
     golden = goldens.arrays(f"{name}.forward")
     predictions = detector.predict(images, training=False)
-    at = 0
-    for level, (rows, columns) in zip(range(3, 8), [(32, 32), (16, 16), (8, 8), (4, 4), (2, 2)], strict=True):
-        count = rows * columns * 9
+    for level, part in goldens.level_parts(detector.parts.settings, (256, 256)):
         for kind, values in (("cls", predictions.class_logits), ("box", predictions.box_codes)):
-            found = goldens.sampled(values[:, at : at + count])
+            found = goldens.sampled(values[:, part])
             np.testing.assert_allclose(found, golden[f"full256/{kind}/level_{level}"], 1e-3, 1e-3)
-        at += count
     scales = golden["full256/image_scales"][:, np.newaxis, np.newaxis]
     for mode in ("global", "per_class", "combined"):
         options = suppression_options(EfficientDet.NonMaxSuppression(mode=mode))
@@ -175,14 +163,10 @@ def _one_object(is_crowd):
     return new_truth(**{name: tf.constant(value) for name, value in fields.items()})
 
 
-@pytest.mark.parametrize("skip", [None, True, False])
-def test_crowds_are_not_learnt_from_unless_the_config_says_so(skip):
-    message = goldens.message("efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1)
-    message.num_classes = 3
-    if skip is not None:
-        message.skip_crowd_during_training = skip
-    detector = build_efficientdet(message, "model.efficientdet", 0)
-    images = _images(np.random.RandomState(0).uniform(0, 255, (1, 64, 64, 3)).astype(np.float32))
+@cases(None, True, False)
+def test_crowds_are_not_learnt_from_unless_the_config_says_so(*, skip):
+    detector = goldens.small_detector(**({} if skip is None else {"skip_crowd_during_training": skip}))
+    images = images_of(noise(1, 64, 64, 3))
     # Evaluation's pass of the network, so that normalisations say the same each time.
     outputs = detector._outputs(detector._prepared(images), False)
     detector._outputs = lambda pixels, training: outputs

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.detectors.efficientdet.anchors import anchors_px
@@ -9,6 +8,7 @@ from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.structures import box_detections
 from tests.support import efficientdet_goldens as goldens
+from tests.support.cases import cases
 
 CASES = goldens.cases("postprocess")
 MODES = [
@@ -40,8 +40,8 @@ def _options(params):
     return suppression_options(EfficientDet.NonMaxSuppression(**fields))
 
 
-@pytest.mark.parametrize("case", MODES)
-def test_detections_equal_the_reference(case):
+@cases(*MODES)
+def test_detections_equal_the_reference(*, case):
     params, wanted = CASES[case]["params"], goldens.wanted("postprocess", case)
     predictions, size = _predictions(params["raw"])
     found = detections_px(predictions, _options(params), size)
@@ -65,8 +65,8 @@ def _assert_same_rows(found, expected, count):
         assert np.isclose(rows[0][near], row, rtol=1e-4, atol=1e-3).all(axis=1).any(), row
 
 
-@pytest.mark.parametrize("case, inputs", [("pre_nms_topk0", 0), ("pre_nms_topk40", 40)])
-def test_candidates_equal_the_reference(case, inputs):
+@cases(("pre_nms_topk0", 0), ("pre_nms_topk40", 40))
+def test_candidates_equal_the_reference(*, case, inputs):
     wanted = goldens.wanted("postprocess", case)
     boxes, scores, classes = candidates(_predictions("raw_square")[0], inputs)
     np.testing.assert_allclose(scores, wanted["scores"], 1e-4, 1e-5)
@@ -118,8 +118,8 @@ def _as_numpy(boxes, scores, classes, params, limit):
     return [np.asarray(each)[0, : int(found.count[0])] for each in (found.boxes, found.scores, found.classes)]
 
 
-@pytest.mark.parametrize("case", ONE_CLASS)
-def test_suppression_of_a_class_equals_the_reference_in_numpy(case):
+@cases(*ONE_CLASS)
+def test_suppression_of_a_class_equals_the_reference_in_numpy(*, case):
     dets = goldens.given("nms_numpy", "hard")["dets"]
     classes = np.zeros(len(dets), np.int32)
     boxes, scores, _ = _as_numpy(dets[:, [1, 0, 3, 2]], dets[:, 4], classes, NUMPY[case]["params"], 40)
@@ -128,8 +128,8 @@ def test_suppression_of_a_class_equals_the_reference_in_numpy(case):
     np.testing.assert_allclose(found, kept, 1e-4, 1e-4)
 
 
-@pytest.mark.parametrize("case", BY_CLASS)
-def test_suppression_by_class_equals_the_reference_in_numpy(case):
+@cases(*BY_CLASS)
+def test_suppression_by_class_equals_the_reference_in_numpy(*, case):
     params, given = NUMPY[case]["params"], goldens.given("nms_numpy", case)
     wanted = goldens.wanted("nms_numpy", case)["detections"]
     boxes, scores, classes = _as_numpy(

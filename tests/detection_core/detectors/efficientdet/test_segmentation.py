@@ -1,3 +1,5 @@
+"""The segmentation head: its logits, its loss and its output."""
+
 import dataclasses
 
 import numpy as np
@@ -6,7 +8,6 @@ import tensorflow as tf
 
 from detection_core.builders.configured_model import configured_model
 from detection_core.detectors.base import TOTAL_LOSS
-from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.detectors.efficientdet.checkpoint_names import automl_variables
 from detection_core.detectors.efficientdet.losses import SEGMENTATION_LOSS
 from detection_core.detectors.efficientdet.network import build_network
@@ -15,10 +16,12 @@ from detection_core.errors import ConfigError
 from detection_core.exporters.signatures import write_saved_model
 from detection_core.ops.objects import new_truth
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.structures import Batch, Images
+from detection_core.structures import Batch
 from tests.support import efficientdet_goldens as goldens
+from tests.support.batches import images_of
 
 BOTH = ["object_detection", "segmentation"]
+SMALL = {"heads": BOTH, "max_level": 6, "num_classes": 2}
 CASES = goldens.cases("layers")
 
 
@@ -81,36 +84,19 @@ def test_the_loss_is_the_mean_over_pixels():
 @pytest.mark.slow
 def test_the_map_of_classes_is_an_output_of_the_saved_model(tmp_path):
     config = TrainEvalPipelineConfig()
-    message = goldens.message("efficientdet-lite0", 64, heads=BOTH, max_level=6, fpn_cell_repeats=1)
-    message.box_class_repeats, message.num_classes = 1, 2
-    config.model.efficientdet.CopyFrom(message)
+    config.model.efficientdet.CopyFrom(goldens.small_message(**SMALL))
     configured = configured_model(config)
     detector = configured.build(seed=0)
     write_saved_model(detector, configured.build_resizer(), str(tmp_path))
     pixels = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3)).astype(np.uint8)
     served = tf.saved_model.load(str(tmp_path)).signatures["serving_default"](tf.constant(pixels))
-    sizes = tf.constant([[64, 64]] * 2)
-    images = Images(
-        pixels=tf.constant(pixels, tf.float32),
-        true_sizes=sizes,
-        original_sizes=sizes,
-        source_ids=tf.constant(["", ""]),
-    )
-    expected = detector.serving_outputs(images)["segmentation_logits"]
+    expected = detector.serving_outputs(images_of(pixels))["segmentation_logits"]
     assert np.ptp(expected.numpy()) > 0
     np.testing.assert_allclose(served["segmentation_logits"], expected, atol=1e-4)
 
 
 def test_a_detector_with_both_heads_trains_and_serves_both():
-    message = goldens.message("efficientdet-lite0", 64, heads=BOTH, max_level=6, fpn_cell_repeats=1)
-    message.box_class_repeats, message.num_classes = 1, 2
-    detector = build_efficientdet(message, "model.efficientdet", 0)
-    images = Images(
-        pixels=tf.zeros([2, 64, 64, 3]),
-        true_sizes=tf.constant([[64, 64]] * 2),
-        original_sizes=tf.constant([[64, 64]] * 2),
-        source_ids=tf.constant(["", ""]),
-    )
+    detector, images = goldens.small_detector(**SMALL), images_of(np.zeros((2, 64, 64, 3)))
     losses = detector.losses(Batch(images, _truth(64)), True)
     assert float(losses[SEGMENTATION_LOSS]) > 0 and np.isfinite(losses[TOTAL_LOSS])
     assert detector.serving_outputs(images)["segmentation_logits"].shape == (2, 16, 16, 3)

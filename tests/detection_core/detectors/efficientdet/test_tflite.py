@@ -1,6 +1,9 @@
+"""TensorFlow Lite files of EfficientDets."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
 
 from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.detectors.efficientdet.quantization import rewrite_efficientdet
@@ -10,6 +13,7 @@ from detection_core.exporters.tflite_post_process import normalisation_of
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.quantization.options import QuantizationOptions
 from tests.support import efficientdet_goldens as goldens
+from tests.support.cases import cases
 from tests.support.tflite_operations import list_operations
 from tests.support.tflite_outputs import outputs
 
@@ -19,8 +23,8 @@ TOLERANCE = 0.03  # of scores, between float32 and int8
 SIGNATURES = ("tflite_signature_default", "tflite_signature_hard_0p4_0p2")
 
 
-@pytest.mark.parametrize("case", SIGNATURES)
-def test_attributes_of_the_operation_equal_the_reference(case):
+@cases(*SIGNATURES)
+def test_attributes_of_the_operation_equal_the_reference(*, case):
     golden = goldens.cases("postprocess")[case]
     message = EfficientDet(name="efficientdet-d0", num_classes=3)
     for field, value in golden["params"]["nms_configs"].items():
@@ -39,19 +43,21 @@ def _attributes(text):
     return found
 
 
-def test_a_file_detects_what_the_network_predicts():
-    from ai_edge_litert.interpreter import Interpreter
+def _float_file(model, options):
+    return to_float32(Conversion(function=tflite_function(model, options, integer=False)))
 
-    message = goldens.message("efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1)
-    message.num_classes = 3
-    model = build_efficientdet(message, "model.efficientdet", 0)
+
+def _runner(content):
+    return Interpreter(model_content=content).get_signature_runner()
+
+
+def test_a_file_detects_what_the_network_predicts():
+    message, model = goldens.small_message(), goldens.small_detector()
     goldens.set_deterministic_weights(model.network, model.parts.settings)
     options = post_process_options(message, outputs(max_detections=5))
-    content = to_float32(Conversion(function=tflite_function(model, options, integer=False)))
-    interpreter = Interpreter(model_content=content)
-    run = interpreter.get_signature_runner()
+    content = _float_file(model, options)
     pixels = np.random.RandomState(0).standard_normal((1, 64, 64, 3)).astype(np.float32)
-    found = run(images=pixels)
+    found = _runner(content)(images=pixels)
     predictions = model.run(pixels, training=False)
     best = np.sort(1 / (1 + np.exp(-predictions.class_logits.numpy().max(axis=-1)[0])))[::-1]
     assert found["output_0"].tolist() == [5.0]
@@ -62,9 +68,7 @@ def test_a_file_detects_what_the_network_predicts():
 @pytest.mark.slow
 def test_scores_of_an_integer_file_stay_in_float():
     """The background's column is added to them, before which the converter made int8 of a sigmoid."""
-    message = goldens.message("efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1)
-    message.num_classes = 3
-    model = build_efficientdet(message, "model.efficientdet", 0)
+    message, model = goldens.small_message(), goldens.small_detector()
     rewritten = rewrite_efficientdet(model, QuantizationOptions(delay=0), None)
     rewritten.calibrate([tf.zeros([1, 64, 64, 3])])
     options = post_process_options(message, outputs(max_detections=5))
@@ -74,29 +78,24 @@ def test_scores_of_an_integer_file_stay_in_float():
 
 
 def test_normalisation_is_the_named_model_s():
-    message = goldens.message("efficientdet-lite0", 64, fpn_cell_repeats=1, box_class_repeats=1)
-    model = build_efficientdet(message, "model.efficientdet", None)
-    mean, std = normalisation_of(model.preprocess)
+    mean, std = normalisation_of(goldens.small_detector(None).preprocess)
     assert mean == pytest.approx((127.0,) * 3, rel=1e-4) and std == pytest.approx((128.0,) * 3, rel=1e-4)
 
 
 @pytest.mark.slow
 def test_a_file_of_lite0_gives_what_the_reference_s_gives():
-    from ai_edge_litert.interpreter import Interpreter
-
     message = goldens.message("efficientdet-lite0", 320)
     model = build_efficientdet(message, "model.efficientdet", None)
     goldens.set_deterministic_weights(model.network, model.parts.settings)
     options = post_process_options(message, outputs(max_detections=100))
-    content = to_float32(Conversion(function=tflite_function(model, options, integer=False)))
-    run = Interpreter(model_content=content).get_signature_runner()
-    found = run(images=np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32))
+    content = _float_file(model, options)
+    pixels = np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32)
+    found = _runner(content)(images=pixels)
     wanted = goldens.wanted("export_tflite", "lite0_FP32")
     half = to_float16(Conversion(function=tflite_function(model, options, integer=False)))
     # Weights take half of the bytes; 13,679,464 and 6,946,084 there.
     assert len(content) / len(half) == pytest.approx(13679464 / 6946084, rel=0.02)
-    halved = Interpreter(model_content=half).get_signature_runner()
-    of_half = halved(images=np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32))
+    of_half = _runner(half)(images=pixels)
     scores = np.load(goldens.DATA / "export_float16.npz")["output_1"]
     np.testing.assert_allclose(of_half["output_1"][0], scores, 1e-2)
     assert [d["shape"].tolist() for d in Interpreter(model_content=half).get_output_details()] == ORDER
@@ -117,10 +116,7 @@ LITE = [
 @pytest.mark.parametrize("name", LITE)
 def test_a_lite_model_in_8_bits_computes_in_integers_what_the_float_one_does(name):
     """Sums of the feature network are plain, so that nothing before the scores is in float."""
-    from ai_edge_litert.interpreter import Interpreter
-
-    message = goldens.message(name, 128)
-    message.num_classes = 3
+    message = goldens.message(name, 128, num_classes=3)
     model = build_efficientdet(message, "model.efficientdet", 0)
     goldens.set_deterministic_weights(model.network, model.parts.settings)
     pixels = np.random.default_rng(0).integers(0, 256, (4, 128, 128, 3)).astype(np.float32)
@@ -132,10 +128,7 @@ def test_a_lite_model_in_8_bits_computes_in_integers_what_the_float_one_does(nam
     computing = [each for each in operations if each.name in ("CONV_2D", "DEPTHWISE_CONV_2D", "ADD")]
     assert sum(each.name == "ADD" for each in computing) > 20
     assert all({*each.inputs, *each.outputs} <= {"int8", "int32"} for each in computing)
-    float_run = Interpreter(
-        model_content=to_float32(Conversion(function=tflite_function(model, options, integer=False)))
-    ).get_signature_runner()
-    integer_run = Interpreter(model_content=content).get_signature_runner()
+    float_run, integer_run = _runner(_float_file(model, options)), _runner(content)
     for image in pixels:
         expected = float_run(images=model.preprocess(image[np.newaxis]).numpy())["output_1"]
         found = integer_run(images=image[np.newaxis].astype(np.uint8))["output_1"]

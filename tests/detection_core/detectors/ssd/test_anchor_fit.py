@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.builders.anchors import build_anchor_generator
@@ -14,6 +15,7 @@ from detection_core.detectors.parts.anchors.coverage import best_overlaps, match
 from detection_core.detectors.ssd.anchor_fit import anchor_maps, fit_anchors
 from detection_core.detectors.ssd.family import FAMILY
 from detection_core.ops.iou import iou
+from tests.support.cases import cases
 from tests.support.configs import LAYERS, PYRAMID, RETINA
 from tests.support.laid_anchors import lay_anchors
 
@@ -24,9 +26,8 @@ def ssd(path, **changes):
     return with_classes(apply_overrides(load_pipeline_config(path), {**SIZES, **changes}), 3).model.ssd
 
 
-@pytest.mark.parametrize("path", [PYRAMID, LAYERS, RETINA])
-@pytest.mark.parametrize("size", [(160, 208), (150, 200)])
-def test_the_anchors_are_those_of_the_detector(path, size):
+@cases(*itertools.product([PYRAMID, LAYERS, RETINA], [(160, 208), (150, 200)]))
+def test_the_anchors_are_those_of_the_detector(*, path, size):
     message = ssd(
         path, **{"model.ssd.image_resizer": {"fixed_shape_resizer": {"height": size[0], "width": size[1]}}}
     )
@@ -53,8 +54,8 @@ def boxes(side, ratio, count=300, spread=0.05):
     return np.concatenate([corners, corners + sides], axis=1) / np.array([160, 208, 160, 208])
 
 
-@pytest.mark.parametrize("path", [PYRAMID, LAYERS, RETINA])
-def test_what_matches_is_what_a_report_of_the_data_says(path):
+@cases(PYRAMID, LAYERS, RETINA)
+def test_what_matches_is_what_a_report_of_the_data_says(*, path):
     """`init` and the data report look at the anchors of one family in two ways, and see the same."""
     message, found = ssd(path), np.concatenate([boxes(40, 1.0), boxes(60, 2.5), boxes(15, 0.4)])
     anchors = FAMILY.anchors.boxes(message, "model.ssd")
@@ -62,9 +63,8 @@ def test_what_matches_is_what_a_report_of_the_data_says(path):
     assert 0 < seen < 1 and fit_anchors(message, "model.ssd", found, keep_count=True).default == seen
 
 
-@pytest.mark.parametrize("path", [PYRAMID, LAYERS])
-@pytest.mark.parametrize("keep_count", [True, False])
-def test_fitted_anchors_match_boxes_that_the_own_ones_miss(path, keep_count):
+@cases(*itertools.product([PYRAMID, LAYERS], [True, False]))
+def test_fitted_anchors_match_boxes_that_the_own_ones_miss(*, path, keep_count):
     message, found = ssd(path), boxes(60, 5.0)
     fit = fit_anchors(message, "model.ssd", found, keep_count=keep_count)
     assert fit.default < 0.3 and fit.fitted > fit.default + 0.4

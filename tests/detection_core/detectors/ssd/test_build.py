@@ -1,3 +1,5 @@
+"""Detectors of one stage as their messages say, and messages that are refused."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,7 +14,10 @@ from detection_core.errors import ConfigError
 from detection_core.ops.objects import new_truth
 from detection_core.protos import image_resizer_pb2, model_pb2
 from detection_core.structures import GroundTruth, Images
+from tests.support.batches import images_of, noise
+from tests.support.cases import cases, refused
 from tests.support.golden_networks import MOBILE, load_golden
+from tests.support.plain_backbone import PLAIN
 
 SMALL = """
   num_classes: 10
@@ -21,47 +26,36 @@ SMALL = """
 """
 
 
-def _small(name: str, extra: str = "") -> model_pb2.DetectionModel:
+def _small(extra: str = "", name: str = MOBILE[1], extractor: str = PLAIN) -> model_pb2.DetectionModel:
     message = load_golden(name).message
+    message.ssd.feature_extractor.type = extractor or message.ssd.feature_extractor.type
     text_format.Merge(SMALL + extra, message.ssd)
     return message
 
 
+def _built(extra: str = "", **options):
+    return build_detector(_small(extra), **options)
+
+
 def _images(batch: int) -> Images:
-    sizes = tf.constant([[128, 160]] * batch)
-    pixels = np.random.default_rng(0).uniform(0, 255, (batch, 128, 160, 3)).astype(np.float32)
-    return Images(tf.constant(pixels), sizes, sizes, tf.constant([""] * batch))
+    return images_of(noise(batch, 128, 160, 3))
 
 
 def _truth(valid: list[list[bool]]) -> GroundTruth:
     mask = tf.constant(valid)
-    batch, objects = mask.shape
-    return new_truth(
-        boxes=tf.tile(tf.constant([[[0.2, 0.2, 0.7, 0.6]]]), [batch, objects, 1]),
-        classes=tf.fill([batch, objects], 3),
-        weights=tf.cast(mask, tf.float32),
-        is_crowd=tf.fill([batch, objects], False),
-        area=tf.zeros([batch, objects]),
-        valid=mask,
-        masks=tf.zeros([batch, objects, 0, 0], tf.uint8),
-    )
+    boxes = tf.tile(tf.constant([[[0.2, 0.2, 0.7, 0.6]]]), [*mask.shape, 1])
+    return new_truth(boxes, tf.fill(mask.shape, 3), weights=tf.cast(mask, tf.float32), valid=mask)
 
 
-@pytest.fixture(scope="module", params=MOBILE)
-def model(request):
-    return build_detector(_small(request.param))
-
-
-def test_the_network_is_one_flat_model_of_stock_layers(model):
+@cases(*MOBILE)
+def test_a_network_is_one_flat_model_of_stock_layers_that_predicts_and_detects(*, name):
+    model = build_detector(_small(name=name, extractor=""))
     for layer in model.network.layers:
         assert type(layer).__module__.startswith("tf_keras.src.")
         assert not isinstance(layer, tf_keras.Model | tf_keras.layers.Lambda)
         assert type(layer).__name__ not in ("TFOpLambda", "SlicingOpLambda")
     names = [layer.name for layer in model.network.layers]
     assert len(set(names)) == len(names)
-
-
-def test_a_small_detector_predicts_and_detects(model):
     assert model.num_classes == 10
     assert model.input_size == (128, 160)
     predictions = model.predict(_images(2), training=False)
@@ -73,7 +67,8 @@ def test_a_small_detector_predicts_and_detects(model):
     assert int(tf.reduce_max(found.classes)) < 10
 
 
-def test_training_steps_lower_the_loss_also_beside_an_image_without_objects(model):
+def test_training_steps_lower_the_loss_also_beside_an_image_without_objects():
+    model = _built()
     optimizer = tf_keras.optimizers.SGD(0.003)
     images, truth = _images(2), _truth([[True, True], [False, False]])
 
@@ -93,18 +88,17 @@ def test_training_steps_lower_the_loss_also_beside_an_image_without_objects(mode
 
 
 def test_first_weights_depend_on_the_seed_alone():
-    message = _small(MOBILE[1])
     tf.random.set_seed(1)
-    first = build_detector(message, seed=3).network.get_weights()
+    first = _built(seed=3).network.get_weights()
     tf.random.set_seed(2)
-    again = build_detector(message, seed=3).network.get_weights()
-    other = build_detector(message, seed=4).network.get_weights()
+    again = _built(seed=3).network.get_weights()
+    other = _built(seed=4).network.get_weights()
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
 def test_frozen_batch_norm_keeps_its_statistics():
-    model = build_detector(_small(MOBILE[1], "freeze_batchnorm: true"))
+    model = _built("freeze_batchnorm: true")
     before = [variable.numpy() for variable in model.network.non_trainable_variables]
     trained = model.predict(_images(2), training=True)
     for variable, value in zip(model.network.non_trainable_variables, before, strict=True):
@@ -114,7 +108,7 @@ def test_frozen_batch_norm_keeps_its_statistics():
 
 def test_box_codes_are_clipped_where_the_head_says_so():
     clip = "weight_shared_convolutional_box_predictor { box_encodings_clip_range { min: -0.001 max: 0.002 } }"
-    model = build_detector(_small(MOBILE[1], f"box_predictor {{ {clip} }}"))
+    model = _built(f"box_predictor {{ {clip} }}")
     bias = next(v for v in model.network.variables if v.name == "box_head_pointwise/bias:0")
     bias.assign(tf.tile([-1.0, 0.0, 1.0, 0.0015], [6]))
     codes = model.predict(_images(1), training=False).box_codes
@@ -123,7 +117,7 @@ def test_box_codes_are_clipped_where_the_head_says_so():
 
 
 def test_inputs_are_padded_to_a_multiple():
-    model = build_detector(_small(MOBILE[1], "feature_extractor { pad_to_multiple: 96 }"))
+    model = _built("feature_extractor { pad_to_multiple: 96 }")
     assert model.input_size == (128, 160)
     assert model.network.get_layer("input_padding").output_shape == (None, 192, 192, 3)
     assert model.predict(_images(1), training=False).box_codes.shape[1] == 6 * (
@@ -133,7 +127,7 @@ def test_inputs_are_padded_to_a_multiple():
 
 def test_without_a_background_class_scores_still_have_its_column():
     extra = "add_background_class: false encode_background_as_zeros: true"
-    model = build_detector(_small(MOBILE[1], extra))
+    model = _built(extra)
     predictions = model.predict(_images(1), training=False)
     assert predictions.class_logits.shape[-1] == 10
     raw = model.raw_detections(predictions)
@@ -144,7 +138,7 @@ def test_without_a_background_class_scores_still_have_its_column():
 
 def test_an_explicit_background_is_the_first_of_the_classes_that_are_counted():
     extra = "add_background_class: false explicit_background_class: true"
-    model = build_detector(_small(MOBILE[1], extra))
+    model = _built(extra)
     assert model.num_classes == 9
     predictions = model.predict(_images(1), training=False)
     raw = model.raw_detections(predictions)
@@ -162,7 +156,7 @@ KEYPOINTS = """
 
 
 def _with_coder(text: str) -> model_pb2.DetectionModel:
-    message = _small(MOBILE[1])
+    message = _small()
     message.ssd.ClearField("box_coder")
     text_format.Merge(text, message.ssd)
     return message
@@ -193,48 +187,36 @@ def test_codes_of_three_numbers_fit_a_head_for_them():
     assert np.isfinite(float(model.compare(predictions, _truth([[True]]))[TOTAL_LOSS]))
 
 
-@pytest.mark.parametrize(
-    "text, size",
-    [
-        ("fixed_shape_resizer { height: 3 width: 5 }", (3, 5)),
-        ("keep_aspect_ratio_resizer { max_dimension: 7 pad_to_max_dimension: true }", (7, 7)),
-    ],
+@cases(
+    ("fixed_shape_resizer { height: 3 width: 5 }", (3, 5)),
+    ("keep_aspect_ratio_resizer { max_dimension: 7 pad_to_max_dimension: true }", (7, 7)),
 )
-def test_input_size_follows_the_resizer(text, size):
+def test_input_size_follows_the_resizer(*, text, size):
     message = text_format.Parse(text, image_resizer_pb2.ImageResizer())
     assert required_network_size(message, "r") == size
 
 
-@pytest.mark.parametrize(
-    "extra, match",
-    [
-        ("image_resizer { identity_resizer {} }", "found identity_resizer"),
-        ("image_resizer { keep_aspect_ratio_resizer {} }", "pad_to_max_dimension: true"),
-        ("num_classes: 0", "expected the number of classes"),
-        (
-            "anchor_generator { multiscale_anchor_generator { max_level: 6 } }",
-            "expected levels 3 to 7 as feature_extractor.fpn has, found 3 to 6",
-        ),
-        ("anchor_generator { multiscale_anchor_generator { normalize_coordinates: false } }", "in pixels"),
-    ],
+@cases(
+    ("image_resizer { identity_resizer {} }", "found identity_resizer"),
+    ("image_resizer { keep_aspect_ratio_resizer {} }", "pad_to_max_dimension: true"),
+    ("num_classes: 0", "expected the number of classes"),
+    (
+        "anchor_generator { multiscale_anchor_generator { max_level: 6 } }",
+        "expected levels 3 to 7 as feature_extractor.fpn has, found 3 to 6",
+    ),
+    ("anchor_generator { multiscale_anchor_generator { normalize_coordinates: false } }", "in pixels"),
 )
-def test_contradictions_are_refused(extra, match):
-    with pytest.raises(ConfigError, match=match):
-        build_detector(_small(MOBILE[1], extra))
+def test_contradictions_are_refused(*, extra, match):
+    refused(ConfigError, match, _built, extra)
 
 
-def test_a_detector_is_built_for_a_number_of_classes():
-    message = _small(MOBILE[1])
+def test_a_detector_is_built_for_a_number_of_classes_with_anchors():
+    message = _small()
     message.ssd.ClearField("num_classes")
-    with pytest.raises(
-        ConfigError, match=r"classes without background, found none; set it, or train"
-    ) as caught:
-        build_detector(message)
-    assert caught.value.where == "model.ssd.num_classes"
-
-
-def test_a_generator_without_anchors_is_refused():
-    message = _small(MOBILE[1])
+    error = refused(
+        ConfigError, "classes without background, found none; set it, or train", build_detector, message
+    )
+    assert error.where == "model.ssd.num_classes"
+    message = _small()
     message.ssd.anchor_generator.multiscale_anchor_generator.ClearField("aspect_ratios")
-    with pytest.raises(ConfigError, match="found none; add aspect_ratios"):
-        build_detector(message)
+    refused(ConfigError, "found none; add aspect_ratios", build_detector, message)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
 
 from detection_core.artifacts.tflite_graph import read_graph
 from detection_core.builders.detector import build_detector
@@ -18,17 +19,20 @@ from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.ssd.checkpoint_names.kinds import SSD_NAMES
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.detectors.ssd.model import SsdModel
-from detection_core.detectors.ssd.tflite import post_process_options
+from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
 from detection_core.exporters.accelerators import lint
 from detection_core.exporters.delegation import xnnpack_delegation
+from detection_core.exporters.tflite import Conversion
+from detection_core.exporters.tflite_formats import FORMATS
+from detection_core.ops.objects import new_truth
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
-from detection_core.structures import Batch, GroundTruth, Images
+from detection_core.structures import Batch
 from detection_core.tasks.describe import count_flops
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.restore import restore_fine_tune_checkpoint
-from tests.detection_core.exporters.test_tflite import run, tflite_of
+from tests.support.batches import images_of
 from tests.support.edge_configs import edge_config
 from tests.support.field_checkpoints import write_named_checkpoint
 from tests.support.tiny_network import randomise
@@ -66,8 +70,8 @@ QUICK = ("ssd_mobilenet_v3_small", "ssd_mobiledet_dsp", "ssd_inception_v2")
 """Tried in every run of the tests; the others take their share of minutes."""
 
 
-def _some(names: Iterable[str], quick: Collection[str] = QUICK) -> list[Any]:
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.zoo) for name in names]
+def _some(names: Iterable[str], quick: Collection[str] = QUICK, marks: Any = ()) -> list[Any]:
+    return [pytest.param(name, marks=marks if name in quick else pytest.mark.zoo) for name in names]
 
 
 @functools.cache
@@ -104,30 +108,12 @@ def test_a_published_config_has_its_paper_s_parameters_and_multiply_adds(extract
 def test_updates_lower_the_loss(extractor):
     model = build_detector(_config(extractor).model, seed=0)
     boxes = np.array([[[0.1, 0.1, 0.6, 0.5]], [[0.3, 0.4, 0.9, 0.9]]], np.float32)
-    sizes = tf.constant([[SIDE, SIDE]] * 2)
-    images = Images(
-        pixels=tf.constant(_pixels()),
-        true_sizes=sizes,
-        original_sizes=sizes,
-        source_ids=tf.constant(["a", "b"]),
-    )
-    truth = GroundTruth(
-        boxes=tf.constant(boxes),
-        classes=tf.constant([[0], [1]]),
-        weights=tf.ones([2, 1]),
-        is_crowd=tf.zeros([2, 1], bool),
-        area=tf.ones([2, 1]),
-        valid=tf.ones([2, 1], bool),
-        masks=tf.zeros([2, 1, 0, 0]),
-        class_scores=tf.zeros([2, 1, 0]),
-        confidences=tf.ones([2, 1]),
-        keypoints=tf.zeros([2, 1, 0, 2]),
-        keypoint_weights=tf.zeros([2, 1, 0]),
-    )
+    truth = new_truth(tf.constant(boxes), tf.constant([[0], [1]]))
+    batch = Batch(images=images_of(_pixels()), truth=truth)
     losses = []
-    for _ in range(4):
+    for _ in range(2):
         with tf.GradientTape() as tape:
-            loss = model.losses(Batch(images=images, truth=truth), training=True)[TOTAL_LOSS]
+            loss = model.losses(batch, training=True)[TOTAL_LOSS]
         gradients = tape.gradient(loss, model.trainable_variables)
         assert all(gradient is not None for gradient in gradients)
         for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
@@ -152,7 +138,8 @@ def test_a_checkpoint_of_tensorflow_1_fills_every_variable(extractor, tmp_path):
 def _file(model: SsdModel, extractor: str, *, integer: bool) -> bytes:
     outputs = TFLiteOutputOptions(max_detections=5, classes_per_detection=1, use_regular_nms=False)
     options = post_process_options(_config(extractor), outputs)
-    return tflite_of(model, options, integer=integer)
+    conversion = Conversion(function=tflite_function(model, options, integer=integer))
+    return FORMATS["int8" if integer else "float32"].convert(conversion)
 
 
 def _left(content: bytes) -> tuple[int, set[str]]:
@@ -162,7 +149,8 @@ def _left(content: bytes) -> tuple[int, set[str]]:
 
 
 def _best(content: bytes, pixels: np.ndarray) -> float:
-    return float(run(content, np.asarray(pixels))["output_1"].max())
+    run = Interpreter(model_content=content).get_signature_runner("serving_default")
+    return float(run(input=np.asarray(pixels))["output_1"].max())
 
 
 def _best_score(model: SsdModel, pixels: np.ndarray) -> float:
@@ -172,7 +160,7 @@ def _best_score(model: SsdModel, pixels: np.ndarray) -> float:
     return best
 
 
-@pytest.mark.parametrize("extractor", _some(OWN_KERNELS, QUICK[:1]))
+@pytest.mark.parametrize("extractor", _some(OWN_KERNELS, QUICK[:1], pytest.mark.slow))
 def test_both_files_are_one_part_up_to_the_post_processing(extractor):
     model = _detector(extractor)
     pixels = _pixels().astype(np.uint8)

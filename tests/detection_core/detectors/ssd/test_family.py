@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from detection_core.builders.configured_model import configured_model
 from detection_core.config.load import load_pipeline_config
@@ -9,6 +8,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.base import REGULARIZATION_LOSS
 from detection_core.detectors.ssd.family import FAMILY
 from detection_core.detectors.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS
+from tests.support.cases import cases
 from tests.support.configs import LAYERS, PYRAMID, RETINA
 
 
@@ -17,8 +17,8 @@ def test_the_record_names_what_the_family_has():
     assert set(FAMILY.loss_names) == {LOCALIZATION_LOSS, CLASSIFICATION_LOSS, REGULARIZATION_LOSS}
 
 
-@pytest.mark.parametrize("path", [PYRAMID, LAYERS, RETINA])
-def test_the_anchors_are_those_that_the_detector_matches_objects_with(path):
+@cases(PYRAMID, LAYERS, RETINA)
+def test_the_anchors_are_those_that_the_detector_matches_objects_with(*, path):
     """To the last bit, in their order, without its network."""
     size = {"fixed_shape_resizer": {"height": 150, "width": 200}}
     config = with_classes(apply_overrides(load_pipeline_config(path), {"model.ssd.image_resizer": size}), 3)

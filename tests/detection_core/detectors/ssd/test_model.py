@@ -1,3 +1,7 @@
+"""A whole detector against the reference, and what holds of it beyond."""
+
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -5,25 +9,32 @@ import tensorflow as tf
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
 from detection_core.detectors.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, SsdModel
 from detection_core.errors import ModelError
-from detection_core.structures import Images
+from tests.support.batches import images_of
 from tests.support.golden_networks import (
     MOBILE,
     WITH_FORWARD,
+    assert_outputs,
+    assert_same_detections,
     build_golden,
     load_golden,
     sample,
+    train_predict,
 )
-
-TOLERANCE = {"rtol": 1e-3, "atol": 1e-3}
 
 
 def _names() -> list:
     return [name if name in MOBILE else pytest.param(name, marks=pytest.mark.slow) for name in WITH_FORWARD]
 
 
-@pytest.fixture(scope="module", params=_names())
+@functools.cache
+def _golden(name):
+    """A configuration and its detector, which all tests share and none may change."""
+    return load_golden(name), build_golden(name)
+
+
+@pytest.fixture(params=_names())
 def case(request):
-    return load_golden(request.param), build_golden(request.param)
+    return _golden(request.param)
 
 
 def test_parameters_and_preprocessing_are_those_of_the_reference(case):
@@ -40,34 +51,14 @@ def test_parameters_and_preprocessing_are_those_of_the_reference(case):
 
 def test_forward_pass_and_detections_are_those_of_the_reference(case):
     golden, model = case
-    arrays = golden.arrays
     predictions = model.predict(golden.images, training=False)
-    anchors = golden.facts["anchors"]
-    assert predictions.anchors.shape == (anchors["count"], 4)
-    np.testing.assert_allclose(predictions.anchors[:8], anchors["first_8"], atol=1e-6)
-    np.testing.assert_allclose(predictions.anchors[-8:], anchors["last_8"], atol=1e-6)
-    sums = predictions.anchors.numpy().astype(np.float64).sum(axis=0)
-    np.testing.assert_allclose(sums, anchors["checksum_column_sums"], rtol=1e-6)
-    np.testing.assert_allclose(sample(predictions.box_codes), arrays["predict/box_encodings"], **TOLERANCE)
-    np.testing.assert_allclose(
-        sample(predictions.class_logits), arrays["predict/class_predictions_with_background"], **TOLERANCE
-    )
-    raw = model.raw_detections(predictions)
-    np.testing.assert_allclose(sample(raw.boxes), arrays["postprocess/raw_detection_boxes"], **TOLERANCE)
-    np.testing.assert_allclose(sample(raw.scores), arrays["postprocess/raw_detection_scores"], **TOLERANCE)
-    found = model.suppress(predictions, golden.images.true_sizes)[0]
-    np.testing.assert_array_equal(found.count, arrays["postprocess/num_detections"])
-    np.testing.assert_allclose(sample(found.scores), arrays["postprocess/detection_scores"], **TOLERANCE)
-    # Neighbours whose scores differ by less than rounding can swap, or suppress one another the other way.
-    wanted = arrays["postprocess/detection_boxes"].reshape(-1, 4)
-    same = np.isclose(np.reshape(found.boxes, (-1, 4)), wanted, **TOLERANCE).all(axis=1)
-    same &= np.reshape(found.classes, -1) == arrays["postprocess/detection_classes"]
-    assert same.mean() > 0.95
+    assert_outputs(golden, golden.arrays, model, predictions)
+    assert_same_detections(golden.arrays, model.suppress(predictions, golden.images.true_sizes)[0])
 
 
 def test_losses_are_those_of_the_reference(case):
     golden, model = case
-    predictions = model.predict(golden.images, training=True)
+    predictions = train_predict(model, golden.images)
     np.testing.assert_allclose(
         sample(predictions.box_codes), golden.arrays["train_predict/box_encodings"], rtol=1e-2, atol=1e-2
     )
@@ -79,19 +70,13 @@ def test_losses_are_those_of_the_reference(case):
     np.testing.assert_allclose(losses[TOTAL_LOSS], sum(parts), rtol=1e-6)
 
 
-def _small_batch(height: int, width: int) -> Images:
-    sizes = tf.constant([[height, width]])
-    return Images(tf.zeros([1, height, width, 3]), sizes, sizes, tf.constant([""]))
-
-
 def test_images_of_another_size_are_refused():
-    model = build_golden(MOBILE[0])
     with pytest.raises(ModelError, match="expected images of 300x300, found 200x300"):
-        model.predict(_small_batch(200, 300), training=False)
+        _golden(MOBILE[0])[1].predict(images_of(np.zeros((1, 200, 300, 3))), training=False)
 
 
 def test_a_rewritten_network_keeps_the_detector_and_its_regularizers():
-    golden, model = load_golden(MOBILE[1]), build_golden(MOBILE[1])
+    golden, model = _golden(MOBILE[1])
     other = build_golden(MOBILE[1]).network
     for variable in other.trainable_variables:
         variable.assign(2.0 * variable)
@@ -104,7 +89,7 @@ def test_a_rewritten_network_keeps_the_detector_and_its_regularizers():
 
 
 def test_detections_are_relative_to_the_true_image():
-    golden, model = load_golden(MOBILE[1]), build_golden(MOBILE[1])
+    golden, model = _golden(MOBILE[1])
     predictions = model.predict(golden.images, training=False)
     half = model.suppress(predictions, tf.constant([[160, 320], [160, 320]]))[0]
     raw = model.raw_detections(predictions)

@@ -1,10 +1,10 @@
-import pytest
 import tf_keras
 
 from detection_core.detectors.parts.backbones.bottlenecks import Bottleneck, BottleneckBuilder
 from detection_core.detectors.parts.backbones.mobilenet import DEFAULT_HYPERPARAMS
 from detection_core.detectors.parts.backbones.mobilenet_v2 import round_channels
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from tests.support.cases import cases
 
 INVERTED, FUSED, TUCKER = ({"kind": kind, "kernel_size": 5} for kind in ("inverted", "fused", "tucker"))
 
@@ -18,17 +18,14 @@ def _block(**options):
     return tf_keras.Model(inputs, list(ends))
 
 
-@pytest.mark.parametrize(
-    ("options", "kernels"),
-    [
-        ({**INVERTED, "expansion": 4}, {"expand": (1, 1, 16, 64), "depthwise": (5, 5, 64, 1)}),
-        ({**INVERTED, "expansion": 1}, {"depthwise": (5, 5, 16, 1)}),
-        ({**FUSED, "expansion": 4}, {"expand": (5, 5, 16, 64)}),
-        ({**FUSED, "expansion": 1}, {}),
-        ({**TUCKER, "ranks": (0.5, 0.75)}, {"reduce": (1, 1, 16, 8), "spatial": (5, 5, 8, 24)}),
-    ],
+@cases(
+    ({**INVERTED, "expansion": 4}, {"expand": (1, 1, 16, 64), "depthwise": (5, 5, 64, 1)}),
+    ({**INVERTED, "expansion": 1}, {"depthwise": (5, 5, 16, 1)}),
+    ({**FUSED, "expansion": 4}, {"expand": (5, 5, 16, 64)}),
+    ({**FUSED, "expansion": 1}, {}),
+    ({**TUCKER, "ranks": (0.5, 0.75)}, {"reduce": (1, 1, 16, 8), "spatial": (5, 5, 8, 24)}),
 )
-def test_convolutions_of_a_block(options, kernels):
+def test_convolutions_of_a_block(*, options, kernels):
     network = _block(channels=32, stride=1, **options)
     found = {
         layer.name.removeprefix("backbone_block_0_"): tuple(layer.weights[0].shape)
@@ -39,8 +36,8 @@ def test_convolutions_of_a_block(options, kernels):
     assert found == {**kernels, "project": (1, 1, inner, 32)}
 
 
-@pytest.mark.parametrize("options", [{**INVERTED, "expansion": 4}, {**FUSED, "expansion": 4}, TUCKER])
-def test_a_stride_halves_the_map_and_only_equal_shapes_are_added(options):
+@cases({**INVERTED, "expansion": 4}, {**FUSED, "expansion": 4}, TUCKER)
+def test_a_stride_halves_the_map_and_only_equal_shapes_are_added(*, options):
     assert _block(channels=16, stride=2, **options).output[1].shape == (None, 4, 4, 16)
     added = {
         (channels, shortcut, stride): any(

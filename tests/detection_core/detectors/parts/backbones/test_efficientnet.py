@@ -12,6 +12,7 @@ from detection_core.detectors.parts.backbones.efficientnet import (
     efficientnet,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from tests.support.cases import cases
 from tests.support.efficientdet_goldens import read_json
 
 
@@ -38,11 +39,8 @@ def test_strides_and_channels_of_b0(b0):
     }
 
 
-@pytest.mark.parametrize(
-    "version, blocks, stem, last",
-    [(0, 16, 32, 320), (1, 23, 32, 320), (4, 32, 48, 448), (7, 55, 64, 640)],
-)
-def test_versions_grow_in_blocks_and_channels(version, blocks, stem, last):
+@cases((0, 16, 32, 320), (1, 23, 32, 320), (4, 32, 48, 448), (7, 55, 64, 640))
+def test_versions_grow_in_blocks_and_channels(*, version, blocks, stem, last):
     options = EfficientNetOptions(version=version)
     found = _blocks(options)
     assert len(found) == blocks
@@ -102,8 +100,8 @@ def test_a_gate_weighs_channels_by_their_means(b0):
     np.testing.assert_allclose(excited, features * gate, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", [f"b{version}" for version in range(8)] + [f"lite{i}" for i in range(5)])
-def test_blocks_are_those_of_the_reference(name):
+@cases(*([f"b{version}" for version in range(8)] + [f"lite{i}" for i in range(5)]))
+def test_blocks_are_those_of_the_reference(*, name):
     lite = name.startswith("lite")
     options = EfficientNetOptions(version=int(name[-1]), lite=lite, whole_stages=True)
     table = read_json("hparams")["backbones"]["table"][f"efficientnet-{name}"]

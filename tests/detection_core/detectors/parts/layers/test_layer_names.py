@@ -1,7 +1,6 @@
 import ast
 from pathlib import Path
 
-import pytest
 import tensorflow as tf
 import tf_keras
 
@@ -16,6 +15,7 @@ from detection_core.detectors.parts.layers.layer_names import (
     scoped_name,
     split_norm,
 )
+from tests.support.cases import cases
 from tests.support.golden_networks import MOBILE, load_golden
 
 CORE = Path(__file__).parents[5] / "detection_core"
@@ -33,62 +33,59 @@ EXEMPT = {
 }
 
 
-@pytest.mark.parametrize(
-    "name, parsed, unit, role",
-    [
-        ("backbone_stem_bn", LayerName(part="backbone_stem", norm=True), "backbone_stem", "bn"),
-        (
-            "backbone_block_3_0_gate_reduce",
-            LayerName(part="backbone_block", indices=(3, 0), piece="gate_reduce"),
-            "backbone_block_N_N",
-            "gate_reduce",
-        ),
-        (
-            "backbone_conv2_3x3",
-            LayerName(part="backbone_conv2_3x3"),
-            "backbone_conv2_3x3",
-            "",
-        ),
-        ("fpn_lateral_4", LayerName(part="fpn_lateral", indices=(4,)), "fpn_lateral_N", ""),
-        (
-            "extra_2_halve_depthwise_bn",
-            LayerName(part="extra", indices=(2,), piece="halve_depthwise", norm=True),
-            "extra_N",
-            "halve_depthwise_bn",
-        ),
-        (
-            "bifpn_7_input_1_bn",
-            LayerName(part="bifpn", indices=(7,), piece="input", number=1, norm=True),
-            "bifpn_N_input_N",
-            "bn",
-        ),
-        ("box_head_pointwise", LayerName(part="box_head", piece="pointwise"), "box_head", "pointwise"),
-        (
-            "class_head_5_depthwise_bn",
-            LayerName(part="class_head", indices=(5,), piece="depthwise", norm=True),
-            "class_head_N",
-            "depthwise_bn",
-        ),
-        (
-            "box_tower_2_level_4_bn",
-            LayerName(part="box_tower", indices=(2,), level=4, norm=True),
-            "box_tower_N_level_N",
-            "bn",
-        ),
-    ],
+@cases(
+    ("backbone_stem_bn", LayerName(part="backbone_stem", norm=True), "backbone_stem", "bn"),
+    (
+        "backbone_block_3_0_gate_reduce",
+        LayerName(part="backbone_block", indices=(3, 0), piece="gate_reduce"),
+        "backbone_block_N_N",
+        "gate_reduce",
+    ),
+    (
+        "backbone_conv2_3x3",
+        LayerName(part="backbone_conv2_3x3"),
+        "backbone_conv2_3x3",
+        "",
+    ),
+    ("fpn_lateral_4", LayerName(part="fpn_lateral", indices=(4,)), "fpn_lateral_N", ""),
+    (
+        "extra_2_halve_depthwise_bn",
+        LayerName(part="extra", indices=(2,), piece="halve_depthwise", norm=True),
+        "extra_N",
+        "halve_depthwise_bn",
+    ),
+    (
+        "bifpn_7_input_1_bn",
+        LayerName(part="bifpn", indices=(7,), piece="input", number=1, norm=True),
+        "bifpn_N_input_N",
+        "bn",
+    ),
+    ("box_head_pointwise", LayerName(part="box_head", piece="pointwise"), "box_head", "pointwise"),
+    (
+        "class_head_5_depthwise_bn",
+        LayerName(part="class_head", indices=(5,), piece="depthwise", norm=True),
+        "class_head_N",
+        "depthwise_bn",
+    ),
+    (
+        "box_tower_2_level_4_bn",
+        LayerName(part="box_tower", indices=(2,), level=4, norm=True),
+        "box_tower_N_level_N",
+        "bn",
+    ),
 )
-def test_what_a_name_says(name, parsed, unit, role):
+def test_what_a_name_says(*, name, parsed, unit, role):
     found = parse_layer_name(name)
     assert (found, found.unit, found.role) == (parsed, unit, role)
 
 
-@pytest.mark.parametrize("name", ["image", "somebody", "fpn_add_3", "tower-x", "head"])
-def test_a_layer_of_no_part_has_no_role(name):
+@cases("image", "somebody", "fpn_add_3", "tower-x", "head")
+def test_a_layer_of_no_part_has_no_role(*, name):
     assert parse_layer_name(name) is None
 
 
-@pytest.mark.parametrize("golden", MOBILE)
-def test_every_layer_with_weights_has_a_role_of_its_own(golden):
+@cases(*MOBILE)
+def test_every_layer_with_weights_has_a_role_of_its_own(*, golden):
     network = build_detector(load_golden(golden).message).network
     names = [layer.name for layer in network.layers if layer.weights]
     roles = [parse_layer_name(name) for name in names]
@@ -135,20 +132,18 @@ def _parsed_names(path: Path) -> set[str]:
     return parsed
 
 
-@pytest.mark.parametrize(
-    "folder", ["detectors", "quantization", "training", "exporters", "builders", "tasks"]
-)
-def test_nobody_else_parses_names_of_layers(folder):
+def test_nobody_else_parses_names_of_layers():
     offenders = {}
-    for path in (CORE / folder).rglob("*.py"):
-        parsed = _parsed_names(path) - EXEMPT.get(path, set())
-        if path != PARSER and parsed:
-            offenders[str(path)] = parsed
+    for folder in ("detectors", "quantization", "training", "exporters", "builders", "tasks"):
+        for path in (CORE / folder).rglob("*.py"):
+            parsed = _parsed_names(path) - EXEMPT.get(path, set())
+            if path != PARSER and parsed:
+                offenders[str(path)] = parsed
     assert offenders == {}
 
 
-@pytest.mark.parametrize("folder", ["detectors", "quantization"])
-def test_nobody_else_has_regular_expressions(folder):
+@cases("detectors", "quantization")
+def test_nobody_else_has_regular_expressions(*, folder):
     importing = {
         path
         for path in (CORE / folder).rglob("*.py")

@@ -8,6 +8,8 @@ from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMax
 from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.objects import new_truth
+from tests.support.batches import random_boxes
+from tests.support.cases import cases
 from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "target_assigner")
@@ -19,36 +21,28 @@ BOX_CODER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, wid
 
 
 def make_assigner(params=(), **options):
+    thresholds = {
+        "matched_threshold": 0.5,
+        "unmatched_threshold": 0.5,
+        "negatives_lower_than_unmatched": True,
+        "force_match_for_each_row": False,
+    }
     params = dict(params)
-    matcher = ArgMaxMatcher(
-        ArgMaxMatcherOptions(
-            matched_threshold=params.get("matched_threshold", 0.5),
-            unmatched_threshold=params.get("unmatched_threshold", 0.5),
-            negatives_lower_than_unmatched=params.get("negatives_lower_than_unmatched", True),
-            force_match_for_each_row=params.get("force_match_for_each_row", False),
-        )
-    )
+    matcher = ArgMaxMatcherOptions(**{name: params.get(name, value) for name, value in thresholds.items()})
     return AnchorTargetAssigner(
         similarity=iou_ops.iou,
-        matcher=matcher,
+        matcher=ArgMaxMatcher(matcher),
         negative_class_weight=params.get("negative_class_weight", 1.0),
         **{"box_coder": BOX_CODER, **options},
     )
 
 
 def make_truth(boxes, classes, weights=None, valid=None):
-    boxes = np.asarray(boxes, np.float32)
+    boxes = tf.constant(np.asarray(boxes, np.float32))
     shape = boxes.shape[:2]
-    weights = np.ones(shape, np.float32) if weights is None else weights
-    return new_truth(
-        boxes=tf.constant(boxes),
-        classes=tf.constant(classes, tf.int32, shape),
-        weights=tf.constant(weights, tf.float32, shape),
-        is_crowd=tf.zeros(shape, tf.bool),
-        area=tf.zeros(shape),
-        valid=tf.ones(shape, tf.bool) if valid is None else tf.constant(valid, tf.bool, shape),
-        masks=tf.zeros((*shape, 0, 0), tf.uint8),
-    )
+    given = {"weights": (weights, tf.float32), "valid": (valid, tf.bool)}
+    fields = {name: tf.constant(v, kind, shape) for name, (v, kind) in given.items() if v is not None}
+    return new_truth(boxes, tf.constant(classes, tf.int32, shape), **fields)
 
 
 def _labels_to_classes(labels):
@@ -58,15 +52,18 @@ def _labels_to_classes(labels):
 
 def _check(targets, outputs, image):
     np.testing.assert_array_equal(targets.matched[image], outputs["match"])
-    np.testing.assert_allclose(targets.class_targets[image], outputs["cls_targets"], **TOLERANCE)
     weights = np.broadcast_to(targets.class_weights[image], outputs["cls_weights"].shape)
-    np.testing.assert_allclose(weights, outputs["cls_weights"], **TOLERANCE)
-    np.testing.assert_allclose(targets.box_targets[image], outputs["reg_targets"], **TOLERANCE)
-    np.testing.assert_allclose(targets.box_weights[image], outputs["reg_weights"], **TOLERANCE)
+    for found, name in (
+        (targets.class_targets[image], "cls_targets"),
+        (weights, "cls_weights"),
+        (targets.box_targets[image], "reg_targets"),
+        (targets.box_weights[image], "reg_weights"),
+    ):
+        np.testing.assert_allclose(found, outputs[name], **TOLERANCE, err_msg=name)
 
 
-@pytest.mark.parametrize("case", SINGLE, ids=lambda case: case.name)
-def test_golden(case: GoldenCase):
+@cases(*SINGLE)
+def test_golden(*, case: GoldenCase):
     inputs = case.inputs
     labels = inputs["groundtruth_labels"]
     weights = inputs.get("groundtruth_weights", np.ones(len(labels), np.float32))
@@ -78,8 +75,8 @@ def test_golden(case: GoldenCase):
     np.testing.assert_array_equal(one_hot, found.class_targets)
 
 
-@pytest.mark.parametrize("case", SINGLE[:2], ids=lambda case: case.name)
-def test_golden_labels_as_class_scores(case: GoldenCase):
+@cases(*SINGLE[:2])
+def test_golden_labels_as_class_scores(*, case: GoldenCase):
     labels, rows = case.inputs["groundtruth_labels"], case.inputs["groundtruth_boxes"][np.newaxis]
     weights = [case.inputs["groundtruth_weights"]]
     truth = make_truth(rows, np.zeros(rows.shape[:2]), weights)
@@ -127,11 +124,10 @@ def test_golden_batch():
 
 
 def _random_batch(rng, batch, rows, anchors):
-    def boxes(*shape):
-        low = rng.uniform(0, 0.8, (*shape, 2))
-        return np.concatenate([low, low + rng.uniform(0.05, 0.4, (*shape, 2))], -1).astype(np.float32)
-
-    return boxes(batch, rows), boxes(anchors), rng.integers(0, 3, (batch, rows))
+    boxes, anchors = (
+        random_boxes(rng, *shape, high=0.8, sides=(0.05, 0.4)) for shape in ((batch, rows), (anchors,))
+    )
+    return boxes, anchors, rng.integers(0, 3, (batch, rows))
 
 
 def test_padding_changes_nothing():
@@ -199,10 +195,7 @@ def test_keypoints_stand_behind_the_box_and_missing_ones_are_told():
     anchors = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
     keypoints = tf.constant([[[[0.25, 0.25], [np.nan, np.nan], [0.5, 0.25]]]])
     truth = make_truth([[[0.0, 0.0, 0.5, 0.5]]], [[0]])._replace(keypoints=keypoints)
-    coder = KeypointBoxCoder(
-        num_keypoints=3,
-        box_coder=FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0),
-    )
+    coder = KeypointBoxCoder(num_keypoints=3, box_coder=BOX_CODER)
     assigner = make_assigner(num_classes=2, box_coder=coder)
     found = assigner.assign(anchors, truth).box_targets[0]
     nan = np.nan

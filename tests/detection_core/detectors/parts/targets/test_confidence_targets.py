@@ -1,15 +1,16 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
 from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
 from detection_core.detectors.parts.targets.confidence_targets import ConfidenceTargetAssigner
 from detection_core.ops import iou as iou_ops
-from tests.detection_core.detectors.parts.targets.test_anchor_targets import make_truth
+from detection_core.ops.objects import new_truth
+from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "target_assigner")
+ANCHORS = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
 
 
@@ -32,15 +33,14 @@ def _assigner(background: bool, weight: float = 0.3):
     )
 
 
-@pytest.mark.parametrize("background", [True, False])
-def test_golden(background):
+@cases(True, False)
+def test_golden(*, background):
     case = CASES[f"batch_assign_confidences_background_{background}"]
     inputs = case.inputs
-    truth = make_truth(
-        np.stack([inputs["gt_boxes_0"], inputs["gt_boxes_1"]]),
-        np.zeros((2, 2)),
-        np.stack([inputs["weights_0"], inputs["weights_1"]]),
+    boxes, weights = (
+        np.stack([inputs[f"{kind}_0"], inputs[f"{kind}_1"]]) for kind in ("gt_boxes", "weights")
     )
+    truth = new_truth(tf.constant(boxes), tf.zeros([2, 2], tf.int32), weights=tf.constant(weights))
     confidences = np.stack([inputs["confidences_0"], inputs["confidences_1"]])[..., int(background) :]
     found = _assigner(background).assign_confidences(
         tf.constant(inputs["anchors"]), truth, tf.constant(confidences)
@@ -55,22 +55,23 @@ def test_golden(background):
 
 
 def test_classes_stand_for_confidences():
-    anchors = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
-    found = _assigner(True, weight=0.1).assign(anchors, make_truth([[[0.0, 0.0, 0.5, 0.5]]], [[2]]))
+    truth = new_truth(ANCHORS[tf.newaxis, :1], tf.constant([[2]]))
+    found = _assigner(True, weight=0.1).assign(ANCHORS, truth)
     np.testing.assert_allclose(found.class_targets[0], [[0, 0, 0, 1, 0], [1, 0, 0, 0, 0]])
     np.testing.assert_allclose(found.class_weights[0], [[1, 0.1, 0.1, 1, 0.1], [0.1] * 5], rtol=1e-6)
 
 
 def test_confidences_of_classes_and_of_scores_are_told_apart():
-    anchors = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
     boxes = [[[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]]]
-    truth = make_truth(boxes, [[2, 1]])._replace(confidences=tf.constant([[1.0, -1.0]]))
-    found = _assigner(True, weight=0.1).assign(anchors, truth)
+    truth = new_truth(tf.constant(boxes), tf.constant([[2, 1]]))._replace(
+        confidences=tf.constant([[1.0, -1.0]])
+    )
+    found = _assigner(True, weight=0.1).assign(ANCHORS, truth)
     np.testing.assert_allclose(found.class_targets[0], [[0, 0, 0, 1, 0], [1, 0, 0, 0, 0]])
     np.testing.assert_allclose(found.class_weights[0, 1], [0.1, 0.1, 1, 0.1, 0.1], rtol=1e-6)
     # A class that it is not gives no box to learn.
     np.testing.assert_array_equal(found.box_weights[0], [1, 0])
     scores = tf.constant([[[0.0, 0.0, 0.5, 0.5, 0.0], [0.0, 1.0, 0.0, -1.0, 0.0]]])
     soft = truth._replace(class_scores=scores, confidences=tf.ones([1, 2]))
-    found = _assigner(True, weight=0.1).assign(anchors, soft)
+    found = _assigner(True, weight=0.1).assign(ANCHORS, soft)
     np.testing.assert_allclose(found.class_targets[0], [[0, 0, 1, 1, 0], [0, 1, 0, 0, 0]])

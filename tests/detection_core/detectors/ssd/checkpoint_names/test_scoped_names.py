@@ -1,3 +1,5 @@
+"""Names of variables as TensorFlow 1 wrote them, against what its libraries call them."""
+
 import pytest
 import tf_keras
 from google.protobuf import text_format
@@ -8,6 +10,7 @@ from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES, scoped_variables
 from detection_core.errors import ModelError
 from detection_core.protos import model_pb2
+from tests.support.cases import cases
 from tests.support.edge_configs import edge_config
 from tests.support.golden_networks import MOBILE, load_golden
 
@@ -143,7 +146,7 @@ def _message(base: str, extractor: str, text: str = "") -> model_pb2.DetectionMo
 
 def _names(message: model_pb2.DetectionModel) -> tuple[set[str], set[str]]:
     """Names of a detector's variables: the backbone's as a classifier has them, and the others."""
-    network = build_detector(message).network
+    network = build_detector(message, seed=None).network
     found = list(scoped_variables(network, message.ssd.feature_extractor.type))
     assert len({v.name for v in found}) == len(found) == len(network.weights)
     backbone = {v.name.removeprefix("FeatureExtractor/") for v in found if v.backbone}
@@ -178,57 +181,50 @@ def test_ssd_mobilenet_v2_with_separable_layers():
     assert others == extra | _level_heads(6, depthwise=True)
 
 
+SSDLITE = {
+    "mobilenet_v3_large": (_mobilenet_v3(15, {3, 4, 5, *range(10, 15)}), "MobilenetV3/layer_17"),
+    "mobilenet_v3_small": (_mobilenet_v3(11, {0, *range(3, 11)}), "MobilenetV3/layer_13"),
+    "mobilenet_v3_large_minimalistic": (_mobilenet_v3(15, set()), "MobilenetV3/layer_17"),
+    "mobilenet_edgetpu": (_mobilenet_edgetpu(), "MobilenetEdgeTPU/layer_23"),
+    "mobiledet_cpu": (_mobiledet("MobileDetCPU", "n" + "i" * 18, gated=True), "MobileDetCPU/C5"),
+    "mobiledet_dsp": (_mobiledet("MobileDetDSP", "nffitfifffiiifiiiiifti"), "MobileDetDSP/C5"),
+    "mobiledet_edgetpu": (_mobiledet("MobileDetEdgeTPU", "tffffffffiiffiiiiiiiii"), "MobileDetEdgeTPU/C5"),
+    "mobiledet_gpu": (_mobiledet("MobileDetGPU", "tftttffffffffffffffffi"), "MobileDetGPU/C5"),
+}
+QUICK = ("mobilenet_v3_small", "mobiledet_dsp")
+"""With every kind of block and with gates; the others are slow."""
+
+
 @pytest.mark.parametrize(
-    ("extractor", "backbone_names", "last"),
-    [
-        (
-            "mobilenet_v3_large",
-            _mobilenet_v3(15, {3, 4, 5, 10, 11, 12, 13, 14}),
-            "MobilenetV3/layer_17",
-        ),
-        ("mobilenet_v3_small", _mobilenet_v3(11, {0, *range(3, 11)}), "MobilenetV3/layer_13"),
-        ("mobilenet_v3_large_minimalistic", _mobilenet_v3(15, set()), "MobilenetV3/layer_17"),
-        ("mobilenet_edgetpu", _mobilenet_edgetpu(), "MobilenetEdgeTPU/layer_23"),
-        ("mobiledet_cpu", _mobiledet("MobileDetCPU", "n" + "i" * 18, gated=True), "MobileDetCPU/C5"),
-        ("mobiledet_dsp", _mobiledet("MobileDetDSP", "nffitfifffiiifiiiiifti"), "MobileDetDSP/C5"),
-        (
-            "mobiledet_edgetpu",
-            _mobiledet("MobileDetEdgeTPU", "tffffffffiiffiiiiiiiii"),
-            "MobileDetEdgeTPU/C5",
-        ),
-        ("mobiledet_gpu", _mobiledet("MobileDetGPU", "tftttffffffffffffffffi"), "MobileDetGPU/C5"),
-    ],
+    "extractor", [*QUICK, *(pytest.param(x, marks=pytest.mark.slow) for x in SSDLITE if x not in QUICK)]
 )
-def test_ssdlite_on_networks_for_mobile_devices(extractor, backbone_names, last):
+def test_ssdlite_on_networks_for_mobile_devices(extractor):
     config = edge_config(f"ssd_{extractor}", side=64, classes=2, multiplier=0.25)
-    channels = (128, 64, 64, 32)
     backbone, others = _names(config.model)
-    assert backbone == backbone_names
-    extra = _extra(f"FeatureExtractor/{last}", channels, depthwise=True)
+    wanted, last = SSDLITE[extractor]
+    assert backbone == wanted
+    extra = _extra(f"FeatureExtractor/{last}", (128, 64, 64, 32), depthwise=True)
     assert others == extra | _level_heads(6, depthwise=True)
 
 
-@pytest.mark.parametrize(
-    ("version", "backbone_names", "channels"),
-    [
-        (
-            "v2",
-            _separable("InceptionV2/Conv2d_1a_7x7")
-            | _inception("InceptionV2", {"Conv2d_2b_1x1", "Conv2d_2c_3x3"}, _INCEPTION_V2),
-            (128, 64, 64, 32),
+@cases(
+    (
+        "v2",
+        _separable("InceptionV2/Conv2d_1a_7x7")
+        | _inception("InceptionV2", {"Conv2d_2b_1x1", "Conv2d_2c_3x3"}, _INCEPTION_V2),
+        (128, 64, 64, 32),
+    ),
+    (
+        "v3",
+        _inception(
+            "InceptionV3",
+            {"Conv2d_1a_3x3", "Conv2d_2a_3x3", "Conv2d_2b_3x3", "Conv2d_3b_1x1", "Conv2d_4a_3x3"},
+            _INCEPTION_V3,
         ),
-        (
-            "v3",
-            _inception(
-                "InceptionV3",
-                {"Conv2d_1a_3x3", "Conv2d_2a_3x3", "Conv2d_2b_3x3", "Conv2d_3b_1x1", "Conv2d_4a_3x3"},
-                _INCEPTION_V3,
-            ),
-            (128, 64, 32),
-        ),
-    ],
+        (128, 64, 32),
+    ),
 )
-def test_ssd_on_inception(version, backbone_names, channels):
+def test_ssd_on_inception(*, version, backbone_names, channels):
     backbone, others = _names(edge_config(f"ssd_inception_{version}", side=96, multiplier=0.25).model)
     assert backbone == backbone_names
     last = {"v2": "InceptionV2/Mixed_5c", "v3": "InceptionV3/Mixed_7c"}[version]
@@ -254,14 +250,11 @@ def _pyramid(scope: str, coarse: tuple[str, str], convolution) -> set[str]:
     )
 
 
-@pytest.mark.parametrize(
-    "extractor, scope, coarse, backbone_names",
-    [
-        ("ssd_mobilenet_v1_fpn_keras", "MobilenetV1", (14, 15), _mobilenet_v1()),
-        ("ssd_mobilenet_v2_fpn_keras", "MobilenetV2", (20, 21), _mobilenet_v2()),
-    ],
+@cases(
+    ("ssd_mobilenet_v1_fpn_keras", "MobilenetV1", (14, 15), _mobilenet_v1()),
+    ("ssd_mobilenet_v2_fpn_keras", "MobilenetV2", (20, 21), _mobilenet_v2()),
 )
-def test_a_lite_pyramid_with_one_tower(extractor, scope, coarse, backbone_names):
+def test_a_lite_pyramid_with_one_tower(*, extractor, scope, coarse, backbone_names):
     backbone, others = _names(_message(PYRAMID, extractor))
     wanted = _pyramid(scope, [f"bottom_up_Conv2d_{number}" for number in coarse], _separable)
     for head in ("BoxPredictor", "ClassPredictor"):

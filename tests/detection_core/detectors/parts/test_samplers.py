@@ -1,12 +1,49 @@
+"""Samplers against slow loops and golden counts."""
+
+import itertools
+
 import numpy as np
-import pytest
 import tensorflow as tf
 
+from detection_core.detectors.parts.samplers.balanced import BalancedSampler
 from detection_core.detectors.parts.samplers.hard_examples import (
     HardExampleMiner,
     HardExampleOptions,
     MiningLoss,
 )
+from tests.support.batches import random_boxes, slow_iou
+from tests.support.cases import cases
+from tests.support.golden_cases import cases_of
+
+CASES = cases_of("detection_core/detectors/parts/targets", "samplers")
+
+
+@cases(*CASES.values())
+def test_golden_counts(*, case):
+    params = case.params
+    groups = [params["num_positives"], params["num_negatives"], params["num_ignored"]]
+    kinds = np.repeat([0, 1, 2], groups)
+    kinds = np.stack([np.random.default_rng(seed).permutation(kinds) for seed in range(5)])
+    sampler = BalancedSampler(positive_fraction=params["positive_fraction"])
+    drawn = sampler.sample(tf.constant(kinds < 2), tf.constant(kinds == 0), params["batch_size"]).numpy()
+    counts = {tuple(int((kinds[i][drawn[i]] == kind).sum()) for kind in range(3)) for i in range(5)}
+    assert counts == {tuple(outcome) for outcome in case.facts["outcomes_pos_neg_ignored"]}
+
+
+def test_without_a_size_all_positives_and_their_share_of_negatives():
+    positive = tf.constant([[True] * 5 + [False] * 95, [False] * 100])
+    drawn = BalancedSampler(positive_fraction=0.25).sample(tf.ones([2, 100], tf.bool), positive).numpy()
+    assert drawn[0, :5].all()
+    assert drawn[0, 5:].sum() == 15
+    assert not drawn[1].any()
+
+
+def test_the_choice_is_random():
+    positive, candidates = tf.zeros([1, 1000], tf.bool), tf.ones([1, 1000], tf.bool)
+    sampler = BalancedSampler(positive_fraction=0.5)
+    first, second = (sampler.sample(candidates, positive, 100).numpy() for _ in range(2))
+    assert first.sum() == second.sum() == 100
+    assert (first != second).any()
 
 
 def _miner(**changes):
@@ -22,19 +59,12 @@ def _miner(**changes):
     return HardExampleMiner(HardExampleOptions(**{**options, **changes}))
 
 
-def _overlap(a, b):
-    height = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
-    width = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
-    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - height * width
-    return height * width / union
-
-
 def _slow(hardness, boxes, matched, options):
     chosen = []
     for anchor in np.argsort(-hardness, kind="stable"):
         if len(chosen) == (options.num_hard_examples or len(hardness)):
             break
-        if all(_overlap(boxes[anchor], boxes[other]) <= options.iou_threshold for other in chosen):
+        if all(slow_iou(boxes[anchor], boxes[other]) <= options.iou_threshold for other in chosen):
             chosen.append(anchor)
     if not options.max_negatives_per_positive:
         return set(chosen)
@@ -48,13 +78,13 @@ def _slow(hardness, boxes, matched, options):
     return kept
 
 
-@pytest.mark.parametrize("changes", [{}, {"max_negatives_per_positive": 0}, {"num_hard_examples": 0}])
-@pytest.mark.parametrize("loss", list(MiningLoss))
-def test_equals_a_loop(loss, changes):
+@cases(
+    *itertools.product([{}, {"max_negatives_per_positive": 0}, {"num_hard_examples": 0}], list(MiningLoss))
+)
+def test_equals_a_loop(*, changes, loss):
     miner = _miner(loss=loss, **changes)
     rng = np.random.default_rng(0)
-    low = rng.uniform(0, 0.5, (3, 20, 2))
-    boxes = np.concatenate([low, low + rng.uniform(0.1, 0.5, (3, 20, 2))], -1).astype(np.float32)
+    boxes = random_boxes(rng, 3, 20, high=0.5, sides=(0.1, 0.5))
     localization, classification = rng.uniform(0, 1, (2, 3, 20)).astype(np.float32)
     matched = rng.integers(-2, 2, (3, 20)).astype(np.int32)
     parts = {

@@ -1,0 +1,220 @@
+"""MobileNets, MobileDets and ResNets; backbones with goldens of their own have files in `backbones`."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import tf_keras
+
+from detection_core.detectors.parts.backbones import mobiledet as mobiledets
+from detection_core.detectors.parts.backbones import resnet_v1 as resnets
+from detection_core.detectors.parts.backbones.mobiledet import ARCHITECTURES, mobiledet
+from detection_core.detectors.parts.backbones.mobilenet import DEFAULT_HYPERPARAMS, MobileNetOptions
+from detection_core.detectors.parts.backbones.mobilenet_edgetpu import BLOCKS as EDGETPU_BLOCKS
+from detection_core.detectors.parts.backbones.mobilenet_edgetpu import mobilenet_edgetpu
+from detection_core.detectors.parts.backbones.mobilenet_v1 import MobileNetV1Options, mobilenet_v1
+from detection_core.detectors.parts.backbones.mobilenet_v2 import mobilenet_v2, round_channels
+from detection_core.detectors.parts.backbones.mobilenet_v3 import BLOCKS, MobileNetV3Options, mobilenet_v3
+from detection_core.detectors.parts.backbones.resnet_v1 import ResNetOptions, resnet_v1
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from detection_core.tasks.describe import count_flops
+from tests.support.cases import cases
+
+
+def _built(build, options, size=(64, 96), hyperparams=DEFAULT_HYPERPARAMS, **settings):
+    """The network up to level 5, its ends, and what made its layers."""
+    inputs = tf_keras.Input((*size, 3))
+    layers = NetworkLayers(hyperparams=hyperparams, seed=None, **settings)
+    ends = build(inputs, layers, options)
+    return tf_keras.Model(inputs, ends.levels[5]), ends, layers
+
+
+def _v1(size=(64, 96), explicit_padding=False, **options):
+    return _built(mobilenet_v1, MobileNetV1Options(**options), size, explicit_padding=explicit_padding)
+
+
+def _v2(**options):
+    return _built(mobilenet_v2, MobileNetOptions(**options))
+
+
+def _v3(side=64, **options):
+    return _built(mobilenet_v3, MobileNetV3Options(**options), (side, side))
+
+
+def _resnet(**options):
+    return _built(resnet_v1, ResNetOptions(**options), hyperparams=resnets.DEFAULT_HYPERPARAMS)
+
+
+def _shapes(ends):
+    return {level: tuple(features.shape[1:]) for level, features in ends.levels.items()}
+
+
+def _convolutions(network):
+    """Convolutions that are not depthwise."""
+    kind, depthwise = tf_keras.layers.Conv2D, tf_keras.layers.DepthwiseConv2D
+    return [x for x in network.layers if isinstance(x, kind) and not isinstance(x, depthwise)]
+
+
+def _added(network):
+    """Numbers of the blocks whose input is added to what they give."""
+    return {int(x.name.split("_")[2]) for x in network.layers if x.name.endswith("_add")}
+
+
+# Parameters of the published networks of Keras without their classifiers.
+@cases((1.0, 3_228_864), (0.75, 1_832_976), (0.5, 829_536), (0.25, 218_544))
+def test_v1_has_the_parameters_of_the_published_networks(*, multiplier, parameters):
+    assert _v1(depth_multiplier=multiplier, min_depth=1)[0].count_params() == parameters
+
+
+def test_v1_has_strides_and_channels_and_a_narrow_top_changes_the_last_two_blocks_only():
+    full, ends, _ = _v1()
+    sizes = [(32, 48, 64), (16, 24, 128), (8, 12, 256), (4, 6, 512), (2, 3, 1024)]
+    assert _shapes(ends) == dict(enumerate(sizes, start=1))
+    narrow = _v1(narrow_top=True)[0]
+    filters = [
+        [network.get_layer(f"backbone_separable_{index}_pointwise").filters for index in range(1, 14)]
+        for network in (full, narrow)
+    ]
+    assert filters[1] == [*filters[0][:11], 512, 256]
+    assert narrow.output_shape[1:] == (2, 3, 256)
+
+
+def test_v1_has_a_lower_bound_of_channels_and_sizes_that_do_not_depend_on_padding():
+    network = _v1(depth_multiplier=0.25, min_depth=20)[0]
+    assert [layer.filters for layer in _convolutions(network)][:4] == [20, 20, 32, 32]
+    plain, padded = (_v1((90, 65), explicit_padding=explicit)[1] for explicit in (False, True))
+    assert _shapes(plain) == _shapes(padded)
+
+
+def test_every_kernel_is_regularized_and_no_convolution_has_a_bias():
+    network, _, layers = _v1(depth_multiplier=0.25)
+    kernels = {weight.name.split(":")[0] for weight in network.weights if "kernel" in weight.name}
+    assert set(layers.regularizers) == kernels
+    assert len(kernels) == 27
+    assert not any("bias" in weight.name for weight in network.weights)
+
+
+def test_channels_are_multiples_of_eight_not_far_below():
+    wanted = {8.4: 8, 11.2: 16, 5: 8, 32: 32, 19.9: 24, 18: 24}
+    assert {channels: round_channels(channels) for channels in wanted} == wanted
+
+
+def test_v2_has_strides_and_channels():
+    network, ends, _ = _v2()
+    shapes = {2: (16, 24, 24), 3: (8, 12, 32), 4: (4, 6, 96), 5: (2, 3, 1280)}
+    assert {level: shape for level, shape in _shapes(ends).items() if level > 1} == shapes
+    assert tuple(ends.expanded[4].shape[1:]) == (4, 6, 576)
+    assert len(_added(network)) == 10
+
+
+def test_min_depth_holds_for_all_but_expansions_and_gives_no_shortcut():
+    network, ends, _ = _v2(depth_multiplier=0.35, min_depth=16)
+    assert {layer.name for layer in _convolutions(network) if layer.filters < 16} == set()
+    assert ends.levels[5].shape[-1] == 448
+    # 24 * 0.35 rounds to 8 channels: only min_depth makes the second block's input and output equal.
+    assert 2 not in _added(network)
+
+
+@cases((0.5, 640), (1.0, 1280), (1.4, 1280))
+def test_the_last_layer_of_v2_never_grows(*, multiplier, channels):
+    assert _v2(depth_multiplier=multiplier)[1].levels[5].shape[-1] == channels
+
+
+# Millions of parameters and multiply-adds of classifiers of 1001 classes, 224 x 224, and channels of the
+# layer before the last: the paper's table 3, and for the minimalistic large one the list of the slim library.
+@cases(
+    ("large", False, 5.4, 219, 1280),
+    ("large", True, 3.9, 209, 1280),
+    ("small", False, 2.5, 56, 1024),
+)
+def test_a_v3_has_the_paper_s_parameters_and_multiply_adds(
+    *, size, minimalistic, parameters, multiply_adds, hidden
+):
+    network = _v3(224, size=size, minimalistic=minimalistic, narrow_top=False)[0]
+    top = network.output.shape[-1] * hidden + hidden * 1001
+    found = sum(int(np.prod(v.shape)) for v in network.trainable_variables) + top + hidden + 1001
+    assert found / 1e6 == pytest.approx(parameters, rel=0.02)
+    assert (count_flops(network) / 2 + top) / 1e6 == pytest.approx(multiply_adds, rel=0.012)
+
+
+@cases(("large", False), ("small", False), ("small", True))
+def test_features_of_v3_are_those_of_keras_classifier_with_the_same_weights(*, size, minimalistic):
+    network = _v3(size=size, minimalistic=minimalistic, narrow_top=False)[0]
+    options = {"minimalistic": minimalistic, "include_top": False, "include_preprocessing": False}
+    make = getattr(tf_keras.applications, f"MobileNetV3{size.capitalize()}")
+    peer = make(input_shape=(64, 64, 3), weights=None, **options)
+    rng = np.random.default_rng(0)
+    values = [
+        rng.uniform(0.5, 1.5, v.shape) if "variance" in v.name else rng.normal(0, 0.2, v.shape)
+        for v in peer.weights
+    ]
+    peer.set_weights(values)
+    network.set_weights(values)
+    pixels = rng.uniform(-1, 1, (2, 64, 64, 3)).astype(np.float32)
+    expected = peer(pixels).numpy()
+    assert expected.std() > 0.01
+    np.testing.assert_allclose(network(pixels), expected, atol=1e-5 * np.abs(expected).max())
+
+
+@cases(("large", 672, 480), ("small", 288, 288))
+def test_a_v3_detector_takes_an_expansion_of_stride_16_and_half_the_channels_behind_it(
+    *, size, expanded, final
+):
+    ends = _v3(size=size)[1]
+    assert ends.expanded[4].shape == (None, 4, 4, expanded)
+    assert ends.levels[5].shape == (None, 2, 2, final)
+    assert sorted(ends.levels) == [1, 2, 3, 4, 5] and sorted(ends.expanded) == [1, 2, 3, 4]
+
+
+def test_channels_of_v3_are_multiples_of_8_but_for_a_lower_bound():
+    options = MobileNetV3Options(size="large", depth_multiplier=0.35, min_depth=12)
+    assert [options.channels(nominal) for nominal in (16, 24, 40, 80)] == [12, 12, 16, 32]
+
+
+@cases(*BLOCKS)
+def test_the_minimalistic_v3_has_the_strides_and_channels_of_the_other(*, size):
+    plain, full = (MobileNetV3Options(size=size, minimalistic=m).blocks for m in (True, False))
+    for ours, theirs in itertools.zip_longest(plain, full):
+        same = ("stride", "channels", "expansion")
+        assert [getattr(ours, name) for name in same] == [getattr(theirs, name) for name in same]
+        assert (ours.kernel_size, ours.gated, ours.activation) == (3, False, "relu")
+
+
+def test_maps_of_edgetpu_are_those_that_the_object_detection_api_s_own_test_expects():
+    network, ends, _ = _built(mobilenet_edgetpu, MobileNetOptions(min_depth=32), (128, 128))
+    assert ends.expanded[4].shape == (None, 8, 8, 384)
+    assert ends.levels[5].shape == (None, 4, 4, 192)
+    assert _added(network) == set(range(22)) - {0, 1, 5, 9, 13, 17, 21}
+    assert sum(block.kind == "fused" for block in EDGETPU_BLOCKS) == 9
+    assert "backbone_block_0_expand" not in {layer.name for layer in network.layers}
+
+
+# Channels of the maps of stride 16 and 32, as the Object Detection API's own test expects them.
+@cases(("cpu", 72, 144), ("dsp", 144, 240), ("edgetpu", 96, 384), ("gpu", 128, 384))
+def test_maps_and_shortcuts_of_mobiledets(*, hardware, fine, coarse):
+    network, ends, _ = _built(mobiledet, hardware, (128, 64), mobiledets.DEFAULT_HYPERPARAMS)
+    assert (ends.levels[4].shape, ends.levels[5].shape) == ((None, 8, 4, fine), (None, 4, 2, coarse))
+    assert sorted(ends.levels) == [1, 2, 3, 4, 5]
+    blocks = ARCHITECTURES[hardware].blocks
+    assert _added(network) == {index for index, block in enumerate(blocks) if block.shortcut}
+    assert any(layer.name.endswith("_gate") for layer in network.layers) == (hardware == "cpu")
+    assert set(ARCHITECTURES) == {"cpu", "dsp", "edgetpu", "gpu"}
+
+
+def test_channels_of_mobiledets_are_rounded_and_kernels_drawn_for_the_values_that_they_sum():
+    found = [mobiledets._rounded(value) for value in (2, 8 * 0.75, 16 * 0.75, 20, 100)]
+    assert found == [8, 8, 16, 24, 104]
+    drawn = mobiledets._depthwise_initializer(5).build(0, "w")((5, 5, 4096, 1)).numpy()
+    assert drawn.std() == pytest.approx(math.sqrt(2 / 25), rel=0.02)
+
+
+def test_a_resnet_has_strides_channels_and_layers_and_follows_multiplier_and_lower_bound():
+    network, ends, _ = _resnet(num_layers=50)
+    assert _shapes(ends) == {2: (16, 24, 256), 3: (8, 12, 512), 4: (4, 6, 1024), 5: (2, 3, 2048)}
+    # The 50th layer of the paper is the classifier's, and each stage has a shortcut that it does not count.
+    assert len(_convolutions(network)) == 49 + 4
+    assert not any(layer.use_bias for layer in _convolutions(network))
+    network, ends, _ = _resnet(num_layers=50, depth_multiplier=0.25, min_depth=24)
+    assert network.get_layer("backbone_stem").filters == 24
+    assert [shape[-1] for shape in _shapes(ends).values()] == [64, 128, 256, 512]

@@ -1,0 +1,293 @@
+"""Layers: activations, dropout, gates, hyperparameters, padding, regularizers and resizing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+import detection_core.detectors
+from detection_core.detectors.parts.layers.activations import FUNCTIONS
+from detection_core.detectors.parts.layers.constants import AddConstant, MultiplyByConstant
+from detection_core.detectors.parts.layers.dropout import Dropout, stochastic_depth
+from detection_core.detectors.parts.layers.gates import GATES, GateOptions, squeeze_excite
+from detection_core.detectors.parts.layers.layer_hyperparams import (
+    BatchNormOptions,
+    InitializerOptions,
+    LayerHyperparams,
+    Regularizer,
+    regularizer_loss,
+)
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers, pad_to_multiple
+from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
+from detection_core.detectors.parts.layers.regularization import regularization_loss, regularized_variables
+from detection_core.detectors.parts.layers.resizing import NearestResize
+from detection_core.ops.update_draws import update_draws
+from tests.support import efficientdet_goldens as goldens
+from tests.support.cases import cases
+
+
+@cases("swish", "relu", "relu6", *FUNCTIONS)
+def test_layers_equal_the_reference(*, name):
+    given = goldens.given("layers", f"activation_{name}")["x"][:, np.newaxis]
+    inputs = tf_keras.Input((1,))
+    layers = NetworkLayers(hyperparams=LayerHyperparams(activation=name))
+    model = tf_keras.Model(inputs, layers.activation("act")(inputs))
+    wanted = goldens.wanted("layers", f"activation_{name}")["y"]
+    np.testing.assert_allclose(model(given)[:, 0], wanted, 1e-4, 1e-5)
+    copy = tf_keras.Model.from_config(model.get_config())
+    np.testing.assert_array_equal(copy(given), model(given))
+
+
+def test_a_constant_is_added_and_multiplied_and_comes_back_from_a_config():
+    features = np.array([[-1.5, 0.0, 2.0]], np.float32)
+    inputs = tf_keras.Input((3,))
+    network = tf_keras.Model(inputs, MultiplyByConstant(0.5, name="half")(AddConstant(3.0)(inputs)))
+    copied = tf_keras.Model.from_config(network.get_config())
+    assert copied.get_layer("half").value == 0.5
+    np.testing.assert_allclose(copied(features), [[0.75, 1.5, 2.5]])
+
+
+IMAGES = tf.ones([64, 4, 4, 2])
+LAYERS = {"values": lambda: Dropout(0.25, name="drop"), "images": lambda: stochastic_depth(0.25, "drop")}
+
+
+@cases(*LAYERS)
+def test_draws_follow_the_update(*, kind: str) -> None:
+    found = []
+    for step in (5, 5, 6):
+        layer = LAYERS[kind]()  # another process has another layer of the same name
+        with update_draws(1, step):
+            found.append(layer(IMAGES, training=True).numpy())
+    np.testing.assert_array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+
+
+@cases(*LAYERS)
+def test_what_is_kept_is_scaled_up(*, kind: str) -> None:
+    with update_draws(1, 5):
+        found = LAYERS[kind]()(IMAGES, training=True).numpy()
+    assert set(np.unique(found.round(5))) == {0.0, np.float32(4 / 3).round(5)}
+    assert np.mean(found > 0) == pytest.approx(0.75, abs=0.2 if kind == "images" else 0.05)
+    whole = {len(np.unique(image)) for image in found}
+    assert (whole == {1}) == (kind == "images")
+
+
+def test_nothing_is_dropped_in_inference_and_keras_draws_elsewhere() -> None:
+    layer = Dropout(0.5, name="drop")
+    with update_draws(1, 5):
+        np.testing.assert_array_equal(layer(IMAGES, training=False), IMAGES)
+    assert not np.array_equal(layer(IMAGES, training=True), layer(IMAGES, training=True))
+
+
+def test_a_copy_from_its_config_is_alike() -> None:
+    network = tf_keras.Sequential([stochastic_depth(0.25, "drop")])
+    (copy,) = tf_keras.Sequential.from_config(network.get_config()).layers
+    assert type(copy) is Dropout and (copy.rate, copy.noise_shape) == (0.25, (None, 1, 1, 1))
+
+
+def test_no_detector_has_another_dropout_or_other_draws() -> None:
+    folder = Path(detection_core.detectors.__file__).parent
+    others = re.compile(r"layers\.(Spatial|Gaussian|Alpha)?Dropout|tf\.random\.|tf\.nn\.dropout")
+    found = [path.name for path in folder.rglob("*.py") if others.search(path.read_text())]
+    assert found == ["dropout.py"]
+
+
+SIGMOIDS = {
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "hard_sigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
+}
+
+
+def _gated(**options):
+    inputs = tf_keras.Input((4, 5, 6))
+    layers = NetworkLayers(hyperparams=LayerHyperparams(regularizer=Regularizer(kind="l2", weight=1.0)))
+    outputs = squeeze_excite(inputs, layers, "backbone_block_0", GateOptions(**options))
+    return tf_keras.Model(inputs, outputs), layers
+
+
+@cases(*GATES)
+def test_channels_are_weighed_by_their_means(*, gate):
+    network, _ = _gated(channels=3, activation="relu", gate=gate)
+    rng = np.random.default_rng(0)
+    for weight in network.weights:
+        weight.assign(rng.normal(0, 2, weight.shape))
+    features = rng.normal(0, 1, (2, 4, 5, 6)).astype(np.float32)
+    kernels = [weight.numpy() for weight in network.weights]
+    means = np.maximum(features.mean((1, 2)) @ kernels[0][0, 0] + kernels[1], 0)
+    weights = SIGMOIDS[gate](means @ kernels[2][0, 0] + kernels[3])
+    assert weights.min() < 0.1 and weights.max() > 0.9
+    np.testing.assert_allclose(network(features), features * weights[:, None, None], rtol=1e-4, atol=1e-6)
+
+
+@cases(False, True)
+def test_biases_are_regularized_where_that_is_asked_for(*, biases):
+    _, layers = _gated(channels=3, activation="swish", regularize_biases=biases)
+    pieces = [f"backbone_block_0_gate_{piece}" for piece in ("reduce", "expand")]
+    leaves = ("kernel", "bias") if biases else ("kernel",)
+    assert set(layers.regularizers) == {f"{piece}/{leaf}" for piece in pieces for leaf in leaves}
+
+
+@cases(("l2", 0.5 * (0.5 * (1 + 4 + 9))), ("l1", 0.5 * 6.0))
+def test_regularizer_of_weights(*, kind, wanted):
+    found = regularizer_loss(Regularizer(kind=kind, weight=0.5), tf.constant([1.0, -2.0, 3.0]))
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_first_weights_follow_from_seed_and_name():
+    options = InitializerOptions(class_name="RandomNormal", arguments={"mean": 1.0, "stddev": 0.01})
+    first = options.build(0, "a/kernel")((3, 3))
+    np.testing.assert_array_equal(first, options.build(0, "a/kernel")((3, 3)))
+    assert not np.allclose(first, options.build(0, "b/kernel")((3, 3)), atol=1e-4)
+    assert not np.allclose(first, options.build(1, "a/kernel")((3, 3)), atol=1e-4)
+    np.testing.assert_allclose(np.mean(first), 1.0, atol=0.02)
+
+
+def test_initializer_without_a_seed_is_built_too():
+    np.testing.assert_array_equal(InitializerOptions(class_name="Zeros").build(3, "a")((2,)), [0.0, 0.0])
+
+
+@cases(
+    (None, False, True),
+    (BatchNormOptions(), False, False),
+    (BatchNormOptions(center=False), False, True),
+    (BatchNormOptions(), True, True),
+)
+def test_a_bias_is_left_out_where_the_normalisation_has_an_offset(*, batch_norm, force, wanted):
+    assert LayerHyperparams(batch_norm=batch_norm, force_use_bias=force).use_bias is wanted
+
+
+L2 = Regularizer(kind="l2", weight=0.1)
+HYPERPARAMS = LayerHyperparams(regularizer=L2, batch_norm=BatchNormOptions(), activation="relu6")
+
+
+def test_regularizers_are_noted_by_name_and_layers_carry_none():
+    layers = NetworkLayers(hyperparams=HYPERPARAMS)
+    inputs = tf_keras.Input((8, 8, 3))
+    features = layers.conv("a", 4, 3)(inputs)
+    features = layers.separable("b", 4, 3)(features)
+    features = layers.under(LayerHyperparams()).conv("c", 4, 1)(features)
+    network = tf_keras.Model(inputs, layers.conv("d", 4, 1, plain=True)(features))
+    assert layers.regularizers == {"a/kernel": L2, "b_depthwise/depthwise_kernel": L2}
+    assert network.losses == []
+
+
+@cases(8, 9)
+def test_explicit_padding_gives_the_size_of_same_padding_and_the_values_of_a_padded_input(*, size):
+    inputs = tf_keras.Input((size, size, 2))
+    same = NetworkLayers(hyperparams=LayerHyperparams()).conv("same", 3, 3, stride=2)(inputs)
+    layers = NetworkLayers(hyperparams=LayerHyperparams(), explicit_padding=True)
+    explicit = layers.conv("explicit", 3, 3, stride=2)(inputs)
+    assert explicit.shape == same.shape
+    network = tf_keras.Model(inputs, explicit)
+    image = np.random.default_rng(0).standard_normal((1, size, size, 2)).astype(np.float32)
+    kernel = network.get_layer("explicit").kernel
+    padded = np.pad(image, [(0, 0), (1, 1), (1, 1), (0, 0)])
+    wanted = tf.nn.conv2d(padded, kernel, 2, "VALID")
+    np.testing.assert_allclose(network(image), wanted, rtol=1e-5, atol=1e-5)
+
+
+@cases((True, True), (False, False))
+def test_frozen_normalisation_keeps_its_statistics_in_training(*, freeze, train):
+    hyperparams = LayerHyperparams(batch_norm=BatchNormOptions(scale=True, train=train))
+    layers = NetworkLayers(hyperparams=hyperparams, freeze_batch_norm=freeze)
+    inputs = tf_keras.Input((2,))
+    network = tf_keras.Model(inputs, layers.norm("n")(inputs))
+    values = tf.constant([[1.0, 5.0], [3.0, 9.0]])
+    np.testing.assert_allclose(network(values, training=True), values, rtol=1e-3)
+    np.testing.assert_array_equal(network.get_layer("n").moving_mean, [0.0, 0.0])
+    assert len(network.trainable_variables) == 2
+
+
+def test_normalisation_is_trained_unless_frozen():
+    layers = NetworkLayers(hyperparams=HYPERPARAMS)
+    inputs = tf_keras.Input((2,))
+    network = tf_keras.Model(inputs, layers.norm("n")(inputs))
+    normalised = network(tf.constant([[1.0, 5.0], [3.0, 9.0]]), training=True)
+    np.testing.assert_allclose(normalised, [[-1.0, -1.0], [1.0, 1.0]], atol=1e-2)
+    assert network.get_layer("n").moving_mean.numpy().any()
+
+
+@cases(
+    ("none", [-2.0, 3.0, 8.0]),
+    ("relu", [0.0, 3.0, 8.0]),
+    ("relu6", [0.0, 3.0, 6.0]),
+    ("swish", [-2.0 / (1 + np.exp(2.0)), 3.0 / (1 + np.exp(-3.0)), 8.0 / (1 + np.exp(-8.0))]),
+)
+def test_activations(*, activation, wanted):
+    layers = NetworkLayers(hyperparams=LayerHyperparams(activation=activation))
+    inputs = tf_keras.Input((3,))
+    network = tf_keras.Model(inputs, layers.norm_activation(inputs, "x"))
+    np.testing.assert_allclose(network(tf.constant([[-2.0, 3.0, 8.0]]))[0], wanted, rtol=1e-5)
+
+
+def test_inputs_are_padded_below_and_to_the_right():
+    inputs = tf_keras.Input((5, 8, 1))
+    network = tf_keras.Model(inputs, pad_to_multiple(inputs, 4))
+    padded = network(tf.ones([1, 5, 8, 1]))
+    assert padded.shape == (1, 8, 8, 1)
+    np.testing.assert_array_equal(padded[0, :, 0, 0], [1, 1, 1, 1, 1, 0, 0, 0])
+    assert pad_to_multiple(inputs, 1) is inputs
+
+
+@cases(
+    ("unit_range", [-1.0, 0.0, 1.0]),
+    ("channel_means", [-123.68, 10.721, 151.061]),
+    ("standardize", [-0.485 / 0.229, (0.5 - 0.456) / 0.224, (1 - 0.406) / 0.225]),
+)
+def test_pixels_become_what_the_backbone_expects(*, name, wanted):
+    pixels = tf.constant([[[[0.0, 127.5, 255.0]]]])
+    np.testing.assert_allclose(PREPROCESSORS[name](pixels)[0, 0, 0], wanted, rtol=1e-5, atol=1e-6)
+
+
+REGULARIZERS = {
+    "a/kernel": Regularizer(kind="l2", weight=0.5),
+    "gone/kernel": Regularizer(kind="l1", weight=1.0),
+}
+
+
+def _network() -> tf_keras.Model:
+    inputs = tf_keras.Input((2,))
+    layer = tf_keras.layers.Dense(2, kernel_initializer="ones", name="a")
+    return tf_keras.Model(inputs, tf_keras.layers.Add()([layer(inputs), layer(layer(inputs))]))
+
+
+def test_a_shared_layer_is_regularized_once_and_a_lost_one_is_reported(caplog):
+    found = regularized_variables(_network(), REGULARIZERS)
+    assert [variable.name for variable, _ in found] == ["a/kernel:0"]
+    np.testing.assert_allclose(regularization_loss(found), 0.5 * 0.5 * 4.0)
+    assert "1 of 2 regularized weights" in caplog.text
+    assert "gone/kernel" in caplog.text
+
+
+def test_every_copy_of_a_layer_taken_apart_is_regularized():
+    inputs = tf_keras.Input((2,))
+    copies = [
+        tf_keras.layers.Dense(2, kernel_initializer="ones", name=f"a_level_{level}")(inputs)
+        for level in (0, 1)
+    ]
+    network = tf_keras.Model(inputs, copies)
+    found = regularized_variables(network, {"a/kernel": REGULARIZERS["a/kernel"]})
+    assert [variable.name for variable, _ in found] == ["a_level_0/kernel:0", "a_level_1/kernel:0"]
+    np.testing.assert_allclose(regularization_loss(found), 2 * 0.5 * 0.5 * 4.0)
+
+
+def test_no_regularizer_is_zero():
+    assert float(regularization_loss([])) == 0.0
+
+
+def test_each_row_is_that_at_its_place_times_the_ratio():
+    rows = np.arange(3, dtype=np.float32).reshape(1, 3, 1, 1)
+    found = NearestResize(5, 1)(rows)[0, :, 0, 0]
+    assert found.numpy().tolist() == [0, 0, 1, 1, 2]
+    assert NearestResize(7, 1)(rows)[0, :, 0, 0].numpy().tolist() == [0, 0, 0, 1, 1, 2, 2]
+
+
+def test_a_copy_from_its_config_does_the_same():
+    layer = NearestResize(4, 6, name="up")
+    copy = tf_keras.layers.deserialize(tf_keras.layers.serialize(layer))
+    assert (copy.rows, copy.columns, copy.name) == (4, 6, "up")

@@ -1,0 +1,143 @@
+"""Schedules by hand-worked numbers and moving averages by a loop; goldens are in builders and config."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from detection_core.optimizers import automl_schedules as automl
+from detection_core.optimizers import schedules
+from detection_core.optimizers.moving_average import MovingAverage
+from detection_core.optimizers.optimization import Optimization
+from tests.support.cases import cases, refused
+
+WARMUP = automl.WarmupOptions(learning_rate=1.0, warmup_learning_rate=0.2, warmup_steps=4)
+MANUAL = {"initial_learning_rate": 0.0, "boundaries": (4, 8), "learning_rates": (1.0, 0.1)}
+PARTS = {
+    automl.AutomlCosine: automl.AutomlCosineOptions,
+    automl.AutomlPolynomial: automl.AutomlPolynomialOptions,
+    automl.AutomlStepwise: automl.AutomlStepwiseOptions,
+    schedules.CosineDecay: schedules.CosineDecayOptions,
+    schedules.ExponentialDecay: schedules.ExponentialDecayOptions,
+    schedules.ManualStep: schedules.ManualStepOptions,
+}
+COSINE = {"learning_rate_base": 1.0, "total_steps": 20, "warmup_learning_rate": 0.2, "warmup_steps": 4}
+COSINE_RATES = {0: 0.2, 2: 0.6, 4: 1.0, 10: 1.0, 15: 0.5, 20: 0.0, 21: 0.0}
+EXPONENTIAL = {"initial_learning_rate": 1.0, "decay_steps": 10, "decay_factor": 0.5}
+BURNIN = {"burnin_learning_rate": 0.1, "burnin_steps": 5}
+
+
+@cases(
+    # A drop behind the warm-up, and a rise at the end.
+    (
+        automl.AutomlCosine,
+        {"warmup": WARMUP, "total_steps": 16},
+        {0: 0.2, 2: 0.6, 4: 0.75, 6: 0.5, 12: 0.0, 15: 0.5 - 0.5 * 2**-0.5},
+    ),
+    # A training may end in its warm-up.
+    (automl.AutomlCosine, {"warmup": WARMUP, "total_steps": 2}, {0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8}),
+    (automl.AutomlCosine, {"warmup": WARMUP, "total_steps": 4}, {0: 0.2, 1: 0.4, 2: 0.6, 3: 0.8}),
+    (
+        automl.AutomlPolynomial,
+        {"warmup": WARMUP, "total_steps": 8, "power": 2.0},
+        {2: 0.6, 4: 0.25, 6: 0.0625, 8: 0.0, 9: 0.0},
+    ),
+    (
+        automl.AutomlStepwise,
+        {"warmup": WARMUP, "first_drop_step": 6, "second_drop_step": 9},
+        {3: 0.8, 4: 1.0, 5: 1.0, 6: 0.1, 8: 0.1, 9: 0.01},
+    ),
+    # A drop ends the warm-up.
+    (
+        automl.AutomlStepwise,
+        {"warmup": WARMUP, "first_drop_step": 2, "second_drop_step": 3},
+        {1: 0.4, 2: 0.1, 3: 0.01},
+    ),
+    (schedules.CosineDecay, COSINE | {"hold_base_rate_steps": 6}, COSINE_RATES),
+    (schedules.CosineDecay, {"learning_rate_base": 0.4, "total_steps": 10}, {0: 0.4, 5: 0.2, 10: 0.0}),
+    # The warm-up is the whole of it.
+    (
+        schedules.CosineDecay,
+        {"learning_rate_base": 0.4, "total_steps": 4, "warmup_steps": 4},
+        {0: 0.0, 2: 0.2, 4: 0.4, 5: 0.0},
+    ),
+    # Stairs behind a burn-in.
+    (schedules.ExponentialDecay, EXPONENTIAL | BURNIN, {0: 0.1, 4: 0.1, 5: 1.0, 14: 1.0, 15: 0.5, 25: 0.25}),
+    (schedules.ManualStep, MANUAL, {0: 0.0, 2: 0.0, 3: 0.0, 4: 1.0, 7: 1.0, 8: 0.1}),
+    (schedules.ManualStep, MANUAL | {"warmup": True}, {0: 0.0, 2: 0.5, 3: 0.75, 4: 1.0, 7: 1.0, 8: 0.1}),
+)
+def test_hand_worked_rates(*, kind: Any, options: dict[str, Any], rates: dict[int, float]) -> None:
+    schedule = kind(PARTS[kind](**options))
+    assert [float(schedule(step)) for step in rates] == pytest.approx(list(rates.values()), abs=1e-6)
+    assert np.isfinite([float(schedule(step)) for step in (4, 5)]).all()
+
+
+@cases(
+    (schedules.CosineDecay, {"learning_rate_base": 1, "total_steps": 3, "warmup_steps": 4}, "warm-up"),
+    (
+        schedules.CosineDecay,
+        {"learning_rate_base": 0.1, "total_steps": 9, "warmup_steps": 4, "warmup_learning_rate": 0.2},
+        "warm-up climbs",
+    ),
+    (schedules.ManualStep, MANUAL | {"boundaries": (), "learning_rates": ()}, "at least one step"),
+    (schedules.ManualStep, MANUAL | {"boundaries": (0,), "learning_rates": (1,)}, "above 0"),
+    (schedules.ManualStep, MANUAL | {"boundaries": (5, 5), "learning_rates": (1, 2)}, "strictly rise"),
+    (schedules.ExponentialDecay, EXPONENTIAL | {"decay_steps": 0}, "decay_steps"),
+)
+def test_numbers_that_contradict_each_other_are_refused(*, kind: Any, options: Any, text: str) -> None:
+    refused(ValueError, text, lambda: PARTS[kind](**options))
+
+
+def test_averages_follow_the_dynamic_decay_from_zero() -> None:
+    weights = tf.Variable([1.0, -2.0])
+    average = MovingAverage([weights], decay=0.3)
+    expected = np.zeros(2)
+    for t, value in enumerate(([1.0, -2.0], [3.0, 0.5], [0.25, 4.0], [1.0, 1.0]), start=1):
+        weights.assign(value)
+        average.update(tf.constant(t, tf.int64))
+        decay = min(0.3, (1 + t) / (10 + t))
+        expected = decay * expected + (1 - decay) * np.array(value)
+        np.testing.assert_allclose(average.averages[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_swapping_in_ends_with_the_block_even_after_an_error() -> None:
+    weights = tf.Variable([2.0])
+    average = MovingAverage([weights], decay=0.5)
+    average.update(tf.constant(1, tf.int64))
+    with pytest.raises(RuntimeError), average.swapped_in():
+        assert float(weights[0]) == pytest.approx(2.0 * (1 - 2 / 11))
+        raise RuntimeError
+    assert float(weights[0]) == 2.0
+
+
+def test_a_decay_of_one_would_never_move() -> None:
+    with pytest.raises(ValueError, match=r"\[0, 1\)"):
+        MovingAverage([tf.Variable(1.0)], decay=1.0)
+
+
+def test_the_rate_of_the_next_update_follows_the_schedule():
+    options = schedules.ManualStepOptions(initial_learning_rate=0.5, boundaries=[2], learning_rates=[0.25])
+    optimizer = tf_keras.optimizers.legacy.SGD(schedules.ManualStep(options))
+    optimization = Optimization(optimizer=optimizer)
+    rates = []
+    for step in range(4):
+        optimizer.iterations.assign(step)
+        rates.append(float(optimization.learning_rate()))
+    assert rates == [0.5, 0.5, 0.25, 0.25]
+
+
+def test_the_rate_is_what_the_optimizer_makes_of_the_schedule():
+    optimizer = tf_keras.optimizers.legacy.Adam(0.1, decay=1.0)
+    optimizer.iterations.assign(1)
+    np.testing.assert_allclose(Optimization(optimizer=optimizer).learning_rate(), 0.05)
+
+
+def test_no_average_is_kept_unless_asked_for():
+    optimization = Optimization(optimizer=tf_keras.optimizers.legacy.SGD(0.1))
+    assert optimization.average_decay == 0.0
+    with pytest.raises(AttributeError):
+        optimization.average_decay = 0.9  # type: ignore[misc]
