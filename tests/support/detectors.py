@@ -42,7 +42,7 @@ def family_config(family: str, steps: int = STEPS) -> str:
 
 
 def examples() -> Path:
-    """Return ingested examples: six images with an object each, the same as `Split-train` and `Split-eval`."""
+    """Return ingested examples: `Split-train` of six images with an object each, `Split-eval` the same."""
     return stored(_write_splits)
 
 
