@@ -16,7 +16,7 @@ from tests.support.store import stored
 from tests.support.tiny_training import MOBILENET, config_text, write_examples
 
 FAMILIES = ("ssd", "plain", "efficientdet")
-STEPS = 4
+STEPS = 20
 REWRITER = "graph_rewriter { quantization { delay: 1 weight_bits: 8 activation_bits: 8 } }\n"
 FORMATS = ("float32", "int8")
 """Of the exported files, `model_FORMAT.tflite`."""
@@ -70,6 +70,17 @@ def pointed(family: str, more: str = "", steps: int = STEPS) -> Any:
     return point_at_examples(config, str(examples()), eval_split="eval")
 
 
+def written_detector(config: Any, folder: Path) -> str:
+    """Write an untrained detector of a config, whose classes are those of the examples; return its folder."""
+    from detection_core.builders.detector import build_detector
+    from detection_core.data.label_map import label_map_from_names
+    from detection_core.exporters.detector_folder import write_detector
+
+    labels = label_map_from_names(["dark", "bright"])
+    write_detector(build_detector(config.model, seed=0), config, labels, str(folder))
+    return str(folder)
+
+
 def _of_family(make: Callable[..., None], family: str) -> Path:
     if family == "plain":
         # What reads the folder has to know the backbone, whether or not it is made now.
@@ -90,7 +101,7 @@ def _train(folder: Path, *, family: str) -> None:
         model_dir=str(folder / "model"),
         model_run_dir=str(folder / "run"),
         work_dir=str(folder / "work"),
-        log_every=2,
+        log_every=10,
     )
     shutil.rmtree(folder / "work")
 

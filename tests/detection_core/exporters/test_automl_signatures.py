@@ -12,9 +12,9 @@ from detection_core.data.resize import FixedShapeResizer
 from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.errors import ExportError
 from detection_core.exporters.automl_signatures import automl_functions, head_function
-from detection_core.exporters.signatures import save_signatures
-from tests.detection_core.exporters.test_served_inputs import png
+from detection_core.exporters.signatures import save_signatures, serving_function
 from tests.support import efficientdet_goldens as goldens
+from tests.support.served_requests import png
 from tests.support.tiny_detector import TinyDetector
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (2, 50, 40, 3)).astype(np.uint8)
@@ -58,8 +58,6 @@ def test_the_signature_that_serves_images_is_theirs(served):
 
 def test_boxes_are_in_pixels_of_the_image_and_classes_from_1(served, detector):
     found = served.signatures["serving_default"](images=tf.constant(IMAGES))
-    from detection_core.exporters.signatures import serving_function
-
     ours = serving_function(detector, FixedShapeResizer(height=64, width=64))(tf.constant(IMAGES))
     np.testing.assert_allclose(found["output_0"], ours["detection_boxes"] * [50, 40, 50, 40], atol=1e-3)
     np.testing.assert_allclose(found["output_1"], ours["detection_scores"], atol=1e-5)

@@ -21,9 +21,9 @@ from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
 from detection_core.exporters.delegation import xnnpack_delegation
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import RewrittenDetector, rewrite
-from tests.detection_core.exporters.test_tflite import OPTIONS, PIXELS, run, tflite_of
 from tests.support.tflite_operations import list_operations
 from tests.support.tiny_detector import TinyDetector
+from tests.support.tiny_files import PIXELS, run, tflite_of
 from tests.support.tiny_network import CLASSES, randomise
 
 
@@ -57,7 +57,7 @@ def rewritten(detector) -> RewrittenDetector:
 
 
 def test_the_float_file_gives_what_the_detector_gives(detector):
-    content = tflite_of(detector, OPTIONS, integer=False)
+    content = tflite_of(detector, integer=False)
     found = run(content, detector.preprocess(PIXELS[:1]))
     _, logits = detector.network(detector.preprocess(PIXELS[:1]), training=False)
     best = tf.reduce_max(tf.sigmoid(logits[0, :, 1:]))
@@ -75,7 +75,7 @@ def test_fake_quantization_is_close_to_float_and_folds_every_normalisation(detec
 
 
 def test_all_of_the_network_runs_in_integers_as_one_delegated_part(rewritten):
-    content = tflite_of(rewritten.model, OPTIONS, integer=True)
+    content = tflite_of(rewritten.model, integer=True)
     operations = Counter((operation.name, operation.outputs[0]) for operation in list_operations(content))
     for name in ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "MAX_POOL_2D", "CONCATENATION"):
         assert operations[name, "int8"] > 0 and operations[name, "float32"] == 0

@@ -24,9 +24,9 @@ from detection_core.exporters.tflite import Conversion, to_int8
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
-from tests.detection_core.exporters.test_tflite import OPTIONS, PIXELS
 from tests.support import efficientdet_goldens as goldens
 from tests.support.tiny_detector import TinyDetector
+from tests.support.tiny_files import OPTIONS, PIXELS
 from tests.support.tiny_network import CLASSES, randomise
 
 QUICK = (
