@@ -47,12 +47,12 @@ def examples() -> Path:
 
 
 def trained(family: str) -> Path:
-    """Return what a training leaves: `model`, `run`."""
+    """Return what a training leaves: `model`, `run`; of `plain` also `work`, in which it is finished."""
     return _of_family(_train, family)
 
 
 def quantized(family: str) -> Path:
-    """Return what quantization-aware training of `trained` leaves: `model`, `run`, `quantization`."""
+    """Return what quantization-aware training of `trained` leaves: as that one does, and `quantization`."""
     return _of_family(_quantize, family)
 
 
@@ -103,7 +103,7 @@ def _train(folder: Path, *, family: str) -> None:
         work_dir=str(folder / "work"),
         log_every=10,
     )
-    shutil.rmtree(folder / "work")
+    _drop_work(folder, family)
 
 
 def _quantize(folder: Path, *, family: str) -> None:
@@ -117,7 +117,12 @@ def _quantize(folder: Path, *, family: str) -> None:
         quantization_dir=str(folder / "quantization"),
         work_dir=str(folder / "work"),
     )
-    shutil.rmtree(folder / "work")
+    _drop_work(folder, family)
+
+
+def _drop_work(folder: Path, family: str) -> None:
+    if family != "plain":  # checkpoints of large networks
+        shutil.rmtree(folder / "work")
 
 
 def _export(folder: Path, *, family: str) -> None:

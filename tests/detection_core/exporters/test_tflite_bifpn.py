@@ -27,13 +27,16 @@ from tests.support.tiny_files import PIXELS, run, tflite_of
 from tests.support.tiny_network import CLASSES, randomise
 
 
-@pytest.fixture(scope="module", params=["fast_attention", "sum"])
-def detector(request) -> TinyDetector:
+@pytest.fixture(scope="module")
+def detector() -> TinyDetector:
     """Levels 2 and 3 of an EfficientNet, 8 x 8 and 4 x 4."""
     pixels = tf_keras.Input((32, 32, 3), name="pixels")
     layers = NetworkLayers(hyperparams=DEFAULT_HYPERPARAMS)
     ends = efficientnet(pixels, layers, EfficientNetOptions(version=0, max_level=3))
-    options = BifpnOptions(channels=8, iterations=1, min_level=2, max_level=3, combine_method=request.param)
+    # `test_tflite_fusions` has the other ways to combine.
+    options = BifpnOptions(
+        channels=8, iterations=1, min_level=2, max_level=3, combine_method="fast_attention"
+    )
     levels = {level: ends.levels[level] for level in (2, 3)}
     maps = bidirectional_pyramid(levels, layers, options)
     box, classes = layers.conv("box", 2 * 4, 1), layers.conv("class", 2 * (CLASSES + 1), 1)

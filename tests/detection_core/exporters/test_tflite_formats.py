@@ -74,4 +74,4 @@ def test_weights_take_the_bits_that_the_format_says():
 
 def test_the_same_network_gives_the_same_bytes():
     for name in ("int8", "int16x8", "int4_weights"):
-        assert convert(name) == convert(name), name
+        assert convert(name) == file_of(name), name

@@ -79,6 +79,7 @@ def images(pixels):
 def test_every_efficientdet_says_one_number_for_all_channels():
     family = family_of(DetectionModel(efficientdet={}))
     for name in ("efficientdet-d0", "efficientdet-lite0"):
-        built = build_efficientdet(goldens.message(name, 64), "model.efficientdet", None)
+        message = goldens.message(name, 64, fpn_cell_repeats=1, box_class_repeats=1, fpn_num_filters=8)
+        built = build_efficientdet(message, "model.efficientdet", None)
         mean, std = family.tflite.normalisation(built)
         assert len(set(mean)) == len(set(std)) == 1, name

@@ -23,9 +23,8 @@ def source(quantized_dir: str) -> ExportSource:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "alone", "beside"),
-    [
+def test_a_format_s_network_is_of_the_detector_that_it_names():
+    for name, alone, beside in (
         ("float32", "float", "float"),
         ("int4_weights", "float", "float"),
         ("int8", "float", "quantization_aware"),
@@ -33,12 +32,10 @@ def source(quantized_dir: str) -> ExportSource:
         ("int8_mixed", "float", "float"),
         ("int8_mixed_aware", "quantization_aware", "quantization_aware"),
         ("int4_weights_aware", "quantization_aware", "quantization_aware"),
-    ],
-)
-def test_a_format_s_network_is_of_the_detector_that_it_names(name, alone, beside):
-    network = FORMATS[name].network
-    found = [ExportNetworks(source(folder)).made_from(network) for folder in ("", "quantized")]
-    assert found == [alone, beside]
+    ):
+        network = FORMATS[name].network
+        found = [ExportNetworks(source(folder)).made_from(network) for folder in ("", "quantized")]
+        assert found == [alone, beside], name
     assert Provenance().made_from == ""
 
 

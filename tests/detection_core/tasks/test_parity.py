@@ -5,30 +5,23 @@ from __future__ import annotations
 import dataclasses
 import io
 
-import numpy as np
 import pytest
 from PIL import Image
 
 from detection_core.artifacts.coco_names import MAP_50
-from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.detectors.family import TFLITE_FORMS
-from detection_core.detectors.ssd.tflite import tflite_function
 from detection_core.errors import DataError
 from detection_core.exporters.signatures import write_saved_model
-from detection_core.exporters.tflite import Conversion
-from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
-from tests.detection_core.exporters.test_tflite import OPTIONS as TINY
-from tests.detection_core.exporters.test_tflite_formats import EXPECTED, PIXELS, network
-from tests.detection_core.exporters.test_tflite_forms import DECODING
 from tests.support.blobs import BlobDetector, save, scenes
 from tests.support.record_files import example, write_records
 from tests.support.tiny_detector import TinyDetector
+from tests.support.tiny_files import FORMATS_OF_ITS_WEIGHTS, described, function_of, network
 
 OPTIONS = ParityOptions(split="eval", max_map_drop=0.02, latency_runs=0)
 
@@ -139,27 +132,19 @@ def tiny(folder) -> str:
 
 
 def tiny_files(folder, form: str, formats) -> list[Candidate]:
-    """Make files of the tiny detector, of a network all its formats from the same function."""
-    functions = {
-        integer: tflite_function(network(integer), TINY, integer=integer, form=form)
-        for integer in {FORMATS[name].integer for name in formats}
-    }
+    """Describe the stored files of the tiny detector."""
     found = []
     for name in formats:
         integer, path = FORMATS[name].integer, folder / f"{form}-{name}.tflite"
-        inputs = [pixels[np.newaxis] / np.float32(127.5) - 1 for pixels in PIXELS]
-        conversion = Conversion(function=functions[integer], inputs=lambda inputs=inputs: inputs)
-        described = TFLiteDescription(name="tiny", mean=(127.5,), std=(127.5,), labels=("1", "2", "3"))
-        content = FORMATS[name].convert(conversion)
-        path.write_bytes(add_description(content, described, DECODING if form == "headless" else None))
+        path.write_bytes(described(name, form))
         found.append(
             Candidate(
                 path=str(path),
                 format=name,
                 quantization="none",
-                function=functions[integer],
+                function=function_of(integer, form),
                 network=network(integer),
-                max_detections=100 if form == "headless" else TINY.max_detections,
+                max_detections=100 if form == "headless" else 10,
             )
         )
     return found
@@ -178,7 +163,11 @@ def gate_of_tiny(folder, tiny: str, form: str, formats) -> None:
     assert report.blessed
 
 
-FEW = {"post_process": ("float32", "int8"), "plain_nms": ("float32", "int8"), "headless": tuple(EXPECTED)}
+FEW = {
+    "post_process": ("float32", "int8"),
+    "plain_nms": ("float32", "int8"),
+    "headless": FORMATS_OF_ITS_WEIGHTS,
+}
 
 
 @pytest.mark.parametrize("form", TFLITE_FORMS)
@@ -189,4 +178,4 @@ def test_files_of_each_form_and_of_each_format_pass(folder, tiny, form):
 @pytest.mark.zoo
 @pytest.mark.parametrize("form", ["post_process", "plain_nms"])
 def test_files_of_each_format_pass_in_the_other_forms_too(folder, tiny, form):
-    gate_of_tiny(folder, tiny, form, [name for name in EXPECTED if name not in FEW[form]])
+    gate_of_tiny(folder, tiny, form, [name for name in FORMATS_OF_ITS_WEIGHTS if name not in FEW[form]])
