@@ -79,14 +79,11 @@ def test_a_batch_can_be_fixed():
     assert function.structured_outputs["detection_boxes"].shape.as_list()[0] == 1
 
 
-def test_further_tensors_of_the_graph_are_given_out_by_name():
+def test_further_tensors_of_the_graph_are_given_out_by_name_and_others_refused():
     plain = serving_function(TinyDetector(), RESIZER)
     name = next(o.outputs[0].name for o in plain.graph.get_operations() if o.type == "Conv2D")
     function = serving_function(TinyDetector(), RESIZER, additional=[name])
     found = function(tf.constant(IMAGES))[name]
     assert found.shape[0] == len(IMAGES) and found.shape.rank == 4
-
-
-def test_a_tensor_that_there_is_not_is_refused_with_the_nearest():
     with pytest.raises(ExportError, match=r"additional_.*'nothing/here'; the nearest are"):
         serving_function(TinyDetector(), RESIZER, additional=["nothing/here"])

@@ -16,10 +16,7 @@ from detection_core.tasks.export_networks import ExportNetworks, ExportSource
 def source(quantized_dir: str) -> ExportSource:
     nothing: Any = None
     return ExportSource(
-        detector=nothing,
-        config=nothing,
-        quantized_dir=quantized_dir,
-        representative_examples=1,
+        detector=nothing, config=nothing, quantized_dir=quantized_dir, representative_examples=1
     )
 
 
