@@ -67,8 +67,8 @@ def test_the_record_says_how_it_went_and_what_is_quantized(family):
     assert (info.extra["quantized_steps"], info.extra["trained_as"]) == (STEPS - 1, report.fingerprint)
 
 
-def test_the_detector_can_be_rebuilt_and_its_saved_model_is_quantized():
-    path = str(quantized("plain") / "model")
+def assert_served_quantized(path: str) -> None:
+    """The SavedModel computes what the loaded detector does, on the grid of an integer file."""
     loaded = load_detector(path)
     served = tf.saved_model.load(layout.serving_dir(path)).signatures["serving_default"]
     image = np.random.default_rng(0).integers(0, 256, (1, 64, 64, 3)).astype(np.uint8)
@@ -76,8 +76,12 @@ def test_the_detector_can_be_rebuilt_and_its_saved_model_is_quantized():
     pixels = loaded.model.preprocess(tf.constant(image, tf.float32))
     _, logits = loaded.model.network(pixels, training=False)
     np.testing.assert_allclose(scores, tf.sigmoid(logits), atol=1e-5)
-    # What the last layer gives is on the grid of 256 values that an integer file has.
     assert 10 < len(np.unique(np.asarray(logits))) <= 256
+    assert loaded.model.network.trainable_weights
+
+
+def test_the_detector_can_be_rebuilt_and_its_saved_model_is_quantized():
+    assert_served_quantized(str(quantized("plain") / "model"))
 
 
 def test_the_same_again_is_already_done_also_where_classes_are_left_to_the_detector(quantizing, tmp_path):
@@ -96,7 +100,7 @@ def test_a_delay_beyond_the_end_is_warned_of_and_still_exports_quantized(quantiz
     assert late.quantized_steps == 0 and "delay is 5 and training ends after 1 steps" in caplog.text
     path = str(tmp_path / "late" / "model")
     assert json.loads(layout.read_extra(path, layout.QUANTIZATION))["settings"]["delay"] == 5
-    assert load_detector(path).model.network.trainable_weights
+    assert_served_quantized(path)
 
 
 def test_what_cannot_be_followed_is_refused_with_a_remedy_and_leaves_no_output(quantizing, tmp_path):
