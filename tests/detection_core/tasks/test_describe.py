@@ -58,9 +58,7 @@ def test_a_config_is_described_without_data():
     ):
         assert part in text
     assert json.loads(json.dumps(found.data()))["levels"][0] == {"rows": 32, "columns": 32, "anchors": 6144}
-
-
-def test_classes_that_are_left_to_the_label_map_are_said_to_be():
+    # Classes that are left to the label map.
     one, left = (
         describe(apply_overrides(load_pipeline_config(PYRAMID), {"model.ssd.num_classes": given}))
         for given in (1, "unset")

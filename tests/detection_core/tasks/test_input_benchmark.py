@@ -39,9 +39,7 @@ def test_the_slower_one_bounds_and_processors_are_shared():
         (made(90, 400, gpus=1, in_memory=True), "input", 300),
     ):
         assert (found.bound, found.expected) == (bound, pytest.approx(expected))
-
-
-def test_without_a_step_nothing_is_said_of_what_bounds():
+    # Without a step nothing is said of what bounds.
     assert (made(100, None).bound, made(100, None).expected) == ("", None)
     assert made(100, None).of_bare == 0.5
 

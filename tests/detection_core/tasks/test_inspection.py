@@ -13,7 +13,7 @@ from detection_core.artifacts.tflite_provenance import Provenance, with_provenan
 from detection_core.errors import ContractError, ModelError
 from detection_core.exporters.tflite_description import add_description
 from detection_core.tasks.inspection import inspect
-from tests.detection_core.artifacts.test_tflite_metadata import bare_file
+from tests.support.bare_tflite import bare_file
 from tests.support.detectors import trained
 
 ORIGIN = Provenance(model="tiny", format="int8", config_hash="abc", metrics={"mAP": 0.5})

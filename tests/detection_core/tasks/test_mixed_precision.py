@@ -72,7 +72,4 @@ def test_the_size_bounds_it_and_what_the_accuracy_lacks_is_told(caplog):
         choice = choose(max_drop=0.005, max_bytes=200)
     assert choice.layers == ("dw",) and choice.added_bytes == 30
     assert "no choice within the size loses less than 0.005" in caplog.text
-
-
-def test_where_nothing_fits_all_stays_quantized():
     assert choose(max_drop=0.005, max_bytes=0).layers == ()

@@ -27,9 +27,7 @@ def test_heads_beyond_the_bound_name_the_layer():
     assert "part first at class_head (CONV_2D, 1.8 dB)" in clause
     near = NetworkParity(images=4, least_db=20.0, heads={"box_codes": 31.0}, layer="tower", layer_db=19.0)
     assert list(network_clauses(near)) == [] and list(network_clauses(None)) == []
-
-
-def test_a_head_without_counterpart_is_a_clause_of_its_own():
+    # A head without counterpart is a clause of its own.
     lost = NetworkParity(images=4, least_db=20.0, heads={"box_codes": 31.0}, unmatched=["class_logits;x"])
     (clause,) = network_clauses(lost)
     assert clause.startswith("raw heads class_logits;x are not of the network")

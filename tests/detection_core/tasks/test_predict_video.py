@@ -13,8 +13,8 @@ from detection_core.data.video import VideoReader
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.runner import load_runner
 from detection_core.tasks.predict_video import VideoOptions, predict_video
-from tests.detection_core.data.test_video import SIZE, write
 from tests.support.blobs import BlobDetector, save_folder
+from tests.support.videos import SIZE, write
 
 
 @pytest.fixture(scope="module")
