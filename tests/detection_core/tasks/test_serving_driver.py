@@ -109,8 +109,7 @@ def test_without_a_folder_the_way_from_a_checkpoint_is_told():
 
 def test_hyper_parameters_name_the_classes_or_are_the_detector_s():
     detector, names = str(trained("efficientdet") / "model"), {1: "cat", 2: "dog"}
-    params = {"num_classes": 2, "image_size": "64x64", "nms_configs": {"method": "gaussian"}}
-    given = {**params, "learning_rate": 1, "label_map": names}
+    given = {"num_classes": 2, "image_size": "64x64", "learning_rate": 1, "label_map": names}
     driver = ServingDriver.create(detector, model_name="efficientdet-lite0", model_params=given)
     assert driver.label_map == names
     with pytest.raises(ConfigError, match=r"model_params\.num_classes: .*made with, 2, found 90"):
