@@ -12,7 +12,7 @@ from detection_core.data.resize import FixedShapeResizer
 from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.errors import ExportError
 from detection_core.exporters.automl_signatures import automl_functions, head_function
-from detection_core.exporters.signatures import serving_function
+from detection_core.exporters.signatures import save_signatures, serving_function
 from tests.support import efficientdet_goldens as goldens
 from tests.support.served_requests import png
 from tests.support.tiny_detector import TinyDetector
@@ -31,9 +31,10 @@ def detector():
 
 
 @pytest.fixture(scope="module")
-def served(detector):
-    """The functions themselves; `test_export_saved_model` loads written ones."""
-    return automl_functions(detector, RESIZER, None)
+def served(detector, tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("automl"))
+    save_signatures(automl_functions(detector, RESIZER, None), folder)
+    return tf.saved_model.load(folder)
 
 
 def _described(signature):
@@ -46,7 +47,7 @@ def _described(signature):
 
 def test_the_signature_that_serves_images_is_theirs(served):
     # shared facts, export_tflite lite0_FP32: batch 1 there, as asked for; any here.
-    inputs, outputs = _described(served["serving_default"])
+    inputs, outputs = _described(served.signatures["serving_default"])
     assert inputs == {"images": ("uint8", [None, None, None, 3])}
     assert outputs == {
         "output_0": ("float32", [None, 100, 4]),
@@ -57,7 +58,7 @@ def test_the_signature_that_serves_images_is_theirs(served):
 
 
 def test_boxes_are_in_pixels_of_the_image_and_classes_from_1(served, detector):
-    found = served["serving_default"](images=tf.constant(IMAGES))
+    found = served.signatures["serving_default"](images=tf.constant(IMAGES))
     ours = serving_function(detector, RESIZER)(tf.constant(IMAGES))
     np.testing.assert_allclose(found["output_0"], ours["detection_boxes"] * [50, 40, 50, 40], atol=1e-3)
     np.testing.assert_allclose(found["output_1"], ours["detection_scores"], atol=1e-5)
@@ -66,17 +67,17 @@ def test_boxes_are_in_pixels_of_the_image_and_classes_from_1(served, detector):
 
 
 def test_image_files_give_what_their_pixels_give(served):
-    inputs, _ = _described(served["serving_base64"])
+    inputs, _ = _described(served.signatures["serving_base64"])
     assert inputs == {"image_files": ("string", [None])}
-    found = served["serving_base64"](image_files=tf.constant([png(image) for image in IMAGES]))
-    expected = served["serving_default"](images=tf.constant(IMAGES))
+    found = served.signatures["serving_base64"](image_files=tf.constant([png(image) for image in IMAGES]))
+    expected = served.signatures["serving_default"](images=tf.constant(IMAGES))
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, atol=1e-4, err_msg=name)
 
 
 def test_the_network_alone_gives_classes_then_boxes_of_each_level(served, detector):
     pixels = np.random.RandomState(0).standard_normal((2, 64, 64, 3)).astype(np.float32)
-    found = served["predict"](images=tf.constant(pixels))
+    found = served.signatures["predict"](images=tf.constant(pixels))
     shapes = [found[f"output_{i}"].shape.as_list() for i in range(len(found))]
     sides = (8, 4, 2, 1, 1)
     assert shapes == [[2, s, s, 27] for s in sides] + [[2, s, s, 36] for s in sides]
