@@ -222,7 +222,7 @@ def test_weights_of_four_bits_that_were_trained_so_are_those_of_the_file(root, e
     assert (after.made_from, after.quantization) == ("float", "post_training")
     # Against the networks that they are made from: one is on the grid of the file already.
     assert min(aware.network.heads.values()) > 35
-    assert max(after.network.heads.values()) < 25
+    assert max(after.network.heads.values()) < 30
     origin = read_provenance((root / "both" / "tflite" / aware.file).read_bytes())
     assert (origin.format, origin.made_from) == ("int4_weights_aware", "quantization_aware")
 
