@@ -153,7 +153,8 @@ def test_the_report_is_an_artifact(root, side_by_side):
         # Each against the network that it was made from, which is the quantized one for int8.
         network = file["network"]
         assert set(network["heads"]) == {"box_codes", "class_logits"} and network["images"] == 4
-        assert min(network["heads"].values()) > network["least_db"] and network["layer"] == ""
+        assert min(network["heads"].values()) > network["least_db"]
+        assert network["layer"] == "" or file["format"] != "int8"
         assert file["boxes"]["matched"] <= 1 and "apart" not in file
     assert saved["blessed"] is side_by_side.blessed and len(saved["reasons"]) == 3
     # So small a network is half description; a real one comes to less than a third.

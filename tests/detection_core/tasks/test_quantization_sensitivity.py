@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +83,7 @@ def test_layers_alone_need_no_split_and_the_noisiest_comes_first():
 
 
 def test_what_cannot_be_measured_is_refused(tmp_path):
-    folder = shutil.copytree(stored_examples(), tmp_path / "examples")
+    folder = write_examples(tmp_path / "examples")
     write_split(folder / "Split-empty")
     with pytest.raises(DataError, match="nowhere"):
         measured(trained("plain") / "model", folder, split="nowhere")
