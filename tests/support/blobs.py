@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import tensorflow as tf
 
+from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.structures import ImageTruth
 from tests.support.evaluated_images import make_truth
 
@@ -65,6 +68,16 @@ class BlobDetector(tf.Module):
 def save(detector: tf.Module, path) -> str:
     tf.saved_model.save(detector, str(path), signatures={"serving_default": detector.serve})
     return str(path)
+
+
+def save_folder(detector: tf.Module, folder: Path) -> str:
+    """Write a detector folder as far as prediction looks at it: SavedModel and label map."""
+    save(detector, folder / "Format-Serving")
+    extra = folder / "Format-Serving" / "assets.extra" / "detflow"
+    extra.mkdir(parents=True)
+    (extra / "label_map.pbtxt").write_text(format_label_map(label_map_from_names(["red", "green"])))
+    (extra / "pipeline.config").write_text("")
+    return str(folder)
 
 
 def writing_detector(path):

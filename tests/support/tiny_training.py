@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from tests.support.record_files import example, write_records
-
 LABELS = "item { id: 1 name: 'dark' }\nitem { id: 2 name: 'bright' }\n"
 CONFIG = """
 model {
@@ -79,6 +77,8 @@ def config_text(steps: int = 4, backbone: str = MOBILENET) -> str:
 
 def write_examples(folder: Path, images: int = 6) -> Path:
     """Grey scenes with one dark or bright square each, as ExampleGen lays them out."""
+    from tests.support.record_files import example, write_records
+
     (folder / "Split-train").mkdir(parents=True)
     (folder / "label_map.pbtxt").write_text(LABELS)
     rng = np.random.default_rng(5)

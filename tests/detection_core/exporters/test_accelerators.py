@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -19,75 +17,50 @@ from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_upsampling import repeat_by_copies
 from detection_core.quantization.options import QuantizationOptions
-from tests.detection_core.exporters.test_tflite import float_file, integer_file
-from tests.detection_core.exporters.test_tflite_upsampling import upsampling
-from tests.mediapipe.test_object_detector import detector, pictures
-from tests.support.edge_files import convolutions
+from tests.support.edge_files import convolutions, sliced, strided, upsampling
+from tests.support.tiny_files import float_file, integer_file
 
 
-def test_every_row_has_a_public_source_and_known_conditions():
+def test_every_row_has_a_public_source_known_conditions_and_operations_of_tensorflow_lite():
+    from ai_edge_litert.schema_py_generated import BuiltinOperator
+
     with open(TABLE, encoding="utf-8") as file:
         table = yaml.safe_load(file)
     assert set(families()) == {"edgetpu", "nnapi", "hexagon", "ethosu", "xnnpack"}
     for name, family in table["families"].items():
         operators = [operator for row in family["rows"] for operator in row["operators"]]
         assert len(operators) == len(set(operators)), name
+        assert [operator for operator in operators if not hasattr(BuiltinOperator, operator)] == []
         for row in family["rows"]:
             assert table["sources"][row["source"]].startswith("https://")
             assert set(row.get("conditions", {})) <= set(CONDITIONS)
         assert table["sources"][family["note_source"]].startswith("https://")
 
 
-def test_every_operation_of_the_table_is_one_of_tensorflow_lite():
-    from ai_edge_litert.schema_py_generated import BuiltinOperator
-
-    with open(TABLE, encoding="utf-8") as file:
-        table = yaml.safe_load(file)
-    for family in table["families"].values():
-        for row in family["rows"]:
-            assert [name for name in row["operators"] if not hasattr(BuiltinOperator, name)] == []
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        convolutions(),
-        convolutions(between="reverse"),
-        convolutions(between="reverse", integer=True),
-        convolutions(between="concat5"),
-        convolutions(between="concat5", integer=True),
-        convolutions(between="concat6"),
-        convolutions(between="concat6", integer=True),
-        upsampling(6, 10),
-        upsampling(6, 10, integer=False),
-        repeat_by_copies(upsampling(6, 10)),
-    ],
-)
-def test_what_xnnpack_takes_over_is_what_litert_says(content):
-    delegation = xnnpack_delegation(content)
-    expected = [len(part) for part in delegation.partitions]
-    found = lint(content, "xnnpack")
-    assert list(found.parts) == expected
-    assert found.one_part == (len(expected) == 1)
-
-
-def test_parts_are_divided_as_litert_divides_them_in_whole_detectors():
+def test_what_xnnpack_takes_over_is_what_litert_says():
+    contents = [upsampling(6, 10), upsampling(6, 10, integer=False), repeat_by_copies(upsampling(6, 10))]
+    for between in ("", "reverse", "concat5", "concat6"):
+        contents += [convolutions(between=between, integer=integer) for integer in (False, True)]
+    for content in contents:
+        expected = [len(part) for part in xnnpack_delegation(content).partitions]
+        found = lint(content, "xnnpack")
+        assert list(found.parts) == expected and found.one_part == (len(expected) == 1)
     for content in (float_file(), integer_file()):
         graph, delegation = read_graph(content), xnnpack_delegation(content)
         taken = {index for part in delegation.partitions for index in part}
         assert sorted(map(sorted, partitions(graph, taken))) == sorted(map(list, delegation.partitions))
 
 
-@pytest.mark.parametrize("family", ["edgetpu", "nnapi", "hexagon", "ethosu", "xnnpack"])
-def test_the_network_of_an_integer_detector_is_one_part_up_to_post_processing(family):
-    found = lint(integer_file(), family)
-    assert found.one_part and sum(found.parts) >= found.operations - 5
-    staying = {ending.name for ending in found.endings if ending.before_post_processing}
-    # Pixels become int8 before the part, scores and codes become floats behind it.
-    assert staying <= {"QUANTIZE", "DEQUANTIZE", "MUL", "LOGISTIC"}
-    assert all(ending.remedy for ending in found.endings if ending.before_post_processing)
-    (post,) = [ending for ending in found.endings if ending.name == OPERATION]
-    assert not post.before_post_processing and post.remedy
+def test_the_network_of_an_integer_detector_is_one_part_up_to_post_processing():
+    for family in families():
+        found = lint(integer_file(), family)
+        assert found.one_part and sum(found.parts) >= found.operations - 5, family
+        staying = {ending.name for ending in found.endings if ending.before_post_processing}
+        # Pixels become int8 before the part, scores and codes become floats behind it.
+        assert staying <= {"QUANTIZE", "DEQUANTIZE", "MUL", "LOGISTIC"}, family
+        assert all(ending.remedy for ending in found.endings if ending.before_post_processing)
+        (post,) = [ending for ending in found.endings if ending.name == OPERATION]
+        assert not post.before_post_processing and post.remedy
 
 
 @pytest.mark.zoo
@@ -102,6 +75,8 @@ def test_the_network_of_an_integer_detector_is_one_part_up_to_post_processing(fa
 )
 def test_an_integer_detector_of_each_family_is_one_part(name):
     """EfficientDet-Lite has kernels of 5 x 5, which Hexagon's delegate does not take."""
+    from tests.mediapipe.test_object_detector import detector, pictures
+
     model, config = detector(name)
     family = configured_model(config).family
     rewritten = family.require_quantization().rewrite(model, QuantizationOptions(delay=0), None)
@@ -139,65 +114,29 @@ def test_a_float_file_is_refused_by_integer_accelerators_with_what_to_do():
         assert "export int8" in ending.remedy
 
 
-@functools.cache
-def strided(stride: int, kernel: int) -> bytes:
-    """An integer depthwise convolution."""
-    weights = tf.random.stateless_uniform([kernel, kernel, 3, 1], [1, 2], -0.5, 0.5)
-
-    def serve(image):
-        return tf.nn.depthwise_conv2d(image, weights, [1, stride, stride, 1], "SAME")
-
-    function = tf.function(serve).get_concrete_function(tf.TensorSpec([1, 16, 16, 3], tf.float32))
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], tf.Module())
-    converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    converter.representative_dataset = lambda: [[tf.random.stateless_normal([1, 16, 16, 3], [1, 0])]]
-    return bytes(converter.convert())
+def reasons_of(content: bytes, family: str, operation: str) -> list[str]:
+    return [ending.reason for ending in lint(content, family).endings if ending.name == operation]
 
 
-@functools.cache
-def sliced(step: int) -> bytes:
-    """An integer convolution, every so many rows of which are kept; of every one it would be a SLICE."""
-    weights = tf.random.stateless_uniform([3, 3, 3, 4], [1, 2], -0.5, 0.5)
-
-    def serve(image):
-        found = tf.nn.conv2d(image, weights, 1, "SAME")
-        return tf.strided_slice(found, [0, 2, 0, 0], [1, 10, 16, 4], [1, step, 1, 1])
-
-    function = tf.function(serve).get_concrete_function(tf.TensorSpec([1, 16, 16, 3], tf.float32))
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], tf.Module())
-    converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    converter.representative_dataset = lambda: [[tf.random.stateless_normal([1, 16, 16, 3], [1, 0])]]
-    return bytes(converter.convert())
+def test_the_steps_of_a_slice_count_where_a_document_says_so():
+    assert "STRIDED_SLICE" in [op.name for op in read_graph(sliced(2)).operators]
+    for family, reasons in {
+        "edgetpu": ["steps of 1 wanted, another found"],
+        "nnapi": [],
+        "hexagon": [],
+        "ethosu": ["steps of 1 wanted, another found"],
+        "xnnpack": ["float32 wanted, int8 found"],
+    }.items():
+        assert reasons_of(sliced(2), family, "STRIDED_SLICE") == reasons, family
 
 
-@pytest.mark.parametrize(
-    ("family", "step", "reason"),
-    [
-        ("edgetpu", 2, "steps of 1 wanted, another found"),
-        ("nnapi", 2, ""),
-        ("hexagon", 2, ""),
-        ("ethosu", 2, "steps of 1 wanted, another found"),
-        ("xnnpack", 2, "float32 wanted, int8 found"),
-    ],
-)
-def test_the_steps_of_a_slice_count_where_a_document_says_so(family, step, reason):
-    assert "STRIDED_SLICE" in [op.name for op in read_graph(sliced(step)).operators]
-    reasons = [e.reason for e in lint(sliced(step), family).endings if e.name == "STRIDED_SLICE"]
-    assert reasons == ([reason] if reason else [])
-
-
-@pytest.mark.parametrize(
-    ("family", "stride", "kernel", "reason"),
-    [
-        ("hexagon", 1, 3, ""),
-        ("hexagon", 1, 5, "kernels of 3 x 3 wanted, 5 found"),
-        ("hexagon", 4, 3, "strides of 3 at most wanted, 4 found"),
-        ("ethosu", 2, 5, ""),
-        ("ethosu", 4, 3, "strides of 3 at most wanted, 4 found"),
-        ("edgetpu", 2, 5, ""),
-    ],
-)
-def test_limits_of_an_operation_count(family, stride, kernel, reason):
-    found = lint(strided(stride, kernel), family)
-    reasons = [e.reason for e in found.endings if e.name == "DEPTHWISE_CONV_2D"]
-    assert reasons == ([reason] if reason else [])
+def test_limits_of_an_operation_count():
+    for family, stride, kernel, reasons in (
+        ("hexagon", 1, 3, []),
+        ("hexagon", 1, 5, ["kernels of 3 x 3 wanted, 5 found"]),
+        ("hexagon", 4, 3, ["strides of 3 at most wanted, 4 found"]),
+        ("ethosu", 2, 5, []),
+        ("ethosu", 4, 3, ["strides of 3 at most wanted, 4 found"]),
+        ("edgetpu", 2, 5, []),
+    ):
+        assert reasons_of(strided(stride, kernel), family, "DEPTHWISE_CONV_2D") == reasons, family

@@ -12,11 +12,12 @@ from detection_core.data.resize import FixedShapeResizer
 from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.errors import ExportError
 from detection_core.exporters.automl_signatures import automl_functions, head_function
-from detection_core.exporters.signatures import save_signatures
-from tests.detection_core.exporters.test_served_inputs import png
+from detection_core.exporters.signatures import save_signatures, serving_function
 from tests.support import efficientdet_goldens as goldens
+from tests.support.served_requests import png
 from tests.support.tiny_detector import TinyDetector
 
+RESIZER = FixedShapeResizer(height=64, width=64)
 IMAGES = np.random.default_rng(1).integers(0, 256, (2, 50, 40, 3)).astype(np.uint8)
 
 
@@ -32,7 +33,7 @@ def detector():
 @pytest.fixture(scope="module")
 def served(detector, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("automl"))
-    save_signatures(automl_functions(detector, FixedShapeResizer(height=64, width=64), None), folder)
+    save_signatures(automl_functions(detector, RESIZER, None), folder)
     return tf.saved_model.load(folder)
 
 
@@ -58,9 +59,7 @@ def test_the_signature_that_serves_images_is_theirs(served):
 
 def test_boxes_are_in_pixels_of_the_image_and_classes_from_1(served, detector):
     found = served.signatures["serving_default"](images=tf.constant(IMAGES))
-    from detection_core.exporters.signatures import serving_function
-
-    ours = serving_function(detector, FixedShapeResizer(height=64, width=64))(tf.constant(IMAGES))
+    ours = serving_function(detector, RESIZER)(tf.constant(IMAGES))
     np.testing.assert_allclose(found["output_0"], ours["detection_boxes"] * [50, 40, 50, 40], atol=1e-3)
     np.testing.assert_allclose(found["output_1"], ours["detection_scores"], atol=1e-5)
     np.testing.assert_array_equal(found["output_2"], ours["detection_classes"])

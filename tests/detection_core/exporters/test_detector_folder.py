@@ -1,4 +1,4 @@
-"""A real (small) detector written as a folder and read back."""
+"""A small detector written as a folder and read back."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.artifacts import detector as layout
-from detection_core.artifacts.quantization import QUANTIZATION
-from detection_core.builders.configured_model import configured_model
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ContractError, ModelError, StorageError
 from detection_core.exporters import detector_folder
 from detection_core.exporters.detector_folder import load_detector, write_detector
-from detection_core.quantization.options import QuantizationOptions
+from tests.support.detectors import quantized, trained
+from tests.support.plain_backbone import PLAIN
 from tests.support.storage_faults import few_descriptors
 from tests.support.tiny_network import randomise
 from tests.support.tiny_training import config_text
 
-CONFIG = parse_pipeline_config(config_text())
+CONFIG = parse_pipeline_config(config_text(backbone=PLAIN))
 LABELS = label_map_from_names(["dark", "bright"])
 
 
@@ -47,7 +46,7 @@ def test_everything_comes_back(model, folder):
     loaded = load_detector(str(folder))
     assert loaded.config == CONFIG and loaded.label_map == LABELS
     assert loaded.info.kind == "float" and loaded.info.extra == {"steps": 7}
-    assert loaded.info.name == "ssd_mobilenet_v2_fpn_keras" and loaded.info.input_size == (64, 64)
+    assert loaded.info.name == "ssd_tests_plain_fpn" and loaded.info.input_size == (64, 64)
     assert loaded.info.parameters == sum(int(np.prod(w.shape)) for w in model.network.trainable_weights)
     for before, after in zip(model.network.weights, loaded.model.network.weights, strict=True):
         np.testing.assert_array_equal(before, after)
@@ -76,23 +75,18 @@ def copy(folder, tmp_path):
     return tmp_path / "copy"
 
 
-def test_a_foreign_saved_model_is_refused(copy):
-    shutil.rmtree(copy / layout.SERVING / "assets.extra")
-    with pytest.raises(ContractError, match="not written by"):
-        load_detector(str(copy))
-
-
-@pytest.mark.parametrize("name", [layout.PIPELINE_CONFIG, layout.LABEL_MAP])
-def test_a_missing_file_is_named(copy, name):
-    (copy / layout.SERVING / layout.EXTRA / name).unlink()
-    with pytest.raises(ContractError, match=name):
-        load_detector(str(copy))
-
-
-def test_missing_weights_are_named(copy):
-    shutil.rmtree(copy / layout.SERVING / layout.EXTRA / "checkpoint")
-    with pytest.raises(ContractError, match="checkpoint/ckpt-0"):
-        load_detector(str(copy))
+def test_what_is_not_whole_is_named(copy):
+    """From the last file that is looked for to the first."""
+    extra = copy / layout.SERVING / layout.EXTRA
+    for path, message in (
+        (extra / "checkpoint", "checkpoint/ckpt-0"),
+        (extra / layout.LABEL_MAP, layout.LABEL_MAP),
+        (extra / layout.PIPELINE_CONFIG, layout.PIPELINE_CONFIG),
+        (copy / layout.SERVING / "assets.extra", "not written by"),
+    ):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        with pytest.raises(ContractError, match=message):
+            load_detector(str(copy))
 
 
 def test_weights_that_cannot_be_opened_now_are_not_called_another_models(model, copy):
@@ -131,16 +125,11 @@ def test_a_folder_whose_graph_was_altered_is_refused(copy):
         load_detector(str(copy))
 
 
-@pytest.mark.parametrize("kind", ["float", "quantized"])
-def test_checkpoints_have_the_keys_that_detector_folders_always_had(kind, model, tmp_path):
+def test_checkpoints_have_the_keys_that_detector_folders_always_had():
     """The list was read from folders that the first layout's `train` and `quantize` wrote of this config."""
-    texts = {}
-    if kind == "quantized":
-        support = configured_model(CONFIG).family.require_quantization()
-        rewritten = support.rewrite(model, QuantizationOptions(delay=0), None)
-        model, texts = rewritten.model, {layout.QUANTIZATION: QUANTIZATION.format(rewritten.describe())}
-    write_detector(model, CONFIG, LABELS, str(tmp_path), kind=kind, texts=texts)
-    found = tf.train.list_variables(layout.extra_file(str(tmp_path), layout.CHECKPOINT))
-    suffix = "/.ATTRIBUTES/VARIABLE_VALUE"
-    keys = {name.removesuffix(suffix): shape for name, shape in found if name.endswith(suffix)}
-    assert keys == json.loads((Path(__file__).parent / "data" / "checkpoint_keys.json").read_text())[kind]
+    expected = json.loads((Path(__file__).parent / "data" / "checkpoint_keys.json").read_text())
+    for kind, folder in (("float", trained("ssd")), ("quantized", quantized("ssd"))):
+        found = tf.train.list_variables(layout.extra_file(str(folder / "model"), layout.CHECKPOINT))
+        suffix = "/.ATTRIBUTES/VARIABLE_VALUE"
+        keys = {name.removesuffix(suffix): shape for name, shape in found if name.endswith(suffix)}
+        assert keys == expected[kind], kind

@@ -8,16 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.data.resize import FixedShapeResizer
 from detection_core.exporters.frozen_graph import frozen_graph, ordered
 from detection_core.exporters.signatures import serving_function
-from tests.detection_core.exporters.test_served_inputs import IMAGES, REQUESTS
+from tests.support.served_requests import IMAGES, REQUESTS, RESIZER
 from tests.support.tiny_detector import TinyDetector
 
-RESIZER = FixedShapeResizer(height=32, width=32)
 
-
-@pytest.mark.parametrize("input_type", REQUESTS)
+@pytest.mark.parametrize("input_type", ["image_tensor", "tf_example"])
 def test_it_runs_in_a_session_and_gives_what_the_detector_finds(input_type):
     function = serving_function(TinyDetector(), RESIZER, input_type=input_type)
     definition = tf.compat.v1.GraphDef.FromString(frozen_graph(function, input_type))

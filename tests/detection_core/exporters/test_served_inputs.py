@@ -2,50 +2,24 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
 
 from detection_core.artifacts.graph_operations import check_graph
-from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
+from detection_core.data.resize import KeepAspectRatioResizer
 from detection_core.errors import ExportError
 from detection_core.exporters.served_inputs import INPUT_TYPES, find_input_type, largest_batch
 from detection_core.exporters.signatures import save_signature, serving_function
+from tests.support.served_requests import IMAGES, REQUESTS, RESIZER
 from tests.support.tiny_detector import TinyDetector
 
-RESIZER = FixedShapeResizer(height=32, width=32)
-RNG = np.random.default_rng(1)
-IMAGES = RNG.integers(0, 256, (3, 50, 40, 3)).astype(np.uint8)
 # dtype and shape of the input in the Object Detection API's exports; image_tensor has a batch of 1 there.
 REFERENCE = {
     "image_tensor": ("uint8", [None, None, None, 3]),
     "float_image_tensor": ("float32", [None, None, None, 3]),
     "encoded_image_string_tensor": ("string", [None]),
     "tf_example": ("string", [None]),
-}
-
-
-def png(image: np.ndarray) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(image).save(stream, "PNG")
-    return stream.getvalue()
-
-
-def example(image: np.ndarray) -> bytes:
-    feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[png(image)]))
-    return tf.train.Example(
-        features=tf.train.Features(feature={"image/encoded": feature})
-    ).SerializeToString()
-
-
-REQUESTS = {
-    "image_tensor": tf.constant,
-    "float_image_tensor": lambda images: tf.constant(images, tf.float32),
-    "encoded_image_string_tensor": lambda images: tf.constant([png(image) for image in images]),
-    "tf_example": lambda images: tf.constant([example(image) for image in images]),
 }
 
 
@@ -61,20 +35,14 @@ def served(tmp_path_factory):
     return found
 
 
-def test_the_input_types_are_the_exporter_s():
-    assert sorted(INPUT_TYPES) == sorted(REFERENCE)
-
-
-@pytest.mark.parametrize("name", REFERENCE)
-def test_the_input_is_that_of_the_reference(served, name):
-    ((key, spec),) = served[name][1].structured_input_signature[1].items()
-    assert (key, spec.dtype.name, spec.shape.as_list()) == ("input_tensor", *REFERENCE[name])
-
-
 @pytest.mark.parametrize("name", REFERENCE)
 def test_a_batch_gives_what_its_images_give_alone_whatever_the_input_type(served, name):
-    signature, request = served[name][1], REQUESTS[name]
-    together = signature(input_tensor=request(IMAGES))
+    assert sorted(INPUT_TYPES) == sorted(REFERENCE)
+    _, signature, folder = served[name]
+    check_graph(folder)
+    ((key, spec),) = signature.structured_input_signature[1].items()
+    assert (key, spec.dtype.name, spec.shape.as_list()) == ("input_tensor", *REFERENCE[name])
+    together = signature(input_tensor=REQUESTS[name](IMAGES))
     for i, image in enumerate(IMAGES):
         alone = served["image_tensor"][1](input_tensor=tf.constant(image[np.newaxis]))
         assert sorted(alone) == sorted(together)
@@ -82,18 +50,13 @@ def test_a_batch_gives_what_its_images_give_alone_whatever_the_input_type(served
             np.testing.assert_allclose(together[key][i], value[0], atol=1e-5, err_msg=key)
 
 
-@pytest.mark.parametrize("name", ["encoded_image_string_tensor", "tf_example"])
-def test_images_of_a_batch_may_differ_in_size(served, name):
+def test_images_of_a_batch_may_differ_in_size(served):
     others = [IMAGES[0], IMAGES[1][:30]]
-    found = served[name][1](input_tensor=REQUESTS[name](others))
-    for i, image in enumerate(others):
-        alone = served["image_tensor"][1](input_tensor=tf.constant(image[np.newaxis]))
-        np.testing.assert_allclose(found["detection_scores"][i], alone["detection_scores"][0], atol=1e-5)
-
-
-@pytest.mark.parametrize("name", REFERENCE)
-def test_each_passes_the_look_at_its_operations(served, name):
-    check_graph(served[name][2])
+    for name in ("encoded_image_string_tensor", "tf_example"):
+        found = served[name][1](input_tensor=REQUESTS[name](others))
+        for i, image in enumerate(others):
+            alone = served["image_tensor"][1](input_tensor=tf.constant(image[np.newaxis]))
+            np.testing.assert_allclose(found["detection_scores"][i], alone["detection_scores"][0], atol=1e-5)
 
 
 def test_a_resizer_that_keeps_sizes_takes_encoded_images_one_by_one():
@@ -104,12 +67,10 @@ def test_a_resizer_that_keeps_sizes_takes_encoded_images_one_by_one():
     assert largest_batch(find_input_type("tf_example"), padded) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"), [("image_and_boxes_tensor", "masks for given boxes"), ("bogus", "choose one")]
-)
-def test_what_is_no_input_type_is_refused(name, reason):
-    with pytest.raises(ExportError, match=f"input_type: expected image_tensor, .*'{name}'.*{reason}"):
-        find_input_type(name)
+def test_what_is_no_input_type_is_refused():
+    for name, reason in {"image_and_boxes_tensor": "masks for given boxes", "bogus": "choose one"}.items():
+        with pytest.raises(ExportError, match=f"input_type: expected image_tensor, .*'{name}'.*{reason}"):
+            find_input_type(name)
 
 
 def test_a_batch_can_be_fixed():
@@ -118,14 +79,11 @@ def test_a_batch_can_be_fixed():
     assert function.structured_outputs["detection_boxes"].shape.as_list()[0] == 1
 
 
-def test_further_tensors_of_the_graph_are_given_out_by_name():
+def test_further_tensors_of_the_graph_are_given_out_by_name_and_others_refused():
     plain = serving_function(TinyDetector(), RESIZER)
     name = next(o.outputs[0].name for o in plain.graph.get_operations() if o.type == "Conv2D")
     function = serving_function(TinyDetector(), RESIZER, additional=[name])
     found = function(tf.constant(IMAGES))[name]
     assert found.shape[0] == len(IMAGES) and found.shape.rank == 4
-
-
-def test_a_tensor_that_there_is_not_is_refused_with_the_nearest():
     with pytest.raises(ExportError, match=r"additional_.*'nothing/here'; the nearest are"):
         serving_function(TinyDetector(), RESIZER, additional=["nothing/here"])

@@ -44,16 +44,16 @@ def test_the_input_is_the_published_one(loaded):
         published["shape"][1:],
     )
     assert spec.shape[0] is None
+    # It holds variables and no layers.
+    assert len(loaded.read_variables) == len(TinyDetector().network.variables)
+    assert not hasattr(loaded, "model")
 
 
-def test_the_outputs_are_the_published_ones(outputs):
+def test_the_outputs_are_the_published_ones_and_what_the_model_finds(outputs):
     assert sorted(outputs) == sorted(GOLDEN["outputs"])
     for name, facts in GOLDEN["outputs"].items():
         expected = tuple(SIZES.get(size, size) for size in facts["shape"])
         assert (outputs[name].dtype.name, outputs[name].shape) == (facts["dtype"], expected), name
-
-
-def test_the_outputs_are_what_the_model_finds(outputs):
     model = TinyDetector()
     resized = FixedShapeResizer(height=32, width=32)(tf.constant(IMAGE[0]), tf.zeros([0, 0, 0], tf.uint8))
     images = Images(resized.image[None], resized.true_size[None], tf.constant([[50, 40]]), tf.constant([""]))
@@ -65,9 +65,7 @@ def test_the_outputs_are_what_the_model_finds(outputs):
     np.testing.assert_array_equal(outputs["num_detections"], detections.count)
     np.testing.assert_allclose(outputs["raw_detection_boxes"], raw.boxes, atol=1e-5)
     np.testing.assert_allclose(outputs["raw_detection_scores"], raw.scores, atol=1e-5)
-
-
-def test_the_rows_of_a_detection_belong_together(outputs):
+    # The rows of a detection belong together.
     anchors = outputs["detection_anchor_indices"][0].astype(int)
     scores = outputs["detection_multiclass_scores"][0]
     np.testing.assert_array_equal(outputs["raw_detection_scores"][0][anchors], scores)
@@ -101,11 +99,6 @@ def test_a_detector_without_background_gives_no_column_for_it_and_nothing_past_i
     scores = outputs["detection_multiclass_scores"].numpy()[0]
     np.testing.assert_array_equal(scores[:3], raw.numpy()[0, anchors])
     assert scores.shape == (DETECTIONS, CLASSES) and not scores[3:].any()
-
-
-def test_a_saved_model_holds_variables_and_no_layers(loaded):
-    assert len(loaded.read_variables) == len(TinyDetector().network.variables)
-    assert not hasattr(loaded, "model")
 
 
 def test_variables_are_stored_in_the_order_of_their_names(tmp_path):

@@ -13,75 +13,38 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from google.protobuf import text_format
 
-from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
+from detection_core.detectors.ssd.tflite import post_process_options
 from detection_core.errors import ExportError
-from detection_core.exporters.tflite import (
-    Conversion,
-    check_biases,
-    check_convertible,
-    integer_biases,
-)
-from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.exporters.tflite_post_process import PostProcessOptions
+from detection_core.exporters.tflite import check_biases, check_convertible, integer_biases
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.quantization.options import QuantizationOptions
-from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Images
 from tests.support.golden_networks import build_golden, load_golden
 from tests.support.tflite_operations import list_operations
 from tests.support.tflite_outputs import outputs
-from tests.support.tiny_detector import SCALES, TinyDetector
+from tests.support.tiny_detector import TinyDetector
+from tests.support.tiny_files import (
+    INPUTS,
+    OPTIONS,
+    PIXELS,
+    calibrated,
+    float_file,
+    integer_file,
+    quantized,
+    run,
+    tflite_of,
+)
 from tests.support.tiny_network import tiny_network
 
-OPTIONS = PostProcessOptions(
-    max_detections=10,
-    nms_score_threshold=1e-8,
-    nms_iou_threshold=0.6,
-    num_classes=3,
-    y_scale=SCALES[0],
-    x_scale=SCALES[1],
-    h_scale=SCALES[2],
-    w_scale=SCALES[3],
-)
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "data" / "signatures.json").read_text())
-PIXELS = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype(np.float32)
 CONVOLUTIONS = {"CONV_2D", "DEPTHWISE_CONV_2D"}
 
 
-def tflite_of(model: TinyDetector, options: PostProcessOptions, *, integer: bool) -> bytes:
-    conversion = Conversion(function=tflite_function(model, options, integer=integer))
-    return FORMATS["int8" if integer else "float32"].convert(conversion)
-
-
-@functools.cache
-def quantized() -> TinyDetector:
-    rewritten = rewrite(TinyDetector(), QuantizationOptions(delay=0))
-    rewritten.calibrate([tf.constant(PIXELS)])
-    return rewritten.model
-
-
-@functools.cache
-def float_file() -> bytes:
-    return tflite_of(TinyDetector(), OPTIONS, integer=False)
-
-
-@functools.cache
-def integer_file() -> bytes:
-    return tflite_of(quantized(), OPTIONS, integer=True)
-
-
-def run(content: bytes, image: np.ndarray) -> dict[str, np.ndarray]:
-    """Give a file an input of its own dtype; return its signature's outputs."""
-    runner = Interpreter(model_content=content).get_signature_runner("serving_default")
-    return runner(input=image)
-
-
-def reference(model: TinyDetector, pixels: np.ndarray, classes: int = 1) -> dict[str, np.ndarray]:
+def reference(model: TinyDetector, classes: int = 1) -> dict[str, np.ndarray]:
     """Do by hand what the post-processing operation does: suppress by each anchor's best score.
 
     Rows are box by box, each with its best classes.
     """
-    images = Images(pixels=tf.constant(pixels), true_sizes=None, original_sizes=None, source_ids=None)
+    images = Images(pixels=tf.constant(PIXELS[:1]), true_sizes=None, original_sizes=None, source_ids=None)
     raw = model.raw_detections(model.predict(images, training=False))
     boxes, scores = raw.boxes[0].numpy(), raw.scores[0, :, 1:].numpy()
     best = scores.max(-1)
@@ -102,34 +65,36 @@ def iou(a: np.ndarray, b: np.ndarray) -> float:
     return float(overlap / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - overlap))
 
 
-def test_a_float_file_finds_what_the_model_finds():
-    expected = reference(TinyDetector(), PIXELS[:1])
-    found = run(float_file(), PIXELS[:1] / 127.5 - 1)
+def assert_finds(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
     assert found["output_0"] == [10.0]
     np.testing.assert_allclose(found["output_1"][0], expected["scores"], atol=1e-5, rtol=0)
     np.testing.assert_array_equal(found["output_2"][0], expected["classes"])
     np.testing.assert_allclose(found["output_3"][0], expected["boxes"], atol=1e-5, rtol=0)
 
 
+def test_a_float_file_finds_what_the_model_finds():
+    assert_finds(run(float_file(), INPUTS[0]), reference(TinyDetector()))
+    operations = list_operations(float_file())
+    assert {op.outputs for op in operations if op.name in CONVOLUTIONS} == {("float32",)}
+
+
 def test_a_box_may_be_reported_with_its_second_best_class_too():
     options = dataclasses.replace(OPTIONS, max_classes_per_detection=2)
-    found = run(tflite_of(TinyDetector(), options, integer=False), PIXELS[:1] / 127.5 - 1)
-    pairs = reference(TinyDetector(), PIXELS[:1], classes=2)
+    found = run(tflite_of(TinyDetector(), options, integer=False), INPUTS[0])
+    pairs = reference(TinyDetector(), classes=2)
     best = np.argsort(-pairs["scores"], kind="stable")[: OPTIONS.max_detections]
-    assert found["output_0"] == [10.0] and len(pairs["scores"]) == 20
-    np.testing.assert_allclose(found["output_1"][0], pairs["scores"][best], atol=1e-5, rtol=0)
-    np.testing.assert_array_equal(found["output_2"][0], pairs["classes"][best])
-    np.testing.assert_allclose(found["output_3"][0], pairs["boxes"][best], atol=1e-5, rtol=0)
+    assert len(pairs["scores"]) == 20
+    assert_finds(found, {name: values[best] for name, values in pairs.items()})
     # Some box really is there twice.
     assert len(np.unique(found["output_3"][0], axis=0)) < 10
 
 
 def test_rows_behind_the_count_are_empty():
-    scores = reference(TinyDetector(), PIXELS[:1])["scores"]
+    scores = reference(TinyDetector())["scores"]
     threshold = round(float(scores[2] + scores[3]) / 2, 6)  # the attribute has six decimals
     assert scores[3] < threshold < scores[2]
     options = dataclasses.replace(OPTIONS, max_classes_per_detection=2, nms_score_threshold=threshold)
-    found = run(tflite_of(TinyDetector(), options, integer=False), PIXELS[:1] / 127.5 - 1)
+    found = run(tflite_of(TinyDetector(), options, integer=False), INPUTS[0])
     assert found["output_0"] == [6.0]  # three boxes, each with two classes
     assert (found["output_1"][0, :6] > 0).all() and (found["output_1"][0, 6:] == 0).all()
 
@@ -165,13 +130,7 @@ def test_an_integer_file_takes_pixels_and_stays_close_to_fake_quantization():
     (entry,) = Interpreter(model_content=integer_file()).get_input_details()
     assert entry["dtype"] == np.uint8 and entry["quantization"] == (pytest.approx(1 / 127.5), 128)
     found = run(integer_file(), PIXELS[:1].astype(np.uint8))
-    expected = reference(quantized(), PIXELS[:1])
-    np.testing.assert_allclose(found["output_1"][0], expected["scores"], atol=0.05, rtol=0)
-
-
-def test_a_file_without_fake_quantization_is_not_an_integer_file():
-    operations = list_operations(float_file())
-    assert {op.outputs for op in operations if op.name in CONVOLUTIONS} == {("float32",)}
+    np.testing.assert_allclose(found["output_1"][0], reference(quantized())["scores"], atol=0.05, rtol=0)
 
 
 def like_a_trained_one() -> TinyDetector:
@@ -193,12 +152,11 @@ def like_a_trained_one() -> TinyDetector:
 
 @functools.cache
 def trained_file() -> tuple[TinyDetector, bytes]:
-    rewritten = rewrite(like_a_trained_one(), QuantizationOptions(delay=0))
-    rewritten.calibrate([tf.constant(PIXELS)])
-    return rewritten.model, tflite_of(rewritten.model, OPTIONS, integer=True)
+    model = calibrated(like_a_trained_one())
+    return model, tflite_of(model, integer=True)
 
 
-def test_biases_of_dead_channels_are_those_of_the_network():
+def test_biases_of_dead_channels_are_those_of_the_network_and_the_file_stays_close_to_it():
     model, content = trained_file()
     wanted = {
         layer.layer.name: np.sort(layer.layer.bias.numpy())
@@ -210,45 +168,32 @@ def test_biases_of_dead_channels_are_those_of_the_network():
     for name, bias in wanted.items():
         assert min(np.abs(f - bias).max() for f in found if f.shape == bias.shape) < 0.01, name
     assert max(np.abs(bias.codes.astype(np.int64)).max() for bias in integer_biases(content)) < 2**29
-
-
-def test_an_integer_file_of_a_trained_network_stays_close_to_the_float_network():
-    _, content = trained_file()
-    found = run(content, PIXELS[:1].astype(np.uint8))
-    expected = reference(like_a_trained_one(), PIXELS[:1])
-    np.testing.assert_allclose(found["output_1"][0], expected["scores"], atol=0.05, rtol=0)
+    scores = run(content, PIXELS[:1].astype(np.uint8))["output_1"][0]
+    np.testing.assert_allclose(scores, reference(like_a_trained_one())["scores"], atol=0.05, rtol=0)
 
 
 def test_a_bias_that_does_not_fit_is_refused(monkeypatch):
     """What the converter makes of a scale that is too small is 2^31 - 1, in silence."""
     monkeypatch.setattr("detection_core.quantization.quantizers.LARGEST_BIAS", 2.0**60)
-    rewritten = rewrite(like_a_trained_one(), QuantizationOptions(delay=0))
-    rewritten.calibrate([tf.constant(PIXELS)])
     with pytest.raises(ExportError, match=r"expected biases up to 1073741824 .* found 2147483647 in channel"):
-        tflite_of(rewritten.model, OPTIONS, integer=True)
+        tflite_of(calibrated(like_a_trained_one()), integer=True)
     check_biases(integer_file())
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("ssd { image_resizer { keep_aspect_ratio_resizer {} } }", "found keep_aspect_ratio_resizer"),
-        (
-            "ssd { image_resizer { fixed_shape_resizer {} } box_predictor {"
-            " weight_shared_convolutional_box_predictor { box_encodings_clip_range { min: -5 max: 5 } } } }",
-            "box_encodings_clip_range: expected box codes as the network gives them",
+def test_what_a_fixed_input_cannot_hold_is_refused():
+    predictor = "weight_shared_convolutional_box_predictor { box_encodings_clip_range { min: -5 max: 5 } }"
+    cases = {
+        "ssd { image_resizer { keep_aspect_ratio_resizer {} } }": "found keep_aspect_ratio_resizer",
+        f"ssd {{ image_resizer {{ fixed_shape_resizer {{}} }} box_predictor {{ {predictor} }} }}": (
+            "box_encodings_clip_range: expected box codes as the network gives them"
         ),
-        (
-            "faster_rcnn {}",
-            "that converts to TensorFlow Lite, ssd or efficientdet, found faster_rcnn",
-        ),
-    ],
-)
-def test_what_a_fixed_input_cannot_hold_is_refused(text, message):
-    config = TrainEvalPipelineConfig()
-    text_format.Parse(text, config.model)
-    with pytest.raises(ExportError, match=message):
-        check_convertible(config)
+        "faster_rcnn {}": "that converts to TensorFlow Lite, ssd or efficientdet, found faster_rcnn",
+    }
+    for text, message in cases.items():
+        config = TrainEvalPipelineConfig()
+        text_format.Parse(text, config.model)
+        with pytest.raises(ExportError, match=message):
+            check_convertible(config)
 
 
 @pytest.mark.slow
@@ -267,32 +212,33 @@ def test_the_published_configuration_gives_the_published_numbers():
         )
 
 
-@pytest.mark.parametrize("by_class", [False, True])
-@pytest.mark.parametrize("integer", [False, True])
-def test_neither_threads_nor_kernels_change_what_is_found(integer, by_class):
-    options = dataclasses.replace(OPTIONS, use_regular_nms=by_class)
-    model = quantized() if integer else TinyDetector()
-    plain = integer_file() if integer else float_file()
-    content = tflite_of(model, options, integer=integer) if by_class else plain
+def test_neither_threads_nor_kernels_change_what_is_found():
+    regular = dataclasses.replace(OPTIONS, use_regular_nms=True)
+    for integer, content in (
+        (False, float_file()),
+        (True, integer_file()),
+        (False, tflite_of(TinyDetector(), regular, integer=False)),
+        (True, tflite_of(quantized(), regular, integer=True)),
+    ):
+        for pixels in PIXELS[:2]:
+            image = pixels.astype(np.uint8) if integer else pixels / 127.5 - 1
+            firsts = []
+            # With XNNPACK, and without.
+            for resolver in (OpResolverType.BUILTIN, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
+                first, *others = (threaded(content, image, resolver, threads) for threads in (1, 2, 3, 4))
+                for other in others:
+                    for name, value in first.items():
+                        np.testing.assert_array_equal(other[name], value, err_msg=name)
+                firsts.append(first)
+            for name in ("output_0", "output_1"):  # integers' scores have some hundred levels
+                np.testing.assert_allclose(firsts[0][name], firsts[1][name], atol=0.02 if integer else 1e-5)
+            if not integer:  # their equal scores may change places
+                np.testing.assert_array_equal(firsts[0]["output_2"], firsts[1]["output_2"])
+                np.testing.assert_allclose(firsts[0]["output_3"], firsts[1]["output_3"], atol=1e-5)
 
-    def found(pixels, resolver, threads):
-        image = pixels.astype(np.uint8) if integer else pixels / 127.5 - 1
-        interpreter = Interpreter(
-            model_content=content, num_threads=threads, experimental_op_resolver_type=resolver
-        )
-        return interpreter.get_signature_runner()(input=image[np.newaxis])
 
-    for pixels in PIXELS:
-        firsts = []
-        # With XNNPACK, and without.
-        for resolver in (OpResolverType.BUILTIN, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
-            first, *others = (found(pixels, resolver, threads) for threads in (1, 2, 3, 4))
-            for other in others:
-                for name, value in first.items():
-                    np.testing.assert_array_equal(other[name], value, err_msg=name)
-            firsts.append(first)
-        for name in ("output_0", "output_1"):  # integers' scores have some hundred levels
-            np.testing.assert_allclose(firsts[0][name], firsts[1][name], atol=0.02 if integer else 1e-5)
-        if not integer:  # their equal scores may change places
-            np.testing.assert_array_equal(firsts[0]["output_2"], firsts[1]["output_2"])
-            np.testing.assert_allclose(firsts[0]["output_3"], firsts[1]["output_3"], atol=1e-5)
+def threaded(content: bytes, image: np.ndarray, resolver: OpResolverType, threads: int) -> dict:
+    interpreter = Interpreter(
+        model_content=content, num_threads=threads, experimental_op_resolver_type=resolver
+    )
+    return interpreter.get_signature_runner()(input=image[np.newaxis])

@@ -50,12 +50,12 @@ def named(plain) -> bytes:
     return bytes(builder.Output())
 
 
-def test_what_is_written_is_read_back(named):
-    assert read_description(add_description(named, DESCRIPTION)) == DESCRIPTION
-
-
-def test_the_same_description_gives_the_same_bytes(named):
-    assert add_description(named, DESCRIPTION) == add_description(named, DESCRIPTION)
+def test_what_is_written_is_read_back_and_always_the_same(named):
+    content = add_description(named, DESCRIPTION)
+    assert read_description(content) == DESCRIPTION
+    assert add_description(named, DESCRIPTION) == content
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:  # at the end of the file
+        assert archive.read("labels.txt").decode() == "null\neins\nzwölf\n"
 
 
 def test_the_file_still_runs_and_gives_the_same(named):
@@ -69,11 +69,6 @@ def test_the_file_still_runs_and_gives_the_same(named):
         results.append([interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()])
     for before, after in zip(*results, strict=True):
         np.testing.assert_array_equal(before, after)
-
-
-def test_the_labels_are_a_file_of_an_archive_at_the_end(named):
-    with zipfile.ZipFile(io.BytesIO(add_description(named, DESCRIPTION))) as archive:
-        assert archive.read("labels.txt").decode() == "null\neins\nzwölf\n"
 
 
 def test_task_libraries_find_the_names_they_look_for(named):

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-
 import numpy as np
 import pytest
-import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
-from detection_core.detectors.ssd.tflite import tflite_function
-from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_formats import FORMATS, file_name
-from detection_core.quantization.options import QuantizationOptions
-from detection_core.quantization.rewriting import rewrite
-from tests.detection_core.exporters.test_tflite import OPTIONS
 from tests.support.tflite_operations import list_operations
-from tests.support.tiny_detector import TinyDetector
-
-PIXELS = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype(np.float32)
+from tests.support.tiny_files import convert, file_of, inputs_of, run
 
 # Format to the types of a convolution's input and kernel, and how far its scores lie from float32's.
 EXPECTED = {
@@ -36,40 +25,13 @@ EXPECTED = {
     "int8_weights": ("float32", "float32", 0.03),
     "int4_weights": ("float32", "float32", 0.3),
 }
-
-
 OF_TRAINED_WEIGHTS = ("float16", "dynamic_range", "int16x8", "int8_weights", "int4_weights")
-
-
-@functools.cache
-def network(integer: bool) -> TinyDetector:
-    if not integer:
-        return TinyDetector()
-    rewritten = rewrite(TinyDetector(), QuantizationOptions(delay=0))
-    rewritten.calibrate([tf.constant(PIXELS)])
-    return rewritten.model
-
-
-@functools.cache
-def file_of(name: str) -> bytes:
-    wanted = FORMATS[name]
-    options = dataclasses.replace(OPTIONS, max_classes_per_detection=2)
-    function = tflite_function(network(wanted.integer), options, integer=wanted.integer)
-    inputs = [pixels[np.newaxis] / np.float32(127.5) - 1 for pixels in PIXELS]
-    return wanted.convert(Conversion(function=function, inputs=lambda: inputs))
-
-
-def run(content: bytes, pixels: np.ndarray) -> dict[str, np.ndarray]:
-    interpreter = Interpreter(model_content=content)
-    (taken,) = interpreter.get_input_details()
-    image = pixels[np.newaxis] / np.float32(127.5) - 1
-    if taken["dtype"] != np.float32:
-        image = (pixels[np.newaxis] + np.iinfo(taken["dtype"]).min).astype(taken["dtype"])
-    return interpreter.get_signature_runner()(input=image)
+INTEGER_INPUTS = {"int8": np.uint8, "int8_post_training": np.uint8, "int8_int8_input": np.int8}
 
 
 def test_every_format_is_expected_here():
-    assert [*EXPECTED, "int8_mixed_aware", *(f"{name}_aware" for name in OF_TRAINED_WEIGHTS)] == list(FORMATS)
+    aware = [f"{name}_aware" for name in OF_TRAINED_WEIGHTS]
+    assert [*EXPECTED, "int8_mixed_aware", *aware] == list(FORMATS)
     for name in OF_TRAINED_WEIGHTS:  # the same conversion, of another network
         assert FORMATS[f"{name}_aware"].convert is FORMATS[name].convert
     assert [file_name(name) for name in ("float32", "int8")] == ["model_float32.tflite", "model_int8.tflite"]
@@ -78,32 +40,24 @@ def test_every_format_is_expected_here():
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_file_computes_in_its_types_what_the_float_file_does(name):
     activations, kernels, tolerance = EXPECTED[name]
-    operations = list_operations(file_of(name))
+    content, plain = file_of(name), file_of("float32")
+    operations = list_operations(content)
     convolutions = [op for op in operations if op.name in ("CONV_2D", "DEPTHWISE_CONV_2D")]
     assert {op.inputs[:2] for op in convolutions} == {(activations, kernels)}
     (post_process,) = (op for op in operations if op.name == "TFLite_Detection_PostProcess")
     assert {*post_process.inputs, *post_process.outputs} == {"float32"}
-    for pixels in PIXELS:
-        found, wanted = run(file_of(name), pixels), run(file_of("float32"), pixels)
-        assert found["output_0"] == wanted["output_0"]
-        np.testing.assert_allclose(found["output_1"], wanted["output_1"], atol=tolerance, rtol=0)
+    for taken, wanted in zip(inputs_of(content), inputs_of(plain), strict=True):
+        found, expected = run(content, taken), run(plain, wanted)
+        assert found["output_0"] == expected["output_0"]
+        np.testing.assert_allclose(found["output_1"], expected["output_1"], atol=tolerance, rtol=0)
         # Classes are whole numbers, in whatever the network computes.
         assert set(np.unique(found["output_2"])) <= {0.0, 1.0, 2.0}
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [
-        ("int8", np.uint8),
-        ("int8_post_training", np.uint8),
-        ("int8_int8_input", np.int8),
-        ("int8_float32_input", np.float32),
-        ("int16x8", np.float32),
-    ],
-)
-def test_the_input_has_the_format_s_type(name, dtype):
-    (taken,) = Interpreter(model_content=file_of(name)).get_input_details()
-    assert taken["dtype"] == dtype
+def test_the_input_has_the_format_s_type():
+    for name in (*INTEGER_INPUTS, "int8_float32_input", "int16x8"):
+        (taken,) = Interpreter(model_content=file_of(name)).get_input_details()
+        assert taken["dtype"] == INTEGER_INPUTS.get(name, np.float32), name
 
 
 def test_weights_take_the_bits_that_the_format_says():
@@ -118,7 +72,6 @@ def test_weights_take_the_bits_that_the_format_says():
     assert stored["int4_weights"].count("int8") == 1  # the depthwise convolution
 
 
-@pytest.mark.parametrize("name", ["int8", "int16x8", "int4_weights"])
-def test_the_same_network_gives_the_same_bytes(name):
-    again = file_of.__wrapped__(name)
-    assert again == file_of(name)
+def test_the_same_network_gives_the_same_bytes():
+    for name in ("int8", "int16x8", "int4_weights"):
+        assert convert(name) == file_of(name), name

@@ -14,23 +14,29 @@ from detection_core.artifacts.tflite_network import network_operators
 from detection_core.config.messages.efficientdet import WEIGHT_METHODS
 from detection_core.config.messages.extractors import COMBINE_METHODS
 from detection_core.detectors.efficientdet.feature_network import FeatureNetwork
+from detection_core.detectors.parts.backbones.efficientnet import (
+    DEFAULT_HYPERPARAMS,
+    EfficientNetOptions,
+    efficientnet,
+)
 from detection_core.detectors.parts.heads.predictions import per_anchor
 from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
 from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
 from detection_core.detectors.ssd.tflite import tflite_function
+from detection_core.exporters.delegation import xnnpack_delegation
 from detection_core.exporters.tflite import Conversion, to_int8
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
-from tests.detection_core.exporters.test_tflite import OPTIONS, PIXELS
 from tests.support import efficientdet_goldens as goldens
 from tests.support.tiny_detector import TinyDetector
+from tests.support.tiny_files import OPTIONS, PIXELS
 from tests.support.tiny_network import CLASSES, randomise
 
 QUICK = (
-    ("ssd", "fast_attention"),
+    ("efficientnet", "fast_attention"),  # SSD's, on a backbone with squeeze-and-excitation and swish
     ("ssd", "sum"),
     ("efficientdet", "fastattn"),
     ("efficientdet", "channel_attn"),
@@ -38,6 +44,7 @@ QUICK = (
 FORMS = [
     form if form in QUICK else pytest.param(*form, marks=pytest.mark.zoo)
     for form in (
+        ("efficientnet", "fast_attention"),
         *(("ssd", name) for name in COMBINE_METHODS),
         *(("efficientdet", name) for name in WEIGHT_METHODS),
     )
@@ -49,7 +56,7 @@ LEAST_DB = 25.0
 def pyramid(family: str, method: str, levels: Mapping[int, tf.Tensor]) -> list[tf.Tensor]:
     """The maps of levels 3 to 5 with nodes of two and of three inputs, the finest first."""
     layers = NetworkLayers(hyperparams=LayerHyperparams(activation="relu6"))
-    if family == "ssd":
+    if family != "efficientdet":
         options = BifpnOptions(
             channels=8, iterations=1, min_level=3, max_level=5, backbone_max_level=5, combine_method=method
         )
@@ -58,16 +65,25 @@ def pyramid(family: str, method: str, levels: Mapping[int, tf.Tensor]) -> list[t
     return FeatureNetwork(goldens.settings(**fields, fpn_weight_method=method), layers)(levels)
 
 
-def detector(family: str, method: str) -> TinyDetector:
-    """A few convolutions, the pyramid, and heads on its maps of 8 x 8 and 4 x 4."""
-    pixels = tf_keras.Input((32, 32, 3), name="pixels")
+def backbone(family: str, pixels: tf.Tensor) -> dict[int, tf.Tensor]:
+    """Maps of 8 x 8, 4 x 4 and 2 x 2 as levels 3 to 5."""
+    if family == "efficientnet":
+        layers = NetworkLayers(hyperparams=DEFAULT_HYPERPARAMS)
+        ends = efficientnet(pixels, layers, EfficientNetOptions(version=0, max_level=3))
+        return {3: ends.levels[2], 4: ends.levels[3], 5: tf_keras.layers.MaxPooling2D()(ends.levels[3])}
     features, levels = pixels, {}
     for level in (2, 3, 4, 5):
-        features = tf_keras.layers.Conv2D(8, 3, 2, "same", activation="relu6", name=f"backbone_{level}")(
-            features
-        )
+        name = f"backbone_{level}"
+        features = tf_keras.layers.Conv2D(8, 3, 2, "same", activation="relu6", name=name)(features)
         levels[level] = features
-    maps = pyramid(family, method, {level: levels[level] for level in (3, 4, 5)})
+    return {level: levels[level] for level in (3, 4, 5)}
+
+
+def detector(family: str, method: str) -> TinyDetector:
+    """A backbone, the pyramid, and heads on its maps of 8 x 8 and 4 x 4."""
+    pixels = tf_keras.Input((32, 32, 3), name="pixels")
+    levels = backbone(family, pixels)
+    maps = pyramid(family, method, levels)
     sized = [each for each in maps if each.shape[1] in (8, 4)]
     heads = NetworkLayers(hyperparams=LayerHyperparams())
     box, classes = heads.conv("box", 2 * 4, 1), heads.conv("class", 2 * (CLASSES + 1), 1)
@@ -97,6 +113,9 @@ def test_a_form_runs_in_integers_and_its_file_gives_what_the_quantized_network_g
         for position in network_operators(graph)
         for index in graph.operators[position].outputs
     }
+    delegation = xnnpack_delegation(content)
+    left = [graph.operators[index].name for index in delegation.left]
+    assert len(delegation.partitions) == 1 and left == ["QUANTIZE", "TFLite_Detection_PostProcess"]
     # No DEQUANTIZE in between either; what is behind the network reads its integers.
     assert {dtype for _, dtype in types} == {"int8"} and "ADD" in {name for name, _ in types}
     with ReferenceNetwork(function) as reference:

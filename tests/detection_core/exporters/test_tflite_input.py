@@ -1,21 +1,22 @@
+"""Which pixels a file takes, and which it normalises itself."""
+
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
+from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.detectors.family import family_of
-from detection_core.detectors.ssd.tflite import tflite_function
-from detection_core.exporters.tflite import Conversion, to_float32, to_int8
 from detection_core.exporters.tflite_input import PIXELS, file_normalisation, network_input
 from detection_core.exporters.tflite_post_process import normalisation_of
-from detection_core.quantization.options import QuantizationOptions
-from detection_core.quantization.rewriting import rewrite
+from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.structures import Images
-from tests.detection_core.exporters.test_tflite import OPTIONS, run
-from tests.detection_core.exporters.test_tflite import PIXELS as PICTURES
+from tests.support import efficientdet_goldens as goldens
+from tests.support.tflite_operations import list_operations
 from tests.support.tiny_detector import TinyDetector
+from tests.support.tiny_files import PIXELS as PICTURES
+from tests.support.tiny_files import calibrated, run, tflite_of
 
 ALIKE = ((127.5,) * 3, (127.5,) * 3)
 IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
@@ -51,24 +52,20 @@ def test_other_channels_are_normalised_in_the_file():
 
 
 def test_a_float_file_takes_pixels():
-    model = PerChannel()
-    found = run(to_float32(Conversion(function=tflite_function(model, OPTIONS, integer=False))), PICTURES[:1])
-    expected = model.detect(images(PICTURES[:1]))
+    found = run(tflite_of(PerChannel(), integer=False), PICTURES[:1])
+    expected = PerChannel().detect(images(PICTURES[:1]))
     np.testing.assert_allclose(found["output_1"][0, 0], expected.scores.numpy().max(), atol=1e-5)
 
 
 def test_an_integer_file_takes_pixels_and_computes_in_integers():
-    rewritten = rewrite(PerChannel(), QuantizationOptions(delay=0))
-    rewritten.calibrate([tf.constant(PICTURES)])
-    content = to_int8(Conversion(function=tflite_function(rewritten.model, OPTIONS, integer=True)))
-    interpreter = Interpreter(model_content=content)
-    interpreter.allocate_tensors()
-    (details,) = interpreter.get_input_details()
+    model = calibrated(PerChannel())
+    content = tflite_of(model, integer=True)
+    (details,) = Interpreter(model_content=content).get_input_details()
     assert details["dtype"] == np.uint8 and details["quantization"] == (1.0, 0)
-    operations = [each["op_name"] for each in interpreter._get_ops_details()]
+    operations = [each.name for each in list_operations(content)]
     assert operations.index("CONV_2D") < operations.index("DEQUANTIZE")
     found = run(content, PICTURES[:1].astype(np.uint8))
-    expected = rewritten.model.detect(images(PICTURES[:1]))
+    expected = model.detect(images(PICTURES[:1]))
     np.testing.assert_allclose(found["output_1"][0, :3], np.sort(expected.scores[0])[::-1][:3], atol=0.03)
 
 
@@ -79,21 +76,10 @@ def images(pixels):
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'efficientdet { name: "efficientdet-d0" num_classes: 2 }',
-        'efficientdet { name: "efficientdet-lite0" num_classes: 2 }',
-    ],
-)
-def test_every_efficientdet_says_one_number_for_all_channels(text):
-    from google.protobuf import text_format
-
-    from detection_core.protos.model_pb2 import DetectionModel
-
-    message = text_format.Parse(text, DetectionModel())
-    message.efficientdet.image_resizer.fixed_shape_resizer.height = 64
-    message.efficientdet.image_resizer.fixed_shape_resizer.width = 64
-    family = family_of(message)
-    mean, std = family.tflite.normalisation(family.build(message.efficientdet, "model.efficientdet", None))
-    assert len(set(mean)) == len(set(std)) == 1
+def test_every_efficientdet_says_one_number_for_all_channels():
+    family = family_of(DetectionModel(efficientdet={}))
+    for name in ("efficientdet-d0", "efficientdet-lite0"):
+        message = goldens.message(name, 64, fpn_cell_repeats=1, box_class_repeats=1, fpn_num_filters=8)
+        built = build_efficientdet(message, "model.efficientdet", None)
+        mean, std = family.tflite.normalisation(built)
+        assert len(set(mean)) == len(set(std)) == 1, name

@@ -10,32 +10,20 @@ import tensorflow as tf
 import tf_keras
 from ai_edge_litert.interpreter import Interpreter
 
-from detection_core.detectors.ssd.tflite import tflite_function
 from detection_core.errors import ExportError
-from detection_core.exporters.tflite import Conversion, to_float32
 from detection_core.exporters.tflite_int16_biases import MOST_BIAS, restore_biases
 from detection_core.exporters.tflite_quantizer import quantize_to_int16
-from tests.detection_core.exporters.test_tflite import OPTIONS
-from tests.detection_core.exporters.test_tflite_formats import PIXELS, file_of
-from tests.detection_core.exporters.test_tflite_quantizer import heads
 from tests.support.tiny_detector import TinyDetector
+from tests.support.tiny_files import INPUTS, decibels, file_of, heads_of, levels_of, tflite_of
 from tests.support.tiny_network import tiny_network
-
-INPUTS = [pixels[np.newaxis] / np.float32(127.5) - 1 for pixels in PIXELS]
 
 
 def files_of(change: Callable[[tf_keras.Model], None]) -> tuple[bytes, bytes]:
     """The float file and the int16 file of the tiny network with other weights."""
     network = tiny_network()
     change(network)
-    conversion = Conversion(function=tflite_function(TinyDetector(network), OPTIONS, integer=False))
-    content = to_float32(conversion)
+    content = tflite_of(TinyDetector(network), integer=False)
     return content, quantize_to_int16(content, INPUTS)
-
-
-def decibels(wanted: np.ndarray, found: np.ndarray) -> float:
-    noise = np.square(found - wanted).sum() / np.square(wanted).sum()
-    return float(-10 * np.log10(max(noise, 1e-12)))
 
 
 def weaken(network: tf_keras.Model) -> None:
@@ -56,11 +44,9 @@ def fade(network: tf_keras.Model) -> None:
 
 def test_a_bias_beyond_32_bits_is_kept_on_every_level_and_in_every_channel():
     plain, found = files_of(weaken)
-    wanted, got = heads(plain, INPUTS[0]), heads(found, INPUTS[0])
+    wanted, got = heads_of(plain, INPUTS[0]), heads_of(found, INPUTS[0])
     (logits,) = (name for name in wanted if "class_logits" in name)
-    for level, own in zip(
-        np.split(wanted[logits], [2 * 8 * 8], 1), np.split(got[logits], [2 * 8 * 8], 1), strict=True
-    ):
+    for level, own in zip(levels_of(wanted[logits]), levels_of(got[logits]), strict=True):
         assert decibels(level, own) > 60
         np.testing.assert_allclose(own, level, atol=2e-3)
     interpreter = Interpreter(model_content=found)
@@ -74,16 +60,13 @@ def test_a_bias_beyond_32_bits_is_kept_on_every_level_and_in_every_channel():
 
 def test_activations_that_are_next_to_nothing_make_a_file_that_loads():
     plain, found = files_of(fade)
-    wanted, got = heads(plain, INPUTS[0]), heads(found, INPUTS[0])
+    wanted, got = heads_of(plain, INPUTS[0]), heads_of(found, INPUTS[0])
     assert wanted.keys() == got.keys()
     assert all(decibels(wanted[name], got[name]) > 30 for name in wanted)
 
 
 def test_files_that_do_not_belong_together_are_refused():
-    with pytest.raises(ExportError, match="expected the 11 convolutions of the float file, found 0 others"):
-        restore_biases(_without_convolutions(), file_of("float32"))
-
-
-def _without_convolutions() -> bytes:
     function = tf.function(lambda x: x + 1, input_signature=[tf.TensorSpec([1, 2], tf.float32)])
-    return tf.lite.TFLiteConverter.from_concrete_functions([function.get_concrete_function()]).convert()
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function.get_concrete_function()])
+    with pytest.raises(ExportError, match="expected the 11 convolutions of the float file, found 0 others"):
+        restore_biases(converter.convert(), file_of("float32"))

@@ -8,7 +8,6 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
 from detection_core.artifacts.tflite_graph import read_graph
-from detection_core.detectors.ssd.tflite import tflite_function
 from detection_core.errors import ModelError
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_layers import (
@@ -18,62 +17,53 @@ from detection_core.exporters.tflite_layers import (
     compare_layers,
     first_apart,
 )
-from tests.detection_core.exporters.test_tflite import OPTIONS
-from tests.detection_core.exporters.test_tflite_formats import EXPECTED, PIXELS, file_of, network
+from tests.support.tiny_files import FORMATS_OF_ITS_WEIGHTS, file_of, function_of, inputs_of
 
 
-def inputs_of(content: bytes) -> list[np.ndarray]:
-    (taken,) = Interpreter(model_content=content).get_input_details()
-    if taken["dtype"] == np.float32:
-        return [pixels[np.newaxis] / np.float32(127.5) - 1 for pixels in PIXELS]
-    least = np.iinfo(taken["dtype"]).min
-    return [(pixels[np.newaxis] + least).astype(taken["dtype"]) for pixels in PIXELS]
-
-
-def compared(content: bytes, name: str) -> list[LayerParity]:
-    integer = FORMATS[name].integer
-    with ReferenceNetwork(tflite_function(network(integer), OPTIONS, integer=integer)) as reference:
-        found = compare_layers(content, reference, inputs_of(content))
+def compared(reference: ReferenceNetwork, content: bytes) -> list[LayerParity]:
+    found = compare_layers(content, reference, inputs_of(content)[:2])
     assert found.unmatched_heads == ()
     return found.layers
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_a_file_keeps_to_its_format_s_tolerance_in_every_layer(name):
-    layers = compared(file_of(name), name)
-    heads = [layer.layer for layer in layers if layer.is_head]
-    assert heads == ["box_codes", "class_logits"]
-    # Convolutions and sums of both levels, each once; nothing of post-processing.
-    assert sum(layer.operation == "CONV_2D" for layer in layers) >= 9
-    assert not {layer.operation for layer in layers} & {"LOGISTIC", "TFLite_Detection_PostProcess"}
-    assert first_apart(layers, FORMATS[name].tolerance.heads_db) is None
-    if name == "float32":
-        assert {layer.db for layer in layers} == {MOST_DB}
-
-
-@pytest.mark.parametrize("name", ["float32", "int8"])
-def test_a_file_that_was_damaged_parts_where_the_damage_is(name):
-    """The weights of one convolution in the middle are changed, so that all before it is as it was."""
-    content = bytearray(file_of(name))
-    graph = read_graph(bytes(content))
-    (operator,) = (
-        op
-        for op in graph.operators
-        if op.name == "CONV_2D" and "coarse/BiasAdd" in graph.tensors[op.outputs[0]].name
-    )
-    interpreter = Interpreter(model_content=bytes(content), experimental_preserve_all_tensors=True)
-    interpreter.allocate_tensors()
-    kernel = np.ascontiguousarray(interpreter.get_tensor(operator.inputs[1])).tobytes()
-    place = bytes(content).index(kernel)
-    content[place : place + len(kernel)] = bytes(len(kernel))
-    layers = compared(bytes(content), name)
+@pytest.mark.parametrize("integer", [False, True])
+def test_a_file_keeps_to_its_format_s_tolerance_in_every_layer(integer):
+    with ReferenceNetwork(function_of(integer)) as reference:
+        for name in FORMATS_OF_ITS_WEIGHTS:
+            if FORMATS[name].integer != integer:
+                continue
+            layers = compared(reference, file_of(name))
+            heads = [layer.layer for layer in layers if layer.is_head]
+            assert heads == ["box_codes", "class_logits"], name
+            # Convolutions and sums of both levels, each once; nothing of post-processing.
+            assert sum(layer.operation == "CONV_2D" for layer in layers) >= 9, name
+            assert not {layer.operation for layer in layers} & {"LOGISTIC", "TFLite_Detection_PostProcess"}
+            assert first_apart(layers, FORMATS[name].tolerance.heads_db) is None, name
+            if name == "float32":
+                assert {layer.db for layer in layers} == {MOST_DB}
+        name = "int8" if integer else "float32"
+        layers = compared(reference, damaged(file_of(name)))
     apart = first_apart(layers, FORMATS[name].tolerance.heads_db)
     assert (apart.layer, apart.operation) == ("coarse", "CONV_2D")
     assert min(layer.db for layer in layers if layer.is_head) < 10
 
 
+def damaged(content: bytes) -> bytes:
+    """Change the weights of one convolution in the middle, so that all before it is as it was."""
+    graph = read_graph(content)
+    (operator,) = (
+        op
+        for op in graph.operators
+        if op.name == "CONV_2D" and "coarse/BiasAdd" in graph.tensors[op.outputs[0]].name
+    )
+    interpreter = Interpreter(model_content=content, experimental_preserve_all_tensors=True)
+    interpreter.allocate_tensors()
+    kernel = np.ascontiguousarray(interpreter.get_tensor(operator.inputs[1])).tobytes()
+    return content.replace(kernel, bytes(len(kernel)), 1)
+
+
 def test_without_inputs_there_is_nothing_to_compare():
-    reference = ReferenceNetwork(tflite_function(network(False), OPTIONS, integer=False))
+    reference = ReferenceNetwork(function_of(False))
     with reference, pytest.raises(ModelError, match="expected at least one input"):
         compare_layers(file_of("float32"), reference, [])
 

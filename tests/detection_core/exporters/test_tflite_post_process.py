@@ -61,22 +61,19 @@ def test_tensorflow_itself_gives_rows_of_zeros():
     assert not any(np.asarray(tensor).any() for tensor in found)
 
 
-def test_regular_suppression_can_be_asked_for():
-    options = post_process_options(
-        config(), outputs(max_detections=4, use_regular_nms=True, classes_per_detection=3)
-    )
-    assert 'key: "use_regular_nms" value { b: true }' in options.attribute_text() and options.rows == 4
-
-
 def test_a_box_has_a_row_for_each_of_its_classes_and_no_more_classes_than_there_are():
-    assert post_process_options(config(), outputs(max_detections=4, classes_per_detection=3)).rows == 12
     few = config(CONFIG.replace("num_classes: 90", "num_classes: 2"))
-    assert post_process_options(few, outputs(max_detections=4, classes_per_detection=3)).rows == 8
+    for about, changed, rows in ((config(), {}, 12), (config(), {"use_regular_nms": True}, 4), (few, {}, 8)):
+        given = outputs(max_detections=4, classes_per_detection=3, **changed)
+        options = post_process_options(about, given)
+        assert options.rows == rows
+        regular = 'key: "use_regular_nms" value { b: true }' in options.attribute_text()
+        assert regular == bool(changed)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "refusal"),
-    [
+def test_an_attribute_that_the_operation_does_not_take_is_refused_by_name():
+    options = post_process_options(config(), outputs(max_detections=10))
+    for name, value, refusal in (
         ("max_detections", 0, "expected 1 or more, found 0; change export.max_detections"),
         ("max_classes_per_detection", 0, "expected 1 or more, found 0; change classes_per_detection"),
         ("detections_per_class", 0, "found 0; change max_detections_per_class of"),
@@ -87,17 +84,11 @@ def test_a_box_has_a_row_for_each_of_its_classes_and_no_more_classes_than_there_
         ("num_classes", 0, "found 0; change the config's num_classes"),
         ("y_scale", 0.0, "expected a number above 0, found 0; change the box coder's scales"),
         ("w_scale", float("inf"), "found inf; change the box coder's scales"),
-    ],
-)
-def test_an_attribute_that_the_operation_does_not_take_is_refused_by_name(name, value, refusal):
-    options = post_process_options(config(), outputs(max_detections=10))
-    with pytest.raises(ExportError, match=f"^{OPERATION}.{name}: .*{re.escape(refusal)}"):
-        dataclasses.replace(options, **{name: value})
-
-
-def test_every_number_among_the_attributes_has_a_range():
-    options = post_process_options(config(), outputs(max_detections=10))
-    numbers = [f.name for f in dataclasses.fields(options) if not isinstance(getattr(options, f.name), bool)]
-    for name in numbers:
-        with pytest.raises(ExportError, match=name):
-            dataclasses.replace(options, **{name: float("nan")})
+    ):
+        with pytest.raises(ExportError, match=f"^{OPERATION}.{name}: .*{re.escape(refusal)}"):
+            dataclasses.replace(options, **{name: value})
+    # Every number among them has a range.
+    for field in dataclasses.fields(options):
+        if not isinstance(getattr(options, field.name), bool):
+            with pytest.raises(ExportError, match=field.name):
+                dataclasses.replace(options, **{field.name: float("nan")})

@@ -8,47 +8,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from ai_edge_litert import schema_py_generated as schema
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from ai_edge_litert.tools import flatbuffer_utils
 
-from detection_core.artifacts.tflite_graph import read_graph
-from detection_core.artifacts.tflite_network import network_outputs
 from detection_core.errors import ExportError
+from detection_core.exporters.delegation import make_interpreter
 from detection_core.exporters.tflite_quantizer import KERNEL_BITS_8, quantize_weights
-from tests.detection_core.exporters.test_tflite_formats import PIXELS, file_of
-
-
-def heads(content: bytes, image: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the raw heads of a file by their tensors' names, as real numbers."""
-    interpreter = Interpreter(
-        model_content=content,
-        experimental_preserve_all_tensors=True,
-        experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
-    )
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
-    interpreter.invoke()
-    graph = read_graph(content)
-    found = {}
-    for index in network_outputs(graph):
-        tensor, value = graph.tensors[index], interpreter.get_tensor(index).astype(np.float64)
-        if tensor.quantization is not None:
-            (scale,), (zero,) = tensor.quantization.scale, tensor.quantization.zero_point
-            value = (value - zero) * scale
-        found[tensor.name] = value
-    return found
+from tests.support.tiny_files import INPUTS, decibels, file_of, heads_of, levels_of
 
 
 def test_heads_that_levels_share_are_right_on_every_level():
     """TensorFlow's converter gives the bias that both levels share the scale of one of them."""
-    image = PIXELS[:1] / np.float32(127.5) - 1
-    wanted, found = heads(file_of("float32"), image), heads(file_of("int16x8"), image)
+    wanted, found = heads_of(file_of("float32"), INPUTS[0]), heads_of(file_of("int16x8"), INPUTS[0])
     assert found.keys() == wanted.keys() and len(wanted) == 2
     for name, value in wanted.items():
-        levels = np.split(value, [2 * 8 * 8], axis=1)
-        for level, own in zip(levels, np.split(found[name], [2 * 8 * 8], axis=1), strict=True):
-            noise = np.square(own - level).sum() / np.square(level).sum()
-            assert -10 * np.log10(noise) > 30
+        for level, own in zip(levels_of(value), levels_of(found[name]), strict=True):
+            assert decibels(level, own) > 30
 
 
 @pytest.mark.parametrize("width", [64, 512])
@@ -72,8 +46,7 @@ def test_large_weights_outlive_a_second_writing(width):
 
 
 def _run(content: bytes, image: np.ndarray) -> np.ndarray:
-    interpreter = Interpreter(model_content=content)
-    interpreter.allocate_tensors()
+    interpreter = make_interpreter(content, threads=1, delegate="none")
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
     interpreter.invoke()
     return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])

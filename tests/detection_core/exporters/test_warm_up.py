@@ -6,20 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import DataError
 from detection_core.exporters.served_inputs import INPUT_TYPES
 from detection_core.exporters.signatures import serving_function
-from detection_core.exporters.warm_up import WARM_UP_FILE, prediction_log, served_value, write_warm_up
-from tests.detection_core.exporters.test_served_inputs import IMAGES, REQUESTS, example
+from detection_core.exporters.warm_up import prediction_log, served_value, write_warm_up
+from tests.support.served_requests import IMAGES, REQUESTS, RESIZER, example, read_logs
 from tests.support.tiny_detector import TinyDetector
-
-
-def read_logs(folder):
-    # Of the package tensorflow-serving-api, which TFX brings.
-    prediction_log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
-    records = tf.data.TFRecordDataset(f"{folder}/{WARM_UP_FILE}").as_numpy_iterator()
-    return [prediction_log_pb2.PredictionLog.FromString(record) for record in records]
 
 
 @pytest.mark.parametrize("name", INPUT_TYPES)
@@ -35,8 +27,7 @@ def test_each_example_is_a_request_that_the_model_answers(tmp_path, name):
     )
     logs = read_logs(tmp_path)
     assert count == len(logs) == 3
-    resizer = FixedShapeResizer(height=32, width=32)
-    function = serving_function(TinyDetector(), resizer, input_type=name)
+    function = serving_function(TinyDetector(), RESIZER, input_type=name)
     expected = function(REQUESTS[name](IMAGES))
     for i, log in enumerate(logs):
         request = log.predict_log.request

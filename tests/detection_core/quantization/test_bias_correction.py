@@ -35,6 +35,8 @@ def own_means(folded, aware, name: str) -> np.ndarray:
 
 def test_a_corrected_channel_has_the_mean_that_its_kernel_would_have_given():
     folded, aware = prepared()
+    with pytest.raises(ModelError, match="at least one batch to correct"):
+        correct_biases(folded, aware, [])
     before = own_means(folded, aware, "stem")
     corrections = correct_biases(folded, aware, [PIXELS[:3], PIXELS[3:]])
     np.testing.assert_allclose(corrections["stem"], -before, rtol=1e-3, atol=1e-6)
@@ -55,8 +57,3 @@ def test_the_outputs_means_come_nearer_to_the_float_network_s():
         found.append(float(np.mean([np.abs(one - other).mean() for one, other in pairs])))
         correct_biases(folded, aware, [PIXELS])
     assert found[1] < 0.5 * found[0]
-
-
-def test_there_has_to_be_a_batch():
-    with pytest.raises(ModelError, match="at least one batch to correct"):
-        correct_biases(*prepared(), [])

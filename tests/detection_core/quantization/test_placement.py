@@ -32,28 +32,22 @@ def test_every_call_is_quantized(placement):
     }
 
 
-@pytest.mark.parametrize(
-    ("call", "output"),
-    [
-        ("pixels", "own"),
-        ("stem_pad", "pixels"),  # moves values
-        ("stem", "stem_relu"),  # the activation is fused, what is before it is never written
-        ("stem_relu", "own"),
-        ("project", "own"),  # read by an Add, which needs its scale
-        ("residual", "own"),
-        ("fine", "own"),  # read twice
-        ("coarse_pool", "fine"),
-        ("up", "coarse"),
-        ("box_level_0", "box_codes"),  # all levels of a concatenation share a scale
-        ("box_codes_1", "box_codes"),
-        ("class_logits", "own"),
-    ],
-)
-def test_the_output_has_the_range_of(placement, call, output):
-    assert placement.quantized[call].record()["output"] == output
-
-
-def test_observed_lists_each_range_once(placement):
+def test_each_output_has_a_range_once(placement):
+    expected = {
+        "pixels": "own",
+        "stem_pad": "pixels",  # moves values
+        "stem": "stem_relu",  # the activation is fused, what is before it is never written
+        "stem_relu": "own",
+        "project": "own",  # read by an Add, which needs its scale
+        "residual": "own",
+        "fine": "own",  # read twice
+        "coarse_pool": "fine",
+        "up": "coarse",
+        "box_level_0": "box_codes",  # all levels of a concatenation share a scale
+        "box_codes_1": "box_codes",
+        "class_logits": "own",
+    }
+    assert {name: placement.quantized[name].record()["output"] for name in expected} == expected
     assert placement.observed.count("box_codes") == 1 and "stem" not in placement.observed
 
 
@@ -111,31 +105,19 @@ def test_a_hard_swish_and_the_steps_of_a_hard_sigmoid_run_in_integers():
     assert set(place_quantizers(graph, hard_swish=False).not_quantized) == {"swish"}
 
 
-def weighted_sum(*, pooled: bool) -> tf_keras.Model:
+def test_a_product_has_the_range_of_its_input_times_the_factor_if_that_has_one():
     """A sum of two weighted maps, taken apart; one of them pooled."""
     pixels = tf_keras.Input((8, 8, 3), name="pixels")
-    left = layers.Conv2D(4, 1, name="left")(pixels)
-    if pooled:
-        left = layers.MaxPooling2D(1, name="pool")(left)
+    left = layers.MaxPooling2D(1, name="pool")(layers.Conv2D(4, 1, name="left")(pixels))
     x = WeightedFusion("fast_attention", name="sum")([left, layers.Conv2D(4, 1, name="right")(pixels)])
-    return fold_batch_norms(tf_keras.Model(pixels, x), weighted_sums=True).network
-
-
-def test_a_product_has_the_range_of_its_input_times_the_factor():
-    found = place_quantizers(read_graph(weighted_sum(pooled=True)))
+    graph = read_graph(fold_batch_norms(tf_keras.Model(pixels, x), weighted_sums=True).network)
+    found = place_quantizers(graph)
     assert found.not_quantized == {}
     entry = found.quantized["sum_share_0"]
-    assert entry.record() == {
-        "layer": "sum_share_0",
-        "kind": "ScaledMap",
-        "weights": "factor",
-        "output": "product",
-    }
+    record = {"layer": "sum_share_0", "kind": "ScaledMap", "weights": "factor", "output": "product"}
+    assert entry.record() == record
     assert entry.range_owner == "sum_share_0" and "sum_share_0" not in found.observed
-
-
-@pytest.mark.parametrize("in_float", ["left", "pool"])
-def test_a_product_whose_input_has_no_range_stays_in_float(in_float):
-    found = place_quantizers(read_graph(weighted_sum(pooled=True)), [in_float])
-    assert set(found.not_quantized) == {in_float, "sum_share_0"}
-    assert "its input, which stays in float" in found.not_quantized["sum_share_0"]
+    for in_float in ("left", "pool"):
+        found = place_quantizers(graph, [in_float])
+        assert set(found.not_quantized) == {in_float, "sum_share_0"}
+        assert "its input, which stays in float" in found.not_quantized["sum_share_0"]

@@ -33,13 +33,15 @@ def kernel_by_hand(kernel: np.ndarray, bits: int) -> np.ndarray:
     return result.reshape(kernel.shape)
 
 
-@pytest.mark.parametrize("bits", [4, 8])
-def test_a_kernel_has_a_scale_per_output_channel(bits):
+def test_a_kernel_has_a_scale_per_output_channel():
     kernel = np.random.default_rng(0).normal(size=(3, 3, 4, 5)).astype(np.float32) * np.logspace(-3, 0, 5)
     kernel = kernel.astype(np.float32)
-    found = KernelQuantizer(bits, Clock(0, None), depthwise=False)(tf.constant(kernel), False, {})
-    np.testing.assert_allclose(found, kernel_by_hand(kernel, bits), rtol=1e-4, atol=1e-7)
-    assert all(len(np.unique(np.asarray(found)[..., c])) <= 2**bits - 1 for c in range(5))
+    for bits in (4, 8):
+        found = KernelQuantizer(bits, Clock(0, None), depthwise=False)(tf.constant(kernel), False, {})
+        np.testing.assert_allclose(found, kernel_by_hand(kernel, bits), rtol=1e-4, atol=1e-7)
+        assert all(len(np.unique(np.asarray(found)[..., c])) <= 2**bits - 1 for c in range(5))
+    dead = KernelQuantizer(8, Clock(0, None), depthwise=False)(tf.zeros([1, 1, 2, 2]), False, {})
+    np.testing.assert_array_equal(dead, np.zeros([1, 1, 2, 2]))
 
 
 def test_a_depthwise_kernel_has_a_scale_per_input_channel_and_multiplier():
@@ -48,11 +50,6 @@ def test_a_depthwise_kernel_has_a_scale_per_input_channel_and_multiplier():
     found = KernelQuantizer(8, Clock(0, None), depthwise=True)(tf.constant(kernel), False, {})
     expected = kernel_by_hand(kernel.reshape(3, 3, 8), 8).reshape(kernel.shape)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
-
-
-def test_a_dead_channel_stays_finite():
-    found = KernelQuantizer(8, Clock(0, None), depthwise=False)(tf.zeros([1, 1, 2, 2]), False, {})
-    np.testing.assert_array_equal(found, np.zeros([1, 1, 2, 2]))
 
 
 def scale_of(quantizer: KernelQuantizer, kernel: np.ndarray) -> np.ndarray:
@@ -124,19 +121,16 @@ def test_until_the_delay_values_pass_while_ranges_are_observed():
     assert all(rounded)  # what is exported is quantized, whatever the delay
 
 
-@pytest.mark.parametrize("bits", [4, 8])
-def test_symmetric_puts_zero_in_the_middle(bits):
-    options = QuantizationOptions(delay=0, activation_bits=bits, symmetric=True)
-    for low, high in ((-1.0, 3.0), (-5.0, 2.0), (0.0, 6.0)):
-        found_low, found_high = (float(v) for v in usable_range(low, high, options))
-        steps = 2 ** (bits - 1)
-        assert found_low <= low and found_high >= high * 0.999
-        np.testing.assert_allclose(found_low / steps, -found_high / (steps - 1), rtol=1e-6)
-
-
-def test_zero_is_always_in_the_range():
+def test_zero_is_always_in_the_range_and_symmetric_puts_it_in_the_middle():
     low, high = usable_range(0.5, 2.0, OPTIONS)
-    assert float(low) == 0.0 and float(high) == 2.0
+    assert (float(low), float(high)) == (0.0, 2.0)
+    for bits in (4, 8):
+        options = QuantizationOptions(delay=0, activation_bits=bits, symmetric=True)
+        for low, high in ((-1.0, 3.0), (-5.0, 2.0), (0.0, 6.0)):
+            found_low, found_high = (float(v) for v in usable_range(low, high, options))
+            steps = 2 ** (bits - 1)
+            assert found_low <= low and found_high >= high * 0.999
+            np.testing.assert_allclose(found_low / steps, -found_high / (steps - 1), rtol=1e-6)
 
 
 def test_pixels_keep_their_256_values():
@@ -151,9 +145,7 @@ def test_a_sigmoid_has_256_values_from_zero_on():
     found = SigmoidQuantizer(OPTIONS, Clock(0, None))(values, False, {})
     np.testing.assert_allclose(found, np.minimum(np.round(values * 256.0), 255.0) / 256.0, atol=1e-6)
     assert SigmoidQuantizer(OPTIONS, Clock(0, None)).build((4,), "gate", None) == {}
-
-
-def test_a_sigmoid_is_left_alone_before_the_delay_has_passed():
+    # It is left alone before the delay has passed.
     step = tf.Variable(3, dtype=tf.int64)
     quantize = SigmoidQuantizer(QuantizationOptions(delay=5), Clock(5, step))
     values = tf.constant([0.1234])

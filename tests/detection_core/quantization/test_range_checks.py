@@ -56,9 +56,7 @@ def test_a_range_that_cuts_values_off_is_told_with_the_layer(aware):
     assert check.uses["box_codes"].cut == pytest.approx(cut, abs=0.02)
     assert check.uses["box_codes"].observed[1] == pytest.approx(values.max(), abs=0.05)
 
-
-def test_a_range_that_is_hardly_used_is_told(aware):
-    check = check_ranges(aware, PIXELS)
+    check = check_ranges(aware, PIXELS)  # of ranges that are hardly used
     (warning,) = [text for text in check.warnings if text.startswith("class_logits:")]
     assert "range -100..100" in warning and "% of the range is used" in warning
 
@@ -76,13 +74,10 @@ def test_calibrated_ranges_are_neither(caplog):
     assert {layer.layer: layer.use for layer in again.quantized if layer.use} == check.uses
 
 
-def test_it_leaves_the_network_as_it_was(aware):
+def test_it_leaves_the_network_as_it_was_and_needs_a_batch(aware):
+    with pytest.raises(ModelError, match="at least one batch to check ranges on"):
+        check_ranges(aware, [])
     before = aware.network(PIXELS[0], training=False)[0].numpy()
     check_ranges(aware, PIXELS)
     np.testing.assert_array_equal(aware.network(PIXELS[0], training=False)[0], before)
     assert len(aware.network.trainable_weights) > 0
-
-
-def test_it_needs_a_batch(aware):
-    with pytest.raises(ModelError, match="at least one batch to check ranges on"):
-        check_ranges(aware, [])

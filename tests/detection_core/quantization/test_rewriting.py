@@ -14,12 +14,7 @@ from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.errors import ContractError
 from detection_core.quantization.layer_errors import OutputNoise
 from detection_core.quantization.options import QuantizationOptions
-from detection_core.quantization.rewriting import (
-    RewrittenDetector,
-    input_range,
-    read_options,
-    rewrite,
-)
+from detection_core.quantization.rewriting import RewrittenDetector, input_range, read_options, rewrite
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_network import randomise
 
@@ -34,21 +29,12 @@ def rewritten() -> RewrittenDetector:
     return found
 
 
-def test_the_input_range_is_that_of_preprocessed_pixels():
-    assert input_range(TinyDetector()) == (-1.0, 1.0)
-
-
 def test_the_record_lists_what_is_quantized_and_what_is_not(rewritten):
+    assert input_range(TinyDetector()) == (-1.0, 1.0)  # of preprocessed pixels
     record = json.loads(QUANTIZATION.format(rewritten.describe()))
-    assert record["settings"] == {
-        "delay": 0,
-        "weight_bits": 8,
-        "activation_bits": 8,
-        "symmetric": False,
-        "pairwise_sums": True,
-        "hard_swish": True,
-        "weighted_sums": True,
-    }
+    settings = {"delay": 0, "weight_bits": 8, "activation_bits": 8, "symmetric": False}
+    settings |= dict.fromkeys(("pairwise_sums", "hard_swish", "weighted_sums"), True)
+    assert record["settings"] == settings
     entries = {entry["layer"]: entry for entry in record["quantized"]}
     assert entries["dw"] == {
         "layer": "dw",
@@ -86,13 +72,10 @@ def test_rebuilt_from_the_record_it_takes_the_weights_and_ranges(rewritten, tmp_
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"settings": {"bits": 8}}'])
-def test_what_is_no_record_is_refused(text):
-    with pytest.raises(ContractError, match=r"q.json: expected the JSON that QuantizationRewriter"):
-        read_options(text, where="q.json")
-
-
 def test_a_record_from_before_sums_were_taken_apart_is_built_as_it_was(rewritten):
+    for text in ("", "{}", '{"settings": {"bits": 8}}'):
+        with pytest.raises(ContractError, match=r"q.json: expected the JSON that QuantizationRewriter"):
+            read_options(text, where="q.json")
     record = json.loads(QUANTIZATION.format(rewritten.describe()))
     assert record["settings"].pop("pairwise_sums") is record["settings"].pop("hard_swish") is True
     read = read_options(json.dumps(record))

@@ -27,6 +27,7 @@ def moved(detector: Any, pixels: np.ndarray, **options: int) -> RewrittenDetecto
     return rewritten
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["ssd", "efficientdet"])
 def test_nothing_but_the_rounding_goes(family):
     """With 16 bits there is next to none, so that both networks give the same."""

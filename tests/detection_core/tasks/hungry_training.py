@@ -20,7 +20,7 @@ from detection_core.progress import Reporter
 from detection_core.structures import Batch
 from detection_core.tasks.fitting import FitRequest, fit
 from detection_core.training.loop import TrainingResult
-from tests.detection_core.detectors.test_second_family import CONFIG, QUADRANT_FAMILY, QuadrantDetector
+from tests.support.quadrants import CONFIG, QUADRANT_FAMILY, QuadrantDetector
 from tests.support.tiny_training import write_examples
 
 _BEYOND = 1 << 46  # numbers: 256 TiB, more than addresses

@@ -46,47 +46,38 @@ def test_boxes_are_found_by_class_and_overlap_each_once():
     assert (parity.undecided, parity.score_noise) == (0, pytest.approx(0.19, abs=1e-6))
 
 
-def test_nothing_to_find_is_all_found():
+def test_nothing_to_find_is_all_found_and_a_share_of_few_detections_refuses_nothing():
     parity = compare_boxes([image((0.0, 0.1, 0))], [image()], TOLERANCE)
     assert (parity.detections, parity.matched, parity.mean_iou, parity.score_noise) == (0, 1.0, None, None)
     assert list(box_clauses(parity)) == []
+    few, many = (
+        list(box_clauses(compare_boxes([image((0.0, 0.9, 0))] * images, [image()] * images, TOLERANCE)))
+        for images in (19, 20)
+    )
+    assert few == []
+    assert many[0].startswith("0.0% of the SavedModel's 20 detections from a score of 0.3")
 
 
-@pytest.mark.parametrize(("images", "refused"), [(20, True), (19, False)])
-def test_a_share_of_few_detections_refuses_nothing(images, refused):
-    parity = compare_boxes([image((0.0, 0.9, 0))] * images, [image()] * images, TOLERANCE)
-    clauses = list(box_clauses(parity))
-    assert bool(clauses) is refused
-    if refused:
-        assert clauses[0].startswith("0.0% of the SavedModel's 20 detections from a score of 0.3")
-
-
-@pytest.mark.parametrize(
-    ("score", "label", "undecided"),
-    [
-        (0.79, 0, 1),  # of the same class and as good: it may have suppressed it
-        (0.6, 0, 0),  # far worse: something else has lost it
-        (0.79, 1, 0),  # nothing of this class is here
-    ],
-)
-def test_only_what_is_as_good_and_real_suppresses(score, label, undecided):
+def test_only_what_is_as_good_and_real_suppresses():
     # 0.04 beside it is an overlap of 0.43: not the same, and enough to suppress.
     others = [(0.2 + 0.12 * n, 0.9, 2) for n in range(6)]
     alike = image(*((left, 0.89, 2) for left, _, _ in others))  # so that the noise is known: 0.01
     reference = [image((0.0, 0.8, 0), (0.04, 0.79, 0)), *[image(*others)] * 4]
-    found = [image((0.0, score, label)), *[alike] * 4]
-    parity = compare_boxes(reference, found, TOLERANCE)
-    lost = {0: 1, 1: 2}[label] - undecided
-    assert (parity.undecided, parity.detections) == (undecided, 26 - undecided)
-    assert parity.matched == pytest.approx(1 - lost / (26 - undecided), abs=1e-6)
-
-
-def test_a_trace_of_a_score_finds_nothing():
-    parity = compare_boxes([image((0.0, 0.9, 0))], [image((0.0, 0.4, 0))], TOLERANCE)
-    assert (parity.detections, parity.matched) == (1, 0.0)
+    for score, label, undecided in (
+        (0.79, 0, 1),  # of the same class and as good: it may have suppressed it
+        (0.6, 0, 0),  # far worse: something else has lost it
+        (0.79, 1, 0),  # nothing of this class is here
+    ):
+        parity = compare_boxes(reference, [image((0.0, score, label)), *[alike] * 4], TOLERANCE)
+        lost = {0: 1, 1: 2}[label] - undecided
+        assert (parity.undecided, parity.detections) == (undecided, 26 - undecided)
+        assert parity.matched == pytest.approx(1 - lost / (26 - undecided), abs=1e-6)
 
 
 def test_the_last_of_a_full_list_are_cut_off_by_chance():
+    # A trace of a score finds nothing.
+    parity = compare_boxes([image((0.0, 0.9, 0))], [image((0.0, 0.4, 0))], TOLERANCE)
+    assert (parity.detections, parity.matched) == (1, 0.0)
     reference = [image((0.0, 0.9, 0), (0.3, 0.41, 0), (0.6, 0.4, 0))]
     found = [image((0.0, 0.88, 0), (0.8, 0.42, 1))]
     full, open_ = (compare_boxes(reference, found, TOLERANCE, max_detections=most) for most in (2, 3))
@@ -168,41 +159,33 @@ def test_noise_alone_refuses_no_file(seed, spread, noise, form, overlap, most):
     assert list(box_clauses(parity)) == [], parity
 
 
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Boxes, scores, classes."""
+
+
+def without_a_class(boxes: np.ndarray, scores: np.ndarray, classes: np.ndarray) -> Arrays:
+    return boxes[classes != 1], scores[classes != 1], classes[classes != 1]
+
+
+FAULTS = {
+    "without a class": without_a_class,
+    "shifted": lambda boxes, scores, classes: (boxes + 0.04, scores, classes),
+    "swapped": lambda boxes, scores, classes: (boxes, scores, 2 - classes),
+    "first alone": lambda boxes, scores, classes: (boxes[:1], scores[:1], classes[:1]),
+}
+
+
 @settings(deadline=None, max_examples=15)
 @given(seed=SEEDS, form=st.sampled_from(list(FORMS)))
-def test_of_objects_that_lie_apart_all_count(seed, form):
-    rng = np.random.default_rng(seed)
-    scenes = [objects(rng) for _ in range(3)]
-    reference = [scene.by_class(0.5, 100) for scene in scenes]
-    found = [FORMS[form](scene.noisy(rng, 0.02), 0.5, 100) for scene in scenes]
-    parity = compare_boxes(reference, found, TOLERANCE)
-    assert parity.undecided == 0 and parity.detections >= 75 and parity.matched == 1.0
-
-
-def without_a_class(found: EvaluatedImage) -> EvaluatedImage:
-    kept_ = found.detections.classes != 1
-    return evaluated(*(getattr(found.detections, name)[kept_] for name in ("boxes", "scores", "classes")))
-
-
-def shifted(found: EvaluatedImage) -> EvaluatedImage:
-    return evaluated(found.detections.boxes + 0.04, found.detections.scores, found.detections.classes)
-
-
-def swapped(found: EvaluatedImage) -> EvaluatedImage:
-    return evaluated(found.detections.boxes, found.detections.scores, 2 - found.detections.classes)
-
-
-def first_alone(found: EvaluatedImage) -> EvaluatedImage:
-    return evaluated(*(getattr(found.detections, name)[:1] for name in ("boxes", "scores", "classes")))
-
-
-@settings(deadline=None, max_examples=15)
-@given(seed=SEEDS, fault=st.sampled_from([without_a_class, shifted, swapped, first_alone]))
-def test_faults_are_not_taken_for_noise(seed, fault):
+def test_of_objects_that_lie_apart_all_count_and_faults_are_not_taken_for_noise(seed, form):
     rng = np.random.default_rng(seed)
     scenes = [objects(rng) for _ in range(4)]
     reference = [scene.by_class(0.5, 100) for scene in scenes]
-    found = [fault(scene.noisy(rng, 0.02).by_class(0.5, 100)) for scene in scenes]
-    parity = compare_boxes(reference, found, TOLERANCE)
-    (clause,) = box_clauses(parity)
-    assert f"from a score of {LEAST_SCORE:g}" in clause
+    noisy = [scene.noisy(rng, 0.02) for scene in scenes]
+    parity = compare_boxes(reference, [FORMS[form](scene, 0.5, 100) for scene in noisy], TOLERANCE)
+    assert parity.undecided == 0 and parity.detections >= 100 and parity.matched == 1.0
+    for name, fault in FAULTS.items():
+        found = [scene.by_class(0.5, 100).detections for scene in noisy]
+        spoilt = [evaluated(*fault(each.boxes, each.scores, each.classes)) for each in found]
+        (clause,) = box_clauses(compare_boxes(reference, spoilt, TOLERANCE))
+        assert f"from a score of {LEAST_SCORE:g}" in clause, name

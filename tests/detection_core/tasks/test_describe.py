@@ -1,3 +1,5 @@
+"""What is told of a config without data."""
+
 import json
 
 import numpy as np
@@ -56,9 +58,7 @@ def test_a_config_is_described_without_data():
     ):
         assert part in text
     assert json.loads(json.dumps(found.data()))["levels"][0] == {"rows": 32, "columns": 32, "anchors": 6144}
-
-
-def test_classes_that_are_left_to_the_label_map_are_said_to_be():
+    # Classes that are left to the label map.
     one, left = (
         describe(apply_overrides(load_pipeline_config(PYRAMID), {"model.ssd.num_classes": given}))
         for given in (1, "unset")
@@ -110,43 +110,47 @@ OBJECTS = ("model/_feature_extractor/a/kernel", "model/_box_predictor/b/kernel")
 BACKBONE = "feature_extractor/layer_with_weights-0/kernel"
 
 
-@pytest.mark.parametrize(
-    ("write", "names", "fields", "found"),
-    [
+def test_a_checkpoint_is_told_by_its_files(tmp_path):
+    cases = (
         (write_object_checkpoint, OBJECTS, {"_version": "V2", "_type": "full"}, "detector's checkpoint with"),
         (write_object_checkpoint, OBJECTS[:1], {"_version": "V2", "_type": "detection"}, "without heads"),
         (write_object_checkpoint, [BACKBONE], {"_version": "V2"}, "a classifier's checkpoint (object-based"),
         (write_object_checkpoint, ["other/kernel"], {"_version": "V2"}, "of something else (object-based"),
         (write_named_checkpoint, ["MobilenetV2/Conv/weights"], {}, "a classifier's checkpoint (name-based"),
-    ],
-)
-def test_a_checkpoint_is_told_by_its_files(tmp_path, write, names, fields, found):
-    prefix = write({name: np.zeros(1, np.float32) for name in names}, tmp_path / "ckpt-0")
-    assert found in _parts(_starting_from(prefix, **fields))["start"]
+    )
     with s3_server() as bucket:  # of which the index alone is fetched
-        files.copy_file(f"{prefix}.index", f"{bucket}/ckpt-0.index")
-        files.write_text(f"{bucket}/ckpt-0.data-00000-of-00001", "")
-        assert found in _parts(_starting_from(f"{bucket}/ckpt-0", **fields))["start"]
+        for number, (write, names, fields, found) in enumerate(cases):
+            values = {name: np.zeros(1, np.float32) for name in names}
+            prefix = write(values, tmp_path / f"ckpt-{number}")
+            assert found in _parts(_starting_from(prefix, **fields))["start"]
+            files.copy_file(f"{prefix}.index", f"{bucket}/ckpt-{number}.index")
+            files.write_text(f"{bucket}/ckpt-{number}.data-00000-of-00001", "")
+            assert found in _parts(_starting_from(f"{bucket}/ckpt-{number}", **fields))["start"]
 
 
-@pytest.mark.parametrize(
-    ("write", "names", "fields", "message"),
-    [
-        (write_object_checkpoint, OBJECTS, {}, "expected V2, as .* is object-based, found V1"),
-        (write_named_checkpoint, ["x/weights"], {"_version": "V2"}, "expected V1, as .* is name-based"),
-        (write_object_checkpoint, OBJECTS, {"_version": "V2"}, "expected detection or full, .*found classif"),
+def test_a_checkpoint_that_is_not_what_the_config_says_is_refused(tmp_path):
+    classifier = ["MobilenetV2/Conv/weights"]
+    for number, (write, names, fields, message) in enumerate(
         (
-            write_named_checkpoint,
-            ["MobilenetV2/Conv/weights"],
-            {"_type": "detection"},
-            "expected classification, as .*a classifier's .*found detection",
-        ),
-    ],
-)
-def test_a_checkpoint_that_is_not_what_the_config_says_is_refused(tmp_path, write, names, fields, message):
-    prefix = write({name: np.zeros(1, np.float32) for name in names}, tmp_path / "ckpt-0")
-    with pytest.raises(ConfigError, match=f"train_config.fine_tune_checkpoint_(version|type): {message}"):
-        _parts(_starting_from(prefix, **fields))
+            (write_object_checkpoint, OBJECTS, {}, "expected V2, as .* is object-based, found V1"),
+            (write_named_checkpoint, ["x/weights"], {"_version": "V2"}, "expected V1, as .* is name-based"),
+            (
+                write_object_checkpoint,
+                OBJECTS,
+                {"_version": "V2"},
+                "expected detection or full, .*found classif",
+            ),
+            (
+                write_named_checkpoint,
+                classifier,
+                {"_type": "detection"},
+                "expected classification, as .*a classifier's .*found detection",
+            ),
+        )
+    ):
+        prefix = write({name: np.zeros(1, np.float32) for name in names}, tmp_path / f"ckpt-{number}")
+        with pytest.raises(ConfigError, match=f"train_config.fine_tune_checkpoint_(version|type): {message}"):
+            _parts(_starting_from(prefix, **fields))
 
 
 def test_what_cannot_be_built_is_one_error():
@@ -154,16 +158,13 @@ def test_what_cannot_be_built_is_one_error():
         describe(load_pipeline_config(TWO_STAGE))
 
 
-@pytest.mark.parametrize(
-    ("changes", "place"),
-    [
+def test_labels_that_do_not_fit_together_are_found_before_there_are_data():
+    flip = {"train_config.data_augmentation_options[+]": "random_horizontal_flip {}"}
+    for changes, place in (
         ({"train_config.use_multiclass_scores": True}, "train_config.use_multiclass_scores"),
         ({"train_input_reader.num_keypoints": 2}, "keypoint_flip_permutation"),
         ({"train_input_reader.keypoint_type_weight": [1.0]}, "train_input_reader.keypoint_type_weight"),
-    ],
-)
-def test_labels_that_do_not_fit_together_are_found_before_there_are_data(changes, place):
-    flip = {"train_config.data_augmentation_options[+]": "random_horizontal_flip {}"}
-    config = apply_overrides(load_pipeline_config(PYRAMID), changes | flip)
-    with pytest.raises(ConfigError, match=place):
-        check_pipeline_config(config)
+    ):
+        config = apply_overrides(load_pipeline_config(PYRAMID), changes | flip)
+        with pytest.raises(ConfigError, match=place):
+            check_pipeline_config(config)

@@ -24,6 +24,7 @@ from detection_core.exporters.detector_folder import load_detector
 from detection_core.tasks.detector_measure import DetectorMeasure
 from detection_core.tasks.evaluate import evaluate_config
 from detection_core.tasks.train import TrainReport, train
+from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text, write_examples
 
 BLOCK = "train_config.validation"
@@ -40,7 +41,7 @@ class Trained:
 
 
 def run(root: Path, examples: Path, **overrides: Any) -> Trained:
-    config = apply_overrides(parse_pipeline_config(config_text(6)), overrides)
+    config = apply_overrides(parse_pipeline_config(config_text(6, PLAIN)), overrides)
     config = point_at_examples(config, str(examples), eval_split="train")
     folders = {name: str(root / name) for name in ("model_dir", "model_run_dir", "work_dir")}
     return Trained(root, train(config, **folders, log_every=2, progress=lambda update: None), config)
@@ -73,6 +74,8 @@ def test_the_record_has_every_validation_and_names_the_best(trained):
     for line in lines:
         expected = line.metrics["DetectionBoxes_Recall/AR@100"] + 0.5 * line.metrics[MAP]
         assert line.score == pytest.approx(expected)
+    history = (trained.root / "model_run_dir" / "history.jsonl").read_text().splitlines()
+    assert json.loads(history[-1])["step"] == report.steps == 6 and not report.stopped_early
     assert list((trained.root / "model_run_dir" / "logs" / "eval").iterdir())
 
 
@@ -114,13 +117,10 @@ def test_a_metric_that_is_not_measured_is_refused_before_training(trained):
         measure_of(trained.config, metric=[{"name": "DetectionBoxes_Precision/mAPP"}])
 
 
-def test_a_sample_is_the_same_images_each_time(trained):
+def test_a_sample_is_the_same_images_each_time_whichever_copy_of_the_model_is_measured(trained):
     measure = measure_of(trained.config, max_images=3)
     assert measure.images == 3
     assert measure() == measure()
-
-
-def test_a_model_of_plain_variables_is_measured_in_place_of_one_with_copies(trained):
     config = trained.config
     plan = build_train_plan(config)
     labels = load_label_map(plan.label_map_path)
@@ -128,12 +128,6 @@ def test_a_model_of_plain_variables_is_measured_in_place_of_one_with_copies(trai
     plain = configured_model(config).build(seed=7)
     directly = DetectorMeasure(detector, config, labels, plan.validation)()
     assert DetectorMeasure(detector, config, labels, plan.validation, plain_model=plain)() == directly
-
-
-def test_history_says_how_training_ended(trained):
-    history = (trained.root / "model_run_dir" / "history.jsonl").read_text().splitlines()
-    assert json.loads(history[-1])["step"] == trained.report.steps == 6
-    assert not trained.report.stopped_early
 
 
 def test_the_same_images_are_drawn_at_each_validation(trained):

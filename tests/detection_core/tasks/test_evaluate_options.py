@@ -1,3 +1,5 @@
+"""Which fields of a config say how to evaluate."""
+
 from detection_core.config.load import parse_pipeline_config
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
@@ -39,12 +41,9 @@ def test_every_setting_reaches_the_evaluation():
     )
 
 
-def test_what_is_not_said_is_the_schema_s_default():
+def test_what_is_not_said_is_the_schema_s_default_and_what_was_asked_for_goes_first():
     found = _read("", pictures=AS_CONFIGURED)
     assert (found.pictures, found.min_score) == (10, None)
     assert (found.drawing, found.metrics) == (PictureOptions(), MetricOptions())
-
-
-def test_a_number_of_pictures_that_was_asked_for_goes_first():
     assert _read("num_visualizations: 3", pictures=0).pictures == 0
     assert _read("num_visualizations: 3", pictures=5).pictures == 5

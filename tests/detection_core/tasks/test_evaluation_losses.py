@@ -5,33 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import build_eval_dataset
-from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.load import parse_pipeline_config
-from detection_core.exporters.detector_folder import write_detector
+from detection_core.exporters.detector_folder import load_detector
 from detection_core.tasks.evaluation_losses import measure_losses
-from tests.support.tiny_training import config_text, write_examples
+from tests.support.detectors import pointed, trained
 
 PARTS = ["Loss/classification_loss", "Loss/localization_loss", "Loss/regularization_loss"]
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("losses")
-    examples = write_examples(folder / "examples", images=5)
-    config = point_at_examples(parse_pipeline_config(config_text()), str(examples), eval_split="train")
-    label_map = load_label_map(str(examples / "label_map.pbtxt"))
-    model = configured_model(config).build()
-    write_detector(model, config, label_map, str(folder / "model"))
-    return str(folder / "model"), config, label_map, model
+def measured():
+    config = pointed("plain")
+    path = str(trained("plain") / "model")
+    return path, config, load_label_map(config.train_input_reader.label_map_path), load_detector(path).model
 
 
 def test_each_image_counts_once(measured):
     path, config, label_map, model = measured
     images = list(build_eval_dataset(config, label_map=label_map))
-    assert len(images) == 5
+    assert len(images) == 6
     expected = [model.losses(batch, training=False) for batch in images]
     found = measure_losses(path, config)
     assert sorted(found) == [*PARTS, "Loss/total_loss"]
@@ -42,9 +35,9 @@ def test_each_image_counts_once(measured):
 
 def test_a_last_batch_of_fewer_images_counts_less(measured):
     path, config, label_map, model = measured
-    batches = list(build_eval_dataset(config, label_map=label_map, batch_size=3))
+    batches = list(build_eval_dataset(config, label_map=label_map, batch_size=4))
     weights = [int(batch.images.pixels.shape[0]) for batch in batches]
-    assert weights == [3, 2]
+    assert weights == [4, 2]
     values = [float(model.losses(batch, training=False)["Loss/total_loss"]) for batch in batches]
-    found = measure_losses(path, config, batch_size=3)["Loss/total_loss"]
+    found = measure_losses(path, config, batch_size=4)["Loss/total_loss"]
     np.testing.assert_allclose(found, np.average(values, weights=weights), rtol=1e-4)

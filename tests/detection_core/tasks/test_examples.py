@@ -1,3 +1,5 @@
+"""Whether a split is whole, before anything is made of it."""
+
 from __future__ import annotations
 
 import json
@@ -31,47 +33,34 @@ def test_a_whole_split_tells_its_records_with_a_card_or_without(tmp_path: Path) 
         assert check_split(str(tmp_path / str(number)), "test") == 6
 
 
-def test_a_missing_shard_is_named(tmp_path: Path) -> None:
-    split = write_split(tmp_path)
+def refused(folder: Path, message: str, split: str = "test", error: type[Exception] = DataError) -> None:
+    with pytest.raises(error, match=message):
+        check_split(str(folder), split)
+
+
+def test_a_split_that_is_not_as_its_names_and_the_card_say_is_refused(tmp_path: Path) -> None:
+    split = write_split(tmp_path, card={"splits": {"test": {"images": 6, "shards": 3}}})
+    write_records(split / "examples-00000-of-00001.tfrecord", [b"old"])
+    refused(tmp_path, r"expected 3 shards .*dataset_card\.json says, found 4")
+    (split / "examples-00000-of-00001.tfrecord").unlink()
+    for records, found in (([b"a"], 5), ([], 4)):
+        write_records(split / "examples-00002-of-00003.tfrecord", records)
+        refused(tmp_path, rf"expected 6 images .*found {found}")
+    for card in ("{", "[]", *(f'{{"splits": {{"test": {{"images": {n}}}}}}}' for n in ('"many"', "1e300"))):
+        (tmp_path / "dataset_card.json").write_text(card)
+        expected = r"dataset_card\.json: expected the JSON that ExampleGen writes"
+        refused(tmp_path, expected, error=ContractError)
+    (tmp_path / "dataset_card.json").unlink()
     (split / "examples-00001-of-00003.tfrecord").unlink()
     message = "expected 3 shards, as their names say, found 2, without examples-00001-of-00003.tfrecord"
-    with pytest.raises(DataError, match=message):
-        check_split(str(tmp_path), "test")
-
-
-def test_shards_of_another_time_beside_them_are_seen(tmp_path: Path) -> None:
-    card = {"splits": {"test": {"images": 6, "shards": 3}}}
-    split = write_split(tmp_path, card=card)
-    write_records(split / "examples-00000-of-00001.tfrecord", [b"old"])
-    with pytest.raises(DataError, match=r"expected 3 shards .*dataset_card\.json says, found 4"):
-        check_split(str(tmp_path), "test")
-
-
-def test_fewer_records_than_the_card_says_are_refused(tmp_path: Path) -> None:
-    split = write_split(tmp_path, card={"splits": {"test": {"images": 6, "shards": 3}}})
-    write_records(split / "examples-00002-of-00003.tfrecord", [b"a"])
-    with pytest.raises(DataError, match=r"expected 6 images .*found 5"):
-        check_split(str(tmp_path), "test")
-    (split / "examples-00002-of-00003.tfrecord").write_bytes(b"")
-    with pytest.raises(DataError, match=r"expected 6 images .*found 4"):
-        check_split(str(tmp_path), "test")
-
-
-@pytest.mark.parametrize(
-    "card", ["{", "[]", '{"splits": {"test": {"images": "many"}}}', '{"splits": {"test": {"images": 1e300}}}']
-)
-def test_a_card_of_something_else_is_one_error(tmp_path: Path, card: str) -> None:
-    write_split(tmp_path, card=card)
-    with pytest.raises(ContractError, match=r"dataset_card\.json: expected the JSON that ExampleGen writes"):
-        check_split(str(tmp_path), "test")
+    refused(tmp_path, message)
 
 
 def test_a_split_that_is_empty_or_not_there_is_refused(tmp_path: Path) -> None:
     split = write_split(tmp_path, shards=1)
     (split / "examples-00000-of-00001.tfrecord").write_bytes(b"")
     for name in ("test", "none", "../../etc"):
-        with pytest.raises(DataError, match=r"found (none|the splits test alone)"):
-            check_split(str(tmp_path), name)
+        refused(tmp_path, r"found (none|the splits test alone)", name)
 
 
 def test_what_a_manifest_lists_has_to_be_there_as_it_says(tmp_path: Path) -> None:

@@ -16,16 +16,12 @@ from detection_core.tasks.export_networks import ExportNetworks, ExportSource
 def source(quantized_dir: str) -> ExportSource:
     nothing: Any = None
     return ExportSource(
-        detector=nothing,
-        config=nothing,
-        quantized_dir=quantized_dir,
-        representative_examples=1,
+        detector=nothing, config=nothing, quantized_dir=quantized_dir, representative_examples=1
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "alone", "beside"),
-    [
+def test_a_format_s_network_is_of_the_detector_that_it_names():
+    for name, alone, beside in (
         ("float32", "float", "float"),
         ("int4_weights", "float", "float"),
         ("int8", "float", "quantization_aware"),
@@ -33,12 +29,10 @@ def source(quantized_dir: str) -> ExportSource:
         ("int8_mixed", "float", "float"),
         ("int8_mixed_aware", "quantization_aware", "quantization_aware"),
         ("int4_weights_aware", "quantization_aware", "quantization_aware"),
-    ],
-)
-def test_a_format_s_network_is_of_the_detector_that_it_names(name, alone, beside):
-    network = FORMATS[name].network
-    found = [ExportNetworks(source(folder)).made_from(network) for folder in ("", "quantized")]
-    assert found == [alone, beside]
+    ):
+        network = FORMATS[name].network
+        found = [ExportNetworks(source(folder)).made_from(network) for folder in ("", "quantized")]
+        assert found == [alone, beside], name
     assert Provenance().made_from == ""
 
 

@@ -73,7 +73,7 @@ def test_files_are_named_once_and_what_is_none_is_refused(folder, tmp_path):
             tflite_files(paths)
 
 
-@pytest.mark.parametrize("wrong", [{"threads": (0,)}, {"delegates": ("gpu",)}, {"runs": 0}, {"threads": ()}])
-def test_options_that_cannot_be_measured_are_refused(wrong):
-    with pytest.raises(ConfigError, match="expected"):
-        BenchOptions(**wrong)
+def test_options_that_cannot_be_measured_are_refused():
+    for wrong in ({"threads": (0,)}, {"delegates": ("gpu",)}, {"runs": 0}, {"threads": ()}):
+        with pytest.raises(ConfigError, match="expected"):
+            BenchOptions(**wrong)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from google.protobuf import text_format
 
-from detection_core.config.input_paths import point_at_examples
 from detection_core.errors import ConfigError
-from detection_core.protos import pipeline_pb2
 from detection_core.tasks.input_benchmark import InputBenchmark, InputBenchOptions, Throughput, bench_input
-from tests.support.tiny_training import config_text, write_examples
+from tests.support.detectors import pointed
 
 STAGES = ("read", "parse", "decode", "resize", "augment", "batch")
 
@@ -32,32 +29,23 @@ def made(whole: float, step: float | None, *, gpus: int = 0, in_memory: bool = F
     )
 
 
-@pytest.mark.parametrize(
-    ("found", "bound", "expected"),
-    [
+def test_the_slower_one_bounds_and_processors_are_shared():
+    for found, bound, expected in (
         (made(100, 25), "step", 20),  # of the cores' time an image, 10 ms go to the input and 40 to the step
         (made(100, 25, gpus=1), "step", 25),
         (made(100, 400, gpus=1), "input", 100),
         # Without reading, parsing and decoding three tenths of the input are left.
         (made(90, 200, gpus=1, in_memory=True), "step", 200),
         (made(90, 400, gpus=1, in_memory=True), "input", 300),
-    ],
-)
-def test_the_slower_one_bounds_and_processors_are_shared(found, bound, expected):
-    assert (found.bound, found.expected) == (bound, pytest.approx(expected))
-
-
-def test_without_a_step_nothing_is_said_of_what_bounds():
+    ):
+        assert (found.bound, found.expected) == (bound, pytest.approx(expected))
+    # Without a step nothing is said of what bounds.
     assert (made(100, None).bound, made(100, None).expected) == ("", None)
     assert made(100, None).of_bare == 0.5
 
 
-def test_a_training_is_measured(tmp_path):
-    examples = write_examples(tmp_path / "examples")
-    config = text_format.Parse(config_text(), pipeline_pb2.TrainEvalPipelineConfig())
-    found = bench_input(
-        point_at_examples(config, str(examples)), InputBenchOptions(images=4, seconds=0.05, step=True)
-    )
+def test_a_training_is_measured():
+    found = bench_input(pointed("plain"), InputBenchOptions(images=4, seconds=0.05, step=True))
     assert tuple(found.stages) == STAGES
     assert min(part.images_per_second for part in (*found.stages.values(), found.whole, found.bare)) > 0
     assert found.decoded_bytes == 6 * 64 * 64 * 3 and found.in_memory and found.batch_size == 2
@@ -65,7 +53,7 @@ def test_a_training_is_measured(tmp_path):
     assert found.bound == "step"
 
 
-@pytest.mark.parametrize("wrong", [{"images": 0}, {"seconds": 0.0}])
-def test_nothing_cannot_be_measured(wrong):
-    with pytest.raises(ConfigError, match="expected at least one image"):
-        InputBenchOptions(**wrong)
+def test_nothing_cannot_be_measured():
+    for wrong in ({"images": 0}, {"seconds": 0.0}):
+        with pytest.raises(ConfigError, match="expected at least one image"):
+            InputBenchOptions(**wrong)

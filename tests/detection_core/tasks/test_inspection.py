@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
 
+from detection_core.artifacts.model_run import TRAIN_REPORT
 from detection_core.artifacts.published import PublishedVersion, version_file, write_version
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
-from detection_core.builders.detector import build_detector
-from detection_core.config.load import parse_pipeline_config
-from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ContractError, ModelError
-from detection_core.exporters.detector_folder import write_detector
 from detection_core.exporters.tflite_description import add_description
 from detection_core.tasks.inspection import inspect
-from tests.detection_core.artifacts.test_tflite_metadata import bare_file
-from tests.support.tiny_training import config_text
+from tests.support.bare_tflite import bare_file
+from tests.support.detectors import trained
 
 ORIGIN = Provenance(model="tiny", format="int8", config_hash="abc", metrics={"mAP": 0.5})
 
@@ -58,14 +54,13 @@ def test_a_published_file_brings_the_record_of_its_version(tmp_path):
     assert inspect(str(other)).published is None
 
 
-def test_a_detector_folder_says_what_it_was_trained_with(tmp_path):
-    config = parse_pipeline_config(config_text())
-    labels = label_map_from_names(["dark", "bright"])
-    extra = {"config_hash": "c", "data_fingerprint": "d", "trained_as": "t"}
-    write_detector(build_detector(config.model), config, labels, str(tmp_path / "model"), extra=extra)
-    found = inspect(str(tmp_path / "model"))
+def test_a_detector_folder_says_what_it_was_trained_with():
+    found = inspect(str(trained("ssd") / "model"))
     assert found.kind == "saved_model" and found.detector.num_classes == 2
-    assert dataclasses.asdict(found.provenance) | extra == dataclasses.asdict(found.provenance)
+    report = TRAIN_REPORT.read(str(trained("ssd") / "run"))
+    origin, extra = found.provenance, found.detector.extra
+    assert (origin.trained_as, origin.config_hash) == (report.fingerprint, extra["config_hash"])
+    assert origin.data_fingerprint == extra["data_fingerprint"] and len(origin.data_fingerprint) == 16
     assert [(t.signature, t.dtype) for t in found.inputs] == [("input_tensor", "uint8")]
     outputs = [t.signature for t in found.outputs]
     assert outputs == sorted(outputs) and "detection_boxes" in outputs

@@ -53,21 +53,18 @@ def choose(**budget):
     return choose_float_layers(Quantized(), frozenset(NOISE), [], won_back, MixedBudget(**budget))
 
 
-@pytest.mark.parametrize(
-    ("max_drop", "layers"),
-    [
+def test_no_more_layers_than_the_accuracy_takes_the_noisiest_first():
+    for max_drop, layers in (
         (0.11, ()),
         (0.06, ("dw",)),
         (0.03, ("dw", "head_conv", "head")),
         (0.005, ("dw", "head_conv", "head", "tail", "project")),
-    ],
-)
-def test_no_more_layers_than_the_accuracy_takes_the_noisiest_first(max_drop, layers):
-    choice = choose(max_drop=max_drop)
-    assert choice.layers == layers
-    assert choice.score >= choice.float_score - max_drop
-    assert (choice.quantized_score, choice.float_score) == (0.4, pytest.approx(0.5))
-    assert choice.added_bytes == 3 * Quantized().weight_count(layers)
+    ):
+        choice = choose(max_drop=max_drop)
+        assert choice.layers == layers, max_drop
+        assert choice.score >= choice.float_score - max_drop
+        assert (choice.quantized_score, choice.float_score) == (0.4, pytest.approx(0.5))
+        assert choice.added_bytes == 3 * Quantized().weight_count(layers)
 
 
 def test_the_size_bounds_it_and_what_the_accuracy_lacks_is_told(caplog):
@@ -75,7 +72,4 @@ def test_the_size_bounds_it_and_what_the_accuracy_lacks_is_told(caplog):
         choice = choose(max_drop=0.005, max_bytes=200)
     assert choice.layers == ("dw",) and choice.added_bytes == 30
     assert "no choice within the size loses less than 0.005" in caplog.text
-
-
-def test_where_nothing_fits_all_stays_quantized():
     assert choose(max_drop=0.005, max_bytes=0).layers == ()

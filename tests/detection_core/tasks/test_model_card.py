@@ -10,8 +10,7 @@ from detection_core.artifacts.evaluation import EvalReport
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.exporters.tflite_description import add_description
 from detection_core.tasks.model_card import model_card
-from tests.detection_core.artifacts.test_tflite_decoding import DECODING, DESCRIPTION, heads
-from tests.detection_core.artifacts.test_tflite_metadata import bare_file
+from tests.support.bare_tflite import DECODING, DESCRIPTION, bare_file, heads
 
 INFO = {
     "kind": "float",

@@ -7,13 +7,10 @@ import dataclasses
 import pytest
 
 from detection_core.artifacts.parity import NetworkParity
-from detection_core.detectors.ssd.tflite import tflite_function
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_layers import ReferenceNetwork
 from detection_core.tasks.network_parity import compare_network, network_clauses
-from tests.detection_core.exporters.test_tflite import OPTIONS
-from tests.detection_core.exporters.test_tflite_formats import file_of, network
-from tests.detection_core.exporters.test_tflite_layers import inputs_of
+from tests.support.tiny_files import file_of, function_of, inputs_of
 
 
 def test_heads_beyond_the_bound_name_the_layer():
@@ -30,9 +27,7 @@ def test_heads_beyond_the_bound_name_the_layer():
     assert "part first at class_head (CONV_2D, 1.8 dB)" in clause
     near = NetworkParity(images=4, least_db=20.0, heads={"box_codes": 31.0}, layer="tower", layer_db=19.0)
     assert list(network_clauses(near)) == [] and list(network_clauses(None)) == []
-
-
-def test_a_head_without_counterpart_is_a_clause_of_its_own():
+    # A head without counterpart is a clause of its own.
     lost = NetworkParity(images=4, least_db=20.0, heads={"box_codes": 31.0}, unmatched=["class_logits;x"])
     (clause,) = network_clauses(lost)
     assert clause.startswith("raw heads class_logits;x are not of the network")
@@ -41,7 +36,7 @@ def test_a_head_without_counterpart_is_a_clause_of_its_own():
 
 
 def test_files_of_one_network_are_held_against_one_copy_of_it(tmp_path):
-    with ReferenceNetwork(tflite_function(network(False), OPTIONS, integer=False)) as reference:
+    with ReferenceNetwork(function_of(False)) as reference:
         for name in ("float32", "int8_weights"):
             path = tmp_path / name
             path.write_bytes(file_of(name))

@@ -5,30 +5,23 @@ from __future__ import annotations
 import dataclasses
 import io
 
-import numpy as np
 import pytest
 from PIL import Image
 
 from detection_core.artifacts.coco_names import MAP_50
-from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.detectors.family import TFLITE_FORMS
-from detection_core.detectors.ssd.tflite import tflite_function
 from detection_core.errors import DataError
 from detection_core.exporters.signatures import write_saved_model
-from detection_core.exporters.tflite import Conversion
-from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
-from tests.detection_core.exporters.test_tflite import OPTIONS as TINY
-from tests.detection_core.exporters.test_tflite_formats import EXPECTED, PIXELS, network
-from tests.detection_core.exporters.test_tflite_forms import DECODING
 from tests.support.blobs import BlobDetector, save, scenes
 from tests.support.record_files import example, write_records
 from tests.support.tiny_detector import TinyDetector
+from tests.support.tiny_files import FORMATS_OF_ITS_WEIGHTS, described, function_of, network
 
 OPTIONS = ParityOptions(split="eval", max_map_drop=0.02, latency_runs=0)
 
@@ -69,7 +62,9 @@ def parity(folder, *names: str, split: str = "eval", options: ParityOptions = OP
     return measure_parity(str(folder / "good"), candidates, config, label_map, options)
 
 
-def test_an_equal_file_passes(folder):
+def test_an_equal_file_passes_where_there_is_something_to_measure(folder):
+    with pytest.raises(DataError, match="expected a split with objects"):
+        parity(folder, "good", split="empty")
     report = parity(folder, "good")
     assert report.blessed and report.images == 8
     assert report.reference[MAP_50] == pytest.approx(1.0)
@@ -88,10 +83,7 @@ def test_one_worse_file_refuses_all_and_is_named(folder):
     assert drop == pytest.approx(1.0 - report.files[1].metrics[MAP_50], abs=1e-6) and drop > 0.5
     (reason,) = report.reasons  # of the file that failed, not of the good one beside it
     assert reason.startswith("worse: mAP@.50") and "more than 0.0200" in reason
-
-
-def test_the_bound_is_the_callers(folder):
-    wide = ParityOptions(split="eval", max_map_drop=1.0, latency_runs=0)
+    wide = dataclasses.replace(OPTIONS, max_map_drop=1.0)
     assert parity(folder, "worse", options=wide).blessed
 
 
@@ -106,11 +98,6 @@ def test_a_file_that_costs_too_much_is_refused_for_that_alone(folder):
     assert ["mAP@.50" in reason for reason in both.reasons] == [True, False]
     wide = dataclasses.replace(OPTIONS, limits={"float32": {"size_mb": 1000.0}})
     assert parity(folder, "good", options=wide).blessed
-
-
-def test_a_split_without_objects_measures_nothing(folder):
-    with pytest.raises(DataError, match="expected a split with objects"):
-        parity(folder, "good", split="empty")
 
 
 def test_the_drop_has_an_interval_and_a_verdict_within_the_noise_says_so(folder):
@@ -139,27 +126,19 @@ def tiny(folder) -> str:
 
 
 def tiny_files(folder, form: str, formats) -> list[Candidate]:
-    """Make files of the tiny detector, of a network all its formats from the same function."""
-    functions = {
-        integer: tflite_function(network(integer), TINY, integer=integer, form=form)
-        for integer in {FORMATS[name].integer for name in formats}
-    }
+    """Describe the stored files of the tiny detector."""
     found = []
     for name in formats:
         integer, path = FORMATS[name].integer, folder / f"{form}-{name}.tflite"
-        inputs = [pixels[np.newaxis] / np.float32(127.5) - 1 for pixels in PIXELS]
-        conversion = Conversion(function=functions[integer], inputs=lambda inputs=inputs: inputs)
-        described = TFLiteDescription(name="tiny", mean=(127.5,), std=(127.5,), labels=("1", "2", "3"))
-        content = FORMATS[name].convert(conversion)
-        path.write_bytes(add_description(content, described, DECODING if form == "headless" else None))
+        path.write_bytes(described(name, form))
         found.append(
             Candidate(
                 path=str(path),
                 format=name,
                 quantization="none",
-                function=functions[integer],
+                function=function_of(integer, form),
                 network=network(integer),
-                max_detections=100 if form == "headless" else TINY.max_detections,
+                max_detections=100 if form == "headless" else 10,
             )
         )
     return found
@@ -178,7 +157,11 @@ def gate_of_tiny(folder, tiny: str, form: str, formats) -> None:
     assert report.blessed
 
 
-FEW = {"post_process": ("float32", "int8"), "plain_nms": ("float32", "int8"), "headless": tuple(EXPECTED)}
+FEW = {
+    "post_process": ("float32", "int8"),
+    "plain_nms": ("float32", "int8"),
+    "headless": FORMATS_OF_ITS_WEIGHTS,
+}
 
 
 @pytest.mark.parametrize("form", TFLITE_FORMS)
@@ -189,4 +172,4 @@ def test_files_of_each_form_and_of_each_format_pass(folder, tiny, form):
 @pytest.mark.zoo
 @pytest.mark.parametrize("form", ["post_process", "plain_nms"])
 def test_files_of_each_format_pass_in_the_other_forms_too(folder, tiny, form):
-    gate_of_tiny(folder, tiny, form, [name for name in EXPECTED if name not in FEW[form]])
+    gate_of_tiny(folder, tiny, form, [name for name in FORMATS_OF_ITS_WEIGHTS if name not in FEW[form]])

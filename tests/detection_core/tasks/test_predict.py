@@ -1,3 +1,5 @@
+"""`predict` on images: files and pixels, drawn and as JSON."""
+
 from __future__ import annotations
 
 import json
@@ -10,13 +12,12 @@ from PIL import Image
 
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.tasks.predict import predict, read_image
-from tests.components.evaluator.test_run import save_model
-from tests.support.blobs import BlobDetector, scenes
+from tests.support.blobs import BlobDetector, save_folder, scenes
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return save_model(BlobDetector(), tmp_path_factory.mktemp("model"))
+    return save_folder(BlobDetector(), tmp_path_factory.mktemp("model"))
 
 
 def write_scenes(folder, count=2):
@@ -49,17 +50,17 @@ def test_pixels_are_as_good_as_files_and_without_a_folder_nothing_is_written(mod
     assert [entry.name for entry in tmp_path.iterdir()] == ["scene0.png"]
 
 
-@pytest.mark.parametrize(
-    "image", [np.zeros((4, 4), np.uint8), np.zeros((4, 4, 3)), np.zeros((0, 4, 3), np.uint8)]
-)
-def test_an_array_that_is_no_image_is_refused(model, image):
-    with pytest.raises(DataError, match=r"image 0: expected uint8 \[H, W, 3\], RGB, found"):
-        predict(model, [image])
+def test_an_array_that_is_no_image_is_refused(model):
+    for image in (np.zeros((4, 4), np.uint8), np.zeros((4, 4, 3)), np.zeros((0, 4, 3), np.uint8)):
+        with pytest.raises(DataError, match=r"image 0: expected uint8 \[H, W, 3\], RGB, found"):
+            predict(model, [image])
 
 
-def test_low_scores_are_left_out(model, tmp_path):
+def test_low_scores_are_left_out_and_one_that_is_no_number_is_refused(model, tmp_path):
     (result,) = predict(model, write_scenes(tmp_path, 1), str(tmp_path / "out"), min_score=0.95)
     assert result.detections == ()
+    with pytest.raises(ConfigError, match="min_score: expected a number, found nan"):
+        predict(model, write_scenes(tmp_path, 1), str(tmp_path / "out"), min_score=float("nan"))
 
 
 def test_bad_images_are_told_and_others_go_on(model, tmp_path, caplog):
@@ -96,16 +97,12 @@ def test_images_are_read_upright_and_in_colour(tmp_path):
     assert read_image(str(tmp_path / "grey.png")).shape == (10, 20, 3)
 
 
-@pytest.mark.parametrize("name", ["deep.png", "deep.tif"])
-def test_sixteen_bits_are_read_as_records_are_decoded(tmp_path, name):
+def test_sixteen_bits_are_read_as_records_are_decoded_and_more_are_refused(tmp_path):
     deep = (np.arange(12 * 20).reshape(12, 20) * 273).astype(np.uint16)
-    Image.fromarray(deep).save(tmp_path / name)
-    Image.fromarray(deep).save(tmp_path / "same.png")
-    decoded = tf.io.decode_image((tmp_path / "same.png").read_bytes(), channels=3)
-    np.testing.assert_array_equal(read_image(str(tmp_path / name)), decoded)
-
-
-def test_more_bits_than_a_detector_sees_are_refused(tmp_path):
+    for name in ("deep.png", "deep.tif"):
+        Image.fromarray(deep).save(tmp_path / name)
+        decoded = tf.io.decode_image((tmp_path / "deep.png").read_bytes(), channels=3)
+        np.testing.assert_array_equal(read_image(str(tmp_path / name)), decoded)
     Image.fromarray(np.ones((4, 4), np.float32)).save(tmp_path / "float.tif")
     with pytest.raises(DataError, match=r"float\.tif: expected at most 16 bits a channel, found mode F"):
         read_image(str(tmp_path / "float.tif"))
@@ -136,11 +133,6 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         read_image(str(tmp_path / "pipe.jpg"))
 
 
-def test_a_score_that_is_no_number_is_refused(model, tmp_path):
-    with pytest.raises(ConfigError, match="min_score: expected a number, found nan"):
-        predict(model, write_scenes(tmp_path, 1), str(tmp_path / "out"), min_score=float("nan"))
-
-
 def test_a_model_that_does_more_than_compute_is_run_for_those_who_trust_it(tmp_path):
     class Printing(BlobDetector):
         @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8)])
@@ -148,7 +140,7 @@ def test_a_model_that_does_more_than_compute_is_run_for_those_who_trust_it(tmp_p
             tf.print("seen", output_stream=f"file://{tmp_path}/seen")
             return BlobDetector.serve.python_function(self, input_tensor)
 
-    model, images = save_model(Printing(), tmp_path / "m"), write_scenes(tmp_path, 1)
+    model, images = save_folder(Printing(), tmp_path / "m"), write_scenes(tmp_path, 1)
     with pytest.raises(ModelError, match="found PrintV2"):
         predict(model, images, str(tmp_path / "out"))
     predict(model, images, str(tmp_path / "out"), trust=True)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 
 import numpy as np
 import pytest
 
 from detection_core.data.video import VideoReader
 from detection_core.errors import ConfigError, DataError
+from detection_core.evaluation.runner import load_runner
 from detection_core.tasks.predict_video import VideoOptions, predict_video
-from tests.components.evaluator.test_run import save_model
-from tests.detection_core.data.test_video import SIZE, write
-from tests.support.blobs import BlobDetector
+from tests.support.blobs import BlobDetector, save_folder
+from tests.support.videos import SIZE, write
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return save_model(BlobDetector(), tmp_path_factory.mktemp("model"))
+    return save_folder(BlobDetector(), tmp_path_factory.mktemp("model"))
 
 
 def lines(report):
@@ -39,14 +40,11 @@ def test_each_frame_is_a_line_and_the_video_is_drawn_on(model, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["moving-detected.mp4", "moving.jsonl", "moving.mp4"]
 
 
-def test_every_few_frames_and_lines_alone(model, tmp_path):
+def test_every_few_frames_lines_alone_and_no_low_scores(model, tmp_path):
     options = VideoOptions(every=5, annotate=False)
     report = predict_video(model, write(tmp_path / "v.avi"), str(tmp_path / "out"), options)
     assert [line["frame"] for line in lines(report)] == [0, 5, 10, 15]
     assert report.annotated == "" and os.listdir(tmp_path / "out") == ["v.jsonl"]
-
-
-def test_low_scores_are_left_out(model, tmp_path):
     options = VideoOptions(min_score=0.95, annotate=False)
     report = predict_video(model, write(tmp_path / "v.mp4", count=2), str(tmp_path), options)
     assert report.detections == 0 and [line["detections"] for line in lines(report)] == [[], []]
@@ -76,8 +74,6 @@ def test_a_detector_that_fails_on_a_frame_leaves_nothing(model, tmp_path, monkey
 
 def test_memory_does_not_grow_with_the_video(model, tmp_path, monkeypatch):
     """No frame is kept: of those that were decoded before, none is alive when the next one comes."""
-    import weakref
-
     alive: list[weakref.ref] = []
     most = 0
 
@@ -90,15 +86,13 @@ def test_memory_does_not_grow_with_the_video(model, tmp_path, monkeypatch):
             most = max(most, sum(ref() is not None for ref in alive))
             return runner(image, source_id)
 
-    from detection_core.evaluation.runner import load_runner
-
     runner = load_runner(model)
     monkeypatch.setattr("detection_core.tasks.predict_video.load_runner", lambda *_, **__: Watching())
     predict_video(model, write(tmp_path / "v.mp4"), str(tmp_path), VideoOptions())
     assert len(alive) == 20 and most <= 3
 
 
-@pytest.mark.parametrize("options", [{"every": 0}, {"min_score": float("nan")}, {"min_score": 2.0}])
-def test_numbers_out_of_range_are_refused(options):
-    with pytest.raises(ConfigError, match="expected every frame or every few"):
-        VideoOptions(**options)
+def test_numbers_out_of_range_are_refused():
+    for options in ({"every": 0}, {"min_score": float("nan")}, {"min_score": 2.0}):
+        with pytest.raises(ConfigError, match="expected every frame or every few"):
+            VideoOptions(**options)

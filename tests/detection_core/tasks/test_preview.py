@@ -1,3 +1,5 @@
+"""Pictures of what training sees."""
+
 from __future__ import annotations
 
 import io
@@ -71,13 +73,12 @@ def test_left_is_the_image_and_right_what_the_flip_made_of_it(examples, tmp_path
     assert mirrored < 6 < same
 
 
-def test_without_augmentation_the_page_says_so(examples, tmp_path):
-    found = preview(examples, tmp_path, config=config(examples, ""), count=2)
+def test_the_page_says_what_no_augmentation_and_stretched_values_show(examples, tmp_path):
+    found = preview(examples, tmp_path, config=config(examples, ""), count=9)
     assert found.augmentations == ()
     assert "images are resized only" in (tmp_path / "index.html").read_text()
-
-
-def test_values_that_no_screen_shows_are_stretched_and_said(examples, tmp_path):
+    # Of more images than there are some come again.
+    assert len(found.source_ids) == 9 and len(set(found.source_ids)) == 6
     step = (
         "data_augmentation_options { normalize_image { original_minval: 0 original_maxval: 255 "
         "target_minval: -1 target_maxval: 1 } }"
@@ -86,15 +87,10 @@ def test_values_that_no_screen_shows_are_stretched_and_said(examples, tmp_path):
     assert "stretched to be seen" in (tmp_path / "index.html").read_text()
 
 
-def test_more_images_than_there_are_come_again_augmented_anew(examples, tmp_path):
-    found = preview(examples, tmp_path, count=9)
-    assert len(found.source_ids) == 9 and len(set(found.source_ids)) == 6
-
-
-@pytest.mark.parametrize("count", [0, 201])
-def test_a_count_out_of_range_is_refused(examples, tmp_path, count):
-    with pytest.raises(ConfigError, match="expected 1 to 200"):
-        preview(examples, tmp_path / "out", count=count)
+def test_a_count_out_of_range_is_refused(examples, tmp_path):
+    for count in (0, 201):
+        with pytest.raises(ConfigError, match="expected 1 to 200"):
+            preview(examples, tmp_path / "out", count=count)
     assert not (tmp_path / "out").exists()
 
 

@@ -17,6 +17,8 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.tasks.quantization_sensitivity import SensitivityOptions, measure_sensitivity
+from tests.support.detectors import examples as stored_examples
+from tests.support.detectors import trained
 from tests.support.record_files import example, write_records
 from tests.support.small_detectors import RESIDUAL, small_detector, spoil_residual
 from tests.support.tiny_training import config_text, write_examples
@@ -43,28 +45,20 @@ def write_split(folder: Path, runner=None) -> None:
     write_records(folder / "examples-00000-of-00001.tfrecord", records)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A detector with a spoilt layer, and examples."""
-    root = tmp_path_factory.mktemp("sensitivity")
-    examples = write_examples(root / "examples")
-    detector = small_detector("ssd")
-    spoil_residual(detector.network)
-    labels = load_label_map(str(examples / "label_map.pbtxt"))
-    write_detector(detector, parse_pipeline_config(config_text()), labels, str(root / "model"))
-    write_split(examples / "Split-eval", load_runner(str(root / "model")))
-    write_split(examples / "Split-empty")
-    return root
-
-
-def measured(folder: Path, **options) -> Sensitivity:
+def measured(model: Path, examples: Path, **options) -> Sensitivity:
     given = SensitivityOptions(**{"examples": 6, **options})
-    return measure_sensitivity(str(folder / "model"), str(folder / "examples"), given)
+    return measure_sensitivity(str(model), str(examples), given)
 
 
 @pytest.mark.zoo
-def test_the_spoilt_layer_is_first_and_its_part_wins_most_back(folder):
-    found = measured(folder, images=0)
+def test_the_spoilt_layer_is_first_and_its_part_wins_most_back(tmp_path):
+    examples = write_examples(tmp_path / "examples")
+    detector = small_detector("ssd")
+    spoil_residual(detector.network)
+    labels = load_label_map(str(examples / "label_map.pbtxt"))
+    write_detector(detector, parse_pipeline_config(config_text()), labels, str(tmp_path / "model"))
+    write_split(examples / "Split-eval", load_runner(str(tmp_path / "model")))
+    found = measured(tmp_path / "model", examples, images=0)
     assert found.layers[0].layer.startswith(SPOILT) and found.examples == 6
     ratios = [layer.own_db for layer in found.layers if layer.own_db is not None]
     assert ratios == sorted(ratios) and len(ratios) > 100
@@ -79,15 +73,21 @@ def test_the_spoilt_layer_is_first_and_its_part_wins_most_back(folder):
     assert sum(group.layers for group in accuracy.groups) > len(found.layers)
 
 
-def test_the_layers_alone_need_no_split(folder):
-    found = measured(folder, accuracy=False, split="nowhere")
-    assert found.accuracy is None and found.layers[0].layer.startswith(SPOILT)
+def test_layers_alone_need_no_split_and_the_noisiest_comes_first():
+    found = measured(trained("plain") / "model", stored_examples(), accuracy=False, split="nowhere")
+    assert found.accuracy is None and found.examples == 6
+    ratios = [layer.own_db for layer in found.layers if layer.own_db is not None]
+    assert ratios == sorted(ratios) and len(ratios) > 20
+    groups = {"backbone, stride 2", "feature network", "class head", "box head"}
+    assert groups <= {layer.group for layer in found.layers}
 
 
-def test_what_cannot_be_measured_is_refused(folder):
+def test_what_cannot_be_measured_is_refused(tmp_path):
+    folder = write_examples(tmp_path / "examples")
+    write_split(folder / "Split-empty")
     with pytest.raises(DataError, match="nowhere"):
-        measured(folder, split="nowhere")
+        measured(trained("plain") / "model", folder, split="nowhere")
     with pytest.raises(ConfigError, match="examples: expected a number from 1, found 0"):
-        measured(folder, examples=0)
+        measured(trained("plain") / "model", folder, examples=0)
     with pytest.raises(DataError, match="empty: expected a split with objects"):
-        measured(folder, split="empty", images=1)
+        measured(trained("plain") / "model", folder, split="empty", images=1)

@@ -1,3 +1,5 @@
+"""The page of a data set, of examples of any version."""
+
 from __future__ import annotations
 
 import json
@@ -52,16 +54,6 @@ def test_examples_of_any_version_get_a_page(examples, tmp_path):
     assert {p.kind for p in pictures} == {"sample", "smallest"} and all(p.read() for p in pictures)
 
 
-def test_the_page_is_the_same_every_time(examples, tmp_path):
-    folder = tmp_path / "report"
-    first = {}
-    for _ in range(2):
-        report_examples(examples, str(folder))
-        found = {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-        first = first or found
-    assert found == first and len(first) > 8
-
-
 def test_what_example_gen_counted_and_put_aside_is_taken_over(examples, tmp_path):
     given = json.loads(CARD.format(CARD.parse('{"format": "voc", "images_in_two_splits": 3}', "card")))
     (tmp_path / "examples" / "dataset_card.json").write_text(json.dumps(given))
@@ -70,14 +62,6 @@ def test_what_example_gen_counted_and_put_aside_is_taken_over(examples, tmp_path
     assert report.card.format == "voc"
     page = (tmp_path / "report" / "index.html").read_text()
     assert "3 images are in more than one split" in page and "b.xml" in page
-
-
-def test_pictures_of_an_earlier_report_are_gone(examples, tmp_path):
-    old = tmp_path / "report" / "pictures" / "sample-0009-0.jpg"
-    old.parent.mkdir(parents=True)
-    old.write_bytes(b"old")
-    report_examples(examples, str(tmp_path / "report"))
-    assert not old.exists()
 
 
 def test_with_a_config_boxes_are_held_against_its_anchors(examples, tmp_path):
@@ -98,16 +82,18 @@ def test_with_a_config_boxes_are_held_against_its_anchors(examples, tmp_path):
     assert plain.findings.checks["unmatched_boxes"] == "no pipeline.config was given"
 
 
-def test_the_examples_are_read_once(examples, tmp_path, caplog):
+def test_the_same_page_stands_beside_all_that_it_is_made_from_every_time(examples, tmp_path, caplog):
+    folder = tmp_path / "report"
     with caplog.at_level("INFO"):
-        report_examples(examples, str(tmp_path / "report"))
+        report_examples(examples, str(folder))
+    # The examples are read once.
     done = [record.getMessage() for record in caplog.records if "| image " in record.getMessage()]
     assert len(done) == 1 and done[0].startswith("validate | image 7/7")
-
-
-def test_the_page_stands_beside_all_that_it_is_made_from(examples, tmp_path):
-    folder = tmp_path / "report"
+    first = {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    # Pictures of an earlier report go.
+    (folder / "pictures" / "sample-0009-0.jpg").write_bytes(b"old")
     report_examples(examples, str(folder))
+    assert {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == first and len(first) > 8
     page = (folder / "index.html").read_text()
     assert data_page(str(folder), sample_bytes=12_000_000) == page
     moved = tmp_path / "moved"

@@ -12,7 +12,7 @@ from detection_core.errors import ModelError
 from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner
 from detection_core.tasks.served_file import ServedFile
 from detection_core.tasks.serving_driver import ServingDriver
-from tests.detection_core.evaluation.test_tflite_runner import file_of, written
+from tests.support.tiny_files import float_file
 
 PARAMS = {"image_size": 32, "mean_rgb": 127.0, "stddev_rgb": 128.0}
 IMAGE = np.random.default_rng(2).integers(0, 256, (20, 40, 3)).astype(np.uint8)
@@ -20,7 +20,9 @@ IMAGE = np.random.default_rng(2).integers(0, 256, (20, 40, 3)).astype(np.uint8)
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    return written(tmp_path_factory.mktemp("file") / "model.tflite", file_of(False, described=False))
+    path = tmp_path_factory.mktemp("file") / "model.tflite"
+    path.write_bytes(float_file())
+    return str(path)
 
 
 def test_a_file_of_theirs_is_run_as_theirs_by_its_hyper_parameters(path):

@@ -1,20 +1,22 @@
+"""Timing of SavedModels."""
+
 from __future__ import annotations
 
 import dataclasses
 
 import pytest
 
+from detection_core.artifacts import detector as layout
 from detection_core.errors import ConfigError
 from detection_core.tasks.serving_benchmark import ServingBenchOptions, bench_saved_models
-from tests.detection_core.evaluation.test_served_model import folder
 from tests.support.blobs import BlobDetector, save
+from tests.support.detectors import trained
 
-__all__ = ["folder"]
 FAST = ServingBenchOptions(batch_sizes=(1, 4), runs=5, image_size=(40, 50))
 
 
-def test_each_size_of_a_batch_is_a_timing_that_adds_up(folder):
-    timings = bench_saved_models([folder], FAST)
+def test_each_size_of_a_batch_is_a_timing_that_adds_up():
+    timings = bench_saved_models([layout.serving_dir(str(trained("plain") / "model"))], FAST)
     assert [t.batch_size for t in timings] == [1, 4]
     for timing in timings:
         assert 0 < timing.p50_ms <= timing.p90_ms <= timing.p99_ms
@@ -30,9 +32,7 @@ def test_a_model_of_one_image_is_measured_with_one_or_refused(tmp_path):
         bench_saved_models([path], dataclasses.replace(FAST, batch_sizes=(8,)))
 
 
-@pytest.mark.parametrize(
-    "changes", [{"batch_sizes": ()}, {"batch_sizes": (0,)}, {"runs": 0}, {"image_size": (0, 4)}]
-)
-def test_numbers_below_1_are_refused(changes):
-    with pytest.raises(ConfigError, match="expected batches, runs and image sides from 1"):
-        ServingBenchOptions(**changes)
+def test_numbers_below_1_are_refused():
+    for changes in ({"batch_sizes": ()}, {"batch_sizes": (0,)}, {"runs": 0}, {"image_size": (0, 4)}):
+        with pytest.raises(ConfigError, match="expected batches, runs and image sides from 1"):
+            ServingBenchOptions(**changes)

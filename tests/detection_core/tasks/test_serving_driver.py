@@ -8,16 +8,13 @@ import os
 import numpy as np
 import pytest
 
-from detection_core.config.automl.translation import translate
 from detection_core.errors import ConfigError, DataError, ExportError
 from detection_core.evaluation.runner import load_runner
 from detection_core.tasks.serving_driver import ServingDriver
-from tests.components.evaluator.test_run import save_model
-from tests.detection_core.evaluation.test_tflite_runner import file_of, written
-from tests.detection_core.exporters.test_detector_folder import CONFIG
-from tests.detection_core.exporters.test_served_inputs import png
-from tests.detection_core.tasks.test_export_saved_model import written_detector
-from tests.support.blobs import BlobDetector, scenes
+from tests.support.blobs import BlobDetector, save_folder, scenes
+from tests.support.detectors import trained
+from tests.support.served_requests import png
+from tests.support.tiny_files import described
 
 SCENES = scenes(3)
 IMAGES = [image for image, _ in SCENES]
@@ -25,7 +22,7 @@ IMAGES = [image for image, _ in SCENES]
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
-    return ServingDriver.create(save_model(BlobDetector(), tmp_path_factory.mktemp("model")))
+    return ServingDriver.create(save_folder(BlobDetector(), tmp_path_factory.mktemp("model")))
 
 
 def test_images_of_any_sizes_are_served_with_boxes_in_pixels(driver):
@@ -47,18 +44,15 @@ def test_files_and_base64_give_what_their_pixels_give(driver):
             np.testing.assert_allclose(one, other, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda d: d.serve([IMAGES[0], np.zeros((4, 4))]), "image 1: expected uint8"),
-        (lambda d: d.serve([]), "expected images, found none"),
-        (lambda d: d.serve_files([b"no image"]), "image 0: expected an image"),
-        (lambda d: d.serve_base64(["a*"]), "image 0: expected base64"),
-    ],
-)
-def test_what_is_no_image_is_one_error(driver, call, message):
-    with pytest.raises(DataError, match=message):
-        call(driver)
+def test_what_is_no_image_is_one_error(driver):
+    for call, given, message in (
+        (driver.serve, [IMAGES[0], np.zeros((4, 4))], "image 1: expected uint8"),
+        (driver.serve, [], "expected images, found none"),
+        (driver.serve_files, [b"no image"], "image 0: expected an image"),
+        (driver.serve_base64, ["a*"], "image 0: expected base64"),
+    ):
+        with pytest.raises(DataError, match=message):
+            call(given)
 
 
 def test_detections_are_drawn_from_a_score_on(driver):
@@ -95,7 +89,7 @@ def test_a_batch_is_timed_and_traced(driver, tmp_path):
 def test_the_network_alone_needs_its_signature_which_an_export_writes(driver, tmp_path):
     with pytest.raises(ExportError, match="--signatures automl"):
         driver.predict(np.zeros((1, 32, 32, 3), np.float32))
-    own = ServingDriver(written_detector(CONFIG, tmp_path / "detector"))
+    own = ServingDriver(str(trained("plain") / "model"))
     exported = ServingDriver.create("_", saved_model_dir=own.export(str(tmp_path / "out")))
     assert os.path.isfile(tmp_path / "out" / "frozen_inference_graph.pb")
     height, width = exported.input_size
@@ -113,32 +107,18 @@ def test_without_a_folder_the_way_from_a_checkpoint_is_told():
         ServingDriver.create("_", model_name="efficientdet-d0")
 
 
-@pytest.fixture(scope="module")
-def automl_detector(tmp_path_factory):
-    hparams = (
-        "num_classes=2,image_size=64,fpn_cell_repeats=1,box_class_repeats=1,nms_configs.score_thresh=0.2"
-    )
-    config = translate("efficientdet-lite0", hparams).config
-    return written_detector(config, tmp_path_factory.mktemp("automl"))
-
-
-def test_hyper_parameters_name_the_classes_or_are_the_detector_s(automl_detector, caplog):
-    params = {
-        "num_classes": 2,
-        "image_size": "64x64",
-        "nms_configs": {"score_thresh": 0.2},
-        "learning_rate": 1,
-    }
-    names = {1: "cat", 2: "dog"}
-    given = {**params, "label_map": names}
-    driver = ServingDriver.create(automl_detector, model_name="efficientdet-lite0", model_params=given)
+def test_hyper_parameters_name_the_classes_or_are_the_detector_s():
+    detector, names = str(trained("efficientdet") / "model"), {1: "cat", 2: "dog"}
+    given = {"num_classes": 2, "image_size": "64x64", "learning_rate": 1, "label_map": names}
+    driver = ServingDriver.create(detector, model_name="efficientdet-lite0", model_params=given)
     assert driver.label_map == names
     with pytest.raises(ConfigError, match=r"model_params\.num_classes: .*made with, 2, found 90"):
-        ServingDriver.create(automl_detector, model_params={"num_classes": 90})
+        ServingDriver.create(detector, model_params={"num_classes": 90})
 
 
 def test_a_tensorflow_lite_file_is_served_as_theirs(tmp_path, caplog):
-    path = written(tmp_path / "model.tflite", file_of(integer=False))
+    path = str(tmp_path / "model.tflite")
+    (tmp_path / "model.tflite").write_bytes(described("float32"))
     driver = ServingDriver.create("_", False, path, "efficientdet-lite0", 1, model_params={"image_size": 320})
     assert "without effect" in caplog.text and "image_size" in caplog.text
     images = [np.full((20, 30, 3), value, np.uint8) for value in (0, 255)] + [np.zeros((8, 9, 3), np.uint8)]

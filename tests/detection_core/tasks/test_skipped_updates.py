@@ -23,7 +23,7 @@ from detection_core.detectors.family import register_family, unregister_family
 from detection_core.errors import ModelError
 from detection_core.structures import Batch
 from detection_core.tasks.train import TrainReport, train
-from tests.detection_core.detectors.test_second_family import CONFIG, QUADRANT_FAMILY, QuadrantDetector
+from tests.support.quadrants import CONFIG, QUADRANT_FAMILY, QuadrantDetector
 from tests.support.record_files import write_records
 from tests.support.tiny_training import write_examples
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,11 @@ from detection_core.exporters.detector_folder import load_detector
 from detection_core.progress import ProgressUpdate
 from detection_core.tasks.train import TrainReport, train
 from detection_core.tasks.work_folder import ResumeOptions
+from tests.support.detectors import trained
 from tests.support.field_checkpoints import write_named_checkpoint
+from tests.support.plain_backbone import PLAIN
 from tests.support.record_files import example, write_records
-from tests.support.tiny_training import config_text, write_examples
+from tests.support.tiny_training import MOBILENET, config_text, write_examples
 
 UNDECODABLE = example({"image/encoded": [b"nothing"], "image/source_id": [b"17"]})
 
@@ -39,9 +40,9 @@ class Run:
     def __call__(
         self, name: str = "a", warm_start: str = "", code_version: str = "", **overrides: Any
     ) -> TrainReport:
-        config = apply_overrides(parse_pipeline_config(config_text()), overrides)
+        config = apply_overrides(parse_pipeline_config(config_text(backbone=self.backbone)), overrides)
         return train(
-            point_at_examples(config, str(self.examples)),
+            point_at_examples(config, str(self.examples), eval_split="train"),
             model_dir=str(self.root / name / "model"),
             model_run_dir=str(self.root / name / "run"),
             work_dir=str(self.root / "work"),
@@ -56,6 +57,17 @@ class Run:
         if update.done == self.killed_at:
             raise MemoryError
 
+    def killed(self, name: str, at: int, **arguments: Any) -> None:
+        self.killed_at = at
+        with pytest.raises(MemoryError):
+            self(name, **arguments)
+        self.killed_at = -1
+
+    def weights(self, name: str) -> list[np.ndarray]:
+        """Return those of the detector that was written."""
+        return [v.numpy() for v in load_detector(str(self.root / name / "model")).model.network.variables]
+
+    backbone: str = PLAIN
     killed_at: int = -1
     updates: list[ProgressUpdate] = dataclasses.field(default_factory=list)
 
@@ -81,11 +93,7 @@ def test_what_computed_in_fewer_bits_is_written_in_float32(
         "train_config.optimizer.use_moving_average": True,
         "eval_config.use_moving_averages": True,
     }
-    shutil.copytree(run.examples / "Split-train", run.examples / "Split-eval", dirs_exist_ok=True)
-    run.killed_at = 4
-    with pytest.raises(MemoryError):
-        run(precision, **changes)
-    run.killed_at = -1
+    run.killed(precision, 4, **changes)
     resumed = run(precision, **changes)
     assert (resumed.precision, report.precision) == (precision, "float32")
     assert resumed.start_step == 3 and np.isfinite(resumed.loss)
@@ -133,22 +141,14 @@ def test_the_detector_holds_the_weights_of_the_last_checkpoint(run: Run, report:
 def test_the_same_training_again_is_already_done(run: Run, report: TrainReport) -> None:
     again = run("b")
     assert (again.start_step, again.fingerprint) == (4, report.fingerprint)
-    first, second = (load_detector(str(run.root / name / "model")).model.network for name in "ab")
-    for a, b in zip(first.variables, second.variables, strict=True):
+    for a, b in zip(run.weights("a"), run.weights("b"), strict=True):
         np.testing.assert_array_equal(a, b)
     assert len((run.root / "b" / "run" / "history.jsonl").read_text().splitlines()) == 2
     # It says of the last update what the process said that did it.
-    assert (again.loss, again.losses, again.learning_rate) == (
-        report.loss,
-        report.losses,
-        report.learning_rate,
-    )
-    assert again.steps_per_second == report.steps_per_second
-
-
-def test_a_number_of_classes_that_is_left_out_is_the_label_map_s(run: Run, report: TrainReport) -> None:
+    for name in ("loss", "losses", "learning_rate", "steps_per_second"):
+        assert getattr(again, name) == getattr(report, name), name
+    # Nor is one told apart to which the label map gives its number of classes.
     followed = run("followed", **{"model.ssd.num_classes": "unset"})
-    # Nothing tells it from the training that was given the number.
     assert (followed.start_step, followed.fingerprint) == (4, report.fingerprint)
     as_run = load_pipeline_config(str(run.root / "followed" / "run" / "pipeline.config"))
     written = load_detector(str(run.root / "followed" / "model")).config
@@ -158,8 +158,7 @@ def test_a_number_of_classes_that_is_left_out_is_the_label_map_s(run: Run, repor
 def test_a_warm_start_takes_the_weights_that_fit(run: Run, report: TrainReport) -> None:
     schedule = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
     warm = run("c", str(run.root / "a" / "model"), **{f"{schedule}.learning_rate_base": 0.0})
-    count = len(load_detector(str(run.root / "a" / "model")).model.network.variables)
-    assert warm.started_from.startswith(f"{count} weights of ")
+    assert warm.started_from.startswith(f"{len(run.weights('a'))} weights of ")
     assert warm.fingerprint != report.fingerprint
     a, c = (load_detector(str(run.root / name / "model")).model.network for name in "ac")
     for first, second in zip(a.trainable_variables, c.trainable_variables, strict=True):
@@ -167,26 +166,23 @@ def test_a_warm_start_takes_the_weights_that_fit(run: Run, report: TrainReport) 
 
 
 @pytest.fixture(scope="module")
-def averaged(run: Run, report: TrainReport, tmp_path_factory: pytest.TempPathFactory) -> TrainReport:
+def averaged(run: Run, tmp_path_factory: pytest.TempPathFactory) -> TrainReport:
     """Weights of a TensorFlow 1 classifier, trained, with their moving average in the detector."""
-    network = load_detector(str(run.root / "a" / "model")).model.network
+    network = load_detector(str(trained("ssd") / "model")).model.network
     backbone = {
         v.name.removeprefix("FeatureExtractor/"): v.variable.numpy()
-        for v in scoped_variables(network, "ssd_mobilenet_v2_fpn_keras")
+        for v in scoped_variables(network, MOBILENET)
         if v.backbone
     }
-    return run(
-        "d",
-        **{
-            "train_config.fine_tune_checkpoint": write_named_checkpoint(
-                backbone, tmp_path_factory.mktemp("field") / "mobilenet_v2.ckpt"
-            ),
-            "train_config.optimizer.use_moving_average": True,
-            "train_config.optimizer.moving_average_decay": 0.9,
-            "eval_config.use_moving_averages": True,
-            "train_config.num_steps": 2,
-        },
-    )
+    prefix = tmp_path_factory.mktemp("field") / "mobilenet_v2.ckpt"
+    changes = {
+        "train_config.fine_tune_checkpoint": write_named_checkpoint(backbone, prefix),
+        "train_config.optimizer.use_moving_average": True,
+        "train_config.optimizer.moving_average_decay": 0.9,
+        "eval_config.use_moving_averages": True,
+        "train_config.num_steps": 2,
+    }
+    return dataclasses.replace(run, backbone=MOBILENET, updates=[])("d", **changes)
 
 
 def test_the_record_tells_what_a_checkpoint_gave(run: Run, averaged: TrainReport) -> None:
@@ -215,69 +211,50 @@ def test_the_detector_may_hold_the_averaged_weights(run: Run, averaged: TrainRep
         np.testing.assert_array_equal(a, b)
 
 
-def test_unfinished_training_is_gone_on_with_by_other_code(
-    run: Run, caplog: pytest.LogCaptureFixture
+def test_finished_training_is_done_anew_by_other_code_and_unfinished_one_gone_on_with(
+    run: Run, report: TrainReport, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And ends with the weights of one that nothing has stopped; finished, it is done anew by other code."""
     steps = {"train_config.num_steps": 6}
-    whole = run("whole", **steps)
-    shutil.rmtree(run.root / "work" / whole.fingerprint)
-    run.killed_at = 4
-    with pytest.raises(MemoryError):
-        run("resumed", code_version="before", **steps)
-    run.killed_at = -1
+    run.killed("resumed", 4, code_version="before", **steps)
     resumed = run("resumed", code_version="after", **steps)
     assert "going on with a training that other code began (before, now after)" in caplog.text
-    assert (resumed.fingerprint, resumed.start_step) == (whole.fingerprint, 3)
-    assert resumed.code_versions == ["before", "after"]
-    names = ("whole", "resumed")
-    first, second = (load_detector(str(run.root / name / "model")).model.network for name in names)
-    for a, b in zip(first.variables, second.variables, strict=True):
-        # Sums over threads end in other last bits from one training to the next.
-        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4, err_msg=a.name)
-
+    assert (resumed.start_step, resumed.code_versions) == (3, ["before", "after"])
     assert run("again", code_version="after", **steps).start_step == 6
     anew = run("anew", code_version="corrected", **steps)
-    assert (anew.start_step, anew.code_versions) == (0, ["corrected"])
+    assert (anew.fingerprint, anew.start_step) == (resumed.fingerprint, 0)
+    assert anew.code_versions == ["corrected"]
 
 
-@pytest.mark.parametrize(
-    ("overrides", "error", "text"),
-    [
+def test_what_cannot_be_trained_is_refused_and_leaves_no_output(run: Run) -> None:
+    absent = {"train_config.fine_tune_checkpoint": "absent"}
+    for overrides, error, text in (
         ({"model.ssd.num_classes": 3}, ConfigError, "model.ssd.num_classes: .* 2 classes, found 3"),
         ({"train_config.num_steps": 0}, ConfigError, "train_config.num_steps"),
         ({"eval_config.use_moving_averages": True}, ConfigError, "Set both or neither"),
         ({"train_config.use_multiclass_scores": True}, ConfigError, "load_multiclass_scores: true"),
         ({"train_config.freeze_variables": ["nothing"]}, ConfigError, "matches none"),
-        (
-            {
-                "train_config.fine_tune_checkpoint": "absent",
-                "train_config.fine_tune_checkpoint_version": "V2",
-            },
-            ModelError,
-            "absent",
-        ),
-    ],
-)
-def test_what_cannot_be_trained_is_refused_and_leaves_no_output(
-    run: Run, overrides: dict[str, Any], error: type[Exception], text: str
-) -> None:
-    with pytest.raises(error, match=text):
-        run("refused", **overrides)
+        (absent | {"train_config.fine_tune_checkpoint_version": "V2"}, ModelError, "absent"),
+    ):
+        with pytest.raises(error, match=text):
+            run("refused", **overrides)
     assert not (run.root / "refused").exists()
+
+
+def with_undecodable(folder: Path, images: int, place: int) -> Path:
+    """Write examples with a record between the others that is no image."""
+    examples = write_examples(folder / "examples", images=images)
+    (path,) = (examples / "Split-train").iterdir()
+    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    write_records(path, [*records[:place], UNDECODABLE, *records[place:]])
+    return examples
 
 
 def test_an_image_that_does_not_decode_is_named_and_left_out_as_if_it_had_never_been(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reports = []
-    for name, bad in (("clean", []), ("damaged", [UNDECODABLE])):
-        examples = write_examples(tmp_path / name / "examples", images=110)
-        (path,) = (examples / "Split-train").iterdir()
-        records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
-        write_records(path, records[:50] + bad + records[50:])
-        reports.append(Run(tmp_path / name, examples)())
-    clean, damaged = reports
+    two = {"train_config.num_steps": 2}
+    clean = Run(tmp_path / "clean", write_examples(tmp_path / "clean" / "examples", images=110))(**two)
+    damaged = Run(tmp_path / "damaged", with_undecodable(tmp_path / "damaged", 110, 50))(**two)
     assert (clean.left_out, damaged.left_out) == (0, 1)
     assert damaged.losses == pytest.approx(clean.losses, rel=1e-5)
     assert "record 50, image '17': " in caplog.text and "1 of 111 training records" in caplog.text
@@ -286,13 +263,9 @@ def test_an_image_that_does_not_decode_is_named_and_left_out_as_if_it_had_never_
 
 
 def test_too_many_images_that_do_not_decode_stop_the_training(tmp_path: Path) -> None:
-    examples = write_examples(tmp_path / "examples", images=20)
-    (path,) = (examples / "Split-train").iterdir()
-    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
-    write_records(path, [*records, UNDECODABLE])
     message = r"record 20: expected at most 1\.00% .*found 1 of 21; the first is the image '17'"
     with pytest.raises(DataError, match=message):
-        Run(tmp_path, examples)()
+        Run(tmp_path, with_undecodable(tmp_path, 20, 20))()
 
 
 RECIPE = """
@@ -310,40 +283,38 @@ train_input_reader { repeat_factor_threshold: 0.9 }
 """
 
 
-@pytest.mark.slow
 def test_a_recipe_in_epochs_is_followed_and_gone_on_with_as_if_never_stopped(tmp_path: Path) -> None:
     examples = write_examples(tmp_path / "examples")
-    config = parse_pipeline_config(config_text())
+    config = parse_pipeline_config(config_text(backbone=PLAIN))
     config.train_config.ClearField("num_steps")
     rate = config.train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate
     rate.ClearField("total_steps")
     rate.ClearField("warmup_steps")
     config.MergeFrom(parse_pipeline_config(RECIPE))
     config = point_at_examples(config, str(examples))
-    weights = []
-    for name, killed_at in (("whole", -1), ("killed", 6)):
 
-        def progress(update: ProgressUpdate, at: int = killed_at) -> None:
-            if update.done == at:
+    def run(name: str, killed_at: int = -1) -> TrainReport:
+        def progress(update: ProgressUpdate) -> None:
+            if update.done == killed_at:
                 raise MemoryError
 
-        def run(name: str = name, report: Any = progress) -> TrainReport:
-            return train(
-                config,
-                model_dir=str(tmp_path / name / "model"),
-                model_run_dir=str(tmp_path / name / "run"),
-                work_dir=str(tmp_path / name / "work"),
-                log_every=2,
-                progress=report,
-            )
+        return train(
+            config,
+            model_dir=str(tmp_path / name / "model"),
+            model_run_dir=str(tmp_path / name / "run"),
+            work_dir=str(tmp_path / name / "work"),
+            log_every=2,
+            progress=progress,
+        )
 
-        if killed_at > 0:
-            with pytest.raises(MemoryError):
-                run()
-        report = run(report=None)
-        # Half of six images have each class: sqrt(0.9 / 0.5) times six are 8.05 images, nine in whole ones.
-        assert report.steps == 14  # three times nine, two an update
-        weights.append([v.numpy() for v in load_detector(str(tmp_path / name / "model")).model.variables])
+    with pytest.raises(MemoryError):
+        run("killed", killed_at=6)
+    # Half of six images have each class: sqrt(0.9 / 0.5) times six are 8.05 images, nine in whole ones.
+    assert run("killed").steps == run("whole").steps == 14  # three times nine, two an update
+    weights = [
+        [v.numpy() for v in load_detector(str(tmp_path / name / "model")).model.variables]
+        for name in ("whole", "killed")
+    ]
     for expected, found in zip(*weights, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
     written = load_pipeline_config(str(tmp_path / "killed" / "run" / "pipeline.config"))

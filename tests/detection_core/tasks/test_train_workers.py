@@ -23,7 +23,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import register_family
 from detection_core.tasks.train import train
-from tests.detection_core.detectors.test_second_family import CONFIG, QUADRANT_FAMILY
+from tests.support.quadrants import CONFIG, QUADRANT_FAMILY
 
 root, name = sys.argv[1:]
 register_family(QUADRANT_FAMILY)

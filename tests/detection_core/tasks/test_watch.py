@@ -19,6 +19,7 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.tasks.evaluate import evaluate_config
 from detection_core.tasks.train import train
 from detection_core.tasks.watch import CHECKPOINTS, WatchOptions, watch
+from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text, write_examples
 
 STEPS = 6
@@ -36,7 +37,7 @@ class Trained:
 def trained(tmp_path_factory) -> Trained:
     root = tmp_path_factory.mktemp("watched")
     average = {"train_config.optimizer.use_moving_average": True, "eval_config.use_moving_averages": True}
-    config = apply_overrides(parse_pipeline_config(config_text(STEPS)), average)
+    config = apply_overrides(parse_pipeline_config(config_text(STEPS, PLAIN)), average)
     config = point_at_examples(config, str(write_examples(root / "examples")), eval_split="train")
     folders = {name: str(root / name) for name in ("model_dir", "model_run_dir", "work_dir")}
     train(config, **folders, log_every=2, progress=lambda update: None)
@@ -68,7 +69,7 @@ def test_a_training_in_another_thread_is_followed_to_its_last_step(trained, tmp_
             shutil.copyfile(path, work / CHECKPOINTS / path.name)
 
     def go_on() -> None:
-        time.sleep(0.1)  # the training has not begun when it is first looked for
+        time.sleep(0.05)  # the training has not begun when it is first looked for
         (work / CHECKPOINTS).mkdir(parents=True)
         shutil.copyfile(trained.folder / "pipeline.config", work / "pipeline.config")
         put(4)
@@ -77,7 +78,7 @@ def test_a_training_in_another_thread_is_followed_to_its_last_step(trained, tmp_
         # One that is removed while it is copied has an index and nothing to it.
         shutil.copyfile(there[1], work / CHECKPOINTS / there[1].name)
         (work / CHECKPOINTS / there[0].name).unlink()
-        time.sleep(0.3)
+        time.sleep(0.1)
         put(6)
 
     other = threading.Thread(target=go_on, daemon=True)

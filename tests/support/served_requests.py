@@ -1,0 +1,44 @@
+"""Requests of every input type of a served model, for a few images."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from detection_core.data.resize import FixedShapeResizer
+from detection_core.exporters.warm_up import WARM_UP_FILE
+
+RESIZER = FixedShapeResizer(height=32, width=32)
+IMAGES = np.random.default_rng(1).integers(0, 256, (3, 50, 40, 3)).astype(np.uint8)
+
+
+def png(image: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(image).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def example(image: np.ndarray) -> bytes:
+    feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[png(image)]))
+    return tf.train.Example(
+        features=tf.train.Features(feature={"image/encoded": feature})
+    ).SerializeToString()
+
+
+def read_logs(folder):
+    """Read requests to warm up with by the classes of tensorflow-serving-api, which TFX brings."""
+    prediction_log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
+    records = tf.data.TFRecordDataset(f"{folder}/{WARM_UP_FILE}").as_numpy_iterator()
+    return [prediction_log_pb2.PredictionLog.FromString(record) for record in records]
+
+
+REQUESTS = {
+    "image_tensor": tf.constant,
+    "float_image_tensor": lambda images: tf.constant(images, tf.float32),
+    "encoded_image_string_tensor": lambda images: tf.constant([png(image) for image in images]),
+    "tf_example": lambda images: tf.constant([example(image) for image in images]),
+}
