@@ -1,0 +1,23 @@
+"""Tables of what must be refused, and with which words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+def not_refused(
+    call: Callable[[Any], object], cases: Iterable[tuple[Any, str]], error: type[Exception]
+) -> list[tuple[Any, str, str]]:
+    """Walk a table of (argument, pattern of the message); return what was taken, or refused in other words."""
+    failures = []
+    for given, pattern in cases:
+        try:
+            call(given)
+        except error as caught:
+            if not re.search(pattern, str(caught)):
+                failures.append((given, pattern, str(caught)))
+        else:
+            failures.append((given, pattern, "was taken"))
+    return failures
