@@ -10,7 +10,7 @@ from typing import Any
 def not_refused(
     call: Callable[[Any], object], cases: Iterable[tuple[Any, str]], error: type[Exception]
 ) -> list[tuple[Any, str, str]]:
-    """Walk a table of (argument, pattern of the message); return what was taken, or refused in other words."""
+    """Walk a table of (argument, pattern of the message); return what was not refused so."""
     failures = []
     for given, pattern in cases:
         try:
