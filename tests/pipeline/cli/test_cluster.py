@@ -129,7 +129,8 @@ def test_runs_are_listed_shown_cancelled_and_retried(submit, call, cli):
 def test_the_log_of_a_step(server, submit, call, cli):
     server.state.failing_step = "pusher"
     run_id = json.loads(submit("--json"))["run_id"]
-    call("runs", "retry", run_id)
+    call("runs", "retry", run_id, code=2)
+    assert "only a failed or cancelled run can be retried, this one is running" in cli.err
     for _ in range(3):
         call("runs", "show", run_id)
     server.write_log(run_id, "pusher", "I1101 1 launcher_v2.go:9] x\nthe end")
@@ -223,13 +224,10 @@ def test_as_many_lines_of_a_log_as_asked_for(server, submit, call, cli):
 
 def test_a_name_that_is_too_long_is_refused_before_anything_is_made(server, call, tmp_path, cli):
     for verb in (["submit"], ["schedule", "create", "--cron", "@daily"]):
+        long = ["--experiment", "e" * 300]
         for name, more, message in (
             ("a" * 111, [], "pipeline's name: expected 110 characters at most, found 111"),
-            (
-                "digits",
-                ["--experiment", "e" * 300],
-                "experiment's name: expected 128 characters at most, found 300",
-            ),
+            ("digits", long, "experiment's name: expected 128 characters at most, found 300"),
         ):
             path = write_package(tmp_path, name=name)
             call(*verb, path, "--param", "data_path=/d", *more, code=2)

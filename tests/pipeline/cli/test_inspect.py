@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+import tensorflow as tf
+
+from detection_core.artifacts.tflite_decoding import BoxDecoding
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.exporters.tflite_description import add_description
@@ -10,14 +14,29 @@ from tests.support.edge_files import convolutions
 ORIGIN = Provenance(model="tiny", format="int8", config_hash="abc", metrics={"mAP": 0.5})
 
 
-def described(path, **more):
-    description = TFLiteDescription(name="m", mean=(1.0,), std=(2.0,), labels=("a", "b"), **more)
-    path.write_bytes(with_provenance(add_description(convolutions(), description), ORIGIN))
-    return path
+DECODING = BoxDecoding(
+    anchors=np.zeros([7, 4], np.float32), scales=(10, 10, 5, 5), num_classes=3, sigmoid=True
+)
+
+
+def described(**more):
+    return TFLiteDescription(name="m", mean=(1.0,), std=(2.0,), labels=("a", "b"), **more)
+
+
+def heads():
+    """A file that gives boxes and scores as a network without post-processing."""
+
+    @tf.function(input_signature=[tf.TensorSpec([1, 7, 4], tf.float32)])
+    def serve(image):
+        return {"location": image + 1.0, "score": image[..., :3] + 2.0}
+
+    functions = [serve.get_concrete_function()]
+    return bytes(tf.lite.TFLiteConverter.from_concrete_functions(functions, tf.Module()).convert())
 
 
 def test_tensors_labels_origin_and_metrics_are_told_to_people_and_scripts(tmp_path, cli):
-    path = described(tmp_path / "m.tflite")
+    path = tmp_path / "m.tflite"
+    path.write_bytes(with_provenance(add_description(convolutions(), described()), ORIGIN))
     lines = {line.split("  ")[0]: line for line in cli("inspect", path).splitlines()}
     assert "mean 1, std 2" in lines["normalisation"] and lines["labels"].endswith("2: a, b")
     assert lines["config hash"].endswith("abc") and lines["data fingerprint"].endswith("unknown")
@@ -26,8 +45,8 @@ def test_tensors_labels_origin_and_metrics_are_told_to_people_and_scripts(tmp_pa
     assert lines["score threshold"].endswith("none: every detection is shown")
     data = cli.json("inspect", path)
     assert data["operators"] == {"CONV_2D": 2} and data["provenance"]["metrics"] == {"mAP": 0.5}
-    told = cli("inspect", described(path, score_threshold=0.25))
-    assert "score threshold 0.2500 (highest F1)" in " ".join(told.split())
+    path.write_bytes(add_description(heads(), described(score_threshold=0.25), DECODING))
+    assert "score threshold 0.2500 (highest F1)" in " ".join(cli("inspect", path).split())
 
 
 def test_a_file_without_origin_says_so_and_nothing_is_an_error(tmp_path, cli):

@@ -310,6 +310,7 @@ def test_training_goes_on_from_weights_on_a_store_and_keeps_its_checkpoints_ther
 
 def test_the_layers_of_a_detector_are_measured_on_a_store(store: str, cli: CommandLine) -> None:
     common = ["--model", f"{store}/base", "--examples", f"{store}/examples", "--no-accuracy"]
+    common += ["--representative-examples", "2"]
     found = cli.json("sensitivity", *common, "--output", f"{store}/sensitivity")
     assert json.loads(files.read_text(f"{store}/sensitivity/sensitivity.json")) == found
 
