@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+import pytest
+
+from detection_core.errors import ConfigError, DetectionError
 
 
 def not_refused(
@@ -21,3 +26,13 @@ def not_refused(
         else:
             failures.append((given, pattern, "was taken"))
     return failures
+
+
+@contextlib.contextmanager
+def refused_at(
+    where: str, match: str = "", error: type[DetectionError] = ConfigError
+) -> Iterator[pytest.ExceptionInfo[DetectionError]]:
+    """What the block does is refused, and the error names this place."""
+    with pytest.raises(error, match=match) as caught:
+        yield caught
+    assert caught.value.where == where

@@ -13,10 +13,12 @@ from pipeline.init.ladder import list_networks
 from pipeline.init.plan import Request, make_plan
 from pipeline.settings.settings_file import load_settings
 from tests.pipeline.init.looked_at import LAPTOP
+from tests.support.dataset_files import Coco
 
 
-def test_the_files_of_every_network_are_a_workflow_that_can_be_run(tmp_path, data):
-    data.add_image(61, boxes=[(1, 1, 9, 9)] * 40)
+def test_the_files_of_every_network_are_a_workflow_that_can_be_run(tmp_path):
+    data = Coco(tmp_path / "data", images=30)
+    data.add_image(31, boxes=[(1, 1, 9, 9)] * 40)
     path, mine = data.write(), tmp_path / "mine"
     mine.mkdir()
     for network in list_networks():

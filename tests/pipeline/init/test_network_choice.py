@@ -43,7 +43,7 @@ def test_the_rung_follows_the_machine_unless_somebody_asks():
 
 
 def test_every_network_of_the_ladder_is_fitted_to_any_data():
-    data = seen(side=0.15, shape=3.0)
+    data = seen(side=0.15, shape=3.0, objects=150)
     for network in list_networks():
         chosen = fit_network(network, "for the test", data, LAPTOP)
         check_pipeline_config(chosen.config)

@@ -1,3 +1,5 @@
+"""Configs of MediaPipe's networks."""
+
 from __future__ import annotations
 
 import pytest
