@@ -1,3 +1,5 @@
+"""The section of a schedule."""
+
 from __future__ import annotations
 
 import pytest

@@ -41,7 +41,7 @@ def test_the_tutorial_s_imports_need_no_tensorflow():
 
 
 def test_any_module_may_be_imported_first():
-    """Scripts import `config` first, or `object_detector` alone; each gets a process of one that is forked."""
+    """Scripts import `config` first, or `object_detector` alone: each is imported in a process of its own."""
     code = """
 import os
 for name in {names}:
