@@ -1,3 +1,5 @@
+"""What is looked at before a run begins."""
+
 from __future__ import annotations
 
 import json
@@ -17,9 +19,10 @@ from detection_core.storage import files
 from detection_core.validation.span_history import keep_spans
 from pipeline.run_checks import CHECKS, checker_parameters, run_checks
 from pipeline.settings.settings_file import load_settings
-from tests.detection_core.tasks.test_starting_files import write_base, write_checkpoint
 from tests.support.archives import archive
+from tests.support.detector_folders import fake_checkpoint, fake_detector
 from tests.support.object_store import dead_server
+from tests.support.refusals import not_refused
 
 
 @pytest.fixture
@@ -48,16 +51,13 @@ def test_the_first_run_has_no_baseline(settings_path):
     assert checks["code_version_trainer"] == component_version("trainer") != checks["code_version_evaluator"]
 
 
-def test_a_repetition_keeps_the_baseline_and_the_token(settings_path, tmp_path):
+def test_a_repetition_keeps_the_baseline_and_the_token_and_another_run_is_compared_with_it(
+    settings_path, tmp_path
+):
     settings = load_settings(settings_path)
     first = run_checks(settings)
-    _publish(settings, tmp_path, first)
+    number = _publish(settings, tmp_path, first)
     assert run_checks(settings) == first
-
-
-def test_another_run_is_compared_with_what_is_deployed(settings_path, tmp_path):
-    settings = load_settings(settings_path)
-    number = _publish(settings, tmp_path, run_checks(settings))
     checks = run_checks(load_settings(settings_path, ["train_config.batch_size=3"]))
     assert checks["baseline_version"] == number
 
@@ -80,12 +80,6 @@ def test_other_data_are_another_run(settings_path, tmp_path):
     after = run_checks(settings)
     assert before["data_fingerprint"] != after["data_fingerprint"]
     assert before["run_key"] != after["run_key"]
-
-
-def test_the_place_of_a_run_does_not_matter(settings_path, tmp_path):
-    places = [f"workspace={tmp_path}/elsewhere", "name=other"]
-    moved = load_settings(settings_path, places)
-    assert run_checks(load_settings(settings_path))["run_key"] == run_checks(moved)["run_key"]
 
 
 def test_spans_are_resolved_when_the_run_begins(settings_path, tmp_path):
@@ -125,11 +119,13 @@ def test_configuration_counts_by_content_and_not_by_place(settings_path, tmp_pat
     assert run_checks(load_settings(settings_path, [f"model.config={moved}"]))["run_key"] != before
 
 
-def test_pods_and_checkpoints_are_no_part_of_what_a_run_is_asked_to_do(settings_path):
-    before = run_checks(load_settings(settings_path))
-    other = ["kubeflow.defaults.gpu=1", "kubeflow.image=other:1", "train.checkpoint_minutes=1"]
-    after = run_checks(load_settings(settings_path, other))
-    assert before["run_key"] == after["run_key"]
+def test_place_pods_and_checkpoints_are_no_part_of_what_a_run_is_asked_to_do(settings_path, tmp_path):
+    before = run_checks(load_settings(settings_path))["run_key"]
+    for other in (
+        [f"workspace={tmp_path}/elsewhere", "name=other"],
+        ["kubeflow.defaults.gpu=1", "kubeflow.image=other:1", "train.checkpoint_minutes=1"],
+    ):
+        assert run_checks(load_settings(settings_path, other))["run_key"] == before
 
 
 def test_a_destination_that_cannot_be_reached_is_said_before_anything_runs(settings_path):
@@ -138,38 +134,34 @@ def test_a_destination_that_cannot_be_reached_is_said_before_anything_runs(setti
     assert raised.value.where.startswith(f"{bucket}/pushed")
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("thresholds", '{"mAP": ', "thresholds: expected a JSON object"),
-        ("thresholds", '{"mAP": 0.3}', "thresholds: expected .*lower_bound"),
-        ("thresholds", "[]", "thresholds: expected .*lower_bound"),
-        ("thresholds", "[" * 100_000, "thresholds: expected a JSON object"),
-        ("train_steps", -1, "train_steps: expected 0, .* or more, found -1"),
-        ("learning_rate", -0.1, "learning_rate: expected 0, .* or more"),
-    ],
-)
-def test_a_mistyped_parameter_of_a_run_stops_it_before_it_begins(settings_path, field, value, message):
-    fields = {**checker_parameters(load_settings(settings_path)), field: value}
-    with pytest.raises(ConfigError, match=message):
-        run(RunCheckerJob(**fields))
+def test_a_mistyped_parameter_of_a_run_stops_it_before_it_begins(settings_path):
+    fields = checker_parameters(load_settings(settings_path))
+    cases = [
+        ({"thresholds": '{"mAP": '}, "thresholds: expected a JSON object"),
+        ({"thresholds": '{"mAP": 0.3}'}, "thresholds: expected .*lower_bound"),
+        ({"thresholds": "[]"}, "thresholds: expected .*lower_bound"),
+        ({"thresholds": "[" * 100_000}, "thresholds: expected a JSON object"),
+        ({"train_steps": -1}, "train_steps: expected 0, .* or more, found -1"),
+        ({"learning_rate": -0.1}, "learning_rate: expected 0, .* or more"),
+    ]
+    assert not not_refused(lambda change: run(RunCheckerJob(**{**fields, **change})), cases, ConfigError)
 
 
 def test_a_base_that_is_trained_anew_in_place_is_another_run(settings_path, tmp_path):
-    settings = load_settings(settings_path, [f"train.warm_start={write_base(tmp_path / 'base')}"])
+    settings = load_settings(settings_path, [f"train.warm_start={fake_detector(tmp_path / 'base')}"])
     first = run_checks(settings)
     assert run_checks(settings)["run_key"] == first["run_key"]
-    write_base(tmp_path / "base", "WEIGHTS")
+    fake_detector(tmp_path / "base", "WEIGHTS")
     second = run_checks(settings)
     assert second["starting_weights"] != first["starting_weights"]
     assert second["run_key"] != first["run_key"]
 
 
 def test_a_checkpoint_of_the_config_counts_by_content(settings_path, tmp_path):
-    field = f"train_config.fine_tune_checkpoint={write_checkpoint(tmp_path / 'zoo')}"
+    field = f"train_config.fine_tune_checkpoint={fake_checkpoint(tmp_path / 'zoo')}"
     settings = load_settings(settings_path, [field, "train_config.fine_tune_checkpoint_version=V2"])
     first = run_checks(settings)
-    write_checkpoint(tmp_path / "zoo", "WEIGHTS")
+    fake_checkpoint(tmp_path / "zoo", "WEIGHTS")
     second = run_checks(settings)
     assert second["starting_weights"] != first["starting_weights"] != ""
     assert second["run_key"] != first["run_key"]

@@ -1,3 +1,5 @@
+"""Parameters that a run may set."""
+
 from __future__ import annotations
 
 from component_specs import JOBS

@@ -1,3 +1,5 @@
+"""The config of each step that trains."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""States of a step and their words."""
+
 from __future__ import annotations
 
 import json
