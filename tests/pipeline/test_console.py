@@ -103,12 +103,12 @@ WORDS = [
 
 
 def test_a_reader_who_has_seen_enough_may_go(digits_settings):
-    """The processes run side by side, each with a pipe for its output, or for its errors too, that is closed."""
+    """Processes side by side; a closed pipe is for the output of each, or for its errors too."""
     reading, writing = os.pipe()
     os.close(reading)
     started = []
-    for words, code in WORDS:
-        words = [digits_settings if word == "SETTINGS" else word for word in words]
+    for given, code in WORDS:
+        words = [digits_settings if word == "SETTINGS" else word for word in given]
         for errors in (subprocess.PIPE, writing):
             command = [sys.executable, "-c", _CODE, *words]
             process = subprocess.Popen(command, stdout=writing, stderr=errors, text=True)

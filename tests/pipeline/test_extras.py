@@ -36,11 +36,9 @@ def test_what_is_missing_is_one_message_with_its_remedy(monkeypatch):
             require(extra, "this")
     monkeypatch.setattr("pipeline.extras.importlib.util.find_spec", lambda name: None)
     for extra in EXTRAS:
-        with pytest.raises(
-            ConfigError, match=rf"this: expected the packages of detflow\[{extra}\]"
-        ) as caught:
+        message = rf"this: expected the packages of detflow\[{extra}\].*{re.escape(EXTRAS[extra].remedy)}"
+        with pytest.raises(ConfigError, match=message):
             require(extra, "this")
-        assert EXTRAS[extra].remedy in str(caught.value)
 
 
 def test_all_but_a_run_here_works_without_tfx(tmp_path):

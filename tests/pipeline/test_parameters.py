@@ -38,11 +38,9 @@ def test_what_does_not_fit_is_refused():
     ]
     assert not not_refused(lambda text: parse_parameters(DECLARED, [text]), texts, ConfigError)
     assert check_parameters(DECLARED, {"data_path": "x", "learning_rate": 1}, "s.yaml")
+    wrong = {"data_path": "x", "train_steps": "5"}
     values = [
-        (
-            (DECLARED, {"data_path": "x", "train_steps": "5"}),
-            "s.yaml: train_steps: expected a whole number, found '5'",
-        ),
+        ((DECLARED, wrong), "s.yaml: train_steps: expected a whole number, found '5'"),
         ((DECLARED, {}), r"no value for data_path.*give --param data_path=VALUE"),
         (({}, {"x": 1}), "no parameter x; the pipeline has none"),
     ]
