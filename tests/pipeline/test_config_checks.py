@@ -1,7 +1,5 @@
 """What of a config is refused before anything runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

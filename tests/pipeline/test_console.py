@@ -1,7 +1,5 @@
 """What goes to the terminal and to the logs."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

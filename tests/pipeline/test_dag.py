@@ -1,7 +1,5 @@
 """The steps of a workflow."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

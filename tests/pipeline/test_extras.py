@@ -1,7 +1,5 @@
 """The extras of the distribution."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

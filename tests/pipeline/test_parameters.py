@@ -1,7 +1,5 @@
 """Parameters of a run."""
 
-from __future__ import annotations
-
 from detection_core.errors import ConfigError
 from pipeline.parameters import Parameter, check_parameters, parse_parameters
 from tests.support.refusals import not_refused

@@ -1,7 +1,5 @@
 """What is looked at before a run begins."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """Parameters that a run may set."""
 
-from __future__ import annotations
-
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from components.run_checker.run import FILLED

@@ -1,7 +1,5 @@
 """The config of each step that trains."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core.config.load import parse_pipeline_config

@@ -1,7 +1,5 @@
 """States of a step and their words."""
 
-from __future__ import annotations
-
 import json
 
 from detection_core.artifacts.run_info import STEP_STATES, StepInfo

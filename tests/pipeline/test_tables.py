@@ -1,7 +1,5 @@
 """Tables for a terminal, and for what reads none."""
 
-from __future__ import annotations
-
 import io
 import re
 

@@ -1,7 +1,5 @@
 """The verb that measures files."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core.artifacts.benchmark import BENCHMARK

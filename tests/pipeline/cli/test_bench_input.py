@@ -1,7 +1,5 @@
 """The verb that measures the input of a training."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

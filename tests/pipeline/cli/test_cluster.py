@@ -1,7 +1,5 @@
 """The verbs that submit runs to a cluster, and look at them."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The scripts that complete words in a shell."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The verbs that show, convert, join and translate configurations."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The verb that shows what a training is fed."""
 
-from __future__ import annotations
-
 from tests.pipeline.conftest import DIGITS
 from tests.support.dataset_files import write_voc
 

@@ -1,7 +1,5 @@
 """The verb that writes a page about a data set."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Verbs that take a data set in any form."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """The verb that looks at this machine and at a cluster."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.doctor.cluster import CLUSTER_CHECKS

@@ -1,7 +1,5 @@
 """What the verb that exports asks of TFLiteExporter."""
 
-from __future__ import annotations
-
 from component_specs import TFLiteExporterJob
 from pipeline.cli import standalone
 

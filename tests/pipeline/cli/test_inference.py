@@ -1,7 +1,5 @@
 """The verbs that run detectors, on detectors that find bright squares."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

@@ -1,7 +1,5 @@
 """The verb that shows what a model file is."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 

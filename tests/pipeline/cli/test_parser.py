@@ -1,7 +1,5 @@
 """What holds for all words of the command line."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

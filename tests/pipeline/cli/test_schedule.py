@@ -1,7 +1,5 @@
 """The verbs around recurring runs."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """The verb `tune`: what it prints."""
 
-from __future__ import annotations
-
 import re
 
 from pipeline.cli.tune import _describe

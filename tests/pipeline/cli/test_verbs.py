@@ -1,7 +1,5 @@
 """The table of verbs."""
 
-from __future__ import annotations
-
 import re
 
 from pipeline.cli import verbs

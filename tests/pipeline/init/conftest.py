@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE

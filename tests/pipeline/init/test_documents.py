@@ -1,7 +1,5 @@
 """The files of a workflow."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core.artifacts.message_files import PIPELINE_CONFIG

@@ -1,7 +1,5 @@
 """Whether there are weights to start from."""
 
-from __future__ import annotations
-
 from detection_core.zoo.cache import MIRROR_VARIABLE
 from detection_core.zoo.published_models import find_model
 from pipeline.init import found_weights

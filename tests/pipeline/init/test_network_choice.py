@@ -1,7 +1,5 @@
 """Which network suits a data set and a machine."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from detection_core.config.anchor_match import fit_anchors

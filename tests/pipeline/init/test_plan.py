@@ -1,7 +1,5 @@
 """What is chosen for a data set, and why."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core.config.check import check_pipeline_config

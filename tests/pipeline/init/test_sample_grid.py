@@ -1,7 +1,5 @@
 """Pictures with their boxes, for people to look at."""
 
-from __future__ import annotations
-
 import io
 import math
 import time

@@ -1,7 +1,5 @@
 """What the settings say of a data set."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What is said about a plan."""
 
-from __future__ import annotations
-
 import pytest
 
 from pipeline.init.summary import summary_data, summary_rows

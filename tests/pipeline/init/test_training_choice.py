@@ -1,7 +1,5 @@
 """How long and how fast a detector is trained."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 

@@ -1,7 +1,5 @@
 """Archives are unpacked beside what is written."""
 
-from __future__ import annotations
-
 import os
 import zipfile
 

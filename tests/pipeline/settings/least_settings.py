@@ -1,7 +1,5 @@
 """The least that a settings file holds, and every key that it may hold."""
 
-from __future__ import annotations
-
 from pipeline.settings.connection_settings import ConnectionSettings
 from pipeline.settings.kubeflow_settings import TaskSettings
 from pipeline.settings.setting_types import Settings

@@ -1,7 +1,5 @@
 """Options of a connection."""
 
-from __future__ import annotations
-
 import pydantic
 
 from pipeline.settings.connection_settings import ConnectionOptions, ConnectionSettings

@@ -1,7 +1,5 @@
 """What a cluster gives to each step."""
 
-from __future__ import annotations
-
 from detection_core.errors import ConfigError
 from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import SETTINGS

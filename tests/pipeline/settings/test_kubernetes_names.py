@@ -1,7 +1,5 @@
 """Names and quantities as Kubernetes takes them."""
 
-from __future__ import annotations
-
 from pipeline.settings import kubernetes_names as names
 
 RULES = [

@@ -1,7 +1,5 @@
 """The reference of the settings: a page, and a schema for editors."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

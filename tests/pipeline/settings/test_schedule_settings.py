@@ -1,7 +1,5 @@
 """The section of a schedule."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core.errors import ConfigError

@@ -1,7 +1,5 @@
 """The settings of a workflow, from a file and the command line."""
 
-from __future__ import annotations
-
 import functools
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The section of the checks on data."""
 
-from __future__ import annotations
-
 import pydantic
 
 from pipeline.settings.validation_settings import ValidationSettings

@@ -1,7 +1,5 @@
 """What an argument has to be."""
 
-from __future__ import annotations
-
 from detection_core import ConfigError
 from detflow.argument_checks import check_count, check_counts, is_number
 from tests.support.refusals import not_refused

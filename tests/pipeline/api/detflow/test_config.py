@@ -1,7 +1,5 @@
 """How a file is quantized, in Model Maker's words."""
 
-from __future__ import annotations
-
 import enum
 from types import SimpleNamespace
 

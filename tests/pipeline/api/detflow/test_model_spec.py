@@ -1,7 +1,5 @@
 """Specifications of models by their names."""
 
-from __future__ import annotations
-
 from detection_core import ConfigError
 from detflow import model_spec, object_detector
 from tests.support.refusals import not_refused

@@ -1,7 +1,5 @@
 """Label maps in all their forms."""
 
-from __future__ import annotations
-
 from detection_core import ConfigError
 from detflow.object_detector.class_names import as_label_map, read_classes
 from tests.support.refusals import not_refused

@@ -1,7 +1,5 @@
 """Data for Model Maker's calls, in all their forms."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The config of a training by Model Maker's calls."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core import ConfigError

@@ -1,7 +1,5 @@
 """Specifications of EfficientDets."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

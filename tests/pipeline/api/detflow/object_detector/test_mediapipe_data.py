@@ -1,7 +1,5 @@
 """Data sets as MediaPipe Model Maker reads them."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core import DataError

@@ -1,7 +1,5 @@
 """MediaPipe Model Maker's calls: float, quantized in training, float again."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter

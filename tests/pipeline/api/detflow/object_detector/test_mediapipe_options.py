@@ -1,7 +1,5 @@
 """Options as MediaPipe Model Maker has them."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core import ConfigError

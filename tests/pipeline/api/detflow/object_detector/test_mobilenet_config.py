@@ -1,7 +1,5 @@
 """Configs of MediaPipe's networks."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core.config.check import check_pipeline_config

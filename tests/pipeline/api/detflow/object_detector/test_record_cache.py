@@ -1,7 +1,5 @@
 """Records that are kept for the next time."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core import DataError
