@@ -26,6 +26,11 @@ def settings_path(tmp_path):
     return str(path)
 
 
+@pytest.fixture
+def load(settings_path):
+    return functools.partial(load_settings, settings_path)
+
+
 def test_relative_paths_are_taken_from_the_file(settings_path, tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     settings = load_settings(settings_path)
@@ -43,73 +48,51 @@ def test_a_path_on_the_command_line_is_taken_from_the_working_directory(settings
     assert connection.ca_file == str(tmp_path / "ca.pem")
 
 
-def test_values_of_the_command_line_are_typed(settings_path):
-    overrides = ["data.quarantine_limit=0.25", "export.formats=[int8]", "push.keep_versions=2"]
-    settings = load_settings(settings_path, overrides)
-    assert settings.data.quarantine_limit == 0.25
+def test_values_of_the_command_line_are_typed_and_those_of_a_config_land_in_the_overrides(load):
+    settings = load(["data.quarantine_limit=0.25", "export.formats=[int8]", "push.keep_versions=2"])
+    assert (settings.data.quarantine_limit, settings.push.keep_versions) == (0.25, 2)
     assert settings.export.formats == ["int8"]
-    assert settings.push.keep_versions == 2
-
-
-def test_a_pipeline_config_path_lands_in_the_overrides(settings_path):
-    overrides = [
-        "train_config.batch_size=8",
-        "model.ssd.num_classes=3",
-        "train.overrides.train_config.num_steps=5",
-    ]
-    settings = load_settings(settings_path, overrides)
+    fields = ["train_config.batch_size=8", "model.ssd.num_classes=3"]
+    settings = load([*fields, "train.overrides.train_config.num_steps=5"])
     assert settings.model.overrides == {"train_config.batch_size": "8", "model.ssd.num_classes": "3"}
     assert settings.train.overrides == {"train_config.num_steps": 5}
-
-
-def test_additions_to_a_list_do_not_replace_each_other(settings_path):
+    # Additions to a list do not replace each other.
     path = "train_config.data_augmentation_options[+]"
-    overrides = [
-        f"{path}=rgb_to_gray {{}}",
-        f"{path}=random_horizontal_flip {{}}",
-        "batch_size=8",
-        "batch_size=4",
-    ]
-    settings = load_settings(settings_path, overrides)
-    assert settings.model.overrides == {
+    added = [f"{path}=rgb_to_gray {{}}", f"{path}=random_horizontal_flip {{}}"]
+    assert load([*added, "batch_size=8", "batch_size=4"]).model.overrides == {
         path: "rgb_to_gray {}",
         path.replace("+", "+2"): "random_horizontal_flip {}",
         "batch_size": "4",
     }
+    # A metric's name may have dots.
+    thresholds = load(["evaluate.thresholds.DetectionBoxes_Precision/mAP@.50IOU.lower_bound=0.9"])
+    named = {"DetectionBoxes_Precision/mAP@.50IOU": {"lower_bound": 0.9}}
+    assert thresholds.evaluate.thresholds == named
 
 
 def test_override_files_come_from_the_settings_and_then_from_the_command_line(
-    settings_path, tmp_path, monkeypatch
+    settings_path, load, tmp_path, monkeypatch
 ):
     text = Path(settings_path).read_text() + "train: {overrides: {batch_size: 2}}\n"
     named = text.replace("config: pipeline.config", "config: pipeline.config, override_files: [a.config]")
     Path(settings_path).write_text(named)
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    settings = load_settings(settings_path, override_files=["b.config"])
-    assert settings.model.override_files == [
-        str(tmp_path / "a.config"),
-        str(tmp_path / "elsewhere" / "b.config"),
-    ]
-    settings = load_settings(settings_path, ["model.override_files=[c.config]"])
-    assert settings.model.override_files == [str(tmp_path / "elsewhere" / "c.config")]
+    here = tmp_path / "elsewhere"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    both = [str(tmp_path / "a.config"), str(here / "b.config")]
+    assert load(override_files=["b.config"]).model.override_files == both
+    set_here = load(["model.override_files=[c.config]"])
+    assert set_here.model.override_files == [str(here / "c.config")]
     with pytest.raises(ConfigError, match=r"--set: model\.override_files: expected a list, found 3"):
-        load_settings(settings_path, ["model.override_files=3"], override_files=["b.config"])
+        load(["model.override_files=3"], override_files=["b.config"])
 
 
-def test_limits_of_files_are_off_until_they_are_set(settings_path):
-    assert load_settings(settings_path).export.limits == {}
-    limits = load_settings(settings_path, ["export.limits.int8.size_mb=4"]).export.limits
-    assert limits == {"int8": {"size_mb": 4.0}}
+def test_limits_of_files_are_off_until_they_are_set(load):
+    assert load().export.limits == {}
+    assert load(["export.limits.int8.size_mb=4"]).export.limits == {"int8": {"size_mb": 4.0}}
     wrong = ("float16.size_mb=4", "int8.bytes=4", "int9.size_mb=4", "int8.size_mb=0")
-    cases = [(f"export.limits.{text}", r"export\.limits") for text in wrong]
-    assert not not_refused(lambda text: load_settings(settings_path, [text]), cases, ConfigError)
-
-
-def test_a_threshold_with_dots_in_its_name(settings_path):
-    override = "evaluate.thresholds.DetectionBoxes_Precision/mAP@.50IOU.lower_bound=0.9"
-    thresholds = load_settings(settings_path, [override]).evaluate.thresholds
-    assert thresholds["DetectionBoxes_Precision/mAP@.50IOU"] == {"lower_bound": 0.9}
+    cases = [([f"export.limits.{text}"], r"export\.limits") for text in wrong]
+    assert not not_refused(load, cases, ConfigError)
 
 
 WRONG = [
@@ -138,24 +121,23 @@ def test_what_is_wrong_is_named(settings_path):
     assert not not_refused(load, WRONG, ConfigError)
 
 
-def test_missing_files_are_named(settings_path, tmp_path):
-    with pytest.raises(ConfigError, match=r"model.config: no file .*/none.config"):
-        load_settings(settings_path, [f"model.config={tmp_path}/none.config"])
-    with pytest.raises(ConfigError, match=r"data.path: no folder .*/none; give one with --set"):
-        load_settings(settings_path, [f"data.path={tmp_path}/none"])
-    assert load_settings(settings_path, [f"data.path={tmp_path}/none"], check_files=False)
-    with pytest.raises(ConfigError, match="cannot read the settings file"):
-        load_settings(str(tmp_path / "none.yaml"))
-
-
-def test_a_missing_key_is_named(tmp_path):
-    path = tmp_path / "s.yaml"
-    path.write_text("name: x\nworkspace: w\ndata: {path: .}\n")
-    with pytest.raises(ConfigError, match="the key model is missing"):
-        load_settings(str(path))
-    path.write_text("just text")
-    with pytest.raises(ConfigError, match="expected a mapping"):
-        load_settings(str(path))
+def test_missing_files_and_keys_are_named(load, tmp_path):
+    none, path = tmp_path / "none", tmp_path / "s.yaml"
+    assert load([f"data.path={none}"], check_files=False)
+    cases = [
+        (f"model.config={none}.config", r"model.config: no file .*/none.config"),
+        (f"data.path={none}", r"data.path: no folder .*/none; give one with --set"),
+    ]
+    assert not not_refused(lambda override: load([override]), cases, ConfigError)
+    for text, message in (
+        (None, "cannot read the settings file"),
+        ("name: x\nworkspace: w\ndata: {path: .}\n", "the key model is missing"),
+        ("just text", "expected a mapping"),
+    ):
+        if text:
+            path.write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            load_settings(str(path))
 
 
 def test_a_bad_override_is_refused(settings_path):
@@ -212,10 +194,9 @@ RETRAINING = [
 ]
 
 
-def test_settings_of_retraining_that_cannot_work_are_refused(settings_path):
+def test_settings_of_retraining_that_cannot_work_are_refused(load):
     for span in ("3", "2026-11-21", "latest"):
-        assert load_settings(settings_path, [f"data.span={span}"]).data.span == span
-    load = functools.partial(load_settings, settings_path)
+        assert load([f"data.span={span}"]).data.span == span
     assert not not_refused(load, RETRAINING, ConfigError)
 
 

@@ -19,12 +19,16 @@ CLASSES = {1: "circle", 2: "square"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    root = tmp_path_factory.mktemp("scenes")
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp("scenes")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scenes(root):
     scenes = draw(root / "images", 6)
     write_voc(root / "xml", scenes, difficult=0)
     write_coco(root / "all.json", scenes)
-    return root, scenes
+    return scenes
 
 
 def examples(loader):
@@ -55,23 +59,20 @@ def voc(root, **changes):
     return DataLoader.from_pascal_voc(**(arguments | changes))
 
 
-def test_pascal_voc(folder):
-    root, scenes = folder
+def test_pascal_voc(root, scenes):
     loader = voc(root)
     assert len(loader) == loader.size == 6 and loader.label_map == CLASSES
     assert objects(loader) == expected(scenes)
 
 
-def test_a_part_of_pascal_voc(folder):
-    root, scenes = folder
+def test_a_part_of_pascal_voc(root, scenes):
     assert set(objects(voc(root, annotation_filenames=["1", "3"]))) == {"1.jpg", "3.jpg"}
     assert len(voc(root, max_num_images=2)) == 2
     assert objects(voc(root, ignore_difficult_instances=True))["0.jpg"] == (None,)
     assert objects(voc(root))["0.jpg"] == expected(scenes)["0.jpg"]
 
 
-def test_a_name_without_annotation_and_a_class_without_id(folder):
-    root, _ = folder
+def test_a_name_without_annotation_and_a_class_without_id(root):
     with refused_at("annotation_filenames", "'9'", DataError):
         voc(root, annotation_filenames=["1", "9"])
     with pytest.raises(DataError, match="unknown_category"):
@@ -81,8 +82,7 @@ def test_a_name_without_annotation_and_a_class_without_id(folder):
             voc(root, **{name: value})
 
 
-def test_a_cache_is_used_until_something_changes(folder, tmp_path):
-    root, _ = folder
+def test_a_cache_is_used_until_something_changes(root, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(root, copy)
     arguments = {"cache_dir": tmp_path / "cache", "cache_prefix_filename": "mine"}
@@ -98,8 +98,7 @@ def test_a_cache_is_used_until_something_changes(folder, tmp_path):
     assert len(DataLoader.from_cache(tmp_path / "cache" / "mine")) == 6
 
 
-def test_a_csv_file_of_three_sets(folder, tmp_path):
-    root, scenes = folder
+def test_a_csv_file_of_three_sets(root, scenes, tmp_path):
     sets = ("TRAIN", "TRAIN", "TRAIN", "VALIDATION", "TEST", "TEST")
     for dialect in ({}, {"delimiter": ";"}, {"quotechar": "'", "quoting": 1}):
         path = write_csv(tmp_path / "boxes.csv", scenes, sets=sets, **dialect)
@@ -111,8 +110,7 @@ def test_a_csv_file_of_three_sets(folder, tmp_path):
         assert all(loader.label_map == CLASSES for loader in loaders)
 
 
-def test_a_csv_file_with_paths_from_here(folder, tmp_path, monkeypatch):
-    root, scenes = folder
+def test_a_csv_file_with_paths_from_here(root, scenes, tmp_path, monkeypatch):
     monkeypatch.chdir(root)
     path = write_csv(tmp_path / "boxes.csv", scenes, prefix="images/", sets=("TRAIN", "UNASSIGNED"))
     train, validation, test = DataLoader.from_csv(path)
@@ -121,8 +119,7 @@ def test_a_csv_file_with_paths_from_here(folder, tmp_path, monkeypatch):
     assert objects(DataLoader.from_csv(whole)[2]) == expected(scenes)
 
 
-def test_an_image_that_has_changed_is_cached_anew(folder, tmp_path):
-    root, scenes = folder
+def test_an_image_that_has_changed_is_cached_anew(root, scenes, tmp_path):
     shutil.copytree(root / "images", tmp_path / "images")
     path = write_csv(tmp_path / "boxes.csv", scenes, prefix=f"{tmp_path}/images/")
     arguments = {"cache_dir": tmp_path / "cache", "cache_prefix_filename": "mine"}
@@ -133,8 +130,7 @@ def test_an_image_that_has_changed_is_cached_anew(folder, tmp_path):
     assert sum(old != new for old, new in zip(before, after, strict=True)) == 1
 
 
-def test_whole_paths_a_header_and_a_folder_named_by_a_dot(folder, tmp_path, monkeypatch):
-    root, scenes = folder
+def test_whole_paths_a_header_and_a_folder_named_by_a_dot(root, scenes, tmp_path, monkeypatch):
     monkeypatch.chdir(root / "images")
     whole = write_csv(tmp_path / "whole.csv", scenes, prefix=f"{root}/images/")
     assert len(DataLoader.from_csv(whole, images_dir=tmp_path)[0]) == 6
@@ -145,8 +141,7 @@ def test_whole_paths_a_header_and_a_folder_named_by_a_dot(folder, tmp_path, monk
     assert len(voc(root, images_dir=".", annotations_dir="../xml")) == 6
 
 
-def test_nothing_that_can_be_used_says_why(folder, tmp_path):
-    _, scenes = folder
+def test_nothing_that_can_be_used_says_why(scenes, tmp_path):
     path = write_csv(tmp_path / "boxes.csv", [(name, "", box) for name, _, box in scenes], prefix="images/")
     path.write_text(path.read_text().replace("TRAIN,images/", f"TRAIN,{tmp_path}/"))
     with pytest.raises(DataError, match="found none"):
@@ -164,14 +159,12 @@ def test_a_csv_file_that_cannot_be_used(tmp_path):
         DataLoader.from_csv(tmp_path / "other.csv", delimiter="")
 
 
-def test_coco(folder):
-    root, scenes = folder
+def test_coco(root, scenes):
     loader = DataLoader.from_coco(root / "images", root / "all.json", max_num_images=4)
     assert objects(loader) == expected(scenes[:4])
 
 
-def test_any_folder_is_divided(folder, tmp_path):
-    root, _ = folder
+def test_any_folder_is_divided(root, tmp_path):
     shutil.copytree(root / "images", tmp_path / "images")
     shutil.copy(root / "all.json", tmp_path)
     found = [loader for loader in DataLoader.from_folder(tmp_path) if loader]
@@ -180,8 +173,7 @@ def test_any_folder_is_divided(folder, tmp_path):
         DataLoader.from_folder(tmp_path, "no-such-format")
 
 
-def test_a_folder_with_splits(folder, tmp_path):
-    root, scenes = folder
+def test_a_folder_with_splits(root, scenes, tmp_path):
     for split in ("train", "valid"):
         shutil.copytree(root / "images", tmp_path / split)
         write_coco(tmp_path / split / "_annotations.coco.json", scenes)
@@ -189,8 +181,7 @@ def test_a_folder_with_splits(folder, tmp_path):
     assert (len(train), len(validation), test) == (6, 6, None)
 
 
-def test_records_that_are_there(folder, tmp_path):
-    root, _ = folder
+def test_records_that_are_there(root, tmp_path):
     (tmp_path / "map.pbtxt").write_text("item { id: 1 name: 'circle' }\nitem { id: 2 name: 'square' }\n")
     pattern = voc(root).tfrecord_file_patten
     loader = DataLoader.from_tfrecords(pattern, tmp_path / "map.pbtxt")
@@ -201,8 +192,7 @@ def test_records_that_are_there(folder, tmp_path):
         DataLoader("x", 0, CLASSES)
 
 
-def test_a_split_has_every_image_once(folder):
-    root, scenes = folder
+def test_a_split_has_every_image_once(root, scenes):
     loader = voc(root)
     first, second = loader.split(0.5)
     assert (len(first), len(second)) == (3, 3)
@@ -222,8 +212,7 @@ print(loader.tfrecord_file_patten, parts[0].tfrecord_file_patten, flush=True)
 """
 
 
-def test_temporary_records_go_with_the_process(folder, tmp_path):
-    root, _ = folder
+def test_temporary_records_go_with_the_process(root, tmp_path):
     command = [sys.executable, "-c", PROGRAM, str(root / "images"), str(root / "xml")]
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     found = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
