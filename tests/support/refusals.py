@@ -30,7 +30,7 @@ def not_refused(
 
 @contextlib.contextmanager
 def refused_at(
-    where: str, match: str = "", error: type[DetectionError] = ConfigError
+    where: str, match: str | None = None, error: type[DetectionError] = ConfigError
 ) -> Iterator[pytest.ExceptionInfo[DetectionError]]:
     """What the block does is refused, and the error names this place."""
     with pytest.raises(error, match=match) as caught:
