@@ -186,7 +186,16 @@ def test_limits_are_numbers(monkeypatch, capsys):
             assert supervisor.supervise(["predict"]) == 2
             told = f"{name}: expected a number above 0, found {text!r}; unset or mend it\n"
             assert capsys.readouterr() == ("", f"detflow: ConfigError: {told}")
+        assert supervisor.supervise(["predict", "--js"]) == 2
+        assert json.loads(capsys.readouterr().out)["error"] == "ConfigError"
+        assert supervisor.supervise(["predict", "--"]) == 2 and not capsys.readouterr().out
         monkeypatch.delenv(name)
+
+
+def test_memory_of_a_process_and_of_the_machine_in_bytes():
+    assert 1e6 < supervisor._own_memory(os.getpid()) < 1e12
+    assert supervisor._own_memory(1 << 30) == 0
+    assert 1e7 < supervisor._available() < 1e14
 
 
 def test_every_verb_that_runs_models_of_others_is_watched():

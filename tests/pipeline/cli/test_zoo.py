@@ -12,6 +12,7 @@ from detection_core.zoo.coco_classes import COCO_CLASSES
 from detection_core.zoo.published_models import list_models
 from tests.support.archives import NAME, archive, use_cache_below
 from tests.support.field_checkpoints import write_object_checkpoint
+from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text
 
 
@@ -59,7 +60,9 @@ def test_what_there_is_not_is_one_message_and_exit_code_2(cli, mirror):
 
 
 def test_a_detector_is_imported_by_its_name_alone(tmp_path, cli, monkeypatch):
-    config = apply_overrides(parse_pipeline_config(config_text()), {"model.ssd.num_classes": 90})
+    config = apply_overrides(
+        parse_pipeline_config(config_text(backbone=PLAIN)), {"model.ssd.num_classes": 90}
+    )
     keys = object_keys(build_detector(config.model).network)
     values = {key.removesuffix(VARIABLE_SUFFIX): variable.numpy() for key, variable in keys.items()}
     write_object_checkpoint(values, tmp_path / "ckpt-0")
