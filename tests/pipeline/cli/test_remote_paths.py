@@ -306,6 +306,7 @@ def test_training_goes_on_from_weights_on_a_store_and_keeps_its_checkpoints_ther
     assert files.exists(f"{output}/model/Format-Serving/saved_model.pb")
 
 
+@pytest.mark.slow
 def test_the_layers_of_a_detector_are_measured_on_a_store(store: str, cli: CommandLine) -> None:
     common = ["--model", f"{store}/base", "--examples", f"{store}/examples", "--no-accuracy"]
     common += ["--representative-examples", "2"]
