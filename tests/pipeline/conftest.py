@@ -1,11 +1,10 @@
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
 import pytest
 
 from detection_core import redaction
+from tests.support.command_line import CommandLine
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
@@ -22,6 +21,12 @@ def cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DETFLOW_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def cli(capsys):
+    """The command line in this process."""
+    return CommandLine(capsys)
 
 
 @pytest.fixture

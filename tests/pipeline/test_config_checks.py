@@ -1,14 +1,14 @@
-from __future__ import annotations
+"""What of a config is refused before anything runs."""
 
 from pathlib import Path
 
 import pytest
 
 from detection_core.errors import ConfigError
-from pipeline.cli import parser
 from pipeline.dag import build_dag
 from pipeline.local.local_run import run_locally
 from pipeline.settings.settings_file import load_settings
+from tests.support.refusals import not_refused
 
 
 @pytest.fixture
@@ -37,42 +37,39 @@ def test_a_number_of_classes_that_is_left_out_follows_the_label_map(digits_setti
     for classes in (9, 10):
         changes = [f"data.label_map={label_map(classes)}", "model.ssd.num_classes=unset"]
         assert build_dag(load_settings(digits_settings, changes))
-
-
-def test_a_label_map_of_the_pods_is_not_looked_for(digits_settings):
+    # One of the pods is not looked for.
     assert build_dag(load_settings(digits_settings, ["data.label_map=/data/label_map.pbtxt"]))
 
 
-def test_a_training_without_end_is_refused_before_data_are_read(digits_settings, tmp_path, capsys):
-    argument = ["--set", "train_config.num_steps=0"]
-    assert parser.main(["validate", digits_settings, *argument]) == 2
-    assert "train_config.num_steps: expected the number of updates" in capsys.readouterr().err
+def test_a_training_without_end_is_refused_before_data_are_read(digits_settings, tmp_path, cli):
+    change = "train_config.num_steps=0"
+    told = cli.refused("validate", digits_settings, "--set", change)
+    assert "train_config.num_steps: expected the number of updates" in told
     with pytest.raises(ConfigError, match="Set num_steps"):
-        run_locally(load_settings(digits_settings, argument[1:]))
+        run_locally(load_settings(digits_settings, [change]))
     assert not (tmp_path / "build" / "digits" / "workspace").exists()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_what_trainer_would_refuse_stops_a_run_before_it_begins(digits_settings, tmp_path, cli):
+    for change in (
         "model.ssd.feature_extractor.type=ssd_mobilenet_v9_keras",
         "model.ssd.anchor_generator.multiscale_anchor_generator.max_level=6",
         "train_input_reader.shuffle_buffer_size=4000000000",
-    ],
-)
-def test_what_trainer_would_refuse_stops_a_run_before_it_begins(digits_settings, tmp_path, change, capsys):
-    assert parser.main(["validate", digits_settings, "--set", change]) == 2
-    assert "pipeline.config:" in capsys.readouterr().err
-    assert parser.main(["run", digits_settings, "--set", change]) == 2
-    assert not (tmp_path / "build" / "digits" / "workspace").exists()
+    ):
+        assert "pipeline.config:" in cli.refused("validate", digits_settings, "--set", change)
+        cli("run", digits_settings, "--set", change, code=2)
+        assert not (tmp_path / "build" / "digits" / "workspace").exists()
 
 
 def test_a_threshold_on_an_unknown_metric_is_refused_before_a_model_is_trained(digits_settings):
-    changes = ["evaluate.thresholds.DetectionBoxes_Precision/mAP@.5IOU.lower_bound=0.9"]
-    with pytest.raises(ConfigError, match=r"evaluate.thresholds: .*did you mean .*mAP@.50IOU"):
-        build_dag(load_settings(digits_settings, changes))
-    changes = ["evaluate.quantized_thresholds.map.min_change=0"]
-    with pytest.raises(ConfigError, match=r"evaluate.quantized_thresholds: expected a metric"):
-        build_dag(load_settings(digits_settings, changes))
-    changes = ["evaluate.thresholds.DetectionBoxes_PerformanceByCategory/mAP/3.lower_bound=0.9"]
-    assert build_dag(load_settings(digits_settings, changes))
+    def build(change):
+        return build_dag(load_settings(digits_settings, [change]))
+
+    cases = {
+        "evaluate.thresholds.DetectionBoxes_Precision/mAP@.5IOU.lower_bound=0.9": (
+            r"evaluate.thresholds: .*did you mean .*mAP@.50IOU"
+        ),
+        "evaluate.quantized_thresholds.map.min_change=0": "evaluate.quantized_thresholds: expected a metric",
+    }
+    assert not not_refused(build, cases.items(), ConfigError)
+    assert build("evaluate.thresholds.DetectionBoxes_PerformanceByCategory/mAP/3.lower_bound=0.9")

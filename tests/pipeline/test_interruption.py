@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 BEGIN = """
 import atexit, hashlib, os, signal, sys, tempfile, threading, time
 from pipeline import interruption
@@ -42,25 +40,22 @@ def ran(code: str, timeout: float = 60) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_program_removes_its_temporary_files_and_waits_for_no_thread(number: int) -> None:
-    code = f"""
+def test_an_interrupted_program_removes_its_temporary_files_and_waits_for_no_thread() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        code = f"""
 folder = tempfile.TemporaryDirectory()
 threading.Thread(target=time.sleep, args=(600,)).start()
 print(folder.name)
-interruption.run_program(lambda: handled(lambda: send({number})))
+interruption.run_program(lambda: handled(lambda: send({int(number)})))
 """
-    found, out, err = ran(code)
-    folder, said = out.split()
-    assert (found, said, err) == (128 + number, "handled", "")
-    assert not Path(folder).exists()
+        found, out, err = ran(code)
+        folder, said = out.split()
+        assert (found, said, err) == (128 + number, "handled", "")
+        assert not Path(folder).exists()
 
 
-def test_what_is_interrupted_before_the_command_line_says_so_too() -> None:
+def test_what_is_interrupted_before_the_command_line_says_so_and_other_ends_are_left_alone() -> None:
     assert ran("interruption.run_program(lambda: send())") == (130, "", "interrupted\n")
-
-
-def test_other_ends_are_left_alone() -> None:
     assert ran("sys.exit(interruption.run_program(lambda: 7))")[0] == 7
     assert ran("interruption.run_program(lambda: sys.exit(2))")[0] == 2
     found, _, err = ran("interruption.run_program(lambda: 1 / 0)")
@@ -98,8 +93,8 @@ interruption.run_program(lambda: handled(work))
     assert status.stdout.strip()[:1] in ("", "Z")
 
 
-def test_a_training_gets_the_time_to_save() -> None:
-    code = """
+def test_a_training_gets_the_time_to_save_and_one_that_has_nothing_to_save_does_not() -> None:
+    saving = """
 def work():
     with StopSignal() as stop:
         send()
@@ -108,23 +103,20 @@ def work():
         stop.leave()
 interruption.run_program(lambda: handled(work))
 """
-    assert ran(code)[:2] == (130, "saved\nhandled\n")
-
-
-def test_a_training_that_has_nothing_to_save_does_not() -> None:
-    code = """
+    assert ran(saving)[:2] == (130, "saved\nhandled\n")
+    nothing = """
 def work():
     with StopSignal(at_once=True):
         hashlib.pbkdf2_hmac("sha512", b"", b"", 1 << 30)
 later(0.2, signal.SIGINT)
 interruption.run_program(lambda: handled(work))
 """
-    found, out, err = ran(code)
+    found, out, err = ran(nothing)
     assert (found, out) == (130, "") and "before everything had ended" in err
 
 
-def test_who_takes_the_signals_over_keeps_them() -> None:
-    code = """
+def test_who_takes_the_signals_over_keeps_them_and_native_code_may_replace_the_exception() -> None:
+    kept = """
 def work():
     signal.signal(signal.SIGTERM, lambda *_: print("stopping", flush=True))
     send(signal.SIGTERM)
@@ -132,11 +124,8 @@ def work():
     print("stopped", flush=True)
 sys.exit(interruption.run_program(lambda: handled(work)))
 """
-    assert ran(code)[:2] == (0, "stopping\nstopped\n")
-
-
-def test_what_native_code_makes_of_an_interruption_is_one() -> None:
-    code = """
+    assert ran(kept)[:2] == (0, "stopping\nstopped\n")
+    replaced = """
 def work():
     try:
         send()
@@ -147,5 +136,5 @@ try:
 except RuntimeError as error:
     sys.exit(interruption.interrupted_by(error))
 """
-    assert ran(code)[0] == 130
+    assert ran(replaced)[0] == 130
     assert ran("sys.exit(interruption.interrupted_by(RuntimeError()))")[0] == 0

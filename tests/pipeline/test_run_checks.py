@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""What is looked at before a run begins."""
 
 import json
 import shutil
@@ -17,9 +17,10 @@ from detection_core.storage import files
 from detection_core.validation.span_history import keep_spans
 from pipeline.run_checks import CHECKS, checker_parameters, run_checks
 from pipeline.settings.settings_file import load_settings
-from tests.detection_core.tasks.test_starting_files import write_base, write_checkpoint
 from tests.support.archives import archive
+from tests.support.detector_folders import fake_checkpoint, fake_detector
 from tests.support.object_store import dead_server
+from tests.support.refusals import not_refused
 
 
 @pytest.fixture
@@ -31,6 +32,12 @@ def settings_path(digits_settings, tmp_path):
     return digits_settings
 
 
+@pytest.fixture
+def checked(settings_path):
+    """What is found before a run with these overrides."""
+    return lambda *overrides: run_checks(load_settings(settings_path, overrides))
+
+
 def _publish(settings, tmp_path, checks):
     files.write_text(str(tmp_path / "source" / "saved_model.pb"), "graph")
     fields = {name: checks[name] for name in ("run_key", "baseline_version", "push_token")}
@@ -40,25 +47,22 @@ def _publish(settings, tmp_path, checks):
     )
 
 
-def test_the_first_run_has_no_baseline(settings_path):
-    checks = run_checks(load_settings(settings_path))
+def test_the_first_run_has_no_baseline(checked):
+    checks = checked()
     assert tuple(checks) == CHECKS
     assert checks["baseline_version"] == ""
     assert checks["code_version"] == code_version()
     assert checks["code_version_trainer"] == component_version("trainer") != checks["code_version_evaluator"]
 
 
-def test_a_repetition_keeps_the_baseline_and_the_token(settings_path, tmp_path):
+def test_a_repetition_keeps_baseline_and_token_and_another_run_is_compared_with_it(
+    checked, settings_path, tmp_path
+):
     settings = load_settings(settings_path)
     first = run_checks(settings)
-    _publish(settings, tmp_path, first)
+    number = _publish(settings, tmp_path, first)
     assert run_checks(settings) == first
-
-
-def test_another_run_is_compared_with_what_is_deployed(settings_path, tmp_path):
-    settings = load_settings(settings_path)
-    number = _publish(settings, tmp_path, run_checks(settings))
-    checks = run_checks(load_settings(settings_path, ["train_config.batch_size=3"]))
+    checks = checked("train_config.batch_size=3")
     assert checks["baseline_version"] == number
 
 
@@ -82,13 +86,7 @@ def test_other_data_are_another_run(settings_path, tmp_path):
     assert before["run_key"] != after["run_key"]
 
 
-def test_the_place_of_a_run_does_not_matter(settings_path, tmp_path):
-    places = [f"workspace={tmp_path}/elsewhere", "name=other"]
-    moved = load_settings(settings_path, places)
-    assert run_checks(load_settings(settings_path))["run_key"] == run_checks(moved)["run_key"]
-
-
-def test_spans_are_resolved_when_the_run_begins(settings_path, tmp_path):
+def test_spans_are_resolved_when_the_run_begins(checked, tmp_path):
     scenes = tmp_path / "build" / "digits" / "scenes"
     for week in ("2026-11-07", "2026-11-14", "2026-11-21"):
         shutil.copytree(scenes, tmp_path / "weekly" / week)
@@ -99,114 +97,108 @@ def test_spans_are_resolved_when_the_run_begins(settings_path, tmp_path):
         "data.window=2",
         "data.span_ready_file=_SUCCESS",
     ]
-    checks = run_checks(load_settings(settings_path, overrides))
+    checks = checked(*overrides)
     assert checks["data_spans"] == Spans(train=("2026-11-07", "2026-11-14"), evaluate=("2026-11-14",))
     (tmp_path / "weekly" / "2026-11-21" / "_SUCCESS").touch()
-    later = run_checks(load_settings(settings_path, overrides))
+    later = checked(*overrides)
     assert later["data_spans"].evaluate == ("2026-11-21",)
     assert later["data_fingerprint"] != checks["data_fingerprint"]
     # The week that has left the window is compared with, once it has been validated.
     assert later["earlier_spans"] == {} and later["span_folder"].startswith(f"{tmp_path}/")
     keep_spans(later["span_folder"], {"2026-11-07": SampleStatistics()})
-    again = run_checks(load_settings(settings_path, overrides))
+    again = checked(*overrides)
     assert list(again["earlier_spans"]) == ["2026-11-07"] and again["run_key"] == later["run_key"]
     # Asking for the earlier week by name makes the earlier run again.
-    earlier = run_checks(load_settings(settings_path, [*overrides, "data.span=2026-11-14"]))
+    earlier = checked(*overrides, "data.span=2026-11-14")
     assert earlier["data_fingerprint"] == checks["data_fingerprint"]
 
 
-def test_configuration_counts_by_content_and_not_by_place(settings_path, tmp_path):
-    before = run_checks(load_settings(settings_path))["run_key"]
+def test_configuration_counts_by_content_and_not_by_place(checked, settings_path, tmp_path):
+    before = checked()["run_key"]
     text = files.read_text(load_settings(settings_path).model.config)
     moved = tmp_path / "moved.config"
     moved.write_text(text)
-    assert run_checks(load_settings(settings_path, [f"model.config={moved}"]))["run_key"] == before
+    assert checked(f"model.config={moved}")["run_key"] == before
     moved.write_text(text + "\n# changed")
-    assert run_checks(load_settings(settings_path, [f"model.config={moved}"]))["run_key"] != before
+    assert checked(f"model.config={moved}")["run_key"] != before
 
 
-def test_pods_and_checkpoints_are_no_part_of_what_a_run_is_asked_to_do(settings_path):
-    before = run_checks(load_settings(settings_path))
-    other = ["kubeflow.defaults.gpu=1", "kubeflow.image=other:1", "train.checkpoint_minutes=1"]
-    after = run_checks(load_settings(settings_path, other))
-    assert before["run_key"] == after["run_key"]
+def test_place_pods_and_checkpoints_are_no_part_of_what_a_run_is_asked_to_do(checked, tmp_path):
+    before = checked()["run_key"]
+    for other in (
+        [f"workspace={tmp_path}/elsewhere", "name=other"],
+        ["kubeflow.defaults.gpu=1", "kubeflow.image=other:1", "train.checkpoint_minutes=1"],
+    ):
+        assert checked(*other)["run_key"] == before
 
 
-def test_a_destination_that_cannot_be_reached_is_said_before_anything_runs(settings_path):
+def test_a_destination_that_cannot_be_reached_is_said_before_anything_runs(checked):
     with dead_server() as bucket, pytest.raises(DataError, match="an answer from the object store") as raised:
-        run_checks(load_settings(settings_path, [f"push.destination={bucket}/pushed"]))
+        checked(f"push.destination={bucket}/pushed")
     assert raised.value.where.startswith(f"{bucket}/pushed")
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("thresholds", '{"mAP": ', "thresholds: expected a JSON object"),
-        ("thresholds", '{"mAP": 0.3}', "thresholds: expected .*lower_bound"),
-        ("thresholds", "[]", "thresholds: expected .*lower_bound"),
-        ("thresholds", "[" * 100_000, "thresholds: expected a JSON object"),
-        ("train_steps", -1, "train_steps: expected 0, .* or more, found -1"),
-        ("learning_rate", -0.1, "learning_rate: expected 0, .* or more"),
-    ],
-)
-def test_a_mistyped_parameter_of_a_run_stops_it_before_it_begins(settings_path, field, value, message):
-    fields = {**checker_parameters(load_settings(settings_path)), field: value}
-    with pytest.raises(ConfigError, match=message):
-        run(RunCheckerJob(**fields))
+def test_a_mistyped_parameter_of_a_run_stops_it_before_it_begins(settings_path):
+    fields = checker_parameters(load_settings(settings_path))
+    cases = [
+        ({"thresholds": '{"mAP": '}, "thresholds: expected a JSON object"),
+        ({"thresholds": '{"mAP": 0.3}'}, "thresholds: expected .*lower_bound"),
+        ({"thresholds": "[]"}, "thresholds: expected .*lower_bound"),
+        ({"thresholds": "[" * 100_000}, "thresholds: expected a JSON object"),
+        ({"train_steps": -1}, "train_steps: expected 0, .* or more, found -1"),
+        ({"learning_rate": -0.1}, "learning_rate: expected 0, .* or more"),
+    ]
+    assert not not_refused(lambda change: run(RunCheckerJob(**{**fields, **change})), cases, ConfigError)
 
 
-def test_a_base_that_is_trained_anew_in_place_is_another_run(settings_path, tmp_path):
-    settings = load_settings(settings_path, [f"train.warm_start={write_base(tmp_path / 'base')}"])
-    first = run_checks(settings)
-    assert run_checks(settings)["run_key"] == first["run_key"]
-    write_base(tmp_path / "base", "WEIGHTS")
-    second = run_checks(settings)
-    assert second["starting_weights"] != first["starting_weights"]
-    assert second["run_key"] != first["run_key"]
-
-
-def test_a_checkpoint_of_the_config_counts_by_content(settings_path, tmp_path):
-    field = f"train_config.fine_tune_checkpoint={write_checkpoint(tmp_path / 'zoo')}"
-    settings = load_settings(settings_path, [field, "train_config.fine_tune_checkpoint_version=V2"])
-    first = run_checks(settings)
-    write_checkpoint(tmp_path / "zoo", "WEIGHTS")
-    second = run_checks(settings)
-    assert second["starting_weights"] != first["starting_weights"] != ""
-    assert second["run_key"] != first["run_key"]
+def test_weights_to_start_from_count_by_content(checked, tmp_path):
+    checkpoint = f"train_config.fine_tune_checkpoint={tmp_path / 'there' / 'ckpt-0'}"
+    for make, overrides in (
+        (fake_detector, [f"train.warm_start={tmp_path / 'there'}"]),
+        (fake_checkpoint, [checkpoint, "train_config.fine_tune_checkpoint_version=V2"]),
+    ):
+        make(tmp_path / "there")
+        first = checked(*overrides)
+        assert checked(*overrides)["run_key"] == first["run_key"]
+        make(tmp_path / "there", "WEIGHTS")
+        second = checked(*overrides)
+        assert second["starting_weights"] != first["starting_weights"] != ""
+        assert second["run_key"] != first["run_key"]
+        shutil.rmtree(tmp_path / "there")
 
 
 LITE = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
 
 
-def test_published_weights_are_fetched_before_anything_runs(settings_path, tmp_path, monkeypatch):
+def test_published_weights_are_fetched_before_anything_runs(checked, tmp_path, monkeypatch):
     monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
     (tmp_path / "mirror").mkdir()
     start = f"train.start_from=zoo:{LITE}"
     mirrored = [start, f"train.weights_mirror={tmp_path / 'mirror'}"]
     with pytest.raises(ModelError, match=f"put {LITE}.tar.gz"):
-        run_checks(load_settings(settings_path, mirrored))
+        checked(*mirrored)
     (tmp_path / "mirror" / f"{LITE}.tar.gz").write_bytes(archive(name=LITE))
-    first = run_checks(load_settings(settings_path, mirrored))
+    first = checked(*mirrored)
     assert first["starting_weights"]
     # Where they came from makes no other run of it.
-    assert run_checks(load_settings(settings_path, [start]))["run_key"] == first["run_key"]
-    assert run_checks(load_settings(settings_path))["run_key"] != first["run_key"]
+    assert checked(start)["run_key"] == first["run_key"]
+    assert checked()["run_key"] != first["run_key"]
 
 
-def test_weights_that_are_not_there_stop_a_run_before_it_begins(settings_path, tmp_path):
+def test_weights_that_are_not_there_stop_a_run_before_it_begins(checked, tmp_path):
     missing = [
         f"train_config.fine_tune_checkpoint={tmp_path}/x",
         "train_config.fine_tune_checkpoint_version=V2",
     ]
     with pytest.raises(ModelError, match="expected a checkpoint"):
-        run_checks(load_settings(settings_path, missing))
+        checked(*missing)
     with pytest.raises(ContractError, match="expected a detector folder"):
-        run_checks(load_settings(settings_path, [f"train.warm_start={tmp_path}"]))
+        checked(f"train.warm_start={tmp_path}")
     # Where the deployed model is the start, the first one's checkpoint may be gone.
-    assert run_checks(load_settings(settings_path, [*missing, "train.warm_start=deployed"]))
+    assert checked(*missing, "train.warm_start=deployed")
 
 
-def test_a_label_map_counts_by_content(settings_path, tmp_path):
+def test_a_label_map_and_a_schema_count_by_content(checked, settings_path, tmp_path):
     label_map = tmp_path / "labels.pbtxt"
     settings = load_settings(settings_path, [f"data.label_map={label_map}"], check_files=False)
     with pytest.raises(ConfigError, match="cannot read the label map"):
@@ -216,13 +208,9 @@ def test_a_label_map_counts_by_content(settings_path, tmp_path):
         label_map.write_text(f"item {{ id: 1 name: '{name}' }}")
         found.append(run_checks(settings)["data_fingerprint"])
     assert found[0] != found[1]
-
-
-def test_a_changed_schema_is_another_run_wherever_its_file_lies(settings_path, tmp_path):
     keys = []
     for name, text in (("one", "feature { }"), ("two", "feature { }"), ("two", "feature { name: 'a' }")):
         (tmp_path / name).write_text(text)
-        settings = load_settings(settings_path, [f"validation.schema_file={tmp_path / name}"])
-        keys.append(run_checks(settings)["run_key"])
+        keys.append(checked(f"validation.schema_file={tmp_path / name}")["run_key"])
     assert keys[0] == keys[1] != keys[2]
-    assert run_checks(load_settings(settings_path))["run_key"] not in keys
+    assert checked()["run_key"] not in keys

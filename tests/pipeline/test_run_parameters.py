@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Parameters that a run may set."""
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields

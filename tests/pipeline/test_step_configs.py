@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""The config of each step that trains."""
 
 import pytest
 
@@ -38,12 +38,8 @@ def test_override_files_and_additions_reach_the_training(digits_settings, tmp_pa
     before = training_config(plain, quantize=False)
     trained = training_config(settings, quantize=False)
     assert (trained.train_config.batch_size, trained.train_config.num_steps) == (4, 3)
-    assert list(trained.eval_config.metrics_set) == [
-        *before.eval_config.metrics_set,
-        "coco_detection_metrics",
-        "pascal_voc_detection_metrics",
-        "oid_V2_detection_metrics",
-    ]
+    metrics = ("coco_detection_metrics", "pascal_voc_detection_metrics", "oid_V2_detection_metrics")
+    assert list(trained.eval_config.metrics_set) == [*before.eval_config.metrics_set, *metrics]
 
 
 def test_the_shared_config_leaves_the_quantization_to_its_step(digits_settings):
@@ -57,19 +53,15 @@ def test_the_shared_config_leaves_the_quantization_to_its_step(digits_settings):
 
 
 def test_a_block_of_one_s_own_takes_the_place_of_the_config_s(digits_settings):
-    own = {"graph_rewriter": {"quantization": {"delay": 1}}}
-    settings = load_settings(
-        digits_settings, ["quantize.overrides={graph_rewriter: {quantization: {delay: 1}}}"]
-    )
-    assert step_overrides(settings, quantize=True) == own
+    own = "quantize.overrides={graph_rewriter: {quantization: {delay: 1}}}"
+    found = step_overrides(load_settings(digits_settings, [own]), quantize=True)
+    assert found == {"graph_rewriter": {"quantization": {"delay": 1}}}
 
 
 def test_the_checkpoint_that_training_starts_from(digits_settings, tmp_path):
     assert fine_tune_checkpoint(load_settings(digits_settings)) == ""
-    named = [
-        f"train_config.fine_tune_checkpoint={tmp_path}/x",
-        "train_config.fine_tune_checkpoint_version=V2",
-    ]
+    field = "train_config.fine_tune_checkpoint"
+    named = [f"{field}={tmp_path}/x", f"{field}_version=V2"]
     assert fine_tune_checkpoint(load_settings(digits_settings, named)) == f"{tmp_path}/x"
 
 
@@ -89,20 +81,16 @@ def test_starting_from_published_weights_is_trainer_s_alone(digits_settings):
     assert not any("fine_tune" in path for path in step_overrides(settings, quantize=True))
 
 
-def test_less_may_be_taken_of_them(digits_settings):
-    less = "train.overrides={train_config.fine_tune_checkpoint_type: detection}"
-    settings = load_settings(digits_settings, [f"train.start_from={ZOO_MODEL}", less])
-    assert training_config(settings, quantize=False).train_config.fine_tune_checkpoint_type == "detection"
+def test_less_may_be_taken_of_them_and_imagenet_names_the_config_s_backbone(digits_settings):
+    def load(start, more):
+        return load_settings(digits_settings, [f"train.start_from={start}", more])
 
-
-def test_imagenet_names_the_config_s_backbone(digits_settings):
+    less = load(ZOO_MODEL, "train.overrides={train_config.fine_tune_checkpoint_type: detection}")
+    assert training_config(less, quantize=False).train_config.fine_tune_checkpoint_type == "detection"
     multiplier = "model.ssd.feature_extractor.depth_multiplier"
-    settings = load_settings(digits_settings, ["train.start_from=imagenet", f"{multiplier}=0.5"])
-    assert fine_tune_checkpoint(settings) == "imagenet:mobilenet_v2:0.5"
+    assert fine_tune_checkpoint(load("imagenet", f"{multiplier}=0.5")) == "imagenet:mobilenet_v2:0.5"
     with pytest.raises(ConfigError, match=r"depth_multiplier of 0.35, 0.5.*found 0.6"):
-        fine_tune_checkpoint(
-            load_settings(digits_settings, ["train.start_from=imagenet", f"{multiplier}=0.6"])
-        )
+        fine_tune_checkpoint(load("imagenet", f"{multiplier}=0.6"))
 
 
 def test_a_schema_travels_as_text_once_it_is_one(digits_settings, tmp_path):

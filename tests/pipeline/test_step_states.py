@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""States of a step and their words."""
 
 import json
 

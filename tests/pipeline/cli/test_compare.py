@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 from detection_core.artifacts.parity import LayerNoise, NetworkParity
 from detection_core.tasks import compare_file as task
-from pipeline.cli.parser import main
 
 LAYERS = [LayerNoise(layer=f"layer_{i}", operation="CONV_2D", db=50.0 - i) for i in range(24)]
 NEAR = NetworkParity(images=2, least_db=20.0, heads={"class_logits": 40.0, "box_codes": 31.25}, layers=LAYERS)
 APART = NetworkParity(
-    images=2,
-    least_db=20.0,
-    heads={"box_codes": 3.0},
-    layer="tower",
-    operation="ADD",
-    layer_db=4.0,
+    images=2, least_db=20.0, heads={"box_codes": 3.0}, layer="tower", operation="ADD", layer_db=4.0,
     layers=LAYERS,
-)
+)  # fmt: skip
 WORDS = ["compare", "f.tflite", "--model", "m", "--examples", "e"]
 
 
@@ -36,37 +27,28 @@ def answering(monkeypatch: pytest.MonkeyPatch, found: NetworkParity) -> list:
     return calls
 
 
-def test_heads_and_the_noisiest_operations(monkeypatch, capsys):
+def test_heads_and_the_noisiest_operations_or_all_as_they_run(monkeypatch, cli):
     calls = answering(monkeypatch, NEAR)
     more = ["--images", "2", "--split", "test", "--representative-examples", "9", "--quantized-model", "q"]
-    assert main([*WORDS, *more]) == 0
+    rows = [line.split() for line in cli(*WORDS, *more).splitlines()]
     options = task.CompareOptions(images=2, split="test", representative_examples=9)
     assert calls == [("f.tflite", "m", "e", options, {"quantized_model_dir": "q"})]
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["box_codes", "31.2"] in rows and ["class_logits", "40.0"] in rows
     listed = [row for row in rows if row and row[0].startswith("layer_")]
     assert listed[0] == ["layer_23", "CONV_2D", "27.0"] and len(listed) == 20
-
-
-def test_all_operations_as_they_run(monkeypatch, capsys):
-    answering(monkeypatch, NEAR)
-    assert main([*WORDS, "--all"]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    rows = [line.split() for line in cli(*WORDS, "--all").splitlines()]
     assert [row[1] for row in rows if len(row) == 4 and row[1].startswith("layer_")] == [
         layer.layer for layer in LAYERS
     ]
 
 
-def test_what_is_apart_is_named_and_is_a_problem(monkeypatch, capsys):
+def test_what_is_apart_is_named_and_is_a_problem(monkeypatch, cli):
     answering(monkeypatch, APART)
-    assert main(WORDS) == 1
-    assert "first apart: tower (ADD, 4.0 dB)" in capsys.readouterr().out
-    assert main([*WORDS, "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
+    assert "first apart: tower (ADD, 4.0 dB)" in cli(*WORDS, code=1)
+    found = cli.json(*WORDS, code=1)
     assert found["layer"] == "tower" and found["problems"][0].startswith("raw heads box_codes 3.0 dB")
 
 
-def test_a_missing_file_is_one_line(tmp_path: Path, capsys):
-    path = str(tmp_path / "none.tflite")
-    assert main(["compare", path, "--model", "m", "--examples", "e"]) == 2
-    assert f"{path}: expected a .tflite file, found none" in capsys.readouterr().err
+def test_a_missing_file_is_one_line(tmp_path, cli):
+    told = cli.refused("compare", tmp_path / "none.tflite", "--model", "m", "--examples", "e")
+    assert f"{tmp_path}/none.tflite: expected a .tflite file, found none" in told

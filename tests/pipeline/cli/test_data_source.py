@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Verbs that take a data set in any form."""
 
 import argparse
 import json
@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from detection_core.datasets.readers import READERS
 from detection_core.errors import DetectionError
 from pipeline.cli.data_source import examples_of, source_arguments
 from tests.support.dataset_files import Coco, write_voc
@@ -22,18 +23,10 @@ def test_examples_of_a_data_set_are_there_as_long_as_the_block(tmp_path):
         assert os.path.exists(os.path.join(folder, "dataset_card.json"))
         with source(folder, tmp_path / "elsewhere") as same:
             assert same == folder
-    assert not os.path.exists(folder)
-    assert os.path.exists(data)
-
-
-def test_examples_are_gone_when_the_block_fails(tmp_path):
-    data = write_voc(tmp_path / "data", names=tuple("abcdefgh"))
+    assert not os.path.exists(folder) and os.path.exists(data)
     with pytest.raises(RuntimeError), source(data, tmp_path) as folder:
         raise RuntimeError
     assert not os.path.exists(folder)
-
-
-def test_nothing_named_is_nothing(tmp_path):
     with source("", tmp_path) as folder:
         assert folder == ""
 
@@ -45,25 +38,18 @@ def test_splits_are_taken_as_they_are_named(tmp_path):
         assert [n for n in os.listdir(folder) if n.startswith("Split-")] == ["Split-all"]
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
+def test_what_cannot_be_read_is_one_message(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for flags, said in (
         ({"splits": "{"}, "--splits: expected JSON"),
         ({"splits": "[1]"}, "--splits: expected an object"),
         ({}, "expected an annotated data set"),
         ({"format": "voc"}, "Pascal VOC"),
-    ],
-)
-def test_what_cannot_be_read_is_one_message(tmp_path, flags, said):
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    with pytest.raises(DetectionError, match=said), source(empty, tmp_path, **flags):
-        pass
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["empty"]
+    ):
+        with pytest.raises(DetectionError, match=said), source(tmp_path / "empty", tmp_path, **flags):
+            pass
+        assert [p.name for p in tmp_path.iterdir()] == ["empty"]
 
 
 def test_the_formats_are_those_of_the_readers():
-    from detection_core.datasets.readers import READERS
-
-    formats = next(iter(source_arguments()))
-    assert formats.options["choices"] == sorted(READERS)
+    assert next(iter(source_arguments())).options["choices"] == sorted(READERS)

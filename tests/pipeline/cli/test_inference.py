@@ -1,27 +1,28 @@
 """The verbs that run detectors, on detectors that find bright squares."""
 
-from __future__ import annotations
-
-import json
 import os
 import shutil
 
+import av
+import numpy as np
 import pytest
 from PIL import Image
 
 from detection_core.artifacts.published import Deployment, write_deployment
-from pipeline.cli import main
-from tests.components.evaluator.test_run import save_model
-from tests.detection_core.data.test_video import write as write_video
-from tests.detection_core.exporters.test_detector_folder import CONFIG
-from tests.detection_core.tasks.test_export_saved_model import written_detector
+from detection_core.builders.detector import build_detector
+from detection_core.config.load import parse_pipeline_config
+from detection_core.data.label_map import label_map_from_names
+from detection_core.exporters.detector_folder import write_detector
 from tests.support.blobs import BlobDetector, scenes
+from tests.support.detector_folders import save_as_detector
+from tests.support.plain_backbone import PLAIN
+from tests.support.tiny_training import config_text
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     root = tmp_path_factory.mktemp("models")
-    return [save_model(BlobDetector(score=score), root / str(score)) for score in (0.9, 0.7)]
+    return [save_as_detector(BlobDetector(score=score), root / str(score)) for score in (0.9, 0.7)]
 
 
 @pytest.fixture
@@ -31,106 +32,101 @@ def image(tmp_path):
     return str(path)
 
 
-def test_several_detectors_are_fused_and_the_ensemble_can_be_used_again(models, image, tmp_path, capsys):
-    both = [word for model in models for word in ("--model", model)]
-    assert main(["predict", *both, image, "--output", str(tmp_path / "out"), "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert [d["score"] for d in found["detections"]] == [pytest.approx(0.8)]
-    again = ["predict", "--model", str(tmp_path / "out" / "ensemble"), image, "--output", str(tmp_path / "2")]
-    assert main([*again, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["detections"] == found["detections"]
+def write_video(path, count):
+    """A bright red square on dark frames."""
+    pixels = np.zeros((64, 96, 3), np.uint8)
+    pixels[20:44, 30:54, 0] = 255
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        for _ in range(count):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+    return str(path)
 
 
-def test_one_detector_makes_no_ensemble(models, image, tmp_path):
-    assert main(["predict", "--model", models[0], image, "--output", str(tmp_path / "out")]) == 0
-    assert not (tmp_path / "out" / "ensemble").exists()
+def scores(found):
+    return [pytest.approx(detection["score"]) for detection in found["detections"]]
+
+
+def test_several_detectors_are_fused_and_the_ensemble_can_be_used_again(models, image, tmp_path, cli):
+    words = ["predict", image, "--output", tmp_path / "out"]
+    (found,) = cli.json(*words, *(word for model in models for word in ("--model", model)))
+    assert scores(found) == [0.8]
+    again = cli.json("predict", "--model", tmp_path / "out" / "ensemble", image, "--output", tmp_path / "2")
+    assert again[0]["detections"] == found["detections"]
+    cli("predict", "--model", models[0], image, "--output", tmp_path / "one")
+    assert not (tmp_path / "one" / "ensemble").exists()
 
 
 def test_a_video_among_images_gives_lines_and_a_drawn_video_and_a_broken_one_is_told(
-    models, image, tmp_path, capsys
+    models, image, tmp_path, cli
 ):
-    video = write_video(tmp_path / "moving.mp4", count=5)
+    video, out = write_video(tmp_path / "moving.mp4", 5), tmp_path / "out"
     (tmp_path / "broken.mp4").write_bytes(b"no video")
-    words = ["predict", "--model", models[0], image, video, str(tmp_path / "broken.mp4"), "--every", "2"]
-    assert main([*words, "--output", str(tmp_path / "out"), "--json"]) == 2
-    picture, moving, broken = json.loads(capsys.readouterr().out)
+    words = ["predict", "--model", models[0], "--output", out]
+    picture, moving, broken = cli.json(*words, "--every", "2", image, video, tmp_path / "broken.mp4", code=2)
     assert picture["image"] == image and moving["video"] == video
     assert (moving["frames"], moving["faults"]) == (3, 0)
     assert "expected a video" in broken["error"]
-    assert sorted(os.listdir(tmp_path / "out")) == [
-        "moving-detected.mp4",
-        "moving.jsonl",
-        "scene.jpg",
-        "scene.json",
-    ]
-
-
-def test_a_broken_video_alone_is_one_error(models, tmp_path, capsys):
-    (tmp_path / "broken.mp4").write_bytes(b"no video")
-    words = ["predict", "--model", models[0], str(tmp_path / "broken.mp4"), "--output", str(tmp_path / "out")]
-    assert main(words) == 2
-    error = capsys.readouterr().err
-    assert error.count("broken.mp4: expected a video") == 1 and "Traceback" not in error
+    names = ["moving-detected.mp4", "moving.jsonl", "scene.jpg", "scene.json"]
+    assert sorted(os.listdir(out)) == names
+    told = cli.refused(*words, tmp_path / "broken.mp4")
+    assert told.count("broken.mp4: expected a video") == 1
+    told = cli("predict", "--model", models[0], video, "--output", tmp_path / "lines", "--lines-only")
+    assert "5 detections in 5 frames" in told
+    assert os.listdir(tmp_path / "lines") == ["moving.jsonl"]
 
 
 def test_a_folder_is_its_images_and_what_cannot_be_used_is_counted_apart(models, image, tmp_path, capfd):
-    photos = tmp_path / "photos"
+    from tests.support.command_line import CommandLine
+
+    cli, photos, out = CommandLine(capfd), tmp_path / "photos", tmp_path / "out"
     (photos / "more").mkdir(parents=True)
     for name in ("b.PNG", "a.png", "more/c.png"):
         shutil.copy(image, photos / name)
     for name in ("notes.txt", ".DS_Store", "._a.png"):
         (photos / name).write_text("no image")
-    words = ["predict", "--model", models[0], str(photos), "--output", str(tmp_path / "out")]
-    assert main(words) == 0
-    assert capfd.readouterr().out == f"2 pictures in {tmp_path}/out\n"
-    assert sorted(os.listdir(tmp_path / "out")) == ["a.jpg", "a.json", "b.jpg", "b.json"]
+    words = ["predict", "--model", models[0], "--output", out]
+    assert cli(*words, photos) == f"2 pictures in {out}\n"
+    assert sorted(os.listdir(out)) == ["a.jpg", "a.json", "b.jpg", "b.json"]
 
     (photos / "broken.jpg").write_text("no image")
-    assert main([*words[:4], str(tmp_path / "missing.jpg"), *words[4:]]) == 2
-    out, err = capfd.readouterr()
-    assert out == f"2 pictures in {tmp_path}/out\n2 of 4 files could not be used\n"
-    assert "missing.jpg: expected an image" in err and "broken.jpg: expected an image" in err
+    told = cli(*words, tmp_path / "missing.jpg", photos, code=2)
+    assert told == f"2 pictures in {out}\n2 of 4 files could not be used\n"
+    assert "missing.jpg: expected an image" in cli.err and "broken.jpg: expected an image" in cli.err
 
-    assert main([*words[:3], str(tmp_path / "none.jpg"), str(tmp_path / "none.png"), *words[-2:]]) == 2
-    assert "DataError: " in capfd.readouterr().err
+    cli(*words, tmp_path / "none.jpg", tmp_path / "none.png", code=2)
+    assert "DataError: " in cli.err
     (photos / "more" / "c.png").unlink()
-    assert main([*words[:3], str(photos / "more"), *words[-2:]]) == 2
-    assert "photos/more: expected images or videos in the folder, found none\n" in capfd.readouterr().err
+    cli(*words, photos / "more", code=2)
+    assert "photos/more: expected images or videos in the folder, found none\n" in cli.err
 
 
-def test_the_folder_of_the_images_is_no_place_for_the_results(models, image, tmp_path, capsys):
+def test_the_folder_of_the_images_is_no_place_for_the_results(models, image, tmp_path, cli):
     before = sorted(os.listdir(tmp_path)), (tmp_path / "scene.png").read_bytes()
-    assert main(["predict", "--model", models[0], image, "--output", f"{tmp_path}/."]) == 2
-    assert "expected another folder than that of the images" in capsys.readouterr().err
+    told = cli.refused("predict", "--model", models[0], image, "--output", f"{tmp_path}/.")
+    assert "expected another folder than that of the images" in told
     assert before == (sorted(os.listdir(tmp_path)), (tmp_path / "scene.png").read_bytes())
 
 
-def test_a_push_destination_is_the_version_that_is_deployed(models, image, tmp_path, capsys):
+def test_a_push_destination_is_the_version_that_is_deployed(models, image, tmp_path, cli):
     """What `detflow run` prints as published."""
     pushed = tmp_path / "pushed"
     for number, model in enumerate(models, start=1):
         shutil.copytree(os.path.join(model, "Format-Serving"), pushed / "saved_model" / str(number))
     for number, score in ((1, 0.9), (2, 0.7)):
         write_deployment(str(pushed), Deployment(number, ()))
-        out = str(tmp_path / f"out{number}")
-        assert main(["predict", "--model", str(pushed), image, "--output", out, "--json"]) == 0
-        (found,) = json.loads(capsys.readouterr().out)
-        assert [d["score"] for d in found["detections"]] == [pytest.approx(score)]
+        (found,) = cli.json("predict", "--model", pushed, image, "--output", tmp_path / f"out{number}")
+        assert scores(found) == [score]
 
 
-def test_lines_alone(models, tmp_path, capsys):
-    video = write_video(tmp_path / "moving.mp4", count=3)
-    words = ["predict", "--model", models[0], video, "--output", str(tmp_path / "out"), "--lines-only"]
-    assert main(words) == 0
-    assert "3 detections in 3 frames" in capsys.readouterr().out
-    assert os.listdir(tmp_path / "out") == ["moving.jsonl"]
-
-
-def test_a_saved_model_is_written_as_asked_for(tmp_path, capsys):
-    detector = written_detector(CONFIG, tmp_path / "detector")
-    words = ["export-saved-model", "--model", detector, "--output", str(tmp_path / "out"), "--frozen-graph"]
-    assert main([*words, "--input-type", "encoded_image_string_tensor", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"saved_model": str(tmp_path / "out" / "saved_model")}
-    assert os.path.isfile(tmp_path / "out" / "frozen_inference_graph.pb")
-    assert main([*words, "--side-input-names", "context"]) == 2
-    assert "expected no side inputs" in capsys.readouterr().err
+def test_a_saved_model_is_written_as_asked_for(tmp_path, cli):
+    config, out = parse_pipeline_config(config_text(backbone=PLAIN)), tmp_path / "out"
+    labels = label_map_from_names(["dark", "bright"])
+    write_detector(build_detector(config.model, seed=0), config, labels, str(tmp_path / "detector"))
+    words = ["export-saved-model", "--model", tmp_path / "detector", "--output", out, "--frozen-graph"]
+    made = cli.json(*words, "--input-type", "encoded_image_string_tensor")
+    assert made == {"saved_model": str(out / "saved_model")}
+    assert (out / "frozen_inference_graph.pb").is_file()
+    assert "expected no side inputs" in cli.refused(*words, "--side-input-names", "context")

@@ -22,7 +22,7 @@ from detection_core.detectors.ssd.checkpoint_names.object_keys import object_key
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.storage import files
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
-from pipeline.cli import main, verbs
+from pipeline.cli import verbs
 from pipeline.cli.base import Argument
 from pipeline.cli.group import Group
 from pipeline.dag import build_dag
@@ -32,9 +32,11 @@ from pipeline.run_checks import run_checks
 from pipeline.settings.setting_types import IsPath, Settings
 from pipeline.settings.settings_file import load_settings
 from pipeline.tuning.space import load_space
+from tests.support.command_line import CommandLine
 from tests.support.dataset_files import Coco
 from tests.support.field_checkpoints import write_object_checkpoint
 from tests.support.object_store import s3_server
+from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import LABELS, config_text, write_examples
 
 SETTINGS = """
@@ -48,94 +50,45 @@ push: {destination: pushed}
 schedule: {cron: 0 0 3 * * *}
 """
 REWRITER = "graph_rewriter { quantization { delay: 0 weight_bits: 8 activation_bits: 8 } }"
-STEPS = ["--set", "train_config.num_steps=1"]
-FEW = re.sub(r"(max_detections_per_class|max_total_detections): \d+", r"\1: 3", config_text(1))
+CONFIG = re.sub(r"(max_detections_per_class|max_total_detections): \d+", r"\1: 3", config_text(1, PLAIN))
 """So few boxes that the gate on boxes says nothing of this detector, which has learned nothing."""
 
-REMOTE = {
-    "run settings",
-    "run --override-file",
-    "validate file",
-    "validate --override-file",
-    "report workspace",
-    "report --output",
-    "rollback destination",
-    "compile settings",
-    "compile --override-file",
-    "compile --output",
-    "submit file",
-    "submit --override-file",
-    "runs list workspace",
-    "schedule create file",
-    "schedule create --override-file",
-    "schedule preview settings",
-    "schedule run-local settings",
-    "schedule run-local --override-file",
-    "train --config",
-    "train --examples",
-    "train --output",
-    "train --warm-start",
-    "train --override-file",
-    "import --config",
-    "import --checkpoint",
-    "import --label-map",
-    "import --output",
-    "import --override-file",
-    "evaluate --model",
-    "evaluate --watch",
-    "evaluate --examples",
-    "evaluate --output",
-    "evaluate --baseline",
-    "quantize --config",
-    "quantize --model",
-    "quantize --examples",
-    "quantize --output",
-    "quantize --override-file",
-    "export --model",
-    "export --quantized-model",
-    "export --examples",
-    "export --output",
-    "export-saved-model --model",
-    "export-saved-model --output",
-    "export-saved-model --examples",
-    "bench files",
-    "bench --output",
-    "bench --examples",
-    "bench --override-file",
-    "tune settings",
-    "tune --space",
-    "tune --override-file",
-    "inspect path",
-    "compare file",
-    "compare --model",
-    "compare --quantized-model",
-    "compare --examples",
-    "sensitivity --model",
-    "sensitivity --examples",
-    "sensitivity --output",
-    "predict --model",
-    "predict images",
-    "predict --output",
-    "config file",
-    "config --output",
-    "config --override-file",
-    "config --model-config",
-    "config --train-config",
-    "config --hparams",
-    "config --train-input",
-    "config --eval-config",
-    "config --eval-input",
-    "config --graph-rewriter",
-    "data report --output",
-    "data report --config",
-    "data convert --output",
-    "data preview --data",
-    "data preview --override-file",
-    "data preview --examples",
-    "data preview --output",
-}
+TABLE = """
+bench: files --output --examples --override-file
+compare: file --model --quantized-model --examples
+compile: settings --override-file --output
+config: file --output --override-file --model-config --train-config --hparams --train-input --eval-config
+config: --eval-input --graph-rewriter
+data convert: --output
+data preview: --data --override-file --examples --output
+data report: --output --config
+evaluate: --model --watch --examples --output --baseline
+export: --model --quantized-model --examples --output
+export-saved-model: --model --output --examples
+import: --config --checkpoint --label-map --output --override-file
+inspect: path
+predict: --model images --output
+quantize: --config --model --examples --output --override-file
+report: workspace --output
+rollback: destination
+run: settings --override-file
+runs list: workspace
+schedule create: file --override-file
+schedule preview: settings
+schedule run-local: settings --override-file
+sensitivity: --model --examples --output
+submit: file --override-file
+train: --config --examples --output --warm-start --override-file
+tune: settings --space --override-file
+validate: file --override-file
+"""
 """Arguments that are paths; the tests below use each of them, but for those of verbs that share their reader:
 `settings`, `place` and `file` of the verbs of a cluster, `tune settings`, and `--override-file`."""
+REMOTE = {
+    f"{verb} {argument}"
+    for verb, arguments in (line.split(": ") for line in TABLE.strip().split("\n"))
+    for argument in arguments.split()
+}
 
 LOCAL_OPTIONS = {"--token-file", "--ca-file"}
 """Secrets and certificates of this machine."""
@@ -152,14 +105,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (examples / "Split-train").rename(examples / "Split-eval")
     write_examples(root / "more")
     (root / "more" / "Split-train").rename(examples / "Split-train")
-    config = parse_pipeline_config(FEW)
+    config = parse_pipeline_config(CONFIG)
     model = build_detector(config.model)
     write_detector(model, config, load_label_map(str(examples / "label_map.pbtxt")), str(root / "base"))
     objects = {k.removesuffix(VARIABLE_SUFFIX): v.numpy() for k, v in object_keys(model.network).items()}
     (root / "zoo").mkdir()
     write_object_checkpoint(objects, root / "zoo" / "ckpt-0")
     texts = {
-        "pipeline.config": f"{FEW}\n{REWRITER}",
+        "pipeline.config": f"{CONFIG}\n{REWRITER}",
         "partial.config": "train_config { num_steps: 1 }",
         "label_map.pbtxt": LABELS,
         "settings.yaml": SETTINGS.replace("WORKSPACE", str(root / "workspace")),
@@ -180,13 +133,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"{bucket}/all"
 
 
-def _call(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict:
-    found = main([*arguments, "--json"])
-    printed = capsys.readouterr().out
-    assert found == code, printed
-    return json.loads(printed)
-
-
 def test_every_argument_that_is_a_path_is_in_the_table() -> None:
     """So a new one fails this test until somebody has thought of object stores."""
     paths = {f"{verb} {argument.flags[-1]}" for verb, argument in _arguments() if _is_path(argument)}
@@ -203,16 +149,8 @@ def _arguments() -> Iterator[tuple[str, Argument]]:
 
 def _is_path(argument: Argument) -> bool:
     marks = set(str(argument.options.get("metavar", "")).split("_"))
-    named = argument.flags[-1] in (
-        "--output",
-        "file",
-        "settings",
-        "workspace",
-        "destination",
-        "--settings",
-        "--config",
-    )
-    return named or bool(marks & {"DIR", "FILE", "PREFIX", "IMAGE", "SETTINGS"})
+    named = ["--output", "file", "settings", "workspace", "destination", "--settings", "--config"]
+    return argument.flags[-1] in named or bool(marks & {"DIR", "FILE", "PREFIX", "IMAGE", "SETTINGS"})
 
 
 def test_paths_of_the_settings_are_taken_from_the_settings_own_folder(store: str) -> None:
@@ -242,179 +180,156 @@ def _paths(section: Settings, prefix: str) -> Iterator[tuple[str, object]]:
             yield f"{prefix}{name}", value
 
 
-def test_a_run_may_have_all_but_its_workspace_on_a_store(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_may_have_all_but_its_workspace_on_a_store(store: str, cli: CommandLine) -> None:
     settings = load_settings(f"{store}/settings.yaml", ['data.splits={"train": 1.0}', "evaluate.split=train"])
     assert build_dag(settings).steps
     checks = run_checks(settings)
     assert checks["starting_weights"] and checks["data_fingerprint"]
     elsewhere = ["--set", f"workspace={store}/workspace"]
-    refused = _call(capsys, "run", f"{store}/settings.yaml", *elsewhere, code=2)
+    refused = cli.json("run", f"{store}/settings.yaml", *elsewhere, code=2)
     assert "expected a local folder as workspace" in refused["message"]
     for verb in ("report", "runs"):
-        assert "expected a local folder" in _call(capsys, verb, f"{store}/workspace", code=2)["message"]
+        assert "expected a local folder" in cli.json(verb, f"{store}/workspace", code=2)["message"]
 
 
-def test_settings_and_configurations_are_validated_where_they_are(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _call(capsys, "validate", f"{store}/settings.yaml")["valid"]
+def test_settings_and_configurations_are_validated_where_they_are(store: str, cli: CommandLine) -> None:
+    assert cli.json("validate", f"{store}/settings.yaml")["valid"]
     override = ["--override-file", f"{store}/partial.config"]
-    assert _call(capsys, "validate", f"{store}/pipeline.config", *override)["classes"] == 2
-    missing = _call(capsys, "validate", f"{store}/settings.yaml", "--set", f"model.config={store}/x", code=2)
+    assert cli.json("validate", f"{store}/pipeline.config", *override)["classes"] == 2
+    missing = cli.json("validate", f"{store}/settings.yaml", "--set", f"model.config={store}/x", code=2)
     assert f"no file {store}/x" in missing["message"]
-    assert "cannot read" in _call(capsys, "validate", f"{store}/none.yaml", code=2)["message"]
-    assert _call(capsys, "schedule", "preview", f"{store}/settings.yaml")
+    assert "cannot read" in cli.json("validate", f"{store}/none.yaml", code=2)["message"]
+    assert cli.json("schedule", "preview", f"{store}/settings.yaml")
 
 
-def test_configurations_are_shown_converted_and_joined_there(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_configurations_are_shown_converted_and_joined_there(store: str, cli: CommandLine) -> None:
     for action in ("show", "convert"):
         output = f"{store}/{action}.config"
-        _call(capsys, "config", action, f"{store}/pipeline.config", "-o", output)
+        cli.json("config", action, f"{store}/pipeline.config", "-o", output)
         assert parse_pipeline_config(files.read_text(output)).model.ssd.num_classes == 2
     parts = ["model", "train", "input", "eval", "input", "rewriter"]
     flags = ["model-config", "train-config", "train-input", "eval-config", "eval-input", "graph-rewriter"]
     given = [t for f, p in zip(flags, parts, strict=True) for t in (f"--{f}", f"{store}/{p}.config")]
     override = ["--override-file", f"{store}/partial.config"]
-    _call(capsys, "config", "join", *given, *override, "-o", f"{store}/joined.config")
+    cli.json("config", "join", *given, *override, "-o", f"{store}/joined.config")
     assert parse_pipeline_config(files.read_text(f"{store}/joined.config")).train_config.num_steps == 1
     hparams = ["--hparams", f"{store}/hparams.yaml", "-o", f"{store}/lite0.config"]
-    _call(capsys, "config", "from-automl", "efficientdet-lite0", *hparams)
+    cli.json("config", "from-automl", "efficientdet-lite0", *hparams)
     translated = parse_pipeline_config(files.read_text(f"{store}/lite0.config"))
     assert translated.model.efficientdet.num_classes == 7
 
 
-def test_packages_are_compiled_to_a_store_and_submitted_from_it(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _call(capsys, "compile", f"{store}/settings.yaml", "-o", f"{store}/package.yaml")
+def test_packages_are_compiled_to_a_store_and_submitted_from_it(store: str, cli: CommandLine) -> None:
+    cli.json("compile", f"{store}/settings.yaml", "-o", f"{store}/package.yaml")
     with open_source(f"{store}/package.yaml", ()) as source:
         assert source.path == f"{store}/package.yaml" and Path(source.package.path).exists()
     with open_source(f"{store}/settings.yaml", (), [f"{store}/partial.config"]) as source:
         assert source.settings and source.settings.push_destination == f"{store}/pushed"
 
 
-def test_a_report_is_written_to_a_store(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_is_written_to_a_store(store: str, cli: CommandLine) -> None:
     workspace = Workspace(load_settings(f"{store}/settings.yaml").workspace)
     times = {"started": "2026-11-22T00:00:00+00:00", "finished": "2026-11-22T00:00:01+00:00"}
     fields = {"pipeline_name": "remote", "status": "succeeded", "settings_text": "", **times}
     workspace.write_info(RunInfo(run_id="20261122-000000-aaaa", workspace=workspace.root, **fields))
-    assert len(_call(capsys, "runs", f"{store}/settings.yaml")) == 1
-    _call(capsys, "report", f"{store}/settings.yaml", "--output", f"{store}/report.html")
+    assert len(cli.json("runs", f"{store}/settings.yaml")) == 1
+    cli.json("report", f"{store}/settings.yaml", "--output", f"{store}/report.html")
     assert "remote" in files.read_text(f"{store}/report.html")
 
 
-def test_data_are_shown_converted_and_fed_there(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_are_shown_converted_and_fed_there(store: str, cli: CommandLine) -> None:
     config = ["--config", f"{store}/pipeline.config"]
-    _call(capsys, "data", "report", f"{store}/data", *config, "--output", f"{store}/looked-at")
+    cli.json("data", "report", f"{store}/data", *config, "--output", f"{store}/looked-at")
     assert "<html" in files.read_text(f"{store}/looked-at/index.html")
-    _call(capsys, "data", "convert", f"{store}/data", "--output", f"{store}/converted")
+    cli.json("data", "convert", f"{store}/data", "--output", f"{store}/converted")
     assert files.list_matching(f"{store}/converted", "*.json")
     examples = ["--examples", f"{store}/examples"]
-    _call(capsys, "data", "preview", config[1], *examples, "-n", "1", "--output", f"{store}/fed")
+    cli.json("data", "preview", config[1], *examples, "-n", "1", "--output", f"{store}/fed")
     assert files.exists(f"{store}/fed/index.html")
 
 
-def test_what_a_person_edits_is_written_to_this_machine(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    refused = _call(capsys, "init", f"{store}/data", "--output", f"{store}/first", code=2)
+def test_what_a_person_edits_is_written_to_this_machine(store: str, cli: CommandLine) -> None:
+    refused = cli.json("init", f"{store}/data", "--output", f"{store}/first", code=2)
     assert f"{store}/first" in refused["message"]
 
 
-@pytest.mark.parametrize("place", ["settings.yaml", "pushed"])
-def test_a_version_on_a_store_is_rolled_back(
-    store: str, capsys: pytest.CaptureFixture[str], place: str
-) -> None:
-    files.remove_tree(f"{store}/pushed")
+def test_a_version_on_a_store_is_rolled_back(store: str, cli: CommandLine) -> None:
     destination = PushDestination(f"{store}/pushed")
     model = layout.serving_dir(f"{store}/base")
-    first, second = (destination.publish(model, "", PublishedVersion(number=0, run_key=k), 0) for k in "ab")
-    assert _call(capsys, "rollback", f"{store}/{place}")["version"] == first.number
-    assert _call(capsys, "rollback", f"{store}/{place}", "--to", str(second.number))["version"] > first.number
-    assert (
-        "expected a settings file or a push destination"
-        in (_call(capsys, "rollback", f"{store}/nowhere", code=2)["message"])
+    first, second = (
+        destination.publish(model, "", PublishedVersion(number=0, run_key=k), 0).number for k in "ab"
     )
+    for place in ("settings.yaml", "pushed"):
+        assert cli.json("rollback", f"{store}/{place}")["version"] == first
+        assert cli.json("rollback", f"{store}/{place}", "--to", second)["version"] == second
+    refused = cli.json("rollback", f"{store}/nowhere", code=2)
+    assert "expected a settings file or a push destination" in refused["message"]
 
 
-def test_a_checkpoint_is_imported_measured_and_used(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkpoint_is_imported_measured_and_used(store: str, cli: CommandLine) -> None:
     given = {"config": "pipeline.config", "checkpoint": "zoo/ckpt-0", "label-map": "label_map.pbtxt"}
     arguments = [text for name, path in given.items() for text in (f"--{name}", f"{store}/{path}")]
-    made = _call(capsys, "import", *arguments, "--output", f"{store}/imported")
+    made = cli.json("import", *arguments, "--output", f"{store}/imported")
     assert made["model"] == f"{store}/imported/model" and made["checkpoint"] == f"{store}/zoo/ckpt-0"
+    assert made["restored"] > 20 and made["moving_averages"] == 0
 
     model = ["--model", made["model"]]
-    output = ["--output", f"{store}/predicted"]
-    (found,) = _call(capsys, "predict", *model, f"{store}/image.png", *output)
+    (found,) = cli.json("predict", *model, f"{store}/image.png", "--output", f"{store}/predicted")
     assert files.exists(found["picture"]) and found["picture"].startswith(f"{store}/predicted/")
 
     compared = ["--baseline", f"{store}/base", "--examples", f"{store}/examples"]
-    measured = _call(capsys, "evaluate", *model, *compared, "--output", f"{store}/evaluated")
+    measured = cli.json("evaluate", *model, *compared, "--output", f"{store}/evaluated")
     assert measured["images"] == 6 and measured["baseline"]
     assert json.loads(files.read_text(f"{store}/evaluated/evaluation/metrics.json")) == measured
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "start",
-    [
-        ["--warm-start", "STORE/base"],
-        [
-            *("--set", "train_config.fine_tune_checkpoint=STORE/zoo/ckpt-0"),
-            *("--set", "train_config.fine_tune_checkpoint_version=V2"),
-            *("--set", "train_config.fine_tune_checkpoint_type=full"),
-        ],
-    ],
-)
 def test_training_goes_on_from_weights_on_a_store_and_keeps_its_checkpoints_there(
-    store: str, capsys: pytest.CaptureFixture[str], start: list[str]
+    store: str, cli: CommandLine
 ) -> None:
-    common = ["--config", f"{store}/pipeline.config", "--examples", f"{store}/examples"]
-    output = f"{store}/trained-{len(start)}"
-    arguments = [*common, "--output", output, *(text.replace("STORE", store) for text in start)]
-    first = _call(capsys, "train", *arguments, "--override-file", f"{store}/partial.config")
+    common = ["train", "--config", f"{store}/pipeline.config", "--examples", f"{store}/examples"]
+    fields = {"": f"={store}/zoo/ckpt-0", "_version": "=V2", "_type": "=full"}
+    checkpoint = [w for k, v in fields.items() for w in ("--set", f"train_config.fine_tune_checkpoint{k}{v}")]
+    other = cli.json(*common, *checkpoint, "--output", f"{store}/other")
+    assert other["started_from"].startswith(f"{store}/zoo")
+
+    output = f"{store}/trained"
+    arguments = [*common, "--output", output, "--warm-start", f"{store}/base"]
+    first = cli.json(*arguments, "--override-file", f"{store}/partial.config")
     assert store in first["started_from"]
     work = files.join(output, "work", first["fingerprint"])
     assert "ckpt-1.index" in files.list_dir(f"{work}/checkpoints") and files.list_dir(f"{work}/logs/train")
     watched = ["--watch", f"{output}/work", "--output", f"{output}/watched"]
-    assert list(_call(capsys, "evaluate", *watched)["scores"]) == ["1"]
+    assert list(cli.json("evaluate", *watched)["scores"]) == ["1"]
     assert len(files.read_text(f"{output}/watched/validation.jsonl").splitlines()) == 1
-    assert _call(capsys, "train", *arguments)["start_step"] == 1
+    assert cli.json(*arguments)["start_step"] == 1
     assert files.exists(f"{output}/model/Format-Serving/saved_model.pb")
 
 
-def test_the_layers_of_a_detector_are_measured_on_a_store(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.slow
+def test_the_layers_of_a_detector_are_measured_on_a_store(store: str, cli: CommandLine) -> None:
     common = ["--model", f"{store}/base", "--examples", f"{store}/examples", "--no-accuracy"]
-    found = _call(capsys, "sensitivity", *common, "--output", f"{store}/sensitivity")
+    common += ["--representative-examples", "2"]
+    found = cli.json("sensitivity", *common, "--output", f"{store}/sensitivity")
     assert json.loads(files.read_text(f"{store}/sensitivity/sensitivity.json")) == found
 
 
 @pytest.mark.zoo
-def test_a_detector_is_quantized_and_exported_on_a_store(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_detector_is_quantized_and_exported_on_a_store(store: str, cli: CommandLine) -> None:
     common = ["--model", f"{store}/base", "--examples", f"{store}/examples"]
-    config = ["--config", f"{store}/pipeline.config"]
-    assert _call(capsys, "quantize", *common, *config, *STEPS, "--output", f"{store}/quantized")["quantized"]
+    config = ["--config", f"{store}/pipeline.config", "--set", "train_config.num_steps=1"]
+    assert cli.json("quantize", *common, *config, "--output", f"{store}/quantized")["quantized"]
     quantized = ["--quantized-model", f"{store}/quantized/quantized_model", "--max-map-drop", "1.0"]
-    _call(capsys, "export", *common, *quantized, "--formats", "int8", "--output", f"{store}/exported")
+    cli.json("export", *common, *quantized, "--formats", "int8", "--output", f"{store}/exported")
     path = f"{store}/exported/tflite/model_int8.tflite"
-    assert _call(capsys, "compare", path, *common, *quantized[:2])["problems"] == []
+    assert cli.json("compare", path, *common, *quantized[:2])["problems"] == []
     model = ["--model", path]
-    assert _call(capsys, "predict", *model, f"{store}/image.png", "--output", f"{store}/predicted")
+    assert cli.json("predict", *model, f"{store}/image.png", "--output", f"{store}/predicted")
 
 
-def test_the_input_of_a_training_is_measured_on_a_store(
-    store: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_input_of_a_training_is_measured_on_a_store(store: str, cli: CommandLine) -> None:
     arguments = ["--examples", f"{store}/examples", "--no-step", "--seconds", "0.1"]
-    assert _call(capsys, "bench", "input", f"{store}/pipeline.config", *arguments)["stages"]
+    assert cli.json("bench", "input", f"{store}/pipeline.config", *arguments)["stages"]
 
 
 def test_the_space_of_a_search_is_read_from_a_store(store: str) -> None:

@@ -1,12 +1,7 @@
 """The verb `tune`: what it prints."""
 
-from __future__ import annotations
-
 import re
 
-import pytest
-
-from pipeline.cli import main
 from pipeline.cli.tune import _describe
 from pipeline.tuning.search import TrialRecord
 from pipeline.tuning.settings_search import TuneResult
@@ -19,7 +14,7 @@ TRIALS = (
 RESULT = TuneResult(trials=TRIALS, best=TRIALS[1], overrides="out/best.yaml", model="out/trials/0001/model")
 
 
-def test_the_trials_are_listed_best_first_with_the_command_that_follows() -> None:
+def test_the_trials_are_listed_best_first_with_the_command_that_follows():
     found = _describe(RESULT, "s.yaml")
     table, text = found.text.parts
     assert [row[0] for row in table.rows[1:]] == ["2", "1", "3"]
@@ -28,12 +23,9 @@ def test_the_trials_are_listed_best_first_with_the_command_that_follows() -> Non
     assert (found.data["best"], found.data["score"]) == (1, 0.75)
 
 
-@pytest.mark.parametrize("flag", ["--workers", "--trials"])
-def test_numbers_below_one_are_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", "settings.yaml", "--space", "space.yaml", flag, "0"]) == 2
-    assert f"{flag}: expected 1 or more, found 0" in capsys.readouterr().err
-
-
-def test_a_search_is_kept_on_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", "settings.yaml", "--space", "space.yaml", "--output", "s3://bucket/search"]) == 2
-    assert "--output: expected a folder on this machine" in capsys.readouterr().err
+def test_numbers_below_one_and_a_search_on_a_store_are_refused(cli):
+    words = ["tune", "settings.yaml", "--space", "space.yaml"]
+    for flag in ("--workers", "--trials"):
+        assert f"{flag}: expected 1 or more, found 0" in cli.refused(*words, flag, "0")
+    told = cli.refused(*words, "--output", "s3://bucket/search")
+    assert "--output: expected a folder on this machine" in told

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""The table of verbs."""
 
 import re
 

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Pictures with their boxes, for people to look at."""
 
 import io
 import math
@@ -21,13 +21,25 @@ def annotated(path, *, size=(40, 30), boxes=((4, 6, 20, 24),), name="cat", **fla
     return AnnotatedImage("id", str(path), str(path), *size, objects)
 
 
+def write(path, size, *, turned=False):
+    exif = Image.Exif()
+    exif[0x0112] = 6 if turned else 1
+    Image.new("RGB", size, (90, 90, 90)).save(path, exif=exif)
+    return path
+
+
+@pytest.fixture
+def small(tmp_path):
+    (tmp_path / "x.jpg").write_bytes(picture())
+    return tmp_path / "x.jpg"
+
+
 def drawn(images, classes=("cat", "dog")):
     return np.asarray(Image.open(io.BytesIO(draw_sample_grid(images, classes))))
 
 
 def test_boxes_are_drawn_where_they_are_in_the_colour_of_their_class(tmp_path):
-    path = tmp_path / "grey.png"
-    Image.new("RGB", (400, 300), (90, 90, 90)).save(path)
+    path = write(tmp_path / "grey.png", (400, 300))
     sheet = drawn([annotated(path, size=(400, 300), boxes=((100, 60, 300, 240),), name="dog")])
     rows, columns = np.nonzero((sheet[:270] == class_colour(1)).all(axis=-1))
     scale = CELL / 400
@@ -55,48 +67,40 @@ def test_pictures_that_cannot_be_read_are_left_out(tmp_path):
 
 
 def test_a_picture_lies_as_its_boxes_do(tmp_path):
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    path = tmp_path / "turned.jpg"
-    Image.new("RGB", (400, 200)).save(path, exif=exif)
+    path = write(tmp_path / "turned.jpg", (400, 200), turned=True)
     upright = drawn([annotated(path, size=(200, 400))])
     as_stored = drawn([annotated(path, size=(400, 200))])
     assert upright.shape[0] > CELL and as_stored.shape[0] < CELL
 
 
 def test_boxes_in_fractions_lie_where_those_in_pixels_do(tmp_path):
-    path = tmp_path / "grey.png"
-    Image.new("RGB", (400, 300), (90, 90, 90)).save(path)
+    path = write(tmp_path / "grey.png", (400, 300))
     in_pixels = annotated(path, size=(400, 300), boxes=((100, 60, 300, 240),))
     in_fractions = annotated(path, size=(0, 0), boxes=((0.25, 0.2, 0.75, 0.8),))._replace(in_fractions=True)
     np.testing.assert_array_equal(drawn([in_pixels]), drawn([in_fractions]))
 
 
-def test_names_of_any_kind_are_written(tmp_path):
-    path = tmp_path / "x.jpg"
-    path.write_bytes(picture())
+def test_names_of_any_kind_are_written(small):
     names = ["a\nb", "\u202ex", "", "é" * 200, "\ud800"]
-    image = annotated(path, name="a\nb", crowd=1)._replace(filename="a\n\ud800.jpg", width=0, height=0)
+    image = annotated(small, name="a\nb", crowd=1)._replace(filename="a\n\ud800.jpg", width=0, height=0)
     assert drawn([image], names * 20).size
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_boxes_lie_right_where_the_annotations_do_not_say_how_large_the_picture_is(tmp_path, turned):
-    exif = Image.Exif()
-    exif[0x0112] = 6 if turned else 1
-    path = tmp_path / "large.jpg"
-    Image.new("RGB", (1200, 1600) if turned else (1600, 1200), (90, 90, 90)).save(path, exif=exif)
-    image = annotated(path, boxes=((400, 240, 1200, 960),), name="")._replace(width=0, height=0)
-    known = annotated(path, size=(1600, 1200), boxes=((400, 240, 1200, 960),), name="")
-    assert (drawn([image]) == drawn([known])).all()
+def test_boxes_lie_right_where_the_annotations_do_not_say_how_large_the_picture_is(tmp_path):
+    for turned in (False, True):
+        path = write(tmp_path / "large.jpg", (1200, 1600) if turned else (1600, 1200), turned=turned)
+        known = annotated(path, size=(1600, 1200), boxes=((400, 240, 1200, 960),), name="")
+        assert (drawn([known._replace(width=0, height=0)]) == drawn([known])).all()
+    path = write(tmp_path / "turned.jpg", (200, 400), turned=True)  # 400 x 200 when turned
+    image = annotated(path, size=(0, 0), boxes=((0.25, 0.2, 0.75, 0.8),), name="")
+    known = annotated(path, size=(400, 200), boxes=((100, 40, 300, 160),), name="")
+    assert (drawn([image._replace(in_fractions=True)]) == drawn([known])).all()
 
 
-def test_a_picture_of_many_objects_and_long_names_is_soon_drawn(tmp_path):
-    path = tmp_path / "x.jpg"
-    path.write_bytes(picture())
-    crowded = annotated(path, boxes=((4, 6, 20, 24),) * 20_000)
-    named = annotated(path, name="n" * 1_000_000, boxes=((math.nan, 1, math.inf, 2), (1, 1, 1e300, 9)))
-    sized = annotated(path, size=(10**400, 10**400))
+def test_a_picture_of_many_objects_and_long_names_is_soon_drawn(small):
+    crowded = annotated(small, boxes=((4, 6, 20, 24),) * 20_000)
+    named = annotated(small, name="n" * 1_000_000, boxes=((math.nan, 1, math.inf, 2), (1, 1, 1e300, 9)))
+    sized = annotated(small, size=(10**400, 10**400))
     began = time.process_time()
     assert drawn([crowded, named, sized]).size
     assert time.process_time() - began < 5
@@ -106,16 +110,6 @@ def test_no_more_pictures_are_decoded_than_memory_and_time_allow(tmp_path, monke
     monkeypatch.setattr(sample_grid, "_DECODED_PIXELS", 2 * 3_000 * 2_000)
     paths = [tmp_path / f"{n}.png" for n in range(3)]
     for path in paths:
-        Image.new("RGB", (3_000, 2_000)).save(path)
+        write(path, (3_000, 2_000))
     sheet = drawn([annotated(path, size=(3_000, 2_000)) for path in paths])
     assert 2 * CELL < sheet.shape[1] < 3 * CELL
-
-
-def test_a_turned_picture_whose_annotations_are_fractions_is_shown_upright(tmp_path):
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    path = tmp_path / "turned.jpg"
-    Image.new("RGB", (200, 400), (90, 90, 90)).save(path, exif=exif)  # 400 x 200 when turned
-    image = annotated(path, boxes=((0.25, 0.2, 0.75, 0.8),), name="")
-    known = annotated(path, size=(400, 200), boxes=((100, 40, 300, 160),), name="")
-    assert (drawn([image._replace(width=0, height=0, in_fractions=True)]) == drawn([known])).all()

@@ -1,4 +1,5 @@
-import pytest
+"""The text of a settings file."""
+
 import yaml
 
 from detection_core.zoo.fine_tuning import Choice
@@ -12,13 +13,12 @@ def choice(path, value, reason="", source=""):
 HOSTILE = ["a: b", "#x", "- x", "{SPAN}", "yes", "3", "", "a\nb", "\u2028é", '"', "null", "*a", "x" * 300]
 
 
-@pytest.mark.parametrize(
-    "value", [*HOSTILE, 3, 0.5, ["a", "b"], {"train": 0.8, "eval": 0.2}, {"a": {"b": "c: d"}}]
-)
-def test_the_text_holds_what_was_chosen(value):
-    text = format_settings_file(["first"], [choice("name", "x"), choice("data.path", value, f"of {value}")])
-    assert yaml.safe_load(text) == {"name": "x", "data": {"path": value}}
-    assert text.startswith("# first\nname: x\n\ndata:\n  # of")
+def test_the_text_holds_what_was_chosen():
+    for value in (*HOSTILE, 3, 0.5, ["a", "b"], {"train": 0.8, "eval": 0.2}, {"a": {"b": "c: d"}}):
+        choices = [choice("name", "x"), choice("data.path", value, f"of {value}")]
+        text = format_settings_file(["first"], choices)
+        assert yaml.safe_load(text) == {"name": "x", "data": {"path": value}}
+        assert text.startswith("# first\nname: x\n\ndata:\n  # of")
 
 
 def test_long_mappings_stand_on_lines_of_their_own():

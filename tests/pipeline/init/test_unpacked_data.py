@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Archives are unpacked beside what is written."""
 
 import os
 import zipfile

@@ -1,3 +1,5 @@
+"""Files of an init: whole, and never over what somebody changed."""
+
 from __future__ import annotations
 
 import os
@@ -31,32 +33,32 @@ def test_files_are_written_and_written_again(tmp_path):
     assert contents_of(folder) == {**CONTENTS, "c.png": b"c"}
 
 
-@pytest.mark.parametrize("damage", ["changed", "foreign", "link", "folder", "record", "no record"])
-def test_what_somebody_changed_is_left_alone_with_all_the_rest(tmp_path, damage):
-    folder = tmp_path / "mine"
-    if damage == "foreign":
-        folder.mkdir()
-        (folder / "b.config").write_bytes(b"of the user")
-    else:
+def replaced(folder):
+    (folder / "b.config").unlink()
+    return folder / "b.config"
+
+
+DAMAGE = {
+    "changed": lambda folder: (folder / "b.config").write_bytes(b"better"),
+    "foreign": lambda folder: [(folder / name).unlink() for name in (RECORD, "a.yaml")],
+    "link": lambda folder: replaced(folder).symlink_to(folder.parent / "elsewhere"),
+    "folder": lambda folder: replaced(folder).mkdir(),
+    "record": lambda folder: (folder / RECORD).write_text('{"files": ['),
+    "no record": lambda folder: (folder / RECORD).unlink(),
+}
+
+
+def test_what_somebody_changed_is_left_alone_with_all_the_rest(tmp_path):
+    (tmp_path / "elsewhere").write_bytes(b"b")
+    for name, damage in DAMAGE.items():
+        folder = tmp_path / name
         write_unchanged(str(folder), CONTENTS)
-    if damage == "changed":
-        (folder / "b.config").write_bytes(b"better")
-    if damage in ("link", "folder"):
-        (folder / "b.config").unlink()
-    if damage == "link":
-        (tmp_path / "elsewhere").write_bytes(b"b")
-        (folder / "b.config").symlink_to(tmp_path / "elsewhere")
-    if damage == "folder":
-        (folder / "b.config").mkdir()
-    if damage == "record":
-        (folder / RECORD).write_text('{"files": [')
-    if damage == "no record":
-        (folder / RECORD).unlink()
-    before = {name: os.lstat(folder / name).st_mtime_ns for name in os.listdir(folder)}
-    with pytest.raises(ConfigError, match=r"b\.config.*name another folder with -o") as caught:
-        write_unchanged(str(folder), {"a.yaml": b"new", "b.config": b"new"})
-    assert caught.value.where == str(folder)
-    assert {name: os.lstat(folder / name).st_mtime_ns for name in os.listdir(folder)} == before
+        damage(folder)
+        before = {name: os.lstat(folder / name).st_mtime_ns for name in os.listdir(folder)}
+        with pytest.raises(ConfigError, match=r"b\.config.*name another folder with -o") as caught:
+            write_unchanged(str(folder), {"a.yaml": b"new", "b.config": b"new"})
+        assert caught.value.where == str(folder)
+        assert {name: os.lstat(folder / name).st_mtime_ns for name in os.listdir(folder)} == before
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["new", "written before"])
@@ -160,4 +162,4 @@ class Writing(RuleBasedStateMachine):
 
 
 TestWriting = Writing.TestCase
-TestWriting.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
+TestWriting.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)

@@ -1,10 +1,10 @@
-from __future__ import annotations
+"""Options of a connection."""
 
 import pydantic
-import pytest
 
 from pipeline.settings.connection_settings import ConnectionOptions, ConnectionSettings
 from pipeline.settings.kubeflow_settings import KubeflowSettings
+from tests.support.refusals import not_refused
 
 
 def test_the_options_of_a_connection_are_the_keys_of_the_settings():
@@ -17,14 +17,9 @@ def test_the_options_of_a_connection_are_the_keys_of_the_settings():
     assert own == {"host", "namespace"} < set(KubeflowSettings.model_fields)
 
 
-@pytest.mark.parametrize("address", ["http://h", "https://h:8/pipeline", ""])
-def test_an_address_is_one_of_http(address):
-    assert ConnectionOptions(host=address).host == address
-
-
-@pytest.mark.parametrize(
-    "address", ["h:80", "ftp://h", "http://", "http://u:p@h", "http://h/ x", "http://h\n"]
-)
-def test_any_other_address_is_refused(address):
-    with pytest.raises(pydantic.ValidationError):
-        ConnectionOptions(host=address)
+def test_an_address_is_one_of_http():
+    for address in ("http://h", "https://h:8/pipeline", ""):
+        assert ConnectionOptions(host=address).host == address
+    wrong = ("h:80", "ftp://h", "http://", "http://u:p@h", "http://h/ x", "http://h\n")
+    cases = [(address, "host") for address in wrong]
+    assert not not_refused(lambda host: ConnectionOptions(host=host), cases, pydantic.ValidationError)

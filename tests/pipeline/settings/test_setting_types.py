@@ -1,9 +1,10 @@
+"""Types of settings."""
+
 from __future__ import annotations
 
 import typing
 
 import pydantic
-import pytest
 
 from pipeline.settings.connection_settings import ConnectionOptions
 from pipeline.settings.setting_types import IsPath, Settings, Text, UnquotedText, between, is_unquoted_text
@@ -19,37 +20,35 @@ def _models(model=PipelineSettings):
                 yield from _models(kind)
 
 
-@pytest.mark.parametrize("model", [*_models(), ConnectionOptions], ids=lambda model: model.__name__)
-def test_settings_are_frozen_and_every_default_fits_its_own_type(model):
-    assert model.model_config["frozen"] and model.model_config["extra"] == "forbid"
-    for name, field in model.model_fields.items():
-        if not field.is_required():
-            default = field.get_default(call_default_factory=True)
-            kind = (
-                typing.Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
-            )
-            adapter = pydantic.TypeAdapter(kind, config=_config(kind))
-            assert adapter.validate_python(default) == default, name
+MODELS = [*_models(), ConnectionOptions]
 
 
-def _config(kind):
-    """A model brings its own."""
-    return None if isinstance(kind, type) and issubclass(kind, Settings) else Settings.model_config
+def test_settings_are_frozen_and_every_default_fits_its_own_type():
+    for model in MODELS:
+        assert model.model_config["frozen"] and model.model_config["extra"] == "forbid"
+        for name, field in model.model_fields.items():
+            if not field.is_required():
+                default = field.get_default(call_default_factory=True)
+                kind = typing.Annotated[(field.annotation, *field.metadata, None)]
+                brings_its_own = isinstance(field.annotation, type) and issubclass(field.annotation, Settings)
+                config = None if brings_its_own else Settings.model_config
+                adapter = pydantic.TypeAdapter(kind, config=config)
+                assert adapter.validate_python(default) == default, f"{model.__name__}.{name}"
 
 
-@pytest.mark.parametrize("model", [*_models(), ConnectionOptions], ids=lambda model: model.__name__)
-def test_every_setting_says_what_it_is(model):
-    sections = [name for name, f in model.model_fields.items() if isinstance(f.annotation, type)]
-    for name, field in model.model_fields.items():
-        if model is PipelineSettings and name in sections[2:]:
-            assert field.annotation.__doc__, name
-        else:
-            assert field.description and field.description.endswith("."), name
+def test_every_setting_says_what_it_is():
+    for model in MODELS:
+        sections = [name for name, f in model.model_fields.items() if isinstance(f.annotation, type)]
+        for name, field in model.model_fields.items():
+            if model is PipelineSettings and name in sections[2:]:
+                assert field.annotation.__doc__, name
+            else:
+                assert field.description and field.description.endswith("."), name
 
 
 def test_no_text_is_taken_unchecked():
     """A plain `str` would let control characters through to a terminal."""
-    for model in (*_models(), ConnectionOptions):
+    for model in MODELS:
         for name, field in model.model_fields.items():
             assert field.annotation is not str or field.metadata, f"{model.__name__}.{name}"
 

@@ -1,5 +1,6 @@
-from __future__ import annotations
+"""The settings of a workflow, from a file and the command line."""
 
+import functools
 import os
 from pathlib import Path
 from typing import get_args
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from detection_core.errors import ConfigError
 from pipeline.settings.settings_file import format_settings, load_settings
 from pipeline.settings.workflow_settings import FileFormat
+from tests.support.refusals import not_refused
 
 
 @pytest.fixture
@@ -24,9 +26,9 @@ def settings_path(tmp_path):
     return str(path)
 
 
-def _append(path, text):
-    with open(path, "a", encoding="utf-8") as f:
-        f.write(text)
+@pytest.fixture
+def load(settings_path):
+    return functools.partial(load_settings, settings_path)
 
 
 def test_relative_paths_are_taken_from_the_file(settings_path, tmp_path, monkeypatch):
@@ -46,131 +48,107 @@ def test_a_path_on_the_command_line_is_taken_from_the_working_directory(settings
     assert connection.ca_file == str(tmp_path / "ca.pem")
 
 
-def test_values_of_the_command_line_are_typed(settings_path):
-    overrides = ["data.quarantine_limit=0.25", "export.formats=[int8]", "push.keep_versions=2"]
-    settings = load_settings(settings_path, overrides)
-    assert settings.data.quarantine_limit == 0.25
+def test_values_of_the_command_line_are_typed_and_those_of_a_config_land_in_the_overrides(load):
+    settings = load(["data.quarantine_limit=0.25", "export.formats=[int8]", "push.keep_versions=2"])
+    assert (settings.data.quarantine_limit, settings.push.keep_versions) == (0.25, 2)
     assert settings.export.formats == ["int8"]
-    assert settings.push.keep_versions == 2
-
-
-def test_a_pipeline_config_path_lands_in_the_overrides(settings_path):
-    overrides = [
-        "train_config.batch_size=8",
-        "model.ssd.num_classes=3",
-        "train.overrides.train_config.num_steps=5",
-    ]
-    settings = load_settings(settings_path, overrides)
+    fields = ["train_config.batch_size=8", "model.ssd.num_classes=3"]
+    settings = load([*fields, "train.overrides.train_config.num_steps=5"])
     assert settings.model.overrides == {"train_config.batch_size": "8", "model.ssd.num_classes": "3"}
     assert settings.train.overrides == {"train_config.num_steps": 5}
-
-
-def test_additions_to_a_list_do_not_replace_each_other(settings_path):
+    # Additions to a list do not replace each other.
     path = "train_config.data_augmentation_options[+]"
-    overrides = [
-        f"{path}=rgb_to_gray {{}}",
-        f"{path}=random_horizontal_flip {{}}",
-        "batch_size=8",
-        "batch_size=4",
-    ]
-    settings = load_settings(settings_path, overrides)
-    assert settings.model.overrides == {
+    added = [f"{path}=rgb_to_gray {{}}", f"{path}=random_horizontal_flip {{}}"]
+    assert load([*added, "batch_size=8", "batch_size=4"]).model.overrides == {
         path: "rgb_to_gray {}",
         path.replace("+", "+2"): "random_horizontal_flip {}",
         "batch_size": "4",
     }
+    # A metric's name may have dots.
+    thresholds = load(["evaluate.thresholds.DetectionBoxes_Precision/mAP@.50IOU.lower_bound=0.9"])
+    named = {"DetectionBoxes_Precision/mAP@.50IOU": {"lower_bound": 0.9}}
+    assert thresholds.evaluate.thresholds == named
 
 
 def test_override_files_come_from_the_settings_and_then_from_the_command_line(
-    settings_path, tmp_path, monkeypatch
+    settings_path, load, tmp_path, monkeypatch
 ):
-    with open(settings_path, "a", encoding="utf-8") as f:
-        f.write("train: {overrides: {batch_size: 2}}\n")
-    text = Path(settings_path).read_text(encoding="utf-8")
-    Path(settings_path).write_text(
-        text.replace("config: pipeline.config", "config: pipeline.config, override_files: [a.config]"),
-        encoding="utf-8",
-    )
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    settings = load_settings(settings_path, override_files=["b.config"])
-    assert settings.model.override_files == [
-        str(tmp_path / "a.config"),
-        str(tmp_path / "elsewhere" / "b.config"),
-    ]
-    settings = load_settings(settings_path, ["model.override_files=[c.config]"])
-    assert settings.model.override_files == [str(tmp_path / "elsewhere" / "c.config")]
+    text = Path(settings_path).read_text() + "train: {overrides: {batch_size: 2}}\n"
+    named = text.replace("config: pipeline.config", "config: pipeline.config, override_files: [a.config]")
+    Path(settings_path).write_text(named)
+    here = tmp_path / "elsewhere"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    both = [str(tmp_path / "a.config"), str(here / "b.config")]
+    assert load(override_files=["b.config"]).model.override_files == both
+    set_here = load(["model.override_files=[c.config]"])
+    assert set_here.model.override_files == [str(here / "c.config")]
     with pytest.raises(ConfigError, match=r"--set: model\.override_files: expected a list, found 3"):
-        load_settings(settings_path, ["model.override_files=3"], override_files=["b.config"])
+        load(["model.override_files=3"], override_files=["b.config"])
 
 
-def test_limits_of_files_are_off_until_they_are_set(settings_path):
-    assert load_settings(settings_path).export.limits == {}
-    limits = load_settings(settings_path, ["export.limits.int8.size_mb=4"]).export.limits
-    assert limits == {"int8": {"size_mb": 4.0}}
-    for wrong in (
-        "export.limits.float16.size_mb=4",
-        "export.limits.int8.bytes=4",
-        "export.limits.int9.size_mb=4",
-        "export.limits.int8.size_mb=0",
-    ):
-        with pytest.raises(ConfigError, match=r"export\.limits"):
-            load_settings(settings_path, [wrong])
+def test_limits_of_files_are_off_until_they_are_set(load):
+    assert load().export.limits == {}
+    assert load(["export.limits.int8.size_mb=4"]).export.limits == {"int8": {"size_mb": 4.0}}
+    wrong = ("float16.size_mb=4", "int8.bytes=4", "int9.size_mb=4", "int8.size_mb=0")
+    cases = [([f"export.limits.{text}"], r"export\.limits") for text in wrong]
+    assert not not_refused(load, cases, ConfigError)
 
 
-def test_a_threshold_with_dots_in_its_name(settings_path):
-    override = "evaluate.thresholds.DetectionBoxes_Precision/mAP@.50IOU.lower_bound=0.9"
-    thresholds = load_settings(settings_path, [override]).evaluate.thresholds
-    assert thresholds["DetectionBoxes_Precision/mAP@.50IOU"] == {"lower_bound": 0.9}
+WRONG = [
+    ("dta: {}\n", "unknown key dta; did you mean data"),
+    ("push: {keep_version: 2}\n", "unknown key push.keep_version; did you mean push.keep_versions"),
+    ("push: {keep_versions: many}\n", "push.keep_versions: expected a whole number, found 'many'"),
+    ("push: {keep_versions: true}\n", "push.keep_versions: expected a whole number, found True"),
+    ("push: 3\n", "push: expected a mapping, found 3"),
+    (
+        "export: {formats: [float64]}\n",
+        r"export.formats\[0\]: expected float32, float16, dynamic_range, .*, found 'float64'",
+    ),
+    ("evaluate: {split: dev}\n", "evaluate.split: expected one of the splits"),
+    ("push: {keep_versions: -1}\n", "push.keep_versions: expected 0 to 1,000,000, found -1"),
+    ("push: [\n", r"settings.yaml:\d+:\d+: not valid YAML"),
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("dta: {}\n", "unknown key dta; did you mean data"),
-        ("push: {keep_version: 2}\n", "unknown key push.keep_version; did you mean push.keep_versions"),
-        ("push: {keep_versions: many}\n", "push.keep_versions: expected a whole number, found 'many'"),
-        ("push: {keep_versions: true}\n", "push.keep_versions: expected a whole number, found True"),
-        ("push: 3\n", "push: expected a mapping, found 3"),
-        (
-            "export: {formats: [float64]}\n",
-            r"export.formats\[0\]: expected float32, float16, dynamic_range, .*, found 'float64'",
-        ),
-        ("evaluate: {split: dev}\n", "evaluate.split: expected one of the splits"),
-        ("push: {keep_versions: -1}\n", "push.keep_versions: expected 0 to 1,000,000, found -1"),
-        ("push: [\n", r"settings.yaml:\d+:\d+: not valid YAML"),
-    ],
-)
-def test_what_is_wrong_is_named(settings_path, text, message):
-    _append(settings_path, text)
-    with pytest.raises(ConfigError, match=message):
+def test_what_is_wrong_is_named(settings_path):
+    text = Path(settings_path).read_text()
+
+    def load(more):
+        Path(settings_path).write_text(text + more)
         load_settings(settings_path)
 
-
-def test_missing_files_are_named(settings_path, tmp_path):
-    with pytest.raises(ConfigError, match=r"model.config: no file .*/none.config"):
-        load_settings(settings_path, [f"model.config={tmp_path}/none.config"])
-    with pytest.raises(ConfigError, match=r"data.path: no folder .*/none; give one with --set"):
-        load_settings(settings_path, [f"data.path={tmp_path}/none"])
-    assert load_settings(settings_path, [f"data.path={tmp_path}/none"], check_files=False)
-    with pytest.raises(ConfigError, match="cannot read the settings file"):
-        load_settings(str(tmp_path / "none.yaml"))
+    assert not not_refused(load, WRONG, ConfigError)
 
 
-def test_a_missing_key_is_named(tmp_path):
-    path = tmp_path / "s.yaml"
-    path.write_text("name: x\nworkspace: w\ndata: {path: .}\n")
-    with pytest.raises(ConfigError, match="the key model is missing"):
-        load_settings(str(path))
-    path.write_text("just text")
-    with pytest.raises(ConfigError, match="expected a mapping"):
-        load_settings(str(path))
+def test_missing_files_and_keys_are_named(load, tmp_path):
+    none, path = tmp_path / "none", tmp_path / "s.yaml"
+    assert load([f"data.path={none}"], check_files=False)
+    cases = [
+        (f"model.config={none}.config", r"model.config: no file .*/none.config"),
+        (f"data.path={none}", r"data.path: no folder .*/none; give one with --set"),
+    ]
+    assert not not_refused(lambda override: load([override]), cases, ConfigError)
+    for text, message in (
+        (None, "cannot read the settings file"),
+        ("name: x\nworkspace: w\ndata: {path: .}\n", "the key model is missing"),
+        ("just text", "expected a mapping"),
+    ):
+        if text:
+            path.write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            load_settings(str(path))
 
 
-@pytest.mark.parametrize("override", ["nonsense", "=3", "data.nonsense=3", "data.path=[", "name.x=1"])
-def test_a_bad_override_is_refused(settings_path, override):
-    with pytest.raises(ConfigError):
-        load_settings(settings_path, [override])
+def test_a_bad_override_is_refused(settings_path):
+    overrides = {
+        "nonsense": "expected KEY=VALUE",
+        "=3": "",
+        "data.nonsense=3": "unknown key data.nonsense",
+        "data.path=[": "data.path",
+        "name.x=1": "name",
+    }
+    assert not not_refused(lambda text: load_settings(settings_path, [text]), overrides.items(), ConfigError)
 
 
 def test_settings_survive_a_round_trip(settings_path, tmp_path):
@@ -183,7 +161,7 @@ def test_settings_survive_a_round_trip(settings_path, tmp_path):
     assert "gpu_type" not in copy.read_text().partition("steps:")[2]
 
 
-@hypothesis.settings(deadline=None)  # the first example loads modules
+@hypothesis.settings(deadline=None, max_examples=50)  # the first example loads modules
 @given(
     tree=st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=5), st.lists, max_leaves=5)
 )
@@ -201,30 +179,25 @@ def test_any_value_is_loaded_or_refused(tmp_path_factory, tree):
             assert str(path) in str(e)
 
 
-@pytest.mark.parametrize(("value", "span"), [("3", "3"), ("2026-11-21", "2026-11-21"), ("latest", "latest")])
-def test_a_span_is_a_word_a_number_or_a_date(settings_path, value, span):
-    assert load_settings(settings_path, [f"data.span={value}"]).data.span == span
+RETRAINING = [
+    (["data.span=newest"], "data.span: expected latest, a number or a date"),
+    (["data.window=0"], "data.window: expected 1 to 100,000, found 0"),
+    (["train.start_from=zoo:x"], "train.start_from: expected .* `detflow zoo list` shows"),
+    (["train.start_from=zoo"], "train.start_from: expected zoo:NAME or imagenet, found 'zoo'"),
+    (
+        ["train.start_from=imagenet", "train.warm_start=base"],
+        "train.start_from: expected nothing beside the detector that train.warm_start names",
+    ),
+    (["train.warm_start=zoo:x"], "train.warm_start: .* published weights: write train.start_from: zoo:x"),
+    (["train.warm_start=imagenet"], "train.warm_start: .* write train.start_from: imagenet"),
+    (["train.warm_start=deployed", "push.keep_versions=1"], "push.keep_versions: expected 2 or more"),
+]
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["data.span=newest"], "data.span: expected latest, a number or a date"),
-        (["data.window=0"], "data.window: expected 1 to 100,000, found 0"),
-        (["train.start_from=zoo:x"], "train.start_from: expected .* `detflow zoo list` shows"),
-        (["train.start_from=zoo"], "train.start_from: expected zoo:NAME or imagenet, found 'zoo'"),
-        (
-            ["train.start_from=imagenet", "train.warm_start=base"],
-            "train.start_from: expected nothing beside the detector that train.warm_start names",
-        ),
-        (["train.warm_start=zoo:x"], "train.warm_start: .* published weights: write train.start_from: zoo:x"),
-        (["train.warm_start=imagenet"], "train.warm_start: .* write train.start_from: imagenet"),
-        (["train.warm_start=deployed", "push.keep_versions=1"], "push.keep_versions: expected 2 or more"),
-    ],
-)
-def test_settings_of_retraining_that_cannot_work_are_refused(settings_path, overrides, message):
-    with pytest.raises(ConfigError, match=message):
-        load_settings(settings_path, overrides)
+def test_settings_of_retraining_that_cannot_work_are_refused(load):
+    for span in ("3", "2026-11-21", "latest"):
+        assert load([f"data.span={span}"]).data.span == span
+    assert not not_refused(load, RETRAINING, ConfigError)
 
 
 def test_the_word_deployed_is_no_path_and_a_pattern_may_name_no_folder_yet(settings_path, tmp_path):
@@ -236,19 +209,15 @@ def test_the_word_deployed_is_no_path_and_a_pattern_may_name_no_folder_yet(setti
         load_settings(settings_path, ["data.path=/none/{SPAN}"])
 
 
-def test_an_override_of_an_aliased_section_leaves_the_other(settings_path):
-    text = "kubeflow: {steps: {trainer: &t {cpu: '2'}, quantization_rewriter: *t}}\n"
-    settings_path = Path(settings_path)
-    settings_path.write_text(settings_path.read_text() + text)
-    steps = load_settings(str(settings_path), ["kubeflow.steps.trainer.cpu=4"]).kubeflow.steps
+def test_an_override_of_an_aliased_section_leaves_the_other_and_none_holds_itself(settings_path):
+    path = Path(settings_path)
+    text = path.read_text()
+    path.write_text(f"{text}kubeflow: {{steps: {{trainer: &t {{cpu: '2'}}, quantization_rewriter: *t}}}}\n")
+    steps = load_settings(settings_path, ["kubeflow.steps.trainer.cpu=4"]).kubeflow.steps
     assert {step: task.cpu for step, task in steps.items()} == {"trainer": "4", "quantization_rewriter": "2"}
-
-
-def test_a_section_that_holds_itself_is_refused(settings_path):
-    settings_path = Path(settings_path)
-    settings_path.write_text(settings_path.read_text() + "kubeflow: &k {steps: *k}\n")
+    path.write_text(f"{text}kubeflow: &k {{steps: *k}}\n")
     with pytest.raises(ConfigError, match="no value that holds itself"):
-        load_settings(str(settings_path))
+        load_settings(settings_path)
 
 
 def test_the_formats_are_those_that_are_written():

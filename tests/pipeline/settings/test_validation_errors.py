@@ -1,15 +1,14 @@
+"""Settings take the types of their annotations, and what does not fit is named."""
+
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
 import yaml
 
 from detection_core.errors import ConfigError
-from pipeline.settings.connection_settings import ConnectionSettings
-from pipeline.settings.kubeflow_settings import TaskSettings
 from pipeline.settings.setting_types import (
     NOT_EMPTY,
     MultilineText,
@@ -24,7 +23,9 @@ from pipeline.settings.setting_types import (
 )
 from pipeline.settings.settings_file import checked_settings, load_settings
 from pipeline.settings.validation_errors import Source, build_settings
-from pipeline.settings.workflow_settings import PipelineSettings, Split
+from pipeline.settings.workflow_settings import Split
+from tests.pipeline.settings.least_settings import KEYS, tree_with
+from tests.support.refusals import not_refused
 
 
 class Inner(Settings):
@@ -56,45 +57,44 @@ def test_values_take_the_types_of_their_annotations():
     assert found.note == "two\nlines" and found.when == "3"
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"name": "Xy"}, "name: expected small letters, found 'Xy'"),
-        ({"name": "abcdef"}, "name: expected small letters"),
-        ({"name": 5}, "name: expected a text, found 5; put it in quotes"),
-        ({"name": "a\0"}, r"name: expected a text without control characters, found 'a\\x00'"),
-        ({"name": "\ud800"}, "name: expected a text without control characters"),
-        ({"name": "a\nb"}, "name: expected a text without control characters"),
-        ({"name": "x" * 40_000}, "name: expected a text of at most 32,768 characters, found 40,000"),
-        ({"inner": {"count": 4}}, "inner.count: expected 1 to 3, found 4"),
-        ({"inner": {"count": True}}, "inner.count: expected a whole number, found True"),
-        ({"inner": {"cont": 1}}, "unknown key inner.cont; did you mean inner.count"),
-        ({"inner": {1: 1}}, "unknown key inner.1; known keys: count"),
-        ({"inner": []}, r"inner: expected a mapping, found \[\]"),
-        ({"share": math.nan}, "share: expected a finite number, found nan"),
-        ({"share": 10**400}, "share: expected a finite number, found 1000"),
-        ({"share": "1"}, "share: expected a number, found '1'"),
-        ({"on": 1}, "on: expected true or false, found 1"),
-        ({"kind": "bleu"}, "kind: expected red, blue or nothing, found 'bleu'; did you mean blue"),
-        ({"kind": []}, "kind: expected red, blue or nothing"),
-        ({"names": []}, r"names: expected something, found \[\]"),
-        ({"names": [3]}, r"names\[0\]: expected a text, found 3"),
-        ({"table": {"a": []}}, r"table.a: expected a number, a text or a mapping, found \[\]"),
-        ({"table": {"a": {"b": 3}}}, "table.a.b: expected a text, found 3"),
-        ({"table": {"a": True}}, "table.a: expected a number, a text or a mapping, found True"),
-        ({"table": {1: 2}}, "table.1: expected a text as the key, found 1; put it in quotes"),
-        ({"word": "c"}, "word: expected one of a, b, found 'c'"),
-        (
-            {"free": {"a": {"b": [b"x"]}}},
-            r"free.a.b\[0\]: expected a number, .*or a mapping, found b'x'",
-        ),
-        ({"free": {"a": 2**70}}, "free.a: expected a whole number of at most 64 bits"),
-        ({"when": True}, "when: expected a text, found True"),
-    ],
-)
-def test_what_does_not_fit_is_named(values, message):
-    with pytest.raises(ConfigError, match=f"^s.yaml.*{message}"):
-        _build(**values)
+WRONG_VALUES = [
+    ({"name": "Xy"}, "name: expected small letters, found 'Xy'"),
+    ({"name": "abcdef"}, "name: expected small letters"),
+    ({"name": 5}, "name: expected a text, found 5; put it in quotes"),
+    ({"name": "a\0"}, r"name: expected a text without control characters, found 'a\\x00'"),
+    ({"name": "\ud800"}, "name: expected a text without control characters"),
+    ({"name": "a\nb"}, "name: expected a text without control characters"),
+    ({"name": "x" * 40_000}, "name: expected a text of at most 32,768 characters, found 40,000"),
+    ({"inner": {"count": 4}}, "inner.count: expected 1 to 3, found 4"),
+    ({"inner": {"count": True}}, "inner.count: expected a whole number, found True"),
+    ({"inner": {"cont": 1}}, "unknown key inner.cont; did you mean inner.count"),
+    ({"inner": {1: 1}}, "unknown key inner.1; known keys: count"),
+    ({"inner": []}, r"inner: expected a mapping, found \[\]"),
+    ({"share": math.nan}, "share: expected a finite number, found nan"),
+    ({"share": 10**400}, "share: expected a finite number, found 1000"),
+    ({"share": "1"}, "share: expected a number, found '1'"),
+    ({"on": 1}, "on: expected true or false, found 1"),
+    ({"kind": "bleu"}, "kind: expected red, blue or nothing, found 'bleu'; did you mean blue"),
+    ({"kind": []}, "kind: expected red, blue or nothing"),
+    ({"names": []}, r"names: expected something, found \[\]"),
+    ({"names": [3]}, r"names\[0\]: expected a text, found 3"),
+    ({"table": {"a": []}}, r"table.a: expected a number, a text or a mapping, found \[\]"),
+    ({"table": {"a": {"b": 3}}}, "table.a.b: expected a text, found 3"),
+    ({"table": {"a": True}}, "table.a: expected a number, a text or a mapping, found True"),
+    ({"table": {1: 2}}, "table.1: expected a text as the key, found 1; put it in quotes"),
+    ({"word": "c"}, "word: expected one of a, b, found 'c'"),
+    (
+        {"free": {"a": {"b": [b"x"]}}},
+        r"free.a.b\[0\]: expected a number, .*or a mapping, found b'x'",
+    ),
+    ({"free": {"a": 2**70}}, "free.a: expected a whole number of at most 64 bits"),
+    ({"when": True}, "when: expected a text, found True"),
+]
+
+
+def test_what_does_not_fit_is_named():
+    cases = [(values, f"^s.yaml.*{message}") for values, message in WRONG_VALUES]
+    assert not not_refused(lambda values: _build(**values), cases, ConfigError)
 
 
 def test_a_missing_key_is_named():
@@ -102,108 +102,69 @@ def test_a_missing_key_is_named():
         build_settings(Outer, {}, Source("s.yaml"))
 
 
-def _keys():
-    """Every key of a settings file that a user may write, with sections and the maps of kubeflow."""
-    for name, field in PipelineSettings.model_fields.items():
-        yield name
-        if issubclass(field.annotation, Settings):
-            yield from (f"{name}.{inner}" for inner in field.annotation.model_fields)
-    yield from (f"kubeflow.defaults.{name}" for name in TaskSettings.model_fields)
-    yield from (f"kubeflow.steps.trainer.{name}" for name in TaskSettings.model_fields)
-    yield from (f"kubeflow.connection.{name}" for name in ConnectionSettings.model_fields)
+OF_EVERY_KIND = [
+    "null", "-7", ".inf", ".nan", "1" + "0" * 400, '""', "true", "[1, {a: b}, null]", "{a: {b: [c]}}",
+    "{1: 2, x: 3}", "{a: 2026-01-01}", "2026-01-01", '"\\0"', "[[[]]]", "!!set {a, b}", "!!binary aGVsbG8=",
+]  # fmt: skip
 
 
-KEYS = tuple(_keys())
-
-
-def tree_with(key="", value=None):
-    """Return the least settings, and one more value."""
-    tree = {"name": "t", "workspace": "w", "data": {"path": "."}, "model": {"config": "c"}}
-    if key:
-        *sections, last = key.split(".")
-        node = tree
-        for section in sections:
-            node = node.setdefault(section, {})
-        node[last] = value
-    return tree
-
-
-_WRONG = {
-    "null": "null",
-    "negative": "-7",
-    "infinite": ".inf",
-    "nan": ".nan",
-    "big": "1" + "0" * 400,
-    "empty": '""',
-    "true": "true",
-    "list": "[1, {a: b}, null]",
-    "map": "{a: {b: [c]}}",
-    "map of numbers": "{1: 2, x: 3}",
-    "map of dates": "{a: 2026-01-01}",
-    "date": "2026-01-01",
-    "nul": '"\\0"',
-    "nested": "[[[]]]",
-    "set": "!!set {a, b}",
-    "bytes": "!!binary aGVsbG8=",
-}
-
-
-@pytest.mark.parametrize("kind", _WRONG)
-def test_every_key_takes_or_refuses_every_kind_of_value(kind):
-    value = yaml.safe_load(_WRONG[kind])
-    taken = set()
-    for key in KEYS:
-        try:
-            checked_settings(tree_with(key, value), Source("s.yaml"))
-            taken.add(key)
-        except ConfigError as error:
-            assert str(error).startswith("s.yaml") and len(str(error)) < 2000
+def test_every_key_takes_or_refuses_every_kind_of_value():
     assert len(KEYS) > 100
-    assert not taken & {"data.format", "export.max_detections", "kubeflow.defaults.gpu", "model.config"}
+    for text in OF_EVERY_KIND:
+        value, taken = yaml.safe_load(text), set()
+        for key in KEYS:
+            try:
+                checked_settings(tree_with(key, value), Source("s.yaml"))
+                taken.add(key)
+            except ConfigError as error:
+                assert str(error).startswith("s.yaml") and len(str(error)) < 2000
+        never = {"data.format", "export.max_detections", "kubeflow.defaults.gpu", "model.config"}
+        assert not taken & never, text
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "data: {path: ., format: cooco}",
-            "data.format: expected auto, coco, voc, .*found 'cooco'; did you mean coco",
-        ),
-        ("evaluate: {thresholds: {m: {lower: 1}}}", "evaluate.thresholds.m.lower: expected lower_bound"),
-        ("evaluate: {thresholds: {m: {lower_bound: x}}}", "m.lower_bound: expected a number, found 'x'"),
-        ("evaluate: {thresholds: {m: {}}}", "evaluate.thresholds.m: expected something"),
-        ("evaluate: {quantized_thresholds: {m: 3}}", "quantized_thresholds.m: expected a mapping, found 3"),
-        ("evaluate: {pictures: -7}", "evaluate.pictures: expected -1 to 100,000, found -7"),
-        ("export: {max_detections: -7}", "export.max_detections: expected 1 to 10,000, found -7"),
-        ("export: {max_map_drop: .inf}", "export.max_map_drop: expected a finite number"),
-        ("export: {formats: [int8, int8]}", "export.formats: expected each once"),
-        ("export: {representative_examples: 0}", "export.representative_examples: expected 1 to 100,000"),
-        ("beam: {args: [1]}", r"beam.args\[0\]: expected a text, found 1"),
-        ("schedule: {time_zone: Europe}", "schedule.time_zone: expected a name such as Europe/Paris"),
-        ("schedule: {interval: 99999999999d}", "schedule.interval: expected a time such as 90m"),
-        ("kubeflow: {namespace: Default}", "kubeflow.namespace: expected small letters"),
-        ("kubeflow: {service_account: a_b}", "kubeflow.service_account: expected small letters"),
-        ("kubeflow: {image_pull_secrets: [x y]}", r"kubeflow.image_pull_secrets\[0\]: expected the name"),
-        ("kubeflow: {connection: {timeout: -1}}", "kubeflow.connection.timeout: expected 1 to 86,400"),
-        (
-            "data: {path: ., splits: {train: 0.5, eval: 0.6}}",
-            "data.splits: expected ratios above 0 that add up to 1",
-        ),
-        (
-            "data: {path: ., splits: {train: [a]}}",
-            "data.splits.train: expected a number, a text or a mapping",
-        ),
-        ("model: {config: c, override_files: [1]}", r"model.override_files\[0\]: expected a text, found 1"),
-        ("workspace: ''", "workspace: expected something, found ''"),
-    ],
-)
-def test_nonsense_is_refused_with_its_line(text, message, tmp_path):
-    base = {"name": "t", "workspace": "w", "data": {"path": "."}, "model": {"config": "c"}}
-    tree = {**base, **yaml.safe_load(text)}
-    path = Path(tmp_path, "settings.yaml")
-    path.write_text(yaml.safe_dump(tree), encoding="utf-8")
-    with pytest.raises(ConfigError, match=rf"settings.yaml:\d+: .*{message}"):
+NONSENSE = [
+    (
+        "data: {path: ., format: cooco}",
+        "data.format: expected auto, coco, voc, .*found 'cooco'; did you mean coco",
+    ),
+    ("evaluate: {thresholds: {m: {lower: 1}}}", "evaluate.thresholds.m.lower: expected lower_bound"),
+    ("evaluate: {thresholds: {m: {lower_bound: x}}}", "m.lower_bound: expected a number, found 'x'"),
+    ("evaluate: {thresholds: {m: {}}}", "evaluate.thresholds.m: expected something"),
+    ("evaluate: {quantized_thresholds: {m: 3}}", "quantized_thresholds.m: expected a mapping, found 3"),
+    ("evaluate: {pictures: -7}", "evaluate.pictures: expected -1 to 100,000, found -7"),
+    ("export: {max_detections: -7}", "export.max_detections: expected 1 to 10,000, found -7"),
+    ("export: {max_map_drop: .inf}", "export.max_map_drop: expected a finite number"),
+    ("export: {formats: [int8, int8]}", "export.formats: expected each once"),
+    ("export: {representative_examples: 0}", "export.representative_examples: expected 1 to 100,000"),
+    ("beam: {args: [1]}", r"beam.args\[0\]: expected a text, found 1"),
+    ("schedule: {time_zone: Europe}", "schedule.time_zone: expected a name such as Europe/Paris"),
+    ("schedule: {interval: 99999999999d}", "schedule.interval: expected a time such as 90m"),
+    ("kubeflow: {namespace: Default}", "kubeflow.namespace: expected small letters"),
+    ("kubeflow: {service_account: a_b}", "kubeflow.service_account: expected small letters"),
+    ("kubeflow: {image_pull_secrets: [x y]}", r"kubeflow.image_pull_secrets\[0\]: expected the name"),
+    ("kubeflow: {connection: {timeout: -1}}", "kubeflow.connection.timeout: expected 1 to 86,400"),
+    (
+        "data: {path: ., splits: {train: 0.5, eval: 0.6}}",
+        "data.splits: expected ratios above 0 that add up to 1",
+    ),
+    (
+        "data: {path: ., splits: {train: [a]}}",
+        "data.splits.train: expected a number, a text or a mapping",
+    ),
+    ("model: {config: c, override_files: [1]}", r"model.override_files\[0\]: expected a text, found 1"),
+    ("workspace: ''", "workspace: expected something, found ''"),
+]
+
+
+def test_nonsense_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "settings.yaml"
+
+    def load(text):
+        path.write_text(yaml.safe_dump({**tree_with(), **yaml.safe_load(text)}), encoding="utf-8")
         load_settings(str(path), check_files=False)
+
+    cases = [(text, rf"settings.yaml:\d+: .*{message}") for text, message in NONSENSE]
+    assert not not_refused(load, cases, ConfigError)
 
 
 def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file(tmp_path):

@@ -19,8 +19,9 @@ from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.tuning.settings_search import check_space, tune, validation_overrides
 from pipeline.tuning.space import Parameter, Space
 from pipeline.tuning.tuner import TunerOptions
+from tests.pipeline.conftest import DIGITS
 
-ROOT = Path(__file__).parents[3]
+SETTINGS, CONFIG = (str(DIGITS / name) for name in ("settings.yaml", "pipeline.config"))
 CLIP = "train_config.gradient_clipping_by_norm"
 SPACE = Space(parameters={CLIP: Parameter(low=0.0, high=1.0)}, pruner="none")
 FAKE = """
@@ -37,7 +38,7 @@ run.mkdir(exist_ok=True)
 @pytest.fixture
 def settings(tmp_path: Path) -> PipelineSettings:
     overrides = [f"workspace={tmp_path}/ws", f"data.path={tmp_path}"]
-    return load_settings(str(ROOT / "examples" / "digits" / "settings.yaml"), overrides)
+    return load_settings(SETTINGS, overrides)
 
 
 @pytest.fixture
@@ -53,16 +54,9 @@ def steps(tmp_path: Path) -> RunInfo:
         "config_gen": {"pipeline_config": str(folders["config"])},
         "data_validator": {"blessing": str(folders["blessing"])},
     }
-    return RunInfo(
-        run_id="r",
-        pipeline_name="digits",
-        started="",
-        finished="",
-        status="succeeded",
-        settings_text="",
-        workspace=str(tmp_path),
-        steps=tuple(StepInfo(id=n, component=n, state="executed", outputs=o) for n, o in outputs.items()),
-    )
+    infos = tuple(StepInfo(id=n, component=n, state="executed", outputs=o) for n, o in outputs.items())
+    fields = dict.fromkeys(("started", "finished", "settings_text", "workspace"), "")
+    return RunInfo(run_id="r", pipeline_name="digits", status="succeeded", steps=infos, **fields)
 
 
 def options(trials: int = 5) -> TunerOptions:
@@ -82,11 +76,7 @@ def test_the_winner_becomes_a_file_of_overrides(
     job = json.loads((tmp_path / "out" / "trials" / f"{best.number:04d}" / "job.json").read_text())
     assert job["overrides"] == written, "every trial is validated"
     assert job["examples"] == str(tmp_path / "examples") and job["stop_reasons"] == ""
-    again = load_settings(
-        str(ROOT / "examples" / "digits" / "settings.yaml"),
-        [f"data.path={tmp_path}"],
-        override_files=[found.overrides],
-    )
+    again = load_settings(SETTINGS, [f"data.path={tmp_path}"], override_files=[found.overrides])
     assert again.model.override_files == [found.overrides]
 
 
@@ -113,13 +103,13 @@ def test_what_the_config_does_not_take_is_refused_before_anything_runs(settings:
 
 def test_a_field_that_the_settings_set_would_overrule_the_winner(tmp_path: Path) -> None:
     overrides = [f"data.path={tmp_path}", f"train.overrides.{CLIP}=3"]
-    settings = load_settings(str(ROOT / "examples" / "digits" / "settings.yaml"), overrides)
+    settings = load_settings(SETTINGS, overrides)
     with pytest.raises(ConfigError, match=rf"{CLIP}: expected a field that is searched not to be set"):
         check_space(settings, SPACE)
 
 
 def test_a_validation_of_ones_own_stays() -> None:
-    config = load_pipeline_config(str(ROOT / "examples" / "digits" / "pipeline.config"))
+    config = load_pipeline_config(CONFIG)
     assert validation_overrides(config) == {"train_config.validation": {"every_steps": 220}}
     for own in ({"train_config.validation": {}}, {"eval_config.eval_interval_secs": 60}):
         assert validation_overrides(apply_overrides(config, own)) == {}

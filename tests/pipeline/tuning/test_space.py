@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
 
 from detection_core.errors import ConfigError
 from pipeline.tuning.space import Parameter, Space, load_space
+from tests.support.refusals import not_refused
 
 ROOT = Path(__file__).parents[3]
 
@@ -53,34 +55,30 @@ seed: 3
     assert isinstance(found.parameters["train_config.gradient_clipping_by_norm"].low, float)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[]", "expected a mapping with the key parameters"),
-        ("parameters: {}", "parameters"),
-        ("parameters: {a: {low: 1, high: 2}}\ntrails: 3", "trails"),
-        ("parameters: {a: {low: 1, high: 2}}\ntrials: 0", "trials"),
-        ("parameters: {a: {low: 1, high: 2}}\nsampler: grid", "sampler"),
-        ("parameters: {a: {low: 1}}", r"parameters\.a: expected low and high"),
-        ("parameters: {a: {low: 2, high: 1}}", r"a\.high: expected more than low"),
-        ("parameters: {a: {low: 0, high: 1, log: true}}", r"a\.low: expected more than 0 on a log scale"),
-        ("parameters: {a: {low: x, high: 1}}", r"a\.low: expected a number, found 'x'"),
-        ("parameters: {a: {low: .inf, high: 1}}", r"a\.low: expected a number"),
-        ("parameters: {a: {low: 1, high: 9, step: 0.5}}", r"a\.step: expected a whole number"),
-        ("parameters: {a: {low: 1, high: 9, step: 1, log: true}}", r"a\.step: expected no step on a log"),
-        ("parameters: {a: {low: 1, high: 2, steps: 1}}", "found 'steps'"),
-        ("parameters: {a: {choices: []}}", r"a\.choices: expected a list of values"),
-        ("parameters: {a: {choices: [{b: 1}]}}", r"a\.choices: expected a list of values"),
-        ("parameters: {a: {choices: [1, 1]}}", r"a\.choices: expected each value once"),
-        ("parameters: {a: {choices: [1], low: 1}}", "found both"),
-    ],
-)
-def test_what_says_nothing_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=rf"space\.yaml.*{message}"):
-        space(tmp_path, text)
+WRONG = [
+    ("[]", "expected a mapping with the key parameters"),
+    ("parameters: {}", "parameters"),
+    ("parameters: {a: {low: 1, high: 2}}\ntrails: 3", "trails"),
+    ("parameters: {a: {low: 1, high: 2}}\ntrials: 0", "trials"),
+    ("parameters: {a: {low: 1, high: 2}}\nsampler: grid", "sampler"),
+    ("parameters: {a: {low: 1}}", r"parameters\.a: expected low and high"),
+    ("parameters: {a: {low: 2, high: 1}}", r"a\.high: expected more than low"),
+    ("parameters: {a: {low: 0, high: 1, log: true}}", r"a\.low: expected more than 0 on a log scale"),
+    ("parameters: {a: {low: x, high: 1}}", r"a\.low: expected a number, found 'x'"),
+    ("parameters: {a: {low: .inf, high: 1}}", r"a\.low: expected a number"),
+    ("parameters: {a: {low: 1, high: 9, step: 0.5}}", r"a\.step: expected a whole number"),
+    ("parameters: {a: {low: 1, high: 9, step: 1, log: true}}", r"a\.step: expected no step on a log"),
+    ("parameters: {a: {low: 1, high: 2, steps: 1}}", "found 'steps'"),
+    ("parameters: {a: {choices: []}}", r"a\.choices: expected a list of values"),
+    ("parameters: {a: {choices: [{b: 1}]}}", r"a\.choices: expected a list of values"),
+    ("parameters: {a: {choices: [1, 1]}}", r"a\.choices: expected each value once"),
+    ("parameters: {a: {choices: [1], low: 1}}", "found both"),
+]
 
 
-def test_a_file_that_is_not_there_is_named() -> None:
+def test_what_says_nothing_is_refused_with_its_place(tmp_path: Path) -> None:
+    cases = [(text, rf"space\.yaml.*{message}") for text, message in WRONG]
+    assert not not_refused(functools.partial(space, tmp_path), cases, ConfigError)
     with pytest.raises(ConfigError, match="/no/such: no such file"):
         load_space("/no/such")
 

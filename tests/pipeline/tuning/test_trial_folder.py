@@ -1,3 +1,5 @@
+"""What lies in the folder of a trial."""
+
 from pathlib import Path
 
 from detection_core.artifacts.model_run import VALIDATIONS, ValidationLine
@@ -17,21 +19,14 @@ def test_validations_are_those_of_the_work_folder_and_in_the_end_of_the_model_ru
     assert [line.step for line in folder.validations()] == [1, 2]
 
 
-def test_a_torn_line_is_left_out(tmp_path: Path) -> None:
+def test_torn_lines_are_left_out_and_last_words_and_jobs_are_read(tmp_path: Path) -> None:
     (tmp_path / "work" / "abc").mkdir(parents=True)
     (tmp_path / "work" / "abc" / "validation.jsonl").write_text('{"step": 1, "score": 0.1}\n{"step": 2, "sc')
-    assert [line.step for line in TrialFolder(str(tmp_path)).validations()] == [1]
-
-
-def test_the_last_words_are_the_logs_last_line(tmp_path: Path) -> None:
     folder = TrialFolder(str(tmp_path))
+    assert [line.step for line in folder.validations()] == [1]
     assert folder.last_words() == ""
     Path(folder.log).write_text("x" * 9000 + "\nthe reason\n\n")
     assert folder.last_words() == "the reason"
-
-
-def test_what_a_job_asks_for_is_read_again(tmp_path: Path) -> None:
-    folder = TrialFolder(str(tmp_path))
     folder.write_job({"overrides": {"a.b": 1}})
     assert '"a.b": 1' in folder.read_job()
 

@@ -20,49 +20,35 @@ from pipeline.tuning.trial_folder import TrialFolder
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> TrialFolder:
-    found = TrialFolder(str(tmp_path))
-    found.write_job({"examples": "e", "pipeline_config": "c", "overrides": {"train_config.batch_size": 2}})
-    return found
+def test_the_code_tells_whose_fault_it_is_and_a_crash_is_no_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, jobs, ends = TrialFolder(str(tmp_path)), [], []
+    folder.write_job({"examples": "e", "pipeline_config": "c", "overrides": {"train_config.batch_size": 2}})
 
+    def run(job: object) -> None:
+        jobs.append(job)
+        if ends[-1]:
+            raise ends[-1]
 
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
+    monkeypatch.setattr(trainer, "run", run)
+    monkeypatch.setattr(trial_process, "_leave_with_parent", lambda parent: None)
+    for error, code in (
         (None, 0),
         (ModelError("expected a finite loss"), trial_process.EXIT_UNFIT),
         (ConfigError("expected a multiple"), trial_process.EXIT_UNFIT),
         (DataError("no record"), 2),
         (OSError(28, "No space left on device"), 2),
-    ],
-)
-def test_the_code_tells_whose_fault_it_is(
-    folder: TrialFolder, monkeypatch: pytest.MonkeyPatch, error: Exception | None, code: int
-) -> None:
-    jobs = []
-
-    def run(job: object) -> None:
-        jobs.append(job)
-        if error:
-            raise error
-
-    monkeypatch.setattr(trainer, "run", run)
-    monkeypatch.setattr(trial_process, "_leave_with_parent", lambda parent: None)
-    assert trial_process.main([folder.path]) == code
-    [job] = jobs
-    assert (job.examples, job.overrides) == ("e", {"train_config.batch_size": 2})
-    assert (job.model, job.model_run, job.work_dir) == (folder.model, folder.model_run, folder.work)
-
-
-def test_a_crash_is_no_message(folder: TrialFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(job: object) -> None:
-        raise RuntimeError("a bug")
-
-    monkeypatch.setattr(trainer, "run", run)
-    monkeypatch.setattr(trial_process, "_leave_with_parent", lambda parent: None)
+    ):
+        ends.append(error)
+        assert trial_process.main([folder.path]) == code
+    ends.append(RuntimeError("a bug"))
     with pytest.raises(RuntimeError, match="a bug"):
         trial_process.main([folder.path])
+    assert len(jobs) == 6 and len(set(map(str, jobs))) == 1
+    job = jobs[0]
+    assert (job.examples, job.overrides) == ("e", {"train_config.batch_size": 2})
+    assert (job.model, job.model_run, job.work_dir) == (folder.model, folder.model_run, folder.work)
 
 
 def test_it_stops_when_the_search_is_gone(tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+"""The winner's file."""
+
 from pathlib import Path
 
 from detection_core.config.load import parse_pipeline_config

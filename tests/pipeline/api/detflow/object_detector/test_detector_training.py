@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""The config of a training by Model Maker's calls."""
 
 import pytest
 
@@ -28,11 +28,8 @@ def test_data_and_lengths():
     assert config.train_config.validation.every_steps == 5 * (100 // 8)
 
 
-def test_without_validation_data_training_is_not_measured():
+def test_without_validation_data_training_is_not_measured_and_images_are_stretched_as_on_a_device():
     assert not made().train_config.HasField("validation")
-
-
-def test_images_are_stretched_as_on_a_device():
     resizer = made().model.efficientdet.image_resizer.fixed_shape_resizer
     assert (resizer.height, resizer.width) == (320, 320)
 
@@ -69,12 +66,12 @@ def test_hyper_parameters_reach_the_config():
     assert "autoaugment_image" in steps
 
 
-@pytest.mark.parametrize(("warm_up", "epochs"), [(1, 1), (3, 2), (0.5, 1)])
-def test_a_warm_up_is_as_long_as_it_was_chosen(warm_up, epochs):
+def test_a_warm_up_is_as_long_as_it_was_chosen():
     """Also where the training ends in it, as in google/automl's tutorials."""
-    train = made(EfficientDetLite0Spec(hparams={"lr_warmup_epoch": warm_up}), epochs=epochs).train_config
-    schedule = train.optimizer.momentum_optimizer.learning_rate.automl_cosine_learning_rate
-    assert schedule.warmup_steps == int(warm_up * (train.num_steps // epochs))
+    for warm_up, epochs in ((1, 1), (3, 2), (0.5, 1)):
+        train = made(EfficientDetLite0Spec(hparams={"lr_warmup_epoch": warm_up}), epochs=epochs).train_config
+        schedule = train.optimizer.momentum_optimizer.learning_rate.automl_cosine_learning_rate
+        assert schedule.warmup_steps == int(warm_up * (train.num_steps // epochs))
 
 
 def test_what_is_refused_is_named():

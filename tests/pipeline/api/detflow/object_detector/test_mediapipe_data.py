@@ -1,9 +1,10 @@
-from __future__ import annotations
+"""Data sets as MediaPipe Model Maker reads them."""
 
 import pytest
 
-from detection_core import ConfigError, DataError
+from detection_core import DataError
 from detflow.object_detector import Dataset
+from tests.support.refusals import refused_at
 from tests.support.scenes import draw, write_coco, write_voc
 
 
@@ -16,19 +17,19 @@ def folder(tmp_path_factory):
     return root
 
 
-@pytest.mark.parametrize("read", [Dataset.from_coco_folder, Dataset.from_pascal_voc_folder])
-def test_a_folder(folder, tmp_path, read):
-    data = read(folder, cache_dir=tmp_path)
-    assert isinstance(data, Dataset)
-    assert (len(data), data.size, data.num_classes) == (5, 5, 3)
-    assert data.label_names == ["background", "circle", "square"]
-    (meta,) = tmp_path.glob("*_meta_data.yaml")
-    written = meta.stat().st_mtime_ns
-    assert len(read(folder, cache_dir=tmp_path)) == 5 and meta.stat().st_mtime_ns == written
-    first, second = data.split(0.4)
-    assert isinstance(first, Dataset) and (len(first), len(second)) == (2, 3)
-    assert len(read(folder, max_num_images=2)) == 2
-    assert len(Dataset.from_cache(str(meta).removesuffix("_meta_data.yaml"))) == 5
+def test_a_folder(folder, tmp_path):
+    for name, read in (("coco", Dataset.from_coco_folder), ("voc", Dataset.from_pascal_voc_folder)):
+        data = read(folder, cache_dir=tmp_path / name)
+        assert isinstance(data, Dataset)
+        assert (len(data), data.size, data.num_classes) == (5, 5, 3)
+        assert data.label_names == ["background", "circle", "square"]
+        (meta,) = (tmp_path / name).glob("*_meta_data.yaml")
+        written = meta.stat().st_mtime_ns
+        assert len(read(folder, cache_dir=tmp_path / name)) == 5 and meta.stat().st_mtime_ns == written
+        first, second = data.split(0.4)
+        assert isinstance(first, Dataset) and (len(first), len(second)) == (2, 3)
+        assert len(read(folder, max_num_images=2)) == 2
+        assert len(Dataset.from_cache(str(meta).removesuffix("_meta_data.yaml"))) == 5
 
 
 def test_what_is_missing_is_named(folder, tmp_path):
@@ -36,6 +37,5 @@ def test_what_is_missing_is_named(folder, tmp_path):
         Dataset.from_coco_folder(tmp_path)
     with pytest.raises(DataError, match="Annotations"):
         Dataset.from_pascal_voc_folder(tmp_path)
-    with pytest.raises(ConfigError) as caught:
+    with refused_at("max_num_images"):
         Dataset.from_coco_folder(folder, max_num_images=0)
-    assert caught.value.where == "max_num_images"

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Configs of MediaPipe's networks."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Records that are kept for the next time."""
 
 import pytest
 
@@ -36,13 +36,9 @@ def test_what_is_written_is_read(tmp_path, images):
     assert not record_cache.is_current(str(tmp_path / "train"), "b")
 
 
-def test_no_more_files_than_images(tmp_path, images):
+def test_there_are_no_more_files_than_images_and_a_cache_is_replaced_whole(tmp_path, images):
     write(tmp_path / "x", images, num_shards=100)
     assert len(list(tmp_path.glob("*.tfrecord"))) == 5
-
-
-def test_a_cache_is_replaced_whole(tmp_path, images):
-    write(tmp_path / "x", images, num_shards=4)
     write(tmp_path / "x", images[:2], num_shards=1)
     assert [path.name for path in tmp_path.glob("*.tfrecord")] == ["x-00000-of-00001.tfrecord"]
     assert record_cache.read_cache(str(tmp_path / "x")).size == 2
@@ -58,22 +54,24 @@ def test_one_of_model_maker_s_is_read(tmp_path, images):
     assert record_cache.is_current(str(tmp_path / "train"), "anything")
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda folder: (folder / "x-00000-of-00002.tfrecord").unlink(), "expected 5 images.*found 2"),
-        (lambda folder: (folder / "x_meta_data.yaml").unlink(), "with its metadata"),
-        (lambda folder: (folder / "x_meta_data.yaml").write_text("size: many"), "size and label_map"),
-        (lambda folder: [path.unlink() for path in folder.glob("*.tfrecord")], "TFRecord files, found none"),
-        (lambda folder: (folder / "x-00000-of-00002.tfrecord").write_bytes(b"abc"), "x-00000-of-00002"),
-    ],
-)
-def test_a_damaged_cache_is_refused_and_made_again(tmp_path, images, damage, message):
-    write(tmp_path / "x", images)
-    damage(tmp_path)
-    with pytest.raises(DataError, match=message):
-        record_cache.read_cache(str(tmp_path / "x"))
-    assert not record_cache.is_current(str(tmp_path / "x"), "a")
+DAMAGE = {
+    "expected 5 images.*found 2": lambda folder: (folder / "x-00000-of-00002.tfrecord").unlink(),
+    "with its metadata": lambda folder: (folder / "x_meta_data.yaml").unlink(),
+    "size and label_map": lambda folder: (folder / "x_meta_data.yaml").write_text("size: many"),
+    "TFRecord files, found none": lambda folder: [path.unlink() for path in folder.glob("*.tfrecord")],
+    "x-00000-of-00002": lambda folder: (folder / "x-00000-of-00002.tfrecord").write_bytes(b"abc"),
+}
+
+
+def test_a_damaged_cache_is_refused_and_made_again(tmp_path, images):
+    for number, (message, damage) in enumerate(DAMAGE.items()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        write(folder / "x", images)
+        damage(folder)
+        with pytest.raises(DataError, match=message):
+            record_cache.read_cache(str(folder / "x"))
+        assert not record_cache.is_current(str(folder / "x"), "a")
 
 
 def test_too_much_that_cannot_be_used_leaves_no_cache(tmp_path, images):

@@ -1,0 +1,42 @@
+"""The command line, called in the process of the test."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pipeline.cli import parser
+
+
+class CommandLine:
+    """`cli("zoo", "list")` runs a verb and returns what it printed.
+
+    No process is forked for verbs that open models: `pipeline.cli.supervisor` has tests of its own.
+
+    Attributes:
+        err: what the last verb wrote to the standard error.
+    """
+
+    def __init__(self, capture: pytest.CaptureFixture[str]) -> None:
+        self.err = ""
+        self._capture = capture
+
+    def __call__(self, *words: object, code: int = 0) -> str:
+        """Run a verb that ends with a code, and return its output."""
+        self._capture.readouterr()
+        found = parser.main([str(word) for word in words])
+        out, self.err = self._capture.readouterr()
+        assert found == code, (found, words, out, self.err)
+        return out
+
+    def json(self, *words: object, code: int = 0) -> Any:
+        """Run a verb that answers a script."""
+        return json.loads(self(*words, "--json", code=code))
+
+    def refused(self, *words: object) -> str:
+        """Run a verb that ends with one line about a mistake, and return the line."""
+        out = self(*words, code=2)
+        assert (out, self.err.count("\n"), self.err[:9]) == ("", 1, "detflow: "), (words, out, self.err)
+        return self.err

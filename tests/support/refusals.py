@@ -1,0 +1,38 @@
+"""Tables of what must be refused, and with which words."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from detection_core.errors import ConfigError, DetectionError
+
+
+def not_refused(
+    call: Callable[[Any], object], cases: Iterable[tuple[Any, str]], error: type[Exception]
+) -> list[tuple[Any, str, str]]:
+    """Walk a table of (argument, pattern of the message); return what was not refused so."""
+    failures = []
+    for given, pattern in cases:
+        try:
+            call(given)
+        except error as caught:
+            if not re.search(pattern, str(caught)):
+                failures.append((given, pattern, str(caught)))
+        else:
+            failures.append((given, pattern, "was taken"))
+    return failures
+
+
+@contextlib.contextmanager
+def refused_at(
+    where: str, match: str | None = None, error: type[DetectionError] = ConfigError
+) -> Iterator[pytest.ExceptionInfo[DetectionError]]:
+    """What the block does is refused, and the error names this place."""
+    with pytest.raises(error, match=match) as caught:
+        yield caught
+    assert caught.value.where == where
