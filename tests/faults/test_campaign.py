@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from detection_core.storage import files
 from tests.faults.campaign import Campaign
 from tests.faults.victims import Victim
+
+pytestmark = pytest.mark.slow  # dozens of killed processes
 
 _NAMES = tuple(f"part-{n}" for n in range(6))
 

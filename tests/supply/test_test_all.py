@@ -81,7 +81,9 @@ def test_what_a_machine_lacks_is_named(test_all):
 
 def test_every_test_target_of_the_makefile_is_run(test_all):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^(test(?:-[a-z]+)?): ", makefile, flags=re.MULTILINE)) - {"test-all"}
+    targets = set(re.findall(r"^(test(?:-[a-z]+)?): ", makefile, flags=re.MULTILINE))
+    # These two run tests of the others.
+    targets -= {"test-all", "test-changed"}
     assert targets == {target.name for target in test_all.TARGETS}
 
 

@@ -16,7 +16,8 @@ from tests.support.store import stored
 from tests.support.tiny_training import MOBILENET, config_text, write_examples
 
 FAMILIES = ("ssd", "plain", "efficientdet")
-STEPS = 20
+STEPS = {"ssd": 6, "plain": 20, "efficientdet": 20}
+# After 20 steps XNNPACK refuses the int8 file of `ssd`: the scales of two summands are too far apart.
 REWRITER = "graph_rewriter { quantization { delay: 1 weight_bits: 8 activation_bits: 8 } }\n"
 FORMATS = ("float32", "int8")
 """Of the exported files, `model_FORMAT.tflite`."""
@@ -31,8 +32,9 @@ model {
 """
 
 
-def family_config(family: str, steps: int = STEPS) -> str:
-    """Give the pipeline.config of a family, for a training of so many steps."""
+def family_config(family: str, steps: int = 0) -> str:
+    """Give the pipeline.config of a family, for a training of so many steps; 0 are the chain's."""
+    steps = steps or STEPS[family]
     if family == "plain":
         from tests.support.plain_backbone import PLAIN
 
@@ -61,7 +63,7 @@ def exported(family: str) -> Path:
     return _of_family(_export, family)
 
 
-def pointed(family: str, more: str = "", steps: int = STEPS) -> Any:
+def pointed(family: str, more: str = "", steps: int = 0) -> Any:
     """Give a family's parsed config, with text after it, on the stored examples."""
     from detection_core.config.input_paths import point_at_examples
     from detection_core.config.load import parse_pipeline_config

@@ -47,14 +47,17 @@ def stored(make: Callable[..., None], **settings: Any) -> Path:
 
 
 def _make(entry: Path, name: str, fill: Callable[[Path], None]) -> None:
-    # A killed maker leaves a folder of another name, which the next one removes.
-    for old in entry.parent.glob(f"{name}-*"):
+    # Old entries, and what killed makers left under another name.
+    for old in entry.parent.glob(f"*{name}-*"):
         if time.time() - old.stat().st_mtime > UNUSED_SECONDS:
             shutil.rmtree(old, ignore_errors=True)
     making = Path(tempfile.mkdtemp(prefix=f"making-{name}-", dir=entry.parent))
-    fill(making)
-    making.chmod(0o755)
-    making.rename(entry)
+    try:
+        fill(making)
+        making.chmod(0o755)
+        making.rename(entry)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
 
 
 @functools.cache

@@ -105,6 +105,10 @@ def test_every_file_says_what_it_takes_where_it_comes_from_and_how_good_it_is(fa
         assert described.std == pytest.approx((127.5 if family == "ssd" else 128.0,) * 3)
         assert described.score_threshold == pytest.approx(file.score_threshold, rel=1e-6)
         assert (file.score_threshold > 0) == (file.metrics[MAP_50] > 0)
+        assert file.network.images and min(file.network.heads.values()) > file.network.least_db
+        # After few steps a class head gives nearly the same everywhere, and little noise is much beside that.
+        apart = {""} if file.format == "float32" else {"", "class_head_pointwise_level_0"}
+        assert file.network.layer in apart, (file.format, file.network.layer, file.network.layer_db)
 
 
 @pytest.mark.parametrize(("family", "additions"), [("ssd", 10), ("efficientdet", 5)])
@@ -120,7 +124,8 @@ def test_all_of_a_real_network_runs_in_int8(family, additions):
     names = [op.name for op in operations]
     before = operations[: names.index("TFLite_Detection_PostProcess")]
     floats = {op.name for op in before if "float32" in (*op.inputs, *op.outputs)}
-    assert floats == {"DEQUANTIZE", "MUL", "LOGISTIC"}
+    # EfficientDet's scores get the background's column in float.
+    assert floats == {"DEQUANTIZE", "MUL", "LOGISTIC"} | ({"PAD"} if family == "efficientdet" else set())
     assert (counts["QUANTIZE"], counts["DEQUANTIZE"]) == (1, 2)
 
 
@@ -154,7 +159,6 @@ def test_the_report_is_an_artifact(root, side_by_side):
         network = file["network"]
         assert set(network["heads"]) == {"box_codes", "class_logits"} and network["images"] == 4
         assert min(network["heads"].values()) > network["least_db"]
-        assert network["layer"] == "" or file["format"] != "int8"
         assert file["boxes"]["matched"] <= 1 and "apart" not in file
     assert saved["blessed"] is side_by_side.blessed and len(saved["reasons"]) == 3
     # So small a network is half description; a real one comes to less than a third.

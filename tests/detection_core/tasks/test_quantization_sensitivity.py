@@ -45,9 +45,9 @@ def write_split(folder: Path, runner=None) -> None:
     write_records(folder / "examples-00000-of-00001.tfrecord", records)
 
 
-def measured(model: Path, examples: Path, **options) -> Sensitivity:
+def measured(model: Path, folder: Path, **options) -> Sensitivity:
     given = SensitivityOptions(**{"examples": 6, **options})
-    return measure_sensitivity(str(model), str(examples), given)
+    return measure_sensitivity(str(model), str(folder), given)
 
 
 @pytest.mark.zoo

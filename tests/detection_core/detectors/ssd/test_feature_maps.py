@@ -29,9 +29,10 @@ def _shapes(network: tf_keras.Model) -> list[tuple[int, ...]]:
 
 
 def test_every_extractor_of_the_check_is_built_with_its_neck_and_a_preprocessor():
-    assert {extractor.backbone for extractor in EXTRACTORS.values()} == set(BACKBONES)
+    ours = {name: entry for name, entry in EXTRACTORS.items() if entry.backbone != "tests_plain"}
+    assert {extractor.backbone for extractor in ours.values()} == {b for b in BACKBONES if b != "tests_plain"}
     assert COMBINE_METHODS == bifpn_fusion.COMBINE_METHODS
-    for name, extractor in EXTRACTORS.items():
+    for name, extractor in ours.items():
         assert name.endswith("_keras") or name in NAMED_EXTRACTORS
         assert extractor.neck in NECKS
         assert BACKBONES[extractor.backbone].preprocessing in PREPROCESSORS
