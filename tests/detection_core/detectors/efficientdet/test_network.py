@@ -76,7 +76,6 @@ def test_replicas_share_the_statistics_of_their_images_where_that_is_asked_for()
         from detection_core.config.messages.efficientdet import settings_of
         from detection_core.detectors.efficientdet.network import build_network
         from tests.support import efficientdet_goldens as goldens
-from tests.support.replicas import assert_prints_equal
 
         pixels = np.random.RandomState(0).standard_normal((4, 64, 64, 3)).astype(np.float32)
         pixels[2:] = 3 * pixels[2:] + 1  # a replica by itself has other statistics
