@@ -118,8 +118,10 @@ class _Costs:
         for test, seconds in self._tests.items():
             files[test.partition("::")[0]] += seconds
         if self._config.getoption("record_times"):
-            recorded = {file: round(seconds, 1) for file, seconds in sorted(files.items()) if seconds >= 1.0}
-            RECORDED.write_text(json.dumps(recorded, indent=0) + "\n")
+            before = json.loads(RECORDED.read_text()).items()
+            kept = {file: seconds for file, seconds in before if Path(file).exists() and file not in files}
+            recorded = kept | {file: round(seconds, 1) for file, seconds in files.items() if seconds >= 1.0}
+            RECORDED.write_text(json.dumps(dict(sorted(recorded.items())), indent=0) + "\n")
         for what, costs, bound in (("files", files, FILE_SECONDS), ("tests", self._tests, TEST_SECONDS)):
             over = [(name, seconds) for name, seconds in costs.most_common() if seconds > bound]
             if over:
