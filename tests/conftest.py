@@ -1,7 +1,5 @@
 """What every test has in common."""
 
-from __future__ import annotations
-
 import logging
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The tests mirror the tree, and the tree keeps to its size budget."""
 
-from __future__ import annotations
-
 import ast
 import collections
 import fnmatch

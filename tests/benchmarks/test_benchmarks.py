@@ -1,7 +1,5 @@
 """Each benchmark runs against its peers, at the smallest size that says something."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

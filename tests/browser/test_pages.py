@@ -3,8 +3,6 @@
 `make test-browser` installs Chromium where it can; elsewhere these tests are skipped.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import html.parser
 import json

@@ -1,7 +1,5 @@
 """A component from outside is rendered as one of the package, under a name that no other has."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Containers as a cluster runs them: any user, no capabilities, a read-only file system, no network."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

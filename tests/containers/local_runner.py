@@ -1,7 +1,5 @@
 """The compiled digits workflow under KFP's own local runner, each step in a container."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """The checks of `tests/kubeflow/test_backend_shape.py` on the image, the way a cluster starts it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.kubeflow.test_backend_shape import *  # noqa: F403

@@ -1,7 +1,5 @@
 """The command line in its own image, as a CronJob of the cluster starts it."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

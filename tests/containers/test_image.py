@@ -1,7 +1,5 @@
 """What the image is and what it is not."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 

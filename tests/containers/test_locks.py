@@ -1,7 +1,5 @@
 """The image's lock files against the project's."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The compiled digits workflow in containers: what a run must leave behind, whatever its runner says."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Schedules by hand-worked numbers and moving averages by a loop; goldens are in builders and config."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

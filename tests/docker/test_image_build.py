@@ -1,7 +1,5 @@
 """docker/build with a few lines in place of Docker: which tag it gives, and what it builds on."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

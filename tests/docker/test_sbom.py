@@ -1,7 +1,5 @@
 """The bill of materials of an image against the lock that it is made from."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -3,8 +3,6 @@
 With `--check` nothing is written, and a schema that is not up to date is an error.
 """
 
-from __future__ import annotations
-
 import collections.abc
 import dataclasses
 import importlib

@@ -1,7 +1,5 @@
 """Writes the hyper-parameters into the page on google/automl: `python -m tests.docs.automl_page`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

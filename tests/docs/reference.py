@@ -4,8 +4,6 @@ The public names, their signatures and their docstrings are read by griffe; noth
 of names. `--check` writes nothing and fails where the page is not what the source gives.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

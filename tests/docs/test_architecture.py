@@ -1,7 +1,5 @@
 """Every package has its sentence, and every sentence its package."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page lists every check as it is made."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

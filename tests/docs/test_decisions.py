@@ -1,7 +1,5 @@
 """Decisions are numbered, dated, have a status, and their index says the same."""
 
-from __future__ import annotations
-
 import datetime
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page on devices: its Python finds in a file what `detflow predict` finds."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

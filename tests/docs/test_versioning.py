@@ -1,7 +1,5 @@
 """The table of versions has every constant, with its value."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import pkgutil

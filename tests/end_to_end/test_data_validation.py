@@ -1,7 +1,5 @@
 """Data that must not be trained on, as their user meets them: planted, found, told, and nothing trained."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The same workflow with an EfficientDet of google/automl's: real Beam, ML Metadata and interpreters."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A data set of each format, from `detflow init` to examples, and one to a published detector."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

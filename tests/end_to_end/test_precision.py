@@ -1,7 +1,5 @@
 """What training in sixteen bits costs on the digits: nothing that seeds do not cost more of."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

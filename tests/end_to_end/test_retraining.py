@@ -3,8 +3,6 @@
 Shards and published versions are on an object store, as on a cluster.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The shortest way through the program: `make test-changed` runs it whatever has changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

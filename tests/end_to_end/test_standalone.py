@@ -1,7 +1,5 @@
 """The steps as verbs of their own, one after the other on the same examples."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

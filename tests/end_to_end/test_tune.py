@@ -1,7 +1,5 @@
 """A search as its user runs it: real steps, real trainings, killed in between."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The whole workflow as its user runs it: real Beam, real ML Metadata, real models and interpreters."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ Two cells are other tools' and left out: pip, and the compiler for Edge TPUs. Me
 tests/pipeline/api/detflow/object_detector/test_mediapipe_detector.py.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Every notebook runs as it stands, and is kept without outputs."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -9,8 +9,6 @@ Prints a line for each victim and kind of fault, and the totals: tried (faults t
 run came to its end), identical.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import errno

@@ -4,8 +4,6 @@ A change is what Python's audit events tell of before it is made: opening to wri
 a folder, sending a request. TensorFlow's own writing is not among them; kills at a random moment reach it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import json

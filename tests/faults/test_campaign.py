@@ -1,7 +1,5 @@
 """The campaign sees what it is there to see."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

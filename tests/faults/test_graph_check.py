@@ -3,8 +3,6 @@
 FUZZ_SECONDS=180 python -m pytest -m faults tests/faults/test_graph_check.py
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -3,8 +3,6 @@
 Needs the right to make a group: root, and a control-group file system that can be written.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -4,8 +4,6 @@ message.
     FUZZ_SECONDS=180 python -m pytest -m faults tests/faults/test_readers.py
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json

@@ -1,7 +1,5 @@
 """A killed training ends as one that nobody disturbed, wherever the kill came."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -9,8 +9,6 @@ moving average, losses and validations have to be those of a training that ran t
 kill may have cost more than what lies between two checkpoints.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import dataclasses

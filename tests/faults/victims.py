@@ -1,7 +1,5 @@
 """What the campaign attacks: every step of a small workflow, a whole run, and two verbs of a cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

@@ -3,8 +3,6 @@
 python -m tests.hostile --seed 7 --only 'coco/|yolo/nc'
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import os

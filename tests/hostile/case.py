@@ -1,7 +1,5 @@
 """One hostile case: what is made, what is called, and what may come of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 import socket

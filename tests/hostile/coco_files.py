@@ -1,7 +1,5 @@
 """Files of COCO: wrong values in every field, names that lead elsewhere, and texts that are no JSON."""
 
-from __future__ import annotations
-
 import functools
 import gzip
 import itertools

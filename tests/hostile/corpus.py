@@ -1,7 +1,5 @@
 """All kinds of cases, in the order in which they run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tests.hostile import (

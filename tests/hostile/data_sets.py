@@ -1,7 +1,5 @@
 """Small data sets of each annotation format, to put something wrong into."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Create ML and VIA: wrong values in every field, and files that are too much."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """Data sets of Pascal VOC, YOLO, LabelMe, Label Studio, CVAT, CSV, Open Images, Darknet and TFRecords."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io

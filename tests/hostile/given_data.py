@@ -1,7 +1,5 @@
 """What init takes beside folders: zip archives, data.yaml files, lists of images; formats it refuses."""
 
-from __future__ import annotations
-
 import functools
 import io
 import os

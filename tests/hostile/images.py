@@ -1,7 +1,5 @@
 """Images: damaged, truncated, larger than they say, of other formats, and odd but good ones."""
 
-from __future__ import annotations
-
 import functools
 import io
 import random

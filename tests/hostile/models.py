@@ -1,7 +1,5 @@
 """TensorFlow Lite files, SavedModels and checkpoints: damaged, lying, writing files, taking memory."""
 
-from __future__ import annotations
-
 import atexit
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """Mirrors of weights and API servers without end, that drip, that lie; caches that hold no files."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

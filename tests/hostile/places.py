@@ -1,7 +1,5 @@
 """Odd paths, push destinations and workspaces that were damaged, and arguments that make no sense."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

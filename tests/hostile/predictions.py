@@ -1,7 +1,5 @@
 """Images, videos and folders to predict, and places to write to, with a good model."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ Nothing of the project is called but `python -m pipeline.cli` and `python -m com
 are imported beforehand, so that a process costs a tenth of a second.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import importlib

@@ -1,7 +1,5 @@
 """Sentinel secrets in addresses, in the environment and in what servers answer: they stand in no output."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

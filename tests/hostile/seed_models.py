@@ -3,8 +3,6 @@
 python -m tests.hostile.seed_models FOLDER
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Settings, label maps, hparams, pipeline.config, packages: odd values, tags, bombs and mutants."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

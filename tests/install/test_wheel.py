@@ -4,8 +4,6 @@
 DETFLOW_INSTALL_PYTHONS names the interpreters, separated by colons.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A compiled pipeline run task by task, as KFP's driver wires it; what a server does, without one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

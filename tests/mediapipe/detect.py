@@ -6,8 +6,6 @@ IMAGE is an .npy file, uint8 [H, W, 3]. It prints a list for each image: categor
 [ymin, xmin, ymax, xmax], pixels.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

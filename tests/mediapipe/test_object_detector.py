@@ -3,8 +3,6 @@
 MediaPipe lives in an environment of its own, whose Python DETFLOW_MEDIAPIPE names.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

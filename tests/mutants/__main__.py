@@ -5,8 +5,6 @@ changed since a commit. The verdicts lie in build/mutants. Exit codes: 0 judged;
 mutant fails without it, too; 2 wrong arguments.
 """
 
-from __future__ import annotations
-
 import argparse
 import concurrent.futures
 import itertools

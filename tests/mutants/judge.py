@@ -1,7 +1,5 @@
 """Judge mutants in a copy of the checkout by the tests that need their file, up to the first that fails."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The compiled example of a cluster; `python -m tests.pipeline.golden` writes it anew."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pipeline.kubeflow.kfp_backend import render_pipeline

@@ -1,7 +1,5 @@
 """How programs end after signals; those here have no more than Python to load."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Steps from outside are in the DAG, run on one machine, are cached, and stop what waits for them."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 import types

@@ -1,7 +1,5 @@
 """No secret leaves the process: sentinels, searched for in logs, records, reports, packages and messages."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import logging

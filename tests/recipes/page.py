@@ -1,7 +1,5 @@
 """The recipes of CONTRIBUTING.md as files, so that the page is what the tests execute."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import re

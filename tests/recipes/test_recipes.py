@@ -1,7 +1,5 @@
 """Each recipe of CONTRIBUTING.md, followed from outside of the packages and used end to end."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -6,8 +6,6 @@ FOLDER has `saved_model/`, `frozen_inference_graph.pb` and `images.npy`, what `i
 written to FOLDER/RUNTIME.npz, by their names.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -3,8 +3,6 @@
 Each has an environment of its own, below the folder that DETFLOW_RUNTIMES names.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

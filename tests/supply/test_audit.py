@@ -1,7 +1,5 @@
 """What .ci/audit.py makes of pip-audit's reports: a database that does not answer is never a clean bill."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which images are built on or run, and that a digest can be put in the place of each tag."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

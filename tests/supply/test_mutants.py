@@ -1,7 +1,5 @@
 """The faults that test-mutants puts in, and how it judges them."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 from pathlib import Path

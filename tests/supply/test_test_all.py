@@ -1,7 +1,5 @@
 """What .ci/test_all.py makes of targets that pass, fail, skip or lack something."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import sys

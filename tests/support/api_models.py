@@ -3,8 +3,6 @@
 Clients that the OpenAPI generator writes name their types `str`, `list[X]`, `dict(str, X)` or a model.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple

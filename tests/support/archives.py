@@ -1,7 +1,5 @@
 """Archives of the layout of the zoo's, of a few bytes, and broken ones."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """TensorFlow Lite files of next to nothing, for what is written beside a network."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

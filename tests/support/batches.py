@@ -1,7 +1,5 @@
 """Batches of images, and numpy's answers to questions about boxes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

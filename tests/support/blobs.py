@@ -1,7 +1,5 @@
 """Scenes with one bright square each, and a SavedModel that really finds it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

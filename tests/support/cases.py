@@ -1,7 +1,5 @@
 """A table of cases that one test walks through, instead of a collected test for each row."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """What changed since a commit, and which tests that concerns."""
 
-from __future__ import annotations
-
 import argparse
 import functools
 import subprocess

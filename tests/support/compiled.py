@@ -1,7 +1,5 @@
 """Workflows compiled for Kubeflow Pipelines, each once for all tests of a process."""
 
-from __future__ import annotations
-
 import copy
 import functools
 from collections.abc import Callable

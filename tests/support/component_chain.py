@@ -1,7 +1,5 @@
 """Detectors of the smallest config that components take as inputs, made once for all tests."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Small data sets for the tests, written to a folder."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import io

@@ -1,7 +1,5 @@
 """Detector folders around any SavedModel, and folders that only look like one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from detection_core.artifacts import detector as layout

@@ -5,8 +5,6 @@ Read what is here and never write into it; `shutil.copytree` gives a test a copy
 `efficientdet` (lite0). All take 64 x 64 pixels and know two classes, `dark` and `bright`.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

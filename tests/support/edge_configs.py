@@ -1,7 +1,5 @@
 """Configs of SSDLite on networks for mobile devices, as TensorFlow 1's published ones are."""
 
-from __future__ import annotations
-
 from detection_core.config.load import PipelineConfig, parse_pipeline_config
 from detection_core.zoo.networks import ssdlite_text
 

@@ -1,7 +1,5 @@
 """Small TensorFlow Lite files with a part that XNNPACK runs, and one that it does not."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What google/automl's EfficientDet computes, in `data`: cases with inputs and outputs."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import gzip

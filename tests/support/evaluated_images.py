@@ -1,7 +1,5 @@
 """Random evaluated images, for the tests of this folder."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from detection_core.evaluation.results import EvaluatedImage

@@ -5,8 +5,6 @@ this Python, or in this process, object stores redirected below a folder; `prefi
 in front, where the folder's `minio` is mounted as `/minio` and `tmp` as the container's `/tmp`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import io

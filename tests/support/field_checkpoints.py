@@ -1,7 +1,5 @@
 """Writes checkpoints as other software does: object-based with the keys of the field, and name-based."""
 
-from __future__ import annotations
-
 import pathlib
 import zlib
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 Run as a module to look at a report: `python -m tests.support.fixture_run FOLDER`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """Reads the golden cases that lie in the `data` folders: a list of cases in JSON, their arrays in an npz."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

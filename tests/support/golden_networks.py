@@ -4,8 +4,6 @@ Each file in `data` holds, for one configuration: the model message, the variabl
 for the largest, samples of what the reference computed from the weights made here on the input made here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -1,7 +1,5 @@
 """SavedModels that were altered to write a file, by every list that TensorFlow runs functions from."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import pathlib

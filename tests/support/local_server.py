@@ -1,7 +1,5 @@
 """An HTTP server on this machine whose answers a function gives."""
 
-from __future__ import annotations
-
 import ssl
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Examples as ExampleGen writes them, made of a few drawn images."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import io

@@ -5,8 +5,6 @@ writes", Amazon S3 User Guide). moto looks and writes in two, so its server answ
 here.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """A backbone of five convolutions, traced in a third of the time of the smallest real one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from detection_core.builders.backbones import BackboneEntry, register_backbone

@@ -1,7 +1,5 @@
 """Detectors with every kind of layer that a precision below float32 could spoil, and a batch for each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """A user's folder whose Python files have the names of modules that the program imports."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 NAMES = (

@@ -1,7 +1,5 @@
 """A family from outside: two networks, predictions of its own, images of several sizes, masks."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """A server on this machine that answers whatever a test wants, well formed or not."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Small TFRecord files made for tests."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables of what must be refused, and with which words."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator

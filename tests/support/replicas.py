@@ -1,7 +1,5 @@
 """Programs for two replicas, in a process of their own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """Records of runs on one machine, with as many fields as a test needs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from detection_core.artifacts.run_info import RunInfo, StepInfo

@@ -1,7 +1,5 @@
 """One small data set, written in every format that is read."""
 
-from __future__ import annotations
-
 import json
 import os
 

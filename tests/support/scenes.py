@@ -1,7 +1,5 @@
 """A few drawn scenes of squares and circles, as CSV, Pascal VOC, COCO or YOLO."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Requests of every input type of a served model, for a few images."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

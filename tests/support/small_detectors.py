@@ -1,7 +1,5 @@
 """A small detector of each family that is quantized, with a layer that integers cannot hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from detection_core.builders.detector import build_detector

@@ -7,8 +7,6 @@ earnest. A process that is dead changes nothing any more: once a change was refu
 those of `finally` and `except` included.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -5,8 +5,6 @@ An entry is a folder that a function of this package fills. It is made once for 
 maker needs.
 """
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import hashlib

@@ -4,8 +4,6 @@
 that took long first, by `recorded_times.json`, which `pytest --record-times` writes.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json

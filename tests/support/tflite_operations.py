@@ -1,7 +1,5 @@
 """Which operations a TensorFlow Lite file has."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """TensorFlow Lite files of the tiny detector in every format and form, each converted once for all tests."""
 
-from __future__ import annotations
-
 import functools
 import os
 from pathlib import Path

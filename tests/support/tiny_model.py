@@ -1,7 +1,5 @@
 """A detector of a few weights that obeys the model interface, for tests of the loop."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 import tf_keras
 

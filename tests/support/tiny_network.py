@@ -1,7 +1,5 @@
 """A small functional network with every trait of the real ones that folding and quantization meet."""
 
-from __future__ import annotations
-
 import numpy as np
 import tf_keras
 from tf_keras import layers

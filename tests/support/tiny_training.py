@@ -1,7 +1,5 @@
 """A tiny detector config and drawn examples, for tests that really train."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

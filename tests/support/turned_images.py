@@ -1,7 +1,5 @@
 """Images that say how they are turned."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small videos of a red square that moves to the right."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -3,8 +3,6 @@
 Ranges and validators behave as RFC 9110 (sections 13.1.5, 14.2 and 14.4) has them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

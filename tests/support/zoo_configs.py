@@ -1,7 +1,5 @@
 """The model zoo's one-stage configurations, four whole and the others by what differs, with their facts."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

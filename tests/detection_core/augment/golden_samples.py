@@ -1,7 +1,5 @@
 """Samples of the golden cases of preprocessing, and comparison with what the reference made of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 from google.protobuf import text_format

@@ -1,7 +1,5 @@
 """Images with one bright object each, whose pixels tell where it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

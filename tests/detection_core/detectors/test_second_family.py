@@ -4,8 +4,6 @@ It goes through everything that knows detectors but not their families: the chec
 its folder and SavedModel, evaluation, and the description. What it cannot do is refused with a sentence.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -4,8 +4,6 @@
 `data/padded_resnet50_256.npz` the reference's outputs for an image smaller than the network's input.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

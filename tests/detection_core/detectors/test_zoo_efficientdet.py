@@ -1,7 +1,5 @@
 """The EfficientDet configurations of the model zoo: variables, outputs, regularizers, losses, steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """Files of post-processing alone: scores in, detections out."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

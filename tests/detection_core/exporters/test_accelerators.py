@@ -1,7 +1,5 @@
 """The lint: against LiteRT's own account for XNNPACK, and rule by rule for the others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """google/automl's signatures: names, shapes and numbers of its exported EfficientDets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

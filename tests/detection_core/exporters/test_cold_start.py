@@ -1,7 +1,5 @@
 """A first inference in a process of its own."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """What XNNPACK takes over, against what is known of two graphs."""
 
-from __future__ import annotations
-
 from detection_core.artifacts.tflite_graph import read_graph
 from detection_core.exporters.delegation import xnnpack_delegation
 from tests.support.edge_files import convolutions

@@ -1,7 +1,5 @@
 """A small detector written as a folder and read back."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

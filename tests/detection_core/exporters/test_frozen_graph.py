@@ -1,7 +1,5 @@
 """A frozen graph gives what the function gives, under the names that callers of TensorFlow 1 know."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

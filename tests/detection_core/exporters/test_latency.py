@@ -1,7 +1,5 @@
 """Timing of files."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 

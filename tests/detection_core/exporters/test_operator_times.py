@@ -1,7 +1,5 @@
 """Operations timed on their own: each computes what it computes in the whole file."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema

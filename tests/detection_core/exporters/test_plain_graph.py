@@ -1,7 +1,5 @@
 """A plain graph computes what the graph computes, and leaves nothing for its reader to find out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """A portable graph takes pixels and gives what the detector finds."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The fingerprint of what is served: equal for every export of one detector, another for any change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The four input types of the Object Detection API's exporter, in batches, from the saved file."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """The serving signature: published names and shapes, and what the model itself finds."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

@@ -1,7 +1,5 @@
 """TensorFlow Lite files of the tiny detector, run in LiteRT."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -1,7 +1,5 @@
 """Metadata written to a file and read back, by our reader and as an archive."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

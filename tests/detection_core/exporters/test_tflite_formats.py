@@ -1,7 +1,5 @@
 """Every format of the table, made of one small detector and run in LiteRT."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter

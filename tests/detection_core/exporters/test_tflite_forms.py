@@ -1,7 +1,5 @@
 """A file gives every class with any number of threads."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

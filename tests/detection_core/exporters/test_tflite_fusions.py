@@ -1,7 +1,5 @@
 """Every way in which a BiFPN adds up its maps, in integers: quantized networks and the files made of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which pixels a file takes, and which it normalises itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter

@@ -1,7 +1,5 @@
 """Files with int16 activations of networks whose biases are large beside their kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

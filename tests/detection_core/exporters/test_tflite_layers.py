@@ -1,7 +1,5 @@
 """Files of every format against the network that they were made from."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """Post-processing by built-in operations gives what TFLite_Detection_PostProcess gives, with any threads."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 

@@ -1,7 +1,5 @@
 """The post-processing operation's attributes against the published ones."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

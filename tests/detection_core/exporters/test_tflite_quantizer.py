@@ -1,7 +1,5 @@
 """Quantization of converted files, held against the float file head by head."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

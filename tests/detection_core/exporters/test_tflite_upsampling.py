@@ -1,7 +1,5 @@
 """Upsampling by copies against the operation that it replaces."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

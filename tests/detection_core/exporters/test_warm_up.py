@@ -1,7 +1,5 @@
 """Requests to warm up with: TensorFlow Serving's own protos read them, and the model answers them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

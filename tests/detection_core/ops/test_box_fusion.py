@@ -1,7 +1,5 @@
 """Weighted boxes fusion against google/automl's numbers, and what holds of it whatever the boxes."""
 
-from __future__ import annotations
-
 import pathlib
 
 import numpy as np

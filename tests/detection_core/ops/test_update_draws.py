@@ -1,7 +1,5 @@
 """What an update draws follows from the seed, from where in the training it is, and from who draws."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 

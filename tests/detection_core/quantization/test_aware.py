@@ -1,7 +1,5 @@
 """The quantization-aware network: close to the float one, trainable, restorable."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

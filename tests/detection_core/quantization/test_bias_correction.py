@@ -1,7 +1,5 @@
 """Means of channels that rounded kernels move, and that biases move back."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tf_keras

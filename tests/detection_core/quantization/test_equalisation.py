@@ -1,7 +1,5 @@
 """Channels of like ranges: the same outputs in float, less noise in integers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tf_keras

@@ -1,7 +1,5 @@
 """Batch-norm folding against the network it came from."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tf_keras

@@ -1,7 +1,5 @@
 """Weighted sums taken apart."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reading and rebuilding functional networks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tf_keras

@@ -1,7 +1,5 @@
 """Parts of a network."""
 
-from __future__ import annotations
-
 import pytest
 import tf_keras
 

@@ -1,7 +1,5 @@
 """Errors of layers, against plain numpy and with a layer that was spoilt."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """What is asked of a quantization is known without the library that does it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

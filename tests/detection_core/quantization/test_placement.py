@@ -1,7 +1,5 @@
 """Where fake quantization goes."""
 
-from __future__ import annotations
-
 import pytest
 import tf_keras
 from tf_keras import layers

@@ -1,7 +1,5 @@
 """Fake quantization of a map's product with a factor."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 

@@ -1,7 +1,5 @@
 """Fake quantization against plain numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

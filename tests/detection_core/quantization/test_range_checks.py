@@ -1,7 +1,5 @@
 """Ranges held against what the tensors have."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

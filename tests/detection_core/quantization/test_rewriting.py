@@ -1,7 +1,5 @@
 """A detector rewritten with fake quantization, and its record."""
 
-from __future__ import annotations
-
 import json
 import logging
 

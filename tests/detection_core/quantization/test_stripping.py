@@ -1,7 +1,5 @@
 """Trained networks without their fake quantization."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

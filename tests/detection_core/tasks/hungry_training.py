@@ -1,7 +1,5 @@
 """A training whose batch does not fit: TensorFlow's own allocator refuses a tensor beyond any memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

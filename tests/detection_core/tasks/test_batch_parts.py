@@ -1,7 +1,5 @@
 """In how many parts a training begins and goes on; trainings themselves are in `test_left_alone`."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

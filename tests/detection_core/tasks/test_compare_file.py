@@ -1,7 +1,5 @@
 """What cannot be held against a detector; `test_export` compares real files."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

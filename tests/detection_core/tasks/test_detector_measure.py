@@ -1,7 +1,5 @@
 """Validation of a real detector in training: as `evaluate` measures it, and what is written then."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Evaluation of a SavedModel on images."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

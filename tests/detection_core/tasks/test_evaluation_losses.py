@@ -1,7 +1,5 @@
 """The losses of a written detector are those of the same network on the same images."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

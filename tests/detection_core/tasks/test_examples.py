@@ -1,7 +1,5 @@
 """Whether a split is whole, before anything is made of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A small real detector converted, run in LiteRT and judged."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -1,7 +1,5 @@
 """Which network a file is made from, and on which images layers are chosen that stay in float."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A detector folder as the Object Detection API or google/automl lays it out."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The benchmark of files."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

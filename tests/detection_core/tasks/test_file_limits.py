@@ -1,7 +1,5 @@
 """Bounds on what files cost."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core.errors import ConfigError

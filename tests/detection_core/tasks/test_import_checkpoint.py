@@ -1,7 +1,5 @@
 """A checkpoint of the field becomes a detector folder without training."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

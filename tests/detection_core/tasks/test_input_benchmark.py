@@ -1,7 +1,5 @@
 """What bounds a training."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core.errors import ConfigError

@@ -1,7 +1,5 @@
 """Inspection of files and folders."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Layers chosen to stay in float."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

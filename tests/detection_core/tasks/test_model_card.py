@@ -1,7 +1,5 @@
 """The model card of a version."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

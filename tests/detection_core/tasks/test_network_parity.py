@@ -1,7 +1,5 @@
 """Verdicts on raw heads."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """Files compared with the SavedModel they came from, with detectors that really find something."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 

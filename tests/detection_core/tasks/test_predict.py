@@ -1,7 +1,5 @@
 """`predict` on images: files and pixels, drawn and as JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 

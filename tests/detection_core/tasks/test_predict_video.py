@@ -1,7 +1,5 @@
 """`predict` on a video: detections frame by frame, a drawn video, and what damage leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import weakref

@@ -1,7 +1,5 @@
 """Pictures of what training sees."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sensitivity of a detector in its folder; what the float network finds is the truth."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Quantization-aware training of a small real detector, from folder to folder."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The page of a data set, of examples of any version."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Images for calibration: from the training split, as inference sees them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Files of google/automl, which say nothing of their pixels; others are in test_serving_driver.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

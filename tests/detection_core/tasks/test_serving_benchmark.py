@@ -1,7 +1,5 @@
 """Timing of SavedModels."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

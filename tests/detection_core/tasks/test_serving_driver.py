@@ -1,7 +1,5 @@
 """The names of google/automl's ServingDriver: images, files, base64, drawing, timing, export."""
 
-from __future__ import annotations
-
 import base64
 import os
 

@@ -1,7 +1,5 @@
 """A batch whose loss is no number is kept, and shows it again when it is trained on alone."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -1,7 +1,5 @@
 """Weights to start from count by what they are, not by where they lie."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What gives a training its first weights."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 

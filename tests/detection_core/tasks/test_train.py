@@ -1,7 +1,5 @@
 """The train task on a tiny detector and drawn examples: what it writes, resuming, warm start, averages."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

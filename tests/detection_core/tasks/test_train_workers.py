@@ -1,7 +1,5 @@
 """The train task on two workers that are real processes: one result, after a stop and after a loss."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Following the checkpoints of another training: each new one, none twice, none that is gone."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import shutil

@@ -1,7 +1,5 @@
 """The folder of a training: its name, its lock, what is kept."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time

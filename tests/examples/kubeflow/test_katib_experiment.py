@@ -1,7 +1,5 @@
 """The example of a search by Katib, against the fields that Katib has and what Trainer takes."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

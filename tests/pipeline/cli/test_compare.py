@@ -1,7 +1,5 @@
 """The verb that shows where a file and its network part."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core.artifacts.parity import LayerNoise, NetworkParity

@@ -1,7 +1,5 @@
 """The verb that looks at a data set and writes the files of a workflow."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Every verb and every setting that takes a path takes one on an object store, or says why not."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The verb that tells which layers int8 harms."""
 
-from __future__ import annotations
-
 import pytest
 
 from detection_core.artifacts.coco_names import MAP, MAP_50

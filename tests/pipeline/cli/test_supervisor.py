@@ -1,7 +1,5 @@
 """How verbs end that run in a watched process; those here have no more than Python to load."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

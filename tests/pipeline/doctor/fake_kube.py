@@ -4,8 +4,6 @@ What it answers has the shape that kube-apiserver 1.35 gives; tests/cluster/test
 checks against that server itself.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

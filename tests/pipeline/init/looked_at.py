@@ -1,7 +1,5 @@
 """Data sets as they are seen, for tests of what is chosen by them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from detection_core.datasets.survey import Survey

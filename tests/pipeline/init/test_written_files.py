@@ -1,7 +1,5 @@
 """Files of an init: whole, and never over what somebody changed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """A strict Kubeflow Pipelines server on a real socket: routes, faults and the log of what was asked."""
 
-from __future__ import annotations
-
 import email
 import json
 import re

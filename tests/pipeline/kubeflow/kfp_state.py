@@ -1,7 +1,5 @@
 """What a Kubeflow Pipelines server keeps, and the rules that it holds requests to."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import json

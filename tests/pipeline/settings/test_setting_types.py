@@ -1,7 +1,5 @@
 """Types of settings."""
 
-from __future__ import annotations
-
 import typing
 
 import pydantic

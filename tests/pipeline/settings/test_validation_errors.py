@@ -1,7 +1,5 @@
 """Settings take the types of their annotations, and what does not fit is named."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Literal
 

@@ -5,8 +5,6 @@ folder, goes on from what it finds there, copies the lines into `model_run` at i
 The score of a part rises towards `1 - |x - 0.3|`. What else it does stands in `overrides`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

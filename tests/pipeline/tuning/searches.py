@@ -1,7 +1,5 @@
 """Searches with what stands for a training; `python -m tests.pipeline.tuning.searches` runs one."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the search is told, and what it makes of it."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any, ClassVar

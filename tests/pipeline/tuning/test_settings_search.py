@@ -1,7 +1,5 @@
 """A search from settings to the winner's file, with what stands for the steps and the trainings."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The file that says what is searched."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

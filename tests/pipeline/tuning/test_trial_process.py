@@ -1,7 +1,5 @@
 """How a trial's process ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Trials side by side, ended early, failing, killed and gone on with."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

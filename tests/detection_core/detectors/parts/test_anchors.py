@@ -1,7 +1,5 @@
 """Anchor generators, and how well anchors cover boxes, against anchors laid one by one."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

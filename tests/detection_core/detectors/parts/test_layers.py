@@ -1,7 +1,5 @@
 """Layers: activations, dropout, gates, hyperparameters, padding, regularizers and resizing."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """SSDLite on networks for mobile devices: published sizes, one update, a checkpoint's weights, both files."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Collection, Iterable
 from typing import Any

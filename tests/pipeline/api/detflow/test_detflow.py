@@ -1,7 +1,5 @@
 """What the import costs, and that a script of Model Maker's finds its names."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Progress that is shown whatever logging is set to."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """A small EfficientDet, trained, measured and exported by Model Maker's calls."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
