@@ -1,18 +1,24 @@
 """Judge mutants in a copy of the checkout by the tests that need their file, up to the first that fails."""
 
 import dataclasses
+import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
+from tests.mutants import forks
 from tests.mutants.operators import Mutant
 from tests.support.changed_files import IN_MAKE_TEST
 from tests.support.import_closure import ROOT, import_closure, imported_files
+
+MODULES = ("tensorflow", "tf_keras", "apache_beam", "pydantic", "PIL.Image", "hypothesis")
+"""Of other projects: ours must be imported again with the fault in them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,13 +41,16 @@ class Verdict:
 class Judge:
     """Runs tests on mutants in a copy of its own."""
 
-    def __init__(self, folder: Path, seconds: float, root: Path = ROOT) -> None:
-        """Copy what git knows of the checkout.
+    def __init__(
+        self, folder: Path, seconds: float, root: Path = ROOT, modules: Sequence[str] = MODULES
+    ) -> None:
+        """Copy what git knows of the checkout, and start the process that runs the tests.
 
         Args:
             folder: for the copy; made again.
             seconds: at most for one mutant.
             root: of the checkout whose code and tests are judged.
+            modules: imported once for all mutants.
         """
         shutil.rmtree(folder, ignore_errors=True)
         listed = subprocess.run(
@@ -59,6 +68,21 @@ class Judge:
         subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
         self._folder = folder
         self._seconds = seconds
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(folder), str(folder / "pipeline" / "api")]),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "DETFLOW_TEST_STORE": str(folder / "build" / "test-store"),
+        }
+        self._forks = subprocess.Popen(
+            [sys.executable, "-P", forks.__file__, *modules],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
 
     def __call__(self, mutant: Mutant, rounds: Sequence[Sequence[str]]) -> Verdict:
         """Put a mutant in, run the rounds of test files in their order and take it out again."""
@@ -79,36 +103,25 @@ class Judge:
         """List those of these tests that fail without a mutant, so that they prove nothing."""
         return [test for test in tests if self._run([test], self._seconds) != ("", True)]
 
+    def close(self) -> None:
+        """End the process that runs the tests."""
+        self._forks.communicate()
+
     def _run(self, tests: Sequence[str], seconds: float) -> tuple[str, bool]:
-        command = [sys.executable, "-m", "pytest", "-xq", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
-        command += ["-m", IN_MAKE_TEST, *tests]
-        path = os.pathsep.join([str(self._folder), str(self._folder / "pipeline" / "api")])
-        environment = {
-            **os.environ,
-            "PYTHONPATH": path,
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "DETFLOW_TEST_STORE": str(self._folder / "build" / "test-store"),
-        }
-        process = subprocess.Popen(
-            command,
-            cwd=self._folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
+        arguments = ["-xq", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-m", IN_MAKE_TEST, *tests]
+        print(
+            json.dumps({"arguments": arguments, "seconds": max(seconds, 1.0)}),
+            file=self._forks.stdin,
+            flush=True,
         )
-        try:
-            output, _ = process.communicate(timeout=max(seconds, 1.0))
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
+        answer = json.loads(self._forks.stdout.readline())
+        if answer["code"] is None:
             return "", False
-        failed = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-        if process.returncode in (0, 5):
+        if answer["code"] in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return "", True
-        failure = (failed or [f"exit code {process.returncode}"])[0]
-        return failure.partition(" ")[2].split(" - ")[0], True
+        lines = answer["output"].splitlines()
+        failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+        return (failed or [f"exit code {answer['code']}"])[0].partition(" ")[2].split(" - ")[0], True
 
 
 def rounds_for(file: str, test_files: Sequence[Path], root: Path = ROOT) -> tuple[list[str], list[str]]:

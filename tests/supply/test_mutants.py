@@ -64,9 +64,10 @@ def test_a_mutant_dies_by_the_test_that_fails(tmp_path: Path) -> None:
     (root / "tests" / "test_sharp.py").write_text(tests.replace("VALUE", "3"))
     (root / "tests" / "test_blunt.py").write_text(tests.replace("VALUE", "9"))
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
-    judge = Judge(tmp_path / "copy", seconds=60, root=root)
+    judge = Judge(tmp_path / "copy", seconds=60, root=root, modules=())
     [mutant] = [m for m in mutants_of(root, "source.py") if m.kind == "comparison"]
     assert judge(mutant, [["tests/test_sharp.py"]]).killed_by == "tests/test_sharp.py::test_bound"
     verdict = judge(mutant, [["tests/test_blunt.py"], []])
     assert (verdict.killed_by, verdict.complete) == ("", True)
     assert judge.failing(["tests/test_sharp.py", "tests/test_blunt.py"]) == []
+    judge.close()
