@@ -9,6 +9,7 @@ from detection_core.builders.augment import build_augmentation
 from detection_core.ops.objects import new_truth
 from detection_core.protos import preprocessor_pb2
 from detection_core.structures import Sample
+from tests.support.cases import cases
 from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "preprocessing")
@@ -74,3 +75,13 @@ def assert_golden(case: GoldenCase, found: Sample) -> None:
         np.testing.assert_array_equal(found.truth.keypoint_weights > 0, seen)
     counts = {field: len(values) for field, values in found.truth._asdict().items()}
     assert len(set(counts.values())) == 1, counts
+
+
+def golden_test(*names: str):
+    """Make a test of cases whose steps draw no number."""
+
+    @cases(*names)
+    def test(*, name):
+        assert_golden(CASES[name], golden_step(CASES[name])(golden_sample(CASES[name]), SEED))
+
+    return test

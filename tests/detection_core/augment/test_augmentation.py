@@ -1,5 +1,3 @@
-"""What an augmentation is, the chain of them, and their randomness."""
-
 import numpy as np
 import tensorflow as tf
 

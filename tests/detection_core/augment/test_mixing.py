@@ -1,5 +1,3 @@
-"""Augmentations that make one image of several, and the chain that has them among the others."""
-
 import dataclasses
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Mosaics of four images."""
-
 import numpy as np
 import tensorflow as tf
 from hypothesis import given, settings

@@ -1,5 +1,3 @@
-"""Padding of an image, at random offsets."""
-
 import numpy as np
 import tensorflow as tf
 

@@ -1,5 +1,3 @@
-"""Changes of a part of the image, in and around boxes."""
-
 import numpy as np
 import tensorflow as tf
 

@@ -1,5 +1,3 @@
-"""Learned augmentation policies."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

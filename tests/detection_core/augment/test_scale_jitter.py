@@ -1,5 +1,3 @@
-"""Scale jitter as google/automl's EfficientDet has it."""
-
 import numpy as np
 import tensorflow as tf
 

@@ -1,5 +1,3 @@
-"""Changes of every pixel's tone that learned policies are made of."""
-
 import numpy as np
 import tensorflow as tf
 

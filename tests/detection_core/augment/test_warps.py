@@ -1,5 +1,3 @@
-"""Rotations, shears and shifts of a whole image with its objects."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,5 +1,3 @@
-"""Ordered read-ahead in several threads, within a budget of memory."""
-
 import threading
 import time
 
@@ -12,8 +10,7 @@ from tests.support.cases import cases
 @cases(1, 10, 1000)
 def test_results_come_in_order_and_no_more_wait_than_the_budget_allows(*, budget):
     costs = [3, 1, 20, 1, 1, 7, 2, 50, 1, 1] * 3
-    done: list[int] = []
-    lock, waiting, most = threading.Lock(), 0, 0
+    lock, waiting, most, done = threading.Lock(), 0, 0, []
 
     def work(item):
         nonlocal waiting, most

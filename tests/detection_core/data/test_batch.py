@@ -1,5 +1,3 @@
-"""Samples to batches that a model takes."""
-
 import numpy as np
 import tensorflow as tf
 

@@ -1,5 +1,3 @@
-"""Serialised `tf.train.Example` messages read without TensorFlow, and where in them a value lies."""
-
 import contextlib
 
 import pytest

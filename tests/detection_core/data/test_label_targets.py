@@ -1,5 +1,3 @@
-"""Classification targets of an image's objects."""
-
 import numpy as np
 import tensorflow as tf
 
@@ -30,9 +28,6 @@ def test_objects_with_one_box_become_one_with_all_their_classes():
     np.testing.assert_array_equal(found.area, [0.0, 1.0])
     found = merge_equal_boxes(_truth((), (), ()), 3)
     assert found.class_scores.shape == (0, 3) and found.boxes.shape == (0, 4)
-
-
-def test_merging_keeps_static_sizes_in_a_graph():
     spec = tf.nest.map_structure(lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), _truth())
     targets = LabelTargets(classes=5, merge_equal_boxes=True)
     traced = tf.function(targets, input_signature=[spec]).get_concrete_function()

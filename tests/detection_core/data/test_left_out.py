@@ -1,5 +1,3 @@
-"""Training records that do not decode."""
-
 from unittest.mock import Mock
 
 import pytest
@@ -16,6 +14,7 @@ from detection_core.data.left_out import (
 )
 from detection_core.data.reader import Reader
 from detection_core.errors import DataError
+from tests.support.cases import refused
 from tests.support.record_files import example, numbered_example, write_records
 
 BAD = example({"image/encoded": [b"nothing"], "image/source_id": [b"17"], "image/filename": [b"a.png"]})
@@ -30,10 +29,8 @@ def paths(tmp_path):
 
 def test_what_does_not_decode_is_named_and_kept_in_the_training_s_folder(paths, tmp_path):
     found = find_undecodable(paths, decode_example)
-    assert [(record.path, record.index, record.image) for record in found] == [
-        (paths[0], 3, "17, a.png"),
-        (paths[1], 0, "without a name"),
-    ]
+    named = [(paths[0], 3, "17, a.png"), (paths[1], 0, "without a name")]
+    assert [(record.path, record.index, record.image) for record in found] == named
     assert found[1].reason == "it is no tf.Example" and "nothing" not in found[0].reason
     assert load_left_out(str(tmp_path)) == [] and left_out_table(str(tmp_path)) == {}
     save_left_out(str(tmp_path), found)
@@ -41,15 +38,13 @@ def test_what_does_not_decode_is_named_and_kept_in_the_training_s_folder(paths, 
     assert left_out_table(str(tmp_path)) == {LEFT_OUT.name: (tmp_path / LEFT_OUT.name).read_text()}
     records = tf.data.Dataset.from_tensors(b"a")
     assert without(records, ()) is records
-
-
-def test_what_says_nothing_of_a_record_leaves_none_out(paths):
-    for error in (
-        tf.errors.ResourceExhaustedError(None, None, "OOM when allocating a tensor"),
-        tf.errors.UnknownError(None, None, "OSError: [Errno 24] Too many open files"),
+    # These say nothing of a record.
+    for kind, message in (
+        (tf.errors.ResourceExhaustedError, "OOM when allocating a tensor"),
+        (tf.errors.UnknownError, "OSError: [Errno 24] Too many open files"),
     ):
-        with pytest.raises(type(error)):
-            find_undecodable(paths, Mock(side_effect=error))
+        failing = Mock(side_effect=kind(None, None, message))
+        refused(kind, "", find_undecodable, paths, failing)
 
 
 def test_a_reader_without_them_reads_and_counts_the_others(paths):

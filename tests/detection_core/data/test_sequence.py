@@ -1,5 +1,3 @@
-"""The order in which records are read."""
-
 from collections import Counter
 
 import pytest

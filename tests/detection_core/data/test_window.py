@@ -1,5 +1,3 @@
-"""Each sample of a sequence with those that follow it."""
-
 import tensorflow as tf
 
 from detection_core.data.sequence import SeededElement
@@ -28,7 +26,7 @@ def test_each_element_has_those_that_follow_whatever_their_shape():
 
 
 def test_no_more_elements_are_read_than_a_window_holds():
-    read: list[int] = []
+    read = []
 
     def seen(i):
         read.append(int(i))

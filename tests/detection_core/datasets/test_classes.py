@@ -1,5 +1,3 @@
-"""Label maps that are made of the classes of all splits."""
-
 from detection_core.datasets.classes import make_label_map, similar_names
 from detection_core.errors import DataError
 from tests.support.cases import refused

@@ -1,5 +1,3 @@
-"""Annotated images that are written as COCO JSON and read back."""
-
 import json
 import math
 
@@ -64,15 +62,11 @@ def test_what_is_written_is_read_back(tmp_path_factory, images):
 
 
 def _plain(image):
-    objects = [
-        item._replace(label="", box=tuple(round(at, 6) for at in item.box), mask=_mask(item.mask))
-        for item in image.objects
-    ]
-    return image._replace(path="", objects=objects)
+    def plain(item):
+        mask = [list(ring) for ring in item.mask.rings] if isinstance(item.mask, Polygons) else item.mask
+        return item._replace(label="", box=tuple(round(at, 6) for at in item.box), mask=mask)
 
-
-def _mask(mask):
-    return [list(ring) for ring in mask.rings] if isinstance(mask, Polygons) else mask
+    return image._replace(path="", objects=[plain(item) for item in image.objects])
 
 
 def _write(path, image):
@@ -87,7 +81,7 @@ def test_fields_that_coco_lacks_are_kept_and_mask_files_become_run_lengths(tmp_p
     item = make_object("cat", (1, 2, 3, 4), "")._replace(**values)
     image = AnnotatedImage("a", "a.jpg", "", 40, 30, [item], [ImageLabel("dog", 0.25)])
     content = _write(tmp_path / "a.json", image)
-    entry = content["annotations"][0]
+    (entry,) = content["annotations"]
     assert entry["attributes"] | entry["detflow"] == values
     assert set(values) == {name for names in BESIDE.values() for name in names}
     again = next(iter(coco.read(str(tmp_path), "a.json").images))

@@ -1,5 +1,3 @@
-"""What is counted of a data set, part by part."""
-
 import json
 import random
 import sys

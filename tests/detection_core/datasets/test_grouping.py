@@ -1,5 +1,3 @@
-"""Parts of images that come in any order, kept on the disk and given with their image."""
-
 import ast
 import gc
 import math

@@ -1,5 +1,3 @@
-"""Names of images in annotations, and the files that they mean."""
-
 import unicodedata
 
 import pytest

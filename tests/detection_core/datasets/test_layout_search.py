@@ -1,5 +1,3 @@
-"""Data sets that are found in a folder without being told of their format."""
-
 import json
 
 import pytest
@@ -64,7 +62,7 @@ def _places(annotations, images):
     return {"annotations": annotations, "images": images}
 
 
-FOUND = [
+@cases(
     (_challenge, "voc", "VOCdevkit/VOC2007",
      {"train": "ImageSets/Main/train.txt", "eval": "ImageSets/Main/val.txt",
       "test": "ImageSets/Main/test.txt"}),
@@ -79,10 +77,7 @@ FOUND = [
                              "eval": _places("annotations/instances_val2017.json", "val2017")}),
     (_roboflow, "coco", "", {"train": _places("train/_annotations.coco.json", "train"),
                              "eval": _places("valid/_annotations.coco.json", "valid")}),
-]  # fmt: skip
-
-
-@cases(*FOUND)
+)  # fmt: skip
 def test_a_set_is_found_where_it_lies_and_read_from_there(tmp_path, *, write, data_format, inside, splits):
     write(tmp_path)
     layout = find_layout(str(tmp_path))

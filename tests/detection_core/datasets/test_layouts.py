@@ -1,5 +1,3 @@
-"""Names of files and folders that tell splits and places."""
-
 from detection_core.datasets import layouts
 from detection_core.storage.folder_listing import FolderListing
 from tests.support.cases import cases

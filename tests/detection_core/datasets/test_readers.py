@@ -32,9 +32,7 @@ from tests.support.same_set import (
 
 
 @cases(*READERS)
-def test_a_reader_finds_what_it_locates_and_makes_the_same_records_of_the_same_pictures(
-    tmp_path, *, data_format
-):
+def test_a_reader_finds_what_it_locates_and_makes_the_same_records(tmp_path, *, data_format):
     WRITERS[data_format](tmp_path)
     layout, reader = find_layout(str(tmp_path)), find_reader(data_format)
     assert layout.format == data_format and layout.images == len(IMAGES) and reader.looks_for
@@ -58,6 +56,7 @@ NASTY = (
     b"..\\..\\", b"../", b"\n", b"\xcc\x88", b"!!python/name:os.system ", b"<!DOCTYPE x>", b"9" * 400,
     b"[" * 2000,
 )  # fmt: skip
+EDITS = st.tuples(st.floats(0, 1), st.integers(0, 6), st.sampled_from(NASTY))
 
 
 @cases(*READERS)
@@ -66,10 +65,7 @@ def test_any_damage_to_annotations_is_put_aside_or_one_error(tmp_path, *, data_f
     annotations = [p for p in sorted(tmp_path.rglob("*")) if p.is_file() and p.suffix != ".jpg"]
 
     @settings(deadline=None, max_examples=25)
-    @given(
-        which=st.integers(0, 3),
-        edits=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 6), st.sampled_from(NASTY)), min_size=1),
-    )
+    @given(st.integers(0, 3), st.lists(EDITS, min_size=1))
     def damage(which, edits):
         path = annotations[which % len(annotations)]
         sound = data = path.read_bytes()

@@ -1,5 +1,3 @@
-"""What is counted and seen of a set before it is read."""
-
 import collections
 import itertools
 import os
@@ -49,16 +47,6 @@ def test_splits_are_counted_as_they_are_or_will_be_made_and_rare_classes_shown(t
     assert [seen.count(name, splits) for name in ("train", "eval", "test")] == [200, 2, 0]
 
 
-def test_boxes_in_fractions_are_those_in_pixels(tmp_path):
-    for name in ("yolo", "coco"):
-        WRITERS[name](tmp_path / name)
-    by_format = [survey(str(tmp_path / name), name, RATIOS) for name in ("yolo", "coco")]
-    for field in ("boxes", "box_sides", "sizes"):
-        one, other = (np.sort(getattr(seen, field), axis=0) for seen in by_format)
-        np.testing.assert_allclose(one, other, atol=1e-4)
-    assert by_format[0].empty_images == by_format[1].empty_images == 1
-
-
 def test_what_is_no_image_rejected_or_without_a_shape_is_counted_and_told(tmp_path, monkeypatch):
     data = Coco(tmp_path, images=5)
     for name in ("1.jpg", "4.jpg"):
@@ -103,6 +91,13 @@ def test_sizes_are_those_of_the_pictures_as_they_are_shown(tmp_path):
         image["width"] = 10**400
     seen = _survey(data)
     assert (seen.sizes == (30, 40)).all() and 0 < seen.boxes.max() <= 1
+    for name in ("yolo", "coco"):  # boxes in fractions, and in pixels
+        WRITERS[name](tmp_path / name)
+    by_format = [survey(str(tmp_path / name), name, RATIOS) for name in ("yolo", "coco")]
+    for field in ("boxes", "box_sides", "sizes"):
+        one, other = (np.sort(getattr(seen, field), axis=0) for seen in by_format)
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    assert by_format[0].empty_images == by_format[1].empty_images == 1
 
 
 def test_examples_come_from_all_splits_and_folders(tmp_path):

@@ -1,10 +1,7 @@
-"""Images that nobody has annotated."""
-
-import pytest
-
 from detection_core.datasets import unannotated
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.errors import ConfigError
+from tests.support.cases import refused
 from tests.support.dataset_files import write_files
 
 
@@ -24,5 +21,5 @@ def test_images_that_two_splits_share_count_once_and_another_word_is_refused():
     a, b, c = (unannotated.image_without_objects(name, name, f"/{name}") for name in "abc")
     assert unannotated.left_over([[a, b], [b, c]], [[], ["/a"]]) == [[b], [c]]
     assert all(unannotated.check_unannotated_images(word) == word for word in unannotated.CHOICES)
-    with pytest.raises(ConfigError, match=r"expected one of \['auto', 'background', 'leave_out'\]"):
-        unannotated.check_unannotated_images("negative")
+    message = r"expected one of \['auto', 'background', 'leave_out'\]"
+    refused(ConfigError, message, unannotated.check_unannotated_images, "negative")

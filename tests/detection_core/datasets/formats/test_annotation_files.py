@@ -1,5 +1,3 @@
-"""Annotation files of a folder, and the splits that they make."""
-
 from detection_core.datasets.formats.annotation_files import (
     AnnotationFile,
     describe_files,

@@ -1,5 +1,3 @@
-"""Lines of CSV files in bounded memory."""
-
 import csv
 import io
 import os
@@ -29,11 +27,8 @@ def test_another_encoding_and_what_is_no_file_are_one_error(tmp_path):
     refused(UnicodeError, "", lambda: decode_head("grün".encode("latin-1")))
     os.mkfifo(tmp_path / "pipe")
     for name, said in (("pipe", "regular file"), ("none", "No such file")):
-        with (
-            pytest.raises(DataError, match=f"{name}: expected a CSV file, .*{said}"),
-            open_csv(str(tmp_path / name)),
-        ):
-            pass
+        message = f"{name}: expected a CSV file, .*{said}"
+        refused(DataError, message, open_csv(str(tmp_path / name)).__enter__)
 
 
 @cases("x", '"a\nb",')

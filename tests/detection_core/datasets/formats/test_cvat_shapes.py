@@ -1,5 +1,3 @@
-"""Shapes of CVAT as objects."""
-
 from xml.etree import ElementTree
 
 import pytest
@@ -9,20 +7,20 @@ from detection_core.datasets.annotated_images import Polygons, Rejected
 from detection_core.datasets.formats.cvat_shapes import read_objects
 from tests.support.cases import cases, refused
 
+BOX = 'label="cat" xtl="10" ytl="10" xbr="20" ybr="14"'
+_MASK = '<mask label="cat" left="4" top="5" width="3" height="2" rle="{}"/>'
+
 
 def _read(text, names=None):
     image = ElementTree.fromstring(f"<image>{text}</image>")
     return read_objects(image, 40, 30, {} if names is None else names)
 
 
-BOX = 'label="cat" xtl="10" ytl="10" xbr="20" ybr="14"'
-
-
 def test_attributes_of_a_box_and_rows_of_a_mask_are_read():
     inside = '<attribute name="Difficult">true</attribute><attribute name="color">red</attribute>'
     (item,) = _read(f'<box {BOX} occluded="1">{inside}</box>')
     assert item.box == (10, 10, 20, 14) and (item.occluded, item.difficult, item.truncated) == (1, 1, None)
-    (item,) = _read('<mask label="cat" left="4" top="5" width="3" height="2" rle="1,1,2,2"/>')
+    (item,) = _read(_MASK.format("1,1,2,2"))
     runs = {"size": [30, 40], "counts": list(item.mask.counts)}
     whole = coco_mask.decode(coco_mask.frPyObjects(runs, 30, 40))
     assert whole[5:7, 4:7].tolist() == [[0, 1, 0], [0, 1, 1]] and whole.sum() == 3
@@ -49,9 +47,6 @@ def test_a_skeleton_is_its_keypoints_and_the_box_around_them():
     names = {}
     _read(text, names)
     assert names == {"cat": ["ear", "nose", "tail"]}
-
-
-_MASK = '<mask label="cat" left="4" top="5" width="3" height="2" rle="{}"/>'
 
 
 @cases(

@@ -1,5 +1,3 @@
-"""Data sets of Label Studio."""
-
 import json
 import os
 
@@ -11,7 +9,6 @@ from tests.support.cases import cases, refused
 from tests.support.dataset_files import picture, reading, reasons, write_files
 
 _read = reading(label_studio)
-
 SIZE = {"original_width": 40, "original_height": 30}
 PLACE = {"x": 25, "y": 50, "width": 25, "height": 50, "rotation": 0}
 BOX = {**SIZE, "type": "rectanglelabels", "id": "r", "value": {**PLACE, "rectanglelabels": ["cat"]}}
@@ -72,9 +69,8 @@ def test_keypoints_have_one_order_whichever_comes_first(tmp_path):
     _write(tmp_path, _task(1, "a.jpg", [_done(BOX, nose)]), _task(2, "b.jpg", [_done(ear, BOX)]))
     found = _read(tmp_path, HERE)
     assert found.keypoint_names == {"cat": ["ear", "nose"]}
-    assert [image.objects[0].keypoints for image in found.images] == [
-        [(0, 0, 0), (20, 15, 2)], [(10, 15, 2), (0, 0, 0)]
-    ]  # fmt: skip
+    first, second = [image.objects[0].keypoints for image in found.images]
+    assert (first, second) == ([(0, 0, 0), (20, 15, 2)], [(10, 15, 2), (0, 0, 0)])
 
 
 @cases(

@@ -1,5 +1,3 @@
-"""Data sets of LabelMe."""
-
 import base64
 import json
 
@@ -12,7 +10,6 @@ from tests.support.cases import cases, refused
 from tests.support.dataset_files import ids, picture, reading, reasons, subfolder, write_files
 
 _read = reading(labelme)
-
 BOX = {"label": "cat", "points": [[1, 2], [9, 8]], "shape_type": "rectangle", "group_id": 1}
 
 

@@ -1,5 +1,3 @@
-"""The tables and the hierarchy of Open Images."""
-
 import json
 
 from detection_core.datasets.annotated_images import Rejected
@@ -13,22 +11,19 @@ from detection_core.datasets.formats.open_images_files import (
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import list_folder
 from tests.support.cases import cases, refused
+from tests.support.dataset_files import write_files
 
 BOXES = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax"
 LABELS = "ImageID,Source,LabelName,Confidence"
 MASKS = "MaskPath,ImageID,LabelName,BoxID,BoxXMin,BoxXMax,BoxYMin,BoxYMax"
 
 
-def _write(root, **tables):
-    for name, text in tables.items():
-        (root / f"{name.replace('_', '-')}.csv").write_text(text + "\n")
-    return list_folder(str(root))
-
-
 def test_files_are_told_apart_by_their_columns_and_splits_by_their_names(tmp_path):
     tables = {"train_boxes": f"{BOXES}\na,x,/m/1,1,0,1,0,1", "test_boxes": BOXES}
     tables |= {"train_labels": LABELS, "validation_labels": LABELS, "train_masks": MASKS, "other": "a,b"}
-    listing = _write(tmp_path, **tables, class_descriptions="/m/1,One", class_descriptions_boxable="/m/1,One")
+    tables |= dict.fromkeys(("class_descriptions", "class_descriptions_boxable"), "/m/1,One")
+    write_files(tmp_path, {f"{name.replace('_', '-')}.csv": f"{text}\n" for name, text in tables.items()})
+    listing = list_folder(str(tmp_path))
     found = find_boxes(listing)
     assert {path: list(file.names) for path, file in found.items()} == {"train-boxes.csv": ["a.jpg"]}
     more = find_companions(listing, "train-boxes.csv")
@@ -42,12 +37,9 @@ def test_a_row_has_the_line_in_which_it_ends_and_one_of_another_length_says_so(t
     assert (first, third, fifth) == (3, 5, 6) and second == {"ImageID": "a", "LabelName": "b\nc"}
     assert isinstance(fault, Rejected) and "line 5: expected 2 fields, found 1" in fault.detail
     assert last == {"ImageID": "e", "LabelName": "f"}
-
-
-@cases("/m/1", "/m/1,One,Two", "/m/1,", "/m/1,a\x07")
-def test_descriptions_are_pairs(tmp_path, *, text):
-    (tmp_path / "a.csv").write_text(f"/m/0,Zero\n{text}\n")
-    refused(DataError, "a label and a name in line 2", read_descriptions, str(tmp_path / "a.csv"))
+    for text in ("/m/1", "/m/1,One,Two", "/m/1,", "/m/1,a\x07"):
+        (tmp_path / "a.csv").write_text(f"/m/0,Zero\n{text}\n")
+        refused(DataError, "a label and a name in line 2", read_descriptions, str(tmp_path / "a.csv"))
 
 
 def test_a_class_that_stands_in_two_places_has_the_ancestors_of_both(tmp_path):

@@ -1,5 +1,3 @@
-"""Formats that are known by name and not read."""
-
 import json
 
 from detection_core.datasets.formats.others import name_other
@@ -32,12 +30,8 @@ def test_a_format_that_is_not_read_is_refused_by_its_name(tmp_path, *, name):
 
 
 def test_parquet_and_a_table_of_metadata_are_hugging_faces(tmp_path):
-    files = {
-        "a/data.parquet": "PAR1",
-        "b/metadata.csv": "file_name,objects\n",
-        "c/metadata.jsonl": "no json\n",
-    }
-    write_files(tmp_path, files)
+    tables = {"b/metadata.csv": "file_name,objects\n", "c/metadata.jsonl": "no json\n"}
+    write_files(tmp_path, {"a/data.parquet": "PAR1", **tables})
     names = [name_other(list_folder(str(tmp_path / folder))) for folder in "abc"]
     assert ["Hugging Face" in name for name in names] == [True, True, False]
 

@@ -1,5 +1,3 @@
-"""TFRecord files that are found and read with the places of their records."""
-
 import gzip
 import io
 import struct
@@ -13,6 +11,8 @@ from detection_core.storage.folder_listing import list_folder
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import write_files
 
+IMAGE = b"\x0aimage/encoded"
+
 
 def _write(path, *records):
     out = io.BytesIO()
@@ -21,16 +21,12 @@ def _write(path, *records):
     write_files(path.parent, {path.name: out.getvalue()})
 
 
-IMAGE = b"\x0aimage/encoded"
-
-
 @cases(
     (["train.record", "test.record"], {"train": "train.record", "eval": "test.record"}),
     (["my_train.record-00000-of-00002", "my_train.record-00001-of-00002", "my_val.record-00000-of-00001"],
      {"train": "my_train.record-0000*", "eval": "my_val.record-00000-of-00001"}),
     (["Split-train/x", "Split-eval/x"], {"train": "Split-train/x", "eval": "Split-eval/x"}),
-    (["data.bin"], RATIOS),
-    (["train/a", "more_train/b", "val/c"], RATIOS),
+    (["data.bin"], RATIOS), (["train/a", "more_train/b", "val/c"], RATIOS),
 )  # fmt: skip
 def test_files_of_any_name_are_found_by_what_is_in_them(tmp_path, *, names, splits):
     for name in names:

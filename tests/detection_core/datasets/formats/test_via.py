@@ -1,5 +1,3 @@
-"""Data sets of VGG Image Annotator."""
-
 import csv
 import io
 import json
@@ -13,6 +11,7 @@ from detection_core.errors import DataError
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import picture, reading, reasons, write_files
 
+_read = reading(via)
 RECT = {"name": "rect", "x": 5, "y": 6, "width": 10, "height": 4}
 ELLIPSE = {"name": "ellipse", "cx": 10, "cy": 10, "rx": 4, "ry": 2}
 REGION = {"shape_attributes": RECT, "region_attributes": {"pet": "cat"}}
@@ -22,9 +21,6 @@ def _write(root, *regions):
     entry = {"filename": "a.jpg", "size": 1, "regions": regions}
     write_files(root, {"a.jpg": picture(), "via.json": json.dumps({"a.jpg1": entry})})
     return root
-
-
-_read = reading(via)
 
 
 @cases(

@@ -1,5 +1,3 @@
-"""Pascal VOC data sets that are found in a folder."""
-
 from detection_core.datasets.formats import voc_layout
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import list_folder

@@ -1,5 +1,3 @@
-"""YOLO data sets that are found in a folder."""
-
 import os
 
 from detection_core.datasets.formats import yolo_layout
@@ -29,12 +27,6 @@ def test_a_path_is_taken_where_it_leads_somewhere_below_the_root(*, base, text, 
     assert _place(text, base=base) == place
 
 
-def test_a_path_is_first_relative_to_its_file_and_leads_somewhere_inside():
-    assert _place("images", "sub/data.yaml") == "sub/images"
-    for text in ("../../etc", "/etc", "none", "https://example.com/coco.zip"):
-        refused(DataError, "below /data, found nothing", _place, text)
-
-
 @cases(
     ("images/a.jpg", "labels/a.txt"), ("images/x/images/a.jpg", "images/x/labels/a.txt"),
     ("VOC/JPEGImages/a.b.png", "VOC/labels/a.b.txt"), ("photos/a.jpg", "photos/a.txt"),
@@ -55,7 +47,10 @@ def test_labels_without_class_names_are_refused_and_other_text_files_are_no_labe
         assert yolo_layout.find(list_folder(str(tmp_path))) is None
 
 
-def test_paths_of_very_many_parts_and_folders_named_many_times_are_tried_once(monkeypatch):
+def test_paths_lead_inside_and_those_of_very_many_parts_or_named_often_are_tried_once(monkeypatch):
+    assert _place("images", "sub/data.yaml") == "sub/images", "first relative to its file"
+    for text in ("../../etc", "/etc", "none", "https://example.com/coco.zip"):
+        refused(DataError, "below /data, found nothing", _place, text)
     tried, seen = [], []
     with monkeypatch.context() as patch:
         patch.setattr(yolo_layout.posixpath, "normpath", lambda path: tried.append(path) or "none")

@@ -1,5 +1,3 @@
-"""The files that name the classes of a YOLO data set."""
-
 import json
 import os
 import time
