@@ -21,7 +21,7 @@ def test_golden_patches():
     assert_golden(case, found)
 
 
-def test_patches_and_noise_are_taken_by_chance():
+def test_patches_and_noise_are_taken_by_chance_and_low_quality_damages_more():
     sample = golden_sample(CASES["black_patches"])
     np.testing.assert_array_equal(noise.RandomBlackPatches(probability=0.0)(sample, SEED).image, sample.image)
     black = noise.RandomBlackPatches(probability=1.0, size_to_image_ratio=0.5)(sample, SEED).image
@@ -30,9 +30,6 @@ def test_patches_and_noise_are_taken_by_chance():
     step = noise.RandomPatchGaussian(min_patch_size=3, max_patch_size=3, min_gaussian_stddev=0.5)
     changed = (np.asarray(step(sample, SEED).image) != np.asarray(sample.image)).any(axis=-1)
     assert 4 <= changed.sum() <= 9
-
-
-def test_jpeg_damages_more_at_low_quality():
     sample = golden_sample(CASES["patch_gaussian"])
 
     def damage(quality):

@@ -45,14 +45,11 @@ def _whole_averages():
     return (around + 4 * IMAGE.astype(int)) % 13 == 0
 
 
-def test_a_whole_average_is_not_cut_to_the_byte_below():
+def test_averages_are_not_cut_to_the_byte_below_and_factor_one_changes_nothing():
     values = np.repeat(np.arange(256, dtype=np.uint8), 3)[:, np.newaxis]
     rows = tf.constant(np.broadcast_to(values[..., np.newaxis], [768, 3, 3]))
     found = tones.enhance_sharpness(rows, tf.constant(0.0))
     np.testing.assert_array_equal(found[1::3, 1], rows[1::3, 1])
-
-
-def test_an_even_image_and_factor_one_change_nothing():
     even = tf.constant(np.full((4, 5, 3), 77, np.uint8))
     for tone in (tones.autocontrast, tones.equalize):
         np.testing.assert_array_equal(tone(even), even)

@@ -71,13 +71,6 @@ def test_golden(*, name):
         np.testing.assert_allclose(fields[key][:rows], expected[key], rtol=1e-5, err_msg=key)
 
 
-def test_padded_rows_are_zero_in_every_field():
-    padded = pad_objects(_sample(CASES["weights_confidences"]).truth, 5)
-    for name, field in padded._asdict().items():
-        assert field.shape[0] == 5
-        assert not np.asarray(field)[3:].any(), name
-
-
 @cases(False, True)
 def test_batches_of_one_size_are_static(*, masks):
     case = CASES["masks" if masks else "basic"]
@@ -92,7 +85,7 @@ def test_batches_of_one_size_are_static(*, masks):
     assert batches.element_spec.truth.masks.shape == ([2, 4, 8, 8] if masks else [2, 4, 0, 0])
 
 
-def test_images_of_several_sizes_are_padded_to_the_largest():
+def test_images_of_several_sizes_and_rows_of_objects_are_padded():
     sample = _sample(CASES["basic"])
     turned = sample._replace(image=tf.transpose(sample.image, [1, 0, 2]))
     elements = [
@@ -109,3 +102,7 @@ def test_images_of_several_sizes_are_padded_to_the_largest():
     (batch,) = batched(dataset, 2, drop_remainder=True)
     assert batch.images.pixels.shape == (2, 9, 9, 3)
     assert batch.images.true_sizes.numpy().tolist() == [[6, 9], [9, 6]]
+    padded = pad_objects(_sample(CASES["weights_confidences"]).truth, 5)
+    for name, field in padded._asdict().items():
+        assert field.shape[0] == 5
+        assert not np.asarray(field)[3:].any(), name

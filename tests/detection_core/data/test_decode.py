@@ -6,13 +6,8 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from detection_core.data.decode import (
-    DecodeOptions,
-    class_text_table,
-    decode_example,
-    decode_pixels,
-    drop_unusable_objects,
-)
+from detection_core.data import decode as module
+from detection_core.data.decode import DecodeOptions, class_text_table, decode_example, decode_pixels
 from detection_core.data.label_map import LabelMapItem
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
 from tests.support.cases import cases
@@ -81,7 +76,7 @@ def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped():
         "image/class/text": [b"dog", b"unicorn", b"bird"],
     }  # fmt: skip
     record = tf.constant(example(fields))
-    decoded = drop_unusable_objects(decode_example(record, table=class_text_table(ITEMS)))
+    decoded = module.drop_unusable_objects(decode_example(record, table=class_text_table(ITEMS)))
     truth = decoded.sample.truth
     assert decoded.sample.image.shape == (4, 5, 3) and truth.masks.shape == (2, 0, 0)
     found = (truth.classes, decoded.difficult, decoded.group_of, decoded.labelled)

@@ -35,7 +35,7 @@ def test_a_record_of_which_everything_holds_is_kept_byte_for_byte(monkeypatch):
     assert merge_example(data, OWN, SIZE, turned=False) is data
 
 
-def test_what_differs_is_replaced_and_everything_else_kept():
+def test_what_differs_is_replaced_keypoints_as_one_table_and_everything_else_kept():
     made = {"image/height": int64_feature([40]), "image/object/bbox/xmin": float_feature([0.25])}
     assert _found(_merge(OWN, made)) == {**OWN, "image/height": int64_feature([40])}
     own = {**OWN, "image/object/class/label": float_feature([7.0])}
@@ -48,9 +48,6 @@ def test_what_differs_is_replaced_and_everything_else_kept():
     assert _found(_merge(OWN, made)).keys() - OWN.keys() == {"image/object/class/text"}
     own = {**OWN, "image/class/text": bytes_feature([b"cat", b"unknown"])}
     assert _found(_merge(own, {"image/class/text": bytes_feature([b"cat"])})) == own
-
-
-def test_keypoints_are_one_table_and_masks_as_numbers_stay():
     same = {f"image/object/keypoint/{axis}": float_feature([0.5]) for axis in "xy"}
     own = OWN | same
     names = {"image/object/keypoint/text": bytes_feature([b"nose"])}

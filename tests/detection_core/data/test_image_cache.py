@@ -13,6 +13,7 @@ from detection_core.data.image_cache import FOLDER, GIGABYTES, ImageCache, image
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import ConfigError
 from tests.support.cases import cases, refused
+from tests.support.dataset_files import subfolder
 from tests.support.record_files import example, image_bytes
 from tests.support.storage_faults import few_descriptors
 
@@ -44,7 +45,7 @@ def test_a_damaged_entry_is_removed_and_made_again(tmp_path, *, damaged):
     np.testing.assert_array_equal(cache.find("abc"), PIXELS)
 
 
-def test_no_more_than_the_limit_is_kept_and_that_is_said_once(tmp_path, caplog):
+def test_no_more_than_the_limit_is_kept_and_nothing_of_a_killed_process(tmp_path, caplog):
     size = 16 + PIXELS.nbytes
     cache = ImageCache(str(tmp_path), 2 * size)
     for name in ("aa", "bb", "cc", "dd"):
@@ -56,6 +57,14 @@ def test_no_more_than_the_limit_is_kept_and_that_is_said_once(tmp_path, caplog):
     again.keep("ee", PIXELS)
     again.keep("ff", PIXELS)
     assert len(entries(tmp_path)) == 3
+    tmp_path = subfolder(tmp_path, 1)
+    (tmp_path / "ab").mkdir()
+    old, new = tmp_path / "ab" / "abc.1.partial", tmp_path / "ab" / "abd.2.partial"
+    old.write_bytes(b"x")
+    new.write_bytes(b"x")
+    os.utime(old, (0, 0))
+    ImageCache(str(tmp_path), 1000)
+    assert entries(tmp_path) == [new]
 
 
 def test_a_full_disk_leaves_nothing_half_and_training_goes_on(tmp_path, monkeypatch, caplog):
@@ -71,16 +80,6 @@ def test_a_full_disk_leaves_nothing_half_and_training_goes_on(tmp_path, monkeypa
     assert not entries(tmp_path)
     (message,) = caplog.messages
     assert "No space left on device; free some space" in message
-
-
-def test_what_a_killed_process_left_is_removed_once_nobody_writes_it(tmp_path):
-    (tmp_path / "ab").mkdir()
-    old, new = tmp_path / "ab" / "abc.1.partial", tmp_path / "ab" / "abd.2.partial"
-    old.write_bytes(b"x")
-    new.write_bytes(b"x")
-    os.utime(old, (0, 0))
-    ImageCache(str(tmp_path), 1000)
-    assert entries(tmp_path) == [new]
 
 
 @cases("JPEG", "PNG")

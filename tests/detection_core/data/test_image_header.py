@@ -9,14 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
-from detection_core.data.image_header import (
-    IMAGE_FAULTS,
-    MAX_PIXELS,
-    ImageFault,
-    ImageHeader,
-    read_header,
-    read_structure,
-)
+from detection_core.data import image_header
+from detection_core.data.image_header import MAX_PIXELS, ImageFault, ImageHeader, read_header, read_structure
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import exif
 
@@ -50,7 +44,7 @@ FILES = {
 
 def _reason(data):
     reason = refused(ImageFault, "", read_header, data).reason
-    assert reason in IMAGE_FAULTS
+    assert reason in image_header.IMAGE_FAULTS
     return reason
 
 
@@ -116,7 +110,7 @@ def test_damage_of_any_kind_gives_a_header_or_a_reason(name, chance):
     try:
         header = read_header(bytes(data))
     except ImageFault as e:
-        assert e.reason in IMAGE_FAULTS
+        assert e.reason in image_header.IMAGE_FAULTS
     else:
         assert header.height * header.width <= MAX_PIXELS
 

@@ -20,7 +20,7 @@ def _truth(boxes=(A, B, A, A), classes=(2, 0, 1, 2), confidences=(0.5, 1.0, -1.0
     )
 
 
-def test_objects_with_one_box_become_one_with_all_their_classes():
+def test_objects_with_one_box_become_one_and_scores_and_keypoints_count_as_they_shall():
     found = merge_equal_boxes(_truth(), 3)
     np.testing.assert_allclose(found.boxes, [A, B])
     np.testing.assert_allclose(found.class_scores, [[0.0, -1.0, 0.5], [1.0, 0.0, 0.0]])
@@ -32,9 +32,6 @@ def test_objects_with_one_box_become_one_with_all_their_classes():
     targets = LabelTargets(classes=5, merge_equal_boxes=True)
     traced = tf.function(targets, input_signature=[spec]).get_concrete_function()
     assert traced.structured_outputs.class_scores.shape.as_list() == [None, 5]
-
-
-def test_scores_and_keypoints_count_as_they_shall():
     assert LabelTargets(classes=3, use_scores=True)(_truth()).class_scores.shape == (4, 3)
     left = LabelTargets(classes=3)(_truth())
     assert left.class_scores.shape == (4, 0)

@@ -4,14 +4,9 @@ import pytest
 import tensorflow as tf
 
 from detection_core.artifacts.model_run import LEFT_OUT
+from detection_core.data import left_out
 from detection_core.data.decode import decode_example
-from detection_core.data.left_out import (
-    find_undecodable,
-    left_out_table,
-    load_left_out,
-    save_left_out,
-    without,
-)
+from detection_core.data.left_out import find_undecodable, left_out_table, load_left_out, save_left_out
 from detection_core.data.reader import Reader
 from detection_core.errors import DataError
 from tests.support.cases import refused
@@ -27,7 +22,7 @@ def paths(tmp_path):
     return [first, write_records(tmp_path / "b.tfrecord", [b"\xff" * 50, *whole[3:]])]
 
 
-def test_what_does_not_decode_is_named_and_kept_in_the_training_s_folder(paths, tmp_path):
+def test_what_does_not_decode_is_named_kept_and_left_out_by_a_reader(paths, tmp_path):
     found = find_undecodable(paths, decode_example)
     named = [(paths[0], 3, "17, a.png"), (paths[1], 0, "without a name")]
     assert [(record.path, record.index, record.image) for record in found] == named
@@ -37,7 +32,7 @@ def test_what_does_not_decode_is_named_and_kept_in_the_training_s_folder(paths, 
     assert load_left_out(str(tmp_path)) == found
     assert left_out_table(str(tmp_path)) == {LEFT_OUT.name: (tmp_path / LEFT_OUT.name).read_text()}
     records = tf.data.Dataset.from_tensors(b"a")
-    assert without(records, ()) is records
+    assert left_out.without(records, ()) is records
     # These say nothing of a record.
     for kind, message in (
         (tf.errors.ResourceExhaustedError, "OOM when allocating a tensor"),
@@ -45,9 +40,6 @@ def test_what_does_not_decode_is_named_and_kept_in_the_training_s_folder(paths, 
     ):
         failing = Mock(side_effect=kind(None, None, message))
         refused(kind, "", find_undecodable, paths, failing)
-
-
-def test_a_reader_without_them_reads_and_counts_the_others(paths):
     found = find_undecodable(paths, decode_example)
     reader = Reader(paths=tuple(paths)).leaving_out(found)
     assert reader.examples() == 6

@@ -7,14 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
+from detection_core.data import orientation as module
 from detection_core.data.image_header import ImageFault, read_header
-from detection_core.data.orientation import (
-    read_orientation,
-    store_upright,
-    turn_point,
-    turn_upright,
-    upright_size,
-)
+from detection_core.data.orientation import read_orientation, store_upright, turn_point, turn_upright
 from detection_core.data.pixels import read_pixels, read_thumbnail
 from tests.support.cases import cases, refused
 from tests.support.turned_images import HEIGHT, WIDTH, smooth_picture, turned_by_xmp
@@ -75,7 +70,7 @@ def test_points_go_where_pillow_turns_their_pixels(*, orientation):
         row, column = np.argwhere(np.asarray(ImageOps.exif_transpose(marked)))[0]
         centre = turn_point(x + 0.5, y + 0.5, WIDTH, HEIGHT, orientation)
         assert centre == (column + 0.5, row + 0.5)
-    assert upright_size(WIDTH, HEIGHT, orientation) == ImageOps.exif_transpose(marked).size
+    assert module.upright_size(WIDTH, HEIGHT, orientation) == ImageOps.exif_transpose(marked).size
 
 
 @cases(*itertools.product(range(2, 9), range(3)))

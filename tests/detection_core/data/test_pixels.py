@@ -8,14 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from detection_core.data import pixels
 from detection_core.data.image_header import ImageFault
-from detection_core.data.pixels import (
-    check_with_both,
-    check_with_pillow,
-    mean_difference,
-    read_pixels,
-    read_thumbnail,
-)
+from detection_core.data.pixels import check_with_both, check_with_pillow, mean_difference, read_pixels
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import exif
 
@@ -47,7 +42,7 @@ def test_both_decoders_see_the_same_and_a_thumbnail_is_the_picture_made_small(*,
     check_with_pillow(SOUND[name])
     check_with_both(SOUND[name])
     expected = Image.fromarray(read_pixels(io.BytesIO(SOUND[name]))).convert("L").resize((16, 16))
-    found = read_thumbnail(io.BytesIO(SOUND[name]), 16)
+    found = pixels.read_thumbnail(io.BytesIO(SOUND[name]), 16)
     assert found.shape == (16, 16) and found.dtype == np.uint8
     # A JPEG file is decoded at a half of its size, with filters of its own.
     assert mean_difference(found, np.asarray(expected)) < 8
@@ -63,21 +58,18 @@ def test_what_is_not_decodable_or_not_offered_is_refused():
         refused(ImageFault, r"the file ends too early.*copy it again", read_pixels, half)
 
 
-def test_the_difference_is_a_mean_over_all_rows():
+def test_a_thumbnail_is_turned_as_exif_says_and_differences_are_means_over_all_rows():
+    half = Image.fromarray(np.repeat(np.repeat(np.uint8([[[0] * 3], [[255] * 3]]), 100, 0), 300, 1))
+    for orientation, bright in ((1, np.s_[9:]), (3, np.s_[:7]), (6, np.s_[:, :7]), (8, np.s_[:, 9:])):
+        found = pixels.read_thumbnail(io.BytesIO(stored(half, "JPEG", exif=exif(orientation))), 16)
+        assert found[bright].min() > 250, orientation
+        assert (found > 128).mean() == 0.5
     other = np.concatenate([NOISE] * 9)
     changed = other.copy()
     changed[300:] = 255 - changed[300:]
     expected = np.abs(other.astype(float) - changed).mean()
     assert mean_difference(other, changed) == pytest.approx(expected)
     assert mean_difference(other, other) == 0
-
-
-def test_a_thumbnail_is_turned_as_exif_says():
-    half = Image.fromarray(np.repeat(np.repeat(np.uint8([[[0] * 3], [[255] * 3]]), 100, 0), 300, 1))
-    for orientation, bright in ((1, np.s_[9:]), (3, np.s_[:7]), (6, np.s_[:, :7]), (8, np.s_[:, 9:])):
-        found = read_thumbnail(io.BytesIO(stored(half, "JPEG", exif=exif(orientation))), 16)
-        assert found[bright].min() > 250, orientation
-        assert (found > 128).mean() == 0.5
 
 
 _PEAK = """

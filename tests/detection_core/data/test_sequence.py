@@ -35,7 +35,7 @@ def test_files_are_read_in_blocks_and_epochs_end(paths):
     assert [int(e) for e, _ in found] == [0, 1, 2, 3, 4] * 2
 
 
-def test_every_element_has_its_own_seed_that_comes_back(paths):
+def test_every_element_has_a_seed_of_its_own_that_does_not_depend_on_the_global_one(paths):
     options = SequenceOptions(shuffle_buffer_size=8)
     found = _take(shuffled_epochs(shuffled_files(paths, options), options, seed=4), 120)
     assert max(Counter(seed for _, seed in found).values()) == 1
@@ -46,9 +46,6 @@ def test_every_element_has_its_own_seed_that_comes_back(paths):
     orders = {tuple(e[:1] for e in found[i : i + 40 : 10]) for i in range(0, 400, 40)}
     assert len(orders) > 4
     assert all(sorted(order) == [b"a", b"b", b"c", b"d"] for order in orders)
-
-
-def test_the_order_does_not_depend_on_the_global_seed(paths):
     options = SequenceOptions(shuffle_buffer_size=8)
     orders = []
     try:

@@ -6,13 +6,8 @@ from PIL import Image
 
 from components.example_gen.ingestion import read_dataset
 from detection_core.data.pixels import check_with_both
-from detection_core.datasets.annotated_images import (
-    REASONS,
-    Rejected,
-    checked_text,
-    path_inside,
-    read_annotation,
-)
+from detection_core.datasets import annotated_images
+from detection_core.datasets.annotated_images import REASONS, Rejected, checked_text, path_inside
 from detection_core.datasets.encoding import make_example
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import Coco, picture, voc_xml, write_voc
@@ -27,7 +22,7 @@ def _read(path, data_format="coco", splits=None):
 def test_used_up_descriptors_and_other_formats_are_no_faults_of_an_image(tmp_path):
     (tmp_path / "a.xml").write_text("<annotation/>")
     with few_descriptors(0):
-        refused(OSError, "Too many open files", read_annotation, str(tmp_path / "a.xml"))
+        refused(OSError, "Too many open files", annotated_images.read_annotation, str(tmp_path / "a.xml"))
     coco = Coco(tmp_path, images=0)
     for number, image_format in enumerate(("BMP", "GIF", "TIFF", "WEBP"), start=1):
         coco.add_image(number, data=picture(image_format, seed=number))
@@ -51,15 +46,13 @@ def quarantine_of(dataset, check_pixels=check_with_both):
     return found
 
 
-@cases(*COCO_FAULTS)
-def test_a_coco_record_with_one_fault_is_put_aside_for_it(tmp_path, *, reason):
-    coco = Coco(tmp_path)
-    COCO_FAULTS[reason](coco)
-    assert [r for _, r in quarantine_of(_read(coco.write()))] == [reason]
-
-
-@cases(*VOC_FAULTS)
-def test_a_voc_record_with_one_fault_is_put_aside_for_it(tmp_path, *, reason):
+@cases(*COCO_FAULTS, *VOC_FAULTS)
+def test_a_record_with_one_fault_is_put_aside_for_it(tmp_path, *, reason):
+    if reason in COCO_FAULTS:
+        coco = Coco(tmp_path)
+        COCO_FAULTS[reason](coco)
+        assert [r for _, r in quarantine_of(_read(coco.write()))] == [reason]
+        return
     path = write_voc(tmp_path)
     VOC_FAULTS[reason](tmp_path)
     assert quarantine_of(_read(path, "voc", {"train": "ImageSets/Main/train.txt"})) == [("b", reason)]

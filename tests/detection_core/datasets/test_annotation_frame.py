@@ -2,20 +2,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from detection_core.datasets import annotation_frame
 from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, Rejected
-from detection_core.datasets.annotation_frame import (
-    Frame,
-    check_exif_annotations,
-    find_annotation_frame,
-    turn_objects,
-)
+from detection_core.datasets.annotation_frame import Frame, check_exif_annotations, turn_objects
 from detection_core.errors import ConfigError
 from tests.support.cases import cases, refused
 
 
 def frame_of(size, frame, unsaid):
     image = AnnotatedImage("1", "a.jpg", "a.jpg", *size, [])
-    return find_annotation_frame(image, Frame(*frame), unsaid)
+    return annotation_frame.find_annotation_frame(image, Frame(*frame), unsaid)
 
 
 @cases(

@@ -7,14 +7,8 @@ from PIL import Image
 from pycocotools import mask as coco_mask
 
 from detection_core.data.label_map import label_map_from_names
-from detection_core.datasets.annotated_images import (
-    AnnotatedImage,
-    ImageLabel,
-    MaskFile,
-    Polygons,
-    Rejected,
-    RunLengths,
-)
+from detection_core.datasets import annotated_images
+from detection_core.datasets.annotated_images import AnnotatedImage, MaskFile, Polygons, Rejected, RunLengths
 from detection_core.datasets.coco_writer import BESIDE, open_coco
 from detection_core.datasets.formats import coco
 from detection_core.datasets.shapes import make_object
@@ -79,7 +73,7 @@ def test_fields_that_coco_lacks_are_kept_and_mask_files_become_run_lengths(tmp_p
     values = {"difficult": 1, "truncated": 0, "pose": "Left", "occluded": 1, "group_of": 0, "depiction": 1,
               "confidence": 0.5, "weight": 2.0}  # fmt: skip
     item = make_object("cat", (1, 2, 3, 4), "")._replace(**values)
-    image = AnnotatedImage("a", "a.jpg", "", 40, 30, [item], [ImageLabel("dog", 0.25)])
+    image = AnnotatedImage("a", "a.jpg", "", 40, 30, [item], [annotated_images.ImageLabel("dog", 0.25)])
     content = _write(tmp_path / "a.json", image)
     (entry,) = content["annotations"]
     assert entry["attributes"] | entry["detflow"] == values

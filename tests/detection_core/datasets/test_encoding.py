@@ -9,13 +9,8 @@ from PIL import Image
 
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.data.example_wire import find_features, parse_example
-from detection_core.datasets.annotated_images import (
-    BOX_FAULTS,
-    AnnotatedImage,
-    AnnotatedObject,
-    Polygons,
-    Rejected,
-)
+from detection_core.datasets import annotated_images
+from detection_core.datasets.annotated_images import BOX_FAULTS, AnnotatedImage, Polygons, Rejected
 from detection_core.datasets.counts import Counts
 from detection_core.datasets.encoding import ROUNDING, check_box, make_example
 from detection_core.datasets.formats.tfrecord_example import RecordedExample
@@ -31,7 +26,8 @@ WIDTH, HEIGHT = 40, 30
 
 def _object(box, area=0.0, **fields):
     values = {"crowd": 0, "difficult": None, "truncated": None, "pose": None, **fields}
-    return AnnotatedObject(name="cat", box=tuple(map(float, box)), area=area, label="annotation 1", **values)
+    values |= {"name": "cat", "box": tuple(map(float, box)), "area": area, "label": "annotation 1"}
+    return annotated_images.AnnotatedObject(**values)
 
 
 def _record(tmp_path, objects, data=None, size=(WIDTH, HEIGHT), **fields):

@@ -66,7 +66,7 @@ def test_any_order_and_any_size_of_blocks_gives_the_same(steps, packed_bytes, bl
         assert list(found) == expected + [(None, [part]) for key, part in order if key not in listed]
 
 
-def test_many_parts_of_few_images_are_not_in_memory_together():
+def test_many_parts_are_not_in_memory_together_and_keys_of_no_image_refused():
     found = Grouping()
     for image in range(64):
         found.add_image(image, image)
@@ -74,9 +74,6 @@ def test_many_parts_of_few_images_are_not_in_memory_together():
     assert 3 * grouping.MOST_PACKED_BYTES < 64 << 20
     with memory_below(3 * grouping.MOST_PACKED_BYTES):
         assert all(len(parts) == 16 for _, parts in found)
-
-
-def test_keys_that_no_image_can_have_are_refused_and_unread_groups_are_no_leak():
     refused(TypeError, "", Grouping().add_image, math.nan, 0)
     for key in ([], {}):
         refused(TypeError, "", Grouping().add_image, key, 0)

@@ -85,7 +85,7 @@ def test_the_shortest_name_of_a_list_is_meant_and_trainval_where_there_is_no_oth
     assert [plain_line(text) for text in ("a 1", "a -1", "a b 0", "a")] == ["a", "a", "a b", "a"]
 
 
-def test_what_is_rejected_stays_in_its_split_or_in_every_one(tmp_path):
+def test_what_is_rejected_stays_in_its_split_or_in_every_one_and_wrong_parts_are_refused(tmp_path):
     data = Coco(tmp_path, images=3)
     data.images[0]["width"] = "wide"
     data.add_box(99, [0, 0, 5, 5])
@@ -103,9 +103,7 @@ def test_what_is_rejected_stays_in_its_split_or_in_every_one(tmp_path):
     read = whole(find_reader("voc").read_split(str(below), {"images": "train/images"}, None))
     assert [image.filename for image in read.images] == ["traina.jpg"]
     assert [image.filename for image in read.unannotated] == ["trainb.jpg"]
-
-
-def test_a_part_that_is_not_there_or_is_none_is_refused(tmp_path):
+    tmp_path = subfolder(tmp_path, "csv")
     WRITERS["csv"](tmp_path)
     root, reader = str(tmp_path), find_reader("csv")
     assert part_names({"annotations": "x", "images": "y"}) is None and part_names("train.txt") is None

@@ -144,7 +144,7 @@ def test_splits_tell_the_format_and_those_that_lead_nowhere_are_refused(tmp_path
         find_format(str(below), [{"annotations": "nowhere", "images": "photos"}])
 
 
-def test_what_is_not_read_or_cannot_be_told_apart_is_named(tmp_path):
+def test_what_is_not_read_ambiguous_or_missing_is_named(tmp_path):
     project = {"objects": [{"classTitle": "cat", "geometryType": "rectangle"}]}
     (tmp_path / "a.json").write_text(json.dumps(project))
     refused(DataError, "Found a Supervisely project", find_format, str(tmp_path), [None])
@@ -157,9 +157,7 @@ def test_what_is_not_read_or_cannot_be_told_apart_is_named(tmp_path):
     _coco(below, "monday.json", ["x.jpg"])
     _coco(below, "tuesday.json", ["x.jpg"])
     refused(DataError, r"file for each split, found monday\.json, tuesday\.json", find_layouts, str(below))
-
-
-def test_nothing_found_says_what_was_looked_for_and_what_is_there(tmp_path):
+    tmp_path = subfolder(tmp_path, 3)
     names = ("pictures/a.jpg", "pictures/b.jpg", "read.me")
     write_files(tmp_path, {**dict.fromkeys(names, ""), "config.json": "{}"})
     caught = refused(DataError, "expected an annotated data set", find_layouts, str(tmp_path))

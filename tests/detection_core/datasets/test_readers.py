@@ -17,18 +17,10 @@ from detection_core.datasets.readers import READERS, find_reader, register_reade
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.file_parts import file_part
 from pipeline.settings.workflow_settings import DataSettings
+from tests.support import same_set
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import in_pixels, picture, whole, write_files
-from tests.support.same_set import (
-    CLASSES,
-    HEIGHT,
-    IMAGES,
-    RING,
-    WIDTH,
-    WITH_OUTLINES,
-    WRITERS,
-    common_records,
-)
+from tests.support.same_set import CLASSES, HEIGHT, IMAGES, RING, WIDTH, WRITERS, common_records
 
 
 @cases(*READERS)
@@ -45,7 +37,7 @@ def test_a_reader_finds_what_it_locates_and_makes_the_same_records(tmp_path, *, 
     WRITERS["coco"](tmp_path / "same")
     same = find_reader("coco").read_split(str(tmp_path / "same"), None, None)
     assert common_records(found) == common_records(same)
-    if data_format in WITH_OUTLINES:
+    if data_format in same_set.WITH_OUTLINES:
         objects = [item for image in found.images for item in in_pixels(image, WIDTH, HEIGHT).objects]
         (mask,) = [item.mask for item in objects if item.mask]
         assert [list(ring) for ring in mask.rings] == [pytest.approx(RING)]
@@ -133,11 +125,6 @@ _FILE = re.compile(r"^`([^`]+)`(?:, with `([^`]+)`)?:\n\n```\w*\n(.*?)```", re.D
 EXAMPLES = {name: _FILE.findall(text) for name, text in _SECTION.findall(PAGE.read_text())}
 
 
-def test_the_page_has_a_row_and_a_section_for_every_format():
-    assert set(EXAMPLES) == set(READERS)
-    assert set(re.findall(r"^\| \[`(\w+)`\]", PAGE.read_text(), re.MULTILINE)) == set(READERS)
-
-
 @cases(*[name for name, found in EXAMPLES.items() if found])
 def test_the_page_s_smallest_example_of_a_format_is_found_and_read(tmp_path, *, data_format):
     for name, image, text in EXAMPLES[data_format]:
@@ -150,7 +137,9 @@ def test_the_page_s_smallest_example_of_a_format_is_found_and_read(tmp_path, *, 
     assert item.name == "cat" and item.box == pytest.approx((5, 6, 20, 25), abs=0.02)
 
 
-def test_a_format_from_outside_is_one_that_settings_may_name():
+def test_every_format_is_on_the_page_and_one_from_outside_may_be_named_by_settings():
+    assert set(EXAMPLES) == set(READERS), "the page has a section for each, and a row"
+    assert set(re.findall(r"^\| \[`(\w+)`\]", PAGE.read_text(), re.MULTILINE)) == set(READERS)
     refused(ConfigError, r"coco.*voc.*found 'yolo9'", find_reader, "yolo9")
     refused(ValueError, "coco", lambda: DataSettings(path="data", format="toy"))
     register_reader("toy", READERS["coco"])

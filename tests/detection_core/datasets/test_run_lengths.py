@@ -25,13 +25,16 @@ def test_a_placed_mask_is_that_of_pycocotools(patch, left, top, width, height):
     assert (coco_mask.decode(coco_mask.frPyObjects(size, height, width)) == expected).all()
 
 
-def test_rows_run_from_left_to_right_and_a_mask_of_no_image_is_refused():
+def test_rows_run_from_left_to_right_and_a_mask_of_no_image_is_refused(monkeypatch):
     for size in ((0, 5), (5, 0), (-2, -3), (1 << 20, 1 << 20)):
         refused(Rejected, "", place_mask, np.ones((1, 1), bool), 0, 0, *size)
         refused(Rejected, "", brush_mask, [0] * 20, *size)
     assert row_mask([1, 2, 3], 3, 2).tolist() == [[False, True, True], [False, False, False]]
     for counts in ([1, 2], [7], [-1, 7], [], [1 << 60]):
         refused(Rejected, "expected runs of 3x2 pixels", row_mask, counts, 3, 2)
+    monkeypatch.setattr("detection_core.datasets.run_lengths.MAX_PIXELS", 6)
+    assert place_mask(np.ones((1, 1), bool), 0, 0, 3, 2).counts == [0, 1, 5]
+    refused(Rejected, "found one of 7x1 pixels", place_mask, np.ones((1, 1), bool), 0, 0, 7, 1)
 
 
 @settings(deadline=None)

@@ -32,7 +32,7 @@ def test_what_is_seen_is_what_is_there(tmp_path):
     assert {tuple(sides) for sides in seen.box_sides} == {(20, 10), (15, 20)}
 
 
-def test_splits_are_counted_as_they_are_or_will_be_made_and_rare_classes_shown(tmp_path):
+def test_splits_are_counted_rare_classes_shown_and_many_sizes_and_boxes_sampled(tmp_path, monkeypatch):
     names = [f"image-{i}" for i in range(200)]
     path = write_voc(tmp_path, names=names, **{"image-33": voc_xml("image-33", label="rare")})
     seen = survey(path, "voc", RATIOS, shown=4)
@@ -45,6 +45,16 @@ def test_splits_are_counted_as_they_are_or_will_be_made_and_rare_classes_shown(t
     splits = {"train": "ImageSets/Main/train.txt", "eval": "ImageSets/Main/val.txt"}
     seen = survey(path, "voc", splits)
     assert [seen.count(name, splits) for name in ("train", "eval", "test")] == [200, 2, 0]
+    tmp_path = subfolder(tmp_path, 1)
+    data = Coco(tmp_path, images=259)
+    data.annotations.clear()
+    for number in range(1, 260):
+        data.add_box(number, [2, 3, 10, 20])
+    seen = _survey(data)
+    assert (OPENED_IMAGES // 2 < seen.opened <= OPENED_IMAGES) and len(seen.boxes) == 259
+    monkeypatch.setattr("detection_core.datasets.survey.SAMPLED_BOXES", 100)
+    seen = _survey(data)
+    assert len(seen.boxes) == 100 and seen.objects == 259
 
 
 def test_what_is_no_image_rejected_or_without_a_shape_is_counted_and_told(tmp_path, monkeypatch):
@@ -65,18 +75,6 @@ def test_what_is_no_image_rejected_or_without_a_shape_is_counted_and_told(tmp_pa
         data.add_box(1_000 + number, [0, 0, 5, 5])
     seen = _survey(data)
     assert len(seen.boxes) == 1 and np.isfinite(seen.boxes).all() and seen.rejected == {"unknown_image": 30}
-
-
-def test_sizes_and_boxes_are_sampled(tmp_path, monkeypatch):
-    data = Coco(tmp_path, images=259)
-    data.annotations.clear()
-    for number in range(1, 260):
-        data.add_box(number, [2, 3, 10, 20])
-    seen = _survey(data)
-    assert (OPENED_IMAGES // 2 < seen.opened <= OPENED_IMAGES) and len(seen.boxes) == 259
-    monkeypatch.setattr("detection_core.datasets.survey.SAMPLED_BOXES", 100)
-    seen = _survey(data)
-    assert len(seen.boxes) == 100 and seen.objects == 259
 
 
 def test_sizes_are_those_of_the_pictures_as_they_are_shown(tmp_path):

@@ -5,7 +5,7 @@ from tests.support.cases import refused
 from tests.support.dataset_files import write_files
 
 
-def test_an_image_without_annotation_is_called_as_one_with_it_would_be(tmp_path):
+def test_images_without_annotation_are_called_as_with_one_and_count_once(tmp_path):
     names = ("a.jpg", "b.jpg", "b.png", "deep/c.jpg", "d\n.jpg", "e.jpg")
     write_files(tmp_path, dict.fromkeys(names, b"image"))
     available = ImageFiles(str(tmp_path))
@@ -15,9 +15,6 @@ def test_an_image_without_annotation_is_called_as_one_with_it_would_be(tmp_path)
     assert not any(image.objects for image in found)
     below = unannotated.images_without_annotation(available, set(), [], "deep/")
     assert [image.filename for image in below] == ["deep/c.jpg"]
-
-
-def test_images_that_two_splits_share_count_once_and_another_word_is_refused():
     a, b, c = (unannotated.image_without_objects(name, name, f"/{name}") for name in "abc")
     assert unannotated.left_over([[a, b], [b, c]], [[], ["/a"]]) == [[b], [c]]
     assert all(unannotated.check_unannotated_images(word) == word for word in unannotated.CHOICES)

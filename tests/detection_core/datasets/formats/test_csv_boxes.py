@@ -40,7 +40,7 @@ def test_an_importer_s_sets_are_splits_and_its_boxes_fractions(tmp_path):
     assert len(_read(layout.path, layout.splits["eval"]).images) == 1
 
 
-def test_boxes_of_any_row_are_those_of_its_image_in_pixels_or_fractions(tmp_path):
+def test_boxes_of_any_row_are_those_of_its_image_and_a_row_that_cannot_be_read_costs_it(tmp_path):
     row = "a.jpg,40,30,cat"
     for text, boxes, in_fractions in (
         (f"{row},0.25,0.5,0.5,1\n{row},0,0,1,1\n", [(10, 15, 20, 30), (0, 0, 40, 30)], True),
@@ -55,9 +55,6 @@ def test_boxes_of_any_row_are_those_of_its_image_in_pixels_or_fractions(tmp_path
     found = _read(tmp_path)
     assert [len(image.objects) for image in found.images] == [2, 0]
     assert found.categories == {"cat": 0, "dog": 0}
-
-
-def test_a_row_that_cannot_be_read_costs_its_image_and_another_encoding_the_file(tmp_path):
     rows = 'a.jpg,40,30,cat,1,2,3,4\n"b.jpg",40,30,cat,1,2,3,x\n'
     write_files(tmp_path, {"all.csv": HEADER + rows, **{f"{name}.jpg": picture() for name in "abc"}})
     found = csv_boxes.read(str(tmp_path), None)

@@ -86,7 +86,7 @@ def test_a_bad_task_costs_only_itself(tmp_path, *, task, reason):
     assert reasons(found) == [reason] and len(found.images) == 1
 
 
-def test_a_file_that_is_no_list_of_tasks_or_sparse_is_one_error(tmp_path):
+def test_files_that_are_no_list_of_tasks_and_too_many_keypoints_are_refused(tmp_path, monkeypatch):
     message = r"export\.json: expected a JSON export of Label Studio"
     for text in ("{}", "[", "5"):
         write_files(tmp_path, {"export.json": text})
@@ -94,9 +94,6 @@ def test_a_file_that_is_no_list_of_tasks_or_sparse_is_one_error(tmp_path):
     _write(tmp_path, _task())
     os.truncate(tmp_path / "export.json", 5 * 2**30)  # and not searched for keypoints
     refused(DataError, f"{message}: expected JSON", _read, tmp_path, HERE)
-
-
-def test_objects_are_not_filled_with_more_keypoints_than_an_image_may_have(tmp_path, monkeypatch):
     monkeypatch.setattr(label_studio, "MAX_VALUES", 3)
     point = {**SIZE, "type": "keypointlabels", "id": "p", "parentID": "r"}
     points = [{**point, "value": {"x": 1, "y": 1, "keypointlabels": [name]}} for name in "ab"]

@@ -56,16 +56,13 @@ def test_what_has_no_area_or_owner_or_asks_for_too_much_is_refused(*, shapes):
     assert error.reason == "malformed_annotation"
 
 
-def test_a_mask_lies_where_its_corners_say():
+def test_masks_lie_where_corners_say_and_groups_are_objects_however_many(monkeypatch):
     pixels = np.array([[1, 0, 1], [1, 1, 1]], np.uint8) * 255
     (item,) = _read(_shape("mask", (4, 5), (6, 6), mask=_png(pixels)))
     assert item.box == (4, 5, 7, 7)
     counts = coco_mask.frPyObjects({"size": [30, 40], "counts": list(item.mask.counts)}, 30, 40)
     whole = coco_mask.decode(counts)
     assert whole.sum() == 5 and (whole[5:7, 4:7] == pixels // 255).all()
-
-
-def test_groups_of_outlines_and_points_are_objects_however_many_but_masks_have_a_bound(monkeypatch):
     one = _shape("polygon", (1, 1), (3, 1), (3, 3), group_id=7)
     other = _shape("polygon", (8, 8), (9, 8), (9, 9), group_id=7)
     (item,) = _read(one, other)

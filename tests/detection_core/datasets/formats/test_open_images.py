@@ -65,12 +65,17 @@ def test_a_set_is_found_by_its_columns_and_located_with_all_that_belongs_to_it(t
     assert ids(_read(root, where)) == ["v"]
 
 
-def test_rows_of_images_that_were_not_fetched_cost_nothing_and_are_told(tmp_path, caplog):
+def test_rows_of_missing_images_are_told_and_quotes_marks_and_windows_ends_read(tmp_path, caplog):
     root = _write(tmp_path, [_row("elsewhere"), _row("a"), _row("gone")])
     with caplog.at_level(logging.WARNING):
         found = _read(root)
     assert ids(found) == ["a"] and not found.rejected and "2 rows are of images" in caplog.text
     refused(DataError, "found none of them", _read, _write(tmp_path, [_row("elsewhere")]), WHERE)
+    text = f'\ufeff{HEADER}\r\n"a",xclick,"/m/cat",1,{BOX},0,0,0,0,0\r\n'
+    root = _write(tmp_path, [], bbox=text)
+    (tmp_path / "class-descriptions-boxable.csv").write_text('LabelName,DisplayName\n/m/cat,"Cat, tame"\n')
+    [image] = _read(root, WHERE).images
+    assert [item.name for item in image.objects] == ["Cat, tame"]
 
 
 def test_masks_belong_to_the_object_with_their_box(tmp_path):
@@ -134,14 +139,6 @@ def test_a_file_that_is_no_table_is_one_error_that_names_it(tmp_path, *, text, m
     (tmp_path / "train-annotations-bbox.csv").write_bytes(text.encode("latin-1"))
     assert root in refused(DataError, message, _read, root, WHERE).where
     refused(ConfigError, "annotations", open_images.locate, root, {"boxes": "x"})
-
-
-def test_quotes_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path):
-    text = f'\ufeff{HEADER}\r\n"a",xclick,"/m/cat",1,{BOX},0,0,0,0,0\r\n'
-    root = _write(tmp_path, [], bbox=text)
-    (tmp_path / "class-descriptions-boxable.csv").write_text('LabelName,DisplayName\n/m/cat,"Cat, tame"\n')
-    [image] = _read(root, WHERE).images
-    assert [item.name for item in image.objects] == ["Cat, tame"]
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):

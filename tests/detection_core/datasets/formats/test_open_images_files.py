@@ -1,13 +1,8 @@
 import json
 
 from detection_core.datasets.annotated_images import Rejected
-from detection_core.datasets.formats.open_images_files import (
-    find_boxes,
-    find_companions,
-    read_descriptions,
-    read_hierarchy,
-    read_rows,
-)
+from detection_core.datasets.formats import open_images_files
+from detection_core.datasets.formats.open_images_files import find_boxes, find_companions, read_hierarchy
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import list_folder
 from tests.support.cases import cases, refused
@@ -31,18 +26,16 @@ def test_files_are_told_apart_by_their_columns_and_splits_by_their_names(tmp_pat
     assert (more.labels, more.masks) == (["train-labels.csv"], ["train-masks.csv"])
 
 
-def test_a_row_has_the_line_in_which_it_ends_and_one_of_another_length_says_so(tmp_path):
+def test_rows_have_the_line_in_which_they_end_and_classes_the_ancestors_of_all_places(tmp_path):
     (tmp_path / "a.csv").write_text('ImageID,LabelName\na,"b\nc"\n\nd\ne,f\n')
-    (first, second), (third, fault), (fifth, last) = read_rows(str(tmp_path / "a.csv"), ["ImageID"])
+    path = str(tmp_path / "a.csv")
+    (first, second), (third, fault), (fifth, last) = open_images_files.read_rows(path, ["ImageID"])
     assert (first, third, fifth) == (3, 5, 6) and second == {"ImageID": "a", "LabelName": "b\nc"}
     assert isinstance(fault, Rejected) and "line 5: expected 2 fields, found 1" in fault.detail
     assert last == {"ImageID": "e", "LabelName": "f"}
     for text in ("/m/1", "/m/1,One,Two", "/m/1,", "/m/1,a\x07"):
         (tmp_path / "a.csv").write_text(f"/m/0,Zero\n{text}\n")
-        refused(DataError, "a label and a name in line 2", read_descriptions, str(tmp_path / "a.csv"))
-
-
-def test_a_class_that_stands_in_two_places_has_the_ancestors_of_both(tmp_path):
+        refused(DataError, "a label and a name in line 2", open_images_files.read_descriptions, path)
     leaf = {"LabelName": "cat"}
     tree = {"LabelName": "all", "Subcategory": [
         {"LabelName": "animal", "Subcategory": [{"LabelName": "pet", "Subcategory": [leaf]}]},

@@ -24,7 +24,7 @@ def _example(names=NAMES, **changed):
     return RecordedExample(data, FilePart(100, len(data), "/a.record"), names)
 
 
-def test_the_least_that_a_record_can_have_is_an_image():
+def test_the_least_that_a_record_can_have_is_an_image_and_ids_and_numbers_tell_the_rest():
     example = _example()
     image = example.image("a.record-0")
     assert (image.source_id, image.filename, image.width, image.height) == ("a.record-0", "a.record-0", 0, 0)
@@ -32,9 +32,6 @@ def test_the_least_that_a_record_can_have_is_an_image():
     boxes = [("cat", (0.25, 0.5, 0.5, 1.0)), ("dog", (0.0, 0.0, 1.0, 1.0))]
     assert [(item.name, item.box) for item in image.objects] == boxes
     assert example.classes() == {"cat": 3, "dog": 4} and example.keypoint_names() == {}
-
-
-def test_what_a_record_does_not_say_is_told_by_ids_and_numbers():
     example = _example(class__label=int64_feature([4]), class__confidence=float_feature([0.0]))
     assert example.image("0").labels == [ImageLabel("dog", 0.0)]
     x = float_feature([0.5, float("nan"), 0.25, 0.5])

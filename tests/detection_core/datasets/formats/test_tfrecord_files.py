@@ -48,15 +48,12 @@ def test_a_cut_file_is_one_error_that_says_where(tmp_path, *, cut):
     assert tfrecord_files.count_records(str(path)) == (cut > 21)
 
 
-def test_what_is_no_record_and_a_length_beyond_all_memory_are_none(tmp_path):
+def test_records_are_read_with_their_places_and_damaged_or_endless_ones_told(tmp_path):
     (tmp_path / "a").write_bytes(b"image/" * 10)
     assert tfrecord_files.find(list_folder(str(tmp_path))) is None
     length = struct.pack("<Q", 1 << 60)
     assert tfrecord_files.record_length(length + struct.pack("<I", masked_checksum(length))) is None
     assert tfrecord_files.record_length(b"short") is None
-
-
-def test_records_are_read_with_their_places_and_damaged_ones_told(tmp_path):
     path = tmp_path / "a"
     _write(path, b"first", b"second")
     data = bytearray(path.read_bytes())

@@ -12,7 +12,7 @@ from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.readers import READERS
 from detection_core.errors import ConfigError, DataError
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import in_pixels, picture, reading, reasons, write_files
+from tests.support.dataset_files import in_pixels, picture, reading, reasons, subfolder, write_files
 
 _read = reading(yolo)
 YAML = "path: ../datasets/mine\ntrain: images/train\nval: images/val\nnames:\n  0: cat\n  1: dog\n"
@@ -99,16 +99,14 @@ def test_a_set_of_any_form_is_found_and_read(tmp_path, *, written, splits, train
         assert all(yolo.locate(layout.path, location))
 
 
-def test_a_split_is_its_own_and_a_val_that_is_train_is_none(tmp_path):
+def test_a_split_is_its_own_and_an_image_without_a_label_file_shows_nothing(tmp_path):
     _present(tmp_path)
     names = ("data.yaml", "images/train", "labels/train")
     assert yolo.locate(str(tmp_path), DIVIDED["train"]) == [str(tmp_path / name) for name in names]
     assert yolo.locate(str(tmp_path), None) == [str(tmp_path / "data.yaml"), str(tmp_path)]
     write_files(tmp_path, {"data.yaml": YAML.replace("images/val", "images/train")})
     assert find_layout(str(tmp_path)).splits == RATIOS
-
-
-def test_an_image_without_a_label_file_shows_nothing_and_a_set_without_any_is_refused(tmp_path):
+    tmp_path = subfolder(tmp_path, 1)
     files = {f"images/train/{name}.jpg": picture() for name in ("empty", "blank")}
     write_files(tmp_path, {"data.yaml": YAML, "labels/train/blank.txt": "\n", **files})
     write_split(tmp_path)

@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_used_is_one_error_that_names_it(tmp_path, *, text
     assert error.where.split(":")[0] == str(tmp_path / "data.yaml")
 
 
-def test_darknet_s_file_names_another_or_itself(tmp_path):
+def test_files_name_others_or_themselves_and_many_classes_are_soon_read(tmp_path):
     (tmp_path / "obj.names").write_text("cat\n")
     text = "classes = 1\ntrain  = data/train.txt\nnames=data/obj.names\nbackup = x"
     found = _read(tmp_path, "obj.data", text)
@@ -62,9 +62,6 @@ def test_darknet_s_file_names_another_or_itself(tmp_path):
     (tmp_path / "other.data").write_text("names = obj.data\n")
     assert _read(tmp_path, "obj.data", "names = obj.data\n").names == {0: "names = obj.data"}
     assert _read(tmp_path, "obj.data", "names = other.data\n").names == {0: "names = obj.data"}
-
-
-def test_many_classes_are_soon_read_and_no_more_than_their_number(tmp_path):
     many = "".join(f"{i}\n" for i in range(150_000))
     refused(DataError, "found 100000", _read, tmp_path, "classes.txt", many)
     (tmp_path / "obj.names").touch()
