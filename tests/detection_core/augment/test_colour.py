@@ -6,13 +6,8 @@ from detection_core.augment import colour
 from tests.detection_core.augment.golden_samples import CASES, assert_golden, golden_sample, golden_test
 from tests.support.cases import cases
 
-ADJUST = {
-    "adjust_brightness": colour.adjust_brightness,
-    "adjust_contrast": colour.adjust_contrast,
-    "adjust_hue": colour.adjust_hue,
-    "adjust_saturation": colour.adjust_saturation,
-    "pixel_value_scale": colour.scale_values,
-}
+ADJUST = {f"adjust_{name}": getattr(colour, f"adjust_{name}") for name in ("brightness", "contrast", "hue")}
+ADJUST |= {"adjust_saturation": colour.adjust_saturation, "pixel_value_scale": colour.scale_values}
 
 
 test_golden = golden_test(
@@ -34,14 +29,9 @@ def test_golden_with_given_draws(*, name):
 
 def test_random_changes_stay_in_the_range_of_pixels_and_vary():
     sample = golden_sample(CASES["rgb_to_gray"])
-    for step in (
-        colour.RandomDistortColor(color_ordering=1),
-        colour.RandomPixelValueScale(),
-        colour.RandomAdjustBrightness(max_delta=0.9),
-        colour.RandomAdjustContrast(),
-        colour.RandomAdjustHue(),
-        colour.RandomAdjustSaturation(),
-    ):
+    steps = [colour.RandomDistortColor(color_ordering=1), colour.RandomAdjustBrightness(max_delta=0.9)]
+    steps += [colour.RandomPixelValueScale(), colour.RandomAdjustContrast(), colour.RandomAdjustHue()]
+    for step in [*steps, colour.RandomAdjustSaturation()]:
         images = [np.asarray(step(sample, tf.constant([i, 0], tf.int64)).image) for i in range(3)]
         assert all(image.min() >= 0.0 and image.max() <= 255.0 for image in images)
         assert np.abs(images[0] - images[1]).max() > 0 and np.abs(images[1] - images[2]).max() > 0

@@ -12,6 +12,7 @@ from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "automl")
 SEEDS = st.tuples(st.integers(0, 2**31), st.integers(0, 2**31))
+PARTS = st.lists(st.tuples(SIZES, BOXES_PX), min_size=4, max_size=4)
 
 
 def _seed(seed):
@@ -50,11 +51,7 @@ def test_defaults_are_those_of_google_automl():
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    st.lists(st.tuples(SIZES, BOXES_PX), min_size=4, max_size=4),
-    st.sampled_from(["STRETCH", "KEEP_ASPECT_RATIO"]),
-    SEEDS,
-)
+@given(PARTS, st.sampled_from(["STRETCH", "KEEP_ASPECT_RATIO"]), SEEDS)
 def test_each_object_is_where_its_pixels_are(parts, fit, seed):
     mosaic = Mosaic(height=96, width=120, fit=fit, min_visible=0.0)
     # Four colours of two channels; the third tells the padding.

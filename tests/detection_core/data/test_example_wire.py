@@ -25,11 +25,8 @@ def test_what_tensorflow_writes_is_read(features):
         else:
             feature.int64_list.value.extend(values)
     data = example.SerializeToString()
-    found = {
-        name: [data[at.begin : at.end] if isinstance(at, Span) else at for at in values]
-        for name, values in parse_example(data).items()
-    }
-    assert found == features
+    read = lambda at: data[at.begin : at.end] if isinstance(at, Span) else at  # noqa: E731
+    assert {name: list(map(read, values)) for name, values in parse_example(data).items()} == features
 
 
 @settings(deadline=None)

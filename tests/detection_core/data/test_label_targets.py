@@ -9,15 +9,13 @@ A, B = [0.1, 0.1, 0.5, 0.5], [0.2, 0.1, 0.5, 0.5]
 
 def _truth(boxes=(A, B, A, A), classes=(2, 0, 1, 2), confidences=(0.5, 1.0, -1.0, 0.25)):
     count = len(boxes)
-    return new_truth(
-        tf.constant(boxes, tf.float32, [count, 4]),
-        tf.constant(classes, tf.int32, [count]),
-        confidences=tf.constant(confidences, tf.float32, [count]),
-        area=tf.range(count, dtype=tf.float32),
-        class_scores=tf.fill([count, 3], 0.5),
-        keypoints=tf.zeros([count, 2, 2]),
-        keypoint_weights=tf.constant([[1.0, 0.0]] * count, shape=[count, 2]),
-    )
+    fields = {
+        "confidences": tf.constant(confidences, tf.float32, [count]), "keypoints": tf.zeros([count, 2, 2]),
+        "area": tf.range(count, dtype=tf.float32), "class_scores": tf.fill([count, 3], 0.5),
+        "keypoint_weights": tf.constant([[1.0, 0.0]] * count, shape=[count, 2]),
+    }  # fmt: skip
+    classes = tf.constant(classes, tf.int32, [count])
+    return new_truth(tf.constant(boxes, tf.float32, [count, 4]), classes, **fields)
 
 
 def test_objects_with_one_box_become_one_and_scores_and_keypoints_count_as_they_shall():

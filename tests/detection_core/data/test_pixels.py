@@ -25,16 +25,12 @@ def stored(image, kind, **options):
 
 PICTURE = Image.fromarray(NOISE)
 SOUND = {
-    "noise": stored(PICTURE, "JPEG", quality=75),
-    "progressive": stored(PICTURE, "JPEG", progressive=True),
-    "grey": stored(PICTURE.convert("L"), "JPEG"),
-    "cmyk": stored(PICTURE.convert("CMYK"), "JPEG"),
-    "png": stored(PICTURE, "PNG"),
-    "palette": stored(PICTURE.convert("P"), "PNG", transparency=0),
-    "alpha": stored(PICTURE.convert("RGBA"), "PNG"),
-    "bits": stored(PICTURE.convert("1"), "PNG"),
+    "noise": stored(PICTURE, "JPEG", quality=75), "progressive": stored(PICTURE, "JPEG", progressive=True),
+    "grey": stored(PICTURE.convert("L"), "JPEG"), "cmyk": stored(PICTURE.convert("CMYK"), "JPEG"),
+    "png": stored(PICTURE, "PNG"), "palette": stored(PICTURE.convert("P"), "PNG", transparency=0),
+    "alpha": stored(PICTURE.convert("RGBA"), "PNG"), "bits": stored(PICTURE.convert("1"), "PNG"),
     "deep": stored(Image.fromarray(NOISE[..., 0].astype(np.uint16) * 257), "PNG"),
-}
+}  # fmt: skip
 
 
 @cases(*SOUND)

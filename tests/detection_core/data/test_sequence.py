@@ -9,10 +9,8 @@ from tests.support.record_files import write_records
 
 @pytest.fixture
 def paths(tmp_path):
-    return [
-        write_records(tmp_path / f"{shard}.tfrecord", [f"{shard}{i}".encode() for i in range(10)])
-        for shard in "abcd"
-    ]
+    shards = {shard: [f"{shard}{i}".encode() for i in range(10)] for shard in "abcd"}
+    return [write_records(tmp_path / f"{name}.tfrecord", records) for name, records in shards.items()]
 
 
 def _take(dataset, count):

@@ -43,10 +43,8 @@ _images = st.lists(st.tuples(_files, st.lists(_objects, max_size=3)), max_size=4
 @given(_images)
 def test_what_is_written_is_read_back(tmp_path_factory, images):
     root = tmp_path_factory.mktemp("coco")
-    written = [
-        AnnotatedImage(str(number), f"{number}{name}.jpg", "", 640, 480, objects)
-        for number, (name, objects) in enumerate(images, start=1)
-    ]
+    drawn = [(str(number), *image) for number, image in enumerate(images, start=1)]
+    written = [AnnotatedImage(n, f"{n}{name}.jpg", "", 640, 480, objects) for n, name, objects in drawn]
     with open_coco(str(root / "annotations.json"), LABELS, POINTS) as writer:
         for image in written:
             writer.add(image, image.filename, (image.width, image.height))

@@ -142,13 +142,10 @@ def _recorded(tmp_path, image, box=(0.25, 0.5, 0.5, 1.0), **changed):
     texts = {"image/encoded": image, "image/filename": b"a.jpg", "image/source_id": b"7"}
     texts |= {"image/object/class/text": b"cat", "mine/camera": b"east"}
     numbers = {"image/height": 30, "image/width": 40, "image/object/class/label": 4}
-    features = {
-        **{key: bytes_feature([value]) for key, value in texts.items()},
-        **{key: int64_feature([value]) for key, value in numbers.items()},
-        **{f"image/object/bbox/{side}": float_feature([value]) for side, value in sides.items()},
-        "image/object/class/multiclass_scores": float_feature([0.1, 0.9]),
-        **changed,
-    }
+    features = {key: bytes_feature([value]) for key, value in texts.items()}
+    features |= {key: int64_feature([value]) for key, value in numbers.items()}
+    features |= {f"image/object/bbox/{side}": float_feature([value]) for side, value in sides.items()}
+    features |= {"image/object/class/multiclass_scores": float_feature([0.1, 0.9]), **changed}
     data = serialise_features(features)
     (tmp_path / "a.record").write_bytes(b"before" + data)
     part = FilePart(6, len(data), str(tmp_path / "a.record"))

@@ -14,15 +14,12 @@ from detection_core.datasets.grouping import Grouping
 from tests.support.cases import refused
 from tests.support.memory import memory_below
 
+STEPS = st.tuples(st.sampled_from(["image", "part", "parts"]), st.lists(st.integers(0, 9)))
 KEYS = st.integers(-3, 3) | st.sampled_from(["1", "ä", "\ud800", None, 1.0, 2.5, True, 2**70, "\0None"])
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    images=st.lists(st.tuples(KEYS, st.integers())),
-    parts=st.lists(st.tuples(KEYS, st.text(st.characters()))),
-    parts_first=st.booleans(),
-)
+@given(st.lists(st.tuples(KEYS, st.integers())), st.lists(st.tuples(KEYS, st.text())), st.booleans())
 def test_parts_come_with_their_images_as_from_a_dictionary(images, parts, parts_first):
     found, by_key = Grouping(), {}
     steps = [lambda: [found.add_image(key, [key, value]) for key, value in images]]
@@ -38,12 +35,7 @@ def test_parts_come_with_their_images_as_from_a_dictionary(images, parts, parts_
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    steps=st.lists(st.tuples(st.sampled_from(["image", "part", "parts"]), st.lists(st.integers(0, 9)))),
-    packed_bytes=st.sampled_from([0, 40, 1 << 20]),
-    block=st.integers(1, 4),
-    batch=st.integers(1, 4),
-)
+@given(st.lists(STEPS), st.sampled_from([0, 40, 1 << 20]), st.integers(1, 4), st.integers(1, 4))
 def test_any_order_and_any_size_of_blocks_gives_the_same(steps, packed_bytes, block, batch):
     found, images, by_key, order = Grouping(), [], {}, []
     sizes = {"MOST_PACKED_BYTES": packed_bytes, "BLOCK": block, "_BATCH": batch}

@@ -32,28 +32,24 @@ def stored(image=SMOOTH, kind="JPEG", **options):
 DEEP = Image.fromarray(np.arange(1200, dtype=np.uint16).reshape(30, 40) * 50)
 READ = {
     "turned by EXIF": [stored(exif=exif(6), quality=95, subsampling=0), stored(kind="PNG", exif=exif(3))],
-    "progressive JPEG": [stored(progressive=True)],
+    "progressive JPEG": [stored(progressive=True)], "CMYK JPEG": [stored(SMOOTH.convert("CMYK"))],
     "grey JPEG or PNG": [stored(SMOOTH.convert("L")), stored(SMOOTH.convert("L"), "PNG")],
-    "CMYK JPEG": [stored(SMOOTH.convert("CMYK"))],
-    "several pictures in one JPEG (MPO)": [stored(kind="MPO", **FRAMES)],
-    "16-bit PNG": [stored(DEEP, "PNG")],
+    "several pictures in one JPEG (MPO)": [stored(kind="MPO", **FRAMES)], "16-bit PNG": [stored(DEEP, "PNG")],
     "PNG with transparency": [stored(SMOOTH.convert("RGBA"), "PNG"), stored(SMOOTH.convert("LA"), "PNG")],
     "PNG with a palette": [stored(SMOOTH.convert("P"), "PNG", transparency=0)],
     "animated GIF or WebP": [stored(kind="GIF", **FRAMES), stored(kind="WEBP", lossless=True, **FRAMES)],
     "WebP, TIFF, BMP": [stored(kind=kind) for kind in ("WEBP", "TIFF", "BMP")],
     "another ending than its content": [stored(kind="PNG"), stored(kind="BMP")],
-}
+}  # fmt: skip
 REFUSED = {
-    "16-bit TIFF": [stored(DEEP, "TIFF")],
     "HEIC, AVIF, JPEG XL, PDF": [
-        *(b"\0\0\0\x24ftypheic\0\0\0\0mif1heic" + bytes(40), b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(40)),
-        *(stored(kind="AVIF"), b"%PDF-1.7\n"),
+        b"\0\0\0\x24ftypheic\0\0\0\0mif1heic" + bytes(40), b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(40),
+        stored(kind="AVIF"), b"%PDF-1.7\n",
     ],
-    "truncated": [stored()[:-40], stored(kind="PNG")[:-40]],
-    "empty": [b""],
-    "no image": [b"<html>not found</html>", bytes(100)],
+    "16-bit TIFF": [stored(DEEP, "TIFF")], "truncated": [stored()[:-40], stored(kind="PNG")[:-40]],
+    "empty": [b""], "no image": [b"<html>not found</html>", bytes(100)],
     "more than 134 million pixels": [png_that_claims(20_000, 20_000)],
-}
+}  # fmt: skip
 
 
 def record(tmp_path, data):

@@ -19,13 +19,10 @@ def _voc(root, annotations, images, names):
 
 
 def _coco(root, path, names, **changed):
-    content = {
-        "images": [{"id": n, "file_name": name, "width": 4, "height": 3} for n, name in enumerate(names)],
-        "annotations": [{"id": 1, "image_id": 0, "category_id": 1, "bbox": [0, 0, 1, 1]}],
-        "categories": [{"id": 1, "name": "cat"}],
-        **changed,
-    }
-    write_files(root, {path: json.dumps(content)})
+    images = [{"id": n, "file_name": name, "width": 4, "height": 3} for n, name in enumerate(names)]
+    annotations = [{"id": 1, "image_id": 0, "category_id": 1, "bbox": [0, 0, 1, 1]}]
+    content = {"images": images, "annotations": annotations, "categories": [{"id": 1, "name": "cat"}]}
+    write_files(root, {path: json.dumps(content | changed)})
 
 
 def _challenge(root):

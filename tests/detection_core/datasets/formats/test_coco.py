@@ -41,27 +41,23 @@ def test_boxes_masks_and_keypoints_are_kept_and_empty_ones_are_none(tmp_path):
 
 
 _WRONG = {
-    "malformed_mask": [
-        {"segmentation": wrong}
-        for wrong in ("RLE", [1, 2, 3, 4, 5, 6], [["1"] * 6], {"counts": [5]}, {"size": [3], "counts": [5]},
-                      {"size": ["3", 4], "counts": [5]}, {"size": [3, 4], "counts": 5})
+    "segmentation": [
+        "RLE", [1, 2, 3, 4, 5, 6], [["1"] * 6], {"counts": [5]}, {"size": [3], "counts": [5]},
+        {"size": ["3", 4], "counts": [5]}, {"size": [3, 4], "counts": 5},
     ],
-    "malformed_keypoints": [
-        {"keypoints": wrong} for wrong in ([1, 2], [1, 2, "2"], {"nose": [1, 2]}, [1, 2, float("nan")])
-    ],
-    "malformed_annotation": [
-        {"bbox": None}, {"bbox": "1234"}, {"bbox": [1, 2, 3]}, {"bbox": [1, 2, 3, True]},
-        {"bbox": [1, 2, 3, "4"]}, {"bbox": [1, 2, 3, 10**400]}, {"category_id": []}, {"area": "big"},
-        {"iscrowd": 2},
-    ],
+    "keypoints": [[1, 2], [1, 2, "2"], {"nose": [1, 2]}, [1, 2, float("nan")]],
+    "bbox": [None, "1234", [1, 2, 3], [1, 2, 3, True], [1, 2, 3, "4"], [1, 2, 3, 10**400]],
+    "category_id": [[]], "area": ["big"], "iscrowd": [2],
 }  # fmt: skip
 
 
-@cases(*[(changed, reason) for reason, rows in _WRONG.items() for changed in rows])
-def test_an_annotation_of_any_wrong_form_costs_only_its_image(tmp_path, *, changed, reason):
+@cases(*[(field, value) for field, values in _WRONG.items() for value in values])
+def test_an_annotation_of_any_wrong_form_costs_only_its_image(tmp_path, *, field, value):
     data = Coco(tmp_path)
-    data.annotations[0].update(changed)
+    data.annotations[0][field] = value
     found = _read(data)
+    part = {"segmentation": "mask", "keypoints": "keypoints"}.get(field, "annotation")
+    reason = f"malformed_{part}"
     assert len(found.images) == 5 and [(r.record, r.reason) for r in found.rejected] == [("1", reason)]
     assert "annotation 0" in found.rejected[0].detail
 
@@ -141,7 +137,7 @@ def test_many_categories_take_no_longer_than_their_number_and_huge_ids_are_refus
     # Half a minute when each name was looked for among all before it.
     assert time.process_time() - begin < 5
     for number in (100_001, 2**31 - 1, 10**30):  # each would make a huge detector
-        data.categories[-1] = {"id": number, "name": "far"}
+        data.categories = [{"id": number, "name": "far"}]
         found = coco.read(data.write(), None).categories
         refused(DataError, r"expected ids up to 100,000, found .* of 'far'", make_label_map, [found])
 

@@ -48,13 +48,10 @@ def test_the_shorter_export_and_the_annotation_that_counts_are_read(tmp_path):
     assert layout.format == "label_studio" and image.filename == "b.jpg"
     assert image.objects[0].box == (10, 15, 20, 30)
     dog = {**BOX, "value": {**PLACE, "rectanglelabels": ["dog"]}}
-    tasks = [
-        _task(1, "a.jpg", [_done(BOX, was_cancelled=True), _done(dog), _done(BOX)]),
-        _task(2, "b.jpg", [_done(BOX), _done(dog, ground_truth=True)]),
-        _task(3, "a.jpg", []),
-        _task(4, "a.jpg", [_done(BOX, was_cancelled=True)]),
-    ]
-    _write(tmp_path, *tasks)
+    cancelled = _done(BOX, was_cancelled=True)
+    first = _task(1, "a.jpg", [cancelled, _done(dog), _done(BOX)])
+    second = _task(2, "b.jpg", [_done(BOX), _done(dog, ground_truth=True)])
+    _write(tmp_path, first, second, _task(3, "a.jpg", []), _task(4, "a.jpg", [cancelled]))
     found = _read(tmp_path, HERE)
     assert [item.name for image in found.images for item in image.objects] == ["dog", "dog"]
     assert not found.rejected and found.categories == {"dog": 0}

@@ -14,14 +14,15 @@ def _read(root, name, text):
 
 
 @cases(
-    ("data.yaml", "names: [cat, dog]\nnc: 2", {0: "cat", 1: "dog"}),
+    ("data.yaml", "names: [cat, dog]\nnc: 2", ["cat", "dog"]),
     ("data.yml", "names:\n  0: cat\n  2: dog", {0: "cat", 2: "dog"}),
-    ("data.yaml", "names: {'0': cat, '1': 7}", {0: "cat", 1: "7"}),
-    ("data.yaml", "nc: 2\ntrain: x", {0: "class_0", 1: "class_1"}),
-    ("classes.txt", "\ufeffcat\r\nrote Katze \r\n\r\n", {0: "cat", 1: "rote Katze"}),
-)
+    ("data.yaml", "names: {'0': cat, '1': 7}", ["cat", "7"]),
+    ("data.yaml", "nc: 2\ntrain: x", ["class_0", "class_1"]),
+    ("classes.txt", "\ufeffcat\r\nrote Katze \r\n\r\n", ["cat", "rote Katze"]),
+)  # fmt: skip
 def test_classes_may_be_written_in_many_ways(tmp_path, *, name, text, names):
-    assert _read(tmp_path, name, text).names == names
+    expected = names if isinstance(names, dict) else dict(enumerate(names))
+    assert _read(tmp_path, name, text).names == expected
 
 
 @cases(
