@@ -4,8 +4,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from pycocotools import mask as coco_mask
 
-from detection_core.datasets.annotated_images import Rejected
-from detection_core.datasets.run_lengths import brush_mask, place_mask, row_mask
+from detection_core.datasets.annotated_images import Rejected, RunLengths
+from detection_core.datasets.run_lengths import add_mask, brush_mask, place_mask, row_mask
+from detection_core.datasets.shapes import make_object
 from tests.support.brushes import brush_bytes
 from tests.support.cases import refused
 
@@ -32,6 +33,9 @@ def test_rows_run_from_left_to_right_and_a_mask_of_no_image_is_refused(monkeypat
     assert row_mask([1, 2, 3], 3, 2).tolist() == [[False, True, True], [False, False, False]]
     for counts in ([1, 2], [7], [-1, 7], [], [1 << 60]):
         refused(Rejected, "expected runs of 3x2 pixels", row_mask, counts, 3, 2)
+    plain = make_object("cat", (10, 20, 12, 23), "")
+    item = plain._replace(mask=RunLengths(30, 40, [1200]))
+    assert add_mask(7, plain) == 7 and add_mask(1, item) == add_mask(1, item, pixels=2 * 3) > 7
     monkeypatch.setattr("detection_core.datasets.run_lengths.MAX_PIXELS", 6)
     assert place_mask(np.ones((1, 1), bool), 0, 0, 3, 2).counts == [0, 1, 5]
     refused(Rejected, "found one of 7x1 pixels", place_mask, np.ones((1, 1), bool), 0, 0, 7, 1)

@@ -31,6 +31,7 @@ def test_labels_of_the_task_are_classes_tags_are_labels_of_the_image_and_subsets
     sets = {"a.jpg": "Train", "b.jpg": "Validation"}
     _write(tmp_path, *(_image(name, more=f'subset="{word}"') for name, word in sets.items()))
     write_files(tmp_path, {f"images/{word}/{name}": picture() for name, word in sets.items()})
+    write_files(tmp_path, {"video.xml": TRACKS})  # a file of video beside it is not taken
     layout = find_layout(str(tmp_path))
     subsets = {split: where["subset"] for split, where in layout.splits.items()}
     assert subsets == {"train": "Train", "eval": "Validation"}
