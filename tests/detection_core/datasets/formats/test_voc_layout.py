@@ -1,7 +1,7 @@
 from detection_core.datasets.formats import voc_layout
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import list_folder
-from tests.support.cases import cases, refused
+from tests.support.cases import refused
 from tests.support.dataset_files import subfolder, voc_xml, write_files, write_voc
 
 
@@ -30,9 +30,9 @@ def test_images_are_where_most_names_agree_and_of_two_sets_the_larger_is_taken(t
     refused(DataError, "expected the folder of a data set", voc_layout.find_folders, str(tmp_path / "none"))
 
 
-@cases("<annotations><image/></annotations>", "<html/>", "", "\0\1\2")
-def test_other_xml_is_no_annotation(tmp_path, *, text):
-    write_files(tmp_path, {"a.xml": text, "a.jpg": "image"})
-    assert _find(tmp_path) is None
-    message = r"found none; correct data\.path or data\.format"
-    refused(DataError, message, voc_layout.find_folders, str(tmp_path))
+def test_other_xml_is_no_annotation(tmp_path):
+    for text in ("<annotations><image/></annotations>", "<html/>", "", "\0\1\2"):
+        write_files(tmp_path, {"a.xml": text, "a.jpg": "image"})
+        assert _find(tmp_path) is None, text
+        message = r"found none; correct data\.path or data\.format"
+        refused(DataError, message, voc_layout.find_folders, str(tmp_path))
