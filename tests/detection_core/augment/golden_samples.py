@@ -9,6 +9,7 @@ from detection_core.builders.augment import build_augmentation
 from detection_core.ops.objects import new_truth
 from detection_core.protos import preprocessor_pb2
 from detection_core.structures import Sample
+from tests.support.cases import cases
 from tests.support.golden_cases import GoldenCase, load_cases
 
 CASES = load_cases(__file__, "preprocessing")
@@ -37,16 +38,13 @@ def golden_sample(case: GoldenCase) -> Sample:
         boxes, classes = np.tile(np.float32([0.0, 0.0, 1.0, 1.0]), (len(scores), 1)), np.ones(len(scores))
         count, keypoints, seen = len(scores), np.zeros((len(scores), 0, 2), np.float32), np.zeros((3, 0))
         masks = np.zeros((count, 0, 0))
-    truth = new_truth(
-        boxes=tf.constant(boxes),
-        classes=tf.constant(classes.astype(np.int32) - 1),
-        weights=tf.constant(case.inputs.get("groundtruth_weights", np.ones(count, np.float32))),
-        area=tf.range(count, dtype=tf.float32),
-        masks=tf.constant(masks.astype(np.uint8)),
-        class_scores=tf.constant(scores),
-        keypoints=tf.constant(keypoints),
-        keypoint_weights=tf.constant(seen.astype(np.float32)),
-    )
+    fields = {
+        "boxes": boxes, "classes": classes.astype(np.int32) - 1, "masks": masks.astype(np.uint8),
+        "weights": case.inputs.get("groundtruth_weights", np.ones(count, np.float32)),
+        "area": np.arange(count, dtype=np.float32), "class_scores": scores, "keypoints": keypoints,
+        "keypoint_weights": seen.astype(np.float32),
+    }  # fmt: skip
+    truth = new_truth(**{name: tf.constant(values) for name, values in fields.items()})
     return Sample(tf.constant(image), truth, tf.constant("1"))
 
 
@@ -59,13 +57,10 @@ def assert_golden(case: GoldenCase, found: Sample) -> None:
     """Compare a sample with the case's output, at the tolerances of the reference."""
     np.testing.assert_allclose(found.image, case.outputs["image"][0], rtol=1e-4, atol=2e-2)
     truth = {
-        "groundtruth_boxes": found.truth.boxes,
-        "groundtruth_weights": found.truth.weights,
-        "groundtruth_classes": found.truth.classes + 1,
-        "groundtruth_instance_masks": found.truth.masks,
-        "groundtruth_keypoints": found.truth.keypoints,
-        "multiclass_scores": found.truth.class_scores,
-    }
+        "groundtruth_boxes": found.truth.boxes, "groundtruth_weights": found.truth.weights,
+        "groundtruth_classes": found.truth.classes + 1, "groundtruth_instance_masks": found.truth.masks,
+        "groundtruth_keypoints": found.truth.keypoints, "multiclass_scores": found.truth.class_scores,
+    }  # fmt: skip
     for name, values in truth.items():
         if name in case.outputs:
             np.testing.assert_allclose(values, case.outputs[name], rtol=1e-5, atol=1e-5, err_msg=name)
@@ -74,3 +69,13 @@ def assert_golden(case: GoldenCase, found: Sample) -> None:
         np.testing.assert_array_equal(found.truth.keypoint_weights > 0, seen)
     counts = {field: len(values) for field, values in found.truth._asdict().items()}
     assert len(set(counts.values())) == 1, counts
+
+
+def golden_test(*names: str):
+    """Make a test of cases whose steps draw no number."""
+
+    @cases(*names)
+    def test(*, name):
+        assert_golden(CASES[name], golden_step(CASES[name])(golden_sample(CASES[name]), SEED))
+
+    return test

@@ -26,13 +26,8 @@ def shining(
     corners = [row / size[0], column / size[1], (row + rows) / size[0], (column + columns) / size[1]]
     fields = {"masks": tf.constant((image.max(-1) > 0).astype(np.uint8)[np.newaxis])} if masks else {}
     keypoints = tf.constant([[[(corners[0] + corners[2]) / 2, (corners[1] + corners[3]) / 2]]])
-    truth = new_truth(
-        tf.constant([corners], tf.float32),
-        tf.fill([1], channel),
-        keypoints=keypoints,
-        keypoint_weights=tf.ones([1, 1]),
-        **fields,
-    )
+    fields |= {"keypoints": keypoints, "keypoint_weights": tf.ones([1, 1])}
+    truth = new_truth(tf.constant([corners], tf.float32), tf.fill([1], channel), **fields)
     return Sample(tf.constant(image), truth, tf.constant(f"{size} {box} {channel}"))
 
 

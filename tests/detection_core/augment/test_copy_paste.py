@@ -1,5 +1,3 @@
-"""Objects of one image pasted onto another."""
-
 import numpy as np
 import tensorflow as tf
 from hypothesis import given, settings

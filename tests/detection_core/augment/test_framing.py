@@ -1,5 +1,3 @@
-"""Images placed in frames of other sizes, with their objects."""
-
 import numpy as np
 import tensorflow as tf
 from hypothesis import given, settings

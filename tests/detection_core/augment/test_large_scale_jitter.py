@@ -1,5 +1,3 @@
-"""Large-scale jitter."""
-
 import numpy as np
 import tensorflow as tf
 from hypothesis import given, settings

@@ -1,5 +1,3 @@
-"""Augmentations that make one image of several, and the chain that has them among the others."""
-
 import dataclasses
 
 import numpy as np
@@ -53,13 +51,10 @@ def _mixed(chain, samples, *seed):
     return chain(pool_of(samples), tf.constant(seed, tf.int64), mixes=tf.constant(True))
 
 
-def test_a_mix_takes_distinct_samples_of_the_pool():
+def test_a_mix_takes_distinct_samples_of_the_pool_and_of_a_second_mix_mixed_ones():
     chain = MixedAugmentations(steps=(_Sum(3),))
     totals = {_total(_mixed(chain, _numbered(8), i, 1)) for i in range(20)}
     assert all(total & 1 and total.bit_count() == 4 for total in totals) and len(totals) > 10
-
-
-def test_partners_of_a_second_mix_are_mixed_themselves():
     chain, most = MixedAugmentations(steps=(_Sum(1), _Sum(1))), 0
     for i in range(12):
         total = _total(_mixed(chain, _numbered(6, base=8), i, 1))
@@ -69,7 +64,7 @@ def test_partners_of_a_second_mix_are_mixed_themselves():
     assert most == 4
 
 
-def test_without_mixing_the_other_steps_remain():
+def test_steps_remain_without_mixing_and_are_applied_to_partners_with_seeds_of_their_own():
     sample = shining((40, 50), (3, 4, 5, 6))
     pool = pool_of([sample, *_numbered(4)])
     chain = MixedAugmentations(
@@ -77,9 +72,6 @@ def test_without_mixing_the_other_steps_remain():
     )
     found = chain(pool, SEED, mixes=tf.constant(False))
     np.testing.assert_array_equal(found.image, sample.image[:, ::-1])
-
-
-def test_partners_go_through_the_steps_before_with_seeds_of_their_own():
     images = [_image([[[value] * 3, [0.0] * 3]]) for value in (1.0, 2.0, 4.0, 8.0)]
     chain = MixedAugmentations(steps=(RandomHorizontalFlip(keypoint_flip_permutation=(0,)), _Sum(3)))
     sides = {tuple(_mixed(chain, images, i, 3).image.numpy()[0, :, 0]) for i in range(40)}

@@ -1,5 +1,3 @@
-"""Two images shining through each other."""
-
 import numpy as np
 import tensorflow as tf
 from hypothesis import given, settings

@@ -1,5 +1,3 @@
-"""Mosaics of four images."""
-
 import numpy as np
 import tensorflow as tf
 from hypothesis import given, settings
@@ -14,6 +12,7 @@ from tests.support.golden_cases import load_cases
 
 CASES = load_cases(__file__, "automl")
 SEEDS = st.tuples(st.integers(0, 2**31), st.integers(0, 2**31))
+PARTS = st.lists(st.tuples(SIZES, BOXES_PX), min_size=4, max_size=4)
 
 
 def _seed(seed):
@@ -52,11 +51,7 @@ def test_defaults_are_those_of_google_automl():
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    st.lists(st.tuples(SIZES, BOXES_PX), min_size=4, max_size=4),
-    st.sampled_from(["STRETCH", "KEEP_ASPECT_RATIO"]),
-    SEEDS,
-)
+@given(PARTS, st.sampled_from(["STRETCH", "KEEP_ASPECT_RATIO"]), SEEDS)
 def test_each_object_is_where_its_pixels_are(parts, fit, seed):
     mosaic = Mosaic(height=96, width=120, fit=fit, min_visible=0.0)
     # Four colours of two channels; the third tells the padding.
@@ -92,7 +87,7 @@ def test_images_that_keep_their_shape_touch_the_point_and_leave_grey():
     np.testing.assert_allclose(found.truth.boxes.numpy() * 120, expected, atol=1e-3)
 
 
-def test_the_probability_is_followed_and_the_rest_stays_as_it_is():
+def test_what_is_cut_off_or_empty_is_left_out_and_the_probability_followed():
     sample = shining((40, 50), (0, 0, 6, 6))
     mosaic = Mosaic(height=80, width=80, probability=0.3)
     found = [mosaic(sample, partners(*[sample] * 3), _seed((i, 1))) for i in range(100)]
@@ -101,9 +96,6 @@ def test_the_probability_is_followed_and_the_rest_stays_as_it_is():
     alone = found[mixed.index(False)]
     np.testing.assert_array_equal(alone.image, tf.cast(sample.image, tf.float32))
     np.testing.assert_array_equal(alone.truth.boxes, sample.truth.boxes)
-
-
-def test_what_is_cut_off_or_empty_is_left_out():
     sample, empty = shining((60, 60), (0, 0, 6, 6)), _sample(np.zeros([30, 30, 3], np.uint8))
     mosaic = Mosaic(height=120, width=120, fit="KEEP_ASPECT_RATIO", min_visible=0.5)
     # Above and left of (40, 40), the first 20 rows of an image of 60 are cut off.

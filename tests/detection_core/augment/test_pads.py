@@ -1,16 +1,9 @@
-"""Padding of an image, at random offsets."""
-
 import numpy as np
 import tensorflow as tf
 
+from detection_core.augment import pads
 from detection_core.augment.crops import RandomCropImage
-from detection_core.augment.pads import (
-    RandomAbsolutePadImage,
-    RandomCropPadImage,
-    RandomPadImage,
-    RandomPadToAspectRatio,
-    pad,
-)
+from detection_core.augment.pads import RandomAbsolutePadImage, RandomCropPadImage, RandomPadImage, pad
 from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_step
 from tests.support.cases import cases
 
@@ -44,7 +37,7 @@ def test_padding_stays_in_its_bounds():
 def test_padding_to_an_aspect_ratio_keeps_the_image_at_the_top_left():
     sample = golden_sample(CASES["horizontal_flip"])
     for number in range(4):
-        found = RandomPadToAspectRatio(aspect_ratio=1.0)(sample, tf.constant([number, 0], tf.int64))
+        found = pads.RandomPadToAspectRatio(aspect_ratio=1.0)(sample, tf.constant([number, 0], tf.int64))
         height, width, _ = found.image.shape
         assert height == width >= 12
         np.testing.assert_allclose(found.image[:8, :12], sample.image, atol=1e-4)

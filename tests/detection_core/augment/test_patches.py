@@ -1,5 +1,3 @@
-"""Changes of a part of the image, in and around boxes."""
-
 import numpy as np
 import tensorflow as tf
 
@@ -15,19 +13,16 @@ SIZE = tf.shape(IMAGE)[:2]
 SEED = tf.constant([3, 4], tf.int64)
 
 
-@cases(*[n for n in CASES if n.startswith("cutout")])
+@cases(*[n for n in CASES if n.startswith(("cutout", "bbox_cutout"))])
 def test_golden_cutout(*, name):
     given = CASES[name].params
-    centre = tf.cast(tf.constant(given["draws"]) * tf.cast(SIZE, tf.float32), tf.int32)
-    found = patches.fill_square(IMAGE, centre, tf.fill([2], given["pad_size"]))
-    np.testing.assert_array_equal(found, CASES[name].outputs["image"])
-
-
-@cases(*[n for n in CASES if n.startswith("bbox_cutout")])
-def test_golden_cutout_of_a_box(*, name):
-    (which, *draws), share = CASES[name].params["draws"], CASES[name].params["pad_fraction"]
-    box = BOXES[int(which * len(BOXES))]
-    found = patches.cut_out_of_box(IMAGE, box, tf.constant(share), tf.constant(draws))
+    if name.startswith("bbox"):
+        which, *draws = given["draws"]
+        box, share = BOXES[int(which * len(BOXES))], tf.constant(given["pad_fraction"])
+        found = patches.cut_out_of_box(IMAGE, box, share, tf.constant(draws))
+    else:
+        centre = tf.cast(tf.constant(given["draws"]) * tf.cast(SIZE, tf.float32), tf.int32)
+        found = patches.fill_square(IMAGE, centre, tf.fill([2], given["pad_size"]))
     np.testing.assert_array_equal(found, CASES[name].outputs["image"])
 
 
@@ -39,7 +34,7 @@ def _sample(boxes, masks=True):
     return Sample(IMAGE, truth, tf.constant(""))
 
 
-def test_cuts_lie_anywhere_in_the_image_and_in_boxes():
+def test_cuts_lie_anywhere_in_the_image_and_in_boxes_that_are_changed_by_chance():
     seeds = [tf.constant([i, 0], tf.int64) for i in range(6)]
     cut = [patches.cut_out(IMAGE, tf.constant(3), seed).numpy() for seed in seeds]
     changed = [(image != IMAGE.numpy()).any(-1) for image in cut]
@@ -48,6 +43,15 @@ def test_cuts_lie_anywhere_in_the_image_and_in_boxes():
     assert (np.asarray(found.image) != np.asarray(IMAGE)).any()
     empty = patches.cut_out_of_any_box(_sample([]), tf.constant(0.5), SEED)
     np.testing.assert_array_equal(empty.image, IMAGE)
+    sample = _sample([[0.0, 0.0, 0.2, 0.2], [0.5, 0.5, 0.7, 0.7]])
+
+    def changed(chance, number):
+        seed = tf.constant([number, 4], tf.int64)
+        return patches.change_boxes(sample, BLACK, tf.constant(chance), seed).image
+
+    np.testing.assert_array_equal(changed(0.0, 3), IMAGE)
+    taken = {tuple(changed(0.5, i).numpy()[[2, 22], [2, 32]].any(axis=1)) for i in range(12)}
+    assert len(taken) >= 3
 
 
 BLACK = patches.BoxChange(lambda part, _: tf.zeros_like(part), tf.zeros_like)
@@ -63,16 +67,3 @@ def test_pixels_and_masks_of_a_box_change_together_and_nothing_else(*, masks):
     if masks:
         np.testing.assert_array_equal(found.truth.masks, np.stack([~inside, ~inside]))
     np.testing.assert_array_equal(found.truth.boxes, sample.truth.boxes)
-
-
-def test_each_box_is_changed_by_chance():
-    sample = _sample([[0.0, 0.0, 0.2, 0.2], [0.5, 0.5, 0.7, 0.7]])
-
-    def changed(chance, number):
-        return patches.change_boxes(
-            sample, BLACK, tf.constant(chance), tf.constant([number, 4], tf.int64)
-        ).image
-
-    np.testing.assert_array_equal(changed(0.0, 3), IMAGE)
-    taken = {tuple(changed(0.5, i).numpy()[[2, 22], [2, 32]].any(axis=1)) for i in range(12)}
-    assert len(taken) >= 3

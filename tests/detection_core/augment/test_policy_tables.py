@@ -1,5 +1,3 @@
-"""The sub-policies of the learned policies."""
-
 import itertools
 
 from detection_core.augment.policies import OPERATIONS

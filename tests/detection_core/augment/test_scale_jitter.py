@@ -1,5 +1,3 @@
-"""Scale jitter as google/automl's EfficientDet has it."""
-
 import numpy as np
 import tensorflow as tf
 
@@ -18,22 +16,14 @@ SEED = tf.constant([3, 4], tf.int64)
 def _jitter(case):
     (height, width), target = case.params["output_size_hw"], case.params["target_size"] or 0
     low, high = case.params["jitter"]
-    return ScaleJitter(
-        height=height,
-        width=width,
-        target_height=target,
-        target_width=target,
-        scale_min=low,
-        scale_max=high,
-        per_channel_pad_value=tuple(case.params["mean_rgb"]),
-    )
+    sizes = {"height": height, "width": width, "target_height": target, "target_width": target}
+    padding = tuple(case.params["mean_rgb"])
+    return ScaleJitter(**sizes, scale_min=low, scale_max=high, per_channel_pad_value=padding)
 
 
 def _sample(case):
-    classes = tf.cast(case.inputs["classes"][:, 0], tf.int32)
-    return Sample(
-        tf.constant(case.inputs["image"]), new_truth(case.inputs["boxes"], classes), tf.constant("")
-    )
+    truth = new_truth(case.inputs["boxes"], tf.cast(case.inputs["classes"][:, 0], tf.int32))
+    return Sample(tf.constant(case.inputs["image"]), truth, tf.constant(""))
 
 
 @cases(*TRAINED)

@@ -1,30 +1,20 @@
-"""Other sizes of an image."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from detection_core.augment import scaling
-from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_step
-from tests.support.cases import cases
+from tests.detection_core.augment.golden_samples import CASES, SEED, assert_golden, golden_sample, golden_test
+
+test_golden = golden_test(*[name for name in CASES if name.startswith("resize_image")])
 
 
-@cases(*[name for name in CASES if name.startswith("resize_image")])
-def test_golden(*, name):
-    assert_golden(CASES[name], golden_step(CASES[name])(golden_sample(CASES[name]), SEED))
-
-
-@cases("image_scale", "image_scale_down")
-def test_golden_scale(*, name):
-    scale = tf.constant(CASES[name].params["draws"]["image_scale"])
-    assert_golden(CASES[name], scaling.scale_image(golden_sample(CASES[name]), scale))
-
-
-def test_downscaling_and_what_is_refused():
+def test_golden_scales_and_what_is_refused():
+    for name in ("image_scale", "image_scale_down"):
+        scale = tf.constant(CASES[name].params["draws"]["image_scale"])
+        assert_golden(CASES[name], scaling.scale_image(golden_sample(CASES[name]), scale))
     case = CASES["downscale_to_target_pixels"]
-    target = case.params["draws"]["downscale_to_target_pixels[target_pixels]"]
-    assert_golden(case, scaling.downscale_to_pixels(golden_sample(case), tf.constant(target)))
-    sample = golden_sample(CASES["downscale_to_target_pixels"])
+    sample, target = golden_sample(case), case.params["draws"]["downscale_to_target_pixels[target_pixels]"]
+    assert_golden(case, scaling.downscale_to_pixels(sample, tf.constant(target)))
     step = scaling.RandomDownscaleToTargetPixels(min_target_pixels=96, max_target_pixels=200)
     np.testing.assert_array_equal(step(sample, SEED).image, sample.image)
     with pytest.raises(ValueError, match="above 0"):

@@ -1,5 +1,3 @@
-"""Squares cut from scaled images."""
-
 import dataclasses
 
 import numpy as np

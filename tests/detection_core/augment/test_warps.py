@@ -1,5 +1,3 @@
-"""Rotations, shears and shifts of a whole image with its objects."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -67,13 +65,10 @@ def _spot(row, column):
     mask[0, row - 1 : row + 2, column - 1 : column + 2] = 1
     image = np.repeat(mask[0][..., None] * np.uint8(255), 3, axis=-1)
     centre = (np.array([row, column]) + 0.5) / size
-    truth = new_truth(
-        tf.constant([np.concatenate([(centre - 1.5 / size), (centre + 1.5 / size)])], tf.float32),
-        tf.zeros([1], tf.int32),
-        masks=tf.constant(mask),
-        keypoints=tf.constant([[centre, [0.0, 0.0]]], tf.float32),
-        keypoint_weights=tf.ones([1, 2]),
-    )
+    box = tf.constant([np.concatenate([(centre - 1.5 / size), (centre + 1.5 / size)])], tf.float32)
+    points = tf.constant([[centre, [0.0, 0.0]]], tf.float32)
+    fields = {"masks": tf.constant(mask), "keypoints": points, "keypoint_weights": tf.ones([1, 2])}
+    truth = new_truth(box, tf.zeros([1], tf.int32), **fields)
     return Sample(tf.constant(image), truth, tf.constant("")), size
 
 

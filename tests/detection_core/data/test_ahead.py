@@ -1,5 +1,3 @@
-"""Ordered read-ahead in several threads, within a budget of memory."""
-
 import threading
 import time
 
@@ -12,8 +10,7 @@ from tests.support.cases import cases
 @cases(1, 10, 1000)
 def test_results_come_in_order_and_no_more_wait_than_the_budget_allows(*, budget):
     costs = [3, 1, 20, 1, 1, 7, 2, 50, 1, 1] * 3
-    done: list[int] = []
-    lock, waiting, most = threading.Lock(), 0, 0
+    lock, waiting, most, done = threading.Lock(), 0, 0, []
 
     def work(item):
         nonlocal waiting, most
@@ -32,7 +29,7 @@ def test_results_come_in_order_and_no_more_wait_than_the_budget_allows(*, budget
     assert most <= max(budget, *costs) + max(costs)
 
 
-def test_a_failure_comes_at_its_turn():
+def test_a_failure_comes_at_its_turn_and_no_more_is_read_than_there_is_work_for():
     def work(item):
         if item == 3:
             raise KeyError(item)
@@ -50,9 +47,6 @@ def test_a_failure_comes_at_its_turn():
         for item in done_ahead(range(9), str, cost, budget=9, threads=2):
             found.append(item)
     assert found == ["0", "1", "2", "3", "4"]
-
-
-def test_no_more_is_read_than_there_is_work_for():
     read = []
     items = (read.append(n) or n for n in range(1000))
     stream = done_ahead(items, str, lambda _: 1, budget=100, threads=2)

@@ -1,5 +1,3 @@
-"""Samples to batches that a model takes."""
-
 import numpy as np
 import tensorflow as tf
 
@@ -23,23 +21,21 @@ def _sample(case):
     masks = case.inputs.get("groundtruth_instance_masks", np.zeros((count, 0, 0)))
     keypoints = case.inputs.get("groundtruth_keypoints", np.zeros((count, 0, 2), np.float32))
     seen = case.inputs.get("groundtruth_keypoint_visibilities", np.zeros((count, 0)))
-    truth = new_truth(
-        boxes=tf.constant(boxes),
-        classes=tf.constant(case.inputs["groundtruth_classes"] - 1),
-        weights=tf.constant(case.inputs.get("groundtruth_weights", np.ones(count, np.float32))),
-        masks=tf.constant(masks.astype(np.uint8)),
-        confidences=tf.constant(case.inputs.get("groundtruth_confidences", np.ones(count, np.float32))),
-        keypoints=tf.constant(keypoints),
-        keypoint_weights=tf.constant(seen.astype(np.float32)),
-    )
+    ones = np.ones(count, np.float32)
+    fields = {
+        "boxes": boxes, "classes": case.inputs["groundtruth_classes"] - 1, "keypoints": keypoints,
+        "weights": case.inputs.get("groundtruth_weights", ones), "masks": masks.astype(np.uint8),
+        "confidences": case.inputs.get("groundtruth_confidences", ones),
+        "keypoint_weights": seen.astype(np.float32),
+    }  # fmt: skip
+    truth = new_truth(**{name: tf.constant(values) for name, values in fields.items()})
     sample = Sample(tf.constant(case.inputs["image"]), truth, tf.constant("7"))
     flags, none = tf.zeros([count], tf.bool), tf.zeros([0], tf.int32)
     decoded = DecodedExample(sample=sample, difficult=flags, group_of=flags, labelled=none)
-    targets = LabelTargets(
-        classes=case.params["num_classes"],
-        merge_equal_boxes=case.params.get("merge_multiple_boxes", False),
-        keypoint_weights=tuple(case.params.get("keypoint_type_weight", ())),
-    )
+    weights = tuple(case.params.get("keypoint_type_weight", ()))
+    merges = case.params.get("merge_multiple_boxes", False)
+    options = {"merge_equal_boxes": merges, "keypoint_weights": weights}
+    targets = LabelTargets(classes=case.params["num_classes"], **options)
     usable = drop_unusable_objects(decoded).sample
     return usable._replace(truth=targets(usable.truth))
 
@@ -62,22 +58,13 @@ def test_golden(*, name):
     classes = truth.class_scores if truth.class_scores.shape[1] else one_hot
     np.testing.assert_array_equal(classes[:rows], expected["groundtruth_classes"])
     fields = {
-        "groundtruth_weights": truth.weights,
-        "groundtruth_instance_masks": truth.masks,
+        "groundtruth_weights": truth.weights, "groundtruth_instance_masks": truth.masks,
         "groundtruth_confidences": classes * truth.confidences[:, tf.newaxis],
-        "groundtruth_keypoints": truth.keypoints,
+        "groundtruth_keypoints": truth.keypoints, "groundtruth_keypoint_weights": truth.keypoint_weights,
         "groundtruth_keypoint_visibilities": truth.keypoint_weights > 0,
-        "groundtruth_keypoint_weights": truth.keypoint_weights,
-    }
+    }  # fmt: skip
     for key in fields.keys() & expected.keys():
         np.testing.assert_allclose(fields[key][:rows], expected[key], rtol=1e-5, err_msg=key)
-
-
-def test_padded_rows_are_zero_in_every_field():
-    padded = pad_objects(_sample(CASES["weights_confidences"]).truth, 5)
-    for name, field in padded._asdict().items():
-        assert field.shape[0] == 5
-        assert not np.asarray(field)[3:].any(), name
 
 
 @cases(False, True)
@@ -94,20 +81,20 @@ def test_batches_of_one_size_are_static(*, masks):
     assert batches.element_spec.truth.masks.shape == ([2, 4, 8, 8] if masks else [2, 4, 0, 0])
 
 
-def test_images_of_several_sizes_are_padded_to_the_largest():
+def test_images_of_several_sizes_and_rows_of_objects_are_padded():
     sample = _sample(CASES["basic"])
     turned = sample._replace(image=tf.transpose(sample.image, [1, 0, 2]))
-    elements = [
-        network_input(s, resizer=IdentityResizer(), max_boxes=3, original_size=tf.shape(s.image)[:2])
-        for s in (sample, turned)
-    ]
+    options = {"resizer": IdentityResizer(), "max_boxes": 3}
+    elements = [network_input(s, original_size=tf.shape(s.image)[:2], **options) for s in (sample, turned)]
 
     def signature(a, b):
         return tf.TensorSpec([x if x == y else None for x, y in zip(a.shape, b.shape, strict=True)], a.dtype)
 
-    dataset = tf.data.Dataset.from_generator(
-        lambda: iter(elements), output_signature=tf.nest.map_structure(signature, *elements)
-    )
+    common = tf.nest.map_structure(signature, *elements)
+    dataset = tf.data.Dataset.from_generator(lambda: iter(elements), output_signature=common)
     (batch,) = batched(dataset, 2, drop_remainder=True)
     assert batch.images.pixels.shape == (2, 9, 9, 3)
     assert batch.images.true_sizes.numpy().tolist() == [[6, 9], [9, 6]]
+    padded = pad_objects(_sample(CASES["weights_confidences"]).truth, 5)
+    for name, field in padded._asdict().items():
+        assert field.shape[0] == 5 and not np.asarray(field)[3:].any(), name

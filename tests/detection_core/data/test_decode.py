@@ -1,5 +1,3 @@
-"""Reading of a tf.Example record with the Object Detection API's feature keys."""
-
 import io
 import itertools
 
@@ -8,13 +6,8 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from detection_core.data.decode import (
-    DecodeOptions,
-    class_text_table,
-    decode_example,
-    decode_pixels,
-    drop_unusable_objects,
-)
+from detection_core.data import decode as module
+from detection_core.data.decode import DecodeOptions, class_text_table, decode_example, decode_pixels
 from detection_core.data.label_map import LabelMapItem
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
 from tests.support.cases import cases
@@ -23,26 +16,22 @@ from tests.support.record_files import example, image_bytes
 
 CASES = load_cases(__file__, "tf_example_decoder")
 AUTOML = load_cases(__file__, "automl_examples")
-ITEMS = [
-    LabelMapItem(id=1, name="cat", display_name="Cat"),
-    LabelMapItem(id=2, name="dog", display_name="Dog"),
-    LabelMapItem(id=5, name="bird", display_name="Bird"),
-]
+NAMES = {1: "cat", 2: "dog", 5: "bird"}
+ITEMS = [LabelMapItem(id=n, name=name, display_name=name.title()) for n, name in NAMES.items()]
 FLAGS = {"groundtruth_area": "area", "groundtruth_is_crowd": "is_crowd", "groundtruth_weights": "weights"}
 
 
 def _decoded(name):
-    case = CASES[name]
-    options = case.params["options"]
+    options = CASES[name].params["options"]
     table = class_text_table(ITEMS) if options.get("label_map") else None
-    masks = options.get("instance_mask_type", "")
-    record = case.inputs["example"].tobytes()
-    decoding = DecodeOptions(
-        masks=masks,
-        keypoints=options.get("num_keypoints", 0),
-        score_columns=2 if options.get("load_multiclass_scores") else 0,
-    )
-    return decode_example(tf.constant(record), table=table, options=decoding)
+    masks, keypoints = options.get("instance_mask_type", ""), options.get("num_keypoints", 0)
+    columns = 2 if options.get("load_multiclass_scores") else 0
+    decoding = DecodeOptions(masks=masks, keypoints=keypoints, score_columns=columns)
+    return decode_example(_record(CASES[name].inputs["example"]), table=table, options=decoding)
+
+
+def _record(stored):
+    return tf.constant(stored.tobytes())
 
 
 @cases(*CASES)
@@ -72,8 +61,7 @@ def test_golden(*, name):
 @cases((False, [0, 1]), (True, [1, 2]))
 def test_objects_without_scores_and_keypoints_are_sure_of_their_class(*, background, columns):
     options = DecodeOptions(keypoints=4, score_columns=3, background_column=background)
-    record = CASES["basic"].inputs["example"].tobytes()
-    truth = decode_example(tf.constant(record), options=options).sample.truth
+    truth = decode_example(_record(CASES["basic"].inputs["example"]), options=options).sample.truth
     np.testing.assert_array_equal(truth.class_scores, np.eye(3)[columns])
     assert truth.keypoints.shape == (2, 4, 2) and np.isnan(truth.keypoints).all()
     assert not np.any(truth.keypoint_weights)
@@ -84,21 +72,17 @@ def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped():
     fields = _sides([0.1] * 4, [0.2] * 4, [0.5, float("nan"), 0.5, 0.5], [0.6] * 4) | {
         "image/encoded": [image_bytes(4, 5, kind="JPEG")],
         "image/object/class/text": [b"cat", b"dog", b"unicorn", b"bird"],
-        "image/object/difficult": [0, 1, 0, 1],
-        "image/object/group_of": [1, 0, 1, 0],
+        "image/object/difficult": [0, 1, 0, 1], "image/object/group_of": [1, 0, 1, 0],
         "image/class/text": [b"dog", b"unicorn", b"bird"],
-    }
+    }  # fmt: skip
     record = tf.constant(example(fields))
-    decoded = drop_unusable_objects(decode_example(record, table=class_text_table(ITEMS)))
+    decoded = module.drop_unusable_objects(decode_example(record, table=class_text_table(ITEMS)))
     truth = decoded.sample.truth
     assert decoded.sample.image.shape == (4, 5, 3) and truth.masks.shape == (2, 0, 0)
-    assert truth.classes.numpy().tolist() == [0, 4]
-    assert decoded.difficult.numpy().tolist() == [False, True]
-    assert decoded.group_of.numpy().tolist() == [True, False]
-    assert decoded.labelled.numpy().tolist() == [1, 4]
-
-
-def test_masks_that_are_not_asked_for_have_no_size_in_a_graph():
+    found = (truth.classes, decoded.difficult, decoded.group_of, decoded.labelled)
+    expected = [[0, 4], [False, True], [True, False], [1, 4]]
+    assert [values.numpy().tolist() for values in found] == expected
+    # In a graph, masks that are not asked for have no size.
     decode = tf.function(decode_example, input_signature=[tf.TensorSpec([], tf.string)])
     assert decode.get_concrete_function().structured_outputs.sample.truth.masks.shape[1:] == [0, 0]
 
@@ -108,9 +92,7 @@ def test_golden_records_of_automl_are_read_as_they_are(*, name):
     case = AUTOML[name]
     masked = case.params.get("include_mask", False)
     options = DecodeOptions(masks="PNG_MASKS" if masked else "")
-    found = decode_example(
-        tf.constant(case.inputs["serialized"].tobytes()), table=None, options=options
-    ).sample
+    found = decode_example(_record(case.inputs["serialized"]), table=None, options=options).sample
     boxes = case.outputs.get("groundtruth_boxes", case.outputs.get("boxes"))
     np.testing.assert_allclose(found.truth.boxes, boxes, rtol=1e-4, atol=1e-3)
     if masked:
@@ -151,18 +133,13 @@ def test_confidences_and_empty_masks_are_read():
 FIXED = FixedShapeResizer(height=32, width=40)
 
 
+# Of the first, half of the rows would be 31; libjpeg rounds up; an eighth is the least.
 @cases(
-    (62, 200, FIXED, (62, 200)),  # half of the rows would be 31
-    (63, 79, FIXED, (32, 40)),  # libjpeg rounds up
-    (64, 80, FIXED, (32, 40)),
-    (127, 159, FIXED, (32, 40)),
-    (125, 1000, FIXED, (32, 250)),
-    (257, 400, FIXED, (33, 50)),
-    (2000, 2000, FIXED, (250, 250)),  # an eighth is the least
-    (20, 30, FIXED, (20, 30)),
+    (62, 200, FIXED, (62, 200)), (63, 79, FIXED, (32, 40)), (64, 80, FIXED, (32, 40)),
+    (127, 159, FIXED, (32, 40)), (125, 1000, FIXED, (32, 250)), (257, 400, FIXED, (33, 50)),
+    (2000, 2000, FIXED, (250, 250)), (20, 30, FIXED, (20, 30)), (400, 1000, IdentityResizer(), (400, 1000)),
     (400, 1000, KeepAspectRatioResizer(min_dimension=100, max_dimension=120), (50, 125)),
-    (400, 1000, IdentityResizer(), (400, 1000)),
-)
+)  # fmt: skip
 def test_a_jpeg_image_is_decoded_no_smaller_than_it_will_be(*, rows, columns, resizer, found):
     encoded = _file(rows, columns)
     pixels = decode_pixels(tf.constant(encoded), channels=3, target_size=resizer.resized_size)
@@ -185,22 +162,18 @@ def test_what_is_decoded_at_reduced_size_are_averages_of_the_whole_image(*, mode
     assert np.abs(averages - np.float32(pixels)).mean() < 1.5
 
 
-@cases("PNG", "BMP", "GIF")
-def test_images_of_other_formats_are_decoded_as_ever(*, kind):
-    encoded = tf.constant(_file(320, 400, kind))
-    pixels = decode_pixels(encoded, channels=3, target_size=FIXED.resized_size)
-    np.testing.assert_array_equal(pixels, decode_pixels(encoded, channels=3))
-    assert pixels.shape == (320, 400, 3)
-
-
-def test_jpegs_at_reduced_size_keep_their_boxes_and_their_faults():
+def test_at_reduced_size_jpegs_keep_boxes_and_faults_and_other_formats_their_pixels():
+    for kind in ("PNG", "BMP", "GIF"):
+        encoded = tf.constant(_file(320, 400, kind))
+        pixels = decode_pixels(encoded, channels=3, target_size=FIXED.resized_size)
+        np.testing.assert_array_equal(pixels, decode_pixels(encoded, channels=3), err_msg=kind)
+        assert pixels.shape == (320, 400, 3)
     encoded = _file(320, 400)
     for target in (None, FIXED.resized_size):
         with pytest.raises(tf.errors.InvalidArgumentError):
             decode_pixels(tf.constant(encoded[:900]), channels=3, target_size=target)
-    fields = {"image/encoded": [encoded], "image/object/class/label": [1]} | _sides(
-        [0.25], [0.5], [0.75], [1.0]
-    )
+    fields = _sides([0.25], [0.5], [0.75], [1.0])
+    fields |= {"image/encoded": [encoded], "image/object/class/label": [1]}
     options = DecodeOptions(target_size=FIXED.resized_size)
     sample = decode_example(tf.constant(example(fields)), options=options).sample
     assert sample.image.shape == (40, 50, 3)

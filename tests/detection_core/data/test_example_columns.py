@@ -1,5 +1,3 @@
-"""Consistency of the columns of a tf.Example, and the name by which a bad record is reported."""
-
 from detection_core.data.example_columns import column_fault, encoded_image, image_name
 from tests.support.record_files import example, numbered_example
 
@@ -14,7 +12,5 @@ def test_faults_and_names_of_records():
     fields = {f"image/object/bbox/{side}": [0.5] for side in ("ymin", "xmin", "ymax")}
     fault = column_fault(example({**fields, "image/object/class/label": [1]}))
     assert fault == "expected an entry for each of 1 boxes, found 0 in image/object/bbox/xmax"
-    assert image_name(example({"image/source_id": [b"7"], "image/filename": [b"7"]})) == "7"
-    assert (
-        image_name(example({"image/source_id": [b"7"], "image/filename": [b"a\xff.png"]})) == "7, a\\xff.png"
-    )
+    for filename, name in ((b"7", "7"), (b"a\xff.png", "7, a\\xff.png")):
+        assert image_name(example({"image/source_id": [b"7"], "image/filename": [filename]})) == name

@@ -1,5 +1,3 @@
-"""A serialised `tf.train.Example` of others, with what had to be changed in it and everything else kept."""
-
 import pytest
 
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
@@ -10,13 +8,10 @@ from tests.support.dataset_files import picture
 
 SIZE = (40, 30)
 OWN = {
-    "image/encoded": bytes_feature([b"jpeg"]),
-    "image/height": int64_feature([30]),
-    "image/object/bbox/xmin": float_feature([0.25]),
-    "image/object/class/label": int64_feature([7]),
-    "mine/notes": bytes_feature([b"a", b"b"]),
-    "mine/score": float_feature([0.5]),
-}
+    "image/encoded": bytes_feature([b"jpeg"]), "image/height": int64_feature([30]),
+    "image/object/bbox/xmin": float_feature([0.25]), "image/object/class/label": int64_feature([7]),
+    "mine/notes": bytes_feature([b"a", b"b"]), "mine/score": float_feature([0.5]),
+}  # fmt: skip
 
 
 def _found(data):
@@ -40,24 +35,19 @@ def test_a_record_of_which_everything_holds_is_kept_byte_for_byte(monkeypatch):
     assert merge_example(data, OWN, SIZE, turned=False) is data
 
 
-def test_what_differs_is_replaced_and_everything_else_kept():
+def test_what_differs_is_replaced_keypoints_as_one_table_and_everything_else_kept():
     made = {"image/height": int64_feature([40]), "image/object/bbox/xmin": float_feature([0.25])}
     assert _found(_merge(OWN, made)) == {**OWN, "image/height": int64_feature([40])}
     own = {**OWN, "image/object/class/label": float_feature([7.0])}
     made = {"image/object/class/label": int64_feature([7])}
     assert _found(_merge(own, made))["image/object/class/label"] == int64_feature([7])
     made = {
-        "image/object/class/text": bytes_feature([b"cat"]),
-        "image/object/area": float_feature([5.0]),
-        "image/key/sha256": bytes_feature([b"0"]),
-        "image/object/difficult": int64_feature([]),
-    }
+        "image/object/class/text": bytes_feature([b"cat"]), "image/object/area": float_feature([5.0]),
+        "image/key/sha256": bytes_feature([b"0"]), "image/object/difficult": int64_feature([]),
+    }  # fmt: skip
     assert _found(_merge(OWN, made)).keys() - OWN.keys() == {"image/object/class/text"}
     own = {**OWN, "image/class/text": bytes_feature([b"cat", b"unknown"])}
     assert _found(_merge(own, {"image/class/text": bytes_feature([b"cat"])})) == own
-
-
-def test_keypoints_are_one_table_and_masks_as_numbers_stay():
     same = {f"image/object/keypoint/{axis}": float_feature([0.5]) for axis in "xy"}
     own = OWN | same
     names = {"image/object/keypoint/text": bytes_feature([b"nose"])}
@@ -71,12 +61,9 @@ def test_keypoints_are_one_table_and_masks_as_numbers_stay():
 
 
 @cases(
-    (picture("PNG"), False, True),
-    (picture("PNG"), True, False),
-    (picture("PNG", width=20), False, False),
-    (picture(), False, False),
-    (b"", False, False),
-)
+    (picture("PNG"), False, True), (picture("PNG"), True, False), (picture("PNG", width=20), False, False),
+    (picture(), False, False), (b"", False, False),
+)  # fmt: skip
 def test_masks_that_a_decoder_takes_stay(*, mask, turned, kept):
     own = {**OWN, "image/object/mask": bytes_feature([mask])}
     made = {"image/object/mask": bytes_feature([b"made"]), "image/object/mask/weight": float_feature([0.0])}

@@ -1,21 +1,15 @@
-"""Training records that do not decode."""
-
 from unittest.mock import Mock
 
 import pytest
 import tensorflow as tf
 
 from detection_core.artifacts.model_run import LEFT_OUT
+from detection_core.data import left_out
 from detection_core.data.decode import decode_example
-from detection_core.data.left_out import (
-    find_undecodable,
-    left_out_table,
-    load_left_out,
-    save_left_out,
-    without,
-)
+from detection_core.data.left_out import find_undecodable, left_out_table, load_left_out, save_left_out
 from detection_core.data.reader import Reader
 from detection_core.errors import DataError
+from tests.support.cases import refused
 from tests.support.record_files import example, numbered_example, write_records
 
 BAD = example({"image/encoded": [b"nothing"], "image/source_id": [b"17"], "image/filename": [b"a.png"]})
@@ -28,31 +22,24 @@ def paths(tmp_path):
     return [first, write_records(tmp_path / "b.tfrecord", [b"\xff" * 50, *whole[3:]])]
 
 
-def test_what_does_not_decode_is_named_and_kept_in_the_training_s_folder(paths, tmp_path):
+def test_what_does_not_decode_is_named_kept_and_left_out_by_a_reader(paths, tmp_path):
     found = find_undecodable(paths, decode_example)
-    assert [(record.path, record.index, record.image) for record in found] == [
-        (paths[0], 3, "17, a.png"),
-        (paths[1], 0, "without a name"),
-    ]
+    named = [(paths[0], 3, "17, a.png"), (paths[1], 0, "without a name")]
+    assert [(record.path, record.index, record.image) for record in found] == named
     assert found[1].reason == "it is no tf.Example" and "nothing" not in found[0].reason
     assert load_left_out(str(tmp_path)) == [] and left_out_table(str(tmp_path)) == {}
     save_left_out(str(tmp_path), found)
     assert load_left_out(str(tmp_path)) == found
     assert left_out_table(str(tmp_path)) == {LEFT_OUT.name: (tmp_path / LEFT_OUT.name).read_text()}
     records = tf.data.Dataset.from_tensors(b"a")
-    assert without(records, ()) is records
-
-
-def test_what_says_nothing_of_a_record_leaves_none_out(paths):
-    for error in (
-        tf.errors.ResourceExhaustedError(None, None, "OOM when allocating a tensor"),
-        tf.errors.UnknownError(None, None, "OSError: [Errno 24] Too many open files"),
+    assert left_out.without(records, ()) is records
+    # These say nothing of a record.
+    for kind, message in (
+        (tf.errors.ResourceExhaustedError, "OOM when allocating a tensor"),
+        (tf.errors.UnknownError, "OSError: [Errno 24] Too many open files"),
     ):
-        with pytest.raises(type(error)):
-            find_undecodable(paths, Mock(side_effect=error))
-
-
-def test_a_reader_without_them_reads_and_counts_the_others(paths):
+        failing = Mock(side_effect=kind(None, None, message))
+        refused(kind, "", find_undecodable, paths, failing)
     found = find_undecodable(paths, decode_example)
     reader = Reader(paths=tuple(paths)).leaving_out(found)
     assert reader.examples() == 6

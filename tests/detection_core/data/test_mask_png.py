@@ -1,5 +1,3 @@
-"""Instance masks to the PNG files that records hold, straight from where their runs begin and end."""
-
 import io
 import struct
 import zlib

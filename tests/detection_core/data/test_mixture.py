@@ -1,5 +1,3 @@
-"""Several sequences mixed by weight, reproducibly, and resumable at any index."""
-
 import numpy as np
 import tensorflow as tf
 

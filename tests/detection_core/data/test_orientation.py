@@ -1,25 +1,17 @@
-"""Images with an EXIF orientation, turned once."""
-
 import io
 import itertools
 import struct
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
+from detection_core.data import orientation as module
 from detection_core.data.image_header import ImageFault, read_header
-from detection_core.data.orientation import (
-    read_orientation,
-    store_upright,
-    turn_point,
-    turn_upright,
-    upright_size,
-)
+from detection_core.data.orientation import read_orientation, store_upright, turn_point, turn_upright
 from detection_core.data.pixels import read_pixels, read_thumbnail
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.turned_images import HEIGHT, WIDTH, smooth_picture, turned_by_xmp
 
 ORIENTATIONS = range(1, 9)
@@ -78,7 +70,7 @@ def test_points_go_where_pillow_turns_their_pixels(*, orientation):
         row, column = np.argwhere(np.asarray(ImageOps.exif_transpose(marked)))[0]
         centre = turn_point(x + 0.5, y + 0.5, WIDTH, HEIGHT, orientation)
         assert centre == (column + 0.5, row + 0.5)
-    assert upright_size(WIDTH, HEIGHT, orientation) == ImageOps.exif_transpose(marked).size
+    assert module.upright_size(WIDTH, HEIGHT, orientation) == ImageOps.exif_transpose(marked).size
 
 
 @cases(*itertools.product(range(2, 9), range(3)))
@@ -95,28 +87,20 @@ def test_a_turned_jpeg_keeps_its_pixels_but_for_rounding_and_its_size_in_bytes(*
     assert len(stored) < 1.6 * len(data)
 
 
-@cases("RGB", "L", "RGBA", "P", "1")
-def test_a_turned_png_keeps_its_pixels(*, mode):
-    data = turned_file(6, "PNG", smooth_picture().convert(mode))
-    stored, header = store_upright(data, "png")
-    upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
-    assert np.array_equal(np.asarray(Image.open(io.BytesIO(stored))), np.asarray(upright))
-    assert (header.format, header.width, header.height) == ("png", HEIGHT, WIDTH)
-
-
-def test_deep_grey_keeps_its_bits_and_damage_is_a_fault_of_the_image():
+def test_a_turned_image_of_any_mode_shows_the_same_and_damage_is_a_fault_of_the_image():
+    for mode in ("RGB", "L", "RGBA", "P", "1"):
+        data = turned_file(6, "PNG", smooth_picture().convert(mode))
+        stored, header = store_upright(data, "png")
+        upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+        assert np.array_equal(np.asarray(Image.open(io.BytesIO(stored))), np.asarray(upright)), mode
+        assert (header.format, header.width, header.height) == ("png", HEIGHT, WIDTH)
     deep = Image.fromarray(np.arange(WIDTH * HEIGHT, dtype=np.uint16).reshape(HEIGHT, WIDTH) * 20)
     stored, _ = store_upright(turned_file(8, "PNG", deep), "png")
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(stored))), np.rot90(np.asarray(deep)))
-    with pytest.raises(ImageFault) as caught:
-        store_upright(turned_file(6)[:-400], "jpeg")
-    assert caught.value.reason == "undecodable_image"
-
-
-@cases("L", "CMYK")
-def test_grey_and_cmyk_jpegs_show_the_same_turned(*, mode):
-    data = turned_file(3, "JPEG", smooth_picture().convert(mode), quality=95)
-    stored, _ = store_upright(data, "jpeg")
-    expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
-    found = Image.open(io.BytesIO(stored)).convert("RGB")
-    assert np.abs(np.asarray(found).astype(int) - np.asarray(expected)).mean() < 2
+    for mode in ("L", "CMYK"):
+        data = turned_file(3, "JPEG", smooth_picture().convert(mode), quality=95)
+        expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
+        found = Image.open(io.BytesIO(store_upright(data, "jpeg")[0])).convert("RGB")
+        assert np.abs(np.asarray(found).astype(int) - np.asarray(expected)).mean() < 2, mode
+    fault = refused(ImageFault, "", store_upright, turned_file(6)[:-400], "jpeg")
+    assert fault.reason == "undecodable_image"

@@ -1,5 +1,3 @@
-"""Decoding of image files with Pillow, and comparison with TensorFlow's pixels."""
-
 import io
 import subprocess
 import sys
@@ -10,15 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from detection_core.data import pixels
 from detection_core.data.image_header import ImageFault
-from detection_core.data.pixels import (
-    check_with_both,
-    check_with_pillow,
-    mean_difference,
-    read_pixels,
-    read_thumbnail,
-)
-from tests.support.cases import cases
+from detection_core.data.pixels import check_with_both, check_with_pillow, mean_difference, read_pixels
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import exif
 
 NOISE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
 
@@ -31,62 +25,47 @@ def stored(image, kind, **options):
 
 PICTURE = Image.fromarray(NOISE)
 SOUND = {
-    "noise": stored(PICTURE, "JPEG", quality=75),
-    "progressive": stored(PICTURE, "JPEG", progressive=True),
-    "grey": stored(PICTURE.convert("L"), "JPEG"),
-    "cmyk": stored(PICTURE.convert("CMYK"), "JPEG"),
-    "png": stored(PICTURE, "PNG"),
-    "palette": stored(PICTURE.convert("P"), "PNG", transparency=0),
-    "alpha": stored(PICTURE.convert("RGBA"), "PNG"),
-    "bits": stored(PICTURE.convert("1"), "PNG"),
+    "noise": stored(PICTURE, "JPEG", quality=75), "progressive": stored(PICTURE, "JPEG", progressive=True),
+    "grey": stored(PICTURE.convert("L"), "JPEG"), "cmyk": stored(PICTURE.convert("CMYK"), "JPEG"),
+    "png": stored(PICTURE, "PNG"), "palette": stored(PICTURE.convert("P"), "PNG", transparency=0),
+    "alpha": stored(PICTURE.convert("RGBA"), "PNG"), "bits": stored(PICTURE.convert("1"), "PNG"),
     "deep": stored(Image.fromarray(NOISE[..., 0].astype(np.uint16) * 257), "PNG"),
-}
+}  # fmt: skip
 
 
 @cases(*SOUND)
-def test_both_decoders_see_the_same_in_sound_files(*, name):
+def test_both_decoders_see_the_same_and_a_thumbnail_is_the_picture_made_small(*, name):
     check_with_pillow(SOUND[name])
     check_with_both(SOUND[name])
+    expected = Image.fromarray(read_pixels(io.BytesIO(SOUND[name]))).convert("L").resize((16, 16))
+    found = pixels.read_thumbnail(io.BytesIO(SOUND[name]), 16)
+    assert found.shape == (16, 16) and found.dtype == np.uint8
+    # A JPEG file is decoded at a half of its size, with filters of its own.
+    assert mean_difference(found, np.asarray(expected)) < 8
 
 
 def test_what_is_not_decodable_or_not_offered_is_refused():
-    with pytest.raises(ImageFault, match="a file that Pillow cannot decode") as failure:
-        check_with_pillow(SOUND["png"][:-200] + SOUND["png"][-100:])
-    assert failure.value.reason == "undecodable_image"
+    cut, message = SOUND["png"][:-200] + SOUND["png"][-100:], "a file that Pillow cannot decode"
+    assert refused(ImageFault, message, check_with_pillow, cut).reason == "undecodable_image"
     for kind in ("ICO", "PPM", "PCX", "EPS"):
-        with pytest.raises(ImageFault, match="cannot identify image file"):
-            read_pixels(io.BytesIO(stored(PICTURE, kind)))
+        refused(ImageFault, "cannot identify image file", read_pixels, io.BytesIO(stored(PICTURE, kind)))
     for name in ("noise", "png"):
-        with pytest.raises(ImageFault, match=r"the file ends too early.*copy it again"):
-            read_pixels(io.BytesIO(SOUND[name][: len(SOUND[name]) // 2]))
+        half = io.BytesIO(SOUND[name][: len(SOUND[name]) // 2])
+        refused(ImageFault, r"the file ends too early.*copy it again", read_pixels, half)
 
 
-def test_the_difference_is_a_mean_over_all_rows():
+def test_a_thumbnail_is_turned_as_exif_says_and_differences_are_means_over_all_rows():
+    half = Image.fromarray(np.repeat(np.repeat(np.uint8([[[0] * 3], [[255] * 3]]), 100, 0), 300, 1))
+    for orientation, bright in ((1, np.s_[9:]), (3, np.s_[:7]), (6, np.s_[:, :7]), (8, np.s_[:, 9:])):
+        found = pixels.read_thumbnail(io.BytesIO(stored(half, "JPEG", exif=exif(orientation))), 16)
+        assert found[bright].min() > 250, orientation
+        assert (found > 128).mean() == 0.5
     other = np.concatenate([NOISE] * 9)
     changed = other.copy()
     changed[300:] = 255 - changed[300:]
     expected = np.abs(other.astype(float) - changed).mean()
     assert mean_difference(other, changed) == pytest.approx(expected)
     assert mean_difference(other, other) == 0
-
-
-@cases(*SOUND)
-def test_a_thumbnail_is_the_picture_made_small(*, name):
-    expected = Image.fromarray(read_pixels(io.BytesIO(SOUND[name]))).convert("L").resize((16, 16))
-    found = read_thumbnail(io.BytesIO(SOUND[name]), 16)
-    assert found.shape == (16, 16) and found.dtype == np.uint8
-    # A JPEG file is decoded at a half of its size, with filters of its own.
-    assert mean_difference(found, np.asarray(expected)) < 8
-
-
-def test_a_thumbnail_is_turned_as_exif_says():
-    half = Image.fromarray(np.repeat(np.repeat(np.uint8([[[0] * 3], [[255] * 3]]), 100, 0), 300, 1))
-    for orientation, bright in ((1, np.s_[9:]), (3, np.s_[:7]), (6, np.s_[:, :7]), (8, np.s_[:, 9:])):
-        exif = Image.Exif()
-        exif[0x0112] = orientation
-        found = read_thumbnail(io.BytesIO(stored(half, "JPEG", exif=exif.tobytes())), 16)
-        assert found[bright].min() > 250, orientation
-        assert (found > 128).mean() == 0.5
 
 
 _PEAK = """
@@ -127,8 +106,7 @@ def test_a_large_picture_is_compared_by_one_thread_at_a_time(monkeypatch):
 
     monkeypatch.setattr("detection_core.data.pixels._check_with_both", look)
     threads = [threading.Thread(target=check_with_both, args=(SOUND["noise"],)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    for act in (threading.Thread.start, threading.Thread.join):
+        for thread in threads:
+            act(thread)
     assert most == [1, 1, 1, 1]

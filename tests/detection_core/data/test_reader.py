@@ -1,5 +1,3 @@
-"""The records of one input reader, and how each is decoded."""
-
 import numpy as np
 import pytest
 
@@ -17,21 +15,16 @@ from tests.support.record_files import example, image_bytes, numbered_example, w
 def test_truth_carries_every_flag_and_leaves_unknown_classes_out(tmp_path, caplog):
     sides = {"ymin": 0.1, "xmin": 0.2, "ymax": 0.5, "xmax": 0.9}
     fields = {f"image/object/bbox/{side}": [value] * 3 for side, value in sides.items()} | {
-        "image/encoded": [image_bytes(4, 5, kind="JPEG")],
-        "image/source_id": ["café".encode()],
-        "image/object/class/text": [b"dog", b"unicorn", b"dog"],
-        "image/object/is_crowd": [0, 0, 1],
-        "image/object/difficult": [1, 0, 0],
-        "image/object/area": [3.0, 4.0, 5.0],
-    }
+        "image/encoded": [image_bytes(4, 5, kind="JPEG")], "image/source_id": ["café".encode()],
+        "image/object/class/text": [b"dog", b"unicorn", b"dog"], "image/object/is_crowd": [0, 0, 1],
+        "image/object/difficult": [1, 0, 0], "image/object/area": [3.0, 4.0, 5.0],
+    }  # fmt: skip
     path, table = written(tmp_path, example(fields)), class_text_table([LabelMapItem(id=2, name="dog")])
     ((image, truth),) = Reader(paths=(path,), table=table).truth()
     assert image.shape == (4, 5, 3) and image.dtype == np.uint8
     assert (truth.source_id, truth.height, truth.width) == ("café", 4, 5)
-    assert truth.classes.tolist() == [1, 1]
-    assert truth.is_crowd.tolist() == [False, True]
-    assert truth.difficult.tolist() == [True, False]
-    assert truth.area.tolist() == [3.0, 5.0]
+    found = [values.tolist() for values in (truth.classes, truth.is_crowd, truth.difficult, truth.area)]
+    assert found == [[1, 1], [False, True], [True, False], [3.0, 5.0]]
     np.testing.assert_allclose(truth.boxes, [[0.1, 0.2, 0.5, 0.9]] * 2)
     (line,) = caplog.messages
     assert line.startswith("1 objects of the images read are left out: the label map does not know")
@@ -41,14 +34,10 @@ def written(folder, *records, name="a.tfrecord"):
     return write_records(folder / name, records)
 
 
-def test_truth_of_several_files_comes_file_by_file(tmp_path, caplog):
+def test_truth_comes_file_by_file_and_examples_and_their_bytes_are_counted(tmp_path, caplog):
     paths = [written(tmp_path, *map(numbered_example, range(i, i + 3)), name=str(i)) for i in (10, 20)]
     found = [truth.source_id for _, truth in Reader(paths=tuple(paths)).truth()]
-    assert not caplog.messages
-    assert found == ["10", "11", "12", "20", "21", "22"]
-
-
-def test_examples_and_their_bytes_are_counted(tmp_path):
+    assert found == ["10", "11", "12", "20", "21", "22"] and not caplog.messages
     paths = tuple(written(tmp_path, *map(numbered_example, range(5)), name=name) for name in ("a", "b.gz"))
     assert Reader(paths=paths).examples() == 10
     assert Reader(paths=paths, sequence=SequenceOptions(sample_1_of_n_examples=3)).examples() == 4
@@ -61,10 +50,7 @@ def test_examples_and_their_bytes_are_counted(tmp_path):
 @cases(
     ({"image/encoded": [b"?"], "image/source_id": [b"1"]}, "record 1"),
     # It is refused before it is decoded.
-    (
-        {"image/encoded": [png_that_claims(60_000, 60_000)]},
-        "expected at most 134,217,728 pixels, found 60000x60000",
-    ),
+    ({"image/encoded": [png_that_claims(60_000, 60_000)]}, "at most 134,217,728 pixels, found 60000x60000"),
 )
 def test_truth_names_what_cannot_be_decoded(tmp_path, *, fields, message):
     truth = Reader(paths=(written(tmp_path, numbered_example(0), example(fields)),)).truth()
@@ -74,16 +60,15 @@ def test_truth_names_what_cannot_be_decoded(tmp_path, *, fields, message):
 
 
 def test_large_images_are_not_decoded_all_at_once(tmp_path, monkeypatch):
-    asked: list[tuple[int, list[int]]] = []
+    asked = []
 
     def watched(items, work, cost, *, budget):
-        costs: list[int] = []
+        costs = []
         asked.append((budget, costs))
         return done_ahead(items, work, lambda item: costs.append(cost(item)) or costs[-1], budget=budget)
 
     monkeypatch.setattr("detection_core.data.reader.done_ahead", watched)
-    records = [numbered_example(n, height=60, width=90) for n in range(4)]
-    reader = Reader(paths=(write_records(tmp_path / "a.tfrecord", records),))
-    assert len(list(reader.truth())) == 4
+    path = written(tmp_path, *(numbered_example(n, height=60, width=90) for n in range(4)))
+    assert len(list(Reader(paths=(path,)).truth())) == 4
     ((budget, costs),) = asked
     assert costs == [60 * 90 * 3] * 4 and budget <= 1 << 28

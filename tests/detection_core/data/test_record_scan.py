@@ -1,5 +1,3 @@
-"""Validation of a TFRecord file's structure, without TensorFlow."""
-
 import gzip
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Images of rare classes read several times an epoch."""
-
 from collections import Counter
 
 import numpy as np

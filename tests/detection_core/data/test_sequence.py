@@ -1,5 +1,3 @@
-"""The order in which records are read."""
-
 from collections import Counter
 
 import pytest
@@ -11,10 +9,8 @@ from tests.support.record_files import write_records
 
 @pytest.fixture
 def paths(tmp_path):
-    return [
-        write_records(tmp_path / f"{shard}.tfrecord", [f"{shard}{i}".encode() for i in range(10)])
-        for shard in "abcd"
-    ]
+    shards = {shard: [f"{shard}{i}".encode() for i in range(10)] for shard in "abcd"}
+    return [write_records(tmp_path / f"{name}.tfrecord", records) for name, records in shards.items()]
 
 
 def _take(dataset, count):
@@ -37,7 +33,7 @@ def test_files_are_read_in_blocks_and_epochs_end(paths):
     assert [int(e) for e, _ in found] == [0, 1, 2, 3, 4] * 2
 
 
-def test_every_element_has_its_own_seed_that_comes_back(paths):
+def test_every_element_has_a_seed_of_its_own_that_does_not_depend_on_the_global_one(paths):
     options = SequenceOptions(shuffle_buffer_size=8)
     found = _take(shuffled_epochs(shuffled_files(paths, options), options, seed=4), 120)
     assert max(Counter(seed for _, seed in found).values()) == 1
@@ -48,9 +44,6 @@ def test_every_element_has_its_own_seed_that_comes_back(paths):
     orders = {tuple(e[:1] for e in found[i : i + 40 : 10]) for i in range(0, 400, 40)}
     assert len(orders) > 4
     assert all(sorted(order) == [b"a", b"b", b"c", b"d"] for order in orders)
-
-
-def test_the_order_does_not_depend_on_the_global_seed(paths):
     options = SequenceOptions(shuffle_buffer_size=8)
     orders = []
     try:

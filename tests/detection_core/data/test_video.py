@@ -1,13 +1,12 @@
-"""Videos that the test makes itself: whole, turned, cut, damaged, and files that only look like one."""
-
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from detection_core.data.video import VideoReader, is_video, video_writer
 from detection_core.errors import ConfigError, DataError
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.videos import SIZE, frames, write
 
 
@@ -40,25 +39,18 @@ def test_what_is_written_is_read_back(tmp_path):
     assert [f.pixels.shape for f in written(images, (0.0,) * 3, 10.0)] == [(32, 34, 3)] * 3
 
 
-def test_a_writer_that_fails_leaves_nothing(tmp_path):
+def test_a_file_that_breaks_off_gives_what_can_be_read_and_a_failed_writer_leaves_none(tmp_path):
     with pytest.raises(RuntimeError), video_writer(str(tmp_path / "out.mp4"), 10.0) as writer:
         writer.write(frames(1)[0], 0.0)
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_that_breaks_off_gives_what_can_be_read(tmp_path):
-    write(tmp_path / "whole.ts")
-    data = (tmp_path / "whole.ts").read_bytes()
-    (tmp_path / "cut.ts").write_bytes(data[: len(data) // 2])
+    for name in ("cut.ts", "cut.mp4"):
+        data = Path(write(tmp_path / name)).read_bytes()
+        (tmp_path / name).write_bytes(data[: len(data) // 2])
     with VideoReader(str(tmp_path / "cut.ts")) as reader:
         assert 0 < len(list(reader)) < 20
-    write(tmp_path / "a.mp4")
-    data = (tmp_path / "a.mp4").read_bytes()
-    (tmp_path / "cut.mp4").write_bytes(data[: len(data) // 2])
     for name in ("cut.mp4", "missing.mp4"):
-        with pytest.raises(DataError, match=f"{name}: expected a video"):
-            VideoReader(str(tmp_path / name))
+        refused(DataError, f"{name}: expected a video", VideoReader, str(tmp_path / name))
 
 
 def test_packets_that_cannot_be_decoded_are_counted_and_passed_over(tmp_path):
@@ -74,31 +66,22 @@ def test_packets_that_cannot_be_decoded_are_counted_and_passed_over(tmp_path):
         assert reader.faults == 1
 
 
-@cases(
-    b"",
-    b"no video " * 100,
-    bytes(5000),
-    b"#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n%s\n#EXT-X-ENDLIST\n",
-    b"ffconcat version 1.0\nfile '%s'\n",
-)
-def test_what_is_no_video_is_one_error(tmp_path, *, content):
-    """A playlist is not followed to other files."""
-    other = write(tmp_path / "private.ts").encode()
-    (tmp_path / "x.mp4").write_bytes(content.replace(b"%s", other))
-    with pytest.raises(DataError, match=r"x\.mp4: expected a video .*; copy it again"):
-        VideoReader(str(tmp_path / "x.mp4"))
+PLAYLIST = b"#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n%s\n#EXT-X-ENDLIST\n"
 
 
-def test_sound_alone_is_no_video(tmp_path):
+def test_what_is_no_video_sound_alone_or_leads_to_other_files_is_one_error(tmp_path):
     import av
 
+    other, path = write(tmp_path / "private.ts").encode(), tmp_path / "x.mp4"
+    for content in (b"", b"no video " * 100, bytes(5000), PLAYLIST, b"ffconcat version 1.0\nfile '%s'\n"):
+        path.write_bytes(content.replace(b"%s", other))
+        refused(DataError, r"x\.mp4: expected a video .*; copy it again", VideoReader, str(path))
     with av.open(str(tmp_path / "sound.mkv"), "w") as container:
         stream = container.add_stream("pcm_s16le", rate=8000)
         sound = av.AudioFrame.from_ndarray(np.zeros((1, 8000), np.int16), format="s16", layout="mono")
         sound.sample_rate = 8000
         container.mux(stream.encode(sound))
-    with pytest.raises(DataError, match="it has no picture"):
-        VideoReader(str(tmp_path / "sound.mkv"))
+    refused(DataError, "it has no picture", VideoReader, str(tmp_path / "sound.mkv"))
 
 
 def test_turned_and_too_large_videos_and_no_package(tmp_path, monkeypatch):
@@ -108,10 +91,7 @@ def test_turned_and_too_large_videos_and_no_package(tmp_path, monkeypatch):
         (found,) = reader
     assert found.pixels.shape == (SIZE[1], SIZE[0], 3)
     monkeypatch.setattr("detection_core.data.video.MAX_PIXELS", 100)
-    path = write(tmp_path / "a.mp4", count=1)
-    with pytest.raises(DataError, match="64x48 are more than 100 pixels"):
-        VideoReader(path)
+    refused(DataError, "64x48 are more than 100 pixels", VideoReader, path)
     monkeypatch.setitem(sys.modules, "av", None)
-    with pytest.raises(ConfigError, match=r"pip install 'detflow\[video\]'"):
-        VideoReader(str(tmp_path / "a.mp4"))
+    refused(ConfigError, r"pip install 'detflow\[video\]'", VideoReader, path)
     assert is_video("a/B.MP4") and is_video("s3://x/y.mov") and not is_video("photo.jpg")

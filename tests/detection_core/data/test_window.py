@@ -1,5 +1,3 @@
-"""Each sample of a sequence with those that follow it."""
-
 import tensorflow as tf
 
 from detection_core.data.sequence import SeededElement
@@ -22,13 +20,10 @@ def _windows(count, following):
     return found
 
 
-def test_each_element_has_those_that_follow_whatever_their_shape():
+def test_each_element_has_those_that_follow_and_no_more_are_read():
     assert _windows(5, 2) == [[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4], [4]]
     assert _windows(2, 9) == [[0, 1], [1]]
-
-
-def test_no_more_elements_are_read_than_a_window_holds():
-    read: list[int] = []
+    read = []
 
     def seen(i):
         read.append(int(i))

@@ -1,22 +1,17 @@
-"""Annotations of turned images, in either frame."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from detection_core.datasets import annotation_frame
 from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, Rejected
-from detection_core.datasets.annotation_frame import (
-    Frame,
-    check_exif_annotations,
-    find_annotation_frame,
-    turn_objects,
-)
+from detection_core.datasets.annotation_frame import Frame, check_exif_annotations, turn_objects
 from detection_core.errors import ConfigError
 from tests.support.cases import cases, refused
 
 
-def record(width, height):
-    return AnnotatedImage("1", "a.jpg", "a.jpg", width, height, [])
+def frame_of(size, frame, unsaid):
+    image = AnnotatedImage("1", "a.jpg", "a.jpg", *size, [])
+    return annotation_frame.find_annotation_frame(image, Frame(*frame), unsaid)
 
 
 @cases(
@@ -25,21 +20,18 @@ def record(width, height):
     ((40, 30), 3, "stored", "stored"), ((40, 30), 1, "upright", "upright"),
 )  # fmt: skip
 def test_the_annotated_size_decides_where_turning_changes_it(*, size, orientation, unsaid, expected):
-    assert find_annotation_frame(record(*size), Frame(40, 30, orientation), unsaid) == expected
+    assert frame_of(size, (40, 30, orientation), unsaid) == expected
 
 
-def test_a_square_leaves_it_to_the_setting_and_an_inverted_box_stays_inverted():
-    assert find_annotation_frame(record(40, 40), Frame(40, 40, 6), "stored") == "stored"
+def test_a_square_leaves_it_to_the_setting_and_another_size_is_refused_with_both():
+    assert frame_of((40, 40), (40, 40, 6), "stored") == "stored"
     refused(ConfigError, "expected one of", check_exif_annotations, "sideways")
     (turned,) = turn_objects([item((9.0, 2.0, 4.0, 8.0))], Frame(40, 30, 6))
-    assert turned.box[3] < turned.box[1] and turned.box[0] < turned.box[2]
-
-
-@cases((6, r"found 30x40 \(40x30 as stored\)"), (1, "found 40x30$"))
-def test_another_size_is_refused_with_both(*, orientation, sizes):
-    with pytest.raises(Rejected, match=f"expected 50x30 pixels as annotated, {sizes}") as caught:
-        find_annotation_frame(record(50, 30), Frame(40, 30, orientation), "upright")
-    assert caught.value.reason == "size_mismatch"
+    assert turned.box[3] < turned.box[1] and turned.box[0] < turned.box[2], "inverted as before"
+    for orientation, sizes in ((6, r"found 30x40 \(40x30 as stored\)"), (1, "found 40x30$")):
+        message = f"expected 50x30 pixels as annotated, {sizes}"
+        error = refused(Rejected, message, frame_of, (50, 30), (40, 30, orientation), "upright")
+        assert error.reason == "size_mismatch"
 
 
 def item(box, keypoints=None):

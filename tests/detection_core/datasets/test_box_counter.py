@@ -1,5 +1,3 @@
-"""Counts of boxes by size, shape and place."""
-
 import json
 import math
 
@@ -8,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.datasets.box_counter import ASPECTS, GRID, PER_IMAGE, SIDES, SIDES_PX, BoxCounter
-from tests.support.cases import cases
 
 _SIDE, _BOXES = st.integers(8, 300), st.lists(st.tuples(*[st.floats(0, 1)] * 4), max_size=5)
 IMAGES = st.lists(st.tuples(_SIDE, _SIDE, _BOXES), max_size=8)
@@ -64,10 +61,8 @@ def test_counts_are_what_the_definitions_say(drawn):
     images = in_pixels(drawn)
     profile, expected = counted(images).profile(), by_looping(images)
     assert profile.boxes == sum(len(boxes) for _, _, boxes in images)
-    assert profile.sizes.counts == expected["sizes"].tolist()
-    assert profile.aspects.counts == expected["aspects"].tolist()
-    assert profile.sides_px.counts == expected["sides_px"].tolist()
-    assert profile.per_image.counts == expected["per_image"].tolist()
+    for name in ("sizes", "aspects", "sides_px", "per_image"):
+        assert getattr(profile, name).counts == expected[name].tolist(), name
     assert profile.centres == expected["centres"].tolist()
     # A middle on the very edge of a box may fall to either side by a rounding error.
     assert np.abs(np.array(profile.coverage) - expected["coverage"]).sum() <= 1
@@ -83,18 +78,11 @@ def test_parts_add_up_to_the_whole_also_when_they_travelled_as_json(drawn, at):
     assert total.profile() == counted(images).profile()
 
 
-@cases(1, 5000)
-def test_what_is_counted_does_not_wait_in_memory(*, images):
-    counter = counted([(100, 50, [(10.0, 10.0, 30.0, 20.0)])] * images)
-    assert len(counter._boxes) <= 4096
-    profile = counter.profile()
-    assert profile.boxes == images
-    assert profile.per_image.counts[1] == images
-
-
-def test_what_lies_outside_of_the_bins_is_in_the_outer_ones():
+def test_what_is_counted_does_not_wait_in_memory_and_outer_bins_have_what_lies_outside():
+    for images in (1, 5000):
+        counter = counted([(100, 50, [(10.0, 10.0, 30.0, 20.0)])] * images)
+        assert len(counter._boxes) <= 4096
+        assert counter.profile().boxes == counter.profile().per_image.counts[1] == images
     profile = counted([(10_000, 10_000, [(0.0, 0.0, 10_000.0, 10_000.0), (1.0, 1.0, 2.0, 9999.0)])]).profile()
-    assert profile.sizes.counts[-1][-1] == 1
-    assert profile.sides_px.counts[-1] == 1
-    assert profile.aspects.counts[0] == 1
-    assert profile.coverage[0][0] == 1
+    assert profile.sizes.counts[-1][-1] == profile.sides_px.counts[-1] == 1
+    assert profile.aspects.counts[0] == profile.coverage[0][0] == 1

@@ -1,5 +1,3 @@
-"""The card of a data set."""
-
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.datasets.annotated_images import Rejection

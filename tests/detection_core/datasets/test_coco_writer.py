@@ -1,5 +1,3 @@
-"""Annotated images that are written as COCO JSON and read back."""
-
 import json
 import math
 
@@ -9,14 +7,8 @@ from PIL import Image
 from pycocotools import mask as coco_mask
 
 from detection_core.data.label_map import label_map_from_names
-from detection_core.datasets.annotated_images import (
-    AnnotatedImage,
-    ImageLabel,
-    MaskFile,
-    Polygons,
-    Rejected,
-    RunLengths,
-)
+from detection_core.datasets import annotated_images
+from detection_core.datasets.annotated_images import AnnotatedImage, MaskFile, Polygons, Rejected, RunLengths
 from detection_core.datasets.coco_writer import BESIDE, open_coco
 from detection_core.datasets.formats import coco
 from detection_core.datasets.shapes import make_object
@@ -51,10 +43,8 @@ _images = st.lists(st.tuples(_files, st.lists(_objects, max_size=3)), max_size=4
 @given(_images)
 def test_what_is_written_is_read_back(tmp_path_factory, images):
     root = tmp_path_factory.mktemp("coco")
-    written = [
-        AnnotatedImage(str(number), f"{number}{name}.jpg", "", 640, 480, objects)
-        for number, (name, objects) in enumerate(images, start=1)
-    ]
+    drawn = [(str(number), *image) for number, image in enumerate(images, start=1)]
+    written = [AnnotatedImage(n, f"{n}{name}.jpg", "", 640, 480, objects) for n, name, objects in drawn]
     with open_coco(str(root / "annotations.json"), LABELS, POINTS) as writer:
         for image in written:
             writer.add(image, image.filename, (image.width, image.height))
@@ -64,15 +54,11 @@ def test_what_is_written_is_read_back(tmp_path_factory, images):
 
 
 def _plain(image):
-    objects = [
-        item._replace(label="", box=tuple(round(at, 6) for at in item.box), mask=_mask(item.mask))
-        for item in image.objects
-    ]
-    return image._replace(path="", objects=objects)
+    def plain(item):
+        mask = [list(ring) for ring in item.mask.rings] if isinstance(item.mask, Polygons) else item.mask
+        return item._replace(label="", box=tuple(round(at, 6) for at in item.box), mask=mask)
 
-
-def _mask(mask):
-    return [list(ring) for ring in mask.rings] if isinstance(mask, Polygons) else mask
+    return image._replace(path="", objects=[plain(item) for item in image.objects])
 
 
 def _write(path, image):
@@ -85,9 +71,9 @@ def test_fields_that_coco_lacks_are_kept_and_mask_files_become_run_lengths(tmp_p
     values = {"difficult": 1, "truncated": 0, "pose": "Left", "occluded": 1, "group_of": 0, "depiction": 1,
               "confidence": 0.5, "weight": 2.0}  # fmt: skip
     item = make_object("cat", (1, 2, 3, 4), "")._replace(**values)
-    image = AnnotatedImage("a", "a.jpg", "", 40, 30, [item], [ImageLabel("dog", 0.25)])
+    image = AnnotatedImage("a", "a.jpg", "", 40, 30, [item], [annotated_images.ImageLabel("dog", 0.25)])
     content = _write(tmp_path / "a.json", image)
-    entry = content["annotations"][0]
+    (entry,) = content["annotations"]
     assert entry["attributes"] | entry["detflow"] == values
     assert set(values) == {name for names in BESIDE.values() for name in names}
     again = next(iter(coco.read(str(tmp_path), "a.json").images))

@@ -1,5 +1,3 @@
-"""What is counted of a data set, part by part."""
-
 import json
 import random
 import sys
@@ -42,7 +40,7 @@ def test_every_example_is_counted_and_parts_sum_up_to_the_whole_through_json():
     assert _counted(_example(0, [(0, 0, 200, 100)])).counts["box_sides"] == {str(BOX_SIDES[-1]): 1}
 
 
-def test_counts_are_the_same_however_many_wait(monkeypatch):
+def test_counts_cost_a_handful_of_calls_and_are_the_same_however_many_wait(monkeypatch):
     rng = random.Random(5)
     boxes = [[(0, 0, rng.randint(1, 200), rng.uniform(1, 100)) for _ in range(n % 4)] for n in range(40)]
     examples = [_example(n, own, area=rng.choice([0.0, 1024.0, 9216.0])) for n, own in enumerate(boxes)]
@@ -51,9 +49,6 @@ def test_counts_are_the_same_however_many_wait(monkeypatch):
         monkeypatch.setattr("detection_core.datasets.counts._CHUNK", chunk)
         found.add(json.dumps(_counted(*examples).state(), sort_keys=True))
     assert len(found) == 1
-
-
-def test_an_image_costs_a_handful_of_calls_however_much_is_counted():
     example = _example(1, [(0, 0, 10, 10)] * 50)
     counts, calls = Counts(), []
     sys.setprofile(lambda frame, event, arg: calls.append(event))

@@ -1,5 +1,3 @@
-"""Data sets of any format that are converted to COCO JSON."""
-
 import json
 
 from detection_core.datasets.dataset_conversion import convert_to_coco

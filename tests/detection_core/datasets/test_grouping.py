@@ -1,5 +1,3 @@
-"""Parts of images that come in any order, kept on the disk and given with their image."""
-
 import ast
 import gc
 import math
@@ -16,15 +14,13 @@ from detection_core.datasets.grouping import Grouping
 from tests.support.cases import refused
 from tests.support.memory import memory_below
 
+STEPS = st.tuples(st.sampled_from(["image", "part", "parts"]), st.lists(st.integers(0, 9)))
 KEYS = st.integers(-3, 3) | st.sampled_from(["1", "ä", "\ud800", None, 1.0, 2.5, True, 2**70, "\0None"])
+PARTS = st.lists(st.tuples(KEYS, st.text(st.characters())))  # also of halves of surrogate pairs
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    images=st.lists(st.tuples(KEYS, st.integers())),
-    parts=st.lists(st.tuples(KEYS, st.text(st.characters()))),
-    parts_first=st.booleans(),
-)
+@given(st.lists(st.tuples(KEYS, st.integers())), PARTS, st.booleans())
 def test_parts_come_with_their_images_as_from_a_dictionary(images, parts, parts_first):
     found, by_key = Grouping(), {}
     steps = [lambda: [found.add_image(key, [key, value]) for key, value in images]]
@@ -40,12 +36,7 @@ def test_parts_come_with_their_images_as_from_a_dictionary(images, parts, parts_
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    steps=st.lists(st.tuples(st.sampled_from(["image", "part", "parts"]), st.lists(st.integers(0, 9)))),
-    packed_bytes=st.sampled_from([0, 40, 1 << 20]),
-    block=st.integers(1, 4),
-    batch=st.integers(1, 4),
-)
+@given(st.lists(STEPS), st.sampled_from([0, 40, 1 << 20]), st.integers(1, 4), st.integers(1, 4))
 def test_any_order_and_any_size_of_blocks_gives_the_same(steps, packed_bytes, block, batch):
     found, images, by_key, order = Grouping(), [], {}, []
     sizes = {"MOST_PACKED_BYTES": packed_bytes, "BLOCK": block, "_BATCH": batch}
@@ -68,7 +59,7 @@ def test_any_order_and_any_size_of_blocks_gives_the_same(steps, packed_bytes, bl
         assert list(found) == expected + [(None, [part]) for key, part in order if key not in listed]
 
 
-def test_many_parts_of_few_images_are_not_in_memory_together():
+def test_many_parts_are_not_in_memory_together_and_keys_of_no_image_refused():
     found = Grouping()
     for image in range(64):
         found.add_image(image, image)
@@ -76,9 +67,6 @@ def test_many_parts_of_few_images_are_not_in_memory_together():
     assert 3 * grouping.MOST_PACKED_BYTES < 64 << 20
     with memory_below(3 * grouping.MOST_PACKED_BYTES):
         assert all(len(parts) == 16 for _, parts in found)
-
-
-def test_keys_that_no_image_can_have_are_refused_and_unread_groups_are_no_leak():
     refused(TypeError, "", Grouping().add_image, math.nan, 0)
     for key in ([], {}):
         refused(TypeError, "", Grouping().add_image, key, 0)

@@ -1,5 +1,3 @@
-"""Names of images in annotations, and the files that they mean."""
-
 import unicodedata
 
 import pytest
@@ -27,26 +25,20 @@ def images(tmp_path):
     ("elsewhere/a.png", "", "a.jpg"), ("back\\slash.png", "", "back\\slash.png"), ("v1.2", "", "v1.2.png"),
     (COMPOSED, "", DECOMPOSED), ("unknown.jpg", "deep/b", "deep/b.JPG"), ("c.jpg", "other/x", "other/c.jpg"),
     ("c.jpg", "", "c.jpg"), ("a.final", "", "a.final"), ("notes.txt", "", "notes.txt"),
+    # Names of another machine are found by their longest tail.
+    ("../a.jpg", None, "a.jpg"), ("/home/me/a.jpg", None, "a.jpg"), ("D:\\cats\\a.jpg", None, "a.jpg"),
+    ("\\\\server\\share\\a.jpg", None, "a.jpg"), ("s3://bucket/a.jpg", None, "a.jpg"),
+    ("deep/../../a.jpg", None, "a.jpg"), ("/home/me/other/c.jpg", None, "other/c.jpg"),
+    ("E:/deep/c.png", None, "deep/c.jpg"),
 )  # fmt: skip
 def test_a_name_finds_the_one_file_that_is_meant(images, *, name, beside, found):
-    assert images.find(name, beside) == found
-
-
-@cases(
-    ("../a.jpg", "a.jpg"), ("/home/me/a.jpg", "a.jpg"), ("D:\\cats\\a.jpg", "a.jpg"),
-    ("\\\\server\\share\\a.jpg", "a.jpg"), ("s3://bucket/a.jpg", "a.jpg"), ("deep/../../a.jpg", "a.jpg"),
-    ("/home/me/other/c.jpg", "other/c.jpg"), ("E:/deep/c.png", "deep/c.jpg"),
-)  # fmt: skip
-def test_a_name_of_another_machine_is_found_by_its_longest_tail(images, *, name, found):
-    assert images.find(name) == found and images.has(name)
-
-
-@cases("../x.jpg", "/etc/passwd", "C:\\x.jpg", "s3://bucket/x.jpg", "deep/../../x.jpg", "", "/home/me/c.jpg")
-def test_a_name_that_leaves_the_folder_is_not_followed(images, *, name):
-    refused(Rejected, "leaves the image folder", images.find, name, "unknown")
+    assert images.find(name, beside or "") == found and (beside is not None or images.has(name))
 
 
 def test_of_equal_tails_the_one_beside_is_meant_and_a_missing_folder_has_none(images, tmp_path):
+    outside = ("../x.jpg", "/etc/passwd", "C:\\x.jpg", "s3://bucket/x.jpg", "deep/../../x.jpg", "")
+    for name in (*outside, "/home/me/c.jpg"):
+        refused(Rejected, "leaves the image folder", images.find, name, "unknown")
     assert images.find("/home/me/c.jpg", "deep/x") == "deep/c.jpg"
     assert images.paths_like("c") == images.paths_like("c.jpg") != images.paths_like("deep/c")
     images = ImageFiles(str(tmp_path / "none"))

@@ -1,19 +1,14 @@
-"""Splits that lists or folders of images make of a set in one piece."""
-
-import pytest
-
 from detection_core.datasets.image_parts import find_parts, part_names, plain_line
 from detection_core.datasets.layout_search import find_format, find_layout
 from detection_core.datasets.readers import find_reader
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import FolderListing, list_folder
 from pipeline.settings.workflow_settings import DataSettings
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import Coco, picture, reasons, subfolder, voc_xml, whole, write_files
 from tests.support.same_set import WRITERS
 
 SPLITS = {"train": ["a"], "eval": ["b"], "test": ["c"]}
-HAVE_FILES = sorted(set(WRITERS) - {"tfrecord"})
 
 
 def _ids(layout):
@@ -33,7 +28,7 @@ def _move(root, places):
         (root / "images" / f"{name}.jpg").rename(root / folder / f"{name}.jpg")
 
 
-@cases(*HAVE_FILES)
+@cases(*sorted(set(WRITERS) - {"tfrecord"}))
 def test_lists_beside_a_set_in_one_piece_divide_it_in_every_format(tmp_path, *, data_format):
     WRITERS[data_format](tmp_path)
     lists = {"train.txt": "a", "valid.txt": "b", "test.txt": "c"}
@@ -90,7 +85,7 @@ def test_the_shortest_name_of_a_list_is_meant_and_trainval_where_there_is_no_oth
     assert [plain_line(text) for text in ("a 1", "a -1", "a b 0", "a")] == ["a", "a", "a b", "a"]
 
 
-def test_what_is_rejected_stays_in_its_split_or_in_every_one(tmp_path):
+def test_what_is_rejected_stays_in_its_split_or_in_every_one_and_wrong_parts_are_refused(tmp_path):
     data = Coco(tmp_path, images=3)
     data.images[0]["width"] = "wide"
     data.add_box(99, [0, 0, 5, 5])
@@ -101,28 +96,24 @@ def test_what_is_rejected_stays_in_its_split_or_in_every_one(tmp_path):
     assert reasons(one) == ["malformed_record", "unknown_image"] and not one.images
     assert reasons(more) == ["unknown_image"]
     assert [image.source_id for image in more.images] == ["2", "3"]
-
-
-def test_images_that_nobody_has_annotated_yet_are_those_of_the_part(tmp_path):
+    # Images that nobody has annotated yet are those of the part.
     names = [f"{split}/images/{split}{name}.jpg" for name in "ab" for split in ("train", "val")]
-    write_files(tmp_path, {"xml/traina.xml": voc_xml("traina"), **dict.fromkeys(names, picture())})
-    read = whole(find_reader("voc").read_split(str(tmp_path), {"images": "train/images"}, None))
+    below = subfolder(tmp_path, "voc")
+    write_files(below, {"xml/traina.xml": voc_xml("traina"), **dict.fromkeys(names, picture())})
+    read = whole(find_reader("voc").read_split(str(below), {"images": "train/images"}, None))
     assert [image.filename for image in read.images] == ["traina.jpg"]
     assert [image.filename for image in read.unannotated] == ["trainb.jpg"]
-
-
-def test_a_part_that_is_not_there_or_is_none_is_refused(tmp_path):
+    tmp_path = subfolder(tmp_path, "csv")
     WRITERS["csv"](tmp_path)
     root, reader = str(tmp_path), find_reader("csv")
     assert part_names({"annotations": "x", "images": "y"}) is None and part_names("train.txt") is None
+    locate = reader.locate_split
     for images in (5, "a||b"):
-        with pytest.raises(ConfigError, match="expected a folder of images or a list"):
-            reader.locate_split(root, {"images": images})
-    with pytest.raises(DataError, match=r"found nothing; correct data\.splits"):
-        reader.locate_split(root, {"images": "none.txt"})
+        refused(ConfigError, "expected a folder of images or a list", locate, root, {"images": images})
+    refused(DataError, r"found nothing; correct data\.splits", locate, root, {"images": "none.txt"})
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\xfd")
-    with pytest.raises(DataError, match="expected a list of images in text format"):
-        reader.read_split(root, {"images": "bad.txt"}, None)
+    message = "expected a list of images in text format"
+    refused(DataError, message, reader.read_split, root, {"images": "bad.txt"}, None)
     assert f"{root}/images" in list(reader.locate_split(root, {"images": "images"}))
 
 

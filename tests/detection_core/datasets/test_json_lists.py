@@ -1,5 +1,3 @@
-"""Lists in JSON files that are read piece by piece."""
-
 import json
 from unittest import mock
 
@@ -14,6 +12,7 @@ from tests.support.memory import memory_below
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(LEAVES, lambda v: st.lists(v, max_size=4) | st.dictionaries(st.text(), v, max_size=4))
+CONTENT = st.dictionaries(st.sampled_from(["a", "b", "c", 'ä"\\']), VALUES | st.lists(VALUES, max_size=8))
 
 
 def _read(tmp_path, text, names=("a", "b")):
@@ -23,16 +22,9 @@ def _read(tmp_path, text, names=("a", "b")):
     return [(name, element) for name, elements in lists for element in elements], lists.found
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[])
-@given(
-    content=st.dictionaries(st.sampled_from(["a", "b", "c", 'ä"\\']), VALUES | st.lists(VALUES, max_size=8)),
-    indent=st.sampled_from([None, 0, 3]),
-    piece=st.integers(1, 40),
-    ascii_only=st.booleans(),
-)
-def test_elements_are_those_that_json_loads_finds_wherever_a_window_ends(
-    tmp_path_factory, content, indent, piece, ascii_only
-):
+@settings(max_examples=120, deadline=None)
+@given(CONTENT, st.sampled_from([None, 0, 3]), st.integers(1, 40), st.booleans())
+def test_elements_are_those_that_json_loads_finds(tmp_path_factory, content, indent, piece, ascii_only):
     text = json.dumps(content, indent=indent, ensure_ascii=ascii_only)
     with mock.patch.object(json_lists, "PIECE", piece):
         elements, found = _read(tmp_path_factory.mktemp("json"), text)
@@ -63,14 +55,11 @@ def test_what_is_no_list_is_skipped_or_refused_by_its_place(tmp_path, monkeypatc
 
 _KEYS = st.sampled_from(["id", "}, {", "},{"])
 _OBJECTS = st.dictionaries(_KEYS, VALUES | st.just([{"x": 1}, {}]), min_size=1)
+_MARKS = st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", ":")])
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(_OBJECTS, min_size=1),
-    st.integers(1, 200),
-    st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", ":")]),
-)
+@given(st.lists(_OBJECTS, min_size=1), st.integers(1, 200), _MARKS)
 def test_lists_of_objects_are_found_whole_whatever_is_inside_them(tmp_path_factory, objects, piece, marks):
     text = json.dumps({"a": objects, "b": objects[:1]}, separators=marks)
     with mock.patch.object(json_lists, "PIECE", piece):
@@ -78,7 +67,7 @@ def test_lists_of_objects_are_found_whole_whatever_is_inside_them(tmp_path_facto
     assert elements == [("a", each) for each in objects] + [("b", objects[0])]
 
 
-def test_lists_come_window_by_window_and_some_values_at_a_time(tmp_path, monkeypatch):
+def test_lists_come_window_by_window_some_values_at_a_time_and_in_any_encoding(tmp_path, monkeypatch):
     path = tmp_path / "file.json"
     content = {"a": [{"n": n} for n in range(1000)], "b": [{"n": 0}, {"n": [{}, {}]}, {"n": 2}]}
     path.write_text(json.dumps(content))
@@ -87,6 +76,9 @@ def test_lists_come_window_by_window_and_some_values_at_a_time(tmp_path, monkeyp
     path.write_text(json.dumps({"a": [0] * 95}))
     sizes = [len(elements) for _, elements in JsonLists(str(path), ["a"])]
     assert max(sizes) == 10 and sum(sizes) == 95
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"):
+        elements, _ = _read(tmp_path, '{"a": ["ä", "дом"]}'.encode(encoding))
+        assert elements == [("a", "ä"), ("a", "дом")], encoding
 
 
 @cases(2, 9, 1 << 20)
@@ -97,12 +89,6 @@ def test_a_file_that_is_a_list_is_read_where_it_is_asked_for(tmp_path, monkeypat
     assert elements == [(json_lists.OUTERMOST, task) for task in tasks] and found == {json_lists.OUTERMOST}
     assert _read(tmp_path, '{"a": [1]}', [json_lists.OUTERMOST]) == ([], set())
     refused(DataError, "extra data", _read, tmp_path, "[1] x", [json_lists.OUTERMOST])
-
-
-@cases("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32")
-def test_every_encoding_that_json_loads_knows_is_read(tmp_path, *, encoding):
-    elements, _ = _read(tmp_path, '{"a": ["ä", "дом"]}'.encode(encoding))
-    assert elements == [("a", "ä"), ("a", "дом")]
 
 
 def test_memory_does_not_grow_with_the_file_and_keys_of_any_length_are_read_over(tmp_path, monkeypatch):

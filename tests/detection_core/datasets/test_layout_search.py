@@ -1,5 +1,3 @@
-"""Data sets that are found in a folder without being told of their format."""
-
 import json
 
 import pytest
@@ -21,13 +19,10 @@ def _voc(root, annotations, images, names):
 
 
 def _coco(root, path, names, **changed):
-    content = {
-        "images": [{"id": n, "file_name": name, "width": 4, "height": 3} for n, name in enumerate(names)],
-        "annotations": [{"id": 1, "image_id": 0, "category_id": 1, "bbox": [0, 0, 1, 1]}],
-        "categories": [{"id": 1, "name": "cat"}],
-        **changed,
-    }
-    write_files(root, {path: json.dumps(content)})
+    images = [{"id": n, "file_name": name, "width": 4, "height": 3} for n, name in enumerate(names)]
+    annotations = [{"id": 1, "image_id": 0, "category_id": 1, "bbox": [0, 0, 1, 1]}]
+    content = {"images": images, "annotations": annotations, "categories": [{"id": 1, "name": "cat"}]}
+    write_files(root, {path: json.dumps(content | changed)})
 
 
 def _challenge(root):
@@ -64,7 +59,7 @@ def _places(annotations, images):
     return {"annotations": annotations, "images": images}
 
 
-FOUND = [
+@cases(
     (_challenge, "voc", "VOCdevkit/VOC2007",
      {"train": "ImageSets/Main/train.txt", "eval": "ImageSets/Main/val.txt",
       "test": "ImageSets/Main/test.txt"}),
@@ -79,10 +74,7 @@ FOUND = [
                              "eval": _places("annotations/instances_val2017.json", "val2017")}),
     (_roboflow, "coco", "", {"train": _places("train/_annotations.coco.json", "train"),
                              "eval": _places("valid/_annotations.coco.json", "valid")}),
-]  # fmt: skip
-
-
-@cases(*FOUND)
+)  # fmt: skip
 def test_a_set_is_found_where_it_lies_and_read_from_there(tmp_path, *, write, data_format, inside, splits):
     write(tmp_path)
     layout = find_layout(str(tmp_path))
@@ -149,7 +141,7 @@ def test_splits_tell_the_format_and_those_that_lead_nowhere_are_refused(tmp_path
         find_format(str(below), [{"annotations": "nowhere", "images": "photos"}])
 
 
-def test_what_is_not_read_or_cannot_be_told_apart_is_named(tmp_path):
+def test_what_is_not_read_ambiguous_or_missing_is_named(tmp_path):
     project = {"objects": [{"classTitle": "cat", "geometryType": "rectangle"}]}
     (tmp_path / "a.json").write_text(json.dumps(project))
     refused(DataError, "Found a Supervisely project", find_format, str(tmp_path), [None])
@@ -162,9 +154,7 @@ def test_what_is_not_read_or_cannot_be_told_apart_is_named(tmp_path):
     _coco(below, "monday.json", ["x.jpg"])
     _coco(below, "tuesday.json", ["x.jpg"])
     refused(DataError, r"file for each split, found monday\.json, tuesday\.json", find_layouts, str(below))
-
-
-def test_nothing_found_says_what_was_looked_for_and_what_is_there(tmp_path):
+    tmp_path = subfolder(tmp_path, 3)
     names = ("pictures/a.jpg", "pictures/b.jpg", "read.me")
     write_files(tmp_path, {**dict.fromkeys(names, ""), "config.json": "{}"})
     caught = refused(DataError, "expected an annotated data set", find_layouts, str(tmp_path))

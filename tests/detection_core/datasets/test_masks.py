@@ -1,5 +1,3 @@
-"""Polygons, run lengths and files that become masks."""
-
 import io
 import math
 
@@ -15,9 +13,8 @@ from tests.support.cases import cases, refused
 
 HEIGHT, WIDTH = 30, 40
 SIZE = HEIGHT * WIDTH
-
-
 COORDINATES = st.floats(-20, 60, width=32).map(lambda v: round(v, 2))
+RINGS = st.lists(st.tuples(COORDINATES, COORDINATES), min_size=3, max_size=9)
 
 
 def _object(mask, label="annotation 7"):
@@ -29,21 +26,14 @@ def _pixels(*masks, height=HEIGHT, width=WIDTH):
     return [np.asarray(Image.open(io.BytesIO(data))) for data in pngs]
 
 
-def _as_the_object_detection_api(rings):
-    """create_coco_tf_record.py: every polygon filled alone, then the greatest of each pixel."""
-    filled = coco_mask.decode(coco_mask.frPyObjects([list(ring) for ring in rings], HEIGHT, WIDTH))
-    return np.amax(filled, axis=2)
-
-
 @settings(max_examples=200, deadline=None)
 @example([[0, 0, 40, 0, 40, 30, 0, 30]])
 @example([[1.5, 1.5, 5.5, 1.5, 5.5, 7.5], [3, 3, 30, 3, 30, 29, 3, 29]])
-@given(
-    st.lists(st.lists(st.tuples(COORDINATES, COORDINATES), min_size=3, max_size=9), min_size=1, max_size=3)
-)
+@given(st.lists(RINGS, min_size=1, max_size=3))
 def test_polygons_are_filled_as_the_object_detection_api_fills_them(rings):
     flat = [[float(v) for v in np.ravel(ring)] for ring in rings]
-    expected = _as_the_object_detection_api(flat)
+    # create_coco_tf_record.py: every polygon filled alone, then the greatest of each pixel.
+    expected = np.amax(coco_mask.decode(coco_mask.frPyObjects(flat, HEIGHT, WIDTH)), axis=2)
     triangle = [2.0, 2.0, 9.0, 2.0, 9.0, 9.0]
     first, _, again = _pixels(Polygons(flat), Polygons([triangle]), Polygons(flat))
     np.testing.assert_array_equal(first, expected)

@@ -1,5 +1,3 @@
-"""The list of records that were put aside, and its limit."""
-
 import json
 
 from detection_core.datasets.annotated_images import Rejection

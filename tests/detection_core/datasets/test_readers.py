@@ -17,24 +17,14 @@ from detection_core.datasets.readers import READERS, find_reader, register_reade
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.file_parts import file_part
 from pipeline.settings.workflow_settings import DataSettings
+from tests.support import same_set
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import in_pixels, picture, whole, write_files
-from tests.support.same_set import (
-    CLASSES,
-    HEIGHT,
-    IMAGES,
-    RING,
-    WIDTH,
-    WITH_OUTLINES,
-    WRITERS,
-    common_records,
-)
+from tests.support.same_set import CLASSES, HEIGHT, IMAGES, RING, WIDTH, WRITERS, common_records
 
 
 @cases(*READERS)
-def test_a_reader_finds_what_it_locates_and_makes_the_same_records_of_the_same_pictures(
-    tmp_path, *, data_format
-):
+def test_a_reader_finds_what_it_locates_and_makes_the_same_records(tmp_path, *, data_format):
     WRITERS[data_format](tmp_path)
     layout, reader = find_layout(str(tmp_path)), find_reader(data_format)
     assert layout.format == data_format and layout.images == len(IMAGES) and reader.looks_for
@@ -47,7 +37,7 @@ def test_a_reader_finds_what_it_locates_and_makes_the_same_records_of_the_same_p
     WRITERS["coco"](tmp_path / "same")
     same = find_reader("coco").read_split(str(tmp_path / "same"), None, None)
     assert common_records(found) == common_records(same)
-    if data_format in WITH_OUTLINES:
+    if data_format in same_set.WITH_OUTLINES:
         objects = [item for image in found.images for item in in_pixels(image, WIDTH, HEIGHT).objects]
         (mask,) = [item.mask for item in objects if item.mask]
         assert [list(ring) for ring in mask.rings] == [pytest.approx(RING)]
@@ -58,6 +48,7 @@ NASTY = (
     b"..\\..\\", b"../", b"\n", b"\xcc\x88", b"!!python/name:os.system ", b"<!DOCTYPE x>", b"9" * 400,
     b"[" * 2000,
 )  # fmt: skip
+EDITS = st.tuples(st.floats(0, 1), st.integers(0, 6), st.sampled_from(NASTY))
 
 
 @cases(*READERS)
@@ -66,10 +57,7 @@ def test_any_damage_to_annotations_is_put_aside_or_one_error(tmp_path, *, data_f
     annotations = [p for p in sorted(tmp_path.rglob("*")) if p.is_file() and p.suffix != ".jpg"]
 
     @settings(deadline=None, max_examples=25)
-    @given(
-        which=st.integers(0, 3),
-        edits=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 6), st.sampled_from(NASTY)), min_size=1),
-    )
+    @given(st.integers(0, 3), st.lists(EDITS, min_size=1))
     def damage(which, edits):
         path = annotations[which % len(annotations)]
         sound = data = path.read_bytes()
@@ -137,11 +125,6 @@ _FILE = re.compile(r"^`([^`]+)`(?:, with `([^`]+)`)?:\n\n```\w*\n(.*?)```", re.D
 EXAMPLES = {name: _FILE.findall(text) for name, text in _SECTION.findall(PAGE.read_text())}
 
 
-def test_the_page_has_a_row_and_a_section_for_every_format():
-    assert set(EXAMPLES) == set(READERS)
-    assert set(re.findall(r"^\| \[`(\w+)`\]", PAGE.read_text(), re.MULTILINE)) == set(READERS)
-
-
 @cases(*[name for name, found in EXAMPLES.items() if found])
 def test_the_page_s_smallest_example_of_a_format_is_found_and_read(tmp_path, *, data_format):
     for name, image, text in EXAMPLES[data_format]:
@@ -154,7 +137,9 @@ def test_the_page_s_smallest_example_of_a_format_is_found_and_read(tmp_path, *, 
     assert item.name == "cat" and item.box == pytest.approx((5, 6, 20, 25), abs=0.02)
 
 
-def test_a_format_from_outside_is_one_that_settings_may_name():
+def test_every_format_is_on_the_page_and_one_from_outside_may_be_named_by_settings():
+    assert set(EXAMPLES) == set(READERS), "the page has a section for each, and a row"
+    assert set(re.findall(r"^\| \[`(\w+)`\]", PAGE.read_text(), re.MULTILINE)) == set(READERS)
     refused(ConfigError, r"coco.*voc.*found 'yolo9'", find_reader, "yolo9")
     refused(ValueError, "coco", lambda: DataSettings(path="data", format="toy"))
     register_reader("toy", READERS["coco"])

@@ -1,15 +1,14 @@
-"""Run lengths of masks, as several programs write them."""
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from pycocotools import mask as coco_mask
 
-from detection_core.datasets.annotated_images import Rejected
-from detection_core.datasets.run_lengths import brush_mask, place_mask, row_mask
+from detection_core.datasets.annotated_images import Rejected, RunLengths
+from detection_core.datasets.run_lengths import add_mask, brush_mask, place_mask, row_mask
+from detection_core.datasets.shapes import make_object
 from tests.support.brushes import brush_bytes
-from tests.support.cases import cases, refused
+from tests.support.cases import refused
 
 
 @settings(deadline=None)
@@ -27,16 +26,19 @@ def test_a_placed_mask_is_that_of_pycocotools(patch, left, top, width, height):
     assert (coco_mask.decode(coco_mask.frPyObjects(size, height, width)) == expected).all()
 
 
-@cases((0, 5), (5, 0), (-2, -3), (1 << 20, 1 << 20))
-def test_a_mask_of_no_image_is_refused(*, size):
-    refused(Rejected, "", lambda: place_mask(np.ones((1, 1), bool), 0, 0, *size))
-    refused(Rejected, "", lambda: brush_mask([0] * 20, *size))
-
-
-def test_rows_run_from_left_to_right():
+def test_rows_run_from_left_to_right_and_a_mask_of_no_image_is_refused(monkeypatch):
+    for size in ((0, 5), (5, 0), (-2, -3), (1 << 20, 1 << 20)):
+        refused(Rejected, "", place_mask, np.ones((1, 1), bool), 0, 0, *size)
+        refused(Rejected, "", brush_mask, [0] * 20, *size)
     assert row_mask([1, 2, 3], 3, 2).tolist() == [[False, True, True], [False, False, False]]
     for counts in ([1, 2], [7], [-1, 7], [], [1 << 60]):
         refused(Rejected, "expected runs of 3x2 pixels", row_mask, counts, 3, 2)
+    plain = make_object("cat", (10, 20, 12, 23), "")
+    item = plain._replace(mask=RunLengths(30, 40, [1200]))
+    assert add_mask(7, plain) == 7 and add_mask(1, item) == add_mask(1, item, pixels=2 * 3) > 7
+    monkeypatch.setattr("detection_core.datasets.run_lengths.MAX_PIXELS", 6)
+    assert place_mask(np.ones((1, 1), bool), 0, 0, 3, 2).counts == [0, 1, 5]
+    refused(Rejected, "found one of 7x1 pixels", place_mask, np.ones((1, 1), bool), 0, 0, 7, 1)
 
 
 @settings(deadline=None)

@@ -1,5 +1,3 @@
-"""Polygons, ellipses and rectangles as objects."""
-
 import math
 
 import pytest

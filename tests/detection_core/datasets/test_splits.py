@@ -1,5 +1,3 @@
-"""Which split an image belongs to."""
-
 import itertools
 
 from hypothesis import given, settings
@@ -13,25 +11,22 @@ RATIOS = {"eval": 0.1, "test": 0.1, "train": 0.8}
 
 
 def _assign(ids):
-    assigned = {name: [] for name in RATIOS}
-    for item in ids:
-        assigned[split_at(split_position(item), RATIOS)].append(item)
-    return assigned
+    split_of = {item: split_at(split_position(item), RATIOS) for item in ids}
+    return {name: [item for item in ids if split_of[item] == name] for name in RATIOS}
 
 
 def test_splits_are_ratios_or_locations_and_shares_about_what_was_asked():
     assert list(check_splits({"train": 0.8, "eval": 0.2}).items()) == [("eval", 0.2), ("train", 0.8)]
     assert is_by_ratio(check_splits({"train": 1}))
     assert not is_by_ratio(check_splits({"train": "ImageSets/Main/train.txt"}))
-    assigned = _assign(map(str, range(10_000)))
+    assigned = _assign([*map(str, range(10_000))])
     assert sorted(int(n) for part in assigned.values() for n in part) == list(range(10_000))
     # Three standard deviations of a share of 0.1 among 10,000 are 0.009.
     assert all(abs(len(assigned[name]) / 10_000 - share) < 0.012 for name, share in RATIOS.items())
     ids = [str(n) for n in range(1000)]
     ordered = sorted(ids, key=order_digest)
     assert ordered == sorted(reversed(ids), key=order_digest)
-    neighbours = sum(abs(int(a) - int(b)) == 1 for a, b in itertools.pairwise(ordered))
-    assert neighbours < 20
+    assert sum(abs(int(a) - int(b)) == 1 for a, b in itertools.pairwise(ordered)) < 20
 
 
 @cases(

@@ -1,5 +1,3 @@
-"""What is counted and seen of a set before it is read."""
-
 import collections
 import itertools
 import os
@@ -34,7 +32,7 @@ def test_what_is_seen_is_what_is_there(tmp_path):
     assert {tuple(sides) for sides in seen.box_sides} == {(20, 10), (15, 20)}
 
 
-def test_splits_are_counted_as_they_are_or_will_be_made_and_rare_classes_shown(tmp_path):
+def test_splits_are_counted_rare_classes_shown_and_many_sizes_and_boxes_sampled(tmp_path, monkeypatch):
     names = [f"image-{i}" for i in range(200)]
     path = write_voc(tmp_path, names=names, **{"image-33": voc_xml("image-33", label="rare")})
     seen = survey(path, "voc", RATIOS, shown=4)
@@ -47,16 +45,16 @@ def test_splits_are_counted_as_they_are_or_will_be_made_and_rare_classes_shown(t
     splits = {"train": "ImageSets/Main/train.txt", "eval": "ImageSets/Main/val.txt"}
     seen = survey(path, "voc", splits)
     assert [seen.count(name, splits) for name in ("train", "eval", "test")] == [200, 2, 0]
-
-
-def test_boxes_in_fractions_are_those_in_pixels(tmp_path):
-    for name in ("yolo", "coco"):
-        WRITERS[name](tmp_path / name)
-    by_format = [survey(str(tmp_path / name), name, RATIOS) for name in ("yolo", "coco")]
-    for field in ("boxes", "box_sides", "sizes"):
-        one, other = (np.sort(getattr(seen, field), axis=0) for seen in by_format)
-        np.testing.assert_allclose(one, other, atol=1e-4)
-    assert by_format[0].empty_images == by_format[1].empty_images == 1
+    tmp_path = subfolder(tmp_path, 1)
+    data = Coco(tmp_path, images=259)
+    data.annotations.clear()
+    for number in range(1, 260):
+        data.add_box(number, [2, 3, 10, 20])
+    seen = _survey(data)
+    assert (OPENED_IMAGES // 2 < seen.opened <= OPENED_IMAGES) and len(seen.boxes) == 259
+    monkeypatch.setattr("detection_core.datasets.survey.SAMPLED_BOXES", 100)
+    seen = _survey(data)
+    assert len(seen.boxes) == 100 and seen.objects == 259
 
 
 def test_what_is_no_image_rejected_or_without_a_shape_is_counted_and_told(tmp_path, monkeypatch):
@@ -79,18 +77,6 @@ def test_what_is_no_image_rejected_or_without_a_shape_is_counted_and_told(tmp_pa
     assert len(seen.boxes) == 1 and np.isfinite(seen.boxes).all() and seen.rejected == {"unknown_image": 30}
 
 
-def test_sizes_and_boxes_are_sampled(tmp_path, monkeypatch):
-    data = Coco(tmp_path, images=259)
-    data.annotations.clear()
-    for number in range(1, 260):
-        data.add_box(number, [2, 3, 10, 20])
-    seen = _survey(data)
-    assert (OPENED_IMAGES // 2 < seen.opened <= OPENED_IMAGES) and len(seen.boxes) == 259
-    monkeypatch.setattr("detection_core.datasets.survey.SAMPLED_BOXES", 100)
-    seen = _survey(data)
-    assert len(seen.boxes) == 100 and seen.objects == 259
-
-
 def test_sizes_are_those_of_the_pictures_as_they_are_shown(tmp_path):
     data = Coco(tmp_path / "turned", images=0)
     data.add_image(1, data=picture(exif=exif(6)), width=0, height=0)
@@ -103,6 +89,13 @@ def test_sizes_are_those_of_the_pictures_as_they_are_shown(tmp_path):
         image["width"] = 10**400
     seen = _survey(data)
     assert (seen.sizes == (30, 40)).all() and 0 < seen.boxes.max() <= 1
+    for name in ("yolo", "coco"):  # boxes in fractions, and in pixels
+        WRITERS[name](tmp_path / name)
+    by_format = [survey(str(tmp_path / name), name, RATIOS) for name in ("yolo", "coco")]
+    for field in ("boxes", "box_sides", "sizes"):
+        one, other = (np.sort(getattr(seen, field), axis=0) for seen in by_format)
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    assert by_format[0].empty_images == by_format[1].empty_images == 1
 
 
 def test_examples_come_from_all_splits_and_folders(tmp_path):

@@ -1,14 +1,11 @@
-"""Images that nobody has annotated."""
-
-import pytest
-
 from detection_core.datasets import unannotated
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.errors import ConfigError
+from tests.support.cases import refused
 from tests.support.dataset_files import write_files
 
 
-def test_an_image_without_annotation_is_called_as_one_with_it_would_be(tmp_path):
+def test_images_without_annotation_are_called_as_with_one_and_count_once(tmp_path):
     names = ("a.jpg", "b.jpg", "b.png", "deep/c.jpg", "d\n.jpg", "e.jpg")
     write_files(tmp_path, dict.fromkeys(names, b"image"))
     available = ImageFiles(str(tmp_path))
@@ -18,11 +15,8 @@ def test_an_image_without_annotation_is_called_as_one_with_it_would_be(tmp_path)
     assert not any(image.objects for image in found)
     below = unannotated.images_without_annotation(available, set(), [], "deep/")
     assert [image.filename for image in below] == ["deep/c.jpg"]
-
-
-def test_images_that_two_splits_share_count_once_and_another_word_is_refused():
     a, b, c = (unannotated.image_without_objects(name, name, f"/{name}") for name in "abc")
     assert unannotated.left_over([[a, b], [b, c]], [[], ["/a"]]) == [[b], [c]]
     assert all(unannotated.check_unannotated_images(word) == word for word in unannotated.CHOICES)
-    with pytest.raises(ConfigError, match=r"expected one of \['auto', 'background', 'leave_out'\]"):
-        unannotated.check_unannotated_images("negative")
+    message = r"expected one of \['auto', 'background', 'leave_out'\]"
+    refused(ConfigError, message, unannotated.check_unannotated_images, "negative")

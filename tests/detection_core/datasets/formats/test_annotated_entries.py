@@ -1,5 +1,3 @@
-"""Entries of a list, each of one image."""
-
 from detection_core.datasets.annotated_images import Rejected
 from detection_core.datasets.formats.annotated_entries import read_entries
 from detection_core.datasets.formats.annotation_files import Source

@@ -1,11 +1,5 @@
-"""Annotation files of a folder, and the splits that they make."""
-
-from detection_core.datasets.formats.annotation_files import (
-    AnnotationFile,
-    describe_files,
-    divide,
-    locate_sources,
-)
+from detection_core.datasets.formats import annotation_files
+from detection_core.datasets.formats.annotation_files import AnnotationFile, describe_files, divide
 from detection_core.datasets.layouts import RATIOS
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage.folder_listing import FolderListing, list_folder
@@ -58,7 +52,7 @@ def test_a_location_is_checked_and_none_means_all_that_is_found_below_one_folder
     root = str(tmp_path)
 
     def locate(where, path=root):
-        return locate_sources(path, where, _find, "an X file")
+        return annotation_files.locate_sources(path, where, _find, "an X file")
 
     (alone,), (named,) = locate(None), locate(_in("one.x", ".", subset="s"))
     assert (alone.annotations, alone.images, alone.subset) == (f"{root}/one.x", f"{root}/images", "")

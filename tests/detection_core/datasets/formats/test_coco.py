@@ -1,10 +1,6 @@
-"""Data sets in COCO JSON."""
-
 import json
 import os
 import time
-
-import pytest
 
 from detection_core.datasets import annotated_images, json_lists
 from detection_core.datasets.annotated_images import AnnotatedObject, RunLengths
@@ -45,27 +41,23 @@ def test_boxes_masks_and_keypoints_are_kept_and_empty_ones_are_none(tmp_path):
 
 
 _WRONG = {
-    "malformed_mask": [
-        {"segmentation": wrong}
-        for wrong in ("RLE", [1, 2, 3, 4, 5, 6], [["1"] * 6], {"counts": [5]}, {"size": [3], "counts": [5]},
-                      {"size": ["3", 4], "counts": [5]}, {"size": [3, 4], "counts": 5})
+    "segmentation": [
+        "RLE", [1, 2, 3, 4, 5, 6], [["1"] * 6], {"counts": [5]}, {"size": [3], "counts": [5]},
+        {"size": ["3", 4], "counts": [5]}, {"size": [3, 4], "counts": 5},
     ],
-    "malformed_keypoints": [
-        {"keypoints": wrong} for wrong in ([1, 2], [1, 2, "2"], {"nose": [1, 2]}, [1, 2, float("nan")])
-    ],
-    "malformed_annotation": [
-        {"bbox": None}, {"bbox": "1234"}, {"bbox": [1, 2, 3]}, {"bbox": [1, 2, 3, True]},
-        {"bbox": [1, 2, 3, "4"]}, {"bbox": [1, 2, 3, 10**400]}, {"category_id": []}, {"area": "big"},
-        {"iscrowd": 2},
-    ],
+    "keypoints": [[1, 2], [1, 2, "2"], {"nose": [1, 2]}, [1, 2, float("nan")]],
+    "bbox": [None, "1234", [1, 2, 3], [1, 2, 3, True], [1, 2, 3, "4"], [1, 2, 3, 10**400]],
+    "category_id": [[]], "area": ["big"], "iscrowd": [2],
 }  # fmt: skip
 
 
-@cases(*[(changed, reason) for reason, rows in _WRONG.items() for changed in rows])
-def test_an_annotation_of_any_wrong_form_costs_only_its_image(tmp_path, *, changed, reason):
+@cases(*[(field, value) for field, values in _WRONG.items() for value in values])
+def test_an_annotation_of_any_wrong_form_costs_only_its_image(tmp_path, *, field, value):
     data = Coco(tmp_path)
-    data.annotations[0].update(changed)
+    data.annotations[0][field] = value
     found = _read(data)
+    part = {"segmentation": "mask", "keypoints": "keypoints"}.get(field, "annotation")
+    reason = f"malformed_{part}"
     assert len(found.images) == 5 and [(r.record, r.reason) for r in found.rejected] == [("1", reason)]
     assert "annotation 0" in found.rejected[0].detail
 
@@ -130,33 +122,28 @@ def test_the_annotation_file_is_found_or_the_error_says_how_to_name_it(tmp_path)
     mine = Coco(tmp_path / "a[1]", images=2).write("mine.json")
     Coco(tmp_path / "a1", images=5).write("theirs.json")
     assert coco.locate(mine, None)[0].endswith("a[1]/mine.json")
+    os.truncate(tmp_path / "one.json", 5 * 2**30)  # sparse
+    os.mkfifo(tmp_path / "pipe.json")
+    said = {"pipe": "cannot be read: expected a regular file", "one": r"(expected JSON|extra data)"}
+    for name, message in said.items():
+        refused(DataError, rf"{name}\.json: .*{message}", _images, root, f"{name}.json")
 
 
-def test_many_categories_take_no_longer_than_their_number(tmp_path):
+def test_many_categories_take_no_longer_than_their_number_and_huge_ids_are_refused(tmp_path):
     data = Coco(tmp_path, images=1)
     data.categories = [{"id": number, "name": f"class {number}"} for number in range(1, 60_001)]
     begin = time.process_time()
     assert len(coco.read(data.write(), None).categories) == 60_000
     # Half a minute when each name was looked for among all before it.
     assert time.process_time() - begin < 5
+    for number in (100_001, 2**31 - 1, 10**30):  # each would make a huge detector
+        data.categories = [{"id": number, "name": "far"}]
+        found = coco.read(data.write(), None).categories
+        refused(DataError, r"expected ids up to 100,000, found .* of 'far'", make_label_map, [found])
 
 
-@cases(100_001, 2**31 - 1, 10**30)
-def test_an_id_that_makes_a_huge_detector_is_refused_before_memory_is_asked_for(tmp_path, *, number):
-    data = Coco(tmp_path, images=1)
-    data.categories.append({"id": number, "name": "far"})
-    with pytest.raises(DataError, match=r"expected ids up to 100,000, found .* of 'far'"):
-        make_label_map([coco.read(data.write(), None).categories])
-
-
-def test_a_pipe_and_a_sparse_file_are_soon_refused(tmp_path):
-    Coco(tmp_path).write("sparse.json")
-    os.truncate(tmp_path / "sparse.json", 5 * 2**30)
-    os.mkfifo(tmp_path / "pipe.json")
-    said = {"pipe": "cannot be read: expected a regular file", "sparse": r"(expected JSON|extra data)"}
-    for name, message in said.items():
-        with pytest.raises(DataError, match=rf"{name}\.json: .*{message}"):
-            list(coco.read(str(tmp_path), f"{name}.json").images)
+def _images(root, name):
+    return list(coco.read(str(root), name).images)
 
 
 _LONG = "more than 65,536 characters"
@@ -175,7 +162,7 @@ def test_one_endless_line_is_refused_in_bounded_memory(tmp_path, monkeypatch, *,
     Coco(tmp_path)
     (tmp_path / "train.json").write_text(begin + unit * ((8 << 20) // len(unit)) + end)
     with memory_below(4 << 20):
-        refused(DataError, said, lambda: list(coco.read(str(tmp_path), "train.json").images))
+        refused(DataError, said, _images, tmp_path, "train.json")
 
 
 @cases(

@@ -1,5 +1,3 @@
-"""COCO data sets that are found in a folder."""
-
 import json
 
 from detection_core.datasets.formats import coco, coco_layout
@@ -9,8 +7,7 @@ from tests.support.dataset_files import subfolder, write_files
 
 IMAGES = [{"id": n, "file_name": f"{n}.jpg"} for n in range(3)]
 BOXES = [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1]}]
-CATEGORIES = [{"id": 1, "name": "cat"}]
-SET = {"images": IMAGES, "annotations": BOXES, "categories": CATEGORIES}
+SET = {"images": IMAGES, "annotations": BOXES, "categories": [{"id": 1, "name": "cat"}]}
 
 
 @cases(

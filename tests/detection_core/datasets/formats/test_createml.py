@@ -1,5 +1,3 @@
-"""Data sets of Create ML."""
-
 import json
 
 from detection_core.datasets.formats import createml
@@ -7,6 +5,7 @@ from detection_core.datasets.layout_search import find_layout
 from tests.support.cases import cases
 from tests.support.dataset_files import ids, picture, reading, reasons, subfolder, write_files
 
+_read = reading(createml)
 BOX = {"label": "cat", "coordinates": {"x": 20, "y": 10, "width": 10, "height": 4}}
 
 
@@ -15,9 +14,6 @@ def _write(root, *entries):
     write_files(root, {name: picture() for name in names if name})
     write_files(root, {"_annotations.createml.json": json.dumps(entries)})
     return root
-
-
-_read = reading(createml)
 
 
 def test_boxes_are_about_their_centers_and_folders_of_splits_those_of_roboflow(tmp_path):

@@ -1,13 +1,10 @@
-"""Data sets in CSV files."""
-
 from detection_core.datasets.formats import csv_boxes
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import ids, in_pixels, picture, reading, reasons, write_files
+from tests.support.dataset_files import ids, in_pixels, picture, reading, reasons, subfolder, write_files
 
 _read = reading(csv_boxes)
-
 HEADER = "filename,width,height,class,xmin,ymin,xmax,ymax\n"
 
 
@@ -33,9 +30,8 @@ def test_an_importer_s_sets_are_splits_and_its_boxes_fractions(tmp_path):
     write_files(tmp_path, {"import.csv": "\n".join(lines)})
     write_files(tmp_path, {f"pictures/{n}.jpg": picture(seed=n) for n in range(4)})
     layout = find_layout(str(tmp_path))
-    assert {split: where["subset"] for split, where in layout.splits.items()} == {
-        "train": "TRAIN", "eval": "VALIDATION", "test": "TEST"
-    }  # fmt: skip
+    subsets = {split: where["subset"] for split, where in layout.splits.items()}
+    assert subsets == {"train": "TRAIN", "eval": "VALIDATION", "test": "TEST"}
     found = _read(layout.path, layout.splits["train"])
     sizes = {image.filename: (image.width, image.height) for image in found.images}
     assert sizes == dict.fromkeys(("0.jpg", "3.jpg", "some/none.jpg"), (0, 0))
@@ -44,7 +40,7 @@ def test_an_importer_s_sets_are_splits_and_its_boxes_fractions(tmp_path):
     assert len(_read(layout.path, layout.splits["eval"]).images) == 1
 
 
-def test_boxes_of_any_row_are_those_of_its_image_in_pixels_or_fractions(tmp_path):
+def test_boxes_of_any_row_are_those_of_its_image_and_a_row_that_cannot_be_read_costs_it(tmp_path):
     row = "a.jpg,40,30,cat"
     for text, boxes, in_fractions in (
         (f"{row},0.25,0.5,0.5,1\n{row},0,0,1,1\n", [(10, 15, 20, 30), (0, 0, 40, 30)], True),
@@ -59,9 +55,6 @@ def test_boxes_of_any_row_are_those_of_its_image_in_pixels_or_fractions(tmp_path
     found = _read(tmp_path)
     assert [len(image.objects) for image in found.images] == [2, 0]
     assert found.categories == {"cat": 0, "dog": 0}
-
-
-def test_a_row_that_cannot_be_read_costs_its_image_and_another_encoding_the_file(tmp_path):
     rows = 'a.jpg,40,30,cat,1,2,3,4\n"b.jpg",40,30,cat,1,2,3,x\n'
     write_files(tmp_path, {"all.csv": HEADER + rows, **{f"{name}.jpg": picture() for name in "abc"}})
     found = csv_boxes.read(str(tmp_path), None)
@@ -71,7 +64,7 @@ def test_a_row_that_cannot_be_read_costs_its_image_and_another_encoding_the_file
     refused(DataError, r"all\.csv: expected CSV in UTF-8", _read, tmp_path, where)
 
 
-def test_images_may_be_named_without_their_suffix(tmp_path):
+def test_images_may_be_named_without_their_suffix_and_a_column_tells_the_split(tmp_path):
     rows = "image_id,class_name,x_min,y_min,x_max,y_max\n0,cat,1,2,3,4\n1,cat,1,2,3,4\n"
     names = [*(f"train_images/{n}.jpg" for n in range(2)), *(f"test_images/t{n}.jpg" for n in range(3))]
     write_files(tmp_path, {"train.csv": rows, **dict.fromkeys(names, picture())})
@@ -80,6 +73,16 @@ def test_images_may_be_named_without_their_suffix(tmp_path):
     found = csv_boxes.read(layout.path, None)
     images = list(found.images)
     assert [image.filename for image in images] == ["0.jpg", "1.jpg"] and not found.unannotated
+    below, names = subfolder(tmp_path, 1), {"train": "train", "eval": "valid", "test": "test"}
+    rows = [f"{name},{name}.jpg,cat,1,2,30,20" for name in names.values()]
+    table = "\n".join(["split,filename,class,xmin,ymin,xmax,ymax", *rows])
+    images = {f"{name}.jpg": picture() for name in names.values()}
+    write_files(below, {"labels.csv": table, **images})
+    layout = find_layout(str(below))
+    assert layout.splits["eval"] == {"annotations": "labels.csv", "images": ".", "subset": "valid"}
+    for split, name in names.items():
+        found = _read(below, layout.splits[split])
+        assert [image.filename for image in found.images] == [f"{name}.jpg"]
 
 
 @cases(
@@ -88,21 +91,7 @@ def test_images_may_be_named_without_their_suffix(tmp_path):
     ("a.jpg,41,30,cat,1,2,3,4", "malformed_record"), ('b.jpg,40,30,"c\nat",1,2,3,4', "malformed_record"),
 )  # fmt: skip
 def test_a_bad_row_costs_only_its_image(tmp_path, *, row, reason):
-    write_files(tmp_path, {"all.csv": f"{HEADER}a.jpg,40,30,cat,1,2,3,4\nc.jpg,40,30,cat,1,2,3,4\n{row}\n"})
-    for name in "abc":
-        write_files(tmp_path, {f"{name}.jpg": picture()})
+    text = f"{HEADER}a.jpg,40,30,cat,1,2,3,4\nc.jpg,40,30,cat,1,2,3,4\n{row}\n"
+    write_files(tmp_path, {"all.csv": text, **{f"{name}.jpg": picture() for name in "abc"}})
     found = _read(tmp_path)
     assert reasons(found) == [reason] and "c.jpg" in [image.filename for image in found.images]
-
-
-def test_a_column_may_tell_the_split(tmp_path):
-    names = {"train": "train", "eval": "valid", "test": "test"}
-    rows = [f"{name},{name}.jpg,cat,1,2,30,20" for name in names.values()]
-    table = "\n".join(["split,filename,class,xmin,ymin,xmax,ymax", *rows])
-    images = {f"{name}.jpg": picture() for name in names.values()}
-    write_files(tmp_path, {"labels.csv": table, **images})
-    layout = find_layout(str(tmp_path))
-    assert layout.splits["eval"] == {"annotations": "labels.csv", "images": ".", "subset": "valid"}
-    for split, name in names.items():
-        found = _read(tmp_path, layout.splits[split])
-        assert [image.filename for image in found.images] == [f"{name}.jpg"]

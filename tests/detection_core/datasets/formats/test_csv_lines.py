@@ -1,5 +1,3 @@
-"""Lines of CSV files in bounded memory."""
-
 import csv
 import io
 import os
@@ -21,7 +19,7 @@ def test_marks_of_unicode_are_no_part_of_the_first_column(tmp_path, *, encoding)
     assert decode_head("grün".encode(encoding)).read() == "grün"
 
 
-def test_another_encoding_and_what_is_no_file_are_one_error(tmp_path):
+def test_another_encoding_is_refused_and_rows_of_any_number_have_the_bound_each(tmp_path, monkeypatch):
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n" * 1_000_000 + "grün".encode("latin-1"))
     with pytest.raises(DataError, match=r"a\.csv: expected CSV in UTF-8"), open_csv(str(path)) as text:
@@ -29,11 +27,15 @@ def test_another_encoding_and_what_is_no_file_are_one_error(tmp_path):
     refused(UnicodeError, "", lambda: decode_head("grün".encode("latin-1")))
     os.mkfifo(tmp_path / "pipe")
     for name, said in (("pipe", "regular file"), ("none", "No such file")):
-        with (
-            pytest.raises(DataError, match=f"{name}: expected a CSV file, .*{said}"),
-            open_csv(str(tmp_path / name)),
-        ):
-            pass
+        message = f"{name}: expected a CSV file, .*{said}"
+        refused(DataError, message, open_csv(str(tmp_path / name)).__enter__)
+    monkeypatch.setattr(csv_lines, "MAX_ROW", 10)
+    lines = CsvLines(io.StringIO("c,d\r\ne,f\r\n" * 5, newline=""), "a,b\r\n")
+    rows = []
+    for row in csv.reader(lines):
+        lines.taken = 0
+        rows.append(row)
+    assert rows == [["a", "b"], *[["c", "d"], ["e", "f"]] * 5]
 
 
 @cases("x", '"a\nb",')
@@ -42,13 +44,3 @@ def test_a_row_without_end_is_not_read_to_its_end(tmp_path, monkeypatch, *, unit
     (tmp_path / "a.csv").write_text(unit * (1 << 22))
     with memory_below(8 << 20), open_csv(str(tmp_path / "a.csv")) as text:
         refused(csv.Error, "more than 16,384 char", lambda: list(csv.reader(CsvLines(text))))
-
-
-def test_lines_that_were_read_come_first_and_rows_of_any_number_have_the_bound_each(monkeypatch):
-    monkeypatch.setattr(csv_lines, "MAX_ROW", 10)
-    lines = CsvLines(io.StringIO("c,d\r\ne,f\r\n" * 5, newline=""), "a,b\r\n")
-    rows = []
-    for row in csv.reader(lines):
-        lines.taken = 0
-        rows.append(row)
-    assert rows == [["a", "b"], *[["c", "d"], ["e", "f"]] * 5]

@@ -1,9 +1,6 @@
-"""Rows of CSV files with boxes."""
-
 import io
 import re
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,12 +8,11 @@ from detection_core.datasets.formats.csv_rows import Row, read_rows
 from detection_core.errors import DataError
 from tests.support.cases import cases, refused
 
+HEADER = "filename,width,height,class,xmin,ymin,xmax,ymax\n"
+
 
 def _rows(text):
-    return read_rows(io.StringIO(text, newline=""), "x.csv")
-
-
-HEADER = "filename,width,height,class,xmin,ymin,xmax,ymax\n"
+    return list(read_rows(io.StringIO(text, newline=""), "x.csv"))
 
 
 @cases(
@@ -39,12 +35,7 @@ HEADER = "filename,width,height,class,xmin,ymin,xmax,ymax\n"
     (",gs://bucket/a.jpg", (1, "", "a.jpg", (0, 0), "", None, True)),
 )  # fmt: skip
 def test_rows_of_every_kind_are_read(*, text, row):
-    assert list(_rows(text)) == [Row(*row)]
-
-
-@cases("", "a,b,c\n1,2,3", "filename,class\na.jpg,cat", "ImageID,Source,LabelName\n1,2,3")
-def test_other_columns_are_refused_with_those_that_are_meant(*, text):
-    refused(DataError, r"x\.csv: expected the columns filename, class", lambda: list(_rows(text)))
+    assert _rows(text) == [Row(*row)]
 
 
 @cases(
@@ -59,17 +50,16 @@ def test_a_row_that_cannot_be_used_is_told_by_its_line(*, row, said):
     assert re.search(f"line 3: .*{said}", str(error))
 
 
-@cases("0.1,0.2,0.3", "0.1,0.2,0.3,0.4,0.5,0.6", "")
-def test_a_box_of_another_number_of_corners_is_refused(*, numbers):
-    ((line, error),) = _rows(f"TRAIN,gs://b/a.jpg,cat,{numbers}")
-    assert line == 1 and "corners" in error.detail
-
-
-def test_a_quoted_name_may_hold_a_line_break_and_a_field_has_a_limit():
+def test_a_quoted_name_may_hold_a_line_break_and_other_columns_corners_and_long_fields_are_refused():
     (row,) = _rows(f'{HEADER}"a\nb.jpg",40,30,cat,1,2,3,4')
     assert row.image == "a\nb.jpg" and row.line == 3
-    with pytest.raises(DataError, match=r"x\.csv:2: expected CSV, found a row that cannot be parsed"):
-        list(_rows(f"{HEADER}{'a' * 200_000},40,30,cat,1,2,3,4"))
+    for numbers in ("0.1,0.2,0.3", "0.1,0.2,0.3,0.4,0.5,0.6", ""):
+        ((line, error),) = _rows(f"TRAIN,gs://b/a.jpg,cat,{numbers}")
+        assert line == 1 and "corners" in error.detail
+    for text in ("", "a,b,c\n1,2,3", "filename,class\na.jpg,cat", "ImageID,Source,LabelName\n1,2,3"):
+        refused(DataError, r"x\.csv: expected the columns filename, class", _rows, text)
+    message = r"x\.csv:2: expected CSV, found a row that cannot be parsed"
+    refused(DataError, message, _rows, f"{HEADER}{'a' * 200_000},40,30,cat,1,2,3,4")
 
 
 @settings(deadline=None)

@@ -1,5 +1,3 @@
-"""Data sets of CVAT."""
-
 from detection_core.datasets.annotated_images import ImageLabel
 from detection_core.datasets.formats import cvat
 from detection_core.datasets.layout_search import find_layout
@@ -8,41 +6,32 @@ from tests.support.cases import cases, refused
 from tests.support.dataset_files import picture, reading, reasons, write_files
 
 _read = reading(cvat)
-
-
 _NAMES = "<label><name>cat</name></label><label><name>fish</name></label>"
-META = (
-    f"<meta><task><labels>{_NAMES}<label><name>nose</name><parent>cat</parent></label></labels></task></meta>"
-)
+_LABELS = f"{_NAMES}<label><name>nose</name><parent>cat</parent></label>"
 HERE = {"annotations": "annotations.xml", "images": "."}
+BOX = '<box label="cat" xtl="1" ytl="2" xbr="9" ybr="8"/>'
+TRACKS = '<annotations><track id="0" label="cat"><box/></track></annotations>'
 
 
 def _write(root, *images):
-    text = f"<annotations><version>1.1</version>{META}{''.join(images)}</annotations>"
-    write_files(root, {"annotations.xml": text})
-
-
-BOX = '<box label="cat" xtl="1" ytl="2" xbr="9" ybr="8"/>'
-TRACKS = '<annotations><track id="0" label="cat"><box/></track></annotations>'
+    meta = f"<version>1.1</version><meta><task><labels>{_LABELS}</labels></task></meta>"
+    write_files(root, {"annotations.xml": f"<annotations>{meta}{''.join(images)}</annotations>"})
 
 
 def _image(name, inside=BOX, more='width="40" height="30"'):
     return f'<image id="0" name="{name}" {more}>{inside}</image>'
 
 
-def test_labels_of_the_task_are_classes_and_tags_are_labels_of_the_image(tmp_path):
+def test_labels_of_the_task_are_classes_tags_are_labels_of_the_image_and_subsets_splits(tmp_path):
     _write(tmp_path, _image("a.jpg", BOX + '<tag label="fish"/>'), _image("b.jpg", ""))
     found = _read(tmp_path, HERE)
     assert found.categories == {"cat": 0, "fish": 0} and found.keypoint_names == {"cat": ["nose"]}
     shown = [(image.labels, len(image.objects)) for image in found.images]
     assert shown == [([ImageLabel("fish")], 1), ([], 0)]
-
-
-def test_subsets_are_splits(tmp_path):
     sets = {"a.jpg": "Train", "b.jpg": "Validation"}
-    size = 'width="40" height="30"'
-    _write(tmp_path, *(_image(name, more=f'subset="{word}" {size}') for name, word in sets.items()))
+    _write(tmp_path, *(_image(name, more=f'subset="{word}"') for name, word in sets.items()))
     write_files(tmp_path, {f"images/{word}/{name}": picture() for name, word in sets.items()})
+    write_files(tmp_path, {"video.xml": TRACKS})  # a file of video beside it is not taken
     layout = find_layout(str(tmp_path))
     subsets = {split: where["subset"] for split, where in layout.splits.items()}
     assert subsets == {"train": "Train", "eval": "Validation"}

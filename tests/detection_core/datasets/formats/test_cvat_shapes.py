@@ -1,5 +1,3 @@
-"""Shapes of CVAT as objects."""
-
 from xml.etree import ElementTree
 
 import pytest
@@ -9,24 +7,31 @@ from detection_core.datasets.annotated_images import Polygons, Rejected
 from detection_core.datasets.formats.cvat_shapes import read_objects
 from tests.support.cases import cases, refused
 
+BOX = 'label="cat" xtl="10" ytl="10" xbr="20" ybr="14"'
+_MASK = '<mask label="cat" left="4" top="5" width="3" height="2" rle="{}"/>'
+
 
 def _read(text, names=None):
     image = ElementTree.fromstring(f"<image>{text}</image>")
     return read_objects(image, 40, 30, {} if names is None else names)
 
 
-BOX = 'label="cat" xtl="10" ytl="10" xbr="20" ybr="14"'
-
-
-def test_attributes_of_a_box_and_rows_of_a_mask_are_read():
+def test_attributes_rows_of_masks_and_skeletons_are_read():
     inside = '<attribute name="Difficult">true</attribute><attribute name="color">red</attribute>'
     (item,) = _read(f'<box {BOX} occluded="1">{inside}</box>')
     assert item.box == (10, 10, 20, 14) and (item.occluded, item.difficult, item.truncated) == (1, 1, None)
-    (item,) = _read('<mask label="cat" left="4" top="5" width="3" height="2" rle="1,1,2,2"/>')
+    (item,) = _read(_MASK.format("1,1,2,2"))
     runs = {"size": [30, 40], "counts": list(item.mask.counts)}
     whole = coco_mask.decode(coco_mask.frPyObjects(runs, 30, 40))
     assert whole[5:7, 4:7].tolist() == [[0, 1, 0], [0, 1, 1]] and whole.sum() == 3
     assert item.box == (4, 5, 7, 7)
+    points = '<points label="tail" points="3,4" occluded="1"/><points label="nose" points="9,8"/>'
+    text = f'<skeleton label="cat">{points}<points label="ear" points="30,20" outside="1"/></skeleton>'
+    (item,) = _read(text, {"cat": ["nose", "ear", "tail"]})
+    assert item.keypoints == [(9, 8, 2), (30, 20, 0), (3, 4, 1)] and item.box == (3, 4, 9, 8)
+    names = {}
+    _read(text, names)
+    assert names == {"cat": ["ear", "nose", "tail"]}
 
 
 def test_turned_boxes_polygons_and_ellipses_have_outlines():
@@ -39,19 +44,6 @@ def test_turned_boxes_polygons_and_ellipses_have_outlines():
     assert len(_read(one.format(4, 5))) == len(_read(one.format(0, 0))) == 2
     (item,) = _read('<ellipse label="cat" cx="10" cy="10" rx="4" ry="2"/>')
     assert item.box == pytest.approx((6, 8, 14, 12)) and item.mask
-
-
-def test_a_skeleton_is_its_keypoints_and_the_box_around_them():
-    points = '<points label="tail" points="3,4" occluded="1"/><points label="nose" points="9,8"/>'
-    text = f'<skeleton label="cat">{points}<points label="ear" points="30,20" outside="1"/></skeleton>'
-    (item,) = _read(text, {"cat": ["nose", "ear", "tail"]})
-    assert item.keypoints == [(9, 8, 2), (30, 20, 0), (3, 4, 1)] and item.box == (3, 4, 9, 8)
-    names = {}
-    _read(text, names)
-    assert names == {"cat": ["ear", "nose", "tail"]}
-
-
-_MASK = '<mask label="cat" left="4" top="5" width="3" height="2" rle="{}"/>'
 
 
 @cases(

@@ -1,5 +1,3 @@
-"""Data sets of Label Studio."""
-
 import json
 import os
 
@@ -11,7 +9,6 @@ from tests.support.cases import cases, refused
 from tests.support.dataset_files import picture, reading, reasons, write_files
 
 _read = reading(label_studio)
-
 SIZE = {"original_width": 40, "original_height": 30}
 PLACE = {"x": 25, "y": 50, "width": 25, "height": 50, "rotation": 0}
 BOX = {**SIZE, "type": "rectanglelabels", "id": "r", "value": {**PLACE, "rectanglelabels": ["cat"]}}
@@ -51,13 +48,10 @@ def test_the_shorter_export_and_the_annotation_that_counts_are_read(tmp_path):
     assert layout.format == "label_studio" and image.filename == "b.jpg"
     assert image.objects[0].box == (10, 15, 20, 30)
     dog = {**BOX, "value": {**PLACE, "rectanglelabels": ["dog"]}}
-    tasks = [
-        _task(1, "a.jpg", [_done(BOX, was_cancelled=True), _done(dog), _done(BOX)]),
-        _task(2, "b.jpg", [_done(BOX), _done(dog, ground_truth=True)]),
-        _task(3, "a.jpg", []),
-        _task(4, "a.jpg", [_done(BOX, was_cancelled=True)]),
-    ]
-    _write(tmp_path, *tasks)
+    cancelled = _done(BOX, was_cancelled=True)
+    first = _task(1, "a.jpg", [cancelled, _done(dog), _done(BOX)])
+    second = _task(2, "b.jpg", [_done(BOX), _done(dog, ground_truth=True)])
+    _write(tmp_path, first, second, _task(3, "a.jpg", []), _task(4, "a.jpg", [cancelled]))
     found = _read(tmp_path, HERE)
     assert [item.name for image in found.images for item in image.objects] == ["dog", "dog"]
     assert not found.rejected and found.categories == {"dog": 0}
@@ -72,9 +66,8 @@ def test_keypoints_have_one_order_whichever_comes_first(tmp_path):
     _write(tmp_path, _task(1, "a.jpg", [_done(BOX, nose)]), _task(2, "b.jpg", [_done(ear, BOX)]))
     found = _read(tmp_path, HERE)
     assert found.keypoint_names == {"cat": ["ear", "nose"]}
-    assert [image.objects[0].keypoints for image in found.images] == [
-        [(0, 0, 0), (20, 15, 2)], [(10, 15, 2), (0, 0, 0)]
-    ]  # fmt: skip
+    first, second = [image.objects[0].keypoints for image in found.images]
+    assert (first, second) == ([(0, 0, 0), (20, 15, 2)], [(10, 15, 2), (0, 0, 0)])
 
 
 @cases(
@@ -90,7 +83,7 @@ def test_a_bad_task_costs_only_itself(tmp_path, *, task, reason):
     assert reasons(found) == [reason] and len(found.images) == 1
 
 
-def test_a_file_that_is_no_list_of_tasks_or_sparse_is_one_error(tmp_path):
+def test_files_that_are_no_list_of_tasks_and_too_many_keypoints_are_refused(tmp_path, monkeypatch):
     message = r"export\.json: expected a JSON export of Label Studio"
     for text in ("{}", "[", "5"):
         write_files(tmp_path, {"export.json": text})
@@ -98,9 +91,6 @@ def test_a_file_that_is_no_list_of_tasks_or_sparse_is_one_error(tmp_path):
     _write(tmp_path, _task())
     os.truncate(tmp_path / "export.json", 5 * 2**30)  # and not searched for keypoints
     refused(DataError, f"{message}: expected JSON", _read, tmp_path, HERE)
-
-
-def test_objects_are_not_filled_with_more_keypoints_than_an_image_may_have(tmp_path, monkeypatch):
     monkeypatch.setattr(label_studio, "MAX_VALUES", 3)
     point = {**SIZE, "type": "keypointlabels", "id": "p", "parentID": "r"}
     points = [{**point, "value": {"x": 1, "y": 1, "keypointlabels": [name]}} for name in "ab"]

@@ -1,5 +1,3 @@
-"""Regions of Label Studio as objects."""
-
 import pytest
 
 from detection_core.datasets.annotated_images import Rejected
@@ -15,6 +13,8 @@ def _result(kind, value, name="cat", **more):
 
 
 PLACE = {"x": 25, "y": 50, "width": 25, "height": 20}
+POINT = _result("keypointlabels", {"x": 1, "y": 1}, "nose", parentID="rectanglelabels")
+BOX = _result("rectanglelabels", PLACE)
 
 
 def test_places_are_in_percent_of_width_and_height_and_turn_about_the_first_corner():
@@ -28,17 +28,9 @@ def test_places_are_in_percent_of_width_and_height_and_turn_about_the_first_corn
     assert item.box == pytest.approx((16, 9, 24, 21))
     choice = {"type": "choices", "value": {"choices": ["good"]}}
     assert read_objects([choice], {}) == ([], (0, 0))
-
-
-def test_a_brush_leaves_a_mask_with_the_box_around_its_pixels():
-    painted = {(5, 7), (6, 7), (6, 8)}
-    value = {"format": "rle", "rle": brush_bytes(40, 30, painted)}
+    value = {"format": "rle", "rle": brush_bytes(40, 30, {(5, 7), (6, 7), (6, 8)})}
     (item,), _ = read_objects([_result("brushlabels", value)], {})
     assert item.box == (7, 5, 9, 7) and sum(item.mask.counts[1::2]) == 3
-
-
-POINT = _result("keypointlabels", {"x": 1, "y": 1}, "nose", parentID="rectanglelabels")
-BOX = _result("rectanglelabels", PLACE)
 
 
 @cases(

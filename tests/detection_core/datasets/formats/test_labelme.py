@@ -1,5 +1,3 @@
-"""Data sets of LabelMe."""
-
 import base64
 import json
 
@@ -12,7 +10,6 @@ from tests.support.cases import cases, refused
 from tests.support.dataset_files import ids, picture, reading, reasons, subfolder, write_files
 
 _read = reading(labelme)
-
 BOX = {"label": "cat", "points": [[1, 2], [9, 8]], "shape_type": "rectangle", "group_id": 1}
 
 
@@ -76,7 +73,7 @@ def test_a_bad_file_or_a_folder_in_its_place_costs_only_its_image(tmp_path, *, c
     assert reason in (None, *reasons(found))
 
 
-def test_files_are_read_one_by_one_as_images_are_asked_for(tmp_path, monkeypatch):
+def test_files_are_read_one_by_one_and_an_image_inside_one_where_none_is_beside(tmp_path, monkeypatch):
     for name in "abc":
         _write(tmp_path, name)
     opened, real = [], labelme.parse_json
@@ -84,9 +81,7 @@ def test_files_are_read_one_by_one_as_images_are_asked_for(tmp_path, monkeypatch
     images = iter(labelme.read(str(tmp_path), None).images)
     assert not opened
     assert [len(opened) for _ in images] == [1, 2, 3]
-
-
-def test_an_image_inside_the_file_is_read_where_there_is_none_beside_it(tmp_path):
+    tmp_path = subfolder(tmp_path, 1)
     data = picture()
     text = base64.b64encode(data).decode()
     _write(tmp_path, "alone", imagePath="C:\\me\\alone.jpg", imageData=text)

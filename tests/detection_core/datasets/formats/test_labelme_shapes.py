@@ -1,5 +1,3 @@
-"""Shapes of LabelMe as objects."""
-
 import base64
 import io
 
@@ -32,7 +30,7 @@ def _read(*shapes):
     return [item for item, _ in read_objects(shapes, 40, 30)]
 
 
-BIG = 2**31 - 1
+BIG, LINE, NOSE = 2**31 - 1, [(1, 2), (3, 4)], _shape("point", (1, 2), label="n", group_id=1)
 
 
 @cases(
@@ -43,9 +41,6 @@ def test_every_shape_has_the_box_around_it(*, kind, points):
     (item,) = _read(_shape(kind, *points))
     box = (0, 0, 10, 10) if kind == "circle" else (1, 2, 9, 8)
     assert item.name == "cat" and item.box == pytest.approx(box)
-
-
-LINE, NOSE = [(1, 2), (3, 4)], _shape("point", (1, 2), label="n", group_id=1)
 
 
 @cases(
@@ -61,16 +56,13 @@ def test_what_has_no_area_or_owner_or_asks_for_too_much_is_refused(*, shapes):
     assert error.reason == "malformed_annotation"
 
 
-def test_a_mask_lies_where_its_corners_say():
+def test_masks_lie_where_corners_say_and_groups_are_objects_however_many(monkeypatch):
     pixels = np.array([[1, 0, 1], [1, 1, 1]], np.uint8) * 255
     (item,) = _read(_shape("mask", (4, 5), (6, 6), mask=_png(pixels)))
     assert item.box == (4, 5, 7, 7)
     counts = coco_mask.frPyObjects({"size": [30, 40], "counts": list(item.mask.counts)}, 30, 40)
     whole = coco_mask.decode(counts)
     assert whole.sum() == 5 and (whole[5:7, 4:7] == pixels // 255).all()
-
-
-def test_groups_of_outlines_and_points_are_objects_however_many():
     one = _shape("polygon", (1, 1), (3, 1), (3, 3), group_id=7)
     other = _shape("polygon", (8, 8), (9, 8), (9, 9), group_id=7)
     (item,) = _read(one, other)
@@ -82,10 +74,7 @@ def test_groups_of_outlines_and_points_are_objects_however_many():
     boxes = [_shape("rectangle", (1, 2), (9, 8), group_id=i) for i in range(5_000)]
     points = [_shape("point", (3, 4), label="nose", group_id=i) for i in range(5_000)]
     assert [named for _, named in read_objects([*boxes, *points], 40, 30)] == [{"nose": (3, 4)}] * 5_000
-
-
-def test_masks_are_not_painted_without_end(monkeypatch):
     monkeypatch.setattr("detection_core.datasets.run_lengths._MOST_DRAWN", 6_000)
     shape = _shape("mask", (0, 0), (9, 9), mask=_png(np.ones((10, 10), bool)))
     assert len(_read(*[shape] * 2)) == 2
-    refused(Rejected, r"shape \d+: expected masks of at most 6,000 pixels", lambda: _read(*[shape] * 20))
+    refused(Rejected, r"shape \d+: expected masks of at most 6,000 pixels", _read, *[shape] * 20)

@@ -18,11 +18,10 @@ from tests.support.memory import memory_below
 
 BOXES = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax"
 HEADER = f"{BOXES},IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside"
-
-
 DESCRIPTIONS = "/m/cat,Cat\n/m/dog,Dog\n/m/pet,Pet\n/m/animal,Animal\n"
 LABELS = "ImageID,Source,LabelName,Confidence\n"
 MASKS = "MaskPath,ImageID,LabelName,BoxID,BoxXMin,BoxXMax,BoxYMin,BoxYMax,PredictedIoU,Clicks\n"
+_read = reading(open_images)
 BOX = "0.25,0.5,0.1,0.4"
 WHERE = {"annotations": "train-annotations-bbox.csv", "images": "train"}
 
@@ -37,9 +36,6 @@ def _write(root, rows, **more):
     files = {f"train-annotations-{name}.csv": text for name, text in tables.items()}
     write_files(root, {**images, **files, "class-descriptions-boxable.csv": DESCRIPTIONS})
     return str(root)
-
-
-_read = reading(open_images)
 
 
 def test_boxes_flags_and_verified_labels_are_kept_under_the_names_of_the_classes(tmp_path):
@@ -59,9 +55,8 @@ def test_boxes_flags_and_verified_labels_are_kept_under_the_names_of_the_classes
 def test_a_set_is_found_by_its_columns_and_located_with_all_that_belongs_to_it(tmp_path):
     root = _write(tmp_path, [_row()], labels=LABELS, **{"object-segmentation": MASKS})
     where = {"annotations": "validation-annotations-bbox.csv", "images": "validation"}
-    write_files(
-        tmp_path, {"validation/v.jpg": picture(seed=7), where["annotations"]: f"{HEADER}\n{_row('v')}\n"}
-    )
+    more = {"validation/v.jpg": picture(seed=7), where["annotations"]: f"{HEADER}\n{_row('v')}\n"}
+    write_files(tmp_path, more)
     layout = open_images.find(list_folder(root))
     assert (layout.format, layout.splits) == ("open_images", {"train": WHERE, "eval": where})
     names = [path.removeprefix(f"{root}/") for path in open_images.locate(root, WHERE)]
@@ -70,12 +65,17 @@ def test_a_set_is_found_by_its_columns_and_located_with_all_that_belongs_to_it(t
     assert ids(_read(root, where)) == ["v"]
 
 
-def test_rows_of_images_that_were_not_fetched_cost_nothing_and_are_told(tmp_path, caplog):
+def test_rows_of_missing_images_are_told_and_quotes_marks_and_windows_ends_read(tmp_path, caplog):
     root = _write(tmp_path, [_row("elsewhere"), _row("a"), _row("gone")])
     with caplog.at_level(logging.WARNING):
         found = _read(root)
     assert ids(found) == ["a"] and not found.rejected and "2 rows are of images" in caplog.text
     refused(DataError, "found none of them", _read, _write(tmp_path, [_row("elsewhere")]), WHERE)
+    text = f'\ufeff{HEADER}\r\n"a",xclick,"/m/cat",1,{BOX},0,0,0,0,0\r\n'
+    root = _write(tmp_path, [], bbox=text)
+    (tmp_path / "class-descriptions-boxable.csv").write_text('LabelName,DisplayName\n/m/cat,"Cat, tame"\n')
+    [image] = _read(root, WHERE).images
+    assert [item.name for item in image.objects] == ["Cat, tame"]
 
 
 def test_masks_belong_to_the_object_with_their_box(tmp_path):
@@ -118,20 +118,16 @@ def test_a_hierarchy_expands_as_that_of_the_object_detection_api(tmp_path):
     refused(DataError, "found nothing", _read, root, {**WHERE, "hierarchy": "no.json"})
 
 
-@cases(
-    (_row(box="0.25,0.5,0.1,x"), "a"), (_row(flags="2,0,0,0,0"), "a"), ("a,xclick,/m/cat", "2"),
-    (_row() + ",more", "2"),
-)  # fmt: skip
-def test_a_row_of_any_wrong_form_costs_only_itself_or_its_image(tmp_path, *, row, record):
-    found = _read(_write(tmp_path, [row, _row("b")]))
-    assert ids(found) == ["b"] and "line 2" in found.rejected[0].detail
-    assert [(r.record, r.reason) for r in found.rejected] == [(record, "malformed_annotation")]
-
-
-@cases("nan", "x", "-1", "7", "")
-def test_a_confidence_that_is_none_costs_its_image(tmp_path, *, text):
-    found = _read(_write(tmp_path, [_row(), _row("b")], labels=f"{LABELS}a,machine,/m/cat,{text}\n"))
-    assert ids(found) == ["b"] and len(found.rejected) == 1
+def test_a_row_of_any_wrong_form_costs_only_itself_or_its_image(tmp_path):
+    wrong_box, wrong_flag = _row(box="0.25,0.5,0.1,x"), _row(flags="2,0,0,0,0")
+    rows = {wrong_box: "a", wrong_flag: "a", "a,xclick,/m/cat": "2", _row() + ",more": "2"}
+    for row, record in rows.items():
+        found = _read(_write(tmp_path, [row, _row("b")]))
+        assert ids(found) == ["b"] and "line 2" in found.rejected[0].detail, row
+        assert [(r.record, r.reason) for r in found.rejected] == [(record, "malformed_annotation")]
+    for text in ("nan", "x", "-1", "7", ""):  # a confidence that is none
+        found = _read(_write(tmp_path, [_row(), _row("b")], labels=f"{LABELS}a,machine,/m/cat,{text}\n"))
+        assert ids(found) == ["b"] and len(found.rejected) == 1, text
 
 
 @cases(
@@ -143,14 +139,6 @@ def test_a_file_that_is_no_table_is_one_error_that_names_it(tmp_path, *, text, m
     (tmp_path / "train-annotations-bbox.csv").write_bytes(text.encode("latin-1"))
     assert root in refused(DataError, message, _read, root, WHERE).where
     refused(ConfigError, "annotations", open_images.locate, root, {"boxes": "x"})
-
-
-def test_quotes_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path):
-    text = f'\ufeff{HEADER}\r\n"a",xclick,"/m/cat",1,{BOX},0,0,0,0,0\r\n'
-    root = _write(tmp_path, [], bbox=text)
-    (tmp_path / "class-descriptions-boxable.csv").write_text('LabelName,DisplayName\n/m/cat,"Cat, tame"\n')
-    [image] = _read(root, WHERE).images
-    assert [item.name for item in image.objects] == ["Cat, tame"]
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):

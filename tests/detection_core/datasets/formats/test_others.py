@@ -1,5 +1,3 @@
-"""Formats that are known by name and not read."""
-
 import json
 
 from detection_core.datasets.formats.others import name_other
@@ -31,18 +29,11 @@ def test_a_format_that_is_not_read_is_refused_by_its_name(tmp_path, *, name):
     assert "Looked for" not in said and len(said) - len(str(tmp_path)) < 250
 
 
-def test_parquet_and_a_table_of_metadata_are_hugging_faces(tmp_path):
-    files = {
-        "a/data.parquet": "PAR1",
-        "b/metadata.csv": "file_name,objects\n",
-        "c/metadata.jsonl": "no json\n",
-    }
-    write_files(tmp_path, files)
+def test_parquet_and_a_table_of_metadata_are_hugging_faces_and_formats_that_are_read_no_others(tmp_path):
+    tables = {"b/metadata.csv": "file_name,objects\n", "c/metadata.jsonl": "no json\n"}
+    write_files(tmp_path, {"a/data.parquet": "PAR1", **tables})
     names = [name_other(list_folder(str(tmp_path / folder))) for folder in "abc"]
     assert ["Hugging Face" in name for name in names] == [True, True, False]
-
-
-@cases(*WRITERS)
-def test_a_format_that_is_read_is_no_other(tmp_path, *, data_format):
-    WRITERS[data_format](tmp_path)
-    assert name_other(list_folder(str(tmp_path))) == ""
+    for data_format, write in WRITERS.items():
+        write(tmp_path / data_format)
+        assert name_other(list_folder(str(tmp_path / data_format))) == "", data_format

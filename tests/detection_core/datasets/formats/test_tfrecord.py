@@ -1,5 +1,3 @@
-"""Data sets in TFRecord files as the Object Detection API writes them."""
-
 import gzip
 import itertools
 import zlib

@@ -1,9 +1,5 @@
-"""One record of the Object Detection API as an image with objects."""
-
 import itertools
 import math
-
-import pytest
 
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.datasets.annotated_images import ImageLabel, Rejected
@@ -28,27 +24,22 @@ def _example(names=NAMES, **changed):
     return RecordedExample(data, FilePart(100, len(data), "/a.record"), names)
 
 
-def test_the_least_that_a_record_can_have_is_an_image():
+def test_the_least_that_a_record_can_have_is_an_image_and_ids_and_numbers_tell_the_rest():
     example = _example()
     image = example.image("a.record-0")
     assert (image.source_id, image.filename, image.width, image.height) == ("a.record-0", "a.record-0", 0, 0)
     assert image.in_fractions and image.example.startswith("part:100+")
-    assert [(item.name, item.box) for item in image.objects] == [
-        ("cat", (0.25, 0.5, 0.5, 1.0)), ("dog", (0.0, 0.0, 1.0, 1.0))
-    ]  # fmt: skip
+    boxes = [("cat", (0.25, 0.5, 0.5, 1.0)), ("dog", (0.0, 0.0, 1.0, 1.0))]
+    assert [(item.name, item.box) for item in image.objects] == boxes
     assert example.classes() == {"cat": 3, "dog": 4} and example.keypoint_names() == {}
-
-
-def test_what_a_record_does_not_say_is_told_by_ids_and_numbers():
     example = _example(class__label=int64_feature([4]), class__confidence=float_feature([0.0]))
     assert example.image("0").labels == [ImageLabel("dog", 0.0)]
     x = float_feature([0.5, float("nan"), 0.25, 0.5])
     example = _example(object__keypoint__x=x, object__keypoint__y=float_feature([0.5] * 4))
     names = ["keypoint_0", "keypoint_1"]
     assert example.keypoint_names() == {"cat": names, "dog": names}
-    assert [item.keypoints for item in example.image("0").objects] == [
-        [(0.5, 0.5, 2), (0.0, 0.0, 0)], [(0.25, 0.5, 2), (0.5, 0.5, 2)]
-    ]  # fmt: skip
+    first, second = [item.keypoints for item in example.image("0").objects]
+    assert (first, second) == ([(0.5, 0.5, 2), (0.0, 0.0, 0)], [(0.25, 0.5, 2), (0.5, 0.5, 2)])
 
 
 @cases(
@@ -73,6 +64,6 @@ LISTS = ("class__label", "object__class__label", "object__is_crowd", "object__we
 
 @cases(*itertools.product(LISTS, [math.nan, math.inf, -math.inf]))
 def test_numbers_that_are_none_put_the_record_aside(*, key, value):
-    with pytest.raises(Rejected, match=f"finite numbers in image/{key.replace('__', '/')}") as caught:
-        _example(**{key: float_feature([1.0, value])}).image("0")
-    assert caught.value.reason == "malformed_record"
+    example = lambda: _example(**{key: float_feature([1.0, value])}).image("0")  # noqa: E731
+    error = refused(Rejected, f"finite numbers in image/{key.replace('__', '/')}", example)
+    assert error.reason == "malformed_record"

@@ -1,5 +1,3 @@
-"""TFRecord files that are found and read with the places of their records."""
-
 import gzip
 import io
 import struct
@@ -13,6 +11,8 @@ from detection_core.storage.folder_listing import list_folder
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import write_files
 
+IMAGE = b"\x0aimage/encoded"
+
 
 def _write(path, *records):
     out = io.BytesIO()
@@ -21,16 +21,12 @@ def _write(path, *records):
     write_files(path.parent, {path.name: out.getvalue()})
 
 
-IMAGE = b"\x0aimage/encoded"
-
-
 @cases(
     (["train.record", "test.record"], {"train": "train.record", "eval": "test.record"}),
     (["my_train.record-00000-of-00002", "my_train.record-00001-of-00002", "my_val.record-00000-of-00001"],
      {"train": "my_train.record-0000*", "eval": "my_val.record-00000-of-00001"}),
     (["Split-train/x", "Split-eval/x"], {"train": "Split-train/x", "eval": "Split-eval/x"}),
-    (["data.bin"], RATIOS),
-    (["train/a", "more_train/b", "val/c"], RATIOS),
+    (["data.bin"], RATIOS), (["train/a", "more_train/b", "val/c"], RATIOS),
 )  # fmt: skip
 def test_files_of_any_name_are_found_by_what_is_in_them(tmp_path, *, names, splits):
     for name in names:
@@ -42,35 +38,29 @@ def test_files_of_any_name_are_found_by_what_is_in_them(tmp_path, *, names, spli
     assert f"{len(names)} TFRecord files" in layout.evidence
 
 
-@cases(5, 14, 20, 22, 40)
-def test_a_cut_file_is_one_error_that_says_where(tmp_path, *, cut):
-    path = tmp_path / "a"
-    _write(path, b"first", b"second")
-    path.write_bytes(path.read_bytes()[:cut])
-    message = r"expected record [01] of a TFRecord file.*copy it again"
-    refused(DataError, message, lambda: list(tfrecord_files.read_records(str(path))))
-    assert tfrecord_files.count_records(str(path)) == (cut > 21)
+def _read(path):
+    return list(tfrecord_files.read_records(str(path)))
 
 
-def test_what_is_no_record_and_a_length_beyond_all_memory_are_none(tmp_path):
+def test_records_are_read_with_their_places_and_damaged_cut_or_endless_ones_told(tmp_path):
     (tmp_path / "a").write_bytes(b"image/" * 10)
     assert tfrecord_files.find(list_folder(str(tmp_path))) is None
     length = struct.pack("<Q", 1 << 60)
     assert tfrecord_files.record_length(length + struct.pack("<I", masked_checksum(length))) is None
     assert tfrecord_files.record_length(b"short") is None
-
-
-def test_records_are_read_with_their_places_and_damaged_ones_told(tmp_path):
     path = tmp_path / "a"
     _write(path, b"first", b"second")
     data = bytearray(path.read_bytes())
     first, second = FilePart(12, 5, str(path)), FilePart(33, 6, str(path))
-    assert list(tfrecord_files.read_records(str(path))) == [(first, b"first"), (second, b"second")]
+    assert _read(path) == [(first, b"first"), (second, b"second")]
+    for cut in (5, 14, 20, 22, 40):
+        path.write_bytes(data[:cut])
+        refused(DataError, r"expected record [01] of a TFRecord file.*copy it again", _read, path)
+        assert tfrecord_files.count_records(str(path)) == (cut > 21)
     path.write_bytes(gzip.compress(data))
     packed = [(part._replace(packed=True), data) for part, data in ((first, b"first"), (second, b"second"))]
-    assert list(tfrecord_files.read_records(str(path))) == packed
-    assert tfrecord_files.count_records(str(path)) == 2
+    assert _read(path) == packed and tfrecord_files.count_records(str(path)) == 2
     data[13] ^= 1
     path.write_bytes(data)
-    assert list(tfrecord_files.read_records(str(path))) == [(first, None), (second, b"second")]
+    assert _read(path) == [(first, None), (second, b"second")]
     assert tfrecord_files.count_records(str(path)) == 2

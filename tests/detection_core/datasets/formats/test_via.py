@@ -1,5 +1,3 @@
-"""Data sets of VGG Image Annotator."""
-
 import csv
 import io
 import json
@@ -11,8 +9,9 @@ from detection_core.datasets.formats import via
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import DataError
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import picture, reading, reasons, write_files
+from tests.support.dataset_files import picture, reading, reasons, subfolder, write_files
 
+_read = reading(via)
 RECT = {"name": "rect", "x": 5, "y": 6, "width": 10, "height": 4}
 ELLIPSE = {"name": "ellipse", "cx": 10, "cy": 10, "rx": 4, "ry": 2}
 REGION = {"shape_attributes": RECT, "region_attributes": {"pet": "cat"}}
@@ -22,9 +21,6 @@ def _write(root, *regions):
     entry = {"filename": "a.jpg", "size": 1, "regions": regions}
     write_files(root, {"a.jpg": picture(), "via.json": json.dumps({"a.jpg1": entry})})
     return root
-
-
-_read = reading(via)
 
 
 @cases(
@@ -43,12 +39,22 @@ def test_shapes_are_boxes_and_may_be_turned_by_any_angle(tmp_path, *, place, box
     assert (item.mask is None) == (place is RECT)
 
 
-def test_an_overfull_image_and_a_damaged_file_are_refused(tmp_path):
+def test_rows_are_regions_and_an_overfull_image_or_a_damaged_file_is_refused(tmp_path):
     (note,) = _read(_write(tmp_path, REGION, *[None] * MAX_OBJECTS)).rejected
     assert note.detail == f"expected at most {MAX_OBJECTS:,} annotations of an image, found more"
     path = _write(tmp_path, REGION) / "via.json"
     path.write_text(path.read_text()[:-3])
     refused(DataError, "expected a file of VGG Image Annotator", _read, tmp_path)
+    tmp_path = subfolder(tmp_path, 1)
+    text = io.StringIO()
+    rows = csv.writer(text)
+    rows.writerow(["filename", "file_size", "region_shape_attributes", "region_attributes"])
+    rows.writerows([["a.jpg", 1, json.dumps(RECT), '{"pet": "cat"}']] * 2 + [["b.jpg", 1, "{}", "{}"]])
+    images = dict.fromkeys(("a.jpg", "b.jpg"), picture())
+    write_files(tmp_path, {**images, "via_export_csv.csv": text.getvalue()})
+    assert find_layout(str(tmp_path)).format == "via"
+    found = _read(tmp_path)
+    assert {image.filename: len(image.objects) for image in found.images} == {"a.jpg": 2, "b.jpg": 0}
 
 
 @cases({"any": "cat"}, {"colour": "red", "Type": "cat"}, {"kind": {"cat": True, "dog": False}})
@@ -59,18 +65,6 @@ def test_the_class_is_what_attributes_tell(tmp_path, *, said):
     for text in (path.read_text(), json.dumps(content)):
         path.write_text(text)
         assert [item.name for image in _read(tmp_path).images for item in image.objects] == ["cat"]
-
-
-def test_rows_are_regions(tmp_path):
-    text = io.StringIO()
-    rows = csv.writer(text)
-    rows.writerow(["filename", "file_size", "region_shape_attributes", "region_attributes"])
-    rows.writerows([["a.jpg", 1, json.dumps(RECT), '{"pet": "cat"}']] * 2 + [["b.jpg", 1, "{}", "{}"]])
-    images = dict.fromkeys(("a.jpg", "b.jpg"), picture())
-    write_files(tmp_path, {**images, "via_export_csv.csv": text.getvalue()})
-    assert find_layout(str(tmp_path)).format == "via"
-    found = _read(tmp_path)
-    assert {image.filename: len(image.objects) for image in found.images} == {"a.jpg": 2, "b.jpg": 0}
 
 
 @cases(

@@ -1,10 +1,8 @@
-"""Pascal VOC data sets that are found in a folder."""
-
 from detection_core.datasets.formats import voc_layout
 from detection_core.errors import DataError
 from detection_core.storage.folder_listing import list_folder
-from tests.support.cases import cases, refused
-from tests.support.dataset_files import voc_xml, write_files, write_voc
+from tests.support.cases import refused
+from tests.support.dataset_files import subfolder, voc_xml, write_files, write_voc
 
 
 def _find(root):
@@ -16,7 +14,7 @@ def _write(root, annotations, images, names):
         write_files(root, {f"{annotations}/{name}.xml": voc_xml(name), f"{images}/{name}.png": "image"})
 
 
-def test_the_images_are_where_most_names_agree_or_in_folders_below(tmp_path):
+def test_images_are_where_most_names_agree_and_of_two_sets_the_larger_is_taken(tmp_path):
     _write(tmp_path / "one", "xml", "all", "abcd")
     write_files(tmp_path / "one", {f"preview/{name}.jpg": "small" for name in "ab"})
     assert voc_layout.find_folders(str(tmp_path / "one")) == {"annotations": "xml", "images": "all"}
@@ -24,9 +22,7 @@ def test_the_images_are_where_most_names_agree_or_in_folders_below(tmp_path):
     for split, name in {"one": "a", "two": "b"}.items():
         _write(tmp_path / "two", "xml", f"images/{split}", name)
     assert voc_layout.find_folders(str(tmp_path / "two")) == {"annotations": "xml", "images": "images"}
-
-
-def test_the_larger_of_two_sets_is_taken_and_a_folder_that_is_not_there_said(tmp_path):
+    tmp_path = subfolder(tmp_path, 1)
     write_voc(tmp_path / "VOC2007", "ab")
     write_voc(tmp_path / "VOC2012", "cde")
     layout = _find(tmp_path)
@@ -34,9 +30,9 @@ def test_the_larger_of_two_sets_is_taken_and_a_folder_that_is_not_there_said(tmp
     refused(DataError, "expected the folder of a data set", voc_layout.find_folders, str(tmp_path / "none"))
 
 
-@cases("<annotations><image/></annotations>", "<html/>", "", "\0\1\2")
-def test_other_xml_is_no_annotation(tmp_path, *, text):
-    write_files(tmp_path, {"a.xml": text, "a.jpg": "image"})
-    assert _find(tmp_path) is None
-    message = r"found none; correct data\.path or data\.format"
-    refused(DataError, message, voc_layout.find_folders, str(tmp_path))
+def test_other_xml_is_no_annotation(tmp_path):
+    for text in ("<annotations><image/></annotations>", "<html/>", "", "\0\1\2"):
+        write_files(tmp_path, {"a.xml": text, "a.jpg": "image"})
+        assert _find(tmp_path) is None, text
+        message = r"found none; correct data\.path or data\.format"
+        refused(DataError, message, voc_layout.find_folders, str(tmp_path))

@@ -1,5 +1,3 @@
-"""XML files that are read without trust."""
-
 import os
 
 from detection_core.datasets.annotated_images import Rejected
@@ -63,15 +61,12 @@ def test_children_of_what_is_not_plain_xml_are_refused(tmp_path, monkeypatch, *,
     refused(Rejected, "no such file", _tags, tmp_path / "b.xml")
 
 
-def test_memory_does_not_grow_with_the_children(tmp_path, monkeypatch):
+def test_memory_does_not_grow_with_the_children_and_their_elements_have_a_bound(tmp_path, monkeypatch):
     monkeypatch.setattr(xml_files, "_PIECE", 1 << 14)
     path = tmp_path / "a.xml"
     path.write_text("<r>" + f'<a n="{"x" * 100}"><b/><b/></a>' * 20_000 + "</r>")
     with memory_below(path.stat().st_size // 2):
         assert sum(1 for _ in read_children(str(path), str)) == 20_000
-
-
-def test_an_image_with_very_many_elements_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(xml_files, "MAX_ELEMENTS", 100)
     _parse(tmp_path, f"<x><z>{'<y></y>' * 90}</z></x>")
     assert len(_tags(tmp_path / "a.xml")[0]) == 1

@@ -1,8 +1,5 @@
-"""Data sets of YOLO."""
-
 import json
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,9 +12,14 @@ from detection_core.datasets.layouts import RATIOS
 from detection_core.datasets.readers import READERS
 from detection_core.errors import ConfigError, DataError
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import in_pixels, picture, reading, reasons, write_files
+from tests.support.dataset_files import in_pixels, picture, reading, reasons, subfolder, write_files
 
 _read = reading(yolo)
+YAML = "path: ../datasets/mine\ntrain: images/train\nval: images/val\nnames:\n  0: cat\n  1: dog\n"
+DIVIDED = {"train": {"data": "data.yaml", "split": "train"}, "eval": {"data": "data.yaml", "split": "val"}}
+NAMED = {"train": {"names": "classes.txt", "images": "images/train"},
+         "eval": {"names": "classes.txt", "images": "images/val"}}  # fmt: skip
+DARKNET = {name: {**where, "data": "obj.data"} for name, where in DIVIDED.items()}
 
 
 def write_split(root, images="images/train", labels="labels/train", count=3, text="0 0.5 0.5 0.5 0.2\n"):
@@ -25,10 +27,6 @@ def write_split(root, images="images/train", labels="labels/train", count=3, tex
     write_files(root, {f"{images}/{name}.jpg": picture(seed=n) for n, name in enumerate(names)})
     if labels:
         write_files(root, {f"{labels}/{name}.txt": text for name in names})
-
-
-YAML = "path: ../datasets/mine\ntrain: images/train\nval: images/val\nnames:\n  0: cat\n  1: dog\n"
-DIVIDED = {"train": {"data": "data.yaml", "split": "train"}, "eval": {"data": "data.yaml", "split": "val"}}
 
 
 def _present(root, data=YAML):
@@ -80,11 +78,6 @@ def _folders(root):
     write_split(root, "images/val", "labels/val")
 
 
-NAMED = {"train": {"names": "classes.txt", "images": "images/train"},
-         "eval": {"names": "classes.txt", "images": "images/val"}}  # fmt: skip
-DARKNET = {name: {**where, "data": "obj.data"} for name, where in DIVIDED.items()}
-
-
 @cases(
     (_present, DIVIDED, 3, 3), (_exported, DIVIDED, 3, 3), (_elsewhere, DIVIDED, 4, 2),
     (_lists, DIVIDED, 3, 1), (_darknet, DARKNET, 2, 1), (_label_img, RATIOS, 3, 0),
@@ -106,16 +99,14 @@ def test_a_set_of_any_form_is_found_and_read(tmp_path, *, written, splits, train
         assert all(yolo.locate(layout.path, location))
 
 
-def test_a_split_is_its_own_and_a_val_that_is_train_is_none(tmp_path):
+def test_a_split_is_its_own_and_an_image_without_a_label_file_shows_nothing(tmp_path):
     _present(tmp_path)
     names = ("data.yaml", "images/train", "labels/train")
     assert yolo.locate(str(tmp_path), DIVIDED["train"]) == [str(tmp_path / name) for name in names]
     assert yolo.locate(str(tmp_path), None) == [str(tmp_path / "data.yaml"), str(tmp_path)]
     write_files(tmp_path, {"data.yaml": YAML.replace("images/val", "images/train")})
     assert find_layout(str(tmp_path)).splits == RATIOS
-
-
-def test_an_image_without_a_label_file_shows_nothing_and_a_set_without_any_is_refused(tmp_path):
+    tmp_path = subfolder(tmp_path, 1)
     files = {f"images/train/{name}.jpg": picture() for name in ("empty", "blank")}
     write_files(tmp_path, {"data.yaml": YAML, "labels/train/blank.txt": "\n", **files})
     write_split(tmp_path)
@@ -124,28 +115,24 @@ def test_an_image_without_a_label_file_shows_nothing_and_a_set_without_any_is_re
     assert [len(image.objects) for image in found.images] == [0, 1, 1, 1]
     assert [image.filename for image in found.unannotated] == ["images/train/empty.jpg"]
     assert READERS["yolo"].background
-    with pytest.raises(DataError, match="expected label files, found none for 3 images"):
-        _read(tmp_path, DIVIDED["eval"])
+    refused(DataError, "expected label files, found none for 3 images", _read, tmp_path, DIVIDED["eval"])
 
 
-def test_an_outline_is_a_mask_with_the_box_around_it(tmp_path):
+def test_an_outline_is_a_mask_with_the_box_around_it_and_keypoints_follow_the_box(tmp_path):
     write_files(tmp_path, {"classes.txt": "cat\ndog"})
     write_split(tmp_path, "images", "labels", 1, "1 0.25 0.5 0.5 0.5 0.5 0.9\n0 .5 .5 1 1\n")
     outlined, boxed = in_pixels(_read(tmp_path).images[0]).objects
     assert outlined.name == "dog" and outlined.box == (10, 15, 20, 27)
     assert [list(ring) for ring in outlined.mask.rings] == [[10, 15, 20, 15, 20, 27]]
     assert boxed.box == (0, 0, 40, 30) and boxed.mask is None
-
-
-@cases((3, "0.5 0.5 2 0 0 0"), (2, "0.5 0.5 0 0"))
-def test_keypoints_follow_the_box(tmp_path, *, dims, values):
-    text = f"{YAML}kpt_shape: [2, {dims}]\nkpt_names:\n  0: [nose, tail]\n"
-    write_files(tmp_path, {"data.yaml": text})
-    write_split(tmp_path, count=1, text=f"0 .5 .5 .5 .2 {values}\n0 .5 .5 .5 .2")
-    found = _read(tmp_path, DIVIDED["train"])
-    points = [item.keypoints for item in in_pixels(found.images[0]).objects]
-    assert points == [[(20, 15, 2), (0, 0, 0)], None]
-    assert found.keypoint_names == {"cat": ["nose", "tail"], "dog": ["keypoint_0", "keypoint_1"]}
+    for dims, values in ((3, "0.5 0.5 2 0 0 0"), (2, "0.5 0.5 0 0")):
+        text = f"{YAML}kpt_shape: [2, {dims}]\nkpt_names:\n  0: [nose, tail]\n"
+        write_files(tmp_path, {"data.yaml": text})
+        write_split(tmp_path, count=1, text=f"0 .5 .5 .5 .2 {values}\n0 .5 .5 .5 .2")
+        found = _read(tmp_path, DIVIDED["train"])
+        points = [item.keypoints for item in in_pixels(found.images[0]).objects]
+        assert points == [[(20, 15, 2), (0, 0, 0)], None], dims
+        assert found.keypoint_names == {"cat": ["nose", "tail"], "dog": ["keypoint_0", "keypoint_1"]}
 
 
 @cases(
@@ -193,10 +180,7 @@ def test_a_location_that_is_wrong_or_leads_nowhere_is_refused(tmp_path):
 
 
 @settings(deadline=None)
-@given(
-    st.lists(st.one_of(st.floats(), st.integers(), st.text(max_size=5)), max_size=9),
-    st.sampled_from([0, 1, 2]),
-)
+@given(st.lists(st.floats() | st.integers() | st.text(max_size=5), max_size=9), st.integers(0, 2))
 def test_any_line_is_an_object_or_put_aside(values, count):
     found = YoloSet(file="", names={0: "cat"}, keypoints=(count, 2 if count else 0))
     words = " ".join(map(str, values)).split()

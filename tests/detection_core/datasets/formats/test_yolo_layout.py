@@ -1,5 +1,3 @@
-"""YOLO data sets that are found in a folder."""
-
 import os
 
 from detection_core.datasets.formats import yolo_layout
@@ -29,33 +27,39 @@ def test_a_path_is_taken_where_it_leads_somewhere_below_the_root(*, base, text, 
     assert _place(text, base=base) == place
 
 
-def test_a_path_is_first_relative_to_its_file_and_leads_somewhere_inside():
-    assert _place("images", "sub/data.yaml") == "sub/images"
-    for text in ("../../etc", "/etc", "none", "https://example.com/coco.zip"):
-        refused(DataError, "below /data, found nothing", _place, text)
+LABELS = {
+    "images/a.jpg": "labels/a.txt", "images/x/images/a.jpg": "images/x/labels/a.txt",
+    "VOC/JPEGImages/a.b.png": "VOC/labels/a.b.txt", "photos/a.jpg": "photos/a.txt",
+    "images/own.jpg": "images/own.txt",
+}  # fmt: skip
 
 
-@cases(
-    ("images/a.jpg", "labels/a.txt"), ("images/x/images/a.jpg", "images/x/labels/a.txt"),
-    ("VOC/JPEGImages/a.b.png", "VOC/labels/a.b.txt"), ("photos/a.jpg", "photos/a.txt"),
-    ("images/own.jpg", "images/own.txt"),
-)  # fmt: skip
-def test_labels_lie_beside_the_images_or_with_them(*, image, label):
-    folders = {label.rpartition("/")[0]: [label.rpartition("/")[2]]}
-    listing = FolderListing(root="", folders=folders, complete=True)
-    assert yolo_layout.labels_of(listing, [image]) == {image: label}
+def test_labels_lie_beside_the_images_or_with_them():
+    for image, label in LABELS.items():
+        folder, _, name = label.rpartition("/")
+        listing = FolderListing(root="", folders={folder: [name]}, complete=True)
+        assert yolo_layout.labels_of(listing, [image]) == {image: label}
 
 
-def test_labels_without_class_names_are_refused_and_other_text_files_are_no_labels(tmp_path):
+def test_labels_without_names_and_sparse_lists_are_refused_and_other_texts_are_no_labels(tmp_path):
     write_files(tmp_path, {"a.jpg": "", "a.txt": "0 0.5 0.5 1 1e-05\n"})
     way_out = r"write them to classes\.txt, one a line"
     refused(DataError, way_out, lambda: yolo_layout.find(list_folder(str(tmp_path))))
     for text in ("a photo of a cat and more", "1 2 3", ""):
         write_files(tmp_path, {"a.txt": text, "pipeline.yaml": "train: 1"})
         assert yolo_layout.find(list_folder(str(tmp_path))) is None
+    for name, size, message in (("a", 5 * 2**30, "at most 134,217,728 bytes"), ("b", 9, "null char")):
+        write_files(tmp_path, {"images/a.jpg": "", f"{name}.txt": ""})
+        os.truncate(tmp_path / f"{name}.txt", size)
+        found = YoloSet(file="data.yaml", names={}, splits={"train": [f"{name}.txt"]})
+        listing = list_folder(str(tmp_path))
+        refused(DataError, message, yolo_layout.images_of, listing, found, {"split": "train"})
 
 
-def test_paths_of_very_many_parts_and_folders_named_many_times_are_tried_once(monkeypatch):
+def test_paths_lead_inside_and_those_of_very_many_parts_or_named_often_are_tried_once(monkeypatch):
+    assert _place("images", "sub/data.yaml") == "sub/images", "first relative to its file"
+    for text in ("../../etc", "/etc", "none", "https://example.com/coco.zip"):
+        refused(DataError, "below /data, found nothing", _place, text)
     tried, seen = [], []
     with monkeypatch.context() as patch:
         patch.setattr(yolo_layout.posixpath, "normpath", lambda path: tried.append(path) or "none")
@@ -66,12 +70,3 @@ def test_paths_of_very_many_parts_and_folders_named_many_times_are_tried_once(mo
     monkeypatch.setattr(yolo_layout, "_images_at", lambda listing, place: seen.append(place) or ["a.jpg"])
     found = YoloSet(file="data.yaml", names={}, splits={"train": ["images", "./images", "images/"] * 9})
     assert yolo_layout.images_of(LISTING, found, {"split": "train"}) == ["a.jpg"] and seen == ["images"]
-
-
-@cases(("a.txt", 5 * 2**30, "at most 134,217,728 bytes"), ("b.txt", 9, "null char"))
-def test_a_sparse_list_of_images_is_refused(tmp_path, *, name, size, message):
-    write_files(tmp_path, {"images/a.jpg": "", name: ""})
-    os.truncate(tmp_path / name, size)
-    found = YoloSet(file="data.yaml", names={}, splits={"train": [name]})
-    listing = list_folder(str(tmp_path))
-    refused(DataError, message, yolo_layout.images_of, listing, found, {"split": "train"})
