@@ -19,20 +19,29 @@ def _steps(settings):
     return {step.id: step for step in build_dag(settings).steps}
 
 
-def test_the_quantized_workflow(digits_settings):
+def test_the_quantized_workflow_and_the_one_without(digits_settings):
     steps = _steps(load_settings(digits_settings))
     names = "config_gen example_gen baseline_resolver data_validator trainer evaluator quantization_rewriter"
     assert " ".join(steps) == f"{names} quantized_evaluator tflite_exporter pusher"
     assert steps["quantized_evaluator"].inputs["baseline"] == FromStep("trainer", "model")
     assert steps["pusher"].inputs["quantized_blessing"] == FromStep("quantized_evaluator", "blessing")
+    without = _steps(load_settings(digits_settings, ["quantize.enabled=false"]))
+    assert "quantization_rewriter" not in without and "quantized_evaluator" not in without
+    assert "quantized_model" not in without["tflite_exporter"].inputs
+    assert "quantization_rewriter" not in _steps(load_settings(digits_settings, ["graph_rewriter=unset"]))
 
 
-def test_what_a_step_needs_is_run_without_it_and_what_follows(digits_settings):
+def test_what_a_step_needs_and_which_checks_exist(digits_settings):
     dag = build_dag(load_settings(digits_settings))
     needed = [step.id for step in before(dag, "trainer").steps]
     assert needed == ["config_gen", "example_gen", "baseline_resolver", "data_validator"]
     assert [step.id for step in before(dag, "data_validator").steps] == needed[:-1]
     assert before(dag, "example_gen").steps == ()
+    seen = set()
+    for step in dag.steps:
+        assert {source.step for source in step.inputs.values()} <= seen
+        assert {v.name for v in step.parameters.values() if isinstance(v, FromCheck)} <= set(CHECKS)
+        seen.add(step.id)
 
 
 def test_trainer_takes_the_verdict_on_the_data_by_its_value(digits_settings):
@@ -42,34 +51,7 @@ def test_trainer_takes_the_verdict_on_the_data_by_its_value(digits_settings):
     assert "data_validator" not in without and "stop_reasons" not in without["trainer"].parameters
 
 
-def test_a_result_that_no_earlier_step_gives_is_refused(digits_settings):
-    steps = list(build_dag(load_settings(digits_settings)).steps)
-    number = next(i for i, step in enumerate(steps) if step.id == "trainer")
-    for value in (FromResult("data_validator", "colour"), FromResult("pusher", "pushed")):
-        parameters = {**steps[number].parameters, "stop_reasons": value}
-        changed = [*steps[:number], dataclasses.replace(steps[number], parameters=parameters)]
-        with pytest.raises(ValueError, match=f"step trainer: .*{value.step}.{value.name}"):
-            check_contracts(changed)
-
-
-def test_without_quantization(digits_settings):
-    steps = _steps(load_settings(digits_settings, ["quantize.enabled=false"]))
-    assert "quantization_rewriter" not in steps and "quantized_evaluator" not in steps
-    assert "quantized_model" not in steps["tflite_exporter"].inputs
-    assert "quantization_rewriter" not in _steps(load_settings(digits_settings, ["graph_rewriter=unset"]))
-
-
-def test_producers_come_before_their_consumers_and_checks_exist(digits_settings):
-    seen = set()
-    for step in build_dag(load_settings(digits_settings)).steps:
-        assert {source.step for source in step.inputs.values()} <= seen
-        assert {v.name for v in step.parameters.values() if isinstance(v, FromCheck)} <= set(CHECKS)
-        seen.add(step.id)
-
-
 _DELAY = "graph_rewriter.quantization.delay"
-
-
 SETS = [
     [],
     ["train_config.num_steps=7", "train.overrides={learning_rate: 0.5, train_config.batch_size: 3}"],
@@ -96,30 +78,23 @@ def test_what_a_step_reads_and_changes_is_the_config_that_was_checked(digits_set
             assert read_pipeline_config(folder, steps[step].parameters["overrides"]) == config, sets
 
 
-def test_a_text_of_a_config_stands_in_one_step_alone(digits_settings):
-    holding = [
-        (step.id, name)
-        for step in build_dag(load_settings(digits_settings)).steps
-        for name, value in step.parameters.items()
-        if isinstance(value, str) and "feature_extractor" in value
-    ]
-    assert holding == [("config_gen", "text")]
-
-
-def test_quantization_settings_do_not_change_the_float_training(digits_settings):
+def test_a_text_of_a_config_stands_in_one_step_alone_and_its_quantization_does_not_change_the_others(
+    digits_settings,
+):
     plain = _steps(load_settings(digits_settings))
+    texts = [(i, n, v) for i, s in plain.items() for n, v in s.parameters.items() if isinstance(v, str)]
+    assert [(i, n) for i, n, v in texts if "feature_extractor" in v] == [("config_gen", "text")]
     changed = _steps(load_settings(digits_settings, ["graph_rewriter.quantization.delay=5"]))
-    differ = [name for name in plain if plain[name] != changed[name]]
-    assert differ == ["quantization_rewriter"]
+    assert [name for name in plain if plain[name] != changed[name]] == ["quantization_rewriter"]
 
 
 def test_a_step_that_does_not_fit_its_contract_is_refused(digits_settings):
     steps = list(build_dag(load_settings(digits_settings)).steps)
     check_contracts(steps)
-    number = next(i for i, step in enumerate(steps) if step.id == "evaluator")
 
     def check(change):
-        field, key, value = change
+        id_, field, key, value = change
+        number = next(i for i, step in enumerate(steps) if step.id == id_)
         changed = {field: {**getattr(steps[number], field), key: value}}
         check_contracts(
             [*steps[:number], dataclasses.replace(steps[number], **changed), *steps[number + 1 :]]
@@ -127,23 +102,23 @@ def test_a_step_that_does_not_fit_its_contract_is_refused(digits_settings):
 
     cannot = "^step evaluator: .*input model cannot come from"
     unknown = r"^step evaluator: .*unknown \['more'\]"
+    colour, pushed = FromResult("data_validator", "colour"), FromResult("pusher", "pushed")
     cases = [
-        (("inputs", "model", FromStep("example_gen", "examples")), f"{cannot} example_gen"),
-        (("inputs", "model", FromStep("pusher", "pushed_model")), f"{cannot} pusher"),
-        (("inputs", "more", FromStep("trainer", "model")), unknown),
-        (("parameters", "more", 1), unknown),
+        (("evaluator", "inputs", "model", FromStep("example_gen", "examples")), f"{cannot} example_gen"),
+        (("evaluator", "inputs", "model", FromStep("pusher", "pushed_model")), f"{cannot} pusher"),
+        (("evaluator", "inputs", "more", FromStep("trainer", "model")), unknown),
+        (("evaluator", "parameters", "more", 1), unknown),
+        (("trainer", "parameters", "stop_reasons", colour), "^step trainer: .*data_validator.colour"),
+        (("trainer", "parameters", "stop_reasons", pushed), "^step trainer: .*pusher.pushed"),
     ]
     assert not not_refused(check, cases, ValueError)
 
 
-def test_training_goes_on_from_the_deployed_model_where_the_settings_say_so(digits_settings):
+def test_training_goes_on_from_the_deployed_model_and_saves_as_often_as_the_settings_say(digits_settings):
     steps = _steps(load_settings(digits_settings, ["train.warm_start=deployed"]))
     assert steps["trainer"].inputs["warm_start"] == FromStep("baseline_resolver", "baseline")
     assert steps["trainer"].parameters["warm_start_path"] == ""
     assert "warm_start" not in _steps(load_settings(digits_settings))["trainer"].inputs
-
-
-def test_both_trainings_save_as_often_as_the_settings_say(digits_settings):
     for overrides, minutes in (([], 5.0), (["train.checkpoint_minutes=0.5"], 0.5)):
         steps = _steps(load_settings(digits_settings, overrides))
         found = {name for name, step in steps.items() if step.parameters.get("checkpoint_minutes") == minutes}

@@ -1,19 +1,9 @@
-"""Parameters of a run."""
-
 from detection_core.errors import ConfigError
 from pipeline.parameters import Parameter, check_parameters, parse_parameters
 from tests.support.refusals import not_refused
 
-_KINDS = {
-    "data_path": "STRING",
-    "train_steps": "NUMBER_INTEGER",
-    "learning_rate": "NUMBER_DOUBLE",
-    "fast": "BOOLEAN",
-    "tags": "LIST",
-    "extra": "STRUCT",
-}
-
-
+_KINDS = {"data_path": "STRING", "train_steps": "NUMBER_INTEGER", "learning_rate": "NUMBER_DOUBLE"}
+_KINDS |= {"fast": "BOOLEAN", "tags": "LIST", "extra": "STRUCT"}
 DECLARED = {n: Parameter(name=n, type=kind, required=n == "data_path") for n, kind in _KINDS.items()}
 
 

@@ -47,43 +47,27 @@ def _publish(settings, tmp_path, checks):
     )
 
 
-def test_the_first_run_has_no_baseline(checked):
+def test_the_first_run_has_no_baseline_and_other_data_are_another_run(checked, tmp_path):
     checks = checked()
     assert tuple(checks) == CHECKS
     assert checks["baseline_version"] == ""
     assert checks["code_version"] == code_version()
     assert checks["code_version_trainer"] == component_version("trainer") != checks["code_version_evaluator"]
+    (tmp_path / "build" / "digits" / "scenes" / "train.json").write_text('{"images": [1]}')
+    after = checked()
+    assert all(checks[name] != after[name] for name in ("data_fingerprint", "run_key"))
 
 
-def test_a_repetition_keeps_baseline_and_token_and_another_run_is_compared_with_it(
-    checked, settings_path, tmp_path
-):
-    settings = load_settings(settings_path)
-    first = run_checks(settings)
-    number = _publish(settings, tmp_path, first)
-    assert run_checks(settings) == first
-    checks = checked("train_config.batch_size=3")
-    assert checks["baseline_version"] == number
-
-
-def test_after_a_rollback_the_run_is_no_repetition(settings_path, tmp_path):
+def test_a_repetition_keeps_baseline_and_token_until_a_rollback(checked, settings_path, tmp_path):
     settings = load_settings(settings_path)
     older = _publish(settings, tmp_path, {"run_key": "x", "baseline_version": "", "push_token": "y"})
     first = run_checks(settings)
-    _publish(settings, tmp_path, first)
+    number = _publish(settings, tmp_path, first)
+    assert run_checks(settings) == first
+    assert checked("train_config.batch_size=3")["baseline_version"] == number, "another run"
     PushDestination(settings.push_destination).rollback()
     checks = run_checks(settings)
-    assert checks["baseline_version"] == older
-    assert checks["push_token"] != first["push_token"]
-
-
-def test_other_data_are_another_run(settings_path, tmp_path):
-    settings = load_settings(settings_path)
-    before = run_checks(settings)
-    (tmp_path / "build" / "digits" / "scenes" / "train.json").write_text('{"images": [1]}')
-    after = run_checks(settings)
-    assert before["data_fingerprint"] != after["data_fingerprint"]
-    assert before["run_key"] != after["run_key"]
+    assert checks["baseline_version"] == older and checks["push_token"] != first["push_token"]
 
 
 def test_spans_are_resolved_when_the_run_begins(checked, tmp_path):
@@ -113,23 +97,19 @@ def test_spans_are_resolved_when_the_run_begins(checked, tmp_path):
     assert earlier["data_fingerprint"] == checks["data_fingerprint"]
 
 
-def test_configuration_counts_by_content_and_not_by_place(checked, settings_path, tmp_path):
+def test_configuration_counts_by_content_and_place_and_pods_do_not(checked, settings_path, tmp_path):
     before = checked()["run_key"]
     text = files.read_text(load_settings(settings_path).model.config)
     moved = tmp_path / "moved.config"
     moved.write_text(text)
-    assert checked(f"model.config={moved}")["run_key"] == before
-    moved.write_text(text + "\n# changed")
-    assert checked(f"model.config={moved}")["run_key"] != before
-
-
-def test_place_pods_and_checkpoints_are_no_part_of_what_a_run_is_asked_to_do(checked, tmp_path):
-    before = checked()["run_key"]
     for other in (
+        [f"model.config={moved}"],
         [f"workspace={tmp_path}/elsewhere", "name=other"],
         ["kubeflow.defaults.gpu=1", "kubeflow.image=other:1", "train.checkpoint_minutes=1"],
     ):
         assert checked(*other)["run_key"] == before
+    moved.write_text(text + "\n# changed")
+    assert checked(f"model.config={moved}")["run_key"] != before
 
 
 def test_a_destination_that_cannot_be_reached_is_said_before_anything_runs(checked):
@@ -167,17 +147,15 @@ def test_weights_to_start_from_count_by_content(checked, tmp_path):
         shutil.rmtree(tmp_path / "there")
 
 
-LITE = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
-
-
 def test_published_weights_are_fetched_before_anything_runs(checked, tmp_path, monkeypatch):
+    lite = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
     monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
     (tmp_path / "mirror").mkdir()
-    start = f"train.start_from=zoo:{LITE}"
+    start = f"train.start_from=zoo:{lite}"
     mirrored = [start, f"train.weights_mirror={tmp_path / 'mirror'}"]
-    with pytest.raises(ModelError, match=f"put {LITE}.tar.gz"):
+    with pytest.raises(ModelError, match=f"put {lite}.tar.gz"):
         checked(*mirrored)
-    (tmp_path / "mirror" / f"{LITE}.tar.gz").write_bytes(archive(name=LITE))
+    (tmp_path / "mirror" / f"{lite}.tar.gz").write_bytes(archive(name=lite))
     first = checked(*mirrored)
     assert first["starting_weights"]
     # Where they came from makes no other run of it.

@@ -23,6 +23,10 @@ def test_each_training_step_has_its_own_config(digits_settings):
     assert trained.train_config.num_steps == 7
     assert quantized.train_config.num_steps == settings.quantize.overrides["train_config.num_steps"]
     assert quantized.HasField("graph_rewriter")
+    assert fine_tune_checkpoint(settings) == ""
+    field = "train_config.fine_tune_checkpoint"
+    named = load_settings(digits_settings, [f"{field}=/there/x", f"{field}_version=V2"])
+    assert fine_tune_checkpoint(named) == "/there/x"
 
 
 def test_override_files_and_additions_reach_the_training(digits_settings, tmp_path):
@@ -42,7 +46,7 @@ def test_override_files_and_additions_reach_the_training(digits_settings, tmp_pa
     assert list(trained.eval_config.metrics_set) == [*before.eval_config.metrics_set, *metrics]
 
 
-def test_the_shared_config_leaves_the_quantization_to_its_step(digits_settings):
+def test_the_shared_config_leaves_the_quantization_to_its_step_and_its_own_block(digits_settings):
     plain = load_settings(digits_settings)
     changed = load_settings(digits_settings, ["graph_rewriter.quantization.delay=5"])
     assert "\n" not in shared_config_text(plain).strip()
@@ -50,19 +54,9 @@ def test_the_shared_config_leaves_the_quantization_to_its_step(digits_settings):
     assert shared_config_text(plain) == shared_config_text(changed)
     assert step_overrides(plain, quantize=False) == step_overrides(changed, quantize=False)
     assert step_overrides(plain, quantize=True) != step_overrides(changed, quantize=True)
-
-
-def test_a_block_of_one_s_own_takes_the_place_of_the_config_s(digits_settings):
     own = "quantize.overrides={graph_rewriter: {quantization: {delay: 1}}}"
     found = step_overrides(load_settings(digits_settings, [own]), quantize=True)
     assert found == {"graph_rewriter": {"quantization": {"delay": 1}}}
-
-
-def test_the_checkpoint_that_training_starts_from(digits_settings, tmp_path):
-    assert fine_tune_checkpoint(load_settings(digits_settings)) == ""
-    field = "train_config.fine_tune_checkpoint"
-    named = [f"{field}={tmp_path}/x", f"{field}_version=V2"]
-    assert fine_tune_checkpoint(load_settings(digits_settings, named)) == f"{tmp_path}/x"
 
 
 ZOO_MODEL = "zoo:ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"

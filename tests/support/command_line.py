@@ -1,11 +1,19 @@
-"""The command line, called in the process of the test."""
+"""The command line, called in the process of the test, and programs in one of their own."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from pipeline.cli import parser
+
+
+def run_python(code: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process of its own; one that fails fails the test, unless `check` is false."""
+    options = {"check": True, "timeout": 120, **options}
+    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, **options)
 
 
 class CommandLine:

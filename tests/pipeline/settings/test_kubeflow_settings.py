@@ -32,10 +32,7 @@ WRONG = [
     ("defaults.memory=1.5Gi", "kubeflow.defaults.memory: expected a size such as 8Gi"),
     ("defaults.retry_delay=1m", "kubeflow.defaults.retry_delay: expected seconds"),
     ("defaults.retry_factor=0.5", "kubeflow.defaults.retry_factor: expected 1 to 1,000"),
-    (
-        "steps.pusher={pvcs: {claim: models}}",
-        "kubeflow.steps.pusher.pvcs.claim: expected an absolute folder",
-    ),
+    ("steps.pusher={pvcs: {claim: models}}", "kubeflow.steps.pusher.pvcs.claim: expected an absolute folder"),
     (
         "steps.pusher={pvcs: {models: /models}, secret_volumes: {models: /secret}}",
         "kubeflow.steps.pusher.pvcs, .*: expected every name once, found 'models' twice",

@@ -81,10 +81,7 @@ WRONG_VALUES = [
     ({"table": {"a": True}}, "table.a: expected a number, a text or a mapping, found True"),
     ({"table": {1: 2}}, "table.1: expected a text as the key, found 1; put it in quotes"),
     ({"word": "c"}, "word: expected one of a, b, found 'c'"),
-    (
-        {"free": {"a": {"b": [b"x"]}}},
-        r"free.a.b\[0\]: expected a number, .*or a mapping, found b'x'",
-    ),
+    ({"free": {"a": {"b": [b"x"]}}}, r"free.a.b\[0\]: expected a number, .*or a mapping, found b'x'"),
     ({"free": {"a": 2**70}}, "free.a: expected a whole number of at most 64 bits"),
     ({"when": True}, "when: expected a text, found True"),
 ]
@@ -145,10 +142,7 @@ NONSENSE = [
         "data: {path: ., splits: {train: 0.5, eval: 0.6}}",
         "data.splits: expected ratios above 0 that add up to 1",
     ),
-    (
-        "data: {path: ., splits: {train: [a]}}",
-        "data.splits.train: expected a number, a text or a mapping",
-    ),
+    ("data: {path: ., splits: {train: [a]}}", "data.splits.train: expected a number, a text or a mapping"),
     ("model: {config: c, override_files: [1]}", r"model.override_files\[0\]: expected a text, found 1"),
     ("workspace: ''", "workspace: expected something, found ''"),
 ]
