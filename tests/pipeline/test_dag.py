@@ -2,8 +2,6 @@
 
 import dataclasses
 
-import pytest
-
 from component_specs import ConfigGenJob
 from components.config_gen.run import run as write_config
 from components.runtime.config_artifact import read_pipeline_config
@@ -12,6 +10,7 @@ from pipeline.dag import FromCheck, FromResult, FromStep, before, build_dag, che
 from pipeline.run_checks import CHECKS
 from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import training_config
+from tests.support.cases import refused
 from tests.support.refusals import not_refused
 
 
@@ -131,5 +130,4 @@ def test_a_schema_that_is_none_is_refused_before_anything_runs(digits_settings, 
     schema.write_text("feature { name: 'image/height' type: INT }")
     assert _steps(settings)["data_validator"].parameters["schema_text"] == schema.read_text()
     schema.write_text("feature { name: 'image/height' }")
-    with pytest.raises(ConfigError, match="expected a type"):
-        build_dag(settings)
+    refused(ConfigError, "expected a type", build_dag, settings)

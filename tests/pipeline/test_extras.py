@@ -5,11 +5,10 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from detection_core.errors import ConfigError
 from pipeline.doctor.packages import read_lock
 from pipeline.extras import EXTRAS, require
+from tests.support.cases import refused
 from tests.support.command_line import run_python
 
 ROOT = Path(__file__).parents[2]
@@ -36,8 +35,7 @@ def test_what_is_missing_is_one_message_with_its_remedy(monkeypatch):
     monkeypatch.setattr("pipeline.extras.importlib.util.find_spec", lambda name: None)
     for extra in EXTRAS:
         message = rf"this: expected the packages of detflow\[{extra}\].*{re.escape(EXTRAS[extra].remedy)}"
-        with pytest.raises(ConfigError, match=message):
-            require(extra, "this")
+        refused(ConfigError, message, require, extra, "this")
 
 
 def test_all_but_a_run_here_works_without_tfx(tmp_path):

@@ -15,6 +15,7 @@ from pipeline.dag import Dag, FromStep, Step, build_dag
 from pipeline.registered_steps import register_step, unregister_step
 from pipeline.settings.settings_file import load_settings
 from pipeline.settings.step_ids import step_ids
+from tests.support.cases import refused
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,8 +112,7 @@ def test_what_waits_for_several_steps_or_for_none(components, digits_settings):
 
 
 def test_ids_and_wrong_steps_are_refused(components, digits_settings):
-    with pytest.raises(ValueError, match="'trainer', which is taken"):
-        register_step("trainer", lambda settings: MAKE)
+    refused(ValueError, "'trainer', which is taken", register_step, "trainer", lambda settings: MAKE)
     with pytest.raises(ValueError, match="found 'deployer'; correct `before`"):
         register_step("maker", lambda settings: MAKE, before="deployer")
     assert "maker" not in step_ids()
@@ -121,8 +121,7 @@ def test_ids_and_wrong_steps_are_refused(components, digits_settings):
         ("grader", r"input model cannot come from maker\.model"),
     ):
         register_step(step_id, lambda settings: GRADE)
-        with pytest.raises(ValueError, match=message):
-            build_dag(load_settings(digits_settings))
+        refused(ValueError, message, build_dag, load_settings(digits_settings))
         unregister_step(step_id)
 
 
@@ -151,6 +150,5 @@ def test_registered_steps_run_on_one_machine_and_are_cached(components, tmp_path
     run("b", 10, "small")
     assert ended() == [("maker", "cached"), ("grader", "executed"), ("last", "cached")]
     seen.clear()
-    with pytest.raises(ContractError, match="prune it"):
-        run("c", 1_000, "small")
+    refused(ContractError, "prune it", run, "c", 1_000, "small")
     assert ended() == [("maker", "executed"), ("grader", "failed")]

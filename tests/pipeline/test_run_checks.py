@@ -18,6 +18,7 @@ from detection_core.validation.span_history import keep_spans
 from pipeline.run_checks import CHECKS, checker_parameters, run_checks
 from pipeline.settings.settings_file import load_settings
 from tests.support.archives import archive
+from tests.support.cases import refused
 from tests.support.detector_folders import fake_checkpoint, fake_detector
 from tests.support.object_store import dead_server
 from tests.support.refusals import not_refused
@@ -153,8 +154,7 @@ def test_published_weights_are_fetched_before_anything_runs(checked, tmp_path, m
     (tmp_path / "mirror").mkdir()
     start = f"train.start_from=zoo:{lite}"
     mirrored = [start, f"train.weights_mirror={tmp_path / 'mirror'}"]
-    with pytest.raises(ModelError, match=f"put {lite}.tar.gz"):
-        checked(*mirrored)
+    refused(ModelError, f"put {lite}.tar.gz", checked, *mirrored)
     (tmp_path / "mirror" / f"{lite}.tar.gz").write_bytes(archive(name=lite))
     first = checked(*mirrored)
     assert first["starting_weights"]
@@ -168,10 +168,8 @@ def test_weights_that_are_not_there_stop_a_run_before_it_begins(checked, tmp_pat
         f"train_config.fine_tune_checkpoint={tmp_path}/x",
         "train_config.fine_tune_checkpoint_version=V2",
     ]
-    with pytest.raises(ModelError, match="expected a checkpoint"):
-        checked(*missing)
-    with pytest.raises(ContractError, match="expected a detector folder"):
-        checked(f"train.warm_start={tmp_path}")
+    refused(ModelError, "expected a checkpoint", checked, *missing)
+    refused(ContractError, "expected a detector folder", checked, f"train.warm_start={tmp_path}")
     # Where the deployed model is the start, the first one's checkpoint may be gone.
     assert checked(*missing, "train.warm_start=deployed")
 
@@ -179,8 +177,7 @@ def test_weights_that_are_not_there_stop_a_run_before_it_begins(checked, tmp_pat
 def test_a_label_map_and_a_schema_count_by_content(checked, settings_path, tmp_path):
     label_map = tmp_path / "labels.pbtxt"
     settings = load_settings(settings_path, [f"data.label_map={label_map}"], check_files=False)
-    with pytest.raises(ConfigError, match="cannot read the label map"):
-        run_checks(settings)
+    refused(ConfigError, "cannot read the label map", run_checks, settings)
     found = []
     for name in ("cat", "dog"):
         label_map.write_text(f"item {{ id: 1 name: '{name}' }}")

@@ -10,10 +10,10 @@ import pytest
 from pipeline.cli import parser
 
 
-def run_python(code: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process of its own; one that fails fails the test, unless `check` is false."""
-    options = {"check": True, "timeout": 120, **options}
-    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, **options)
+def run_python(code: str, *words: str, check: bool = True, **options: Any) -> Any:
+    """Run a program in a process of its own; return its end, with output and errors as text."""
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, check=check, capture_output=True, text=True, timeout=120, **options)
 
 
 class CommandLine:

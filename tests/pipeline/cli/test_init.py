@@ -1,5 +1,3 @@
-"""The verb that looks at a data set and writes the files of a workflow."""
-
 import json
 import os
 import shutil
@@ -31,16 +29,13 @@ def data(tmp_path):
     return Coco(tmp_path / "cats and dogs", images=40)
 
 
-def test_the_files_are_written_and_the_workflow_is_valid(data, cli):
+def test_the_files_of_a_workflow_are_written(data, cli):
     said = cli.json("init", data.write())
     assert said["files"] == FILES
     assert (said["objects"], said["classes"], said["images"]) == (27, {"cat": 27, "dog": 0}, 40)
     assert sum(said["splits"].values()) == 40 and said["steps"] == 1_500
     assert sorted(os.listdir("cats-and-dogs-detector")) == [".detflow-init.json", *FILES]
     assert "valid" in cli("validate", said["settings"])
-
-
-def test_a_workflow_of_an_efficientdet_of_google_automl_is_written(data, cli):
     said = cli.json("init", data.write(), "--model", "efficientdet-lite0", "-o", "mine")
     assert (said["network"], said["parameters"]) == ("efficientdet-lite0", 3_290_606)
     assert cli("validate", said["settings"])

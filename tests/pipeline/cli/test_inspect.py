@@ -1,5 +1,3 @@
-"""The verb that shows what a model file is."""
-
 import numpy as np
 import tensorflow as tf
 
@@ -11,10 +9,8 @@ from tests.support.edge_files import convolutions
 
 ORIGIN = Provenance(model="tiny", format="int8", config_hash="abc", metrics={"mAP": 0.5})
 
-
-DECODING = BoxDecoding(
-    anchors=np.zeros([7, 4], np.float32), scales=(10, 10, 5, 5), num_classes=3, sigmoid=True
-)
+ANCHORS = np.zeros([7, 4], np.float32)
+DECODING = BoxDecoding(anchors=ANCHORS, scales=(10, 10, 5, 5), num_classes=3, sigmoid=True)
 
 
 def described(**more):
@@ -47,15 +43,11 @@ def test_tensors_labels_origin_and_metrics_are_told_to_people_and_scripts(tmp_pa
     assert "score threshold 0.2500 (highest F1)" in " ".join(cli("inspect", path).split())
 
 
-def test_a_file_without_origin_says_so_and_nothing_is_an_error(tmp_path, cli):
-    (tmp_path / "m.tflite").write_bytes(convolutions())
-    assert "does not say where it comes from" in cli("inspect", tmp_path / "m.tflite")
-    assert "gone" in cli.refused("inspect", tmp_path / "gone")
-
-
-def test_what_an_accelerator_takes_over_is_told_and_decides(tmp_path, cli):
+def test_a_file_without_origin_says_so_and_what_an_accelerator_takes_over_is_told_and_decides(tmp_path, cli):
     whole, cut = tmp_path / "whole.tflite", tmp_path / "cut.tflite"
     whole.write_bytes(convolutions())
+    assert "does not say where it comes from" in cli("inspect", whole)
+    assert "gone" in cli.refused("inspect", tmp_path / "gone")
     cut.write_bytes(convolutions(between="reverse"))
     told = cli("inspect", whole, "--for", "xnnpack")
     assert "2 of 2 operations before post-processing, in 1 part(s): 2" in told

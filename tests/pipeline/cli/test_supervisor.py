@@ -47,7 +47,7 @@ def work():
 GRACE_S = 60
 
 
-def start(code: str, *words: str, **environment: str) -> subprocess.Popen[str]:
+def start(code, *words, **environment):
     return subprocess.Popen(
         [sys.executable, "-c", BEGIN + code + END, *(words or ("predict",))],
         stdout=subprocess.PIPE,
@@ -58,13 +58,13 @@ def start(code: str, *words: str, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-def ran(code: str, *words: str, **environment: str) -> tuple[int, str, str]:
+def ran(code, *words, **environment):
     process = start(code, *words, **environment)
     out, err = process.communicate(timeout=GRACE_S)
     return process.returncode, out.partition("\n")[2], err
 
 
-def is_gone(process: int) -> bool:
+def is_gone(process):
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     return True
@@ -78,7 +78,10 @@ def test_exit_codes_output_and_tracebacks_stay():
     assert found == 1 and err.count("ZeroDivisionError") == 1
 
 
-def test_other_verbs_and_processes_with_tensorflow_are_not_forked(monkeypatch):
+def test_verbs_that_run_models_of_others_are_watched_but_in_processes_with_tensorflow(monkeypatch):
+    known = [verb for verb in verbs.VERBS if not isinstance(verb, Group)]
+    assert {verb.name for verb in known} >= supervisor.VERBS
+    assert {verb.name for verb in known if TRUST in verb.arguments} <= supervisor.VERBS
     assert "tensorflow" in sys.modules
     monkeypatch.delattr(os, "fork")
     assert [supervisor.supervise(words) for words in ([], ["run"], ["predict"])] == [None] * 3
@@ -86,14 +89,16 @@ def test_other_verbs_and_processes_with_tensorflow_are_not_forked(monkeypatch):
     assert supervisor.supervise(["predict"]) is None
 
 
-def test_a_model_that_does_not_come_back_is_ended():
-    code = "def work():\n    with model_in_use('dir/model'):\n        time.sleep(600)\n"
-    found, out, err = ran(code, DETFLOW_MODEL_SECONDS="0.3")
-    assert (found, out) == (2, "")
-    assert err.startswith(
-        "detflow: ModelError: dir/model: expected a model that can be loaded and run, found"
+def test_a_model_that_does_not_come_back_or_fills_the_memory_is_ended():
+    code = (
+        "def work():\n    with model_in_use('dir/model'):\n        x = b'x' * {}\n        time.sleep(600)\n"
     )
+    found, out, err = ran(code.format(1), DETFLOW_MODEL_SECONDS="0.3")
+    said = "detflow: ModelError: dir/model: expected a model that can be loaded and run, found"
+    assert (found, out, err[: len(said)]) == (2, "", said)
     assert "after 0.3 seconds" in err and "DETFLOW_MODEL_SECONDS" in err and err.count("\n") == 1
+    found, _, err = ran(code.format(400_000_000), DETFLOW_MODEL_GB="0.2")
+    assert found == 2 and "dir/model: expected" in err and "0.2 GB of memory" in err
 
 
 def test_only_the_time_of_the_model_counts():
@@ -109,14 +114,6 @@ def work():
     return 0
 """
     assert ran(code, DETFLOW_MODEL_SECONDS="2") == (0, "", "")
-
-
-def test_a_model_that_fills_the_memory_is_ended():
-    code = (
-        "def work():\n    with model_in_use('m'):\n        x = b'x' * 400_000_000\n        time.sleep(600)\n"
-    )
-    found, _, err = ran(code, DETFLOW_MODEL_GB="0.2")
-    assert found == 2 and "m: expected" in err and "0.2 GB of memory" in err
 
 
 def test_a_native_end_is_one_error_that_names_the_last_model_or_the_verb():
@@ -174,7 +171,7 @@ def test_who_kills_the_supervisor_kills_the_verb():
     assert is_gone(child)
 
 
-def test_limits_are_numbers(monkeypatch, capsys):
+def test_limits_are_numbers_and_memory_is_in_bytes(monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
     monkeypatch.setattr(os, "fork", None)
     for name in (supervisor.SECONDS, supervisor.GIGABYTES):
@@ -187,18 +184,9 @@ def test_limits_are_numbers(monkeypatch, capsys):
         assert json.loads(capsys.readouterr().out)["error"] == "ConfigError"
         assert supervisor.supervise(["predict", "--"]) == 2 and not capsys.readouterr().out
         monkeypatch.delenv(name)
-
-
-def test_memory_of_a_process_and_of_the_machine_in_bytes():
     assert 1e6 < supervisor._own_memory(os.getpid()) < 1e12
     assert supervisor._own_memory(1 << 30) == 0
     assert 1e7 < supervisor._available() < 1e14
-
-
-def test_every_verb_that_runs_models_of_others_is_watched():
-    known = [verb for verb in verbs.VERBS if not isinstance(verb, Group)]
-    assert {verb.name for verb in known} >= supervisor.VERBS
-    assert {verb.name for verb in known if TRUST in verb.arguments} <= supervisor.VERBS
 
 
 class Endless(BlobDetector):

@@ -1,5 +1,3 @@
-"""The verb `tune`: what it prints."""
-
 import re
 
 from pipeline.cli.tune import _describe

@@ -1,6 +1,7 @@
 """The checks of a cluster, against a fake Kubernetes API and a strict pipelines server."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tests.pipeline.kubeflow.clients import connect
 ROOT = Path(__file__).parents[3]
 OK, NOTE, PROBLEM = State.OK, State.NOTE, State.PROBLEM
 NAMESPACE = "/api/v1/namespaces/kubeflow"
+SECRET = f"{NAMESPACE}/secrets/mlpipeline-minio-artifact"
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 # As 2.17.0 ships it (`third-party/argo/base/workflow-controller-configmap-patch.yaml`).
 SHIPPED = """\
@@ -36,49 +38,53 @@ def fill(kube):
     for kind in KINDS:
         kube.serve(kind.group, kind.version, kind.plural)
     kube.put("serviceaccounts", "detflow-runner")
-    put_claim(kube, "ReadWriteMany", "Bound")
+    put_claim("ReadWriteMany", "Bound", kube)
     kube.put("configmaps", "kfp-launcher", data={"defaultPipelineRoot": "s3://bucket"})
     kube.put("secrets", "mlpipeline-minio-artifact")
     kube.objects[f"{NAMESPACE}/events"] = {"items": []}
-    set_zone(kube, {"value": "UTC"})
-    set_retries(kube, "{}")
+    set_zone({"value": "UTC"}, kube)
+    set_retries("{}", kube)
 
 
-def put_claim(kube, mode, phase):
+def put_claim(mode, phase, kube):
     fields = {"spec": {"accessModes": [mode]}, "status": {"phase": phase}}
     kube.put("persistentvolumeclaims", "detflow-data", **fields)
 
 
-def set_version(kube, version):
+def set_version(version, kube):
     kube.objects["/version"] = {"gitVersion": version}
 
 
-def set_zone(kube, source):
+def set_zone(source, kube):
     variable = {"name": "CRON_SCHEDULE_TIMEZONE", **source}
     spec = {"template": {"spec": {"containers": [{"env": [variable]}]}}}
     kube.put("deployments", "ml-pipeline-scheduledworkflow", api="apps", spec=spec)
 
 
 def set_zone_elsewhere(kube):
-    set_zone(kube, {"valueFrom": {"configMapKeyRef": {"name": "pipeline-install-config", "key": "zone"}}})
+    set_zone({"valueFrom": {"configMapKeyRef": {"name": "pipeline-install-config", "key": "zone"}}}, kube)
     kube.put("configmaps", "pipeline-install-config", data={"zone": "Europe/Berlin"})
 
 
-def set_retries(kube, defaults):
+def set_retries(defaults, kube):
     kube.put("configmaps", "workflow-controller-configmap", data={"workflowDefaults": defaults})
 
 
-def remove(kube, *paths):
-    for path in paths:
-        del kube.objects[path]
+def remove(path, kube):
+    del kube.objects[path]
 
 
-def remove_launcher(kube, *denied):
-    remove(kube, f"{NAMESPACE}/configmaps/kfp-launcher", f"{NAMESPACE}/secrets/mlpipeline-minio-artifact")
-    kube.denied.update(denied)
+def remove_launcher(kube):
+    remove(f"{NAMESPACE}/configmaps/kfp-launcher", kube)
+    remove(SECRET, kube)
 
 
-def deny(kube, path):
+def hide_launcher(kube):
+    remove_launcher(kube)
+    deny(SECRET, kube)
+
+
+def deny(path, kube):
     kube.denied.add(path)
 
 
@@ -96,7 +102,7 @@ def fail_to_pull(kube):
     kube.objects[f"{NAMESPACE}/events"] = {"items": [{"message": message}]}
 
 
-def put_policy(kube, address, port):
+def put_policy(address, port, kube):
     """Put our policy for the Kubernetes API there, and the API at an address."""
     path = ROOT / "k8s/addons/own-namespace/network-policies.yaml"
     policies = {d["metadata"]["name"]: d["spec"] for d in yaml.safe_load_all(path.read_text())}
@@ -140,55 +146,56 @@ def test_where_all_is_well_nothing_is_said_but_that(look):
     assert states == expected
 
 
-def to(function, *given):
-    return lambda kube: function(kube, *given)
-
-
 BERLIN, RETRIED = {"time_zone": "Europe/Berlin"}, {"retried": ("trainer",)}
 CONTROLLER = "/apis/apps/v1/namespaces/kubeflow/deployments/ml-pipeline-scheduledworkflow"
-SECRET = f"{NAMESPACE}/secrets/mlpipeline-minio-artifact"
 # Check, states of its findings, what is changed first, arguments of the examination, words of each finding.
 CASES = (
-    ("kubernetes", "problem", to(set_version, "v1.26.9"), {}, "upgrade it to 1.27"),
-    ("kubernetes", "ok", to(set_version, "v1.27.0-gke.1"), {}, ""),
-    ("kubernetes", "unknown", to(set_version, ""), {}, ""),
-    ("namespace", "problem", to(remove, NAMESPACE), {}, "kubeflow: there is none"),
+    ("kubernetes", "problem", partial(set_version, "v1.26.9"), {}, "upgrade it to 1.27"),
+    ("kubernetes", "ok", partial(set_version, "v1.27.0-gke.1"), {}, ""),
+    ("kubernetes", "unknown", partial(set_version, ""), {}, ""),
+    ("namespace", "problem", partial(remove, NAMESPACE), {}, "kubeflow: there is none"),
     ("rights", "problem", refuse_proxy, {"through_kube": True}, "services/proxy"),
     ("account", "problem", refuse_account, {}, "create workflowtaskresults"),
     ("account", "problem", None, {"account": "other"}, ""),
     ("account", "note", None, {"account": ""}, ""),
-    ("account", "unknown", to(deny, REVIEWS), {}, "your account may not"),
-    ("claims", "note", to(put_claim, "ReadWriteOnce", "Bound"), {}, ""),
-    ("claims", "ok", to(put_claim, "ReadWriteOnce", "Bound"), {"claims": {"detflow-data": ["trainer"]}}, ""),
-    ("claims", "note", to(put_claim, "ReadWriteMany", "Pending"), {}, ""),
-    ("claims", "problem", to(put_claim, "ReadWriteMany", "Lost"), {}, ""),
+    ("account", "unknown", partial(deny, REVIEWS), {}, "your account may not"),
+    ("claims", "note", partial(put_claim, "ReadWriteOnce", "Bound"), {}, ""),
+    (
+        "claims",
+        "ok",
+        partial(put_claim, "ReadWriteOnce", "Bound"),
+        {"claims": {"detflow-data": ["trainer"]}},
+        "",
+    ),
+    ("claims", "note", partial(put_claim, "ReadWriteMany", "Pending"), {}, ""),
+    ("claims", "problem", partial(put_claim, "ReadWriteMany", "Lost"), {}, ""),
     ("claims", "problem", None, {"claims": {"x": ["trainer"]}}, "mounted by trainer"),
     ("claims", "ok", None, {"claims": {}}, ""),
     ("claims", "unknown", None, {"claims": None}, ""),
     ("launcher", "note problem", remove_launcher, {}, ""),
-    ("launcher", "note unknown", to(remove_launcher, SECRET), {}, ""),
+    ("launcher", "note unknown", hide_launcher, {}, ""),
     ("images", "note problem problem", fail_to_pull, {"pull_secrets": ("r",)}, "|no secret r|not found"),
     ("images", "unknown", None, {"images": ()}, "no settings tell"),
-    ("time zone", "problem", to(remove, CONTROLLER), {}, ""),
+    ("time zone", "problem", partial(remove, CONTROLLER), {}, ""),
     ("time zone", "problem", None, BERLIN, "schedules fire in UTC here"),
     ("time zone", "ok", set_zone_elsewhere, BERLIN, ""),
-    ("network", "ok", to(put_policy, "10.1.2.3", 6443), {}, ""),
-    ("network", "problem", to(put_policy, "10.1.2.3", 8443), {}, ""),
-    ("network", "problem", to(put_policy, "34.1.2.3", 443), {}, ""),
-    ("retries", "problem", to(set_retries, SHIPPED), RETRIED, "not trainer, whatever `retries` says"),
+    ("network", "ok", partial(put_policy, "10.1.2.3", 6443), {}, ""),
+    ("network", "problem", partial(put_policy, "10.1.2.3", 8443), {}, ""),
+    ("network", "problem", partial(put_policy, "34.1.2.3", 443), {}, ""),
+    ("retries", "problem", partial(set_retries, SHIPPED), RETRIED, "not trainer, whatever `retries` says"),
+    ("retries", "problem", partial(set_retries, SHIPPED), RETRIED, "remove templateDefaults from workflowDe"),
+    ("retries", "problem", partial(set_retries, SHIPPED.replace("OnE", "OnTransientE")), RETRIED, ""),
+    ("retries", "note", partial(set_retries, SHIPPED), {}, "fine without `retries`"),
     (
         "retries",
-        "problem",
-        to(set_retries, SHIPPED),
+        "unknown",
+        partial(remove, f"{NAMESPACE}/configmaps/workflow-controller-configmap"),
         RETRIED,
-        "remove templateDefaults from workflowDefaults",
+        "",
     ),
-    ("retries", "problem", to(set_retries, SHIPPED.replace("OnE", "OnTransientE")), RETRIED, ""),
-    ("retries", "note", to(set_retries, SHIPPED), {}, "fine without `retries`"),
-    ("retries", "unknown", to(remove, f"{NAMESPACE}/configmaps/workflow-controller-configmap"), RETRIED, ""),
-    ("retries", "ok", to(set_retries, SHIPPED.replace("OnError", "Always")), RETRIED, ""),
-    ("retries", "ok", to(set_retries, ""), RETRIED, ""),
-    ("retries", "unknown", to(set_retries, "spec: ["), RETRIED, ""),
+    ("retries", "ok", partial(set_retries, SHIPPED.replace("OnError", "Always")), RETRIED, ""),
+    ("retries", "ok", partial(set_retries, ""), RETRIED, ""),
+    ("retries", "unknown", partial(set_retries, "spec: ["), RETRIED, ""),
 )
 
 
@@ -206,12 +213,7 @@ def test_what_is_not_well_is_found_by_its_check(look, kube, subtests):
                 assert said in f"{finding.found}; {finding.remedy}"
 
 
-def test_a_kubernetes_that_does_not_answer_is_the_only_line(look, kube):
-    kube.broken = 503
-    assert [(f.check, f.state) for f in look()] == [("kubernetes", PROBLEM)]
-
-
-def test_a_pipelines_server_that_cannot_be_used_is_told_and_the_rest_goes_on(look, server):
+def test_a_server_that_cannot_be_used_is_told_and_the_rest_goes_on(look, kube, server):
     def refuse():
         raise ConfigError("nobody there", where="host")
 
@@ -221,10 +223,13 @@ def test_a_pipelines_server_that_cannot_be_used_is_told_and_the_rest_goes_on(loo
     server.version = "2.3.0"
     (finding,) = look("pipelines")
     assert finding.state is PROBLEM and "2.16" in finding.found
+    kube.broken = 503
+    assert [(f.check, f.state) for f in look()] == [("kubernetes", PROBLEM)], "nothing else can be asked"
 
 
 def test_a_missing_kind_names_release_and_who_needs_it(look, kube):
-    remove(kube, "/apis/trainer.kubeflow.org/v1alpha1", "/apis/argoproj.io/v1alpha1")
+    for path in ("/apis/trainer.kubeflow.org/v1alpha1", "/apis/argoproj.io/v1alpha1"):
+        remove(path, kube)
     found = {f.found.split()[0]: f for f in look("kinds")}
     assert found["workflows.argoproj.io"].state is PROBLEM
     assert found["trainjobs.trainer.kubeflow.org"].state is NOTE
@@ -244,26 +249,23 @@ def test_on_a_server_with_users_every_right_is_asked_for(look, kube, server):
     assert "create jobs (detflow schedule)" in finding.found and "get runs" not in finding.found
 
 
-def _role(path):
-    return next(d for d in yaml.safe_load_all((ROOT / path).read_text()) if d["kind"] == "Role")
+def test_the_rights_of_steps_and_callers_are_those_of_the_manifests():
+    def rules(path):
+        documents = yaml.safe_load_all((ROOT / path).read_text())
+        return next(d for d in documents if d["kind"] == "Role")["rules"]
 
-
-def test_the_rights_of_the_steps_are_those_of_the_manifests():
     granted = {
         (group, resource, verb, name)
-        for rule in _role("k8s/base/rbac.yaml")["rules"]
+        for rule in rules("k8s/base/rbac.yaml")
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
         for name in rule.get("resourceNames", [""])
     }
     assert {(r.group, r.resource, verb, r.name) for r in STEP_RIGHTS for verb in r.verbs} == granted
-
-
-def test_the_rights_of_the_cronjob_are_among_those_of_a_caller():
-    rules = _role("k8s/addons/retraining-cronjob/service-account.yaml")["rules"]
     asked = {(r.resource, verb) for r in CALLER_RIGHTS for verb in r.verbs} | {("runs", "readLog")}
-    assert {(r, v) for rule in rules for r in rule["resources"] for v in rule["verbs"]} <= asked
+    cronjob = rules("k8s/addons/retraining-cronjob/service-account.yaml")
+    assert {(r, v) for rule in cronjob for r in rule["resources"] for v in rule["verbs"]} <= asked
 
 
 def test_the_page_and_the_table_name_the_same_releases():

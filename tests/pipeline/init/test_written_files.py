@@ -1,5 +1,3 @@
-"""Files of an init: whole, and never over what somebody changed."""
-
 import os
 import shutil
 import tempfile
@@ -12,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from pipeline.init.written_files import RECORD, write_unchanged
+from tests.support.cases import refused
 from tests.support.storage_faults import KILLED, killed_at, watched
 
 CONTENTS = {"a.yaml": b"a", "b.config": b"b"}
@@ -29,6 +28,7 @@ def test_files_are_written_and_written_again(tmp_path):
     assert contents_of(folder) == {"a.yaml": b"other", "b.config": b"b", "c.png": b"c"}
     write_unchanged(str(folder), CONTENTS)
     assert contents_of(folder) == {**CONTENTS, "c.png": b"c"}
+    refused(ConfigError, "expected a folder on this machine", write_unchanged, "s3://bucket/x", CONTENTS)
 
 
 def replaced(folder):
@@ -79,11 +79,6 @@ def test_an_init_that_was_killed_is_repeated(tmp_path, there):
         write_unchanged(str(folder), new)
         assert {**contents_of(folder), **new} == contents_of(folder)
     assert number > 5
-
-
-def test_an_object_store_is_no_folder_for_settings():
-    with pytest.raises(ConfigError, match="expected a folder on this machine"):
-        write_unchanged("s3://bucket/x", CONTENTS)
 
 
 class Killed(BaseException):

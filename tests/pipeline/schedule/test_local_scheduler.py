@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sys
+from unittest import mock
 
 import pytest
 
@@ -72,13 +73,11 @@ def test_a_slot_that_is_noticed_a_minute_late_is_kept_and_no_later_one(tmp_path,
         assert notes() == made
 
 
-def test_a_failed_run_does_not_end_the_schedule(tmp_path, notes, caplog):
+def test_a_failed_run_does_not_end_the_schedule_but_the_end_of_its_window_does(tmp_path, notes, caplog):
     schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00"), code=2).serve(max_runs=2)
     assert len(notes()) == 2
     assert "run failed with exit code 2; the next slot tries again" in caplog.text
-
-
-def test_the_end_of_the_window_ends_it(tmp_path, notes):
+    (tmp_path / "notes").write_text("")
     fires = trigger(interval="1h", end="2026-01-01T02:30:00Z", start="2026-01-01T00:00:00Z")
     assert schedule(tmp_path, fires, clock("01T02:29:30")).serve() == 0
     # On the machine's own clock, too.
@@ -86,22 +85,14 @@ def test_the_end_of_the_window_ends_it(tmp_path, notes):
     assert notes() == []
 
 
-def test_a_slot_is_left_out_while_somebody_elses_run_is_under_way(tmp_path, notes, caplog):
-    class Busy(Workspace):
-        """A workspace in which a run is under way at the first slot."""
-
-        looks = iter((True, False))
-
-        def is_locked(self):
-            return next(self.looks)
-
-    workspace = Busy(str(tmp_path))
+def test_a_slot_is_left_out_while_another_run_is_under_way_and_a_second_scheduler_is_refused(
+    tmp_path, notes, caplog
+):
+    workspace = Workspace(str(tmp_path))
+    workspace.is_locked = mock.Mock(side_effect=(True, False))  # a run is under way at the first slot
     schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00"), workspace=workspace).serve(max_runs=1)
     assert "slot 2026-01-01T01:00:20+00:00 left out: a run is under way" in caplog.text
     assert len(notes()) == 1
-
-
-def test_a_second_scheduler_is_refused(tmp_path):
     first, second = (schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00")) for _ in range(2))
     with first.exclusive(), pytest.raises(ConfigError, match="expected no other scheduler here, found one"):
         second.serve()

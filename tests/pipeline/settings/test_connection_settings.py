@@ -1,5 +1,3 @@
-"""Options of a connection."""
-
 import pydantic
 
 from pipeline.settings.connection_settings import ConnectionOptions, ConnectionSettings
@@ -10,9 +8,8 @@ from tests.support.refusals import not_refused
 def test_the_options_of_a_connection_are_the_keys_of_the_settings():
     section = ConnectionSettings(ui_host="https://ui", timeout=5)
     kubeflow = KubeflowSettings(host="http://h", namespace="team", connection=section)
-    assert kubeflow.connection_options() == ConnectionOptions(
-        host="http://h", namespace="team", ui_host="https://ui", timeout=5
-    )
+    expected = ConnectionOptions(host="http://h", namespace="team", ui_host="https://ui", timeout=5)
+    assert kubeflow.connection_options() == expected
     own = set(ConnectionOptions.model_fields) - set(ConnectionSettings.model_fields)
     assert own == {"host", "namespace"} < set(KubeflowSettings.model_fields)
 

@@ -1,5 +1,3 @@
-"""What a cluster gives to each step."""
-
 from detection_core.errors import ConfigError
 from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import SETTINGS

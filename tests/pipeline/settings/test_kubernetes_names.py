@@ -1,5 +1,3 @@
-"""Names and quantities as Kubernetes takes them."""
-
 from pipeline.settings import kubernetes_names as names
 
 RULES = [

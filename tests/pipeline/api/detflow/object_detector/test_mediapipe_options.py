@@ -1,5 +1,3 @@
-"""Options as MediaPipe Model Maker has them."""
-
 import pytest
 
 from detection_core import ConfigError
