@@ -43,9 +43,9 @@ def clock(*moments, step=20):
     return now
 
 
-def schedule(folder, fires, now, *, command=(), code=0, workspace=None):
+def schedule(folder, fires, now, *, command=(), code=0):
     noting = [sys.executable, "-S", "-c", NOTE, str(folder / "notes"), str(code)]
-    return LocalSchedule(fires, command or noting, workspace or Workspace(str(folder)), now)
+    return LocalSchedule(fires, command or noting, Workspace(str(folder)), now)
 
 
 def test_every_run_waits_for_its_slot_and_is_told_it(tmp_path, notes, caplog):
@@ -85,12 +85,11 @@ def test_a_failed_run_does_not_end_the_schedule_but_the_end_of_its_window_does(t
     assert notes() == []
 
 
-def test_a_slot_is_left_out_while_another_run_is_under_way_and_a_second_scheduler_is_refused(
-    tmp_path, notes, caplog
+def test_a_slot_is_left_out_during_another_run_and_a_second_scheduler_is_refused(
+    tmp_path, notes, caplog, monkeypatch
 ):
-    workspace = Workspace(str(tmp_path))
-    workspace.is_locked = mock.Mock(side_effect=(True, False))  # a run is under way at the first slot
-    schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00"), workspace=workspace).serve(max_runs=1)
+    monkeypatch.setattr(Workspace, "is_locked", mock.Mock(side_effect=(True, False)))  # at the first slot
+    schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00")).serve(max_runs=1)
     assert "slot 2026-01-01T01:00:20+00:00 left out: a run is under way" in caplog.text
     assert len(notes()) == 1
     first, second = (schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00")) for _ in range(2))

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detection_core.errors import ConfigError
-from detection_core.exporters.tflite_formats import FORMATS
 from pipeline.settings.settings_file import format_settings, load_settings
 from pipeline.settings.workflow_settings import FileFormat
 from tests.support.cases import refused
@@ -140,6 +139,8 @@ def test_settings_survive_a_round_trip(settings_path, tmp_path):
     assert load_settings(str(copy)) == settings
     assert load_settings(str(copy)).kubeflow.task("trainer") == settings.kubeflow.task("trainer")
     assert "gpu_type" not in copy.read_text().partition("steps:")[2]
+    from detection_core.exporters.tflite_formats import FORMATS
+
     assert list(get_args(FileFormat)) == list(FORMATS), "those that the exporter writes"
 
 
