@@ -13,16 +13,6 @@ def test_what_is_there_is_read_and_what_is_not_is_none(kube_server):
     refused(ConfigError, "the context other", open_kube, "other")
 
 
-def test_reviews_ask_for_the_account_itself_and_for_others(kube_server):
-    account = "system:serviceaccount:kubeflow:runner"
-    granted = (("", "get", "services/proxy"), (account, "patch", "pods"))
-    kube_server.may = lambda *asked: asked in granted
-    kube = open_kube()
-    assert kube.may(namespace="kubeflow", verb="get", resource="services", subresource="proxy")
-    assert not kube.may(namespace="kubeflow", verb="get", resource="pods")
-    assert kube.account_may(account, [], namespace="kubeflow", verb="patch", resource="pods")
-
-
 def test_a_token_that_is_not_accepted_or_a_server_that_fails_or_is_gone_is_one_message(kube_server, tmp_path):
     kube, config = open_kube(), tmp_path / "kubeconfig"
     config.write_text(config.read_text().replace("token: secret", "token: stale"))
