@@ -110,6 +110,6 @@ def test_settings_with_a_secret_are_refused_without_telling_it():
 def test_packages_hold_none(tmp_path):
     for secret in (_KEY, _ADDRESS):
         settings = load_settings(str(SETTINGS), [f"push.destination=/models/{secret}"], check_files=False)
-        refused = r"(?s)\A(?!.*SENTINEL).*expected no secret in settings and pipeline.config"
-        refused(ConfigError, refused, compile_pipeline, settings, str(tmp_path / "pipeline.yaml"))
+        message = r"(?s)\A(?!.*SENTINEL).*expected no secret in settings and pipeline.config"
+        refused(ConfigError, message, compile_pipeline, settings, str(tmp_path / "pipeline.yaml"))
         assert not list(tmp_path.iterdir())

@@ -81,35 +81,29 @@ def test_a_mistake_is_one_line_before_anything_is_made(server, package_path, cli
     assert told.startswith(f"detflow: ClusterError: {nobody}: asking for the server's health: nothing")
 
 
-def test_a_settings_file_is_compiled_and_submitted(server, digits_settings, cli):
+def test_a_settings_file_is_compiled_and_submitted(server, digits_settings, cli, monkeypatch, tmp_path):
+    server.token = "topsecret"  # the settings name it, and never hold it
+    monkeypatch.setenv("MY_TOKEN", "topsecret")
     with open(digits_settings, "a", encoding="utf-8") as f:
-        f.write(f"kubeflow: {{host: '{server.url}', experiment: trials, service_account: robot}}\n")
+        f.write(
+            f"kubeflow:\n  host: {server.url}\n  experiment: trials\n  service_account: robot\n"
+            "  connection: {token_env: MY_TOKEN, timeout: 5}\n"
+        )
     cli("submit", digits_settings, "--set", "train_config.num_steps=3", "--param", "train_steps=7")
     [run] = server.state.runs.values()
     assert run["runtime_config"]["parameters"] == {"train_steps": 7} and run["service_account"] == "robot"
     assert [e["display_name"] for e in server.state.experiments.values()] == ["trials"]
     version = server.state.versions[run["pipeline_version_reference"]["pipeline_version_id"]]
     assert "num_steps: 3" in json.dumps(version["pipeline_spec"])
-    told = cli("runs", "show", run["run_id"], "--settings", digits_settings)
-    assert "trainer" not in told.splitlines()[0]
-
-
-def test_credentials_are_named_in_the_settings_and_never_written_there(
-    server, digits_settings, tmp_path, monkeypatch, cli
-):
-    server.token = "topsecret"
-    monkeypatch.setenv("MY_TOKEN", "topsecret")
-    with open(digits_settings, "a", encoding="utf-8") as f:
-        f.write(f"kubeflow:\n  host: {server.url}\n  connection: {{token_env: MY_TOKEN, timeout: 5}}\n")
-    words = ["runs", "list", "--settings", digits_settings]
-    assert cli(*words) == "no runs yet\n"
-    token = tmp_path / "token"
-    token.write_text("another")
-    told = cli.refused(*words, "--token-file", token)
-    assert f"credentials from {token} were not accepted (401)" in told
+    runs = ["runs", "show", run["run_id"], "--settings", digits_settings]
+    assert "trainer" not in cli(*runs).splitlines()[0]
+    (tmp_path / "token").write_text("another")
+    told = cli.refused(*runs, "--token-file", tmp_path / "token")
+    assert f"credentials from {tmp_path}/token were not accepted (401)" in told
 
 
 def test_runs_are_listed_shown_cancelled_and_retried(submit, call, cli):
+    assert call("runs", "list") == "no runs yet\n"
     run_id = json.loads(submit("--json"))["run_id"]
     [listed] = json.loads(call("runs", "list", "--json"))
     assert listed["run_id"] == run_id and listed["state"] == "running"

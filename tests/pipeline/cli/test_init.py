@@ -36,6 +36,7 @@ def test_the_files_of_a_workflow_are_written(data, cli):
     assert sum(said["splits"].values()) == 40 and said["steps"] == 1_500
     assert sorted(os.listdir("cats-and-dogs-detector")) == [".detflow-init.json", *FILES]
     assert "valid" in cli("validate", said["settings"])
+    assert cli("init", data.write(), "--speed", "balanced", "-o", "mine")
     said = cli.json("init", data.write(), "--model", "efficientdet-lite0", "-o", "mine")
     assert (said["network"], said["parameters"]) == ("efficientdet-lite0", 3_290_606)
     assert cli("validate", said["settings"])
@@ -53,17 +54,7 @@ def test_people_are_told_in_lines_and_what_to_do_next_with_quotes(tmp_path, cli)
     assert last == f"look at '{folder}/samples.png', then: detflow run '{folder}/settings.yaml'"
 
 
-def test_a_changed_file_stays_and_the_others_with_it(data, cli):
-    words = ["init", data.write(), "-o", "mine"]
-    assert cli(*words) and cli(*words, "--speed", "balanced")
-    config = Path("mine/pipeline.config")
-    config.write_text(config.read_text().replace("batch_size: 8", "batch_size: 4"))
-    before = {name: Path("mine", name).read_bytes() for name in FILES}
-    assert "pipeline.config, changed since" in cli.refused(*words)
-    assert {name: Path("mine", name).read_bytes() for name in FILES} == before
-
-
-def test_what_is_no_data_set_is_refused_and_nothing_written(tmp_path, cli):
+def test_what_is_no_data_set_is_refused_and_images_of_another_machine_are_found(tmp_path, cli, data):
     (tmp_path / "empty").mkdir()
     assert "Looked for" in cli.refused("init", "empty", "-o", "mine")
     assert "missing" in cli.refused("init", "missing", "-o", "mine")
@@ -72,9 +63,6 @@ def test_what_is_no_data_set_is_refused_and_nothing_written(tmp_path, cli):
     assert not cli("init", no_text, "-o", "mine", code=2)
     assert "data.path: expected a text without control characters" in cli.err
     assert not os.path.exists("mine")
-
-
-def test_images_with_paths_of_another_machine_are_found_and_said_where_they_are_not(data, cli):
     for number, image in enumerate(data.images):
         image["file_name"] = ("/home/me/cats/", "D:\\cats\\")[number % 2] + image["file_name"]
     said = cli.json("init", data.write(), "-o", "mine")

@@ -6,14 +6,11 @@ from unittest import mock
 
 import pytest
 
-from components.publishing.destination import PushDestination
-from detection_core.artifacts.published import PublishedVersion
 from pipeline.cli import parser, verbs
 from pipeline.cli.group import Group
 from pipeline.local.workspace import Workspace
 from tests.support.cases import refused
 from tests.support.command_line import run_python
-from tests.support.object_store import s3_server
 from tests.support.run_records import record
 
 ROOT = Path(__file__).parents[3]
@@ -162,14 +159,3 @@ def test_a_crash_keeps_its_traceback_and_ctrl_c_says_how_to_go_on(digits_setting
     monkeypatch.setattr("pipeline.local.local_run.run_locally", mock.Mock(side_effect=KeyboardInterrupt))
     cli("run", digits_settings, code=130)
     assert re.fullmatch(r"interrupted after \d+\.\d s; run the same command again to resume\n", cli.err)
-
-
-def test_a_destination_on_a_store_is_rolled_back(tmp_path, cli):
-    (tmp_path / "saved_model.pb").write_text("graph")
-    with s3_server() as bucket:
-        destination = PushDestination(f"{bucket}/pushed")
-        first, _ = (
-            destination.publish(str(tmp_path), "", PublishedVersion(number=0), 0).number for _ in "ab"
-        )
-        assert f"version {first}" in cli("rollback", f"{bucket}/pushed")
-        assert destination.current().number == first

@@ -32,8 +32,6 @@ def test_creating_shows_what_was_done_and_the_next_times(cli, create):
 def test_a_mistake_is_one_line_before_anything_is_made(server, create, words, tmp_path, cli):
     daily, placeholder = ["--cron", "@daily"], ["--param", "data_path=/d/[[ScheduledTime]]"]
     for more, message in (
-        (["--cron", "0 3 * * *"], "Write '0 0 3 * * *'"),
-        ([], "expected one of schedule.cron"),
         ([*daily, "--interval", "1h"], "found both"),
         ([*daily, "--max-concurrency", "11"], "max_concurrency: expected 1 to 10, found 11"),
         ([*daily, "--end", "2020-01-01T00:00:00Z"], "would never fire"),
