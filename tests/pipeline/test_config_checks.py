@@ -1,5 +1,3 @@
-"""What of a config is refused before anything runs."""
-
 import pytest
 
 from detection_core.errors import ConfigError

@@ -1,5 +1,3 @@
-"""What goes to the terminal and to the logs."""
-
 import gc
 import logging
 import os
@@ -79,24 +77,19 @@ def test_a_result_is_shown_with_nothing_that_a_terminal_obeys(capsys):
     assert capsys.readouterr().out == "a\tb\n\\x1b[2J\\x1b]0;pwned\\x07 http://***@h/\n"
 
 
-WORDS = [  # of the command line, and their exit code
-    (["--help"], 0),
-    (["schedule", "create", "--help"], 0),
-    (["schedule", "preview", "SETTINGS", "--set", "schedule.cron=@daily"], 0),
-    (["schedule", "preview", "SETTINGS", "--set", "schedule.cron=@daily", "--json"], 0),
-    (["validate", "SETTINGS", "--set", "nonsense=1"], 2),
-    (["schedule", "preview", "--nonsense"], 2),
-]
-
-
 def test_a_reader_who_has_seen_enough_may_go(digits_settings):
     """Processes side by side; a closed pipe is for the output of each, or for its errors too."""
     reading, writing = os.pipe()
     os.close(reading)
-    started = []
-    for given, code in WORDS:
-        words = [digits_settings if word == "SETTINGS" else word for word in given]
-        for errors in (subprocess.PIPE, writing):
+    started, preview = [], ["schedule", "preview", digits_settings, "--set", "schedule.cron=@daily"]
+    for words, code in (
+        (["schedule", "create", "--help"], 0),
+        (preview, 0),
+        ([*preview, "--json"], 0),
+        (["validate", digits_settings, "--set", "nonsense=1"], 2),
+        (["schedule", "preview", "--nonsense"], 2),
+    ):
+        for errors in (subprocess.PIPE, writing) if code else (subprocess.PIPE,):
             command = [
                 sys.executable,
                 "-c",

@@ -1,5 +1,3 @@
-"""The steps of a workflow."""
-
 import dataclasses
 
 from component_specs import ConfigGenJob
@@ -18,7 +16,7 @@ def _steps(settings):
     return {step.id: step for step in build_dag(settings).steps}
 
 
-def test_the_quantized_workflow_and_the_one_without(digits_settings):
+def test_the_quantized_workflow_and_those_without_quantization_or_validation(digits_settings):
     steps = _steps(load_settings(digits_settings))
     names = "config_gen example_gen baseline_resolver data_validator trainer evaluator quantization_rewriter"
     assert " ".join(steps) == f"{names} quantized_evaluator tflite_exporter pusher"
@@ -28,6 +26,9 @@ def test_the_quantized_workflow_and_the_one_without(digits_settings):
     assert "quantization_rewriter" not in without and "quantized_evaluator" not in without
     assert "quantized_model" not in without["tflite_exporter"].inputs
     assert "quantization_rewriter" not in _steps(load_settings(digits_settings, ["graph_rewriter=unset"]))
+    assert steps["trainer"].parameters["stop_reasons"] == FromResult("data_validator", "stop_reasons")
+    without = _steps(load_settings(digits_settings, ["validation.enabled=false"]))
+    assert "data_validator" not in without and "stop_reasons" not in without["trainer"].parameters
 
 
 def test_what_a_step_needs_and_which_checks_exist(digits_settings):
@@ -41,13 +42,6 @@ def test_what_a_step_needs_and_which_checks_exist(digits_settings):
         assert {source.step for source in step.inputs.values()} <= seen
         assert {v.name for v in step.parameters.values() if isinstance(v, FromCheck)} <= set(CHECKS)
         seen.add(step.id)
-
-
-def test_trainer_takes_the_verdict_on_the_data_by_its_value(digits_settings):
-    steps = _steps(load_settings(digits_settings))
-    assert steps["trainer"].parameters["stop_reasons"] == FromResult("data_validator", "stop_reasons")
-    without = _steps(load_settings(digits_settings, ["validation.enabled=false"]))
-    assert "data_validator" not in without and "stop_reasons" not in without["trainer"].parameters
 
 
 _DELAY = "graph_rewriter.quantization.delay"

@@ -1,5 +1,3 @@
-"""What a network is, kept for the next time."""
-
 import json
 import os
 

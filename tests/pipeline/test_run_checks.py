@@ -1,5 +1,3 @@
-"""What is looked at before a run begins."""
-
 import json
 import shutil
 
@@ -40,12 +38,10 @@ def checked(settings_path):
 
 
 def _publish(settings, tmp_path, checks):
-    files.write_text(str(tmp_path / "source" / "saved_model.pb"), "graph")
+    source, destination = str(tmp_path / "source"), PushDestination(settings.push_destination)
+    files.write_text(f"{source}/saved_model.pb", "graph")
     fields = {name: checks[name] for name in ("run_key", "baseline_version", "push_token")}
-    destination = PushDestination(settings.push_destination)
-    return str(
-        destination.publish(str(tmp_path / "source"), "", PublishedVersion(number=0, **fields), 0).number
-    )
+    return str(destination.publish(source, "", PublishedVersion(number=0, **fields), 0).number)
 
 
 def test_the_first_run_has_no_baseline_and_other_data_are_another_run(checked, tmp_path):
@@ -77,11 +73,8 @@ def test_spans_are_resolved_when_the_run_begins(checked, tmp_path):
         shutil.copytree(scenes, tmp_path / "weekly" / week)
         if week != "2026-11-21":
             (tmp_path / "weekly" / week / "_SUCCESS").touch()
-    overrides = [
-        f"data.path={tmp_path}/weekly/{{YYYY}}-{{MM}}-{{DD}}",
-        "data.window=2",
-        "data.span_ready_file=_SUCCESS",
-    ]
+    overrides = [f"data.path={tmp_path}/weekly/{{YYYY}}-{{MM}}-{{DD}}", "data.window=2"]
+    overrides.append("data.span_ready_file=_SUCCESS")
     checks = checked(*overrides)
     assert checks["data_spans"] == Spans(train=("2026-11-07", "2026-11-14"), evaluate=("2026-11-14",))
     (tmp_path / "weekly" / "2026-11-21" / "_SUCCESS").touch()
@@ -113,13 +106,10 @@ def test_configuration_counts_by_content_and_place_and_pods_do_not(checked, sett
     assert checked(f"model.config={moved}")["run_key"] != before
 
 
-def test_a_destination_that_cannot_be_reached_is_said_before_anything_runs(checked):
+def test_what_cannot_be_reached_or_was_mistyped_stops_a_run_before_it_begins(checked, settings_path):
     with dead_server() as bucket, pytest.raises(DataError, match="an answer from the object store") as raised:
         checked(f"push.destination={bucket}/pushed")
     assert raised.value.where.startswith(f"{bucket}/pushed")
-
-
-def test_a_mistyped_parameter_of_a_run_stops_it_before_it_begins(settings_path):
     fields = checker_parameters(load_settings(settings_path))
     cases = [
         ({"thresholds": '{"mAP": '}, "thresholds: expected a JSON object"),
@@ -132,7 +122,7 @@ def test_a_mistyped_parameter_of_a_run_stops_it_before_it_begins(settings_path):
     assert not not_refused(lambda change: run(RunCheckerJob(**{**fields, **change})), cases, ConfigError)
 
 
-def test_weights_to_start_from_count_by_content(checked, tmp_path):
+def test_weights_to_start_from_count_by_content_and_have_to_be_there(checked, tmp_path):
     checkpoint = f"train_config.fine_tune_checkpoint={tmp_path / 'there' / 'ckpt-0'}"
     for make, overrides in (
         (fake_detector, [f"train.warm_start={tmp_path / 'there'}"]),
@@ -146,6 +136,11 @@ def test_weights_to_start_from_count_by_content(checked, tmp_path):
         assert second["starting_weights"] != first["starting_weights"] != ""
         assert second["run_key"] != first["run_key"]
         shutil.rmtree(tmp_path / "there")
+    missing = [checkpoint, "train_config.fine_tune_checkpoint_version=V2"]
+    refused(ModelError, "expected a checkpoint", checked, *missing)
+    refused(ContractError, "expected a detector folder", checked, f"train.warm_start={tmp_path}")
+    # Where the deployed model is the start, the first one's checkpoint may be gone.
+    assert checked(*missing, "train.warm_start=deployed")
 
 
 def test_published_weights_are_fetched_before_anything_runs(checked, tmp_path, monkeypatch):
@@ -161,17 +156,6 @@ def test_published_weights_are_fetched_before_anything_runs(checked, tmp_path, m
     # Where they came from makes no other run of it.
     assert checked(start)["run_key"] == first["run_key"]
     assert checked()["run_key"] != first["run_key"]
-
-
-def test_weights_that_are_not_there_stop_a_run_before_it_begins(checked, tmp_path):
-    missing = [
-        f"train_config.fine_tune_checkpoint={tmp_path}/x",
-        "train_config.fine_tune_checkpoint_version=V2",
-    ]
-    refused(ModelError, "expected a checkpoint", checked, *missing)
-    refused(ContractError, "expected a detector folder", checked, f"train.warm_start={tmp_path}")
-    # Where the deployed model is the start, the first one's checkpoint may be gone.
-    assert checked(*missing, "train.warm_start=deployed")
 
 
 def test_a_label_map_and_a_schema_count_by_content(checked, settings_path, tmp_path):

@@ -18,6 +18,7 @@ from pipeline.local.workspace import Workspace
 from pipeline.report.writer import write_report
 from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import SETTINGS
+from tests.support.cases import refused
 from tests.support.fixture_run import write_run
 from tests.support.refusals import not_refused
 
@@ -100,8 +101,8 @@ def test_settings_with_a_secret_are_refused_without_telling_it():
         load_settings(str(SETTINGS), [override], check_files=False)
 
     silent = r"(?s)\A(?!.*SENTINEL).*"
-    refused = r"(without user and password|expected no secret, which)"
-    cases = [(override, silent + refused) for override in SECRETS]
+    told = r"(without user and password|expected no secret, which)"
+    cases = [(override, silent + told) for override in SECRETS]
     cases += [(override, f"{silent}expected an address without credentials") for override in ADDRESSES]
     assert not not_refused(load, cases, ConfigError)
     load("kubeflow.defaults.env={GOOGLE_APPLICATION_CREDENTIALS: /secret/key.json, TOKEN_FILE: t}")  # paths

@@ -1,18 +1,11 @@
-"""The config of each step that trains."""
-
 import pytest
 
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
+from pipeline import step_configs
 from pipeline.settings.settings_file import load_settings
-from pipeline.step_configs import (
-    fine_tune_checkpoint,
-    schema_text,
-    shared_config_text,
-    step_overrides,
-    training_config,
-)
+from pipeline.step_configs import fine_tune_checkpoint, shared_config_text, step_overrides, training_config
 from tests.support.cases import refused
 
 
@@ -63,7 +56,7 @@ def test_the_shared_config_leaves_the_quantization_to_its_step_and_its_own_block
 ZOO_MODEL = "zoo:ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
 
 
-def test_starting_from_published_weights_is_trainer_s_alone(digits_settings):
+def test_starting_from_published_weights_is_trainer_s_alone_and_imagenet_names_the_backbone(digits_settings):
     published = 'train_config.fine_tune_checkpoint="PATH_TO_BE_CONFIGURED/mobilenet_v2.ckpt-1"'
     settings = load_settings(digits_settings, [f"train.start_from={ZOO_MODEL}", published])
     train = training_config(settings, quantize=False).train_config
@@ -75,8 +68,6 @@ def test_starting_from_published_weights_is_trainer_s_alone(digits_settings):
     assert merged.train_config == train
     assert not any("fine_tune" in path for path in step_overrides(settings, quantize=True))
 
-
-def test_less_may_be_taken_of_them_and_imagenet_names_the_config_s_backbone(digits_settings):
     def load(start, more):
         return load_settings(digits_settings, [f"train.start_from={start}", more])
 
@@ -89,12 +80,12 @@ def test_less_may_be_taken_of_them_and_imagenet_names_the_config_s_backbone(digi
 
 
 def test_a_schema_travels_as_text_once_it_is_one(digits_settings, tmp_path):
-    assert schema_text(load_settings(digits_settings)) == ""
+    assert step_configs.schema_text(load_settings(digits_settings)) == ""
     schema = tmp_path / "examples_schema.pbtxt"
     settings = load_settings(digits_settings, [f"validation.schema_file={schema}"])
-    refused(ConfigError, "schema", schema_text, settings)
+    refused(ConfigError, "schema", step_configs.schema_text, settings)
     schema.write_text("feature { name: 'image/height' type: INT int_domain { min: 1 } }")
-    assert schema_text(settings) == schema.read_text()
+    assert step_configs.schema_text(settings) == schema.read_text()
     schema.write_text("feature { name: 'image/height' typ: INT }")
-    error = refused(ConfigError, "typ", schema_text, settings)
+    error = refused(ConfigError, "typ", step_configs.schema_text, settings)
     assert error.where.startswith(str(schema))

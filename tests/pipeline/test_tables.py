@@ -1,5 +1,3 @@
-"""Tables for a terminal, and for what reads none."""
-
 import io
 import re
 

@@ -1,3 +1,4 @@
+import functools
 import json
 import re
 
@@ -23,7 +24,7 @@ def call(server, cli):
 
 @pytest.fixture
 def submit(call, package_path):
-    return lambda *more, code=0: call("submit", package_path, "--param", "data_path=/data", *more, code=code)
+    return functools.partial(call, "submit", package_path, "--param", "data_path=/data")
 
 
 def test_submitting_a_compiled_file_prints_the_link_and_waiting_shows_the_steps(server, submit, cli):

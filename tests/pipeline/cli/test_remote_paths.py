@@ -232,9 +232,8 @@ def test_data_are_shown_converted_fed_and_measured_there(store, cli):
 def test_a_version_on_a_store_is_rolled_back(store, cli):
     destination = PushDestination(f"{store}/pushed")
     model = layout.serving_dir(f"{store}/base")
-    first, second = (
-        destination.publish(model, "", PublishedVersion(number=0, run_key=k), 0).number for k in "ab"
-    )
+    versions = [PublishedVersion(number=0, run_key=key) for key in "ab"]
+    first, second = (destination.publish(model, "", version, 0).number for version in versions)
     for place in ("settings.yaml", "pushed"):
         assert cli.json("rollback", f"{store}/{place}")["version"] == first
         assert cli.json("rollback", f"{store}/{place}", "--to", second)["version"] == second

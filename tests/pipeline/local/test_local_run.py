@@ -1,5 +1,3 @@
-"""What a run leaves behind when it ends early; whole runs are in tests/end_to_end."""
-
 import dataclasses
 import logging
 import os

@@ -12,8 +12,6 @@ from unittest import mock
 import markupsafe
 import pytest
 
-from detection_core.artifacts.anchor_matches import ANCHOR_MATCHES, AnchorMatch, AnchorMatches
-from detection_core.artifacts.box_profile import Histogram, SizeGrid
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings
 from detection_core.artifacts.dataset_card import CARD, DatasetCard, Totals
 from detection_core.report.page import CONTENT_SECURITY_POLICY
@@ -146,8 +144,7 @@ def test_a_failed_run_says_where_and_why_and_a_refused_detector_is_not_called_pu
     assert reasons[0] in page.text
 
 
-def test_damaged_artifacts_do_not_stop_the_report(run, tmp_path):
-    """A killed step leaves torn files; an empty metrics file is no more than missing."""
+def test_damaged_artifacts_cost_their_part_of_the_page_alone(run, tmp_path, caplog):
     copy = tmp_path / "artifacts"
     shutil.copytree(f"{run.workspace}/artifacts", copy)
     for name in ("evaluator/evaluation/metrics.json", "example_gen/examples/dataset_card.json"):
@@ -159,25 +156,7 @@ def test_damaged_artifacts_do_not_stop_the_report(run, tmp_path):
         dataclasses.replace(s, outputs={n: str(copy / s.id / n) for n in s.outputs}) for s in run.steps
     )
     page = Page(render_report(dataclasses.replace(run, steps=steps)))
-    assert "Quantized detector" in page.text
-    assert "Training: loss" in page.text
-
-
-def test_names_from_data_cannot_become_markup(run, tmp_path):
-    copy = tmp_path / "evaluation"
-    shutil.copytree(f"{run.workspace}/artifacts/evaluator/evaluation", copy)
-    evil = '<script>alert("$x^2$")</script> & _b\x1b[31m'
-    curves = json.loads((copy / "curves.json").read_text())
-    curves["classes"][0]["name"] = curves["confusion"]["labels"][0] = evil
-    (copy / "curves.json").write_text(json.dumps(curves))
-    text = render_report(record(step("evaluator", outputs={"evaluation": str(copy)}), pipeline_name=evil))
-    page = Page(text)
-    assert "script" not in page.tags
-    assert page.text.count(evil.replace("\x1b", "\\x1b")) >= 4  # title, heading, table, chart
-    assert "\x1b" not in text
-
-
-def test_a_damaged_file_costs_its_part_of_the_page_alone(tmp_path, caplog):
+    assert "Quantized detector" in page.text and "Training: loss" in page.text
     damaged = (
         ("metrics.json", "[]"),
         ("metrics.json", "{"),
@@ -196,6 +175,20 @@ def test_a_damaged_file_costs_its_part_of_the_page_alone(tmp_path, caplog):
         assert f"{folder}/{name.split('/')[0]}" in caplog.text and "is left out" in caplog.text, text
 
 
+def test_names_from_data_cannot_become_markup(run, tmp_path):
+    copy = tmp_path / "evaluation"
+    shutil.copytree(f"{run.workspace}/artifacts/evaluator/evaluation", copy)
+    evil = '<script>alert("$x^2$")</script> & _b\x1b[31m'
+    curves = json.loads((copy / "curves.json").read_text())
+    curves["classes"][0]["name"] = curves["confusion"]["labels"][0] = evil
+    (copy / "curves.json").write_text(json.dumps(curves))
+    text = render_report(record(step("evaluator", outputs={"evaluation": str(copy)}), pipeline_name=evil))
+    page = Page(text)
+    assert "script" not in page.tags
+    assert page.text.count(evil.replace("\x1b", "\\x1b")) >= 4  # title, heading, table, chart
+    assert "\x1b" not in text
+
+
 def test_a_list_of_pictures_names_no_other_file_of_this_machine(tmp_path):
     (tmp_path / "secret").write_text("s3cret")
     entry = {"kind": "side_by_side", "file": "../secret", "caption": "c"}
@@ -208,19 +201,10 @@ def test_the_data_are_shown_as_data_validator_left_them(run, tmp_path):
     folder = str(tmp_path / "anomalies")
     CARD.write(folder, DatasetCard(format="of the validator", total=Totals(images=3, objects=5)))
     FINDINGS.write(folder, DataFindings(findings=[]))
-    match = AnchorMatch(
-        boxes=4,
-        matched=3,
-        overlaps=Histogram(up_to=[1.0], counts=[4]),
-        sizes=SizeGrid(up_to=[1.0], counts=[[4]]),
-        unmatched=SizeGrid(up_to=[1.0], counts=[[1]]),
-    )
-    matches = AnchorMatches(input_size=(1, 1), anchors=9, shapes=[], splits={"train": match})
-    ANCHOR_MATCHES.write(folder, matches)
     examples = next(s for s in run.steps if s.id == "example_gen")
     validated = record(examples, step("data_validator", outputs={"anomalies": folder}))
     page = render_report(validated)
-    assert "3 images, 5 objects, of the validator" in page and "75.0 % of 4 boxes have an anchor" in page
+    assert "3 images, 5 objects, of the validator" in page
     # What an older version validated has findings alone.
     os.remove(CARD.path(folder))
     older = render_report(validated)

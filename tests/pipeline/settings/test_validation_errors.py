@@ -5,18 +5,8 @@ import pytest
 import yaml
 
 from detection_core.errors import ConfigError
-from pipeline.settings.setting_types import (
-    NOT_EMPTY,
-    MultilineText,
-    Plain,
-    Settings,
-    Text,
-    UnquotedText,
-    between,
-    matching,
-    one_of,
-    setting,
-)
+from pipeline.settings import setting_types as types
+from pipeline.settings.setting_types import Settings, Text, between, setting
 from pipeline.settings.settings_file import checked_settings, load_settings
 from pipeline.settings.validation_errors import Source, build_settings
 from pipeline.settings.workflow_settings import Split
@@ -30,17 +20,17 @@ class Inner(Settings):
 
 
 class Outer(Settings):
-    name: Annotated[Text, matching("[a-z]+", "small letters", longest=5)]
+    name: Annotated[Text, types.matching("[a-z]+", "small letters", longest=5)]
     inner: Inner = Inner()
     share: float = 0.5
     on: bool = False
     kind: Literal["", "red", "blue"] = ""
-    names: Annotated[list[Text], NOT_EMPTY] = setting(lambda: ["x"], "")
+    names: Annotated[list[Text], types.NOT_EMPTY] = setting(lambda: ["x"], "")
     table: dict[Text, Split] = setting(dict, "")
-    note: MultilineText = ""
-    word: Annotated[Text, one_of("a", "b")] = "a"
-    free: dict[Text, Plain] = setting(dict, "")
-    when: UnquotedText = ""
+    note: types.MultilineText = ""
+    word: Annotated[Text, types.one_of("a", "b")] = "a"
+    free: dict[Text, types.Plain] = setting(dict, "")
+    when: types.UnquotedText = ""
 
 
 def _build(**values):
