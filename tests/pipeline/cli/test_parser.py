@@ -69,6 +69,7 @@ def test_documented_commands_targets_and_modules_exist(built, capsys):
 
 def test_settings_hyperparameters_and_their_overrides_are_validated(digits_settings, tmp_path, cli):
     assert cli.json("validate", digits_settings)["steps"][0] == "config_gen"
+    assert re.search(r"\npusher +trainer\.model, ", cli("validate", digits_settings))
     path = tmp_path / "mine.yaml"
     path.write_text("name: efficientdet-lite0\nnum_classes: 3\nimage_size: 128\nverbose: 0\n")
     printed = cli("validate", path, "--set", "num_classes=4")

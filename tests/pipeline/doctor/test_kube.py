@@ -35,4 +35,6 @@ def test_without_a_usable_kubeconfig_one_message_says_so(tmp_path, monkeypatch, 
             path.write_text(text)
         expected = "expected a kubeconfig with a current context.*name one with KUBECONFIG or --kube-context"
         caught = refused(ConfigError, expected, open_kube)
-        assert "\n" not in str(caught)
+        assert "\n" not in str(caught) and ("expected a mapping" in str(caught)) == (
+            text in ("", "[]", "[a]")
+        )

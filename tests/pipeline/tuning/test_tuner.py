@@ -107,6 +107,7 @@ def test_a_search_goes_on_with_more_trials_and_after_it_was_killed(tmp_path):
         if number == signal.SIGTERM:
             listed = subprocess.run(["ps", "-ef"], capture_output=True, text=True, check=True).stdout
             assert f"{folder}/trials" not in listed, "a stopped search leaves no training behind"
+            assert (folder / "trials" / "0002" / "saved").exists(), "and lets it save"
         search, tuner = tuned(folder, X, 6)
         assert len(search.records()) == 3
         tuner.run()

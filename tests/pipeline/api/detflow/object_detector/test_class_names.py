@@ -14,4 +14,5 @@ def test_the_forms_of_a_label_map(tmp_path):
     texts = ([], [""], ["cat", "cat"], "no-such-set", 7)
     maps = ({0: "cat"}, {"1": "cat"}, {True: "cat"}, {-1: "cat"}, {1: 3})
     cases = [(given, "^label_map: ") for given in (*texts, *maps)]
+    cases.append((7, r"expected names, ids to names, .* of coco, voc and waymo, found 7"))
     assert not not_refused(read_classes, cases, ConfigError)

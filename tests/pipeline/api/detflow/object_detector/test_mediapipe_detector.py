@@ -60,7 +60,7 @@ def test_the_customization_guide_cell_by_cell(data, tmp_path, capsys):
 
     model.restore_float_ckpt()
     more = {"learning_rate": 0.1, "batch_size": 6, "epochs": 1, "decay_steps": 5, "decay_rate": 0.96}
-    model.quantization_aware_training(data, data, qat_hparams=object_detector.QATHParams(**more))
+    model.quantization_aware_training(data, None, qat_hparams=object_detector.QATHParams(**more))
     assert len(model.evaluate(data)[0]) == 4
 
     model.restore_float_ckpt()
