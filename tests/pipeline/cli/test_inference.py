@@ -1,10 +1,6 @@
-"""The verbs that run detectors, on detectors that find bright squares."""
-
 import os
 import shutil
 
-import av
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -13,6 +9,7 @@ from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_map import label_map_from_names
 from detection_core.exporters.detector_folder import write_detector
+from tests.support import videos
 from tests.support.blobs import BlobDetector, scenes
 from tests.support.command_line import CommandLine
 from tests.support.detector_folders import save_as_detector
@@ -30,19 +27,6 @@ def models(tmp_path_factory):
 def image(tmp_path):
     path = tmp_path / "scene.png"
     Image.fromarray(scenes(1)[0][0]).save(path)
-    return str(path)
-
-
-def write_video(path):
-    """Write 5 dark frames with a bright red square."""
-    pixels = np.zeros((64, 96, 3), np.uint8)
-    pixels[20:44, 30:54, 0] = 255
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("mpeg4", rate=10)
-        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
-        for _ in range(5):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
-        container.mux(stream.encode())
     return str(path)
 
 
@@ -72,7 +56,7 @@ def test_several_detectors_are_fused_and_a_push_destination_is_the_version_that_
 def test_a_video_among_images_gives_lines_and_a_drawn_video_and_a_broken_one_is_told(
     models, image, tmp_path, cli
 ):
-    video, out = write_video(tmp_path / "moving.mp4"), tmp_path / "out"
+    video, out = videos.write(tmp_path / "moving.mp4", 5), tmp_path / "out"
     (tmp_path / "broken.mp4").write_bytes(b"no video")
     words = ["predict", "--model", models[0], "--output", out]
     picture, moving, broken = cli.json(*words, "--every", "2", image, video, tmp_path / "broken.mp4", code=2)

@@ -1,10 +1,10 @@
 import numpy as np
-import tensorflow as tf
 
 from detection_core.artifacts.tflite_decoding import BoxDecoding
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.exporters.tflite_description import add_description
+from tests.support.bare_tflite import heads
 from tests.support.edge_files import convolutions
 
 ORIGIN = Provenance(model="tiny", format="int8", config_hash="abc", metrics={"mAP": 0.5})
@@ -15,17 +15,6 @@ DECODING = BoxDecoding(anchors=ANCHORS, scales=(10, 10, 5, 5), num_classes=3, si
 
 def described(**more):
     return TFLiteDescription(name="m", mean=(1.0,), std=(2.0,), labels=("a", "b"), **more)
-
-
-def heads():
-    """A file that gives boxes and scores as a network without post-processing."""
-
-    @tf.function(input_signature=[tf.TensorSpec([1, 7, 4], tf.float32)])
-    def serve(image):
-        return {"location": image + 1.0, "score": image[..., :3] + 2.0}
-
-    functions = [serve.get_concrete_function()]
-    return bytes(tf.lite.TFLiteConverter.from_concrete_functions(functions, tf.Module()).convert())
 
 
 def test_tensors_labels_origin_and_metrics_are_told_to_people_and_scripts(tmp_path, cli):

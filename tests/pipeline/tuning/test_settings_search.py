@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from detection_core.artifacts.blessing import write_blessing
-from detection_core.artifacts.run_info import RunInfo, StepInfo
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
@@ -18,6 +17,7 @@ from pipeline.tuning.space import Parameter, Space
 from pipeline.tuning.tuner import TunerOptions
 from tests.pipeline.conftest import DIGITS
 from tests.support.cases import refused
+from tests.support.run_records import record, step
 
 SETTINGS, CONFIG = (str(DIGITS / name) for name in ("settings.yaml", "pipeline.config"))
 CLIP = "train_config.gradient_clipping_by_norm"
@@ -42,19 +42,13 @@ def settings(tmp_path):
 @pytest.fixture
 def steps(tmp_path):
     """A run of the steps before Trainer."""
-    folders = {name: tmp_path / name for name in ("examples", "config", "blessing")}
-    for folder in folders.values():
-        folder.mkdir()
-    (folders["config"] / "pipeline.config").write_text("model {}")
-    write_blessing(str(folders["blessing"]), True, [])
-    outputs = {
-        "example_gen": {"examples": str(folders["examples"])},
-        "config_gen": {"pipeline_config": str(folders["config"])},
-        "data_validator": {"blessing": str(folders["blessing"])},
-    }
-    infos = tuple(StepInfo(id=n, component=n, state="executed", outputs=o) for n, o in outputs.items())
-    fields = dict.fromkeys(("started", "finished", "settings_text", "workspace"), "")
-    return RunInfo(run_id="r", pipeline_name="digits", status="succeeded", steps=infos, **fields)
+    made = {"example_gen": "examples", "config_gen": "pipeline_config", "data_validator": "blessing"}
+    outputs = {name: {output: str(tmp_path / output)} for name, output in made.items()}
+    for output in made.values():
+        (tmp_path / output).mkdir()
+    (tmp_path / "pipeline_config" / "pipeline.config").write_text("model {}")
+    write_blessing(str(tmp_path / "blessing"), True, [])
+    return record(*(step(name, outputs=found) for name, found in outputs.items()), pipeline_name="digits")
 
 
 def options(trials=5):
