@@ -5,16 +5,11 @@ import pytest
 from PIL import Image
 
 from detection_core.artifacts.published import Deployment, write_deployment
-from detection_core.builders.detector import build_detector
-from detection_core.config.load import parse_pipeline_config
-from detection_core.data.label_map import label_map_from_names
-from detection_core.exporters.detector_folder import write_detector
 from tests.support import videos
 from tests.support.blobs import BlobDetector, scenes
 from tests.support.command_line import CommandLine
+from tests.support.component_chain import untrained
 from tests.support.detector_folders import save_as_detector
-from tests.support.plain_backbone import PLAIN
-from tests.support.tiny_training import config_text
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +96,8 @@ def test_a_folder_is_its_images_and_what_cannot_be_used_is_counted_apart(models,
 
 
 def test_a_saved_model_is_written_as_asked_for(tmp_path, cli):
-    config, out = parse_pipeline_config(config_text(backbone=PLAIN)), tmp_path / "out"
-    labels = label_map_from_names(["dark", "bright"])
-    write_detector(build_detector(config.model, seed=0), config, labels, str(tmp_path / "detector"))
-    words = ["export-saved-model", "--model", tmp_path / "detector", "--output", out, "--frozen-graph"]
+    out = tmp_path / "out"
+    words = ["export-saved-model", "--model", untrained(), "--output", out, "--frozen-graph"]
     made = cli.json(*words, "--input-type", "encoded_image_string_tensor")
     assert made == {"saved_model": str(out / "saved_model")}
     assert (out / "frozen_inference_graph.pb").is_file()
