@@ -24,6 +24,8 @@ def test_our_messages_are_shown_and_other_libraries_only_when_it_is_serious(caps
     assert capsys.readouterr().err == "careful\n"
     [line] = (tmp_path / "deep" / "log.txt").read_text().splitlines()
     assert line.endswith("I components.x | a message")
+    write_line("a\tb\n\x1b[2J\x1b]0;pwned\x07 http://u:p@h/")
+    assert capsys.readouterr().out == "a\tb\n\\x1b[2J\\x1b]0;pwned\\x07 http://***@h/\n"
 
 
 def test_native_output_goes_to_the_file_and_ours_to_the_terminal(tmp_path):
@@ -70,11 +72,6 @@ print(left_out)
         run_python(code).stdout.split("\n")[-2]
         == "['pandas', 'scipy', 'keras', 'googleapiclient', 'oauth2client']"
     )
-
-
-def test_a_result_is_shown_with_nothing_that_a_terminal_obeys(capsys):
-    write_line("a\tb\n\x1b[2J\x1b]0;pwned\x07 http://u:p@h/")
-    assert capsys.readouterr().out == "a\tb\n\\x1b[2J\\x1b]0;pwned\\x07 http://***@h/\n"
 
 
 def test_a_reader_who_has_seen_enough_may_go(digits_settings):

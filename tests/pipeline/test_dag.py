@@ -71,14 +71,18 @@ def test_what_a_step_reads_and_changes_is_the_config_that_was_checked(digits_set
             assert read_pipeline_config(folder, steps[step].parameters["overrides"]) == config, sets
 
 
-def test_a_text_of_a_config_stands_in_one_step_alone_and_its_quantization_does_not_change_the_others(
-    digits_settings,
-):
+def test_a_text_of_a_config_stands_in_one_step_alone_and_a_schema_has_to_be_one(digits_settings, tmp_path):
     plain = _steps(load_settings(digits_settings))
     texts = [(i, n, v) for i, s in plain.items() for n, v in s.parameters.items() if isinstance(v, str)]
     assert [(i, n) for i, n, v in texts if "feature_extractor" in v] == [("config_gen", "text")]
     changed = _steps(load_settings(digits_settings, ["graph_rewriter.quantization.delay=5"]))
     assert [name for name in plain if plain[name] != changed[name]] == ["quantization_rewriter"]
+    schema = tmp_path / "examples_schema.pbtxt"
+    settings = load_settings(digits_settings, [f"validation.schema_file={schema}"])
+    schema.write_text("feature { name: 'image/height' type: INT }")
+    assert _steps(settings)["data_validator"].parameters["schema_text"] == schema.read_text()
+    schema.write_text("feature { name: 'image/height' }")
+    refused(ConfigError, "expected a type", build_dag, settings)
 
 
 def test_a_step_that_does_not_fit_its_contract_is_refused(digits_settings):
@@ -116,12 +120,3 @@ def test_training_goes_on_from_the_deployed_model_and_saves_as_often_as_the_sett
         steps = _steps(load_settings(digits_settings, overrides))
         found = {name for name, step in steps.items() if step.parameters.get("checkpoint_minutes") == minutes}
         assert found == {"trainer", "quantization_rewriter"}
-
-
-def test_a_schema_that_is_none_is_refused_before_anything_runs(digits_settings, tmp_path):
-    schema = tmp_path / "examples_schema.pbtxt"
-    settings = load_settings(digits_settings, [f"validation.schema_file={schema}"])
-    schema.write_text("feature { name: 'image/height' type: INT }")
-    assert _steps(settings)["data_validator"].parameters["schema_text"] == schema.read_text()
-    schema.write_text("feature { name: 'image/height' }")
-    refused(ConfigError, "expected a type", build_dag, settings)

@@ -18,7 +18,7 @@ BESIDE = ("mlflow", "wandb")
 """Extras that are in an environment of their own here: `make test-trackers`."""
 
 
-def test_the_extras_are_those_of_the_distribution_and_of_its_page():
+def test_the_extras_are_those_of_the_distribution_and_what_is_missing_is_one_message(monkeypatch):
     page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
     extras = set(PROJECT["optional-dependencies"]) - {"dev"}
     assert set(EXTRAS) == extras == set(re.findall(r"`\[(\w+)\]`", page))
@@ -26,9 +26,6 @@ def test_the_extras_are_those_of_the_distribution_and_of_its_page():
     pins = read_lock((ROOT / "requirements.lock").read_text(encoding="utf-8"))
     assert f"setuptools=={pins['setuptools']} wheel=={pins['wheel']}\n" in page
     assert f"detflow-{PROJECT['version']}-py3-none-any.whl" in page
-
-
-def test_what_is_missing_is_one_message_with_its_remedy(monkeypatch):
     for extra in EXTRAS:
         if extra not in BESIDE:
             require(extra, "this")

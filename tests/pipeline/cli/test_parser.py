@@ -22,7 +22,7 @@ def built():
     return parser.build_parser()
 
 
-def test_every_verb_has_help_with_an_example_that_parses(built, capsys):
+def test_every_verb_has_help_with_an_example_that_parses_and_words_may_be_left_out(built, capsys):
     groups = [verb for verb in verbs.VERBS if isinstance(verb, Group)]
     known = [([verb.name], verb) for verb in verbs.VERBS if verb not in groups]
     for words, verb in known + [([group.name, verb.name], verb) for group in groups for verb in group.verbs]:
@@ -32,9 +32,6 @@ def test_every_verb_has_help_with_an_example_that_parses(built, capsys):
         found = shlex.split(verb.example)
         assert found[: len(words) + 1] == ["detflow", *words]
         assert built.parse_args(found[1:]).command is verb.command
-
-
-def test_words_that_may_be_left_out(built):
     short, long = (built.parse_args(["runs", *words, "DIR", "--json"]) for words in ([], ["list"]))
     assert short == long and short.workspace == "DIR"
     assert built.parse_args(["runs"]) == built.parse_args(["runs", "list"])

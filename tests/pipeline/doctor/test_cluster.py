@@ -103,10 +103,17 @@ def look(kube, server):
     return examined
 
 
-def test_where_all_is_well_nothing_is_said_but_that(look):
+def test_where_all_is_well_nothing_is_said_but_that_and_a_missing_kind_names_its_release(look, kube):
     expected = {check.name: OK for check in CLUSTER_CHECKS if check.name != "rights"}
     found = {(f.check, f.state) for f in look()}
     assert found == set((expected | {"images": NOTE}).items()), "the one image is of no registry"
+    for path in ("/apis/trainer.kubeflow.org/v1alpha1", "/apis/argoproj.io/v1alpha1"):
+        del kube.objects[path]
+    found = {f.found.split()[0]: f for f in look("kinds")}
+    assert found["workflows.argoproj.io"].state is PROBLEM
+    assert found["trainjobs.trainer.kubeflow.org"].state is NOTE
+    assert "Kubeflow Trainer (tried with 2.2.0)" in found["trainjobs.trainer.kubeflow.org"].remedy
+    assert found["tfjobs.kubeflow.org"].state is OK
 
 
 def may_all_but_proxy(user, verb, resource):
@@ -191,16 +198,6 @@ def test_a_server_that_cannot_be_used_is_told_and_the_rest_goes_on(look, kube, s
     assert [(f.check, f.state) for f in look()] == [("kubernetes", PROBLEM)], "nothing else can be asked"
 
 
-def test_a_missing_kind_names_release_and_who_needs_it(look, kube):
-    for path in ("/apis/trainer.kubeflow.org/v1alpha1", "/apis/argoproj.io/v1alpha1"):
-        del kube.objects[path]
-    found = {f.found.split()[0]: f for f in look("kinds")}
-    assert found["workflows.argoproj.io"].state is PROBLEM
-    assert found["trainjobs.trainer.kubeflow.org"].state is NOTE
-    assert "Kubeflow Trainer (tried with 2.2.0)" in found["trainjobs.trainer.kubeflow.org"].remedy
-    assert found["tfjobs.kubeflow.org"].state is OK
-
-
 def test_on_a_server_with_users_every_right_is_asked_for(look, kube, server):
     server.state.multi_user = True
     connected = {"connect": lambda: connect(server, namespace="kubeflow")}
@@ -232,7 +229,7 @@ def test_the_rights_of_steps_and_callers_are_those_of_the_manifests():
     assert {(r, v) for rule in cronjob for r in rule["resources"] for v in rule["verbs"]} <= asked
 
 
-def test_the_page_and_the_table_name_the_same_releases():
+def test_the_page_the_table_and_the_folders_name_what_is_there():
     page = (ROOT / "docs/kubeflow-cluster.md").read_text(encoding="utf-8")
     sources = (ROOT / "tests/cluster/crds.txt").read_text(encoding="utf-8")
     for kind in KINDS:
@@ -240,10 +237,7 @@ def test_the_page_and_the_table_name_the_same_releases():
         if kind.project != "Kubeflow Pipelines":
             assert f"{kind.project} {kind.release}" in page, kind.name
             assert re.search(rf"{re.escape(kind.release)} h1:", sources), kind.name
-
-
-def test_every_folder_that_is_named_is_there():
-    """A remedy, and what needs a kind, names folders of this repository."""
+    # A remedy, and what needs a kind, names folders of this repository.
     texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "pipeline").rglob("*.py"))]
     named = {name for text in texts for name in re.findall(r"\bk8s/[a-z-]+(?:/[a-z-]+(?:\.yaml)?)*", text)}
     assert {"k8s/addons/serving-kserve", "k8s/overlays/gpu"} <= named

@@ -8,13 +8,14 @@ def _load(*overrides):
     return load_settings(str(SETTINGS), overrides, check_files=False).kubeflow
 
 
-def test_a_step_has_the_defaults_with_its_own_over_them():
+def test_a_step_has_the_defaults_with_its_own_over_them_and_what_is_wrong_is_named():
     kubeflow = _load("kubeflow.defaults.env={A: a, B: b}", "kubeflow.steps.trainer={env: {B: c}, cpu: 3}")
     trainer, pusher = kubeflow.task("trainer"), kubeflow.task("pusher")
     assert trainer.env == {"A": "a", "B": "c"} and pusher.env == {"A": "a", "B": "b"}
     assert trainer.cpu == "3" and pusher.cpu == "1"
     assert trainer.memory == pusher.memory == "2Gi"
     assert trainer.retries == 2
+    assert not not_refused(lambda override: _load(f"kubeflow.{override}"), WRONG, ConfigError)
 
 
 WRONG = [
@@ -51,7 +52,3 @@ WRONG = [
         r"kubeflow.defaults.tolerations\[0\].taint: expected key, operator, value, effect",
     ),
 ]
-
-
-def test_what_is_wrong_is_named():
-    assert not not_refused(lambda override: _load(f"kubeflow.{override}"), WRONG, ConfigError)

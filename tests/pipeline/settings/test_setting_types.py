@@ -19,7 +19,7 @@ def _models(model=PipelineSettings):
 MODELS = [*_models(), ConnectionOptions]
 
 
-def test_settings_are_frozen_and_checked_and_every_default_fits_its_own_type():
+def test_settings_are_frozen_checked_described_and_every_default_fits_its_own_type():
     for model in MODELS:
         assert model.model_config["frozen"] and model.model_config["extra"] == "forbid"
         for name, field in model.model_fields.items():
@@ -32,9 +32,6 @@ def test_settings_are_frozen_and_checked_and_every_default_fits_its_own_type():
                 config = None if brings_its_own else Settings.model_config
                 adapter = pydantic.TypeAdapter(kind, config=config)
                 assert adapter.validate_python(default) == default, f"{model.__name__}.{name}"
-
-
-def test_every_setting_says_what_it_is():
     for model in MODELS:
         sections = [name for name, f in model.model_fields.items() if isinstance(f.annotation, type)]
         for name, field in model.model_fields.items():

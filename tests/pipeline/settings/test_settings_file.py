@@ -106,6 +106,13 @@ def test_what_is_wrong_is_named(settings_path):
         load_settings(settings_path)
 
     assert not not_refused(load, WRONG, ConfigError)
+    path = Path(settings_path)
+    text = path.read_text()
+    path.write_text(f"{text}kubeflow: {{steps: {{trainer: &t {{cpu: '2'}}, quantization_rewriter: *t}}}}\n")
+    steps = load_settings(settings_path, ["kubeflow.steps.trainer.cpu=4"]).kubeflow.steps
+    assert {step: task.cpu for step, task in steps.items()} == {"trainer": "4", "quantization_rewriter": "2"}
+    path.write_text(f"{text}kubeflow: &k {{steps: *k}}\n")
+    refused(ConfigError, "no value that holds itself", load_settings, settings_path)
 
 
 def test_what_is_missing_or_no_override_is_named(load, tmp_path):
@@ -181,27 +188,14 @@ OVERRIDES = [
 ]
 
 
-def test_settings_of_limits_and_retraining_that_cannot_work_are_refused(load):
+def test_settings_of_limits_and_retraining_that_cannot_work_are_refused(load, settings_path, tmp_path):
     assert load().export.limits == {}
     assert load(["export.limits.int8.size_mb=4"]).export.limits == {"int8": {"size_mb": 4.0}}
     for span in ("3", "2026-11-21", "latest"):
         assert load([f"data.span={span}"]).data.span == span
     assert not not_refused(load, OVERRIDES, ConfigError)
-
-
-def test_the_word_deployed_is_no_path_and_a_pattern_may_name_no_folder_yet(settings_path, tmp_path):
     (tmp_path / "weekly").mkdir()
     overrides = ["train.warm_start=deployed", f"data.path={tmp_path}/weekly/{{SPAN}}"]
     settings = load_settings(settings_path, overrides)
     assert settings.train.warm_start == "deployed"
     refused(ConfigError, "no folder /none", load_settings, settings_path, ["data.path=/none/{SPAN}"])
-
-
-def test_an_override_of_an_aliased_section_leaves_the_other_and_none_holds_itself(settings_path):
-    path = Path(settings_path)
-    text = path.read_text()
-    path.write_text(f"{text}kubeflow: {{steps: {{trainer: &t {{cpu: '2'}}, quantization_rewriter: *t}}}}\n")
-    steps = load_settings(settings_path, ["kubeflow.steps.trainer.cpu=4"]).kubeflow.steps
-    assert {step: task.cpu for step, task in steps.items()} == {"trainer": "4", "quantization_rewriter": "2"}
-    path.write_text(f"{text}kubeflow: &k {{steps: *k}}\n")
-    refused(ConfigError, "no value that holds itself", load_settings, settings_path)

@@ -37,11 +37,20 @@ def _build(**values):
     return build_settings(Outer, {"name": "x", **values}, Source("s.yaml", {"names": "s.yaml:7"}))
 
 
-def test_values_take_the_types_of_their_annotations():
+def test_values_take_the_types_of_their_annotations_and_what_does_not_fit_is_named():
     found = _build(share=1, table={"a": 1, "b": "text", "c": {"d": "e"}}, note="two\nlines", when=3)
     assert found.share == 1.0 and isinstance(found.share, float)
     assert found.table == {"a": 1.0, "b": "text", "c": {"d": "e"}}
     assert found.note == "two\nlines" and found.when == "3"
+    cases = [(values, f"^s.yaml.*{message}") for values, message in WRONG_VALUES]
+    assert not not_refused(lambda values: _build(**values), cases, ConfigError)
+    refused(ConfigError, r"s.yaml: the key name is missing", build_settings, Outer, {}, Source("s.yaml"))
+    with pytest.raises(ConfigError, match=r"\n  and 2,990 more$") as caught:
+        _build(names=[1] * 3_000)
+    assert str(caught.value).count("\n") == 10
+    with pytest.raises(ConfigError) as caught:
+        _build(share="tok-SENTINEL" * 100, kind="x")
+    assert caught.value.__suppress_context__ and "1,202 characters" in str(caught.value)
 
 
 WRONG_VALUES = [
@@ -74,18 +83,6 @@ WRONG_VALUES = [
     ({"free": {"a": 2**70}}, "free.a: expected a whole number of at most 64 bits"),
     ({"when": True}, "when: expected a text, found True"),
 ]
-
-
-def test_what_does_not_fit_is_named():
-    cases = [(values, f"^s.yaml.*{message}") for values, message in WRONG_VALUES]
-    assert not not_refused(lambda values: _build(**values), cases, ConfigError)
-    refused(ConfigError, r"s.yaml: the key name is missing", build_settings, Outer, {}, Source("s.yaml"))
-    with pytest.raises(ConfigError, match=r"\n  and 2,990 more$") as caught:
-        _build(names=[1] * 3_000)
-    assert str(caught.value).count("\n") == 10
-    with pytest.raises(ConfigError) as caught:
-        _build(share="tok-SENTINEL" * 100, kind="x")
-    assert caught.value.__suppress_context__ and "1,202 characters" in str(caught.value)
 
 
 OF_EVERY_KIND = [

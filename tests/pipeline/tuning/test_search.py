@@ -24,7 +24,7 @@ def lines(*scores):
     return [ValidationLine(step=10 * i, score=score) for i, score in enumerate(scores, 1)]
 
 
-def test_values_are_of_the_space(tmp_path):
+def test_values_are_of_the_space_and_drawn_again_after_a_kill(tmp_path):
     search = Search(SPACE, str(tmp_path))
     for _ in range(8):
         trial = search.ask()
@@ -35,6 +35,10 @@ def test_values_are_of_the_space(tmp_path):
         trial.report(lines(0.1))
         search.complete(trial)
     assert len({record.overrides["rate"] for record in search.records()}) == 8
+    first = Search(SPACE, str(tmp_path / "first")).ask()
+    Search(SPACE, str(tmp_path / "killed"))._study.ask()
+    [again] = Search(SPACE, str(tmp_path / "killed")).interrupted()
+    assert again.overrides == first.overrides
 
 
 def test_a_trial_counts_by_its_best_score_and_without_one_says_nothing_of_its_values(tmp_path):
@@ -49,22 +53,6 @@ def test_a_trial_counts_by_its_best_score_and_without_one_says_nothing_of_its_va
     trial.report(lines(None, 0.2, 0.7, 0.4))
     search.complete(trial)
     assert search.best is not None and search.best.score == 0.7
-
-
-def test_a_trial_of_a_process_that_is_gone_is_taken_up_with_its_values(tmp_path):
-    first = Search(SPACE, str(tmp_path / "first")).ask()
-    first.report(lines(0.1, 0.3))
-    search = Search(SPACE, str(tmp_path / "first"))
-    [again] = search.interrupted()
-    assert (again.number, again.overrides) == (first.number, first.overrides)
-    again.report(lines(0.1, 0.3, 0.2))  # what its work folder holds now
-    search.complete(again)
-    assert search.best is not None and search.best.score == 0.3
-    assert search.interrupted() == []
-    # Values that were not kept before a kill are drawn as they would have been.
-    Search(SPACE, str(tmp_path / "killed"))._study.ask()
-    [again] = Search(SPACE, str(tmp_path / "killed")).interrupted()
-    assert again.overrides == first.overrides
 
 
 def test_the_middle_of_the_others_decides_who_goes_on(tmp_path):

@@ -46,6 +46,12 @@ def test_random_weights_are_trained_whole_and_a_checkpoint_leaves_the_heads_to_t
     spec = EfficientDetLite0Spec(uri=prefix)
     spec.config.var_freeze_expr = None
     assert not made(spec).model.efficientdet.var_freeze_expr
+    assert find_start("") == find_start("https://tfhub.dev/x") == Start()
+    (tmp_path / "Format-Serving").mkdir()
+    assert find_start(str(tmp_path)) == Start(detector=str(tmp_path))
+    (tmp_path / "ckpt.index").write_bytes(b"")
+    assert find_start(str(tmp_path / "ckpt")) == Start(checkpoint=str(tmp_path / "ckpt"))
+    refused(ConfigError, "random weights", find_start, str(tmp_path / "nothing"))
 
 
 def test_hyper_parameters_reach_the_config():
@@ -63,12 +69,3 @@ def test_hyper_parameters_reach_the_config():
         schedule = train.optimizer.momentum_optimizer.learning_rate.automl_cosine_learning_rate
         assert schedule.warmup_steps == int(warm_up * (train.num_steps // epochs))
     refused(ConfigError, "tpu", made, EfficientDetLite0Spec(strategy="tpu"))
-
-
-def test_what_a_uri_stands_for(tmp_path):
-    assert find_start("") == find_start("https://tfhub.dev/x") == Start()
-    (tmp_path / "Format-Serving").mkdir()
-    assert find_start(str(tmp_path)) == Start(detector=str(tmp_path))
-    (tmp_path / "ckpt.index").write_bytes(b"")
-    assert find_start(str(tmp_path / "ckpt")) == Start(checkpoint=str(tmp_path / "ckpt"))
-    refused(ConfigError, "random weights", find_start, str(tmp_path / "nothing"))

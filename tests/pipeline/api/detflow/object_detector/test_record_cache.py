@@ -22,7 +22,7 @@ def write(prefix, images, **changes):
     record_cache.write_cache(str(prefix), images, **arguments)
 
 
-def test_what_is_written_is_read_and_replaced_whole(tmp_path, images):
+def test_what_is_written_is_read_and_replaced_whole_and_so_is_one_of_model_maker_s(tmp_path, images):
     write(tmp_path / "train", images)
     written = [f"train-0000{n}-of-00002.tfrecord" for n in range(2)]
     assert sorted(path.name for path in tmp_path.iterdir()) == [*written, "train_meta_data.yaml"]
@@ -35,11 +35,7 @@ def test_what_is_written_is_read_and_replaced_whole(tmp_path, images):
     write(tmp_path / "x", images[:2], num_shards=1)
     assert [path.name for path in tmp_path.glob("x*.tfrecord")] == ["x-00000-of-00001.tfrecord"]
     assert record_cache.read_cache(str(tmp_path / "x")).size == 2
-
-
-def test_one_of_model_maker_s_is_read(tmp_path, images):
-    # As its DataLoader writes it: all shards, COCO JSON and the metadata, without a fingerprint.
-    write(tmp_path / "train", images, made_from="")
+    # As Model Maker writes it: all shards, COCO JSON and the metadata, without a fingerprint.
     (tmp_path / "train_annotations.json").write_text("{}")
     (tmp_path / "train_meta_data.yaml").write_text("label_map:\n  1: circle\n  2: square\nsize: 5\n")
     found = record_cache.read_cache(str(tmp_path / "train"))
