@@ -33,7 +33,7 @@ def test_an_old_config_is_refused_until_it_is_converted(old, tmp_path, cli):
 
 
 def test_conversion_judges_as_validation_does(tmp_path, cli, old):
-    path, new = tmp_path / "old.config", tmp_path / "new.config"
+    path, new = tmp_path / "older.config", tmp_path / "new.config"
     path.write_text("model { faster_rcnn { feature_extractor { type: 'faster_rcnn_resnet101' } } }")
     told = cli("config", "convert", path, "-o", new, code=1)
     assert "cannot be used here: model.faster_rcnn: expected none" in told

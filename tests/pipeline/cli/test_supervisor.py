@@ -1,13 +1,11 @@
 """How verbs end that run in a watched process; those here have no more than Python to load."""
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -17,6 +15,7 @@ from pipeline.cli import supervisor, verbs
 from pipeline.cli.detector_arguments import TRUST
 from pipeline.cli.group import Group
 from tests.support.blobs import BlobDetector, save, scenes
+from tests.support.command_line import has_ended
 
 DETFLOW = os.path.join(os.path.dirname(sys.executable), "detflow")
 BEGIN = """
@@ -62,12 +61,6 @@ def ran(code, *words, **environment):
     process = start(code, *words, **environment)
     out, err = process.communicate(timeout=GRACE_S)
     return process.returncode, out.partition("\n")[2], err
-
-
-def is_gone(process):
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    return True
 
 
 def test_exit_codes_output_and_tracebacks_stay():
@@ -165,10 +158,7 @@ def test_who_kills_the_supervisor_kills_the_verb():
     child = int(process.stdout.readline())
     process.kill()
     process.communicate(timeout=GRACE_S)
-    until = time.monotonic() + GRACE_S
-    while not is_gone(child) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert is_gone(child)
+    assert has_ended(child)
 
 
 def test_limits_are_numbers_and_memory_is_in_bytes(monkeypatch, capsys):

@@ -1,18 +1,14 @@
-import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-
-import pytest
 
 from components.trainer import run as trainer
 from detection_core.errors import ConfigError, DataError, ModelError
 from pipeline.tuning import trial_process
 from pipeline.tuning.trial_folder import TrialFolder
 from tests.support.cases import refused
+from tests.support.command_line import has_ended
 
 ROOT = Path(__file__).parents[3]
 
@@ -52,21 +48,8 @@ def test_it_stops_when_the_search_is_gone(tmp_path):
     )
     parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}]).wait()"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    assert process.stdout is not None
-    pid = json.loads(process.stdout.readline())
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    for _ in range(200):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            break
-        if "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]:
-            break
-        time.sleep(0.1)
-    else:
-        pytest.fail("the training goes on though nobody waits for it")
-    process.stdout.close()
+    command = [sys.executable, "-c", parent]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        training = int(process.stdout.readline())
+        process.kill()
+    assert has_ended(training, within=20), "the training goes on though nobody waits for it"
