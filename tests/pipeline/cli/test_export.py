@@ -1,6 +1,7 @@
 from unittest import mock
 
 from component_specs import TFLiteExporterJob
+from detection_core.artifacts.parity import PARITY
 from pipeline.cli import standalone
 
 
@@ -11,6 +12,7 @@ def test_defaults_are_the_component_s_and_flags_reach_it(monkeypatch, cli):
     more = ["--use-regular-nms", "--max-detections", "20", "--representative-examples", "7"]
     cli(*words)
     cli(*words, *more, "--formats", "int8")
+    assert run.call_args.args[:3] == ("tflite_exporter", PARITY, "parity")
     defaults, given = (call.kwargs for call in run.call_args_list)
     for name in ("use_regular_nms", "max_detections", "representative_examples", "form", "max_map_drop"):
         assert defaults[name] == getattr(TFLiteExporterJob, name)
