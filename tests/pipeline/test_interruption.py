@@ -85,7 +85,7 @@ interruption.run_program(lambda: handled(work))
 """
     found, out, err = ran(code)
     assert found == 130 and err.startswith("interrupted after ") and "Traceback" not in err
-    assert has_ended(int(out), within=5)
+    assert has_ended(int(out))
 
 
 def test_a_training_gets_the_time_to_save_and_one_that_has_nothing_to_save_does_not():

@@ -15,7 +15,7 @@ from pipeline.cli import parser
 def run_python(code: str, *words: str, check: bool = True, **options: Any) -> Any:
     """Run a program in a process of its own; return its end, with output and errors as text."""
     command = [sys.executable, "-c", code, *words]
-    return subprocess.run(command, check=check, capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run(command, check=check, capture_output=True, text=True, timeout=600, **options)
 
 
 def has_ended(process: int, within: float = 60.0) -> bool:

@@ -1,6 +1,5 @@
-import os
 import shutil
-import sys
+import tempfile
 
 import pytest
 import tensorflow as tf
@@ -8,9 +7,8 @@ from PIL import Image
 
 from detection_core import ConfigError, DataError
 from detection_core.storage import files
-from detflow.object_detector import DataLoader
+from detflow.object_detector import DataLoader, data_loader
 from tests.support.cases import refused
-from tests.support.command_line import run_python
 from tests.support.refusals import refused_at
 from tests.support.scenes import SIDE, draw, write_coco, write_csv, write_voc
 
@@ -168,13 +166,12 @@ def test_records_that_are_there_are_split(root, tmp_path, expected):
             loader.split(fraction)
 
 
-def test_temporary_records_go_with_the_process(root, tmp_path):
-    program = """
-import sys
-from detflow.object_detector import DataLoader
-loader = DataLoader.from_pascal_voc(*sys.argv[1:], {1: "circle", 2: "square"})
-print(loader.tfrecord_file_patten, loader.split(0.5)[0].tfrecord_file_patten, flush=True)
-"""
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
-    found = run_python(program, str(root / "images"), str(root / "xml"), env=environment).stdout
-    assert found.count(str(tmp_path)) == 2 and not list(tmp_path.glob("[!_]*")) + list(tmp_path.glob(".*"))
+def test_temporary_records_go_with_what_keeps_their_folders(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(data_loader, "_temporary", [])
+    loader = voc(root)
+    for pattern in (loader.tfrecord_file_patten, loader.split(0.5)[0].tfrecord_file_patten):
+        assert pattern.startswith(str(tmp_path))
+    assert len(list(tmp_path.iterdir())) == len(data_loader._temporary) == 2
+    data_loader._temporary.clear()  # at the end of the process, as its other objects
+    assert list(tmp_path.iterdir()) == []
