@@ -30,11 +30,7 @@ def test_the_processor(machine, monkeypatch):
         return finding
 
     for flags, state, words in (
-        (
-            "fpu avx avx2 fma avx512f avx512_vnni amx_int8",
-            State.OK,
-            "AVX2, FMA, AVX-512, AVX-512 VNNI, AMX int8",
-        ),
+        ("avx avx2 fma avx512f avx512_vnni amx_int8", State.OK, "AVX2, FMA, AVX-512, AVX-512 VNNI, AMX int8"),
         ("fpu avx", State.NOTE, "AVX only"),
         ("fpu avx fma", State.NOTE, "; FMA"),
         ("fpu sse4_2", State.PROBLEM, "without AVX"),

@@ -33,22 +33,16 @@ WRONG = [
     ("defaults.retry_factor=0.5", "kubeflow.defaults.retry_factor: expected 1 to 1,000"),
     ("steps.pusher={pvcs: {claim: models}}", "kubeflow.steps.pusher.pvcs.claim: expected an absolute folder"),
     (
-        "steps.pusher={pvcs: {models: /models}, secret_volumes: {models: /secret}}",
-        "kubeflow.steps.pusher.pvcs, .*: expected every name once, found 'models' twice",
+        "steps.pusher={pvcs: {a: /b}, secret_volumes: {a: /c}}",
+        "pusher.pvcs, .*: expected every name once, .*'a'",
     ),
     (
         "steps.pusher={pvcs: {a: /a/}, config_map_volumes: {b: /a}}",
-        "expected every folder once, found '/a' twice",
+        "expected every folder once, found '/a' tw",
     ),
     ("steps.trainer={pvcs: {c: /dev/shm}, shared_memory: 1Gi}", "found '/dev/shm' twice"),
-    (
-        "steps.pusher={config_map_volumes: {kube-root-ca.crt: /ca}}",
-        "expected small letters, digits and hyphens, found 'kube-root-ca.crt'",
-    ),
+    ("steps.pusher={config_map_volumes: {ca.crt: /ca}}", "expected small letters, digits .*found 'ca.crt'"),
     ("defaults.secret_env={s: KEY}", "kubeflow.defaults.secret_env.s: expected a mapping"),
     ("defaults.env={A: 1}", "kubeflow.defaults.env.A: expected a text, found 1; put it in quotes"),
-    (
-        "defaults.tolerations=[{taint: x}]",
-        r"kubeflow.defaults.tolerations\[0\].taint: expected key, operator, value, effect",
-    ),
+    ("defaults.tolerations=[{taint: x}]", r"tolerations\[0\].taint: expected key, operator, value, effect"),
 ]

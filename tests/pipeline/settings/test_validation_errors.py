@@ -111,10 +111,7 @@ def test_every_key_takes_or_refuses_every_kind_of_value():
 
 
 NONSENSE = [
-    (
-        "data: {path: ., format: cooco}",
-        "format: expected auto, coco, voc, .*found 'cooco'; did you mean coco",
-    ),
+    ("data: {path: ., format: cooco}", "format: expected auto, coco, .*found 'cooco'; did you mean coco"),
     ("evaluate: {thresholds: {m: {lower: 1}}}", "evaluate.thresholds.m.lower: expected lower_bound"),
     ("evaluate: {thresholds: {m: {lower_bound: x}}}", "m.lower_bound: expected a number, found 'x'"),
     ("evaluate: {thresholds: {m: {}}}", "evaluate.thresholds.m: expected something"),
@@ -131,10 +128,7 @@ NONSENSE = [
     ("kubeflow: {service_account: a_b}", "kubeflow.service_account: expected small letters"),
     ("kubeflow: {image_pull_secrets: [x y]}", r"kubeflow.image_pull_secrets\[0\]: expected the name"),
     ("kubeflow: {connection: {timeout: -1}}", "kubeflow.connection.timeout: expected 1 to 86,400"),
-    (
-        "data: {path: ., splits: {train: 0.5, eval: 0.6}}",
-        "data.splits: expected ratios above 0 that add up to 1",
-    ),
+    ("data: {path: ., splits: {train: 0.5, eval: 0.6}}", "expected ratios above 0 that add up to 1"),
     ("data: {path: ., splits: {train: [a]}}", "data.splits.train: expected a number, a text or a mapping"),
     ("model: {config: c, override_files: [1]}", r"model.override_files\[0\]: expected a text, found 1"),
     ("workspace: ''", "workspace: expected something, found ''"),
