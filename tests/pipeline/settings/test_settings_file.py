@@ -99,15 +99,14 @@ WRONG = [
 
 
 def test_what_is_wrong_is_named(settings_path):
-    text = Path(settings_path).read_text()
+    path = Path(settings_path)
+    text = path.read_text()
 
     def load(more):
-        Path(settings_path).write_text(text + more)
+        path.write_text(text + more)
         load_settings(settings_path)
 
     assert not not_refused(load, WRONG, ConfigError)
-    path = Path(settings_path)
-    text = path.read_text()
     path.write_text(f"{text}kubeflow: {{steps: {{trainer: &t {{cpu: '2'}}, quantization_rewriter: *t}}}}\n")
     steps = load_settings(settings_path, ["kubeflow.steps.trainer.cpu=4"]).kubeflow.steps
     assert {step: task.cpu for step, task in steps.items()} == {"trainer": "4", "quantization_rewriter": "2"}
