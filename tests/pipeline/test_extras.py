@@ -1,5 +1,3 @@
-"""The extras of the distribution."""
-
 import json
 import re
 import tomllib

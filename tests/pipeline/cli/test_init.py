@@ -1,7 +1,6 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -99,7 +98,7 @@ def test_networks_are_listed(cli):
 
 
 @pytest.fixture(scope="module", params=["s3", "gcs"])
-def bucket(request) -> Iterator[str]:
+def bucket(request):
     with SERVERS[request.param]() as address:
         yield address
 

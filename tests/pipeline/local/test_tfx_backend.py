@@ -1,5 +1,3 @@
-"""The DAG as a TFX pipeline, and small parts of it run."""
-
 import pytest
 
 from component_specs import JOBS

@@ -1,5 +1,3 @@
-"""Trials side by side, ended early, failing, killed and gone on with."""
-
 import json
 import os
 import signal
