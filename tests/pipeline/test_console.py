@@ -1,5 +1,3 @@
-"""What goes to the terminal and to the logs."""
-
 import gc
 import logging
 import os
@@ -9,30 +7,25 @@ import sys
 import pytest
 
 from pipeline.console import file_log, quick_tensorflow, start_logging, write_line
+from tests.support.command_line import run_python
 
 
-def test_our_messages_are_shown_and_other_libraries_only_when_it_is_serious(capsys):
+def test_our_messages_are_shown_and_other_libraries_only_when_it_is_serious(capsys, tmp_path):
     start_logging()
     logging.getLogger("pipeline.x").info("ours")
     logging.getLogger("absl").warning("theirs")
     logging.getLogger("absl").error("serious")
     assert capsys.readouterr().err == "ours\nserious\n"
-
-
-def test_quiet_leaves_warnings(capsys):
-    start_logging(quiet=True)
-    logging.getLogger("detection_core.x").info("progress")
-    logging.getLogger("detection_core.x").warning("careful")
-    assert capsys.readouterr().err == "careful\n"
-
-
-def test_the_log_file_has_time_level_and_module(tmp_path):
     start_logging(quiet=True)
     with file_log(str(tmp_path / "deep" / "log.txt")):
         logging.getLogger("components.x").info("a message")
     logging.getLogger("components.x").info("afterwards")
+    logging.getLogger("components.x").warning("careful")
+    assert capsys.readouterr().err == "careful\n"
     [line] = (tmp_path / "deep" / "log.txt").read_text().splitlines()
     assert line.endswith("I components.x | a message")
+    write_line("a\tb\n\x1b[2J\x1b]0;pwned\x07 http://u:p@h/")
+    assert capsys.readouterr().out == "a\tb\n\\x1b[2J\\x1b]0;pwned\\x07 http://***@h/\n"
 
 
 def test_native_output_goes_to_the_file_and_ours_to_the_terminal(tmp_path):
@@ -46,10 +39,7 @@ with native_output_to({str(tmp_path / "native.log")!r}):
     print("a traceback", file=sys.stderr)
 os.write(2, b"afterwards")
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stderr == "ours\na traceback\nafterwards"
+    assert run_python(code).stderr == "ours\na traceback\nafterwards"
     assert (tmp_path / "native.log").read_text() == "from a library"
 
 
@@ -78,37 +68,31 @@ with quick_tensorflow():
 import pandas, scipy
 print(left_out)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[-2] == "['pandas', 'scipy', 'keras', 'googleapiclient', 'oauth2client']"
-
-
-def test_a_result_is_shown_with_nothing_that_a_terminal_obeys(capsys):
-    write_line("a\tb\n\x1b[2J\x1b]0;pwned\x07 http://u:p@h/")
-    assert capsys.readouterr().out == "a\tb\n\\x1b[2J\\x1b]0;pwned\\x07 http://***@h/\n"
-
-
-_CODE = "import sys; from pipeline import cli; sys.exit(cli.main(sys.argv[1:]))"
-
-
-WORDS = [
-    (["--help"], 0),
-    (["schedule", "create", "--help"], 0),
-    (["schedule", "preview", "SETTINGS", "--set", "schedule.cron=@daily"], 0),
-    (["schedule", "preview", "SETTINGS", "--set", "schedule.cron=@daily", "--json"], 0),
-    (["validate", "SETTINGS", "--set", "nonsense=1"], 2),
-    (["schedule", "preview", "--nonsense"], 2),
-]
+    assert (
+        run_python(code).stdout.split("\n")[-2]
+        == "['pandas', 'scipy', 'keras', 'googleapiclient', 'oauth2client']"
+    )
 
 
 def test_a_reader_who_has_seen_enough_may_go(digits_settings):
     """Processes side by side; a closed pipe is for the output of each, or for its errors too."""
     reading, writing = os.pipe()
     os.close(reading)
-    started = []
-    for given, code in WORDS:
-        words = [digits_settings if word == "SETTINGS" else word for word in given]
-        for errors in (subprocess.PIPE, writing):
-            command = [sys.executable, "-c", _CODE, *words]
+    started, preview = [], ["schedule", "preview", digits_settings, "--set", "schedule.cron=@daily"]
+    for words, code in (
+        (["schedule", "create", "--help"], 0),
+        (preview, 0),
+        ([*preview, "--json"], 0),
+        (["validate", digits_settings, "--set", "nonsense=1"], 2),
+        (["schedule", "preview", "--nonsense"], 2),
+    ):
+        for errors in (subprocess.PIPE, writing) if code else (subprocess.PIPE,):
+            command = [
+                sys.executable,
+                "-c",
+                "import sys; from pipeline import cli; sys.exit(cli.main(sys.argv[1:]))",
+                *words,
+            ]
             process = subprocess.Popen(command, stdout=writing, stderr=errors, text=True)
             started.append((words, code, process))
     os.close(writing)

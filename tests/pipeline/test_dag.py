@@ -1,8 +1,4 @@
-"""The steps of a workflow."""
-
 import dataclasses
-
-import pytest
 
 from component_specs import ConfigGenJob
 from components.config_gen.run import run as write_config
@@ -12,6 +8,7 @@ from pipeline.dag import FromCheck, FromResult, FromStep, before, build_dag, che
 from pipeline.run_checks import CHECKS
 from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import training_config
+from tests.support.cases import refused
 from tests.support.refusals import not_refused
 
 
@@ -19,57 +16,35 @@ def _steps(settings):
     return {step.id: step for step in build_dag(settings).steps}
 
 
-def test_the_quantized_workflow(digits_settings):
+def test_the_quantized_workflow_and_those_without_quantization_or_validation(digits_settings):
     steps = _steps(load_settings(digits_settings))
     names = "config_gen example_gen baseline_resolver data_validator trainer evaluator quantization_rewriter"
     assert " ".join(steps) == f"{names} quantized_evaluator tflite_exporter pusher"
     assert steps["quantized_evaluator"].inputs["baseline"] == FromStep("trainer", "model")
     assert steps["pusher"].inputs["quantized_blessing"] == FromStep("quantized_evaluator", "blessing")
-
-
-def test_what_a_step_needs_is_run_without_it_and_what_follows(digits_settings):
-    dag = build_dag(load_settings(digits_settings))
-    needed = [step.id for step in before(dag, "trainer").steps]
-    assert needed == ["config_gen", "example_gen", "baseline_resolver", "data_validator"]
-    assert [step.id for step in before(dag, "data_validator").steps] == needed[:-1]
-    assert before(dag, "example_gen").steps == ()
-
-
-def test_trainer_takes_the_verdict_on_the_data_by_its_value(digits_settings):
-    steps = _steps(load_settings(digits_settings))
+    without = _steps(load_settings(digits_settings, ["quantize.enabled=false"]))
+    assert "quantization_rewriter" not in without and "quantized_evaluator" not in without
+    assert "quantized_model" not in without["tflite_exporter"].inputs
+    assert "quantization_rewriter" not in _steps(load_settings(digits_settings, ["graph_rewriter=unset"]))
     assert steps["trainer"].parameters["stop_reasons"] == FromResult("data_validator", "stop_reasons")
     without = _steps(load_settings(digits_settings, ["validation.enabled=false"]))
     assert "data_validator" not in without and "stop_reasons" not in without["trainer"].parameters
 
 
-def test_a_result_that_no_earlier_step_gives_is_refused(digits_settings):
-    steps = list(build_dag(load_settings(digits_settings)).steps)
-    number = next(i for i, step in enumerate(steps) if step.id == "trainer")
-    for value in (FromResult("data_validator", "colour"), FromResult("pusher", "pushed")):
-        parameters = {**steps[number].parameters, "stop_reasons": value}
-        changed = [*steps[:number], dataclasses.replace(steps[number], parameters=parameters)]
-        with pytest.raises(ValueError, match=f"step trainer: .*{value.step}.{value.name}"):
-            check_contracts(changed)
-
-
-def test_without_quantization(digits_settings):
-    steps = _steps(load_settings(digits_settings, ["quantize.enabled=false"]))
-    assert "quantization_rewriter" not in steps and "quantized_evaluator" not in steps
-    assert "quantized_model" not in steps["tflite_exporter"].inputs
-    assert "quantization_rewriter" not in _steps(load_settings(digits_settings, ["graph_rewriter=unset"]))
-
-
-def test_producers_come_before_their_consumers_and_checks_exist(digits_settings):
+def test_what_a_step_needs_and_which_checks_exist(digits_settings):
+    dag = build_dag(load_settings(digits_settings))
+    needed = [step.id for step in before(dag, "trainer").steps]
+    assert needed == ["config_gen", "example_gen", "baseline_resolver", "data_validator"]
+    assert [step.id for step in before(dag, "data_validator").steps] == needed[:-1]
+    assert before(dag, "example_gen").steps == ()
     seen = set()
-    for step in build_dag(load_settings(digits_settings)).steps:
+    for step in dag.steps:
         assert {source.step for source in step.inputs.values()} <= seen
         assert {v.name for v in step.parameters.values() if isinstance(v, FromCheck)} <= set(CHECKS)
         seen.add(step.id)
 
 
 _DELAY = "graph_rewriter.quantization.delay"
-
-
 SETS = [
     [],
     ["train_config.num_steps=7", "train.overrides={learning_rate: 0.5, train_config.batch_size: 3}"],
@@ -96,30 +71,27 @@ def test_what_a_step_reads_and_changes_is_the_config_that_was_checked(digits_set
             assert read_pipeline_config(folder, steps[step].parameters["overrides"]) == config, sets
 
 
-def test_a_text_of_a_config_stands_in_one_step_alone(digits_settings):
-    holding = [
-        (step.id, name)
-        for step in build_dag(load_settings(digits_settings)).steps
-        for name, value in step.parameters.items()
-        if isinstance(value, str) and "feature_extractor" in value
-    ]
-    assert holding == [("config_gen", "text")]
-
-
-def test_quantization_settings_do_not_change_the_float_training(digits_settings):
+def test_a_text_of_a_config_stands_in_one_step_alone_and_a_schema_has_to_be_one(digits_settings, tmp_path):
     plain = _steps(load_settings(digits_settings))
+    texts = [(i, n, v) for i, s in plain.items() for n, v in s.parameters.items() if isinstance(v, str)]
+    assert [(i, n) for i, n, v in texts if "feature_extractor" in v] == [("config_gen", "text")]
     changed = _steps(load_settings(digits_settings, ["graph_rewriter.quantization.delay=5"]))
-    differ = [name for name in plain if plain[name] != changed[name]]
-    assert differ == ["quantization_rewriter"]
+    assert [name for name in plain if plain[name] != changed[name]] == ["quantization_rewriter"]
+    schema = tmp_path / "examples_schema.pbtxt"
+    settings = load_settings(digits_settings, [f"validation.schema_file={schema}"])
+    schema.write_text("feature { name: 'image/height' type: INT }")
+    assert _steps(settings)["data_validator"].parameters["schema_text"] == schema.read_text()
+    schema.write_text("feature { name: 'image/height' }")
+    refused(ConfigError, "expected a type", build_dag, settings)
 
 
 def test_a_step_that_does_not_fit_its_contract_is_refused(digits_settings):
     steps = list(build_dag(load_settings(digits_settings)).steps)
     check_contracts(steps)
-    number = next(i for i, step in enumerate(steps) if step.id == "evaluator")
 
     def check(change):
-        field, key, value = change
+        id_, field, key, value = change
+        number = next(i for i, step in enumerate(steps) if step.id == id_)
         changed = {field: {**getattr(steps[number], field), key: value}}
         check_contracts(
             [*steps[:number], dataclasses.replace(steps[number], **changed), *steps[number + 1 :]]
@@ -127,34 +99,24 @@ def test_a_step_that_does_not_fit_its_contract_is_refused(digits_settings):
 
     cannot = "^step evaluator: .*input model cannot come from"
     unknown = r"^step evaluator: .*unknown \['more'\]"
+    colour, pushed = FromResult("data_validator", "colour"), FromResult("pusher", "pushed")
     cases = [
-        (("inputs", "model", FromStep("example_gen", "examples")), f"{cannot} example_gen"),
-        (("inputs", "model", FromStep("pusher", "pushed_model")), f"{cannot} pusher"),
-        (("inputs", "more", FromStep("trainer", "model")), unknown),
-        (("parameters", "more", 1), unknown),
+        (("evaluator", "inputs", "model", FromStep("example_gen", "examples")), f"{cannot} example_gen"),
+        (("evaluator", "inputs", "model", FromStep("pusher", "pushed_model")), f"{cannot} pusher"),
+        (("evaluator", "inputs", "more", FromStep("trainer", "model")), unknown),
+        (("evaluator", "parameters", "more", 1), unknown),
+        (("trainer", "parameters", "stop_reasons", colour), "^step trainer: .*data_validator.colour"),
+        (("trainer", "parameters", "stop_reasons", pushed), "^step trainer: .*pusher.pushed"),
     ]
     assert not not_refused(check, cases, ValueError)
 
 
-def test_training_goes_on_from_the_deployed_model_where_the_settings_say_so(digits_settings):
+def test_training_goes_on_from_the_deployed_model_and_saves_as_often_as_the_settings_say(digits_settings):
     steps = _steps(load_settings(digits_settings, ["train.warm_start=deployed"]))
     assert steps["trainer"].inputs["warm_start"] == FromStep("baseline_resolver", "baseline")
     assert steps["trainer"].parameters["warm_start_path"] == ""
     assert "warm_start" not in _steps(load_settings(digits_settings))["trainer"].inputs
-
-
-def test_both_trainings_save_as_often_as_the_settings_say(digits_settings):
     for overrides, minutes in (([], 5.0), (["train.checkpoint_minutes=0.5"], 0.5)):
         steps = _steps(load_settings(digits_settings, overrides))
         found = {name for name, step in steps.items() if step.parameters.get("checkpoint_minutes") == minutes}
         assert found == {"trainer", "quantization_rewriter"}
-
-
-def test_a_schema_that_is_none_is_refused_before_anything_runs(digits_settings, tmp_path):
-    schema = tmp_path / "examples_schema.pbtxt"
-    settings = load_settings(digits_settings, [f"validation.schema_file={schema}"])
-    schema.write_text("feature { name: 'image/height' type: INT }")
-    assert _steps(settings)["data_validator"].parameters["schema_text"] == schema.read_text()
-    schema.write_text("feature { name: 'image/height' }")
-    with pytest.raises(ConfigError, match="expected a type"):
-        build_dag(settings)

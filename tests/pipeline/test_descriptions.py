@@ -1,5 +1,3 @@
-"""What a network is, kept for the next time."""
-
 import json
 import os
 
@@ -10,6 +8,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from pipeline import descriptions
 from pipeline.descriptions import KeptDescription, describe_config
+from tests.support.cases import refused
 from tests.support.configs import PYRAMID
 
 
@@ -49,13 +48,19 @@ def test_what_is_kept_is_what_the_network_says(monkeypatch):
     assert describe_config(config) == first
 
 
-def test_a_config_that_differs_is_built(built):
+def test_what_differs_is_built_and_an_error_is_never_kept(built):
     for classes in (3, 4, 3):
         describe_config(_config(model__ssd__num_classes=classes))
     assert built == [3, 4]
+    wrong, remote = _config(), _config(train_config__fine_tune_checkpoint="s3://bucket/ckpt-1")
+    wrong.ClearField("train_config")
+    for number in range(2):
+        refused(ConfigError, "expected a train_config", describe_config, wrong)
+        describe_config(remote)  # a file that may have changed
+        assert len(built) == 2 + 2 * (number + 1)
 
 
-def test_a_checkpoint_that_changed_is_looked_at_again(tmp_path, built):
+def test_a_changed_checkpoint_code_or_variable_is_followed(tmp_path, built, monkeypatch):
     prefix = str(tmp_path / "ckpt-1")
     config = _config(train_config__fine_tune_checkpoint=prefix)
     assert describe_config(config).text == "number 1"
@@ -63,47 +68,24 @@ def test_a_checkpoint_that_changed_is_looked_at_again(tmp_path, built):
     assert describe_config(config).text == "number 2"
     os.utime(tmp_path / "ckpt-1.index", ns=(1, 1))
     assert describe_config(config).text == describe_config(config).text == "number 3"
-
-
-def test_code_and_variables_that_changed_are_followed(built, monkeypatch):
-    config = _config()
-    describe_config(config)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
-    describe_config(config)
+    assert describe_config(config).text == "number 4"
     monkeypatch.setattr(descriptions, "_code", lambda: [("module.py", 1, 1)])
-    describe_config(config)
-    assert len(built) == 3
+    assert describe_config(config).text == "number 5"
 
 
-def test_an_error_is_never_kept(built):
-    config = _config()
-    config.ClearField("train_config")
-    for _ in range(2):
-        with pytest.raises(ConfigError, match="expected a train_config"):
-            describe_config(config)
-    assert len(built) == 2
-
-
-def test_files_in_an_object_store_are_never_taken_as_unchanged(built):
-    config = _config(train_config__fine_tune_checkpoint="s3://bucket/ckpt-1")
-    describe_config(config), describe_config(config)
-    assert len(built) == 2
-
-
-def test_a_damaged_entry_is_made_again(own_cache, built):
+def test_a_damaged_entry_is_made_again_and_a_cache_that_cannot_be_written_keeps_nothing(
+    own_cache, built, tmp_path, monkeypatch
+):
     describe_config(_config())
     (entry,) = (own_cache / "descriptions").iterdir()
     for number, content in enumerate(("", "{", "[]", '{"text": "no data"}'), start=2):
         entry.write_text(content)
         assert describe_config(_config()).text == f"number {number}"
         assert json.loads(entry.read_text()) == {"text": f"number {number}", "data": {"number": number}}
-
-
-def test_a_cache_that_cannot_be_written_keeps_nothing(tmp_path, built, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "file" / "below"))
-    assert describe_config(_config()).text == "number 1"
-    assert describe_config(_config()).text == "number 2"
+    assert [describe_config(_config()).text for _ in range(2)] == ["number 6", "number 7"]
 
 
 def test_the_oldest_entries_go(own_cache, built, monkeypatch):

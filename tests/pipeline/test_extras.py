@@ -1,17 +1,13 @@
-"""The extras of the distribution."""
-
 import json
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
-
-import pytest
 
 from detection_core.errors import ConfigError
 from pipeline.doctor.packages import read_lock
 from pipeline.extras import EXTRAS, require
+from tests.support.cases import refused
+from tests.support.command_line import run_python
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -20,27 +16,28 @@ BESIDE = ("mlflow", "wandb")
 """Extras that are in an environment of their own here: `make test-trackers`."""
 
 
-def test_the_extras_are_those_of_the_distribution():
-    assert set(EXTRAS) == set(PROJECT["optional-dependencies"]) - {"dev"}
-
-
-def test_tfx_is_no_part_of_the_core():
+def test_the_extras_are_those_of_the_distribution_and_what_is_missing_is_one_message(monkeypatch):
+    page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+    extras = set(PROJECT["optional-dependencies"]) - {"dev"}
+    assert set(EXTRAS) == extras == set(re.findall(r"`\[(\w+)\]`", page))
     assert not [d for d in PROJECT["dependencies"] if d.startswith(("tfx", "kfp", "ml-metadata", "dill"))]
-
-
-def test_what_is_missing_is_one_message_with_its_remedy(monkeypatch):
+    pins = read_lock((ROOT / "requirements.lock").read_text(encoding="utf-8"))
+    assert f"setuptools=={pins['setuptools']} wheel=={pins['wheel']}\n" in page
+    assert f"detflow-{PROJECT['version']}-py3-none-any.whl" in page
     for extra in EXTRAS:
         if extra not in BESIDE:
             require(extra, "this")
     monkeypatch.setattr("pipeline.extras.importlib.util.find_spec", lambda name: None)
     for extra in EXTRAS:
         message = rf"this: expected the packages of detflow\[{extra}\].*{re.escape(EXTRAS[extra].remedy)}"
-        with pytest.raises(ConfigError, match=message):
-            require(extra, "this")
+        refused(ConfigError, message, require, extra, "this")
 
 
 def test_all_but_a_run_here_works_without_tfx(tmp_path):
     """Every module but the three that are TFX's side of the project can be imported where there is no TFX."""
+    folders = ("component_specs", "components", "pipeline")  # the core's rules forbid it TFX already
+    paths = [p.relative_to(ROOT) for folder in folders for p in sorted((ROOT / folder).rglob("*.py"))]
+    modules = [".".join(p.with_suffix("").parts) for p in paths if not p.name.startswith("__")]
     program = f"""
 import importlib, json, sys
 from importlib.abc import MetaPathFinder
@@ -50,35 +47,17 @@ class Without(MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Without())
 failed = []
-for name in {json.dumps(light_modules())}:
+for name in {json.dumps(modules)}:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as e:
         failed.append([name, e.name])
 print(json.dumps(failed))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    failed = json.loads(done.stdout.splitlines()[-1])
+    failed = json.loads(run_python(program, cwd=ROOT).stdout.splitlines()[-1])
     assert {name for name, _ in failed} == {
         "component_specs.kfp_yaml",
         "component_specs.tfx_spec",
         "components.runtime.tfx",
         "pipeline.local.tfx_backend",
     }
-
-
-def test_the_lines_for_tfx_are_those_of_the_lock():
-    page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
-    pins = read_lock((ROOT / "requirements.lock").read_text(encoding="utf-8"))
-    assert f"setuptools=={pins['setuptools']} wheel=={pins['wheel']}\n" in page
-    assert f"detflow-{PROJECT['version']}-py3-none-any.whl" in page
-    assert set(re.findall(r"`\[(\w+)\]`", page)) == set(EXTRAS)
-
-
-def light_modules():
-    """Return the modules of the packages that orchestrate; the core's rules forbid it TFX already."""
-    folders = ("component_specs", "components", "pipeline")
-    paths = [p.relative_to(ROOT) for folder in folders for p in sorted((ROOT / folder).rglob("*.py"))]
-    return [".".join(p.with_suffix("").parts) for p in paths if p.name not in ("__main__.py", "__init__.py")]

@@ -1,9 +1,9 @@
 """How programs end after signals; those here have no more than Python to load."""
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.support.command_line import has_ended, run_python
 
 BEGIN = """
 import atexit, hashlib, os, signal, sys, tempfile, threading, time
@@ -31,14 +31,12 @@ def handled(work):
 """
 
 
-def ran(code: str, timeout: float = 60) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-c", BEGIN + code], capture_output=True, text=True, check=False, timeout=timeout
-    )
+def ran(code):
+    done = run_python(BEGIN + code, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
-def test_an_interrupted_program_removes_its_temporary_files_and_waits_for_no_thread() -> None:
+def test_an_interrupted_program_removes_its_temporary_files_and_waits_for_no_thread():
     for number in (signal.SIGINT, signal.SIGTERM):
         code = f"""
 folder = tempfile.TemporaryDirectory()
@@ -52,7 +50,7 @@ interruption.run_program(lambda: handled(lambda: send({int(number)})))
         assert not Path(folder).exists()
 
 
-def test_what_is_interrupted_before_the_command_line_says_so_and_other_ends_are_left_alone() -> None:
+def test_what_is_interrupted_before_the_command_line_says_so_and_other_ends_are_left_alone():
     assert ran("interruption.run_program(lambda: send())") == (130, "", "interrupted\n")
     assert ran("sys.exit(interruption.run_program(lambda: 7))")[0] == 7
     assert ran("interruption.run_program(lambda: sys.exit(2))")[0] == 2
@@ -60,7 +58,7 @@ def test_what_is_interrupted_before_the_command_line_says_so_and_other_ends_are_
     assert found == 1 and "ZeroDivisionError" in err
 
 
-def test_native_code_that_does_not_come_back_is_ended() -> None:
+def test_native_code_that_does_not_come_back_is_ended():
     """One call into OpenSSL, which takes minutes."""
     code = """
 later(0.2, signal.SIGTERM)
@@ -71,7 +69,7 @@ interruption.run_program(lambda: len(hashlib.pbkdf2_hmac("sha512", b"", b"", 1 <
     assert err.startswith("interrupted after ") and err.endswith(" s, before everything had ended\n")
 
 
-def test_the_second_signal_ends_the_process_and_its_children_without_a_traceback() -> None:
+def test_the_second_signal_ends_the_process_and_its_children_without_a_traceback():
     code = """
 import subprocess
 def work():
@@ -87,11 +85,10 @@ interruption.run_program(lambda: handled(work))
 """
     found, out, err = ran(code)
     assert found == 130 and err.startswith("interrupted after ") and "Traceback" not in err
-    status = subprocess.run(["ps", "-o", "stat=", out.strip()], capture_output=True, text=True, check=False)
-    assert status.stdout.strip()[:1] in ("", "Z")
+    assert has_ended(int(out))
 
 
-def test_a_training_gets_the_time_to_save_and_one_that_has_nothing_to_save_does_not() -> None:
+def test_a_training_gets_the_time_to_save_and_one_that_has_nothing_to_save_does_not():
     saving = """
 def work():
     with StopSignal() as stop:
@@ -113,7 +110,7 @@ interruption.run_program(lambda: handled(work))
     assert (found, out) == (130, "") and "before everything had ended" in err
 
 
-def test_who_takes_the_signals_over_keeps_them_and_native_code_may_replace_the_exception() -> None:
+def test_who_takes_the_signals_over_keeps_them_and_native_code_may_replace_the_exception():
     kept = """
 def work():
     signal.signal(signal.SIGTERM, lambda *_: print("stopping", flush=True))

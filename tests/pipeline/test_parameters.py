@@ -1,29 +1,16 @@
-"""Parameters of a run."""
-
 from detection_core.errors import ConfigError
 from pipeline.parameters import Parameter, check_parameters, parse_parameters
 from tests.support.refusals import not_refused
 
-_KINDS = {
-    "data_path": "STRING",
-    "train_steps": "NUMBER_INTEGER",
-    "learning_rate": "NUMBER_DOUBLE",
-    "fast": "BOOLEAN",
-    "tags": "LIST",
-    "extra": "STRUCT",
-}
-
-
+_KINDS = {"data_path": "STRING", "train_steps": "NUMBER_INTEGER", "learning_rate": "NUMBER_DOUBLE"}
+_KINDS |= {"fast": "BOOLEAN", "tags": "LIST", "extra": "STRUCT"}
 DECLARED = {n: Parameter(name=n, type=kind, required=n == "data_path") for n, kind in _KINDS.items()}
 
 
-def test_texts_become_typed_values():
-    texts = ["data_path=1", "train_steps=5", "learning_rate=1e-3", "fast=true", "tags=[1]", 'extra={"a": 1}']
+def test_texts_become_typed_values_or_are_refused():
+    given = ["data_path=1", "train_steps=5", "learning_rate=1e-3", "fast=true", "tags=[1]", 'extra={"a": 1}']
     values = {"data_path": "1", "train_steps": 5, "learning_rate": 0.001, "fast": True, "tags": [1]}
-    assert parse_parameters(DECLARED, texts) == {**values, "extra": {"a": 1}}
-
-
-def test_what_does_not_fit_is_refused():
+    assert parse_parameters(DECLARED, given) == {**values, "extra": {"a": 1}}
     texts = [
         ("train_stepz=5", "no parameter train_stepz; did you mean train_steps?"),
         ("nothing_like_it=5", "no parameter nothing_like_it; the pipeline has .*data_path"),

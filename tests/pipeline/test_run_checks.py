@@ -1,5 +1,3 @@
-"""What is looked at before a run begins."""
-
 import json
 import shutil
 
@@ -18,6 +16,7 @@ from detection_core.validation.span_history import keep_spans
 from pipeline.run_checks import CHECKS, checker_parameters, run_checks
 from pipeline.settings.settings_file import load_settings
 from tests.support.archives import archive
+from tests.support.cases import refused
 from tests.support.detector_folders import fake_checkpoint, fake_detector
 from tests.support.object_store import dead_server
 from tests.support.refusals import not_refused
@@ -39,51 +38,33 @@ def checked(settings_path):
 
 
 def _publish(settings, tmp_path, checks):
-    files.write_text(str(tmp_path / "source" / "saved_model.pb"), "graph")
+    source, destination = str(tmp_path / "source"), PushDestination(settings.push_destination)
+    files.write_text(f"{source}/saved_model.pb", "graph")
     fields = {name: checks[name] for name in ("run_key", "baseline_version", "push_token")}
-    destination = PushDestination(settings.push_destination)
-    return str(
-        destination.publish(str(tmp_path / "source"), "", PublishedVersion(number=0, **fields), 0).number
-    )
+    return str(destination.publish(source, "", PublishedVersion(number=0, **fields), 0).number)
 
 
-def test_the_first_run_has_no_baseline(checked):
+def test_the_first_run_has_no_baseline_and_other_data_are_another_run(checked, tmp_path):
     checks = checked()
     assert tuple(checks) == CHECKS
     assert checks["baseline_version"] == ""
     assert checks["code_version"] == code_version()
     assert checks["code_version_trainer"] == component_version("trainer") != checks["code_version_evaluator"]
+    (tmp_path / "build" / "digits" / "scenes" / "train.json").write_text('{"images": [1]}')
+    after = checked()
+    assert all(checks[name] != after[name] for name in ("data_fingerprint", "run_key"))
 
 
-def test_a_repetition_keeps_baseline_and_token_and_another_run_is_compared_with_it(
-    checked, settings_path, tmp_path
-):
-    settings = load_settings(settings_path)
-    first = run_checks(settings)
-    number = _publish(settings, tmp_path, first)
-    assert run_checks(settings) == first
-    checks = checked("train_config.batch_size=3")
-    assert checks["baseline_version"] == number
-
-
-def test_after_a_rollback_the_run_is_no_repetition(settings_path, tmp_path):
+def test_a_repetition_keeps_baseline_and_token_until_a_rollback(checked, settings_path, tmp_path):
     settings = load_settings(settings_path)
     older = _publish(settings, tmp_path, {"run_key": "x", "baseline_version": "", "push_token": "y"})
     first = run_checks(settings)
-    _publish(settings, tmp_path, first)
+    number = _publish(settings, tmp_path, first)
+    assert run_checks(settings) == first
+    assert checked("train_config.batch_size=3")["baseline_version"] == number, "another run"
     PushDestination(settings.push_destination).rollback()
     checks = run_checks(settings)
-    assert checks["baseline_version"] == older
-    assert checks["push_token"] != first["push_token"]
-
-
-def test_other_data_are_another_run(settings_path, tmp_path):
-    settings = load_settings(settings_path)
-    before = run_checks(settings)
-    (tmp_path / "build" / "digits" / "scenes" / "train.json").write_text('{"images": [1]}')
-    after = run_checks(settings)
-    assert before["data_fingerprint"] != after["data_fingerprint"]
-    assert before["run_key"] != after["run_key"]
+    assert checks["baseline_version"] == older and checks["push_token"] != first["push_token"]
 
 
 def test_spans_are_resolved_when_the_run_begins(checked, tmp_path):
@@ -92,11 +73,8 @@ def test_spans_are_resolved_when_the_run_begins(checked, tmp_path):
         shutil.copytree(scenes, tmp_path / "weekly" / week)
         if week != "2026-11-21":
             (tmp_path / "weekly" / week / "_SUCCESS").touch()
-    overrides = [
-        f"data.path={tmp_path}/weekly/{{YYYY}}-{{MM}}-{{DD}}",
-        "data.window=2",
-        "data.span_ready_file=_SUCCESS",
-    ]
+    overrides = [f"data.path={tmp_path}/weekly/{{YYYY}}-{{MM}}-{{DD}}", "data.window=2"]
+    overrides.append("data.span_ready_file=_SUCCESS")
     checks = checked(*overrides)
     assert checks["data_spans"] == Spans(train=("2026-11-07", "2026-11-14"), evaluate=("2026-11-14",))
     (tmp_path / "weekly" / "2026-11-21" / "_SUCCESS").touch()
@@ -113,32 +91,25 @@ def test_spans_are_resolved_when_the_run_begins(checked, tmp_path):
     assert earlier["data_fingerprint"] == checks["data_fingerprint"]
 
 
-def test_configuration_counts_by_content_and_not_by_place(checked, settings_path, tmp_path):
+def test_configuration_counts_by_content_and_place_and_pods_do_not(checked, settings_path, tmp_path):
     before = checked()["run_key"]
     text = files.read_text(load_settings(settings_path).model.config)
     moved = tmp_path / "moved.config"
     moved.write_text(text)
-    assert checked(f"model.config={moved}")["run_key"] == before
-    moved.write_text(text + "\n# changed")
-    assert checked(f"model.config={moved}")["run_key"] != before
-
-
-def test_place_pods_and_checkpoints_are_no_part_of_what_a_run_is_asked_to_do(checked, tmp_path):
-    before = checked()["run_key"]
     for other in (
+        [f"model.config={moved}"],
         [f"workspace={tmp_path}/elsewhere", "name=other"],
         ["kubeflow.defaults.gpu=1", "kubeflow.image=other:1", "train.checkpoint_minutes=1"],
     ):
         assert checked(*other)["run_key"] == before
+    moved.write_text(text + "\n# changed")
+    assert checked(f"model.config={moved}")["run_key"] != before
 
 
-def test_a_destination_that_cannot_be_reached_is_said_before_anything_runs(checked):
+def test_what_cannot_be_reached_or_was_mistyped_stops_a_run_before_it_begins(checked, settings_path):
     with dead_server() as bucket, pytest.raises(DataError, match="an answer from the object store") as raised:
         checked(f"push.destination={bucket}/pushed")
     assert raised.value.where.startswith(f"{bucket}/pushed")
-
-
-def test_a_mistyped_parameter_of_a_run_stops_it_before_it_begins(settings_path):
     fields = checker_parameters(load_settings(settings_path))
     cases = [
         ({"thresholds": '{"mAP": '}, "thresholds: expected a JSON object"),
@@ -151,7 +122,7 @@ def test_a_mistyped_parameter_of_a_run_stops_it_before_it_begins(settings_path):
     assert not not_refused(lambda change: run(RunCheckerJob(**{**fields, **change})), cases, ConfigError)
 
 
-def test_weights_to_start_from_count_by_content(checked, tmp_path):
+def test_weights_to_start_from_count_by_content_and_have_to_be_there(checked, tmp_path):
     checkpoint = f"train_config.fine_tune_checkpoint={tmp_path / 'there' / 'ckpt-0'}"
     for make, overrides in (
         (fake_detector, [f"train.warm_start={tmp_path / 'there'}"]),
@@ -165,19 +136,21 @@ def test_weights_to_start_from_count_by_content(checked, tmp_path):
         assert second["starting_weights"] != first["starting_weights"] != ""
         assert second["run_key"] != first["run_key"]
         shutil.rmtree(tmp_path / "there")
-
-
-LITE = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
+    missing = [checkpoint, "train_config.fine_tune_checkpoint_version=V2"]
+    refused(ModelError, "expected a checkpoint", checked, *missing)
+    refused(ContractError, "expected a detector folder", checked, f"train.warm_start={tmp_path}")
+    # Where the deployed model is the start, the first one's checkpoint may be gone.
+    assert checked(*missing, "train.warm_start=deployed")
 
 
 def test_published_weights_are_fetched_before_anything_runs(checked, tmp_path, monkeypatch):
+    lite = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
     monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
     (tmp_path / "mirror").mkdir()
-    start = f"train.start_from=zoo:{LITE}"
+    start = f"train.start_from=zoo:{lite}"
     mirrored = [start, f"train.weights_mirror={tmp_path / 'mirror'}"]
-    with pytest.raises(ModelError, match=f"put {LITE}.tar.gz"):
-        checked(*mirrored)
-    (tmp_path / "mirror" / f"{LITE}.tar.gz").write_bytes(archive(name=LITE))
+    refused(ModelError, f"put {lite}.tar.gz", checked, *mirrored)
+    (tmp_path / "mirror" / f"{lite}.tar.gz").write_bytes(archive(name=lite))
     first = checked(*mirrored)
     assert first["starting_weights"]
     # Where they came from makes no other run of it.
@@ -185,24 +158,10 @@ def test_published_weights_are_fetched_before_anything_runs(checked, tmp_path, m
     assert checked()["run_key"] != first["run_key"]
 
 
-def test_weights_that_are_not_there_stop_a_run_before_it_begins(checked, tmp_path):
-    missing = [
-        f"train_config.fine_tune_checkpoint={tmp_path}/x",
-        "train_config.fine_tune_checkpoint_version=V2",
-    ]
-    with pytest.raises(ModelError, match="expected a checkpoint"):
-        checked(*missing)
-    with pytest.raises(ContractError, match="expected a detector folder"):
-        checked(f"train.warm_start={tmp_path}")
-    # Where the deployed model is the start, the first one's checkpoint may be gone.
-    assert checked(*missing, "train.warm_start=deployed")
-
-
 def test_a_label_map_and_a_schema_count_by_content(checked, settings_path, tmp_path):
     label_map = tmp_path / "labels.pbtxt"
     settings = load_settings(settings_path, [f"data.label_map={label_map}"], check_files=False)
-    with pytest.raises(ConfigError, match="cannot read the label map"):
-        run_checks(settings)
+    refused(ConfigError, "cannot read the label map", run_checks, settings)
     found = []
     for name in ("cat", "dog"):
         label_map.write_text(f"item {{ id: 1 name: '{name}' }}")

@@ -1,5 +1,3 @@
-"""Parameters that a run may set."""
-
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from components.run_checker.run import FILLED
@@ -9,15 +7,13 @@ from pipeline.run_parameters import CHECKER, RUN_PARAMETERS, declared_parameters
 from pipeline.settings.settings_file import load_settings
 
 
-def test_every_target_is_a_field_and_texts_go_to_run_checker_alone():
+def test_every_target_is_a_field_texts_go_to_run_checker_alone_and_a_package_declares_them():
     for parameter in RUN_PARAMETERS:
         kinds = {job_fields(JOBS[step]).parameters[field].carried_as for step, field in parameter.targets}
         assert len(kinds) == 1
         if kinds == {str}:
             assert [step for step, _ in parameter.targets] == [CHECKER] and parameter.name in FILLED
 
-
-def test_they_are_declared_as_a_package_declares_them():
     declared = declared_parameters()
     assert list(declared) == [p.name for p in RUN_PARAMETERS]
     assert declared["train_steps"].type == "NUMBER_INTEGER" and declared["span"].type == "STRING"

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+from unittest import mock
 
 import pytest
 
@@ -17,11 +18,13 @@ from pipeline.local.workspace import Workspace
 from pipeline.report.writer import write_report
 from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import SETTINGS
+from tests.support.cases import refused
 from tests.support.fixture_run import write_run
 from tests.support.refusals import not_refused
 
 _TOKEN, _KEY = "tok-SENTINEL-1a2b", "sEcReT-SENTINEL/abc+def"
 _ADDRESS = "http://user:pass-SENTINEL@127.0.0.1:9"
+_TOLD = f"{_TOKEN} {_KEY} {_ADDRESS} {json.dumps(_KEY)} {_TOKEN!r}"
 
 
 @pytest.fixture(autouse=True)
@@ -31,61 +34,40 @@ def secrets(monkeypatch):
     hide(_TOKEN)
 
 
-def _told():
-    return f"{_TOKEN} {_KEY} {_ADDRESS} {json.dumps(_KEY)} {_TOKEN!r}"
-
-
 def test_logs_on_the_terminal_and_in_files_tell_none(tmp_path, capsys):
     start_logging()
     path = tmp_path / "log.txt"
     with file_log(str(path)):
         try:
-            raise ValueError(_told())
+            raise ValueError(_TOLD)
         except ValueError:
-            logging.getLogger("pipeline.x").exception("went wrong: %s", _told())
+            logging.getLogger("pipeline.x").exception("went wrong: %s", _TOLD)
     for text in (capsys.readouterr().err, path.read_text()):
         assert "went wrong" in text and "Traceback" in text and "SENTINEL" not in text
 
 
 def test_messages_tell_none(capsys, monkeypatch):
     def command(_):
-        raise DataError(_told(), where=_ADDRESS)
+        raise DataError(_TOLD, where=_ADDRESS)
 
     monkeypatch.setattr("pipeline.cli.cluster.list_runs", command)
     verbs = parser.build_parser()
     for words in (["runs", "list"], ["runs", "list", "--json"]):
         arguments = verbs.parse_args(words)
         arguments.command = command
-        monkeypatch.setattr(parser, "build_parser", lambda a=arguments: _Parsed(a))
+        parsed = mock.Mock(parse_args=mock.Mock(return_value=arguments))
+        monkeypatch.setattr(parser, "build_parser", lambda parsed=parsed: parsed)
         assert parser.main(words) == 2
         out, err = capsys.readouterr()
         assert "***" in out + err and "SENTINEL" not in out + err
 
 
-@dataclasses.dataclass
-class _Parsed:
-    arguments: object
-
-    def parse_args(self, _):
-        return self.arguments
-
-
-@pytest.fixture
-def run(tmp_path):
-    run = write_run(tmp_path / "run", images=4)
-    failed = StepInfo(id="trainer", component="trainer", state="failed", error=_told())
-    return dataclasses.replace(
-        run,
-        status="failed",
-        settings_text=f"data: {_told()}\n",
-        steps=(*run.steps[:1], failed),
-        checks={"found": _told()},
-    )
-
-
-def test_records_and_reports_tell_none(tmp_path, run):
-    workspace = Workspace(str(tmp_path / "workspace"))
-    workspace.write_info(run)
+def test_records_and_reports_tell_none(tmp_path):
+    whole = write_run(tmp_path / "run", images=4)
+    failed = StepInfo(id="trainer", component="trainer", state="failed", error=_TOLD)
+    fields = {"status": "failed", "settings_text": f"data: {_TOLD}\n", "checks": {"found": _TOLD}}
+    run = dataclasses.replace(whole, steps=(*whole.steps[:1], failed), **fields)
+    Workspace(str(tmp_path / "workspace")).write_info(run)
     written = list((tmp_path / "workspace").rglob("run.json"))
     assert written and all("SENTINEL" not in p.read_text() for p in written)
     assert json.loads(written[0].read_text())["status"] == "failed", "it is still a record"
@@ -119,21 +101,16 @@ def test_settings_with_a_secret_are_refused_without_telling_it():
         load_settings(str(SETTINGS), [override], check_files=False)
 
     silent = r"(?s)\A(?!.*SENTINEL).*"
-    refused = r"(without user and password|expected no secret, which)"
-    cases = [(override, silent + refused) for override in SECRETS]
+    told = r"(without user and password|expected no secret, which)"
+    cases = [(override, silent + told) for override in SECRETS]
     cases += [(override, f"{silent}expected an address without credentials") for override in ADDRESSES]
     assert not not_refused(load, cases, ConfigError)
-
-
-def test_a_path_is_no_secret():
-    override = "kubeflow.defaults.env={GOOGLE_APPLICATION_CREDENTIALS: /secret/key.json, TOKEN_FILE: t}"
-    assert load_settings(str(SETTINGS), [override], check_files=False)
+    load("kubeflow.defaults.env={GOOGLE_APPLICATION_CREDENTIALS: /secret/key.json, TOKEN_FILE: t}")  # paths
 
 
 def test_packages_hold_none(tmp_path):
     for secret in (_KEY, _ADDRESS):
         settings = load_settings(str(SETTINGS), [f"push.destination=/models/{secret}"], check_files=False)
-        refused = r"(?s)\A(?!.*SENTINEL).*expected no secret in settings and pipeline.config"
-        with pytest.raises(ConfigError, match=refused):
-            compile_pipeline(settings, str(tmp_path / "pipeline.yaml"))
+        message = r"(?s)\A(?!.*SENTINEL).*expected no secret in settings and pipeline.config"
+        refused(ConfigError, message, compile_pipeline, settings, str(tmp_path / "pipeline.yaml"))
         assert not list(tmp_path.iterdir())

@@ -1,18 +1,12 @@
-"""The config of each step that trains."""
-
 import pytest
 
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
+from pipeline import step_configs
 from pipeline.settings.settings_file import load_settings
-from pipeline.step_configs import (
-    fine_tune_checkpoint,
-    schema_text,
-    shared_config_text,
-    step_overrides,
-    training_config,
-)
+from pipeline.step_configs import fine_tune_checkpoint, shared_config_text, step_overrides, training_config
+from tests.support.cases import refused
 
 
 def test_each_training_step_has_its_own_config(digits_settings):
@@ -23,6 +17,10 @@ def test_each_training_step_has_its_own_config(digits_settings):
     assert trained.train_config.num_steps == 7
     assert quantized.train_config.num_steps == settings.quantize.overrides["train_config.num_steps"]
     assert quantized.HasField("graph_rewriter")
+    assert fine_tune_checkpoint(settings) == ""
+    field = "train_config.fine_tune_checkpoint"
+    named = load_settings(digits_settings, [f"{field}=/there/x", f"{field}_version=V2"])
+    assert fine_tune_checkpoint(named) == "/there/x"
 
 
 def test_override_files_and_additions_reach_the_training(digits_settings, tmp_path):
@@ -42,7 +40,7 @@ def test_override_files_and_additions_reach_the_training(digits_settings, tmp_pa
     assert list(trained.eval_config.metrics_set) == [*before.eval_config.metrics_set, *metrics]
 
 
-def test_the_shared_config_leaves_the_quantization_to_its_step(digits_settings):
+def test_the_shared_config_leaves_the_quantization_to_its_step_and_its_own_block(digits_settings):
     plain = load_settings(digits_settings)
     changed = load_settings(digits_settings, ["graph_rewriter.quantization.delay=5"])
     assert "\n" not in shared_config_text(plain).strip()
@@ -50,25 +48,15 @@ def test_the_shared_config_leaves_the_quantization_to_its_step(digits_settings):
     assert shared_config_text(plain) == shared_config_text(changed)
     assert step_overrides(plain, quantize=False) == step_overrides(changed, quantize=False)
     assert step_overrides(plain, quantize=True) != step_overrides(changed, quantize=True)
-
-
-def test_a_block_of_one_s_own_takes_the_place_of_the_config_s(digits_settings):
     own = "quantize.overrides={graph_rewriter: {quantization: {delay: 1}}}"
     found = step_overrides(load_settings(digits_settings, [own]), quantize=True)
     assert found == {"graph_rewriter": {"quantization": {"delay": 1}}}
 
 
-def test_the_checkpoint_that_training_starts_from(digits_settings, tmp_path):
-    assert fine_tune_checkpoint(load_settings(digits_settings)) == ""
-    field = "train_config.fine_tune_checkpoint"
-    named = [f"{field}={tmp_path}/x", f"{field}_version=V2"]
-    assert fine_tune_checkpoint(load_settings(digits_settings, named)) == f"{tmp_path}/x"
-
-
 ZOO_MODEL = "zoo:ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
 
 
-def test_starting_from_published_weights_is_trainer_s_alone(digits_settings):
+def test_starting_from_published_weights_is_trainer_s_alone_and_imagenet_names_the_backbone(digits_settings):
     published = 'train_config.fine_tune_checkpoint="PATH_TO_BE_CONFIGURED/mobilenet_v2.ckpt-1"'
     settings = load_settings(digits_settings, [f"train.start_from={ZOO_MODEL}", published])
     train = training_config(settings, quantize=False).train_config
@@ -80,8 +68,6 @@ def test_starting_from_published_weights_is_trainer_s_alone(digits_settings):
     assert merged.train_config == train
     assert not any("fine_tune" in path for path in step_overrides(settings, quantize=True))
 
-
-def test_less_may_be_taken_of_them_and_imagenet_names_the_config_s_backbone(digits_settings):
     def load(start, more):
         return load_settings(digits_settings, [f"train.start_from={start}", more])
 
@@ -94,14 +80,12 @@ def test_less_may_be_taken_of_them_and_imagenet_names_the_config_s_backbone(digi
 
 
 def test_a_schema_travels_as_text_once_it_is_one(digits_settings, tmp_path):
-    assert schema_text(load_settings(digits_settings)) == ""
+    assert step_configs.schema_text(load_settings(digits_settings)) == ""
     schema = tmp_path / "examples_schema.pbtxt"
     settings = load_settings(digits_settings, [f"validation.schema_file={schema}"])
-    with pytest.raises(ConfigError, match="schema"):
-        schema_text(settings)
+    refused(ConfigError, "schema", step_configs.schema_text, settings)
     schema.write_text("feature { name: 'image/height' type: INT int_domain { min: 1 } }")
-    assert schema_text(settings) == schema.read_text()
+    assert step_configs.schema_text(settings) == schema.read_text()
     schema.write_text("feature { name: 'image/height' typ: INT }")
-    with pytest.raises(ConfigError, match="typ") as error:
-        schema_text(settings)
-    assert error.value.where.startswith(str(schema))
+    error = refused(ConfigError, "typ", step_configs.schema_text, settings)
+    assert error.where.startswith(str(schema))

@@ -1,11 +1,34 @@
-"""The command line, called in the process of the test."""
+"""The command line, called in the process of the test, and programs in one of their own."""
 
 import json
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline.cli import parser
+
+
+def run_python(code: str, *words: str, check: bool = True, **options: Any) -> Any:
+    """Run a program in a process of its own; return its end, with output and errors as text."""
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, check=check, capture_output=True, text=True, timeout=600, **options)
+
+
+def has_ended(process: int, within: float = 60.0) -> bool:
+    """Wait until a process has ended, as a zombie too; tell whether it did in so many seconds."""
+    until = time.monotonic() + within
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 class CommandLine:

@@ -1,15 +1,6 @@
-"""The verb that measures files."""
-
-import pytest
-
 from detection_core.artifacts.benchmark import BENCHMARK
 from tests.support.blobs import BlobDetector, save
 from tests.support.edge_files import convolutions
-
-
-@pytest.fixture(scope="module")
-def saved_model(tmp_path_factory):
-    return save(BlobDetector(), tmp_path_factory.mktemp("bench") / "model")
 
 
 def test_table_json_and_page_of_two_versions(tmp_path, cli):
@@ -25,14 +16,12 @@ def test_table_json_and_page_of_two_versions(tmp_path, cli):
     assert [file["operators"] for file in cli.json(*words, "--no-operators")["files"]] == [[], []]
 
 
-def test_saved_models_are_measured_by_size_of_the_batch(saved_model, cli):
+def test_saved_models_are_measured_by_size_of_the_batch_or_refused_in_one_message(tmp_path, cli):
+    saved_model = save(BlobDetector(), tmp_path / "model")
     words = ["bench", saved_model, "--batch-sizes", "1,2", "--runs", "3", "--image-size", "40x30"]
     (found,) = cli.json(*words)  # a batch of two is not what this model takes
     assert found["batch_size"] == 1 and found["images_per_second"] > 0
     assert "images/s" in cli(*words)
-
-
-def test_what_cannot_be_measured_is_one_message(saved_model, tmp_path, cli):
     (tmp_path / "m.tflite").write_bytes(b"no model")
     for words, message in (
         (["gone"], "expected"),

@@ -1,5 +1,4 @@
-"""The verbs that submit runs to a cluster, and look at them."""
-
+import functools
 import json
 import re
 
@@ -25,24 +24,18 @@ def call(server, cli):
 
 @pytest.fixture
 def submit(call, package_path):
-    return lambda *words, code=0: call(
-        "submit", package_path, "--param", "data_path=/data", *words, code=code
-    )
+    return functools.partial(call, "submit", package_path, "--param", "data_path=/data")
 
 
-def test_submitting_a_compiled_file_prints_the_link(server, submit, cli):
+def test_submitting_a_compiled_file_prints_the_link_and_waiting_shows_the_steps(server, submit, cli):
     out = submit("--param", "train_steps=5", "--experiment", "trials")
     [run] = server.state.runs.values()
     assert out == f"run {run['run_id']}\n{server.url}/#/runs/details/{run['run_id']}\n"
     assert run["runtime_config"]["parameters"] == {"data_path": "/data", "train_steps": 5}
     assert "pipeline | version digits-" in cli.err and "uploaded" in cli.err
-    submit()
+    assert re.match(r"run \S+ succeeded\n", submit(*WAITING))
     assert "is there already" in cli.err
     assert [e["display_name"] for e in server.state.experiments.values()] == ["trials", "digits"]
-
-
-def test_waiting_shows_the_steps_and_ends_with_the_state(submit, cli):
-    assert re.match(r"run \S+ succeeded\n", submit(*WAITING))
     assert "step | trainer running" in cli.err and "step | trainer succeeded in 30 s" in cli.err
 
 
@@ -57,14 +50,21 @@ def _let_write(server, *words, **flags):
     server.state.end_run = end_and_write
 
 
-def test_a_failed_run_names_the_step_and_ends_with_3(server, submit, cli):
+def test_a_failed_run_names_the_step_and_ends_with_3_and_its_log_is_shown(server, submit, cli, call):
     server.state.failing_step = "trainer"
     _let_write(server, "trainer", "I1101 1 launcher_v2.go:9] x\nTraceback\nValueError: no images")
     out = submit(*WAITING, code=3)
     assert re.match(r"run \S+ failed: step trainer failed: see its log\n", out)
     assert out.endswith("the end of the log of trainer:\nTraceback\nValueError: no images\n")
     assert "step trainer failed: see its log" in cli.err
-    assert json.loads(submit(*WAITING, "--json", code=3))["state"] == "failed"
+    _let_write(server, "trainer", "\n".join(f"line {i}" for i in range(100)))
+    failed = json.loads(submit(*WAITING, "--json", code=3))
+    run_id = failed["run_id"]
+    assert failed["state"] == "failed"
+    for words, lines in (([], 25), (["--lines", "7"], 7), (["--lines", "1000"], 100)):
+        assert len(call("runs", "log", run_id, *words).splitlines()) == lines
+    call("runs", "log", run_id, "--lines", "0", code=2)
+    assert "--lines: expected 1 or more, found 0" in cli.err
 
 
 def test_a_mistake_is_one_line_before_anything_is_made(server, package_path, cli):
@@ -82,35 +82,29 @@ def test_a_mistake_is_one_line_before_anything_is_made(server, package_path, cli
     assert told.startswith(f"detflow: ClusterError: {nobody}: asking for the server's health: nothing")
 
 
-def test_a_settings_file_is_compiled_and_submitted(server, digits_settings, cli):
+def test_a_settings_file_is_compiled_and_submitted(server, digits_settings, cli, monkeypatch, tmp_path):
+    server.token = "topsecret"  # the settings name it, and never hold it
+    monkeypatch.setenv("MY_TOKEN", "topsecret")
     with open(digits_settings, "a", encoding="utf-8") as f:
-        f.write(f"kubeflow: {{host: '{server.url}', experiment: trials, service_account: robot}}\n")
+        f.write(
+            f"kubeflow:\n  host: {server.url}\n  experiment: trials\n  service_account: robot\n"
+            "  connection: {token_env: MY_TOKEN, timeout: 5}\n"
+        )
     cli("submit", digits_settings, "--set", "train_config.num_steps=3", "--param", "train_steps=7")
     [run] = server.state.runs.values()
     assert run["runtime_config"]["parameters"] == {"train_steps": 7} and run["service_account"] == "robot"
     assert [e["display_name"] for e in server.state.experiments.values()] == ["trials"]
     version = server.state.versions[run["pipeline_version_reference"]["pipeline_version_id"]]
     assert "num_steps: 3" in json.dumps(version["pipeline_spec"])
-    told = cli("runs", "show", run["run_id"], "--settings", digits_settings)
-    assert "trainer" not in told.splitlines()[0]
-
-
-def test_credentials_are_named_in_the_settings_and_never_written_there(
-    server, digits_settings, tmp_path, monkeypatch, cli
-):
-    server.token = "topsecret"
-    monkeypatch.setenv("MY_TOKEN", "topsecret")
-    with open(digits_settings, "a", encoding="utf-8") as f:
-        f.write(f"kubeflow:\n  host: {server.url}\n  connection: {{token_env: MY_TOKEN, timeout: 5}}\n")
-    words = ["runs", "list", "--settings", digits_settings]
-    assert cli(*words) == "no runs yet\n"
-    token = tmp_path / "token"
-    token.write_text("another")
-    told = cli.refused(*words, "--token-file", token)
-    assert f"credentials from {token} were not accepted (401)" in told
+    runs = ["runs", "show", run["run_id"], "--settings", digits_settings]
+    assert "trainer" not in cli(*runs).splitlines()[0]
+    (tmp_path / "token").write_text("another")
+    told = cli.refused(*runs, "--token-file", tmp_path / "token")
+    assert f"credentials from {tmp_path}/token were not accepted (401)" in told
 
 
 def test_runs_are_listed_shown_cancelled_and_retried(submit, call, cli):
+    assert call("runs", "list") == "no runs yet\n"
     run_id = json.loads(submit("--json"))["run_id"]
     [listed] = json.loads(call("runs", "list", "--json"))
     assert listed["run_id"] == run_id and listed["state"] == "running"
@@ -181,14 +175,7 @@ def test_every_option_of_a_connection_is_a_flag_with_the_meaning_of_its_setting(
         assert ConnectionOptions.model_fields[name].description in argument.options["help"]
 
 
-def test_the_scheduled_time_of_a_run_is_refused_on_an_older_server(server, call, package_path, cli):
-    server.version = "2.16.1"
-    call("submit", package_path, "--param", "data_path=/d/[[ScheduledTime]]", code=2)
-    assert "expected a server 2.17 or newer for [[ScheduledTime]], found 2.16.1" in cli.err
-    assert not server.state.pipelines
-
-
-def test_a_run_that_could_not_begin_is_shown_with_the_cause(server, submit, call):
+def test_what_could_not_begin_or_waits_is_shown_with_the_cause_and_where_to_look(server, submit, call):
     server.state.failing_root = True
     end = "F1123 10:00:00.2 18 main.go:127] KFP driver: no bucket"
     log = "I1123 10:00:00.1 18 main.go:333] input:{\n  1\n}\n" + end
@@ -198,36 +185,21 @@ def test_a_run_that_could_not_begin_is_shown_with_the_cause(server, submit, call
     [run_id] = server.state.runs
     assert said in call("runs", "show", run_id).splitlines()
     assert call("runs", "log", run_id).strip() == end
-
-
-def test_a_pod_that_waits_is_shown_with_where_to_look(server, submit, call):
-    server.state.waiting_step = "example-gen"
-    submit()
-    [run_id] = server.state.runs
-    out = call("runs", "show", run_id)
+    server.state.failing_root, server.state.waiting_step = False, "example-gen"
+    out = call("runs", "show", json.loads(submit("--json"))["run_id"])
     assert re.search(r"example-gen +waiting for its pod", out)
     assert "`kubectl -n kubeflow describe pod -l workflows.argoproj.io/workflow=digits-" in out
 
 
-def test_as_many_lines_of_a_log_as_asked_for(server, submit, call, cli):
-    _let_write(server, "trainer", "\n".join(f"line {i}" for i in range(100)))
-    server.state.failing_step = "trainer"
-    submit(*WAITING, code=3)
-    [run_id] = server.state.runs
-    for words, lines in (([], 25), (["--lines", "7"], 7), (["--lines", "1000"], 100)):
-        assert len(call("runs", "log", run_id, *words).splitlines()) == lines
-    call("runs", "log", run_id, "--lines", "0", code=2)
-    assert "--lines: expected 1 or more, found 0" in cli.err
-
-
-def test_a_name_that_is_too_long_is_refused_before_anything_is_made(server, call, tmp_path, cli):
+def test_what_the_server_would_refuse_is_refused_before_anything_is_made(server, call, tmp_path, cli):
+    server.version = "2.16.1"
     for verb in (["submit"], ["schedule", "create", "--cron", "@daily"]):
-        long = ["--experiment", "e" * 300]
         for name, more, message in (
             ("a" * 111, [], "pipeline's name: expected 110 characters at most, found 111"),
-            ("digits", long, "experiment's name: expected 128 characters at most, found 300"),
+            ("d", ["--experiment", "e" * 300], "experiment's name: expected 128 characters at most, found"),
+            ("d", ["--param", "data_path=[[ScheduledTime]]"], "expected a server 2.17 or newer for [["),
         ):
-            path = write_package(tmp_path, name=name)
-            call(*verb, path, "--param", "data_path=/d", *more, code=2)
+            words = [*verb, write_package(tmp_path, name=name), "--param", "data_path=/d", *more]
+            call(*words, code=2)
             assert message in cli.err
     assert not server.state.pipelines and not server.state.experiments

@@ -1,5 +1,3 @@
-"""The scripts that complete words in a shell."""
-
 import shutil
 import subprocess
 import sys
@@ -50,7 +48,7 @@ def test_a_shell_completes_verbs_groups_flags_and_file_names(complete, tmp_path,
     assert complete("evaluate", "--model", "") & {"folder", "folder/"}
 
 
-def test_a_script_is_one_that_the_shell_reads(cli, tmp_path):
+def test_a_script_is_one_that_the_shell_reads_and_help_does_not_load_what_makes_it(cli, tmp_path):
     for shell in SHELLS:
         script = cli.json("completion", shell)["script"]
         assert cli("completion", shell) == script.rstrip("\n") + "\n", "nothing of it is taken for hostile"
@@ -58,8 +56,5 @@ def test_a_script_is_one_that_the_shell_reads(cli, tmp_path):
         if shutil.which(shell):
             (tmp_path / shell).write_text(script)
             _run(shell, "-n", str(tmp_path / shell))
-
-
-def test_help_does_not_load_what_makes_the_scripts():
     code = "import sys; from pipeline.cli import parser; parser.build_parser(); print('shtab' in sys.modules)"
     assert _run(sys.executable, "-c", code).strip() == "False"

@@ -1,5 +1,3 @@
-"""The verbs that show, convert, join and translate configurations."""
-
 import itertools
 from pathlib import Path
 
@@ -29,26 +27,20 @@ def test_an_old_config_is_refused_until_it_is_converted(old, tmp_path, cli):
     assert "ssd_mobilenet_v2_fpn -> ssd_mobilenet_v2_fpn_keras" in printed and new in printed
     assert Path(new).read_text() == Path(DIGITS).read_text()
     assert parse_pipeline_config(cli("config", "convert", old)) == load_pipeline_config(DIGITS)
-
-
-def test_changes_and_notes_for_scripts(old, cli):
     data = cli.json("config", "convert", old)
     assert len(data["changes"]) == 1 and data["notes"] == [] and data["text"].startswith("# SSD")
     assert cli.json("config", "convert", DIGITS)["changes"] == []
 
 
-def test_a_config_that_can_never_be_used_is_not_converted_with_success(tmp_path, cli):
-    path, new = tmp_path / "old.config", tmp_path / "new.config"
+def test_conversion_judges_as_validation_does(tmp_path, cli, old):
+    path, new = tmp_path / "older.config", tmp_path / "new.config"
     path.write_text("model { faster_rcnn { feature_extractor { type: 'faster_rcnn_resnet101' } } }")
     told = cli("config", "convert", path, "-o", new, code=1)
     assert "cannot be used here: model.faster_rcnn: expected none" in told
     assert "faster_rcnn_resnet101_keras" in new.read_text()
     assert cli.json("config", "convert", path, code=1)["usable"] is False
-
-
-def test_conversion_judges_as_validation_does(old, tmp_path, cli):
-    """As ssd_mobilenet_v2_fullyconv has it: the family is known, its resizer has no single output size."""
-    text, new = Path(old).read_text(), tmp_path / "new.config"
+    # As ssd_mobilenet_v2_fullyconv has it: the family is known, its resizer has no single output size.
+    text = Path(old).read_text()
     fixed = text[text.index("fixed_shape_resizer") :].split("}")[0] + "}"
     resizer = "keep_aspect_ratio_resizer { min_dimension: 96 max_dimension: 192 }"
     Path(old).write_text(text.replace(fixed, resizer))
@@ -59,7 +51,7 @@ def test_conversion_judges_as_validation_does(old, tmp_path, cli):
     assert told.startswith("# the config cannot be used here: model.ssd.image_resizer: ")
 
 
-def test_show_refuses_what_validate_refuses(cli):
+def test_a_config_is_shown_as_it_would_be_run_or_refused_as_by_validate(tmp_path, cli):
     for change in (
         "model.ssd.feature_extractor.type=ssd_mobilenet_v9_keras",
         "model.ssd.anchor_generator.multiscale_anchor_generator.max_level=6",
@@ -68,16 +60,11 @@ def test_show_refuses_what_validate_refuses(cli):
     ):
         shown = cli.refused("config", "show", DIGITS, "--set", change)
         assert cli.refused("validate", DIGITS, "--set", change) == shown and "model.ssd" in shown
-
-
-def test_a_config_is_shown_as_it_would_be_run(tmp_path, cli):
     overrides = tmp_path / "mine.config"
     overrides.write_text("train_config { num_steps: 7 batch_size: 2 }")
     shown = cli("config", "show", DIGITS, "--override-file", overrides, "--set", "batch_size=3")
-    assert (
-        parse_pipeline_config(shown).train_config.num_steps,
-        parse_pipeline_config(shown).train_config.batch_size,
-    ) == (7, 3)
+    found = parse_pipeline_config(shown).train_config
+    assert (found.num_steps, found.batch_size) == (7, 3)
 
 
 def test_parts_are_joined(tmp_path, cli):
@@ -123,46 +110,39 @@ def test_overrides_of_the_page_for_newcomers_change_a_config(tmp_path, cli):
         assert load_pipeline_config(output) != load_pipeline_config(str(base)), text
 
 
-AUTOML = ["config", "from-automl", "efficientdet-lite0"]
-
-
 def test_hyperparameters_of_automl_become_a_config_and_a_label_map(tmp_path, cli):
+    automl = ["config", "from-automl", "efficientdet-lite0"]
     output, label_map = tmp_path / "pipeline.config", tmp_path / "label_map.pbtxt"
     hparams = "num_classes=2,label_map.1=cat,label_map.2=dog,mixed_precision=true,verbose=0"
     flags = ["--batch-size", "8", "--num-examples-per-epoch", "100", "--num-epochs", "2"]
-    told = cli(*AUTOML, "--hparams", hparams, *flags, "-o", output)
+    told = cli(*automl, "--hparams", hparams, *flags, "-o", output)
     assert "without effect: verbose: progress is reported by the command" in told
     config = load_pipeline_config(str(output))
     assert config.model.efficientdet.num_classes == 2 and config.train_config.num_steps == 24
     assert config.train_input_reader.label_map_path == str(label_map)
     assert 'name: "dog"' in label_map.read_text().replace("'", '"')
-    told = cli.refused(*AUTOML, "--hparams", "label_map.1=bird,num_classes=1", "-o", output)
+    told = cli.refused(*automl, "--hparams", "label_map.1=bird,num_classes=1", "-o", output)
     assert "found another one; choose another folder for --output" in told
     assert "dog" in label_map.read_text()
-
-
-def test_hyperparameters_of_automl_are_read_from_a_file_and_printed(tmp_path, cli):
     hparams = tmp_path / "mine.yaml"
     hparams.write_text("num_classes: 3\nimage_size: 256x128\n")
     flags = ["--train-file-pattern", "t*", "--val-file-pattern", "v*", "--pretrained-ckpt", "ckpt"]
-    config = parse_pipeline_config(cli(*AUTOML, "--hparams", hparams, "--set", "train_steps=7", *flags))
+    config = parse_pipeline_config(cli(*automl, "--hparams", hparams, "--set", "train_steps=7", *flags))
     resizer = config.model.efficientdet.image_resizer.automl_resizer
     assert (resizer.height, resizer.width) == (128, 256)
     assert config.eval_input_reader[0].tf_record_input_reader.input_path == ["v*"]
     assert config.train_config.fine_tune_checkpoint == "ckpt" and config.train_config.num_steps == 7
 
 
-# The training cells of google/automl's tutorials: `main.py` and `tf2/train.py`, from scratch and fine-tuning.
-BACKBONE = {"efficientnet-lite0/stem/conv2d/kernel": (3, 3, 3, 32)}
-DETECTOR = {**BACKBONE, "fpn_cells/cell_0/fnode0/add_n": (1,), "class_net/class-predict/bias": (9,)}
-
-
 def test_training_cells_of_google_automl_s_tutorials(tmp_path, cli):
+    """Those of `main.py` and `tf2/train.py`, from scratch and fine-tuning."""
+    backbone = {"efficientnet-lite0/stem/conv2d/kernel": (3, 3, 3, 32)}
+    detector = {**backbone, "fpn_cells/cell_0/fnode0/add_n": (1,), "class_net/class-predict/bias": (9,)}
     for model, batch_size, names in (
-        ("efficientdet-d0", 4, BACKBONE),
-        ("efficientdet-d0", 8, DETECTOR),
-        ("efficientdet-lite0", 16, BACKBONE),
-        ("efficientdet-lite0", 16, DETECTOR),
+        ("efficientdet-d0", 4, backbone),
+        ("efficientdet-d0", 8, detector),
+        ("efficientdet-lite0", 16, backbone),
+        ("efficientdet-lite0", 16, detector),
     ):
         values = {k: np.zeros(s, np.float32) for k, s in names.items()}
         checkpoint = write_named_checkpoint(values, tmp_path / f"m{len(names)}")
@@ -174,7 +154,7 @@ def test_training_cells_of_google_automl_s_tutorials(tmp_path, cli):
         schedule = train.optimizer.momentum_optimizer.learning_rate.automl_cosine_learning_rate
         assert train.num_steps == schedule.warmup_steps == schedule.total_steps == 56 // batch_size
         assert train.fine_tune_checkpoint_version == CheckpointVersion.V1
-        kind = ("classification", False) if names is BACKBONE else ("detection", True)
+        kind = ("classification", False) if names is backbone else ("detection", True)
         assert (train.fine_tune_checkpoint_type, train.load_all_detection_checkpoint_vars) == kind
     for hparams in (
         "image_size=1920x1280",

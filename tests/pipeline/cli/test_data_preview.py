@@ -1,5 +1,3 @@
-"""The verb that shows what a training is fed."""
-
 from tests.pipeline.conftest import DIGITS
 from tests.support.dataset_files import write_voc
 

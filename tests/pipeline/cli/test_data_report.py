@@ -1,20 +1,12 @@
-"""The verb that writes a page about a data set."""
-
 import json
-
-import pytest
 
 from component_specs import ExampleGenJob
 from components.example_gen.run import run as make
 from tests.support.dataset_files import Coco, write_voc
 
 
-@pytest.fixture
-def voc(tmp_path):
-    return write_voc(tmp_path / "data", names=tuple("abcdefgh"))
-
-
-def test_a_folder_becomes_a_page_without_a_word_about_its_format(voc, tmp_path, cli):
+def test_a_folder_becomes_a_page_without_a_word_about_its_format_and_so_do_examples(tmp_path, cli):
+    voc = write_voc(tmp_path / "data", names=tuple("abcdefgh"))
     words, out = ["data", "report", voc, "-o", tmp_path / "out"], tmp_path / "out"
     told = cli.json(*words)
     assert told["page"] == str(out / "index.html")
@@ -23,6 +15,10 @@ def test_a_folder_becomes_a_page_without_a_word_about_its_format(voc, tmp_path, 
     assert "<h3>Boxes</h3>" in page and "<h4>cat</h4>" in page and "data:image/jpeg" in page
     assert not (out / ".examples").exists()
     assert cli.json(*words) and (out / "index.html").read_text() == page
+    examples, splits = str(tmp_path / "examples"), {"train": 0.5, "eval": 0.5}
+    make(ExampleGenJob(examples=examples, data_path=voc, data_format="voc", splits=splits))
+    card = cli.json("data", "report", examples, "-o", tmp_path / "out")["card"]
+    assert set(card["splits"]) == {"train", "eval"}
 
 
 def test_format_and_splits_may_be_named(tmp_path, cli):
@@ -34,13 +30,6 @@ def test_format_and_splits_may_be_named(tmp_path, cli):
     card = cli.json(*words, "--splits", splits)["card"]
     assert card["quarantine"]["reasons"] == {"box_outside": 1} and list(card["splits"]) == ["train"]
     assert "annotation 0" in (tmp_path / "out" / "index.html").read_text()
-
-
-def test_examples_are_read_as_they_are(voc, tmp_path, cli):
-    examples, splits = str(tmp_path / "examples"), {"train": 0.5, "eval": 0.5}
-    make(ExampleGenJob(examples=examples, data_path=voc, data_format="voc", splits=splits))
-    card = cli.json("data", "report", examples, "-o", tmp_path / "out")["card"]
-    assert set(card["splits"]) == {"train", "eval"}
 
 
 def test_a_report_that_failed_leaves_its_folder_as_it_was(tmp_path, cli):

@@ -1,22 +1,15 @@
-"""The verbs that run detectors, on detectors that find bright squares."""
-
 import os
 import shutil
 
-import av
-import numpy as np
 import pytest
 from PIL import Image
 
 from detection_core.artifacts.published import Deployment, write_deployment
-from detection_core.builders.detector import build_detector
-from detection_core.config.load import parse_pipeline_config
-from detection_core.data.label_map import label_map_from_names
-from detection_core.exporters.detector_folder import write_detector
+from tests.support import videos
 from tests.support.blobs import BlobDetector, scenes
+from tests.support.command_line import CommandLine
+from tests.support.component_chain import untrained
 from tests.support.detector_folders import save_as_detector
-from tests.support.plain_backbone import PLAIN
-from tests.support.tiny_training import config_text
 
 
 @pytest.fixture(scope="module")
@@ -32,24 +25,13 @@ def image(tmp_path):
     return str(path)
 
 
-def write_video(path, count):
-    """A bright red square on dark frames."""
-    pixels = np.zeros((64, 96, 3), np.uint8)
-    pixels[20:44, 30:54, 0] = 255
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("mpeg4", rate=10)
-        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
-        for _ in range(count):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
-        container.mux(stream.encode())
-    return str(path)
-
-
 def scores(found):
     return [pytest.approx(detection["score"]) for detection in found["detections"]]
 
 
-def test_several_detectors_are_fused_and_the_ensemble_can_be_used_again(models, image, tmp_path, cli):
+def test_several_detectors_are_fused_and_a_push_destination_is_the_version_that_is_deployed(
+    models, image, tmp_path, cli
+):
     words = ["predict", image, "--output", tmp_path / "out"]
     (found,) = cli.json(*words, *(word for model in models for word in ("--model", model)))
     assert scores(found) == [0.8]
@@ -57,12 +39,19 @@ def test_several_detectors_are_fused_and_the_ensemble_can_be_used_again(models, 
     assert again[0]["detections"] == found["detections"]
     cli("predict", "--model", models[0], image, "--output", tmp_path / "one")
     assert not (tmp_path / "one" / "ensemble").exists()
+    pushed = tmp_path / "pushed"  # what `detflow run` prints as published
+    for number, model in enumerate(models, start=1):
+        shutil.copytree(os.path.join(model, "Format-Serving"), pushed / "saved_model" / str(number))
+    for number, score in ((1, 0.9), (2, 0.7)):
+        write_deployment(str(pushed), Deployment(number, ()))
+        (found,) = cli.json("predict", "--model", pushed, image, "--output", tmp_path / f"out{number}")
+        assert scores(found) == [score]
 
 
 def test_a_video_among_images_gives_lines_and_a_drawn_video_and_a_broken_one_is_told(
     models, image, tmp_path, cli
 ):
-    video, out = write_video(tmp_path / "moving.mp4", 5), tmp_path / "out"
+    video, out = videos.write(tmp_path / "moving.mp4", 5), tmp_path / "out"
     (tmp_path / "broken.mp4").write_bytes(b"no video")
     words = ["predict", "--model", models[0], "--output", out]
     picture, moving, broken = cli.json(*words, "--every", "2", image, video, tmp_path / "broken.mp4", code=2)
@@ -79,8 +68,6 @@ def test_a_video_among_images_gives_lines_and_a_drawn_video_and_a_broken_one_is_
 
 
 def test_a_folder_is_its_images_and_what_cannot_be_used_is_counted_apart(models, image, tmp_path, capfd):
-    from tests.support.command_line import CommandLine
-
     cli, photos, out = CommandLine(capfd), tmp_path / "photos", tmp_path / "out"
     (photos / "more").mkdir(parents=True)
     for name in ("b.PNG", "a.png", "more/c.png"):
@@ -102,30 +89,15 @@ def test_a_folder_is_its_images_and_what_cannot_be_used_is_counted_apart(models,
     cli(*words, photos / "more", code=2)
     assert "photos/more: expected images or videos in the folder, found none\n" in cli.err
 
-
-def test_the_folder_of_the_images_is_no_place_for_the_results(models, image, tmp_path, cli):
     before = sorted(os.listdir(tmp_path)), (tmp_path / "scene.png").read_bytes()
     told = cli.refused("predict", "--model", models[0], image, "--output", f"{tmp_path}/.")
     assert "expected another folder than that of the images" in told
     assert before == (sorted(os.listdir(tmp_path)), (tmp_path / "scene.png").read_bytes())
 
 
-def test_a_push_destination_is_the_version_that_is_deployed(models, image, tmp_path, cli):
-    """What `detflow run` prints as published."""
-    pushed = tmp_path / "pushed"
-    for number, model in enumerate(models, start=1):
-        shutil.copytree(os.path.join(model, "Format-Serving"), pushed / "saved_model" / str(number))
-    for number, score in ((1, 0.9), (2, 0.7)):
-        write_deployment(str(pushed), Deployment(number, ()))
-        (found,) = cli.json("predict", "--model", pushed, image, "--output", tmp_path / f"out{number}")
-        assert scores(found) == [score]
-
-
 def test_a_saved_model_is_written_as_asked_for(tmp_path, cli):
-    config, out = parse_pipeline_config(config_text(backbone=PLAIN)), tmp_path / "out"
-    labels = label_map_from_names(["dark", "bright"])
-    write_detector(build_detector(config.model, seed=0), config, labels, str(tmp_path / "detector"))
-    words = ["export-saved-model", "--model", tmp_path / "detector", "--output", out, "--frozen-graph"]
+    out = tmp_path / "out"
+    words = ["export-saved-model", "--model", untrained(), "--output", out, "--frozen-graph"]
     made = cli.json(*words, "--input-type", "encoded_image_string_tensor")
     assert made == {"saved_model": str(out / "saved_model")}
     assert (out / "frozen_inference_graph.pb").is_file()

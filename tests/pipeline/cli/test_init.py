@@ -1,9 +1,6 @@
-"""The verb that looks at a data set and writes the files of a workflow."""
-
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,16 +28,14 @@ def data(tmp_path):
     return Coco(tmp_path / "cats and dogs", images=40)
 
 
-def test_the_files_are_written_and_the_workflow_is_valid(data, cli):
+def test_the_files_of_a_workflow_are_written(data, cli):
     said = cli.json("init", data.write())
     assert said["files"] == FILES
     assert (said["objects"], said["classes"], said["images"]) == (27, {"cat": 27, "dog": 0}, 40)
     assert sum(said["splits"].values()) == 40 and said["steps"] == 1_500
     assert sorted(os.listdir("cats-and-dogs-detector")) == [".detflow-init.json", *FILES]
     assert "valid" in cli("validate", said["settings"])
-
-
-def test_a_workflow_of_an_efficientdet_of_google_automl_is_written(data, cli):
+    assert cli("init", data.write(), "--speed", "balanced", "-o", "mine")
     said = cli.json("init", data.write(), "--model", "efficientdet-lite0", "-o", "mine")
     assert (said["network"], said["parameters"]) == ("efficientdet-lite0", 3_290_606)
     assert cli("validate", said["settings"])
@@ -58,17 +53,7 @@ def test_people_are_told_in_lines_and_what_to_do_next_with_quotes(tmp_path, cli)
     assert last == f"look at '{folder}/samples.png', then: detflow run '{folder}/settings.yaml'"
 
 
-def test_a_changed_file_stays_and_the_others_with_it(data, cli):
-    words = ["init", data.write(), "-o", "mine"]
-    assert cli(*words) and cli(*words, "--speed", "balanced")
-    config = Path("mine/pipeline.config")
-    config.write_text(config.read_text().replace("batch_size: 8", "batch_size: 4"))
-    before = {name: Path("mine", name).read_bytes() for name in FILES}
-    assert "pipeline.config, changed since" in cli.refused(*words)
-    assert {name: Path("mine", name).read_bytes() for name in FILES} == before
-
-
-def test_what_is_no_data_set_is_refused_and_nothing_written(tmp_path, cli):
+def test_what_is_no_data_set_is_refused_and_images_of_another_machine_are_found(tmp_path, cli, data):
     (tmp_path / "empty").mkdir()
     assert "Looked for" in cli.refused("init", "empty", "-o", "mine")
     assert "missing" in cli.refused("init", "missing", "-o", "mine")
@@ -77,9 +62,6 @@ def test_what_is_no_data_set_is_refused_and_nothing_written(tmp_path, cli):
     assert not cli("init", no_text, "-o", "mine", code=2)
     assert "data.path: expected a text without control characters" in cli.err
     assert not os.path.exists("mine")
-
-
-def test_images_with_paths_of_another_machine_are_found_and_said_where_they_are_not(data, cli):
     for number, image in enumerate(data.images):
         image["file_name"] = ("/home/me/cats/", "D:\\cats\\")[number % 2] + image["file_name"]
     said = cli.json("init", data.write(), "-o", "mine")
@@ -116,7 +98,7 @@ def test_networks_are_listed(cli):
 
 
 @pytest.fixture(scope="module", params=["s3", "gcs"])
-def bucket(request) -> Iterator[str]:
+def bucket(request):
     with SERVERS[request.param]() as address:
         yield address
 

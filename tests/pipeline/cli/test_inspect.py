@@ -1,35 +1,20 @@
-"""The verb that shows what a model file is."""
-
 import numpy as np
-import tensorflow as tf
 
 from detection_core.artifacts.tflite_decoding import BoxDecoding
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.exporters.tflite_description import add_description
+from tests.support.bare_tflite import heads
 from tests.support.edge_files import convolutions
 
 ORIGIN = Provenance(model="tiny", format="int8", config_hash="abc", metrics={"mAP": 0.5})
 
-
-DECODING = BoxDecoding(
-    anchors=np.zeros([7, 4], np.float32), scales=(10, 10, 5, 5), num_classes=3, sigmoid=True
-)
+ANCHORS = np.zeros([7, 4], np.float32)
+DECODING = BoxDecoding(anchors=ANCHORS, scales=(10, 10, 5, 5), num_classes=3, sigmoid=True)
 
 
 def described(**more):
     return TFLiteDescription(name="m", mean=(1.0,), std=(2.0,), labels=("a", "b"), **more)
-
-
-def heads():
-    """A file that gives boxes and scores as a network without post-processing."""
-
-    @tf.function(input_signature=[tf.TensorSpec([1, 7, 4], tf.float32)])
-    def serve(image):
-        return {"location": image + 1.0, "score": image[..., :3] + 2.0}
-
-    functions = [serve.get_concrete_function()]
-    return bytes(tf.lite.TFLiteConverter.from_concrete_functions(functions, tf.Module()).convert())
 
 
 def test_tensors_labels_origin_and_metrics_are_told_to_people_and_scripts(tmp_path, cli):
@@ -47,15 +32,11 @@ def test_tensors_labels_origin_and_metrics_are_told_to_people_and_scripts(tmp_pa
     assert "score threshold 0.2500 (highest F1)" in " ".join(cli("inspect", path).split())
 
 
-def test_a_file_without_origin_says_so_and_nothing_is_an_error(tmp_path, cli):
-    (tmp_path / "m.tflite").write_bytes(convolutions())
-    assert "does not say where it comes from" in cli("inspect", tmp_path / "m.tflite")
-    assert "gone" in cli.refused("inspect", tmp_path / "gone")
-
-
-def test_what_an_accelerator_takes_over_is_told_and_decides(tmp_path, cli):
+def test_a_file_without_origin_says_so_and_what_an_accelerator_takes_over_is_told_and_decides(tmp_path, cli):
     whole, cut = tmp_path / "whole.tflite", tmp_path / "cut.tflite"
     whole.write_bytes(convolutions())
+    assert "does not say where it comes from" in cli("inspect", whole)
+    assert "gone" in cli.refused("inspect", tmp_path / "gone")
     cut.write_bytes(convolutions(between="reverse"))
     told = cli("inspect", whole, "--for", "xnnpack")
     assert "2 of 2 operations before post-processing, in 1 part(s): 2" in told

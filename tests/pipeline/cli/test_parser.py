@@ -1,29 +1,20 @@
-"""What holds for all words of the command line."""
-
 import importlib.util
-import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from components.publishing.destination import PushDestination
-from detection_core.artifacts.published import PublishedVersion
-from detection_core.artifacts.run_info import RUN
 from pipeline.cli import parser, verbs
 from pipeline.cli.group import Group
 from pipeline.local.workspace import Workspace
-from tests.support.object_store import s3_server
+from tests.support.cases import refused
+from tests.support.command_line import run_python
+from tests.support.run_records import record
 
 ROOT = Path(__file__).parents[3]
 CONFIG = ROOT / "examples" / "digits" / "pipeline.config"
-_RUN = json.dumps(
-    dict.fromkeys(("run_id", "pipeline_name", "started", "finished", "settings_text", "workspace"), "r")
-    | {"status": "succeeded"}
-)
 
 
 @pytest.fixture(scope="module")
@@ -31,46 +22,31 @@ def built():
     return parser.build_parser()
 
 
-def _verbs():
-    """Every verb with the words that lead to it."""
-    for verb in verbs.VERBS:
-        inner = verb.verbs if isinstance(verb, Group) else ()
-        yield from [([verb.name, v.name], v) for v in inner] or [([verb.name], verb)]
-
-
-def test_every_verb_has_help_with_an_example_that_parses(built, capsys):
-    for words, verb in _verbs():
-        with pytest.raises(SystemExit) as stop:
-            parser.main([*words, "--help"])
-        assert stop.value.code == 0
+def test_every_verb_has_help_with_an_example_that_parses_and_words_may_be_left_out(built, capsys):
+    groups = [verb for verb in verbs.VERBS if isinstance(verb, Group)]
+    known = [([verb.name], verb) for verb in verbs.VERBS if verb not in groups]
+    for words, verb in known + [([group.name, verb.name], verb) for group in groups for verb in group.verbs]:
+        stop = refused(SystemExit, "", parser.main, [*words, "--help"])
+        assert stop.code == 0
         assert verb.example in capsys.readouterr().out
         found = shlex.split(verb.example)
         assert found[: len(words) + 1] == ["detflow", *words]
         assert built.parse_args(found[1:]).command is verb.command
-
-
-def test_words_that_may_be_left_out(built):
     short, long = (built.parse_args(["runs", *words, "DIR", "--json"]) for words in ([], ["list"]))
     assert short == long and short.workspace == "DIR"
     assert built.parse_args(["runs"]) == built.parse_args(["runs", "list"])
     for verb in ("cancel", "retry"):
         short, long = (built.parse_args([*words, verb, "RUN"]) for words in ([], ["runs"]))
         assert short == long and short.run_id == "RUN"
-    with pytest.raises(SystemExit):
-        built.parse_args(["schedule", "no-verb"])
-
-
-PAGES = [
-    *sorted(ROOT.glob("*.md")),
-    *(page for folder in ("docs", "examples", "k8s") for page in sorted((ROOT / folder).rglob("*.md"))),
-]
+    refused(SystemExit, "", built.parse_args, ["schedule", "no-verb"])
 
 
 def test_documented_commands_targets_and_modules_exist(built, capsys):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     package = r"python -m ((?:pipeline|components|component_specs|detection_core|tests)\.[\w.]+\w)"
     failures, commands = [], 0
-    for page in PAGES:
+    pages = [page for folder in ("docs", "examples", "k8s") for page in sorted((ROOT / folder).rglob("*.md"))]
+    for page in [*sorted(ROOT.glob("*.md")), *pages]:
         text = page.read_text(encoding="utf-8")
         for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
@@ -88,8 +64,9 @@ def test_documented_commands_targets_and_modules_exist(built, capsys):
     assert not failures and commands > 100, failures
 
 
-def test_settings_and_hyperparameters_of_automl_are_validated(digits_settings, tmp_path, cli):
+def test_settings_hyperparameters_and_their_overrides_are_validated(digits_settings, tmp_path, cli):
     assert cli.json("validate", digits_settings)["steps"][0] == "config_gen"
+    assert re.search(r"\npusher +trainer\.model, ", cli("validate", digits_settings))
     path = tmp_path / "mine.yaml"
     path.write_text("name: efficientdet-lite0\nnum_classes: 3\nimage_size: 128\nverbose: 0\n")
     printed = cli("validate", path, "--set", "num_classes=4")
@@ -97,6 +74,13 @@ def test_settings_and_hyperparameters_of_automl_are_validated(digits_settings, t
     assert "128 x 128 x 3 from automl_resizer" in printed and "classes      4" in printed
     path.write_text("name: efficientdet-lite0\nstrategy: tpu\n")
     assert "hparams.strategy: expected gpus" in cli.refused("validate", path)
+    more = tmp_path / "more.config"
+    more.write_text("train_config { batch_size: 0 }", encoding="utf-8")
+    words = ["validate", digits_settings, "--override-file", more]
+    assert "train_config.batch_size" in cli.refused(*words)
+    assert cli(*words, "--set", "batch_size=2")
+    told = cli.refused("validate", digits_settings, "--set", "learning_rate=much")
+    assert "expected a number, found much" in told
 
 
 def test_what_a_config_asks_for_and_cannot_be_built_is_told_with_its_line(digits_settings, cli):
@@ -138,22 +122,10 @@ print(sorted((light | heavy) & set(sys.modules)))
 print([cli.main(['validate', path]) for path in {list(cases)}])
 print(sorted(heavy & set(sys.modules)))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = run_python(code)
     assert done.stdout.splitlines()[-3:] == ["[]", "[2, 2, 2, 2, 2]", "[]"]
     for (path, message), line in zip(cases.items(), done.stderr.splitlines(), strict=True):
         assert re.search(rf"{re.escape(path)}:\d+: ", line) and message in line
-
-
-def test_overrides_and_override_files_count_when_settings_are_validated(digits_settings, tmp_path, cli):
-    more = tmp_path / "more.config"
-    more.write_text("train_config { batch_size: 0 }", encoding="utf-8")
-    words = ["validate", digits_settings, "--override-file", more]
-    assert "train_config.batch_size" in cli.refused(*words)
-    assert cli(*words, "--set", "batch_size=2")
-    told = cli.refused("validate", digits_settings, "--set", "learning_rate=much")
-    assert "expected a number, found much" in told
 
 
 def test_a_mistake_of_the_user_is_one_message_and_exit_code_2(digits_settings, tmp_path, cli):
@@ -162,10 +134,7 @@ def test_a_mistake_of_the_user_is_one_message_and_exit_code_2(digits_settings, t
     assert cli.json(*words, code=2)["error"] == "ConfigError"
     assert "expected a settings file or a workspace" in cli.refused("runs", tmp_path)
     assert cli.refused("rollback", tmp_path)
-
-
-def test_an_output_folder_that_cannot_be_made_is_one_message(tmp_path, cli):
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("x")
     output = ["--output", tmp_path / "file" / "out"]
     for words in (
         ["import", "--config", CONFIG, "--checkpoint", "x", "--label-map", "x"],
@@ -173,40 +142,18 @@ def test_an_output_folder_that_cannot_be_made_is_one_message(tmp_path, cli):
     ):
         told = cli.refused(*words, *output).replace("/evaluation:", ":")
         assert "out: cannot make the output folder (Not a directory)" in told
-
-
-def test_a_crash_keeps_its_traceback_and_ctrl_c_says_how_to_go_on(digits_settings, monkeypatch, cli):
-    def crash(_):
-        raise RuntimeError("a defect of ours")
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("pipeline.cli.workflow._describe", crash)
-    monkeypatch.setattr("pipeline.local.local_run.run_locally", lambda *_: None)
-    with pytest.raises(RuntimeError, match="a defect of ours"):
-        parser.main(["run", digits_settings])
-    monkeypatch.setattr("pipeline.local.local_run.run_locally", interrupted)
-    cli("run", digits_settings, code=130)
-    assert re.fullmatch(r"interrupted after \d+\.\d s; run the same command again to resume\n", cli.err)
-
-
-def test_a_full_disk_is_one_message(tmp_path, cli):
     (tmp_path / "runs").mkdir()
-    (tmp_path / "file").write_text("x")
-    record = RUN.parse(_RUN, "run.json")
-    Workspace(str(tmp_path)).write_info(record)
+    Workspace(str(tmp_path)).write_info(record(run_id="r"))
     for place, told in (("file/below.html", "a file stands where"), ("runs", "a folder stands where")):
         assert told in cli.refused("report", tmp_path, "--output", tmp_path / place)
     assert not [p for p in tmp_path.rglob("*.partial")]
 
 
-def test_a_destination_on_a_store_is_rolled_back(tmp_path, cli):
-    (tmp_path / "saved_model.pb").write_text("graph")
-    with s3_server() as bucket:
-        destination = PushDestination(f"{bucket}/pushed")
-        first, _ = (
-            destination.publish(str(tmp_path), "", PublishedVersion(number=0), 0).number for _ in "ab"
-        )
-        assert f"version {first}" in cli("rollback", f"{bucket}/pushed")
-        assert destination.current().number == first
+def test_a_crash_keeps_its_traceback_and_ctrl_c_says_how_to_go_on(digits_settings, monkeypatch, cli):
+    crash = mock.Mock(side_effect=RuntimeError("a defect of ours"))
+    monkeypatch.setattr("pipeline.cli.workflow._describe", crash)
+    monkeypatch.setattr("pipeline.local.local_run.run_locally", lambda *_: None)
+    refused(RuntimeError, "a defect of ours", parser.main, ["run", digits_settings])
+    monkeypatch.setattr("pipeline.local.local_run.run_locally", mock.Mock(side_effect=KeyboardInterrupt))
+    cli("run", digits_settings, code=130)
+    assert re.fullmatch(r"interrupted after \d+\.\d s; run the same command again to resume\n", cli.err)

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from PIL import Image
 from components.publishing.destination import PushDestination
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.published import PublishedVersion
-from detection_core.artifacts.run_info import RunInfo
 from detection_core.builders.detector import build_detector
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
@@ -21,7 +19,6 @@ from detection_core.exporters.detector_folder import write_detector
 from detection_core.storage import files
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from pipeline.cli import verbs
-from pipeline.cli.base import Argument
 from pipeline.cli.group import Group
 from pipeline.dag import build_dag
 from pipeline.kubeflow.source import open_source
@@ -30,11 +27,11 @@ from pipeline.run_checks import run_checks
 from pipeline.settings.setting_types import IsPath, Settings
 from pipeline.settings.settings_file import load_settings
 from pipeline.tuning.space import load_space
-from tests.support.command_line import CommandLine
 from tests.support.dataset_files import Coco
 from tests.support.field_checkpoints import write_object_checkpoint
 from tests.support.object_store import s3_server
 from tests.support.plain_backbone import PLAIN
+from tests.support.run_records import record
 from tests.support.tiny_training import LABELS, config_text, write_examples
 
 SETTINGS = """
@@ -82,11 +79,8 @@ validate: file --override-file
 """
 """Arguments that are paths; the tests below use each of them, but for those of verbs that share their reader:
 `settings`, `place` and `file` of the verbs of a cluster, `tune settings`, and `--override-file`."""
-REMOTE = {
-    f"{verb} {argument}"
-    for verb, arguments in (line.split(": ") for line in TABLE.strip().split("\n"))
-    for argument in arguments.split()
-}
+ROWS = [line.split(": ") for line in TABLE.strip().split("\n")]
+REMOTE = {f"{verb} {argument}" for verb, arguments in ROWS for argument in arguments.split()}
 
 LOCAL_OPTIONS = {"--token-file", "--ca-file"}
 """Secrets and certificates of this machine."""
@@ -96,7 +90,7 @@ LOCAL_SETTINGS = {"workspace", "kubeflow.connection.token_file", "kubeflow.conne
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def store(tmp_path_factory):
     """A bucket with examples, configurations, a detector, a checkpoint and an image; yields its address."""
     root = tmp_path_factory.mktemp("remote")
     examples = write_examples(root / "examples")
@@ -131,31 +125,31 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"{bucket}/all"
 
 
-def test_every_argument_that_is_a_path_is_in_the_table() -> None:
+def test_every_argument_that_is_a_path_is_in_the_table():
     """So a new one fails this test until somebody has thought of object stores."""
-    paths = {f"{verb} {argument.flags[-1]}" for verb, argument in _arguments() if _is_path(argument)}
-    others = {path for path in paths if path.split()[-1] not in (*LOCAL_OPTIONS, "--settings")}
-    assert others == REMOTE | LOCAL_ARGUMENTS
-
-
-def _arguments() -> Iterator[tuple[str, Argument]]:
+    named = {"--output", "file", "settings", "workspace", "destination", "--config"}
+    found = set()
     for entry in verbs.VERBS:
         for verb in entry.verbs if isinstance(entry, Group) else (entry,):
             name = f"{entry.name} {verb.name}" if isinstance(entry, Group) else verb.name
-            yield from ((name, argument) for argument in verb.all_arguments())
+            for argument in verb.all_arguments():
+                flag, marks = argument.flags[-1], str(argument.options.get("metavar", "")).split("_")
+                if flag in named or {"DIR", "FILE", "PREFIX", "IMAGE", "SETTINGS"} & set(marks):
+                    found |= {f"{name} {flag}"} if flag not in (*LOCAL_OPTIONS, "--settings") else set()
+    assert found == REMOTE | LOCAL_ARGUMENTS
 
 
-def _is_path(argument: Argument) -> bool:
-    marks = set(str(argument.options.get("metavar", "")).split("_"))
-    named = ["--output", "file", "settings", "workspace", "destination", "--settings", "--config"]
-    return argument.flags[-1] in named or bool(marks & {"DIR", "FILE", "PREFIX", "IMAGE", "SETTINGS"})
+def test_paths_of_the_settings_are_taken_from_the_settings_own_folder(store):
+    def paths(section, prefix=""):
+        for name, field in type(section).model_fields.items():
+            value = getattr(section, name)
+            if isinstance(value, Settings):
+                yield from paths(value, f"{prefix}{name}.")
+            elif any(isinstance(mark, IsPath) for mark in field.metadata):
+                yield f"{prefix}{name}", value
 
-
-def test_paths_of_the_settings_are_taken_from_the_settings_own_folder(store: str) -> None:
-    settings = load_settings(f"{store}/settings.yaml")
-    paths = dict(_paths(settings, ""))
-    given = {name: value for name, value in paths.items() if name not in LOCAL_SETTINGS}
-    assert given == {
+    found = dict(paths(load_settings(f"{store}/settings.yaml")))
+    assert {name: value for name, value in found.items() if name not in LOCAL_SETTINGS} == {
         "data.path": f"{store}/data",
         "data.label_map": f"{store}/label_map.pbtxt",
         "data.shards_uri": f"{store}/shards",
@@ -168,17 +162,7 @@ def test_paths_of_the_settings_are_taken_from_the_settings_own_folder(store: str
     }
 
 
-def _paths(section: Settings, prefix: str) -> Iterator[tuple[str, object]]:
-    """Every setting that is a path, with its value."""
-    for name, field in type(section).model_fields.items():
-        value = getattr(section, name)
-        if isinstance(value, Settings):
-            yield from _paths(value, f"{prefix}{name}.")
-        elif any(isinstance(mark, IsPath) for mark in field.metadata):
-            yield f"{prefix}{name}", value
-
-
-def test_a_run_may_have_all_but_its_workspace_on_a_store(store: str, cli: CommandLine) -> None:
+def test_a_run_may_have_all_but_its_workspace_on_a_store(store, cli):
     settings = load_settings(f"{store}/settings.yaml", ['data.splits={"train": 1.0}', "evaluate.split=train"])
     assert build_dag(settings).steps
     checks = run_checks(settings)
@@ -190,7 +174,7 @@ def test_a_run_may_have_all_but_its_workspace_on_a_store(store: str, cli: Comman
         assert "expected a local folder" in cli.json(verb, f"{store}/workspace", code=2)["message"]
 
 
-def test_settings_and_configurations_are_validated_where_they_are(store: str, cli: CommandLine) -> None:
+def test_settings_and_configurations_are_validated_shown_converted_and_joined_there(store, cli):
     assert cli.json("validate", f"{store}/settings.yaml")["valid"]
     override = ["--override-file", f"{store}/partial.config"]
     assert cli.json("validate", f"{store}/pipeline.config", *override)["classes"] == 2
@@ -198,9 +182,6 @@ def test_settings_and_configurations_are_validated_where_they_are(store: str, cl
     assert f"no file {store}/x" in missing["message"]
     assert "cannot read" in cli.json("validate", f"{store}/none.yaml", code=2)["message"]
     assert cli.json("schedule", "preview", f"{store}/settings.yaml")
-
-
-def test_configurations_are_shown_converted_and_joined_there(store: str, cli: CommandLine) -> None:
     for action in ("show", "convert"):
         output = f"{store}/{action}.config"
         cli.json("config", action, f"{store}/pipeline.config", "-o", output)
@@ -208,7 +189,6 @@ def test_configurations_are_shown_converted_and_joined_there(store: str, cli: Co
     parts = ["model", "train", "input", "eval", "input", "rewriter"]
     flags = ["model-config", "train-config", "train-input", "eval-config", "eval-input", "graph-rewriter"]
     given = [t for f, p in zip(flags, parts, strict=True) for t in (f"--{f}", f"{store}/{p}.config")]
-    override = ["--override-file", f"{store}/partial.config"]
     cli.json("config", "join", *given, *override, "-o", f"{store}/joined.config")
     assert parse_pipeline_config(files.read_text(f"{store}/joined.config")).train_config.num_steps == 1
     hparams = ["--hparams", f"{store}/hparams.yaml", "-o", f"{store}/lite0.config"]
@@ -217,25 +197,24 @@ def test_configurations_are_shown_converted_and_joined_there(store: str, cli: Co
     assert translated.model.efficientdet.num_classes == 7
 
 
-def test_packages_are_compiled_to_a_store_and_submitted_from_it(store: str, cli: CommandLine) -> None:
+def test_packages_reports_and_spaces_are_on_a_store(store, cli):
     cli.json("compile", f"{store}/settings.yaml", "-o", f"{store}/package.yaml")
     with open_source(f"{store}/package.yaml", ()) as source:
         assert source.path == f"{store}/package.yaml" and Path(source.package.path).exists()
     with open_source(f"{store}/settings.yaml", (), [f"{store}/partial.config"]) as source:
         assert source.settings and source.settings.push_destination == f"{store}/pushed"
-
-
-def test_a_report_is_written_to_a_store(store: str, cli: CommandLine) -> None:
     workspace = Workspace(load_settings(f"{store}/settings.yaml").workspace)
     times = {"started": "2026-11-22T00:00:00+00:00", "finished": "2026-11-22T00:00:01+00:00"}
-    fields = {"pipeline_name": "remote", "status": "succeeded", "settings_text": "", **times}
-    workspace.write_info(RunInfo(run_id="20261122-000000-aaaa", workspace=workspace.root, **fields))
+    workspace.write_info(record(run_id="20261122-000000-aaaa", pipeline_name="remote", **times))
     assert len(cli.json("runs", f"{store}/settings.yaml")) == 1
     cli.json("report", f"{store}/settings.yaml", "--output", f"{store}/report.html")
     assert "remote" in files.read_text(f"{store}/report.html")
+    path = f"{store}/space.yaml"
+    files.write_text(path, "parameters: {train_config.batch_size: {choices: [2, 4]}}\ntrials: 3\n")
+    assert load_space(path).trials == 3
 
 
-def test_data_are_shown_converted_and_fed_there(store: str, cli: CommandLine) -> None:
+def test_data_are_shown_converted_fed_and_measured_there(store, cli):
     config = ["--config", f"{store}/pipeline.config"]
     cli.json("data", "report", f"{store}/data", *config, "--output", f"{store}/looked-at")
     assert "<html" in files.read_text(f"{store}/looked-at/index.html")
@@ -244,19 +223,17 @@ def test_data_are_shown_converted_and_fed_there(store: str, cli: CommandLine) ->
     examples = ["--examples", f"{store}/examples"]
     cli.json("data", "preview", config[1], *examples, "-n", "1", "--output", f"{store}/fed")
     assert files.exists(f"{store}/fed/index.html")
-
-
-def test_what_a_person_edits_is_written_to_this_machine(store: str, cli: CommandLine) -> None:
+    assert cli.json("bench", "input", config[1], *examples, "--no-step", "--seconds", "0.1")["stages"]
+    # What a person edits is written to this machine.
     refused = cli.json("init", f"{store}/data", "--output", f"{store}/first", code=2)
     assert f"{store}/first" in refused["message"]
 
 
-def test_a_version_on_a_store_is_rolled_back(store: str, cli: CommandLine) -> None:
+def test_a_version_on_a_store_is_rolled_back(store, cli):
     destination = PushDestination(f"{store}/pushed")
     model = layout.serving_dir(f"{store}/base")
-    first, second = (
-        destination.publish(model, "", PublishedVersion(number=0, run_key=k), 0).number for k in "ab"
-    )
+    versions = [PublishedVersion(number=0, run_key=key) for key in "ab"]
+    first, second = (destination.publish(model, "", version, 0).number for version in versions)
     for place in ("settings.yaml", "pushed"):
         assert cli.json("rollback", f"{store}/{place}")["version"] == first
         assert cli.json("rollback", f"{store}/{place}", "--to", second)["version"] == second
@@ -264,17 +241,15 @@ def test_a_version_on_a_store_is_rolled_back(store: str, cli: CommandLine) -> No
     assert "expected a settings file or a push destination" in refused["message"]
 
 
-def test_a_checkpoint_is_imported_measured_and_used(store: str, cli: CommandLine) -> None:
+def test_a_checkpoint_is_imported_measured_and_used(store, cli):
     given = {"config": "pipeline.config", "checkpoint": "zoo/ckpt-0", "label-map": "label_map.pbtxt"}
     arguments = [text for name, path in given.items() for text in (f"--{name}", f"{store}/{path}")]
     made = cli.json("import", *arguments, "--output", f"{store}/imported")
     assert made["model"] == f"{store}/imported/model" and made["checkpoint"] == f"{store}/zoo/ckpt-0"
     assert made["restored"] > 20 and made["moving_averages"] == 0
-
     model = ["--model", made["model"]]
     (found,) = cli.json("predict", *model, f"{store}/image.png", "--output", f"{store}/predicted")
     assert files.exists(found["picture"]) and found["picture"].startswith(f"{store}/predicted/")
-
     compared = ["--baseline", f"{store}/base", "--examples", f"{store}/examples"]
     measured = cli.json("evaluate", *model, *compared, "--output", f"{store}/evaluated")
     assert measured["images"] == 6 and measured["baseline"]
@@ -282,9 +257,7 @@ def test_a_checkpoint_is_imported_measured_and_used(store: str, cli: CommandLine
 
 
 @pytest.mark.slow
-def test_training_goes_on_from_weights_on_a_store_and_keeps_its_checkpoints_there(
-    store: str, cli: CommandLine
-) -> None:
+def test_training_goes_on_from_weights_on_a_store_and_keeps_its_checkpoints_there(store, cli):
     common = ["train", "--config", f"{store}/pipeline.config", "--examples", f"{store}/examples"]
     fields = {"": f"={store}/zoo/ckpt-0", "_version": "=V2", "_type": "=full"}
     checkpoint = [w for k, v in fields.items() for w in ("--set", f"train_config.fine_tune_checkpoint{k}{v}")]
@@ -305,7 +278,7 @@ def test_training_goes_on_from_weights_on_a_store_and_keeps_its_checkpoints_ther
 
 
 @pytest.mark.slow
-def test_the_layers_of_a_detector_are_measured_on_a_store(store: str, cli: CommandLine) -> None:
+def test_the_layers_of_a_detector_are_measured_on_a_store(store, cli):
     common = ["--model", f"{store}/base", "--examples", f"{store}/examples", "--no-accuracy"]
     common += ["--representative-examples", "2"]
     found = cli.json("sensitivity", *common, "--output", f"{store}/sensitivity")
@@ -313,7 +286,7 @@ def test_the_layers_of_a_detector_are_measured_on_a_store(store: str, cli: Comma
 
 
 @pytest.mark.zoo
-def test_a_detector_is_quantized_and_exported_on_a_store(store: str, cli: CommandLine) -> None:
+def test_a_detector_is_quantized_and_exported_on_a_store(store, cli):
     common = ["--model", f"{store}/base", "--examples", f"{store}/examples"]
     config = ["--config", f"{store}/pipeline.config", "--set", "train_config.num_steps=1"]
     assert cli.json("quantize", *common, *config, "--output", f"{store}/quantized")["quantized"]
@@ -323,14 +296,3 @@ def test_a_detector_is_quantized_and_exported_on_a_store(store: str, cli: Comman
     assert cli.json("compare", path, *common, *quantized[:2])["problems"] == []
     model = ["--model", path]
     assert cli.json("predict", *model, f"{store}/image.png", "--output", f"{store}/predicted")
-
-
-def test_the_input_of_a_training_is_measured_on_a_store(store: str, cli: CommandLine) -> None:
-    arguments = ["--examples", f"{store}/examples", "--no-step", "--seconds", "0.1"]
-    assert cli.json("bench", "input", f"{store}/pipeline.config", *arguments)["stages"]
-
-
-def test_the_space_of_a_search_is_read_from_a_store(store: str) -> None:
-    path = f"{store}/space.yaml"
-    files.write_text(path, "parameters: {train_config.batch_size: {choices: [2, 4]}}\ntrials: 3\n")
-    assert load_space(path).trials == 3

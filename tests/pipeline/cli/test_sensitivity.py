@@ -1,6 +1,4 @@
-"""The verb that tells which layers int8 harms."""
-
-import pytest
+from unittest import mock
 
 from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.quantization import QuantizationSettings
@@ -33,25 +31,12 @@ MEASURED = Sensitivity(
 )
 
 
-@pytest.fixture
-def asked(monkeypatch):
-    """What the task was called with; it gives a result that was measured before."""
-    calls: list = []
-
-    def measure(*arguments):
-        calls.append(arguments)
-        return MEASURED
-
+def test_table_file_and_json(tmp_path, cli, monkeypatch):
+    words = ["sensitivity", "--model", "m", "--examples", "e", "--output", tmp_path / "out"]
+    assert "images: expected a number from 0, found -1" in cli.refused(*words, "--images", "-1")
+    assert not (tmp_path / "out").exists()
+    measure = mock.Mock(return_value=MEASURED)
     monkeypatch.setattr(task, "measure_sensitivity", measure)
-    return calls
-
-
-@pytest.fixture
-def words(tmp_path):
-    return ["sensitivity", "--model", "m", "--examples", "e", "--output", tmp_path / "out"]
-
-
-def test_table_file_and_json(tmp_path, cli, asked, words):
     text = cli(*words, "--images", "7", "--representative-examples", "9", "--split", "test")
     assert SENSITIVITY.read(str(tmp_path / "out")) == MEASURED
     rows = [line.split() for line in text.splitlines()]
@@ -62,9 +47,5 @@ def test_table_file_and_json(tmp_path, cli, asked, words):
     assert stem[-7:] == ["31.5", "30.2", "0.01", "0.5", "-1", "to", "6"]
     assert cli.json(*words, "--no-accuracy")["schema_version"] == 1
     options = task.SensitivityOptions(examples=9, split="test", images=7)
-    assert asked[0] == ("m", "e", options) and options.accuracy and not asked[1][2].accuracy
-
-
-def test_a_wrong_number_is_one_message_and_nothing_is_written(tmp_path, cli, words):
-    assert "images: expected a number from 0, found -1" in cli.refused(*words, "--images", "-1")
-    assert not (tmp_path / "out").exists()
+    first, second = (call.args for call in measure.call_args_list)
+    assert first == ("m", "e", options) and options.accuracy and not second[2].accuracy

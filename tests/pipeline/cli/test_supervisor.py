@@ -1,13 +1,11 @@
 """How verbs end that run in a watched process; those here have no more than Python to load."""
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -17,6 +15,7 @@ from pipeline.cli import supervisor, verbs
 from pipeline.cli.detector_arguments import TRUST
 from pipeline.cli.group import Group
 from tests.support.blobs import BlobDetector, save, scenes
+from tests.support.command_line import has_ended
 
 DETFLOW = os.path.join(os.path.dirname(sys.executable), "detflow")
 BEGIN = """
@@ -47,7 +46,7 @@ def work():
 GRACE_S = 60
 
 
-def start(code: str, *words: str, **environment: str) -> subprocess.Popen[str]:
+def start(code, *words, **environment):
     return subprocess.Popen(
         [sys.executable, "-c", BEGIN + code + END, *(words or ("predict",))],
         stdout=subprocess.PIPE,
@@ -58,16 +57,10 @@ def start(code: str, *words: str, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-def ran(code: str, *words: str, **environment: str) -> tuple[int, str, str]:
+def ran(code, *words, **environment):
     process = start(code, *words, **environment)
     out, err = process.communicate(timeout=GRACE_S)
     return process.returncode, out.partition("\n")[2], err
-
-
-def is_gone(process: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    return True
 
 
 def test_exit_codes_output_and_tracebacks_stay():
@@ -78,7 +71,10 @@ def test_exit_codes_output_and_tracebacks_stay():
     assert found == 1 and err.count("ZeroDivisionError") == 1
 
 
-def test_other_verbs_and_processes_with_tensorflow_are_not_forked(monkeypatch):
+def test_verbs_that_run_models_of_others_are_watched_but_in_processes_with_tensorflow(monkeypatch):
+    known = [verb for verb in verbs.VERBS if not isinstance(verb, Group)]
+    assert {verb.name for verb in known} >= supervisor.VERBS
+    assert {verb.name for verb in known if TRUST in verb.arguments} <= supervisor.VERBS
     assert "tensorflow" in sys.modules
     monkeypatch.delattr(os, "fork")
     assert [supervisor.supervise(words) for words in ([], ["run"], ["predict"])] == [None] * 3
@@ -86,14 +82,16 @@ def test_other_verbs_and_processes_with_tensorflow_are_not_forked(monkeypatch):
     assert supervisor.supervise(["predict"]) is None
 
 
-def test_a_model_that_does_not_come_back_is_ended():
-    code = "def work():\n    with model_in_use('dir/model'):\n        time.sleep(600)\n"
-    found, out, err = ran(code, DETFLOW_MODEL_SECONDS="0.3")
-    assert (found, out) == (2, "")
-    assert err.startswith(
-        "detflow: ModelError: dir/model: expected a model that can be loaded and run, found"
+def test_a_model_that_does_not_come_back_or_fills_the_memory_is_ended():
+    code = (
+        "def work():\n    with model_in_use('dir/model'):\n        x = b'x' * {}\n        time.sleep(600)\n"
     )
+    found, out, err = ran(code.format(1), DETFLOW_MODEL_SECONDS="0.3")
+    said = "detflow: ModelError: dir/model: expected a model that can be loaded and run, found"
+    assert (found, out, err[: len(said)]) == (2, "", said)
     assert "after 0.3 seconds" in err and "DETFLOW_MODEL_SECONDS" in err and err.count("\n") == 1
+    found, _, err = ran(code.format(400_000_000), DETFLOW_MODEL_GB="0.2")
+    assert found == 2 and "dir/model: expected" in err and "0.2 GB of memory" in err
 
 
 def test_only_the_time_of_the_model_counts():
@@ -109,14 +107,6 @@ def work():
     return 0
 """
     assert ran(code, DETFLOW_MODEL_SECONDS="2") == (0, "", "")
-
-
-def test_a_model_that_fills_the_memory_is_ended():
-    code = (
-        "def work():\n    with model_in_use('m'):\n        x = b'x' * 400_000_000\n        time.sleep(600)\n"
-    )
-    found, _, err = ran(code, DETFLOW_MODEL_GB="0.2")
-    assert found == 2 and "m: expected" in err and "0.2 GB of memory" in err
 
 
 def test_a_native_end_is_one_error_that_names_the_last_model_or_the_verb():
@@ -168,13 +158,10 @@ def test_who_kills_the_supervisor_kills_the_verb():
     child = int(process.stdout.readline())
     process.kill()
     process.communicate(timeout=GRACE_S)
-    until = time.monotonic() + GRACE_S
-    while not is_gone(child) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert is_gone(child)
+    assert has_ended(child)
 
 
-def test_limits_are_numbers(monkeypatch, capsys):
+def test_limits_are_numbers_and_memory_is_in_bytes(monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
     monkeypatch.setattr(os, "fork", None)
     for name in (supervisor.SECONDS, supervisor.GIGABYTES):
@@ -187,18 +174,9 @@ def test_limits_are_numbers(monkeypatch, capsys):
         assert json.loads(capsys.readouterr().out)["error"] == "ConfigError"
         assert supervisor.supervise(["predict", "--"]) == 2 and not capsys.readouterr().out
         monkeypatch.delenv(name)
-
-
-def test_memory_of_a_process_and_of_the_machine_in_bytes():
     assert 1e6 < supervisor._own_memory(os.getpid()) < 1e12
     assert supervisor._own_memory(1 << 30) == 0
     assert 1e7 < supervisor._available() < 1e14
-
-
-def test_every_verb_that_runs_models_of_others_is_watched():
-    known = [verb for verb in verbs.VERBS if not isinstance(verb, Group)]
-    assert {verb.name for verb in known} >= supervisor.VERBS
-    assert {verb.name for verb in known if TRUST in verb.arguments} <= supervisor.VERBS
 
 
 class Endless(BlobDetector):

@@ -1,5 +1,3 @@
-"""The verb `tune`: what it prints."""
-
 import re
 
 from pipeline.cli.tune import _describe
@@ -14,16 +12,13 @@ TRIALS = (
 RESULT = TuneResult(trials=TRIALS, best=TRIALS[1], overrides="out/best.yaml", model="out/trials/0001/model")
 
 
-def test_the_trials_are_listed_best_first_with_the_command_that_follows():
+def test_the_trials_are_listed_best_first_and_wrong_numbers_are_refused(cli):
     found = _describe(RESULT, "s.yaml")
     table, text = found.text.parts
     assert [row[0] for row in table.rows[1:]] == ["2", "1", "3"]
     assert "detflow run s.yaml --override-file out/best.yaml" in text
     assert re.search(r"^score=0\.7500000000$", text, re.MULTILINE)
     assert (found.data["best"], found.data["score"]) == (1, 0.75)
-
-
-def test_numbers_below_one_and_a_search_on_a_store_are_refused(cli):
     words = ["tune", "settings.yaml", "--space", "space.yaml"]
     for flag in ("--workers", "--trials"):
         assert f"{flag}: expected 1 or more, found 0" in cli.refused(*words, flag, "0")

@@ -1,5 +1,3 @@
-"""The table of verbs."""
-
 import re
 
 from pipeline.cli import verbs
@@ -12,7 +10,4 @@ def test_every_verb_has_a_name_of_its_own_and_one_sentence():
         names = [verb.name for verb in found]
         assert len(set(names)) == len(names)
         assert all(verb.summary.endswith(".") for verb in found)
-
-
-def test_the_version_is_that_of_the_distribution():
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", verbs.version())

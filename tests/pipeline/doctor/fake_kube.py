@@ -14,6 +14,12 @@ from tests.support.local_server import LocalServer, Request
 API = {"": "/api/v1", "apps": "/apis/apps/v1", "networking": "/apis/networking.k8s.io/v1"}
 
 
+def named(kind: str, name: str, api: str = "", **fields: Any) -> dict[str, Any]:
+    """Return an object of the namespace kubeflow at its path."""
+    metadata = {"name": name, "namespace": "kubeflow"}
+    return {f"{API[api]}/namespaces/kubeflow/{kind}/{name}": {"metadata": metadata, **fields}}
+
+
 class FakeKube:
     """The server.
 
@@ -38,12 +44,6 @@ class FakeKube:
         if request.headers.get("authorization") == "Bearer secret":
             status, found = self.answer(request.method, request.path, json.loads(request.raw or "null"))
         return status, "application/json", json.dumps(found)
-
-    def put(self, kind: str, name: str, namespace: str = "kubeflow", api: str = "", **fields: Any) -> None:
-        self.objects[f"{API[api]}/namespaces/{namespace}/{kind}/{name}"] = {
-            "metadata": {"name": name, "namespace": namespace},
-            **fields,
-        }
 
     def serve(self, group: str, version: str, *plurals: str) -> None:
         path = f"/apis/{group}/{version}"

@@ -12,6 +12,7 @@ from pipeline.doctor.custom_resources import KINDS
 from pipeline.doctor.finding import State, examine
 from pipeline.doctor.kube import open_kube
 from pipeline.doctor.rights import CALLER_RIGHTS, STEP_RIGHTS
+from tests.pipeline.doctor.fake_kube import named
 from tests.pipeline.kubeflow.clients import connect
 
 ROOT = Path(__file__).parents[3]
@@ -30,86 +31,57 @@ spec:
 """
 
 
-def fill(kube):
-    """Put into a cluster what makes all well."""
-    kube.objects[NAMESPACE] = {"metadata": {"name": "kubeflow"}}
-    for kind in KINDS:
-        kube.serve(kind.group, kind.version, kind.plural)
-    kube.put("serviceaccounts", "detflow-runner")
-    put_claim(kube, "ReadWriteMany", "Bound")
-    kube.put("configmaps", "kfp-launcher", data={"defaultPipelineRoot": "s3://bucket"})
-    kube.put("secrets", "mlpipeline-minio-artifact")
-    kube.objects[f"{NAMESPACE}/events"] = {"items": []}
-    set_zone(kube, {"value": "UTC"})
-    set_retries(kube, "{}")
-
-
-def put_claim(kube, mode, phase):
+def claim(mode, phase="Bound"):
     fields = {"spec": {"accessModes": [mode]}, "status": {"phase": phase}}
-    kube.put("persistentvolumeclaims", "detflow-data", **fields)
+    return named("persistentvolumeclaims", "detflow-data", **fields)
 
 
-def set_version(kube, version):
-    kube.objects["/version"] = {"gitVersion": version}
-
-
-def set_zone(kube, source):
+def zone(source):
     variable = {"name": "CRON_SCHEDULE_TIMEZONE", **source}
     spec = {"template": {"spec": {"containers": [{"env": [variable]}]}}}
-    kube.put("deployments", "ml-pipeline-scheduledworkflow", api="apps", spec=spec)
+    return named("deployments", "ml-pipeline-scheduledworkflow", api="apps", spec=spec)
 
 
-def set_zone_elsewhere(kube):
-    set_zone(kube, {"valueFrom": {"configMapKeyRef": {"name": "pipeline-install-config", "key": "zone"}}})
-    kube.put("configmaps", "pipeline-install-config", data={"zone": "Europe/Berlin"})
+def retries(defaults):
+    return named("configmaps", "workflow-controller-configmap", data={"workflowDefaults": defaults})
 
 
-def set_retries(kube, defaults):
-    kube.put("configmaps", "workflow-controller-configmap", data={"workflowDefaults": defaults})
-
-
-def remove(kube, *paths):
-    for path in paths:
-        del kube.objects[path]
-
-
-def remove_launcher(kube, *denied):
-    remove(kube, f"{NAMESPACE}/configmaps/kfp-launcher", f"{NAMESPACE}/secrets/mlpipeline-minio-artifact")
-    kube.denied.update(denied)
-
-
-def deny(kube, path):
-    kube.denied.add(path)
-
-
-def refuse_account(kube):
-    account = "system:serviceaccount:kubeflow:detflow-runner"
-    kube.may = lambda user, verb, resource: not (user == account and resource == "workflowtaskresults")
-
-
-def refuse_proxy(kube):
-    kube.may = lambda user, verb, resource: resource != "services/proxy"
-
-
-def fail_to_pull(kube):
-    message = 'Failed to pull image "detflow:1": not found'
-    kube.objects[f"{NAMESPACE}/events"] = {"items": [{"message": message}]}
-
-
-def put_policy(kube, address, port):
-    """Put our policy for the Kubernetes API there, and the API at an address."""
+def policy(address, port):
+    """Our policy for the Kubernetes API, and that API at an address."""
     path = ROOT / "k8s/addons/own-namespace/network-policies.yaml"
     policies = {d["metadata"]["name"]: d["spec"] for d in yaml.safe_load_all(path.read_text())}
     spec = policies["allow-kubernetes-api"]
-    kube.put("networkpolicies", "allow-kubernetes-api", api="networking", spec=spec)
     items = [{"endpoints": [{"addresses": [address]}], "ports": [{"port": port}]}]
-    kube.objects["/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"] = {"items": items}
+    slices = {"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices": {"items": items}}
+    return named("networkpolicies", "allow-kubernetes-api", api="networking", spec=spec) | slices
+
+
+WELL = {
+    NAMESPACE: {"metadata": {"name": "kubeflow"}},
+    f"{NAMESPACE}/events": {"items": []},
+    **named("serviceaccounts", "detflow-runner"),
+    **named("configmaps", "kfp-launcher", data={"defaultPipelineRoot": "s3://bucket"}),
+    **named("secrets", "mlpipeline-minio-artifact"),
+    **claim("ReadWriteMany"),
+    **zone({"value": "UTC"}),
+    **retries("{}"),
+}
+DENIED = "denied"
+
+
+def fill(kube, changes):
+    """Put into a cluster what makes all well, and then some changes; None removes an object."""
+    kube.objects = {"/version": {"gitVersion": "v1.35.4"}, **WELL, **changes}
+    kube.denied = {path for path, found in changes.items() if found == DENIED}
+    kube.objects = {path: found for path, found in kube.objects.items() if found not in (None, DENIED)}
+    for kind in KINDS:
+        kube.serve(kind.group, kind.version, kind.plural)
 
 
 @pytest.fixture
 def kube(kube_server):
     """A cluster where all is well."""
-    fill(kube_server)
+    fill(kube_server, {})
     return kube_server
 
 
@@ -131,74 +103,80 @@ def look(kube, server):
     return examined
 
 
-def test_where_all_is_well_nothing_is_said_but_that(look):
-    states: dict[str, set[State]] = {check.name: set() for check in CLUSTER_CHECKS}
-    for finding in look():
-        states[finding.check].add(finding.state)
-    # The one image is of no registry.
-    expected = {check.name: {OK} for check in CLUSTER_CHECKS} | {"images": {NOTE}, "rights": set()}
-    assert states == expected
+def test_where_all_is_well_nothing_is_said_but_that_and_a_missing_kind_names_its_release(look, kube):
+    expected = {check.name: OK for check in CLUSTER_CHECKS if check.name != "rights"}
+    found = {(f.check, f.state) for f in look()}
+    assert found == set((expected | {"images": NOTE}).items()), "the one image is of no registry"
+    for path in ("/apis/trainer.kubeflow.org/v1alpha1", "/apis/argoproj.io/v1alpha1"):
+        del kube.objects[path]
+    found = {f.found.split()[0]: f for f in look("kinds")}
+    assert found["workflows.argoproj.io"].state is PROBLEM
+    assert found["trainjobs.trainer.kubeflow.org"].state is NOTE
+    assert "Kubeflow Trainer (tried with 2.2.0)" in found["trainjobs.trainer.kubeflow.org"].remedy
+    assert found["tfjobs.kubeflow.org"].state is OK
 
 
-def to(function, *given):
-    return lambda kube: function(kube, *given)
+def may_all_but_proxy(user, verb, resource):
+    return resource != "services/proxy"
 
 
+def account_may_not(user, verb, resource):
+    return user != "system:serviceaccount:kubeflow:detflow-runner" or resource != "workflowtaskresults"
+
+
+ELSEWHERE = {
+    **zone({"valueFrom": {"configMapKeyRef": {"name": "pipeline-install-config", "key": "zone"}}}),
+    **named("configmaps", "pipeline-install-config", data={"zone": "Europe/Berlin"}),
+}
+PULL = {f"{NAMESPACE}/events": {"items": [{"message": 'Failed to pull image "detflow:1": not found'}]}}
 BERLIN, RETRIED = {"time_zone": "Europe/Berlin"}, {"retried": ("trainer",)}
 CONTROLLER = "/apis/apps/v1/namespaces/kubeflow/deployments/ml-pipeline-scheduledworkflow"
+LAUNCHER = f"{NAMESPACE}/configmaps/kfp-launcher"
 SECRET = f"{NAMESPACE}/secrets/mlpipeline-minio-artifact"
+WORKFLOWS = f"{NAMESPACE}/configmaps/workflow-controller-configmap"
 # Check, states of its findings, what is changed first, arguments of the examination, words of each finding.
 CASES = (
-    ("kubernetes", "problem", to(set_version, "v1.26.9"), {}, "upgrade it to 1.27"),
-    ("kubernetes", "ok", to(set_version, "v1.27.0-gke.1"), {}, ""),
-    ("kubernetes", "unknown", to(set_version, ""), {}, ""),
-    ("namespace", "problem", to(remove, NAMESPACE), {}, "kubeflow: there is none"),
-    ("rights", "problem", refuse_proxy, {"through_kube": True}, "services/proxy"),
-    ("account", "problem", refuse_account, {}, "create workflowtaskresults"),
-    ("account", "problem", None, {"account": "other"}, ""),
-    ("account", "note", None, {"account": ""}, ""),
-    ("account", "unknown", to(deny, REVIEWS), {}, "your account may not"),
-    ("claims", "note", to(put_claim, "ReadWriteOnce", "Bound"), {}, ""),
-    ("claims", "ok", to(put_claim, "ReadWriteOnce", "Bound"), {"claims": {"detflow-data": ["trainer"]}}, ""),
-    ("claims", "note", to(put_claim, "ReadWriteMany", "Pending"), {}, ""),
-    ("claims", "problem", to(put_claim, "ReadWriteMany", "Lost"), {}, ""),
-    ("claims", "problem", None, {"claims": {"x": ["trainer"]}}, "mounted by trainer"),
-    ("claims", "ok", None, {"claims": {}}, ""),
-    ("claims", "unknown", None, {"claims": None}, ""),
-    ("launcher", "note problem", remove_launcher, {}, ""),
-    ("launcher", "note unknown", to(remove_launcher, SECRET), {}, ""),
-    ("images", "note problem problem", fail_to_pull, {"pull_secrets": ("r",)}, "|no secret r|not found"),
-    ("images", "unknown", None, {"images": ()}, "no settings tell"),
-    ("time zone", "problem", to(remove, CONTROLLER), {}, ""),
-    ("time zone", "problem", None, BERLIN, "schedules fire in UTC here"),
-    ("time zone", "ok", set_zone_elsewhere, BERLIN, ""),
-    ("network", "ok", to(put_policy, "10.1.2.3", 6443), {}, ""),
-    ("network", "problem", to(put_policy, "10.1.2.3", 8443), {}, ""),
-    ("network", "problem", to(put_policy, "34.1.2.3", 443), {}, ""),
-    ("retries", "problem", to(set_retries, SHIPPED), RETRIED, "not trainer, whatever `retries` says"),
-    (
-        "retries",
-        "problem",
-        to(set_retries, SHIPPED),
-        RETRIED,
-        "remove templateDefaults from workflowDefaults",
-    ),
-    ("retries", "problem", to(set_retries, SHIPPED.replace("OnE", "OnTransientE")), RETRIED, ""),
-    ("retries", "note", to(set_retries, SHIPPED), {}, "fine without `retries`"),
-    ("retries", "unknown", to(remove, f"{NAMESPACE}/configmaps/workflow-controller-configmap"), RETRIED, ""),
-    ("retries", "ok", to(set_retries, SHIPPED.replace("OnError", "Always")), RETRIED, ""),
-    ("retries", "ok", to(set_retries, ""), RETRIED, ""),
-    ("retries", "unknown", to(set_retries, "spec: ["), RETRIED, ""),
+    ("kubernetes", "problem", {"/version": {"gitVersion": "v1.26.9"}}, {}, "upgrade it to 1.27"),
+    ("kubernetes", "ok", {"/version": {"gitVersion": "v1.27.0-gke.1"}}, {}, ""),
+    ("kubernetes", "unknown", {"/version": {"gitVersion": ""}}, {}, ""),
+    ("namespace", "problem", {NAMESPACE: None}, {}, "kubeflow: there is none"),
+    ("rights", "problem", may_all_but_proxy, {"through_kube": True}, "services/proxy"),
+    ("account", "problem", account_may_not, {}, "create workflowtaskresults"),
+    ("account", "problem", {}, {"account": "other"}, ""),
+    ("account", "note", {}, {"account": ""}, ""),
+    ("account", "unknown", {REVIEWS: DENIED}, {}, "your account may not"),
+    ("claims", "note", claim("ReadWriteOnce"), {}, ""),
+    ("claims", "ok", claim("ReadWriteOnce"), {"claims": {"detflow-data": ["trainer"]}}, ""),
+    ("claims", "note", claim("ReadWriteMany", "Pending"), {}, ""),
+    ("claims", "problem", claim("ReadWriteMany", "Lost"), {}, ""),
+    ("claims", "problem", {}, {"claims": {"x": ["trainer"]}}, "mounted by trainer"),
+    ("claims", "ok", {}, {"claims": {}}, ""),
+    ("claims", "unknown", {}, {"claims": None}, ""),
+    ("launcher", "note problem", {LAUNCHER: None, SECRET: None}, {}, ""),
+    ("launcher", "note unknown", {LAUNCHER: None, SECRET: DENIED}, {}, ""),
+    ("images", "note problem problem", PULL, {"pull_secrets": ("r",)}, "|no secret r|not found"),
+    ("images", "unknown", {}, {"images": ()}, "no settings tell"),
+    ("time zone", "problem", {CONTROLLER: None}, {}, ""),
+    ("time zone", "problem", {}, BERLIN, "schedules fire in UTC here"),
+    ("time zone", "ok", ELSEWHERE, BERLIN, ""),
+    ("network", "ok", policy("10.1.2.3", 6443), {}, ""),
+    ("network", "problem", policy("10.1.2.3", 8443), {}, ""),
+    ("network", "problem", policy("34.1.2.3", 443), {}, ""),
+    ("retries", "problem", retries(SHIPPED), RETRIED, "not trainer, whatever `retries` says"),
+    ("retries", "problem", retries(SHIPPED), RETRIED, "remove templateDefaults from workflowDefaults"),
+    ("retries", "problem", retries(SHIPPED.replace("OnE", "OnTransientE")), RETRIED, ""),
+    ("retries", "note", retries(SHIPPED), {}, "fine without `retries`"),
+    ("retries", "unknown", {WORKFLOWS: None}, RETRIED, ""),
+    ("retries", "ok", retries(SHIPPED.replace("OnError", "Always")), RETRIED, ""),
+    ("retries", "ok", retries(""), RETRIED, ""),
+    ("retries", "unknown", retries("spec: ["), RETRIED, ""),
 )
 
 
 def test_what_is_not_well_is_found_by_its_check(look, kube, subtests):
-    version = kube.objects["/version"]
-    for check, states, change, given, words in CASES:
-        kube.objects, kube.denied, kube.may = {"/version": version}, set(), lambda *asked: True
-        fill(kube)
-        if change:
-            change(kube)
+    for check, states, changes, given, words in CASES:
+        fill(kube, {} if callable(changes) else changes)
+        kube.may = changes if callable(changes) else lambda *asked: True
         with subtests.test(check, states=states, given=given):
             found = look(check, **given)
             assert [f.state.value for f in found] == states.split()
@@ -206,12 +184,7 @@ def test_what_is_not_well_is_found_by_its_check(look, kube, subtests):
                 assert said in f"{finding.found}; {finding.remedy}"
 
 
-def test_a_kubernetes_that_does_not_answer_is_the_only_line(look, kube):
-    kube.broken = 503
-    assert [(f.check, f.state) for f in look()] == [("kubernetes", PROBLEM)]
-
-
-def test_a_pipelines_server_that_cannot_be_used_is_told_and_the_rest_goes_on(look, server):
+def test_a_server_that_cannot_be_used_is_told_and_the_rest_goes_on(look, kube, server):
     def refuse():
         raise ConfigError("nobody there", where="host")
 
@@ -221,15 +194,8 @@ def test_a_pipelines_server_that_cannot_be_used_is_told_and_the_rest_goes_on(loo
     server.version = "2.3.0"
     (finding,) = look("pipelines")
     assert finding.state is PROBLEM and "2.16" in finding.found
-
-
-def test_a_missing_kind_names_release_and_who_needs_it(look, kube):
-    remove(kube, "/apis/trainer.kubeflow.org/v1alpha1", "/apis/argoproj.io/v1alpha1")
-    found = {f.found.split()[0]: f for f in look("kinds")}
-    assert found["workflows.argoproj.io"].state is PROBLEM
-    assert found["trainjobs.trainer.kubeflow.org"].state is NOTE
-    assert "Kubeflow Trainer (tried with 2.2.0)" in found["trainjobs.trainer.kubeflow.org"].remedy
-    assert found["tfjobs.kubeflow.org"].state is OK
+    kube.broken = 503
+    assert [(f.check, f.state) for f in look()] == [("kubernetes", PROBLEM)], "nothing else can be asked"
 
 
 def test_on_a_server_with_users_every_right_is_asked_for(look, kube, server):
@@ -244,29 +210,26 @@ def test_on_a_server_with_users_every_right_is_asked_for(look, kube, server):
     assert "create jobs (detflow schedule)" in finding.found and "get runs" not in finding.found
 
 
-def _role(path):
-    return next(d for d in yaml.safe_load_all((ROOT / path).read_text()) if d["kind"] == "Role")
+def test_the_rights_of_steps_and_callers_are_those_of_the_manifests():
+    def rules(path):
+        documents = yaml.safe_load_all((ROOT / path).read_text())
+        return next(d for d in documents if d["kind"] == "Role")["rules"]
 
-
-def test_the_rights_of_the_steps_are_those_of_the_manifests():
     granted = {
         (group, resource, verb, name)
-        for rule in _role("k8s/base/rbac.yaml")["rules"]
+        for rule in rules("k8s/base/rbac.yaml")
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
         for name in rule.get("resourceNames", [""])
     }
     assert {(r.group, r.resource, verb, r.name) for r in STEP_RIGHTS for verb in r.verbs} == granted
-
-
-def test_the_rights_of_the_cronjob_are_among_those_of_a_caller():
-    rules = _role("k8s/addons/retraining-cronjob/service-account.yaml")["rules"]
     asked = {(r.resource, verb) for r in CALLER_RIGHTS for verb in r.verbs} | {("runs", "readLog")}
-    assert {(r, v) for rule in rules for r in rule["resources"] for v in rule["verbs"]} <= asked
+    cronjob = rules("k8s/addons/retraining-cronjob/service-account.yaml")
+    assert {(r, v) for rule in cronjob for r in rule["resources"] for v in rule["verbs"]} <= asked
 
 
-def test_the_page_and_the_table_name_the_same_releases():
+def test_the_page_the_table_and_the_folders_name_what_is_there():
     page = (ROOT / "docs/kubeflow-cluster.md").read_text(encoding="utf-8")
     sources = (ROOT / "tests/cluster/crds.txt").read_text(encoding="utf-8")
     for kind in KINDS:
@@ -274,10 +237,7 @@ def test_the_page_and_the_table_name_the_same_releases():
         if kind.project != "Kubeflow Pipelines":
             assert f"{kind.project} {kind.release}" in page, kind.name
             assert re.search(rf"{re.escape(kind.release)} h1:", sources), kind.name
-
-
-def test_every_folder_that_is_named_is_there():
-    """A remedy, and what needs a kind, names folders of this repository."""
+    # A remedy, and what needs a kind, names folders of this repository.
     texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "pipeline").rglob("*.py"))]
     named = {name for text in texts for name in re.findall(r"\bk8s/[a-z-]+(?:/[a-z-]+(?:\.yaml)?)*", text)}
     assert {"k8s/addons/serving-kserve", "k8s/overlays/gpu"} <= named

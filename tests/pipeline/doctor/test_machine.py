@@ -1,8 +1,7 @@
 """The checks of this machine, read from folders instead of /proc and /sys."""
 
 import json
-import subprocess
-import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ import pytest
 from detection_core.training.memory_limits import System
 from pipeline.doctor import machine as doctor
 from pipeline.doctor.finding import State
-
-FAST = "fpu sse4_2 avx avx2 fma avx512f avx512_vnni amx_int8"
+from tests.support.command_line import run_python
 
 
 @pytest.fixture
@@ -21,29 +19,27 @@ def machine(tmp_path, monkeypatch):
     (tmp_path / "cgroup").mkdir()
     monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(doctor, "_output", lambda *command: None)
-    return doctor.Machine(
-        folders=(str(tmp_path),), system=System(proc=str(tmp_path / "proc"), cgroup=str(tmp_path / "cgroup"))
-    )
-
-
-def processor(machine, flags):
-    (Path(machine.system.proc) / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
-    (finding,) = doctor.check_processor(machine)
-    return finding
+    system = System(proc=str(tmp_path / "proc"), cgroup=str(tmp_path / "cgroup"))
+    return doctor.Machine(folders=(str(tmp_path),), system=system)
 
 
 def test_the_processor(machine, monkeypatch):
+    def processor(flags):
+        (Path(machine.system.proc) / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
+        (finding,) = doctor.check_processor(machine)
+        return finding
+
     for flags, state, words in (
-        (FAST, State.OK, "AVX2, FMA, AVX-512, AVX-512 VNNI, AMX int8"),
+        ("avx avx2 fma avx512f avx512_vnni amx_int8", State.OK, "AVX2, FMA, AVX-512, AVX-512 VNNI, AMX int8"),
         ("fpu avx", State.NOTE, "AVX only"),
         ("fpu avx fma", State.NOTE, "; FMA"),
         ("fpu sse4_2", State.PROBLEM, "without AVX"),
         ("", State.UNKNOWN, "the kernel does not tell"),
     ):
-        finding = processor(machine, flags)
+        finding = processor(flags)
         assert finding.state is state and words in finding.found
     monkeypatch.setattr(doctor.platform, "machine", lambda: "aarch64")
-    assert processor(machine, "fpu").state is State.OK
+    assert processor("fpu").state is State.OK
 
 
 def test_memory_is_that_of_the_container(machine):
@@ -70,43 +66,39 @@ def test_memory_is_that_of_the_container(machine):
         (group / "memory.max").unlink()
 
 
-def test_no_accelerator_is_no_fault(machine):
-    (finding,) = doctor.check_gpu(machine)
-    assert finding.state is State.OK
+def test_an_accelerator_without_driver_cuda_or_devices_is_told(machine, monkeypatch):
+    def state():
+        (finding,) = doctor.check_gpu(machine)
+        return finding.state, finding.remedy
 
-
-def test_an_accelerator_without_cuda_is_told_with_the_install_command(machine, monkeypatch):
+    assert state()[0] is State.OK, "none is no fault"
     monkeypatch.setattr(doctor, "_output", lambda *command: "NVIDIA H100, 570.1, 81559 MiB")
     monkeypatch.setattr(doctor, "versions", lambda: {"tensorflow": "2.21.0"})
-    (finding,) = doctor.check_gpu(machine)
-    assert finding.state is State.PROBLEM and "tensorflow[and-cuda]==2.21.0" in finding.remedy
+    found, remedy = state()
+    assert found is State.PROBLEM and "tensorflow[and-cuda]==2.21.0" in remedy
     monkeypatch.setattr(doctor, "versions", lambda: {"nvidia-cudnn-cu12": "9.1"})
-    (finding,) = doctor.check_gpu(machine)
-    assert finding.state is State.OK
+    assert state()[0] is State.OK
+    monkeypatch.setattr(doctor, "_output", lambda *command: None)
+    put_driver(machine)
+    assert state()[0] is State.PROBLEM
 
 
-def test_a_driver_without_devices_is_a_problem(machine):
+def put_driver(machine):
     place = Path(machine.system.proc) / "driver" / "nvidia"
     place.mkdir(parents=True)
     (place / "version").write_text("NVRM version: 570")
-    (finding,) = doctor.check_gpu(machine)
-    assert finding.state is State.PROBLEM
 
 
 def test_the_memory_of_an_accelerator(machine, monkeypatch):
-    driver = Path(machine.system.proc) / "driver" / "nvidia"
-    for listed in ("NVIDIA H100, 81559\nNVIDIA H100, 1", "NVIDIA H100, [N/A]", ""):
-        monkeypatch.setattr(doctor, "_output", lambda *command, listed=listed: listed)
-        assert doctor.gpu_memory(machine) == ("", 0), "without a driver there is none"
-    driver.mkdir(parents=True)
-    (driver / "version").write_text("NVRM version: 570")
-    for listed, found in (
-        ("NVIDIA H100, 81559\nNVIDIA H100, 1", ("NVIDIA H100", 81559 << 20)),
-        ("NVIDIA H100, [N/A]", ("", 0)),
-        (None, ("", 0)),
-    ):
-        monkeypatch.setattr(doctor, "_output", lambda *command, listed=listed: listed)
-        assert doctor.gpu_memory(machine) == found
+    def memory(listed):
+        monkeypatch.setattr(doctor, "_output", lambda *command: listed)
+        return doctor.gpu_memory(machine)
+
+    two = "NVIDIA H100, 81559\nNVIDIA H100, 1"
+    assert [memory(text) for text in (two, "NVIDIA H100, [N/A]", "")] == [("", 0)] * 3, "no driver"
+    put_driver(machine)
+    assert memory(two) == ("NVIDIA H100", 81559 << 20)
+    assert memory("NVIDIA H100, [N/A]") == memory(None) == ("", 0)
 
 
 def test_the_engine_of_containers(machine, monkeypatch):
@@ -116,36 +108,25 @@ def test_the_engine_of_containers(machine, monkeypatch):
         (("podman",), {"--version": "podman 5", "info": "x"}, State.OK, "podman podman 5"),
         (("docker",), {"version": "29.1"}, State.NOTE, "docker is installed, but no engine answers"),
     ):
-        monkeypatch.setattr(
-            doctor.shutil, "which", lambda name, found=installed: name if name in found else None
-        )
+        monkeypatch.setattr(doctor.shutil, "which", {name: name for name in installed}.get)
         monkeypatch.setattr(doctor, "_output", lambda name, verb, *more, said=answers: said.get(verb))
         (finding,) = doctor.check_engine(machine)
         assert (finding.state, finding.found) == (state, words)
 
 
-def test_the_disk(machine, monkeypatch):
-    for free, state in (
-        ((1 << 30) - 1, State.PROBLEM),
-        (1 << 30, State.NOTE),
-        ((10 << 30) - 1, State.NOTE),
-        (10 << 30, State.OK),
-    ):
-        usage = type("Usage", (), {"free": free})
+def test_the_disk(machine, monkeypatch, tmp_path):
+    (first, _) = doctor.check_disk(doctor.this_machine(str(tmp_path / "a" / "b")))
+    assert first.found.startswith(f"{tmp_path}/a/b: ") and first.state is not State.UNKNOWN, "its parent's"
+    (tmp_path / "workspace").write_text("")
+    (first, _) = doctor.check_disk(doctor.this_machine(str(tmp_path / "workspace" / "b")))
+    assert first.state is State.PROBLEM, "a file where the folder should be"
+    gib = 1 << 30
+    steps = ((gib - 1, State.PROBLEM), (gib, State.NOTE), (10 * gib - 1, State.NOTE), (10 * gib, State.OK))
+    for free, state in steps:
+        usage = types.SimpleNamespace(free=free)
         monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path, usage=usage: usage)
         (finding,) = doctor.check_disk(machine)
         assert finding.state is state
-
-
-def test_a_workspace_that_is_not_made_yet_is_on_the_disk_of_its_parent(tmp_path):
-    (first, _) = doctor.check_disk(doctor.this_machine(str(tmp_path / "a" / "b")))
-    assert first.found.startswith(f"{tmp_path}/a/b: ") and first.state is not State.UNKNOWN
-
-
-def test_a_file_where_the_folder_should_be_cannot_be_written(tmp_path):
-    (tmp_path / "workspace").write_text("")
-    (first, _) = doctor.check_disk(doctor.this_machine(str(tmp_path / "workspace" / "b")))
-    assert first.state is State.PROBLEM
 
 
 def test_the_answer_comes_without_tensorflow():
@@ -156,9 +137,7 @@ code = cli.main(["doctor", "--json"])
 heavy = {"tensorflow", "tf_keras", "tfx", "apache_beam", "kfp", "kubernetes"} & set(sys.modules)
 print(json.dumps([code, sorted(heavy)]), file=sys.stderr)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
-    )
+    done = run_python(program)
     code, heavy = json.loads(done.stderr.splitlines()[-1])
     answer = json.loads(done.stdout)
     assert heavy == [] and code == (0 if answer["healthy"] else 2)

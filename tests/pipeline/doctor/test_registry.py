@@ -1,5 +1,3 @@
-"""Names of images, and whether a registry has them."""
-
 import pytest
 
 from pipeline.doctor.finding import State
@@ -51,14 +49,11 @@ def test_the_registry_is_asked(registry):
         assert asked.pop() == f"/v2/detflow/manifests/{tag}" and not asked
 
 
-def test_a_registry_that_does_not_answer_is_not_seen():
+def test_a_registry_that_does_not_answer_is_not_seen_and_a_name_that_moves_is_refused():
     assert look_up_image("127.0.0.1:1/detflow:1").state is State.UNKNOWN
     with serve_raw(lambda connection, request: connection.sendall(b"SSH-2.0\r\n\r\n")) as address:
         finding = look_up_image(f"{address.removeprefix('http://')}/detflow:1")
     assert finding.state is State.UNKNOWN and "does not answer" in finding.found
-
-
-def test_a_name_that_moves_is_refused_and_one_without_a_registry_is_told():
     for name in ("registry.example/detflow", "registry.example/detflow:latest"):
         assert look_up_image(name).state is State.PROBLEM
     assert look_up_image("detflow:1.0").state is State.NOTE

@@ -1,5 +1,3 @@
-"""The files of a workflow."""
-
 import pytest
 
 from detection_core.artifacts.message_files import PIPELINE_CONFIG
@@ -14,7 +12,7 @@ from tests.pipeline.init.looked_at import LAPTOP
 from tests.support.dataset_files import Coco
 
 
-def test_the_files_of_every_network_are_a_workflow_that_can_be_run(tmp_path):
+def test_the_files_of_every_network_are_a_workflow_that_can_be_run_or_are_refused(tmp_path):
     data = Coco(tmp_path / "data", images=30)
     data.add_image(31, boxes=[(1, 1, 9, 9)] * 40)
     path, mine = data.write(), tmp_path / "mine"
@@ -31,9 +29,7 @@ def test_the_files_of_every_network_are_a_workflow_that_can_be_run(tmp_path):
         assert settings.workspace == str(mine / "workspace")
         components = {step.component for step in build_dag(settings).steps}
         assert {"trainer", "quantization_rewriter"} <= components, network.name
-
-
-def test_files_that_cannot_be_run_are_refused_before_they_are_written():
+    # Files that cannot be run are refused before they are written.
     contents = {SETTINGS: b"name: x\nworkspace: w\ndata: {path: d}\nmodel: {config: pipeline.config}\n"}
     with pytest.raises(ConfigError, match="no workflow can be made of it") as caught:
         check_documents({**contents, PIPELINE_CONFIG: b"model { }"}, "/data")

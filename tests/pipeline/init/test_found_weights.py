@@ -1,5 +1,3 @@
-"""Whether there are weights to start from."""
-
 from detection_core.zoo.cache import MIRROR_VARIABLE
 from detection_core.zoo.published_models import find_model
 from pipeline.init import found_weights
@@ -9,7 +7,7 @@ from pipeline.init.ladder import SMALL, find_network
 NAME = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
 
 
-def test_where_nothing_is_published_or_wanted_nothing_is_fetched(monkeypatch):
+def test_weights_that_are_not_published_wanted_or_reachable(monkeypatch):
     monkeypatch.setattr(found_weights, "fetch_model", None)
     for name, wanted, remedy in (
         (SMALL, True, ""),
@@ -20,9 +18,7 @@ def test_where_nothing_is_published_or_wanted_nothing_is_fetched(monkeypatch):
         found = find_weights(find_network(name), wanted=wanted)
         assert not found.found and remedy in found.remedy
     assert found.remedy == ""
-
-
-def test_weights_that_cannot_be_had_come_with_the_way_to_get_them():
+    monkeypatch.undo()
     found = find_weights(find_network(NAME), wanted=True)
     assert not found.found
     assert find_model(NAME).archive in found.remedy and MIRROR_VARIABLE in found.remedy

@@ -1,15 +1,11 @@
-"""What the machine is."""
-
 from pipeline.init.hardware import GIB, Hardware, look_at_hardware
 
 
-def test_this_machine_has_processors_and_memory():
+def test_this_machine_has_processors_and_memory_and_says_so():
     found = look_at_hardware()
     assert found.processors >= 1 and found.memory > GIB // 4
     assert f"{found.memory / GIB:.0f} GiB" in found.text
 
-
-def test_what_it_is_for_people():
     for memory, gpu, text in (
         (0, "", "2 processors without a GPU"),
         (8 * GIB, "", "2 processors without a GPU, 8 GiB"),

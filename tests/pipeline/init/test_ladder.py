@@ -1,5 +1,3 @@
-"""The networks that are chosen from."""
-
 import pytest
 
 from detection_core.config.automl.defaults import MODELS
@@ -10,6 +8,7 @@ from detection_core.errors import ConfigError
 from detection_core.tasks.describe import describe
 from detection_core.zoo.published_models import SPEEDS, list_models
 from pipeline.init.ladder import SMALL, SSDLITE, find_network, list_networks
+from tests.support.cases import refused
 
 NETWORKS = list_networks()
 # Of each kind the smallest is built in every run of the tests; the others take minutes.
@@ -23,14 +22,11 @@ QUICK = (
 BUILT = [n.name if n.name in QUICK else pytest.param(n.name, marks=pytest.mark.zoo) for n in NETWORKS]
 
 
-def test_the_ladder_has_all_of_the_zoo_from_fast_to_accurate():
+def test_the_ladder_has_valid_configs_of_all_of_the_zoo_from_fast_to_accurate():
     assert {n.name for n in NETWORKS} == {SMALL, *(model.name for model in list_models()), *MODELS, *SSDLITE}
     speeds = [n.speed for n in NETWORKS]
     assert speeds == sorted(speeds, key=SPEEDS.index)
     assert all(n.parameters and n.multiply_adds for n in NETWORKS)
-
-
-def test_a_network_is_a_valid_config_without_a_number_of_classes():
     for network in NETWORKS:
         config = parse_pipeline_config(network.text())
         assert configured_classes(config) is None, network.name
@@ -47,5 +43,4 @@ def test_the_numbers_are_those_of_the_network_that_is_built(name):
 
 def test_an_unknown_name_is_refused_with_one_like_it():
     for name, message in (("efficientdet_d0", r"did you mean .*efficientdet-d0"), ("x", "--list-models")):
-        with pytest.raises(ConfigError, match=message):
-            find_network(name)
+        refused(ConfigError, message, find_network, name)

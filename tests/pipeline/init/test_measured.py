@@ -1,5 +1,3 @@
-"""A network is built and timed."""
-
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.tasks.describe import describe

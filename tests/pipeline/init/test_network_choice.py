@@ -1,5 +1,3 @@
-"""Which network suits a data set and a machine."""
-
 import numpy as np
 
 from detection_core.config.anchor_match import fit_anchors
@@ -10,7 +8,7 @@ from pipeline.init.network_choice import choose_network, fit_network, from_scrat
 from tests.pipeline.init.looked_at import LAPTOP, WITH_GPU, seen
 
 
-def test_small_objects_ask_for_a_larger_input_within_reason():
+def test_small_objects_ask_for_a_larger_input_of_the_shape_of_the_pictures():
     for data, hardware, sides, word in (
         (seen(side=0.1), LAPTOP, range(255, 290), "should keep 24 pixels"),
         (seen(side=0.8), LAPTOP, [224], "224 at least"),
@@ -21,9 +19,6 @@ def test_small_objects_ask_for_a_larger_input_within_reason():
     ):
         found, reason = wanted_side(data, hardware)
         assert found in sides and word in reason
-
-
-def test_the_input_has_the_shape_of_the_pictures():
     sizes = {(480, 640): (192, 256), (640, 480): (256, 192), (500, 500): (224, 224), (100, 2000): (128, 384)}
     assert {size: input_size(seen(size=size), 224)[0] for size in sizes} == sizes
     mixed = seen(sizes=np.array([(480, 640)] * 60 + [(640, 480)] * 40))
@@ -53,14 +48,11 @@ def test_every_network_of_the_ladder_is_fitted_to_any_data():
         assert anchors.fitted >= anchors.default - 0.005 and anchors.fitted > 0.7, network.name
 
 
-def test_anchors_of_a_network_of_its_own_may_lie_on_other_levels():
+def test_anchors_are_fitted_on_other_levels_and_not_to_a_few_boxes():
     chosen = fit_network(list_networks()[0], "", seen(side=0.9, shape=1.3), LAPTOP)
     pyramid = chosen.config.model.ssd.feature_extractor.fpn
     assert chosen.anchors.fitted > 0.95
     assert pyramid.max_level == chosen.config.model.ssd.anchor_generator.multiscale_anchor_generator.max_level
-
-
-def test_a_few_boxes_are_too_few_to_fit_anchors_to():
     chosen = fit_network(list_networks()[0], "", seen(objects=20), LAPTOP)
     assert chosen.anchors is None
     assert not any("anchor" in choice.path for choice in chosen.choices)

@@ -1,5 +1,3 @@
-"""What is chosen for a data set, and why."""
-
 import pytest
 
 from detection_core.config.check import check_pipeline_config
@@ -7,6 +5,7 @@ from detection_core.errors import ConfigError, DataError
 from pipeline.init import plan as planning
 from pipeline.init.found_weights import StartingWeights
 from pipeline.init.ladder import SMALL
+from tests.support.cases import refused
 from tests.support.dataset_files import Coco, write_voc
 
 
@@ -44,9 +43,6 @@ def test_a_network_that_was_asked_for_is_taken_without_weights_too(planned):
     assert "--from-scratch" in plan.weights.reason
     with pytest.raises(ConfigError, match="did you mean"):
         planned(model=name[:-3])
-
-
-def test_an_efficientdet_of_google_automl_is_taken_by_its_name(planned):
     plan = planned(model="efficientdet-lite0")
     check_pipeline_config(plan.config)
     assert plan.config.model.efficientdet.name == "efficientdet-lite0"
@@ -57,7 +53,7 @@ def test_an_efficientdet_of_google_automl_is_taken_by_its_name(planned):
     assert "fine_tune_checkpoint" in start and "run `detflow init` again" not in start
 
 
-def test_splits_that_the_folder_has_are_taken(tmp_path, planned):
+def test_splits_that_the_folder_has_are_taken_and_one_without_objects_is_left_out(tmp_path, planned):
     lists = tmp_path / "voc" / "ImageSets" / "Main"
     write_voc(tmp_path / "voc", names="abcdef")
     (lists / "val.txt").write_text("a\n")
@@ -65,17 +61,6 @@ def test_splits_that_the_folder_has_are_taken(tmp_path, planned):
     splits = {"train": "ImageSets/Main/train.txt", "eval": "ImageSets/Main/val.txt"}
     assert plan.value("data.splits") == splits
     assert "6 train, 1 eval" in reasons(plan.settings)["data.splits"]
-
-
-def test_a_folder_without_data_is_refused_with_what_was_looked_for(tmp_path, planned):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"Looked for .*COCO.*Found nothing"):
-        planned(tmp_path / "empty")
-    with pytest.raises(DataError, match="correct the path"):
-        planned(tmp_path / "missing")
-
-
-def test_a_split_without_objects_is_left_out(tmp_path, planned):
     for split in ("train", "val", "test"):
         data = Coco(tmp_path / "split" / split, images=0)
         for number in range(1, 21):
@@ -90,3 +75,6 @@ def test_a_split_without_objects_is_left_out(tmp_path, planned):
         planned(tmp_path / "split", weights=False)
     alone = planned(tmp_path / "split" / "train", weights=False)
     assert set(alone.value("data.splits")) == {"train", "eval"}
+    (tmp_path / "empty").mkdir()
+    refused(DataError, r"Looked for .*COCO.*Found nothing", planned, tmp_path / "empty")
+    refused(DataError, "correct the path", planned, tmp_path / "missing")

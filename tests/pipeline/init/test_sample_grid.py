@@ -1,5 +1,3 @@
-"""Pictures with their boxes, for people to look at."""
-
 import io
 import math
 import time
@@ -46,17 +44,17 @@ def test_boxes_are_drawn_where_they_are_in_the_colour_of_their_class(tmp_path):
     assert abs(rows.max() - rows.min() - 180 * scale) <= 22  # with the name above it
     assert abs(columns.max() - columns.min() - 200 * scale) <= 4
     assert abs(columns.min() - 6 - 100 * scale) <= 4
+    in_pixels = annotated(path, size=(400, 300), boxes=((100, 60, 300, 240),))
+    in_fractions = annotated(path, size=(0, 0), boxes=((0.25, 0.2, 0.75, 0.8),))._replace(in_fractions=True)
+    np.testing.assert_array_equal(drawn([in_pixels]), drawn([in_fractions]))
 
 
-def test_many_pictures_are_laid_in_rows(tmp_path):
+def test_pictures_are_laid_in_rows_and_those_that_cannot_be_read_are_left_out(tmp_path):
     paths = [tmp_path / f"{n}.jpg" for n in range(COLUMNS + 1)]
     for n, path in enumerate(paths):
         path.write_bytes(picture(seed=n))
     sheet = drawn([annotated(path) for path in paths])
     assert COLUMNS * CELL < sheet.shape[1] < (COLUMNS + 1) * CELL
-
-
-def test_pictures_that_cannot_be_read_are_left_out(tmp_path):
     bomb, nothing, good = (tmp_path / name for name in ("bomb.png", "nothing.jpg", "good.jpg"))
     bomb.write_bytes(png_that_claims(60_000, 60_000))
     nothing.write_bytes(b"x")
@@ -66,27 +64,11 @@ def test_pictures_that_cannot_be_read_are_left_out(tmp_path):
     assert drawn([*bad, annotated(good)]).shape[1] < 2 * CELL
 
 
-def test_a_picture_lies_as_its_boxes_do(tmp_path):
+def test_a_picture_lies_as_its_boxes_do_even_where_annotations_do_not_say_how_large_it_is(tmp_path):
     path = write(tmp_path / "turned.jpg", (400, 200), turned=True)
     upright = drawn([annotated(path, size=(200, 400))])
     as_stored = drawn([annotated(path, size=(400, 200))])
     assert upright.shape[0] > CELL and as_stored.shape[0] < CELL
-
-
-def test_boxes_in_fractions_lie_where_those_in_pixels_do(tmp_path):
-    path = write(tmp_path / "grey.png", (400, 300))
-    in_pixels = annotated(path, size=(400, 300), boxes=((100, 60, 300, 240),))
-    in_fractions = annotated(path, size=(0, 0), boxes=((0.25, 0.2, 0.75, 0.8),))._replace(in_fractions=True)
-    np.testing.assert_array_equal(drawn([in_pixels]), drawn([in_fractions]))
-
-
-def test_names_of_any_kind_are_written(small):
-    names = ["a\nb", "\u202ex", "", "é" * 200, "\ud800"]
-    image = annotated(small, name="a\nb", crowd=1)._replace(filename="a\n\ud800.jpg", width=0, height=0)
-    assert drawn([image], names * 20).size
-
-
-def test_boxes_lie_right_where_the_annotations_do_not_say_how_large_the_picture_is(tmp_path):
     for turned in (False, True):
         path = write(tmp_path / "large.jpg", (1200, 1600) if turned else (1600, 1200), turned=turned)
         known = annotated(path, size=(1600, 1200), boxes=((400, 240, 1200, 960),), name="")
@@ -97,7 +79,10 @@ def test_boxes_lie_right_where_the_annotations_do_not_say_how_large_the_picture_
     assert (drawn([image._replace(in_fractions=True)]) == drawn([known])).all()
 
 
-def test_a_picture_of_many_objects_and_long_names_is_soon_drawn(small):
+def test_names_of_any_kind_are_written_and_many_objects_are_soon_drawn(small):
+    names = ["a\nb", "\u202ex", "", "é" * 200, "\ud800"]
+    image = annotated(small, name="a\nb", crowd=1)._replace(filename="a\n\ud800.jpg", width=0, height=0)
+    assert drawn([image], names * 20).size
     crowded = annotated(small, boxes=((4, 6, 20, 24),) * 20_000)
     named = annotated(small, name="n" * 1_000_000, boxes=((math.nan, 1, math.inf, 2), (1, 1, 1e300, 9)))
     sized = annotated(small, size=(10**400, 10**400))

@@ -1,5 +1,3 @@
-"""What the settings say of a data set."""
-
 import re
 
 import pytest
@@ -15,6 +13,7 @@ from pipeline.init.settings_choice import (
     quantize_choices,
 )
 from tests.pipeline.init.looked_at import seen
+from tests.support.cases import refused
 
 LAYOUT = Layout(format="voc", path="/data", splits={"train": 0.8, "eval": 0.2}, evidence="4 files")
 
@@ -25,15 +24,19 @@ def test_a_name_is_made_of_any_folder():
     assert pipeline_name("/a/blood cells/") == "blood-cells"
 
 
-def test_no_split_is_left_without_images():
+def test_no_split_is_left_without_images_or_objects():
     for images, more in ((4_000, {"test"}), (120, set()), (6, set())):
         data = seen(images=images)
         ratios, reason = choose_ratios(data)
         assert set(ratios) == {"train", "eval"} | more and sum(ratios.values()) == pytest.approx(1)
         assert all(data.count(name, ratios) for name in ratios)
         assert f"{data.count('train', ratios):,} train" in reason
-    with pytest.raises(DataError, match="found 1; annotate more"):
-        choose_ratios(seen(images=1))
+    refused(DataError, "found 1; annotate more", choose_ratios, seen(images=1))
+    every_fifth = [1, 0, 0, 0, 0]
+    annotated = [*every_fifth * 15, *[0] * 25]  # what would be eval has nothing to measure
+    data = seen(images=20, positions=tuple(every_fifth * 20), annotated_positions=tuple(annotated))
+    ratios, _ = choose_ratios(data)
+    assert all(data.count_annotated(name, ratios) for name in ratios)
 
 
 def test_a_small_set_may_have_some_broken_files_and_is_decoded_whole():
@@ -55,30 +58,17 @@ def test_measured_is_on_the_split_that_nothing_is_chosen_by():
         ({"eval": 9, "test": 0}, "eval"),
     ):
         assert next(iter(evaluate_choices(splits))).value == split
-    few, many = (
-        {c.path: c.value for c in evaluate_choices({"eval": n})}["evaluate.thresholds"] for n in (50, 5_000)
-    )
-    (few,), (many,) = few.values(), many.values()
+    chosen = [{c.path: c.value for c in evaluate_choices({"eval": count})} for count in (50, 5_000)]
+    (few,), (many,) = (values["evaluate.thresholds"].values() for values in chosen)
     assert few["min_change"] < many["min_change"] < 0 < few["lower_bound"]
 
 
-def test_quantization_is_shorter_and_slower_than_the_training():
+def test_quantization_is_shorter_than_the_training_and_full_pictures_keep_their_detections():
     (choice,) = quantize_choices(5_000, 0.08)
     values = {path.rpartition(".")[2]: value for path, value in choice.value.items()}
     assert values["num_steps"] == values["total_steps"] == 500
     assert values["learning_rate_base"] == 0.004 and isinstance(values["total_steps"], int)
     assert values["warmup_steps"] < 500
-
-
-def test_full_pictures_keep_all_of_their_detections():
     assert [c.path for c in export_choices(seen(most=12), 50)] == ["export.max_map_drop"]
     assert next(iter(export_choices(seen(most=233), 50))).value == 240
     assert next(iter(export_choices(seen(most=300_000), 50))).value == 1_000
-
-
-def test_every_split_has_images_with_objects():
-    every_fifth = [1, 0, 0, 0, 0]
-    annotated = [*every_fifth * 15, *[0] * 25]  # what would be eval has nothing to measure
-    data = seen(images=20, positions=tuple(every_fifth * 20), annotated_positions=tuple(annotated))
-    ratios, _ = choose_ratios(data)
-    assert all(data.count_annotated(name, ratios) for name in ratios)

@@ -1,16 +1,13 @@
-"""The text of a settings file."""
-
 import yaml
 
 from detection_core.zoo.fine_tuning import Choice
 from pipeline.init.settings_text import choice_comment, format_settings_file
 
+HOSTILE = ["a: b", "#x", "- x", "{SPAN}", "yes", "3", "", "a\nb", "\u2028é", '"', "null", "*a", "x" * 300]
+
 
 def choice(path, value, reason="", source=""):
     return Choice(path=path, value=value, reason=reason, source=source)
-
-
-HOSTILE = ["a: b", "#x", "- x", "{SPAN}", "yes", "3", "", "a\nb", "\u2028é", '"', "null", "*a", "x" * 300]
 
 
 def test_the_text_holds_what_was_chosen():

@@ -1,19 +1,11 @@
-"""What is said about a plan."""
-
-import pytest
-
 from pipeline.init.summary import summary_data, summary_rows
 from tests.support.dataset_files import picture, write_voc
 
 
-@pytest.fixture
-def rows(data, planned):
+def test_what_was_found_and_what_is_wrong_is_said_in_ten_lines(data, planned):
     (data.root / "images" / "7.jpg").unlink()
     data.add_box(999, [1, 1, 5, 5])
-    return dict(summary_rows(planned()))
-
-
-def test_what_was_found_and_what_is_wrong_is_said_in_ten_lines(rows):
+    rows = dict(summary_rows(planned()))
     assert len(rows) == 10 and all(rows.values())
     assert rows["format"].startswith("coco: ")
     assert rows["images"] == "60, 20 without objects; 40 x 30 pixels (59 were looked at)"
@@ -36,11 +28,16 @@ def test_images_that_nobody_annotated_are_said(tmp_path, planned):
     assert plan.value("data.unannotated_images") == "leave_out"
 
 
-def test_classes_that_differ_only_in_case_or_blanks_are_said(data, planned):
+def test_names_that_are_alike_or_long_are_said(data, planned):
     data.categories += [{"id": 8, "name": "Cat "}, {"id": 9, "name": "d og"}]
     plan = planned(weights=False)
     assert "differ only in case or blanks: 'Cat ', 'cat'" in dict(summary_rows(plan))["problems"]
     assert summary_data(plan)["similar_classes"] == [["Cat ", "cat"], ["d og", "dog"]]
+    data.categories = [{"id": 3, "name": "n" * 4_000}, *({"id": i, "name": f"{i}"} for i in range(4, 50))]
+    plan = planned(weights=False)
+    assert all(len(text) < 400 for _, text in summary_rows(plan))
+    assert "no object of 4, 5, 6, 7 and 42 more" in dict(summary_rows(plan))["problems"]
+    assert all(len(choice.reason) < 2_000 for choice in plan.config_choices)
 
 
 def test_programs_are_told_numbers(planned):
@@ -49,11 +46,3 @@ def test_programs_are_told_numbers(planned):
     for name in (*counts, "unreadable_images"):
         assert type(said[name]) is int, name
     assert said["splits"].keys() == {"train", "eval"} and sum(said["splits"].values()) == 60
-
-
-def test_names_of_any_length_are_shown_in_a_line(data, planned):
-    data.categories = [{"id": 3, "name": "n" * 4_000}, *({"id": i, "name": f"{i}"} for i in range(4, 50))]
-    plan = planned(weights=False)
-    assert all(len(text) < 400 for _, text in summary_rows(plan))
-    assert "no object of 4, 5, 6, 7 and 42 more" in dict(summary_rows(plan))["problems"]
-    assert all(len(choice.reason) < 2_000 for choice in plan.config_choices)

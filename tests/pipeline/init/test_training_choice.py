@@ -1,5 +1,3 @@
-"""How long and how fast a detector is trained."""
-
 import dataclasses
 import itertools
 
@@ -29,9 +27,8 @@ def test_the_batch_follows_the_amount_of_data_and_fits_in_memory():
     assert {images: choose_batch(images, SMALL, LAPTOP).value for images in batches} == batches
     network = dataclasses.replace(SMALL.network, training_bytes=GIB // (192 * 256))
     heavy = dataclasses.replace(SMALL, network=network)
-    batches = [
-        choose_batch(50_000, heavy, Hardware(processors=2, memory=memory * GIB)) for memory in (1, 8, 16, 200)
-    ]
+    machines = [Hardware(processors=2, memory=memory * GIB) for memory in (1, 8, 16, 200)]
+    batches = [choose_batch(50_000, heavy, machine) for machine in machines]
     assert [choice.value for choice in batches] == [1, 2, 8, 32]
     assert "32 images would take more" in batches[1].reason
     assert choose_batch(50_000, heavy, Hardware(processors=2, memory=0)).value == 32
@@ -71,19 +68,15 @@ def test_full_pictures_keep_all_of_their_objects_but_one_does_not_fill_the_memor
         assert next(c.value for c in choices if c.path == "train_config.max_number_of_boxes") == kept
 
 
-def validated(choice):
-    return apply_overrides(SMALL.config, {choice.path: choice.value}).train_config.validation
+def test_the_best_weights_are_written_and_training_may_stop_early_but_not_by_a_few_images():
+    def validated(choice):
+        return apply_overrides(SMALL.config, {choice.path: choice.value}).train_config.validation
 
-
-def test_the_best_weights_are_written_and_training_may_stop_early():
     for steps in (1_000, 150_000):
         validation = validated(choose_validation(steps, 40))
         assert validation.weights == validation.BEST and validation.max_images == 0
         assert 0 < validation.patience * validation.every_steps < steps / 2
         assert choose_validation(steps, 5_000).value["max_images"] == 500
-
-
-def test_a_few_images_do_not_choose_the_weights():
     for images in (0, 3):
         choice = choose_validation(1_500, images)
         validation = validated(choice)

@@ -1,5 +1,3 @@
-"""Archives are unpacked beside what is written."""
-
 import os
 import zipfile
 
@@ -23,19 +21,15 @@ def test_an_archive_is_unpacked_once(tmp_path):
     before = os.stat(os.path.join(data, "set", "a.txt"))
     with unpacked(archive, str(tmp_path / "mine")) as data:
         assert os.stat(os.path.join(data, "set", "a.txt")) == before
-    with (
-        pytest.raises(ConfigError, match="found others"),
-        unpacked(_zip(tmp_path / "b.zip", "two"), str(tmp_path / "mine")),
-    ):
+    another = unpacked(_zip(tmp_path / "b.zip", "two"), str(tmp_path / "mine"))
+    with pytest.raises(ConfigError, match="found others"), another:
         pass
     with unpacked(str(tmp_path), "mine") as data:
         assert data == str(tmp_path)
 
 
 def test_what_is_no_data_set_does_not_stay(tmp_path):
-    with (
-        pytest.raises(DataError, match="nothing in it"),
-        unpacked(_zip(tmp_path / "a.zip", "x"), str(tmp_path / "mine")),
-    ):
+    found = unpacked(_zip(tmp_path / "a.zip", "x"), str(tmp_path / "mine"))
+    with pytest.raises(DataError, match="nothing in it"), found:
         raise DataError("nothing in it")
     assert os.listdir(tmp_path) == ["a.zip"]

@@ -1,17 +1,15 @@
-"""Files of an init: whole, and never over what somebody changed."""
-
 import os
-import shutil
 import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from detection_core.errors import ConfigError
-from detection_core.storage import files
 from pipeline.init.written_files import RECORD, write_unchanged
+from tests.support.cases import refused
 from tests.support.storage_faults import KILLED, killed_at, watched
 
 CONTENTS = {"a.yaml": b"a", "b.config": b"b"}
@@ -29,6 +27,7 @@ def test_files_are_written_and_written_again(tmp_path):
     assert contents_of(folder) == {"a.yaml": b"other", "b.config": b"b", "c.png": b"c"}
     write_unchanged(str(folder), CONTENTS)
     assert contents_of(folder) == {**CONTENTS, "c.png": b"c"}
+    refused(ConfigError, "expected a folder on this machine", write_unchanged, "s3://bucket/x", CONTENTS)
 
 
 def replaced(folder):
@@ -81,82 +80,53 @@ def test_an_init_that_was_killed_is_repeated(tmp_path, there):
     assert number > 5
 
 
-def test_an_object_store_is_no_folder_for_settings():
-    with pytest.raises(ConfigError, match="expected a folder on this machine"):
-        write_unchanged("s3://bucket/x", CONTENTS)
-
-
-class Killed(BaseException):
-    """The process ends here."""
-
-
 class Writing(RuleBasedStateMachine):
     """Repeats, kills in the middle, and a user who edits, removes and adds files."""
 
     names = st.sampled_from(["a", "b", "c"])
 
-    @initialize()
-    def begin(self):
-        self.root = tempfile.mkdtemp(prefix="detflow-init-")
-        self.folder = os.path.join(self.root, "mine")
-        self.of_user: dict[str, bytes] = {}  # what the user wrote last, which must stay
+    def __init__(self):
+        super().__init__()
+        self.root = tempfile.TemporaryDirectory()
+        self.folder = os.path.join(self.root.name, "mine")
+        self.of_user = {}  # what the user wrote last, which must stay
         self.version = 0
 
-    def contents(self):
-        self.version += 1
-        return {name: f"{name}{self.version}".encode() for name in "abc"}
-
-    @rule(kill_at=st.integers(0, 5))
+    @rule(kill_at=st.integers(1, 20))
     def write(self, kill_at):
-        new, calls = self.contents(), 0
-        real = files.write_bytes
-
-        def write_bytes(path, data):
-            nonlocal calls
-            calls += 1
-            if calls == kill_at:
-                raise Killed
-            real(path, data)
-
-        files.write_bytes = write_bytes
+        self.version += 1
+        new = {name: f"{name}{self.version}".encode() for name in "abc"}
         try:
-            write_unchanged(self.folder, new)
-        except Killed:
+            with watched(killed_at(kill_at)):
+                write_unchanged(self.folder, new)
+        except KILLED:
             return
         except ConfigError as error:
             assert self.of_user and any(name in error.message for name in self.of_user)
             return
-        finally:
-            files.write_bytes = real
         assert not self.of_user
         for name, content in new.items():
-            assert self.read(name) == content
+            assert Path(self.folder, name).read_bytes() == content
 
     @rule(name=names)
     def edit(self, name):
         self.version += 1
         os.makedirs(self.folder, exist_ok=True)
         self.of_user[name] = f"user{self.version}".encode()
-        with open(os.path.join(self.folder, name), "wb") as f:
-            f.write(self.of_user[name])
+        Path(self.folder, name).write_bytes(self.of_user[name])
 
     @rule(name=names)
     def remove(self, name):
         self.of_user.pop(name, None)
-        if os.path.exists(os.path.join(self.folder, name)):
-            os.remove(os.path.join(self.folder, name))
-
-    def read(self, name):
-        with open(os.path.join(self.folder, name), "rb") as f:
-            return f.read()
+        Path(self.folder, name).unlink(missing_ok=True)
 
     @invariant()
     def what_the_user_wrote_stays(self):
-        for name, content in getattr(self, "of_user", {}).items():
-            assert self.read(name) == content
+        for name, content in self.of_user.items():
+            assert Path(self.folder, name).read_bytes() == content
 
     def teardown(self):
-        shutil.rmtree(self.root, ignore_errors=True)
+        self.root.cleanup()
 
 
 TestWriting = Writing.TestCase

@@ -1,5 +1,3 @@
-"""What the command line shows of a run that has ended."""
-
 import json
 
 from component_specs.example_gen import SPANS, Spans
@@ -18,13 +16,7 @@ def _record(tmp_path, outputs, **fields):
 
 def test_a_full_run(tmp_path):
     metrics = {"DetectionBoxes_Precision/mAP": 0.5, "DetectionBoxes_Precision/mAP@.50IOU": 0.9}
-    lite = {
-        "file": "model_int8.tflite",
-        "metrics": metrics,
-        "passed": False,
-        "size_bytes": 1,
-        "latency_ms": 2.0,
-    }
+    lite = {"file": "model_int8.tflite", "metrics": metrics, "passed": False, "size_bytes": 1}
     written = {
         "evaluator/evaluation/metrics": {"metrics": metrics, "blessed": True},
         "tflite_exporter/parity/parity": {"files": [lite | {"latency_ms": 2.0}]},
@@ -32,11 +24,7 @@ def test_a_full_run(tmp_path):
     }
     for name, tree in written.items():
         files.write_text(str(tmp_path / f"{name}.json"), json.dumps(tree))
-    outputs = {
-        "evaluator": ["evaluation"],
-        "tflite_exporter": ["parity", "tflite"],
-        "pusher": ["pushed_model"],
-    }
+    outputs = {"evaluator": ["evaluation"], "tflite_exporter": ["parity"], "pusher": ["pushed_model"]}
     summary = summarise(_record(tmp_path, outputs))
     assert [m["map_50"] for m in summary.data["models"]] == [0.9, 0.9]
     assert "not published: mAP fell by 0.1" in str(summary.page)
@@ -44,13 +32,10 @@ def test_a_full_run(tmp_path):
     assert summary.data["places"]["report"].endswith("runs/r/report.html")
 
 
-def test_a_run_that_stopped_early(tmp_path):
+def test_a_run_that_stopped_early_and_the_spans_of_one_that_had_any(tmp_path):
     summary = summarise(_record(tmp_path, {"example_gen": ["examples"]}))
     assert summary.data["models"] == [] and summary.data["pushed"] is None
     assert "example_gen" in str(summary.page)
-
-
-def test_the_spans_of_a_run_are_told_where_it_had_any(tmp_path):
     without = summarise(_record(tmp_path, {"trainer": []}))
     assert "spans:" not in str(without.page) and without.data["spans"] == {}
     spans = SPANS.encode(Spans(train=("1", "2"), evaluate=("2",)))

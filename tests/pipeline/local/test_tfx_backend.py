@@ -1,5 +1,3 @@
-"""The DAG as a TFX pipeline, and small parts of it run."""
-
 import pytest
 
 from component_specs import JOBS
@@ -26,14 +24,13 @@ _CHECKS = {
     "earlier_spans": {},
     **dict.fromkeys(CODE_VERSIONS.values(), "c"),
     "baseline_version": "",
-    "push_token": "t",
     **{f"resolved_{name}": value for name, value in _RESOLVED.items()},
 }
 
 
 @pytest.fixture
 def build(digits_settings, tmp_path):
-    """Return the steps of some ids as a DAG, and a function that renders them with checks."""
+    """The steps of some ids as a DAG, and a function that renders them with checks."""
     from pipeline.local.tfx_backend import build_tfx_pipeline
 
     def cut(*ids):

@@ -1,5 +1,3 @@
-"""Findings of the evaluators of a run."""
-
 from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve, Curves, EvalReport
 from detection_core.report.pictures import PictureBudget

@@ -1,5 +1,3 @@
-"""Outputs of a run's steps, found and read."""
-
 from detection_core.artifacts.pushed import PUSHED
 from pipeline.report.run_artifacts import RunArtifacts, find, read_text
 from tests.support.run_records import record, step

@@ -1,5 +1,3 @@
-"""The table of steps and their times."""
-
 from pipeline.report.step_table import step_summary
 from tests.support.run_records import record, step
 

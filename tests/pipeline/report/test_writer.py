@@ -7,12 +7,11 @@ import logging
 import os
 import re
 import shutil
+from unittest import mock
 
 import markupsafe
 import pytest
 
-from detection_core.artifacts.anchor_matches import ANCHOR_MATCHES, AnchorMatch, AnchorMatches
-from detection_core.artifacts.box_profile import Histogram, SizeGrid
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings
 from detection_core.artifacts.dataset_card import CARD, DatasetCard, Totals
 from detection_core.report.page import CONTENT_SECURITY_POLICY
@@ -31,7 +30,7 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.links, self.anchors, self.ids, self.text = [], [], [], [], ""
+        self.tags, self.links, self.ids, self.text = [], [], [], ""
         self._open = []
         self.feed(text)
         assert self._open == []
@@ -41,22 +40,16 @@ class Page(html.parser.HTMLParser):
         found = dict(attrs)
         self.text += found.get("alt") or ""
         self.links += [found[k] for k in ("src", "href", "xlink:href", "action") if found.get(k)]
-        if "id" in found:
-            self.ids.append(found["id"])
+        self.ids += [found["id"]] if "id" in found else []
         if tag not in VOID:
             self._open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self._open.pop()
 
     def handle_endtag(self, tag):
         if tag not in VOID:
             assert self._open.pop() == tag
 
     def handle_data(self, data):
-        if not self._open or self._open[-1] not in ("style",):
+        if self._open[-1:] != ["style"]:
             self.text += data
 
 
@@ -67,21 +60,15 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def text(run):
-    logged: list[str] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logging.Logger, "warning", lambda _, text, *values: logged.append(text % values))
+    with mock.patch.object(logging.Logger, "warning") as warn:
         found = render_report(run)
-    assert logged == [], "every artifact of a whole run is on its page"
+    assert not warn.called, "every artifact of a whole run is on its page"
     return found
 
 
 @pytest.fixture(scope="module")
 def page(text):
     return Page(text)
-
-
-def _folder(run, id_, output):
-    return next(s for s in run.steps if s.id == id_).outputs[output]
 
 
 def test_one_file_without_script_or_link_elsewhere_and_the_same_each_time(run, text, page, tmp_path):
@@ -110,7 +97,7 @@ expected xmin < xmax, found <310 and 298>|workspace: build|num_classes: 10"""
 def test_what_the_page_tells(run, page):
     assert [said for said in TOLD.replace("\n", "").split("|") if said not in page.text] == []
     # Numbers are those of the artifacts.
-    evaluation = _folder(run, "evaluator", "evaluation")
+    evaluation = f"{run.workspace}/artifacts/evaluator/evaluation"
     with open(f"{evaluation}/metrics.json") as f:
         metrics = json.load(f)
     assert f"{metrics['metrics']['DetectionBoxes_Precision/mAP@.50IOU']:.3f}" in page.text
@@ -120,23 +107,14 @@ def test_what_the_page_tells(run, page):
     assert captions and [caption for caption in captions if caption not in page.text] == []
 
 
-def with_outputs(run, *keep):
-    """Return the run with the outputs of some steps alone; the others were not run."""
-    steps = [s if s.id in keep else dataclasses.replace(s, outputs={}, state="not run") for s in run.steps]
-    return dataclasses.replace(run, steps=tuple(steps))
+def test_parts_that_are_missing_are_left_out_and_pictures_stop_at_the_budget(run, monkeypatch):
+    def rendered(*keep):
+        unrun = {"outputs": {}, "state": "not run"}
+        steps = tuple(s if s.id in keep else dataclasses.replace(s, **unrun) for s in run.steps)
+        return Page(render_report(dataclasses.replace(run, steps=steps)))
 
-
-def test_pictures_stop_at_the_budget(run, monkeypatch):
-    monkeypatch.setattr("detection_core.report.pictures.PictureBudget.__init__.__defaults__", (100_000,))
-    page = Page(render_report(with_outputs(run, "evaluator")))
-    pictures = [link for link in page.links if link.startswith("data:image/jpeg")]
-    assert 0 < sum(map(len, pictures)) <= 100_000 + 30 * len(pictures)
-    assert "All pictures:" in page.text
-
-
-def test_parts_that_are_missing_are_left_out(run):
     for keep in ((), ("example_gen",), ("trainer",), ("tflite_exporter", "pusher"), ("quantized_evaluator",)):
-        page = Page(render_report(with_outputs(run, *keep)))
+        page = rendered(*keep)
         for title, made_by in (
             ("Quantized detector", "quantized_evaluator"),
             ("TensorFlow Lite", "tflite_exporter"),
@@ -144,22 +122,21 @@ def test_parts_that_are_missing_are_left_out(run):
             ("Training: loss", "trainer"),
         ):
             assert (title in page.text) == (made_by in keep), (title, keep)
+    monkeypatch.setattr("detection_core.report.pictures.PictureBudget.__init__.__defaults__", (100_000,))
+    page = rendered("evaluator")
+    pictures = [link for link in page.links if link.startswith("data:image/jpeg")]
+    assert 0 < sum(map(len, pictures)) <= 100_000 + 30 * len(pictures)
+    assert "All pictures:" in page.text
 
 
-def test_a_failed_run_says_where_and_why():
+def test_a_failed_run_says_where_and_why_and_a_refused_detector_is_not_called_published(tmp_path):
     error = "loss is <NaN> at step 7"
-    steps = (
-        step("example_gen", seconds=1.0),
-        step("trainer", "failed", seconds=3.0, error=error),
-        step("pusher", "not run"),
-    )
+    trainer = step("trainer", "failed", seconds=3.0, error=error)
+    steps = (step("example_gen", seconds=1.0), trainer, step("pusher", "not run"))
     page = Page(render_report(record(*steps, status="failed", started="2026-01-01T00:00:00+00:00")))
     assert "Failed at trainer" in page.text
     assert page.text.count(error) == 2
     assert "4.0 s" in page.text
-
-
-def test_a_refused_detector_is_not_called_published(tmp_path):
     reasons = ["evaluator: mAP is 0.2, below 0.85"]
     (tmp_path / "pushed.json").write_text(json.dumps({"pushed": False, "version": None, "reasons": reasons}))
     page = Page(render_report(record(step("pusher", outputs={"pushed_model": str(tmp_path)}))))
@@ -167,8 +144,7 @@ def test_a_refused_detector_is_not_called_published(tmp_path):
     assert reasons[0] in page.text
 
 
-def test_damaged_artifacts_do_not_stop_the_report(run, tmp_path):
-    """A killed step leaves torn files; an empty metrics file is no more than missing."""
+def test_damaged_artifacts_cost_their_part_of_the_page_alone(run, tmp_path, caplog):
     copy = tmp_path / "artifacts"
     shutil.copytree(f"{run.workspace}/artifacts", copy)
     for name in ("evaluator/evaluation/metrics.json", "example_gen/examples/dataset_card.json"):
@@ -180,13 +156,28 @@ def test_damaged_artifacts_do_not_stop_the_report(run, tmp_path):
         dataclasses.replace(s, outputs={n: str(copy / s.id / n) for n in s.outputs}) for s in run.steps
     )
     page = Page(render_report(dataclasses.replace(run, steps=steps)))
-    assert "Quantized detector" in page.text
-    assert "Training: loss" in page.text
+    assert "Quantized detector" in page.text and "Training: loss" in page.text
+    damaged = (
+        ("metrics.json", "[]"),
+        ("metrics.json", "{"),
+        ("metrics.json", '{"metrics": {"DetectionBoxes_Precision/mAP": "x"}}'),
+        ("curves.json", '{"classes": [{"name": "a", "precision": [1], "recall": []}]}'),
+        ("curves.json", '{"classes": [], "confusion": {"labels": ["a"], "matrix": []}}'),
+        ("pictures/index.json", "[1]"),
+    )
+    for number, (name, text) in enumerate(damaged):
+        caplog.clear()
+        folder = tmp_path / str(number)
+        files.write_text(str(folder / "metrics.json"), '{"metrics": {}}')
+        files.write_text(str(folder / name), text)
+        run = record(step("evaluator", outputs={"evaluation": str(folder)}))
+        assert "evaluator" in Page(render_report(run)).text
+        assert f"{folder}/{name.split('/')[0]}" in caplog.text and "is left out" in caplog.text, text
 
 
 def test_names_from_data_cannot_become_markup(run, tmp_path):
     copy = tmp_path / "evaluation"
-    shutil.copytree(_folder(run, "evaluator", "evaluation"), copy)
+    shutil.copytree(f"{run.workspace}/artifacts/evaluator/evaluation", copy)
     evil = '<script>alert("$x^2$")</script> & _b\x1b[31m'
     curves = json.loads((copy / "curves.json").read_text())
     curves["classes"][0]["name"] = curves["confusion"]["labels"][0] = evil
@@ -196,26 +187,6 @@ def test_names_from_data_cannot_become_markup(run, tmp_path):
     assert "script" not in page.tags
     assert page.text.count(evil.replace("\x1b", "\\x1b")) >= 4  # title, heading, table, chart
     assert "\x1b" not in text
-
-
-def test_a_damaged_file_costs_its_part_of_the_page_alone(tmp_path, caplog):
-    for number, (name, text) in enumerate(
-        (
-            ("metrics.json", "[]"),
-            ("metrics.json", "{"),
-            ("metrics.json", '{"metrics": {"DetectionBoxes_Precision/mAP": "x"}}'),
-            ("curves.json", '{"classes": [{"name": "a", "precision": [1], "recall": []}]}'),
-            ("curves.json", '{"classes": [], "confusion": {"labels": ["a"], "matrix": []}}'),
-            ("pictures/index.json", "[1]"),
-        )
-    ):
-        caplog.clear()
-        folder = tmp_path / str(number)
-        files.write_text(str(folder / "metrics.json"), '{"metrics": {}}')
-        files.write_text(str(folder / name), text)
-        run = record(step("evaluator", outputs={"evaluation": str(folder)}))
-        assert "evaluator" in Page(render_report(run)).text
-        assert f"{folder}/{name.split('/')[0]}" in caplog.text and "is left out" in caplog.text, text
 
 
 def test_a_list_of_pictures_names_no_other_file_of_this_machine(tmp_path):
@@ -230,19 +201,10 @@ def test_the_data_are_shown_as_data_validator_left_them(run, tmp_path):
     folder = str(tmp_path / "anomalies")
     CARD.write(folder, DatasetCard(format="of the validator", total=Totals(images=3, objects=5)))
     FINDINGS.write(folder, DataFindings(findings=[]))
-    match = AnchorMatch(
-        boxes=4,
-        matched=3,
-        overlaps=Histogram(up_to=[1.0], counts=[4]),
-        sizes=SizeGrid(up_to=[1.0], counts=[[4]]),
-        unmatched=SizeGrid(up_to=[1.0], counts=[[1]]),
-    )
-    matches = AnchorMatches(input_size=(1, 1), anchors=9, shapes=[], splits={"train": match})
-    ANCHOR_MATCHES.write(folder, matches)
     examples = next(s for s in run.steps if s.id == "example_gen")
     validated = record(examples, step("data_validator", outputs={"anomalies": folder}))
     page = render_report(validated)
-    assert "3 images, 5 objects, of the validator" in page and "75.0 % of 4 boxes have an anchor" in page
+    assert "3 images, 5 objects, of the validator" in page
     # What an older version validated has findings alone.
     os.remove(CARD.path(folder))
     older = render_report(validated)

@@ -1,26 +1,23 @@
-"""Cron expressions of six fields: their times, and what is refused."""
-
 import datetime
 import itertools
 import zoneinfo
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.errors import ConfigError
 from pipeline.schedule.cron import parse_cron
+from tests.support.cases import refused
 
 UTC = datetime.UTC
 PARIS = zoneinfo.ZoneInfo("Europe/Paris")
+BOUNDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))  # of minutes to days of the week
 
 
 def _next(text, moment, count=1):
-    cron, times = parse_cron(text, "cron"), []
-    for _ in range(count):
-        moment = cron.next_after(moment)
-        times.append(moment)
-    return times
+    cron = parse_cron(text, "cron")
+    times = itertools.accumulate(range(count), lambda time, _: cron.next_after(time), initial=moment)
+    return list(times)[1:]
 
 
 def _at(text, zone=UTC):
@@ -59,8 +56,7 @@ def test_the_next_time_is_the_first_that_a_slow_loop_finds(fields, offset):
     text = f"0 {minute} {hour} {day} {month} {weekday}"
     moment = _at("2026-01-01T00:00:00") + datetime.timedelta(seconds=offset)
     hours = (moment.replace(minute=0, second=0) + datetime.timedelta(hours=i) for i in range(24 * 366 * 5))
-    bounds = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
-    allowed = [_slow_field(f, *b) for f, b in zip((minute, hour, day, month, weekday), bounds, strict=True)]
+    allowed = [_slow_field(f, *b) for f, b in zip((minute, hour, day, month, weekday), BOUNDS, strict=True)]
     either = not any(f.startswith(("*", "?")) or ",*" in f for f in (day, weekday))
     found = None
     for slot in hours:
@@ -90,12 +86,9 @@ def _slow_field(text, low, high):
     return numbers
 
 
-def test_an_hour_that_the_clocks_leave_out_does_not_fire():
+def test_an_hour_that_the_clocks_leave_out_does_not_fire_and_one_that_they_repeat_fires_once():
     after = _at("2026-03-28T12:00:00", PARIS)
     assert _next("0 30 2 * * *", after) == [_at("2026-03-30T02:30:00", PARIS)]
-
-
-def test_an_hour_that_the_clocks_repeat_fires_once():
     times = _next("0 30 2 * * *", _at("2026-10-24T12:00:00", PARIS), 2)
     assert times == [_at("2026-10-25T02:30:00", PARIS), _at("2026-10-26T02:30:00", PARIS)]
     assert times[0].utcoffset() == datetime.timedelta(hours=2)
@@ -136,14 +129,12 @@ def test_what_the_cluster_would_refuse_or_misread_is_refused():
         ("@dayly", "expected one of @yearly"),
         ("TZ=Europe/Paris 0 0 3 * * *", "takes no time zone"),
     ):
-        with pytest.raises(ConfigError, match=message) as caught:
-            parse_cron(text, "s.yaml: schedule.cron")
-        assert str(caught.value).startswith("s.yaml: schedule.cron: ")
+        caught = refused(ConfigError, message, parse_cron, text, "s.yaml: schedule.cron")
+        assert str(caught).startswith("s.yaml: schedule.cron: ")
 
 
 def test_every_number_of_every_field_is_accepted():
-    bounds = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
-    for position, (low, high) in enumerate(bounds):
+    for position, (low, high) in enumerate([(0, 59), *BOUNDS]):
         for number, form in itertools.product((low, high), ("{}", "{}-{}", "{}/1")):
             fields = ["0", "0", "0", "*", "*", "*"]
             fields[position] = form.format(number, number)

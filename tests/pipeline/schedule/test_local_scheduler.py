@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sys
+from unittest import mock
 
 import pytest
 
@@ -42,9 +43,9 @@ def clock(*moments, step=20):
     return now
 
 
-def schedule(folder, fires, now, *, command=(), code=0, workspace=None):
+def schedule(folder, fires, now, *, command=(), code=0):
     noting = [sys.executable, "-S", "-c", NOTE, str(folder / "notes"), str(code)]
-    return LocalSchedule(fires, command or noting, workspace or Workspace(str(folder)), now)
+    return LocalSchedule(fires, command or noting, Workspace(str(folder)), now)
 
 
 def test_every_run_waits_for_its_slot_and_is_told_it(tmp_path, notes, caplog):
@@ -57,14 +58,13 @@ def test_every_run_waits_for_its_slot_and_is_told_it(tmp_path, notes, caplog):
     assert sum("run done in 0 s" in message for message in caplog.messages) == 3
 
 
-def test_a_slot_that_the_machine_slept_through_is_left_out(tmp_path, notes, caplog):
+def test_a_slot_that_the_machine_slept_through_is_left_out_and_one_a_minute_late_is_kept(
+    tmp_path, notes, caplog
+):
     now = clock("01T02:59:00", "01T02:59:30", "01T08:00:00", "01T08:00:00", "01T08:00:00", "02T03:00:00")
     assert schedule(tmp_path, trigger(cron="0 0 3 * * *"), now).serve(max_runs=1) == 1
     assert "slot 2026-01-01T03:00:00+00:00 left out: it is over by 18000 s; the machine slept" in caplog.text
     assert notes() == ["--scheduled-time 2026-01-02T03:00:00Z"]
-
-
-def test_a_slot_that_is_noticed_a_minute_late_is_kept_and_no_later_one(tmp_path, notes):
     for late, made in (("01T03:01:00", ["--scheduled-time 2026-01-01T03:00:00Z"]), ("01T03:01:01", [])):
         (tmp_path / "notes").write_text("")
         fires = trigger(cron="0 0 3 * * *", end="2026-01-01T04:00:00Z")
@@ -72,13 +72,11 @@ def test_a_slot_that_is_noticed_a_minute_late_is_kept_and_no_later_one(tmp_path,
         assert notes() == made
 
 
-def test_a_failed_run_does_not_end_the_schedule(tmp_path, notes, caplog):
+def test_a_failed_run_does_not_end_the_schedule_but_the_end_of_its_window_does(tmp_path, notes, caplog):
     schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00"), code=2).serve(max_runs=2)
     assert len(notes()) == 2
     assert "run failed with exit code 2; the next slot tries again" in caplog.text
-
-
-def test_the_end_of_the_window_ends_it(tmp_path, notes):
+    (tmp_path / "notes").write_text("")
     fires = trigger(interval="1h", end="2026-01-01T02:30:00Z", start="2026-01-01T00:00:00Z")
     assert schedule(tmp_path, fires, clock("01T02:29:30")).serve() == 0
     # On the machine's own clock, too.
@@ -86,22 +84,13 @@ def test_the_end_of_the_window_ends_it(tmp_path, notes):
     assert notes() == []
 
 
-def test_a_slot_is_left_out_while_somebody_elses_run_is_under_way(tmp_path, notes, caplog):
-    class Busy(Workspace):
-        """A workspace in which a run is under way at the first slot."""
-
-        looks = iter((True, False))
-
-        def is_locked(self):
-            return next(self.looks)
-
-    workspace = Busy(str(tmp_path))
-    schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00"), workspace=workspace).serve(max_runs=1)
+def test_a_slot_is_left_out_during_another_run_and_a_second_scheduler_is_refused(
+    tmp_path, notes, caplog, monkeypatch
+):
+    monkeypatch.setattr(Workspace, "is_locked", mock.Mock(side_effect=(True, False)))  # at the first slot
+    schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00")).serve(max_runs=1)
     assert "slot 2026-01-01T01:00:20+00:00 left out: a run is under way" in caplog.text
     assert len(notes()) == 1
-
-
-def test_a_second_scheduler_is_refused(tmp_path):
     first, second = (schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00")) for _ in range(2))
     with first.exclusive(), pytest.raises(ConfigError, match="expected no other scheduler here, found one"):
         second.serve()

@@ -1,5 +1,3 @@
-"""Schedules as systemd timers and lines of a crontab."""
-
 import datetime
 import itertools
 import shutil
@@ -11,6 +9,7 @@ from detection_core.errors import ConfigError
 from pipeline.schedule.cron import parse_cron
 from pipeline.schedule.systemd import calendar_events, crontab_line, five_fields, systemd_units
 from tests.pipeline.schedule.triggers import trigger
+from tests.support.cases import refused
 
 COMMAND = ["/opt/v env/bin/detflow", "run", "/data/50%/settings.yaml"]
 
@@ -20,11 +19,10 @@ def test_a_service_and_a_timer():
     assert "OnCalendar=Mon,Tue,Wed,Thu,Fri *-*-* 3:0:0 Europe/Paris\n" in text
     assert "ExecStart='/opt/v env/bin/detflow' run /data/50%%/settings.yaml\n" in text
     assert "Persistent=false" in text and "# digits.service" in text and "# digits.timer" in text
-
-
-def test_an_interval_as_a_timer():
     text = systemd_units("digits", trigger(interval="6h"), COMMAND, "/w")
     assert "OnActiveSec=21600\nOnUnitActiveSec=21600\n" in text
+    with pytest.raises(ConfigError, match="a systemd timer has no beginning and end"):
+        systemd_units("x", trigger(interval="6h", end="2036-01-01T00:00:00Z"), COMMAND, "/w")
 
 
 def test_calendar_events():
@@ -35,6 +33,7 @@ def test_calendar_events():
         ("0 0 0 */10 * 1", ["Mon *-*-1,11,21,31 0:0:0"]),
         ("0 0 0 1 * 0-6", ["*-*-* 0:0:0"]),
         ("* * * * * *", ["*-*-* *:*:*"]),
+        ("0 0 1-3,7,8 * * *", ["*-*-* 1..3,7,8:0:0"]),
     ):
         assert calendar_events(parse_cron(cron, "x")) == events
 
@@ -51,7 +50,7 @@ def test_systemd_reads_the_events_as_we_do():
         assert f"{parsed.next_after(base):%Y-%m-%d %H:%M:%S}" in done.stdout
 
 
-def test_a_crontab_line_keeps_runs_apart():
+def test_a_crontab_line_keeps_runs_apart_and_takes_an_interval_that_divides_the_day():
     text = crontab_line(trigger(cron="0 30 3 * * ?"), COMMAND, "/my files", "/w/.cron.lock")
     comment, line = text.splitlines()
     assert comment.startswith("#") and "UTC" in comment
@@ -59,9 +58,19 @@ def test_a_crontab_line_keeps_runs_apart():
         "30 3 * * * cd '/my files' && mkdir -p /w && "
         r"flock --nonblock /w/.cron.lock '/opt/v env/bin/detflow' run /data/50\%/settings.yaml"
     )
+    for interval, fields in (
+        ("15m", "*/15 * * * *"),
+        ("30m", "*/30 * * * *"),
+        ("1h", "0 * * * *"),
+        ("6h", "0 */6 * * *"),
+        ("12h", "0 */12 * * *"),
+        ("1d", "0 0 * * *"),
+    ):
+        line = crontab_line(trigger(interval=interval), COMMAND, "/", "/w/l").splitlines()[1]
+        assert line.startswith(f"{fields} cd ")
 
 
-def test_five_fields():
+def test_five_fields_mean_the_same_as_the_six():
     for cron, fields in {
         "0 0 3 * * *": "0 3 * * *",
         "0 */15 * ? * mon-fri": "0,15,30,45 * * * 1-5",
@@ -71,10 +80,7 @@ def test_five_fields():
         "@monthly": "0 0 1 * *",
     }.items():
         assert five_fields(parse_cron(cron, "x")) == fields
-
-
-def test_five_fields_mean_the_same_as_the_six():
-    """Of every mix of day fields that is written, the days are those of the six fields."""
+    # Of every mix of day fields that is written, the days are those of the six fields.
     written = 0
     for day, weekday in itertools.product(("*", "1", "1-31", "*/2", "3,9"), ("?", "1", "0-6", "*/2", "1-5")):
         six = parse_cron(f"0 0 0 {day} * {weekday}", "x")
@@ -92,19 +98,6 @@ def test_five_fields_mean_the_same_as_the_six():
     assert written > 15
 
 
-def test_an_interval_that_divides_the_day():
-    for interval, fields in (
-        ("15m", "*/15 * * * *"),
-        ("30m", "*/30 * * * *"),
-        ("1h", "0 * * * *"),
-        ("6h", "0 */6 * * *"),
-        ("12h", "0 */12 * * *"),
-        ("1d", "0 0 * * *"),
-    ):
-        line = crontab_line(trigger(interval=interval), COMMAND, "/", "/w/l").splitlines()[1]
-        assert line.startswith(f"{fields} cd ")
-
-
 def test_what_a_crontab_cannot_say_is_refused():
     for given, message in (
         ({"cron": "30 0 3 * * *"}, "a crontab knows no seconds, found '30 0 3"),
@@ -114,11 +107,5 @@ def test_what_a_crontab_cannot_say_is_refused():
         ({"interval": "2d"}, "a crontab cannot repeat"),
         ({"interval": "6h", "start": "2026-01-01T00:00:00Z"}, "a crontab has no beginning and end"),
     ):
-        with pytest.raises(ConfigError, match=message) as caught:
-            crontab_line(trigger(**given), COMMAND, "/", "/w/l")
-        assert "run it with `detflow schedule run-local`" in str(caught.value)
-
-
-def test_a_timer_has_no_window():
-    with pytest.raises(ConfigError, match="a systemd timer has no beginning and end"):
-        systemd_units("x", trigger(interval="6h", end="2036-01-01T00:00:00Z"), COMMAND, "/w")
+        caught = refused(ConfigError, message, crontab_line, trigger(**given), COMMAND, "/", "/w/l")
+        assert "run it with `detflow schedule run-local`" in str(caught)

@@ -1,13 +1,7 @@
-"""Names and quantities as Kubernetes takes them."""
-
 from pipeline.settings import kubernetes_names as names
 
 RULES = [
-    (
-        names.OBJECT_NAME,
-        ["a", "kube-root-ca.crt", "x" * 253],
-        ["", "A", "a_b", "-a", "a-", "x" * 254, "a..b"],
-    ),
+    (names.OBJECT_NAME, ["a", "ca.crt", "x" * 253], ["", "A", "a_b", "-a", "a-", "x" * 254, "a..b"]),
     (names.NAMESPACE_OR_NOTHING, ["", "detflow", "x" * 63], ["a.b", "x" * 64, "-a", "Default"]),
     (names.KEY, ["tls.crt", "_x", "9"], ["", "a b", "a/b"]),
     (names.VARIABLE, ["PATH", "_a", "a.b-c"], ["", "1A", "A=B", "é"]),

@@ -1,5 +1,3 @@
-"""The reference of the settings: a page, and a schema for editors."""
-
 import json
 import re
 from pathlib import Path
@@ -13,43 +11,39 @@ from pipeline.settings.reference import PAGE, SCHEMA, render_page, render_schema
 from pipeline.settings.settings_file import checked_settings
 from pipeline.settings.validation_errors import Source
 from tests.pipeline.settings.least_settings import KEYS, tree_with
+from tests.support.cases import refused
 
 ROOT = Path(__file__).parents[3]
 _REWRITE = "`python -m pipeline.settings.reference` writes it anew"
+
+
+@pytest.fixture(scope="module")
+def validator():
+    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
 def test_the_page_and_the_schema_are_those_of_the_models():
     page = PAGE.read_text(encoding="utf-8")
     assert page == render_page(page), _REWRITE
     assert SCHEMA.read_text(encoding="utf-8") == render_schema(), _REWRITE
-
-
-def test_every_key_is_on_the_page():
-    page = PAGE.read_text(encoding="utf-8")
     keys = [key.removeprefix("kubeflow.defaults.").removeprefix("kubeflow.connection.") for key in KEYS]
     sections = {key for key in KEYS if any(other.startswith(f"{key}.") for other in KEYS)}
     expected = [key for key in keys if key not in sections and not key.startswith("kubeflow.steps.trainer")]
     assert len(expected) > 70 and [key for key in expected if f"| `{key}` |" not in page] == []
-
-
-def test_a_page_without_a_mark_is_refused():
     with pytest.raises(ValueError, match="found 0 times"):
         render_page("# Settings\n")
 
 
-def test_the_schema_is_one():
-    jsonschema.Draft202012Validator.check_schema(json.loads(render_schema()))
-
-
-def test_an_example_fits_the_schema_that_its_first_line_names():
+def test_an_example_fits_the_schema_that_its_first_line_names(validator):
+    validator.check_schema(json.loads(render_schema()))
     for path in sorted(ROOT.glob("examples/*/settings*.yaml")):
         text = path.read_text(encoding="utf-8")
         named = re.match(r"# yaml-language-server: \$schema=(\S+)\n", text)
         assert (path.parent / named[1]).resolve() == SCHEMA
-        _validator().validate(yaml.safe_load(text))
+        validator.validate(yaml.safe_load(text))
 
 
-def test_an_editor_marks_what_is_wrong():
+def test_an_editor_marks_what_is_wrong(validator):
     for change in (
         {"nme": "x"},
         {"name": "no spaces"},
@@ -61,13 +55,12 @@ def test_an_editor_marks_what_is_wrong():
         {"export": {"formats": []}},
     ):
         tree = {**tree_with(), **change}
-        assert not _validator().is_valid(tree), change
-        with pytest.raises(ConfigError):
-            checked_settings(tree, Source("s.yaml"))
+        assert not validator.is_valid(tree), change
+        refused(ConfigError, "", checked_settings, tree, Source("s.yaml"))
 
 
-def test_an_editor_marks_nothing_that_is_right():
-    wrong, right, validator = [], 0, _validator()
+def test_an_editor_marks_nothing_that_is_right(validator):
+    wrong, right = [], 0
     for value in (None, -7, 3, 0.5, "", "text", "2", True, [], ["a"], {}, {"a": "b"}):
         for key in KEYS:
             tree = tree_with(key, value)
@@ -78,7 +71,3 @@ def test_an_editor_marks_nothing_that_is_right():
             right += 1
             wrong += [] if validator.is_valid(tree) else [(key, value)]
     assert wrong == [] and right > 150
-
-
-def _validator():
-    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))

@@ -1,5 +1,3 @@
-"""Types of settings."""
-
 import typing
 
 import pydantic
@@ -21,10 +19,12 @@ def _models(model=PipelineSettings):
 MODELS = [*_models(), ConnectionOptions]
 
 
-def test_settings_are_frozen_and_every_default_fits_its_own_type():
+def test_settings_are_frozen_checked_described_and_every_default_fits_its_own_type():
     for model in MODELS:
         assert model.model_config["frozen"] and model.model_config["extra"] == "forbid"
         for name, field in model.model_fields.items():
+            # A plain `str` would let control characters through to a terminal.
+            assert field.annotation is not str or field.metadata, f"{model.__name__}.{name}"
             if not field.is_required():
                 default = field.get_default(call_default_factory=True)
                 kind = typing.Annotated[(field.annotation, *field.metadata, None)]
@@ -32,9 +32,6 @@ def test_settings_are_frozen_and_every_default_fits_its_own_type():
                 config = None if brings_its_own else Settings.model_config
                 adapter = pydantic.TypeAdapter(kind, config=config)
                 assert adapter.validate_python(default) == default, f"{model.__name__}.{name}"
-
-
-def test_every_setting_says_what_it_is():
     for model in MODELS:
         sections = [name for name, f in model.model_fields.items() if isinstance(f.annotation, type)]
         for name, field in model.model_fields.items():
@@ -42,13 +39,6 @@ def test_every_setting_says_what_it_is():
                 assert field.annotation.__doc__, name
             else:
                 assert field.description and field.description.endswith("."), name
-
-
-def test_no_text_is_taken_unchecked():
-    """A plain `str` would let control characters through to a terminal."""
-    for model in MODELS:
-        for name, field in model.model_fields.items():
-            assert field.annotation is not str or field.metadata, f"{model.__name__}.{name}"
 
 
 def test_marks_of_a_field_are_found():

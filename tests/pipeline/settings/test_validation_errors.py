@@ -1,5 +1,3 @@
-"""Settings take the types of their annotations, and what does not fit is named."""
-
 import math
 from typing import Annotated, Literal
 
@@ -7,22 +5,13 @@ import pytest
 import yaml
 
 from detection_core.errors import ConfigError
-from pipeline.settings.setting_types import (
-    NOT_EMPTY,
-    MultilineText,
-    Plain,
-    Settings,
-    Text,
-    UnquotedText,
-    between,
-    matching,
-    one_of,
-    setting,
-)
+from pipeline.settings import setting_types as types
+from pipeline.settings.setting_types import Settings, Text, between, setting
 from pipeline.settings.settings_file import checked_settings, load_settings
 from pipeline.settings.validation_errors import Source, build_settings
 from pipeline.settings.workflow_settings import Split
 from tests.pipeline.settings.least_settings import KEYS, tree_with
+from tests.support.cases import refused
 from tests.support.refusals import not_refused
 
 
@@ -31,28 +20,37 @@ class Inner(Settings):
 
 
 class Outer(Settings):
-    name: Annotated[Text, matching("[a-z]+", "small letters", longest=5)]
+    name: Annotated[Text, types.matching("[a-z]+", "small letters", longest=5)]
     inner: Inner = Inner()
     share: float = 0.5
     on: bool = False
     kind: Literal["", "red", "blue"] = ""
-    names: Annotated[list[Text], NOT_EMPTY] = setting(lambda: ["x"], "")
+    names: Annotated[list[Text], types.NOT_EMPTY] = setting(lambda: ["x"], "")
     table: dict[Text, Split] = setting(dict, "")
-    note: MultilineText = ""
-    word: Annotated[Text, one_of("a", "b")] = "a"
-    free: dict[Text, Plain] = setting(dict, "")
-    when: UnquotedText = ""
+    note: types.MultilineText = ""
+    word: Annotated[Text, types.one_of("a", "b")] = "a"
+    free: dict[Text, types.Plain] = setting(dict, "")
+    when: types.UnquotedText = ""
 
 
 def _build(**values):
     return build_settings(Outer, {"name": "x", **values}, Source("s.yaml", {"names": "s.yaml:7"}))
 
 
-def test_values_take_the_types_of_their_annotations():
+def test_values_take_the_types_of_their_annotations_and_what_does_not_fit_is_named():
     found = _build(share=1, table={"a": 1, "b": "text", "c": {"d": "e"}}, note="two\nlines", when=3)
     assert found.share == 1.0 and isinstance(found.share, float)
     assert found.table == {"a": 1.0, "b": "text", "c": {"d": "e"}}
     assert found.note == "two\nlines" and found.when == "3"
+    cases = [(values, f"^s.yaml.*{message}") for values, message in WRONG_VALUES]
+    assert not not_refused(lambda values: _build(**values), cases, ConfigError)
+    refused(ConfigError, r"s.yaml: the key name is missing", build_settings, Outer, {}, Source("s.yaml"))
+    with pytest.raises(ConfigError, match=r"\n  and 2,990 more$") as caught:
+        _build(names=[1] * 3_000)
+    assert str(caught.value).count("\n") == 10
+    with pytest.raises(ConfigError) as caught:
+        _build(share="tok-SENTINEL" * 100, kind="x")
+    assert caught.value.__suppress_context__ and "1,202 characters" in str(caught.value)
 
 
 WRONG_VALUES = [
@@ -81,23 +79,10 @@ WRONG_VALUES = [
     ({"table": {"a": True}}, "table.a: expected a number, a text or a mapping, found True"),
     ({"table": {1: 2}}, "table.1: expected a text as the key, found 1; put it in quotes"),
     ({"word": "c"}, "word: expected one of a, b, found 'c'"),
-    (
-        {"free": {"a": {"b": [b"x"]}}},
-        r"free.a.b\[0\]: expected a number, .*or a mapping, found b'x'",
-    ),
+    ({"free": {"a": {"b": [b"x"]}}}, r"free.a.b\[0\]: expected a number, .*or a mapping, found b'x'"),
     ({"free": {"a": 2**70}}, "free.a: expected a whole number of at most 64 bits"),
     ({"when": True}, "when: expected a text, found True"),
 ]
-
-
-def test_what_does_not_fit_is_named():
-    cases = [(values, f"^s.yaml.*{message}") for values, message in WRONG_VALUES]
-    assert not not_refused(lambda values: _build(**values), cases, ConfigError)
-
-
-def test_a_missing_key_is_named():
-    with pytest.raises(ConfigError, match=r"s.yaml: the key name is missing"):
-        build_settings(Outer, {}, Source("s.yaml"))
 
 
 OF_EVERY_KIND = [
@@ -106,25 +91,27 @@ OF_EVERY_KIND = [
 ]  # fmt: skip
 
 
+def keys_that_take(value):
+    taken = set()
+    for key in KEYS:
+        try:
+            checked_settings(tree_with(key, value), Source("s.yaml"))
+            taken.add(key)
+        except ConfigError as error:
+            assert str(error).startswith("s.yaml") and len(str(error)) < 2000 and "\x1b" not in str(error)
+    return taken
+
+
 def test_every_key_takes_or_refuses_every_kind_of_value():
+    never = {"data.format", "export.max_detections", "kubeflow.defaults.gpu", "model.config"}
     assert len(KEYS) > 100
     for text in OF_EVERY_KIND:
-        value, taken = yaml.safe_load(text), set()
-        for key in KEYS:
-            try:
-                checked_settings(tree_with(key, value), Source("s.yaml"))
-                taken.add(key)
-            except ConfigError as error:
-                assert str(error).startswith("s.yaml") and len(str(error)) < 2000
-        never = {"data.format", "export.max_detections", "kubeflow.defaults.gpu", "model.config"}
-        assert not taken & never, text
+        assert not keys_that_take(yaml.safe_load(text)) & never, text
+    assert not keys_that_take("\x1b[2J"), "control characters"
 
 
 NONSENSE = [
-    (
-        "data: {path: ., format: cooco}",
-        "data.format: expected auto, coco, voc, .*found 'cooco'; did you mean coco",
-    ),
+    ("data: {path: ., format: cooco}", "format: expected auto, coco, .*found 'cooco'; did you mean coco"),
     ("evaluate: {thresholds: {m: {lower: 1}}}", "evaluate.thresholds.m.lower: expected lower_bound"),
     ("evaluate: {thresholds: {m: {lower_bound: x}}}", "m.lower_bound: expected a number, found 'x'"),
     ("evaluate: {thresholds: {m: {}}}", "evaluate.thresholds.m: expected something"),
@@ -141,14 +128,8 @@ NONSENSE = [
     ("kubeflow: {service_account: a_b}", "kubeflow.service_account: expected small letters"),
     ("kubeflow: {image_pull_secrets: [x y]}", r"kubeflow.image_pull_secrets\[0\]: expected the name"),
     ("kubeflow: {connection: {timeout: -1}}", "kubeflow.connection.timeout: expected 1 to 86,400"),
-    (
-        "data: {path: ., splits: {train: 0.5, eval: 0.6}}",
-        "data.splits: expected ratios above 0 that add up to 1",
-    ),
-    (
-        "data: {path: ., splits: {train: [a]}}",
-        "data.splits.train: expected a number, a text or a mapping",
-    ),
+    ("data: {path: ., splits: {train: 0.5, eval: 0.6}}", "expected ratios above 0 that add up to 1"),
+    ("data: {path: ., splits: {train: [a]}}", "data.splits.train: expected a number, a text or a mapping"),
     ("model: {config: c, override_files: [1]}", r"model.override_files\[0\]: expected a text, found 1"),
     ("workspace: ''", "workspace: expected something, found ''"),
 ]
@@ -186,26 +167,3 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file(tmp_path):
         "confidence, found 'lower'; did you mean lower_bound?",
         "  --set: export.max_detections: expected 1 to 10,000, found 0",
     ]
-
-
-def test_of_very_many_problems_the_first_ones_are_told():
-    with pytest.raises(ConfigError, match=r"\n  and 2,990 more$") as caught:
-        _build(names=[1] * 3_000)
-    assert str(caught.value).count("\n") == 10
-
-
-def test_every_text_is_kept_free_of_control_characters():
-    taken = set()
-    for key in KEYS:
-        try:
-            checked_settings(tree_with(key, "\x1b[2J"), Source("s.yaml"))
-            taken.add(key)
-        except ConfigError as error:
-            assert "\x1b" not in str(error)
-    assert not taken
-
-
-def test_a_message_holds_no_trace_of_other_values():
-    with pytest.raises(ConfigError) as caught:
-        _build(share="tok-SENTINEL" * 100, kind="x")
-    assert caught.value.__suppress_context__ and "1,202 characters" in str(caught.value)

@@ -1,8 +1,8 @@
 """Stands for a training in the tests of the search: `python fake_training.py FOLDER`.
 
 Like Trainer it reads `job.json`, writes a line of `validation.jsonl` after each of ten parts into its work
-folder, goes on from what it finds there, copies the lines into `model_run` at its end, and leaves on SIGTERM.
-The score of a part rises towards `1 - |x - 0.3|`. What else it does stands in `overrides`.
+folder, goes on from what it finds there, copies the lines into `model_run` at its end, and saves before it
+leaves on SIGTERM. The score of a part rises towards `1 - |x - 0.3|`. What else it does stands in `overrides`.
 """
 
 import json
@@ -20,7 +20,7 @@ WORDS = {"unfit": (3, "expected a finite loss, found nan"), "crash": (1, "Traceb
 
 def main() -> int:
     folder = Path(sys.argv[1])
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, lambda *_: _save_and_leave(folder))
     asked = json.loads((folder / "job.json").read_text())["overrides"]
     with open(folder / "began", "a") as f:
         f.write("x")
@@ -51,6 +51,12 @@ def main() -> int:
     (run / "validation.jsonl").write_text(lines.read_text())
     (run / "train_report.json").write_text("{}")
     return 0
+
+
+def _save_and_leave(folder: Path) -> None:
+    time.sleep(0.3)
+    (folder / "saved").touch()
+    sys.exit(143)
 
 
 def _meet(folder: Path, workers: int) -> None:

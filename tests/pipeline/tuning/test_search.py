@@ -1,7 +1,6 @@
 """What the search is told, and what it makes of it."""
 
 import tempfile
-from pathlib import Path
 from typing import Any, ClassVar
 
 from hypothesis import settings
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from detection_core.artifacts.model_run import ValidationLine
-from pipeline.tuning.search import Search, Trial
+from pipeline.tuning.search import Search
 from pipeline.tuning.space import Parameter, Space
 
 SPACE = Space(
@@ -21,11 +20,11 @@ SPACE = Space(
 )
 
 
-def lines(*scores: float | None) -> list[ValidationLine]:
+def lines(*scores):
     return [ValidationLine(step=10 * i, score=score) for i, score in enumerate(scores, 1)]
 
 
-def test_values_are_of_the_space(tmp_path: Path) -> None:
+def test_values_are_of_the_space_and_drawn_again_after_a_kill(tmp_path):
     search = Search(SPACE, str(tmp_path))
     for _ in range(8):
         trial = search.ask()
@@ -36,9 +35,13 @@ def test_values_are_of_the_space(tmp_path: Path) -> None:
         trial.report(lines(0.1))
         search.complete(trial)
     assert len({record.overrides["rate"] for record in search.records()}) == 8
+    first = Search(SPACE, str(tmp_path / "first")).ask()
+    Search(SPACE, str(tmp_path / "killed"))._study.ask()
+    [again] = Search(SPACE, str(tmp_path / "killed")).interrupted()
+    assert again.overrides == first.overrides
 
 
-def test_a_trial_counts_by_its_best_score_and_without_one_says_nothing_of_its_values(tmp_path: Path) -> None:
+def test_a_trial_counts_by_its_best_score_and_without_one_says_nothing_of_its_values(tmp_path):
     search = Search(SPACE, str(tmp_path))
     trial = search.ask()
     trial.report(lines(None))
@@ -52,26 +55,7 @@ def test_a_trial_counts_by_its_best_score_and_without_one_says_nothing_of_its_va
     assert search.best is not None and search.best.score == 0.7
 
 
-def test_a_trial_of_a_process_that_is_gone_is_taken_up_with_its_values(tmp_path: Path) -> None:
-    first = Search(SPACE, str(tmp_path)).ask()
-    first.report(lines(0.1, 0.3))
-    search = Search(SPACE, str(tmp_path))
-    [again] = search.interrupted()
-    assert (again.number, again.overrides) == (first.number, first.overrides)
-    again.report(lines(0.1, 0.3, 0.2))  # what its work folder holds now
-    search.complete(again)
-    assert search.best is not None and search.best.score == 0.3
-    assert search.interrupted() == []
-
-
-def test_values_that_were_not_kept_before_a_kill_are_drawn_as_they_would_have_been(tmp_path: Path) -> None:
-    straight = Search(SPACE, str(tmp_path / "straight")).ask()
-    Search(SPACE, str(tmp_path / "killed"))._study.ask()
-    [again] = Search(SPACE, str(tmp_path / "killed")).interrupted()
-    assert again.overrides == straight.overrides
-
-
-def test_the_middle_of_the_others_decides_who_goes_on(tmp_path: Path) -> None:
+def test_the_middle_of_the_others_decides_who_goes_on(tmp_path):
     search = Search(Space(parameters=SPACE.parameters, startup_trials=2), str(tmp_path))
     for scores in ((0.5, 0.6, 0.7), (0.4, 0.5, 0.6)):
         trial = search.ask()
@@ -92,21 +76,18 @@ class Searching(RuleBasedStateMachine):
     What Optuna may do is Optuna's own: the real study and its journal are run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.space = Space(parameters=SPACE.parameters, sampler="random", pruner="none")
         self.search = Search(self.space, self.folder.name)
-        self.running: dict[int, Trial] = {}
-        self.values: dict[int, dict[str, Any]] = {}
-        self.scores: dict[int, list[float]] = {}
-        self.ended: dict[int, str] = {}
+        self.running, self.values, self.scores, self.ended = {}, {}, {}, {}  # by number
 
-    def teardown(self) -> None:
+    def teardown(self):
         self.folder.cleanup()
 
     @rule()
-    def a_trial_begins(self) -> None:
+    def a_trial_begins(self):
         trial = self.search.ask()
         assert trial.number == len(self.values), "numbers follow each other"
         self.running[trial.number] = trial
@@ -115,14 +96,14 @@ class Searching(RuleBasedStateMachine):
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), score=st.floats(0, 1, width=32))
-    def a_trial_is_validated(self, data: st.DataObject, score: float) -> None:
+    def a_trial_is_validated(self, data, score):
         number = data.draw(st.sampled_from(sorted(self.running)))
         self.scores[number].append(score)
         self.running[number].report(lines(*self.scores[number]))
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), end=st.sampled_from(["complete", "pruned", "failed"]))
-    def a_trial_ends(self, data: st.DataObject, end: str) -> None:
+    def a_trial_ends(self, data, end):
         number = data.draw(st.sampled_from(sorted(self.running)))
         trial = self.running.pop(number)
         if end == "complete":
@@ -135,7 +116,7 @@ class Searching(RuleBasedStateMachine):
         self.ended[number] = end
 
     @rule()
-    def the_process_is_killed_and_another_goes_on(self) -> None:
+    def the_process_is_killed_and_another_goes_on(self):
         self.search = Search(self.space, self.folder.name)
         again = {trial.number: trial for trial in self.search.interrupted()}
         assert again.keys() == self.running.keys()
@@ -145,14 +126,14 @@ class Searching(RuleBasedStateMachine):
         self.running = again
 
     @invariant()
-    def every_trial_is_told_as_it_went(self) -> None:
+    def every_trial_is_told_as_it_went(self):
         records = self.search.records()
         assert [r.number for r in records] == list(self.values)
         assert {r.number: r.state for r in records} == {n: self.ended.get(n, "running") for n in self.values}
         assert {r.number: dict(r.overrides) for r in records} == self.values
 
     @invariant()
-    def the_best_is_the_first_of_the_highest_scores(self) -> None:
+    def the_best_is_the_first_of_the_highest_scores(self):
         complete = {n: max(self.scores[n]) for n, state in self.ended.items() if state == "complete"}
         best = self.search.best
         assert (best is None) == (not complete)
@@ -161,7 +142,7 @@ class Searching(RuleBasedStateMachine):
             assert all(complete[n] < best.score for n in complete if n < best.number)
 
     @invariant()
-    def values_do_not_depend_on_what_was_killed(self) -> None:
+    def values_do_not_depend_on_what_was_killed(self):
         for number, values in self.values.items():
             assert self.drawn.setdefault(number, values) == values
 

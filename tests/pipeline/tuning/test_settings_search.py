@@ -8,16 +8,16 @@ import pytest
 import yaml
 
 from detection_core.artifacts.blessing import write_blessing
-from detection_core.artifacts.run_info import RunInfo, StepInfo
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from pipeline.settings.settings_file import load_settings
-from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.tuning.settings_search import check_space, tune, validation_overrides
 from pipeline.tuning.space import Parameter, Space
 from pipeline.tuning.tuner import TunerOptions
 from tests.pipeline.conftest import DIGITS
+from tests.support.cases import refused
+from tests.support.run_records import record, step
 
 SETTINGS, CONFIG = (str(DIGITS / name) for name in ("settings.yaml", "pipeline.config"))
 CLIP = "train_config.gradient_clipping_by_norm"
@@ -34,37 +34,29 @@ run.mkdir(exist_ok=True)
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> PipelineSettings:
+def settings(tmp_path):
     overrides = [f"workspace={tmp_path}/ws", f"data.path={tmp_path}"]
     return load_settings(SETTINGS, overrides)
 
 
 @pytest.fixture
-def steps(tmp_path: Path) -> RunInfo:
+def steps(tmp_path):
     """A run of the steps before Trainer."""
-    folders = {name: tmp_path / name for name in ("examples", "config", "blessing")}
-    for folder in folders.values():
-        folder.mkdir()
-    (folders["config"] / "pipeline.config").write_text("model {}")
-    write_blessing(str(folders["blessing"]), True, [])
-    outputs = {
-        "example_gen": {"examples": str(folders["examples"])},
-        "config_gen": {"pipeline_config": str(folders["config"])},
-        "data_validator": {"blessing": str(folders["blessing"])},
-    }
-    infos = tuple(StepInfo(id=n, component=n, state="executed", outputs=o) for n, o in outputs.items())
-    fields = dict.fromkeys(("started", "finished", "settings_text", "workspace"), "")
-    return RunInfo(run_id="r", pipeline_name="digits", status="succeeded", steps=infos, **fields)
+    made = {"example_gen": "examples", "config_gen": "pipeline_config", "data_validator": "blessing"}
+    outputs = {name: {output: str(tmp_path / output)} for name, output in made.items()}
+    for output in made.values():
+        (tmp_path / output).mkdir()
+    (tmp_path / "pipeline_config" / "pipeline.config").write_text("model {}")
+    write_blessing(str(tmp_path / "blessing"), True, [])
+    return record(*(step(name, outputs=found) for name, found in outputs.items()), pipeline_name="digits")
 
 
-def options(trials: int = 5) -> TunerOptions:
+def options(trials=5):
     command = [sys.executable, "-c", FAKE]
     return TunerOptions(trials=trials, poll_seconds=0.02, command=lambda folder: [*command, folder])
 
 
-def test_the_winner_becomes_a_file_of_overrides(
-    tmp_path: Path, settings: PipelineSettings, steps: RunInfo
-) -> None:
+def test_the_winner_becomes_a_file_of_overrides(tmp_path, settings, steps):
     found = tune(settings, SPACE, str(tmp_path / "out"), options(), run_steps=lambda _: steps)
     assert len(found.trials) == 5
     best = max(found.trials, key=lambda t: t.score or 0.0)
@@ -78,9 +70,7 @@ def test_the_winner_becomes_a_file_of_overrides(
     assert again.model.override_files == [found.overrides]
 
 
-def test_a_search_goes_on_and_another_is_not_mixed_with_it(
-    tmp_path: Path, settings: PipelineSettings, steps: RunInfo
-) -> None:
+def test_a_search_goes_on_and_another_is_not_mixed_with_it(tmp_path, settings, steps):
     folder = str(tmp_path / "out")
     first = tune(settings, SPACE, folder, options(3), run_steps=lambda _: steps)
     more = tune(settings, SPACE, folder, options(4), run_steps=lambda _: steps)
@@ -90,23 +80,20 @@ def test_a_search_goes_on_and_another_is_not_mixed_with_it(
         tune(settings, other, folder, options(5), run_steps=lambda _: steps)
 
 
-def test_what_the_config_does_not_take_is_refused_before_anything_runs(settings: PipelineSettings) -> None:
+def test_what_the_config_does_not_take_or_the_settings_set_is_refused_before_anything_runs(
+    settings, tmp_path
+):
     for name, parameter, message in (
         ("train_config.no_such", Parameter(low=1, high=2), "no_such"),
         ("train_config.batch_size", Parameter(choices=(4, "many")), "batch_size"),
     ):
-        with pytest.raises(ConfigError, match=message):
-            check_space(settings, Space(parameters={name: parameter}))
-
-
-def test_a_field_that_the_settings_set_would_overrule_the_winner(tmp_path: Path) -> None:
-    overrides = [f"data.path={tmp_path}", f"train.overrides.{CLIP}=3"]
-    settings = load_settings(SETTINGS, overrides)
+        refused(ConfigError, message, check_space, settings, Space(parameters={name: parameter}))
+    settings = load_settings(SETTINGS, [f"data.path={tmp_path}", f"train.overrides.{CLIP}=3"])
     with pytest.raises(ConfigError, match=rf"{CLIP}: expected a field that is searched not to be set"):
         check_space(settings, SPACE)
 
 
-def test_a_validation_of_ones_own_stays() -> None:
+def test_a_validation_of_ones_own_stays():
     config = load_pipeline_config(CONFIG)
     assert validation_overrides(config) == {"train_config.validation": {"every_steps": 220}}
     for own in ({"train_config.validation": {}}, {"eval_config.eval_interval_secs": 60}):

@@ -1,24 +1,21 @@
-"""The file that says what is searched."""
-
 import functools
 from pathlib import Path
 
-import pytest
-
 from detection_core.errors import ConfigError
 from pipeline.tuning.space import Parameter, Space, load_space
+from tests.support.cases import refused
 from tests.support.refusals import not_refused
 
 ROOT = Path(__file__).parents[3]
 
 
-def space(tmp_path: Path, text: str) -> Space:
+def space(tmp_path, text):
     path = tmp_path / "space.yaml"
     path.write_text(text)
     return load_space(str(path))
 
 
-def test_ranges_and_choices_are_read(tmp_path: Path) -> None:
+def test_ranges_and_choices_are_read(tmp_path):
     found = space(
         tmp_path,
         """
@@ -74,12 +71,8 @@ WRONG = [
 ]
 
 
-def test_what_says_nothing_is_refused_with_its_place(tmp_path: Path) -> None:
+def test_what_says_nothing_is_refused_with_its_place(tmp_path):
     cases = [(text, rf"space\.yaml.*{message}") for text, message in WRONG]
     assert not not_refused(functools.partial(space, tmp_path), cases, ConfigError)
-    with pytest.raises(ConfigError, match="/no/such: no such file"):
-        load_space("/no/such")
-
-
-def test_the_example_is_read() -> None:
+    refused(ConfigError, "/no/such: no such file", load_space, "/no/such")
     assert len(load_space(str(ROOT / "examples" / "digits" / "space.yaml")).parameters) == 3

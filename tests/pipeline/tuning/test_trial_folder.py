@@ -1,12 +1,10 @@
-"""What lies in the folder of a trial."""
-
 from pathlib import Path
 
 from detection_core.artifacts.model_run import VALIDATIONS, ValidationLine
 from pipeline.tuning.trial_folder import TrialFolder
 
 
-def test_validations_are_those_of_the_work_folder_and_in_the_end_of_the_model_run(tmp_path: Path) -> None:
+def test_validations_are_those_of_the_work_folder_and_in_the_end_of_the_model_run(tmp_path):
     folder = TrialFolder(str(tmp_path))
     assert folder.validations() == []
     (tmp_path / "work" / "abc").mkdir(parents=True)
@@ -19,7 +17,7 @@ def test_validations_are_those_of_the_work_folder_and_in_the_end_of_the_model_ru
     assert [line.step for line in folder.validations()] == [1, 2]
 
 
-def test_torn_lines_are_left_out_and_last_words_and_jobs_are_read(tmp_path: Path) -> None:
+def test_torn_lines_are_left_out_and_last_words_and_jobs_are_read(tmp_path):
     (tmp_path / "work" / "abc").mkdir(parents=True)
     (tmp_path / "work" / "abc" / "validation.jsonl").write_text('{"step": 1, "score": 0.1}\n{"step": 2, "sc')
     folder = TrialFolder(str(tmp_path))
@@ -31,7 +29,7 @@ def test_torn_lines_are_left_out_and_last_words_and_jobs_are_read(tmp_path: Path
     assert '"a.b": 1' in folder.read_job()
 
 
-def test_a_trial_that_has_ended_keeps_its_record(tmp_path: Path) -> None:
+def test_a_trial_that_has_ended_keeps_its_record(tmp_path):
     folder = TrialFolder(str(tmp_path))
     for name in ("work", "model", "model_run"):
         (tmp_path / name).mkdir()

@@ -1,7 +1,3 @@
-"""The winner's file."""
-
-from pathlib import Path
-
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides, merge_override_file
 from pipeline.tuning.search import TrialRecord
@@ -16,7 +12,7 @@ OVERRIDES = {
 }
 
 
-def test_the_file_makes_the_config_that_of_the_trial(tmp_path: Path) -> None:
+def test_the_file_makes_the_config_that_of_the_trial(tmp_path):
     path = tmp_path / "best.yaml"
     best = TrialRecord(number=6, state="complete", score=0.75, overrides={})
     write_winner(str(path), best, OVERRIDES)

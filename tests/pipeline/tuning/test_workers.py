@@ -1,5 +1,3 @@
-"""Processors and GPUs are dealt out to workers."""
-
 import pytest
 
 from pipeline.tuning.workers import visible_gpus, worker_environment

@@ -1,5 +1,3 @@
-"""What an argument has to be."""
-
 from detection_core import ConfigError
 from detflow.argument_checks import check_count, check_counts, is_number
 from tests.support.refusals import not_refused

@@ -1,9 +1,4 @@
-"""What the import costs, and that a script of Model Maker's finds its names."""
-
 import importlib
-import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -11,25 +6,20 @@ import pytest
 from setuptools import find_namespace_packages
 
 import detflow
+from tests.support.command_line import run_python
 
 ROOT = Path(__file__).parents[4]
 
 
-def modules_after(code: str) -> set[str]:
+def modules_after(code):
     code = f"import sys; before = set(sys.modules)\n{code}\nprint(*sorted(set(sys.modules) - before))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120, env=os.environ
-    )
-    return set(done.stdout.split())
+    return set(run_python(code).stdout.split())
 
 
-def test_the_import_costs_nothing():
+def test_imports_cost_nothing_and_those_of_the_tutorial_need_no_tensorflow():
     added = modules_after("import detflow")
     assert not {"detection_core", "tensorflow", "numpy", "google", "yaml", "dataclasses"} & added
     assert {name for name in added if name.startswith("detflow")} == {"detflow"}
-
-
-def test_the_tutorial_s_imports_need_no_tensorflow():
     added = modules_after(
         "from detflow import model_spec, object_detector\n"
         "from detflow.config import ExportFormat, QuantizationConfig\n"
@@ -52,7 +42,7 @@ for name in {names}:
     modules_after(code.format(names=list(detflow.__all__)))
 
 
-def test_every_name_of_the_reference_is_there():
+def test_every_name_of_the_reference_is_there_and_in_the_wheel():
     assert set(detflow.__all__) <= set(dir(detflow))
     for name in detflow.__all__:
         module = getattr(detflow, name)
@@ -60,16 +50,10 @@ def test_every_name_of_the_reference_is_there():
         assert all(hasattr(module, public) for public in module.__all__)
     with pytest.raises(AttributeError, match="no attribute 'image_classifier'"):
         detflow.image_classifier  # noqa: B018
-
-
-def test_the_package_is_in_the_wheel():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     find = settings["tool"]["setuptools"]["packages"]["find"]
-    found = [
-        name
-        for where in find["where"]
-        for name in find_namespace_packages(ROOT / where, find["exclude"], find["include"])
-    ]
+    chosen = find["exclude"], find["include"]
+    found = [name for where in find["where"] for name in find_namespace_packages(ROOT / where, *chosen)]
     assert {"detflow", "detflow.object_detector"} <= set(found)
     assert not [name for name in found if name.startswith("pipeline.api")]
     assert (ROOT / "pipeline" / "api" / "detflow" / "py.typed").is_file()

@@ -1,9 +1,5 @@
-"""Data for Model Maker's calls, in all their forms."""
-
-import os
 import shutil
-import subprocess
-import sys
+import tempfile
 
 import pytest
 import tensorflow as tf
@@ -11,7 +7,8 @@ from PIL import Image
 
 from detection_core import ConfigError, DataError
 from detection_core.storage import files
-from detflow.object_detector import DataLoader
+from detflow.object_detector import DataLoader, data_loader
+from tests.support.cases import refused
 from tests.support.refusals import refused_at
 from tests.support.scenes import SIDE, draw, write_coco, write_csv, write_voc
 
@@ -31,6 +28,12 @@ def scenes(root):
     return scenes
 
 
+@pytest.fixture(scope="module")
+def expected(scenes):
+    """What `objects` finds of the scenes."""
+    return {name: (1 + (label == "square"), box) for name, label, box in scenes}
+
+
 def examples(loader):
     paths = files.glob(loader.tfrecord_file_patten)
     records = tf.data.TFRecordDataset(paths).as_numpy_iterator()
@@ -42,16 +45,12 @@ def objects(loader):
     found = {}
     for feature in examples(loader):
         name = feature["image/filename"].bytes_list.value[0].decode()
-        sides = [
+        sides = (
             feature[f"image/object/bbox/{side}"].float_list.value for side in ("xmin", "ymin", "xmax", "ymax")
-        ]
-        box = tuple(round(values[0] * SIDE) for values in sides) if sides[0] else None
+        )
+        box = tuple(round(value * SIDE) for values in sides for value in values) or None
         found[name] = (*feature["image/object/class/label"].int64_list.value, box)
     return found
-
-
-def expected(scenes):
-    return {name: (1 + (label == "square"), box) for name, label, box in scenes}
 
 
 def voc(root, **changes):
@@ -59,20 +58,13 @@ def voc(root, **changes):
     return DataLoader.from_pascal_voc(**(arguments | changes))
 
 
-def test_pascal_voc(root, scenes):
+def test_pascal_voc_and_a_part_of_it(root, expected):
     loader = voc(root)
     assert len(loader) == loader.size == 6 and loader.label_map == CLASSES
-    assert objects(loader) == expected(scenes)
-
-
-def test_a_part_of_pascal_voc(root, scenes):
+    assert objects(loader) == expected
     assert set(objects(voc(root, annotation_filenames=["1", "3"]))) == {"1.jpg", "3.jpg"}
     assert len(voc(root, max_num_images=2)) == 2
     assert objects(voc(root, ignore_difficult_instances=True))["0.jpg"] == (None,)
-    assert objects(voc(root))["0.jpg"] == expected(scenes)["0.jpg"]
-
-
-def test_a_name_without_annotation_and_a_class_without_id(root):
     with refused_at("annotation_filenames", "'9'", DataError):
         voc(root, annotation_filenames=["1", "9"])
     with pytest.raises(DataError, match="unknown_category"):
@@ -82,7 +74,7 @@ def test_a_name_without_annotation_and_a_class_without_id(root):
             voc(root, **{name: value})
 
 
-def test_a_cache_is_used_until_something_changes(root, tmp_path):
+def test_a_cache_is_used_until_an_annotation_or_an_image_changes(root, tmp_path, scenes):
     copy = tmp_path / "copy"
     shutil.copytree(root, copy)
     arguments = {"cache_dir": tmp_path / "cache", "cache_prefix_filename": "mine"}
@@ -96,9 +88,16 @@ def test_a_cache_is_used_until_something_changes(root, tmp_path):
     assert objects(voc(copy, **arguments))["1.jpg"][0] == 1
     assert meta.stat().st_mtime_ns > written
     assert len(DataLoader.from_cache(tmp_path / "cache" / "mine")) == 6
+    path = write_csv(tmp_path / "boxes.csv", scenes, prefix=f"{copy}/images/")
+    arguments["cache_prefix_filename"] = "other"
+    first = DataLoader.from_csv(path, **arguments)[0]
+    before = [feature["image/encoded"] for feature in examples(first)]
+    Image.new("RGB", (SIDE, SIDE)).save(copy / "images" / "0.jpg")
+    after = [feature["image/encoded"] for feature in examples(DataLoader.from_csv(path, **arguments)[0])]
+    assert sum(old != new for old, new in zip(before, after, strict=True)) == 1
 
 
-def test_a_csv_file_of_three_sets(root, scenes, tmp_path):
+def test_a_csv_file_of_three_sets_and_with_paths_from_here(root, scenes, expected, tmp_path, monkeypatch):
     sets = ("TRAIN", "TRAIN", "TRAIN", "VALIDATION", "TEST", "TEST")
     for dialect in ({}, {"delimiter": ";"}, {"quotechar": "'", "quoting": 1}):
         path = write_csv(tmp_path / "boxes.csv", scenes, sets=sets, **dialect)
@@ -106,31 +105,15 @@ def test_a_csv_file_of_three_sets(root, scenes, tmp_path):
         loaders = DataLoader.from_csv(path, images_dir=root / "images", **dialect)
         assert [len(loader) for loader in loaders] == [3, 1, 2]
         found = {name: value for loader in loaders for name, value in objects(loader).items()}
-        assert found == expected(scenes)
+        assert found == expected
         assert all(loader.label_map == CLASSES for loader in loaders)
-
-
-def test_a_csv_file_with_paths_from_here(root, scenes, tmp_path, monkeypatch):
     monkeypatch.chdir(root)
     path = write_csv(tmp_path / "boxes.csv", scenes, prefix="images/", sets=("TRAIN", "UNASSIGNED"))
     train, validation, test = DataLoader.from_csv(path)
     assert (len(train), validation, test) == (6, None, None)
     whole = write_csv(tmp_path / "whole.csv", scenes, prefix=f"{root}/images/", sets=("TEST",))
-    assert objects(DataLoader.from_csv(whole)[2]) == expected(scenes)
+    assert objects(DataLoader.from_csv(whole)[2]) == expected
 
-
-def test_an_image_that_has_changed_is_cached_anew(root, scenes, tmp_path):
-    shutil.copytree(root / "images", tmp_path / "images")
-    path = write_csv(tmp_path / "boxes.csv", scenes, prefix=f"{tmp_path}/images/")
-    arguments = {"cache_dir": tmp_path / "cache", "cache_prefix_filename": "mine"}
-    first = DataLoader.from_csv(path, **arguments)[0]
-    before = [feature["image/encoded"] for feature in examples(first)]
-    Image.new("RGB", (SIDE, SIDE)).save(tmp_path / "images" / "0.jpg")
-    after = [feature["image/encoded"] for feature in examples(DataLoader.from_csv(path, **arguments)[0])]
-    assert sum(old != new for old, new in zip(before, after, strict=True)) == 1
-
-
-def test_whole_paths_a_header_and_a_folder_named_by_a_dot(root, scenes, tmp_path, monkeypatch):
     monkeypatch.chdir(root / "images")
     whole = write_csv(tmp_path / "whole.csv", scenes, prefix=f"{root}/images/")
     assert len(DataLoader.from_csv(whole, images_dir=tmp_path)[0]) == 6
@@ -141,79 +124,54 @@ def test_whole_paths_a_header_and_a_folder_named_by_a_dot(root, scenes, tmp_path
     assert len(voc(root, images_dir=".", annotations_dir="../xml")) == 6
 
 
-def test_nothing_that_can_be_used_says_why(scenes, tmp_path):
-    path = write_csv(tmp_path / "boxes.csv", [(name, "", box) for name, _, box in scenes], prefix="images/")
-    path.write_text(path.read_text().replace("TRAIN,images/", f"TRAIN,{tmp_path}/"))
-    with pytest.raises(DataError, match="found none"):
-        DataLoader.from_csv(path)
-
-
-def test_a_csv_file_that_cannot_be_used(tmp_path):
+def test_a_csv_file_that_cannot_be_used(tmp_path, scenes):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "other.csv").write_text("TRAIN\n")
-    with pytest.raises(DataError, match="expected rows"):
-        DataLoader.from_csv(tmp_path / "empty.csv")
+    refused(DataError, "expected rows", DataLoader.from_csv, tmp_path / "empty.csv")
     with refused_at(f"{tmp_path}/other.csv:1", "images_dir", DataError):
         DataLoader.from_csv(tmp_path / "other.csv")
     with refused_at("delimiter"):
         DataLoader.from_csv(tmp_path / "other.csv", delimiter="")
+    path = write_csv(tmp_path / "boxes.csv", [(name, "", box) for name, _, box in scenes], prefix="images/")
+    path.write_text(path.read_text().replace("TRAIN,images/", f"TRAIN,{tmp_path}/"))
+    refused(DataError, "found none", DataLoader.from_csv, path)
 
 
-def test_coco(root, scenes):
-    loader = DataLoader.from_coco(root / "images", root / "all.json", max_num_images=4)
-    assert objects(loader) == expected(scenes[:4])
-
-
-def test_any_folder_is_divided(root, tmp_path):
-    shutil.copytree(root / "images", tmp_path / "images")
-    shutil.copy(root / "all.json", tmp_path)
-    found = [loader for loader in DataLoader.from_folder(tmp_path) if loader]
-    assert sum(map(len, found)) == 6
-    with pytest.raises(ConfigError, match="format"):
-        DataLoader.from_folder(tmp_path, "no-such-format")
-
-
-def test_a_folder_with_splits(root, scenes, tmp_path):
+def test_any_folder_is_divided_or_has_splits(root, tmp_path, scenes, expected):
+    shutil.copytree(root / "images", tmp_path / "whole" / "images")
+    shutil.copy(root / "all.json", tmp_path / "whole")
+    assert sum(len(loader) for loader in DataLoader.from_folder(tmp_path / "whole") if loader) == 6
+    refused(ConfigError, "format", DataLoader.from_folder, tmp_path / "whole", "no-such-format")
     for split in ("train", "valid"):
-        shutil.copytree(root / "images", tmp_path / split)
-        write_coco(tmp_path / split / "_annotations.coco.json", scenes)
-    train, validation, test = DataLoader.from_folder(tmp_path)
+        shutil.copytree(root / "images", tmp_path / "split" / split)
+        write_coco(tmp_path / "split" / split / "_annotations.coco.json", scenes)
+    train, validation, test = DataLoader.from_folder(tmp_path / "split")
     assert (len(train), len(validation), test) == (6, 6, None)
+    loader = DataLoader.from_coco(root / "images", root / "all.json", max_num_images=4)
+    assert objects(loader) == dict(list(expected.items())[:4])
 
 
-def test_records_that_are_there(root, tmp_path):
+def test_records_that_are_there_are_split(root, tmp_path, expected):
     (tmp_path / "map.pbtxt").write_text("item { id: 1 name: 'circle' }\nitem { id: 2 name: 'square' }\n")
-    pattern = voc(root).tfrecord_file_patten
-    loader = DataLoader.from_tfrecords(pattern, tmp_path / "map.pbtxt")
+    loader = DataLoader.from_tfrecords(voc(root).tfrecord_file_patten, tmp_path / "map.pbtxt")
     assert len(loader) == 6 and loader.label_map == CLASSES
-    with pytest.raises(DataError, match="found none"):
-        DataLoader.from_tfrecords(tmp_path / "*.tfrecord", CLASSES)
+    refused(DataError, "found none", DataLoader.from_tfrecords, tmp_path / "*.tfrecord", CLASSES)
     with refused_at("size"):
         DataLoader("x", 0, CLASSES)
-
-
-def test_a_split_has_every_image_once(root, scenes):
-    loader = voc(root)
     first, second = loader.split(0.5)
     assert (len(first), len(second)) == (3, 3)
-    assert objects(first) | objects(second) == expected(scenes)
+    assert objects(first) | objects(second) == expected
     for fraction in (0, 1, 0.01, 2, -1, "a"):
         with refused_at("fraction"):
             loader.split(fraction)
 
 
-PROGRAM = """
-import sys
-from detflow.object_detector import DataLoader
-images, annotations = sys.argv[1:]
-loader = DataLoader.from_pascal_voc(images, annotations, {1: "circle", 2: "square"})
-parts = loader.split(0.5)
-print(loader.tfrecord_file_patten, parts[0].tfrecord_file_patten, flush=True)
-"""
-
-
-def test_temporary_records_go_with_the_process(root, tmp_path):
-    command = [sys.executable, "-c", PROGRAM, str(root / "images"), str(root / "xml")]
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
-    found = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-    assert found.count(str(tmp_path)) == 2 and not list(tmp_path.glob("[!_]*")) + list(tmp_path.glob(".*"))
+def test_temporary_records_go_with_what_keeps_their_folders(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(data_loader, "_temporary", [])
+    loader = voc(root)
+    for pattern in (loader.tfrecord_file_patten, loader.split(0.5)[0].tfrecord_file_patten):
+        assert pattern.startswith(str(tmp_path))
+    assert len(list(tmp_path.iterdir())) == len(data_loader._temporary) == 2
+    data_loader._temporary.clear()  # at the end of the process, as its other objects
+    assert list(tmp_path.iterdir()) == []

@@ -1,11 +1,10 @@
-"""The config of a training by Model Maker's calls."""
-
 import pytest
 
 from detection_core import ConfigError
 from detflow.object_detector import DataLoader, EfficientDetLite0Spec
 from detflow.object_detector.detector_training import Start, find_start, make_config
 from detflow.object_detector.efficientdet_spec import FROZEN
+from tests.support.cases import refused
 
 DATA = DataLoader("train-*.tfrecord", 100, ["cat", "dog", "cow"])
 VALIDATION = DataLoader("eval-*.tfrecord", 20, ["cat", "dog", "cow"])
@@ -26,22 +25,16 @@ def test_data_and_lengths():
     assert evaluated.tf_record_input_reader.input_path == ["eval-*.tfrecord"]
     assert evaluated.label_map_path == config.train_input_reader.label_map_path == "labels.pbtxt"
     assert config.train_config.validation.every_steps == 5 * (100 // 8)
-
-
-def test_without_validation_data_training_is_not_measured_and_images_are_stretched_as_on_a_device():
     assert not made().train_config.HasField("validation")
     resizer = made().model.efficientdet.image_resizer.fixed_shape_resizer
     assert (resizer.height, resizer.width) == (320, 320)
 
 
-def test_random_weights_are_trained_whole(caplog):
+def test_random_weights_are_trained_whole_and_a_checkpoint_leaves_the_heads_to_train(caplog, tmp_path):
     assert not made().model.efficientdet.var_freeze_expr
     assert "starts from random weights" in caplog.text
     chosen = EfficientDetLite0Spec(var_freeze_expr="efficientnet")
     assert made(chosen).model.efficientdet.var_freeze_expr == "efficientnet"
-
-
-def test_a_checkpoint_leaves_the_heads_to_train(tmp_path):
     import tensorflow as tf
 
     prefix = tf.train.Checkpoint(x=tf.Variable(1.0)).write(str(tmp_path / "model"))
@@ -53,6 +46,12 @@ def test_a_checkpoint_leaves_the_heads_to_train(tmp_path):
     spec = EfficientDetLite0Spec(uri=prefix)
     spec.config.var_freeze_expr = None
     assert not made(spec).model.efficientdet.var_freeze_expr
+    assert find_start("") == find_start("https://tfhub.dev/x") == Start()
+    (tmp_path / "Format-Serving").mkdir()
+    assert find_start(str(tmp_path)) == Start(detector=str(tmp_path))
+    (tmp_path / "ckpt.index").write_bytes(b"")
+    assert find_start(str(tmp_path / "ckpt")) == Start(checkpoint=str(tmp_path / "ckpt"))
+    refused(ConfigError, "random weights", find_start, str(tmp_path / "nothing"))
 
 
 def test_hyper_parameters_reach_the_config():
@@ -64,26 +63,9 @@ def test_hyper_parameters_reach_the_config():
     assert config.train_config.optimizer.moving_average_decay == pytest.approx(0.99)
     steps = [step.WhichOneof("preprocessing_step") for step in config.train_config.data_augmentation_options]
     assert "autoaugment_image" in steps
-
-
-def test_a_warm_up_is_as_long_as_it_was_chosen():
-    """Also where the training ends in it, as in google/automl's tutorials."""
+    # A warm-up is as long as it was chosen, also where training ends in it, as in google/automl's tutorials.
     for warm_up, epochs in ((1, 1), (3, 2), (0.5, 1)):
         train = made(EfficientDetLite0Spec(hparams={"lr_warmup_epoch": warm_up}), epochs=epochs).train_config
         schedule = train.optimizer.momentum_optimizer.learning_rate.automl_cosine_learning_rate
         assert schedule.warmup_steps == int(warm_up * (train.num_steps // epochs))
-
-
-def test_what_is_refused_is_named():
-    with pytest.raises(ConfigError, match="tpu"):
-        made(EfficientDetLite0Spec(strategy="tpu"))
-
-
-def test_what_a_uri_stands_for(tmp_path):
-    assert find_start("") == find_start("https://tfhub.dev/x") == Start()
-    (tmp_path / "Format-Serving").mkdir()
-    assert find_start(str(tmp_path)) == Start(detector=str(tmp_path))
-    (tmp_path / "ckpt.index").write_bytes(b"")
-    assert find_start(str(tmp_path / "ckpt")) == Start(checkpoint=str(tmp_path / "ckpt"))
-    with pytest.raises(ConfigError, match="random weights"):
-        find_start(str(tmp_path / "nothing"))
+    refused(ConfigError, "tpu", made, EfficientDetLite0Spec(strategy="tpu"))

@@ -11,6 +11,7 @@ from detection_core.detectors.efficientdet.checkpoint_names import automl_variab
 from detection_core.exporters.detector_folder import load_detector
 from detflow import model_spec, object_detector
 from detflow.config import ExportFormat, QuantizationConfig
+from tests.support.cases import refused
 from tests.support.field_checkpoints import write_named_checkpoint
 from tests.support.refusals import refused_at
 from tests.support.scenes import CLASSES, TINY, draw, write_csv
@@ -40,17 +41,6 @@ def trained(data, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def exported(trained, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("exported")
-    trained.export(
-        folder,
-        export_format=[ExportFormat.TFLITE, ExportFormat.SAVED_MODEL, ExportFormat.LABEL],
-        quantization_config=QuantizationConfig.for_int8(trained.representative_data, quantization_steps=2),
-    )
-    return folder
-
-
-@pytest.fixture(scope="module")
 def measured(trained, data):
     return trained.evaluate(data[1], batch_size=2)
 
@@ -68,7 +58,13 @@ def test_a_detector_is_measured_and_the_numbers_are_the_library_s(trained, data,
     assert measured["ARmax1"] == report.metrics["DetectionBoxes_Recall/AR@1"]
 
 
-def test_the_files(exported):
+def test_the_files_and_what_they_measure(trained, data, tmp_path):
+    exported = tmp_path / "exported"
+    trained.export(
+        exported,
+        export_format=[ExportFormat.TFLITE, ExportFormat.SAVED_MODEL, ExportFormat.LABEL],
+        quantization_config=QuantizationConfig.for_int8(trained.representative_data, quantization_steps=2),
+    )
     assert {path.name for path in exported.iterdir()} == {"model.tflite", "saved_model", "labels.txt"}
     assert (exported / "labels.txt").read_text() == "circle\nsquare\n"
     assert (exported / "saved_model" / "saved_model.pb").is_file()
@@ -76,54 +72,40 @@ def test_the_files(exported):
     (taken,) = found.get_input_details()
     assert taken["dtype"] == np.uint8 and list(taken["shape"]) == [1, 64, 64, 3]
     found.allocate_tensors()
-    assert sorted(tuple(out["shape"]) for out in found.get_output_details()) == [
-        (1,), (1, 7), (1, 7), (1, 7, 4)
-    ]  # fmt: skip
-
-
-def test_a_file_after_each_quantization_of_model_maker(trained, tmp_path):
-    for config, kernels in (
-        (QuantizationConfig.for_float16(), "float16"),
-        (QuantizationConfig.for_dynamic(), "int8"),
-    ):
-        trained.export(tmp_path, quantization_config=config)
-        content = (tmp_path / "model.tflite").read_bytes()
-        assert Interpreter(model_content=content).get_input_details()[0]["dtype"] == np.float32
-        assert kernels in {tensor.dtype for tensor in read_graph(content).tensors if tensor.is_constant}
-
-
-def test_the_file_is_measured_and_the_detector_is_one_of_the_library_s(trained, exported, data):
+    shapes = sorted(tuple(out["shape"]) for out in found.get_output_details())
+    assert shapes == [(1,), (1, 7), (1, 7), (1, 7, 4)]
     assert set(trained.evaluate_tflite(exported / "model.tflite", data[1])) == NUMBERS
+    trained.export(tmp_path, quantization_config=QuantizationConfig.for_float16())
+    content = (tmp_path / "model.tflite").read_bytes()
+    assert Interpreter(model_content=content).get_input_details()[0]["dtype"] == np.float32
+    assert "float16" in {tensor.dtype for tensor in read_graph(content).tensors if tensor.is_constant}
+
+
+def test_the_detector_is_one_of_the_library_s_and_other_classes_are_refused(trained, data):
     images = [np.zeros((64, 64, 3), np.uint8)]
     (prediction,) = detection_core.predict(trained.detector_dir, images, min_score=0.0)
     assert {found.name for found in prediction.detections} <= set(CLASSES)
     lines: list[str] = []
     trained.summary(print_fn=lines.append)
     assert any("Total params" in line for line in lines)
-
-
-def test_a_detector_starts_where_another_ended_or_from_a_checkpoint_of_google_automl(
-    trained, data, measured, tmp_path
-):
-    detector = load_detector(trained.detector_dir).model
-    variables = automl_variables(detector.network, detector.parts.settings)
-    values = {own.name: own.variable.numpy() for own in variables}
-    prefix = write_named_checkpoint(values, tmp_path / "model")
-    for uri in (trained.detector_dir, prefix):
-        spec = model_spec.get("efficientdet_lite0", hparams=TINY, model_dir=tmp_path / "new", uri=uri)
-        started = object_detector.ObjectDetector.create(data[0], spec, batch_size=4, do_train=False)
-        assert started.evaluate(data[1]) == measured
-    assert started.model_spec.config.var_freeze_expr
-
-
-def test_other_classes_are_refused(trained, data):
     other = object_detector.DataLoader(data[1].tfrecord_file_patten, len(data[1]), ["circle", "star"])
     for call in (trained.evaluate, lambda given: trained.evaluate_tflite("x.tflite", given)):
         with refused_at("data", "2: star", DataError):
             call(other)
 
 
-def test_an_export_that_cannot_be_made(trained, tmp_path):
+def test_a_detector_starts_where_another_ended_or_from_automl_s_checkpoint(trained, data, measured, tmp_path):
+    detector = load_detector(trained.detector_dir).model
+    variables = automl_variables(detector.network, detector.parts.settings)
+    values = {own.name: own.variable.numpy() for own in variables}
+    for uri in (trained.detector_dir, write_named_checkpoint(values, tmp_path / "model")):
+        spec = model_spec.get("efficientdet_lite0", hparams=TINY, model_dir=tmp_path / "new", uri=uri)
+        started = object_detector.ObjectDetector.create(data[0], spec, batch_size=4, do_train=False)
+        assert started.evaluate(data[1]) == measured
+    assert started.model_spec.config.var_freeze_expr
+
+
+def test_an_export_or_a_training_that_cannot_be_made(trained, tmp_path, data):
     for arguments in (
         {"export_format": ExportFormat.TFJS},
         {"export_format": ["TFLITE"]},
@@ -133,13 +115,9 @@ def test_an_export_that_cannot_be_made(trained, tmp_path):
         with refused_at(next(iter(arguments))):
             trained.export(tmp_path, **arguments)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_comes_before_training(data, tmp_path):
     spec = model_spec.get("efficientdet_lite0", hparams=TINY, model_dir=tmp_path)
     detector = object_detector.ObjectDetector(spec, ["circle", "square"])
-    with pytest.raises(ConfigError, match="call train"):
-        detector.evaluate(data[1])
+    refused(ConfigError, "call train", detector.evaluate, data[1])
     with refused_at("batch_size", "12 images"):
         detector.train(data[0], batch_size=64)
     with refused_at("epochs"):

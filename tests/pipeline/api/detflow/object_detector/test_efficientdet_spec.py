@@ -1,5 +1,3 @@
-"""Specifications of EfficientDets."""
-
 import copy
 
 import pytest
@@ -9,7 +7,7 @@ from detflow.object_detector import EfficientDetLite0Spec, EfficientDetSpec
 from tests.support.refusals import not_refused
 
 
-def test_the_defaults_are_model_maker_s():
+def test_the_defaults_are_model_maker_s_and_hyper_parameters_are_attributes():
     # https://www.tensorflow.org/lite/api_docs/python/tflite_model_maker/object_detector/EfficientDetLite0Spec
     spec = EfficientDetLite0Spec()
     assert spec.model_name == "efficientdet-lite0"
@@ -18,8 +16,6 @@ def test_the_defaults_are_model_maker_s():
     assert spec.config.var_freeze_expr == "(efficientnet|fpn_cells|resample_p6)"
     assert spec.config.tflite_max_detections == 25 and spec.config.moving_average_decay == 0
 
-
-def test_hyper_parameters_are_attributes():
     spec = EfficientDetSpec("efficientdet-d0", hparams={"nms_configs": {"method": "hard"}})
     spec.config.max_instances_per_image = 300
     spec.config.override("nms_configs.iou_thresh=0.4,learning_rate=0.01")
@@ -31,7 +27,7 @@ def test_hyper_parameters_are_attributes():
         spec.config.no_such_one  # noqa: B018
 
 
-def test_what_cannot_be_used_is_named_and_a_setting_is_checked_when_it_is_set():
+def test_what_cannot_be_used_is_named_and_a_setting_is_checked_when_it_is_set(caplog):
     cases = [
         ({"model_name": "efficientdet-d9"}, "^model"),
         ({"hparams": "learning_rat=1"}, "^hparams"),
@@ -49,8 +45,5 @@ def test_what_cannot_be_used_is_named_and_a_setting_is_checked_when_it_is_set():
     with pytest.raises(ConfigError, match="momentum"):
         spec.config.momentum = 7
     assert spec.config.momentum == 0.9
-
-
-def test_what_has_no_effect_is_said(caplog):
     EfficientDetLite0Spec(use_xla=True, steps_per_execution=4)
     assert "without effect: use_xla, steps_per_execution" in caplog.text

@@ -1,23 +1,15 @@
-"""Data sets as MediaPipe Model Maker reads them."""
-
-import pytest
-
 from detection_core import DataError
 from detflow.object_detector import Dataset
+from tests.support.cases import refused
 from tests.support.refusals import refused_at
 from tests.support.scenes import draw, write_coco, write_voc
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    root = tmp_path_factory.mktemp("scenes")
-    scenes = draw(root / "images", 5)
-    write_voc(root / "Annotations", scenes)
-    write_coco(root / "labels.json", scenes, background=True)
-    return root
-
-
-def test_a_folder(folder, tmp_path):
+def test_a_folder(tmp_path):
+    folder, nothing = tmp_path / "scenes", tmp_path / "nothing"
+    scenes = draw(folder / "images", 5)
+    write_voc(folder / "Annotations", scenes)
+    write_coco(folder / "labels.json", scenes, background=True)
     for name, read in (("coco", Dataset.from_coco_folder), ("voc", Dataset.from_pascal_voc_folder)):
         data = read(folder, cache_dir=tmp_path / name)
         assert isinstance(data, Dataset)
@@ -30,12 +22,8 @@ def test_a_folder(folder, tmp_path):
         assert isinstance(first, Dataset) and (len(first), len(second)) == (2, 3)
         assert len(read(folder, max_num_images=2)) == 2
         assert len(Dataset.from_cache(str(meta).removesuffix("_meta_data.yaml"))) == 5
-
-
-def test_what_is_missing_is_named(folder, tmp_path):
-    with pytest.raises(DataError, match=r"labels\.json"):
-        Dataset.from_coco_folder(tmp_path)
-    with pytest.raises(DataError, match="Annotations"):
-        Dataset.from_pascal_voc_folder(tmp_path)
+    nothing.mkdir()
+    refused(DataError, r"labels\.json", Dataset.from_coco_folder, nothing)
+    refused(DataError, "Annotations", Dataset.from_pascal_voc_folder, nothing)
     with refused_at("max_num_images"):
         Dataset.from_coco_folder(folder, max_num_images=0)

@@ -7,6 +7,7 @@ from ai_edge_litert.interpreter import Interpreter
 from detection_core import ConfigError, DataError
 from detflow import object_detector
 from detflow.quantization import QuantizationConfig
+from tests.support.cases import refused
 from tests.support.refusals import refused_at
 from tests.support.scenes import draw, write_coco
 
@@ -29,24 +30,16 @@ def options(folder, **changes):
     )
 
 
-@pytest.fixture(scope="module")
-def trained(data, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trained")
-    model = object_detector.ObjectDetector.create(
-        train_data=data, validation_data=data, options=options(folder)
-    )
-    return model, folder
-
-
 def input_of(path):
     (taken,) = Interpreter(str(path)).get_input_details()
     return taken["dtype"], tuple(taken["shape"])
 
 
 @pytest.mark.zoo
-def test_the_customization_guide_cell_by_cell(trained, data, capsys):
+def test_the_customization_guide_cell_by_cell(data, tmp_path, capsys):
     """MediaPipe's guide with fewer images and epochs; its network, MOBILENET_MULTI_AVG, is refused."""
-    model, folder = trained
+    create = object_detector.ObjectDetector.create
+    model = create(train_data=data, validation_data=data, options=options(tmp_path))
     assert isinstance(model, object_detector.MediaPipeDetector)
     losses, found = model.evaluate(data, batch_size=4)
     assert "evaluate | image 6/6" in capsys.readouterr().out
@@ -54,31 +47,28 @@ def test_the_customization_guide_cell_by_cell(trained, data, capsys):
     assert 0 < both == classes + boxes < total
     assert {"AP", "AP50", "AP ByCategory/circle"} <= set(found)
     model.export_model()
-    assert input_of(folder / "model.tflite") == (np.float32, (1, 256, 256, 3))
+    assert input_of(tmp_path / "model.tflite") == (np.float32, (1, 256, 256, 3))
 
     hparams = object_detector.QATHParams(batch_size=6, epochs=1, learning_rate=0.01)
     model.quantization_aware_training(data, data, hparams)
     model.export_model("quantized.tflite")
-    assert input_of(folder / "quantized.tflite") == (np.uint8, (1, 256, 256, 3))
-    assert (folder / "quantized.tflite").stat().st_size < (folder / "model.tflite").stat().st_size / 2
+    assert input_of(tmp_path / "quantized.tflite") == (np.uint8, (1, 256, 256, 3))
+    assert (tmp_path / "quantized.tflite").stat().st_size < (tmp_path / "model.tflite").stat().st_size / 2
     with refused_at("quantization_config", "restore_float_ckpt"):
         model.export_model(quantization_config=QuantizationConfig.for_int8(data))
-    with pytest.raises(ConfigError, match="restore_float_ckpt"):
-        model.quantization_aware_training(data, data, hparams)
+    refused(ConfigError, "restore_float_ckpt", model.quantization_aware_training, data, data, hparams)
 
     model.restore_float_ckpt()
-    more = object_detector.QATHParams(
-        learning_rate=0.1, batch_size=6, epochs=1, decay_steps=5, decay_rate=0.96
-    )
-    model.quantization_aware_training(data, data, qat_hparams=more)
+    more = {"learning_rate": 0.1, "batch_size": 6, "epochs": 1, "decay_steps": 5, "decay_rate": 0.96}
+    model.quantization_aware_training(data, None, qat_hparams=object_detector.QATHParams(**more))
     assert len(model.evaluate(data)[0]) == 4
 
     model.restore_float_ckpt()
     model.export_model(model_name="model_fp16.tflite", quantization_config=QuantizationConfig.for_float16())
-    assert input_of(folder / "model_fp16.tflite")[0] == np.float32
+    assert input_of(tmp_path / "model_fp16.tflite")[0] == np.float32
     assert model.evaluate(data)[1] == found
-    model.export_labels(folder)
-    assert (folder / "labels.txt").read_text() == "circle\nsquare\n"
+    model.export_labels(tmp_path)
+    assert (tmp_path / "labels.txt").read_text() == "circle\nsquare\n"
 
 
 def test_what_is_refused_before_training(data, tmp_path):

@@ -1,5 +1,3 @@
-"""Options as MediaPipe Model Maker has them."""
-
 import pytest
 
 from detection_core import ConfigError
@@ -7,7 +5,7 @@ from detflow.object_detector import HParams, ModelOptions, ObjectDetectorOptions
 from tests.support.refusals import not_refused
 
 
-def test_the_defaults_are_mediapipe_s():
+def test_the_defaults_and_the_models_are_mediapipe_s():
     # https://ai.google.dev/edge/api/mediapipe/python/mediapipe_model_maker/object_detector
     given, trained_on = HParams(), QATHParams()
     assert (given.learning_rate, given.batch_size, given.epochs) == (0.3, 8, 30)
@@ -18,9 +16,6 @@ def test_the_defaults_are_mediapipe_s():
     options = ObjectDetectorOptions(SupportedModels.MOBILENET_V2)
     assert options.hparams is None and options.model_options is None
     assert HParams().export_dir != HParams().export_dir
-
-
-def test_models_that_are_here_and_those_that_are_not():
     assert SupportedModels.get(SupportedModels.MOBILENET_V2).input_image_shape == (256, 256, 3)
     assert SupportedModels.get(SupportedModels.MOBILENET_V2_I320).input_image_shape == (320, 320, 3)
     for model in (SupportedModels.MOBILENET_MULTI_AVG, SupportedModels.MOBILENET_MULTI_AVG_I384, "mine"):

@@ -1,5 +1,3 @@
-"""Configs of MediaPipe's networks."""
-
 import pytest
 
 from detection_core.config.check import check_pipeline_config
@@ -13,7 +11,7 @@ def made(**hparams):
     return make_config(SPEC, ModelOptions(l2_weight_decay=1e-4), HParams(**hparams), classes=3, images=100)
 
 
-def test_what_is_built():
+def test_a_training_is_built_with_its_lengths_and_rates():
     config = made()
     check_pipeline_config(config)
     model = config.model.ssd
@@ -23,16 +21,11 @@ def test_what_is_built():
     assert weight == pytest.approx(1e-4)
     assert model.loss.localization_weight == 50
 
-
-def test_lengths_and_rates():
     train = made(batch_size=16, epochs=2).train_config
     assert (train.batch_size, train.num_steps) == (16, 12)
     rate = train.optimizer.momentum_optimizer.learning_rate
     assert rate.constant_learning_rate.learning_rate == pytest.approx(0.3 * 16 / 256)
     assert made(steps_per_epoch=5, epochs=2).train_config.num_steps == 10
-
-
-def test_a_cosine():
     config = made(cosine_decay_epochs=3, cosine_decay_alpha=0, epochs=3)
     check_pipeline_config(config)
     rate = config.train_config.optimizer.momentum_optimizer.learning_rate
