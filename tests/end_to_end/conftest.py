@@ -31,7 +31,7 @@ SMALL = (
 class Workflow:
     """The digits example in a folder of its own, run as its user would, from a folder with traps."""
 
-    def __init__(self, folder: Path, scenes: Path):
+    def __init__(self, folder, scenes):
         self.workspace = folder / "workspace"
         self._cwd = folder / "started_in"
         self._executed = set_traps(self._cwd)

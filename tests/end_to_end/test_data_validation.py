@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(900)]
 STOP = "validation.checks={leakage: {severity: stop}, class_without_objects: {severity: stop}}"
 
 
-def _plant(folder: Path) -> None:
+def _plant(folder):
     """Put two images of eval into train, and take every object of the digit 3 out of it."""
     annotations = {split: json.loads((folder / f"{split}.json").read_text()) for split in ("train", "eval")}
     train = annotations["train"]

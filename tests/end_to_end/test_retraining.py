@@ -74,16 +74,16 @@ train_config {
 class Schedule:
     """The folder where the spans arrive, and the runs that a clock would start."""
 
-    def __init__(self, folder: Path, bucket: str, settings: str = SETTINGS, config: str = CONFIG_TEXT):
+    def __init__(self, folder, bucket, settings=SETTINGS, config=CONFIG_TEXT):
         self.folder = folder
         (folder / "settings.yaml").write_text(settings.replace("BUCKET", bucket))
         (folder / "pipeline.config").write_text(config)
         self.destination = PushDestination(f"{bucket}/pushed")
 
-    def span(self, number: int) -> Path:
+    def span(self, number):
         return self.folder / "weekly" / f"span-{number:02}"
 
-    def arrives(self, number: int, *, train: int = 56, swapped: bool = False, ready: bool = True) -> None:
+    def arrives(self, number, *, train=56, swapped=False, ready=True):
         """Write grey scenes with a dark or bright square each; `swapped` names them wrongly for training."""
         folder, rng = self.span(number), np.random.default_rng(number)
         (folder / "images").mkdir(parents=True)
@@ -102,12 +102,12 @@ class Schedule:
         run = run_locally(settings, RunOptions(write_report=write_report))
         return run, summarise(run).data
 
-    def evaluation(self, run) -> dict:
+    def evaluation(self, run):
         [folder] = [s.outputs["evaluation"] for s in run.steps if s.id == "evaluator"]
         return json.loads((Path(folder) / "metrics.json").read_text())
 
 
-def _scene(rng, folder: Path, split: str, number: int, wrong: bool):
+def _scene(rng, folder, split, number, wrong):
     pixels = rng.integers(100, 150, (64, 64, 3), dtype=np.uint8)
     side, bright = int(rng.integers(24, 33)), number % 2
     x, y = (int(corner) for corner in rng.integers(0, 64 - side, 2))
@@ -120,7 +120,7 @@ def _scene(rng, folder: Path, split: str, number: int, wrong: bool):
     return image, {**fields, "bbox": [x, y, side, side], "area": side * side}
 
 
-def _states(summary) -> dict[str, str]:
+def _states(summary):
     return {step["id"]: step["state"] for step in summary["steps"]}
 
 
@@ -212,6 +212,6 @@ def test_a_schedule_goes_on_with_a_deployed_efficientdet(tmp_path, bucket):
     assert set(_states(same).values()) == {"cached"}
 
 
-def _started_from(run) -> str:
+def _started_from(run):
     [folder] = [s.outputs["model_run"] for s in run.steps if s.id == "trainer"]
     return json.loads((Path(folder) / "train_report.json").read_text())["started_from"]

@@ -11,11 +11,7 @@ import pytest
 
 from tests.end_to_end.conftest import Workflow, states
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.tfx,
-    pytest.mark.timeout(1500),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(1500)]
 
 # Leaves out what a test is not about.
 SHORT = ("quantize.enabled=false", "export.formats=[float32]")

@@ -20,11 +20,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.faults.processes import CRASHED, DONE, REFUSED, Ending, Fault, run_forked
-from tests.faults.victims import Steps, Victim, cluster_verbs, compose_scenes, local_run
+from tests.faults.victims import Steps, cluster_verbs, compose_scenes, local_run
 
 _ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
 _TMPFS_KB = (64, 256, 1024, 4096)
@@ -33,11 +32,11 @@ _TMPFS_KB = (64, 256, 1024, 4096)
 class Outcomes:
     """Counts what happened to the victims, and prints it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.total = [0, 0, 0]
-        self.wrong: list[str] = []
+        self.wrong = []
 
-    def add(self, name: str, tried: int, resumed: int, identical: int, seconds: float) -> None:
+    def add(self, name, tried, resumed, identical, seconds):
         """Print a line and add it to the totals."""
         self.total = [a + b for a, b in zip(self.total, (tried, resumed, identical), strict=True)]
         line = (
@@ -45,7 +44,7 @@ class Outcomes:
         )
         print(line, flush=True)
 
-    def complain(self, what: str) -> None:
+    def complain(self, what):
         """Keep what went wrong, and print it."""
         self.wrong.append(what)
         print(f"  WRONG: {what}", flush=True)
@@ -59,13 +58,13 @@ class Campaign:
         seed: of every choice.
     """
 
-    def __init__(self, work: Path, seed: int) -> None:
+    def __init__(self, work, seed):
         self._work = work
         self._random = random.Random(seed)
         self._trials = 0
         self.outcomes = Outcomes()
 
-    def undisturbed(self, victim: Victim, folder: Path) -> tuple[Ending, object]:
+    def undisturbed(self, victim, folder):
         """Run a victim to its end; return how it went and the digest of what came out.
 
         What an earlier campaign in the same folder has found out is used again.
@@ -82,7 +81,7 @@ class Campaign:
         kept.write_text(json.dumps(known))
         return ending, digest
 
-    def kill(self, victim: Victim, kills: int, reference: tuple[Ending, object]) -> None:
+    def kill(self, victim, kills, reference):
         """Kill a victim so many times, and run it to its end after every few."""
         began, (usual, expected) = time.monotonic(), reference
         tried = resumed = identical = attempts = 0
@@ -99,7 +98,7 @@ class Campaign:
             shutil.rmtree(folder, ignore_errors=True)
         self.outcomes.add(f"kills: {victim.name}", tried, resumed, identical, time.monotonic() - began)
 
-    def fail(self, victim: Victim, failures: int, reference: tuple[Ending, object]) -> None:
+    def fail(self, victim, failures, reference):
         """Let changes fail with errors of the disk; each is one message, and the next run goes on."""
         began, (usual, expected) = time.monotonic(), reference
         tried = resumed = identical = 0
@@ -116,7 +115,7 @@ class Campaign:
             shutil.rmtree(folder, ignore_errors=True)
         self.outcomes.add(f"errors: {victim.name}", tried, resumed, identical, time.monotonic() - began)
 
-    def fill(self, victim: Victim, reference: tuple[Ending, object]) -> None:
+    def fill(self, victim, reference):
         """Run a victim on small file systems; where it is full there is one message, and more space mends
         it."""
         began, (_, expected) = time.monotonic(), reference
@@ -140,7 +139,7 @@ class Campaign:
                 resumed, identical = resumed + (self._last.code == DONE), identical + good
         self.outcomes.add(f"full disk: {victim.name}", tried, resumed, identical, time.monotonic() - began)
 
-    def set_clock_back(self, victim: Victim, times: int, reference: tuple[Ending, object]) -> None:
+    def set_clock_back(self, victim, times, reference):
         """Kill a victim, then run it on with a clock that is years behind, or ahead."""
         began, (usual, expected) = time.monotonic(), reference
         tried = resumed = identical = 0
@@ -154,23 +153,23 @@ class Campaign:
             shutil.rmtree(folder, ignore_errors=True)
         self.outcomes.add(f"clock: {victim.name}", tried, resumed, identical, time.monotonic() - began)
 
-    def _folder(self, victim: Victim) -> Path:
+    def _folder(self, victim):
         self._trials += 1
         return self._work / f"{victim.name.replace(' ', '-')}-{self._trials}"
 
-    def _fault(self, usual: Ending) -> Fault:
+    def _fault(self, usual):
         if usual.changes and self._random.random() < 0.5:
             return Fault(kill_at_change=self._random.randint(1, usual.changes))
         return Fault(kill_after=self._random.uniform(0, usual.seconds))
 
-    def _run(self, victim: Victim, folder: Path, fault: Fault | None = None) -> Ending:
+    def _run(self, victim, folder, fault=None):
         return run_forked(lambda: victim.run(folder), self._work / "scratch", fault or Fault())
 
-    def _digest(self, victim: Victim, folder: Path) -> object:
+    def _digest(self, victim, folder):
         ending = run_forked(lambda: victim.digest(folder), self._work / "scratch")
         return ending.answer if ending.code == DONE else f"no digest: {_last_line(ending)}"
 
-    def _ends_well(self, victim: Victim, folder: Path, expected: object, fault: Fault | None = None) -> bool:
+    def _ends_well(self, victim, folder, expected, fault=None):
         self._last = self._run(victim, folder, fault)
         if self._last.code != DONE:
             self.outcomes.complain(
@@ -186,19 +185,19 @@ class Campaign:
         return found == expected and not left
 
 
-def _difference(found: object, expected: object) -> str:
+def _difference(found, expected):
     if isinstance(found, dict) and isinstance(expected, dict):
         names = [n for n in found.keys() | expected.keys() if found.get(n) != expected.get(n)]
         return ", ".join(sorted(names)[:4])
     return f"{found!r:.200} for {expected!r:.200}"
 
 
-def _last_line(ending: Ending) -> str:
+def _last_line(ending):
     return (ending.log.strip().splitlines() or ["no output"])[-1][:300]
 
 
 @contextlib.contextmanager
-def _small_file_system(place: Path, kilobytes: int) -> Iterator[Path | None]:
+def _small_file_system(place, kilobytes):
     place.mkdir(parents=True, exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place)]
     try:
@@ -213,7 +212,7 @@ def _small_file_system(place: Path, kilobytes: int) -> Iterator[Path | None]:
 
 
 @contextlib.contextmanager
-def _server() -> Iterator[str]:
+def _server():
     """Run the tests' model of a Kubeflow Pipelines server in a process of its own; yields its address."""
     code = (
         "from tests.pipeline.kubeflow.kfp_server import KfpServer; import sys\n"
@@ -227,7 +226,7 @@ def _server() -> Iterator[str]:
         process.stdin.close()
 
 
-def _import_everything() -> None:
+def _import_everything():
     """Import what the victims need, so that each begins at once; nothing of TensorFlow is executed."""
     import importlib
 
@@ -235,16 +234,11 @@ def _import_everything() -> None:
 
     for name in JOBS:
         importlib.import_module(f"components.{name}.run")
-    for name in (
-        "pipeline.cli",
-        "pipeline.local.tfx_backend",
-        "pipeline.report",
-        "pipeline.cli.cluster",
-    ):
+    for name in ("pipeline.cli", "pipeline.local.tfx_backend", "pipeline.report", "pipeline.cli.cluster"):
         importlib.import_module(name)
 
 
-def attack(work: Path, *, kills: int, seed: int, only: Sequence[str]) -> Outcomes:
+def attack(work, *, kills, seed, only):
     """Run the campaign and return its counts."""
     campaign = Campaign(work / "trials", seed)
     if not (work / "scenes").exists():
@@ -269,7 +263,7 @@ def attack(work: Path, *, kills: int, seed: int, only: Sequence[str]) -> Outcome
     return campaign.outcomes
 
 
-def _attack(campaign: Campaign, victim: Victim, reference: tuple[Ending, object], kills: int) -> None:
+def _attack(campaign, victim, reference, kills):
     share = kills * victim.share
     campaign.kill(victim, max(1, round(share)), reference)
     if victim.faults:
@@ -278,7 +272,7 @@ def _attack(campaign: Campaign, victim: Victim, reference: tuple[Ending, object]
         campaign.set_clock_back(victim, max(1, round(share / 10)), reference)
 
 
-def main() -> int:
+def main():
     """Read the command line, attack, print the totals; 1 where something was not resumed or not identical."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=200)

@@ -223,11 +223,7 @@ def _readers(root):
             {"x.yaml": (DIGITS / "settings.yaml").read_text()},
             lambda r: load_settings(f"{r}/x.yaml", check_files=False),
         ),
-        Reader(
-            "voc",
-            {"Annotations/a.xml": _XML},
-            lambda r: find_reader("voc").read(r, None),
-        ),
+        Reader("voc", {"Annotations/a.xml": _XML}, lambda r: find_reader("voc").read(r, None)),
         Reader("shard manifest", {MANIFEST.name: read_sample(MANIFEST.name)}, read_manifest),
         Reader("image", {"a.png": _picture("PNG")}, lambda r: read_header(Path(r, "a.png").read_bytes())),
         Reader("photo", {"a.jpg": _picture("JPEG")}, lambda r: read_header(Path(r, "a.jpg").read_bytes())),

@@ -20,11 +20,9 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from tests.faults.processes import DONE, Ending, Fault, run_forked
+from tests.faults.processes import DONE, Fault, run_forked
 
 STEPS, EVERY = 40, 4  # updates, and those between two checkpoints: a tenth
 _VALIDATED_EVERY = 10
@@ -42,7 +40,7 @@ _CHANGES = {
 }
 
 
-def train_in(folder: Path, examples: Path) -> dict[str, Any]:
+def train_in(folder, examples):
     """Train a tiny detector, or go on with it; return a digest of everything that it ends with."""
     from detection_core.config.input_paths import point_at_examples
     from detection_core.config.load import parse_pipeline_config
@@ -63,7 +61,7 @@ def train_in(folder: Path, examples: Path) -> dict[str, Any]:
     return _digest(folder) | {"weights": report.weights, "steps": report.steps, "best": report.best_step}
 
 
-def _digest(folder: Path) -> dict[str, Any]:
+def _digest(folder):
     import numpy as np
     import tensorflow as tf
 
@@ -116,11 +114,11 @@ class Campaign:
         seed: of every choice.
     """
 
-    def __init__(self, work: Path, seed: int) -> None:
+    def __init__(self, work, seed):
         self._work, self._random = work, random.Random(seed)
         self.found = Kills()
         self._examples = work / "examples"
-        self._moments: dict[str, Callable[[Path], Callable[[], int]]] = {
+        self._moments = {
             "any": self._any_moment,
             "checkpoint": self._in_checkpoint,
             "validation": self._in_validation,
@@ -128,7 +126,7 @@ class Campaign:
             "SIGTERM": self._term,
         }
 
-    def run(self, kills: int) -> Kills:
+    def run(self, kills):
         """Kill so many times."""
         from tests.support.tiny_training import write_examples
 
@@ -146,7 +144,7 @@ class Campaign:
             shutil.rmtree(folder, ignore_errors=True)
         return self.found
 
-    def _kind(self) -> str:
+    def _kind(self):
         """Return the kind of moment that was seldom chosen so far; half of them are any moment."""
         kinds = list(self._moments)
         total = sum(self.found.where.values())
@@ -154,7 +152,7 @@ class Campaign:
             return "any"
         return min(self._random.sample(kinds[1:], len(kinds) - 1), key=lambda kind: self.found.where[kind])
 
-    def _kill(self, folder: Path, kind: str) -> None:
+    def _kill(self, folder, kind):
         ending = self._run(folder, self._moments[kind](folder))
         if ending.code == DONE:
             return  # it was done before the moment came; the next kill finds a finished training
@@ -167,7 +165,7 @@ class Campaign:
         if lost > allowed:
             self.found.wrong.append(f"{kind}: {lost} updates are lost, of at most {allowed}")
 
-    def _end(self, folder: Path, expected: Any) -> None:
+    def _end(self, folder, expected):
         ending = self._run(folder)
         self.found.resumed += 1
         if ending.code != DONE:
@@ -181,52 +179,52 @@ class Campaign:
         else:
             self.found.identical += 1
 
-    def _run(self, folder: Path, moment: Callable[[], int] | None = None) -> Ending:
+    def _run(self, folder, moment=None):
         return run_forked(
             lambda: train_in(folder, self._examples),
             self._work / "scratch",
             Fault(kill_after=_NO_LIMIT, at_moment=moment),
         )
 
-    def _reached(self, folder: Path) -> int:
+    def _reached(self, folder):
         """Return the last step that history tells of."""
         lines = [line for path in folder.glob("work/*/history.jsonl") for line in path.open()]
         steps = [int(json.loads(line)["step"]) for line in lines if line.endswith("\n")]
         return max(steps, default=0)
 
-    def _saved(self, folder: Path) -> int:
+    def _saved(self, folder):
         """Return the step of the last checkpoint."""
         return max(_checkpoints(folder), default=0)
 
-    def _after(self, seconds: float, number: int = signal.SIGKILL) -> Callable[[], int]:
+    def _after(self, seconds, number=signal.SIGKILL):
         until = time.monotonic() + seconds
         return lambda: number if time.monotonic() >= until else 0
 
-    def _any_moment(self, folder: Path) -> Callable[[], int]:
+    def _any_moment(self, folder):
         return self._after(self._random.uniform(0, self._seconds))
 
-    def _when(self, has_begun: Callable[[], bool]) -> Callable[[], int]:
+    def _when(self, has_begun):
         """Return what kills a little after something has begun."""
         delay, until = self._random.uniform(0, 0.02), [float("inf")]
 
-        def moment() -> int:
+        def moment():
             if until[0] == float("inf") and has_begun():
                 until[0] = time.monotonic() + delay
             return signal.SIGKILL if time.monotonic() >= until[0] else 0
 
         return moment
 
-    def _in_checkpoint(self, folder: Path) -> Callable[[], int]:
+    def _in_checkpoint(self, folder):
         passed, seen = self._random.randint(0, 4), set[str]()
 
-        def begun() -> bool:
+        def begun():
             seen.update(map(str, folder.glob("work/*/checkpoints/*temp*")))
             return len(seen) > passed
 
         return self._when(begun)
 
-    def _in_validation(self, folder: Path) -> Callable[[], int]:
-        def begun() -> bool:
+    def _in_validation(self, folder):
+        def begun():
             reached = self._reached(folder)
             found = [line for path in folder.glob("work/*/validation.jsonl") for line in path.open()]
             return (
@@ -237,18 +235,18 @@ class Campaign:
 
         return self._when(begun)
 
-    def _in_export(self, folder: Path) -> Callable[[], int]:
+    def _in_export(self, folder):
         return self._when(lambda: any(folder.glob("model/*.partial*")))
 
-    def _term(self, folder: Path) -> Callable[[], int]:
+    def _term(self, folder):
         return self._after(self._random.uniform(0, self._seconds), signal.SIGTERM)
 
 
-def _checkpoints(folder: Path) -> list[int]:
+def _checkpoints(folder):
     return [int(path.stem.partition("-")[2]) for path in folder.glob("work/*/checkpoints/ckpt-*.index")]
 
 
-def main() -> int:
+def main():
     """Read the command line, kill, print the counts; 1 where something was lost or is not identical."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=50)

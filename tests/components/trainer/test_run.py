@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 import types
-from pathlib import Path
 
 import pytest
 
@@ -25,14 +24,14 @@ from tests.support.tiny_training import config_text, write_examples
 STEPS = 60
 
 
-def trainer_job(root: Path, steps: int = STEPS, **changes) -> TrainerJob:
+def trainer_job(root, steps=STEPS, **changes):
     files.write_text(str(root / "config" / "pipeline.config"), config_text(steps))
     folders = {"model": "model", "model_run": "run", "work_dir": "work", "pipeline_config": "config"}
     paths = {field: str(root / name) for field, name in folders.items()}
     return TrainerJob(**{"examples": str(root / "examples"), **paths, **changes})
 
 
-def start(root: Path) -> subprocess.Popen[str]:
+def start(root):
     job = trainer_job(root)
     fields = ("examples", "model", "model_run", "work_dir", "pipeline_config")
     command = [sys.executable, "-m", "components.trainer"]

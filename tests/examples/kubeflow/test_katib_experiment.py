@@ -24,7 +24,7 @@ SPEC = EXPERIMENT["spec"]
 # The JSON names of the Go types in kubeflow/katib, experiments/v1beta1/experiment_types.go and
 # common/v1beta1/common_types.go below pkg/apis/controller. The definition keeps unknown fields, so that a
 # misspelt one would be taken and change nothing.
-FIELDS: dict[str, Any] = {
+FIELDS = {
     "parameters": [
         {
             "name": str,
@@ -63,7 +63,7 @@ VALUES = {
 }
 
 
-def check(value: Any, known: Any, path: str) -> None:
+def check(value, known, path):
     if isinstance(known, dict):
         assert isinstance(value, dict), path
         for key, inner in value.items():
@@ -77,11 +77,11 @@ def check(value: Any, known: Any, path: str) -> None:
         assert isinstance(value, known), f"{path}: {value!r}"
 
 
-def container() -> Any:
+def container():
     return SPEC["trialTemplate"]["trialSpec"]["spec"]["template"]["spec"]["containers"][0]
 
 
-def as_katib_runs_it(**values: str) -> list[str]:
+def as_katib_runs_it(**values):
     """Words of the command as the shell has them: the template filled in, the words joined by blanks.
 
     As `wrapWorkerContainer` of kubeflow/katib, pkg/webhook/v1beta1/pod/utils.go does it: `sh -c` in front is
@@ -93,17 +93,17 @@ def as_katib_runs_it(**values: str) -> list[str]:
     return shlex.split(text)
 
 
-def test_every_field_is_one_of_katibs() -> None:
+def test_every_field_is_one_of_katibs():
     assert (EXPERIMENT["apiVersion"], EXPERIMENT["kind"]) == ("kubeflow.org/v1beta1", "Experiment")
     check(SPEC, FIELDS, "spec")
 
 
-def test_a_field_that_katib_does_not_have_is_found() -> None:
+def test_a_field_that_katib_does_not_have_is_found():
     with pytest.raises(AssertionError, match="paralelTrialCount is no field"):
         check({**SPEC, "paralelTrialCount": 2}, FIELDS, "spec")
 
 
-def test_what_is_searched_arrives_in_the_command() -> None:
+def test_what_is_searched_arrives_in_the_command():
     given = {parameter["name"] for parameter in SPEC["parameters"]}
     handed = {p["name"]: p["reference"] for p in SPEC["trialTemplate"]["trialParameters"]}
     assert set(handed.values()) == given
@@ -111,7 +111,7 @@ def test_what_is_searched_arrives_in_the_command() -> None:
     assert container()["name"] == SPEC["trialTemplate"]["primaryContainerName"]
 
 
-def test_the_command_is_one_that_trainer_takes(tmp_path: Path) -> None:
+def test_the_command_is_one_that_trainer_takes(tmp_path):
     words = as_katib_runs_it(learningRate="0.0173", clipping="5")
     assert words[:3] == ["python", "-m", "components.trainer"]
     arguments = [word.replace("/work/search", str(tmp_path)) for word in words[3:]]
@@ -124,7 +124,7 @@ def test_the_command_is_one_that_trainer_takes(tmp_path: Path) -> None:
     assert (found.gradient_clipping_by_norm, found.monitoring.metric_lines) == (5.0, True)
 
 
-def test_the_objective_is_what_a_training_prints() -> None:
+def test_the_objective_is_what_a_training_prints():
     objective = SPEC["objective"]
     assert objective["objectiveMetricName"] == metric_name(SCORE)
     assert objective["additionalMetricNames"] == [metric_name(MAP)]
