@@ -12,6 +12,7 @@ run came to its end), identical.
 import argparse
 import contextlib
 import errno
+import importlib
 import json
 import os
 import random
@@ -22,6 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from component_specs import JOBS
 from tests.faults.processes import CRASHED, DONE, REFUSED, Ending, Fault, run_forked
 from tests.faults.victims import Steps, cluster_verbs, compose_scenes, local_run
 
@@ -39,10 +41,8 @@ class Outcomes:
     def add(self, name, tried, resumed, identical, seconds):
         """Print a line and add it to the totals."""
         self.total = [a + b for a, b in zip(self.total, (tried, resumed, identical), strict=True)]
-        line = (
-            f"{name:32s} tried {tried:4d}  resumed {resumed:4d}  identical {identical:4d}  {seconds:5.0f} s"
-        )
-        print(line, flush=True)
+        counts = f"tried {tried:4d}  resumed {resumed:4d}  identical {identical:4d}"
+        print(f"{name:32s} {counts}  {seconds:5.0f} s", flush=True)
 
     def complain(self, what):
         """Keep what went wrong, and print it."""
@@ -76,86 +76,90 @@ class Campaign:
         ending = self._run(victim, folder)
         assert ending.code == DONE, f"{victim.name}: {ending.log}"
         print(f"{victim.name}: {ending.seconds:.1f} s, {ending.changes} changes undisturbed", flush=True)
-        digest = self._digest(victim, folder)
-        known = {"seconds": ending.seconds, "changes": ending.changes, "digest": digest}
+        known = {"seconds": ending.seconds, "changes": ending.changes, "digest": self._digest(victim, folder)}
         kept.write_text(json.dumps(known))
-        return ending, digest
+        return ending, known["digest"]
 
     def kill(self, victim, kills, reference):
         """Kill a victim so many times, and run it to its end after every few."""
-        began, (usual, expected) = time.monotonic(), reference
-        tried = resumed = identical = attempts = 0
-        while tried < kills and attempts < 3 * kills:
-            folder, hits = self._folder(victim), 0
-            for _ in range(min(victim.in_a_row, kills - tried)):
-                attempts += 1
-                hits += self._run(victim, folder, self._fault(usual)).code < 0
-            tried += hits
-            if self._ends_well(victim, folder, expected):
-                resumed, identical = resumed + hits, identical + hits
-            elif hits:
-                resumed += hits * (self._last.code == DONE)
-            shutil.rmtree(folder, ignore_errors=True)
-        self.outcomes.add(f"kills: {victim.name}", tried, resumed, identical, time.monotonic() - began)
+
+        def rounds():
+            tried = attempts = 0
+            while tried < kills and attempts < 3 * kills:
+                with self._folder(victim) as folder:
+                    planned = [self._fault(reference[0]) for _ in range(min(victim.in_a_row, kills - tried))]
+                    hits = sum(self._run(victim, folder, fault).code < 0 for fault in planned)
+                    tried, attempts = tried + hits, attempts + len(planned)
+                    yield hits, self._ends_well(victim, folder, reference[1])
+
+        self._count(f"kills: {victim.name}", rounds())
 
     def fail(self, victim, failures, reference):
         """Let changes fail with errors of the disk; each is one message, and the next run goes on."""
-        began, (usual, expected) = time.monotonic(), reference
-        tried = resumed = identical = 0
-        for _ in range(failures):
-            folder = self._folder(victim)
-            number, code = self._random.randint(1, max(1, usual.changes)), self._random.choice(_ERRORS)
-            ending = self._run(victim, folder, Fault(fail_at_change=number, error=code))
-            tried += 1
-            if ending.code not in (DONE, REFUSED):
-                what = f"{victim.name}, change {number}, {errno.errorcode[code]}: {_last_line(ending)}"
-                self.outcomes.complain(f"no message but exit {ending.code} of {what}")
-            good = self._ends_well(victim, folder, expected)
-            resumed, identical = resumed + (self._last.code == DONE), identical + good
-            shutil.rmtree(folder, ignore_errors=True)
-        self.outcomes.add(f"errors: {victim.name}", tried, resumed, identical, time.monotonic() - began)
+
+        def rounds():
+            for _ in range(failures):
+                number, code = (
+                    self._random.randint(1, max(1, reference[0].changes)),
+                    self._random.choice(_ERRORS),
+                )
+                with self._folder(victim) as folder:
+                    ending = self._run(victim, folder, Fault(fail_at_change=number, error=code))
+                    if ending.code not in (DONE, REFUSED):
+                        what = (
+                            f"{victim.name}, change {number}, {errno.errorcode[code]}: {_last_line(ending)}"
+                        )
+                        self.outcomes.complain(f"no message but exit {ending.code} of {what}")
+                    yield 1, self._ends_well(victim, folder, reference[1])
+
+        self._count(f"errors: {victim.name}", rounds())
 
     def fill(self, victim, reference):
-        """Run a victim on small file systems; where it is full there is one message, and more space mends
-        it."""
-        began, (_, expected) = time.monotonic(), reference
-        tried = resumed = identical = 0
-        for size in _TMPFS_KB:
-            with _small_file_system(self._work / "small", size) as place:
-                if place is None:
-                    print("  a small file system cannot be mounted here; left out", flush=True)
-                    return
-                folder = place / "trial"
-                ending = self._run(victim, folder)
-                if ending.code == DONE:
-                    continue
-                tried += 1
-                if ending.code == CRASHED:
-                    self.outcomes.complain(
-                        f"no message on a full disk of {victim.name}: {_last_line(ending)}"
-                    )
-                subprocess.run(["mount", "-o", "remount,size=200m", str(place)], check=True)
-                good = self._ends_well(victim, folder, expected)
-                resumed, identical = resumed + (self._last.code == DONE), identical + good
-        self.outcomes.add(f"full disk: {victim.name}", tried, resumed, identical, time.monotonic() - began)
+        """Run on small file systems; a full one is one message, and more space mends it."""
+
+        def rounds():
+            for size in _TMPFS_KB:
+                with _small_file_system(self._work / "small", size) as place:
+                    if place is None:
+                        print("  a small file system cannot be mounted here; left out", flush=True)
+                        return
+                    ending = self._run(victim, place / "trial")
+                    if ending.code == DONE:
+                        continue
+                    if ending.code == CRASHED:
+                        what = f"a full disk of {victim.name}: {_last_line(ending)}"
+                        self.outcomes.complain(f"no message on {what}")
+                    subprocess.run(["mount", "-o", "remount,size=200m", str(place)], check=True)
+                    yield 1, self._ends_well(victim, place / "trial", reference[1])
+
+        self._count(f"full disk: {victim.name}", rounds())
 
     def set_clock_back(self, victim, times, reference):
         """Kill a victim, then run it on with a clock that is years behind, or ahead."""
-        began, (usual, expected) = time.monotonic(), reference
-        tried = resumed = identical = 0
-        for _ in range(times):
-            folder = self._folder(victim)
-            self._run(victim, folder, self._fault(usual))
-            clock = self._random.choice((-1, 1)) * self._random.uniform(86400, 5 * 365 * 86400)
-            tried += 1
-            good = self._ends_well(victim, folder, expected, Fault(clock=clock))
-            resumed, identical = resumed + (self._last.code == DONE), identical + good
-            shutil.rmtree(folder, ignore_errors=True)
-        self.outcomes.add(f"clock: {victim.name}", tried, resumed, identical, time.monotonic() - began)
 
+        def rounds():
+            for _ in range(times):
+                with self._folder(victim) as folder:
+                    self._run(victim, folder, self._fault(reference[0]))
+                    clock = self._random.choice((-1, 1)) * self._random.uniform(86400, 5 * 365 * 86400)
+                    yield 1, self._ends_well(victim, folder, reference[1], Fault(clock=clock))
+
+        self._count(f"clock: {victim.name}", rounds())
+
+    def _count(self, name, rounds):
+        """Add up rounds: faults that hit, those after which it came to its end, and to the same."""
+        began, tried, resumed, identical = time.monotonic(), 0, 0, 0
+        for hits, good in rounds:
+            tried, identical = tried + hits, identical + hits * good
+            resumed += hits * (self._last.code == DONE)
+        self.outcomes.add(name, tried, resumed, identical, time.monotonic() - began)
+
+    @contextlib.contextmanager
     def _folder(self, victim):
         self._trials += 1
-        return self._work / f"{victim.name.replace(' ', '-')}-{self._trials}"
+        folder = self._work / f"{victim.name.replace(' ', '-')}-{self._trials}"
+        yield folder
+        shutil.rmtree(folder, ignore_errors=True)
 
     def _fault(self, usual):
         if usual.changes and self._random.random() < 0.5:
@@ -172,9 +176,8 @@ class Campaign:
     def _ends_well(self, victim, folder, expected, fault=None):
         self._last = self._run(victim, folder, fault)
         if self._last.code != DONE:
-            self.outcomes.complain(
-                f"{victim.name} does not go on: {self._last.code}, {_last_line(self._last)}"
-            )
+            told = f"{self._last.code}, {_last_line(self._last)}"
+            self.outcomes.complain(f"{victim.name} does not go on: {told}")
             return False
         found = self._digest(victim, folder)
         left = [str(p.relative_to(folder)) for p in folder.rglob("*.partial")]
@@ -228,13 +231,8 @@ def _server():
 
 def _import_everything():
     """Import what the victims need, so that each begins at once; nothing of TensorFlow is executed."""
-    import importlib
-
-    from component_specs import JOBS
-
-    for name in JOBS:
-        importlib.import_module(f"components.{name}.run")
-    for name in ("pipeline.cli", "pipeline.local.tfx_backend", "pipeline.report", "pipeline.cli.cluster"):
+    others = ("pipeline.cli", "pipeline.local.tfx_backend", "pipeline.report", "pipeline.cli.cluster")
+    for name in (*(f"components.{step}.run" for step in JOBS), *others):
         importlib.import_module(name)
 
 
@@ -259,17 +257,13 @@ def attack(work, *, kills, seed, only):
         for victim in [v for v in chosen if not only or v.name in only]:
             if victim in others:
                 references[victim.name] = campaign.undisturbed(victim, work / victim.name.replace(" ", "-"))
-            _attack(campaign, victim, references[victim.name], kills)
+            reference, share = references[victim.name], kills * victim.share
+            campaign.kill(victim, max(1, round(share)), reference)
+            if victim.faults:
+                campaign.fail(victim, max(1, round(share / 3)), reference)
+                campaign.fill(victim, reference)
+                campaign.set_clock_back(victim, max(1, round(share / 10)), reference)
     return campaign.outcomes
-
-
-def _attack(campaign, victim, reference, kills):
-    share = kills * victim.share
-    campaign.kill(victim, max(1, round(share)), reference)
-    if victim.faults:
-        campaign.fail(victim, max(1, round(share / 3)), reference)
-        campaign.fill(victim, reference)
-        campaign.set_clock_back(victim, max(1, round(share / 10)), reference)
 
 
 def main():

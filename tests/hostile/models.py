@@ -7,7 +7,6 @@ import io
 import os
 import random
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,6 @@ import zipfile
 from pathlib import Path
 
 import flatbuffers
-import google_crc32c
 
 from tests.hostile.case import EITHER, ERROR, OK, Case, detflow, put
 from tests.hostile.images import jpeg
@@ -175,20 +173,23 @@ _HOSTILE = """writes reads resource hidden_resource signatures_at_root no_struct
 no_boxes boxes_shape boxes_text count_nan count_1e30 score_nan class_1e20 boxes_1e30 memory endless fails"""
 
 
-def saved_model(name, change=None):
+def saved_model(name, change=lambda model: None):
+    """Return what writes an image and a model, and changes the model."""
+
     def build(folder, chance):
         put(folder / "a.jpg", jpeg())
-        shutil.copytree(_seeds() / name, folder / "m")
-        if change:
-            change(folder / "m")
+        change(Path(shutil.copytree(_seeds() / name, folder / "m")))
 
     return build
 
 
+def _flip(path, chance):
+    path.write_bytes(_flipped(path.read_bytes(), chance))
+
+
 def _flip_graph(folder, chance):
     saved_model("good")(folder, chance)
-    path = folder / "m/saved_model.pb"
-    path.write_bytes(_flipped(path.read_bytes(), chance))
+    _flip(folder / "m/saved_model.pb", chance)
 
 
 def _saved_model_cases():
@@ -210,42 +211,20 @@ def _saved_model_cases():
             yield Case(f"saved_model/inspect_{name}", inspect, build, EITHER, **LOADED)
 
 
-def _varint(value):
-    data = bytearray()
-    while value > 127:
-        data.append(value & 127 | 128)
-        value >>= 7
-    return bytes(data) + bytes([value])
-
-
-def _block(entries):
-    """Return a block of a sorted table, without compression, and its checksum."""
-    data = b"".join(
-        b"\0" + _varint(len(key)) + _varint(len(value)) + key + value for key, value in entries
-    ) + struct.pack("<II", 0, 1)
-    crc = google_crc32c.value(data + b"\0")
-    return data + b"\0" + struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def _index(shape, kind=1, **fields):
-    """Return the index of a checkpoint of one variable, as TensorFlow's tensor_bundle.proto has it."""
+def _index(path, shape, kind=1, **fields):
+    """Write the index of a checkpoint of one variable, as TensorFlow's tensor_bundle.proto has it."""
     from tensorflow.core.protobuf import tensor_bundle_pb2
+
+    from tests.support.checkpoint_damage import write_table
 
     header = tensor_bundle_pb2.BundleHeaderProto(num_shards=1)
     header.version.producer = 1
     entry = tensor_bundle_pb2.BundleEntryProto(dtype=kind, **fields)
     for size in shape:
         entry.shape.dim.add().size = size
-    graph = ("_CHECKPOINTABLE_OBJECT_GRAPH", entry)
-    name = "model/.ATTRIBUTES/VARIABLE_VALUE"
-    entries = sorted((key.encode(), message.SerializeToString()) for key, message in (graph, (name, entry)))
-    data = _block([(b"", header.SerializeToString()), *entries])
-    meta = _block([])
-    places = [_varint(0) + _varint(len(data) - 5), _varint(len(data)) + _varint(len(meta) - 5)]
-    index = _block([(b"\xff", places[0])])
-    place = _varint(len(data) + len(meta)) + _varint(len(index) - 5)
-    footer = (places[1] + place).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
-    return data + meta + index + footer
+    names = (b"_CHECKPOINTABLE_OBJECT_GRAPH", b"model/.ATTRIBUTES/VARIABLE_VALUE")
+    entries = dict.fromkeys(names, entry.SerializeToString())
+    write_table(path, {b"": header.SerializeToString(), **entries})
 
 
 _SHAPES = {
@@ -275,10 +254,6 @@ def _checkpoint(change):
     return build
 
 
-def _flip_file(name):
-    return lambda folder, chance: put(folder / name, _flipped((folder / name).read_bytes(), chance))
-
-
 def _checkpoint_cases():
     index, data = "ckpt-0.index", "ckpt-0.data-00000-of-00001"
     changes = {
@@ -293,10 +268,10 @@ def _checkpoint_cases():
         "pickle": lambda folder, chance: put(folder / index, b"cos\nsystem\n(S'touch PWNED'\ntR."),
     }
     for name, (shape, fields) in _SHAPES.items():
-        content = functools.partial(_index, shape, **fields)
-        changes[f"shape_{name}"] = lambda folder, chance, made=content: put(folder / index, made())
+        write = functools.partial(_index, shape=shape, **fields)
+        changes[f"shape_{name}"] = lambda folder, chance, write=write: write(folder / index)
     for number in range(8):
-        changes[f"flip_{number}"] = _flip_file(index)
+        changes[f"flip_{number}"] = lambda folder, chance: _flip(folder / index, chance)
     labels = ("--label-map", "{in}/m.pbtxt", "--output", "{out}/i")
     command = detflow(
         "import", "--config", f"{DIGITS}/pipeline.config", "--checkpoint", "{in}/ckpt-0", *labels
