@@ -19,7 +19,9 @@ from pipeline.local.run_summary import summarise
 from pipeline.local.workspace import Workspace
 from pipeline.report import write_report
 from pipeline.settings.settings_file import load_settings
+from tests.end_to_end.conftest import states
 from tests.support.object_store import s3_server
+from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text
 
 pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(900)]
@@ -46,7 +48,7 @@ push: {destination: BUCKET/pushed}
 METRIC = "DetectionBoxes_Precision/mAP"
 STEPS = 60
 CONFIG_TEXT = (
-    config_text(STEPS)
+    config_text(STEPS, PLAIN)
     .replace("learning_rate_base: 0.05", "learning_rate_base: 0.1")
     .replace("warmup_steps: 0", "warmup_steps: 6 warmup_learning_rate: 0.01")
 )
@@ -87,12 +89,13 @@ class Schedule:
         """Write grey scenes with a dark or bright square each; `swapped` names them wrongly for training."""
         folder, rng = self.span(number), np.random.default_rng(number)
         (folder / "images").mkdir(parents=True)
+        categories = [{"id": 1, "name": "dark"}, {"id": 2, "name": "bright"}]
         for split, count in (("train", train), ("eval", 24)):
             wrong = swapped and split == "train"
             scenes = [_scene(rng, folder / "images", split, n, wrong) for n in range(count)]
-            content = {"images": [s[0] for s in scenes], "annotations": [s[1] for s in scenes]}
-            categories = [{"id": 1, "name": "dark"}, {"id": 2, "name": "bright"}]
-            (folder / f"{split}.json").write_text(json.dumps({**content, "categories": categories}))
+            images, annotations = zip(*scenes, strict=True)
+            content = {"images": images, "annotations": annotations, "categories": categories}
+            (folder / f"{split}.json").write_text(json.dumps(content))
         if ready:
             (folder / "_SUCCESS").touch()
 
@@ -118,10 +121,6 @@ def _scene(rng, folder, split, number, wrong):
     category = (1 - bright if wrong else bright) + 1
     fields = {"id": number + 1, "image_id": number + 1, "category_id": category, "iscrowd": 0}
     return image, {**fields, "bbox": [x, y, side, side], "area": side * side}
-
-
-def _states(summary):
-    return {step["id"]: step["state"] for step in summary["steps"]}
 
 
 @pytest.fixture
@@ -162,7 +161,7 @@ def test_a_schedule_trains_only_on_new_data_and_publishes_only_what_is_better(tm
     # The third week is still being written: nothing has changed, and nothing is done.
     weekly.arrives(3, ready=False)
     run, same = weekly.fires()
-    assert set(_states(same).values()) == {"cached"}
+    assert set(states(same).values()) == {"cached"}
     assert run.checks["data_spans"] == json.dumps(second["spans"])
 
     # It arrives damaged.
@@ -205,11 +204,10 @@ def test_a_schedule_goes_on_with_a_deployed_efficientdet(tmp_path, bucket):
     assert second["spans"] == {"train": ["1", "2"], "evaluate": ["2"]}
     assert "weights of" in _started_from(run)
     assert weekly.evaluation(run)["baseline"] is not None
-    assert [v.number for v in weekly.destination.versions()] == [
-        week["pushed"]["version"] for week in (first, second)
-    ]
+    published = [week["pushed"]["version"] for week in (first, second)]
+    assert [v.number for v in weekly.destination.versions()] == published
     _, same = weekly.fires()
-    assert set(_states(same).values()) == {"cached"}
+    assert set(states(same).values()) == {"cached"}
 
 
 def _started_from(run):

@@ -25,18 +25,17 @@ KEYS |= {f"AP_/{name}" for name in CLASSES}
 @pytest.fixture
 def quiet():
     """Logging as the tutorial's first cell sets it."""
-    level, verbosity = tf.get_logger().level, absl.logging.get_verbosity()
+    ours = [logging.getLogger(name) for name in ("detection_core", "detection_core.progress", "detflow")]
+    before = {logger: logger.level for logger in (tf.get_logger(), *ours)}
+    verbosity = absl.logging.get_verbosity()
     tf.get_logger().setLevel("ERROR")
     absl.logging.set_verbosity(absl.logging.ERROR)
-    ours = [logging.getLogger(name) for name in ("detection_core", "detection_core.progress", "detflow")]
-    before = [logger.level for logger in ours]
     for logger in ours:
         logger.setLevel(logging.NOTSET)
     yield
-    for logger, was in zip(ours, before, strict=True):
-        logger.setLevel(was)
     absl.logging.set_verbosity(verbosity)
-    tf.get_logger().setLevel(level)
+    for logger, level in before.items():
+        logger.setLevel(level)
 
 
 def detected(path, image_path):

@@ -23,7 +23,7 @@ from pathlib import Path
 from detection_core.training.host_allocator import keep_host_memory
 keep_host_memory()
 import tensorflow as tf
-from tests.detection_core.detectors.test_second_family import QUADRANT_FAMILY, QuadrantDetector
+from tests.support.quadrants import QUADRANT_FAMILY, QuadrantDetector
 from tests.detection_core.tasks.hungry_training import train_hungry
 from detection_core.detectors.family import register_family
 
@@ -64,15 +64,8 @@ def memory_group():
 
 def train(folder, group, **environment):
     """Run the program in the group."""
-    command = [
-        "sh",
-        "-c",
-        f'echo $$ > {group} && exec "$0" "$@"',
-        sys.executable,
-        "-c",
-        _PROGRAM,
-        str(folder),
-    ]
+    shell = ["sh", "-c", f'echo $$ > {group} && exec "$0" "$@"']
+    command = [*shell, sys.executable, "-c", _PROGRAM, str(folder)]
     paths = os.pathsep.join(filter(None, sys.path))
     own = {k: v for k, v in os.environ.items() if not k.startswith("TF_CPU_")} | {"PYTHONPATH": paths}
     own |= {"CUDA_VISIBLE_DEVICES": "-1"} | environment

@@ -24,8 +24,8 @@ from pathlib import Path
 
 from tests.faults.processes import DONE, Fault, run_forked
 
-STEPS, EVERY = 40, 4  # updates, and those between two checkpoints: a tenth
-_VALIDATED_EVERY = 10
+STEPS, EVERY = 20, 2  # updates, and those between two checkpoints: a tenth
+_VALIDATED_EVERY = 5
 _IN_A_ROW = 4
 _NO_LIMIT = 300.0
 _STOPPED = {143, -signal.SIGTERM}  # in the loop, which saves, and anywhere else
@@ -47,7 +47,7 @@ def train_in(folder, examples):
     from detection_core.config.paths.overrides import apply_overrides
     from detection_core.detectors.family import register_family
     from detection_core.tasks.train import train
-    from tests.detection_core.detectors.test_second_family import CONFIG, QUADRANT_FAMILY
+    from tests.support.quadrants import CONFIG, QUADRANT_FAMILY
 
     register_family(QUADRANT_FAMILY)
     config = apply_overrides(parse_pipeline_config(CONFIG), _CHANGES)
@@ -70,21 +70,16 @@ def _digest(folder):
     prefix = next((folder / "run" / "checkpoint").glob("*.index")).with_suffix("")
     reader = tf.train.load_checkpoint(str(prefix))
     # How often the file was written, and the graph of objects, are the process's, not the training's.
-    keys = (
-        k for k in reader.get_variable_to_shape_map() if "save_counter" not in k and "OBJECT_GRAPH" not in k
-    )
+    own = ("save_counter", "OBJECT_GRAPH")
+    keys = (k for k in reader.get_variable_to_shape_map() if not any(word in k for word in own))
     values = {f"checkpoint: {key}": reader.get_tensor(key) for key in keys}
     # The file's own order of a detector's variables differs from process to process.
     values |= {f"detector: {v.name}": v.numpy() for v in load_detector(str(folder / "model")).model.variables}
     found = {name: hashlib.sha256(np.asarray(value).tobytes()).hexdigest() for name, value in values.items()}
-    lines = {
-        name: [json.loads(line) for line in (folder / "run" / name).read_text().splitlines()]
-        for name in ("history.jsonl", "validation.jsonl")
-    }
-    return found | {
-        "losses": [(line["step"], line["losses"]) for line in lines["history.jsonl"]],
-        "validations": [(line["step"], line["metrics"]) for line in lines["validation.jsonl"]],
-    }
+    for name, field in {"history": "losses", "validation": "metrics"}.items():
+        lines = map(json.loads, (folder / "run" / f"{name}.jsonl").read_text().splitlines())
+        found[field] = [(line["step"], line[field]) for line in lines]
+    return found
 
 
 @dataclasses.dataclass
@@ -119,11 +114,11 @@ class Campaign:
         self.found = Kills()
         self._examples = work / "examples"
         self._moments = {
-            "any": self._any_moment,
+            "any": lambda folder: self._after(signal.SIGKILL),
             "checkpoint": self._in_checkpoint,
             "validation": self._in_validation,
-            "export": self._in_export,
-            "SIGTERM": self._term,
+            "export": lambda folder: self._when(lambda: any(folder.glob("model/*.partial*"))),
+            "SIGTERM": lambda folder: self._after(signal.SIGTERM),
         }
 
     def run(self, kills):
@@ -135,9 +130,8 @@ class Campaign:
         assert usual.code == DONE, usual.log
         self._seconds, expected = usual.seconds, usual.answer
         print(f"undisturbed: {usual.seconds:.1f} s", flush=True)
-        while sum(self.found.where.values()) < kills and len(self.found.wrong) < 5:
+        while (left := kills - self.found.where.total()) > 0 and len(self.found.wrong) < 5:
             folder = self._work / f"trial-{self.found.resumed}"
-            left = kills - sum(self.found.where.values())
             for kind in [self._kind() for _ in range(min(_IN_A_ROW, left))]:
                 self._kill(folder, kind)
             self._end(folder, expected)
@@ -147,8 +141,7 @@ class Campaign:
     def _kind(self):
         """Return the kind of moment that was seldom chosen so far; half of them are any moment."""
         kinds = list(self._moments)
-        total = sum(self.found.where.values())
-        if self.found.where["any"] * 2 <= total:
+        if self.found.where["any"] * 2 <= self.found.where.total():
             return "any"
         return min(self._random.sample(kinds[1:], len(kinds) - 1), key=lambda kind: self.found.where[kind])
 
@@ -180,28 +173,23 @@ class Campaign:
             self.found.identical += 1
 
     def _run(self, folder, moment=None):
-        return run_forked(
-            lambda: train_in(folder, self._examples),
-            self._work / "scratch",
-            Fault(kill_after=_NO_LIMIT, at_moment=moment),
-        )
+        fault = Fault(kill_after=_NO_LIMIT, at_moment=moment)
+        return run_forked(lambda: train_in(folder, self._examples), self._work / "scratch", fault)
 
     def _reached(self, folder):
         """Return the last step that history tells of."""
-        lines = [line for path in folder.glob("work/*/history.jsonl") for line in path.open()]
-        steps = [int(json.loads(line)["step"]) for line in lines if line.endswith("\n")]
-        return max(steps, default=0)
+        lines = _lines(folder, "history")
+        return max((int(json.loads(line)["step"]) for line in lines if line.endswith("\n")), default=0)
 
     def _saved(self, folder):
         """Return the step of the last checkpoint."""
-        return max(_checkpoints(folder), default=0)
+        found = folder.glob("work/*/checkpoints/ckpt-*.index")
+        return max((int(path.stem.partition("-")[2]) for path in found), default=0)
 
-    def _after(self, seconds, number=signal.SIGKILL):
-        until = time.monotonic() + seconds
+    def _after(self, number):
+        """Return what sends this signal at any moment."""
+        until = time.monotonic() + self._random.uniform(0, self._seconds)
         return lambda: number if time.monotonic() >= until else 0
-
-    def _any_moment(self, folder):
-        return self._after(self._random.uniform(0, self._seconds))
 
     def _when(self, has_begun):
         """Return what kills a little after something has begun."""
@@ -226,24 +214,14 @@ class Campaign:
     def _in_validation(self, folder):
         def begun():
             reached = self._reached(folder)
-            found = [line for path in folder.glob("work/*/validation.jsonl") for line in path.open()]
-            return (
-                reached > 0
-                and reached % _VALIDATED_EVERY == 0
-                and not any(f'"step": {reached}' in line for line in found)
-            )
+            validated = any(f'"step": {reached}' in line for line in _lines(folder, "validation"))
+            return reached > 0 and reached % _VALIDATED_EVERY == 0 and not validated
 
         return self._when(begun)
 
-    def _in_export(self, folder):
-        return self._when(lambda: any(folder.glob("model/*.partial*")))
 
-    def _term(self, folder):
-        return self._after(self._random.uniform(0, self._seconds), signal.SIGTERM)
-
-
-def _checkpoints(folder):
-    return [int(path.stem.partition("-")[2]) for path in folder.glob("work/*/checkpoints/ckpt-*.index")]
+def _lines(folder, name):
+    return [line for path in folder.glob(f"work/*/{name}.jsonl") for line in path.open()]
 
 
 def main():
@@ -253,14 +231,12 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     began = time.monotonic()
-    # Everything is imported before a process is forked, and nothing of TensorFlow is executed.
-
     with tempfile.TemporaryDirectory(prefix="kills-") as work:
         found = Campaign(Path(work), options.seed).run(options.kills)
     for text in found.wrong:
         print(f"WRONG: {text}")
     print(
-        f"training, seed {options.seed}: {sum(found.where.values())} kills {dict(found.where)},"
+        f"training, seed {options.seed}: {found.where.total()} kills {dict(found.where)},"
         f" {found.resumed} resumed, {found.identical} identical, at most {found.most_lost} of {EVERY} updates"
         f" lost; {time.monotonic() - began:.0f} s"
     )

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
+import importlib
 import io
 import json
 import os
@@ -13,8 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from component_specs import JOBS
+from component_specs import JOBS, BaselineResolverJob
 from component_specs.annotations import job_fields
+from components.publishing.destination import PushDestination
 from components.runtime.bind import ABSENT
 
 ROOT = Path(__file__).parents[2]
@@ -114,36 +116,21 @@ class Steps:
         share, in_a_row = _SHARES.get(step.component, (0.05, 1))
 
         def run(folder):
-            import importlib
-
             importlib.import_module(f"components.{step.component}.run").run(self._job(step, checks, folder))
 
-        return Victim(
-            name=step.id,
-            run=run,
-            digest=_outputs_digest,
-            share=share,
-            in_a_row=in_a_row,
-            faults=step.component in ("example_gen", "pusher"),
-        )
+        given = {"share": share, "in_a_row": in_a_row, "faults": step.component in ("example_gen", "pusher")}
+        return Victim(name=step.id, run=run, digest=_outputs_digest, **given)
 
     def deployed_baseline(self):
         """Return BaselineResolver where something is deployed: what the undisturbed Pusher published."""
         pushed = str(self._reference / "pusher" / "pushed")
 
         def run(folder):
-            from component_specs import BaselineResolverJob
             from components.baseline_resolver.run import run
-            from components.publishing.destination import PushDestination
 
-            current = PushDestination(pushed).current()
-            assert current is not None
+            version = str(PushDestination(pushed).current().number)
             out = str(folder / "out" / "baseline")
-            run(
-                BaselineResolverJob(
-                    baseline=out, push_destination=pushed, baseline_version=str(current.number)
-                )
-            )
+            run(BaselineResolverJob(baseline=out, push_destination=pushed, baseline_version=version))
 
         return Victim(name="deployed baseline", run=run, digest=_outputs_digest, share=0.09, faults=True)
 
@@ -229,17 +216,14 @@ def local_run(base):
         from pipeline.cli import parser
 
         places = (f"workspace={folder / 'workspace'}", f"data.path={base / 'scenes'}")
-        sets = [f"--set={text}" for text in (*places, *_SMALL, *_SHORT)]
+        sets = (f"--set={text}" for text in (*places, *_SMALL, *_SHORT))
         code = parser.main(["run", str(_SETTINGS), *sets])
         if code:
             raise SystemExit(code)
 
     def digest(folder):
-        from components.publishing.destination import PushDestination
-
         destination = PushDestination(str(folder / "workspace" / "pushed"))
         current = destination.current()
-        assert current is not None
         return {
             "model": _served(Path(destination.saved_model_dir(current.number))),
             "metrics": json.dumps(_timeless(dict(current.metrics)), sort_keys=True),
@@ -264,21 +248,16 @@ def cluster_verbs(base, url):
             raise SystemExit(code)
         return json.loads(out.getvalue())
 
-    def package(folder):
+    def call_with_package(folder, *words):
         folder.mkdir(parents=True, exist_ok=True)
-        return write_package(folder, name=folder.name)
+        return call(*words, write_package(folder, name=folder.name), "--param", "data_path=/d")
 
     def submit(folder):
-        call("submit", package(folder), "--param", "data_path=/d")
-
-    def submitted(folder):
         # A submission that was killed after the server took it has made a run; never another version of it.
-        again = call("submit", package(folder), "--param", "data_path=/d")
-        return {"reused": again["version"]["reused"]}
+        return {"reused": call_with_package(folder, "submit")["version"]["reused"]}
 
     def create(folder):
-        words = ("--name", folder.name, "--cron", "@daily", "--param", "data_path=/d")
-        call("schedule", "create", package(folder), *words)
+        call_with_package(folder, "schedule", "create", "--name", folder.name, "--cron", "@daily")
 
     def created(folder):
         schedules = [s for s in call("schedule", "list") if s["name"] == folder.name]
@@ -286,6 +265,6 @@ def cluster_verbs(base, url):
         return [{name: s[name] for name in kept} for s in schedules]
 
     return [
-        Victim(name="submit", run=submit, digest=submitted, share=0.09),
+        Victim(name="submit", run=submit, digest=submit, share=0.09),
         Victim(name="schedule create", run=create, digest=created, share=0.09),
     ]

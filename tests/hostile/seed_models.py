@@ -93,53 +93,38 @@ def _save(change, folder, resource=False):
     tf.saved_model.save(model, str(folder), signatures={"serving_default": model.serve})
 
 
-def _hidden_resource(folder):
-    """Save a resource that writes when it is loaded, and strip what lists its function."""
-    _save(_MODELS["good"], folder, resource=True)
-    with _edited(folder) as saved:
-        graph = saved.meta_graphs[0]
-        graph.collection_def.clear()
-        graph.signature_def.pop("__saved_model_init_op", None)
-        for name in [n for n in graph.object_graph_def.concrete_functions if "initialize" in n]:
-            del graph.object_graph_def.concrete_functions[name]
+def _hide_resource(graph):
+    """Strip what lists the function of a resource that writes when it is loaded."""
+    graph.collection_def.clear()
+    graph.signature_def.pop("__saved_model_init_op", None)
+    for name in [n for n in graph.object_graph_def.concrete_functions if "initialize" in n]:
+        del graph.object_graph_def.concrete_functions[name]
 
 
-class _edited:
-    """A SavedModel's message, written back at the end of a block."""
-
-    def __init__(self, folder):
-        self._path = folder / "saved_model.pb"
-        self._message = saved_model_pb2.SavedModel.FromString(self._path.read_bytes())
-
-    def __enter__(self):
-        return self._message
-
-    def __exit__(self, *_):
-        self._path.write_bytes(self._message.SerializeToString())
+def _put_signatures_at_root(graph):
+    for child in graph.object_graph_def.nodes[0].children:
+        if child.local_name == "signatures":
+            child.node_id = 0
 
 
-def _signatures_at_root(folder):
-    _save(_MODELS["good"], folder)
-    with _edited(folder) as saved:
-        for child in saved.meta_graphs[0].object_graph_def.nodes[0].children:
-            if child.local_name == "signatures":
-                child.node_id = 0
+def _clear_structure(graph):
+    for function in graph.object_graph_def.concrete_functions.values():
+        function.ClearField("canonicalized_input_signature")
+        function.ClearField("output_signature")
 
 
-def _no_structure(folder):
-    _save(_MODELS["good"], folder)
-    with _edited(folder) as saved:
-        for function in saved.meta_graphs[0].object_graph_def.concrete_functions.values():
-            function.ClearField("canonicalized_input_signature")
-            function.ClearField("output_signature")
+def _raise_node_ids(graph):
+    for node in graph.object_graph_def.nodes:
+        for child in node.children:
+            child.node_id += 2**30
 
 
-def _node_ids(folder):
-    _save(_MODELS["good"], folder)
-    with _edited(folder) as saved:
-        for node in saved.meta_graphs[0].object_graph_def.nodes:
-            for child in node.children:
-                child.node_id += 2**30
+_EDITS = {
+    "hidden_resource": _hide_resource,
+    "signatures_at_root": _put_signatures_at_root,
+    "no_structure": _clear_structure,
+    "node_ids": _raise_node_ids,
+}
 
 
 def _tflite(path):
@@ -159,10 +144,12 @@ def main(folder):
     for name, change in _MODELS.items():
         _save(change, folder / name)
     _save(_MODELS["good"], folder / "resource", resource=True)
-    _hidden_resource(folder / "hidden_resource")
-    _signatures_at_root(folder / "signatures_at_root")
-    _no_structure(folder / "no_structure")
-    _node_ids(folder / "node_ids")
+    for name, change in _EDITS.items():
+        _save(_MODELS["good"], folder / name, resource=name == "hidden_resource")
+        path = folder / name / "saved_model.pb"
+        saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+        change(saved.meta_graphs[0])
+        path.write_bytes(saved.SerializeToString())
     tf.saved_model.save(tf.Module(), str(folder / "no_signature"))
     _tflite(folder / "int8.tflite")
     tf.train.Checkpoint(a=tf.Variable(tf.ones([16, 16]))).write(str(folder / "ckpt-0"))

@@ -21,17 +21,12 @@ TEXT = (ROOT / "examples" / "kubeflow" / "katib-experiment.yaml").read_text()
 EXPERIMENT = yaml.safe_load(TEXT)
 SPEC = EXPERIMENT["spec"]
 
+SPACE = {"max": str, "min": str, "list": [str], "step": str}
 # The JSON names of the Go types in kubeflow/katib, experiments/v1beta1/experiment_types.go and
 # common/v1beta1/common_types.go below pkg/apis/controller. The definition keeps unknown fields, so that a
 # misspelt one would be taken and change nothing.
 FIELDS = {
-    "parameters": [
-        {
-            "name": str,
-            "parameterType": str,
-            "feasibleSpace": {"max": str, "min": str, "list": [str], "step": str},
-        }
-    ],
+    "parameters": [{"name": str, "parameterType": str, "feasibleSpace": SPACE}],
     "objective": {
         "type": str,
         "goal": float,
@@ -77,8 +72,7 @@ def check(value, known, path):
         assert isinstance(value, known), f"{path}: {value!r}"
 
 
-def container():
-    return SPEC["trialTemplate"]["trialSpec"]["spec"]["template"]["spec"]["containers"][0]
+CONTAINER = SPEC["trialTemplate"]["trialSpec"]["spec"]["template"]["spec"]["containers"][0]
 
 
 def as_katib_runs_it(**values):
@@ -87,7 +81,7 @@ def as_katib_runs_it(**values):
     As `wrapWorkerContainer` of kubeflow/katib, pkg/webhook/v1beta1/pod/utils.go does it: `sh -c` in front is
     left where it is.
     """
-    shell, flag, *words = container()["command"]
+    shell, flag, *words = CONTAINER["command"]
     assert (shell, flag) == ("sh", "-c")
     text = re.sub(r"\$\{trialParameters\.(\w+)\}", lambda m: values[m[1]], " ".join(words))
     return shlex.split(text)
@@ -96,19 +90,20 @@ def as_katib_runs_it(**values):
 def test_every_field_is_one_of_katibs():
     assert (EXPERIMENT["apiVersion"], EXPERIMENT["kind"]) == ("kubeflow.org/v1beta1", "Experiment")
     check(SPEC, FIELDS, "spec")
-
-
-def test_a_field_that_katib_does_not_have_is_found():
     with pytest.raises(AssertionError, match="paralelTrialCount is no field"):
         check({**SPEC, "paralelTrialCount": 2}, FIELDS, "spec")
 
 
-def test_what_is_searched_arrives_in_the_command():
+def test_what_is_searched_arrives_in_the_command_and_the_objective_is_what_a_training_prints():
     given = {parameter["name"] for parameter in SPEC["parameters"]}
     handed = {p["name"]: p["reference"] for p in SPEC["trialTemplate"]["trialParameters"]}
     assert set(handed.values()) == given
     assert set(re.findall(r"\$\{trialParameters\.(\w+)\}", TEXT)) == set(handed)
-    assert container()["name"] == SPEC["trialTemplate"]["primaryContainerName"]
+    assert CONTAINER["name"] == SPEC["trialTemplate"]["primaryContainerName"]
+    objective = SPEC["objective"]
+    assert objective["objectiveMetricName"] == metric_name(SCORE)
+    assert objective["additionalMetricNames"] == [metric_name(MAP)]
+    assert [s["name"] for s in objective["metricStrategies"]] == [metric_name(SCORE), metric_name(MAP)]
 
 
 def test_the_command_is_one_that_trainer_takes(tmp_path):
@@ -122,10 +117,3 @@ def test_the_command_is_one_that_trainer_takes(tmp_path):
     config = load_pipeline_config(str(ROOT / "examples" / "digits" / "pipeline.config"))
     found = apply_overrides(config, job.overrides).train_config
     assert (found.gradient_clipping_by_norm, found.monitoring.metric_lines) == (5.0, True)
-
-
-def test_the_objective_is_what_a_training_prints():
-    objective = SPEC["objective"]
-    assert objective["objectiveMetricName"] == metric_name(SCORE)
-    assert objective["additionalMetricNames"] == [metric_name(MAP)]
-    assert [s["name"] for s in objective["metricStrategies"]] == [metric_name(SCORE), metric_name(MAP)]
