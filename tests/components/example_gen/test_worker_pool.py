@@ -23,7 +23,7 @@ def pool(tmp_path):
     log = (tmp_path / "pool.log").open("w+")
     command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"]
     process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while True:
         try:
             socket.create_connection(("localhost", port), timeout=1).close()
