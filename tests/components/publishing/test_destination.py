@@ -102,13 +102,11 @@ def test_pruning_keeps_the_good_one_and_not_the_one_that_was_rolled_back(destina
 def test_a_broken_record_or_pointer_is_named_and_made_anew_for_a_version_that_is_named(destination):
     first, number = destination.push_many(2)
     path = f"{destination.root}/versions/{number}.json"
+    os.remove(path)
+    refused(ContractError, f"{path}: expected the file of the deployed version", destination.current)
     files.write_text(path, json.dumps({"nonsense": 1}))
     for read in (destination.current, destination.rollback):
         refused(ContractError, path, read)
-    os.remove(path)
-    refused(
-        ContractError, f"{path}: expected the file of the deployed version, found none", destination.current
-    )
     assert [v.number for v in destination.versions()] == [first]
     assert destination.rollback(first).number == first == destination.served()
     second, third = destination.push_many(2)
