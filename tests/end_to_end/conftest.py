@@ -80,5 +80,5 @@ def states(summary):
 def scenes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scenes") / "scenes"
     counts = ["--train", "12", "--eval", "8", "--test", "4"]
-    subprocess.run([sys.executable, str(COMPOSE), str(folder), *counts], check=True, timeout=120)
+    subprocess.run([sys.executable, str(COMPOSE), str(folder), *counts], check=True, timeout=900)
     return folder
