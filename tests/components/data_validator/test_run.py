@@ -93,7 +93,7 @@ def test_unknown_checks_and_missing_examples_are_refused_and_what_a_schema_asks_
         run(job_of(tmp_path / "other", {"train": [], "eval": []}))
     asked = "skew_comparator { infinity_norm { threshold: 0.1 } }"
     text = f"feature {{ name: 'image/height' type: INT {asked} }}"
-    job = job_of(tmp_path, CLEAN, schema_text=text, checks={"schema": {"threshold": 100}})
+    job = job_of(tmp_path / "asked", CLEAN, schema_text=text, checks={"schema": {"threshold": 100}})
     run(job)
     assert "skew_comparator of image/height" in FINDINGS.read(job.anomalies).checks["schema"]
 
