@@ -3,7 +3,7 @@
 from component_specs.annotations import encode_parameters, job_fields
 
 
-def carried(job_type: type, **given):
+def carried(job_type, **given):
     """Return the texts and numbers of a Job that has placeholders for whatever else it requires."""
     fields = job_fields(job_type)
     required = {name: "x" for name, p in fields.parameters.items() if p.required}

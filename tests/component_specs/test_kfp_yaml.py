@@ -1,4 +1,5 @@
 import dataclasses
+import json
 
 import yaml
 
@@ -27,42 +28,31 @@ def test_a_file_out_of_date_is_told_and_written(tmp_path, monkeypatch, capsys):
 
 
 @cases(*JOBS)
-def test_a_component_loads_as_somebody_else_would_load_it(*, component):
+def test_a_component_loads_and_has_what_its_job_and_its_outputs_say(*, component):
     from kfp import components
 
+    # As somebody else would load it.
     loaded = components.load_component_from_file(str(FOLDER / f"{component}.yaml"))
     assert loaded.name == component.replace("_", "-")
     assert find_faults(_spec(component)) == []
-
-
-@cases(*JOBS)
-def test_a_component_has_what_its_job_and_its_outputs_say(*, component):
     (body,) = _spec(component)["components"].values()
     fields, given = job_fields(JOBS[component]), KFP_OUTPUTS[component]
     taken, made = body["inputDefinitions"], body["outputDefinitions"]
-    assert {n: a.get("isOptional", False) for n, a in taken.get("artifacts", {}).items()} == {
-        n: i.optional for n, i in fields.inputs.items()
-    }
+    optional = {n: a.get("isOptional", False) for n, a in taken.get("artifacts", {}).items()}
+    assert optional == {n: i.optional for n, i in fields.inputs.items()}
     parameters = taken["parameters"]
-    assert {n: p.get("defaultValue", dataclasses.MISSING) for n, p in parameters.items()} == {
-        n: p.default if p.required else p.encode(p.default) for n, p in fields.parameters.items()
-    }
+    defaults = {n: p.get("defaultValue", dataclasses.MISSING) for n, p in parameters.items()}
+    known = fields.parameters.items()
+    assert defaults == {n: p.default if p.required else p.encode(p.default) for n, p in known}
     assert set(made.get("artifacts", {})) == {*fields.outputs, *given.views}
     assert set(made.get("parameters", {})) == set(given.results)
     assert all(p.get("description") for p in parameters.values())
-
-
-def test_no_view_or_result_has_the_name_of_a_field():
-    assert set(KFP_OUTPUTS) == set(JOBS)
-    for component, given in KFP_OUTPUTS.items():
-        fields = job_fields(JOBS[component])
-        names = [*fields.inputs, *fields.outputs, *fields.parameters, *given.views, *given.results]
-        assert len(names) == len(set(names))
+    # No view or result has the name of a field.
+    names = [*fields.inputs, *fields.outputs, *fields.parameters, *given.views, *given.results]
+    assert len(names) == len(set(names))
 
 
 def test_the_files_are_up_to_date_and_hold_the_interface():
-    import json
-
     arguments = _spec("evaluator")["deploymentSpec"]["executors"]["exec-evaluator"]["container"]["args"]
     assert arguments[:3] == ["--executor_input", "{{$}}", "--interface"]
     assert json.loads(arguments[3]) == interface("evaluator")

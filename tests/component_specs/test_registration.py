@@ -39,22 +39,20 @@ class StrangeJob:
     when: complex
 
 
-@pytest.fixture
-def grader():
+def test_it_is_rendered_with_its_own_module_under_a_name_that_is_given_once():
     register_component("grader", GraderJob, module="somebody.grader")
-    yield
-    unregister_component("grader")
+    try:
+        _check_grader()
+    finally:
+        unregister_component("grader")
 
 
-def test_it_is_rendered_with_its_own_module(grader):
+def _check_grader():
     component = yaml.safe_load(render("grader"))
     executor = component["deploymentSpec"]["executors"]["exec-grader"]["container"]
     assert executor["command"] == ["python", "-m", "somebody.grader"]
     inputs = component["root"]["inputDefinitions"]
     assert set(inputs["artifacts"]) == {"model"} and inputs["parameters"]["best"]["defaultValue"] == 10
-
-
-def test_names_are_given_once(grader):
     for name in ("grader", "trainer"):
         with pytest.raises(ValueError, match=f"'{name}', which is taken"):
             register_component(name, GraderJob, module="somebody.grader")

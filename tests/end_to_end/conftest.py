@@ -17,10 +17,10 @@ COMPOSE = ROOT / "examples" / "digits" / "compose.py"
 
 # The digits workflow made small: what is tested is the way through it, not how well the model gets.
 SMALL = (
-    "model.ssd.image_resizer={fixed_shape_resizer {height: 96 width: 96}}",
-    "train_config.batch_size=4",
-    "train.overrides.train_config.num_steps=12",
-    "quantize.overrides.train_config.num_steps=4",
+    "model.ssd.image_resizer={fixed_shape_resizer {height: 64 width: 64}}",
+    "train_config.batch_size=2",
+    "train.overrides.train_config.num_steps=6",
+    "quantize.overrides.train_config.num_steps=2",
     "evaluate.thresholds={}",
     "evaluate.quantized_thresholds={}",
     "export.max_map_drop=1.0",
@@ -31,19 +31,15 @@ SMALL = (
 class Workflow:
     """The digits example in a folder of its own, run as its user would, from a folder with traps."""
 
-    def __init__(self, folder: Path, scenes: Path):
+    def __init__(self, folder, scenes):
         self.workspace = folder / "workspace"
         self._cwd = folder / "started_in"
         self._executed = set_traps(self._cwd)
         self.settings = ROOT / "examples" / "digits" / "settings.yaml"
         self._places = (f"workspace={self.workspace}", f"data.path={scenes}")
 
-    def command(self, verb, *arguments, overrides=(), as_json=True):
-        sets = (
-            [f"--set={o}" for o in (*self._places, *SMALL, *overrides)] if verb in ("run", "validate") else []
-        )
-        json_flag = ["--json"] if as_json else []
-        return [*python_command("pipeline.cli"), verb, *map(str, arguments), *sets, *json_flag]
+    def sets(self, *overrides):
+        return [f"--set={change}" for change in (*self._places, *SMALL, *overrides)]
 
     def call(self, verb, *arguments, code=0):
         """Run a verb to its end in this process and return what it printed as JSON."""
@@ -54,35 +50,22 @@ class Workflow:
         assert found == code, f"exit {found}\n{printed.getvalue()}"
         return json.loads(printed.getvalue())
 
-    def call_process(self, verb, *arguments, overrides=(), code=0):
+    def call_process(self, verb, *arguments, code=0):
         """Do so in a process of its own, as a user does."""
-        done = subprocess.run(
-            self.command(verb, *arguments, overrides=overrides),
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-            env=environment(),
-            cwd=self._cwd,
-        )
+        process = self.start(verb, *arguments, "--json", stdout=subprocess.PIPE)
+        out, error = process.communicate(timeout=900)
         assert not self._executed.exists(), self._executed.read_text()
-        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return json.loads(done.stdout)
+        assert process.returncode == code, f"exit {process.returncode}\n{out}\n{error}"
+        return json.loads(out)
 
     def run(self, *overrides, code=0):
-        return self.call_process("run", self.settings, overrides=overrides, code=code)
+        return self.call("run", self.settings, *self.sets(*overrides), code=code)
 
-    def start(self, *overrides):
-        """Start a run and return its process."""
-        command = self.command("run", self.settings, overrides=overrides, as_json=False)
-        return subprocess.Popen(
-            command,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(),
-            cwd=self._cwd,
-        )
+    def start(self, verb, *arguments, stdout=subprocess.DEVNULL):
+        """Start a verb and return its process."""
+        command = [*python_command("pipeline.cli"), verb, *map(str, arguments)]
+        pipes = {"stdout": stdout, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, **pipes, env=environment(), cwd=self._cwd)
 
 
 def environment():
@@ -96,6 +79,6 @@ def states(summary):
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scenes") / "scenes"
-    counts = ["--train", "24", "--eval", "8", "--test", "8"]
-    subprocess.run([sys.executable, str(COMPOSE), str(folder), *counts], check=True, timeout=120)
+    counts = ["--train", "12", "--eval", "8", "--test", "4"]
+    subprocess.run([sys.executable, str(COMPOSE), str(folder), *counts], check=True, timeout=900)
     return folder

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(900)]
 STOP = "validation.checks={leakage: {severity: stop}, class_without_objects: {severity: stop}}"
 
 
-def _plant(folder: Path) -> None:
+def _plant(folder):
     """Put two images of eval into train, and take every object of the digit 3 out of it."""
     annotations = {split: json.loads((folder / f"{split}.json").read_text()) for split in ("train", "eval")}
     train = annotations["train"]
@@ -36,7 +35,8 @@ def workflow(tmp_path_factory, scenes):
 
 @pytest.fixture(scope="module")
 def failure(workflow):
-    return workflow.run(STOP, code=2)
+    """What the command said, the folder of the run, and its steps."""
+    return workflow.run(STOP, code=2), *_steps(workflow)
 
 
 def _steps(workflow):
@@ -45,10 +45,9 @@ def _steps(workflow):
 
 
 def test_the_run_ends_before_training_with_the_reasons(workflow, failure):
-    assert failure["error"] == "DataError"
-    assert "2 of 8 images of eval are in train too" in failure["message"]
-    assert "1 class of the label map without an object in train: 3" in failure["message"]
-    run, steps = _steps(workflow)
+    said, run, steps = failure
+    assert said["error"] == "DataError" and "2 of 8 images of eval are in train too" in said["message"]
+    assert "1 class of the label map without an object in train: 3" in said["message"]
     assert (steps["data_validator"]["state"], steps["trainer"]["state"]) == ("executed", "failed")
     assert steps["evaluator"]["state"] == "not run" and "in train too" in steps["trainer"]["error"]
     assert not list(workflow.workspace.glob("work/*"))
@@ -57,32 +56,24 @@ def test_the_run_ends_before_training_with_the_reasons(workflow, failure):
     assert page.count("data:image/jpeg;base64,") >= 2
 
 
-def test_the_same_command_says_it_again_at_once(workflow, failure):
+def test_the_same_command_says_it_again_at_once_and_the_artifacts_are_there(workflow, failure):
     again = workflow.run(STOP, code=2)
-    assert again["message"] == failure["message"]
+    assert again["message"] == failure[0]["message"]
     _, steps = _steps(workflow)
     assert {steps[name]["state"] for name in ("config_gen", "example_gen", "data_validator")} == {"cached"}
-
-
-def test_the_artifacts_of_a_refused_run_are_there(workflow, failure):
     artifacts = workflow.workspace / "artifacts" / "data_validator"
-    assert len(list(artifacts.glob("blessing/*/NOT_BLESSED"))) == 1
-    assert len(list(artifacts.glob("statistics/*/Split-train/FeatureStats.pb"))) == 1
-    assert len(list(artifacts.glob("schema/*/schema.pbtxt"))) == 1
+    written = ("blessing/*/NOT_BLESSED", "statistics/*/Split-train/FeatureStats.pb", "schema/*/schema.pbtxt")
+    assert [len(list(artifacts.glob(pattern))) for pattern in written] == [1, 1, 1]
     [findings] = artifacts.glob("anomalies/*/findings.json")
     found = {f["id"]: f for f in json.loads(findings.read_text())["findings"]}
-    assert found["leakage:eval"]["measured"] == 0.25
-    assert all(
-        (findings.parent / "pictures" / e["picture"]).is_file() for e in found["leakage:eval"]["examples"]
-    )
+    leaks, pictures = found["leakage:eval"], findings.parent / "pictures"
+    assert leaks["measured"] == 0.25 and all((pictures / e["picture"]).is_file() for e in leaks["examples"])
 
 
 def test_without_a_check_that_stops_the_same_data_are_trained_on(workflow, failure):
     summary = workflow.run("quantize.enabled=false", "export.formats=[float32]")
     assert summary["status"] == "succeeded" and states(summary)["trainer"] == "executed"
-    assert summary["validation"]["blessed"]
-    assert {"leakage:eval", "class_without_objects:train"} <= {
-        f["id"] for f in summary["validation"]["findings"]
-    }
+    found = {f["id"] for f in summary["validation"]["findings"]}
+    assert summary["validation"]["blessed"] and {"leakage:eval", "class_without_objects:train"} <= found
     version = workflow.workspace / "pushed" / "saved_model" / str(summary["pushed"]["version"])
     assert (version / "assets.extra" / "detflow" / "box_statistics.json").is_file()

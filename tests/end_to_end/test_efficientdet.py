@@ -1,18 +1,16 @@
 """The same workflow with an EfficientDet of google/automl's: real Beam, ML Metadata and interpreters."""
 
-import json
 import os
-import subprocess
 
 import pytest
 import yaml
 
 from pipeline.cli import parser
-from tests.end_to_end.conftest import ROOT, SMALL, Workflow, environment, states
+from tests.end_to_end.conftest import ROOT, SMALL, Workflow, states
 
 SETTINGS = ROOT / "examples" / "digits" / "efficientdet_lite0.yaml"
 SHORT = (
-    "model.efficientdet.image_resizer={fixed_shape_resizer {height: 96 width: 96}}",
+    "model.efficientdet.image_resizer={fixed_shape_resizer {height: 64 width: 64}}",
     *(override for override in SMALL if not override.startswith("model.")),
     "quantize.overrides.train_config.num_steps=2",
     "train.overrides.train_config.num_steps=4",
@@ -25,26 +23,15 @@ SHORT = (
 @pytest.mark.timeout(1500)
 def test_the_workflow_trains_quantizes_gates_and_publishes_it(tmp_path, scenes):
     workflow = Workflow(tmp_path, scenes)
-    workflow.settings = SETTINGS
-    command = [part for part in workflow.command("run", SETTINGS) if not part.startswith("--set=model.ssd")]
-    sets = [f"--set={override}" for override in SHORT]
-    summary = json.loads(run([*command, *sets]))
+    sets = [word for word in workflow.sets(*SHORT) if not word.startswith("--set=model.ssd")]
+    summary = workflow.call_process("run", SETTINGS, *sets)
     assert summary["status"] == "succeeded" and set(states(summary).values()) == {"executed"}
-    version = str(summary["pushed"]["version"])
-    published = workflow.workspace / "pushed"
+    version, published = str(summary["pushed"]["version"]), workflow.workspace / "pushed"
     assert (published / "saved_model" / version / "saved_model.pb").is_file()
     files = set(os.listdir(published / "tflite" / version))
     assert files >= {"model_float32.tflite", "model_int8.tflite", "labels.txt"}
     with open(summary["places"]["report"], encoding="utf-8") as report:
         assert "efficientdet-lite0" in report.read()
-
-
-def run(command):
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=1200, check=False, env=environment()
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_the_workflow_compiles_for_a_cluster(tmp_path, capsys):

@@ -1,9 +1,6 @@
 """A data set of each format, from `detflow init` to examples, and one to a published detector."""
 
-import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -12,11 +9,11 @@ from components.example_gen.run import run as generate
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.datasets.readers import READERS
 from detection_core.zoo.cache import CACHE_VARIABLE, MIRROR_VARIABLE
-from pipeline.cli import parser
 from pipeline.dag import build_dag
 from pipeline.settings.settings_file import load_settings
-from tests.end_to_end.conftest import environment
+from tests.end_to_end.conftest import states
 from tests.support import same_set
+from tests.support.command_line import CommandLine
 from tests.support.same_set import WRITERS
 
 COPIES = 8
@@ -53,18 +50,13 @@ def data(tmp_path, monkeypatch):
     return write
 
 
-def init(*arguments, capsys):
-    assert parser.main(["init", *arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
 def test_there_is_a_case_for_every_format():
     assert set(CASES) >= set(READERS)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_data_set_of_any_format_becomes_examples_without_a_word(case, data, tmp_path, capsys):
-    said = init(data(case), "-o", str(tmp_path / "mine"), capsys=capsys)
+    said = CommandLine(capsys).json("init", data(case), "-o", tmp_path / "mine")
     assert said["format"].startswith(CASES[case][0])
     assert (said["images"], said["images_without_objects"]) == (3 * COPIES, COPIES)
     assert (said["objects"], said["most_objects"]) == (3 * COPIES, 2)
@@ -74,17 +66,10 @@ def test_a_data_set_of_any_format_becomes_examples_without_a_word(case, data, tm
     settings = load_settings(said["settings"])
     assert build_dag(settings)
     examples = tmp_path / "examples"
-    generate(
-        ExampleGenJob(
-            examples=str(examples),
-            data_path=settings.data.path,
-            data_format=settings.data.format,
-            splits=settings.data.splits,
-            quarantine_limit=settings.data.quarantine_limit,
-            decode_images=settings.data.decode_images,
-            shard_examples=settings.data.shard_examples,
-        )
-    )
+    names = ("splits", "quarantine_limit", "decode_images", "shard_examples")
+    given = {name: getattr(settings.data, name) for name in names}
+    places = {"data_path": settings.data.path, "data_format": settings.data.format}
+    generate(ExampleGenJob(examples=str(examples), **places, **given))
     card = CARD.read(str(examples))
     assert (card.total.images, card.total.objects, card.quarantine.records) == (3 * COPIES, 3 * COPIES, 0)
     assert {c.name: c.objects for c in card.classes} == {"cat": COPIES, "dog": 2 * COPIES}
@@ -96,10 +81,10 @@ def test_a_data_set_of_any_format_becomes_examples_without_a_word(case, data, tm
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_commands_make_a_published_detector(data, tmp_path, capsys):
-    said = init(data("yolo"), "-o", str(tmp_path / "mine"), capsys=capsys)
+    said = CommandLine(capsys).json("init", data("yolo"), "-o", tmp_path / "mine")
     short = (
         "model.ssd.image_resizer={fixed_shape_resizer {height: 64 width: 64}}",
-        "train.overrides.train_config.num_steps=8",
+        "train.overrides.train_config.num_steps=2",
         "quantize.enabled=false",
         "export.formats=[float32]",
         "evaluate.thresholds={}",
@@ -107,16 +92,6 @@ def test_two_commands_make_a_published_detector(data, tmp_path, capsys):
         "export.max_map_drop=1.0",
         "evaluate.pictures=2",
     )
-    command = [sys.executable, "-m", "pipeline.cli", "run", said["settings"], "--json"]
-    done = subprocess.run(
-        [*command, *(f"--set={change}" for change in short)],
-        capture_output=True,
-        text=True,
-        timeout=800,
-        check=False,
-        env=environment(),
-    )
-    assert done.returncode == 0, done.stderr
-    steps = {step["id"]: step["state"] for step in json.loads(done.stdout)["steps"]}
-    assert set(steps.values()) == {"executed"}
+    summary = CommandLine(capsys).json("run", said["settings"], *(f"--set={change}" for change in short))
+    assert set(states(summary).values()) == {"executed"}
     assert (tmp_path / "mine" / "workspace" / "pushed" / "tflite").is_dir()

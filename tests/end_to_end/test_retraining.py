@@ -19,6 +19,7 @@ from pipeline.local.run_summary import summarise
 from pipeline.local.workspace import Workspace
 from pipeline.report import write_report
 from pipeline.settings.settings_file import load_settings
+from tests.end_to_end.conftest import states
 from tests.support.object_store import s3_server
 from tests.support.tiny_training import config_text
 
@@ -74,25 +75,26 @@ train_config {
 class Schedule:
     """The folder where the spans arrive, and the runs that a clock would start."""
 
-    def __init__(self, folder: Path, bucket: str, settings: str = SETTINGS, config: str = CONFIG_TEXT):
+    def __init__(self, folder, bucket, settings=SETTINGS, config=CONFIG_TEXT):
         self.folder = folder
         (folder / "settings.yaml").write_text(settings.replace("BUCKET", bucket))
         (folder / "pipeline.config").write_text(config)
         self.destination = PushDestination(f"{bucket}/pushed")
 
-    def span(self, number: int) -> Path:
+    def span(self, number):
         return self.folder / "weekly" / f"span-{number:02}"
 
-    def arrives(self, number: int, *, train: int = 56, swapped: bool = False, ready: bool = True) -> None:
+    def arrives(self, number, *, train=56, swapped=False, ready=True):
         """Write grey scenes with a dark or bright square each; `swapped` names them wrongly for training."""
         folder, rng = self.span(number), np.random.default_rng(number)
         (folder / "images").mkdir(parents=True)
+        categories = [{"id": 1, "name": "dark"}, {"id": 2, "name": "bright"}]
         for split, count in (("train", train), ("eval", 24)):
             wrong = swapped and split == "train"
             scenes = [_scene(rng, folder / "images", split, n, wrong) for n in range(count)]
-            content = {"images": [s[0] for s in scenes], "annotations": [s[1] for s in scenes]}
-            categories = [{"id": 1, "name": "dark"}, {"id": 2, "name": "bright"}]
-            (folder / f"{split}.json").write_text(json.dumps({**content, "categories": categories}))
+            images, annotations = zip(*scenes, strict=True)
+            content = {"images": images, "annotations": annotations, "categories": categories}
+            (folder / f"{split}.json").write_text(json.dumps(content))
         if ready:
             (folder / "_SUCCESS").touch()
 
@@ -102,12 +104,12 @@ class Schedule:
         run = run_locally(settings, RunOptions(write_report=write_report))
         return run, summarise(run).data
 
-    def evaluation(self, run) -> dict:
+    def evaluation(self, run):
         [folder] = [s.outputs["evaluation"] for s in run.steps if s.id == "evaluator"]
         return json.loads((Path(folder) / "metrics.json").read_text())
 
 
-def _scene(rng, folder: Path, split: str, number: int, wrong: bool):
+def _scene(rng, folder, split, number, wrong):
     pixels = rng.integers(100, 150, (64, 64, 3), dtype=np.uint8)
     side, bright = int(rng.integers(24, 33)), number % 2
     x, y = (int(corner) for corner in rng.integers(0, 64 - side, 2))
@@ -118,10 +120,6 @@ def _scene(rng, folder: Path, split: str, number: int, wrong: bool):
     category = (1 - bright if wrong else bright) + 1
     fields = {"id": number + 1, "image_id": number + 1, "category_id": category, "iscrowd": 0}
     return image, {**fields, "bbox": [x, y, side, side], "area": side * side}
-
-
-def _states(summary) -> dict[str, str]:
-    return {step["id"]: step["state"] for step in summary["steps"]}
 
 
 @pytest.fixture
@@ -162,7 +160,7 @@ def test_a_schedule_trains_only_on_new_data_and_publishes_only_what_is_better(tm
     # The third week is still being written: nothing has changed, and nothing is done.
     weekly.arrives(3, ready=False)
     run, same = weekly.fires()
-    assert set(_states(same).values()) == {"cached"}
+    assert set(states(same).values()) == {"cached"}
     assert run.checks["data_spans"] == json.dumps(second["spans"])
 
     # It arrives damaged.
@@ -205,13 +203,12 @@ def test_a_schedule_goes_on_with_a_deployed_efficientdet(tmp_path, bucket):
     assert second["spans"] == {"train": ["1", "2"], "evaluate": ["2"]}
     assert "weights of" in _started_from(run)
     assert weekly.evaluation(run)["baseline"] is not None
-    assert [v.number for v in weekly.destination.versions()] == [
-        week["pushed"]["version"] for week in (first, second)
-    ]
+    published = [week["pushed"]["version"] for week in (first, second)]
+    assert [v.number for v in weekly.destination.versions()] == published
     _, same = weekly.fires()
-    assert set(_states(same).values()) == {"cached"}
+    assert set(states(same).values()) == {"cached"}
 
 
-def _started_from(run) -> str:
+def _started_from(run):
     [folder] = [s.outputs["model_run"] for s in run.steps if s.id == "trainer"]
     return json.loads((Path(folder) / "train_report.json").read_text())["started_from"]

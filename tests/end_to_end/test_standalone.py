@@ -29,20 +29,18 @@ def test_train_evaluate_quantize_export(examples, scenes, tmp_path):
     resizer, batch = SMALL[0], SMALL[1]
     common = ["--examples", examples, "--output", tmp_path, "--set", resizer, "--set", batch]
 
-    trained = cli.call_process("train", "--config", CONFIG, *common, "--set", "train_steps=6")
-    assert trained["steps"] == 6
+    trained = cli.call_process("train", "--config", CONFIG, *common, "--set", "train_steps=4")
+    assert trained["steps"] == 4
 
     watched = cli.call("evaluate", "--watch", tmp_path / "work", "--output", tmp_path / "watched")
-    assert list(watched["scores"]) == ["6"]
+    assert list(watched["scores"]) == ["4"]
     refused = cli.call("evaluate", "--output", tmp_path / "none", code=2)
     assert "--model: expected a folder, found none" in refused["message"]
 
     # What the config's own reader names, where no examples are given.
-    paths = (
-        f"train_input_path={examples}/Split-train/*.tfrecord",
-        f"label_map_path={examples}/label_map.pbtxt",
-    )
-    own = [word for change in (*paths, resizer, batch, "train_steps=2") for word in ("--set", change)]
+    records = f"train_input_path={examples}/Split-train/*.tfrecord"
+    changes = (records, f"label_map_path={examples}/label_map.pbtxt", resizer, batch, "train_steps=1")
+    own = [word for change in changes for word in ("--set", change)]
     warm = ["--warm-start", tmp_path / "model", "--output", tmp_path / "again"]
     again = cli.call("train", "--config", CONFIG, *own, *warm)
     assert sorted(os.listdir(tmp_path / "again")) == ["model", "model_run", "native.log", "work"]
@@ -62,33 +60,23 @@ def test_train_evaluate_quantize_export(examples, scenes, tmp_path):
     sizes = ["--max-detections", "20", "--representative-examples", "4"]
     exported = cli.call("export", *model, *files, *sizes, "--examples", examples, "--output", tmp_path)
     assert [f["format"] for f in exported["files"]] == ["float32", "int8"]
-    assert sorted(os.listdir(tmp_path / "tflite")) == [
-        "labels.txt",
-        "model_float32.tflite",
-        "model_int8.tflite",
-    ]
-    shown = cli.call_process("inspect", tmp_path / "tflite" / "model_int8.tflite")
-    assert [1, 20, 4] in [output["shape"] for output in shown["outputs"]]
-    compared = cli.call(
-        "compare", tmp_path / "tflite" / "model_int8.tflite", *model, *files[:2], "--examples", examples
-    )
+    written = ["labels.txt", "model_float32.tflite", "model_int8.tflite"]
+    assert sorted(os.listdir(tmp_path / "tflite")) == written
+    file = tmp_path / "tflite" / "model_int8.tflite"
+    assert [1, 20, 4] in [output["shape"] for output in cli.call("inspect", file)["outputs"]]
+    compared = cli.call("compare", file, *model, *files[:2], "--examples", examples)
     assert compared["heads"] == exported["files"][1]["network"]["heads"]
 
 
-def test_a_wrong_number_of_classes_is_refused_before_training(examples, scenes, tmp_path):
-    cli = Workflow(tmp_path, scenes)
-    arguments = ["--config", CONFIG, "--examples", examples, "--output", tmp_path]
-    failure = cli.call("train", *arguments, "--set", "model.ssd.num_classes=3", code=2)
+def test_what_does_not_fit_is_refused_before_training(examples, scenes, tmp_path):
+    cli, config = Workflow(tmp_path, scenes), ["--config", CONFIG, "--output", tmp_path]
+    failure = cli.call("train", *config, "--examples", examples, "--set", "model.ssd.num_classes=3", code=2)
     assert failure["error"] == "ConfigError" and "num_classes" in failure["message"]
-    failure = cli.call("train", "--config", CONFIG, "--output", tmp_path, code=2)
+    failure = cli.call("train", *config, code=2)
     assert failure["message"].startswith("label_map_path: expected the path of a label map, found none")
-
-
-def test_a_folder_that_is_no_detector_is_refused(examples, scenes, tmp_path):
-    cli = Workflow(tmp_path, scenes)
-    arguments = ["--model", tmp_path, "--examples", examples, "--output", tmp_path / "out"]
-    failure = cli.call("evaluate", *arguments, code=2)
-    assert str(tmp_path) in failure["message"]
+    # A folder that is no detector.
+    words = ["--model", tmp_path, "--examples", examples, "--output", tmp_path / "out"]
+    assert str(tmp_path) in cli.call("evaluate", *words, code=2)["message"]
 
 
 def test_an_import_that_fails_says_one_thing_once_and_leaves_nothing(tmp_path, capsys):

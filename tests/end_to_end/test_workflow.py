@@ -11,11 +11,7 @@ import pytest
 
 from tests.end_to_end.conftest import Workflow, states
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.tfx,
-    pytest.mark.timeout(1500),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(1500)]
 
 # Leaves out what a test is not about.
 SHORT = ("quantize.enabled=false", "export.formats=[float32]")
@@ -28,77 +24,47 @@ def workflow(tmp_path_factory, scenes):
 
 @pytest.fixture(scope="module")
 def first(workflow):
-    return workflow.run()
+    return workflow.call_process("run", workflow.settings, *workflow.sets())
 
 
 def test_the_first_run_executes_and_publishes_everything(workflow, first):
-    assert first["status"] == "succeeded"
+    assert first["status"] == "succeeded" and first["pushed"]["pushed"]
     assert set(states(first).values()) == {"executed"}
-    assert first["pushed"]["pushed"]
-    published = workflow.workspace / "pushed"
-    version = str(first["pushed"]["version"])
+    version, published = str(first["pushed"]["version"]), workflow.workspace / "pushed"
     assert (published / "saved_model" / version / "saved_model.pb").is_file()
-    assert sorted(os.listdir(published / "tflite" / version)) == [
-        "labels.txt",
-        "model_float32.tflite",
-        "model_int8.tflite",
-    ]
-    assert [m["model"] for m in first["models"]] == [
-        "SavedModel",
-        "quantized SavedModel",
-        "model_float32.tflite",
-        "model_int8.tflite",
-    ]
+    files = ["model_float32.tflite", "model_int8.tflite"]
+    assert sorted(os.listdir(published / "tflite" / version)) == ["labels.txt", *files]
+    assert [m["model"] for m in first["models"]] == ["SavedModel", "quantized SavedModel", *files]
 
 
-def test_the_report_is_one_self_contained_page(first):
+def test_the_report_is_one_self_contained_page_and_can_be_written_anew(workflow, first, tmp_path):
     page = Path(first["places"]["report"]).read_text(encoding="utf-8")
     for step in states(first):
         assert step in page
     assert "data:image/" in page
     assert "http://" not in page.replace("http://www.w3.org", "") and "<script src" not in page
-
-
-def test_a_second_identical_run_executes_nothing(workflow, first):
-    again = workflow.run()
-    assert set(states(again).values()) == {"cached"}
-    assert again["models"] == first["models"]
-
-
-def test_a_refusing_gate_is_a_successful_run_that_publishes_nothing(workflow, first):
-    bound = "evaluate.thresholds={DetectionBoxes_Precision/mAP: {lower_bound: 0.99}}"
-    refused = workflow.run(bound)
-    assert refused["status"] == "succeeded"
-    assert not refused["pushed"]["pushed"]
-    assert "DetectionBoxes_Precision/mAP" in refused["pushed"]["reasons"][0]
-    assert states(refused)["trainer"] == "cached"
-    current = json.loads((workflow.workspace / "pushed" / "current.json").read_text())
-    assert current["version"] == first["pushed"]["version"]
-
-
-def test_a_better_model_replaces_the_first_and_can_be_rolled_back(workflow, first):
-    second = workflow.run("train.overrides.train_config.num_steps=14", *SHORT)
-    assert second["pushed"]["pushed"]
-    assert second["pushed"]["version"] > first["pushed"]["version"]
-    assert states(second)["example_gen"] == "cached"
-    record = workflow.workspace / "pushed" / "versions" / f"{second['pushed']['version']}.json"
-    assert json.loads(record.read_text())["baseline_version"] == str(first["pushed"]["version"])
-    rolled = workflow.call("rollback", workflow.workspace / "pushed")
-    assert rolled["version"] == first["pushed"]["version"]
-    assert rolled["rolled_back"] == [second["pushed"]["version"]]
-
-
-def test_the_report_of_a_run_can_be_written_anew(workflow, first, tmp_path):
     path = str(tmp_path / "again.html")
     written = workflow.call("report", workflow.workspace, "--run", first["run"], "--output", path)
     assert written == {"run": first["run"], "report": path}
     assert first["run"] in Path(path).read_text(encoding="utf-8")
 
 
-def test_runs_are_listed(workflow, first):
-    listed = workflow.call("runs", workflow.workspace)
-    assert listed[0]["run_id"] == first["run"]
-    assert {record["status"] for record in listed} == {"succeeded"}
+def test_a_second_identical_run_executes_nothing_and_both_are_listed(workflow, first):
+    again = workflow.run()
+    assert set(states(again).values()) == {"cached"}
+    assert again["models"] == first["models"]
+    listed = {record["run_id"]: record["status"] for record in workflow.call("runs", workflow.workspace)}
+    assert listed[first["run"]] == listed[again["run"]] == "succeeded"
+
+
+def test_a_refusing_gate_is_a_successful_run_that_publishes_nothing(workflow, first):
+    bound = "evaluate.thresholds={DetectionBoxes_Precision/mAP: {lower_bound: 0.99}}"
+    refused = workflow.run(bound)
+    assert refused["status"] == "succeeded" and not refused["pushed"]["pushed"]
+    assert "DetectionBoxes_Precision/mAP" in refused["pushed"]["reasons"][0]
+    assert states(refused)["trainer"] == "cached"
+    current = json.loads((workflow.workspace / "pushed" / "current.json").read_text())
+    assert current["version"] == first["pushed"]["version"]
 
 
 def test_predict_draws_with_the_published_files(workflow, first, scenes, tmp_path):
@@ -106,30 +72,33 @@ def test_predict_draws_with_the_published_files(workflow, first, scenes, tmp_pat
     image = next((scenes / "images" / "test").iterdir())
     for model in (("saved_model", version), ("tflite", version, "model_int8.tflite")):
         path = workflow.workspace.joinpath("pushed", *model)
-        workflow.call(
-            "predict", "--model", path, image, "--output", tmp_path / model[0], "--min-score", "0.01"
-        )
-        assert any(name.endswith((".jpg", ".png")) for name in os.listdir(tmp_path / model[0]))
+        out = tmp_path / model[0]
+        workflow.call("predict", "--model", path, image, "--output", out, "--min-score", "0.01")
+        assert any(name.endswith((".jpg", ".png")) for name in os.listdir(out))
 
 
-def test_a_killed_run_goes_on_where_it_was(tmp_path, scenes):
-    workflow = Workflow(tmp_path, scenes)
-    slow = ("train.overrides.train_config.num_steps=100", *SHORT)
-    process = workflow.start(*slow)
+def test_a_killed_run_goes_on_where_it_was_replaces_the_first_and_can_be_rolled_back(workflow, first):
+    longer = workflow.sets("train.overrides.train_config.num_steps=40", *SHORT)
+    process = workflow.start("run", workflow.settings, *longer)
     for line in process.stderr:
         # A checkpoint is written every tenth of the training; the first is there before this line.
-        if "train | step 20/100" in line:
+        if "train | step 20/40" in line:
             break
     process.send_signal(signal.SIGKILL)
     process.wait(60)
     process.stderr.close()
-    [killed] = workflow.call("runs", workflow.workspace)
+    [killed] = [r for r in workflow.call("runs", workflow.workspace) if r["status"] != "succeeded"]
     assert killed["status"] == "stopped"
-    summary = workflow.run(*slow)
-    assert states(summary)["example_gen"] == "cached"
-    assert states(summary)["trainer"] == "executed"
-    log = (workflow.workspace / "runs" / summary["run"] / "log.txt").read_text()
-    assert int(re.search(r"training from step (\d+) to 100", log).group(1)) >= 10
+    second = workflow.call_process("run", workflow.settings, *longer)
+    assert states(second)["example_gen"] == "cached" and states(second)["trainer"] == "executed"
+    log = (workflow.workspace / "runs" / second["run"] / "log.txt").read_text()
+    assert int(re.search(r"training from step (\d+) to 40", log).group(1)) >= 4
+    before, after, pushed = first["pushed"], second["pushed"], workflow.workspace / "pushed"
+    assert after["pushed"] and after["version"] > before["version"]
+    record = json.loads((pushed / "versions" / f"{after['version']}.json").read_text())
+    assert record["baseline_version"] == str(before["version"])
+    rolled = workflow.call("rollback", pushed)
+    assert (rolled["version"], rolled["rolled_back"]) == (before["version"], [after["version"]])
 
 
 def test_a_broken_input_is_one_clear_error(tmp_path, scenes):

@@ -6,8 +6,6 @@ tests/pipeline/api/detflow/object_detector/test_mediapipe_detector.py.
 
 import logging
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import absl.logging
 import numpy as np
@@ -25,23 +23,22 @@ KEYS |= {f"AP_/{name}" for name in CLASSES}
 
 
 @pytest.fixture
-def quiet() -> Iterator[None]:
+def quiet():
     """Logging as the tutorial's first cell sets it."""
-    level, verbosity = tf.get_logger().level, absl.logging.get_verbosity()
+    ours = [logging.getLogger(name) for name in ("detection_core", "detection_core.progress", "detflow")]
+    before = {logger: logger.level for logger in (tf.get_logger(), *ours)}
+    verbosity = absl.logging.get_verbosity()
     tf.get_logger().setLevel("ERROR")
     absl.logging.set_verbosity(absl.logging.ERROR)
-    ours = [logging.getLogger(name) for name in ("detection_core", "detection_core.progress", "detflow")]
-    before = [logger.level for logger in ours]
     for logger in ours:
         logger.setLevel(logging.NOTSET)
     yield
-    for logger, was in zip(ours, before, strict=True):
-        logger.setLevel(was)
     absl.logging.set_verbosity(verbosity)
-    tf.get_logger().setLevel(level)
+    for logger, level in before.items():
+        logger.setLevel(level)
 
 
-def detected(path: str, image_path: str) -> tuple[np.ndarray, ...]:
+def detected(path, image_path):
     """What the tutorial's `detect_objects` reads of a file: count, scores, classes, boxes."""
     interpreter = tf.lite.Interpreter(model_path=path)
     interpreter.allocate_tensors()
@@ -54,14 +51,12 @@ def detected(path: str, image_path: str) -> tuple[np.ndarray, ...]:
 
 @pytest.mark.slow  # trains, exports and measures a small network
 @pytest.mark.usefixtures("quiet")
-def test_the_salads_tutorial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_salads_tutorial(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     scenes = draw(tmp_path / "images", 15)
     path = write_csv(tmp_path / "salads_ml_use.csv", scenes, prefix=f"{tmp_path}/images/", sets=SETS)
 
-    def printed() -> str:
+    def printed():
         return capsys.readouterr().out
 
     spec = model_spec.get("efficientdet_lite0", hparams=TINY, epochs=1)
@@ -99,7 +94,7 @@ def test_the_salads_tutorial(
     assert (tmp_path / "model_fp16.tflite").is_file()
 
 
-def test_the_salads_tutorial_s_hyper_parameters(tmp_path: Path) -> None:
+def test_the_salads_tutorial_s_hyper_parameters(tmp_path):
     """The cells of its advanced usage that train nothing: other data, frozen variables, another network."""
     annotations = write_voc(tmp_path / "annotations", draw(tmp_path / "images", 4))
     label_map = {1: "circle", 2: "square"}

@@ -7,17 +7,21 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.support.cases import cases
+
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_a_notebook_has_no_outputs(path):
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+@cases(*NOTEBOOKS)
+def test_a_notebook_has_no_outputs(*, path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            assert cell.outputs == [] and cell.execution_count is None
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in code_cells(notebook))
 
 
 def run(name, tmp_path_factory):
@@ -29,22 +33,14 @@ def run(name, tmp_path_factory):
         notebook = nbformat.read(path, as_version=4)
         folder = str(tmp_path_factory.mktemp("run"))
         NotebookClient(notebook, timeout=600, resources={"metadata": {"path": folder}}).execute()
-    return [
-        output.data
-        for cell in notebook.cells
-        if cell.cell_type == "code"
-        for output in cell.outputs
-        if output.output_type == "execute_result"
-    ]
-
-
-@pytest.fixture(scope="module")
-def outputs(tmp_path_factory):
-    return run("quickstart.ipynb", tmp_path_factory)
+    outputs = [output for cell in code_cells(notebook) for output in cell.outputs]
+    return [output.data for output in outputs if output.output_type == "execute_result"]
 
 
 @pytest.mark.slow
-def test_the_quick_start_learns_its_shapes(outputs):
+def test_the_quick_start_learns_its_shapes_and_shows_a_picture(tmp_path_factory):
+    outputs = run("quickstart.ipynb", tmp_path_factory)
+    assert sum("image/jpeg" in data for data in outputs) == 1
     texts = [eval(data["text/plain"]) for data in outputs if "image/jpeg" not in data]
     kind, training, metrics, seen, files, small = texts[-6:]
     assert kind[1] == 2 and training[0] == 150
@@ -52,11 +48,6 @@ def test_the_quick_start_learns_its_shapes(outputs):
     assert {name for name, _ in seen[0]} <= {"square", "circle"} and seen[0]
     assert set(files) == {"model_float32.tflite", "model_int8.tflite"}
     assert files["model_float32.tflite"][2] and small
-
-
-@pytest.mark.slow
-def test_the_quick_start_shows_a_picture(outputs):
-    assert sum("image/jpeg" in data for data in outputs) == 1
 
 
 @pytest.mark.zoo
@@ -74,7 +65,7 @@ def test_model_maker_s_calls(tmp_path_factory):
 
 def test_the_notebook_imports_what_model_maker_s_tutorial_does():
     notebook = nbformat.read(ROOT / "examples" / "notebooks" / "model_maker.ipynb", as_version=4)
-    lines = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code").splitlines()
+    lines = "\n".join(cell.source for cell in code_cells(notebook)).splitlines()
     assert [line for line in lines if "detflow" in line] == [
         "from detflow import model_spec, object_detector",
         "from detflow.config import ExportFormat, QuantizationConfig",

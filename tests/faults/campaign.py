@@ -12,6 +12,7 @@ run came to its end), identical.
 import argparse
 import contextlib
 import errno
+import importlib
 import json
 import os
 import random
@@ -20,11 +21,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from component_specs import JOBS
 from tests.faults.processes import CRASHED, DONE, REFUSED, Ending, Fault, run_forked
-from tests.faults.victims import Steps, Victim, cluster_verbs, compose_scenes, local_run
+from tests.faults.victims import Steps, cluster_verbs, compose_scenes, local_run
 
 _ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
 _TMPFS_KB = (64, 256, 1024, 4096)
@@ -33,19 +34,17 @@ _TMPFS_KB = (64, 256, 1024, 4096)
 class Outcomes:
     """Counts what happened to the victims, and prints it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.total = [0, 0, 0]
-        self.wrong: list[str] = []
+        self.wrong = []
 
-    def add(self, name: str, tried: int, resumed: int, identical: int, seconds: float) -> None:
+    def add(self, name, tried, resumed, identical, seconds):
         """Print a line and add it to the totals."""
         self.total = [a + b for a, b in zip(self.total, (tried, resumed, identical), strict=True)]
-        line = (
-            f"{name:32s} tried {tried:4d}  resumed {resumed:4d}  identical {identical:4d}  {seconds:5.0f} s"
-        )
-        print(line, flush=True)
+        counts = f"tried {tried:4d}  resumed {resumed:4d}  identical {identical:4d}"
+        print(f"{name:32s} {counts}  {seconds:5.0f} s", flush=True)
 
-    def complain(self, what: str) -> None:
+    def complain(self, what):
         """Keep what went wrong, and print it."""
         self.wrong.append(what)
         print(f"  WRONG: {what}", flush=True)
@@ -59,13 +58,13 @@ class Campaign:
         seed: of every choice.
     """
 
-    def __init__(self, work: Path, seed: int) -> None:
+    def __init__(self, work, seed):
         self._work = work
         self._random = random.Random(seed)
         self._trials = 0
         self.outcomes = Outcomes()
 
-    def undisturbed(self, victim: Victim, folder: Path) -> tuple[Ending, object]:
+    def undisturbed(self, victim, folder):
         """Run a victim to its end; return how it went and the digest of what came out.
 
         What an earlier campaign in the same folder has found out is used again.
@@ -77,105 +76,108 @@ class Campaign:
         ending = self._run(victim, folder)
         assert ending.code == DONE, f"{victim.name}: {ending.log}"
         print(f"{victim.name}: {ending.seconds:.1f} s, {ending.changes} changes undisturbed", flush=True)
-        digest = self._digest(victim, folder)
-        known = {"seconds": ending.seconds, "changes": ending.changes, "digest": digest}
+        known = {"seconds": ending.seconds, "changes": ending.changes, "digest": self._digest(victim, folder)}
         kept.write_text(json.dumps(known))
-        return ending, digest
+        return ending, known["digest"]
 
-    def kill(self, victim: Victim, kills: int, reference: tuple[Ending, object]) -> None:
+    def kill(self, victim, kills, reference):
         """Kill a victim so many times, and run it to its end after every few."""
-        began, (usual, expected) = time.monotonic(), reference
-        tried = resumed = identical = attempts = 0
-        while tried < kills and attempts < 3 * kills:
-            folder, hits = self._folder(victim), 0
-            for _ in range(min(victim.in_a_row, kills - tried)):
-                attempts += 1
-                hits += self._run(victim, folder, self._fault(usual)).code < 0
-            tried += hits
-            if self._ends_well(victim, folder, expected):
-                resumed, identical = resumed + hits, identical + hits
-            elif hits:
-                resumed += hits * (self._last.code == DONE)
-            shutil.rmtree(folder, ignore_errors=True)
-        self.outcomes.add(f"kills: {victim.name}", tried, resumed, identical, time.monotonic() - began)
 
-    def fail(self, victim: Victim, failures: int, reference: tuple[Ending, object]) -> None:
+        def rounds():
+            tried = attempts = 0
+            while tried < kills and attempts < 3 * kills:
+                with self._folder(victim) as folder:
+                    planned = [self._fault(reference[0]) for _ in range(min(victim.in_a_row, kills - tried))]
+                    hits = sum(self._run(victim, folder, fault).code < 0 for fault in planned)
+                    tried, attempts = tried + hits, attempts + len(planned)
+                    yield hits, self._ends_well(victim, folder, reference[1])
+
+        self._count(f"kills: {victim.name}", rounds())
+
+    def fail(self, victim, failures, reference):
         """Let changes fail with errors of the disk; each is one message, and the next run goes on."""
-        began, (usual, expected) = time.monotonic(), reference
-        tried = resumed = identical = 0
-        for _ in range(failures):
-            folder = self._folder(victim)
-            number, code = self._random.randint(1, max(1, usual.changes)), self._random.choice(_ERRORS)
-            ending = self._run(victim, folder, Fault(fail_at_change=number, error=code))
-            tried += 1
-            if ending.code not in (DONE, REFUSED):
-                what = f"{victim.name}, change {number}, {errno.errorcode[code]}: {_last_line(ending)}"
-                self.outcomes.complain(f"no message but exit {ending.code} of {what}")
-            good = self._ends_well(victim, folder, expected)
-            resumed, identical = resumed + (self._last.code == DONE), identical + good
-            shutil.rmtree(folder, ignore_errors=True)
-        self.outcomes.add(f"errors: {victim.name}", tried, resumed, identical, time.monotonic() - began)
 
-    def fill(self, victim: Victim, reference: tuple[Ending, object]) -> None:
-        """Run a victim on small file systems; where it is full there is one message, and more space mends
-        it."""
-        began, (_, expected) = time.monotonic(), reference
-        tried = resumed = identical = 0
-        for size in _TMPFS_KB:
-            with _small_file_system(self._work / "small", size) as place:
-                if place is None:
-                    print("  a small file system cannot be mounted here; left out", flush=True)
-                    return
-                folder = place / "trial"
-                ending = self._run(victim, folder)
-                if ending.code == DONE:
-                    continue
-                tried += 1
-                if ending.code == CRASHED:
-                    self.outcomes.complain(
-                        f"no message on a full disk of {victim.name}: {_last_line(ending)}"
-                    )
-                subprocess.run(["mount", "-o", "remount,size=200m", str(place)], check=True)
-                good = self._ends_well(victim, folder, expected)
-                resumed, identical = resumed + (self._last.code == DONE), identical + good
-        self.outcomes.add(f"full disk: {victim.name}", tried, resumed, identical, time.monotonic() - began)
+        def rounds():
+            for _ in range(failures):
+                number, code = (
+                    self._random.randint(1, max(1, reference[0].changes)),
+                    self._random.choice(_ERRORS),
+                )
+                with self._folder(victim) as folder:
+                    ending = self._run(victim, folder, Fault(fail_at_change=number, error=code))
+                    if ending.code not in (DONE, REFUSED):
+                        what = (
+                            f"{victim.name}, change {number}, {errno.errorcode[code]}: {_last_line(ending)}"
+                        )
+                        self.outcomes.complain(f"no message but exit {ending.code} of {what}")
+                    yield 1, self._ends_well(victim, folder, reference[1])
 
-    def set_clock_back(self, victim: Victim, times: int, reference: tuple[Ending, object]) -> None:
+        self._count(f"errors: {victim.name}", rounds())
+
+    def fill(self, victim, reference):
+        """Run on small file systems; a full one is one message, and more space mends it."""
+
+        def rounds():
+            for size in _TMPFS_KB:
+                with _small_file_system(self._work / "small", size) as place:
+                    if place is None:
+                        print("  a small file system cannot be mounted here; left out", flush=True)
+                        return
+                    ending = self._run(victim, place / "trial")
+                    if ending.code == DONE:
+                        continue
+                    if ending.code == CRASHED:
+                        what = f"a full disk of {victim.name}: {_last_line(ending)}"
+                        self.outcomes.complain(f"no message on {what}")
+                    subprocess.run(["mount", "-o", "remount,size=200m", str(place)], check=True)
+                    yield 1, self._ends_well(victim, place / "trial", reference[1])
+
+        self._count(f"full disk: {victim.name}", rounds())
+
+    def set_clock_back(self, victim, times, reference):
         """Kill a victim, then run it on with a clock that is years behind, or ahead."""
-        began, (usual, expected) = time.monotonic(), reference
-        tried = resumed = identical = 0
-        for _ in range(times):
-            folder = self._folder(victim)
-            self._run(victim, folder, self._fault(usual))
-            clock = self._random.choice((-1, 1)) * self._random.uniform(86400, 5 * 365 * 86400)
-            tried += 1
-            good = self._ends_well(victim, folder, expected, Fault(clock=clock))
-            resumed, identical = resumed + (self._last.code == DONE), identical + good
-            shutil.rmtree(folder, ignore_errors=True)
-        self.outcomes.add(f"clock: {victim.name}", tried, resumed, identical, time.monotonic() - began)
 
-    def _folder(self, victim: Victim) -> Path:
+        def rounds():
+            for _ in range(times):
+                with self._folder(victim) as folder:
+                    self._run(victim, folder, self._fault(reference[0]))
+                    clock = self._random.choice((-1, 1)) * self._random.uniform(86400, 5 * 365 * 86400)
+                    yield 1, self._ends_well(victim, folder, reference[1], Fault(clock=clock))
+
+        self._count(f"clock: {victim.name}", rounds())
+
+    def _count(self, name, rounds):
+        """Add up rounds: faults that hit, those after which it came to its end, and to the same."""
+        began, tried, resumed, identical = time.monotonic(), 0, 0, 0
+        for hits, good in rounds:
+            tried, identical = tried + hits, identical + hits * good
+            resumed += hits * (self._last.code == DONE)
+        self.outcomes.add(name, tried, resumed, identical, time.monotonic() - began)
+
+    @contextlib.contextmanager
+    def _folder(self, victim):
         self._trials += 1
-        return self._work / f"{victim.name.replace(' ', '-')}-{self._trials}"
+        folder = self._work / f"{victim.name.replace(' ', '-')}-{self._trials}"
+        yield folder
+        shutil.rmtree(folder, ignore_errors=True)
 
-    def _fault(self, usual: Ending) -> Fault:
+    def _fault(self, usual):
         if usual.changes and self._random.random() < 0.5:
             return Fault(kill_at_change=self._random.randint(1, usual.changes))
         return Fault(kill_after=self._random.uniform(0, usual.seconds))
 
-    def _run(self, victim: Victim, folder: Path, fault: Fault | None = None) -> Ending:
+    def _run(self, victim, folder, fault=None):
         return run_forked(lambda: victim.run(folder), self._work / "scratch", fault or Fault())
 
-    def _digest(self, victim: Victim, folder: Path) -> object:
+    def _digest(self, victim, folder):
         ending = run_forked(lambda: victim.digest(folder), self._work / "scratch")
         return ending.answer if ending.code == DONE else f"no digest: {_last_line(ending)}"
 
-    def _ends_well(self, victim: Victim, folder: Path, expected: object, fault: Fault | None = None) -> bool:
+    def _ends_well(self, victim, folder, expected, fault=None):
         self._last = self._run(victim, folder, fault)
         if self._last.code != DONE:
-            self.outcomes.complain(
-                f"{victim.name} does not go on: {self._last.code}, {_last_line(self._last)}"
-            )
+            told = f"{self._last.code}, {_last_line(self._last)}"
+            self.outcomes.complain(f"{victim.name} does not go on: {told}")
             return False
         found = self._digest(victim, folder)
         left = [str(p.relative_to(folder)) for p in folder.rglob("*.partial")]
@@ -186,19 +188,19 @@ class Campaign:
         return found == expected and not left
 
 
-def _difference(found: object, expected: object) -> str:
+def _difference(found, expected):
     if isinstance(found, dict) and isinstance(expected, dict):
         names = [n for n in found.keys() | expected.keys() if found.get(n) != expected.get(n)]
         return ", ".join(sorted(names)[:4])
     return f"{found!r:.200} for {expected!r:.200}"
 
 
-def _last_line(ending: Ending) -> str:
+def _last_line(ending):
     return (ending.log.strip().splitlines() or ["no output"])[-1][:300]
 
 
 @contextlib.contextmanager
-def _small_file_system(place: Path, kilobytes: int) -> Iterator[Path | None]:
+def _small_file_system(place, kilobytes):
     place.mkdir(parents=True, exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place)]
     try:
@@ -213,7 +215,7 @@ def _small_file_system(place: Path, kilobytes: int) -> Iterator[Path | None]:
 
 
 @contextlib.contextmanager
-def _server() -> Iterator[str]:
+def _server():
     """Run the tests' model of a Kubeflow Pipelines server in a process of its own; yields its address."""
     code = (
         "from tests.pipeline.kubeflow.kfp_server import KfpServer; import sys\n"
@@ -227,24 +229,14 @@ def _server() -> Iterator[str]:
         process.stdin.close()
 
 
-def _import_everything() -> None:
+def _import_everything():
     """Import what the victims need, so that each begins at once; nothing of TensorFlow is executed."""
-    import importlib
-
-    from component_specs import JOBS
-
-    for name in JOBS:
-        importlib.import_module(f"components.{name}.run")
-    for name in (
-        "pipeline.cli",
-        "pipeline.local.tfx_backend",
-        "pipeline.report",
-        "pipeline.cli.cluster",
-    ):
+    others = ("pipeline.cli", "pipeline.local.tfx_backend", "pipeline.report", "pipeline.cli.cluster")
+    for name in (*(f"components.{step}.run" for step in JOBS), *others):
         importlib.import_module(name)
 
 
-def attack(work: Path, *, kills: int, seed: int, only: Sequence[str]) -> Outcomes:
+def attack(work, *, kills, seed, only):
     """Run the campaign and return its counts."""
     campaign = Campaign(work / "trials", seed)
     if not (work / "scenes").exists():
@@ -265,20 +257,16 @@ def attack(work: Path, *, kills: int, seed: int, only: Sequence[str]) -> Outcome
         for victim in [v for v in chosen if not only or v.name in only]:
             if victim in others:
                 references[victim.name] = campaign.undisturbed(victim, work / victim.name.replace(" ", "-"))
-            _attack(campaign, victim, references[victim.name], kills)
+            reference, share = references[victim.name], kills * victim.share
+            campaign.kill(victim, max(1, round(share)), reference)
+            if victim.faults:
+                campaign.fail(victim, max(1, round(share / 3)), reference)
+                campaign.fill(victim, reference)
+                campaign.set_clock_back(victim, max(1, round(share / 10)), reference)
     return campaign.outcomes
 
 
-def _attack(campaign: Campaign, victim: Victim, reference: tuple[Ending, object], kills: int) -> None:
-    share = kills * victim.share
-    campaign.kill(victim, max(1, round(share)), reference)
-    if victim.faults:
-        campaign.fail(victim, max(1, round(share / 3)), reference)
-        campaign.fill(victim, reference)
-        campaign.set_clock_back(victim, max(1, round(share / 10)), reference)
-
-
-def main() -> int:
+def main():
     """Read the command line, attack, print the totals; 1 where something was not resumed or not identical."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=200)

@@ -14,7 +14,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from detection_core.errors import DetectionError, as_user_error
@@ -68,7 +67,7 @@ class Fault:
 NO_FAULT = Fault()
 
 
-def run_forked(function: Callable[[], Any], scratch: Path, fault: Fault = NO_FAULT) -> Ending:
+def run_forked(function, scratch, fault=NO_FAULT):
     """Run a function in a process of its own; what it returns has to be JSON.
 
     Args:
@@ -90,7 +89,7 @@ def run_forked(function: Callable[[], Any], scratch: Path, fault: Fault = NO_FAU
     return Ending(status, seconds, found.get("changes", 0), found.get("answer"), end)
 
 
-def _wait(child: int, until: float, at_moment: Callable[[], int] | None) -> int:
+def _wait(child, until, at_moment):
     while time.monotonic() < until:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -104,7 +103,7 @@ def _wait(child: int, until: float, at_moment: Callable[[], int] | None) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _be(function: Callable[[], Any], log: Path, answer: Path, fault: Fault) -> None:
+def _be(function, log, answer, fault):
     """Be the child: run, write the answer, leave; never return."""
     code, result, counted = CRASHED, None, [0]
     try:
@@ -132,7 +131,7 @@ def _be(function: Callable[[], Any], log: Path, answer: Path, fault: Fault) -> N
         os._exit(code)
 
 
-def _audit(event: str, arguments: tuple[Any, ...], fault: Fault, counted: list[int]) -> None:
+def _audit(event, arguments, fault, counted):
     if event == "open":
         if isinstance(arguments[0], int) or not arguments[2] & _WRITING or str(arguments[0]) == os.devnull:
             return
@@ -145,12 +144,12 @@ def _audit(event: str, arguments: tuple[Any, ...], fault: Fault, counted: list[i
         raise OSError(fault.error, os.strerror(fault.error), str(arguments[0]))
 
 
-def _set_clock(seconds: float) -> None:
+def _set_clock(seconds):
     real, moment = time.time, datetime.datetime
 
     class Wrong(moment):
         @classmethod
-        def now(cls, tz: Any = None) -> Any:
+        def now(cls, tz=None):
             return moment.fromtimestamp(time.time(), tz)
 
     time.time = lambda: real() + seconds

@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import time
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,7 @@ _SECONDS = float(os.environ.get("FUZZ_SECONDS", "180"))
 _SEED = int(os.environ.get("FUZZ_SEED", "1"))
 
 
-def altered(bases: Path, folder: Path, seed: int) -> tuple[str, str, Path]:
+def altered(bases, folder, seed):
     """Write a mutant; return it, what was done to it, and where its payload would write."""
     shutil.rmtree(folder, ignore_errors=True)
     canary = folder / "canary"

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from pathlib import Path
 from detection_core.training.host_allocator import keep_host_memory
 keep_host_memory()
 import tensorflow as tf
-from tests.detection_core.detectors.test_second_family import QUADRANT_FAMILY, QuadrantDetector
+from tests.support.quadrants import QUADRANT_FAMILY, QuadrantDetector
 from tests.detection_core.tasks.hungry_training import train_hungry
 from detection_core.detectors.family import register_family
 
@@ -43,7 +42,7 @@ print("parts", result.gradient_accumulation_steps, "steps", result.step)
 
 
 @contextlib.contextmanager
-def memory_group() -> Iterator[str]:
+def memory_group():
     """Make a group of processes that may hold `_LIMIT` bytes; give the file that takes a process in."""
     roots = {"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"}
     for root, limit in roots.items():
@@ -63,24 +62,17 @@ def memory_group() -> Iterator[str]:
     pytest.skip("no right to make a group of processes")
 
 
-def train(folder: Path, group: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def train(folder, group, **environment):
     """Run the program in the group."""
-    command = [
-        "sh",
-        "-c",
-        f'echo $$ > {group} && exec "$0" "$@"',
-        sys.executable,
-        "-c",
-        _PROGRAM,
-        str(folder),
-    ]
+    shell = ["sh", "-c", f'echo $$ > {group} && exec "$0" "$@"']
+    command = [*shell, sys.executable, "-c", _PROGRAM, str(folder)]
     paths = os.pathsep.join(filter(None, sys.path))
     own = {k: v for k, v in os.environ.items() if not k.startswith("TF_CPU_")} | {"PYTHONPATH": paths}
     own |= {"CUDA_VISIBLE_DEVICES": "-1"} | environment
     return subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=500)
 
 
-def test_a_batch_beyond_a_container_s_memory_is_computed_in_parts(tmp_path: Path) -> None:
+def test_a_batch_beyond_a_container_s_memory_is_computed_in_parts(tmp_path):
     with memory_group() as group:
         done = train(tmp_path / "limited", group)
         assert done.returncode == 0, done.stderr[-2000:]

@@ -6,6 +6,7 @@ message.
 
 import contextlib
 import copy
+import io
 import json
 import os
 import time
@@ -14,40 +15,29 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
+from component_specs.example_gen import Spans
+from components.example_gen.ingestion import read_dataset
 from components.publishing.destination import PushDestination
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.blessing import read_verdict
-from detection_core.artifacts.published import PublishedVersion
+from detection_core.data.record_writer import write_record
 from detection_core.errors import DetectionError, as_user_error
 from pipeline.local.workspace import Workspace
 from pipeline.report import write_report
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+_TESTS = Path(__file__).parents[1]
+_SAMPLES = _TESTS / "detection_core" / "artifacts" / "samples"
+DIGITS = _TESTS.parent / "examples" / "digits"
 _SECONDS = float(os.environ.get("FUZZ_SECONDS", "180"))
 
-_ODD_VALUES = (
-    None,
-    True,
-    -1,
-    0,
-    1,
-    2**31,
-    2**63,
-    10**30,
-    1.5,
-    -0.0,
-    1e308,
-    "",
-    "x",
-    "../../x",
-    "\0",
-    "\u202e",
-)
-_ODD_TREES = ([], {}, [[]], {"": None}, "9" * 400, [1, "a", None], {"a": {"b": []}})
-_ODD = st.sampled_from([*_ODD_VALUES, *_ODD_TREES]).map(copy.deepcopy)
+_NUMBERS = (True, -1, 0, 1, 2**31, 2**63, 10**30, 1.5, -0.0, 1e308)
+_TEXTS = ("", "x", "../../x", "\0", "\u202e", "9" * 400)
+_TREES = (None, [], {}, [[]], {"": None}, [1, "a", None], {"a": {"b": []}})
+_ODD = st.sampled_from([*_NUMBERS, *_TEXTS, *_TREES]).map(copy.deepcopy)
 
 
 @st.composite
@@ -107,13 +97,6 @@ class _Over(Exception):
     """The time is over."""
 
 
-class Reader:
-    """A reader of files, with a sound file for each name."""
-
-    def __init__(self, name, files, read):
-        self.name, self.files, self.read = name, files, read
-
-
 def _destination(root):
     reader = PushDestination(root)
     reader.versions()
@@ -131,20 +114,13 @@ def _runs(root):
 _VERSION = json.dumps(
     {"number": 5, "run_key": "k", "fingerprint": "f", "metrics": {"mAP": 0.5}, "files": {"saved_model.pb": 1}}
 )
-_VERDICT = {
-    "metric": "m",
-    "text": "m 0.5 is above 0.4",
-    "passed": True,
-    "value": 0.5,
-    "bound": 0.4,
-    "baseline": None,
-}
+_VERDICT = {"metric": "m", "text": "m 0.5 is above 0.4", "passed": True, "value": 0.5, "bound": 0.4}
 _METRICS = {
     "metrics": {"DetectionBoxes_Precision/mAP": 0.5, "DetectionBoxes_Precision/mAP@.50IOU": 0.9},
     "blessed": True,
     "images": 8,
     "split": "test",
-    "thresholds": [_VERDICT],
+    "thresholds": [_VERDICT | {"baseline": None}],
 }
 _CURVES = {
     "classes": [{"name": "a", "ap50": 0.5, "precision": [1.0, 0.5], "recall": [0.1, 0.9], "objects": 3}],
@@ -171,6 +147,7 @@ def _run_info(root):
 
 
 def _readers(root):
+    """Give for each name a sound file, its text, and what reads it in a folder."""
     from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest
     from detection_core.config.label_map_file import load_label_map
     from detection_core.config.load import load_pipeline_config
@@ -179,16 +156,13 @@ def _readers(root):
     from detection_core.datasets.readers import find_reader
     from pipeline.kubeflow.package import read_package
     from pipeline.settings.settings_file import load_settings
-    from tests.detection_core.artifacts.test_samples import read_sample
 
-    package = (Path(__file__).parents[1] / "pipeline" / "data" / "digits_pipeline.yaml").read_text()
-    info = layout.DetectorInfo(
-        kind="float", name="s", parameters=1, num_classes=2, input_size=(8, 8), extra={}
-    )
+    package = (_TESTS / "pipeline" / "data" / "digits_pipeline.yaml").read_text()
+    numbers = {"parameters": 1, "num_classes": 2, "input_size": (8, 8)}
+    info = layout.DetectorInfo(kind="float", name="s", **numbers, extra={})
     card = {"splits": {"train": {"images": 3}}, "classes": [{"name": "a", "objects": 3}], "quarantine": {}}
-    parity = {
-        "files": [{"file": "m", "metrics": {}, "passed": True, "size_bytes": 1, "latency_ms": {"1": 2}}]
-    }
+    file = {"file": "m", "metrics": {}, "passed": True, "size_bytes": 1, "latency_ms": {"1": 2}}
+    parity = {"files": [file]}
     pictures = [{"kind": "side_by_side", "file": "a.jpg", "caption": "c", "source_id": "1"}]
     coco = {
         "images": [{"id": 1, "file_name": "a.jpg", "width": 8, "height": 8}],
@@ -196,45 +170,33 @@ def _readers(root):
         "categories": [{"id": 1, "name": "a"}],
     }
     label_map = "item { id: 1 name: 'a' }\nitem { id: 2 name: 'b' display_name: 'B' }\n"
-    return [
-        Reader("push destination", {"current.json": '{"version": 5, "rolled_back": [4]}'}, _destination),
-        Reader("version record", {"current.json": '{"version": 5, "rolled_back": []}'}, _destination),
-        Reader("verdict", {"reasons.json": '{"blessed": true, "reasons": ["a"]}'}, read_verdict),
-        Reader(
-            "detector", {f"{layout.EXTRA}/{layout.MODEL_INFO}": layout.format_info(info)}, layout.read_info
-        ),
-        Reader("run", {"runs/r1/run.json": _run_info(root)}, _runs),
-        Reader("metrics", {"art/evaluator/metrics.json": json.dumps(_METRICS)}, _runs),
-        Reader("curves", {"art/evaluator/curves.json": json.dumps(_CURVES)}, _runs),
-        Reader("pictures", {"art/evaluator/pictures/index.json": json.dumps(pictures)}, _runs),
-        Reader("dataset card", {"art/example_gen/dataset_card.json": json.dumps(card)}, _runs),
-        Reader("parity", {"art/tflite_exporter/parity.json": json.dumps(parity)}, _runs),
-        Reader(
-            "pushed", {"art/pusher/pushed.json": '{"pushed": true, "version": 5, "reasons": ["a"]}'}, _runs
-        ),
-        Reader("label map", {"x.pbtxt": label_map}, lambda r: load_label_map(f"{r}/x.pbtxt")),
-        Reader(
-            "pipeline.config",
-            {"x.config": (DIGITS / "pipeline.config").read_text()},
-            lambda r: load_pipeline_config(f"{r}/x.config"),
-        ),
-        Reader(
-            "settings",
-            {"x.yaml": (DIGITS / "settings.yaml").read_text()},
-            lambda r: load_settings(f"{r}/x.yaml", check_files=False),
-        ),
-        Reader(
-            "voc",
-            {"Annotations/a.xml": _XML},
-            lambda r: find_reader("voc").read(r, None),
-        ),
-        Reader("shard manifest", {MANIFEST.name: read_sample(MANIFEST.name)}, read_manifest),
-        Reader("image", {"a.png": _picture("PNG")}, lambda r: read_header(Path(r, "a.png").read_bytes())),
-        Reader("photo", {"a.jpg": _picture("JPEG")}, lambda r: read_header(Path(r, "a.jpg").read_bytes())),
-        Reader("records", {"a.tfrecord": _records()}, lambda r: count_records(f"{r}/a.tfrecord")),
-        Reader("package", {"p.yaml": package}, lambda r: read_package(f"{r}/p.yaml")),
-        Reader("coco", {"a.json": json.dumps(coco)}, lambda r: _ingest(r, "coco")),
-    ]
+    current = '{"version": 5, "rolled_back": [4]}'
+    pushed = '{"pushed": true, "version": 5, "reasons": ["a"]}'
+    config, settings_text = (DIGITS / "pipeline.config").read_text(), (DIGITS / "settings.yaml").read_text()
+    described = f"{layout.EXTRA}/{layout.MODEL_INFO}"
+    return {
+        "push destination": ("current.json", current, _destination),
+        "version record": ("versions/5.json", _VERSION, _destination),
+        "verdict": ("reasons.json", '{"blessed": true, "reasons": ["a"]}', read_verdict),
+        "detector": (described, layout.format_info(info), layout.read_info),
+        "run": ("runs/r1/run.json", _run_info(root), _runs),
+        "metrics": ("art/evaluator/metrics.json", json.dumps(_METRICS), _runs),
+        "curves": ("art/evaluator/curves.json", json.dumps(_CURVES), _runs),
+        "pictures": ("art/evaluator/pictures/index.json", json.dumps(pictures), _runs),
+        "dataset card": ("art/example_gen/dataset_card.json", json.dumps(card), _runs),
+        "parity": ("art/tflite_exporter/parity.json", json.dumps(parity), _runs),
+        "pushed": ("art/pusher/pushed.json", pushed, _runs),
+        "label map": ("x.pbtxt", label_map, lambda r: load_label_map(f"{r}/x.pbtxt")),
+        "pipeline.config": ("x.config", config, lambda r: load_pipeline_config(f"{r}/x.config")),
+        "settings": ("x.yaml", settings_text, lambda r: load_settings(f"{r}/x.yaml", check_files=False)),
+        "voc": ("Annotations/a.xml", _XML, lambda r: find_reader("voc").read(r, None)),
+        "shard manifest": (MANIFEST.name, (_SAMPLES / MANIFEST.name).read_text(), read_manifest),
+        "image": ("a.png", _picture("PNG"), lambda r: read_header(Path(r, "a.png").read_bytes())),
+        "photo": ("a.jpg", _picture("JPEG"), lambda r: read_header(Path(r, "a.jpg").read_bytes())),
+        "records": ("a.tfrecord", _records(), lambda r: count_records(f"{r}/a.tfrecord")),
+        "package": ("p.yaml", package, lambda r: read_package(f"{r}/p.yaml")),
+        "coco": ("a.json", json.dumps(coco), _ingest),
+    }
 
 
 _XML = """<annotation><filename>a.jpg</filename><size><width>8</width><height>8</height></size><object>
@@ -242,82 +204,54 @@ _XML = """<annotation><filename>a.jpg</filename><size><width>8</width><height>8<
 
 
 def _picture(image_format):
-    import io
-
-    from PIL import Image
-
     out = io.BytesIO()
     Image.new("RGB", (9, 7), (90, 120, 30)).save(out, image_format)
     return out.getvalue()
 
 
 def _records():
-    import io
-
-    from detection_core.data.record_writer import write_record
-
     out = io.BytesIO()
     for data in (b"one", b"two", b""):
         write_record(out, data)
     return out.getvalue()
 
 
-def _ingest(root, data_format):
-    from component_specs.example_gen import Spans
-    from components.example_gen.ingestion import read_dataset
-
-    splits = '{"train": {"annotations": "a.json", "images": "images"}}'
-    read_dataset(root, data_format, splits, None, Spans())
+def _ingest(root):
+    read_dataset(root, "coco", {"train": {"annotations": "a.json", "images": "images"}}, None, Spans())
 
 
-_NAMES = [r.name for r in _readers("/nowhere")]
+_NAMES = list(_readers("/nowhere"))
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_a_changed_file_is_read_or_refused_in_one_message(tmp_path, name, caplog):
-    reader = next(r for r in _readers(str(tmp_path)) if r.name == name)
+def test_a_changed_file_is_read_or_refused_in_one_message(tmp_path, name):
+    place, text, read = _readers(str(tmp_path))[name]
     _lay_out(tmp_path)
-    ends, tried = time.monotonic() + _SECONDS / len(_NAMES), [0]
+    ends, tried, path = time.monotonic() + _SECONDS / len(_NAMES), 0, tmp_path / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    seed = text if isinstance(text, bytes) else text.encode()
 
-    def attempt(path, data):
+    def attempt(data):
+        nonlocal tried
         if time.monotonic() > ends:
             raise _Over
-        tried[0] += 1
+        tried += 1
         path.write_bytes(data)
         try:
-            reader.read(str(tmp_path))
+            read(str(tmp_path))
         except DetectionError as e:
             assert len(str(e)) < 5000
         except OSError as e:
             if as_user_error(e) is None:
                 raise
 
-    for place, text in reader.files.items():
-        path = tmp_path / ("versions/5.json" if name == "version record" else place)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        seed = text if isinstance(text, bytes) else text.encode()
-        (tmp_path / place).write_bytes(seed)
-        seed = _VERSION.encode() if name == "version record" else seed
-        attempt(path, seed)
-        _fuzz(attempt, path, changed(seed))
-        caplog.clear()
-    print(f"{name}: {tried[0]} files")
-    assert tried[0] > 1
-
-
-def _fuzz(attempt, path, strategy):
-    def on_data(data):
-        attempt(path, data)
-
-    run = settings(
-        max_examples=100_000,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    attempt(seed)
+    checks = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
+    run = settings(max_examples=100_000, phases=[Phase.generate], **checks)
     with contextlib.suppress(_Over):
-        run(given(strategy)(on_data))()
+        run(given(changed(seed))(attempt))()
+    print(f"{name}: {tried} files")
+    assert tried > 1
 
 
 def _lay_out(root):
@@ -325,6 +259,7 @@ def _lay_out(root):
     for name, text in {
         "saved_model.pb": "x",
         "BLESSED": "",
+        "current.json": '{"version": 5, "rolled_back": []}',
         "runs/r1/run.json": _run_info(str(root)),
         "saved_model/5/saved_model.pb": "x",
         "versions/5.json": _VERSION,
@@ -334,4 +269,3 @@ def _lay_out(root):
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    assert PublishedVersion(number=5)

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [3, pytest.param(50, marks=pytest.mark.faults)])
-def test_a_killed_training_ends_with_the_bits_of_one_that_was_not(kills: int) -> None:
+def test_a_killed_training_ends_with_the_bits_of_one_that_was_not(kills):
     command = [sys.executable, "-m", "tests.faults.training_kills", "--kills", str(kills), "--seed", "1"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr[-2000:]

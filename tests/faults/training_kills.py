@@ -20,14 +20,12 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from tests.faults.processes import DONE, Ending, Fault, run_forked
+from tests.faults.processes import DONE, Fault, run_forked
 
-STEPS, EVERY = 40, 4  # updates, and those between two checkpoints: a tenth
-_VALIDATED_EVERY = 10
+STEPS, EVERY = 20, 2  # updates, and those between two checkpoints: a tenth
+_VALIDATED_EVERY = 5
 _IN_A_ROW = 4
 _NO_LIMIT = 300.0
 _STOPPED = {143, -signal.SIGTERM}  # in the loop, which saves, and anywhere else
@@ -42,14 +40,14 @@ _CHANGES = {
 }
 
 
-def train_in(folder: Path, examples: Path) -> dict[str, Any]:
+def train_in(folder, examples):
     """Train a tiny detector, or go on with it; return a digest of everything that it ends with."""
     from detection_core.config.input_paths import point_at_examples
     from detection_core.config.load import parse_pipeline_config
     from detection_core.config.paths.overrides import apply_overrides
     from detection_core.detectors.family import register_family
     from detection_core.tasks.train import train
-    from tests.detection_core.detectors.test_second_family import CONFIG, QUADRANT_FAMILY
+    from tests.support.quadrants import CONFIG, QUADRANT_FAMILY
 
     register_family(QUADRANT_FAMILY)
     config = apply_overrides(parse_pipeline_config(CONFIG), _CHANGES)
@@ -63,7 +61,7 @@ def train_in(folder: Path, examples: Path) -> dict[str, Any]:
     return _digest(folder) | {"weights": report.weights, "steps": report.steps, "best": report.best_step}
 
 
-def _digest(folder: Path) -> dict[str, Any]:
+def _digest(folder):
     import numpy as np
     import tensorflow as tf
 
@@ -72,21 +70,16 @@ def _digest(folder: Path) -> dict[str, Any]:
     prefix = next((folder / "run" / "checkpoint").glob("*.index")).with_suffix("")
     reader = tf.train.load_checkpoint(str(prefix))
     # How often the file was written, and the graph of objects, are the process's, not the training's.
-    keys = (
-        k for k in reader.get_variable_to_shape_map() if "save_counter" not in k and "OBJECT_GRAPH" not in k
-    )
+    own = ("save_counter", "OBJECT_GRAPH")
+    keys = (k for k in reader.get_variable_to_shape_map() if not any(word in k for word in own))
     values = {f"checkpoint: {key}": reader.get_tensor(key) for key in keys}
     # The file's own order of a detector's variables differs from process to process.
     values |= {f"detector: {v.name}": v.numpy() for v in load_detector(str(folder / "model")).model.variables}
     found = {name: hashlib.sha256(np.asarray(value).tobytes()).hexdigest() for name, value in values.items()}
-    lines = {
-        name: [json.loads(line) for line in (folder / "run" / name).read_text().splitlines()]
-        for name in ("history.jsonl", "validation.jsonl")
-    }
-    return found | {
-        "losses": [(line["step"], line["losses"]) for line in lines["history.jsonl"]],
-        "validations": [(line["step"], line["metrics"]) for line in lines["validation.jsonl"]],
-    }
+    for name, field in {"history": "losses", "validation": "metrics"}.items():
+        lines = map(json.loads, (folder / "run" / f"{name}.jsonl").read_text().splitlines())
+        found[field] = [(line["step"], line[field]) for line in lines]
+    return found
 
 
 @dataclasses.dataclass
@@ -116,19 +109,19 @@ class Campaign:
         seed: of every choice.
     """
 
-    def __init__(self, work: Path, seed: int) -> None:
+    def __init__(self, work, seed):
         self._work, self._random = work, random.Random(seed)
         self.found = Kills()
         self._examples = work / "examples"
-        self._moments: dict[str, Callable[[Path], Callable[[], int]]] = {
-            "any": self._any_moment,
+        self._moments = {
+            "any": lambda folder: self._after(signal.SIGKILL),
             "checkpoint": self._in_checkpoint,
             "validation": self._in_validation,
-            "export": self._in_export,
-            "SIGTERM": self._term,
+            "export": lambda folder: self._when(lambda: any(folder.glob("model/*.partial*"))),
+            "SIGTERM": lambda folder: self._after(signal.SIGTERM),
         }
 
-    def run(self, kills: int) -> Kills:
+    def run(self, kills):
         """Kill so many times."""
         from tests.support.tiny_training import write_examples
 
@@ -137,24 +130,22 @@ class Campaign:
         assert usual.code == DONE, usual.log
         self._seconds, expected = usual.seconds, usual.answer
         print(f"undisturbed: {usual.seconds:.1f} s", flush=True)
-        while sum(self.found.where.values()) < kills and len(self.found.wrong) < 5:
+        while (left := kills - self.found.where.total()) > 0 and len(self.found.wrong) < 5:
             folder = self._work / f"trial-{self.found.resumed}"
-            left = kills - sum(self.found.where.values())
             for kind in [self._kind() for _ in range(min(_IN_A_ROW, left))]:
                 self._kill(folder, kind)
             self._end(folder, expected)
             shutil.rmtree(folder, ignore_errors=True)
         return self.found
 
-    def _kind(self) -> str:
+    def _kind(self):
         """Return the kind of moment that was seldom chosen so far; half of them are any moment."""
         kinds = list(self._moments)
-        total = sum(self.found.where.values())
-        if self.found.where["any"] * 2 <= total:
+        if self.found.where["any"] * 2 <= self.found.where.total():
             return "any"
         return min(self._random.sample(kinds[1:], len(kinds) - 1), key=lambda kind: self.found.where[kind])
 
-    def _kill(self, folder: Path, kind: str) -> None:
+    def _kill(self, folder, kind):
         ending = self._run(folder, self._moments[kind](folder))
         if ending.code == DONE:
             return  # it was done before the moment came; the next kill finds a finished training
@@ -167,7 +158,7 @@ class Campaign:
         if lost > allowed:
             self.found.wrong.append(f"{kind}: {lost} updates are lost, of at most {allowed}")
 
-    def _end(self, folder: Path, expected: Any) -> None:
+    def _end(self, folder, expected):
         ending = self._run(folder)
         self.found.resumed += 1
         if ending.code != DONE:
@@ -181,88 +172,71 @@ class Campaign:
         else:
             self.found.identical += 1
 
-    def _run(self, folder: Path, moment: Callable[[], int] | None = None) -> Ending:
-        return run_forked(
-            lambda: train_in(folder, self._examples),
-            self._work / "scratch",
-            Fault(kill_after=_NO_LIMIT, at_moment=moment),
-        )
+    def _run(self, folder, moment=None):
+        fault = Fault(kill_after=_NO_LIMIT, at_moment=moment)
+        return run_forked(lambda: train_in(folder, self._examples), self._work / "scratch", fault)
 
-    def _reached(self, folder: Path) -> int:
+    def _reached(self, folder):
         """Return the last step that history tells of."""
-        lines = [line for path in folder.glob("work/*/history.jsonl") for line in path.open()]
-        steps = [int(json.loads(line)["step"]) for line in lines if line.endswith("\n")]
-        return max(steps, default=0)
+        lines = _lines(folder, "history")
+        return max((int(json.loads(line)["step"]) for line in lines if line.endswith("\n")), default=0)
 
-    def _saved(self, folder: Path) -> int:
+    def _saved(self, folder):
         """Return the step of the last checkpoint."""
-        return max(_checkpoints(folder), default=0)
+        found = folder.glob("work/*/checkpoints/ckpt-*.index")
+        return max((int(path.stem.partition("-")[2]) for path in found), default=0)
 
-    def _after(self, seconds: float, number: int = signal.SIGKILL) -> Callable[[], int]:
-        until = time.monotonic() + seconds
+    def _after(self, number):
+        """Return what sends this signal at any moment."""
+        until = time.monotonic() + self._random.uniform(0, self._seconds)
         return lambda: number if time.monotonic() >= until else 0
 
-    def _any_moment(self, folder: Path) -> Callable[[], int]:
-        return self._after(self._random.uniform(0, self._seconds))
-
-    def _when(self, has_begun: Callable[[], bool]) -> Callable[[], int]:
+    def _when(self, has_begun):
         """Return what kills a little after something has begun."""
         delay, until = self._random.uniform(0, 0.02), [float("inf")]
 
-        def moment() -> int:
+        def moment():
             if until[0] == float("inf") and has_begun():
                 until[0] = time.monotonic() + delay
             return signal.SIGKILL if time.monotonic() >= until[0] else 0
 
         return moment
 
-    def _in_checkpoint(self, folder: Path) -> Callable[[], int]:
+    def _in_checkpoint(self, folder):
         passed, seen = self._random.randint(0, 4), set[str]()
 
-        def begun() -> bool:
+        def begun():
             seen.update(map(str, folder.glob("work/*/checkpoints/*temp*")))
             return len(seen) > passed
 
         return self._when(begun)
 
-    def _in_validation(self, folder: Path) -> Callable[[], int]:
-        def begun() -> bool:
+    def _in_validation(self, folder):
+        def begun():
             reached = self._reached(folder)
-            found = [line for path in folder.glob("work/*/validation.jsonl") for line in path.open()]
-            return (
-                reached > 0
-                and reached % _VALIDATED_EVERY == 0
-                and not any(f'"step": {reached}' in line for line in found)
-            )
+            validated = any(f'"step": {reached}' in line for line in _lines(folder, "validation"))
+            return reached > 0 and reached % _VALIDATED_EVERY == 0 and not validated
 
         return self._when(begun)
 
-    def _in_export(self, folder: Path) -> Callable[[], int]:
-        return self._when(lambda: any(folder.glob("model/*.partial*")))
 
-    def _term(self, folder: Path) -> Callable[[], int]:
-        return self._after(self._random.uniform(0, self._seconds), signal.SIGTERM)
+def _lines(folder, name):
+    return [line for path in folder.glob(f"work/*/{name}.jsonl") for line in path.open()]
 
 
-def _checkpoints(folder: Path) -> list[int]:
-    return [int(path.stem.partition("-")[2]) for path in folder.glob("work/*/checkpoints/ckpt-*.index")]
-
-
-def main() -> int:
+def main():
     """Read the command line, kill, print the counts; 1 where something was lost or is not identical."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     began = time.monotonic()
-    # Everything is imported before a process is forked, and nothing of TensorFlow is executed.
-
     with tempfile.TemporaryDirectory(prefix="kills-") as work:
         found = Campaign(Path(work), options.seed).run(options.kills)
     for text in found.wrong:
         print(f"WRONG: {text}")
     print(
-        f"training, seed {options.seed}: {sum(found.where.values())} kills {dict(found.where)},"
+        f"training, seed {options.seed}: {found.where.total()} kills {dict(found.where)},"
         f" {found.resumed} resumed, {found.identical} identical, at most {found.most_lost} of {EVERY} updates"
         f" lost; {time.monotonic() - began:.0f} s"
     )

@@ -3,18 +3,20 @@
 import contextlib
 import dataclasses
 import hashlib
+import importlib
 import io
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from component_specs import JOBS
+from component_specs import JOBS, BaselineResolverJob
 from component_specs.annotations import job_fields
+from components.publishing.destination import PushDestination
 from components.runtime.bind import ABSENT
 
 ROOT = Path(__file__).parents[2]
@@ -63,14 +65,14 @@ class Victim:
     faults: bool = False
 
 
-def compose_scenes(folder: Path) -> None:
+def compose_scenes(folder):
     """Make the data: a few scenes of digits."""
     counts = ["--train", "12", "--eval", "4", "--test", "4"]
     compose = ROOT / "examples" / "digits" / "compose.py"
     subprocess.run([sys.executable, str(compose), str(folder), *counts], check=True, capture_output=True)
 
 
-def _settings(base: Path, workspace: Path, *more: str) -> Any:
+def _settings(base, workspace, *more):
     from pipeline.settings.settings_file import load_settings
 
     places = (f"workspace={workspace}", f"data.path={base / 'scenes'}")
@@ -84,17 +86,17 @@ class Steps:
         base: has `scenes`; the outputs go to `reference`.
     """
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base):
         self._base = base
         self._reference = base / "reference"
 
-    def prepare(self) -> dict[str, Any]:
+    def prepare(self):
         """Return the values of the checks of a run; call it in a process of its own."""
         from pipeline.run_checks import run_checks
 
         return dict(run_checks(_settings(self._base, self._base / "workspace"), run_id="r"))
 
-    def victims(self, checks: Mapping[str, str], only: Sequence[str]) -> list[Victim]:
+    def victims(self, checks, only):
         """Return a victim for each step, in their order; of some steps, those and what they read from."""
         from pipeline.dag import build_dag
 
@@ -106,51 +108,36 @@ class Steps:
         expected = [s for s in steps if s.id != "quantized_evaluator" and (not only or s.id in needed)]
         return [self._victim(step, checks) for step in expected]
 
-    def reference(self, victim: Victim) -> Path:
+    def reference(self, victim):
         """Return the folder of a step's undisturbed outputs."""
         return self._reference / victim.name
 
-    def _victim(self, step: Any, checks: Mapping[str, str]) -> Victim:
+    def _victim(self, step, checks):
         share, in_a_row = _SHARES.get(step.component, (0.05, 1))
 
-        def run(folder: Path) -> None:
-            import importlib
-
+        def run(folder):
             importlib.import_module(f"components.{step.component}.run").run(self._job(step, checks, folder))
 
-        return Victim(
-            name=step.id,
-            run=run,
-            digest=_outputs_digest,
-            share=share,
-            in_a_row=in_a_row,
-            faults=step.component in ("example_gen", "pusher"),
-        )
+        given = {"share": share, "in_a_row": in_a_row, "faults": step.component in ("example_gen", "pusher")}
+        return Victim(name=step.id, run=run, digest=_outputs_digest, **given)
 
-    def deployed_baseline(self) -> Victim:
+    def deployed_baseline(self):
         """Return BaselineResolver where something is deployed: what the undisturbed Pusher published."""
         pushed = str(self._reference / "pusher" / "pushed")
 
-        def run(folder: Path) -> None:
-            from component_specs import BaselineResolverJob
+        def run(folder):
             from components.baseline_resolver.run import run
-            from components.publishing.destination import PushDestination
 
-            current = PushDestination(pushed).current()
-            assert current is not None
+            version = str(PushDestination(pushed).current().number)
             out = str(folder / "out" / "baseline")
-            run(
-                BaselineResolverJob(
-                    baseline=out, push_destination=pushed, baseline_version=str(current.number)
-                )
-            )
+            run(BaselineResolverJob(baseline=out, push_destination=pushed, baseline_version=version))
 
         return Victim(name="deployed baseline", run=run, digest=_outputs_digest, share=0.09, faults=True)
 
-    def _job(self, step: Any, checks: Mapping[str, str], folder: Path) -> Any:
+    def _job(self, step, checks, folder):
         from pipeline.dag import FromCheck, FromResult
 
-        values: dict[str, Any] = {
+        values = {
             name: checks[value.name] if isinstance(value, FromCheck) else value
             for name, value in step.parameters.items()
             if not isinstance(value, FromResult)  # nothing stops this run
@@ -180,7 +167,7 @@ _SHARES = {
 }
 
 
-def _outputs_digest(folder: Path) -> dict[str, str]:
+def _outputs_digest(folder):
     """Digest every file of a step's outputs and of its push destination, times left out."""
     found = {}
     for top in ("out", "pushed"):
@@ -195,13 +182,13 @@ def _outputs_digest(folder: Path) -> dict[str, str]:
     return found
 
 
-def _served(folder: Path) -> str:
+def _served(folder):
     from detection_core.exporters.served_graph import fingerprint_saved_model
 
     return fingerprint_saved_model(str(folder))
 
 
-def _content(path: Path, folder: Path) -> dict[str, str]:
+def _content(path, folder):
     """Digest a file; of a JSON object each field, so that a difference has a name."""
     parts = {"": path.read_bytes()}
     with contextlib.suppress(ValueError):
@@ -211,35 +198,32 @@ def _content(path: Path, folder: Path) -> dict[str, str]:
     return {name: _hash(data, folder) for name, data in parts.items()}
 
 
-def _hash(data: bytes, folder: Path) -> str:
+def _hash(data, folder):
     data = re.sub(rb"1[0-9]{9}\b", b"VERSION", data.replace(os.fsencode(folder), b"FOLDER"))
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def _timeless(value: Any) -> Any:
+def _timeless(value):
     if isinstance(value, dict):
         return {k: _timeless(v) for k, v in value.items() if not _TIMES.search(k)}
     return [_timeless(v) for v in value] if isinstance(value, list) else value
 
 
-def local_run(base: Path) -> Victim:
+def local_run(base):
     """Return a whole run on one machine."""
 
-    def run(folder: Path) -> None:
+    def run(folder):
         from pipeline.cli import parser
 
         places = (f"workspace={folder / 'workspace'}", f"data.path={base / 'scenes'}")
-        sets = [f"--set={text}" for text in (*places, *_SMALL, *_SHORT)]
+        sets = (f"--set={text}" for text in (*places, *_SMALL, *_SHORT))
         code = parser.main(["run", str(_SETTINGS), *sets])
         if code:
             raise SystemExit(code)
 
-    def digest(folder: Path) -> dict[str, str]:
-        from components.publishing.destination import PushDestination
-
+    def digest(folder):
         destination = PushDestination(str(folder / "workspace" / "pushed"))
         current = destination.current()
-        assert current is not None
         return {
             "model": _served(Path(destination.saved_model_dir(current.number))),
             "metrics": json.dumps(_timeless(dict(current.metrics)), sort_keys=True),
@@ -249,11 +233,11 @@ def local_run(base: Path) -> Victim:
     return Victim(name="local run", run=run, digest=digest, share=0.06, in_a_row=6)
 
 
-def cluster_verbs(base: Path, url: str) -> list[Victim]:
+def cluster_verbs(base, url):
     """Return `submit` and `schedule create` against a server; each folder's name is the pipeline's."""
     from tests.pipeline.kubeflow.conftest import write_package
 
-    def call(*words: str) -> Any:
+    def call(*words):
         from pipeline.cli import parser
 
         out = io.StringIO()
@@ -264,28 +248,23 @@ def cluster_verbs(base: Path, url: str) -> list[Victim]:
             raise SystemExit(code)
         return json.loads(out.getvalue())
 
-    def package(folder: Path) -> str:
+    def call_with_package(folder, *words):
         folder.mkdir(parents=True, exist_ok=True)
-        return write_package(folder, name=folder.name)
+        return call(*words, write_package(folder, name=folder.name), "--param", "data_path=/d")
 
-    def submit(folder: Path) -> None:
-        call("submit", package(folder), "--param", "data_path=/d")
-
-    def submitted(folder: Path) -> Any:
+    def submit(folder):
         # A submission that was killed after the server took it has made a run; never another version of it.
-        again = call("submit", package(folder), "--param", "data_path=/d")
-        return {"reused": again["version"]["reused"]}
+        return {"reused": call_with_package(folder, "submit")["version"]["reused"]}
 
-    def create(folder: Path) -> None:
-        words = ("--name", folder.name, "--cron", "@daily", "--param", "data_path=/d")
-        call("schedule", "create", package(folder), *words)
+    def create(folder):
+        call_with_package(folder, "schedule", "create", "--name", folder.name, "--cron", "@daily")
 
-    def created(folder: Path) -> Any:
+    def created(folder):
         schedules = [s for s in call("schedule", "list") if s["name"] == folder.name]
         kept = ("cron", "enabled", "max_concurrency", "parameters", "catch_up")
         return [{name: s[name] for name in kept} for s in schedules]
 
     return [
-        Victim(name="submit", run=submit, digest=submitted, share=0.09),
+        Victim(name="submit", run=submit, digest=submit, share=0.09),
         Victim(name="schedule create", run=create, digest=created, share=0.09),
     ]

@@ -16,7 +16,7 @@ from tests.hostile.corpus import all_cases
 from tests.hostile.runner import import_everything, run_cases
 
 
-def main() -> int:
+def main():
     """Print a line for each case and the counts of each kind; return 1 where a case failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="of what is random in the cases")

@@ -14,7 +14,7 @@ ANY = (OK, ERROR, QUARANTINE)
 Build = Callable[[Path, random.Random], object]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Case:
     """A call of the command line or of a step with hostile input.
 
@@ -47,22 +47,27 @@ class Case:
     check: Callable[[Path, Path, str], str] | None = None
 
     @property
-    def kind(self) -> str:
+    def kind(self):
         """What its results are counted under."""
         return self.name.partition("/")[0]
 
 
-def detflow(*arguments: str) -> tuple[str, ...]:
+def detflow(*arguments):
     """Return the call of a verb."""
     return ("pipeline.cli", *arguments)
 
 
-def step(name: str, **fields: str) -> tuple[str, ...]:
+def step(name, **fields):
     """Return the call of a step."""
     return (f"components.{name}", *(word for key, value in fields.items() for word in (f"--{key}", value)))
 
 
-def put(path: Path, content: bytes | str) -> Path:
+def using(write, *arguments, **fields):
+    """Return a `build` that calls a function with the folder and these arguments."""
+    return lambda folder, chance: write(folder, *arguments, **fields)
+
+
+def put(path, content):
     """Write a file and the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))

@@ -5,12 +5,8 @@ import gzip
 import itertools
 import json
 import os
-import random
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
 
-from tests.hostile.case import ANY, EITHER, ERROR, OK, QUARANTINE, Build, Case, detflow
+from tests.hostile.case import ANY, EITHER, ERROR, OK, QUARANTINE, Case, detflow, using
 from tests.hostile.data_sets import RATIO, coco, example_gen
 from tests.hostile.images import jpeg
 
@@ -19,7 +15,7 @@ _IMAGE = {"id": 1, "file_name": "x.jpg", "width": 64, "height": 48}
 _BOX = {"id": 1, "image_id": 1, "bbox": [1, 1, 5, 5], "category_id": 1, "area": 25, "iscrowd": 0}
 _NAN, _INF, _LONG = float("nan"), float("inf"), 10**4000
 
-_BOXES: Mapping[str, Any] = {
+_BOXES = {
     "nan": [_NAN, 1, 5, 5],
     "infinite": [1, 1, _INF, 5],
     "negative": [1, 1, -5, 5],
@@ -55,7 +51,7 @@ _SIZES = {
     "list": [64],
     "wrong": 640,
 }
-_NAMES: Mapping[str, Any] = {
+_NAMES = {
     "dotdot": "../a.json",
     "passwd": "a/b/../../../../../../etc/passwd",
     "device": "/dev/zero",
@@ -75,7 +71,7 @@ _NAMES: Mapping[str, Any] = {
 }
 _GOOD_NAMES = ("\u00e9.jpg", "\U0001f600.jpg", "a'b\"c.jpg", "{x}%s.jpg", "-rf.jpg")
 _NAMES_ELSEWHERE = ("http://127.0.0.1:9/x.jpg", "s3://bucket/x.jpg", "C:\\data\\x.jpg", "/mnt/data/x.jpg")
-_ANNOTATIONS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
+_ANNOTATIONS = {
     "area_text": ({**_BOX, "area": "25"}, _Q),
     "area_nan": ({**_BOX, "area": _NAN}, _Q),
     "crowd_2": ({**_BOX, "iscrowd": 2}, _Q),
@@ -95,7 +91,7 @@ _ANNOTATIONS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
     "polygon_1e6": ({**_BOX, "segmentation": [[1, 1] * 500_000]}, _QO),
     "keypoints_text": ({**_BOX, "keypoints": "x"}, _QO),
 }
-_CATEGORIES: Mapping[str, tuple[Any, tuple[str, ...]]] = {
+_CATEGORIES = {
     "same_id": ([{"id": 1, "name": "a"}, {"id": 1, "name": "b"}], (ERROR,)),
     "same_name": ([{"id": 1, "name": "a"}, {"id": 2, "name": "a"}], (ERROR,)),
     "text_id": ([{"id": "1", "name": "a"}], (ERROR,)),
@@ -114,7 +110,7 @@ _CATEGORIES: Mapping[str, tuple[Any, tuple[str, ...]]] = {
 }
 
 
-def _texts() -> dict[str, bytes | str]:
+def _texts():
     good = json.dumps({"images": [], "annotations": [], "categories": [{"id": 1, "name": "cat"}]})
     return {
         "latin1": good.replace("cat", "caf\xe9").encode("latin-1"),
@@ -132,29 +128,22 @@ def _texts() -> dict[str, bytes | str]:
     }
 
 
-def _place(kind: str, folder: Path, name: str) -> None:
-    """Put something that is no file where an image or an annotation file is looked for."""
-    path = folder / name
-    path.unlink(missing_ok=True)
-    targets = {"device": "/dev/zero", "loop": path.name, "environment": "/proc/self/environ"}
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    else:
-        os.symlink(targets[kind], path)
+def _built(place=None, **parts):
+    return using(_write, place, **parts)
 
 
-def _built(place: tuple[str, str] | None = None, **parts: Any) -> Build:
-    def build(folder: Path, chance: random.Random) -> None:
-        coco(folder, **parts)
-        if place:
-            _place(place[0], folder, place[1])
+def _write(folder, place, **parts):
+    """Write a data set, and something that is no file where one of its files is looked for."""
+    coco(folder, **parts)
+    if place:
+        kind, path = place[0], folder / place[1]
+        path.unlink(missing_ok=True)
+        targets = {"device": "/dev/zero", "loop": path.name, "environment": "/proc/self/environ"}
+        makers = {"pipe": os.mkfifo, "folder": os.mkdir}
+        makers.get(kind, lambda here: os.symlink(targets[kind], here))(path)
 
-    return build
 
-
-def _tables() -> Iterator[tuple[str, Build, tuple[str, ...]]]:
+def _tables():
     built = functools.partial(_built, files={"x.jpg": jpeg()})
     for name, box in _BOXES.items():
         yield f"box_{name}", built(images=[_IMAGE], annotations=[{**_BOX, "bbox": box}]), _Q
@@ -168,18 +157,19 @@ def _tables() -> Iterator[tuple[str, Build, tuple[str, ...]]]:
     for name, value in _NAMES.items():
         yield f"name_{name}", built(images=[{**_IMAGE, "file_name": value}], annotations=[_BOX]), _Q
     for number, name in enumerate(_GOOD_NAMES):
-        entries = {"images": [{**_IMAGE, "file_name": name}], "annotations": [_BOX]}
-        yield f"good_name_{number}", _built(files={name: jpeg()}, **entries), (OK,)
+        renamed = [{**_IMAGE, "file_name": name}]
+        yield f"good_name_{number}", _built(files={name: jpeg()}, images=renamed, annotations=[_BOX]), (OK,)
     for number, name in enumerate(_NAMES_ELSEWHERE):  # the image is found by the tail of its name
-        entries = {"images": [{**_IMAGE, "file_name": name}], "annotations": [_BOX]}
-        yield f"name_elsewhere_{number}", built(**entries), (OK,)
+        renamed = [{**_IMAGE, "file_name": name}]
+        yield f"name_elsewhere_{number}", built(images=renamed, annotations=[_BOX]), (OK,)
     for name, entry in {"null": None, "text": "x", "nothing": {}}.items():
         yield f"image_{name}", built(images=[entry]), _Q
     yield "same_image_id", built(images=[_IMAGE, {**_IMAGE, "file_name": "g0.jpg"}]), _Q
-    yield "null_before_polygon", built(images=[_IMAGE], annotations=[None, _polygon()]), _Q
+    polygon = {**_BOX, "segmentation": [[1, 1, 9, 1, 9, 9]]}
+    yield "null_before_polygon", built(images=[_IMAGE], annotations=[None, polygon]), _Q
 
 
-def _whole_files() -> Iterator[tuple[str, Build, tuple[str, ...]]]:
+def _whole_files():
     built = functools.partial(_built, files={"x.jpg": jpeg()})
     for kind in ("pipe", "folder", "device", "loop", "environment"):
         yield f"image_is_{kind}", built((kind, "images/x.jpg"), images=[_IMAGE], annotations=[_BOX]), _Q
@@ -190,44 +180,35 @@ def _whole_files() -> Iterator[tuple[str, Build, tuple[str, ...]]]:
         yield f"text_{name}", built(raw=text), (ERROR,)
 
 
-def _polygon() -> dict[str, Any]:
-    return {**_BOX, "segmentation": [[1, 1, 9, 1, 9, 9]]}
-
-
-def _only_null_is_refused(folder: Path, out: Path, text: str) -> str:
+def _only_null_is_refused(folder, out, text):
     """A null among annotations costs nothing but itself."""
     notes = (out / "examples/quarantine.jsonl").read_text().splitlines()
     return "" if len(notes) == 1 else f"{len(notes)} RECORDS IN QUARANTINE"
 
 
-def _many(folder: Path, chance: random.Random) -> None:
+def _many(folder, chance):
     """Write a million annotations of one image."""
     entry = json.dumps({**_BOX, "image_id": 1})
     head = '{"images": [{"id": 1, "file_name": "x.jpg"}], "categories": [{"id": 1, "name": "cat"}]'
-    coco(
-        folder,
-        raw=head + ', "annotations": [' + ",".join([entry] * 1_000_000) + "]}",
-        files={"x.jpg": jpeg()},
-    )
+    text = head + ', "annotations": [' + ",".join([entry] * 1_000_000) + "]}"
+    coco(folder, raw=text, files={"x.jpg": jpeg()})
 
 
-def _sparse(folder: Path, chance: random.Random) -> None:
+def _sparse(folder, chance):
     coco(folder)
     os.truncate(folder / "a.json", 5 << 30)
 
 
-def cases() -> Iterator[Case]:
+def cases():
     """Yield data sets in COCO's format."""
     for name, build, expect in itertools.chain(_tables(), _whole_files()):
         check = _only_null_is_refused if name == "null_before_polygon" else None
-        yield Case(name=f"coco/{name}", command=example_gen("coco"), build=build, expect=expect, check=check)
+        yield Case(f"coco/{name}", example_gen("coco"), build, expect, check=check)
     for name, build in {"annotations_1e6": _many, "sparse_5GB": _sparse}.items():
-        yield Case(name=f"coco/{name}", command=example_gen("coco"), build=build, expect=ANY)
+        yield Case(f"coco/{name}", example_gen("coco"), build, ANY)
         ratio = example_gen("coco", RATIO)
-        yield Case(name=f"coco/{name}_by_ratio", command=ratio, build=build, expect=ANY)
+        yield Case(f"coco/{name}_by_ratio", ratio, build, ANY)
         init = detflow("init", "{in}", "-o", "{out}/w")
-        yield Case(name=f"coco/{name}_init", command=init, build=build, expect=EITHER)
+        yield Case(f"coco/{name}_init", init, build, EITHER)
     surrogate = _built(images=[{"id": "\ud800"}])
-    yield Case(
-        name="coco/surrogate_by_ratio", command=example_gen("coco", RATIO), build=surrogate, expect=_QO
-    )
+    yield Case("coco/surrogate_by_ratio", example_gen("coco", RATIO), surrogate, _QO)

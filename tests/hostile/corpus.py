@@ -1,7 +1,5 @@
 """All kinds of cases, in the order in which they run."""
 
-from collections.abc import Iterator
-
 from tests.hostile import (
     coco_files,
     entries,
@@ -15,7 +13,6 @@ from tests.hostile import (
     secrets,
     texts,
 )
-from tests.hostile.case import Case
 
 _KINDS = (
     images,
@@ -32,13 +29,13 @@ _KINDS = (
 )
 
 
-def all_cases() -> Iterator[Case]:
+def all_cases():
     """Yield every case.
 
     Raises:
         ValueError: when two have one name.
     """
-    names: set[str] = set()
+    names = set()
     for kind in _KINDS:
         for case in kind.cases():
             if case.name in names:

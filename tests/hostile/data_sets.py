@@ -2,9 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from tests.hostile.case import put, step
 
@@ -12,30 +10,21 @@ _SPLITS = '{"train": {"annotations": "a.json", "images": "images"}}'
 RATIO = '{"train": 1.0}'
 
 
-def example_gen(kind: str, splits: str = "", **fields: str) -> tuple[str, ...]:
+def example_gen(kind, splits="", **fields):
     """Return the call of ExampleGen for the data set in {in}; any share of it may go into quarantine."""
     given = {"examples": "{out}/examples", "data_path": "{in}", "data_format": kind, "quarantine_limit": "1"}
     usual = _SPLITS if kind == "coco" else RATIO
     return step("example_gen", **{**given, "splits": splits or usual, **fields})
 
 
-def good_images(folder: Path, count: int = 3) -> list[str]:
+def good_images(folder, count=3):
     """Write images g0.jpg, g1.jpg and so on; return their names."""
     from tests.hostile.images import jpeg
 
     return [put(folder / f"g{number}.jpg", jpeg()).name for number in range(count)]
 
 
-def coco(
-    folder: Path,
-    images: Sequence[Any] = (),
-    annotations: Sequence[Any] = (),
-    *,
-    categories: Any = None,
-    raw: bytes | str | None = None,
-    files: Mapping[str, bytes] | None = None,
-    count: int = 3,
-) -> None:
+def coco(folder, images=(), annotations=(), *, categories=None, raw=None, files=None, count=3):
     """Write good images with a box each, and what else is given.
 
     Args:
@@ -51,17 +40,8 @@ def coco(
     for name, content in (files or {}).items():
         put(folder / "images" / name, content)
     good = [{"id": 1000 + i, "file_name": name, "width": 64, "height": 48} for i, name in enumerate(names)]
-    boxes = [
-        {
-            "id": 9000 + i,
-            "image_id": 1000 + i,
-            "bbox": [1, 1, 20, 20],
-            "category_id": 1,
-            "area": 400,
-            "iscrowd": 0,
-        }
-        for i in range(len(names))
-    ]
+    box = {"bbox": [1, 1, 20, 20], "category_id": 1, "area": 400, "iscrowd": 0}
+    boxes = [{"id": 9000 + i, "image_id": 1000 + i, **box} for i in range(len(names))]
     whole = {
         "images": [*good, *images],
         "annotations": [*boxes, *annotations],
@@ -70,14 +50,7 @@ def coco(
     put(folder / "a.json", json.dumps(whole) if raw is None else raw)
 
 
-def voc_xml(
-    name: str = "cat",
-    box: Sequence[Any] = (1, 1, 20, 20),
-    size: Sequence[Any] = (64, 48),
-    file: str = "x.jpg",
-    head: str = "",
-    more: str = "",
-) -> str:
+def voc_xml(name="cat", box=(1, 1, 20, 20), size=(64, 48), file="x.jpg", head="", more=""):
     """Return an annotation of Pascal VOC with one object."""
     corners = "".join(f"<{k}>{v}</{k}>" for k, v in zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True))
     return (
@@ -86,7 +59,7 @@ def voc_xml(
     )
 
 
-def voc(folder: Path, xml: bytes | str, name: str = "x.xml") -> None:
+def voc(folder, xml, name="x.xml"):
     """Write two good images with annotations, and a third with one of the given text."""
     from tests.hostile.images import jpeg
 
@@ -96,38 +69,22 @@ def voc(folder: Path, xml: bytes | str, name: str = "x.xml") -> None:
     put(Path(os.fsdecode(os.fsencode(folder / "Annotations" / name))), xml)
 
 
-def yolo(folder: Path, data: bytes | str | None = None, labels: bytes | str = "0 0.5 0.5 0.2 0.2\n") -> None:
+def yolo(folder, data=None, labels="0 0.5 0.5 0.2 0.2\n"):
     """Write three images with labels, and a data.yaml."""
     names = good_images(folder / "images/train")
     for name in names:
         put(folder / "labels/train" / f"{name[:-4]}.txt", "0 0.5 0.5 0.2 0.2\n")
     put(folder / "labels/train/g2.txt", labels)
-    put(
-        folder / "data.yaml",
-        "train: images/train\nval: images/train\nnames: [cat]\n" if data is None else data,
-    )
+    good = "train: images/train\nval: images/train\nnames: [cat]\n"
+    put(folder / "data.yaml", good if data is None else data)
 
 
-def labelme(folder: Path, **fields: Any) -> None:
+def labelme(folder, **fields):
     """Write a good image with its LabelMe file, and one whose fields are changed."""
     good_images(folder, 2)
-    shape = {
-        "label": "cat",
-        "points": [[1, 1], [20, 20]],
-        "shape_type": "rectangle",
-        "group_id": None,
-        "flags": {},
-    }
-    for number in range(2):
-        whole = {
-            "version": "5.4.1",
-            "flags": {},
-            "shapes": [shape],
-            "imagePath": f"g{number}.jpg",
-            "imageData": None,
-            "imageHeight": 48,
-            "imageWidth": 64,
-        }
-        changed = {**whole, **fields} if number else whole
-        name = fields.get("file", "g1") if number else "g0"
-        put(folder / f"{name}.json", fields["raw"] if number and "raw" in fields else json.dumps(changed))
+    place = {"points": [[1, 1], [20, 20]], "shape_type": "rectangle", "group_id": None}
+    whole = {"version": "5.4.1", "flags": {}, "shapes": [{"label": "cat", **place, "flags": {}}]}
+    whole |= {"imageData": None, "imageHeight": 48, "imageWidth": 64}
+    put(folder / "g0.json", json.dumps({**whole, "imagePath": "g0.jpg"}))
+    changed = json.dumps({**whole, "imagePath": "g1.jpg", **fields})
+    put(folder / f"{fields.get('file', 'g1')}.json", fields.get("raw", changed))

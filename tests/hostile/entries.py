@@ -3,16 +3,12 @@
 import functools
 import json
 import os
-import random
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
 
-from tests.hostile.case import ANY, EITHER, OK, QUARANTINE, Build, Case, detflow, put
+from tests.hostile.case import ANY, EITHER, OK, QUARANTINE, Case, detflow, put, using
 from tests.hostile.data_sets import example_gen, good_images
 
 _Q, _QO = (QUARANTINE,), (QUARANTINE, OK)
-_WRONG: Mapping[str, Any] = {
+_WRONG = {
     "nan": float("nan"),
     "infinite": float("-inf"),
     "1e308": 1e308,
@@ -27,12 +23,12 @@ _WRONG: Mapping[str, Any] = {
     "passwd": "../../../../etc/passwd",
     "long": "a" * 1_000_000,
 }
-_SHAPES: Mapping[str, dict[str, Any]] = {
+_SHAPES = {
     "rect": {"x": 1, "y": 1, "width": 9, "height": 9},
     "polygon": {"all_points_x": [1, 9, 9], "all_points_y": [1, 1, 9]},
     "ellipse": {"cx": 20, "cy": 20, "rx": 5, "ry": 4, "theta": 0.5},
 }
-_RULES: Mapping[str, tuple[str, ...]] = {
+_RULES = {
     # Classes may be called so, and any angle is one.
     "createml/label_text": (OK,),
     "createml/label_passwd": (OK,),
@@ -48,24 +44,22 @@ _RULES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _createml(count: int = 1) -> list[Any]:
+def _createml(count=1):
     drawn = {"label": "cat", "coordinates": {"x": 20, "y": 20, "width": 9, "height": 9}}
     return [{"image": f"g{n}.jpg", "annotations": [drawn] * (count if n == 2 else 1)} for n in range(3)]
 
 
-def _via(shape: str = "rect", count: int = 1, **place: Any) -> dict[str, Any]:
-    drawn = {
-        "shape_attributes": {"name": shape, **_SHAPES[shape], **place},
-        "region_attributes": {"class": "cat"},
-    }
-    plain = {"shape_attributes": {"name": "rect", **_SHAPES["rect"]}, "region_attributes": {"class": "cat"}}
+def _via(shape="rect", count=1, **place):
+    kind = {"region_attributes": {"class": "cat"}}
+    drawn = {"shape_attributes": {"name": shape, **_SHAPES[shape], **place}, **kind}
+    plain = {"shape_attributes": {"name": "rect", **_SHAPES["rect"]}, **kind}
     return {
         f"g{n}": {"filename": f"g{n}.jpg", "size": 1, "regions": [drawn] * count if n == 2 else [plain]}
         for n in range(3)
     }
 
 
-def _fields(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def _fields(tree, path=()):
     """Yield the way to every value of the last entry, the entry itself first."""
     if path:
         yield path
@@ -75,7 +69,7 @@ def _fields(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from _fields(value, (*path, key))
 
 
-def _changed(tree: Any, path: tuple[Any, ...], value: Any) -> str:
+def _changed(tree, path, value):
     whole = node = json.loads(json.dumps(tree))  # without parts in common
     for key in path[:-1]:
         node = node[key]
@@ -83,11 +77,11 @@ def _changed(tree: Any, path: tuple[Any, ...], value: Any) -> str:
     return json.dumps(whole)
 
 
-def _wrong_values() -> Iterator[tuple[str, str, str]]:
+def _wrong_values():
     """Yield kind, name and text, a third of the values for each field."""
     trees = {"createml": [_createml()], "via": [_via(shape) for shape in _SHAPES]}
     for kind, variants in trees.items():
-        seen: set[str] = set()
+        seen = set()
         for tree in variants:
             for number, path in enumerate(_fields(tree)):
                 field = "_".join(str(key) for key in path[-1:])
@@ -103,7 +97,7 @@ _HEAD = (
 )
 _ROW = 'g{},1,{{}},1,0,"{{""name"":""rect"",""x"":1,""y"":1,""width"":9,""height"":9}}","{}"\n'
 _CLASS = '{""class"":""cat""}'
-_CELLS: Mapping[str, str] = {
+_CELLS = {
     "good": _ROW.format("2.jpg", _CLASS),
     "no_json": _ROW.format("2.jpg", "cat"),
     "brackets": _ROW.format("2.jpg", "[" * 100_000),
@@ -115,21 +109,22 @@ _CELLS: Mapping[str, str] = {
 }
 
 
-def _file(name: str, text: str | functools.partial[str], size: int = 0) -> Build:
-    def build(folder: Path, chance: random.Random) -> None:
-        good_images(folder)
-        path = put(folder / name, text if isinstance(text, str) else text())
-        if size:
-            os.truncate(path, size)
-
-    return build
+def _file(name, text, size=0):
+    return using(_write, name, text, size)
 
 
-def _many(kind: str) -> str:
+def _write(folder, name, text, size):
+    good_images(folder)
+    path = put(folder / name, text if isinstance(text, str) else text())
+    if size:
+        os.truncate(path, size)
+
+
+def _many(kind):
     return json.dumps(_createml(1_000_000) if kind == "createml" else _via(count=200_000))
 
 
-def _cases() -> Iterator[tuple[str, str, Build, tuple[str, ...]]]:
+def _cases():
     for kind, name, text in _wrong_values():
         yield kind, name, _file("a.json", text), _RULES.get(f"{kind}/{name}", _Q)
     for kind, tree in {"createml": _createml(), "via": _via()}.items():
@@ -150,10 +145,10 @@ def _cases() -> Iterator[tuple[str, str, Build, tuple[str, ...]]]:
     yield "via", "csv_rows_1e6", _file("a.csv", rows), ANY
 
 
-def cases() -> Iterator[Case]:
+def cases():
     """Yield data sets of Create ML and VIA, read by ExampleGen; whole files are looked at by init, too."""
+    init = detflow("init", "{in}", "-o", "{out}/w")
     for kind, name, build, expect in _cases():
-        yield Case(name=f"{kind}/{name}", command=example_gen(kind), build=build, expect=expect)
+        yield Case(f"{kind}/{name}", example_gen(kind), build, expect)
         if name.startswith(("text_", "sparse", "many", "points", "csv")):
-            init = detflow("init", "{in}", "-o", "{out}/w")
-            yield Case(name=f"{kind}/init_{name}", command=init, build=build, expect=EITHER)
+            yield Case(f"{kind}/init_{name}", init, build, EITHER)

@@ -6,16 +6,12 @@ import io
 import itertools
 import json
 import os
-import random
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any
 
-import google_crc32c
 from PIL import Image
 
-from tests.hostile.case import ANY, EITHER, OK, QUARANTINE, Build, Case, detflow, put
+from detection_core.data.record_writer import write_record
+from tests.hostile.case import ANY, EITHER, OK, QUARANTINE, Case, detflow, put, using
 from tests.hostile.data_sets import example_gen, good_images, labelme, voc, voc_xml, yolo
 from tests.hostile.images import jpeg
 
@@ -27,7 +23,7 @@ _OBJECT = f"<object><name>cat</name>{_BOX}</object>"
 _CVAT_IMAGE = '<annotations><image id="0" name="g0.jpg" width="{}" height="48">{}</image></annotations>'
 
 
-def _voc() -> Mapping[str, tuple[bytes | str, tuple[str, ...]]]:
+def _voc():
     good = voc_xml()
     return {
         "laughs": (voc_xml("&a9;", head=f'<!DOCTYPE a [<!ENTITY a0 "ha">{_LAUGHS}]>'), _Q),
@@ -56,7 +52,7 @@ def _voc() -> Mapping[str, tuple[bytes | str, tuple[str, ...]]]:
     }
 
 
-YOLO_DATA: Mapping[str, str | bytes] = {
+YOLO_DATA = {
     "nc_1e9": "nc: 1000000000\ntrain: images/train\nval: images/train\n",
     "nc_5e7": "nc: 50000000\ntrain: images/train\nval: images/train\n",
     "kpt_5e7": "train: images/train\nnames: [cat]\nkpt_shape: [50000000, 3]\n",
@@ -87,7 +83,7 @@ YOLO_DATA: Mapping[str, str | bytes] = {
     "list": "[1, 2]\n",
     "binary": b"\xff\xfe\x00\x01",
 }
-_YOLO_LABELS: Mapping[str, tuple[bytes | str, tuple[str, ...]]] = {
+_YOLO_LABELS = {
     "nan": ("0 nan 0.5 0.2 0.2\n", _Q),
     "class_1e18": ("1000000000000000000 0.5 0.5 0.2 0.2\n", _Q),
     "class_5000_digits": ("9" * 5000 + " 0.5 0.5 0.2 0.2\n", _Q),
@@ -102,15 +98,15 @@ _YOLO_LABELS: Mapping[str, tuple[bytes | str, tuple[str, ...]]] = {
 _HUGE = "a mask of 50,000 x 50,000 pixels"
 
 
-def _huge_mask() -> str:
+def _huge_mask():
     """Return a PNG of one bit a pixel, as LabelMe's masks are."""
     buffer = io.BytesIO()
     Image.new("1", (50_000, 50_000), 1).save(buffer, "PNG")
     return base64.b64encode(buffer.getvalue()).decode()
 
 
-def _labelme() -> Mapping[str, tuple[dict[str, Any], tuple[str, ...]]]:
-    def shapes(**changes: Any) -> dict[str, Any]:
+def _labelme():
+    def shapes(**changes):
         shape = {"label": "cat", "points": [[1, 1], [20, 20]], "shape_type": "rectangle"}
         return {"shapes": [{**shape, **changes}]}
 
@@ -134,7 +130,7 @@ def _labelme() -> Mapping[str, tuple[dict[str, Any], tuple[str, ...]]]:
     }
 
 
-def _studio(url: Any, value: Any = None) -> str:
+def _studio(url, value=None):
     result = value or {"x": 1, "y": 1, "width": 20, "height": 20, "rotation": 0, "rectanglelabels": ["cat"]}
     found = {"type": "rectanglelabels", "original_width": 64, "original_height": 48, "value": result}
     tasks = [
@@ -143,14 +139,14 @@ def _studio(url: Any, value: Any = None) -> str:
     return json.dumps([*tasks, {"id": 9, "data": {"image": url}, "annotations": [{"result": [found]}]}])
 
 
-def _labelme_files(folder: Path, **fields: Any) -> None:
+def _labelme_files(folder, **fields):
     for shape in fields.get("shapes", ()):
         if isinstance(shape, dict) and shape.get("mask") == _HUGE:
             shape["mask"] = _huge_mask()
     labelme(folder, **fields)
 
 
-_STUDIO: Mapping[str, str] = {
+_STUDIO = {
     "bracket": _studio("http://[::1/a.jpg"),
     "port": _studio("http://h:99999999/a.jpg"),
     "percent": _studio("/data/upload/%zz%00.jpg"),
@@ -163,7 +159,7 @@ _STUDIO: Mapping[str, str] = {
     "brush": _studio("g2.jpg", {"format": "rle", "rle": [255] * 1000, "brushlabels": ["cat"]}),
     "brackets": "[" * 100_000,
 }
-_CSV: Mapping[str, bytes | str] = {
+_CSV = {
     "nan": "g2.jpg,nan,1,20,20,cat\n",
     "digits": "g2.jpg," + "9" * 5000 + ",1,20,20,cat\n",
     "words": "g2.jpg,a,b,c,d,cat\n",
@@ -175,7 +171,7 @@ _CSV: Mapping[str, bytes | str] = {
     "formula": "g2.jpg,1,1,20,20,=cmd|'/c calc'!A1\n",
     "passwd": "/etc/passwd,1,1,20,20,cat\n",
 }
-_CVAT: Mapping[str, str] = {
+_CVAT = {
     "laughs": f'<!DOCTYPE a [<!ENTITY a0 "ha">{_LAUGHS}]><annotations><meta>&a9;</meta></annotations>',
     "entity": _ENTITY.format("file:///etc/passwd") + "<annotations>&x;</annotations>",
     "nan": _CVAT_IMAGE.format(64, '<box label="cat" xtl="nan" ytl="1" xbr="9" ybr="9"/>'),
@@ -188,71 +184,59 @@ _CVAT: Mapping[str, str] = {
 }
 
 
-def _with(write: Any, *arguments: Any, **fields: Any) -> Build:
-    def build(folder: Path, chance: random.Random) -> None:
-        write(folder, *arguments, **fields)
-
-    return build
-
-
-def _single(folder: Path, name: str, content: bytes | str) -> None:
+def _single(folder, name, content):
     """Write three images and one file of annotations beside them."""
     good_images(folder / "images")
     good_images(folder)
     put(folder / name, content)
 
 
-def _pipe(folder: Path, name: str) -> None:
+def _pipe(folder, name):
     voc(folder, voc_xml())
     os.mkfifo(folder / name)
 
 
-def _yolo_file(folder: Path, name: str, text: str) -> None:
+def _yolo_file(folder, name, text):
     """Write YOLO labels whose images are named by a list."""
     yolo(folder, f"train: {name}\nnames: [cat]\n")
     put(folder / name, text)
 
 
-def _darknet(folder: Path) -> None:
+def _darknet(folder):
     """Write Darknet files that name themselves."""
     yolo(folder)
     (folder / "data.yaml").unlink()
     put(folder / "obj.data", "classes = 1\ntrain = obj.data\nvalid = obj.data\nnames = obj.data\n")
 
 
-def _record(content: bytes) -> bytes:
-    def checksum(data: bytes) -> bytes:
-        crc = google_crc32c.value(data)
-        return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-    length = struct.pack("<Q", len(content))
-    return length + checksum(length) + content + checksum(content)
+def _record(content):
+    buffer = io.BytesIO()
+    write_record(buffer, content)
+    return buffer.getvalue()
 
 
-def _example(**changes: Any) -> bytes:
+def _example(**changes):
     from tensorflow.core.example import example_pb2
 
     example = example_pb2.Example()
-    features: dict[str, Any] = {"image/encoded": [jpeg()], "image/source_id": [b"1"]}
+    features = {"image/encoded": [jpeg()], "image/source_id": [b"1"]}
     sides = {"xmin": 0.1, "ymin": 0.1, "xmax": 0.5, "ymax": 0.5}
     features |= {f"image/object/bbox/{side}": [value] for side, value in sides.items()}
     features |= {"image/object/class/label": [1], "image/object/class/text": [b"cat"]}
     features |= {f"image/{name.replace('__', '/')}": value for name, value in changes.items()}
     for name, values in features.items():
         feature = example.features.feature[name]
-        kind = {bytes: feature.bytes_list, int: feature.int64_list, float: feature.float_list}[
-            type(values[0])
-        ]
-        kind.value.extend(values)
+        lists = {bytes: feature.bytes_list, int: feature.int64_list, float: feature.float_list}
+        lists[type(values[0])].value.extend(values)
     return example.SerializeToString()
 
 
-def _with_example(**changes: Any) -> bytes:
+def _with_example(**changes):
     """Return a good record and one with other features."""
     return _record(_example()) + _record(_example(**changes))
 
 
-_RECORDS: Mapping[str, Callable[[], bytes]] = {
+_RECORDS = {
     "good": lambda: _with_example(source_id=[b"2"]),
     "label_nan": lambda: _with_example(object__class__label=[float("nan")]),
     "label_1e30": lambda: _with_example(object__class__label=[1e30]),
@@ -269,68 +253,58 @@ _RECORDS: Mapping[str, Callable[[], bytes]] = {
 }
 
 
-def _record_files(folder: Path, content: Callable[[], bytes]) -> None:
+def _record_files(folder, content):
     put(folder / "train.tfrecord", content())
     put(folder / "label_map.pbtxt", 'item { id: 1 name: "cat" }\n')
 
 
-def _voc_tables() -> Iterator[tuple[str, str, Build, tuple[str, ...]]]:
+def _voc_tables():
     for name, (xml, expect) in _voc().items():
-        yield "voc", name, _with(voc, xml), expect
+        yield "voc", name, using(voc, xml), expect
     for name in (b"\xff\xfe.xml", b"a\nb.xml"):
-        yield "voc", f"name_{name.hex()}", _with(voc, voc_xml(file="g0.jpg"), os.fsdecode(name)), ANY
+        yield "voc", f"name_{name.hex()}", using(voc, voc_xml(file="g0.jpg"), os.fsdecode(name)), ANY
     for name, file in {"passwd": "../../../../etc/passwd", "url": "http://127.0.0.1:9/none.jpg"}.items():
         # The image that has the name of the annotation file is taken, where there is one, and no other.
-        yield "voc", f"file_{name}", _with(voc, voc_xml(file=file), "y.xml"), _Q
-        yield "voc", f"file_{name}_beside", _with(voc, voc_xml(file=file)), (OK,)
-    yield "voc", "pipe", _with(_pipe, "Annotations/p.xml"), _Q
+        yield "voc", f"file_{name}", using(voc, voc_xml(file=file), "y.xml"), _Q
+        yield "voc", f"file_{name}_beside", using(voc, voc_xml(file=file)), (OK,)
+    yield "voc", "pipe", using(_pipe, "Annotations/p.xml"), _Q
 
 
-def _yolo_tables() -> Iterator[tuple[str, str, Build, tuple[str, ...]]]:
+def _yolo_tables():
     for name, text in YOLO_DATA.items():
-        yield "yolo", name, _with(yolo, text), ANY
+        yield "yolo", name, using(yolo, text), ANY
     for name, (labels, expect) in _YOLO_LABELS.items():
-        yield "yolo", f"labels_{name}", _with(yolo, labels=labels), expect
-    for name, text in {
-        "itself": "list.txt\n" * 1000,
-        "control": "\x1b[2J\n",
-        "device": "/dev/zero\n",
-    }.items():
-        yield "yolo", f"list_{name}", _with(_yolo_file, "list.txt", text), ANY
-    yield "yolo", "darknet_itself", _with(_darknet), ANY
+        yield "yolo", f"labels_{name}", using(yolo, labels=labels), expect
+    lists = {"itself": "list.txt\n" * 1000, "control": "\x1b[2J\n", "device": "/dev/zero\n"}
+    for name, text in lists.items():
+        yield "yolo", f"list_{name}", using(_yolo_file, "list.txt", text), ANY
+    yield "yolo", "darknet_itself", using(_darknet), ANY
 
 
-def _other_tables() -> Iterator[tuple[str, str, Build, tuple[str, ...]]]:
+def _other_tables():
     for name, (fields, expect) in _labelme().items():
-        yield "labelme", name, _with(_labelme_files, **fields), expect
+        yield "labelme", name, using(_labelme_files, **fields), expect
     for name, text in _STUDIO.items():
-        yield "label_studio", name, _with(_single, "export.json", text), ANY
+        yield "label_studio", name, using(_single, "export.json", text), ANY
     head = "filename,xmin,ymin,xmax,ymax,class\ng0.jpg,1,1,20,20,cat\ng1.jpg,1,1,20,20,cat\n"
     for name, row in _CSV.items():
         content = head.encode() + (row if isinstance(row, bytes) else row.encode())
-        yield "csv", name, _with(_single, "annotations.csv", content), ANY
+        yield "csv", name, using(_single, "annotations.csv", content), ANY
     for name, text in _CVAT.items():
-        yield "cvat", name, _with(_single, "annotations.xml", text), ANY
+        yield "cvat", name, using(_single, "annotations.xml", text), ANY
     head = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax"
     head += ",IsOccluded,IsTruncated,IsGroupOf,IsDepiction,IsInside\n"
     good = "g0,xclick,/m/01yrx,1,0.1,0.5,0.1,0.5,0,0,0,0,0\n"
-    for name, row in {
-        "nan": good.replace("0.5", "nan"),
-        "words": "a,b\n",
-        "digits": good.replace("0.5", "9" * 5000),
-    }.items():
-        yield "open_images", name, _with(_single, "train-annotations-bbox.csv", head + good + row), ANY
+    rows = {"nan": good.replace("0.5", "nan"), "words": "a,b\n", "digits": good.replace("0.5", "9" * 5000)}
+    for name, row in rows.items():
+        yield "open_images", name, using(_single, "train-annotations-bbox.csv", head + good + row), ANY
     for name, content in _RECORDS.items():
-        yield "tfrecord", name, _with(_record_files, content), (OK,) if name == "good" else ANY
+        yield "tfrecord", name, using(_record_files, content), (OK,) if name == "good" else ANY
 
 
-def _sparse(kind: str, name: str) -> Build:
-    def build(folder: Path, chance: random.Random) -> None:
-        {"voc": lambda f: voc(f, voc_xml()), "yolo": yolo, "labelme": labelme}.get(kind, good_images)(folder)
-        path = put(folder / name, "{")
-        os.truncate(path, 5 << 30)
-
-    return build
+def _sparse(folder, kind, name):
+    {"voc": lambda f: voc(f, voc_xml()), "yolo": yolo, "labelme": labelme}.get(kind, good_images)(folder)
+    os.truncate(put(folder / name, "{"), 5 << 30)
 
 
 _LARGE = {
@@ -344,14 +318,14 @@ _LARGE = {
 }
 
 
-def cases() -> Iterator[Case]:
+def cases():
     """Yield data sets of every format but COCO's, read by ExampleGen, and some looked at by init."""
+    init = detflow("init", "{in}", "-o", "{out}/w")
     for kind, name, build, expect in itertools.chain(_voc_tables(), _yolo_tables(), _other_tables()):
-        yield Case(name=f"{kind}/{name}", command=example_gen(kind), build=build, expect=expect)
+        yield Case(f"{kind}/{name}", example_gen(kind), build, expect)
         if kind in ("yolo", "labelme", "label_studio"):
-            init = detflow("init", "{in}", "-o", "{out}/w")
-            yield Case(name=f"{kind}/init_{name}", command=init, build=build, expect=EITHER)
+            yield Case(f"{kind}/init_{name}", init, build, EITHER)
     for kind, name in _LARGE.items():
-        build = _sparse(kind, name)
-        yield Case(name=f"{kind}/sparse_5GB", command=example_gen(kind), build=build, expect=ANY)
-        yield Case(name=f"{kind}/auto_sparse_5GB", command=example_gen("auto"), build=build, expect=ANY)
+        build = using(_sparse, kind, name)
+        yield Case(f"{kind}/sparse_5GB", example_gen(kind), build, ANY)
+        yield Case(f"{kind}/auto_sparse_5GB", example_gen("auto"), build, ANY)

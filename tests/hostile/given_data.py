@@ -2,23 +2,22 @@
 
 import functools
 import io
+import json
 import os
 import random
 import stat
 import struct
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from tests.hostile.case import ANY, EITHER, ERROR, OK, Build, Case, detflow, put
+from tests.hostile.case import ANY, EITHER, ERROR, OK, Case, detflow, put, using
 from tests.hostile.data_sets import example_gen, good_images, yolo
 from tests.hostile.formats import YOLO_DATA
 
 _INIT = detflow("init", "{in}", "-o", "{out}/w")
 _NUMBERS = " ".join(["0.0"] * 14)
 _JSON = '{{{}, "annotations": []}}'
-_REFUSED: Mapping[str, tuple[str, str, bytes]] = {
+_REFUSED = {
     "kitti": ("KITTI", "g0.txt", f"Car {_NUMBERS}\n".encode()),
     "supervisely": ("Supervisely", "a.json", b'{"objects": [{"classTitle": "a", "geometryType": "b"}]}'),
     "darwin": ("Darwin", "a.json", b'{"version": "2.0", "schema_ref": "darwin", "annotations": []}'),
@@ -26,7 +25,7 @@ _REFUSED: Mapping[str, tuple[str, str, bytes]] = {
     "hugging_face": ("Hugging Face", "metadata.jsonl", b'{"file_name": "g0.jpg", "objects": {}}\n'),
     "parquet": ("Hugging Face", "a.parquet", b"PAR1"),
 }
-_TAILS: Mapping[str, bytes] = {
+_TAILS = {
     "brackets": b"[" * 1_000_000,
     "line_20MB": b"x" * 20_000_000,
     "control": b"\x1b]0;pwned\x07\0" * 100,
@@ -34,38 +33,35 @@ _TAILS: Mapping[str, bytes] = {
 }
 
 
-def _names_it(word: str) -> Callable[[Path, Path, str], str]:
+def _names_it(word):
     return lambda folder, out, text: "" if word in text else f"DOES NOT NAME {word}"
 
 
-def _refused() -> Iterator[Case]:
+def _refused():
     for kind, (word, name, head) in _REFUSED.items():
         for tail, more in {"good": b"", **_TAILS}.items():
-
-            def build(folder: Path, chance: Any, name: str = name, content: bytes = head + more) -> None:
-                good_images(folder)
-                put(folder / name, content)
-
-            check = _names_it(word) if tail == "good" else None
-            for verb, command in {"": example_gen("auto"), "init_": _INIT}.items():
-                if verb or tail == "good":
-                    yield Case(name=f"refused/{verb}{kind}_{tail}", command=command, build=build, check=check)
+            build, check = using(_beside, name, head + more), None
+            if tail == "good":
+                check = _names_it(word)
+                yield Case(f"refused/{kind}_{tail}", example_gen("auto"), build, check=check)
+            yield Case(f"refused/init_{kind}_{tail}", _INIT, build, check=check)
     for name in ("a.parquet", "metadata.jsonl", "g0.txt", "a.json", "a.zip", "data.yaml"):
-
-        def pipe(folder: Path, chance: Any, name: str = name) -> None:
-            good_images(folder)
-            os.mkfifo(folder / name)
-
-        yield Case(name=f"refused/pipe_{name}", command=_INIT, build=pipe, expect=EITHER)
+        yield Case(f"refused/pipe_{name}", _INIT, using(_beside, name), EITHER)
 
 
-def _member(name: str, mode: int = 0, method: int = zipfile.ZIP_STORED) -> zipfile.ZipInfo:
+def _beside(folder, name, content=None):
+    """Write good images and a file, or a pipe."""
+    good_images(folder)
+    os.mkfifo(folder / name) if content is None else put(folder / name, content)
+
+
+def _member(name, mode=0, method=zipfile.ZIP_STORED):
     info = zipfile.ZipInfo(name)
     info.external_attr, info.compress_type = mode << 16, method
     return info
 
 
-def _zip_of(*members: tuple[str, bytes] | tuple[zipfile.ZipInfo, bytes]) -> bytes:
+def _zip_of(*members):
     """Return an archive of a good data set and of further members."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -77,7 +73,7 @@ def _zip_of(*members: tuple[str, bytes] | tuple[zipfile.ZipInfo, bytes]) -> byte
 
 
 @functools.cache
-def _good_members() -> tuple[tuple[str, bytes], ...]:
+def _good_members():
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -86,7 +82,7 @@ def _good_members() -> tuple[tuple[str, bytes], ...]:
         return tuple((str(path.relative_to(folder)), path.read_bytes()) for path in found)
 
 
-def _patched(data: bytes, name: str, at: int, value: bytes, local: int | None = None) -> bytes:
+def _patched(data, name, at, value, local=None):
     """Change a field of a member's entry in the directory, and of its own header."""
     changed = bytearray(data)
     entry = data.rindex(b"PK\x01\x02", 0, data.rindex(name.encode()))
@@ -97,13 +93,13 @@ def _patched(data: bytes, name: str, at: int, value: bytes, local: int | None = 
     return bytes(changed)
 
 
-def _of(method: int, content: bytes) -> bytes:
+def _of(method, content):
     """Return an archive whose last member's compressed bytes are these."""
     data = _zip_of(("x.bin", content))
     return _patched(data, "x.bin", 10, struct.pack("<H", method), 8)
 
 
-def _overlapping() -> bytes:
+def _overlapping():
     """Return an archive that lists one member of 16 MB 2,000 times."""
     data = _zip_of((_member("x.bin", method=zipfile.ZIP_DEFLATED), bytes(16 << 20)))
     begin, end = data.rindex(b"PK\x01\x02"), data.rindex(b"PK\x05\x06")
@@ -114,7 +110,7 @@ def _overlapping() -> bytes:
     return data[:begin] + entries + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, count, count, size, directory, 0)
 
 
-def _many_members() -> bytes:
+def _many_members():
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for number in range(50_000):
@@ -122,9 +118,12 @@ def _many_members() -> bytes:
     return buffer.getvalue()
 
 
+def _bomb(method):
+    return _zip_of((_member("x.bin", method=method), bytes(300_000_000)))
+
+
 _LINK = stat.S_IFLNK | 0o777
-_ZEROS = bytes(300_000_000)
-_ZIPS: Mapping[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
+_ZIPS = {
     "good": (_zip_of, (OK,)),
     "dotdot": (lambda: _zip_of(("a/../../PWNED", b"x")), (ERROR,)),
     "absolute": (lambda: _zip_of(("/tmp/PWNED", b"x")), (ERROR,)),
@@ -134,14 +133,9 @@ _ZIPS: Mapping[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "through_link": (lambda: _zip_of((_member("a", _LINK), b"/tmp"), ("a/PWNED", b"x")), (ERROR,)),
     "of_pipe": (lambda: _zip_of((_member("a", stat.S_IFIFO | 0o644), b"")), (ERROR,)),
     "setuid": (lambda: _zip_of((_member("a", stat.S_IFREG | 0o6777), b"")), (OK,)),
-    "bomb": (lambda: _zip_of((_member("x.bin", method=zipfile.ZIP_DEFLATED), _ZEROS)), (ERROR,)),
-    "bomb_bzip2": (lambda: _zip_of((_member("x.bin", method=zipfile.ZIP_BZIP2), _ZEROS)), (ERROR,)),
-    "size_lie": (
-        lambda: _patched(
-            _zip_of((_member("x.bin", method=zipfile.ZIP_DEFLATED), _ZEROS)), "x.bin", 24, b"\x0a\0\0\0"
-        ),
-        (ERROR,),
-    ),
+    "bomb": (lambda: _bomb(zipfile.ZIP_DEFLATED), (ERROR,)),
+    "bomb_bzip2": (lambda: _bomb(zipfile.ZIP_BZIP2), (ERROR,)),
+    "size_lie": (lambda: _patched(_bomb(zipfile.ZIP_DEFLATED), "x.bin", 24, b"\x0a\0\0\0"), (ERROR,)),
     "size_4GB": (lambda: _patched(_zip_of(("x.bin", b"x")), "x.bin", 24, b"\xfe\xff\xff\xff"), (ERROR,)),
     "overlapping": (_overlapping, (ERROR,)),
     "encrypted": (lambda: _patched(_zip_of(("x.bin", b"x")), "x.bin", 8, b"\1\0", 6), (ERROR,)),
@@ -160,14 +154,8 @@ _ZIPS: Mapping[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "bzip2_garbage": (lambda: _of(zipfile.ZIP_BZIP2, b"\xff" * 100), (ERROR,)),
     "lzma_garbage": (lambda: _of(zipfile.ZIP_LZMA, b"\xff" * 100), (ERROR,)),
     "lzma_empty": (lambda: _of(zipfile.ZIP_LZMA, b"\x09\x14\0\0"), (ERROR,)),
-    "lzma_4GB": (
-        lambda: _of(zipfile.ZIP_LZMA, b"\x09\x14\x05\0\x5d\xff\xff\xff\xff" + bytes(100)),
-        (ERROR,),
-    ),
-    "header_offset": (
-        lambda: _patched(_zip_of(("x.bin", b"x")), "x.bin", 42, b"\xf0\xff\xff\xff"),
-        (ERROR,),
-    ),
+    "lzma_4GB": (lambda: _of(zipfile.ZIP_LZMA, b"\x09\x14\x05\0\x5d\xff\xff\xff\xff" + bytes(100)), (ERROR,)),
+    "header_offset": (lambda: _patched(_zip_of(("x.bin", b"x")), "x.bin", 42, b"\xf0\xff\xff\xff"), (ERROR,)),
     "directory_offset": (lambda: _zip_of()[:-6] + b"\xf0\xff\xff\x7f\0\0", (ERROR,)),
     "cut_front": (lambda: _zip_of()[1000:], (ERROR,)),
     "cut_end": (lambda: _zip_of()[:-30], (ERROR,)),
@@ -178,7 +166,7 @@ _ZIPS: Mapping[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
 }
 
 
-def _nothing_outside(folder: Path, out: Path, text: str) -> str:
+def _nothing_outside(folder, out, text):
     """Nothing may be written beside the folder, nor anything stay in it where the archive was refused."""
     places = (Path("/tmp/PWNED"), folder / "PWNED", out / "PWNED", out / "w/PWNED")
     left = [path for path in out.rglob("*") if path.is_file() and not path.is_relative_to(out / "home")]
@@ -190,28 +178,23 @@ def _nothing_outside(folder: Path, out: Path, text: str) -> str:
     return f"SETUID {special[0].name}" if special else ""
 
 
-def _zips() -> Iterator[Case]:
+def _zips():
     command = detflow("init", "{in}/d.zip", "-o", "{out}/w")
     for name, (made, expect) in _ZIPS.items():
-
-        def build(folder: Path, chance: Any, made: Callable[[], bytes] = made) -> None:
-            put(folder / "d.zip", made())
-
-        yield Case(name=f"zip/{name}", command=command, build=build, expect=expect, check=_nothing_outside)
+        build = using(lambda folder, made: put(folder / "d.zip", made()), made)
+        yield Case(f"zip/{name}", command, build, expect, check=_nothing_outside)
     for number in range(20):
-
-        def noise(folder: Path, chance: random.Random) -> None:
-            data = bytearray(_zip_of())
-            for _ in range(chance.choice((1, 4, 16))):
-                data[chance.randrange(len(data))] = chance.randrange(256)
-            put(folder / "d.zip", bytes(data))
-
-        yield Case(
-            name=f"zip/noise_{number}", command=command, build=noise, expect=EITHER, check=_nothing_outside
-        )
+        yield Case(f"zip/noise_{number}", command, _noise, EITHER, check=_nothing_outside)
 
 
-_LISTS: Mapping[str, Callable[[], str | bytes]] = {
+def _noise(folder, chance):
+    data = bytearray(_zip_of())
+    for _ in range(chance.choice((1, 4, 16))):
+        data[chance.randrange(len(data))] = chance.randrange(256)
+    put(folder / "d.zip", bytes(data))
+
+
+_LISTS = {
     "lines_1e6": lambda: "images/train/g0.jpg\n" * 1_000_000,
     "missing_1e6": lambda: "".join(f"images/train/n{n}.jpg\n" for n in range(300_000)),
     "dotdot": lambda: "../../../../etc/passwd\n../out/x.jpg\n../../../../etc/passwd.jpg\n",
@@ -227,42 +210,26 @@ _LISTS: Mapping[str, Callable[[], str | bytes]] = {
 }
 
 
-def _list(name: str) -> Build:
-    def build(folder: Path, chance: Any) -> None:
-        yolo(folder, "train: train.txt\nval: images/train\nnames: [cat]\n")
-        content = _LISTS[name]()
-        put(
-            folder / "train.txt",
-            b"images/train/g1.jpg\n"
-            + (content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content),
-        )
-
-    return build
+def _list(folder, content):
+    yolo(folder, "train: train.txt\nval: images/train\nnames: [cat]\n")
+    rest = put(folder / "train.txt", content()).read_bytes()
+    put(folder / "train.txt", b"images/train/g1.jpg\n" + rest)
 
 
-def _lists() -> Iterator[Case]:
-    split = (
-        '{"train": {"data": "data.yaml", "split": "train"}, "eval": {"data": "data.yaml", "split": "val"}}'
-    )
-    for name in _LISTS:
-        command = example_gen("yolo", split)
-        yield Case(name=f"list/{name}", command=command, build=_list(name), expect=ANY)
+def _lists():
+    splits = {"train": {"data": "data.yaml", "split": "train"}, "eval": {"data": "data.yaml", "split": "val"}}
+    for name, content in _LISTS.items():
+        yield Case(f"list/{name}", example_gen("yolo", json.dumps(splits)), using(_list, content), ANY)
         # Where half of the images that were looked at are not there, the exit code says so.
-        yield Case(name=f"list/init_{name}", command=_INIT, build=_list(name), expect=(*EITHER, "exit 1"))
+        yield Case(f"list/init_{name}", _INIT, using(_list, content), (*EITHER, "exit 1"))
     command = detflow("init", "{in}/data.yaml", "-o", "{out}/w")
-    more = {
-        "path_etc": "path: /etc\ntrain: .\nnames: [cat]\n",
-        "path_root": "path: /\ntrain: .\nnames: [cat]\n",
-    }
-    for name, text in {**YOLO_DATA, **more}.items():
-
-        def build(folder: Path, chance: Any, text: str | bytes = text) -> None:
-            yolo(folder, text)
-
-        yield Case(name=f"yolo/argument_{name}", command=command, build=build, expect=EITHER)
+    roots = {"path_etc": "/etc", "path_root": "/"}
+    places = {name: f"path: {root}\ntrain: .\nnames: [cat]\n" for name, root in roots.items()}
+    for name, text in {**YOLO_DATA, **places}.items():
+        yield Case(f"yolo/argument_{name}", command, using(yolo, text), EITHER)
 
 
-def cases() -> Iterator[Case]:
+def cases():
     """Yield what init is given in place of a folder, and folders that it refuses by their format."""
     yield from _refused()
     yield from _zips()

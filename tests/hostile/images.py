@@ -2,30 +2,28 @@
 
 import functools
 import io
-import random
+import os
 import struct
 import zlib
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from tests.hostile.case import ANY, ERROR, OK, QUARANTINE, Case, detflow, put
+from tests.hostile.case import ANY, ERROR, OK, QUARANTINE, Case, detflow, put, using
 from tests.hostile.data_sets import coco, example_gen
 
 _BAD, _EITHER, _GOOD = (QUARANTINE, ERROR), ANY, (OK,)
 Table = dict[str, tuple[bytes, tuple[str, ...]]]
 
 
-def picture(width: int = 64, height: int = 48, mode: str = "RGB", shift: int = 1) -> Image.Image:
+def picture(width=64, height=48, mode="RGB", shift=1):
     """Return a picture of stripes."""
     y, x = np.mgrid[0:height, 0:width]
     pixels = np.stack([x * 4 % 256, y * 5 % 256, (2 * (x + y) + shift) % 256], -1).astype(np.uint8)
     return Image.fromarray(pixels).convert(mode)
 
 
-def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
+def encoded(image, kind, **options):
     """Return a file of a picture."""
     buffer = io.BytesIO()
     image.save(buffer, kind, **options)
@@ -33,25 +31,23 @@ def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
 
 
 @functools.cache
-def jpeg() -> bytes:
+def jpeg():
     """Return a good JPEG of 64 x 48 pixels."""
     return encoded(picture(), "JPEG", quality=90)
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
+def _chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def png(
-    width: int, height: int, depth: int = 8, colour: int = 2, data: bytes = b"", extra: bytes = b""
-) -> bytes:
+def png(width, height, depth=8, colour=2, data=b"", extra=b""):
     """Return a PNG whose header may lie."""
     head = struct.pack(">IIBBBBB", width & 0xFFFFFFFF, height, depth, colour, 0, 0, 0)
     body = data or zlib.compress(bytes(1000))
     return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + extra + _chunk(b"IDAT", body) + _chunk(b"IEND", b"")
 
 
-def _frame(data: bytes) -> int:
+def _frame(data):
     """Return where the header of the frame stands in a JPEG."""
     at = 2
     while data[at + 1] not in (0xC0, 0xC1, 0xC2):
@@ -59,22 +55,22 @@ def _frame(data: bytes) -> int:
     return at
 
 
-def _sized(height: int, width: int) -> bytes:
+def _sized(height, width):
     data, at = bytearray(jpeg()), _frame(jpeg())
     data[at + 5 : at + 9] = struct.pack(">HH", height, width)
     return bytes(data)
 
 
-def _oriented(value: int) -> bytes:
+def _oriented(value):
     exif = Image.Exif()
     exif[0x0112] = value
     return encoded(picture(), "JPEG", exif=exif.tobytes())
 
 
-def _jpegs() -> Table:
+def _jpegs():
     good, at = jpeg(), _frame(jpeg())
     scan = good.find(b"\xff\xda")
-    table: Table = {
+    table = {
         "empty": (b"", _BAD),
         "one_byte": (b"\xff", _BAD),
         "begin_and_end": (b"\xff\xd8\xff\xd9", _BAD),
@@ -109,7 +105,7 @@ def _jpegs() -> Table:
     return table | {"exif_65537": (encoded(picture(), "JPEG", exif=wide), _GOOD)}
 
 
-def _others() -> Table:
+def _others():
     good, gif = encoded(picture(), "PNG"), encoded(picture(), "GIF")
     webp, bmp, tif = (encoded(picture(), kind) for kind in ("WEBP", "BMP", "TIFF"))
     lie = bytearray(bmp)
@@ -139,10 +135,7 @@ def _others() -> Table:
         "bmp_huge": (bytes(lie), _BAD),
         "tif": (tif, _GOOD),
         "tif_loop": (tif[:4] + struct.pack("<IHI", 8, 0, 8) + tif[8:], _BAD),
-        "tif_tags": (
-            b"II*\0\x08\0\0\0\xff\xff" + b"\0\x01\x04\0\xff\xff\xff\xff\0\0\0\0" * 65535,
-            _BAD,
-        ),
+        "tif_tags": (b"II*\0\x08\0\0\0\xff\xff" + b"\0\x01\x04\0\xff\xff\xff\xff\0\0\0\0" * 65535, _BAD),
         "svg": (b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>', _BAD),
         "heic": (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(200), _BAD),
         "pdf": (b"%PDF-1.4\n1 0 obj\n", _BAD),
@@ -156,55 +149,41 @@ def _others() -> Table:
     }
 
 
-def image_tables() -> Table:
+def image_tables():
     """Return file contents by name, each with what may come of it."""
     return {f"jpeg_{name}": found for name, found in _jpegs().items()} | _others()
 
 
-def _noisy(chance: random.Random) -> bytes:
+def _noisy(chance):
     data, start = bytearray(jpeg()), _frame(jpeg()) + 40
     for _ in range(chance.choice((1, 4, 16, 64))):
         data[chance.randrange(start, len(data) - 2)] = chance.randrange(256)
     return bytes(data)
 
 
-def cases() -> Iterator[Case]:
+def cases():
     """Yield images among those of a data set, and images to predict."""
-    entry, box = (
-        [{"id": 1, "file_name": "x.jpg"}],
-        [{"id": 1, "image_id": 1, "bbox": [1, 1, 5, 5], "category_id": 1}],
-    )
+    entry = {"id": 1, "file_name": "x.jpg"}
+    box = {"id": 1, "image_id": 1, "bbox": [1, 1, 5, 5], "category_id": 1}
+
+    def write(folder, content, size=0):
+        coco(folder, [entry], [box], files={"x.jpg": content})
+        if size:
+            os.truncate(folder / "images/x.jpg", size)
+
+    def write_two(folder, content):
+        write(folder, content)
+        put(folder / "more/y.jpg", content)
+
+    ingest, init = example_gen("coco"), detflow("init", "{in}", "-o", "{out}/w")
     for name, (content, expect) in image_tables().items():
-
-        def build(folder: Any, chance: Any, content: bytes = content) -> None:
-            coco(folder, entry, box, files={"x.jpg": content})
-
-        yield Case(name=f"images/{name}", command=example_gen("coco"), build=build, expect=expect)
+        yield Case(f"images/{name}", ingest, using(write, content), expect)
     for number in range(8):
-
-        def noise(folder: Any, chance: random.Random) -> None:
-            coco(folder, entry, box, files={"x.jpg": _noisy(chance)})
-
-        yield Case(name=f"images/noise_{number}", command=example_gen("coco"), build=noise, expect=_EITHER)
+        noise = lambda folder, chance: write(folder, _noisy(chance))  # noqa: E731
+        yield Case(f"images/noise_{number}", ingest, noise, _EITHER)
     for name, size in {"sparse_5GB": 5 << 30, "sparse_100MB": 100 << 20}.items():
-
-        def sparse(folder: Any, chance: Any, size: int = size) -> None:
-            coco(folder, entry, box, files={"x.jpg": jpeg()})
-            with open(folder / "images/x.jpg", "ab") as file:
-                file.truncate(size)
-
-        yield Case(name=f"images/{name}", command=example_gen("coco"), build=sparse, expect=_EITHER)
+        yield Case(f"images/{name}", ingest, using(write, jpeg(), size), _EITHER)
     for name in ("jpeg_65535", "png_50000", "jpeg_exif_65537", "tif_tags", "gif_65535"):
         content, expect = image_tables()[name]
-
-        def folder_of(folder: Any, chance: Any, content: bytes = content) -> None:
-            coco(folder, entry, box, files={"x.jpg": content})
-            put(folder / "more/y.jpg", content)
-
-        expect = (OK,) if expect == _GOOD else (OK, ERROR)
-        yield Case(
-            name=f"images/init_{name}",
-            command=detflow("init", "{in}", "-o", "{out}/w"),
-            build=folder_of,
-            expect=expect,
-        )
+        right = (OK,) if expect == _GOOD else (OK, ERROR)
+        yield Case(f"images/init_{name}", init, using(write_two, content), right)

@@ -7,19 +7,15 @@ import io
 import os
 import random
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import flatbuffers
-import google_crc32c
 
-from tests.hostile.case import EITHER, ERROR, OK, Build, Case, detflow, put
+from tests.hostile.case import EITHER, ERROR, OK, Case, detflow, put
 from tests.hostile.images import jpeg
 from tests.hostile.texts import DIGITS
 
@@ -27,7 +23,7 @@ LOADED = {"megabytes": 2000, "seconds": 60.0}
 
 
 @functools.cache
-def _seeds() -> Path:
+def _seeds():
     """Return a folder of models that TensorFlow has written, made once."""
     folder = Path(tempfile.mkdtemp(prefix="hostile-seeds-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -37,17 +33,17 @@ def _seeds() -> Path:
     return folder
 
 
-def _flat_bomb(subgraphs: int, tensors: int, operators: int) -> bytes:
+def _flat_bomb(subgraphs, tensors, operators):
     """Return a model whose vectors hold one table again and again."""
     builder = flatbuffers.Builder(1 << 16)
 
-    def vector(items: list[int]) -> int:
+    def vector(items):
         builder.StartVector(4, len(items), 4)
         for item in reversed(items):
             builder.PrependUOffsetTRelative(item)
         return int(builder.EndVector())
 
-    def table(slots: int, fields: Mapping[int, int]) -> int:
+    def table(slots, fields):
         builder.StartObject(slots)
         for slot, value in fields.items():
             builder.PrependUOffsetTRelativeSlot(slot, value, 0)
@@ -82,7 +78,7 @@ def _flat_bomb(subgraphs: int, tensors: int, operators: int) -> bytes:
     return bytes(builder.Output())
 
 
-def _zipped(content: bytes, name: str, data: bytes, method: int = zipfile.ZIP_STORED) -> bytes:
+def _zipped(content, name, data, method=zipfile.ZIP_STORED):
     """Append a file, as metadata's labels are."""
     buffer = io.BytesIO(content)
     buffer.seek(0, 2)
@@ -91,17 +87,17 @@ def _zipped(content: bytes, name: str, data: bytes, method: int = zipfile.ZIP_ST
     return buffer.getvalue()
 
 
-def _flipped(content: bytes, chance: random.Random) -> bytes:
+def _flipped(content, chance):
     data = bytearray(content)
     for _ in range(chance.choice((1, 4, 16, 64))):
         data[chance.randrange(8, len(data))] = chance.randrange(256)
     return bytes(data)
 
 
-def _tflite(name: str, chance: random.Random) -> bytes:
+def _tflite(name, chance):
     good = (_seeds() / "int8.tflite").read_bytes()
     kind, _, number = name.partition("-")
-    made: Mapping[str, Callable[[], bytes]] = {
+    made = {
         "good": lambda: good,
         "empty": lambda: b"",
         "text": lambda: b"hello",
@@ -122,7 +118,7 @@ def _tflite(name: str, chance: random.Random) -> bytes:
     return made[kind]()
 
 
-def _tflite_cases() -> Iterator[Case]:
+def _tflite_cases():
     names = "empty text magic garbage root bomb_tensors bomb_operators bomb_wide zip_bomb zip_lzma zip_dotdot"
     plain = [*names.split(), "zip_control", "sparse_5GB", *(f"cut-{n}" for n in range(1, 10, 2))]
     verbs = {
@@ -133,30 +129,30 @@ def _tflite_cases() -> Iterator[Case]:
     for verb, command in verbs.items():
         for name in ("good", *plain, *(f"flip-{n}" for n in range(6 if verb == "predict" else 16))):
 
-            def build(folder: Path, chance: random.Random, name: str = name) -> None:
+            def build(folder, chance, name=name):
                 put(folder / "a.jpg", jpeg())
                 put(folder / "m.tflite", _tflite(name, chance))
                 if name == "sparse_5GB":
                     os.truncate(folder / "m.tflite", 5 << 30)
 
             expect = (OK,) if name == "good" and verb != "predict" else EITHER
-            yield Case(name=f"tflite/{verb}_{name}", command=command, build=build, expect=expect, **LOADED)
+            yield Case(f"tflite/{verb}_{name}", command, build, expect, **LOADED)
 
 
-def _cut(path: str, size: int) -> Callable[[Path], Any]:
+def _cut(path, size):
     return lambda folder: os.truncate(folder / path, size)
 
 
-def _garbage(path: str, content: bytes) -> Callable[[Path], Any]:
+def _garbage(path, content):
     return lambda folder: put(folder / path, content)
 
 
-def _pipe(path: str) -> Callable[[Path], Any]:
+def _pipe(path):
     return lambda folder: ((folder / path).unlink(), os.mkfifo(folder / path))
 
 
 _DATA = "variables/variables.data-00000-of-00001"
-_BROKEN: Mapping[str, Callable[[Path], Any]] = {
+_BROKEN = {
     "pb_empty": _garbage("saved_model.pb", b""),
     "pb_garbage": _garbage("saved_model.pb", random.Random(3).randbytes(2000)),
     "pb_cut": _cut("saved_model.pb", 500),
@@ -177,25 +173,28 @@ _HOSTILE = """writes reads resource hidden_resource signatures_at_root no_struct
 no_boxes boxes_shape boxes_text count_nan count_1e30 score_nan class_1e20 boxes_1e30 memory endless fails"""
 
 
-def saved_model(name: str, change: Callable[[Path], Any] | None = None) -> Build:
-    def build(folder: Path, chance: random.Random) -> None:
+def saved_model(name, change=lambda model: None):
+    """Return what writes an image and a model, and changes the model."""
+
+    def build(folder, chance):
         put(folder / "a.jpg", jpeg())
-        shutil.copytree(_seeds() / name, folder / "m")
-        if change:
-            change(folder / "m")
+        change(Path(shutil.copytree(_seeds() / name, folder / "m")))
 
     return build
 
 
-def _flip_graph(folder: Path, chance: random.Random) -> None:
-    saved_model("good")(folder, chance)
-    path = folder / "m/saved_model.pb"
+def _flip(path, chance):
     path.write_bytes(_flipped(path.read_bytes(), chance))
 
 
-def _saved_model_cases() -> Iterator[Case]:
+def _flip_graph(folder, chance):
+    saved_model("good")(folder, chance)
+    _flip(folder / "m/saved_model.pb", chance)
+
+
+def _saved_model_cases():
     predict = detflow("predict", "--model", "{in}/m", "{in}/a.jpg", "--output", "{out}/p")
-    builds: dict[str, tuple[Build, tuple[str, ...]]] = {"good": (saved_model("good"), (OK,))}
+    builds = {"good": (saved_model("good"), (OK,))}
     for name in _HOSTILE.split():
         builds[name] = (saved_model(name), EITHER if name in _HARMLESS else (ERROR,))
     for name, change in _BROKEN.items():
@@ -203,56 +202,32 @@ def _saved_model_cases() -> Iterator[Case]:
     for number in range(8):
         builds[f"flip_{number}"] = (_flip_graph, EITHER)
     for name, (build, expect) in builds.items():
-        case = Case(name=f"saved_model/{name}", command=predict, build=build, expect=expect, **LOADED)
+        case = Case(f"saved_model/{name}", predict, build, expect, **LOADED)
         watched = name in ("memory", "endless")
         limits = {"DETFLOW_MODEL_SECONDS": "15", "DETFLOW_MODEL_GB": "3", "TF_CPP_MIN_LOG_LEVEL": "3"}
         yield dataclasses.replace(case, fresh=True, env=limits) if watched else case
         if not watched:
             inspect = detflow("inspect", "{in}/m")
-            yield Case(
-                name=f"saved_model/inspect_{name}", command=inspect, build=build, expect=EITHER, **LOADED
-            )
+            yield Case(f"saved_model/inspect_{name}", inspect, build, EITHER, **LOADED)
 
 
-def _varint(value: int) -> bytes:
-    data = bytearray()
-    while value > 127:
-        data.append(value & 127 | 128)
-        value >>= 7
-    return bytes(data) + bytes([value])
-
-
-def _block(entries: list[tuple[bytes, bytes]]) -> bytes:
-    """Return a block of a sorted table, without compression, and its checksum."""
-    data = b"".join(
-        b"\0" + _varint(len(key)) + _varint(len(value)) + key + value for key, value in entries
-    ) + struct.pack("<II", 0, 1)
-    crc = google_crc32c.value(data + b"\0")
-    return data + b"\0" + struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def _index(shape: list[int], kind: int = 1, **fields: int) -> bytes:
-    """Return the index of a checkpoint of one variable, as TensorFlow's tensor_bundle.proto has it."""
+def _index(path, shape, kind=1, **fields):
+    """Write the index of a checkpoint of one variable, as TensorFlow's tensor_bundle.proto has it."""
     from tensorflow.core.protobuf import tensor_bundle_pb2
+
+    from tests.support.checkpoint_damage import write_table
 
     header = tensor_bundle_pb2.BundleHeaderProto(num_shards=1)
     header.version.producer = 1
     entry = tensor_bundle_pb2.BundleEntryProto(dtype=kind, **fields)
     for size in shape:
         entry.shape.dim.add().size = size
-    graph = ("_CHECKPOINTABLE_OBJECT_GRAPH", entry)
-    name = "model/.ATTRIBUTES/VARIABLE_VALUE"
-    entries = sorted((key.encode(), message.SerializeToString()) for key, message in (graph, (name, entry)))
-    data = _block([(b"", header.SerializeToString()), *entries])
-    meta = _block([])
-    places = [_varint(0) + _varint(len(data) - 5), _varint(len(data)) + _varint(len(meta) - 5)]
-    index = _block([(b"\xff", places[0])])
-    place = _varint(len(data) + len(meta)) + _varint(len(index) - 5)
-    footer = (places[1] + place).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
-    return data + meta + index + footer
+    names = (b"_CHECKPOINTABLE_OBJECT_GRAPH", b"model/.ATTRIBUTES/VARIABLE_VALUE")
+    entries = dict.fromkeys(names, entry.SerializeToString())
+    write_table(path, {b"": header.SerializeToString(), **entries})
 
 
-_SHAPES: Mapping[str, tuple[list[int], dict[str, int]]] = {
+_SHAPES = {
     "overflow": ([2**62, 2**62], {"size": 4}),
     "2e62": ([2**62], {"size": 2**62}),
     "negative": ([-5], {"size": 4}),
@@ -269,8 +244,8 @@ _SHAPES: Mapping[str, tuple[list[int], dict[str, int]]] = {
 }
 
 
-def _checkpoint(change: Callable[[Path, random.Random], Any]) -> Build:
-    def build(folder: Path, chance: random.Random) -> None:
+def _checkpoint(change):
+    def build(folder, chance):
         for name in ("ckpt-0.index", "ckpt-0.data-00000-of-00001"):
             shutil.copy(_seeds() / name, folder)
         put(folder / "m.pbtxt", "".join(f'item {{ id: {n} name: "c{n}" }}\n' for n in range(1, 11)))
@@ -279,13 +254,9 @@ def _checkpoint(change: Callable[[Path, random.Random], Any]) -> Build:
     return build
 
 
-def _flip_file(name: str) -> Callable[[Path, random.Random], Any]:
-    return lambda folder, chance: put(folder / name, _flipped((folder / name).read_bytes(), chance))
-
-
-def _checkpoint_cases() -> Iterator[Case]:
+def _checkpoint_cases():
     index, data = "ckpt-0.index", "ckpt-0.data-00000-of-00001"
-    changes: dict[str, Callable[[Path, random.Random], Any]] = {
+    changes = {
         "another": lambda folder, chance: None,
         "index_empty": lambda folder, chance: put(folder / index, b""),
         "index_garbage": lambda folder, chance: put(folder / index, chance.randbytes(3000)),
@@ -297,19 +268,19 @@ def _checkpoint_cases() -> Iterator[Case]:
         "pickle": lambda folder, chance: put(folder / index, b"cos\nsystem\n(S'touch PWNED'\ntR."),
     }
     for name, (shape, fields) in _SHAPES.items():
-        content = functools.partial(_index, shape, **fields)
-        changes[f"shape_{name}"] = lambda folder, chance, made=content: put(folder / index, made())
+        write = functools.partial(_index, shape=shape, **fields)
+        changes[f"shape_{name}"] = lambda folder, chance, write=write: write(folder / index)
     for number in range(8):
-        changes[f"flip_{number}"] = _flip_file(index)
+        changes[f"flip_{number}"] = lambda folder, chance: _flip(folder / index, chance)
     labels = ("--label-map", "{in}/m.pbtxt", "--output", "{out}/i")
     command = detflow(
         "import", "--config", f"{DIGITS}/pipeline.config", "--checkpoint", "{in}/ckpt-0", *labels
     )
     for name, change in changes.items():
-        yield Case(name=f"checkpoint/{name}", command=command, build=_checkpoint(change), **LOADED)
+        yield Case(f"checkpoint/{name}", command, _checkpoint(change), **LOADED)
 
 
-def cases() -> Iterator[Case]:
+def cases():
     """Yield foreign models for every verb that opens one."""
     yield from _tflite_cases()
     yield from _saved_model_cases()

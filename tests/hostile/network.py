@@ -7,11 +7,9 @@ import os
 import socket
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
-from tests.hostile.case import ERROR, OK, Case, detflow, put
+from tests.hostile.case import ERROR, OK, Case, detflow, put, using
 
 _MODEL = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
 _ARCHIVE = f"{_MODEL}.tar.gz"
@@ -20,7 +18,7 @@ _OK_HEAD = "HTTP/1.1 200 OK\r\n"
 Answer = Callable[[socket.socket, bytes], None]
 
 
-def archive(*more: bytes) -> bytes:
+def archive(*more):
     """Return an archive of the zoo's layout; further headers stand before its files."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
@@ -31,21 +29,21 @@ def archive(*more: bytes) -> bytes:
     return gzip.compress(b"".join(more) + buffer.getvalue(), mtime=0)
 
 
-def _header(kind: bytes, content: bytes, name: str = f"{_MODEL}/x", size: int = -1) -> bytes:
+def _header(kind, content, name=f"{_MODEL}/x", size=-1):
     info = tarfile.TarInfo(name)
     info.type, info.size = kind, len(content) if size < 0 else size
     return info.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % 512)
 
 
-def _send(content: bytes, head: str = _OK_HEAD) -> Answer:
-    def answer(connection: socket.socket, request: bytes) -> None:
+def _send(content, head=_OK_HEAD):
+    def answer(connection, request):
         connection.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
 
     return answer
 
 
-def _endless(head: str, piece: bytes = bytes(1 << 20), pause: float = 0.0) -> Answer:
-    def answer(connection: socket.socket, request: bytes) -> None:
+def _endless(head, piece=bytes(1 << 20), pause=0.0):
+    def answer(connection, request):
         connection.sendall(head.encode())
         with contextlib.suppress(OSError):
             while True:
@@ -55,7 +53,7 @@ def _endless(head: str, piece: bytes = bytes(1 << 20), pause: float = 0.0) -> An
     return answer
 
 
-def _breaking(connection: socket.socket, request: bytes) -> None:
+def _breaking(connection, request):
     """Send a byte of what is asked for, then close."""
     start = int(request.split(b"bytes=")[1].split(b"-")[0]) if b"bytes=" in request else 0
     state = f"206 Part\r\nContent-Range: bytes {start}-9999999/10000000" if start else "200 OK"
@@ -63,7 +61,7 @@ def _breaking(connection: socket.socket, request: bytes) -> None:
     connection.sendall(head.encode() + b"x")
 
 
-_SERVERS: Mapping[str, Answer] = {
+_SERVERS = {
     "endless": _endless(f"{_OK_HEAD}\r\n"),
     "endless_chunks": _endless(
         f"{_OK_HEAD}Transfer-Encoding: chunked\r\n\r\n", b"100000\r\n" + bytes(1 << 20) + b"\r\n"
@@ -94,7 +92,7 @@ _SERVERS: Mapping[str, Answer] = {
     "html": _send(b"<html>login</html>"),
     "empty": _send(b""),
 }
-_ARCHIVES: Mapping[str, bytes] = {
+_ARCHIVES = {
     "cut": archive()[:-20],
     "pax_digits": archive(_header(tarfile.XHDTYPE, b"9" * 5000 + b" size=1\n")),
     "pax_negative": archive(_header(tarfile.XHDTYPE, b"13 size=-512\n")),
@@ -109,34 +107,12 @@ _ARCHIVES: Mapping[str, bytes] = {
 }
 
 
-def _nothing_is_left(folder: Path, out: Path, text: str) -> str:
+def _nothing_is_left(folder, out, text):
     large = [path for path in out.rglob("*") if path.is_file() and path.stat().st_size > 1 << 20]
     return f"LEFT {large[0].name} of {large[0].stat().st_size:,} bytes" if large else ""
 
 
-def _entry(kind: str, name: str) -> Callable[[Path, Any], None]:
-    """Return what puts something else than a file into a cache that holds a good archive."""
-
-    def build(folder: Path, chance: Any) -> None:
-        put(folder / "mirror" / _ARCHIVE, archive())
-        path = folder / name
-        path.unlink(missing_ok=True)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        put(folder / "victim", b"precious")
-        make = {
-            "pipe": lambda: os.mkfifo(path),
-            "folder": path.mkdir,
-            "device": lambda: path.symlink_to("/dev/zero"),
-            "link": lambda: path.symlink_to(folder / "victim"),
-            "socket": lambda: _socket(path),
-            "sparse_1TB": lambda: (path.touch(), os.truncate(path, 1 << 40)),
-        }
-        make[kind]()
-
-    return build
-
-
-def _socket(path: Path) -> None:
+def _socket(path):
     here = os.open(path.parent, os.O_RDONLY)
     try:  # by a short name: an address has room for 100 characters
         with socket.socket(socket.AF_UNIX) as bound:
@@ -145,44 +121,53 @@ def _socket(path: Path) -> None:
         os.close(here)
 
 
-def _kept(folder: Path, out: Path, text: str) -> str:
+_ENTRIES = {
+    "pipe": os.mkfifo,
+    "folder": os.mkdir,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "link": lambda path: path.symlink_to(path.parents[1] / "victim"),
+    "socket": _socket,
+    "sparse_1TB": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
+}
+
+
+def _write_cache(folder, kind, name):
+    """Put something else than a file into a cache that holds a good archive."""
+    put(folder / "victim", b"precious")
+    put(folder / "mirror" / _ARCHIVE, archive())
+    put(folder / name, b"").unlink()
+    _ENTRIES[kind](folder / name)
+
+
+def _kept(folder, out, text):
     return "" if (folder / "victim").read_bytes() == b"precious" else "OVERWRITTEN"
 
 
-_NAMES = ("", ".json", ".fetched", ".fetched.part", ".fetched.part.json")
-_KINDS = ("pipe", "folder", "device", "link", "socket", "sparse_1TB")
+_NAMES = dict.fromkeys(("", ".json"), (ERROR,))
+_NAMES |= dict.fromkeys((".fetched", ".fetched.part", ".fetched.part.json"), (OK,))
 
 
-def cases() -> Iterator[Case]:
+def cases():
     """Yield fetches of a detector, and calls of API servers."""
     for name, answer in _SERVERS.items():
-        yield Case(name=f"network/{name}", command=_GET, server=answer, check=_nothing_is_left, seconds=120)
-    for name, piece in {"body": b"x", "chunks": b"1\r\nx\r\n", "header": b"x"}.items():
-        head = {"body": f"{_OK_HEAD}\r\n", "header": f"{_OK_HEAD}X-"}
-        chunked = f"{_OK_HEAD}Transfer-Encoding: chunked\r\n\r\n"
-        drip = _endless(head.get(name, chunked), piece, 0.5)
-        yield Case(name=f"network/drip_{name}", command=_GET, server=drip, seconds=480)
+        yield Case(f"network/{name}", _GET, server=answer, check=_nothing_is_left, seconds=120)
+    chunks = ("Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n")
+    for name, (head, piece) in {"body": ("\r\n", b"x"), "chunks": chunks, "header": ("X-", b"x")}.items():
+        drip = _endless(_OK_HEAD + head, piece, 0.5)
+        yield Case(f"network/drip_{name}", _GET, server=drip, seconds=480)
     for name, content in _ARCHIVES.items():
-        yield Case(
-            name=f"network/archive_{name}", command=_GET, server=_send(content), check=_nothing_is_left
-        )
-    yield Case(name="network/good", command=_GET, server=_send(archive()), expect=(OK,))
+        yield Case(f"network/archive_{name}", _GET, server=_send(content), check=_nothing_is_left)
+    yield Case("network/good", _GET, server=_send(archive()), expect=(OK,))
     mirrored = (*_GET[:-1], "{in}/mirror")
-    for kind in _KINDS:
-        for name in _NAMES:
-            yield Case(
-                name=f"cache/{kind}{name}",
-                command=mirrored,
-                build=_entry(kind, f"zoo/{_ARCHIVE}{name}"),
-                env={"DETFLOW_CACHE": "{in}"},
-                expect=(ERROR,) if name in ("", ".json") else (OK,),
-                check=_kept,
-            )
-        command = (*_GET[:-1], "{in}/mirror")
-        build = _entry(kind, f"mirror/{_ARCHIVE}")
-        yield Case(name=f"cache/mirror_{kind}", command=command, build=build, check=_kept)
+    env = {"DETFLOW_CACHE": "{in}"}
+    for kind in _ENTRIES:
+        for name, expect in _NAMES.items():
+            build = using(_write_cache, kind, f"zoo/{_ARCHIVE}{name}")
+            yield Case(f"cache/{kind}{name}", mirrored, build, expect, env=env, check=_kept)
+        build = using(_write_cache, kind, f"mirror/{_ARCHIVE}")
+        yield Case(f"cache/mirror_{kind}", mirrored, build, check=_kept)
     runs = detflow("runs", "list", "--host", "{server}", "--timeout", "5")
-    for name in (
+    for name in [
         "endless",
         "endless_chunks",
         "endless_headers",
@@ -190,10 +175,7 @@ def cases() -> Iterator[Case]:
         "size_1e12",
         "no_http",
         "html",
-    ):
-        yield Case(name=f"network/runs_{name}", command=runs, server=_SERVERS[name])
-    yield Case(
-        name="network/runs_drip",
-        command=runs,
-        server=_endless(f"{_OK_HEAD}Content-Length: 1000\r\n\r\n", b" ", 0.5),
-    )
+    ]:
+        yield Case(f"network/runs_{name}", runs, server=_SERVERS[name])
+    drip = _endless(f"{_OK_HEAD}Content-Length: 1000\r\n\r\n", b" ", 0.5)
+    yield Case("network/runs_drip", runs, server=drip)

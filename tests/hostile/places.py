@@ -2,15 +2,12 @@
 
 import json
 import os
-import random
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any
 
-from tests.hostile.case import EITHER, ERROR, OK, REFUSED, Build, Case, detflow, put, step
+from tests.hostile.case import EITHER, ERROR, OK, REFUSED, Case, detflow, put, step, using
 from tests.hostile.data_sets import coco, example_gen
 from tests.hostile.images import jpeg
+from tests.hostile.texts import DIGITS
 
 _ODD = {
     "space": "a b",
@@ -36,34 +33,29 @@ _ODD = {
 _SPLITS = '{"train": {"annotations": "a.json", "images": "images"}}'
 
 
-def _odd_paths() -> Iterator[Case]:
+def _odd_paths():
+    def write(folder, odd):
+        coco(folder / "plain")
+        coco(folder / "odd" / odd, count=12)
+
     for name, odd in _ODD.items():
-
-        def build(folder: Path, chance: Any, odd: str = odd) -> None:
-            coco(folder / "plain")
-            coco(folder / "odd" / odd, count=12)
-
+        build = using(write, odd)
         command = example_gen("coco", data_path="{in}/plain", examples=f"{{out}}/{odd}/examples")
-        yield Case(name=f"places/examples_{name}", command=command, build=build, expect=(OK,))
+        yield Case(f"places/examples_{name}", command, build, (OK,))
         command = example_gen("coco", data_path=f"{{in}}/odd/{odd}")
-        yield Case(name=f"places/data_{name}", command=command, build=build, expect=(OK,))
+        yield Case(f"places/data_{name}", command, build, (OK,))
         command = detflow("init", f"{{in}}/odd/{odd}", "-o", f"{{out}}/{odd}")
         expect = (ERROR,) if name in ("newline", "escape", "bytes") else (OK,)  # no settings can hold them
-        yield Case(name=f"places/init_{name}", command=command, build=build, expect=expect)
+        yield Case(f"places/init_{name}", command, build, expect)
         fields = {"data_path": f"{{in}}/odd/{odd}", "splits": _SPLITS, "push_destination": f"{{out}}/{odd}"}
-        yield Case(
-            name=f"places/checker_{name}",
-            command=step("run_checker", **fields),
-            build=build,
-            expect=(OK,),
-        )
+        yield Case(f"places/checker_{name}", step("run_checker", **fields), build, (OK,))
 
 
 _LAST, _FIRST = 1790000002, 1790000001
 
 
-def _destination(folder: Path) -> None:
-    """Write a push destination with two versions."""
+def _destination(folder, change=lambda root: None):
+    """Write a push destination with two versions, and change it."""
     for number in (_FIRST, _LAST):
         model = folder / "d/saved_model" / str(number)
         put(model / "saved_model.pb", "x")
@@ -74,9 +66,10 @@ def _destination(folder: Path) -> None:
     put(folder / "d/current.json", json.dumps({"version": _LAST, "rolled_back": []}))
     put(folder / "victim", "precious")
     put(folder / "a.jpg", jpeg())
+    change(folder / "d")
 
 
-_POINTERS: Mapping[str, bytes | str] = {
+_POINTERS = {
     "empty": "",
     "cut": '{"version": 17',
     "list": "[]",
@@ -88,7 +81,7 @@ _POINTERS: Mapping[str, bytes | str] = {
     "rolled_back_null": '{"version": 5, "rolled_back": null}',
     "binary": b"\xff\xfe\x00",
 }
-_RECORDS: Mapping[str, bytes | str] = {
+_RECORDS = {
     "empty": "",
     "list": "[]",
     "more": '{"number": 1, "colour": 2}',
@@ -97,20 +90,20 @@ _RECORDS: Mapping[str, bytes | str] = {
 }
 
 
-def _link_lock(root: Path) -> None:
+def _link_lock(root):
     (root / ".lock").symlink_to(root.parent / "victim")
 
 
-def _pipe(root: Path) -> None:
+def _pipe(root):
     (root / "current.json").unlink()
     os.mkfifo(root / "current.json")
 
 
-def _precious(folder: Path, out: Path, text: str) -> str:
+def _precious(folder, out, text):
     return "" if (folder / "victim").read_text() == "precious" else "OVERWRITTEN"
 
 
-_CHANGES: Mapping[str, tuple[Callable[[Path], Any], tuple[str, ...]]] = {
+_CHANGES = {
     "good": (lambda root: None, (OK,)),
     "versions_are_file": (
         lambda root: (shutil.rmtree(root / "versions"), put(root / "versions", "x")),
@@ -128,7 +121,7 @@ _CHANGES: Mapping[str, tuple[Callable[[Path], Any], tuple[str, ...]]] = {
 }
 
 
-def _destinations() -> Iterator[Case]:
+def _destinations():
     changes = dict(_CHANGES)
     predict = detflow("predict", "--model", "{in}/d", "{in}/a.jpg", "--output", "{out}/p")
     for name, text in _POINTERS.items():
@@ -136,22 +129,12 @@ def _destinations() -> Iterator[Case]:
     for name, text in _RECORDS.items():
         changes[f"record_{name}"] = (lambda root, t=text: put(root / f"versions/{_FIRST}.json", t), EITHER)
     for name, (change, expect) in changes.items():
-
-        def build(folder: Path, chance: Any, change: Callable[[Path], Any] = change) -> None:
-            _destination(folder)
-            change(folder / "d")
-
-        calls = {
-            "": (detflow("rollback", "{in}/d"), expect),
-            "model_": (predict, (ERROR,)),
-        }  # no model is whole
-        for verb, (command, right) in calls.items():
-            case = f"destination/{verb}{name}"
-            yield Case(name=case, command=command, build=build, expect=right, check=_precious)
+        build = using(_destination, change)
+        yield Case(f"destination/{name}", detflow("rollback", "{in}/d"), build, expect, check=_precious)
+        yield Case(f"destination/model_{name}", predict, build, check=_precious)  # no model is whole
     for name, to in {"missing": "12345", "negative": "-5", "digits": "9" * 5000}.items():
         command = detflow("rollback", "{in}/d", "--to", to)
-        build = lambda folder, chance: _destination(folder)  # noqa: E731
-        yield Case(name=f"destination/to_{name}", command=command, build=build, expect=REFUSED)
+        yield Case(f"destination/to_{name}", command, using(_destination), REFUSED)
 
 
 _RUN = {
@@ -165,7 +148,7 @@ _RUN = {
     "steps": [],
 }
 _EVALUATOR = {"id": "evaluator", "component": "evaluator", "state": "executed"}
-_RUNS: Mapping[str, str] = {
+_RUNS = {
     "empty": "",
     "list": "[]",
     "nothing": "{}",
@@ -183,34 +166,24 @@ _RUNS: Mapping[str, str] = {
 }
 
 
-def _run_file(text: str) -> Build:
-    return lambda folder, chance: put(folder / "runs/r1/run.json", text)
+def _write_run(folder, text):
+    put(folder / "runs/r1/run.json", text)
+    put(folder / "f", "x")
 
 
-def _workspaces() -> Iterator[Case]:
+def _workspaces():
     for name, text in _RUNS.items():
         for verb in (("runs", "list"), ("report",)):
             command = detflow(*verb, "{in}")
-            yield Case(
-                name=f"workspace/{verb[0]}_{name}", command=command, build=_run_file(text), expect=EITHER
-            )
-    for name, path in {
-        "folder": "{out}",
-        "full": "/dev/full",
-        "proc": "/proc/x/r.html",
-        "below": "{in}/f/r",
-    }.items():
-
-        def build(folder: Path, chance: random.Random) -> None:
-            put(folder / "runs/r1/run.json", json.dumps(_RUN))
-            put(folder / "f", "x")
-
+            yield Case(f"workspace/{verb[0]}_{name}", command, using(_write_run, text), EITHER)
+    pages = {"folder": "{out}", "full": "/dev/full", "proc": "/proc/x/r.html", "below": "{in}/f/r"}
+    for name, path in pages.items():
         command = detflow("report", "{in}", "--output", path)
-        yield Case(name=f"workspace/output_{name}", command=command, build=build)
+        yield Case(f"workspace/output_{name}", command, using(_write_run, json.dumps(_RUN)))
 
 
 _HOST = "http://127.0.0.1:9"
-_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+_ARGUMENTS = {
     "nothing": (),
     "verb": ("explode",),
     "verb_escape": ("\x1b[31m",),
@@ -245,20 +218,20 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 _CRONS = ("0 0/\u00b2 * * * *", "0 0 31 2 * *", "* " * 5000, "0 " + "0," * 100_000 + "0 * * * *", "@" * 1000)
 
 
-def _arguments() -> Iterator[Case]:
-    def build(folder: Path, chance: Any) -> None:
+def _arguments():
+    def build(folder, chance):
         put(folder / "binary", b"\xff\xfe\n\0")
         put(folder / "x.yaml", "name: a\n")
 
     for name, words in _ARGUMENTS.items():
-        yield Case(name=f"arguments/{name}", command=detflow(*words), build=build, expect=REFUSED)
-    settings = str(Path(__file__).parents[2] / "examples/digits/settings.yaml")
+        yield Case(f"arguments/{name}", detflow(*words), build, REFUSED)
+    settings = str(DIGITS / "settings.yaml")
     for number, cron in enumerate(_CRONS):
         command = detflow("schedule", "preview", settings, "--set", f"schedule.cron={cron}")
-        yield Case(name=f"arguments/cron_{number}", command=command, expect=REFUSED)
+        yield Case(f"arguments/cron_{number}", command, expect=REFUSED)
 
 
-def cases() -> Iterator[Case]:
+def cases():
     """Yield calls with odd places and words."""
     yield from _odd_paths()
     yield from _destinations()

@@ -1,63 +1,50 @@
 """Images, videos and folders to predict, and places to write to, with a good model."""
 
+import functools
 import os
-import random
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from tests.hostile.case import EITHER, ERROR, OK, Case, detflow, put
 from tests.hostile.images import image_tables, jpeg
 from tests.hostile.models import LOADED, saved_model
 
 
-def _predict_cases() -> Iterator[Case]:
-    good = saved_model("good")
-    for name in (
-        "jpeg_empty",
-        "jpeg_65535",
-        "png_50000",
-        "svg",
-        "eps",
-        "gif_65535",
-        "tif_tags",
-        "xbm",
-        "zeros_1MB",
-    ):
+def _predict(image, place="{out}/p"):
+    return detflow("predict", "--model", "{in}/m", image, "--output", place)
 
-        def build(folder: Path, chance: random.Random, name: str = name) -> None:
-            good(folder, chance)
-            put(folder / "x.jpg", image_tables()[name][0])
 
-        command = detflow("predict", "--model", "{in}/m", "{in}/x.jpg", "--output", "{out}/p")
-        yield Case(name=f"predict/{name}", command=command, build=build, **LOADED)
+_IMAGES = "jpeg_empty jpeg_65535 png_50000 svg eps gif_65535 tif_tags xbm zeros_1MB"
+_PLACES = {
+    "pipe": "{in}/pipe.jpg",
+    "device": "/dev/zero",
+    "missing": "/nope.jpg",
+    "url": "http://127.0.0.1:9/x.jpg",
+    "video": "{in}/v.mp4",
+}
 
-    def odd(folder: Path, chance: random.Random) -> None:
-        good(folder, chance)
+
+def _predict_cases():
+    def odd(folder, chance):
+        saved_model("good")(folder, chance)
         os.mkfifo(folder / "pipe.jpg")
         put(folder / "v.mp4", chance.randbytes(10_000))
         put(folder / "f", "x")
 
-    places = {
-        "pipe": "{in}/pipe.jpg",
-        "device": "/dev/zero",
-        "missing": "/nope.jpg",
-        "url": "http://127.0.0.1:9/x.jpg",
-    }
-    for name, image in (places | {"video": "{in}/v.mp4"}).items():
-        command = detflow("predict", "--model", "{in}/m", image, "--output", "{out}/p")
-        yield Case(name=f"predict/{name}", command=command, build=odd, **LOADED)
+    for name in _IMAGES.split():
+        write = lambda model, name=name: put(model.parent / "x.jpg", image_tables()[name][0])  # noqa: E731
+        yield Case(f"predict/{name}", _predict("{in}/x.jpg"), saved_model("good", write), **LOADED)
+    for name, image in _PLACES.items():
+        yield Case(f"predict/{name}", _predict(image), odd, **LOADED)
     for name, place in {"file": "{in}/f", "below": "{in}/f/x", "proc": "/proc/nope"}.items():
-        command = detflow("predict", "--model", "{in}/m", "{in}/a.jpg", "--output", place)
-        yield Case(name=f"predict/output_{name}", command=command, build=odd, **LOADED)
+        yield Case(f"predict/output_{name}", _predict("{in}/a.jpg", place), odd, **LOADED)
 
 
-def _linked(name: str, target: str) -> Callable[[Path], Any]:
+def _linked(name, target):
     return lambda folder: (folder / name).symlink_to(target)
 
 
-def _image(name: str, size: int = 0) -> Callable[[Path], Any]:
-    def make(folder: Path) -> None:
+def _image(name, size=0):
+    def make(folder):
         path = put(Path(os.fsdecode(os.fsencode(folder / name))), jpeg())
         if size:
             os.truncate(path, size)
@@ -65,7 +52,7 @@ def _image(name: str, size: int = 0) -> Callable[[Path], Any]:
     return make
 
 
-_BESIDE: Mapping[str, tuple[Callable[[Path], Any], tuple[str, ...]]] = {
+_BESIDE = {
     "pipe": (lambda folder: os.mkfifo(folder / "x.jpg"), (ERROR,)),
     "folder": (lambda folder: (folder / "x.jpg").mkdir(), EITHER),
     "device": (_linked("x.jpg", "/dev/zero"), (ERROR,)),
@@ -82,25 +69,23 @@ _BESIDE: Mapping[str, tuple[Callable[[Path], Any], tuple[str, ...]]] = {
 }
 
 
-def _goes_on(folder: Path, out: Path, text: str) -> str:
+def _goes_on(folder, out, text):
     return "" if list(out.glob("p/g*.json")) else "THE GOOD IMAGE WAS LEFT OUT"
 
 
-def _folder_cases() -> Iterator[Case]:
+def _folder_cases():
     """Yield folders to predict, of a good image and something beside it."""
+
+    def write(model, change):
+        change(put(model.parent / "f/g.jpg", jpeg()).parent)
+
     for name, (change, expect) in _BESIDE.items():
-
-        def build(folder: Path, chance: random.Random, change: Callable[[Path], Any] = change) -> None:
-            saved_model("good")(folder, chance)
-            put(folder / "f/g.jpg", jpeg())
-            change(folder / "f")
-
-        command = detflow("predict", "--model", "{in}/m", "{in}/f", "--output", "{out}/p")
-        case = f"predict/beside_{name}"
-        yield Case(name=case, command=command, build=build, expect=expect, check=_goes_on, **LOADED)
+        build = saved_model("good", functools.partial(write, change=change))
+        command, case = _predict("{in}/f"), f"predict/beside_{name}"
+        yield Case(case, command, build, expect, check=_goes_on, **LOADED)
 
 
-def cases() -> Iterator[Case]:
+def cases():
     """Yield what is predicted by a good model."""
     yield from _predict_cases()
     yield from _folder_cases()

@@ -19,9 +19,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NoReturn
 
 from tests.hostile.case import ERROR, OK, QUARANTINE, USAGE, Case
 from tests.support.raw_server import serve_raw
@@ -55,11 +53,11 @@ class Result:
     output: str
 
     @property
-    def passed(self) -> bool:
+    def passed(self):
         """Whether it is what was expected."""
         return self.outcome in self.case.expect and not self.faults
 
-    def line(self) -> str:
+    def line(self):
         """Return one line for people."""
         words = [self.outcome, *self.faults]
         shown = f"{'PASS' if self.passed else 'FAIL'} {self.case.name}: {', '.join(words)}"
@@ -79,7 +77,7 @@ class _Running:
     killed: str = ""
 
 
-def import_everything() -> None:
+def import_everything():
     """Import the packages under test and what they import."""
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
     for package in map(importlib.import_module, _PACKAGES):
@@ -89,7 +87,7 @@ def import_everything() -> None:
                     importlib.import_module(found.name)
 
 
-def run_cases(cases: Iterable[Case], seed: int, folder: Path, jobs: int) -> Iterator[Result]:
+def run_cases(cases, seed, folder, jobs):
     """Run cases, some at a time, and yield results as they come.
 
     Args:
@@ -117,7 +115,7 @@ def run_cases(cases: Iterable[Case], seed: int, folder: Path, jobs: int) -> Iter
                 yield result
 
 
-def _start(case: Case, seed: int, folder: Path) -> _Running:
+def _start(case, seed, folder):
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("in", "out", "tmp"):
         (folder / name).mkdir(parents=True)
@@ -134,13 +132,13 @@ def _start(case: Case, seed: int, folder: Path) -> _Running:
     return _Running(case, child, folder, began, closing)
 
 
-def _fill(text: str, places: dict[str, str]) -> str:
+def _fill(text, places):
     return re.sub(r"\{(in|out|server)\}", lambda found: places[found[1]], text)
 
 
-def _be(case: Case, command: list[str], env: dict[str, str], folder: Path) -> NoReturn:
+def _be(case, command, env, folder):
     """Be the process of a case."""
-    code: object = 1
+    code = 1
     try:
         os.setsid()
         log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -177,7 +175,7 @@ def _be(case: Case, command: list[str], env: dict[str, str], folder: Path) -> No
         os._exit(code if isinstance(code, int) else 1)
 
 
-def _watch(process: _Running, own: int) -> None:
+def _watch(process, own):
     """Kill what takes too much; the whole group of processes that a case has started."""
     below = sum(map(_anonymous_bytes, _descendants(process.child)))
     used = max(_anonymous_bytes(process.child) - own, 0) + below
@@ -191,8 +189,8 @@ def _watch(process: _Running, own: int) -> None:
             os.killpg(process.child, signal.SIGKILL)
 
 
-def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
+def _descendants(pid):
+    found = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             for child in (task / "children").read_text().split():
@@ -200,14 +198,14 @@ def _descendants(pid: int) -> list[int]:
     return found
 
 
-def _anonymous_bytes(pid: int) -> int:
+def _anonymous_bytes(pid):
     with contextlib.suppress(OSError):
         found = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
         return int(found[1]) << 10 if found else 0
     return 0
 
 
-def _judge(process: _Running, code: int) -> Result:
+def _judge(process, code):
     case, folder = process.case, process.folder
     with open(folder / "log.txt", "rb") as file:
         text = file.read(_LONGEST_OUTPUT).decode("utf-8", "backslashreplace")
@@ -222,7 +220,7 @@ def _judge(process: _Running, code: int) -> Result:
     )
 
 
-def _outcome(code: int, text: str, folder: Path) -> str:
+def _outcome(code, text, folder):
     if code < 0:
         return f"SIGNAL {-code}"
     if "Traceback (most recent call last)" in text:
@@ -236,7 +234,7 @@ def _outcome(code: int, text: str, folder: Path) -> str:
     return OK if code == 0 else f"exit {code}"
 
 
-def _faults(case: Case, folder: Path, text: str, killed: bool) -> Iterator[str]:
+def _faults(case, folder, text, killed):
     if re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", text):
         yield "CONTROL CHARACTERS"
     messages = _MESSAGE.findall(text)
@@ -257,7 +255,7 @@ def _faults(case: Case, folder: Path, text: str, killed: bool) -> Iterator[str]:
             yield wrong
 
 
-def _written(case: Case, folder: Path) -> Iterator[tuple[str, str]]:
+def _written(case, folder):
     for path in (folder / "out").rglob("*") if case.secrets else ():
         if path.is_file() and not path.is_symlink():
             yield str(path.relative_to(folder)), path.read_bytes().decode("latin-1")

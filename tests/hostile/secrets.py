@@ -3,13 +3,10 @@
 import dataclasses
 import itertools
 import json
-import socket
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-from tests.hostile.case import ERROR, REFUSED, Build, Case, detflow, put, step
+from tests.hostile.case import ERROR, REFUSED, Case, detflow, put, step, using
 from tests.hostile.data_sets import coco
+from tests.hostile.texts import DIGITS
 
 _TOKEN, _COOKIE, _KEY = "tok-SENTINEL-1a2b3c", "session=cook-SENTINEL-9z8y", "AKIASENTINEL00000001"
 _SECRET, _PASSWORD = "sEcReTsEnTiNeL/abc+def", "pass-SENTINEL-7"
@@ -25,10 +22,10 @@ _AWS = {
 }
 
 
-def _answer(status: str, echo: bool = False, kind: str = "text/plain", body: bytes = b"") -> Any:
+def _answer(status, echo=False, kind="text/plain", body=b""):
     """Return a server that may repeat the whole request, headers included, in its answer."""
 
-    def answer(connection: socket.socket, head: bytes) -> None:
+    def answer(connection, head):
         text = body + (head + repr(head).encode() if echo else b"")
         fields = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(text)}\r\n\r\n"
         connection.sendall(fields.encode() + text)
@@ -46,42 +43,34 @@ _SERVERS = {
 }
 
 
-def _settings(**changes: Any) -> Build:
-    def build(folder: Path, chance: Any) -> None:
-        coco(folder / "data")
-        config = Path(__file__).parents[2] / "examples/digits/pipeline.config"
-        tree: dict[str, Any] = {
-            "name": "t",
-            "workspace": str(folder.parent / "out/w"),
-            "data": {"path": str(folder / "data"), "splits": {"train": 0.5, "eval": 0.5}},
-            "model": {"config": str(config)},
-        }
-        for key, value in changes.items():
-            section, name = key.split("__")
-            tree.setdefault(section, {})[name] = value
-        put(folder / "settings.yaml", json.dumps(tree))
-
-    return build
+def _write_settings(folder, field, value):
+    coco(folder / "data")
+    tree = {
+        "name": "t",
+        "workspace": str(folder.parent / "out/w"),
+        "data": {"path": str(folder / "data"), "splits": {"train": 0.5, "eval": 0.5}},
+        "model": {"config": str(DIGITS / "pipeline.config")},
+    }
+    section, name = field.split("__")
+    tree.setdefault(section, {})[name] = value
+    put(folder / "settings.yaml", json.dumps(tree))
 
 
-def _cluster() -> Iterator[Case]:
+def _cluster():
     for name, server in _SERVERS.items():
         call = detflow("runs", "list", "--host", "{server}", "--timeout", "5")
         for flag, value in {"token": _TOKEN, "cookie": _COOKIE}.items():
             yield Case(
-                name=f"secrets/{flag}_{name}",
-                command=(*call, f"--{flag}-env", "T"),
-                env={"T": value},
-                server=server,
+                f"secrets/{flag}_{name}", (*call, f"--{flag}-env", "T"), env={"T": value}, server=server
             )
     odd = {"newline": f"{_TOKEN}\nrest", "not_latin": f"{_TOKEN}\u2026", "carriage": f"{_TOKEN}\rX: y"}
     for (name, value), flag in itertools.product(odd.items(), ("token", "cookie")):
         command = detflow("runs", "list", "--host", _NOBODY, f"--{flag}-env", "T")
-        yield Case(name=f"secrets/{flag}_{name}", command=command, env={"T": value})
+        yield Case(f"secrets/{flag}_{name}", command, env={"T": value})
     address = f"http://user:{_PASSWORD}@127.0.0.1:9"
-    yield Case(name="secrets/host", command=detflow("runs", "list", "--host", address), expect=REFUSED)
+    yield Case("secrets/host", detflow("runs", "list", "--host", address), expect=REFUSED)
     proxied = detflow("runs", "list", "--host", "http://10.255.255.1", "--timeout", "5")
-    yield Case(name="secrets/proxy", command=proxied, env={"http_proxy": address})
+    yield Case("secrets/proxy", proxied, env={"http_proxy": address})
 
 
 _PATHS = {
@@ -97,7 +86,7 @@ _PATHS = {
 }
 
 
-def _paths() -> Iterator[Case]:
+def _paths():
     for name, path in _PATHS.items():
         env = {**_AWS, "AWS_ENDPOINT_URL": _NOBODY, "STORAGE_EMULATOR_HOST": _NOBODY}
         calls = {
@@ -109,30 +98,30 @@ def _paths() -> Iterator[Case]:
             "evaluate": detflow("evaluate", "--model", path, "--examples", path, "--output", "{out}/e"),
         }
         for verb, command in calls.items():
-            yield Case(name=f"secrets/{verb}_{name}", command=command, env=env, seconds=90)
+            yield Case(f"secrets/{verb}_{name}", command, env=env, seconds=90)
     fields = ("data__path", "data__shards_uri", "push__destination", "train__weights_mirror", "model__config")
     for field, (name, path) in itertools.product(fields, list(_PATHS.items())[1:5:2]):
-        build = _settings(**{field: path})
+        build = using(_write_settings, field, path)
         for verb in ("validate", "run"):
             command = detflow(verb, "{in}/settings.yaml")
-            yield Case(name=f"secrets/{verb}_{field}_{name}", command=command, build=build, env=_AWS)
+            yield Case(f"secrets/{verb}_{field}_{name}", command, build, env=_AWS)
 
 
-def _stores() -> Iterator[Case]:
+def _stores():
     reading = step("example_gen", examples="{out}/e", data_path="s3://bucket/data", splits=_SPLITS)
     for name in ("403", "404", "500", "html"):
         env = {**_AWS, "AWS_ENDPOINT_URL": "{server}"}
-        yield Case(name=f"secrets/s3_{name}", command=reading, env=env, server=_SERVERS[name], seconds=120)
+        yield Case(f"secrets/s3_{name}", reading, env=env, server=_SERVERS[name], seconds=120)
     odd = {
         "endpoint": {"AWS_ENDPOINT_URL": f"http://user:{_PASSWORD}@127.0.0.1:9"},
         "session_newline": {"AWS_SESSION_TOKEN": "sess-SENTINEL-77\nx", "AWS_ENDPOINT_URL": _NOBODY},
         "key_newline": {"AWS_ACCESS_KEY_ID": f"{_KEY}\nx", "AWS_ENDPOINT_URL": _NOBODY},
     }
     for name, env in odd.items():
-        yield Case(name=f"secrets/s3_{name}", command=reading, env={**_AWS, **env}, seconds=120)
+        yield Case(f"secrets/s3_{name}", reading, env={**_AWS, **env}, seconds=120)
 
 
-def _mirrors() -> Iterator[Case]:
+def _mirrors():
     model = "ssd_mobilenet_v2_320x320_coco17_tpu-8"
     addresses = {
         "query": "{server}/w?sv=1&sig=" + _TOKEN,
@@ -144,10 +133,10 @@ def _mirrors() -> Iterator[Case]:
             command = detflow("zoo", "get", model, *(("--mirror", address) if place == "flag" else ()))
             env = {} if place == "flag" else {"DETFLOW_WEIGHTS_MIRROR": address}
             case = f"secrets/mirror_{name}_{server}_{place}"
-            yield Case(name=case, command=command, env=env, server=_SERVERS[server], expect=(ERROR,))
+            yield Case(case, command, env=env, server=_SERVERS[server], expect=(ERROR,))
 
 
-def cases() -> Iterator[Case]:
+def cases():
     """Yield calls with sentinels in addresses and variables."""
     for case in itertools.chain(_cluster(), _paths(), _stores(), _mirrors()):
         yield dataclasses.replace(case, secrets=_WORDS)

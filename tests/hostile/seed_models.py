@@ -5,9 +5,7 @@ python -m tests.hostile.seed_models FOLDER
 
 import os
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
 
@@ -20,12 +18,12 @@ _MARK = "PWNED"  # in the working directory
 class _Detector(tf.Module):
     """Finds the same two boxes in every image."""
 
-    def __init__(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    def __init__(self, change):
         super().__init__()
         self.scale, self._change = tf.Variable(1.0), change
 
     @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8, name="input_tensor")])
-    def serve(self, input_tensor: Any) -> Any:
+    def serve(self, input_tensor):
         boxes = tf.constant([[[0.1, 0.1, 0.5, 0.5], [0.2, 0.2, 0.6, 0.6]]]) * self.scale
         found = {
             "detection_boxes": boxes,
@@ -39,27 +37,27 @@ class _Detector(tf.Module):
 class _Resource(tf.saved_model.experimental.TrackableResource):
     """Writes a file when it is loaded."""
 
-    def _create_resource(self) -> Any:
+    def _create_resource(self):
         return tf.raw_ops.HashTableV2(key_dtype=tf.string, value_dtype=tf.int64, shared_name="table")
 
-    def _initialize(self) -> None:
+    def _initialize(self):
         tf.io.write_file(_MARK, "x")
 
 
-def _written(found: dict[str, Any]) -> dict[str, Any]:
+def _written(found):
     with tf.control_dependencies([tf.io.write_file(_MARK, "x")]):
         return {**found, "detection_boxes": tf.identity(found["detection_boxes"])}
 
 
-def _without(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def _without(name):
     return lambda found: {key: value for key, value in found.items() if key != name}
 
 
-def _other(name: str, value: Callable[[], Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def _other(name, value):
     return lambda found: {**found, name: value()}
 
 
-_MODELS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+_MODELS = {
     "good": lambda found: found,
     "writes": _written,
     "reads": _other("detection_scores", lambda: _length("/etc/passwd") * tf.ones([1, 2])),
@@ -79,15 +77,15 @@ _MODELS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-def _length(path: str) -> Any:
+def _length(path):
     return tf.cast(tf.strings.length(tf.io.read_file(path)), tf.float32) / 1e5
 
 
-def _loop() -> Any:
+def _loop():
     return tf.while_loop(lambda x: x > 0.0, lambda x: (tf.sin(x) * 0.0 + 1.0,), (tf.constant(1.0),))[0]
 
 
-def _save(change: Callable[[dict[str, Any]], dict[str, Any]], folder: Path, resource: bool = False) -> None:
+def _save(change, folder, resource=False):
     model = _Detector(change)
     if resource:
         model.table = _Resource()
@@ -95,56 +93,41 @@ def _save(change: Callable[[dict[str, Any]], dict[str, Any]], folder: Path, reso
     tf.saved_model.save(model, str(folder), signatures={"serving_default": model.serve})
 
 
-def _hidden_resource(folder: Path) -> None:
-    """Save a resource that writes when it is loaded, and strip what lists its function."""
-    _save(_MODELS["good"], folder, resource=True)
-    with _edited(folder) as saved:
-        graph = saved.meta_graphs[0]
-        graph.collection_def.clear()
-        graph.signature_def.pop("__saved_model_init_op", None)
-        for name in [n for n in graph.object_graph_def.concrete_functions if "initialize" in n]:
-            del graph.object_graph_def.concrete_functions[name]
+def _hide_resource(graph):
+    """Strip what lists the function of a resource that writes when it is loaded."""
+    graph.collection_def.clear()
+    graph.signature_def.pop("__saved_model_init_op", None)
+    for name in [n for n in graph.object_graph_def.concrete_functions if "initialize" in n]:
+        del graph.object_graph_def.concrete_functions[name]
 
 
-class _edited:
-    """A SavedModel's message, written back at the end of a block."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "saved_model.pb"
-        self._message = saved_model_pb2.SavedModel.FromString(self._path.read_bytes())
-
-    def __enter__(self) -> Any:
-        return self._message
-
-    def __exit__(self, *_: Any) -> None:
-        self._path.write_bytes(self._message.SerializeToString())
+def _put_signatures_at_root(graph):
+    for child in graph.object_graph_def.nodes[0].children:
+        if child.local_name == "signatures":
+            child.node_id = 0
 
 
-def _signatures_at_root(folder: Path) -> None:
-    _save(_MODELS["good"], folder)
-    with _edited(folder) as saved:
-        for child in saved.meta_graphs[0].object_graph_def.nodes[0].children:
-            if child.local_name == "signatures":
-                child.node_id = 0
+def _clear_structure(graph):
+    for function in graph.object_graph_def.concrete_functions.values():
+        function.ClearField("canonicalized_input_signature")
+        function.ClearField("output_signature")
 
 
-def _no_structure(folder: Path) -> None:
-    _save(_MODELS["good"], folder)
-    with _edited(folder) as saved:
-        for function in saved.meta_graphs[0].object_graph_def.concrete_functions.values():
-            function.ClearField("canonicalized_input_signature")
-            function.ClearField("output_signature")
+def _raise_node_ids(graph):
+    for node in graph.object_graph_def.nodes:
+        for child in node.children:
+            child.node_id += 2**30
 
 
-def _node_ids(folder: Path) -> None:
-    _save(_MODELS["good"], folder)
-    with _edited(folder) as saved:
-        for node in saved.meta_graphs[0].object_graph_def.nodes:
-            for child in node.children:
-                child.node_id += 2**30
+_EDITS = {
+    "hidden_resource": _hide_resource,
+    "signatures_at_root": _put_signatures_at_root,
+    "no_structure": _clear_structure,
+    "node_ids": _raise_node_ids,
+}
 
 
-def _tflite(path: Path) -> None:
+def _tflite(path):
     """Convert a small network to int8, with scales per channel."""
     weights = tf.constant(tf.random.stateless_normal([3, 3, 3, 8], seed=[1, 2]))
     function = tf.function(lambda x: tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(x, weights, 2, "SAME")), [1, 2]))
@@ -156,15 +139,17 @@ def _tflite(path: Path) -> None:
     path.write_bytes(converter.convert())
 
 
-def main(folder: Path) -> None:
+def main(folder):
     """Write every model to a folder of its name."""
     for name, change in _MODELS.items():
         _save(change, folder / name)
     _save(_MODELS["good"], folder / "resource", resource=True)
-    _hidden_resource(folder / "hidden_resource")
-    _signatures_at_root(folder / "signatures_at_root")
-    _no_structure(folder / "no_structure")
-    _node_ids(folder / "node_ids")
+    for name, change in _EDITS.items():
+        _save(_MODELS["good"], folder / name, resource=name == "hidden_resource")
+        path = folder / name / "saved_model.pb"
+        saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+        change(saved.meta_graphs[0])
+        path.write_bytes(saved.SerializeToString())
     tf.saved_model.save(tf.Module(), str(folder / "no_signature"))
     _tflite(folder / "int8.tflite")
     tf.train.Checkpoint(a=tf.Variable(tf.ones([16, 16]))).write(str(folder / "ckpt-0"))

@@ -3,11 +3,9 @@
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from tests.hostile.case import ANY, EITHER, ERROR, OK, REFUSED, Build, Case, detflow, put
+from tests.hostile.case import ANY, EITHER, ERROR, OK, REFUSED, Case, detflow, put, using
 from tests.hostile.data_sets import coco, example_gen
 
 DIGITS = Path(__file__).parents[2] / "examples/digits"
@@ -17,7 +15,7 @@ _BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(9)
 )
 # Whatever reads YAML gets these.
-YAML: Mapping[str, bytes | str] = {
+YAML = {
     "empty": "",
     "list": "- a\n",
     "bomb": _BOMB,
@@ -91,7 +89,7 @@ _KEYS = {
     "kubeflow.defaults": "cpu memory gpu pvcs env retries",
     "schedule": "cron interval start time_zone parameters",
 }
-_LABEL_MAPS: Mapping[str, tuple[bytes | str, tuple[str, ...]]] = {
+_LABEL_MAPS = {
     "same_name": ('item{id:1 name:"cat"} item{id:2 name:"cat"}', (ERROR,)),
     "zero": ('item{id:0 name:"cat"}', (ERROR,)),
     "negative": ('item{id:-1 name:"cat"}', (ERROR,)),
@@ -108,7 +106,7 @@ _LABEL_MAPS: Mapping[str, tuple[bytes | str, tuple[str, ...]]] = {
     "comment_20MB": ("#" + "x" * 20_000_000 + '\nitem{id:1 name:"cat"}', EITHER),
     "items_1e6": ("".join(f'item{{id:{i} name:"c{i}"}}' for i in range(1, 300_000)), ANY),
 }
-_PACKAGES: Mapping[str, str] = {
+_PACKAGES = {
     "info_list": "pipelineInfo: []\nschemaVersion: 2.1.0\n",
     "root_list": "pipelineInfo: {name: x}\nschemaVersion: 2.1.0\nroot: []\n",
     "root_null": "pipelineInfo: {name: x}\nschemaVersion: 2.1.0\nroot: null\n",
@@ -120,7 +118,7 @@ _PACKAGES: Mapping[str, str] = {
 }
 
 
-def _settings(**changes: Any) -> dict[str, Any]:
+def _settings(**changes):
     splits = {"annotations": "a.json", "images": "images"}
     base = {
         "name": "t",
@@ -131,44 +129,40 @@ def _settings(**changes: Any) -> dict[str, Any]:
     return {**base, **changes}
 
 
-def _file(name: str, content: bytes | str, data: bool = True) -> Build:
-    def build(folder: Path, chance: random.Random) -> None:
-        if data:
-            coco(folder / "data")
-        text = content.replace("{in}", str(folder)) if isinstance(content, str) else content
-        put(folder / name, text)
-
-    return build
+def _file(name, content, data=True):
+    return using(_write, name, content, data)
 
 
-def _yaml_cases() -> Iterator[Case]:
+def _write(folder, name, content, data):
+    if data:
+        coco(folder / "data")
+    put(folder / name, content.replace("{in}", str(folder)) if isinstance(content, str) else content)
+
+
+def _yaml_cases():
     """Yield the texts for each reader of YAML."""
     places = {
         "settings": ("s.yaml", detflow("validate", "{in}/s.yaml"), (ERROR,)),
         "schedule": ("s.yaml", detflow("schedule", "preview", "{in}/s.yaml"), (ERROR,)),
         "package": ("p.yaml", detflow("submit", "{in}/p.yaml", "--host", "http://127.0.0.1:9"), (ERROR,)),
         "hparams": ("h.yaml", _automl("{in}/h.yaml"), EITHER),
-        "space": (
-            "t.yaml",
-            detflow("tune", str(DIGITS / "settings.yaml"), "--space", "{in}/t.yaml"),
-            REFUSED,
-        ),
+        "space": ("t.yaml", detflow("tune", f"{DIGITS}/settings.yaml", "--space", "{in}/t.yaml"), REFUSED),
     }
     for kind, (file, command, expect) in places.items():
         for name, content in YAML.items():
-            yield Case(
-                name=f"{kind}/{name}", command=command, build=_file(file, content, data=False), expect=expect
-            )
+            yield Case(f"{kind}/{name}", command, _file(file, content, data=False), expect)
     for name, text in _PACKAGES.items():
-        command = detflow("submit", "{in}/p.yaml", "--host", "http://127.0.0.1:9")
-        yield Case(name=f"package/{name}", command=command, build=_file("p.yaml", text))
+        yield Case(f"package/{name}", places["package"][1], _file("p.yaml", text))
 
 
-def _automl(hparams: str) -> tuple[str, ...]:
+def _automl(hparams):
     return detflow("config", "from-automl", "--hparams", hparams, "-o", "{out}/p.config")
 
 
-def _setting_cases() -> Iterator[Case]:
+_VALIDATE = detflow("validate", "{in}/s.yaml")
+
+
+def _setting_cases():
     keys = [f"{above}.{key}".removeprefix(".") for above, names in _KEYS.items() for key in names.split()]
     for number, key in enumerate(keys):
         # A third of the values for each key, others for the next.
@@ -180,15 +174,10 @@ def _setting_cases() -> Iterator[Case]:
                 node = node.setdefault(part, {})
             node[last] = "@VALUE@"
             text = json.dumps(tree).replace('"@VALUE@"', f"{value} ")
-            yield Case(
-                name=f"setting/{key}_{name}",
-                command=detflow("validate", "{in}/s.yaml"),
-                build=_file("s.yaml", text),
-                expect=EITHER,
-            )
+            yield Case(f"setting/{key}_{name}", _VALIDATE, _file("s.yaml", text), EITHER)
     literal = json.dumps(_settings(workspace="${HOME}/$(touch {in}/PWNED)/`id`"))
-    command = detflow("validate", "{in}/s.yaml")
-    yield Case(name="setting/shell", command=command, build=_file("s.yaml", literal), expect=EITHER)
+    yield Case("setting/shell", _VALIDATE, _file("s.yaml", literal), EITHER)
+    yield Case("setting/good", _VALIDATE, _file("s.yaml", json.dumps(_settings())), (OK,))
 
 
 _HPARAMS = {
@@ -205,7 +194,7 @@ _HPARAMS = {
 }
 
 
-def _config_cases() -> Iterator[Case]:
+def _config_cases():
     changed = {
         "negative_classes": _CONFIG.replace("num_classes: 10", "num_classes: -1"),
         "classes_overflow": _CONFIG.replace("num_classes: 10", "num_classes: 99999999999"),
@@ -222,31 +211,20 @@ def _config_cases() -> Iterator[Case]:
         "text_10MB": _CONFIG.replace("ssd_mobilenet_v2_fpn_keras", "x" * 10_000_000),
         "escape": _CONFIG.replace("ssd_mobilenet_v2_fpn_keras", "\\033]0;pwned\\007"),
     }
+    command, given = detflow("validate", "{in}/p.config"), detflow("validate", f"{DIGITS}/pipeline.config")
     for name, content in changed.items():
-        command = detflow("validate", "{in}/p.config")
-        yield Case(name=f"config/{name}", command=command, build=_file("p.config", content, data=False))
-    comment = "#" + "x" * 10_000_000 + "\n" + _CONFIG
-    yield Case(
-        name="config/comment_10MB",
-        command=detflow("validate", "{in}/p.config"),
-        build=_file("p.config", comment, data=False),
-        expect=EITHER,
-    )
+        yield Case(f"config/{name}", command, _file("p.config", content, data=False))
+    comment = _file("p.config", "#" + "x" * 10_000_000 + "\n" + _CONFIG, data=False)
+    yield Case("config/comment_10MB", command, comment, EITHER)
     for number in range(60):
-        yield Case(
-            name=f"config/mutant_{number}",
-            command=detflow("validate", "{in}/p.config"),
-            build=lambda folder, chance: put(folder / "p.config", _mutant(chance)),
-            expect=EITHER,
-            megabytes=1500,
-        )
+        build = lambda folder, chance: put(folder / "p.config", _mutant(chance))  # noqa: E731
+        yield Case(f"config/mutant_{number}", command, build, EITHER, megabytes=1500)
     for name, change in _SIZES.items():
-        sets = [word for text in change.split() for word in ("--set", text)]
-        command = detflow("validate", str(DIGITS / "pipeline.config"), *sets)
-        yield Case(name=f"config/size_{name}", command=command)
+        sets = (word for text in change.split() for word in ("--set", text))
+        yield Case(f"config/size_{name}", (*given, *sets))
     for name in ("brackets", "digits", "tag_int", "bomb", "binary"):
-        override = detflow("validate", str(DIGITS / "pipeline.config"), "--override-file", "{in}/o.config")
-        yield Case(name=f"override/{name}", command=override, build=_file("o.config", YAML[name], data=False))
+        override = (*given, "--override-file", "{in}/o.config")
+        yield Case(f"override/{name}", override, _file("o.config", YAML[name], data=False))
 
 
 _SSD = "model.ssd"
@@ -268,7 +246,7 @@ _PUNCTUATION = ("{", "}", ":", "[", "]", "'", '"', "#", "\\", "\0", "\u00e9")
 _NUMBERS = ("-1", "0", "1e40", "nan", "inf", "9" * 20, "true", "''", "0x10", "1e-50")
 
 
-def _mutant(chance: random.Random) -> str:
+def _mutant(chance):
     """Return the example's configuration with one to three of its words changed."""
     tokens = list(_TOKENS)
     for _ in range(chance.choice((1, 1, 2, 3))):
@@ -279,19 +257,16 @@ def _mutant(chance: random.Random) -> str:
     return "".join(tokens)
 
 
-def cases() -> Iterator[Case]:
+def cases():
     """Yield texts for every verb and step that reads one."""
     yield from _yaml_cases()
     for name, text in _HPARAMS.items():
-        yield Case(name=f"hparams/text_{name}", command=_automl(text), expect=EITHER)
+        yield Case(f"hparams/text_{name}", _automl(text), expect=EITHER)
     yield from _config_cases()
     for name, (content, expect) in _LABEL_MAPS.items():
         command = example_gen("coco", data_path="{in}/data", label_map="{in}/m.pbtxt")
-        yield Case(name=f"label_map/{name}", command=command, build=_file("m.pbtxt", content), expect=expect)
+        yield Case(f"label_map/{name}", command, _file("m.pbtxt", content), expect)
     for name, place in {"folder": "{in}", "missing": "{in}/none", "device": "/dev/zero"}.items():
         command = example_gen("coco", data_path="{in}/data", label_map=place)
-        yield Case(name=f"label_map/{name}", command=command, build=_file("x", ""))
+        yield Case(f"label_map/{name}", command, _file("x", ""))
     yield from _setting_cases()
-    good = json.dumps(_settings())
-    command = detflow("validate", "{in}/s.yaml")
-    yield Case(name="setting/good", command=command, build=_file("s.yaml", good), expect=(OK,))

@@ -13,22 +13,18 @@ from tests.support.tiny_training import config_text
 
 def test_the_config_comes_out_laid_out_and_equal(tmp_path):
     config = parse_pipeline_config(config_text())
-    text = format_message(config, one_line=True)
+    text, out = format_message(config, one_line=True), str(tmp_path / "out")
     assert "\n" not in text.strip()
-    assert run(ConfigGenJob(text=text, pipeline_config=str(tmp_path / "out"))) == {"model": "ssd"}
+    assert run(ConfigGenJob(text=text, pipeline_config=out)) == {"model": "ssd"}
     assert (tmp_path / "out" / "pipeline.config").read_text() == format_message(config)
-    assert read_pipeline_config(str(tmp_path / "out"), {}) == config
-
-
-def test_a_long_config_is_packed_on_its_way(tmp_path):
-    config = parse_pipeline_config(config_text())
+    assert read_pipeline_config(out, {}) == config
+    # A long one is packed on its way.
     config.train_input_reader.tf_record_input_reader.input_path.extend(f"shard-{i}" for i in range(2000))
-    out = str(tmp_path / "out")
     job = ConfigGenJob(text=format_message(config, one_line=True), pipeline_config=out)
     text = encode_parameters(job)["text"]
     assert text.startswith("bz2:")
     run(bind_arguments(ConfigGenJob, ["--text", text, "--pipeline_config", out]))
-    assert read_pipeline_config(str(tmp_path / "out"), {}) == config
+    assert read_pipeline_config(out, {}) == config
     with pytest.raises(ConfigError, match=r"text: expected a pipeline\.config, found not a packed text"):
         bind_arguments(ConfigGenJob, ["--text", text[:-8], "--pipeline_config", str(tmp_path / "cut")])
 

@@ -1,7 +1,5 @@
 """Jobs of DataValidator on made examples."""
 
-import os
-
 from component_specs import DataValidatorJob
 from detection_core.storage import files
 from tests.support.made_examples import Made, write_examples
@@ -14,11 +12,9 @@ BOTH = Made(boxes=((0.1, 0.1, 0.5, 0.5), (0.5, 0.5, 0.9, 0.9)), classes=("cat", 
 def job_of(tmp_path, splits, **given):
     """Write examples and return the job that validates them."""
     examples = write_examples(tmp_path / "examples", splits)
-    places = {
-        name: str(tmp_path / name) for name in ("statistics", "schema", "anomalies", "blessing", "config")
-    }
-    files.write_text(os.path.join(places["config"], "pipeline.config"), config_text(10, PLAIN))
-    places["pipeline_config"] = places.pop("config")
+    names = ("statistics", "schema", "anomalies", "blessing", "pipeline_config")
+    places = {name: str(tmp_path / name) for name in names}
+    files.write_text(str(tmp_path / "pipeline_config" / "pipeline.config"), config_text(10, PLAIN))
     # To know the anchors a network is built, which takes seconds; one test is about them.
     checks = {"unmatched_boxes": {"severity": "off"}, **given.pop("checks", {})}
     return DataValidatorJob(examples=examples, checks=checks, **places, **given)

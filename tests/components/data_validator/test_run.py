@@ -18,20 +18,16 @@ from detection_core.validation.schema_file import parse_schema
 from tests.components.data_validator.jobs import BOTH, job_of
 from tests.support.made_examples import Made
 
-
-def _clean():
-    return {"train": [BOTH] * 20, "eval": [BOTH] * 4}
-
-
-def _leaking():
-    leaked = Made(picture=7, boxes=BOTH.boxes, classes=BOTH.classes)
-    return {"train": [BOTH] * 20 + [leaked], "eval": [BOTH] * 3 + [leaked]}
+CLEAN = {"train": [BOTH] * 20, "eval": [BOTH] * 4}
+LEAKED = dataclasses.replace(BOTH, picture=7)
+LEAKING = {"train": [BOTH] * 20 + [LEAKED], "eval": [BOTH] * 3 + [LEAKED]}
+STOP = {"severity": "stop"}
 
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory):
     """A job on clean examples, and what running it returned."""
-    job = job_of(tmp_path_factory.mktemp("clean"), _clean())
+    job = job_of(tmp_path_factory.mktemp("clean"), CLEAN)
     return job, run(job)
 
 
@@ -48,7 +44,7 @@ def test_clean_examples_are_blessed(clean):
 
 
 def test_a_finding_warns_and_the_run_goes_on_and_equal_examples_give_equal_files(tmp_path):
-    job, again = job_of(tmp_path, _leaking()), job_of(tmp_path / "again", _leaking())
+    job, again = job_of(tmp_path, LEAKING), job_of(tmp_path / "again", LEAKING)
     report = run(job)
     assert run(again) == report
     assert FINDINGS.read(job.anomalies) == FINDINGS.read(again.anomalies)
@@ -59,7 +55,7 @@ def test_a_finding_warns_and_the_run_goes_on_and_equal_examples_give_equal_files
 
 
 def test_what_the_settings_stop_at_is_not_blessed_and_shown(tmp_path):
-    job = job_of(tmp_path, _leaking(), checks={"leakage": {"severity": "stop"}})
+    job = job_of(tmp_path, LEAKING, checks={"leakage": STOP})
     report = run(job)
     assert "1 of 4 images of eval are in train too" in report["stop_reasons"]
     assert not read_verdict(job.blessing).blessed
@@ -71,7 +67,7 @@ def test_what_the_settings_stop_at_is_not_blessed_and_shown(tmp_path):
 
 def test_examples_that_do_not_fit_a_schema_of_ones_own_stop_the_run(tmp_path, clean):
     curated = files.read_text(os.path.join(clean[0].schema, SCHEMA_FILE))
-    assert run(job_of(tmp_path / "same", _clean(), schema_text=curated))["findings"] == 0
+    assert run(job_of(tmp_path / "same", CLEAN, schema_text=curated))["findings"] == 0
     # As a person edits it: dogs are not expected any more, and images have a height of 64 at least.
     schema = parse_schema(curated, "schema")
     for domain in schema.string_domain:
@@ -80,30 +76,26 @@ def test_examples_that_do_not_fit_a_schema_of_ones_own_stop_the_run(tmp_path, cl
     for feature in schema.feature:
         if feature.name == "image/height":
             feature.int_domain.min = 64
-    stop = {"schema": {"severity": "stop"}}
-    job = job_of(tmp_path / "other", _clean(), schema_text=format_message(schema), checks=stop)
+    job = job_of(tmp_path / "other", CLEAN, schema_text=format_message(schema), checks={"schema": STOP})
     reasons = run(job)["stop_reasons"]
     assert "image/height (Unexpectedly small value: 48.)" in reasons and "dog (~50%)" in reasons
     anomalies = Anomalies.FromString(files.read_bytes(split_file(job.anomalies, "eval", ANOMALIES_FILE)))
     assert sorted(anomalies.anomaly_info) == ["image/height", CLASS_TEXT] and anomalies.baseline == schema
     assert parse_schema(files.read_text(os.path.join(job.schema, SCHEMA_FILE)), "written") == schema
     with pytest.raises(ConfigError, match="expected a feature"):
-        run(job_of(tmp_path / "none", _clean(), schema_text=" "))
+        run(job_of(tmp_path / "none", CLEAN, schema_text=" "))
 
 
-def test_what_a_schema_asks_for_and_is_not_checked_is_told(tmp_path):
-    asked = "skew_comparator { infinity_norm { threshold: 0.1 } }"
-    text = f"feature {{ name: 'image/height' type: INT {asked} }}"
-    job = job_of(tmp_path, _clean(), schema_text=text, checks={"schema": {"threshold": 100}})
-    run(job)
-    assert "skew_comparator of image/height" in FINDINGS.read(job.anomalies).checks["schema"]
-
-
-def test_a_check_that_there_is_not_and_missing_examples_are_refused(tmp_path):
+def test_unknown_checks_and_missing_examples_are_refused_and_what_a_schema_asks_for_is_told(tmp_path):
     with pytest.raises(ConfigError, match="expected one of class_without_objects"):
-        run(job_of(tmp_path, _clean(), checks={"x": {}}))
+        run(job_of(tmp_path, CLEAN, checks={"x": {}}))
     with pytest.raises(DataError, match="found none"):
         run(job_of(tmp_path / "other", {"train": [], "eval": []}))
+    asked = "skew_comparator { infinity_norm { threshold: 0.1 } }"
+    text = f"feature {{ name: 'image/height' type: INT {asked} }}"
+    job = job_of(tmp_path / "asked", CLEAN, schema_text=text, checks={"schema": {"threshold": 100}})
+    run(job)
+    assert "skew_comparator of image/height" in FINDINGS.read(job.anomalies).checks["schema"]
 
 
 def test_data_are_compared_with_those_of_the_deployed_model(tmp_path):
@@ -113,7 +105,7 @@ def test_data_are_compared_with_those_of_the_deployed_model(tmp_path):
     files.write_text(str(baseline / "Format-Serving" / "saved_model.pb"), "graph")
     statistics = str(baseline / "Format-Serving" / "assets.extra" / "detflow" / STATISTICS.name)
     files.copy_file(STATISTICS.path(trained.statistics), statistics)
-    stop = {"vanished_class": {"severity": "stop"}}
+    stop = {"vanished_class": STOP}
     for name, made, how, findings in (("same", BOTH, "passed", 0), ("other", Made(), "warn", 2)):
         splits = {"train": [made] * 60, "eval": [made]}
         job = job_of(tmp_path / name, splits, baseline=str(baseline), checks=stop)
@@ -130,16 +122,17 @@ def test_a_baseline_that_tells_nothing_or_nonsense_is_no_error(tmp_path):
     for text in (None, "{", '{"classes": 1}'):
         if text:
             files.write_text(str(serving / "assets.extra" / "detflow" / STATISTICS.name), text)
-        job = job_of(tmp_path / repr(text), _clean(), baseline=str(tmp_path / "baseline"))
+        job = job_of(tmp_path / repr(text), CLEAN, baseline=str(tmp_path / "baseline"))
         assert run(job)["blessed"]
         assert "no statistics" in FINDINGS.read(job.anomalies).checks["baseline_drift"]
 
 
-def test_spans_are_compared_where_the_examples_are_of_several(tmp_path):
-    def span(number, made):
-        return [dataclasses.replace(made, source_id=f"{number}/{i}") for i in range(40)]
+def _span(number, made, count=40):
+    return [dataclasses.replace(made, source_id=f"{number}/{i}") for i in range(count)]
 
-    job = job_of(tmp_path, {"train": [*span(1, BOTH), *span(2, Made())], "eval": [BOTH]})
+
+def test_spans_are_compared_where_the_examples_are_of_several(tmp_path):
+    job = job_of(tmp_path, {"train": [*_span(1, BOTH), *_span(2, Made())], "eval": [BOTH]})
     CARD.write(job.examples, DatasetCard(spans={"train": ["1", "2"]}))
     run(job)
     found = {f.id for f in FINDINGS.read(job.anomalies).findings}
@@ -149,8 +142,8 @@ def test_spans_are_compared_where_the_examples_are_of_several(tmp_path):
 
 def _one_span(tmp_path, number, made, **given):
     """The examples of a run whose window is one span."""
-    images = [dataclasses.replace(made, source_id=f"{number}/{i}") for i in range(60)]
-    job = job_of(tmp_path / str(number), {"train": images}, span_folder=str(tmp_path / "spans"), **given)
+    splits, folder = {"train": _span(number, made, 60)}, str(tmp_path / "spans")
+    job = job_of(tmp_path / str(number), splits, span_folder=folder, **given)
     CARD.write(job.examples, DatasetCard(spans={"train": [str(number)]}))
     return job
 
@@ -163,15 +156,14 @@ def test_a_span_is_compared_with_those_before_it_that_are_no_longer_read(tmp_pat
     assert run(second)["findings"] == 0
     assert FINDINGS.read(second.anomalies).checks["span_drift"] == "passed"
     # The third has no dogs: the run stops, and what it has seen is not what later ones are compared with.
-    stop = {"vanished_class": {"severity": "stop"}}
-    third = _one_span(tmp_path, 3, Made(), earlier_spans={"1": "d", "2": "d"}, checks=stop)
-    reasons = run(third)["stop_reasons"]
+    given = {"earlier_spans": {"1": "d", "2": "d"}, "checks": {"vanished_class": STOP}}
+    reasons = run(_one_span(tmp_path, 3, Made(), **given))["stop_reasons"]
     assert "span 3 has no object of 1 class that spans 1 to 2 had: dog" in reasons
     assert sorted(os.listdir(tmp_path / "spans")) == ["1", "2"]
 
 
 def test_too_many_images_are_not_compared_by_their_looks(tmp_path):
-    job = job_of(tmp_path, _clean(), near_duplicate_images=23, decode_images="none")
+    job = job_of(tmp_path, CLEAN, near_duplicate_images=23, decode_images="none")
     run(job)
     found = FINDINGS.read(job.anomalies)
     assert "24 images are more than validation.near_duplicate_images, 23" in found.checks["near_leakage"]
@@ -185,9 +177,8 @@ def test_boxes_are_judged_by_the_config_as_trainer_has_it(tmp_path):
     # The detector that is built for its anchors has the label map's classes where the config has none.
     for name, overrides in (("config", {"model.ssd.num_classes": "unset"}), ("small", small)):
         checks = {"unmatched_boxes": {"severity": "warn"}}
-        job = job_of(
-            tmp_path / name, {"train": [tiny] * 20, "eval": [tiny]}, overrides=overrides, checks=checks
-        )
+        splits = {"train": [tiny] * 20, "eval": [tiny]}
+        job = job_of(tmp_path / name, splits, overrides=overrides, checks=checks)
         run(job)
         found[name] = {f.id: f.measured for f in FINDINGS.read(job.anomalies).findings}
     assert "tiny_boxes:train" not in found["config"] and found["small"]["tiny_boxes:train"] == 0.5

@@ -70,15 +70,13 @@ def test_a_detector_behind_its_baseline_is_not_blessed(folders, tmp_path):
     assert kinds.count("side_by_side") == 3
 
 
-def test_an_ensemble_is_measured_by_the_config_of_its_first_detector(folders, tmp_path):
-    write_ensemble(str(tmp_path / "ensemble"), [folders["good"], folders["worse"]])
-    run(job(folders, tmp_path, model=str(tmp_path / "ensemble"), baseline=folders["good"]))
+def test_an_ensemble_is_measured_by_its_first_config_and_other_classes_are_no_baseline(folders, tmp_path):
+    ensemble = str(tmp_path / "ensemble")
+    write_ensemble(ensemble, [folders["good"], folders["worse"]])
+    run(job(folders, tmp_path, model=ensemble, baseline=folders["good"]))
     metrics = read(tmp_path, "evaluation", "metrics.json")
     assert metrics["metrics"][MAP] < metrics["baseline"][MAP] == pytest.approx(1.0)
     assert "DetectionBoxes_PerformanceByCategory/mAP/green" in metrics["metrics"]
-
-
-def test_a_baseline_of_other_classes_is_no_measure(folders, tmp_path):
     report = run(job(folders, tmp_path, baseline=folders["other"], thresholds={MAP: {"min_change": 0.5}}))
     assert report["blessed"] and read(tmp_path, "evaluation", "metrics.json")["baseline"] is None
     reasons = read(tmp_path, "blessing", "reasons.json")["reasons"]

@@ -8,8 +8,8 @@ from component_specs.example_gen import Spans
 from components.example_gen.fingerprint import fingerprint
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from tests.support.cases import cases
-from tests.support.dataset_files import Coco, write_voc
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import Coco
 from tests.support.object_store import gcs_server, s3_server
 
 RATIO = {"train": 1.0}
@@ -22,8 +22,8 @@ def _touch(path):
 
 @pytest.fixture
 def data(tmp_path):
-    Coco(tmp_path).write()
-    return tmp_path
+    Coco(tmp_path / "data").write()
+    return tmp_path / "data"
 
 
 @cases(
@@ -48,46 +48,29 @@ def test_the_name_of_the_format_what_is_not_read_and_broken_links_do_not_count(d
     (data / "README").write_text("hello")
     assert fingerprint(str(data), "coco", RATIO) == before
     (data / "images" / "link.jpg").symlink_to("nowhere")
-    assert fingerprint(str(data), "coco", RATIO)
+    before = fingerprint(str(data), "coco", RATIO)
+    assert fingerprint(str(data.rename(data.parent / "b")), "coco", RATIO) == before
 
 
-def test_the_folder_s_own_name_does_not_count(tmp_path):
-    write_voc(tmp_path / "a")
-    before = fingerprint(str(tmp_path / "a"), "voc", RATIO)
-    (tmp_path / "a").rename(tmp_path / "b")
-    assert fingerprint(str(tmp_path / "b"), "voc", RATIO) == before
-
-
-def test_what_is_not_there_is_refused(data):
-    with pytest.raises(DataError):
-        fingerprint(str(data), "coco", {"train": "no.json"})
-    with pytest.raises(DataError):
-        fingerprint(str(data / "nowhere"), "voc", RATIO)
-    with pytest.raises(ConfigError):
-        fingerprint(str(data), "nothing", RATIO)
-
-
-def test_it_needs_no_heavy_library():
+def test_what_is_not_there_is_refused_without_a_heavy_library(data):
+    refused(DataError, "", fingerprint, str(data), "coco", {"train": "no.json"})
+    refused(DataError, "", fingerprint, str(data / "nowhere"), "voc", RATIO)
+    refused(ConfigError, "", fingerprint, str(data), "nothing", RATIO)
     code = "import sys; import components.example_gen.fingerprint; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert not {"tensorflow", "apache_beam", "numpy", "PIL"} & set(loaded.split())
 
 
-def _add(path):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("{}")
-
-
 def test_only_the_spans_that_are_read_count(tmp_path):
     for span in (1, 2):
-        _add(tmp_path / f"span-{span}" / "annotations.json")
-        _add(tmp_path / f"span-{span}" / "images" / "1.jpg")
+        for name in ("annotations.json", "images/1.jpg"):
+            files.write_text(f"{tmp_path}/span-{span}/{name}", "{}")
     pattern, spans = str(tmp_path / "span-{SPAN}"), Spans(train=("1", "2"), evaluate=("2",))
     before = fingerprint(pattern, "coco", {"train": 1.0}, spans)
-    _add(tmp_path / "span-3" / "annotations.json")
+    files.write_text(f"{tmp_path}/span-3/annotations.json", "{}")
     assert fingerprint(pattern, "coco", {"train": 1.0}, spans) == before
     assert fingerprint(pattern, "coco", {"train": 1.0}, Spans(train=("2",), evaluate=("2",))) != before
-    _add(tmp_path / "span-1" / "images" / "2.jpg")
+    files.write_text(f"{tmp_path}/span-1/images/2.jpg", "{}")
     assert fingerprint(pattern, "coco", {"train": 1.0}, spans) != before
 
 

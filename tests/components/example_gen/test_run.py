@@ -32,8 +32,6 @@ THREADS, PROCESSES = (
     ("--runner=FnApiRunner", f"--direct_running_mode={mode}", "--direct_num_workers=2")
     for mode in ("multi_threading", "multi_processing")
 )
-
-
 # Whole chunks with right checksums, but too few pixels inside.
 NO_PIXELS = png_that_claims(40, 30)
 # A Huffman table that counts more codes than there are: libraries recover from it in different ways.
@@ -47,21 +45,21 @@ def _write_records(path, count, **changed):
     from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 
     path.parent.mkdir(parents=True, exist_ok=True)
+    sides = {"xmin": 0.25, "ymin": 0.25, "xmax": 0.75, "ymax": 0.75}
+    features = {
+        "image/height": int64_feature([30]),
+        "image/width": int64_feature([40]),
+        "mine/camera": bytes_feature([b"east"]),
+        **{f"image/object/bbox/{side}": float_feature([value]) for side, value in sides.items()},
+        "image/object/class/label": int64_feature([2]),
+        "image/object/class/text": bytes_feature([b"cat"]),
+        **changed,
+    }
     written = []
     for number in range(count):
-        features = {
-            "image/encoded": bytes_feature([picture(seed=number)]),
-            "image/filename": bytes_feature([f"{number}.jpg".encode()]),
-            "image/height": int64_feature([30]),
-            "image/source_id": bytes_feature([f"{path.name}{number}".encode()]),
-            "image/width": int64_feature([40]),
-            "mine/camera": bytes_feature([b"east"]),
-            **{f"image/object/bbox/{side}": float_feature([0.25]) for side in ("xmin", "ymin")},
-            **{f"image/object/bbox/{side}": float_feature([0.75]) for side in ("xmax", "ymax")},
-            "image/object/class/label": int64_feature([2]),
-            "image/object/class/text": bytes_feature([b"cat"]),
-            **changed,
-        }
+        features["image/encoded"] = bytes_feature([picture(seed=number)])
+        features["image/filename"] = bytes_feature([f"{number}.jpg".encode()])
+        features["image/source_id"] = bytes_feature([f"{path.name}{number}".encode()])
         written.append(serialise_features({key: value for key, value in features.items() if value}))
     with (gzip.open if path.suffix == ".gz" else open)(path, "wb") as out:
         for data in written:
@@ -73,9 +71,8 @@ def _write_records(path, count, **changed):
 def test_records_pass_through_and_are_split_anew_with_all_that_is_in_them(tmp_path, *, suffix):
     written = _write_records(tmp_path / "data" / f"some-00000{suffix}", 30)
     written += _write_records(tmp_path / "data" / f"some-00001{suffix}", 10)
-    out, card = _run(
-        tmp_path, str(tmp_path / "data"), data_format="tfrecord", splits={"train": 0.5, "eval": 0.5}
-    )
+    halves = {"train": 0.5, "eval": 0.5}
+    out, card = _run(tmp_path, str(tmp_path / "data"), data_format="tfrecord", splits=halves)
     found = [record for split in ("train", "eval") for record in _records(out, split)]
     assert sorted(found) == sorted(written)
     assert card["total"]["passed_through"] == card["total"]["images"] == 40
@@ -107,19 +104,24 @@ def test_images_without_annotations_are_counted_in_the_card(tmp_path, caplog, *,
     assert ("1 images without annotations are left out" in caplog.text) != taken
 
 
-def _records(folder, split):
-    import tensorflow as tf
-
-    paths = sorted(map(str, (folder / f"Split-{split}").iterdir()))
-    return list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
+def _write_data(root):
+    for split, first_id in (("train", 1), ("eval", 100)):
+        Coco(root, images=9, first_id=first_id).write(f"{split}.json")
+    return str(root)
 
 
 @pytest.fixture
 def data(tmp_path):
-    for split, first_id in (("train", 1), ("eval", 100)):
-        coco = Coco(tmp_path / "data", images=9, first_id=first_id)
-        coco.write(f"{split}.json")
-    return str(tmp_path / "data")
+    """Data that a test may change."""
+    return _write_data(tmp_path / "data")
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """Data, what comes of them without another setting, and the card."""
+    root = tmp_path_factory.mktemp("plain")
+    data = _write_data(root / "data")
+    return data, *_run(root, data)
 
 
 def _run(tmp_path, data, name="examples", **fields):
@@ -136,14 +138,20 @@ def _content(folder):
     }
 
 
-def _examples(folder, split):
+def _records(folder, split):
     import tensorflow as tf
 
     for path in sorted((folder / f"Split-{split}").iterdir()):
         kind = "GZIP" if path.suffix == ".gz" else ""
-        for data in tf.data.TFRecordDataset(str(path), kind).as_numpy_iterator():
-            features = tf.train.Example.FromString(data).features.feature
-            yield {key: list(getattr(f, f.WhichOneof("kind")).value) for key, f in features.items()}
+        yield from tf.data.TFRecordDataset(str(path), kind).as_numpy_iterator()
+
+
+def _examples(folder, split):
+    from tensorflow.core.example.example_pb2 import Example
+
+    for data in _records(folder, split):
+        features = Example.FromString(data).features.feature
+        yield {key: list(getattr(f, f.WhichOneof("kind")).value) for key, f in features.items()}
 
 
 def test_what_goes_in_comes_out_under_the_object_detection_api_s_keys(tmp_path, data):
@@ -152,10 +160,8 @@ def test_what_goes_in_comes_out_under_the_object_detection_api_s_keys(tmp_path, 
     assert len(found) == 18
     example = found[b"2"]
     assert example.pop("image/encoded") == [picture(seed=2)]
-    assert example.pop("image/object/bbox/xmin") == pytest.approx([2 / 40])
-    assert example.pop("image/object/bbox/ymin") == pytest.approx([3 / 30])
-    assert example.pop("image/object/bbox/xmax") == pytest.approx([12 / 40])
-    assert example.pop("image/object/bbox/ymax") == pytest.approx([23 / 30])
+    for side, value in {"xmin": 2 / 40, "ymin": 3 / 30, "xmax": 12 / 40, "ymax": 23 / 30}.items():
+        assert example.pop(f"image/object/bbox/{side}") == pytest.approx([value])
     assert example == {
         "image/filename": [b"2.jpg"],
         "image/format": [b"jpeg"],
@@ -173,8 +179,6 @@ def test_what_goes_in_comes_out_under_the_object_detection_api_s_keys(tmp_path, 
 
 
 def test_masks_and_keypoints_come_out_as_training_reads_them(tmp_path):
-    import tensorflow as tf
-
     from detection_core.data.decode import DecodeOptions, decode_example
 
     coco = Coco(tmp_path / "data", images=1)
@@ -183,8 +187,7 @@ def test_masks_and_keypoints_come_out_as_training_reads_them(tmp_path):
     coco.annotations[0].update(segmentation=[ring], keypoints=[10, 15, 2, 0, 0, 0])
     coco.add_box(1, [2, 3, 10, 20], category_id=1)
     folder, _ = _run(tmp_path, coco.write(), splits={"train": 1})
-    [shard] = (folder / "Split-train").iterdir()
-    [data] = tf.data.TFRecordDataset(str(shard)).as_numpy_iterator()
+    [data] = _records(folder, "train")
     truth = decode_example(data, options=DecodeOptions(masks="PNG_MASKS", keypoints=2)).sample.truth
     box = np.zeros((30, 40))
     box[3:23, 2:12] = 1
@@ -207,18 +210,15 @@ def test_pascal_fields_come_out_too(tmp_path):
     assert [item.name for item in load_label_map(str(folder / "label_map.pbtxt")).items] == ["cat"]
 
 
-def test_the_bytes_do_not_depend_on_workers_or_on_the_order_of_the_input(tmp_path, data):
-    one, _ = _run(tmp_path, data, "one")
-    before = _content(one)
-    assert sorted(before) == sorted(
-        [
-            "label_map.pbtxt",
-            "dataset_card.json",
-            "box_profile.json",
-            "quarantine.jsonl",
-            *(f"Split-{s}/examples-{n:05d}-of-00003.tfrecord" for s in ("train", "eval") for n in range(3)),
-        ]
-    )
+def test_the_bytes_do_not_depend_on_workers_the_order_of_the_input_or_the_name_of_the_output(
+    tmp_path, data, plain
+):
+    before = _content(plain[1])
+    shards = {f"Split-{s}/examples-{n:05d}-of-00003.tfrecord" for s in ("train", "eval") for n in range(3)}
+    others = {"label_map.pbtxt", "dataset_card.json", "box_profile.json", "quarantine.jsonl"}
+    assert set(before) == shards | others
+    for name in ("work [x]/examples", os.fsdecode(b"no UTF-8 \xff/examples")):
+        assert _content(_run(tmp_path, data, name)[0]) == before
     for split in ("train", "eval"):
         path = tmp_path / "data" / f"{split}.json"
         content = json.loads(path.read_text())
@@ -229,12 +229,11 @@ def test_the_bytes_do_not_depend_on_workers_or_on_the_order_of_the_input(tmp_pat
 
 
 @pytest.mark.slow
-def test_the_bytes_are_the_same_from_several_processes(tmp_path, data, monkeypatch):
+def test_the_bytes_are_the_same_from_several_processes(tmp_path, plain, monkeypatch):
     executed = set_traps(tmp_path / "started_in")
     monkeypatch.chdir(tmp_path / "started_in")
-    one, _ = _run(tmp_path, data, "one")
-    many, _ = _run(tmp_path, data, "many", beam_args=PROCESSES)
-    assert _content(many) == _content(one) and not executed.exists()
+    many, _ = _run(tmp_path, plain[0], beam_args=PROCESSES)
+    assert _content(many) == _content(plain[1]) and not executed.exists()
 
 
 def test_every_bad_record_is_listed_and_the_others_come_out(tmp_path):
@@ -265,33 +264,31 @@ def test_too_many_bad_records_stop_the_run_and_leave_what_was_there(tmp_path, da
     assert sorted(p.name for p in tmp_path.iterdir()) == ["data", "examples"]
 
 
-def test_a_given_label_map_decides_the_ids(tmp_path, data):
+def test_a_given_label_map_decides_the_ids(tmp_path, plain):
     (tmp_path / "map.pbtxt").write_text("item { id: 7 name: 'cat' }\nitem { id: 8 name: 'dog' }")
-    folder, _ = _run(tmp_path, data, label_map=str(tmp_path / "map.pbtxt"))
+    folder, _ = _run(tmp_path, plain[0], label_map=str(tmp_path / "map.pbtxt"))
     labels = {label for e in _examples(folder, "train") for label in e["image/object/class/label"]}
     assert labels == {7}
     assert load_label_map(str(folder / "label_map.pbtxt")).num_classes == 8
 
 
-def test_a_parameter_that_cannot_be_used_and_a_dead_store_leave_no_artifact(tmp_path, data):
+def test_a_parameter_that_cannot_be_used_and_a_dead_store_leave_no_artifact(tmp_path, plain):
     for name, value in {"quarantine_limit": 1.5, "shard_examples": 0, "data_format": "x"}.items():
         with pytest.raises(ConfigError) as caught:
-            _run(tmp_path, data, **{name: value})
+            _run(tmp_path, plain[0], **{name: value})
         assert caught.value.where == name and not (tmp_path / "examples").exists()
     with dead_server() as bucket, pytest.raises(DataError, match="an answer from the object store"):
-        _run(tmp_path, data, shards_uri=f"{bucket}/shards")
+        _run(tmp_path, plain[0], shards_uri=f"{bucket}/shards")
     assert not (tmp_path / "examples").exists()
 
 
-def test_the_card_names_the_spans_and_a_plain_data_set_has_none(tmp_path, data):
+def test_the_card_names_the_spans_and_a_plain_data_set_has_none(tmp_path, plain):
     for span in (1, 2):
-        Coco(tmp_path / "weekly" / str(span), images=9).write()
-    fields = {"splits": {"train": 0.6, "eval": 0.4}, "spans": Spans(train=("1", "2"), evaluate=("2",))}
-    _, card = _run(tmp_path, str(tmp_path / "weekly" / "{SPAN}"), **fields)
-    assert card["spans"] == {"eval": ["2"], "train": ["1", "2"]}
-    _, newest = _run(tmp_path, str(tmp_path / "weekly" / "{SPAN}"), splits=fields["splits"])
-    assert newest["spans"] == {"eval": ["2"], "train": ["2"]}
-    assert "spans" not in _run(tmp_path, data)[1]
+        Coco(tmp_path / str(span), images=9).write()
+    path, splits = str(tmp_path / "{SPAN}"), {"train": 0.6, "eval": 0.4}
+    for given, used in (({"spans": Spans(train=("1", "2"), evaluate=("2",))}, ["1", "2"]), ({}, ["2"])):
+        assert _run(tmp_path, path, splits=splits, **given)[1]["spans"] == {"eval": ["2"], "train": used}
+    assert "spans" not in plain[2]
 
 
 @pytest.fixture
@@ -313,13 +310,13 @@ def _train_records(folder):
         return [record.element for record in records.as_numpy_iterator()], reader.examples()
 
 
-def test_shards_on_an_object_store_are_read_as_those_in_the_artifact(tmp_path, data, stored):
+def test_shards_on_an_object_store_are_read_as_those_in_the_artifact(tmp_path, plain, stored):
+    (data, *_), uri = plain, f"{stored}/shards"
     here, card = _run(tmp_path, data, "here", compression="GZIP")
-    uri = f"{stored}/shards"
     there, same_card = _run(tmp_path, data, "there", compression="GZIP", shards_uri=uri)
     assert card == same_card
-    plain, _ = _run(tmp_path, data, "plain", shards_uri=str(tmp_path / "shards"))
-    assert _train_records(plain) == _train_records(here)
+    elsewhere, _ = _run(tmp_path, data, "elsewhere", shards_uri=str(tmp_path / "shards"))
+    assert _train_records(elsewhere) == _train_records(here)
     kept = _content(there)
     assert [name for name in kept if "tfrecord" in name] == [
         f"Split-{split}/examples.tfrecord_manifest.json" for split in ("eval", "train")
@@ -334,17 +331,15 @@ def test_shards_on_an_object_store_are_read_as_those_in_the_artifact(tmp_path, d
     assert set(states) <= set(files.etags(uri))
     # An unfinished training goes on with the same list of shards, and not with another.
     config = TrainEvalPipelineConfig()
-    same, again, another = (
-        training_fingerprint(point_at_examples(config, str(folder)))
-        for folder in (there, tmp_path / "again", other)
-    )
+    folders = (there, tmp_path / "again", other)
+    same, again, another = (training_fingerprint(point_at_examples(config, str(f))) for f in folders)
     assert same == again != another
     with dead_server():
         assert len(_train_records(there)[0]) == 9
 
 
-def test_a_store_that_has_died_is_one_clear_error_to_a_reader(tmp_path, data, stored):
-    there, _ = _run(tmp_path, data, shards_uri=f"{stored}/shards")
+def test_a_store_that_has_died_is_one_clear_error_to_a_reader(tmp_path, plain, stored):
+    there, _ = _run(tmp_path, plain[0], shards_uri=f"{stored}/shards")
     with dead_server(), pytest.raises(DataError, match="expected an answer from the object store"):
         _train_records(there)
     assert _train_records(there)[1] == 9
@@ -357,23 +352,13 @@ def test_a_store_that_has_died_is_one_clear_error_to_a_reader(tmp_path, data, st
     assert raised.value.where == manifest["shards"][1]["uri"]
 
 
-def test_images_and_annotations_may_lie_on_an_object_store(tmp_path, data, stored):
-    files.copy_tree(data, f"{stored}/data")
-    near, far = (
-        _content(_run(tmp_path, data, "near")[0]),
-        _content(_run(tmp_path, f"{stored}/data", "far")[0]),
-    )
-    assert near == far
-    before = fingerprint(f"{stored}/data", "coco", GIVEN)
-    files.write_bytes(f"{stored}/data/images/1.jpg", picture(seed=99))
-    assert fingerprint(f"{stored}/data", "coco", GIVEN) != before
-
-
-def test_the_output_folder_may_have_any_name(tmp_path, data):
-    plain, card = _run(tmp_path, data)
-    assert card["total"]["images"] == 18
-    for name in ("work [x]/examples", os.fsdecode(b"no UTF-8 \xff/examples")):
-        assert _content(_run(tmp_path, data, name=name)[0]) == _content(plain)
+def test_images_and_annotations_may_lie_on_an_object_store(tmp_path, plain, stored):
+    data = f"{stored}/data"
+    files.copy_tree(plain[0], data)
+    assert _content(_run(tmp_path, data)[0]) == _content(plain[1])
+    before = fingerprint(data, "coco", GIVEN)
+    files.write_bytes(f"{data}/images/1.jpg", picture(seed=99))
+    assert fingerprint(data, "coco", GIVEN) != before
 
 
 def test_images_that_do_not_decode_are_found_in_the_sample_and_all_of_them_where_all_are_decoded(tmp_path):
@@ -381,9 +366,7 @@ def test_images_that_do_not_decode_are_found_in_the_sample_and_all_of_them_where
     for number in (7, 23, 41):
         (tmp_path / "data" / "images" / f"{number}.jpg").write_bytes(NO_PIXELS)
     (tmp_path / "data" / "images" / "50.jpg").write_bytes(WRONG_TABLE)
-    fields = {"splits": {"train": "annotations.json"}, "quarantine_limit": 1.0}
-    data = coco.write()
-    reasons = {"undecodable_image": 3, "decoders_differ": 1}
+    data, fields = coco.write(), {"splits": {"train": "annotations.json"}, "quarantine_limit": 1.0}
     for mode, decoded, decoders in (("sample", 16, ["Pillow"]), ("all", 60, ["Pillow", "TensorFlow"])):
         folder, card = _run(tmp_path, data, name=mode, decode_images=mode, **fields)
         found = card["quarantine"]["records"]
@@ -391,7 +374,7 @@ def test_images_that_do_not_decode_are_found_in_the_sample_and_all_of_them_where
         assert card["decoding"]["images"] == card["splits"]["train"]["decoded_images"] == decoded - found
         assert card["decoding"]["fraction"] == pytest.approx((decoded - found) / (60 - found))
         assert len(list(_examples(folder, "train"))) == 60 - found
-    assert card["quarantine"]["reasons"] == reasons
+    assert card["quarantine"]["reasons"] == {"undecodable_image": 3, "decoders_differ": 1}
     _, card = _run(tmp_path, data, name="none", decode_images="none", **fields)
     assert card["decoding"] == {"images": 0, "fraction": 0.0, "decoders": []}
     assert card["total"]["images"] == 60

@@ -6,6 +6,7 @@ import pytest
 from components.example_gen.ingestion import read_dataset
 from components.example_gen.shards import read_reports, shard_settings, write_shard, write_tasks
 from detection_core.errors import ConfigError
+from tests.support.cases import cases
 from tests.support.dataset_files import Coco
 
 
@@ -24,27 +25,18 @@ def test_records_are_divided_evenly_and_in_order(tmp_path):
     assert len({record[0] for _, *records in parts for record in records}) == 7
 
 
-def test_a_shard_is_named_for_its_place_and_written_twice_it_is_the_same(tmp_path):
-    out, tasks = _tasks(tmp_path)
+@cases(("", ""), ("GZIP", ".gz"))
+def test_a_shard_is_named_for_its_place_and_written_twice_it_is_the_same(
+    tmp_path, monkeypatch, *, compression, suffix
+):
+    out, tasks = _tasks(tmp_path, compression=compression)
     for path in tasks:
         assert write_shard(path) == tasks[path]
-    names = sorted(p.name for p in (out / "Split-train").iterdir())
-    assert names == [f"examples-{n:05d}-of-00003.tfrecord" for n in range(3)]
-    shard = out / "Split-train" / names[1]
-    before = shard.read_bytes()
-    write_shard(list(tasks)[1])
-    assert shard.read_bytes() == before and len(list((out / "Split-train").iterdir())) == 3
-
-
-def test_packed_shards_do_not_depend_on_time(tmp_path, monkeypatch):
-    out, (task, *_) = _tasks(tmp_path, compression="GZIP")
-    write_shard(task)
-    (shard,) = (out / "Split-train").iterdir()
-    assert shard.name.endswith(".tfrecord.gz")
-    before = shard.read_bytes()
+    before = {path.name: path.read_bytes() for path in (out / "Split-train").iterdir()}
+    assert sorted(before) == [f"examples-{n:05d}-of-00003.tfrecord{suffix}" for n in range(3)]
     monkeypatch.setattr("time.time", lambda: 0.0)
-    write_shard(task)
-    assert shard.read_bytes() == before
+    write_shard(list(tasks)[1])
+    assert {path.name: path.read_bytes() for path in (out / "Split-train").iterdir()} == before
 
 
 def test_a_bad_image_is_left_out_and_reported(tmp_path):

@@ -3,17 +3,14 @@ import pytest
 from component_specs.example_gen import SPANS, Spans
 from components.example_gen.spans import SpanQuery, before_pattern, fill, has_pattern, resolve_spans, sources
 from detection_core.errors import ConfigError, DataError
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 RATIOS = {"train": 0.8, "eval": 0.2}
 
 
 @pytest.fixture
 def weekly(tmp_path):
-    for number in (1, 2, 3, 10):
-        (tmp_path / f"span-{number}").mkdir()
-    (tmp_path / "span-latest").mkdir()
-    (tmp_path / "span-04").mkdir()
+    _make(tmp_path, *(f"span-{name}" for name in ("1", "2", "3", "10", "latest", "04")))
     return str(tmp_path / "span-{SPAN}")
 
 
@@ -43,9 +40,13 @@ def test_the_window_ends_at_the_wanted_span_and_numbers_sort_by_value(weekly, *,
     assert set(spans.all()) == {*train, *evaluate}
 
 
+def _make(root, *names):
+    for name in names:
+        (root / name).mkdir(parents=True)
+
+
 def test_a_width_takes_numbers_of_that_many_digits(tmp_path):
-    for name in ("001", "012", "13", "1234"):
-        (tmp_path / name).mkdir()
+    _make(tmp_path, "001", "012", "13", "1234")
     pattern = str(tmp_path / "{SPAN:3}")
     assert resolve_spans(pattern, RATIOS, SpanQuery(window=5)).train == ("1", "12")
     assert fill(pattern, "12") == str(tmp_path / "012")
@@ -53,8 +54,7 @@ def test_a_width_takes_numbers_of_that_many_digits(tmp_path):
 
 
 def test_dates_may_spread_over_folders_and_must_be_dates(tmp_path):
-    for name in ("2026/11/21", "2026/11/03", "2025/12/31", "2026/13/01"):
-        (tmp_path / name / "images").mkdir(parents=True)
+    _make(tmp_path, "2026/11/21/images", "2026/11/03/images", "2025/12/31/images", "2026/13/01/images")
     pattern = str(tmp_path / "{YYYY}" / "{MM}" / "{DD}")
     spans = resolve_spans(pattern, RATIOS, SpanQuery(window=2))
     assert spans.train == ("2026-11-03", "2026-11-21")
@@ -63,9 +63,7 @@ def test_dates_may_spread_over_folders_and_must_be_dates(tmp_path):
 
 
 def test_a_part_that_names_a_span_twice_must_name_it_alike(tmp_path):
-    (tmp_path / "3" / "a-3-3").mkdir(parents=True)
-    (tmp_path / "4" / "a-4-5").mkdir(parents=True)
-    (tmp_path / "5" / "a-6-6").mkdir(parents=True)
+    _make(tmp_path, "3/a-3-3", "4/a-4-5", "5/a-6-6")
     spans = resolve_spans(str(tmp_path / "{SPAN}" / "a-{SPAN}-{SPAN}"), RATIOS, SpanQuery(window=9))
     assert spans.train == ("3",)
 
@@ -76,8 +74,7 @@ def test_a_span_counts_once_every_split_is_there(tmp_path):
         "eval": {"annotations": "{SPAN}/eval.json"},
         "test": "always.json",
     }
-    for number in (1, 2):
-        (tmp_path / str(number)).mkdir()
+    _make(tmp_path, "1", "2")
     assert resolve_spans(str(tmp_path), splits, SpanQuery()).train == ("2",)
     by_name = {"train": "train-{SPAN}.json", "eval": "eval-{SPAN}.json", "test": "always.json"}
     for name in ("train-1", "eval-1", "train-2", "always"):
@@ -102,5 +99,4 @@ def test_a_span_without_its_marker_is_not_there_yet(weekly, tmp_path):
 
 @cases("x/{YYYY}-{MM}", "x/{SPAN}/{YYYY}{MM}{DD}", "x/{SPAN}/{VERSION}")
 def test_a_pattern_that_cannot_be_used_is_refused(*, path):
-    with pytest.raises(ConfigError, match=r"expected \{SPAN\}, or \{YYYY\}"):
-        resolve_spans(path, RATIOS, SpanQuery())
+    refused(ConfigError, r"expected \{SPAN\}, or \{YYYY\}", resolve_spans, path, RATIOS, SpanQuery())

@@ -21,13 +21,9 @@ def pool(tmp_path):
         port = s.getsockname()[1]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     log = (tmp_path / "pool.log").open("w+")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"],
-        env=environment,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-    )
-    deadline = time.monotonic() + 60
+    command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"]
+    process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+    deadline = time.monotonic() + 300
     while True:
         try:
             socket.create_connection(("localhost", port), timeout=1).close()
@@ -44,20 +40,13 @@ def test_a_worker_pool_writes_the_same_bytes(tmp_path, pool):
     port, log = pool
     Coco(tmp_path / "data", images=9).write("train.json")
 
-    def shards(name, beam_args):
-        folder = tmp_path / name
-        run(
-            ExampleGenJob(
-                examples=str(folder),
-                data_path=str(tmp_path / "data"),
-                splits={"train": "train.json"},
-                shard_examples=4,
-                beam_args=tuple(beam_args),
-            )
-        )
-        return {p.name: p.read_bytes() for p in folder.rglob("*.tfrecord")}
+    given = {"data_path": str(tmp_path / "data"), "splits": {"train": "train.json"}, "shard_examples": 4}
 
-    external = ["--environment_type=EXTERNAL", f"--environment_config=localhost:{port}"]
-    made = shards("pool", ["--runner=PortableRunner", "--job_endpoint=embed", *external])
-    assert len(made) == 3 and made == shards("here", [])
+    def shards(name, *beam_args):
+        run(ExampleGenJob(examples=str(tmp_path / name), **given, beam_args=beam_args))
+        return {p.name: p.read_bytes() for p in (tmp_path / name).rglob("*.tfrecord")}
+
+    external = ("--environment_type=EXTERNAL", f"--environment_config=localhost:{port}")
+    made = shards("pool", "--runner=PortableRunner", "--job_endpoint=embed", *external)
+    assert len(made) == 3 and made == shards("here")
     assert "Starting worker" in log.read_text()

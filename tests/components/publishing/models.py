@@ -1,5 +1,4 @@
-"""Small SavedModels that tell whether they are whole, and what a reader and TensorFlow Serving see of
-them."""
+"""Small SavedModels that tell whether they are whole, and what readers and TensorFlow Serving see of them."""
 
 import os
 
@@ -8,10 +7,12 @@ from detection_core.artifacts.published import PublishedVersion
 from detection_core.storage import files
 from detection_core.storage.local_files import is_partial
 
+_FILES = ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001")
+
 
 def make_model(folder, content):
     """Write a model's folder, all of whose files say the same."""
-    for name in ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"):
+    for name in _FILES:
         files.write_text(os.path.join(folder, name), f"{content} {name}")
     return str(folder)
 
@@ -25,12 +26,10 @@ def publish(destination, saved_model, tflite="", keep=0, **fields):
 
 def is_complete(folder):
     """Tell whether a folder holds all files of one model."""
-    names = ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001")
     try:
-        texts = [files.read_text(os.path.join(folder, name)).split() for name in names]
+        return len({files.read_text(os.path.join(folder, name)).split()[0] for name in _FILES}) == 1
     except FileNotFoundError:
         return False
-    return len({text[0] for text in texts}) == 1
 
 
 def served_numbers(root):

@@ -1,5 +1,6 @@
 """A writer is killed at each of its changes in turn; then a reader looks, and the next writer goes on."""
 
+import contextlib
 import shutil
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from components.publishing.destination import PushDestination
 from detection_core.storage import files, store_lock
 from tests.components.publishing.models import leftovers, look, make_model, publish, served_numbers
+from tests.support.cases import cases
 from tests.support.object_store import s3_server
 from tests.support.storage_faults import KILLED, killed_at, watched
 
@@ -18,13 +20,6 @@ def models(tmp_path):
     return [make_model(tmp_path / f"model{n}", f"m{n}") for n in range(6)], str(lite)
 
 
-def _three_and_one_rolled_back(destination, models):
-    saved, lite = models
-    numbers = [publish(destination, model, lite).number for model in saved[:4]]
-    destination.rollback()
-    return numbers
-
-
 _COMMANDS = {
     "publish": lambda d, m, n: publish(d, m[0][4], m[1]),
     "publish and prune": lambda d, m, n: publish(d, m[0][4], m[1], keep=2),
@@ -34,8 +29,8 @@ _COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", _COMMANDS)
-def test_a_local_writer_killed_at_any_change_leaves_whole_versions(tmp_path, models, name):
+@cases(*_COMMANDS)
+def test_a_local_writer_killed_at_any_change_leaves_whole_versions(tmp_path, models, *, name):
     _kill_at_each_change(str(tmp_path / "base"), str(tmp_path / "work"), models, _COMMANDS[name])
 
 
@@ -50,39 +45,26 @@ def test_a_writer_on_s3_killed_at_every_fifth_change_leaves_whole_versions(model
 
 def _kill_at_each_change(base, work, models, command, step=1):
     remote = files.is_remote(base)
-    numbers = _three_and_one_rolled_back(PushDestination(base), models)
-    before, out = numbers[2], numbers[3]
+    saved, lite = models
+    numbers = [publish(PushDestination(base), model, lite).number for model in saved[:4]]
+    PushDestination(base).rollback()
+    returns = command is _COMMANDS["return to a rolled-back one"]
+    out = numbers[3]
     at, killed = 1 - step, True
     while killed:
         at += step
-        destination = _copied(base, work)
-        with watched(killed_at(at, remote=remote), remote=remote):
-            try:
-                command(destination, models, numbers)
-                killed = False
-            except KILLED:
-                pass
+        files.remove_tree(work)
+        (files.copy_tree if remote else shutil.copytree)(base, work)
+        destination = PushDestination(work)
+        with watched(killed_at(at, remote=remote), remote=remote), contextlib.suppress(KILLED):
+            command(destination, models, numbers)
+            killed = False
         deployed = look(work)
-        if killed and command is not _COMMANDS["return to a rolled-back one"]:
-            assert out not in served_numbers(work)
-        if deployed != before:
-            assert (
-                deployed in numbers[:3]
-                or deployed > out
-                or command is _COMMANDS["return to a rolled-back one"]
-            )
-        last = publish(destination, models[0][5], models[1])
+        assert not killed or returns or out not in served_numbers(work)
+        assert deployed in numbers[:3] or deployed > out or returns
+        last = publish(destination, saved[5], lite)
         assert look(work) == last.number == served_numbers(work)[-1]
         assert leftovers(work) == []
         # What a killed push had shown already is finished by the next writer.
         assert destination.rollback().number in (deployed, *range(out + 1, last.number))
     assert at > 5
-
-
-def _copied(base, work):
-    files.remove_tree(work)
-    if files.is_remote(base):
-        files.copy_tree(base, work)
-    else:
-        shutil.copytree(base, work)
-    return PushDestination(work)

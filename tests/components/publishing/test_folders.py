@@ -7,6 +7,7 @@ from detection_core.artifacts.published import IN_SERVICE, WITHDRAWN, PublishedV
 from detection_core.errors import StorageError
 from detection_core.storage import files
 from tests.components.publishing.models import make_model
+from tests.support.cases import cases
 
 
 @pytest.fixture
@@ -21,32 +22,26 @@ def _add(folders, number, place=IN_SERVICE, recorded=True):
     return folder
 
 
-def test_whole_is_what_has_every_recorded_file_at_its_size(folders):
+@cases((True, "variables/variables.index"), (False, "variables"))
+def test_whole_is_what_has_its_recorded_files_at_their_size_or_a_graph_and_variables(
+    tmp_path, *, recorded, damaged
+):
+    folders = VersionFolders(str(tmp_path))
+    path = os.path.join(_add(folders, 5, recorded=recorded), damaged)
+    assert folders.complete() == [5]
+    files.write_text(path, "short") if recorded else files.remove_tree(path)
+    assert folders.complete() == []
+
+
+def test_a_whole_model_goes_out_of_service_and_back_and_half_a_model_does_not(folders):
     folder = _add(folders, 5)
-    assert folders.complete() == [5]
-    files.write_text(os.path.join(folder, "variables", "variables.index"), "short")
-    assert folders.complete() == []
-
-
-def test_a_version_without_recorded_files_needs_a_graph_and_variables(folders):
-    folder = _add(folders, 5, recorded=False)
-    assert folders.complete() == [5]
-    files.remove_tree(os.path.join(folder, "variables"))
-    assert folders.complete() == []
-
-
-def test_out_of_service_and_back(folders):
-    _add(folders, 5)
+    for out, here, gone in ((True, WITHDRAWN, IN_SERVICE), (False, IN_SERVICE, WITHDRAWN)):
+        folders.move(5, out=out)
+        assert folders.is_complete(here, 5) and not folders.is_complete(gone, 5)
     folders.move(5, out=True)
-    assert not folders.is_complete(IN_SERVICE, 5) and folders.is_complete(WITHDRAWN, 5)
+    files.remove_tree(os.path.join(folders.path(WITHDRAWN, 5), "saved_model.pb"))
     folders.move(5, out=False)
-    assert folders.is_complete(IN_SERVICE, 5) and not folders.is_complete(WITHDRAWN, 5)
-
-
-def test_half_a_model_does_not_come_back_in_service(folders):
-    files.remove_tree(os.path.join(_add(folders, 5, WITHDRAWN), "saved_model.pb"))
-    folders.move(5, out=False)
-    assert not files.exists(folders.path(IN_SERVICE, 5))
+    assert not files.exists(folder)
 
 
 def test_the_number_of_anything_here_counts(folders):

@@ -38,9 +38,9 @@ class Publishing(RuleBasedStateMachine):
         self.models = self.local or tempfile.mkdtemp(prefix="publishing-")
         self.root = f"{self.bucket or self.local}/{next(_TRIALS)}"
         self.destination = PushDestination(self.root)
-        self.withdrawn: set[int] = set()
-        self.undecided: set[int] = set()
-        self.known: set[int] = set()
+        self.withdrawn = set()
+        self.undecided = set()
+        self.known = set()
         self.named = 0
         self.made = 0
         self.crashed = False

@@ -70,19 +70,16 @@ def test_one_refusal_is_enough(artifacts):
         write_blessing(str(artifacts / gate), True, [])
 
 
-def test_the_optional_parts_may_be_missing(artifacts):
+def test_optional_parts_may_be_missing_and_a_marker_of_tfx_alone_is_a_blessing(artifacts):
+    os.remove(artifacts / "blessing" / "reasons.json")
     assert _push(artifacts, quantized_blessing="", tflite="", tflite_blessing="")["pushed"]
 
 
-def test_an_equal_model_is_not_published_twice(artifacts):
+def test_an_equal_or_rolled_back_model_is_not_published_again(artifacts):
     first = _push(artifacts)
     second = _push(artifacts, run_key="other")
     assert not second["pushed"] and second["version"] == first["version"]
     assert len(_destination(artifacts).versions()) == 1
-
-
-def test_a_rolled_back_model_does_not_come_back(artifacts):
-    first = _push(artifacts)
     assert _push(artifacts, "other", baseline_version=str(first["version"]))["pushed"]
     _destination(artifacts).rollback()
     _refused(_push(artifacts), "rolled back")
@@ -99,23 +96,17 @@ def test_a_run_that_was_overtaken_publishes_nothing(artifacts):
 def test_another_model_of_the_same_run_does_not_replace_the_first_and_one_of_another_pipeline_does(artifacts):
     first = _push(artifacts)
     report = _push(artifacts, "other")
-    assert not report["pushed"]
-    assert report["reasons"] == [
-        f"version {first['version']}, of the same settings, data and code, is deployed"
-    ]
+    reason = f"version {first['version']}, of the same settings, data and code, is deployed"
+    assert not report["pushed"] and report["reasons"] == [reason]
     assert _push(artifacts, run_key="")["pushed"]
 
 
-def test_a_push_that_was_killed_before_the_pointer_is_finished_not_repeated(artifacts):
+def test_a_push_that_was_killed_is_finished_and_told_and_not_repeated(artifacts):
     first = _push(artifacts)
     _write(artifacts / "pushed" / "current.json", '{"version": null, "rolled_back": []}')
     assert _push(artifacts)["version"] == first["version"]
     destination = _destination(artifacts)
     assert destination.current().number == first["version"] and len(destination.versions()) == 1
-
-
-def test_a_push_that_was_killed_before_it_said_so_says_so_when_it_is_repeated(artifacts):
-    first = _push(artifacts)
     os.remove(artifacts / "pushed_model" / "pushed.json")
     assert _push(artifacts) == first
     assert not _push(artifacts, push_token="another run's")["pushed"]
@@ -141,12 +132,10 @@ def test_a_file_that_was_measured_anew_is_the_same_model_and_one_of_another_cont
     path.write_bytes(_measured(0.5))
     first = _push(artifacts)
     path.write_bytes(_measured(0.6))
-    _refused(
-        _push(artifacts, run_key="other", baseline_version=str(first["version"])),
-        "the same model is deployed",
-    )
+    given = {"baseline_version": str(first["version"])}
+    _refused(_push(artifacts, run_key="other", **given), "the same model is deployed")
     path.write_bytes(path.read_bytes().replace(b"location", b"Location", 1))
-    second = _push(artifacts, run_key="third", baseline_version=str(first["version"]))
+    second = _push(artifacts, run_key="third", **given)
     assert second["pushed"]
     _write(artifacts / "model" / "Format-Serving" / "saved_model.pb", "another graph")
     assert _push(artifacts, run_key="fourth", baseline_version=str(second["version"]))["pushed"]
@@ -160,11 +149,6 @@ def test_a_verdict_that_contradicts_itself_or_what_was_measured_is_refused(artif
     _write(artifacts / "evaluation" / "metrics.json", measured)
     _refused(_push(artifacts), "blesses what")
     assert not os.path.exists(artifacts / "pushed")
-
-
-def test_a_marker_of_tfx_alone_is_a_blessing(artifacts):
-    os.remove(artifacts / "blessing" / "reasons.json")
-    assert _push(artifacts)["pushed"]
 
 
 def test_damaged_metrics_are_named(artifacts):

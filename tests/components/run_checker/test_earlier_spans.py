@@ -26,9 +26,9 @@ def test_the_spans_before_those_of_the_run_are_compared_with(job):
     _keep(job, "1", "2", "10", "3", "4")
     assert list(earlier_spans(job, Spans(train=("3", "4")))) == ["1", "2"]
     assert list(earlier_spans(job, Spans(train=("11",)))) == ["1", "2", "3", "4", "10"]
-    few = dataclasses.replace(job, compared_spans=2)
-    assert list(earlier_spans(few, Spans(train=("11",)))) == ["4", "10"]
-    assert earlier_spans(dataclasses.replace(job, compared_spans=0), Spans(train=("11",))) == {}
+    for count, spans in ((2, ["4", "10"]), (0, [])):
+        few = dataclasses.replace(job, compared_spans=count)
+        assert list(earlier_spans(few, Spans(train=("11",)))) == spans
 
 
 def test_dates_are_in_their_order_and_other_names_are_no_spans(job, tmp_path):
@@ -49,13 +49,6 @@ def test_a_repeated_run_finds_what_the_first_found_and_a_changed_past_is_another
 
 def test_each_data_set_has_a_history_of_its_own(job):
     spans = Spans(train=("1",))
-    folders = {
-        span_folder(other, spans)
-        for other in (
-            job,
-            dataclasses.replace(job, data_path="/other/{SPAN}"),
-            dataclasses.replace(job, splits={"train": 0.5, "eval": 0.5}),
-        )
-    }
-    assert len(folders) == 3
+    changes = ({}, {"data_path": "/other/{SPAN}"}, {"splits": {"train": 0.5, "eval": 0.5}})
+    assert len({span_folder(dataclasses.replace(job, **change), spans) for change in changes}) == 3
     assert span_folder(job, Spans()) == "" and span_folder(dataclasses.replace(job, work_dir=""), spans) == ""

@@ -34,14 +34,9 @@ def test_it_returns_what_its_outputs_promise(job):
 
 
 def test_placeholders_are_filled_before_a_text_is_read(job, tmp_path):
-    timed = dataclasses.replace(
-        job,
-        thresholds='{"mAP": {"lower_bound": 0.[[ScheduledTime.02]]}}',
-        work_dir=f"{tmp_path}/[[RunUUID]]",
-        scheduled_time="2026-11-21T03:00:00Z",
-        run_id="r-1",
-    )
-    found = run(timed)
+    given = {"work_dir": f"{tmp_path}/[[RunUUID]]", "scheduled_time": "2026-11-21T03:00:00Z", "run_id": "r-1"}
+    bound = '{"mAP": {"lower_bound": 0.[[ScheduledTime.02]]}}'
+    found = run(dataclasses.replace(job, **given, thresholds=bound))
     assert found["resolved_thresholds"] == {"mAP": {"lower_bound": 0.21}}
     assert found["resolved_work_dir"] == f"{tmp_path}/r-1"
     with pytest.raises(ConfigError, match=r"thresholds: no placeholder \[\[ScheduledTme\]\]; did you mean"):
@@ -51,18 +46,13 @@ def test_placeholders_are_filled_before_a_text_is_read(job, tmp_path):
 def test_equal_requests_have_one_key_and_every_other_request_another(job):
     first = run(job)["run_key"]
     assert run(job)["run_key"] == first
-    elsewhere = dataclasses.replace(
-        job, push_destination=f"{job.push_destination}2", work_dir="/w", run_id="x"
-    )
-    assert run(elsewhere)["run_key"] == first
-    changes = (
-        {"train_steps": 5},
-        {"learning_rate": 0.1},
-        {"thresholds": '{"mAP": {}}'},
-        {"request": "other"},
-    )
-    keys = {run(dataclasses.replace(job, **change))["run_key"] for change in changes}
-    assert len(keys | {first}) == 5
+
+    def key(**changes):
+        return run(dataclasses.replace(job, **changes))["run_key"]
+
+    assert key(push_destination=f"{job.push_destination}2", work_dir="/w", run_id="x") == first
+    others = {key(train_steps=5), key(learning_rate=0.1), key(thresholds='{"mAP": {}}'), key(request="other")}
+    assert len(others | {first}) == 5
 
 
 def test_a_repeated_run_is_given_the_values_of_the_first(job, tmp_path):

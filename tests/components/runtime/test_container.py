@@ -21,28 +21,21 @@ def _exit_code(run):
     return stop.value.code
 
 
-def test_done(caplog):
+def test_done_and_mistakes_of_the_user_have_their_exit_codes(caplog):
     jobs = []
     with caplog.at_level(logging.INFO):
         assert _exit_code(jobs.append) == 0
     assert jobs[0].push_destination == "p"
     assert re.search(r"peak memory \| \d+\.\d\d GB", caplog.text)
 
+    def fails(job):
+        raise errors.pop()
 
-def test_a_mistake_of_the_user_and_a_full_disk_are_exit_code_2(caplog):
-    def run(job):
-        raise DataError("expected an image, found text", where="a.jpg")
-
-    assert _exit_code(run) == 2
-    assert "a.jpg: expected an image, found text" in caplog.text
-
-    def full(job):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/shard")
-
-    assert _exit_code(full) == 2
-    assert (
-        "/data/shard: expected to read and write there, found: No space left on device; free" in caplog.text
-    )
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/shard")
+    errors = [full, DataError("expected an image, found text", where="a.jpg")]
+    assert _exit_code(fails) == 2 and "a.jpg: expected an image, found text" in caplog.text
+    told = "/data/shard: expected to read and write there, found: No space left on device; free"
+    assert _exit_code(fails) == 2 and told in caplog.text
 
 
 def test_a_defect_and_other_errors_of_the_system_are_crashes():

@@ -3,6 +3,11 @@ import types
 
 import pytest
 
+from component_specs import JOBS
+from components.evaluator import run as evaluator
+from components.example_gen import run as example_gen
+from detection_core.artifacts.blessing import write_blessing
+
 pytestmark = pytest.mark.tfx
 
 
@@ -13,9 +18,18 @@ def tfx():
     return tfx
 
 
-def test_every_component_has_a_class_and_an_executor_that_tfx_finds_by_name(tfx):
-    from component_specs import JOBS
+class Artifact(types.SimpleNamespace):
+    def set_int_custom_property(self, name, value):
+        self.properties[name] = value
 
+    set_string_custom_property = set_int_custom_property
+
+
+def artifact(folder, type_name, number=0):
+    return [Artifact(uri=str(folder), type_name=type_name, id=number, properties={}, split_names="")]
+
+
+def test_every_component_has_a_class_and_an_executor_that_tfx_finds_by_name(tfx):
     assert set(tfx.COMPONENTS) == set(JOBS)
     for name, component in tfx.COMPONENTS.items():
         executor = component.EXECUTOR_SPEC.executor_class
@@ -33,9 +47,6 @@ def test_values_are_encoded_on_their_way_into_a_pipeline(tfx):
 
 
 def test_an_executor_runs_the_step_with_decoded_values_and_describes_its_outputs(tfx, tmp_path, monkeypatch):
-    from components.evaluator import run as evaluator
-    from detection_core.artifacts.blessing import write_blessing
-
     seen = []
 
     def run(job):
@@ -44,21 +55,12 @@ def test_an_executor_runs_the_step_with_decoded_values_and_describes_its_outputs
 
     monkeypatch.setattr(evaluator, "run", run)
 
-    class Artifact(types.SimpleNamespace):
-        def set_int_custom_property(self, name, value):
-            self.properties[name] = value
-
-        set_string_custom_property = set_int_custom_property
-
-    def artifact(name, type_name, number=0):
+    for name in ("examples", "model", "evaluation", "blessing"):
         (tmp_path / name).mkdir()
-        return [Artifact(uri=str(tmp_path / name), type_name=type_name, id=number, properties={})]
-
-    inputs = {"examples": artifact("examples", "Examples"), "model": artifact("model", "Model", 7)}
-    outputs = {
-        "evaluation": artifact("evaluation", "ModelEvaluation"),
-        "blessing": artifact("blessing", "ModelBlessing"),
-    }
+    inputs = {"examples": artifact(tmp_path / "examples", "Examples")}
+    inputs["model"] = artifact(tmp_path / "model", "Model", 7)
+    outputs = {"evaluation": artifact(tmp_path / "evaluation", "ModelEvaluation")}
+    outputs["blessing"] = artifact(tmp_path / "blessing", "ModelBlessing")
     tfx.EvaluatorExecutor().Do(inputs, outputs, {"thresholds": '{"mAP": {"lower_bound": 0.5}}'})
     assert seen[0].thresholds == {"mAP": {"lower_bound": 0.5}}
     # LatestBlessedModelStrategy of TFX 1.21 looks for these two custom properties.
@@ -68,15 +70,11 @@ def test_an_executor_runs_the_step_with_decoded_values_and_describes_its_outputs
 
 
 def test_the_splits_of_examples_are_listed_as_stock_components_expect_them(tfx, tmp_path, monkeypatch):
-    from components.example_gen import run as example_gen
-
     def run(job):
         for split in ("train", "eval"):
             (tmp_path / "out" / f"Split-{split}").mkdir(parents=True)
 
     monkeypatch.setattr(example_gen, "run", run)
-    out = types.SimpleNamespace(
-        uri=str(tmp_path / "out"), type_name="Examples", split_names="", set_int_custom_property=print
-    )
-    tfx.ExampleGenExecutor().Do({}, {"examples": [out]}, {"data_path": "/d"})
-    assert json.loads(out.split_names) == ["eval", "train"]
+    out = artifact(tmp_path / "out", "Examples")
+    tfx.ExampleGenExecutor().Do({}, {"examples": out}, {"data_path": "/d"})
+    assert json.loads(out[0].split_names) == ["eval", "train"]

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 import types
-from pathlib import Path
 
 import pytest
 
@@ -19,20 +18,21 @@ from detection_core.artifacts.detector import LABEL_MAP, extra_file, read_info
 from detection_core.errors import DataError, ModelError
 from detection_core.storage import files
 from detection_core.tasks.work_folder import ResumeOptions
+from tests.support.cases import refused
 from tests.support.component_chain import PUBLISHED, publish_detector
 from tests.support.tiny_training import config_text, write_examples
 
-STEPS = 60
+STEPS = 40
 
 
-def trainer_job(root: Path, steps: int = STEPS, **changes) -> TrainerJob:
+def trainer_job(root, steps=STEPS, **changes):
     files.write_text(str(root / "config" / "pipeline.config"), config_text(steps))
     folders = {"model": "model", "model_run": "run", "work_dir": "work", "pipeline_config": "config"}
     paths = {field: str(root / name) for field, name in folders.items()}
     return TrainerJob(**{"examples": str(root / "examples"), **paths, **changes})
 
 
-def start(root: Path) -> subprocess.Popen[str]:
+def start(root):
     job = trainer_job(root)
     fields = ("examples", "model", "model_run", "work_dir", "pipeline_config")
     command = [sys.executable, "-m", "components.trainer"]
@@ -43,8 +43,7 @@ def start(root: Path) -> subprocess.Popen[str]:
 @pytest.mark.slow
 def test_a_killed_trainer_goes_on_where_its_last_checkpoint_was(tmp_path):
     write_examples(tmp_path / "examples")
-    first = start(tmp_path)
-    deadline = time.monotonic() + 300
+    first, deadline = start(tmp_path), time.monotonic() + 300
     while not list(tmp_path.glob("work/*/checkpoints/ckpt-*.index")) and first.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -67,33 +66,29 @@ def test_a_killed_trainer_goes_on_where_its_last_checkpoint_was(tmp_path):
 def test_a_job_may_set_steps_and_learning_rate_over_its_config(tmp_path):
     write_examples(tmp_path / "examples")
     job = trainer_job(tmp_path)
-    as_it_is = training_config(job).train_config
-    assert as_it_is.num_steps == STEPS
-    changed = training_config(dataclasses.replace(job, train_steps=7, learning_rate=0.5)).train_config
-    assert changed.num_steps == 7
-    assert "0.5" in str(changed.optimizer) and "0.5" not in str(as_it_is.optimizer)
-    own = dataclasses.replace(job, overrides={"train_config.num_steps": 9, "batch_size": 3})
-    assert training_config(own).train_config.num_steps == 9
-    assert training_config(own).train_config.batch_size == 3
+
+    def config_of(**changes):
+        return training_config(dataclasses.replace(job, **changes)).train_config
+
+    own = {"overrides": {"train_config.num_steps": 9, "batch_size": 3}}
+    assert config_of().num_steps == STEPS and "0.5" not in str(config_of().optimizer)
+    changed = config_of(train_steps=7, learning_rate=0.5)
+    assert changed.num_steps == 7 and "0.5" in str(changed.optimizer)
+    assert (config_of(**own).num_steps, config_of(**own).batch_size) == (9, 3)
     # What a run is given counts more than what its settings say.
-    assert training_config(dataclasses.replace(own, train_steps=7)).train_config.num_steps == 7
+    assert config_of(**own, train_steps=7).num_steps == 7
 
 
-def test_a_deployed_detector_of_other_classes_stops_the_training_before_it_begins(tmp_path):
+def test_a_deployed_detector_of_other_classes_and_what_settings_stop_at_end_it_before_it_begins(tmp_path):
     write_examples(tmp_path / "examples")
     deployed = tmp_path / "deployed"
     files.write_text(str(deployed / "saved_model.pb"), "graph")
     files.write_text(extra_file(str(deployed), LABEL_MAP), "item { id: 1 name: 'cat' }")
-    with pytest.raises(ModelError, match="class 1: cat deployed, dark in the data"):
-        run(trainer_job(tmp_path, warm_start=str(deployed)))
-    assert not (tmp_path / "work").exists()
-
-
-def test_data_that_the_settings_stop_at_are_not_trained_on(tmp_path):
-    job = trainer_job(tmp_path, stop_reasons="5 of 10 images of eval are in train too")
-    with pytest.raises(DataError, match="found what the settings stop at: 5 of 10 images") as error:
-        run(job)
-    assert "validation.checks" in error.value.message and not os.path.exists(tmp_path / "work")
+    other = trainer_job(tmp_path, warm_start=str(deployed))
+    refused(ModelError, "class 1: cat deployed, dark in the data", run, other)
+    stopped = trainer_job(tmp_path, stop_reasons="5 of 10 images of eval are in train too")
+    error = refused(DataError, "found what the settings stop at: 5 of 10 images", run, stopped)
+    assert "validation.checks" in error.message and not (tmp_path / "work").exists()
 
 
 def test_what_the_job_says_reaches_the_training(tmp_path, monkeypatch):
@@ -121,10 +116,8 @@ def test_published_weights_come_from_the_job_s_mirror(tmp_path, monkeypatch):
     write_examples(tmp_path / "examples")
     overrides = {"train_config.fine_tune_checkpoint": f"zoo:{PUBLISHED}"}
     job = trainer_job(tmp_path, steps=1, overrides=overrides, weights_mirror=str(tmp_path / "mirror"))
-    with pytest.raises(
-        ModelError, match=f"put {PUBLISHED}.tar.gz, published at .* into {tmp_path}/cache/zoo"
-    ):
-        run(job)
+    asked = f"put {PUBLISHED}.tar.gz, published at .* into {tmp_path}/cache/zoo"
+    refused(ModelError, asked, run, job)
     assert not (tmp_path / "work").exists()
     publish_detector(tmp_path / "mirror")
     assert run(job)["started_from"] == f"zoo:{PUBLISHED}"

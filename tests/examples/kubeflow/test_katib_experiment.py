@@ -21,17 +21,12 @@ TEXT = (ROOT / "examples" / "kubeflow" / "katib-experiment.yaml").read_text()
 EXPERIMENT = yaml.safe_load(TEXT)
 SPEC = EXPERIMENT["spec"]
 
+SPACE = {"max": str, "min": str, "list": [str], "step": str}
 # The JSON names of the Go types in kubeflow/katib, experiments/v1beta1/experiment_types.go and
 # common/v1beta1/common_types.go below pkg/apis/controller. The definition keeps unknown fields, so that a
 # misspelt one would be taken and change nothing.
-FIELDS: dict[str, Any] = {
-    "parameters": [
-        {
-            "name": str,
-            "parameterType": str,
-            "feasibleSpace": {"max": str, "min": str, "list": [str], "step": str},
-        }
-    ],
+FIELDS = {
+    "parameters": [{"name": str, "parameterType": str, "feasibleSpace": SPACE}],
     "objective": {
         "type": str,
         "goal": float,
@@ -63,7 +58,7 @@ VALUES = {
 }
 
 
-def check(value: Any, known: Any, path: str) -> None:
+def check(value, known, path):
     if isinstance(known, dict):
         assert isinstance(value, dict), path
         for key, inner in value.items():
@@ -77,41 +72,41 @@ def check(value: Any, known: Any, path: str) -> None:
         assert isinstance(value, known), f"{path}: {value!r}"
 
 
-def container() -> Any:
-    return SPEC["trialTemplate"]["trialSpec"]["spec"]["template"]["spec"]["containers"][0]
+CONTAINER = SPEC["trialTemplate"]["trialSpec"]["spec"]["template"]["spec"]["containers"][0]
 
 
-def as_katib_runs_it(**values: str) -> list[str]:
+def as_katib_runs_it(**values):
     """Words of the command as the shell has them: the template filled in, the words joined by blanks.
 
     As `wrapWorkerContainer` of kubeflow/katib, pkg/webhook/v1beta1/pod/utils.go does it: `sh -c` in front is
     left where it is.
     """
-    shell, flag, *words = container()["command"]
+    shell, flag, *words = CONTAINER["command"]
     assert (shell, flag) == ("sh", "-c")
     text = re.sub(r"\$\{trialParameters\.(\w+)\}", lambda m: values[m[1]], " ".join(words))
     return shlex.split(text)
 
 
-def test_every_field_is_one_of_katibs() -> None:
+def test_every_field_is_one_of_katibs():
     assert (EXPERIMENT["apiVersion"], EXPERIMENT["kind"]) == ("kubeflow.org/v1beta1", "Experiment")
     check(SPEC, FIELDS, "spec")
-
-
-def test_a_field_that_katib_does_not_have_is_found() -> None:
     with pytest.raises(AssertionError, match="paralelTrialCount is no field"):
         check({**SPEC, "paralelTrialCount": 2}, FIELDS, "spec")
 
 
-def test_what_is_searched_arrives_in_the_command() -> None:
+def test_what_is_searched_arrives_in_the_command_and_the_objective_is_what_a_training_prints():
     given = {parameter["name"] for parameter in SPEC["parameters"]}
     handed = {p["name"]: p["reference"] for p in SPEC["trialTemplate"]["trialParameters"]}
     assert set(handed.values()) == given
     assert set(re.findall(r"\$\{trialParameters\.(\w+)\}", TEXT)) == set(handed)
-    assert container()["name"] == SPEC["trialTemplate"]["primaryContainerName"]
+    assert CONTAINER["name"] == SPEC["trialTemplate"]["primaryContainerName"]
+    objective = SPEC["objective"]
+    assert objective["objectiveMetricName"] == metric_name(SCORE)
+    assert objective["additionalMetricNames"] == [metric_name(MAP)]
+    assert [s["name"] for s in objective["metricStrategies"]] == [metric_name(SCORE), metric_name(MAP)]
 
 
-def test_the_command_is_one_that_trainer_takes(tmp_path: Path) -> None:
+def test_the_command_is_one_that_trainer_takes(tmp_path):
     words = as_katib_runs_it(learningRate="0.0173", clipping="5")
     assert words[:3] == ["python", "-m", "components.trainer"]
     arguments = [word.replace("/work/search", str(tmp_path)) for word in words[3:]]
@@ -122,10 +117,3 @@ def test_the_command_is_one_that_trainer_takes(tmp_path: Path) -> None:
     config = load_pipeline_config(str(ROOT / "examples" / "digits" / "pipeline.config"))
     found = apply_overrides(config, job.overrides).train_config
     assert (found.gradient_clipping_by_norm, found.monitoring.metric_lines) == (5.0, True)
-
-
-def test_the_objective_is_what_a_training_prints() -> None:
-    objective = SPEC["objective"]
-    assert objective["objectiveMetricName"] == metric_name(SCORE)
-    assert objective["additionalMetricNames"] == [metric_name(MAP)]
-    assert [s["name"] for s in objective["metricStrategies"]] == [metric_name(SCORE), metric_name(MAP)]

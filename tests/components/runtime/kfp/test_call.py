@@ -53,44 +53,35 @@ def test_a_job_is_filled(executor_input, tmp_path):
 
 def test_optional_inputs_may_be_missing_or_absent(executor_input, tmp_path):
     artifacts = executor_input["inputs"]["artifacts"]
-    artifacts["baseline"] = _artifact("minio://b/baseline", absent=1.0)
-    assert _bind(executor_input, tmp_path).job.baseline == ""
-    artifacts["baseline"] = {"artifacts": []}
-    assert _bind(executor_input, tmp_path).job.baseline == ""
+    for absent in (_artifact("minio://b/baseline", absent=1.0), {"artifacts": []}):
+        artifacts["baseline"] = absent
+        assert _bind(executor_input, tmp_path).job.baseline == ""
     del artifacts["baseline"]
     assert _bind(executor_input, tmp_path).job.baseline == ""
 
 
 def test_what_is_missing_or_wrong_is_named(executor_input, tmp_path):
-    inputs, outputs = executor_input["inputs"], executor_input["outputs"]
+    inputs, bind = executor_input["inputs"], (_bind, executor_input, tmp_path)
     inputs["artifacts"]["model"] = _artifact("minio://b/model", artifact_type="Examples")
-    with pytest.raises(
-        ContractError, match=r"input model to be an artifact of the type Model, found .* Examples"
-    ):
-        _bind(executor_input, tmp_path)
+    refused(ContractError, r"input model to be an artifact of the type Model, found .* Examples", *bind)
     del inputs["artifacts"]["model"]
-    refused(ContractError, "the input model", _bind, executor_input, tmp_path)
+    refused(ContractError, "the input model", *bind)
     inputs["parameterValues"]["pictures"] = 2.5
-    with pytest.raises(ConfigError, match=r"pictures: expected a value of the type int, found 2\.5"):
-        _bind(executor_input, tmp_path)
+    refused(ConfigError, r"pictures: expected a value of the type int, found 2\.5", *bind)
     inputs["parameterValues"]["pictures"] = None
-    del outputs["artifacts"]["blessing"]
-    refused(ContractError, "expected blessing in KFP's executor input", _bind, executor_input, tmp_path)
-    with pytest.raises(ContractError, match="expected push_destination in KFP's executor input"):
-        _bind(
-            {"outputs": {"artifacts": {"baseline": _artifact("minio://b/x")}}}, tmp_path, "baseline_resolver"
-        )
+    del executor_input["outputs"]["artifacts"]["blessing"]
+    refused(ContractError, "expected blessing in KFP's executor input", *bind)
+    few, missing = {"baseline": _artifact("minio://b/x")}, "expected push_destination in KFP's executor input"
+    refused(ContractError, missing, _bind, {"outputs": {"artifacts": few}}, tmp_path, "baseline_resolver")
 
 
 def test_a_yaml_of_another_version_is_refused(executor_input, tmp_path):
     theirs = interface("evaluator")
     theirs["parameters"]["speed"] = "int?"
-    with pytest.raises(
-        ContractError, match="parameter speed is known there only; use the YAML and the image"
-    ):
-        _bind(executor_input, tmp_path, described=json.dumps(theirs))
-    with pytest.raises(ContractError, match="--interface: expected a JSON object"):
-        _bind(executor_input, tmp_path, described="nonsense")
+    known = "parameter speed is known there only; use the YAML and the image"
+    nonsense = "--interface: expected a JSON object"
+    for described, told in ((json.dumps(theirs), known), ("nonsense", nonsense)):
+        refused(ContractError, told, _bind, executor_input, tmp_path, "evaluator", described)
 
 
 def test_outputs_are_cleared_and_home_is_writable(executor_input, tmp_path, monkeypatch):

@@ -16,12 +16,10 @@ def _call(tmp_path, component, outputs, results=(), **fields):
     paths = {name: str(tmp_path / name) for name in outputs}
     for name in outputs:
         (tmp_path / name).mkdir()
-    job = JOBS[component](
-        **{**fields, **{n: p for n, p in paths.items() if n in JOBS[component].__annotations__}}
-    )
+    own = {name: path for name, path in paths.items() if name in JOBS[component].__annotations__}
     return KfpCall(
         component=component,
-        job=job,
+        job=JOBS[component](**{**fields, **own}),
         artifacts=artifacts,
         paths=paths,
         result_files={name: str(tmp_path / "results" / name) for name in results},
@@ -42,12 +40,9 @@ def test_every_output_is_listed_with_its_uri_and_type(tmp_path):
     assert written["model"]["uri"] == "minio://b/model" and "type" not in written["model"]
     # What the process held by then; Python alone takes more.
     assert {written[name]["metadata"].pop("peak_memory_bytes") > 5_000_000 for name in written} == {True}
-    assert written["model"]["metadata"] == {
-        "artifact_type": "Model",
-        "steps": 3,
-        "started_from": "scratch",
-        "properties": '{"steps": 3, "started_from": "scratch"}',
-    }
+    properties = {"steps": 3, "started_from": "scratch"}
+    described = {"artifact_type": "Model", **properties, "properties": json.dumps(properties)}
+    assert written["model"]["metadata"] == described
     assert written["model_run"]["metadata"] == {"artifact_type": "ModelRun", "properties": "{}"}
     assert [p.name for p in (tmp_path / "missing").iterdir()] == ["output.json"]
 
@@ -71,7 +66,7 @@ def test_output_parameters_are_read_by_kfp(tmp_path, *, component, name, value, 
     outputs = {output: output for output in job_fields(JOBS[component]).outputs}
     fields = {f.name: f.name for f in dataclasses.fields(JOBS[component]) if f.default is dataclasses.MISSING}
     call = _call(tmp_path, component, [], [name], **{**fields, **outputs})
-    write_output(KfpCall(**{**call.__dict__, "paths": outputs}), {name: value})
+    write_output(dataclasses.replace(call, paths=outputs), {name: value})
     assert (tmp_path / "results" / name).read_text() == text
 
 
@@ -79,7 +74,7 @@ def test_a_view_that_cannot_be_drawn_costs_nothing_else(tmp_path, caplog):
     fields = {"model": "m", "blessing": "b", "evaluation": "e", "push_destination": "p"}
     call = _call(tmp_path, "pusher", ["pushed_model"], **fields)
     artifacts = {**call.artifacts, "decision": {"name": "decision", "uri": "minio://b/decision"}}
-    call = KfpCall(**{**call.__dict__, "artifacts": artifacts, "paths": {**call.paths, "decision": "d"}})
+    call = dataclasses.replace(call, artifacts=artifacts, paths={**call.paths, "decision": "d"})
     write_output(call, {"pushed": False})
     assert _written(tmp_path)["decision"]["metadata"] == {}
     assert "view | decision could not be drawn" in caplog.text

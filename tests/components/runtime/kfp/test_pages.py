@@ -43,7 +43,6 @@ def test_a_card_shows_its_boxes_where_they_are_known_and_loads_nothing():
     assert "<h3>Boxes</h3>" in page and "Size of the boxes" in page and "3 boxes, 100.0 %" in page
     assert page == dataset_page(_card(), _profiles())
     assert "<h3>Boxes</h3>" not in dataset_page(_card())
-    page = dataset_page(_card(), _profiles())
     assert "://" not in page and "src=" not in page
 
 
@@ -57,13 +56,9 @@ def test_a_decision_is_plain_markdown():
 def test_nothing_of_a_card_is_markup():
     evil = '"><script>alert(1)</script>'
     split = SplitCard(images=4, classes={evil: 7}, quarantined={evil: 2})
-    card = _card(
-        evil,
-        format=evil,
-        splits={evil: split},
-        spans={evil: [evil]},
-        quarantine=QuarantineCard(records=2, fraction=0.5, reasons={evil: 2}),
-    )
+    quarantine = QuarantineCard(records=2, fraction=0.5, reasons={evil: 2})
+    given = {"splits": {evil: split}, "spans": {evil: [evil]}, "quarantine": quarantine}
+    card = _card(evil, format=evil, **given)
     page = dataset_page(card, _profiles(evil))
     assert "<script" not in page and page.count("&lt;script&gt;") >= 7
     assert "Content-Security-Policy" in page

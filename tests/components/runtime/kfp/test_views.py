@@ -24,15 +24,9 @@ def _curves(labels=("a", "none", "background")):
 
 @pytest.fixture
 def evaluation(tmp_path):
-    metrics = {"mAP": 0.5, "small": -1.0, "voc": None}
-    content = {
-        "metrics": metrics,
-        "baseline": {"mAP": 0.4, "small": -1.0, "voc": None},
-        "blessed": True,
-        "reasons": ["mAP <0.5>"],
-        "images": 3,
-        "split": "test",
-    }
+    nothing = {"small": -1.0, "voc": None}
+    content = {"metrics": {"mAP": 0.5, **nothing}, "baseline": {"mAP": 0.4, **nothing}}
+    content |= {"blessed": True, "reasons": ["mAP <0.5>"], "images": 3, "split": "test"}
     (tmp_path / "metrics.json").write_text(json.dumps(content))
     (tmp_path / "curves.json").write_text(json.dumps(_curves()))
     return types.SimpleNamespace(evaluation=str(tmp_path))
@@ -56,9 +50,7 @@ def test_the_curve_is_the_mean_of_the_classes_that_have_one(evaluation, tmp_path
     assert matrix["rows"] == [{"row": [1, 1, 1]}] * 3
     (tmp_path / "curves.json").write_text(json.dumps({**_curves(), "classes": [_EMPTY]}))
     assert set(draw_view("evaluator", "curves", evaluation, {}).metadata) == {"confusionMatrix"}
-
-
-def test_a_matrix_of_very_many_classes_stays_in_the_file(evaluation, tmp_path):
+    # A matrix of very many classes stays in the file.
     labels = [str(i) for i in range(MATRIX_LABELS + 1)]
     (tmp_path / "curves.json").write_text(json.dumps(_curves(labels)))
     view = draw_view("evaluator", "curves", evaluation, {})
@@ -87,21 +79,12 @@ def test_numbers_of_what_run_returned(evaluation):
 
 
 def test_parity(tmp_path):
-    file = {
-        "format": "int8",
-        "drop": 0.01,
-        "size_bytes": 9,
-        "latency_ms": {"1": 2.5},
-        "metrics": {"m": 0.5, "s": -1.0},
-    }
+    file = {"format": "int8", "drop": 0.01, "size_bytes": 9, "latency_ms": {"1": 2.5}}
+    file["metrics"] = {"m": 0.5, "s": -1.0}
     (tmp_path / "parity.json").write_text(json.dumps({"files": [file]}))
     view = draw_view("tflite_exporter", "metrics", types.SimpleNamespace(parity=str(tmp_path)), {})
-    assert view.metadata == {
-        "int8 drop of mAP@.50": 0.01,
-        "int8 bytes": 9,
-        "int8 ms with 1 threads": 2.5,
-        "int8 m": 0.5,
-    }
+    measured = {"drop of mAP@.50": 0.01, "bytes": 9, "ms with 1 threads": 2.5, "m": 0.5}
+    assert view.metadata == {f"int8 {name}": value for name, value in measured.items()}
 
 
 def test_the_data_are_shown_by_the_page_that_data_validator_made(tmp_path):
