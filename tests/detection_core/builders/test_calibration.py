@@ -3,7 +3,6 @@
 import numpy as np
 
 from detection_core.builders.calibration import CALIBRATIONS, build_calibration
-from detection_core.config.messages.table import RULES
 from detection_core.errors import ConfigError
 from detection_core.protos.calibration_pb2 import CalibrationConfig
 from tests.support.cases import refused
@@ -18,7 +17,7 @@ def _build(text: str):
     return build_calibration(parsed(CalibrationConfig, text))
 
 
-def test_goldens_and_points_out_of_order(caplog):
+def test_goldens_points_out_of_order_and_what_the_reference_refuses(caplog):
     for case in BUILT:
         found = _build(case.config).function(case.inputs["scores"])
         expected = case.outputs["calibrated"]
@@ -26,13 +25,7 @@ def test_goldens_and_points_out_of_order(caplog):
     assert {case.config.split()[0] for case in BUILT} == set(CALIBRATIONS)
     _build(CASES["function_approximation_unsorted"].config)
     assert "rising" in caplog.text
-
-
-def test_what_the_reference_refuses_is_refused_and_so_is_what_is_not_built_here():
     # A field that the schema does not have at all is a matter of parsing.
     for case in CASES.values():
         if case.error and case.error != "ParseError":
             refused(ConfigError, "", _build, case.config)
-    for arm in RULES["CalibrationConfig"].refused:
-        refused(ConfigError, "function_approximation", _build, arm + " {}")
-    refused(ConfigError, "x_y_pair", _build, "function_approximation {}")

@@ -27,10 +27,9 @@ def stages(tmp_path_factory):
 
 
 def test_stages_are_endless_and_make_what_training_reads(stages):
-    built, _ = stages
+    built, trained = stages
     for name in set(built) - {input_stages.READ, input_stages.WHOLE}:
         assert len(list(itertools.islice(built[name], 9))) == 9, name
-    built, trained = stages
     expected = next(iter(trained))
     for name in (input_stages.BATCH, input_stages.WHOLE):
         found = next(iter(built[name]))
@@ -38,6 +37,5 @@ def test_stages_are_endless_and_make_what_training_reads(stages):
         np.testing.assert_array_equal(found.truth.boxes, expected.truth.boxes)
     first = next(iter(built[input_stages.AUGMENT]))
     np.testing.assert_array_equal(first.images.pixels, expected.images.pixels[0])
-    built, _ = stages
     bare, resized = (next(iter(built[name])) for name in (input_stages.BARE, input_stages.RESIZE))
     np.testing.assert_array_equal(bare, resized.images.pixels)

@@ -13,14 +13,12 @@ def config(block: str) -> TrainConfig:
     return parsed(TrainConfig, f"monitoring {{ {block} }}")
 
 
-def test_a_span_of_updates_is_traced_where_it_is_asked_for() -> None:
+def test_profiles_and_trackers_are_those_that_are_asked_for() -> None:
     assert build_profile(config("")) is None
     assert build_profile(config("profile {}")) == ProfileOptions(first_step=10, steps=5)
     traced = build_profile(config("profile { first_step: 3 steps: 2 }"))
     assert traced == ProfileOptions(first_step=3, steps=2)
 
-
-def test_trackers_are_those_that_are_asked_for() -> None:
     assert build_loggers(config("")) == LoggerOptions()
     assert build_loggers(config("mlflow {} wandb {}")).trackers == (MlflowOptions(), WandbOptions())
     block = (

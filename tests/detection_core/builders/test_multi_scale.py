@@ -1,5 +1,7 @@
 """The sizes that a detector is trained at, and its losses at each of them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -27,9 +29,8 @@ def test_sizes_are_multiples_of_32_and_each_is_there_once_the_largest_first(*, o
     assert scaled_sizes(own, scales) == sizes
 
 
-def _weight(variable: tf.Variable) -> tf.Tensor:
-    seed = [variable.shape.num_elements(), variable.shape.rank]
-    return tf.random.stateless_uniform(variable.shape, seed, 0.05, 0.4)
+def _config(name: str, block: Any) -> Any:
+    return apply_overrides(parse_pipeline_config(MODELS[name]), {"train_config.multi_scale": block})
 
 
 # The others are as slow to build as there are rows, and differ in what `test_precision` is about.
@@ -39,25 +40,20 @@ NAMES = [SMALL, *(pytest.param(name, marks=pytest.mark.zoo) for name in MODELS i
 
 @pytest.mark.parametrize("name", NAMES)
 def test_another_size_is_the_same_detector_built_for_it(name: str) -> None:
-    block = {"train_config.multi_scale": {"scale": [1.0, 2.0], "steps_per_scale": 1}}
-    config = apply_overrides(parse_pipeline_config(MODELS[name]), block)
+    config = _config(name, {"scale": [1.0, 2.0], "steps_per_scale": 1})
     detector = build_detector(config.model)
     side = detector.input_shape.size[0]
     scales = build_scales(config, detector)
     assert scales.largest != detector.losses
     (other,) = {scales.losses(step) for step in range(20)} - {detector.losses}
-
     resizer = "automl_resizer" if "efficientdet {" in MODELS[name] else "fixed_shape_resizer"
-    arm = config.model.WhichOneof("model")
-    place = f"model.{arm}.image_resizer.{resizer}"
+    place = f"model.{config.model.WhichOneof('model')}.image_resizer.{resizer}"
     at_size = {f"{place}.height": 2 * side, f"{place}.width": 2 * side}
     alone = build_detector(apply_overrides(config, at_size).model)
     for ours, theirs in zip(detector.variables, alone.variables, strict=True):
         assert ours.name == theirs.name
-        value = _weight(ours)
-        ours.assign(value)
-        theirs.assign(value)
-
+        seed = [ours.shape.num_elements(), ours.shape.rank]
+        ours.assign(theirs.assign(tf.random.stateless_uniform(ours.shape, seed, 0.05, 0.4)))
     batch = batch_for(detector)
     with tf.GradientTape() as tape:
         found = other(batch, False)
@@ -77,11 +73,9 @@ def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_
     class Several:
         input_shape = type("Shape", (), {"size": None})
 
-    config = parse_pipeline_config(MODELS[SMALL])
-    assert build_scales(config, Several()) is None
-    block = apply_overrides(config, {"train_config.multi_scale": {}})
-    with pytest.raises(ConfigError, match=r"train_config\.multi_scale: .*takes several already; remove it"):
-        build_scales(block, Several())
+    assert build_scales(parse_pipeline_config(MODELS[SMALL]), Several()) is None
+    message = r"train_config\.multi_scale: .*takes several already; remove it"
+    refused(ConfigError, message, build_scales, _config(SMALL, {}), Several())
 
 
 @cases(
@@ -90,5 +84,4 @@ def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_
     ({"steps_per_scale": 0}, r"multi_scale\.steps_per_scale"),
 )
 def test_wrong_values_are_named(*, block, field) -> None:
-    config = apply_overrides(parse_pipeline_config(MODELS[SMALL]), {"train_config.multi_scale": block})
-    refused(ConfigError, field, check_message, config.train_config, "train_config")
+    refused(ConfigError, field, check_message, _config(SMALL, block).train_config, "train_config")

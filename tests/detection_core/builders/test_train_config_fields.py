@@ -36,20 +36,12 @@ def plan(field: str) -> Probe:
     return lambda config: getattr(build_train_plan(config), field)
 
 
-def options(config: Config) -> Any:
-    return build_train_plan(config).options
-
-
 def stream(field: str) -> Probe:
     def read(config: Config) -> Any:
         value = getattr(build_training_stream(config, batch_size=2), field)
         return value if isinstance(value, int) else repr(value)
 
     return read
-
-
-def targets(config: Config) -> str:
-    return repr(build_label_targets(config))
 
 
 def scales(config: Config) -> bool:
@@ -92,7 +84,7 @@ SCORES = {"train_input_reader.load_multiclass_scores": True}
 ADAM = {"use_moving_average": True, "adam_optimizer": {"learning_rate": {"constant_learning_rate": {}}}}
 # Field -> its other value, what sees it, and what has to be set beside it.
 EFFECTS: dict[str, tuple[Any, Probe, dict[str, Any]]] = {
-    **{field: (value, options, {}) for field, value in OPTIONS.items()},
+    **{field: (value, plan("options"), {}) for field, value in OPTIONS.items()},
     **{field: (value, plan(name), {}) for field, (value, name) in PLANNED.items()},
     **{f"validation.{f}": (value, plan("validation"), VALIDATED) for f, value in VALIDATION.items()},
     **{field: (value, build_fine_tune_options, {}) for field, value in CHECKPOINT.items()},
@@ -104,8 +96,8 @@ EFFECTS: dict[str, tuple[Any, Probe, dict[str, Any]]] = {
     "close_mosaic_steps": (1, stream("mixed"), MOSAIC),
     "mixing_pool_size": (5, stream("pool"), MOSAIC),
     "max_number_of_boxes": (7, stream("max_boxes"), {}),
-    "merge_multiple_label_boxes": (True, targets, {}),
-    "use_multiclass_scores": (True, targets, SCORES),
+    "merge_multiple_label_boxes": (True, build_label_targets, {}),
+    "use_multiclass_scores": (True, build_label_targets, SCORES),
     "multi_scale": ({"scale": [1.0]}, scales, {}),
 }
 

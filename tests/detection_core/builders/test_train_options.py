@@ -26,9 +26,6 @@ def test_the_loop_gets_what_the_config_says() -> None:
         freeze_variables=("a", "b"), update_trainable_variables=("c",), summarize_gradients=True,
     )  # fmt: skip
     assert build_train_options(parse("num_steps: 50000")).checkpoint_every == 1000
-
-
-def test_checkpoints_go_by_time_as_well_and_endless_training_is_refused() -> None:
     refused(ConfigError, r"train_config.num_steps.*without end", build_train_options, parse(""))
     assert build_train_options(parse("num_steps: 9")).checkpoint_minutes == 5.0
     assert build_train_options(parse("num_steps: 9"), checkpoint_minutes=0.5).checkpoint_minutes == 0.5

@@ -17,10 +17,9 @@ train_input_reader { label_map_path: "%s" %s tf_record_input_reader { input_path
 
 
 def _config(folder: Path, train: str, reader: str = "") -> Any:
-    path, label_map = folder / "all.tfrecord", folder / "label_map.pbtxt"
+    label_map = folder / "label_map.pbtxt"
     label_map.write_text("item { id: 1 name: 'one' }")
-    text = CONFIG % (train, label_map, reader, path)
-    return parse_pipeline_config(text)
+    return parse_pipeline_config(CONFIG % (train, label_map, reader, folder / "all.tfrecord"))
 
 
 def test_the_examples_are_counted_unless_a_config_is_in_steps(tmp_path: Path) -> None:

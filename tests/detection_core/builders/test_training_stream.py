@@ -5,16 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from google.protobuf import text_format
 
 from detection_core.builders.datasets import build_train_dataset
 from detection_core.builders.training_stream import build_training_stream
-from detection_core.data.label_map import LabelMap, LabelMapItem
-from detection_core.protos import pipeline_pb2
+from detection_core.config.load import parse_pipeline_config
+from detection_core.data.label_map import label_map_from_names
 from tests.support.cases import cases
 from tests.support.record_files import numbered_example, write_records
 
-LABEL_MAP = LabelMap(items=tuple(LabelMapItem(id=i, name=f"class{i}") for i in (1, 2, 3)))
+LABEL_MAP = label_map_from_names(["class1", "class2", "class3"])
 CONFIG = """
 model { ssd { num_classes: 3 image_resizer { fixed_shape_resizer { height: 8 width: 10 } } } }
 train_config { %s }
@@ -35,7 +34,7 @@ def plain(pattern: str) -> list[Any]:
 
 
 def _config(pattern: str, train: str) -> Any:
-    return text_format.Parse(CONFIG % (train, pattern), pipeline_pb2.TrainEvalPipelineConfig())
+    return parse_pipeline_config(CONFIG % (train, pattern))
 
 
 def _batches(config: Any, steps: int) -> list[Any]:

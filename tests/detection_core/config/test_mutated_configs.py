@@ -42,12 +42,7 @@ def test_a_changed_config_passes_or_is_one_error_that_names_its_fields(config):
 
 @given(mutated_configs(SEEDS))
 @settings(max_examples=40, deadline=None)
-def test_a_changed_config_comes_back_from_its_text(config):
+def test_a_changed_config_comes_back_from_its_text_and_nothing_is_refused_and_without_effect(config):
     assert parse_pipeline_config(format_pipeline_config(config)) == config
-
-
-@given(mutated_configs(SEEDS))
-@settings(max_examples=40, deadline=None)
-def test_what_has_no_effect_is_never_refused_too(config):
     refused = {problem.path for problem in find_refused(config)}
     assert not refused & {problem.path for problem in find_without_effect(config)}

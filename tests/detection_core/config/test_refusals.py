@@ -10,13 +10,13 @@ from detection_core.config import refusals
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages.table import RULES, message_name
-from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.refusals import find_refused, find_without_effect, warn_without_effect
+from detection_core.config.rules import Rules
 from detection_core.errors import ConfigError
 from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.support.cases import cases, refused
-from tests.support.configs import CENTER, PYRAMID, TWO_STAGE
+from tests.support.configs import CENTER, PYRAMID, TWO_STAGE, changed
 
 CORE = Path(refusals.__file__).parents[1]
 
@@ -31,15 +31,12 @@ def _reachable():
         if name in found:
             continue
         found[name] = message
-        entry = RULES.get(name)
+        entry = RULES.get(name, Rules())
         for field in message.fields:
-            skipped = entry is not None and (
-                field.name in entry.refused or field.name in entry.without_effect
-            )
             child = field.message_type
             if child is not None and child.GetOptions().map_entry:
                 child = child.fields_by_name["value"].message_type
-            if child is not None and not skipped:
+            if child is not None and field.name not in (*entry.refused, *entry.without_effect):
                 waiting.append(child)
     return found
 
@@ -59,9 +56,8 @@ def _names(module: str) -> tuple[frozenset[str], tuple[str, ...]]:
             case ast.Constant(value=str(name)):
                 names.add(name)
             case ast.JoinedStr(values=parts):
-                literal = "".join(p.value for p in parts if isinstance(p, ast.Constant))
-                if re.fullmatch(r"\w{4,}", literal):
-                    words = [p.value if isinstance(p, ast.Constant) else r"[a-z]+" for p in parts]
+                words = [p.value if isinstance(p, ast.Constant) else r"[a-z]+" for p in parts]
+                if re.fullmatch(r"\w{4,}", "".join(words).replace("[a-z]+", "")):
                     patterns.append("".join(words))
     return frozenset(names), tuple(patterns)
 
@@ -73,17 +69,13 @@ def _is_read(field: str, modules: tuple[str, ...]) -> bool:
     )
 
 
-# Values of enums that mean what another value means.
-SAME_AS_ANOTHER = {"INPUT_DEFAULT"}
-
-
 def _is_settled(entry, field):
     """Whether no reader has to look at a field, as the rules leave nothing of it to be read."""
     if field.name in entry.refused or field.name in entry.without_effect:
         return True
     if field.name in entry.refused_values:
         left = {value.name for value in field.enum_type.values} - set(entry.refused_values[field.name])
-        return len(left - SAME_AS_ANOTHER) == 1
+        return len(left - {"INPUT_DEFAULT"}) == 1  # which means what another value means
     below = field.message_type
     if below is None or not below.fields or below.GetOptions().map_entry:
         return False
@@ -132,7 +124,7 @@ REFUSED = {
 
 @cases(*REFUSED.items())
 def test_what_nothing_here_can_do_is_refused_with_a_remedy(*, path, value):
-    config = apply_overrides(load_pipeline_config(PYRAMID), {path: value})
+    config = changed(PYRAMID, {path: value})
     assert [problem.path for problem in find_refused(config)] == [path]
     refused(ConfigError, f"^{re.escape(path)}: expected .*, found .*: .*", check_pipeline_config, config)
 

@@ -1,18 +1,14 @@
 """Where a training starts from."""
 
-from detection_core.config.load import load_pipeline_config, parse_pipeline_config
-from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.load import parse_pipeline_config
 from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.errors import ConfigError
 from tests.support.cases import refused
-from tests.support.configs import PYRAMID, TWO_STAGE
+from tests.support.configs import PYRAMID, TWO_STAGE, changed
 
 
 def _starting(path, start, **changes):
-    config = load_pipeline_config(path)
-    return fine_tune_checkpoint(
-        apply_overrides(config, {"train_config.fine_tune_checkpoint": start, **changes})
-    )
+    return fine_tune_checkpoint(changed(path, {"train_config.fine_tune_checkpoint": start, **changes}))
 
 
 def test_names_are_as_they_stand_and_imagenet_is_of_the_config_s_backbone():

@@ -11,7 +11,6 @@ pytest.importorskip("grpc_tools")
 
 
 def test_checked_in_modules_are_what_the_compiler_gives():
-    assert compiling.drifted_files() == []
     assert compiling.main(["--check"]) == 0
 
 
@@ -35,16 +34,12 @@ def test_a_changed_proto_is_found_and_recompiled(copied_protos, capsys):
     assert "fpn_pb2.py differs" in capsys.readouterr().err
     assert compiling.main([]) == 0
     assert compiling.main(["--check"]) == 0
-
-
-def test_a_module_without_its_proto_is_found_and_removed(copied_protos):
+    # A module without its file is removed.
     (copied_protos / "fpn.proto").unlink()
     assert compiling.drifted_files() == ["fpn_pb2.py", "fpn_pb2.pyi"]
     compiling.recompile()
     assert not list(copied_protos.glob("fpn_pb2*"))
 
-
-def test_a_proto_that_does_not_compile_is_an_error(copied_protos):
     (copied_protos / "fpn.proto").write_text("message {")
     with pytest.raises(RuntimeError, match="protoc ended with status 1"):
         compiling.drifted_files()

@@ -11,7 +11,7 @@ from detection_core.builders.datasets import build_eval_dataset, build_train_dat
 from detection_core.config.automl.label_maps import resolve_label_map, to_label_map
 from detection_core.config.automl.translation import RunFlags, translate
 from detection_core.config.messages.efficientdet import settings_of
-from detection_core.data.label_map import label_map_from_names
+from detection_core.data.label_map import LabelMap, label_map_from_names
 from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 from tests.support.record_files import example, image_bytes, write_records
@@ -22,27 +22,28 @@ READ = {"image_size": 64, "num_classes": 3, "max_instances_per_image": 6, "input
 READ |= {"jitter_min": 1.0, "jitter_max": 1.0, "min_level": 3, "max_level": 5, "num_scales": 1}
 
 
-def _records(folder: pathlib.Path, names: list[str]) -> str:
-    path = folder / "train-00000-of-00001.tfrecord"
-    write_records(path, [CASES[name].inputs["serialized"].tobytes() for name in names])
-    return str(path)
+def _config(hparams: dict[str, Any], records: str) -> Any:
+    flags = RunFlags(
+        batch_size=2, num_examples_per_epoch=20, train_file_pattern=records, val_file_pattern=records
+    )
+    config = translate("efficientdet-d0", hparams, flags).config
+    config.train_input_reader.shuffle = False
+    return config
+
+
+def _first(config: Any, labels: LabelMap, *, training: bool) -> Any:
+    if training:
+        return next(iter(build_train_dataset(config, label_map=labels, batch_size=2, seed=0, cache_bytes=0)))
+    return next(iter(build_eval_dataset(config, label_map=labels, batch_size=2)))
 
 
 def _batch(name: str, folder: pathlib.Path, **changed: Any) -> tuple[Any, Any]:
-    given = {
-        key: value for key, value in CASES[name].params.items() if key not in ("examples", "is_training")
-    }
+    given = dict(CASES[name].params)
+    examples, training = given.pop("examples"), given.pop("is_training")
     assert READ.items() <= given.items()
-    records = _records(folder, CASES[name].params["examples"])
-    length: dict[str, Any] = {"batch_size": 2, "num_examples_per_epoch": 20}
-    flags = RunFlags(**length, train_file_pattern=records, val_file_pattern=records)
-    config = translate("efficientdet-d0", given | changed, flags).config
-    config.train_input_reader.shuffle = False
-    if CASES[name].params["is_training"]:
-        dataset = build_train_dataset(config, label_map=LABELS, batch_size=2, seed=0, cache_bytes=0)
-    else:
-        dataset = build_eval_dataset(config, label_map=LABELS, batch_size=2)
-    return next(iter(dataset)), settings_of(config.model.efficientdet)
+    serialized = [CASES[example].inputs["serialized"].tobytes() for example in examples]
+    config = _config(given | changed, write_records(folder / "train-00000-of-00001.tfrecord", serialized))
+    return _first(config, LABELS, training=training), settings_of(config.model.efficientdet)
 
 
 @cases(*(name for name in CASES if name.startswith("batch")))
@@ -112,25 +113,18 @@ def test_records_of_their_writers_are_read_as_they_are(
     labels, own = WRITERS[writer]
     write_records(tmp_path / "set-00000-of-00002.tfrecord", [_full_record(7, labels, **own)])
     write_records(tmp_path / "set-00001-of-00002.tfrecord", [_full_record(8, [])])
-    pattern = str(tmp_path / "set-*.tfrecord")
-    length: dict[str, Any] = {"batch_size": 2, "num_examples_per_epoch": 20}
-    flags = RunFlags(**length, train_file_pattern=pattern, val_file_pattern=pattern)
-    given = READ | {"num_classes": classes, "label_map": label_map}
-    config = translate("efficientdet-d0", given, flags).config
-    config.train_input_reader.shuffle = False
+    hparams = READ | {"num_classes": classes, "label_map": label_map}
+    config = _config(hparams, str(tmp_path / "set-*.tfrecord"))
     ours = to_label_map(resolve_label_map(label_map))
     crowds = [bool(crowd) for crowd in own.get("is_crowd", [0, 0])]
     trained = [label for label, crowd in zip(labels, crowds, strict=True) if not crowd]
-    for dataset, expected in (
-        (build_train_dataset(config, label_map=ours, batch_size=2, seed=0, cache_bytes=0), trained),
-        (build_eval_dataset(config, label_map=ours, batch_size=2), labels),
-    ):
-        batch = next(iter(dataset))
+    for training, expected in ((True, trained), (False, labels)):
+        batch = _first(config, ours, training=training)
         ids = {int(name): row for row, name in enumerate(batch.images.source_ids.numpy().tolist())}
         assert set(ids) == {7, 8} and not batch.truth.valid[ids[8]].numpy().any()
-        valid = batch.truth.valid[ids[7]].numpy()
-        assert (batch.truth.classes[ids[7]].numpy()[valid] + 1).tolist() == expected
-        assert batch.truth.is_crowd[ids[7]].numpy()[valid].tolist() == crowds[-len(expected) :]
+        truth = tf.nest.map_structure(lambda field, row=ids[7]: field[row].numpy(), batch.truth)
+        assert (truth.classes[truth.valid] + 1).tolist() == expected
+        assert truth.is_crowd[truth.valid].tolist() == crowds[-len(expected) :]
         # 40 rows of 60 columns fill the upper two thirds of the square.
-        box = batch.truth.boxes[ids[7]].numpy()[valid][0]
+        box = truth.boxes[truth.valid][0]
         np.testing.assert_allclose(box, [0.25 * 2 / 3, 0.1, 0.75 * 2 / 3, 0.6], atol=1 / 64)

@@ -5,6 +5,7 @@ import pytest
 from detection_core.config.automl.defaults import DEFAULTS, MODELS, model_values
 from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import changed, load_facts, plain
+from tests.support.cases import refused
 
 FACTS = load_facts("hparams")
 
@@ -19,5 +20,5 @@ def test_defaults_and_models_are_theirs() -> None:
     model_values("efficientdet-d0")["nms_configs"]["method"] = "hard"
     assert model_values("efficientdet-d0")["nms_configs"]["method"] == "gaussian", "a copy, not the defaults"
     for case in FACTS["get_config_errors"]:
-        with pytest.raises(ConfigError, match=f"expected one of efficientdet-d0, .*found '{case['name']}"):
-            model_values(case["name"])
+        message = f"expected one of efficientdet-d0, .*found '{case['name']}"
+        refused(ConfigError, message, model_values, case["name"])

@@ -4,17 +4,12 @@ import json
 import pathlib
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from detection_core.config.automl import hparams_text
 from detection_core.config.automl.defaults import DEFAULTS, model_values
-from detection_core.config.automl.hparams_text import (
-    apply_overrides,
-    parse_pairs,
-    read_overrides,
-    split_run_settings,
-)
+from detection_core.config.automl.hparams_text import apply_overrides, read_overrides, split_run_settings
 from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import changed, load_facts
 from tests.support.cases import cases, refused
@@ -29,11 +24,11 @@ def overridden(hparams: Any, base: str = "efficientdet-d0") -> dict[str, Any]:
 
 @cases(*FACTS["override_string_cases"])
 def test_a_text_is_accepted_or_refused_as_theirs_is(*, case: dict[str, Any]) -> None:
+    given = (case["string"], case["base"])
     if "raises" in case:
-        with pytest.raises(ConfigError, match=r"^hparams[.\w]*: expected .*, found .*; "):
-            overridden(case["string"], case["base"])
+        refused(ConfigError, r"^hparams[.\w]*: expected .*, found .*; ", overridden, *given)
     else:
-        assert overridden(case["string"], case["base"]) == case["result"]
+        assert overridden(*given) == case["result"]
 
 
 @cases(*(c for c in FACTS["override_other_cases"] if "allow_new_keys" not in c["value"]))
@@ -51,9 +46,8 @@ def test_a_yaml_file_is_read_as_theirs_is_and_pieces_of_a_table_merge(tmp_path: 
     case = FACTS["override_yaml_case"]
     path = tmp_path / "mine.yaml"
     path.write_text(case["yaml"], encoding="utf-8")
-    assert overridden(str(path)) == case["result"]
-    assert overridden(case["yaml"]) == case["result"]
-    found = parse_pairs("label_map.1=a,label_map.2=b,num_classes=3,num_classes=4")
+    assert overridden(str(path)) == overridden(case["yaml"]) == case["result"]
+    found = hparams_text.parse_pairs("label_map.1=a,label_map.2=b,num_classes=3,num_classes=4")
     assert found == {"label_map": {"1": "a", "2": "b"}, "num_classes": 4}
     assert split_run_settings({"batch_size": 8, "num_classes": 3}) == ({"num_classes": 3}, {"batch_size": 8})
     assert not set(split_run_settings(DEFAULTS)[1])

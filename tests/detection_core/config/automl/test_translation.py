@@ -26,6 +26,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.precision_pb2 import Precision
 from tests.support.cases import cases, refused
 
+D0 = "efficientdet-d0"
 # Another value of each than any model has, and what else has to be set for it to be read at all.
 OTHERS: dict[str, Any] = {
     "name": "mine", "act_type": "hswish", "image_size": "256x128", "target_size": 512,
@@ -64,20 +65,10 @@ CONTEXTS: dict[str, dict[str, Any]] = {
 }
 
 
-D0 = "efficientdet-d0"
-
-
 def checked(config: TrainEvalPipelineConfig) -> TrainEvalPipelineConfig:
     check_pipeline_config(config)
     assert parse_pipeline_config(format_pipeline_config(config)) == config
     return config
-
-
-def test_every_hyperparameter_is_tried_and_paths_are_to_be_configured() -> None:
-    assert list(OTHERS) == list(DEFAULTS)
-    config = translate(D0).config
-    assert config.train_input_reader.label_map_path == TO_BE_CONFIGURED
-    assert config.eval_input_reader[0].num_epochs == 1 and not config.eval_input_reader[0].shuffle
 
 
 @cases(*DEFAULTS)
@@ -145,6 +136,9 @@ def test_flags_of_the_run_become_lengths_and_paths() -> None:
     assert list(config.eval_input_reader[0].tf_record_input_reader.input_path) == ["v*"]
     assert config.train_input_reader.label_map_path == "m.pbtxt"
     assert train.fine_tune_checkpoint == "efficientdet-d0"
+    config = translate(D0).config  # which leaves the paths to be configured
+    assert config.train_input_reader.label_map_path == TO_BE_CONFIGURED
+    assert config.eval_input_reader[0].num_epochs == 1 and not config.eval_input_reader[0].shuffle
 
 
 def test_a_saved_config_gives_the_lengths_of_its_run(tmp_path: pathlib.Path) -> None:
@@ -158,6 +152,10 @@ def test_a_saved_config_gives_the_lengths_of_its_run(tmp_path: pathlib.Path) -> 
     assert (train.batch_size, train.num_steps) == (16, 300 * 7)
     smaller = translate("", str(path), RunFlags(batch_size=4)).config.train_config
     assert (smaller.batch_size, smaller.num_steps) == (4, 300 * 28)
+    for text in ("", "a: [", "pipeline_name: x\n", "num_classes: 3\nother: 1\n"):
+        path.write_text(text, encoding="utf-8")
+        assert not holds_hyperparameters(str(path)), text
+    assert not holds_hyperparameters(str(tmp_path / "none.yaml"))
 
 
 def test_training_is_measured_every_so_many_epochs() -> None:
@@ -167,8 +165,8 @@ def test_training_is_measured_every_so_many_epochs() -> None:
     for hparams, mode in (("map_freq=2", "train"), ("map_freq=0", "traineval"), ("map_freq=30", "traineval")):
         other = translate(D0, hparams, dataclasses.replace(flags, mode=mode)).config
         assert not other.train_config.HasField("validation")
-    with pytest.raises(ConfigError, match=r"num_examples_per_epoch: expected at least the batch size, 64"):
-        translate(D0, "", RunFlags(num_examples_per_epoch=10))
+    message = "num_examples_per_epoch: expected at least the batch size, 64"
+    refused(ConfigError, message, translate, D0, "", RunFlags(num_examples_per_epoch=10))
 
 
 def model_of(hparams: Any) -> EfficientDet:
@@ -184,6 +182,10 @@ def test_values_of_the_model_are_translated_where_they_are_written_differently()
         assert model_of(hparams).nms_configs.mode == mode
     for hparams, restored in (("", True), ("moving_average_decay=0", False)):
         assert settings_of(model_of(hparams)).restore_moving_averages == restored
+    # Their classes of batch norm by strategy: shared for gpus in training, plain for multi-gpus.
+    assert settings_of(model_of("strategy=gpus")).sync_batch_norm
+    for hparams in ("", "strategy=gpus,is_training_bn=false", "strategy=multi-gpus"):
+        assert not settings_of(model_of(hparams)).sync_batch_norm, hparams
 
 
 BLOCKS = r"hparams\.backbone_config: expected None, .* only as Python objects, .*by backbone_name"
@@ -202,13 +204,6 @@ def test_what_is_refused_names_field_and_remedy(*, hparams: str, message: str) -
     refused(ConfigError, message, translate, D0, hparams)
 
 
-@cases("", "a: [", "pipeline_name: x\n", "num_classes: 3\nother: 1\n")
-def test_files_without_hyperparameters_alone_are_something_else(tmp_path: pathlib.Path, *, text: str) -> None:
-    path = tmp_path / "x.yaml"
-    path.write_text(text, encoding="utf-8")
-    assert not holds_hyperparameters(str(path)) and not holds_hyperparameters(str(tmp_path / "none.yaml"))
-
-
 @cases(
     ("", "FLOAT32", None),
     ("mixed_precision=false,loss_scale=65536", "FLOAT32", None),
@@ -220,14 +215,3 @@ def test_mixed_precision_is_followed(*, hparams: str, precision: str, scale: flo
     train = translate(D0, hparams).config.train_config
     assert Precision.Name(train.precision) == precision
     assert (train.initial_loss_scale if train.HasField("initial_loss_scale") else None) == scale
-
-
-@cases(
-    ("", False),
-    ("strategy=gpus", True),
-    ("strategy=gpus,is_training_bn=false", False),
-    ("strategy=multi-gpus", False),
-)
-def test_batch_norm_is_of_all_replicas_where_theirs_is(*, hparams: str, shared: bool) -> None:
-    """Their classes of batch norm by strategy: shared for gpus in training, plain for multi-gpus."""
-    assert settings_of(model_of(hparams)).sync_batch_norm == shared

@@ -3,25 +3,20 @@
 import ast
 from typing import Any
 
-import pytest
-
 from detection_core.config.automl import value_readers as readers
 from detection_core.config.rules import FRACTION, up_to
 from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import load_facts
 from tests.support.cases import cases, refused
 
-SIZES = load_facts("hparams")["parse_image_size"]
 
-
-@cases(*SIZES)
+@cases(*load_facts("hparams")["parse_image_size"])
 def test_image_sizes_are_read_as_theirs_are(*, case: dict[str, Any]) -> None:
     value = ast.literal_eval(case["value"])
     if "raises" in case:
-        with pytest.raises(ConfigError, match=r"hparams\.image_size: expected a side in pixels"):
-            readers.image_size(value, "hparams.image_size")
+        refused(ConfigError, "^x: expected a side in pixels", readers.image_size, value, "x")
     else:
-        assert readers.image_size(value, "hparams.image_size") == tuple(case["result"])
+        assert readers.image_size(value, "x") == tuple(case["result"])
 
 
 @cases(

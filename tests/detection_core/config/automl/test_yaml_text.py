@@ -2,7 +2,6 @@
 
 import pathlib
 
-import pytest
 import yaml
 
 from detection_core.config.automl.yaml_text import read_yaml, read_yaml_file
@@ -29,5 +28,4 @@ def test_what_python_saves_of_a_config_is_read(tmp_path: pathlib.Path) -> None:
     ("a: \0", "not valid YAML"),
 )
 def test_what_is_no_plain_table_is_refused(*, text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        read_yaml(text, where="x.yaml")
+    refused(ConfigError, message, lambda: read_yaml(text, where="x.yaml"))

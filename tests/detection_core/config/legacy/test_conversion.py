@@ -3,8 +3,6 @@
 import itertools
 from pathlib import Path
 
-import pytest
-
 from detection_core.config.check import find_problems
 from detection_core.config.legacy.conversion import convert_config
 from detection_core.config.legacy.tensorflow_1 import BATCH_NORM_TRAINABLE, COUNTERPARTS
@@ -44,25 +42,28 @@ def test_an_extractor_is_converted_if_it_has_a_counterpart():
     converted = convert_config(_old(TWO_STAGE, "faster_rcnn_resnet101"))
     config = parse_pipeline_config(converted.text)
     assert config.model.faster_rcnn.feature_extractor.type == "faster_rcnn_resnet101_keras"
-    with pytest.raises(ConfigError, match=r"no counterpart; set type: 'ssd_mobilenet_v1_keras'") as caught:
-        convert_config(_old(PYRAMID, "ssd_mobilenet_v1_ppn"), where="old.config")
-    assert caught.value.where == f"old.config:{line_with(PYRAMID, 'type: ')}"
+    message, old = "no counterpart; set type: 'ssd_mobilenet_v1_keras'", _old(PYRAMID, "ssd_mobilenet_v1_ppn")
+    error = refused(ConfigError, message, lambda: convert_config(old, where="old.config"))
+    assert error.where == f"old.config:{line_with(PYRAMID, 'type: ')}"
 
 
-def test_a_name_written_in_an_odd_way_is_converted_and_the_rest_is_equal():
+def test_a_name_written_in_an_odd_way_is_converted_and_what_needs_no_change_stays():
     old = _old(PYRAMID, "ssd_mobilenet_v2").replace('"ssd_mobilenet_v2"', '"ssd_mobi" "lenet_v2"')
     converted = convert_config(old)
     expected = apply_overrides(parse_pipeline_config(old), {NAME: "ssd_mobilenet_v2_keras"})
     assert parse_pipeline_config(converted.text) == expected
     below = _old(PYRAMID, "ssd_mobilenet_v2").replace("type: ", "type:\n  # the backbone\n  ")
     assert convert_config(below).text == below.replace('"ssd_mobilenet_v2"', '"ssd_mobilenet_v2_keras"')
-
-
-def test_what_needs_no_change_stays_and_what_is_no_config_is_one_error():
     for text in (TEXT, "", "train_config {}"):
         assert convert_config(text).text == text and convert_config(text).changes == ()
-    with pytest.raises(ConfigError, match="no field 'modell'"):
-        convert_config("modell {}", where="old.config")
+    refused(ConfigError, "no field 'modell'", convert_config, "modell {}")
+
+
+RATE = "learning_rate { constant_learning_rate {} }"
+
+
+def _notes(old: str, start: str) -> bool:
+    return any(note.startswith(start) for note in convert_config(old).notes)
 
 
 def test_what_the_new_config_lacks_is_noted():
@@ -73,26 +74,17 @@ def test_what_the_new_config_lacks_is_noted():
     told = old.replace(checkpoint, f"{checkpoint} fine_tune_checkpoint_version: V2")
     assert convert_config(told).notes == ()
     old = TEXT.replace("use_depthwise: true", "use_depthwise: true batch_norm_trainable: false", 1)
-    converted = convert_config(old)
-    assert "batch_norm_trainable" not in converted.text
-    (note,) = converted.notes
+    assert "batch_norm_trainable" not in convert_config(old).text
+    (note,) = convert_config(old).notes
     assert note.startswith("model.ssd.freeze_batchnorm: set it to true")
     old = Path(LAYERS).read_text(encoding="utf-8").replace("train_config {", "train_config { batch_size: 0")
-    notes = convert_config(old).notes
-    assert any(note.startswith("train_config.batch_size: expected a number from 1") for note in notes)
-    assert any(note.startswith("train_config.num_steps: set it") for note in notes)
-    refused = convert_config(_old(TWO_STAGE, "faster_rcnn_resnet101")).notes
-    assert any(note.startswith("model.faster_rcnn: expected none") for note in refused)
-
-
-RATE = "learning_rate { constant_learning_rate {} }"
-
-
-@cases(("", True), ("decay: 0.8", True), ("decay: 0", False))
-def test_another_meaning_of_decay_is_noted(*, field, noted):
-    text = f"train_config {{ num_steps: 1 optimizer {{ rms_prop_optimizer {{ {RATE} {field} }} }} }}"
-    name = "train_config.optimizer.rms_prop_optimizer.decay: set it to 0"
-    assert any(note.startswith(name) for note in convert_config(text).notes) == noted
+    assert _notes(old, "train_config.batch_size: expected a number from 1")
+    assert _notes(old, "train_config.num_steps: set it")
+    assert _notes(_old(TWO_STAGE, "faster_rcnn_resnet101"), "model.faster_rcnn: expected none")
+    # Decay has another meaning.
+    for field, noted in (("", True), ("decay: 0.8", True), ("decay: 0", False)):
+        text = f"train_config {{ num_steps: 1 optimizer {{ rms_prop_optimizer {{ {RATE} {field} }} }} }}"
+        assert _notes(text, "train_config.optimizer.rms_prop_optimizer.decay: set it to 0") == noted, field
 
 
 @cases(

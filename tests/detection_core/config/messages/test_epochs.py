@@ -6,9 +6,10 @@ from detection_core.config.check import check_message
 from detection_core.config.messages.epochs import STEPS_OF, fields_in_epochs, in_steps
 from detection_core.config.messages.training import endless_training_problems
 from detection_core.errors import ConfigError
-from detection_core.protos import optimizer_pb2, pipeline_pb2, train_pb2
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.support.cases import cases, refused
 from tests.support.configs import parsed
+from tests.support.schema_messages import MESSAGES
 
 COSINE = "cosine_decay_learning_rate { total_epochs: 10 warmup_epochs: 0.5 hold_base_rate_epochs: 1 }"
 MANUAL = """manual_step_learning_rate {
@@ -18,7 +19,7 @@ EXPONENTIAL = "exponential_decay_learning_rate { decay_epochs: 2 burnin_epochs: 
 
 def _config(train: str, rate: str = COSINE) -> Any:
     text = f"train_config {{ {train} optimizer {{ adam_optimizer {{ learning_rate {{ {rate} }} }} }} }}"
-    return parsed(pipeline_pb2.TrainEvalPipelineConfig, text)
+    return parsed(TrainEvalPipelineConfig, text)
 
 
 def _rate(config: Any) -> Any:
@@ -28,11 +29,7 @@ def _rate(config: Any) -> Any:
 
 def test_every_field_in_epochs_has_one_in_steps() -> None:
     for name, fields in STEPS_OF.items():
-        module = train_pb2 if name == "TrainConfig" else optimizer_pb2
-        message = module
-        for part in name.split("."):
-            message = getattr(message, part)
-        own = {f.name: f for f in message.DESCRIPTOR.fields}
+        own = MESSAGES[name].fields_by_name
         for epochs, steps in fields.items():
             assert (own[epochs].number >= 1000 and own[steps].number < 1000) or steps == "close_mosaic_steps"
             assert own[epochs].type == own[epochs].TYPE_FLOAT and own[steps].type == own[steps].TYPE_UINT32

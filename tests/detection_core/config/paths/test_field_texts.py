@@ -1,5 +1,7 @@
 """Set fields as paths and texts."""
 
+import re
+
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.field_texts import field_texts
 from detection_core.config.paths.overrides import apply_overrides
@@ -33,10 +35,7 @@ def test_every_field_that_is_set_has_its_path_and_value_and_overrides_take_them(
         "eval_config.super_categories[animal]": "cat,dog",
     }
     config = parse_pipeline_config(TEXT)
-    listed = {
-        path.replace("[0]", "[+]").replace("[1]", "[+]"): text
-        for path, text in field_texts(config).items()
-        if "super" not in path
-    }
+    texts = {re.sub(r"\[\d\]", "[+]", path): text for path, text in field_texts(config).items()}
+    listed = {path: text for path, text in texts.items() if "super" not in path}
     again = apply_overrides(TrainEvalPipelineConfig(), listed)
     assert again.train_config == config.train_config and again.model == config.model
