@@ -19,9 +19,7 @@ def test_the_model_of_a_config_says_what_it_is_and_builds_its_parts() -> None:
     detector = model.build(seed=None)
     assert detector.num_classes == 2
     assert PLAIN in model.describe(detector).summary()
-
-
-def test_models_are_compared_and_the_rest_of_their_configs_is_not() -> None:
+    # Models are compared, and the rest of their configs is not.
     longer = apply_overrides(CONFIG, {"train_config.num_steps": 9})
     other = apply_overrides(CONFIG, {"model.ssd.num_classes": 3})
     assert configured_model(longer) == configured_model(CONFIG) != configured_model(other)

@@ -65,10 +65,6 @@ def _pairs(config: Any) -> Iterator[Any]:
     return datasets.iterate_training_pairs(config, label_map=LABEL_MAP, seed=3)
 
 
-def _pairs(config: Any) -> Iterator[Any]:
-    return datasets.iterate_training_pairs(config, label_map=LABEL_MAP, seed=3)
-
-
 def _assert_equal(first: Any, second: Any) -> None:
     tf.nest.map_structure(np.testing.assert_array_equal, first, second)
 

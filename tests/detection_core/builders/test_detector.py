@@ -4,9 +4,8 @@ from google.protobuf import text_format
 
 from detection_core.builders.detector import build_detector
 from detection_core.detectors.family import Family, register_family, unregister_family
-from detection_core.errors import ConfigError
 from detection_core.protos import model_pb2
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 
 
 @cases(
@@ -16,7 +15,7 @@ from tests.support.cases import cases, refused
     ("ssd { num_classes: 2 }", "model.ssd.box_coder: expected one of"),
 )
 def test_what_cannot_be_built_is_refused(*, text, match):
-    refused(ConfigError, match, build_detector, text_format.Parse(text, model_pb2.DetectionModel()))
+    config_refused(match, build_detector, text_format.Parse(text, model_pb2.DetectionModel()))
 
 
 def test_the_family_gets_its_message_its_path_and_the_seed():

@@ -2,9 +2,8 @@
 
 from detection_core.builders.graph_rewriter import build_quantization_options, find_quantization_options
 from detection_core.config.load import parse_pipeline_config
-from detection_core.errors import ConfigError
 from detection_core.quantization.options import QuantizationOptions
-from tests.support.cases import refused
+from tests.support.cases import config_refused
 
 TEXT = "graph_rewriter { quantization { delay: 3 weight_bits: 8 activation_bits: 7 symmetric: true } }"
 
@@ -17,5 +16,5 @@ def test_the_block_says_how_to_quantize() -> None:
         config = parse_pipeline_config(text)
         assert find_quantization_options(config) is None
         message = "graph_rewriter: expected a graph_rewriter block, .*found none"
-        refused(ConfigError, message, build_quantization_options, config)
+        config_refused(message, build_quantization_options, config)
         assert config == parse_pipeline_config(text), "reading a field would set it"

@@ -11,9 +11,8 @@ import tf_keras
 from detection_core.builders.hyperparams import build_hyperparams
 from detection_core.config.messages.hyperparams import INITIALIZER_NAMES
 from detection_core.detectors.parts.layers import layer_hyperparams as layers
-from detection_core.errors import ConfigError
 from detection_core.protos import hyperparams_pb2
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 from tests.support.configs import parsed
 from tests.support.golden_cases import load_cases
 
@@ -55,7 +54,7 @@ def _check_initializer(built, wanted):
 
 def test_what_has_no_effect_is_refused_and_frozen_norms_are_built():
     for name, message in REFUSED.items():
-        refused(ConfigError, message, build_hyperparams, _message(CASES[name].config), "conv_hyperparams")
+        config_refused(message, build_hyperparams, _message(CASES[name].config), "conv_hyperparams")
     text = "batch_norm { train: false decay: 0.5 } regularizer { l1_regularizer { weight: 2 } }"
     found = build_hyperparams(_message(text), "x")
     assert found.batch_norm == layers.BatchNormOptions(

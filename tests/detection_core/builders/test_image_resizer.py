@@ -2,10 +2,9 @@
 
 from detection_core.builders.image_resizer import IMAGE_RESIZERS, build_image_resizer, model_image_resizer
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
-from detection_core.errors import ConfigError
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.model_pb2 import DetectionModel
-from tests.support.cases import refused
+from tests.support.cases import config_refused
 from tests.support.configs import parsed
 
 
@@ -31,7 +30,7 @@ def test_fields_are_the_message_s_or_the_schema_s() -> None:
         ("conditional_shape_resizer { condition: INVALID }", "GREATER or SMALLER, found INVALID"),
         ("pad_to_multiple_resizer { multiple: -4 }", "from 1 to 1,024, found -4"),
     ):
-        assert refused(ConfigError, message, _build, text).where.startswith("image_resizer")
+        assert config_refused(message, _build, text).where.startswith("image_resizer")
 
 
 def test_the_resizer_of_a_model_is_found_in_any_kind_and_a_missing_one_named() -> None:
@@ -39,5 +38,5 @@ def test_the_resizer_of_a_model_is_found_in_any_kind_and_a_missing_one_named() -
         text = f"{kind} {{ image_resizer {{ fixed_shape_resizer {{ height: 4 width: 5 }} }} }}"
         assert model_image_resizer(parsed(DetectionModel, text)) == FixedShapeResizer(height=4, width=5)
     message = "^model: expected one of ssd, efficientdet, found none"
-    refused(ConfigError, message, model_image_resizer, DetectionModel())
-    refused(ConfigError, r"model\.ssd\.image_resizer", model_image_resizer, parsed(DetectionModel, "ssd {}"))
+    config_refused(message, model_image_resizer, DetectionModel())
+    config_refused(r"model\.ssd\.image_resizer", model_image_resizer, parsed(DetectionModel, "ssd {}"))

@@ -8,9 +8,8 @@ from detection_core.builders.input_reader import ScoreColumns, build_input_reade
 from detection_core.config.messages.table import RULES
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.data.sequence import SequenceOptions
-from detection_core.errors import ConfigError
 from detection_core.protos.input_reader_pb2 import InputReader
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 from tests.support.configs import parsed
 from tests.support.record_files import numbered_example, write_records
 
@@ -28,7 +27,7 @@ def _build(tmp_path: Path, text: str, **options: ScoreColumns):
 def test_what_is_not_read_says_what_to_do(tmp_path: Path, *, field: str) -> None:
     kind = InputReader.DESCRIPTOR.fields_by_name[field]
     value = "true" if kind.type == kind.TYPE_BOOL else "2"
-    error = refused(ConfigError, "", _build, tmp_path, f"{field}: {value}")
+    error = config_refused("", _build, tmp_path, f"{field}: {value}")
     assert error.where == f"reader.{field}" and error.message.endswith(REFUSED[field])
 
 
@@ -36,12 +35,12 @@ def test_weights_need_one_for_each_input_and_defaults_are_accepted(tmp_path: Pat
     reader = _build(tmp_path, "sample_from_datasets_weights: 2")
     assert (reader.groups, reader.weights) == ((reader.paths,), (2.0,))
     for weights, message in (("[1, 2]", "one weight for each of 1 input"), ("[0]", "a weight above 0")):
-        refused(ConfigError, message, _build, tmp_path, f"sample_from_datasets_weights: {weights}")
+        config_refused(message, _build, tmp_path, f"sample_from_datasets_weights: {weights}")
     written = _build(tmp_path, "num_keypoints: 0 load_track_id: false frame_index: -1 input_type: TF_EXAMPLE")
     left_out = _build(tmp_path, "")
     assert (written.decoding, written.sequence) == (left_out.decoding, left_out.sequence)
     other = parsed(InputReader, "external_input_reader {}")
-    refused(ConfigError, "write TFRecords", build_input_reader, other, LABEL_MAP)
+    config_refused("write TFRecords", build_input_reader, other, LABEL_MAP)
 
 
 def test_fields_become_options(tmp_path: Path) -> None:
@@ -71,4 +70,4 @@ def test_masks_keypoints_and_scores_are_read_as_they_are_stored(tmp_path: Path) 
     assert _build(tmp_path, "num_keypoints: 3").decoding.keypoints == 3
     assert _build(tmp_path, "num_keypoints: 2 keypoint_type_weight: [1, 2]").decoding.keypoints == 2
     message = "each of num_keypoints, 3, or none, found 2"
-    refused(ConfigError, message, _build, tmp_path, "num_keypoints: 3 keypoint_type_weight: [1, 2]")
+    config_refused(message, _build, tmp_path, "num_keypoints: 3 keypoint_type_weight: [1, 2]")

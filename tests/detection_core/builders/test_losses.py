@@ -8,9 +8,8 @@ import tensorflow as tf
 
 from detection_core.builders import losses as builders
 from detection_core.detectors.parts.losses import masking
-from detection_core.errors import ConfigError
 from detection_core.protos import losses_pb2
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 from tests.support.configs import parsed
 from tests.support.golden_cases import GoldenCase, cases_of
 
@@ -86,5 +85,5 @@ def test_losses_of_a_detector_and_defaults_of_the_miner():
     assert sampled.random_example_sampler.positive_fraction == pytest.approx(0.01)
 
     text = PAIR.replace("sigmoid {", "softmax { logit_scale: 0")
-    caught = refused(ConfigError, "", builders.build_losses, _message(text))
+    caught = config_refused("", builders.build_losses, _message(text))
     assert caught.where == "loss.classification_loss.weighted_softmax.logit_scale"

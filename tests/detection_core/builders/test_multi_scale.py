@@ -12,9 +12,8 @@ from detection_core.config.check import check_message
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.base import TOTAL_LOSS
-from detection_core.errors import ConfigError
 from detection_core.training.scales import resized
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 from tests.support.precision_models import MODELS, batch_for
 
 
@@ -75,7 +74,7 @@ def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_
 
     assert build_scales(parse_pipeline_config(MODELS[SMALL]), Several()) is None
     message = r"train_config\.multi_scale: .*takes several already; remove it"
-    refused(ConfigError, message, build_scales, _config(SMALL, {}), Several())
+    config_refused(message, build_scales, _config(SMALL, {}), Several())
 
 
 @cases(
@@ -84,4 +83,4 @@ def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_
     ({"steps_per_scale": 0}, r"multi_scale\.steps_per_scale"),
 )
 def test_wrong_values_are_named(*, block, field) -> None:
-    refused(ConfigError, field, check_message, _config(SMALL, block).train_config, "train_config")
+    config_refused(field, check_message, _config(SMALL, block).train_config, "train_config")

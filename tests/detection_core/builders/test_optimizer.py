@@ -9,10 +9,9 @@ import pytest
 import tensorflow as tf
 
 from detection_core.builders.optimizer import build_learning_rate, build_optimizer
-from detection_core.errors import ConfigError
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.protos import optimizer_pb2
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 from tests.support.configs import parsed
 
 DATA = Path(__file__).parent / "data"
@@ -25,7 +24,7 @@ SLOTS = ("momentum", "rms", "m", "v")
 def test_learning_rate(*, case: dict[str, Any]) -> None:
     message = parsed(optimizer_pb2.LearningRate, case["config"])
     if case.get("error"):
-        refused(ConfigError, "", build_learning_rate, message)
+        config_refused("", build_learning_rate, message)
         return
     schedule = build_learning_rate(message)
     found = [float(schedule(tf.constant(step, tf.int64))) for step in RATES["steps"]]
@@ -36,7 +35,7 @@ def test_learning_rate(*, case: dict[str, Any]) -> None:
 def test_optimizer(*, case: dict[str, Any]) -> None:
     message = parsed(optimizer_pb2.Optimizer, case["config"])
     if case.get("error"):
-        refused(ConfigError, "", build_optimizer, message)
+        config_refused("", build_optimizer, message)
         return
     built = build_optimizer(message)
     variable = tf.Variable(tf.constant(case["initial"]))

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from detection_core.builders import post_processing
-from detection_core.errors import ConfigError
 from detection_core.protos import post_processing_pb2
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 from tests.support.configs import parsed
 from tests.support.golden_cases import GoldenCase, cases_of
 
@@ -44,6 +43,6 @@ def test_golden_options_and_refusals_and_hard_suppression_beats_sigma():
             assert getattr(found, ours) == pytest.approx(CASES[name].facts["keywords"][theirs]), ours
     for case in REFUSED:
         message, build = _message(case.config), post_processing.build_post_processing
-        refused(ConfigError, "batch_non_max_suppression", build, message)
+        config_refused("batch_non_max_suppression", build, message)
     message = parsed(post_processing_pb2.BatchNonMaxSuppression, "use_hard_nms: true soft_nms_sigma: 0.5")
     assert post_processing.build_nms_options(message).soft_nms_sigma == 0.0

@@ -5,8 +5,7 @@ import numpy as np
 from detection_core.config.anchor_match import fit_anchors
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.detectors.family import AnchorSupport, Family, register_family, unregister_family
-from detection_core.errors import ConfigError
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 from tests.support.configs import PYRAMID, changed
 
 BOXES = np.array([[0.1, 0.1, 0.15, 0.6], [0.3, 0.2, 0.35, 0.7]])
@@ -27,4 +26,4 @@ def test_a_detector_without_anchors_that_may_be_chosen_has_none_to_fit(*, anchor
         assert fit_anchors(config, BOXES) is None
     finally:
         unregister_family("blind")
-    refused(ConfigError, "found blind", fit_anchors, config, BOXES)
+    config_refused("found blind", fit_anchors, config, BOXES)

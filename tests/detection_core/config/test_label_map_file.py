@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from detection_core.config.label_map_file import find_label_map, load_label_map, parse_label_map
 from detection_core.data import label_map as maps
-from detection_core.errors import ConfigError
 from detection_core.protos.string_int_label_map_pb2 import LVISFrequency
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 from tests.support.configs import FOLDER
 
 GOLDENS = json.loads((FOLDER / "label_maps.json").read_text())["cases"]
@@ -18,7 +17,7 @@ GOLDENS = json.loads((FOLDER / "label_maps.json").read_text())["cases"]
 @cases(*GOLDENS)
 def test_texts_are_read_as_by_the_reference(*, case):
     if case.get("refused"):
-        refused(ConfigError, "", parse_label_map, case["text"])
+        config_refused("", parse_label_map, case["text"])
         return
     label_map = parse_label_map(case["text"])
     assert label_map.num_classes == case["max_id"]
@@ -52,7 +51,7 @@ def test_every_form_and_field_is_read(tmp_path):
     third = maps.LabelMapItem(id=3, name="/m/03", display_name="third")
     assert label_map == maps.LabelMap(items=(first, third))
     assert label_map.names == ["first", "2", "third"]
-    refused(ConfigError, "cannot read the label map", load_label_map, str(tmp_path / "none.pbtxt"))
+    config_refused("cannot read the label map", load_label_map, str(tmp_path / "none.pbtxt"))
 
 
 @cases(
@@ -66,7 +65,7 @@ def test_every_form_and_field_is_read(tmp_path):
     ('item {\n id: "a" name: "a" }', r"item\[0\]\.id: expected a whole number", ":2"),
 )
 def test_a_text_that_is_no_label_map_is_one_error(*, text, message, line):
-    error = refused(ConfigError, message, lambda: parse_label_map(text, where="map.pbtxt"))
+    error = config_refused(message, lambda: parse_label_map(text, where="map.pbtxt"))
     assert error.where == f"map.pbtxt{line}"
 
 

@@ -7,10 +7,9 @@ import pytest
 from detection_core.artifacts.coco_names import COCO_METRICS
 from detection_core.config import metric_names
 from detection_core.config.metric_names import check_metric_names
-from detection_core.errors import ConfigError
 from detection_core.evaluation.metric_sets import MetricOptions, known_metrics
 from detection_core.protos.eval_pb2 import EvalConfig
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 
 
 @cases(*itertools.product(metric_names.SET_PREFIXES, [(0.0, 1.0), (0.2, 0.8)]))
@@ -28,7 +27,7 @@ def test_every_metric_of_an_evaluation_is_accepted(*, name, bounds):
     ("x" * 10_000, "one is"),
 )
 def test_any_other_is_refused_with_the_nearest(*, name, hint):
-    caught = refused(ConfigError, r"^w: expected a metric", check_metric_names, [name], EvalConfig(), "w")
+    caught = config_refused(r"^w: expected a metric", check_metric_names, [name], EvalConfig(), "w")
     assert hint in str(caught) and len(str(caught)) < 400
 
 
@@ -40,8 +39,7 @@ def test_a_set_from_outside_is_known_under_one_name_and_one_prefix():
     try:
         message = EvalConfig(metrics_set=["toy_metrics"])
         check_metric_names(["Toy_Found"], message, "thresholds")
-        refused(
-            ConfigError,
+        config_refused(
             "add toy_metrics to",
             check_metric_names,
             ["Toy_Found"],
@@ -56,8 +54,7 @@ def test_a_set_from_outside_is_known_under_one_name_and_one_prefix():
                 metric_names.register_metric_set(name, prefix=prefix, compute=compute)
     finally:
         metric_names.unregister_metric_set("toy_metrics")
-    refused(
-        ConfigError,
+    config_refused(
         "expected a metric of the eval",
         check_metric_names,
         ["Toy_Found"],

@@ -12,10 +12,9 @@ from detection_core.config.load import load_pipeline_config, parse_pipeline_conf
 from detection_core.config.messages.table import RULES, message_name
 from detection_core.config.refusals import find_refused, find_without_effect, warn_without_effect
 from detection_core.config.rules import Rules
-from detection_core.errors import ConfigError
 from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 from tests.support.configs import CENTER, PYRAMID, TWO_STAGE, changed
 
 CORE = Path(refusals.__file__).parents[1]
@@ -126,12 +125,12 @@ REFUSED = {
 def test_what_nothing_here_can_do_is_refused_with_a_remedy(*, path, value):
     config = changed(PYRAMID, {path: value})
     assert [problem.path for problem in find_refused(config)] == [path]
-    refused(ConfigError, f"^{re.escape(path)}: expected .*, found .*: .*", check_pipeline_config, config)
+    config_refused(f"^{re.escape(path)}: expected .*, found .*: .*", check_pipeline_config, config)
 
 
 def test_other_detectors_are_refused_and_a_default_asks_for_nothing():
     for path, arm in ((TWO_STAGE, "faster_rcnn"), (CENTER, "center_net")):
-        refused(ConfigError, f"model.{arm}: expected none", check_pipeline_config, load_pipeline_config(path))
+        config_refused(f"model.{arm}: expected none", check_pipeline_config, load_pipeline_config(path))
     config = parse_pipeline_config("train_config { use_bfloat16: false replicas_to_aggregate: 1 }")
     assert not find_without_effect(config) and not list(find_refused(config))
     inside = "mask_head_config { conv_hyperparams { regularize_depthwise: true } }"

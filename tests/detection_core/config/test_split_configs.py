@@ -3,9 +3,8 @@
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.split_configs import SplitConfigPaths, load_split_configs
 from detection_core.config.text.text_proto import format_message
-from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.support.cases import refused
+from tests.support.cases import config_refused
 from tests.support.configs import PYRAMID, TWO_STAGE
 
 
@@ -30,7 +29,7 @@ def test_parts_make_the_whole_and_an_error_names_its_file(tmp_path):
     assert config.train_config.batch_size == 3
     (tmp_path / "model").write_text("ssd {\n num_clases: 3 }")
     wrong = SplitConfigPaths(model=str(tmp_path / "model"))
-    error = refused(ConfigError, r"ssd\.num_clases", load_split_configs, wrong)
+    error = config_refused(r"ssd\.num_clases", load_split_configs, wrong)
     assert error.where == f"{tmp_path / 'model'}:2"
     missing = SplitConfigPaths(eval_config=str(tmp_path / "none"))
-    refused(ConfigError, "cannot read the EvalConfig message", load_split_configs, missing)
+    config_refused("cannot read the EvalConfig message", load_split_configs, missing)

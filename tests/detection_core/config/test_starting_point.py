@@ -2,8 +2,7 @@
 
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.starting_point import fine_tune_checkpoint
-from detection_core.errors import ConfigError
-from tests.support.cases import refused
+from tests.support.cases import config_refused
 from tests.support.configs import PYRAMID, TWO_STAGE, changed
 
 
@@ -18,4 +17,4 @@ def test_names_are_as_they_stand_and_imagenet_is_of_the_config_s_backbone():
     assert _starting(PYRAMID, "imagenet", **multiplier) == "imagenet:mobilenet_v2"
     config = parse_pipeline_config('train_config { fine_tune_checkpoint: "imagenet" }')
     assert fine_tune_checkpoint(config) == "imagenet"  # without a model nothing is known of it
-    refused(ConfigError, "published trained on ImageNet", _starting, TWO_STAGE, "imagenet")
+    config_refused("published trained on ImageNet", _starting, TWO_STAGE, "imagenet")

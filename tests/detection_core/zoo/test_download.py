@@ -81,27 +81,21 @@ def test_another_process_goes_on_with_what_a_killed_one_has_left(server, tmp_pat
     assert server.sent == sent
 
 
-@cases(500, 503, 429)
-def test_a_server_in_trouble_is_asked_again(server, tmp_path, *, status):
-    server.statuses = [status, status]
+@cases((500, 3), (503, 3), (429, 3), (403, 1), (410, 1))
+def test_a_server_in_trouble_is_asked_again_and_a_refusal_is_final(server, tmp_path, *, status, attempts):
+    server.statuses, server.requests = [status] * attempts, []
+    refused(Unreachable, f"answers {status}", _fetch, server, tmp_path)
+    assert len(server.requests) == attempts and not list(tmp_path.iterdir())
+    server.statuses = [status] * (attempts - 1)
     assert _fetch(server, tmp_path) == CONTENT
-    server.statuses = [status] * 3
-    refused(Unreachable, f"answers {status}", download, f"{server.address}/a.bin", tmp_path, "b.bin")
-
-
-@cases(403, 410, 404)
-def test_a_refusal_is_final_and_leaves_nothing(server, tmp_path, *, status):
-    server.statuses, server.requests = [status] if status != 404 else [], []
-    path = "/none" if status == 404 else "/a.bin"
-    refused(Unreachable, f"answers {status}", _fetch, server, tmp_path, path)
-    assert len(server.requests) == 1 and not list(tmp_path.iterdir())
 
 
 def test_redirects_are_followed_but_in_no_circles_and_to_no_other_protocol(server, tmp_path):
     server.redirects = {"/old": "/older", "/older": "/a.bin", "/x": "/y", "/y": "/x"}
     server.redirects |= {"/file": "file:///etc/passwd", "/ftp": "ftp://127.0.0.1/a"}
     assert _fetch(server, tmp_path, "/old") == CONTENT
-    for path, message in (("/x", "in circles"), ("/file", ""), ("/ftp", "from http to ftp:")):
+    places = {"/x": "in circles", "/file": "", "/ftp": "from http to ftp:", "/none": "answers 404"}
+    for path, message in places.items():
         refused(Unreachable, message, download, f"{server.address}{path}", tmp_path, "b")
 
 

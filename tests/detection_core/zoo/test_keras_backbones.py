@@ -5,9 +5,8 @@ from unittest import mock
 import pytest
 
 from detection_core.builders.backbones import BACKBONES
-from detection_core.errors import ConfigError
 from detection_core.zoo.keras_backbones import PUBLISHED_BACKBONES, find_backbone
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 
 # Keras' Inception v3 has no scale in its batch norms, and numbers its layers by what was made before.
 FOREIGN = ("inception_v2", "inception_v3", "mobilenet_edgetpu", "mobiledet")
@@ -58,5 +57,5 @@ def test_multipliers_are_found_in_spite_of_32_bits_and_what_is_not_published_is_
 
     assert find_backbone("mobilenet_v2", float(np.float32(0.35))).name == "imagenet:mobilenet_v2:0.35"
     assert find_backbone("resnet50_v1").name == "imagenet:resnet50_v1"
-    refused(ConfigError, "of 0.25, 0.5, 0.75, 1, found 0.3", find_backbone, "mobilenet_v1", 0.3)
-    refused(ConfigError, r"mobilenet_v1, mobilenet_v2, mobilenet_v3.*found none", find_backbone, "")
+    config_refused("of 0.25, 0.5, 0.75, 1, found 0.3", find_backbone, "mobilenet_v1", 0.3)
+    config_refused(r"mobilenet_v1, mobilenet_v2, mobilenet_v3.*found none", find_backbone, "")

@@ -1,10 +1,10 @@
 """Published weights to start from, by name."""
 
-from detection_core.errors import ConfigError, ModelError
+from detection_core.errors import ModelError
 from detection_core.zoo.keras_backbones import find_backbone
 from detection_core.zoo.starting_points import FetchedStart, fetch_start, is_named
 from tests.support.archives import NAME, archive, use_cache_below
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused, refused
 
 
 @cases(
@@ -27,6 +27,6 @@ def test_what_is_named_is_fetched_and_a_path_stays_as_it_is(tmp_path, monkeypatc
     assert found.path.endswith(backbone.file.name) and found.backbone == backbone
     assert fetch_start("zoo/ckpt-0") == FetchedStart(path="zoo/ckpt-0")
     for name in ("zoo:", "zoo:x", "imagenet", "imagenet:vgg16", "imagenet:resnet50_v1:2"):
-        refused(ConfigError, "expected", fetch_start, name)
+        config_refused("expected", fetch_start, name)
     empty = {"mirror": str(tmp_path / "none")}
     refused(ModelError, "put resnet50_weights", lambda: fetch_start("imagenet:resnet50_v1", **empty))

@@ -7,8 +7,7 @@ from detection_core.config.automl.comparison import check_made_with, is_efficien
 from detection_core.config.automl.translation import translate
 from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.config.pipeline_config import PipelineConfig
-from detection_core.errors import ConfigError
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 
 MODEL = "efficientdet-lite0"
 HPARAMS = "num_classes=2,image_size=64,fpn_cell_repeats=1,nms_configs.score_thresh=0.2"
@@ -31,4 +30,4 @@ def test_what_a_detector_was_made_with_is_accepted() -> None:
     ({"no_such": 1}, "no_such"),
 )
 def test_another_is_refused_by_its_name(*, changed: dict[str, Any], found: str) -> None:
-    refused(ConfigError, found, lambda: check_made_with(CONFIG, changed, where="model_params"))
+    config_refused(found, lambda: check_made_with(CONFIG, changed, where="model_params"))

@@ -11,12 +11,11 @@ from detection_core.builders.train_options import build_train_options
 from detection_core.config.automl.train_optimization import RunLength, fill_optimization
 from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.config.check import check_message
-from detection_core.errors import ConfigError
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.training.step import shape_gradients
 from tests.detection_core.config.automl.facts import load_facts
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 
 RATES = [case for case in load_facts("learning_rates")["cases"] if "error" not in case]
 OPTIMIZERS = load_facts("optimizers")["cases"]
@@ -96,4 +95,4 @@ def test_a_warmup_is_theirs_and_a_training_does_not_end_right_behind_it_and_may_
     check_message(train, "train_config")
     train.num_steps += 1
     message = r"automl_cosine_learning_rate\.warmup_steps: .*which is 10, found 10"
-    refused(ConfigError, message, check_message, train, "train_config")
+    config_refused(message, check_message, train, "train_config")

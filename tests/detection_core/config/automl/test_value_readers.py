@@ -5,16 +5,15 @@ from typing import Any
 
 from detection_core.config.automl import value_readers as readers
 from detection_core.config.rules import FRACTION, up_to
-from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import load_facts
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 
 
 @cases(*load_facts("hparams")["parse_image_size"])
 def test_image_sizes_are_read_as_theirs_are(*, case: dict[str, Any]) -> None:
     value = ast.literal_eval(case["value"])
     if "raises" in case:
-        refused(ConfigError, "^x: expected a side in pixels", readers.image_size, value, "x")
+        config_refused("^x: expected a side in pixels", readers.image_size, value, "x")
     else:
         assert readers.image_size(value, "x") == tuple(case["result"])
 
@@ -63,4 +62,4 @@ def test_what_was_meant_is_taken(*, read: readers.Reader, value: Any, expected: 
     (readers.table, 1, "expected a table, found 1"),
 )
 def test_what_cannot_be_meant_is_refused(*, read: readers.Reader, value: Any, message: str) -> None:
-    refused(ConfigError, message, read, value, "x")
+    config_refused(message, read, value, "x")

@@ -5,8 +5,7 @@ import pathlib
 import yaml
 
 from detection_core.config.automl.yaml_text import read_yaml, read_yaml_file
-from detection_core.errors import ConfigError
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 
 
 def test_what_python_saves_of_a_config_is_read(tmp_path: pathlib.Path) -> None:
@@ -17,7 +16,7 @@ def test_what_python_saves_of_a_config_is_read(tmp_path: pathlib.Path) -> None:
         assert read_yaml(nothing, where="x.yaml") == {}
     path = tmp_path / "config.yaml"
     path.write_bytes(b"\xff\xfe\x00")
-    refused(ConfigError, "not UTF-8", read_yaml_file, str(path))
+    config_refused("not UTF-8", read_yaml_file, str(path))
 
 
 @cases(
@@ -28,4 +27,4 @@ def test_what_python_saves_of_a_config_is_read(tmp_path: pathlib.Path) -> None:
     ("a: \0", "not valid YAML"),
 )
 def test_what_is_no_plain_table_is_refused(*, text: str, message: str) -> None:
-    refused(ConfigError, message, lambda: read_yaml(text, where="x.yaml"))
+    config_refused(message, lambda: read_yaml(text, where="x.yaml"))

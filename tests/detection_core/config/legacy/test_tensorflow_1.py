@@ -5,8 +5,7 @@ from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, KEPT, REMOVE
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.evaluation import MEASURED
 from detection_core.config.messages.extractors import EXTRACTORS
-from detection_core.errors import ConfigError
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 
 # Extractors that TensorFlow 2 has, and that a name of TensorFlow 1 may lead to.
 TENSORFLOW_2 = {
@@ -40,6 +39,6 @@ def test_a_message_names_what_to_do():
 def test_a_removed_field_is_refused_with_its_line_and_what_became_of_it(*, message, name):
     place = {"Ssd": "ssd", "SsdFeatureExtractor": "ssd { feature_extractor"}[message]
     text = f"model {{ {place} {{\n {name}: 'true'" + " }" * (place.count("{") + 2)
-    error = refused(ConfigError, "", lambda: parse_pipeline_config(text, where="old.config"))
+    error = config_refused("", lambda: parse_pipeline_config(text, where="old.config"))
     assert error.where == "old.config:2"
     assert f"no field '{name}'; {REMOVED_FIELDS[message, name]}" in error.message

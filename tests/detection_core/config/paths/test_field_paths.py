@@ -9,11 +9,10 @@ from detection_core.config.paths.field_paths import (
     nearest_paths,
     split_path,
 )
-from detection_core.errors import ConfigError
 from detection_core.protos.calibration_pb2 import ClassIdSigmoidCalibrations
 from detection_core.protos.eval_pb2 import EvalConfig
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.support.cases import refused
+from tests.support.cases import config_refused
 from tests.support.configs import PYRAMID, TWO_STAGE
 
 ROOT = TrainEvalPipelineConfig.DESCRIPTOR
@@ -27,7 +26,7 @@ def test_a_path_is_split_at_dots_outside_brackets():
     ]
     assert split_path("a.b[c.d].e[+]", where="") == expected
     for path in ("", ".", "a.", ".a", "a..b", "a[0", "a]", "a b", "a[0]b"):
-        refused(ConfigError, "expected a field path", lambda path=path: split_path(path, where="here"))
+        config_refused("expected a field path", lambda path=path: split_path(path, where="here"))
 
 
 def test_targets_of_one_and_of_every_element_are_found_and_nothing_is_set():
@@ -44,13 +43,13 @@ def test_targets_of_one_and_of_every_element_are_found_and_nothing_is_set():
 def test_positions_keys_and_kinds_of_elements():
     assert [element_index(text, 3, "") for text in ("0", "2", "-1")] == [0, 2, 2]
     for text in ("3", "-4", "x", ""):
-        refused(ConfigError, "", element_index, text, 3, "here")
+        config_refused("", element_index, text, 3, "here")
     assert (field_paths.is_map(CATEGORIES), field_paths.holds_messages(CATEGORIES)) == (True, False)
     assert (field_paths.is_map(SIGMOIDS), field_paths.holds_messages(SIGMOIDS)) == (True, True)
     assert field_paths.holds_messages(ROOT.fields_by_name["model"])
     assert map_key(CATEGORIES, "'a.b'", "") == "a.b"
     assert map_key(SIGMOIDS, "3", "") == 3
-    refused(ConfigError, "whole number", map_key, SIGMOIDS, "cat", "here")
+    config_refused("whole number", map_key, SIGMOIDS, "cat", "here")
 
 
 def test_nearest_paths_look_alike_and_new_elements_stand_beside_each_other():

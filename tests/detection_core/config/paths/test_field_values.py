@@ -1,10 +1,9 @@
 """Values of single fields and lists from text and from YAML."""
 
 from detection_core.config.paths.field_values import scalar_list, scalar_value
-from detection_core.errors import ConfigError
 from detection_core.protos.input_reader_pb2 import InputReader, TFRecordInputReader
 from detection_core.protos.train_pb2 import V2, TrainConfig
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 
 TRAIN = TrainConfig.DESCRIPTOR.fields_by_name
 WEIGHTS = InputReader.DESCRIPTOR.fields_by_name["sample_from_datasets_weights"]
@@ -47,7 +46,7 @@ def test_values_are_read_by_the_kind_of_the_field(*, name, value, expected):
     ("fine_tune_checkpoint", "'\\xff'"),
 )
 def test_values_of_another_kind_are_refused(*, name, value):
-    error = refused(ConfigError, "expected .* found ", lambda: scalar_value(TRAIN[name], value, where="here"))
+    error = config_refused("expected .* found ", lambda: scalar_value(TRAIN[name], value, where="here"))
     assert error.where == "here"
 
 

@@ -5,10 +5,9 @@ import pytest
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.paths.short_names import SHORT_NAMES, expand_short_name
-from detection_core.errors import ConfigError
 from detection_core.protos.input_reader_pb2 import PNG_MASKS
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 from tests.support.configs import CENTER, LAYERS, PYRAMID, TWO_STAGE, changed
 
 MOMENTUM = "train_config.optimizer.momentum_optimizer"
@@ -71,7 +70,7 @@ def test_a_batch_may_be_left_to_the_memory(*, name):
     before = load_pipeline_config(PYRAMID).train_config
     after = changed(PYRAMID, {name: "auto"}).train_config
     assert (after.batch_size, after.gradient_accumulation_steps) == (before.batch_size, 0)
-    refused(ConfigError, "num_steps", changed, PYRAMID, {"train_config.num_steps": "auto"})
+    config_refused("num_steps", changed, PYRAMID, {"train_config.num_steps": "auto"})
 
 
 def rate(config):
@@ -123,7 +122,7 @@ def test_every_reader_and_stage_gets_its_own_fields():
     (PYRAMID, "load_pretrained", "override load_pretrained: expected true or false, found 'much'"),
 )
 def test_a_name_that_does_not_fit_the_config_is_refused(*, path, name, message):
-    refused(ConfigError, message, changed, path, {name: "much"})
+    config_refused(message, changed, path, {name: "much"})
 
 
 def test_without_a_model_or_optimizer_there_is_nothing_to_set():
@@ -131,4 +130,4 @@ def test_without_a_model_or_optimizer_there_is_nothing_to_set():
     config.ClearField("model")
     config.ClearField("train_config")
     for name, message in (("num_classes", "no model"), ("learning_rate", "no optimizer")):
-        refused(ConfigError, message, apply_overrides, config, {name: 3})
+        config_refused(message, apply_overrides, config, {name: 3})

@@ -47,6 +47,7 @@ def test_tokens_know_their_fields_and_fields_their_lines():
     tokens = [token for token in scan("model { sdd { deep: 1 } }", ROOT) if token.is_name]
     assert [token.path for token in tokens] == ["model", "model.sdd", "model.sdd.deep"]
     assert tokens[2].container is None
+    assert [t.path for t in scan("[our.extension] { a: 1 }", ROOT) if t.is_name] == ["[our.extension].a"]
     lines = {"model": 2, "model.ssd": 3}
     assert nearest_line("model.ssd.loss.x", lines) == 3
     assert nearest_line("train_config.x", lines) == 0
