@@ -11,21 +11,12 @@ from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperpa
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.ssd.feature_maps import build_feature_maps
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
-from tests.support.cases import cases, config_refused, refused
+from tests.support.cases import config_refused, refused
 from tests.support.configs import parsed
 
 
 def _layers():
     return NetworkLayers(hyperparams=LayerHyperparams())
-
-
-@cases("mobilenet_v1", "mobilenet_v2", "resnet50_v1", "efficientnet_b0")
-def test_levels_are_keyed_by_the_power_of_their_stride(*, name):
-    inputs, shape = tf_keras.Input((64, 96, 3)), backbones.BackboneShape(depth_multiplier=0.25, min_depth=8)
-    ends = backbones.BACKBONES[name].build(inputs, _layers(), shape)
-    assert max(ends.levels) == 5
-    for features in (ends.levels, ends.expanded):
-        assert all(f.shape[1:3] == (64 >> level, 96 >> level) for level, f in features.items())
 
 
 def _plain(inputs, layers, shape):

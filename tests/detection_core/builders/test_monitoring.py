@@ -21,14 +21,8 @@ def test_profiles_and_trackers_are_those_that_are_asked_for() -> None:
 
     assert build_loggers(config("")) == LoggerOptions()
     assert build_loggers(config("mlflow {} wandb {}")).trackers == (MlflowOptions(), WandbOptions())
-    block = (
-        "mlflow { tracking_uri: 'http://x:5000' experiment: 'e' run_name: 'r' }"
-        " wandb { project: 'p' entity: 't' run_name: 'n' } metric_lines: true"
-    )
-    assert build_loggers(config(block)) == LoggerOptions(
-        trackers=(
-            MlflowOptions(tracking_uri="http://x:5000", experiment="e", run_name="r"),
-            WandbOptions(project="p", entity="t", run_name="n"),
-        ),
-        metric_lines=True,
-    )
+    block = "mlflow { tracking_uri: 'http://x:5000' experiment: 'e' run_name: 'r' } metric_lines: true"
+    block += " wandb { project: 'p' entity: 't' run_name: 'n' }"
+    mlflow = MlflowOptions(tracking_uri="http://x:5000", experiment="e", run_name="r")
+    wandb = WandbOptions(project="p", entity="t", run_name="n")
+    assert build_loggers(config(block)) == LoggerOptions(trackers=(mlflow, wandb), metric_lines=True)

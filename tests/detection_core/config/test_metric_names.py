@@ -39,13 +39,7 @@ def test_a_set_from_outside_is_known_under_one_name_and_one_prefix():
     try:
         message = EvalConfig(metrics_set=["toy_metrics"])
         check_metric_names(["Toy_Found"], message, "thresholds")
-        config_refused(
-            "add toy_metrics to",
-            check_metric_names,
-            ["Toy_Found"],
-            EvalConfig(),
-            "w",
-        )
+        config_refused("add toy_metrics to", check_metric_names, ["Toy_Found"], EvalConfig(), "w")
         taken = [("toy_metrics", "Other"), ("coco_detection_metrics", "Other")]
         taken += [("pascal_voc_detection_metrics", "Other")]
         taken += [("other", prefix) for prefix in ("Toy", "PascalBoxes", "DetectionBoxes")]
@@ -54,10 +48,4 @@ def test_a_set_from_outside_is_known_under_one_name_and_one_prefix():
                 metric_names.register_metric_set(name, prefix=prefix, compute=compute)
     finally:
         metric_names.unregister_metric_set("toy_metrics")
-    config_refused(
-        "expected a metric of the eval",
-        check_metric_names,
-        ["Toy_Found"],
-        message,
-        "w",
-    )
+    config_refused("expected a metric of the eval", check_metric_names, ["Toy_Found"], message, "w")

@@ -11,6 +11,7 @@ import socket
 import stat
 import tarfile
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from unittest import mock
 
@@ -77,9 +78,8 @@ def test_files_that_stay_are_not_read_for_each_run(mirror, monkeypatch):
     assert _fetch(mirror) == found == find_model_files(MODEL) and caches.content_state(path) == first
     assert not reads
     Path(path).write_text("INDEX")
-    assert (
-        caches.content_state(path) == hashlib.sha256(b"INDEX").hexdigest() and find_model_files(MODEL) is None
-    )
+    assert caches.content_state(path) == hashlib.sha256(b"INDEX").hexdigest()
+    assert find_model_files(MODEL) is None
 
 
 def test_where_the_cache_is_and_nothing_is_there_before(cache, monkeypatch):
@@ -108,8 +108,7 @@ def test_another_archive_than_was_fetched_is_refused_until_it_is_trusted(mirror,
 
 def test_unpacked_files_that_somebody_changed_are_unpacked_again(mirror, cache, caplog):
     found = _fetch(mirror)
-    with open(f"{found.checkpoint}.index", "ab") as file:
-        file.write(b"x")
+    Path(f"{found.checkpoint}.index").write_text("indexx")
     (cache / NAME / "more").write_text("x")
     assert _fetch(mirror) == found
     assert Path(f"{found.checkpoint}.index").read_text() == "index" and not (cache / NAME / "more").exists()
@@ -293,11 +292,8 @@ class CacheSteps(RuleBasedStateMachine):
         there = (self.cache / MODEL.archive).exists()
         expected = self.recorded if whole else kept if there else self.published
         place = {"while it unpacks": "unpack_detector", "before it records": "_remember"}.get(killed)
-        with (
-            mock.patch.object(caches, place, side_effect=KeyboardInterrupt)
-            if place
-            else contextlib.nullcontext()
-        ):
+        killing = mock.patch.object(caches, place, side_effect=KeyboardInterrupt) if place else nullcontext()
+        with killing:
             try:
                 found = Path(fetch_model(MODEL, mirror=str(self.mirror)).config).read_text()
             except KeyboardInterrupt:

@@ -114,12 +114,9 @@ def test_what_belongs_to_tensorflow_1_and_what_cannot_be_followed_is_noted():
     text = TEXT.replace("train_config: {", "train_config: { sync_replicas: true batch_queue_capacity: 8")
     text = text.replace("eval_config {", "eval_config { max_evals: 10 eval_instance_masks: true", 1)
     notes = convert_config(text).notes
-    assert sorted(note.partition(":")[0] for note in notes) == [
-        "eval_config.eval_instance_masks",
-        "eval_config.max_evals",
-        "train_config.batch_queue_capacity",
-        "train_config.sync_replicas",
-    ]
+    expected = ["eval_config.eval_instance_masks", "eval_config.max_evals"]
+    expected += ["train_config.batch_queue_capacity", "train_config.sync_replicas"]
+    assert sorted(note.partition(":")[0] for note in notes) == expected
     assert all(len(note.partition(": ")[2]) > 20 for note in notes)
 
 

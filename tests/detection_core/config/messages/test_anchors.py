@@ -62,12 +62,7 @@ def test_contradictions_of_a_generator_are_named(*, kind, fields, message):
 @cases(
     (LAYERS, "ssd", "", "num_layers: expected 4 layers as .*gives, found 6"),
     (LAYERS, "ssd", "scales: 0.5", "scales: expected 4 layers .*, found 1"),
-    (
-        LAYERS,
-        "multiscale",
-        "min_level: 3 max_level: 6",
-        "multiscale_.*: expected levels 4 to 7",
-    ),
+    (LAYERS, "multiscale", "min_level: 3 max_level: 6", "multiscale_.*: expected levels 4 to 7"),
     (FPN, "multiscale", "max_level: 6", "expected levels 3 to 7 as .*fpn"),
     (FPN, "multiscale", "normalize_coordinates: false", "in pixels; set normalize_coordinates: true"),
     (FPN, "grid", "", "anchors in pixels; use another generator"),
