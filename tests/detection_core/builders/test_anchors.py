@@ -1,5 +1,3 @@
-"""Anchor generators of a config."""
-
 import numpy as np
 
 from detection_core.builders.anchors import ANCHOR_GENERATORS, build_anchor_generator

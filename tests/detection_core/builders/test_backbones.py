@@ -1,5 +1,3 @@
-"""Backbones by name, without the detector that uses them."""
-
 import pytest
 import tf_keras
 

@@ -1,5 +1,3 @@
-"""Box coders of a config."""
-
 import numpy as np
 
 from detection_core.builders.box_coders import BOX_CODERS, build_box_coder

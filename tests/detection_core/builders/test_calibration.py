@@ -1,5 +1,3 @@
-"""Calibrations of a config."""
-
 import numpy as np
 
 from detection_core.builders.calibration import CALIBRATIONS, build_calibration

@@ -1,5 +1,3 @@
-"""The model of a config, and what it says of itself."""
-
 from detection_core.builders.configured_model import configured_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides

@@ -1,5 +1,3 @@
-"""The detector of a config, by its family."""
-
 from detection_core.builders.detector import build_detector
 from detection_core.detectors.family import Family, register_family, unregister_family
 from detection_core.protos.model_pb2 import DetectionModel

@@ -1,5 +1,3 @@
-"""Settings of an evaluation."""
-
 from detection_core.builders.evaluation_settings import build_evaluation_settings
 from detection_core.config.load import parse_pipeline_config
 from detection_core.evaluation.metric_sets import MetricOptions

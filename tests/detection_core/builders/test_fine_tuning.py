@@ -1,5 +1,3 @@
-"""What a config wants of a checkpoint."""
-
 from detection_core.builders.fine_tuning import build_fine_tune_options, freezes_batch_norm
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides

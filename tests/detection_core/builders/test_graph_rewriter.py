@@ -1,5 +1,3 @@
-"""Quantization options of a config."""
-
 from detection_core.builders.graph_rewriter import build_quantization_options, find_quantization_options
 from detection_core.config.load import parse_pipeline_config
 from detection_core.quantization.options import QuantizationOptions

@@ -1,5 +1,3 @@
-"""Heads of a config."""
-
 import dataclasses
 import math
 

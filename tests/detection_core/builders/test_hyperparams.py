@@ -1,5 +1,3 @@
-"""Hyper-parameters of layers of a config."""
-
 import functools
 import importlib
 

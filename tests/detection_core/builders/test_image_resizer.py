@@ -1,5 +1,3 @@
-"""Resizers of a config."""
-
 from detection_core.builders.image_resizer import IMAGE_RESIZERS, build_image_resizer, model_image_resizer
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
 from detection_core.protos.image_resizer_pb2 import ImageResizer

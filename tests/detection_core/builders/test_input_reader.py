@@ -1,5 +1,3 @@
-"""Readers of a config."""
-
 from pathlib import Path
 
 import tensorflow as tf

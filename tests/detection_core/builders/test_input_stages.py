@@ -1,5 +1,3 @@
-"""Stages of the input, each from memory."""
-
 import itertools
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Losses and choices of examples of a config."""
-
 import functools
 
 import numpy as np

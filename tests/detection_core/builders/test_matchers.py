@@ -1,5 +1,3 @@
-"""Matchers of a config."""
-
 import numpy as np
 
 from detection_core.builders.matchers import MATCHERS, build_matcher

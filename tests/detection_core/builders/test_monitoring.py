@@ -1,5 +1,3 @@
-"""Trackers and profiles of a config."""
-
 from detection_core.builders.monitoring import build_loggers, build_profile
 from detection_core.loggers.mlflow_run import MlflowOptions
 from detection_core.loggers.open_loggers import LoggerOptions

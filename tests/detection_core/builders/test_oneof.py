@@ -1,5 +1,3 @@
-"""The one function that reads a oneof and looks in a table."""
-
 from detection_core.builders.calibration import CALIBRATIONS
 from detection_core.builders.oneof import build_oneof
 from detection_core.protos.box_coder_pb2 import BoxCoder

@@ -1,5 +1,3 @@
-"""Post-processing of a config."""
-
 import functools
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Similarities of a config."""
-
 import numpy as np
 
 from detection_core.builders.similarity import SIMILARITIES, build_similarity

@@ -1,5 +1,3 @@
-"""What the loop gets of a train_config."""
-
 import functools
 
 import pytest

@@ -1,5 +1,3 @@
-"""Everything that a training needs of a config."""
-
 import pytest
 
 from detection_core.builders.train_plan import build_optimization, build_train_plan

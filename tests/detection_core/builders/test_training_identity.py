@@ -1,5 +1,3 @@
-"""What makes a training another one."""
-
 import hashlib
 
 from detection_core.builders.training_identity import build_training_identity

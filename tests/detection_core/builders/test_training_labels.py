@@ -1,5 +1,3 @@
-"""Labels of a config to what is trained on."""
-
 from detection_core.builders.input_reader import ScoreColumns
 from detection_core.builders.training_labels import build_label_targets, score_columns
 from detection_core.config.load import parse_pipeline_config

@@ -1,5 +1,3 @@
-"""The length of a training in epochs, as steps."""
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""A short account of a training."""
-
 from detection_core.builders.training_outline import build_training_outline, build_without_data
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides

@@ -1,5 +1,3 @@
-"""Validation while training, as a config asks for it."""
-
 import pytest
 
 from detection_core.artifacts.coco_names import MAP

@@ -1,5 +1,3 @@
-"""Anchors fitted to the boxes of a data set."""
-
 import numpy as np
 
 from detection_core.config.anchor_match import fit_anchors

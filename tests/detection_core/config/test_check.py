@@ -1,5 +1,3 @@
-"""The check of a whole config."""
-
 from detection_core.config.check import check_pipeline_config
 from tests.support.cases import config_refused
 from tests.support.configs import PYRAMID, TWO_STAGE, changed

@@ -1,5 +1,3 @@
-"""Contradictions of a message and its parts."""
-
 from detection_core.config.contradictions import contradictions
 from detection_core.protos.losses_pb2 import Loss
 from detection_core.protos.train_pb2 import TrainConfig

@@ -1,5 +1,3 @@
-"""The graph_rewriter block, taken out and put back."""
-
 from detection_core.config import graph_rewriter as blocks
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides

@@ -1,5 +1,3 @@
-"""Readers of a config, pointed at examples."""
-
 from detection_core.config.input_paths import point_at_examples, with_readers_of
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from tests.support.configs import CENTER, PYRAMID, TWO_STAGE

@@ -1,5 +1,3 @@
-"""Label maps in files."""
-
 import json
 
 from hypothesis import given, settings

@@ -1,5 +1,3 @@
-"""Reading, checking and writing a pipeline.config."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""Names of metrics that an evaluation has."""
-
 import itertools
 
 import pytest

@@ -1,5 +1,3 @@
-"""The number of classes of a config."""
-
 from detection_core.config import num_classes
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.num_classes import configured_classes, with_classes

@@ -1,5 +1,3 @@
-"""Problems and the paths of messages."""
-
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.problems import Problem, child_path, missing_arm, walk_messages
 from detection_core.protos.matcher_pb2 import Matcher

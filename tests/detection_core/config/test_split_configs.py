@@ -1,5 +1,3 @@
-"""Configs in several files."""
-
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.split_configs import SplitConfigPaths, load_split_configs
 from detection_core.config.text.text_proto import format_message

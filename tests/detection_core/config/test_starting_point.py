@@ -1,5 +1,3 @@
-"""Where a training starts from."""
-
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.starting_point import fine_tune_checkpoint
 from tests.support.cases import config_refused

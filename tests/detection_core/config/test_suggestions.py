@@ -1,5 +1,3 @@
-"""What an error suggests instead of a wrong name or value."""
-
 from detection_core.config import suggestions
 from detection_core.config.suggestions import describe_unknown_field, near_names
 from detection_core.protos.optimizer_pb2 import Optimizer

@@ -1,5 +1,3 @@
-"""Digests of files, remembered while a file stays as it is."""
-
 import hashlib
 import json
 import os

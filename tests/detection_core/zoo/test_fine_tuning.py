@@ -1,5 +1,3 @@
-"""Recipes for training that starts from a published detector."""
-
 import itertools
 
 import pytest

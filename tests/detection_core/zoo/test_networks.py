@@ -1,5 +1,3 @@
-"""Networks of the published detectors."""
-
 import pytest
 from google.protobuf.message import Message
 

@@ -1,5 +1,3 @@
-"""The table of the published detectors."""
-
 import operator
 
 from detection_core.config.messages.extractors import EXTRACTORS

@@ -1,5 +1,3 @@
-"""Published weights to start from, by name."""
-
 from detection_core.errors import ModelError
 from detection_core.zoo.keras_backbones import find_backbone
 from detection_core.zoo.starting_points import FetchedStart, fetch_start, is_named

@@ -1,5 +1,3 @@
-"""Hyper-parameters that a detector was made with, and others."""
-
 import dataclasses
 from typing import Any
 

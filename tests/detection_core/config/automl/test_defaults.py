@@ -1,5 +1,3 @@
-"""Defaults of hyper-parameters."""
-
 import pytest
 
 from detection_core.config.automl.defaults import DEFAULTS, MODELS, model_values

@@ -1,5 +1,3 @@
-"""What becomes of each hyper-parameter."""
-
 import re
 
 from detection_core.config.automl.defaults import DEFAULTS

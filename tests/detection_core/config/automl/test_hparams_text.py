@@ -1,5 +1,3 @@
-"""Hyper-parameters as text."""
-
 import json
 import pathlib
 from typing import Any

@@ -1,5 +1,3 @@
-"""The record of hyper-parameters."""
-
 import dataclasses
 
 from detection_core.config.automl.defaults import DEFAULTS

@@ -1,5 +1,3 @@
-"""Label maps of hyper-parameters."""
-
 import pathlib
 
 from detection_core.config.automl.label_maps import BUILT_IN, resolve_label_map, to_label_map

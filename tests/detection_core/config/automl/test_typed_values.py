@@ -1,5 +1,3 @@
-"""Hyper-parameters with their types."""
-
 import dataclasses
 import pathlib
 from typing import Any

@@ -1,5 +1,3 @@
-"""Readers of single values."""
-
 import ast
 from typing import Any
 

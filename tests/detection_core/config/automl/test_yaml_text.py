@@ -1,5 +1,3 @@
-"""YAML of hyper-parameters."""
-
 import pathlib
 
 import yaml

@@ -1,5 +1,3 @@
-"""Configs of TensorFlow 1, converted with their comments."""
-
 import itertools
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What became of the names of TensorFlow 1."""
-
 from detection_core.config.legacy import tensorflow_1
 from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, KEPT, REMOVED_FIELDS, RENAMED_METRICS
 from detection_core.config.load import parse_pipeline_config

@@ -1,5 +1,3 @@
-"""Rules of anchor generators, and how many anchors they lay."""
-
 from detection_core.config.messages.anchors import anchors_per_location
 from detection_core.config.messages.ssd import fitting_problems
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator

@@ -1,5 +1,3 @@
-"""Rules of augmentations."""
-
 from detection_core.config.check import find_problems
 from detection_core.config.load import parse_pipeline_config
 from tests.support.cases import cases

@@ -1,5 +1,3 @@
-"""Rules of box coders, and the sizes of their codes."""
-
 from detection_core.builders.box_coders import build_box_coder
 from detection_core.config.messages.box_coders import code_size
 from detection_core.protos.box_coder_pb2 import BoxCoder

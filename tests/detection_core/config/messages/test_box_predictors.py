@@ -1,5 +1,3 @@
-"""Rules of heads."""
-
 from tests.support.configs import PYRAMID, assert_each_refused, assert_fine, assert_problems
 
 HEAD = "model.ssd.box_predictor.weight_shared_convolutional_box_predictor"

@@ -1,5 +1,3 @@
-"""Rules of an EfficientDet, and what its named models mean."""
-
 import dataclasses
 
 from detection_core.config.automl.defaults import MODELS

@@ -1,5 +1,3 @@
-"""Lengths in epochs, and as steps."""
-
 from typing import Any
 
 from detection_core.config.check import check_message

@@ -1,5 +1,3 @@
-"""Rules of an eval_config."""
-
 import re
 
 from detection_core.config.check import find_problems

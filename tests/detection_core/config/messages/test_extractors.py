@@ -1,5 +1,3 @@
-"""Rules of feature extractors, and the maps that they give."""
-
 import re
 
 from detection_core.config.messages import extractors

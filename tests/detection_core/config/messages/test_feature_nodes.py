@@ -1,5 +1,3 @@
-"""Nodes of pyramids, as they are published."""
-
 from detection_core.config.messages.feature_nodes import Node, named_nodes, node_problems
 from tests.support.efficientdet_goldens import read_json
 

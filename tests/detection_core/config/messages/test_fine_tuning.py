@@ -1,5 +1,3 @@
-"""Rules of the checkpoint that a training starts from."""
-
 import re
 
 from detection_core.config.check import find_problems

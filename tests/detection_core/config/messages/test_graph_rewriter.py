@@ -1,5 +1,3 @@
-"""Rules of quantization."""
-
 from detection_core.config.messages.graph_rewriter import AWARE, FORMATS_OF_8_BITS, format_problems
 from detection_core.exporters.tflite_formats import FORMATS, Network
 from detection_core.protos.graph_rewriter_pb2 import Quantization

@@ -1,5 +1,3 @@
-"""Rules of the hyper-parameters of layers."""
-
 from detection_core.config.check import find_problems
 from tests.support.configs import PYRAMID, assert_fine, changed
 

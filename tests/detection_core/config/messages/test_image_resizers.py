@@ -1,5 +1,3 @@
-"""Rules of resizers."""
-
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from tests.support.configs import LAYERS, PYRAMID, assert_each_refused, parsed

@@ -1,5 +1,3 @@
-"""Rules of losses."""
-
 from tests.support.configs import LAYERS, PYRAMID, assert_each_refused, assert_problems
 
 SSD = "model.ssd"

@@ -1,5 +1,3 @@
-"""Rules of trackers and profiles."""
-
 import re
 
 from detection_core.config.check import find_problems

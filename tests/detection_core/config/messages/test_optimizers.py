@@ -1,5 +1,3 @@
-"""Rules of optimizers and learning rates."""
-
 from tests.support import configs
 from tests.support.configs import LAYERS, PYRAMID, assert_each_refused, assert_fine, assert_problems
 

@@ -1,5 +1,3 @@
-"""Rules of augmentations that mix images."""
-
 from detection_core.config.check import check_message
 from detection_core.protos.preprocessor_pb2 import PreprocessingStep
 from tests.support.cases import cases, config_refused

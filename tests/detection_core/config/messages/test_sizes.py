@@ -1,5 +1,3 @@
-"""Limits of sizes."""
-
 from detection_core.config.check import check_pipeline_config, find_problems
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.sizes import efficientdet_size_problems

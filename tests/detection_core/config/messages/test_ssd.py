@@ -1,5 +1,3 @@
-"""Rules of a one-stage detector: its parts, and that they fit each other."""
-
 from tests.support import configs
 from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, assert_each_refused, assert_problems
 

@@ -1,5 +1,3 @@
-"""What a TensorFlow Lite file cannot hold of a detector."""
-
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.pipeline import clip_range_problems, tflite_problems
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig

@@ -1,5 +1,3 @@
-"""Paths of fields: how they are split, and what they lead to."""
-
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths import field_paths
 from detection_core.config.paths.field_paths import (

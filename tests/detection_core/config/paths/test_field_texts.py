@@ -1,5 +1,3 @@
-"""Set fields as paths and texts."""
-
 import re
 
 from detection_core.config.load import parse_pipeline_config

@@ -1,5 +1,3 @@
-"""Values of single fields and lists from text and from YAML."""
-
 from detection_core.config.paths.field_values import scalar_list, scalar_value
 from detection_core.protos.input_reader_pb2 import InputReader, TFRecordInputReader
 from detection_core.protos.train_pb2 import V2, TrainConfig

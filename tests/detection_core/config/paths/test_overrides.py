@@ -1,5 +1,3 @@
-"""Changes of fields by their paths."""
-
 import logging
 import re
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Short names of common fields."""
-
 import pytest
 
 from detection_core.config.load import load_pipeline_config

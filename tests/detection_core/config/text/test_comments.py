@@ -1,5 +1,3 @@
-"""Comments in a written config."""
-
 from detection_core.config.load import format_commented_config, load_pipeline_config, parse_pipeline_config
 from detection_core.config.text.comments import comment_lines
 from tests.support.configs import PYRAMID

@@ -1,5 +1,3 @@
-"""Lines and tokens of fields in a text."""
-
 from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""Edits of a text that leave the rest as it is."""
-
 from typing import cast
 
 from google.protobuf.descriptor import Descriptor

@@ -1,5 +1,3 @@
-"""Messages from their text, with errors that name a line."""
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
