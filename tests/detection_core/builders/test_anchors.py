@@ -5,18 +5,18 @@ from detection_core.errors import ModelError
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from tests.support.cases import cases, refused
 from tests.support.configs import parsed
-from tests.support.golden_cases import GoldenCase, cases_of
+from tests.support.golden_cases import cases_of
 
 CASES = cases_of("detection_core/detectors/parts/anchors", "anchor_generators")
 BUILT = [case for case in CASES.values() if case.outputs]
 
 
-def _build(text: str):
+def _build(text):
     return build_anchor_generator(parsed(AnchorGenerator, text))
 
 
 @cases(*BUILT)
-def test_golden(*, case: GoldenCase):
+def test_golden(*, case):
     generator = _build(case.config)
     assert generator.num_anchors_per_location() == case.params["num_anchors_per_location"]
     shapes = [tuple(shape) for shape in case.params["feature_map_shape_list"]]

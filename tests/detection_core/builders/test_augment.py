@@ -5,19 +5,19 @@ import dataclasses
 import functools
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from detection_core.augment import policy_tables
-from detection_core.augment.augmentation import Augmentation, Augmentations, OneOf
+from detection_core.augment.augmentation import Augmentations, OneOf
 from detection_core.augment.crops import OneOfCrops, RandomCropImage
 from detection_core.augment.pads import RandomCropPadImage
 from detection_core.augment.policies import moves_in_boxes
 from detection_core.builders.augment import build_augmentation, build_augmentations, describe_augmentations
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.augmentations import POLICIES
+from detection_core.config.messages.registered import register_part, unregister_part
 from detection_core.ops.objects import new_truth
 from detection_core.protos import preprocessor_pb2
 from detection_core.structures import Sample
@@ -65,11 +65,11 @@ KEEPS_MIDDLES = {
 _parse = functools.partial(parsed, preprocessor_pb2.PreprocessingStep)
 
 
-def _step(arm: str, arguments: dict[str, str] = ARGUMENTS) -> Augmentation:
+def _step(arm, arguments=ARGUMENTS):
     return build_augmentation(_parse(f"{arm} {{ {arguments.get(arm, '')} }}"))
 
 
-def _sample(numbers: np.random.Generator, height: int, width: int, count: int, rich: bool) -> Sample:
+def _sample(numbers, height, width, count, rich):
     """A sample whose weights and areas tell the class that each object began with.
 
     A rich one has masks, class scores and, in the middle of each box and at its upper left, keypoints.
@@ -100,14 +100,14 @@ SHAPES = ((5, 24, 0, True), (24, 5, 1, True), (17, 13, 5, True), (9, 11, 5, Fals
 
 
 @cases(*ARMS)
-def test_boxes_stay_valid_and_objects_whole(*, arm: str) -> None:
+def test_boxes_stay_valid_and_objects_whole(*, arm):
     step = _step(arm)
     for number, shape in enumerate(SHAPES):
         sample = _sample(np.random.default_rng(number), *shape)
         _check_objects(arm, step(sample, tf.constant([number, 1], tf.int64)), rich=shape[-1])
 
 
-def _check_objects(arm: str, found: Sample, rich: bool) -> None:
+def _check_objects(arm, found, rich):
     truth = tf.nest.map_structure(np.asarray, found.truth)
     assert {len(field) for field in truth} == {len(truth.boxes)}
     if arm != "remap_labels":
@@ -128,7 +128,7 @@ def _check_objects(arm: str, found: Sample, rich: bool) -> None:
     assert truth.masks.shape[1:] == (image.shape[:2] if rich else (0, 0))
 
 
-def _check_keypoints(arm: str, truth: Any) -> None:
+def _check_keypoints(arm, truth):
     """What is seen lies in its box, the first keypoint in the middle where box and image were not cut."""
     seen = truth.keypoint_weights > 0
     assert np.isfinite(truth.keypoints[seen]).all() and np.isnan(truth.keypoints[~seen]).all()
@@ -145,7 +145,7 @@ def _check_keypoints(arm: str, truth: Any) -> None:
 
 
 @cases(*ARMS)
-def test_a_graph_gives_what_eager_execution_gives_and_keeps_static_shapes(*, arm: str) -> None:
+def test_a_graph_gives_what_eager_execution_gives_and_keeps_static_shapes(*, arm):
     sample, step = _sample(np.random.default_rng(5), 13, 17, 3, False), _step(arm, TRACED)
     spec = tf.nest.map_structure(
         lambda t: tf.TensorSpec([None, *t.shape[1:]][: t.shape.rank], t.dtype), sample
@@ -161,14 +161,14 @@ def test_a_graph_gives_what_eager_execution_gives_and_keeps_static_shapes(*, arm
         tf.nest.map_structure(_assert_near, traced(sample, seed), step(sample, seed))
 
 
-def _assert_near(first: tf.Tensor, second: tf.Tensor) -> None:
+def _assert_near(first, second):
     if first.dtype == tf.string:
         np.testing.assert_array_equal(first, second)
     else:
         np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-2)
 
 
-def _options(step: Any) -> dict[str, Any]:
+def _options(step):
     """The options of a step under the names of the reference's arguments."""
     options = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
     if isinstance(step, RandomCropPadImage):
@@ -192,7 +192,7 @@ NEEDS_VALUES = {"normalize_image", "subtract_channel_mean", "random_resize_metho
 
 
 @cases(*(n for n in FACTS if n not in NEEDS_VALUES and n != "ssd_random_crop with operations"))
-def test_options_are_those_of_the_reference(*, name: str) -> None:
+def test_options_are_those_of_the_reference(*, name):
     options = _options(build_augmentation(_parse(FACTS[name]["config"])))
     options["dropped_label"] = options.get("label")
     for argument in FACTS[name]["arguments"].keys() - NOT_COMPARED:
@@ -206,11 +206,11 @@ def test_options_are_those_of_the_reference(*, name: str) -> None:
             np.testing.assert_allclose(*flat, rtol=1e-6, err_msg=argument)
 
 
-def test_operations_of_an_ssd_crop_keep_their_own_values() -> None:
+def test_operations_of_an_ssd_crop_keep_their_own_values():
     config = FACTS["ssd_random_crop with operations"]["config"]
     # The second operation has none.
     config_refused("min_aspect_ratio", build_augmentation, _parse(config))
-    step: Any = build_augmentation(_parse(config.split(" operations { min_object_covered: 0.25")[0] + "}"))
+    step = build_augmentation(_parse(config.split(" operations { min_object_covered: 0.25")[0] + "}"))
     [crop] = step.crops
     assert crop == RandomCropImage(
         min_object_covered=0.0, aspect_ratio_range=(0.875, 1.125), area_range=(0.5, 1.0), overlap_thresh=0.0,
@@ -218,7 +218,7 @@ def test_operations_of_an_ssd_crop_keep_their_own_values() -> None:
     )  # fmt: skip
 
 
-def test_steps_are_applied_in_their_order_and_a_contradiction_names_its_step() -> None:
+def test_steps_are_applied_in_their_order_and_a_contradiction_names_its_step():
     texts = ("random_horizontal_flip {}", "random_crop_image { min_area: 0.5 max_area: 0.25 }")
     wrong = [*map(_parse, texts)]
     error = config_refused("at most max_area, which is 0.25, found 0.5", build_augmentations, wrong)
@@ -231,7 +231,7 @@ def test_steps_are_applied_in_their_order_and_a_contradiction_names_its_step() -
     assert build_augmentations(steps[::-1])(sample, seed).image.shape == (4, 3, 3)
 
 
-def test_augmentations_are_described_in_their_order_on_a_line_each() -> None:
+def test_augmentations_are_described_in_their_order_on_a_line_each():
     assert {name: moves_in_boxes(name) for name in policy_tables.POLICIES} == POLICIES
     text = """train_config {
       data_augmentation_options { random_rgb_to_gray { probability: 0.2 } }
@@ -240,3 +240,11 @@ def test_augmentations_are_described_in_their_order_on_a_line_each() -> None:
     config = parse_pipeline_config(text)
     described = ["random_rgb_to_gray { probability: 0.2 }", "random_horizontal_flip { }"]
     assert describe_augmentations(config) == described
+
+
+def test_a_registered_augmentation_is_built_by_its_name():
+    register_part("augmentation", "mine", lambda: "built")
+    try:
+        assert build_augmentation(_parse('registered { name: "mine" }')) == "built"
+    finally:
+        unregister_part("augmentation", "mine")

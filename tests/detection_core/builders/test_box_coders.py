@@ -4,14 +4,14 @@ from detection_core.builders.box_coders import BOX_CODERS, build_box_coder
 from detection_core.protos.box_coder_pb2 import BoxCoder
 from tests.support.cases import cases
 from tests.support.configs import parsed
-from tests.support.golden_cases import GoldenCase, cases_of
+from tests.support.golden_cases import cases_of
 
 BUILT = [c for c in cases_of("detection_core/detectors/parts/box_coders", "box_coders").values() if c.config]
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
 
 
 @cases(*BUILT)
-def test_golden(*, case: GoldenCase):
+def test_golden(*, case):
     coder = build_box_coder(parsed(BoxCoder, case.config))
     assert coder.code_size == case.params["code_size"]
     keypoints = (case.inputs["keypoints"],) if "keypoints" in case.inputs else ()

@@ -10,7 +10,7 @@ CASES = cases_of("detection_core/ops", "calibration")
 BUILT = [case for case in CASES.values() if case.outputs]
 
 
-def _build(text: str):
+def _build(text):
     return build_calibration(parsed(CalibrationConfig, text))
 
 

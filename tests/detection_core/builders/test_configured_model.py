@@ -9,7 +9,7 @@ from tests.support.tiny_training import config_text
 CONFIG = parse_pipeline_config(config_text(backbone=PLAIN))
 
 
-def test_the_model_of_a_config_says_what_it_is_and_builds_its_parts() -> None:
+def test_the_model_of_a_config_says_what_it_is_and_builds_its_parts():
     model = configured_model(CONFIG)
     assert (model.architecture, model.extractor) == ("ssd", PLAIN)
     assert model.family.name == "ssd" and model.resizer_name == "fixed_shape_resizer"

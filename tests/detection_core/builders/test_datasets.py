@@ -3,7 +3,6 @@
 import copy
 import io
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,12 +37,12 @@ MIXED = f"""
 """
 
 
-def _config(pattern: str, reader: str = "", train: str = "") -> Any:
+def _config(pattern, reader="", train=""):
     return parse_pipeline_config(CONFIG % (train, reader, pattern, pattern))
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> str:
+def records(tmp_path_factory):
     folder, numbers = tmp_path_factory.mktemp("records"), iter(range(23))
     for shard, count in enumerate((9, 3, 11)):
         shard_records = [numbered_example(next(numbers)) for _ in range(count)]
@@ -51,21 +50,21 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "examples-?????-of-00003.tfrecord")
 
 
-def _ids(batches: list[Any]) -> list[int]:
+def _ids(batches):
     return [int(i) for batch in batches for i in batch.images.source_ids]
 
 
-def _train(config: Any, steps: int, seed: int = 3, cache_bytes: int = 0, **options: Any) -> list[Any]:
+def _train(config, steps, seed=3, cache_bytes=0, **options):
     options |= {"seed": seed, "cache_bytes": cache_bytes}
     dataset = datasets.build_train_dataset(config, label_map=LABEL_MAP, batch_size=4, **options)
     return list(dataset.take(steps).as_numpy_iterator())
 
 
-def _pairs(config: Any) -> Iterator[Any]:
+def _pairs(config):
     return datasets.iterate_training_pairs(config, label_map=LABEL_MAP, seed=3)
 
 
-def _assert_equal(first: Any, second: Any) -> None:
+def _assert_equal(first, second):
     tf.nest.map_structure(np.testing.assert_array_equal, first, second)
 
 
@@ -80,7 +79,7 @@ class Run(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=["alone", "mixed"])
-def run(records: str, request: pytest.FixtureRequest) -> Run:
+def run(records, request):
     """Images alone from memory, and mixed ones from the files."""
     runs = {"alone": (AUGMENTATION, 1 << 20, 5, 0), "mixed": (MIXED, 0, 17, 1)}
     train, cache_bytes, start, worker = runs[request.param]
@@ -88,7 +87,7 @@ def run(records: str, request: pytest.FixtureRequest) -> Run:
     return Run(config, cache_bytes, _train(config, 20, cache_bytes=cache_bytes), start, worker)
 
 
-def test_every_epoch_holds_each_example_once_in_another_order(records: str) -> None:
+def test_every_epoch_holds_each_example_once_in_another_order(records):
     orders = []
     for seed, cache_bytes in ((1, 1 << 20), (2, 1 << 20), (1, 0)):
         ids = _ids(_train(_config(records), 23, seed=seed, cache_bytes=cache_bytes))
@@ -99,7 +98,7 @@ def test_every_epoch_holds_each_example_once_in_another_order(records: str) -> N
     assert not set(orders[0]) & set(orders[1]), "seeds beside each other share an epoch"
 
 
-def test_a_resumed_run_gives_the_rest_and_workers_share_its_batches(run: Run) -> None:
+def test_a_resumed_run_gives_the_rest_and_workers_share_its_batches(run):
     rest = _train(run.config, 20 - run.start, start_step=run.start, cache_bytes=run.cache_bytes)
     _assert_equal(run.batches[run.start :], rest)
     shard = datasets.WorkerShard(worker=run.worker, workers=2, replicas=2)
@@ -110,7 +109,7 @@ def test_a_resumed_run_gives_the_rest_and_workers_share_its_batches(run: Run) ->
         np.testing.assert_array_equal(batch.truth.boxes[run.worker :: 2], part.truth.boxes)
 
 
-def test_pairs_are_what_training_takes_and_what_it_was_made_of(run: Run, monkeypatch: Any) -> None:
+def test_pairs_are_what_training_takes_and_what_it_was_made_of(run, monkeypatch):
     monkeypatch.setattr(datasets, "DEFAULT_CACHE_BYTES", run.cache_bytes)
     pairs = list(itertools.islice(_pairs(run.config), 12))
     for number, (sample, element) in enumerate(pairs):
@@ -124,7 +123,7 @@ def test_pairs_are_what_training_takes_and_what_it_was_made_of(run: Run, monkeyp
         np.testing.assert_array_equal(sample.truth.boxes, plain.truth.boxes)
 
 
-def test_the_records_of_a_batch_are_found_again(run: Run, monkeypatch: Any) -> None:
+def test_the_records_of_a_batch_are_found_again(run, monkeypatch):
     """Where images are mixed, with those that the last one may be mixed with."""
     monkeypatch.setattr(datasets, "DEFAULT_CACHE_BYTES", run.cache_bytes)
     for step in (0, 5):  # the second has images of two epochs
@@ -134,13 +133,13 @@ def test_the_records_of_a_batch_are_found_again(run: Run, monkeypatch: Any) -> N
         assert len(names) == (9 if run.config.train_config.mixing_pool_size == 5 else 4)
 
 
-def test_an_image_is_augmented_differently_every_epoch(run: Run) -> None:
+def test_an_image_is_augmented_differently_every_epoch(run):
     images = [p for b in run.batches for p in b.images.pixels[b.images.source_ids == b"4"]]
     assert len(images) >= 3
     assert all(np.abs(a - b).max() > 0 for a, b in itertools.combinations(images, 2))
 
 
-def _boxed(number: int, labels: list[int], size: tuple[int, int] = (8, 10), **columns: list[Any]) -> bytes:
+def _boxed(number, labels, size=(8, 10), **columns):
     """An image with the same box for every label."""
     sides = dict(zip(("ymin", "xmin", "ymax", "xmax"), (0.2, 0.1, 0.6, 0.5), strict=True))
     columns |= {"class/label": labels, **{f"bbox/{side}": [v] * len(labels) for side, v in sides.items()}}
@@ -149,7 +148,7 @@ def _boxed(number: int, labels: list[int], size: tuple[int, int] = (8, 10), **co
 
 
 @cases(0, 1 << 20)
-def test_rare_classes_are_read_more_often_and_resumed(tmp_path: Path, *, cache_bytes: int) -> None:
+def test_rare_classes_are_read_more_often_and_resumed(tmp_path, *, cache_bytes):
     labels = [1] * 20 + [2] * 4
     pattern = write_records(tmp_path / "all", [_boxed(i, [label]) for i, label in enumerate(labels)])
     config = _config(pattern, "repeat_factor_threshold: 0.8 shuffle_buffer_size: 7")
@@ -162,7 +161,7 @@ def test_rare_classes_are_read_more_often_and_resumed(tmp_path: Path, *, cache_b
     _assert_equal(whole[9:], _train(config, 6, start_step=9, cache_bytes=cache_bytes))
 
 
-def test_weighted_inputs_are_mixed_and_resumed(tmp_path: Path) -> None:
+def test_weighted_inputs_are_mixed_and_resumed(tmp_path):
     for name, first in (("a", 0), ("b", 100)):
         write_records(tmp_path / name, [numbered_example(first + i) for i in range(5)])
     config = _config(str(tmp_path / "a"), "sample_from_datasets_weights: [1, 3]", BRIGHTNESS)
@@ -175,7 +174,7 @@ def test_weighted_inputs_are_mixed_and_resumed(tmp_path: Path) -> None:
     _assert_equal(whole[30:], _train(config, 20, start_step=30))
 
 
-def test_images_kept_on_disk_are_those_decoded(records: str, tmp_path: Path, monkeypatch: Any) -> None:
+def test_images_kept_on_disk_are_those_decoded(records, tmp_path, monkeypatch):
     config = _config(records, "shuffle_buffer_size: 7")
     wanted = _train(config, 6)
     monkeypatch.setenv("DETFLOW_IMAGE_CACHE", str(tmp_path))
@@ -185,7 +184,7 @@ def test_images_kept_on_disk_are_those_decoded(records: str, tmp_path: Path, mon
         assert len(kept) == 23 and not list(tmp_path.rglob("*.*"))  # nothing half-written
 
 
-def test_batches_have_static_shapes_and_no_labels_that_nobody_asks_for(records: str) -> None:
+def test_batches_have_static_shapes_and_no_labels_that_nobody_asks_for(records):
     dataset = datasets.build_train_dataset(_config(records), label_map=LABEL_MAP, batch_size=4, seed=0)
     spec = dataset.element_spec
     assert spec.images.pixels.shape == [4, 8, 10, 3]
@@ -194,11 +193,11 @@ def test_batches_have_static_shapes_and_no_labels_that_nobody_asks_for(records: 
     assert all(s.shape.is_fully_defined() for s in tf.nest.flatten(spec))
 
 
-def _numbered(path: Path, count: int, **options: Any) -> str:
+def _numbered(path, count, **options):
     return write_records(path, [numbered_example(i, **options) for i in range(count)])
 
 
-def test_records_come_in_order_without_shuffling_and_one_of_n_as_often_as_asked(tmp_path: Path) -> None:
+def test_records_come_in_order_without_shuffling_and_one_of_n_as_often_as_asked(tmp_path):
     path = _numbered(tmp_path / "a.tfrecord.gz", 5)
     assert _ids(_train(_config(path, "shuffle: false"), 3)) == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]
     path = _numbered(tmp_path / "a", 12)
@@ -207,7 +206,7 @@ def test_records_come_in_order_without_shuffling_and_one_of_n_as_often_as_asked(
     assert datasets.count_train_examples(config, label_map=LABEL_MAP) == 4
 
 
-def test_evaluation_reads_each_example_once_in_order_and_unchanged(tmp_path: Path) -> None:
+def test_evaluation_reads_each_example_once_in_order_and_unchanged(tmp_path):
     path = _numbered(tmp_path / "a", 5)
     config, training = _config(path), _config(path, "num_epochs: 3")
     representative = datasets.build_representative_dataset(training, label_map=LABEL_MAP, batch_size=2)
@@ -220,7 +219,7 @@ def test_evaluation_reads_each_example_once_in_order_and_unchanged(tmp_path: Pat
     assert training.train_input_reader.num_epochs == 3
 
 
-def test_evaluation_may_read_a_sample(records: str) -> None:
+def test_evaluation_may_read_a_sample(records):
     config = _config(records)
     config.eval_input_reader[0].sample_1_of_n_examples = 2
     found, images = datasets.sampled_evaluation(config, 5, label_map=LABEL_MAP)
@@ -234,7 +233,7 @@ def test_evaluation_may_read_a_sample(records: str) -> None:
         datasets.build_eval_dataset(pipeline_pb2.TrainEvalPipelineConfig(), label_map=LABEL_MAP)
 
 
-def test_truth_is_that_of_the_original_image(tmp_path: Path) -> None:
+def test_truth_is_that_of_the_original_image(tmp_path):
     path = _numbered(tmp_path / "a.tfrecord", 3, objects=7)
     found = list(datasets.iterate_truth(_config(path), label_map=LABEL_MAP))
     assert [truth.source_id for _, truth in found] == ["0", "1", "2"]
@@ -244,7 +243,7 @@ def test_truth_is_that_of_the_original_image(tmp_path: Path) -> None:
     assert truth.boxes.shape == (7, 4) and not truth.difficult.any() and not truth.is_crowd.any()
 
 
-def test_a_damaged_or_missing_file_is_named_before_training(tmp_path: Path) -> None:
+def test_a_damaged_or_missing_file_is_named_before_training(tmp_path):
     path = Path(_numbered(tmp_path / "a.tfrecord", 8))
     whole = path.read_bytes()
     middle = len(whole) // 2
@@ -258,7 +257,7 @@ def test_a_damaged_or_missing_file_is_named_before_training(tmp_path: Path) -> N
     refused(DataError, "nothing-here.*correct input_path", _train, nothing, 1)
 
 
-def test_an_image_that_does_not_decode_is_named_while_training(tmp_path: Path) -> None:
+def test_an_image_that_does_not_decode_is_named_while_training(tmp_path):
     broken = example({"image/encoded": [b"no image"], "image/source_id": [b"17"]})
     path = write_records(tmp_path / "a.tfrecord", [*(numbered_example(i) for i in range(8)), broken])
     config = _config(path)
@@ -285,7 +284,7 @@ COLUMNS = {
     ("use_multiclass_scores: true", [[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]]),
     ("merge_multiple_label_boxes: true", [[1.0, 0.0, 1.0]]),
 )
-def test_keypoints_and_labels_reach_the_batch(tmp_path: Path, *, options: str, scores: Any) -> None:
+def test_keypoints_and_labels_reach_the_batch(tmp_path, *, options, scores):
     path = write_records(tmp_path / "a", [_boxed(i, [1, 3], **COLUMNS) for i in range(4)])
     flip = FLIP % "probability: 1 keypoint_flip_permutation: [1, 0]"
     (batch,) = _train(_config(path, READ, f"{options} {flip}"), 1)
@@ -296,13 +295,13 @@ def test_keypoints_and_labels_reach_the_batch(tmp_path: Path, *, options: str, s
     np.testing.assert_allclose(truth.keypoint_weights[0, :objects], [[1.0, 0.5], [0.0, 0.5]][:objects])
 
 
-def test_what_is_not_read_and_flips_without_an_order_of_keypoints_are_refused(records: str) -> None:
+def test_what_is_not_read_and_flips_without_an_order_of_keypoints_are_refused(records):
     unread, flipped = _config(records, "load_track_id: true"), _config(records, READ, FLIP % "")
     refused(ConfigError, r"train_input_reader\.load_track_id", _train, unread, 1)
     refused(ConfigError, r"random_horizontal_flip\.keypoint_flip_permutation", _train, flipped, 1)
 
 
-def test_a_config_of_one_batch_reads_it_in_order_and_leaves_the_other_alone() -> None:
+def test_a_config_of_one_batch_reads_it_in_order_and_leaves_the_other_alone():
     reader = "repeat_factor_threshold: 0.5 sample_1_of_n_examples: 2 num_epochs: 3"
     config = _config("a", reader, "validation { } fine_tune_checkpoint: 'b'")
     alone = datasets.one_batch_config(config)
@@ -317,7 +316,7 @@ def test_a_config_of_one_batch_reads_it_in_order_and_leaves_the_other_alone() ->
     assert alone.train_config.batch_size == 4
 
 
-def test_training_alone_decodes_at_reduced_size(tmp_path: Path) -> None:
+def test_training_alone_decodes_at_reduced_size(tmp_path):
     buffer = io.BytesIO()
     Image.fromarray(np.full((40, 80, 3), 200, np.uint8)).save(buffer, "JPEG")
     fields = {"image/encoded": [buffer.getvalue()], "image/source_id": [b"0"]}

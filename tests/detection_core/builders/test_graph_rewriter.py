@@ -6,7 +6,7 @@ from tests.support.cases import config_refused
 TEXT = "graph_rewriter { quantization { delay: 3 weight_bits: 8 activation_bits: 7 symmetric: true } }"
 
 
-def test_the_block_says_how_to_quantize() -> None:
+def test_the_block_says_how_to_quantize():
     config = parse_pipeline_config(TEXT)
     wanted = QuantizationOptions(delay=3, weight_bits=8, activation_bits=7, symmetric=True)
     assert build_quantization_options(config) == find_quantization_options(config) == wanted

@@ -10,7 +10,7 @@ from detection_core.protos import box_predictor_pb2
 from tests.support.configs import parsed
 
 
-def _build(text: str):
+def _build(text):
     return build_head(parsed(box_predictor_pb2.BoxPredictor, text), "p")
 
 

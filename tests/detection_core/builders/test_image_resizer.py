@@ -6,11 +6,11 @@ from tests.support.cases import config_refused
 from tests.support.configs import parsed
 
 
-def _build(text: str):
+def _build(text):
     return build_image_resizer(parsed(ImageResizer, text))
 
 
-def test_fields_are_the_message_s_or_the_schema_s() -> None:
+def test_fields_are_the_message_s_or_the_schema_s():
     for arm in IMAGE_RESIZERS:
         assert _build(f"{arm} {{}}") is not None
     assert _build("fixed_shape_resizer {}") == FixedShapeResizer(height=300, width=300)
@@ -31,7 +31,7 @@ def test_fields_are_the_message_s_or_the_schema_s() -> None:
         assert config_refused(message, _build, text).where.startswith("image_resizer")
 
 
-def test_the_resizer_of_a_model_is_found_in_any_kind_and_a_missing_one_named() -> None:
+def test_the_resizer_of_a_model_is_found_in_any_kind_and_a_missing_one_named():
     for kind in ("ssd", "faster_rcnn", "center_net"):
         text = f"{kind} {{ image_resizer {{ fixed_shape_resizer {{ height: 4 width: 5 }} }} }}"
         assert model_image_resizer(parsed(DetectionModel, text)) == FixedShapeResizer(height=4, width=5)

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import tensorflow as tf
 
 from detection_core.builders.input_reader import ScoreColumns, build_input_reader
@@ -15,21 +13,21 @@ LABEL_MAP = LabelMap(items=(LabelMapItem(id=2, name="dog"),))
 REFUSED = RULES["InputReader"].refused
 
 
-def _build(tmp_path: Path, text: str, **options: ScoreColumns):
+def _build(tmp_path, text, **options):
     path = write_records(tmp_path / "a.tfrecord", [numbered_example(0)])
     message = parsed(InputReader, f'{text} tf_record_input_reader {{ input_path: "{path}" }}')
     return build_input_reader(message, LABEL_MAP, "reader", **options)
 
 
 @cases(*sorted(set(REFUSED) - {"external_input_reader"}))
-def test_what_is_not_read_says_what_to_do(tmp_path: Path, *, field: str) -> None:
+def test_what_is_not_read_says_what_to_do(tmp_path, *, field):
     kind = InputReader.DESCRIPTOR.fields_by_name[field]
     value = "true" if kind.type == kind.TYPE_BOOL else "2"
     error = config_refused("", _build, tmp_path, f"{field}: {value}")
     assert error.where == f"reader.{field}" and error.message.endswith(REFUSED[field])
 
 
-def test_weights_need_one_for_each_input_and_defaults_are_accepted(tmp_path: Path) -> None:
+def test_weights_need_one_for_each_input_and_defaults_are_accepted(tmp_path):
     reader = _build(tmp_path, "sample_from_datasets_weights: 2")
     assert (reader.groups, reader.weights) == ((reader.paths,), (2.0,))
     for weights, message in (("[1, 2]", "one weight for each of 1 input"), ("[0]", "a weight above 0")):
@@ -41,7 +39,7 @@ def test_weights_need_one_for_each_input_and_defaults_are_accepted(tmp_path: Pat
     config_refused("write TFRecords", build_input_reader, other, LABEL_MAP)
 
 
-def test_fields_become_options(tmp_path: Path) -> None:
+def test_fields_become_options(tmp_path):
     reader = _build(
         tmp_path,
         "shuffle: false shuffle_buffer_size: 5 num_readers: 3 read_block_length: 2 num_epochs: 4 "
@@ -56,7 +54,7 @@ def test_fields_become_options(tmp_path: Path) -> None:
     assert reader.table.lookup(tf.constant("dog")) == 2
 
 
-def test_masks_keypoints_and_scores_are_read_as_they_are_stored(tmp_path: Path) -> None:
+def test_masks_keypoints_and_scores_are_read_as_they_are_stored(tmp_path):
     masks = {"": "NUMERICAL_MASKS", "PNG_MASKS": "PNG_MASKS", "DEFAULT": "NUMERICAL_MASKS"}
     for kind, expected in masks.items():
         text = f"load_instance_masks: true {kind and 'mask_type: '}{kind}"

@@ -9,7 +9,7 @@ from detection_core.detectors.parts.losses import masking
 from detection_core.protos import losses_pb2
 from tests.support.cases import cases, config_refused
 from tests.support.configs import parsed
-from tests.support.golden_cases import GoldenCase, cases_of
+from tests.support.golden_cases import cases_of
 
 CASES = cases_of("detection_core/detectors/parts/losses", "losses")
 CALLED = [case for case in CASES.values() if "prediction" in case.inputs and case.config]
@@ -19,7 +19,7 @@ PAIR = "classification_loss { weighted_sigmoid {} } localization_loss { weighted
 _message = functools.partial(parsed, losses_pb2.Loss)
 
 
-def _loss(case: GoldenCase):
+def _loss(case):
     message = _message(case.config)
     if message.HasField("classification_loss"):
         return builders.build_classification_loss(message.classification_loss)
@@ -28,7 +28,7 @@ def _loss(case: GoldenCase):
     return loss.elementwise if case.name == "l1" else loss
 
 
-def _arguments(case: GoldenCase):
+def _arguments(case):
     """Prediction, target and weights with the options of the reference's call applied."""
     prediction, target, weights = (tf.constant(case.inputs[k]) for k in ("prediction", "target", "weights"))
     if "class_indices" in case.params:
@@ -40,7 +40,7 @@ def _arguments(case: GoldenCase):
 
 
 @cases(*CALLED)
-def test_golden_loss_and_gradient(*, case: GoldenCase):
+def test_golden_loss_and_gradient(*, case):
     loss, (prediction, target, weights) = _loss(case), _arguments(case)
     with tf.GradientTape() as tape:
         tape.watch(prediction)
@@ -60,7 +60,7 @@ def test_every_arm_has_a_golden():
 
 
 @cases(*MINED)
-def test_golden_miner(*, case: GoldenCase):
+def test_golden_miner(*, case):
     miner = builders.build_hard_example_miner(_message(case.config))
     inputs = case.inputs
     matched = inputs.get("match_results", np.zeros(inputs["cls_losses"].shape, np.int32))

@@ -4,13 +4,13 @@ from detection_core.builders.matchers import MATCHERS, build_matcher
 from detection_core.protos.matcher_pb2 import Matcher
 from tests.support.cases import cases
 from tests.support.configs import parsed
-from tests.support.golden_cases import GoldenCase, cases_of
+from tests.support.golden_cases import cases_of
 
 CASES = cases_of("detection_core/detectors/parts/matchers", "matchers").values()
 MATCHED = [case for case in CASES if "match_results" in case.outputs]
 
 
-def _expected(case: GoldenCase, valid: np.ndarray) -> np.ndarray:
+def _expected(case, valid):
     results = case.outputs["match_results"]
     if not case.config.startswith("bipartite"):
         return results
@@ -20,7 +20,7 @@ def _expected(case: GoldenCase, valid: np.ndarray) -> np.ndarray:
 
 
 @cases(*MATCHED)
-def test_golden(*, case: GoldenCase):
+def test_golden(*, case):
     similarity = case.inputs["similarity"]
     valid = case.inputs.get("valid_rows", np.ones(len(similarity), bool))
     found = build_matcher(parsed(Matcher, case.config)).match(similarity[np.newaxis], valid[np.newaxis])

@@ -7,11 +7,11 @@ from detection_core.training.profiling import ProfileOptions
 from tests.support.configs import parsed
 
 
-def config(block: str) -> TrainConfig:
+def config(block):
     return parsed(TrainConfig, f"monitoring {{ {block} }}")
 
 
-def test_profiles_and_trackers_are_those_that_are_asked_for() -> None:
+def test_profiles_and_trackers_are_those_that_are_asked_for():
     assert build_profile(config("")) is None
     assert build_profile(config("profile {}")) == ProfileOptions(first_step=10, steps=5)
     traced = build_profile(config("profile { first_step: 3 steps: 2 }"))

@@ -1,7 +1,5 @@
 """The sizes that a detector is trained at, and its losses at each of them."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -24,11 +22,11 @@ from tests.support.precision_models import MODELS, batch_for
     ((64, 64), (0.9, 1.0, 1.1), [(64, 64)]),
     ((64, 64), (0.25,), [(32, 32)]),
 )
-def test_sizes_are_multiples_of_32_and_each_is_there_once_the_largest_first(*, own, scales, sizes) -> None:
+def test_sizes_are_multiples_of_32_and_each_is_there_once_the_largest_first(*, own, scales, sizes):
     assert scaled_sizes(own, scales) == sizes
 
 
-def _config(name: str, block: Any) -> Any:
+def _config(name, block):
     return apply_overrides(parse_pipeline_config(MODELS[name]), {"train_config.multi_scale": block})
 
 
@@ -38,7 +36,7 @@ NAMES = [SMALL, *(pytest.param(name, marks=pytest.mark.zoo) for name in MODELS i
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_another_size_is_the_same_detector_built_for_it(name: str) -> None:
+def test_another_size_is_the_same_detector_built_for_it(name):
     config = _config(name, {"scale": [1.0, 2.0], "steps_per_scale": 1})
     detector = build_detector(config.model)
     side = detector.input_shape.size[0]
@@ -68,7 +66,7 @@ def test_another_size_is_the_same_detector_built_for_it(name: str) -> None:
     assert any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
-def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_refused() -> None:
+def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_refused():
     class Several:
         input_shape = type("Shape", (), {"size": None})
 
@@ -82,5 +80,5 @@ def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_
     ({"scale": [1.0] * 10}, r"multi_scale\.scale: .*at most 9 scales, found 10"),
     ({"steps_per_scale": 0}, r"multi_scale\.steps_per_scale"),
 )
-def test_wrong_values_are_named(*, block, field) -> None:
+def test_wrong_values_are_named(*, block, field):
     config_refused(field, check_message, _config(SMALL, block).train_config, "train_config")

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ SLOTS = ("momentum", "rms", "m", "v")
 
 
 @cases(*RATES["cases"])
-def test_learning_rate(*, case: dict[str, Any]) -> None:
+def test_learning_rate(*, case):
     message = parsed(optimizer_pb2.LearningRate, case["config"])
     if case.get("error"):
         config_refused("", build_learning_rate, message)
@@ -32,7 +31,7 @@ def test_learning_rate(*, case: dict[str, Any]) -> None:
 
 
 @cases(*CASES)
-def test_optimizer(*, case: dict[str, Any]) -> None:
+def test_optimizer(*, case):
     message = parsed(optimizer_pb2.Optimizer, case["config"])
     if case.get("error"):
         config_refused("", build_optimizer, message)
@@ -58,7 +57,7 @@ def test_optimizer(*, case: dict[str, Any]) -> None:
 
 
 @cases(("", True), ("decay: 0", False))
-def test_a_rate_that_falls_by_itself_is_told(caplog, *, decay: str, warned: bool) -> None:
+def test_a_rate_that_falls_by_itself_is_told(caplog, *, decay, warned):
     rate = "learning_rate { constant_learning_rate { learning_rate: 0.1 } }"
     message = parsed(optimizer_pb2.Optimizer, f"rms_prop_optimizer {{ {rate} {decay} }}")
     built = build_optimizer(message)

@@ -7,7 +7,7 @@ from detection_core.builders import post_processing
 from detection_core.protos import post_processing_pb2
 from tests.support.cases import cases, config_refused
 from tests.support.configs import parsed
-from tests.support.golden_cases import GoldenCase, cases_of
+from tests.support.golden_cases import cases_of
 
 CASES = cases_of("detection_core/ops", "nms")
 CONVERTED = [case for case in CASES.values() if "logits" in case.inputs]
@@ -16,7 +16,7 @@ _message = functools.partial(parsed, post_processing_pb2.PostProcessing)
 
 
 @cases(*CONVERTED)
-def test_golden_score_conversion(*, case: GoldenCase):
+def test_golden_score_conversion(*, case):
     found = post_processing.build_score_converter(_message(case.config))(case.inputs["logits"])
     np.testing.assert_allclose(found, case.outputs["scores"], rtol=1e-4, atol=1e-5)
 

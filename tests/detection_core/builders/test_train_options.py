@@ -12,7 +12,7 @@ from tests.support.configs import parsed
 parse = functools.partial(parsed, TrainConfig)
 
 
-def test_the_loop_gets_what_the_config_says() -> None:
+def test_the_loop_gets_what_the_config_says():
     config = parse(
         "num_steps: 700 gradient_clipping_by_norm: 10 bias_grad_multiplier: 2 add_regularization_loss: false"
         " freeze_variables: 'a' freeze_variables: 'b' update_trainable_variables: 'c'"

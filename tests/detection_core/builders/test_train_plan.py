@@ -14,7 +14,7 @@ def _plan(changes):
     return build_train_plan(apply_overrides(CONFIG, changes))
 
 
-def test_a_plan_has_what_the_config_says() -> None:
+def test_a_plan_has_what_the_config_says():
     plan = build_train_plan(CONFIG, log_every=3, checkpoint_minutes=0.5)
     assert (plan.options.num_steps, plan.options.log_every, plan.options.checkpoint_minutes) == (7, 3, 0.5)
     assert (plan.batch_size, plan.label_map_path) == (2, "")
@@ -28,7 +28,7 @@ def test_a_plan_has_what_the_config_says() -> None:
     assert plan.label_map_path == "/data/labels.pbtxt" and plan.keeps_average and plan.writes_average
 
 
-def test_precision_optimizer_and_seed_are_the_config_s() -> None:
+def test_precision_optimizer_and_seed_are_the_config_s():
     for asked in (None, *Precision):
         plan = _plan({"precision": "AUTO" if asked is None else asked.name})
         assert plan.precision is asked

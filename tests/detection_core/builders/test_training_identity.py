@@ -11,15 +11,15 @@ READER = (
 )
 
 
-def _config(place: str, extra: str = ""):
+def _config(place, extra=""):
     return parse_pipeline_config(config_text() + READER % (place, place, place) + extra)
 
 
-def _identity(place: str, extra: str = ""):
+def _identity(place, extra=""):
     return build_training_identity(_config(place, extra))
 
 
-def test_where_files_lie_and_how_a_training_is_followed_and_evaluated_is_left_out() -> None:
+def test_where_files_lie_and_how_a_training_is_followed_and_evaluated_is_left_out():
     evaluation = "eval_config { num_examples: 3 } eval_input_reader {}"
     here, there = _identity("here"), _identity("there", evaluation)
     assert here.text == there.text and "shuffle: false" in here.text
@@ -32,8 +32,8 @@ def test_where_files_lie_and_how_a_training_is_followed_and_evaluated_is_left_ou
     assert config.SerializeToString() == before
 
 
-def test_what_a_validated_training_is_measured_on_and_how_makes_it_another() -> None:
-    def validated(place: str, **evaluation: object):
+def test_what_a_validated_training_is_measured_on_and_how_makes_it_another():
+    def validated(place, **evaluation):
         records = f"tf_record_input_reader {{ input_path: '/{place}/c' }}"
         config = _config("here", f"eval_input_reader {{ label_map_path: '{place}' {records} }}")
         fields = {f"eval_config.{name}": value for name, value in evaluation.items()}

@@ -9,7 +9,7 @@ KEYPOINTS = "train_input_reader { num_keypoints: 2 keypoint_type_weight: [1, 0.5
 SCORES = "train_input_reader { load_multiclass_scores: true } "
 
 
-def _config(*texts: str):
+def _config(*texts):
     message = pipeline_pb2.TrainEvalPipelineConfig()
     for text in ("model { ssd { num_classes: 4 } }", *texts):
         message.MergeFrom(parse_pipeline_config(text))
@@ -24,11 +24,11 @@ def _config(*texts: str):
     ("model { ssd { explicit_background_class: true } }", LabelTargets(classes=3)),
     (KEYPOINTS, LabelTargets(classes=4, keypoint_weights=(1.0, 0.5))),
 )
-def test_fields_become_options(*, text: str, targets: LabelTargets) -> None:
+def test_fields_become_options(*, text, targets):
     assert build_label_targets(_config(text)) == targets
 
 
-def test_what_is_trained_on_must_be_read() -> None:
+def test_what_is_trained_on_must_be_read():
     scores = _config("train_config { use_multiclass_scores: true }")
     caught = config_refused("load_multiclass_scores: true", build_label_targets, scores)
     assert caught.where == "train_config.use_multiclass_scores"

@@ -7,7 +7,7 @@ from tests.support.configs import PYRAMID
 from tests.support.tiny_training import config_text
 
 
-def test_choices_have_the_names_of_their_messages_and_what_needs_no_data_is_built() -> None:
+def test_choices_have_the_names_of_their_messages_and_what_needs_no_data_is_built():
     found = build_training_outline(load_pipeline_config(PYRAMID))
     assert (found.optimizer, found.schedule) == ("momentum_optimizer", "cosine_decay_learning_rate")
     assert (found.num_steps, found.batch_size) == (1500, 16)

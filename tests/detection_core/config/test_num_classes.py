@@ -6,7 +6,7 @@ from tests.support.cases import cases
 BACKGROUND = "explicit_background_class: true"
 
 
-def config(text: str, arm: str = "ssd"):
+def config(text, arm="ssd"):
     return parse_pipeline_config(f"model {{ {arm} {{ {text} }} }}")
 
 

@@ -44,7 +44,7 @@ MESSAGES = _reachable()
 
 
 @functools.cache
-def _names(module: str) -> tuple[frozenset[str], tuple[str, ...]]:
+def _names(module):
     """Names that a module reads or declares, and patterns of the names that it puts together."""
     tree = ast.parse((CORE / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
     names, patterns = set(), []
@@ -61,7 +61,7 @@ def _names(module: str) -> tuple[frozenset[str], tuple[str, ...]]:
     return frozenset(names), tuple(patterns)
 
 
-def _is_read(field: str, modules: tuple[str, ...]) -> bool:
+def _is_read(field, modules):
     return any(
         field in names or any(re.fullmatch(pattern, field) for pattern in patterns)
         for names, patterns in map(_names, modules)

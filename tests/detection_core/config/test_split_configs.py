@@ -6,7 +6,7 @@ from tests.support.cases import config_refused
 from tests.support.configs import PYRAMID, TWO_STAGE
 
 
-def write_parts(config, folder) -> SplitConfigPaths:
+def write_parts(config, folder):
     def write(name, message):
         (folder / name).write_text(format_message(message))
         return str(folder / name)

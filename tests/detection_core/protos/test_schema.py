@@ -3,10 +3,9 @@
 import importlib
 import json
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
-from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
 import detection_core.protos
 from tests.support.cases import cases
@@ -50,21 +49,21 @@ OWN_FIELDS = {
 OWN_MESSAGES = {"ExperimentalModel.OptionsEntry"}
 
 
-def compiled(name: str) -> FileDescriptorProto:
+def compiled(name):
     module = importlib.import_module(f"detection_core.protos.{name.removesuffix('.proto')}_pb2")
     file = FileDescriptorProto()
     module.DESCRIPTOR.CopyToProto(file)
     return file
 
 
-def literal(text: str, kind: str) -> object:
+def literal(text, kind):
     """A default in a form that does not depend on how the number was written."""
     if kind == "float":
         return struct.unpack("f", struct.pack("f", float(text)))[0]
     return text
 
 
-def fact_field(text: str) -> dict:
+def fact_field(text):
     declaration, *options = text.split("; ")
     left, number = declaration.rsplit(" = ", 1)
     label, *kind, name = left.split(" ")
@@ -75,7 +74,7 @@ def fact_field(text: str) -> dict:
     return field
 
 
-def compiled_field(field: FieldDescriptorProto, message: DescriptorProto) -> dict:
+def compiled_field(field, message):
     kind = KINDS[field.type]
     full = f"{kind} {field.type_name.removeprefix(PREFIX)}" if field.type_name else kind
     result = {"label": LABELS[field.label], "type": full, "name": field.name, "number": field.number}
@@ -88,11 +87,11 @@ def compiled_field(field: FieldDescriptorProto, message: DescriptorProto) -> dic
     return result
 
 
-def enum_values(enums: list) -> dict:
+def enum_values(enums):
     return {enum.name: {value.name: value.number for value in enum.value} for enum in enums}
 
 
-def walk(messages: list[DescriptorProto], scope: str = "") -> Iterator[tuple[str, DescriptorProto]]:
+def walk(messages, scope=""):
     for message in messages:
         yield scope + message.name, message
         yield from walk(message.nested_type, f"{scope}{message.name}.")

@@ -1,15 +1,12 @@
 """Batches of their records, read by the config that hyper-parameters become, against the goldens."""
 
-import pathlib
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
 from detection_core.builders.datasets import build_eval_dataset, build_train_dataset
 from detection_core.config.automl.translation import RunFlags, translate
 from detection_core.config.messages.efficientdet import settings_of
-from detection_core.data.label_map import LabelMap, label_map_from_names
+from detection_core.data.label_map import label_map_from_names
 from tests.support.cases import cases
 from tests.support.golden_cases import load_cases
 from tests.support.record_files import write_records
@@ -20,7 +17,7 @@ READ = {"image_size": 64, "num_classes": 3, "max_instances_per_image": 6, "input
 READ |= {"jitter_min": 1.0, "jitter_max": 1.0, "min_level": 3, "max_level": 5, "num_scales": 1}
 
 
-def _config(hparams: dict[str, Any], records: str) -> Any:
+def _config(hparams, records):
     flags = RunFlags(
         batch_size=2, num_examples_per_epoch=20, train_file_pattern=records, val_file_pattern=records
     )
@@ -29,13 +26,13 @@ def _config(hparams: dict[str, Any], records: str) -> Any:
     return config
 
 
-def _first(config: Any, labels: LabelMap, *, training: bool) -> Any:
+def _first(config, labels, *, training):
     if training:
         return next(iter(build_train_dataset(config, label_map=labels, batch_size=2, seed=0, cache_bytes=0)))
     return next(iter(build_eval_dataset(config, label_map=labels, batch_size=2)))
 
 
-def _batch(name: str, folder: pathlib.Path, **changed: Any) -> tuple[Any, Any]:
+def _batch(name, folder, **changed):
     given = dict(CASES[name].params)
     examples, training = given.pop("examples"), given.pop("is_training")
     assert READ.items() <= given.items()
@@ -45,7 +42,7 @@ def _batch(name: str, folder: pathlib.Path, **changed: Any) -> tuple[Any, Any]:
 
 
 @cases(*(name for name in CASES if name.startswith("batch")))
-def test_golden_batch(tmp_path: pathlib.Path, *, name: str) -> None:
+def test_golden_batch(tmp_path, *, name):
     batch, settings = _batch(name, tmp_path)
     wanted = CASES[name].outputs
     pixels = (batch.images.pixels - tf.constant(settings.mean_rgb)) / tf.constant(settings.stddev_rgb)
@@ -64,7 +61,7 @@ def test_golden_batch(tmp_path: pathlib.Path, *, name: str) -> None:
         np.testing.assert_array_equal(batch.truth.classes[row].numpy()[valid] + 1, labelled[:, 6])
 
 
-def test_crowds_stay_where_they_are_not_to_be_skipped(tmp_path: pathlib.Path) -> None:
+def test_crowds_stay_where_they_are_not_to_be_skipped(tmp_path):
     kept = _batch("batch_train", tmp_path, skip_crowd_during_training=False)[0].truth.valid.numpy()
     skipped = CASES["batch_train"].outputs["groundtruth_data"][:, :, 6] > 0
     assert (kept.sum(axis=1) - skipped.sum(axis=1)).tolist() == [0, 1]

@@ -7,7 +7,7 @@ from tests.support.cases import config_refused
 FACTS = load_facts("hparams")
 
 
-def test_defaults_and_models_are_theirs() -> None:
+def test_defaults_and_models_are_theirs():
     assert list(DEFAULTS) == list(FACTS["defaults"])
     for name, value in FACTS["defaults"].items():
         assert plain(DEFAULTS[name]) == (pytest.approx(value) if name.endswith("_rgb") else value), name

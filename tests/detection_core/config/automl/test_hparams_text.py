@@ -1,6 +1,4 @@
 import json
-import pathlib
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,13 +13,13 @@ from tests.support.cases import cases, refused
 FACTS = load_facts("hparams")
 
 
-def overridden(hparams: Any, base: str = "efficientdet-d0") -> dict[str, Any]:
+def overridden(hparams, base="efficientdet-d0"):
     values = model_values(base)
     return changed(apply_overrides(values, read_overrides(hparams)), values)
 
 
 @cases(*FACTS["override_string_cases"])
-def test_a_text_is_accepted_or_refused_as_theirs_is(*, case: dict[str, Any]) -> None:
+def test_a_text_is_accepted_or_refused_as_theirs_is(*, case):
     given = (case["string"], case["base"])
     if "raises" in case:
         refused(ConfigError, r"^hparams[.\w]*: expected .*, found .*; ", overridden, *given)
@@ -30,7 +28,7 @@ def test_a_text_is_accepted_or_refused_as_theirs_is(*, case: dict[str, Any]) -> 
 
 
 @cases(*(c for c in FACTS["override_other_cases"] if "allow_new_keys" not in c["value"]))
-def test_a_table_is_accepted_or_refused_as_theirs_is(*, case: dict[str, Any]) -> None:
+def test_a_table_is_accepted_or_refused_as_theirs_is(*, case):
     value = json.loads(case["value"])
     if value is None:  # theirs refuses None; here it is what a flag that was not given holds
         assert overridden(value) == {}
@@ -40,7 +38,7 @@ def test_a_table_is_accepted_or_refused_as_theirs_is(*, case: dict[str, Any]) ->
         assert overridden(value) == case["result"]
 
 
-def test_a_yaml_file_is_read_as_theirs_is_and_pieces_of_a_table_merge(tmp_path: pathlib.Path) -> None:
+def test_a_yaml_file_is_read_as_theirs_is_and_pieces_of_a_table_merge(tmp_path):
     case = FACTS["override_yaml_case"]
     path = tmp_path / "mine.yaml"
     path.write_text(case["yaml"], encoding="utf-8")
@@ -57,7 +55,7 @@ def test_a_yaml_file_is_read_as_theirs_is_and_pieces_of_a_table_merge(tmp_path: 
     ("nms_configs.metod=hard", r"^hparams\.nms_configs: .*'metod'; did you mean method\?"),
     ("nowhere.yaml", r"nowhere\.yaml"),
 )
-def test_an_error_says_what_to_write(*, text: str, message: str) -> None:
+def test_an_error_says_what_to_write(*, text, message):
     refused(ConfigError, message, overridden, text)
 
 
@@ -65,13 +63,13 @@ FLAT = st.sampled_from([name for name in DEFAULTS if name != "nms_configs"])
 
 
 @given(st.dictionaries(FLAT, st.integers() | st.booleans()))
-def test_pairs_of_any_fields_come_back(values: dict[str, Any]) -> None:
+def test_pairs_of_any_fields_come_back(values):
     text = ",".join(f"{key}={value}" for key, value in values.items())
     assert read_overrides(text) == values
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_read_or_refused_with_one_clear_error(text: str) -> None:
+def test_any_text_is_read_or_refused_with_one_clear_error(text):
     try:
         apply_overrides(model_values("efficientdet-d0"), read_overrides(text))
     except ConfigError as error:

@@ -1,5 +1,3 @@
-import pathlib
-
 from detection_core.config.automl.label_maps import BUILT_IN, resolve_label_map, to_label_map
 from detection_core.config.automl.typed_values import load_hyperparameters
 from tests.detection_core.config.automl.facts import load_facts
@@ -8,7 +6,7 @@ from tests.support.cases import config_refused
 FACTS = load_facts("label_maps")
 
 
-def test_golden_maps_become_ours(tmp_path: pathlib.Path) -> None:
+def test_golden_maps_become_ours(tmp_path):
     path = tmp_path / "names.yaml"
     path.write_text(FACTS["yaml_file"]["params"]["text"], encoding="utf-8")
     for name in (*BUILT_IN, "yaml_file"):

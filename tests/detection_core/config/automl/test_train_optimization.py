@@ -1,7 +1,5 @@
 """Hyper-parameters of the optimization, through the config that they become, against the goldens."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -21,19 +19,19 @@ RATES = [case for case in load_facts("learning_rates")["cases"] if "error" not i
 OPTIMIZERS = load_facts("optimizers")["cases"]
 
 
-def train_config(batch_size: int = 64, steps_per_epoch: int = 10, **hparams: Any) -> TrainConfig:
+def train_config(batch_size=64, steps_per_epoch=10, **hparams):
     train = TrainConfig()
     values = load_hyperparameters("efficientdet-d0", hparams).values
     fill_optimization(train, values, RunLength(batch_size=batch_size, steps_per_epoch=steps_per_epoch))
     return train
 
 
-def rate_message(train: TrainConfig) -> Any:
+def rate_message(train):
     return getattr(train.optimizer, train.optimizer.WhichOneof("optimizer") or "").learning_rate
 
 
 @cases(*RATES)
-def test_golden_learning_rate(*, case: dict[str, Any]) -> None:
+def test_golden_learning_rate(*, case):
     hparams = {key: value for key, value in case["overrides"].items() if key != "batch_size"}
     method = case["name"].split("_")[0]
     train = train_config(case["batch_size"], case["steps_per_epoch"], **hparams, lr_decay_method=method)
@@ -51,7 +49,7 @@ def test_golden_learning_rate(*, case: dict[str, Any]) -> None:
 
 
 @cases(*(case for case in OPTIMIZERS if "initial" in case.get("inputs", {})))
-def test_golden_updates(*, case: dict[str, Any]) -> None:
+def test_golden_updates(*, case):
     train = train_config(**case["params"])
     check_message(train, "train_config")
     built = build_optimizer(train.optimizer)
@@ -74,7 +72,7 @@ def test_golden_updates(*, case: dict[str, Any]) -> None:
 
 
 @cases(*(case for case in OPTIMIZERS if case["name"] in ("clip_10", "clip_1", "clip_100")))
-def test_golden_clipping(*, case: dict[str, Any]) -> None:
+def test_golden_clipping(*, case):
     options = build_train_options(train_config(**case["params"]))
     variables = [tf.Variable(tf.zeros([3, 4]), name=f"g{i}") for i in range(3)]
     gradients = [tf.reshape(case["inputs"][f"g{i}"], [3, 4]) for i in range(3)]
@@ -84,7 +82,7 @@ def test_golden_clipping(*, case: dict[str, Any]) -> None:
     assert float(tf.linalg.global_norm(shaped)) == pytest.approx(case["outputs"]["gradient_norm_logged"][0])
 
 
-def test_a_warmup_is_theirs_and_a_training_does_not_end_right_behind_it_and_may_not_clip() -> None:
+def test_a_warmup_is_theirs_and_a_training_does_not_end_right_behind_it_and_may_not_clip():
     for limit in (0, -1, None):
         train = train_config(clip_gradients_norm=limit)
         assert train.gradient_clipping_by_norm == train.gradient_clipping_by_variable_norm == 0, limit

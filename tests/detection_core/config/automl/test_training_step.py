@@ -1,7 +1,5 @@
 """Two updates of efficientdet-d0, from hyper-parameters to weights, against the goldens."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -25,7 +23,7 @@ SIDE = 128
 TOLERANCES = {1: 1e-3, 2: 1e-2}
 
 
-def _batch(case: str) -> Batch:
+def _batch(case):
     given = goldens.given("training_step", case)
     boxes, classes = np.zeros((2, 2, 4), np.float32), np.zeros((2, 2), np.int32)
     valid = np.zeros((2, 2), bool)
@@ -44,12 +42,12 @@ def _batch(case: str) -> Batch:
 @pytest.mark.slow
 # The first has the default losses on some of the variables, the others other losses on all.
 @pytest.mark.parametrize("case", ["freeze_backbone", "ciou_smoothing", "both_heads"])
-def test_golden_updates(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_golden_updates(case, monkeypatch):
     if case == "both_heads":
         # The golden's map of classes is drawn at random: no objects have it, as the map is here made of them.
         drawn = goldens.given("training_step", case)["image_masks"]
         monkeypatch.setattr(model, "pixel_classes", lambda settings, truth, size: tf.constant(drawn))
-    hparams: dict[str, Any] = {name: v for name, v in CASES[case]["params"].items() if name != "inputs"}
+    hparams = {name: v for name, v in CASES[case]["params"].items() if name != "inputs"}
     given = hparams | {"image_size": SIDE, "num_classes": 4, "mean_rgb": 0.0, "stddev_rgb": 1.0}
     config = translate("efficientdet-d0", given, RunFlags(batch_size=2, num_examples_per_epoch=20)).config
     detector = build_detector(config.model, seed=None)

@@ -1,6 +1,4 @@
 import dataclasses
-import pathlib
-from typing import Any
 
 import yaml
 from hypothesis import given, settings
@@ -18,7 +16,7 @@ FAILED_LATER = {"loss_scale=2**16", "nms_configs=1", "num_scales=[1]", "label_ma
 DROPS = "lr_decay_method=stepwise,first_lr_drop_epoch=9,second_lr_drop_epoch=8"
 
 
-def test_every_model_has_typed_values_and_every_hyperparameter_a_reader() -> None:
+def test_every_model_has_typed_values_and_every_hyperparameter_a_reader():
     for model in MODELS:
         values = load_hyperparameters(model).values
         assert values.name == model and values.backbone_name.startswith("efficientnet-")
@@ -31,7 +29,7 @@ def test_every_model_has_typed_values_and_every_hyperparameter_a_reader() -> Non
 
 
 @cases(*(c for c in FACTS["override_string_cases"] if "raises" not in c))
-def test_what_theirs_accepts_is_typed_or_refused_with_the_field(*, case: dict[str, Any]) -> None:
+def test_what_theirs_accepts_is_typed_or_refused_with_the_field(*, case):
     if case["string"] in FAILED_LATER:
         refused(ConfigError, r"^hparams\.\w+.*: expected", load_hyperparameters, case["base"], case["string"])
     else:
@@ -39,7 +37,7 @@ def test_what_theirs_accepts_is_typed_or_refused_with_the_field(*, case: dict[st
         assert all(name in loaded.overridden for name in case["result"])
 
 
-def test_a_saved_config_names_its_model_and_its_run(tmp_path: pathlib.Path) -> None:
+def test_a_saved_config_names_its_model_and_its_run(tmp_path):
     saved = model_values("efficientdet-lite1") | {
         "image_size": (384, 256), "model_name": "efficientdet-lite1", "batch_size": 16, "steps_per_epoch": 7,
         "num_shards": 1, "label_map": {1: "person", 2: "dog"},
@@ -65,7 +63,7 @@ def test_a_saved_config_names_its_model_and_its_run(tmp_path: pathlib.Path) -> N
     ("lr_decay_method=linear", r"hparams\.lr_decay_method: expected one of cosine, polynomial, stepwise"),
     ("nms_configs=1", r"hparams\.nms_configs: expected a table, found 1; .*nms_configs\.method=hard"),
 )
-def test_values_that_cannot_be_used_are_refused(*, hparams: str, message: str) -> None:
+def test_values_that_cannot_be_used_are_refused(*, hparams, message):
     refused(ConfigError, message, load_hyperparameters, "efficientdet-d0", hparams)
 
 
@@ -75,7 +73,7 @@ def test_values_that_cannot_be_used_are_refused(*, hparams: str, message: str) -
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=4,
 ))  # fmt: skip
-def test_any_value_is_typed_or_refused(name: str, value: Any) -> None:
+def test_any_value_is_typed_or_refused(name, value):
     try:
         loaded = load_hyperparameters("efficientdet-d0", {name: value})
     except ConfigError as error:

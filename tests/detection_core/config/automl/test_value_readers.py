@@ -1,5 +1,4 @@
 import ast
-from typing import Any
 
 from detection_core.config.automl import value_readers as readers
 from detection_core.config.rules import FRACTION, up_to
@@ -8,7 +7,7 @@ from tests.support.cases import cases, config_refused
 
 
 @cases(*load_facts("hparams")["parse_image_size"])
-def test_image_sizes_are_read_as_theirs_are(*, case: dict[str, Any]) -> None:
+def test_image_sizes_are_read_as_theirs_are(*, case):
     value = ast.literal_eval(case["value"])
     if "raises" in case:
         config_refused("^x: expected a side in pixels", readers.image_size, value, "x")
@@ -32,7 +31,7 @@ def test_image_sizes_are_read_as_theirs_are(*, case: dict[str, Any]) -> None:
     (readers.choice("sgd", any_case=True), "SGD", "sgd"),
     (readers.epoch_or_whole(up_to(9)), "epoch", "epoch"),
 )
-def test_what_was_meant_is_taken(*, read: readers.Reader, value: Any, expected: Any) -> None:
+def test_what_was_meant_is_taken(*, read, value, expected):
     assert read(value, "x") == expected
 
 
@@ -59,5 +58,5 @@ def test_what_was_meant_is_taken(*, read: readers.Reader, value: Any, expected: 
     (readers.image_size, 0, "expected a number of pixels"),
     (readers.table, 1, "expected a table, found 1"),
 )
-def test_what_cannot_be_meant_is_refused(*, read: readers.Reader, value: Any, message: str) -> None:
+def test_what_cannot_be_meant_is_refused(*, read, value, message):
     config_refused(message, read, value, "x")

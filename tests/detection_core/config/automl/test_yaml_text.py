@@ -1,12 +1,10 @@
-import pathlib
-
 import yaml
 
 from detection_core.config.automl.yaml_text import read_yaml, read_yaml_file
 from tests.support.cases import cases, config_refused
 
 
-def test_what_python_saves_of_a_config_is_read(tmp_path: pathlib.Path) -> None:
+def test_what_python_saves_of_a_config_is_read(tmp_path):
     saved = yaml.dump({"image_size": (512, 640), "nms_configs": {"sigma": None}}, indent=4)
     assert "python/tuple" in saved
     assert read_yaml(saved, where="config.yaml") == {"image_size": (512, 640), "nms_configs": {"sigma": None}}
@@ -24,5 +22,5 @@ def test_what_python_saves_of_a_config_is_read(tmp_path: pathlib.Path) -> None:
     ("a: !!python/object/apply:os.getcwd []", r"^x\.yaml:1:4: .*python/object"),
     ("a: \0", "not valid YAML"),
 )
-def test_what_is_no_plain_table_is_refused(*, text: str, message: str) -> None:
+def test_what_is_no_plain_table_is_refused(*, text, message):
     config_refused(message, lambda: read_yaml(text, where="x.yaml"))

@@ -14,7 +14,7 @@ OLD_NAMES = sorted(name for name in COUNTERPARTS if name.startswith("ssd"))
 TEXT = Path(PYRAMID).read_text(encoding="utf-8")
 
 
-def _old(path: str, name: str) -> str:
+def _old(path, name):
     """A config whose extractor has another name."""
     text = Path(path).read_text(encoding="utf-8")
     for new in sorted(COUNTERPARTS.values(), key=len, reverse=True):
@@ -63,7 +63,7 @@ def test_a_name_written_in_an_odd_way_is_converted_and_what_needs_no_change_stay
 RATE = "learning_rate { constant_learning_rate {} }"
 
 
-def _notes(old: str, start: str) -> bool:
+def _notes(old, start):
     return any(note.startswith(start) for note in convert_config(old).notes)
 
 

@@ -10,7 +10,7 @@ LAYERS = "type: 'ssd_mobilenet_v2_keras' num_layers: 4"
 FPN = "type: 'ssd_mobilenet_v2_fpn_keras'"
 
 
-def _text(kind: str, fields: str) -> str:
+def _text(kind, fields):
     return f"{kind}_anchor_generator {{ {fields} }}"
 
 

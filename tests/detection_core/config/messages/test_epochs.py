@@ -1,5 +1,3 @@
-from typing import Any
-
 from detection_core.config.check import check_message
 from detection_core.config.messages.epochs import STEPS_OF, fields_in_epochs, in_steps
 from detection_core.config.messages.training import endless_training_problems
@@ -14,17 +12,17 @@ MANUAL = """manual_step_learning_rate {
 EXPONENTIAL = "exponential_decay_learning_rate { decay_epochs: 2 burnin_epochs: 1 }"
 
 
-def _config(train: str, rate: str = COSINE) -> Any:
+def _config(train, rate=COSINE):
     text = f"train_config {{ {train} optimizer {{ adam_optimizer {{ learning_rate {{ {rate} }} }} }} }}"
     return parsed(TrainEvalPipelineConfig, text)
 
 
-def _rate(config: Any) -> Any:
+def _rate(config):
     rate = config.train_config.optimizer.adam_optimizer.learning_rate
     return getattr(rate, rate.WhichOneof("learning_rate"))
 
 
-def test_every_field_in_epochs_has_one_in_steps() -> None:
+def test_every_field_in_epochs_has_one_in_steps():
     for name, fields in STEPS_OF.items():
         own = MESSAGES[name].fields_by_name
         for epochs, steps in fields.items():
@@ -33,7 +31,7 @@ def test_every_field_in_epochs_has_one_in_steps() -> None:
         assert {n for n in own if "epoch" in n} == set(fields)
 
 
-def test_lengths_become_whole_updates() -> None:
+def test_lengths_become_whole_updates():
     config = in_steps(_config("num_epochs: 10 close_mosaic_epochs: 1.5"), 18.75)
     assert config.train_config.num_steps == 188 and config.train_config.close_mosaic_steps == 28
     rate = _rate(config)
@@ -62,12 +60,12 @@ def test_lengths_become_whole_updates() -> None:
     ("", "manual_step_learning_rate { schedule { step: 4 } schedule { epoch: 8 } }", "schedule"),
     ("", "manual_step_learning_rate { schedule { epoch: 4 } schedule { epoch: 3 } }", "schedule[1].epoch"),
 )
-def test_contradictions_are_named(*, train: str, rate: str, field: str) -> None:
+def test_contradictions_are_named(*, train, rate, field):
     caught = config_refused("", check_message, _config(train, rate).train_config, "train_config")
     assert f"{field}:" in str(caught)
 
 
-def test_lengths_in_epochs_are_accepted() -> None:
+def test_lengths_in_epochs_are_accepted():
     for rate in (COSINE, MANUAL, EXPONENTIAL):
         config = _config("num_epochs: 0.5", rate)
         check_message(config.train_config, "train_config")

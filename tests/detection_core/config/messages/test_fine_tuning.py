@@ -25,7 +25,7 @@ EFFICIENTNET = {
 B0, B3 = "ssd_efficientnet-b0_bifpn_keras", "ssd_efficientnet-b3_bifpn_keras"
 
 
-def _named(extractor: str = "ssd_mobilenet_v2_fpn_keras", **fields) -> dict:
+def _named(extractor="ssd_mobilenet_v2_fpn_keras", **fields):
     return {**CHECKPOINT, EXTRACTOR: extractor, VERSION: "V1", **fields}
 
 

@@ -1,6 +1,5 @@
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.pipeline import clip_range_problems, tflite_problems
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.support.cases import cases
 
 FIXED = "image_resizer { fixed_shape_resizer {} }"
@@ -9,7 +8,7 @@ NMS_PATH = f"model.ssd.post_processing.{NMS}"
 CLIP = "box_encodings_clip_range { min: -5 max: 5 }"
 
 
-def config_of(model: str) -> TrainEvalPipelineConfig:
+def config_of(model):
     return parse_pipeline_config(f"model {{ {model} }}")
 
 

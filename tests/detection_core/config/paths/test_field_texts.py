@@ -19,7 +19,7 @@ eval_config { super_categories { key: "animal" value: "cat,dog" } }
 """
 
 
-def test_every_field_that_is_set_has_its_path_and_value_and_overrides_take_them() -> None:
+def test_every_field_that_is_set_has_its_path_and_value_and_overrides_take_them():
     assert field_texts(parse_pipeline_config(TEXT)) == {
         "model.ssd.num_classes": "3",
         "model.ssd.image_resizer.fixed_shape_resizer.height": "64",

@@ -1,6 +1,5 @@
 import logging
 import re
-from collections.abc import Iterator
 
 import pytest
 from google.protobuf import text_encoding
@@ -24,21 +23,21 @@ SECOND = "model.faster_rcnn.second_stage_post_processing"
 PAIRS = f"{SECOND}.calibration_config.class_id_function_approximations.class_id_xy_pairs_map"
 
 
-def steps_of(config: TrainEvalPipelineConfig) -> list[str | None]:
+def steps_of(config):
     steps = config.train_config.data_augmentation_options
     return [step.WhichOneof("preprocessing_step") for step in steps]
 
 
-def pairs_of(config: TrainEvalPipelineConfig) -> dict:
+def pairs_of(config):
     calibration = config.model.faster_rcnn.second_stage_post_processing.calibration_config
     return dict(calibration.class_id_function_approximations.class_id_xy_pairs_map)
 
 
-def override(path: str, value: object, base: str = PYRAMID) -> TrainEvalPipelineConfig:
+def override(path, value, base=PYRAMID):
     return changed(base, {path: value})
 
 
-def refuse(path: str, value: object, part: str, base: str = PYRAMID) -> None:
+def refuse(path, value, part, base=PYRAMID):
     caught = refused(ConfigError, re.escape(part), override, path, value, base)
     assert caught.where.split(", ")[0] == f"override {path}"
 
@@ -203,7 +202,7 @@ def test_a_file_of_overrides_or_yaml_of_fields_is_merged(tmp_path):
     assert (merged.train_config.batch_size, merged.train_config.validation.every_steps) == (3, 4)
 
 
-def leaves(message: Message, prefix: str = "") -> Iterator[tuple[str, str]]:
+def leaves(message, prefix=""):
     """Overrides that build a message up from nothing."""
     for field, value in message.ListFields():
         path = f"{prefix}{field.name}"
@@ -218,7 +217,7 @@ def leaves(message: Message, prefix: str = "") -> Iterator[tuple[str, str]]:
             yield from element(field, value, path, path)
 
 
-def element(field, value, made: str, path: str) -> Iterator[tuple[str, str]]:
+def element(field, value, made, path):
     if isinstance(value, Message):
         yield made, "{}"
         yield from leaves(value, f"{path}.")
@@ -230,7 +229,7 @@ def element(field, value, made: str, path: str) -> Iterator[tuple[str, str]]:
         yield made, float_text(value) if isinstance(value, float) else str(value)
 
 
-def built_from(message: Message) -> TrainEvalPipelineConfig:
+def built_from(message):
     built = TrainEvalPipelineConfig()
     for path, value in leaves(message):
         overrides.set_field(built, path, value)
@@ -255,7 +254,7 @@ VALUES = PLAIN | st.sampled_from(["{}", "[1]", "unset"])
 
 
 @st.composite
-def paths(draw: st.DrawFn) -> str:
+def paths(draw):
     names = st.sampled_from([*NAMES, ""])
     indices = st.sampled_from(["", "", "[0]", "[+]", "[*]", "[-1]", "[x]", "["])
     return ".".join(draw(names) + draw(indices) for _ in range(draw(st.integers(1, 3))))

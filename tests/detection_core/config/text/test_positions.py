@@ -1,4 +1,3 @@
-from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,9 +50,9 @@ def test_tokens_know_their_fields_and_fields_their_lines():
     assert nearest_line("train_config.x", lines) == 0
 
 
-def field_names(message: Message, path: str = "") -> dict[str, str]:
+def field_names(message, path=""):
     """Path of every field outside maps, with the name that its line must begin with."""
-    names: dict[str, str] = {}
+    names = {}
     for field, value in message.ListFields():
         if is_map(field):
             continue

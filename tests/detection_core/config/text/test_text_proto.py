@@ -9,7 +9,7 @@ from tests.support.configs import PATHS
 from tests.support.random_messages import messages
 
 
-def parse(text: str) -> TrainEvalPipelineConfig:
+def parse(text):
     return parse_message(text, TrainEvalPipelineConfig, where="my.config")
 
 
@@ -70,7 +70,7 @@ PIECES = ["", "{", "}", "[", "]", ":", "'", '"', "#", "-1", "nan", "x", "\n", ",
 
 
 @st.composite
-def broken_configs(draw: st.DrawFn) -> str:
+def broken_configs(draw):
     """A config with a few pieces cut out, put in or doubled."""
     with open(draw(st.sampled_from(PATHS)), encoding="utf-8") as f:
         text = f.read()
