@@ -50,10 +50,14 @@ def test_a_short_name_sets_its_fields(*, name, value, expected):
     assert {path: read(config, path) for path in expected} == expected
 
 
-def test_load_pretrained_keeps_or_drops_the_checkpoint_to_start_from():
+def test_the_checkpoint_to_start_from_may_be_dropped_and_the_batch_left_to_the_memory():
     for value, kept in {"false": False, False: False, "true": True, True: True}.items():
         config = changed(PYRAMID, [("fine_tune_checkpoint", "a/ckpt-0"), ("load_pretrained", value)])
         assert config.train_config.HasField("fine_tune_checkpoint") == kept, value
+    for name in ("batch_size", "train_config.batch_size", "train_config.gradient_accumulation_steps"):
+        train = changed(PYRAMID, {name: "auto"}).train_config
+        assert (train.batch_size, train.gradient_accumulation_steps) == (16, 0), name
+    config_refused("num_steps", changed, PYRAMID, {"train_config.num_steps": "auto"})
 
 
 def test_a_value_that_is_not_given_changes_nothing_and_a_full_path_stays():
@@ -61,14 +65,6 @@ def test_a_value_that_is_not_given_changes_nothing_and_a_full_path_stays():
     assert apply_overrides(config, dict.fromkeys(SHORT_NAMES)) == config
     expanded = expand_short_name(config, "train_config.num_steps", 3)
     assert expanded == [("train_config.num_steps", 3)]
-
-
-@cases("batch_size", "train_config.batch_size", "train_config.gradient_accumulation_steps")
-def test_a_batch_may_be_left_to_the_memory(*, name):
-    before = load_pipeline_config(PYRAMID).train_config
-    after = changed(PYRAMID, {name: "auto"}).train_config
-    assert (after.batch_size, after.gradient_accumulation_steps) == (before.batch_size, 0)
-    config_refused("num_steps", changed, PYRAMID, {"train_config.num_steps": "auto"})
 
 
 def rate(config):
