@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from detection_core.errors import ConfigError
+
 
 def cases(*rows: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Call a test for every row, whose values are the parameters after its `*`, and list all that fail.
@@ -67,3 +69,8 @@ def refused(error: type[BaseException], message: str, call: Callable[..., Any], 
     with pytest.raises(error, match=message or None) as caught:
         call(*arguments)
     return caught.value
+
+
+def config_refused(message: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the `ConfigError` that a call raises; its text must match this pattern."""
+    return refused(ConfigError, message, call, *arguments)

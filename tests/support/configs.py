@@ -17,6 +17,7 @@ from detection_core.config.problems import Problem
 from detection_core.config.ranges import range_problems
 from detection_core.config.refusals import find_refused
 from detection_core.errors import ConfigError
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 FOLDER = Path(__file__).parents[1] / "detection_core" / "config" / "data"
 PATHS = sorted(str(path) for path in FOLDER.glob("*.config"))
@@ -34,9 +35,14 @@ def line_with(path: str, text: str) -> int:
     return next(i for i, line in enumerate(lines, start=1) if text in line)
 
 
+def changed(path: str, changes: Any) -> TrainEvalPipelineConfig:
+    """Load one of our configs and change fields of it."""
+    return apply_overrides(load_pipeline_config(path), changes)
+
+
 def assert_problems(path: str, changes: dict[str, Any], expected: set[str]) -> None:
     """The changed config has problems at exactly these fields, and is refused."""
-    config = apply_overrides(load_pipeline_config(path), changes)
+    config = changed(path, changes)
     assert {problem.path for problem in find_problems(config)} == expected
     with pytest.raises(ConfigError):
         check_pipeline_config(config)
@@ -75,4 +81,4 @@ def find_in(message: Message, path: str) -> list[Problem]:
 
 def assert_fine(path: str, changes: dict[str, Any]) -> None:
     """The changed config does not contradict itself, whether or not its model is built here."""
-    assert not find_problems(apply_overrides(load_pipeline_config(path), changes))
+    assert not find_problems(changed(path, changes))

@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 
@@ -34,3 +35,20 @@ def serve_raw(answer: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
         threading.Thread(target=accept, daemon=True).start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         listener.shutdown(socket.SHUT_RDWR)
+
+
+def once(data: bytes) -> Callable[[socket.socket, bytes], None]:
+    """Answer with these bytes."""
+    return lambda connection, request: connection.sendall(data)
+
+
+def endless(head: bytes, piece: bytes, *, pause: float = 0.0) -> Callable[[socket.socket, bytes], None]:
+    """Answer with a head and then with a piece again and again."""
+
+    def answer(connection: socket.socket, request: bytes) -> None:
+        connection.sendall(head)
+        while True:
+            connection.sendall(piece)
+            time.sleep(pause)
+
+    return answer

@@ -1,25 +1,22 @@
-"""Anchor generators of a config."""
-
 import numpy as np
 
 from detection_core.builders.anchors import ANCHOR_GENERATORS, build_anchor_generator
-from detection_core.errors import ConfigError, ModelError
+from detection_core.errors import ModelError
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from tests.support.cases import cases, refused
 from tests.support.configs import parsed
-from tests.support.golden_cases import GoldenCase, cases_of
+from tests.support.golden_cases import cases_of
 
 CASES = cases_of("detection_core/detectors/parts/anchors", "anchor_generators")
 BUILT = [case for case in CASES.values() if case.outputs]
-THREE_SCALES = "ssd_anchor_generator { num_layers: %d scales: [0.1, 0.4, 0.9] aspect_ratios: 1 }"
 
 
-def _build(text: str):
+def _build(text):
     return build_anchor_generator(parsed(AnchorGenerator, text))
 
 
 @cases(*BUILT)
-def test_golden(*, case: GoldenCase):
+def test_golden(*, case):
     generator = _build(case.config)
     assert generator.num_anchors_per_location() == case.params["num_anchors_per_location"]
     shapes = [tuple(shape) for shape in case.params["feature_map_shape_list"]]
@@ -39,20 +36,13 @@ def test_every_arm_has_a_golden_and_what_the_reference_refuses_is_refused():
         refused(ModelError, "feature maps", _build(f"{arm} {{ {ratios} }}").generate, [(2, 2)] * 9, 32, 32)
 
 
-@cases(
-    ("", "ssd_anchor_generator"),
-    ("ssd_anchor_generator { num_layers: 0 }", "num_layers"),
-    ("multiscale_anchor_generator { aspect_ratios: 1 scales_per_octave: 0 }", "scales_per_octave"),
-)
-def test_contradictions_are_refused(*, text, words):
-    refused(ConfigError, words, _build, text)
-
-
-@cases(2, 6)
-def test_scales_and_layers_end_with_the_shorter_list(*, layers):
+def test_scales_and_layers_end_with_the_shorter_list():
     """As in `create_ssd_anchors` of the Object Detection API, which zips the two."""
-    generator, maps = _build(THREE_SCALES % layers), [(4, 4), (2, 2), (1, 1)]
-    assert generator.num_anchors_per_location() == [3, 2, 2][:layers]
-    whole = _build(THREE_SCALES % 3).generate(maps, 32, 32)
-    for laid, wanted in zip(generator.generate(maps[:layers], 32, 32), whole[:layers], strict=True):
-        np.testing.assert_allclose(laid, wanted, rtol=1e-6)
+    text = "ssd_anchor_generator { num_layers: %d scales: [0.1, 0.4, 0.9] aspect_ratios: 1 }"
+    maps = [(4, 4), (2, 2), (1, 1)]
+    whole = _build(text % 3).generate(maps, 32, 32)
+    for layers in (2, 6):
+        generator = _build(text % layers)
+        assert generator.num_anchors_per_location() == [3, 2, 2][:layers]
+        for laid, wanted in zip(generator.generate(maps[:layers], 32, 32), whole[:layers], strict=True):
+            np.testing.assert_allclose(laid, wanted, rtol=1e-6)

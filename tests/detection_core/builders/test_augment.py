@@ -1,28 +1,27 @@
 """Augmentations of a config: every arm, its options, and that objects stay whole."""
 
+import collections
 import dataclasses
 import functools
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.augment import policy_tables
-from detection_core.augment.augmentation import Augmentation, Augmentations, OneOf
+from detection_core.augment.augmentation import Augmentations, OneOf
 from detection_core.augment.crops import OneOfCrops, RandomCropImage
 from detection_core.augment.pads import RandomCropPadImage
 from detection_core.augment.policies import moves_in_boxes
 from detection_core.builders.augment import build_augmentation, build_augmentations, describe_augmentations
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.augmentations import POLICIES
-from detection_core.errors import ConfigError
+from detection_core.config.messages.registered import register_part, unregister_part
 from detection_core.ops.objects import new_truth
 from detection_core.protos import preprocessor_pb2
 from detection_core.structures import Sample
-from tests.support.cases import cases
+from tests.support.cases import cases, config_refused
 from tests.support.configs import parsed
 
 FACTS = json.loads((Path(__file__).parent / "data" / "preprocessing_parameters.json").read_text())
@@ -52,15 +51,10 @@ ARGUMENTS = {
     "large_scale_jitter": "height: 16 width: 20 scale_min: 0.5",
 }
 # Without operations there are seven crops, and each is traced.
-TRACED = {
-    "ssd_random_crop": "operations { min_area: 0.5 max_area: 1 min_aspect_ratio: 0.5 max_aspect_ratio: 2 }"
-    * 2
-}
-CHANGES_CLASSES = {"remap_labels"}
-BOXES_IN_PIXELS = {"scale_boxes_to_pixel_coordinates"}
+CROP = "operations { min_area: 0.5 max_area: 1 min_aspect_ratio: 0.5 max_aspect_ratio: 2 }"
+TRACED = ARGUMENTS | {"ssd_random_crop": CROP * 2}
 # Subtracting leaves the range of pixels, and so does bicubic interpolation at edges.
 SHIFTS_VALUES = {"subtract_channel_mean", "random_resize_method"}
-ONE_CHANNEL = {"rgb_to_gray"}
 # Boxes of learned policies are at whole pixels, and jittered ones off the object.
 MOVES_ONLY_BOXES = {"random_jitter_boxes", "autoaugment_image"}
 KEEPS_MIDDLES = {
@@ -71,11 +65,11 @@ KEEPS_MIDDLES = {
 _parse = functools.partial(parsed, preprocessor_pb2.PreprocessingStep)
 
 
-def _step(arm: str) -> Augmentation:
-    return build_augmentation(_parse(f"{arm} {{ {ARGUMENTS.get(arm, '')} }}"))
+def _step(arm, arguments=ARGUMENTS):
+    return build_augmentation(_parse(f"{arm} {{ {arguments.get(arm, '')} }}"))
 
 
-def _sample(numbers: np.random.Generator, height: int, width: int, count: int, rich: bool) -> Sample:
+def _sample(numbers, height, width, count, rich):
     """A sample whose weights and areas tell the class that each object began with.
 
     A rich one has masks, class scores and, in the middle of each box and at its upper left, keypoints.
@@ -106,17 +100,17 @@ SHAPES = ((5, 24, 0, True), (24, 5, 1, True), (17, 13, 5, True), (9, 11, 5, Fals
 
 
 @cases(*ARMS)
-def test_boxes_stay_valid_and_objects_whole(*, arm: str) -> None:
+def test_boxes_stay_valid_and_objects_whole(*, arm):
     step = _step(arm)
     for number, shape in enumerate(SHAPES):
         sample = _sample(np.random.default_rng(number), *shape)
         _check_objects(arm, step(sample, tf.constant([number, 1], tf.int64)), rich=shape[-1])
 
 
-def _check_objects(arm: str, found: Sample, rich: bool) -> None:
+def _check_objects(arm, found, rich):
     truth = tf.nest.map_structure(np.asarray, found.truth)
     assert {len(field) for field in truth} == {len(truth.boxes)}
-    if arm not in CHANGES_CLASSES:
+    if arm != "remap_labels":
         np.testing.assert_array_equal(truth.weights, truth.classes + 0.5)
     np.testing.assert_array_equal(truth.area, (truth.weights - 0.5) * 10)
     np.testing.assert_array_equal(truth.is_crowd, (truth.weights - 0.5) % 2 == 1)
@@ -125,16 +119,16 @@ def _check_objects(arm: str, found: Sample, rich: bool) -> None:
         np.testing.assert_array_equal(truth.class_scores.argmax(axis=-1), truth.weights - 0.5)
         _check_keypoints(arm, truth)
     assert (truth.boxes[:, 2:] >= truth.boxes[:, :2]).all()
-    if arm not in BOXES_IN_PIXELS:
+    if arm != "scale_boxes_to_pixel_coordinates":
         assert (truth.boxes >= -1e-6).all() and (truth.boxes <= 1 + 1e-6).all()
     image = np.asarray(found.image)
-    assert image.shape[2] == (1 if arm in ONE_CHANNEL else 3) and image.size > 0
+    assert image.shape[2] == (1 if arm == "rgb_to_gray" else 3) and image.size > 0
     if arm not in SHIFTS_VALUES:
         assert image.min() >= -0.01 and image.max() <= 255.01
     assert truth.masks.shape[1:] == (image.shape[:2] if rich else (0, 0))
 
 
-def _check_keypoints(arm: str, truth: Any) -> None:
+def _check_keypoints(arm, truth):
     """What is seen lies in its box, the first keypoint in the middle where box and image were not cut."""
     seen = truth.keypoint_weights > 0
     assert np.isfinite(truth.keypoints[seen]).all() and np.isnan(truth.keypoints[~seen]).all()
@@ -151,17 +145,15 @@ def _check_keypoints(arm: str, truth: Any) -> None:
 
 
 @cases(*ARMS)
-def test_a_graph_gives_what_eager_execution_gives_and_keeps_static_shapes(*, arm: str) -> None:
-    sample = _sample(np.random.default_rng(5), 13, 17, 3, False)
-    step = build_augmentation(_parse(f"{arm} {{ {TRACED.get(arm, ARGUMENTS.get(arm, ''))} }}"))
+def test_a_graph_gives_what_eager_execution_gives_and_keeps_static_shapes(*, arm):
+    sample, step = _sample(np.random.default_rng(5), 13, 17, 3, False), _step(arm, TRACED)
     spec = tf.nest.map_structure(
         lambda t: tf.TensorSpec([None, *t.shape[1:]][: t.shape.rank], t.dtype), sample
     )
-    spec = spec._replace(image=tf.TensorSpec([None, None, 3], tf.uint8))
-    signature = [spec, tf.TensorSpec([2], tf.int64)]
+    signature = [spec._replace(image=tf.TensorSpec([None, None, 3], tf.uint8)), tf.TensorSpec([2], tf.int64)]
     traced = tf.function(step, input_signature=signature, autograph=False)  # as the input pipeline traces
     shapes = tf.nest.map_structure(lambda t: t.shape, traced.get_concrete_function().structured_outputs)
-    assert shapes.image[-1] == (1 if arm in ONE_CHANNEL else 3)
+    assert shapes.image[-1] == (1 if arm == "rgb_to_gray" else 3)
     assert shapes.truth.masks[1:] == [0, 0] and shapes.truth.boxes[1:] == [4]
     assert shapes.truth.keypoints[1:] == [0, 2] and shapes.truth.class_scores[1:] == [0]
     for number in range(2):
@@ -169,35 +161,26 @@ def test_a_graph_gives_what_eager_execution_gives_and_keeps_static_shapes(*, arm
         tf.nest.map_structure(_assert_near, traced(sample, seed), step(sample, seed))
 
 
-def _assert_near(first: tf.Tensor, second: tf.Tensor) -> None:
+def _assert_near(first, second):
     if first.dtype == tf.string:
         np.testing.assert_array_equal(first, second)
     else:
         np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-2)
 
 
-def _options(step: Any) -> dict[str, Any]:
+def _options(step):
     """The options of a step under the names of the reference's arguments."""
     options = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
     if isinstance(step, RandomCropPadImage):
         options |= _options(options.pop("crop"))
-    if isinstance(step, OneOfCrops):
-        return _in_lists(step.crops)
-    if isinstance(step, OneOf):
-        return _in_lists(step.augmentations)
+    if isinstance(step, OneOfCrops | OneOf):
+        each = [_options(part) for part in (step.crops if "crops" in options else step.augmentations)]
+        return {name: [part[name] for part in each] for name in each[0]}
     if isinstance(step, Augmentations):
-        return {
-            name: value for part in reversed(step.augmentations) for name, value in _options(part).items()
-        }
+        return dict(collections.ChainMap(*map(_options, step.augmentations)))
     return options
 
 
-def _in_lists(steps: tuple[Any, ...]) -> dict[str, Any]:
-    each = [_options(step) for step in steps]
-    return {name: [options[name] for options in each] for name in each[0]}
-
-
-RENAMED = {"label": "dropped_label"}
 # Arguments that no message can set, or whose values are names in one place and numbers in the other.
 NOT_COMPARED = {
     "center_pad", "center_crop", "align_corners", "resize_method", "method", "jitter_mode", "target_size",
@@ -209,13 +192,11 @@ NEEDS_VALUES = {"normalize_image", "subtract_channel_mean", "random_resize_metho
 
 
 @cases(*(n for n in FACTS if n not in NEEDS_VALUES and n != "ssd_random_crop with operations"))
-def test_options_are_those_of_the_reference(*, name: str) -> None:
+def test_options_are_those_of_the_reference(*, name):
     options = _options(build_augmentation(_parse(FACTS[name]["config"])))
-    options = {RENAMED.get(key, key): value for key, value in options.items()}
-    for argument, expected in FACTS[name]["arguments"].items():
-        if argument in NOT_COMPARED:
-            continue
-        found = options[argument]
+    options["dropped_label"] = options.get("label")
+    for argument in FACTS[name]["arguments"].keys() - NOT_COMPARED:
+        expected, found = FACTS[name]["arguments"][argument], options[argument]
         if isinstance(expected, str):
             assert found == expected
         elif argument == "pad_color":
@@ -225,49 +206,45 @@ def test_options_are_those_of_the_reference(*, name: str) -> None:
             np.testing.assert_allclose(*flat, rtol=1e-6, err_msg=argument)
 
 
-def test_operations_of_an_ssd_crop_keep_their_own_values() -> None:
+def test_operations_of_an_ssd_crop_keep_their_own_values():
     config = FACTS["ssd_random_crop with operations"]["config"]
-    with pytest.raises(ConfigError, match="min_aspect_ratio"):  # The second operation has none.
-        build_augmentation(_parse(config))
-    step: Any = build_augmentation(_parse(config.split(" operations { min_object_covered: 0.25")[0] + "}"))
-    assert step.crops == (
-        RandomCropImage(
-            min_object_covered=0.0,
-            aspect_ratio_range=(0.875, 1.125),
-            area_range=(0.5, 1.0),
-            overlap_thresh=0.0,
-            clip_boxes=False,
-            random_coef=0.375,
-        ),
-    )
+    # The second operation has none.
+    config_refused("min_aspect_ratio", build_augmentation, _parse(config))
+    step = build_augmentation(_parse(config.split(" operations { min_object_covered: 0.25")[0] + "}"))
+    [crop] = step.crops
+    assert crop == RandomCropImage(
+        min_object_covered=0.0, aspect_ratio_range=(0.875, 1.125), area_range=(0.5, 1.0), overlap_thresh=0.0,
+        clip_boxes=False, random_coef=0.375,
+    )  # fmt: skip
 
 
-def test_steps_are_applied_in_their_order_and_a_contradiction_names_its_step() -> None:
-    for text, message in (
-        ("", "expected one augmentation, found none"),
-        ("random_crop_image { min_area: 0.5 max_area: 0.25 }", "at most max_area, which is 0.25, found 0.5"),
-    ):
-        with pytest.raises(ConfigError, match=message) as error:
-            build_augmentations([_parse("random_horizontal_flip {}"), _parse(text)])
-        assert error.value.where.startswith("train_config.data_augmentation_options[1]")
-    steps = [
-        _parse("random_rotation90 { probability: 1 }"),
-        _parse("resize_image { new_height: 3 new_width: 4 }"),
-    ]
+def test_steps_are_applied_in_their_order_and_a_contradiction_names_its_step():
+    texts = ("random_horizontal_flip {}", "random_crop_image { min_area: 0.5 max_area: 0.25 }")
+    wrong = [*map(_parse, texts)]
+    error = config_refused("at most max_area, which is 0.25, found 0.5", build_augmentations, wrong)
+    assert error.where.startswith("train_config.data_augmentation_options[1]")
+    texts = ("random_rotation90 { probability: 1 }", "resize_image { new_height: 3 new_width: 4 }")
+    steps = [*map(_parse, texts)]
     sample = _sample(np.random.default_rng(0), 8, 9, 2, False)
     seed = tf.constant([0, 0], tf.int64)
     assert build_augmentations(steps)(sample, seed).image.shape == (3, 4, 3)
     assert build_augmentations(steps[::-1])(sample, seed).image.shape == (4, 3, 3)
 
 
-def test_augmentations_are_described_in_their_order_on_a_line_each() -> None:
+def test_augmentations_are_described_in_their_order_on_a_line_each():
     assert {name: moves_in_boxes(name) for name in policy_tables.POLICIES} == POLICIES
     text = """train_config {
       data_augmentation_options { random_rgb_to_gray { probability: 0.2 } }
       data_augmentation_options { random_horizontal_flip {} }
     }"""
     config = parse_pipeline_config(text)
-    assert describe_augmentations(config) == [
-        "random_rgb_to_gray { probability: 0.2 }",
-        "random_horizontal_flip { }",
-    ]
+    described = ["random_rgb_to_gray { probability: 0.2 }", "random_horizontal_flip { }"]
+    assert describe_augmentations(config) == described
+
+
+def test_a_registered_augmentation_is_built_by_its_name():
+    register_part("augmentation", "mine", lambda: "built")
+    try:
+        assert build_augmentation(_parse('registered { name: "mine" }')) == "built"
+    finally:
+        unregister_part("augmentation", "mine")

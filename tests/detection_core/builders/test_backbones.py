@@ -1,37 +1,20 @@
-"""Backbones by name, without the detector that uses them."""
-
 import pytest
 import tf_keras
 
-from detection_core.builders.backbones import (
-    BACKBONES,
-    BackboneEntry,
-    BackboneShape,
-    register_backbone,
-    unregister_backbone,
-)
+from detection_core.builders import backbones
+from detection_core.builders.backbones import register_backbone, unregister_backbone
 from detection_core.config.messages.extractors import Extractor, register_extractor, unregister_extractor
 from detection_core.detectors.parts.backbones.base import Endpoints
 from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.detectors.ssd.feature_maps import build_feature_maps
-from detection_core.errors import ConfigError
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
-from tests.support.cases import cases, refused
+from tests.support.cases import config_refused, refused
 from tests.support.configs import parsed
 
 
 def _layers():
     return NetworkLayers(hyperparams=LayerHyperparams())
-
-
-@cases("mobilenet_v1", "mobilenet_v2", "resnet50_v1", "efficientnet_b0")
-def test_levels_are_keyed_by_the_power_of_their_stride(*, name):
-    inputs = tf_keras.Input((64, 96, 3))
-    ends = BACKBONES[name].build(inputs, _layers(), BackboneShape(depth_multiplier=0.25, min_depth=8))
-    assert max(ends.levels) == 5
-    for features in (ends.levels, ends.expanded):
-        assert all(f.shape[1:3] == (64 >> level, 96 >> level) for level, f in features.items())
 
 
 def _plain(inputs, layers, shape):
@@ -45,7 +28,7 @@ def _plain(inputs, layers, shape):
 
 @pytest.fixture
 def plain():
-    entry = BackboneEntry(
+    entry = backbones.BackboneEntry(
         family="plain", preprocessing="unit_range", hyperparams=LayerHyperparams(), build=_plain
     )
     register_backbone("plain", entry)
@@ -61,16 +44,13 @@ def _maps():
     return build_feature_maps(parsed(SsdFeatureExtractor, text), inputs, _layers(), "e")
 
 
-def test_a_backbone_from_outside_gets_a_neck_and_a_missing_one_is_refused(plain):
+def test_a_backbone_from_outside_gets_a_neck_and_names_are_given_once(plain):
     assert [tuple(features.shape[1:]) for features in _maps()] == [(8, 8, 8), (4, 4, 8), (2, 2, 8), (1, 1, 8)]
     unregister_backbone("plain")
-    refused(ConfigError, r"^e\.type: expected a backbone 'plain', .*register_backbone", _maps)
+    config_refused(r"^e\.type: expected a backbone 'plain', .*register_backbone", _maps)
     register_backbone("plain", plain)
-
-
-def test_names_are_given_once(plain):
     refused(ValueError, "'plain', which is taken", register_backbone, "plain", plain)
-    with pytest.raises(ValueError, match="'ssd_plain_fpn', which is taken"):
-        register_extractor("ssd_plain_fpn", Extractor(backbone="plain", neck="fpn"))
-    with pytest.raises(ValueError, match="expected a neck of extra_layers, fpn, bifpn, found 'pan'"):
-        register_extractor("ssd_plain_pan", Extractor(backbone="plain", neck="pan"))
+    fpn, pan = (Extractor(backbone="plain", neck=neck) for neck in ("fpn", "pan"))
+    refused(ValueError, "'ssd_plain_fpn', which is taken", register_extractor, "ssd_plain_fpn", fpn)
+    message = "expected a neck of extra_layers, fpn, bifpn, found 'pan'"
+    refused(ValueError, message, register_extractor, "ssd_plain_pan", pan)

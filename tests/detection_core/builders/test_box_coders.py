@@ -1,20 +1,17 @@
-"""Box coders of a config."""
-
 import numpy as np
 
 from detection_core.builders.box_coders import BOX_CODERS, build_box_coder
-from detection_core.errors import ConfigError
 from detection_core.protos.box_coder_pb2 import BoxCoder
-from tests.support.cases import cases, refused
+from tests.support.cases import cases
 from tests.support.configs import parsed
-from tests.support.golden_cases import GoldenCase, cases_of
+from tests.support.golden_cases import cases_of
 
 BUILT = [c for c in cases_of("detection_core/detectors/parts/box_coders", "box_coders").values() if c.config]
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
 
 
 @cases(*BUILT)
-def test_golden(*, case: GoldenCase):
+def test_golden(*, case):
     coder = build_box_coder(parsed(BoxCoder, case.config))
     assert coder.code_size == case.params["code_size"]
     keypoints = (case.inputs["keypoints"],) if "keypoints" in case.inputs else ()
@@ -32,10 +29,3 @@ def test_golden(*, case: GoldenCase):
 
 def test_every_arm_has_a_golden():
     assert {case.config.split()[0] for case in BUILT} == set(BOX_CODERS)
-
-
-@cases(
-    ("", "c: .*faster_rcnn_box_coder"), ("faster_rcnn_box_coder { y_scale: 0 }", r"c\.faster.*\.y_scale: ")
-)
-def test_what_cannot_be_built_is_refused_at_its_place(*, text, message):
-    refused(ConfigError, f"^{message}", build_box_coder, parsed(BoxCoder, text), "c")

@@ -1,12 +1,8 @@
-"""Calibrations of a config."""
-
 import numpy as np
 
 from detection_core.builders.calibration import CALIBRATIONS, build_calibration
-from detection_core.config.messages.table import RULES
-from detection_core.errors import ConfigError
 from detection_core.protos.calibration_pb2 import CalibrationConfig
-from tests.support.cases import refused
+from tests.support.cases import config_refused
 from tests.support.configs import parsed
 from tests.support.golden_cases import cases_of
 
@@ -14,11 +10,11 @@ CASES = cases_of("detection_core/ops", "calibration")
 BUILT = [case for case in CASES.values() if case.outputs]
 
 
-def _build(text: str):
+def _build(text):
     return build_calibration(parsed(CalibrationConfig, text))
 
 
-def test_goldens_and_points_out_of_order(caplog):
+def test_goldens_points_out_of_order_and_what_the_reference_refuses(caplog):
     for case in BUILT:
         found = _build(case.config).function(case.inputs["scores"])
         expected = case.outputs["calibrated"]
@@ -26,13 +22,7 @@ def test_goldens_and_points_out_of_order(caplog):
     assert {case.config.split()[0] for case in BUILT} == set(CALIBRATIONS)
     _build(CASES["function_approximation_unsorted"].config)
     assert "rising" in caplog.text
-
-
-def test_what_the_reference_refuses_is_refused_and_so_is_what_is_not_built_here():
     # A field that the schema does not have at all is a matter of parsing.
     for case in CASES.values():
         if case.error and case.error != "ParseError":
-            refused(ConfigError, "", _build, case.config)
-    for arm in RULES["CalibrationConfig"].refused:
-        refused(ConfigError, "function_approximation", _build, arm + " {}")
-    refused(ConfigError, "x_y_pair", _build, "function_approximation {}")
+            config_refused("", _build, case.config)

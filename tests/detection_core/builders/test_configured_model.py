@@ -1,5 +1,3 @@
-"""The model of a config, and what it says of itself."""
-
 from detection_core.builders.configured_model import configured_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
@@ -11,7 +9,7 @@ from tests.support.tiny_training import config_text
 CONFIG = parse_pipeline_config(config_text(backbone=PLAIN))
 
 
-def test_the_model_of_a_config_says_what_it_is_and_builds_its_parts() -> None:
+def test_the_model_of_a_config_says_what_it_is_and_builds_its_parts():
     model = configured_model(CONFIG)
     assert (model.architecture, model.extractor) == ("ssd", PLAIN)
     assert model.family.name == "ssd" and model.resizer_name == "fixed_shape_resizer"
@@ -19,9 +17,7 @@ def test_the_model_of_a_config_says_what_it_is_and_builds_its_parts() -> None:
     detector = model.build(seed=None)
     assert detector.num_classes == 2
     assert PLAIN in model.describe(detector).summary()
-
-
-def test_models_are_compared_and_the_rest_of_their_configs_is_not() -> None:
+    # Models are compared, and the rest of their configs is not.
     longer = apply_overrides(CONFIG, {"train_config.num_steps": 9})
     other = apply_overrides(CONFIG, {"model.ssd.num_classes": 3})
     assert configured_model(longer) == configured_model(CONFIG) != configured_model(other)

@@ -1,12 +1,8 @@
-"""The detector of a config, by its family."""
-
-from google.protobuf import text_format
-
 from detection_core.builders.detector import build_detector
 from detection_core.detectors.family import Family, register_family, unregister_family
-from detection_core.errors import ConfigError
-from detection_core.protos import model_pb2
-from tests.support.cases import cases, refused
+from detection_core.protos.model_pb2 import DetectionModel
+from tests.support.cases import cases, config_refused
+from tests.support.configs import parsed
 
 
 @cases(
@@ -16,7 +12,7 @@ from tests.support.cases import cases, refused
     ("ssd { num_classes: 2 }", "model.ssd.box_coder: expected one of"),
 )
 def test_what_cannot_be_built_is_refused(*, text, match):
-    refused(ConfigError, match, build_detector, text_format.Parse(text, model_pb2.DetectionModel()))
+    config_refused(match, build_detector, parsed(DetectionModel, text))
 
 
 def test_the_family_gets_its_message_its_path_and_the_seed():
@@ -30,7 +26,7 @@ def test_the_family_gets_its_message_its_path_and_the_seed():
     register_family(family)
     text = 'experimental_model { name: "toy" num_classes: 1 }'
     try:
-        built = build_detector(text_format.Parse(text, model_pb2.DetectionModel()), seed=3)
+        built = build_detector(parsed(DetectionModel, text), seed=3)
     finally:
         unregister_family("toy")
     assert built == ("toy", "model.experimental_model", 3)

@@ -1,19 +1,15 @@
-"""Settings of an evaluation."""
-
 from detection_core.builders.evaluation_settings import build_evaluation_settings
 from detection_core.config.load import parse_pipeline_config
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
 
 
-def test_the_classes_are_those_of_the_first_reader():
+def test_settings_are_as_the_message_says_and_classes_those_of_the_first_reader():
     readers = "".join(f'eval_input_reader {{ label_map_path: "{name}" }}' for name in ("first", "second"))
     assert build_evaluation_settings(parse_pipeline_config(readers)).label_map_path == "first"
     assert build_evaluation_settings(parse_pipeline_config("")).label_map_path == ""
     assert build_evaluation_settings(parse_pipeline_config("")).min_score is None
 
-
-def test_pictures_and_metrics_are_as_the_message_says():
     text = """eval_config {
       num_visualizations: 3 min_score_threshold: 0.25 skip_labels: true max_num_boxes_to_visualize: 7
       visualize_groundtruth_boxes: true groundtruth_box_visualization_color: "AliceBlue"

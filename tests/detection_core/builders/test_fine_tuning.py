@@ -1,25 +1,19 @@
-"""What a config wants of a checkpoint."""
-
 from detection_core.builders.fine_tuning import build_fine_tune_options, freezes_batch_norm
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.training.checkpoint_names import FineTuneOptions
-from tests.support.tiny_training import config_text
-
-EXTRACTOR = "ssd_mobilenet_v2_fpn_keras"
+from tests.support.tiny_training import MOBILENET, config_text
 
 
-def _config(path: str, **fields: object) -> TrainEvalPipelineConfig:
+def _config(path, **fields):
     changes = {f"train_config.{name}": value for name, value in fields.items()}
-    return apply_overrides(
-        parse_pipeline_config(config_text()), {"train_config.fine_tune_checkpoint": path, **changes}
-    )
+    changes["train_config.fine_tune_checkpoint"] = path
+    return apply_overrides(parse_pipeline_config(config_text()), changes)
 
 
-def test_what_a_config_wants_of_a_checkpoint() -> None:
+def test_what_a_config_wants_of_a_checkpoint():
     v2 = {"fine_tune_checkpoint_version": "V2"}
-    wanted = FineTuneOptions(kind="full", extractor=EXTRACTOR)
+    wanted = FineTuneOptions(kind="full", extractor=MOBILENET)
     assert build_fine_tune_options(_config("x", fine_tune_checkpoint_type="full", **v2)) == wanted
     assert build_fine_tune_options(_config("x", **v2)).kind == "classification"
     assert build_fine_tune_options(_config("x", from_detection_checkpoint=True, **v2)).kind == "detection"

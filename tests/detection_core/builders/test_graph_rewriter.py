@@ -1,27 +1,18 @@
-"""Quantization options of a config."""
-
-import pytest
-
 from detection_core.builders.graph_rewriter import build_quantization_options, find_quantization_options
 from detection_core.config.load import parse_pipeline_config
-from detection_core.errors import ConfigError
 from detection_core.quantization.options import QuantizationOptions
-from tests.support.cases import cases
+from tests.support.cases import config_refused
 
 TEXT = "graph_rewriter { quantization { delay: 3 weight_bits: 8 activation_bits: 7 symmetric: true } }"
 
 
-def test_the_block_says_how_to_quantize() -> None:
+def test_the_block_says_how_to_quantize():
     config = parse_pipeline_config(TEXT)
     wanted = QuantizationOptions(delay=3, weight_bits=8, activation_bits=7, symmetric=True)
     assert build_quantization_options(config) == find_quantization_options(config) == wanted
-
-
-@cases("", "graph_rewriter { }")
-def test_where_there_is_none_nothing_is_found_and_nothing_is_left_as_it_is(*, text: str) -> None:
-    config = parse_pipeline_config(text)
-    before = config.SerializeToString()
-    assert find_quantization_options(config) is None
-    with pytest.raises(ConfigError, match=r"graph_rewriter: expected a graph_rewriter block, .*found none"):
-        build_quantization_options(config)
-    assert config.SerializeToString() == before
+    for text in ("", "graph_rewriter { }"):
+        config = parse_pipeline_config(text)
+        assert find_quantization_options(config) is None
+        message = "graph_rewriter: expected a graph_rewriter block, .*found none"
+        config_refused(message, build_quantization_options, config)
+        assert config == parse_pipeline_config(text), "reading a field would set it"

@@ -1,40 +1,29 @@
-"""Heads of a config."""
-
 import dataclasses
 import math
 
 import pytest
 
 from detection_core.builders.heads import build_head
-from detection_core.config.messages.table import RULES
 from detection_core.detectors.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
 from detection_core.detectors.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
-from detection_core.errors import ConfigError
 from detection_core.protos import box_predictor_pb2
-from tests.support.cases import cases, refused
 from tests.support.configs import parsed
 
 
-def _build(text: str):
+def _build(text):
     return build_head(parsed(box_predictor_pb2.BoxPredictor, text), "p")
 
 
-def test_what_is_not_built_is_refused_with_a_reason():
-    for arm, reason in {"": "found none; add the one", **RULES["BoxPredictor"].refused}.items():
-        refused(ConfigError, reason[:30], _build, f"{arm} {{}}" if arm else "")
+def test_defaults_of_options_are_those_of_the_schema():
+    for message, options in (
+        (box_predictor_pb2.ConvolutionalBoxPredictor(), ConvolutionalHeadOptions()),
+        (box_predictor_pb2.WeightSharedConvolutionalBoxPredictor(), WeightSharedHeadOptions()),
+    ):
+        for name in dataclasses.asdict(options).keys() - {"score_converter"}:
+            assert getattr(options, name) == pytest.approx(getattr(message, name)), name
 
 
-@cases(
-    (box_predictor_pb2.ConvolutionalBoxPredictor(), ConvolutionalHeadOptions()),
-    (box_predictor_pb2.WeightSharedConvolutionalBoxPredictor(), WeightSharedHeadOptions()),
-)
-def test_defaults_of_options_are_those_of_the_schema(*, message, options):
-    for field in dataclasses.fields(options):
-        if field.name != "score_converter":
-            assert getattr(options, field.name) == pytest.approx(getattr(message, field.name)), field.name
-
-
-def test_convolutional_settings_are_read():
+def test_settings_are_read():
     plan = _build(
         "convolutional_box_predictor { min_depth: 2 max_depth: 9 num_layers_before_predictor: 1"
         " use_dropout: false dropout_keep_probability: 0.5 kernel_size: 3 class_prediction_bias_init: -1"
@@ -48,9 +37,6 @@ def test_convolutional_settings_are_read():
     )  # fmt: skip
     assert plan.code_clip == (-8.0, 9.0)
     assert plan.hyperparams.activation == "none"
-
-
-def test_weight_shared_settings_are_read():
     plan = _build(
         "weight_shared_convolutional_box_predictor { depth: 32 num_layers_before_predictor: 2 kernel_size: 1"
         " share_prediction_tower: true use_depthwise: true use_dropout: true score_converter: SIGMOID"

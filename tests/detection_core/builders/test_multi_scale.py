@@ -10,9 +10,8 @@ from detection_core.config.check import check_message
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.base import TOTAL_LOSS
-from detection_core.errors import ConfigError
 from detection_core.training.scales import resized
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 from tests.support.precision_models import MODELS, batch_for
 
 
@@ -23,13 +22,12 @@ from tests.support.precision_models import MODELS, batch_for
     ((64, 64), (0.9, 1.0, 1.1), [(64, 64)]),
     ((64, 64), (0.25,), [(32, 32)]),
 )
-def test_sizes_are_multiples_of_32_and_each_is_there_once_the_largest_first(*, own, scales, sizes) -> None:
+def test_sizes_are_multiples_of_32_and_each_is_there_once_the_largest_first(*, own, scales, sizes):
     assert scaled_sizes(own, scales) == sizes
 
 
-def _weight(variable: tf.Variable) -> tf.Tensor:
-    seed = [variable.shape.num_elements(), variable.shape.rank]
-    return tf.random.stateless_uniform(variable.shape, seed, 0.05, 0.4)
+def _config(name, block):
+    return apply_overrides(parse_pipeline_config(MODELS[name]), {"train_config.multi_scale": block})
 
 
 # The others are as slow to build as there are rows, and differ in what `test_precision` is about.
@@ -38,26 +36,21 @@ NAMES = [SMALL, *(pytest.param(name, marks=pytest.mark.zoo) for name in MODELS i
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_another_size_is_the_same_detector_built_for_it(name: str) -> None:
-    block = {"train_config.multi_scale": {"scale": [1.0, 2.0], "steps_per_scale": 1}}
-    config = apply_overrides(parse_pipeline_config(MODELS[name]), block)
+def test_another_size_is_the_same_detector_built_for_it(name):
+    config = _config(name, {"scale": [1.0, 2.0], "steps_per_scale": 1})
     detector = build_detector(config.model)
     side = detector.input_shape.size[0]
     scales = build_scales(config, detector)
     assert scales.largest != detector.losses
     (other,) = {scales.losses(step) for step in range(20)} - {detector.losses}
-
     resizer = "automl_resizer" if "efficientdet {" in MODELS[name] else "fixed_shape_resizer"
-    arm = config.model.WhichOneof("model")
-    place = f"model.{arm}.image_resizer.{resizer}"
+    place = f"model.{config.model.WhichOneof('model')}.image_resizer.{resizer}"
     at_size = {f"{place}.height": 2 * side, f"{place}.width": 2 * side}
     alone = build_detector(apply_overrides(config, at_size).model)
     for ours, theirs in zip(detector.variables, alone.variables, strict=True):
         assert ours.name == theirs.name
-        value = _weight(ours)
-        ours.assign(value)
-        theirs.assign(value)
-
+        seed = [ours.shape.num_elements(), ours.shape.rank]
+        ours.assign(theirs.assign(tf.random.stateless_uniform(ours.shape, seed, 0.05, 0.4)))
     batch = batch_for(detector)
     with tf.GradientTape() as tape:
         found = other(batch, False)
@@ -73,15 +66,13 @@ def test_another_size_is_the_same_detector_built_for_it(name: str) -> None:
     assert any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
-def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_refused() -> None:
+def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_refused():
     class Several:
         input_shape = type("Shape", (), {"size": None})
 
-    config = parse_pipeline_config(MODELS[SMALL])
-    assert build_scales(config, Several()) is None
-    block = apply_overrides(config, {"train_config.multi_scale": {}})
-    with pytest.raises(ConfigError, match=r"train_config\.multi_scale: .*takes several already; remove it"):
-        build_scales(block, Several())
+    assert build_scales(parse_pipeline_config(MODELS[SMALL]), Several()) is None
+    message = r"train_config\.multi_scale: .*takes several already; remove it"
+    config_refused(message, build_scales, _config(SMALL, {}), Several())
 
 
 @cases(
@@ -89,6 +80,5 @@ def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_
     ({"scale": [1.0] * 10}, r"multi_scale\.scale: .*at most 9 scales, found 10"),
     ({"steps_per_scale": 0}, r"multi_scale\.steps_per_scale"),
 )
-def test_wrong_values_are_named(*, block, field) -> None:
-    config = apply_overrides(parse_pipeline_config(MODELS[SMALL]), {"train_config.multi_scale": block})
-    refused(ConfigError, field, check_message, config.train_config, "train_config")
+def test_wrong_values_are_named(*, block, field):
+    config_refused(field, check_message, _config(SMALL, block).train_config, "train_config")

@@ -1,23 +1,20 @@
 """Whatever is done to a config: what passes the check is built, so that nothing is refused after training."""
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.anchors import anchors_per_location
 from detection_core.config.messages.extractors import map_shapes
 from detection_core.config.messages.image_resizers import network_size
-from detection_core.config.paths.overrides import apply_overrides
 from detection_core.tasks.describe import describe
 from tests.support.agreement import BUILDERS, assert_agree, assert_parts_agree, messages_to_build, passes
 from tests.support.cases import cases
-from tests.support.configs import LAYERS, PYRAMID, RETINA
+from tests.support.configs import LAYERS, PYRAMID, RETINA, changed
 from tests.support.mutations import mutated_configs
 from tests.support.zoo_configs import ZOO, zoo_config
 
 SEEDS = [*map(load_pipeline_config, (PYRAMID, LAYERS, RETINA)), *map(zoo_config, ZOO)]
-
-EXTRACTOR = "model.ssd.feature_extractor"
 
 
 @given(mutated_configs(SEEDS, changes=2))
@@ -31,6 +28,7 @@ def test_every_part_of_what_passes_is_built(config):
 @cases(*BUILDERS)
 def test_a_message_is_built_or_refused_as_the_check_refuses_it(*, kind):
     @given(messages_to_build(kind))
+    @example(kind())
     @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     def check(message):
         assert_agree(message)
@@ -38,39 +36,30 @@ def test_a_message_is_built_or_refused_as_the_check_refuses_it(*, kind):
     check()
 
 
-@pytest.fixture(scope="module")
-def small():
-    """The pyramid's config with a network that is built in a second."""
-    return apply_overrides(
-        load_pipeline_config(PYRAMID),
-        {
-            f"{EXTRACTOR}.depth_multiplier": 0.1,
-            "model.ssd.image_resizer.fixed_shape_resizer": {"height": 64, "width": 64},
-            "model.ssd.box_predictor.weight_shared_convolutional_box_predictor.depth": 8,
-        },
-    )
+# The pyramid's config with a network that is built in a second.
+SMALL = {
+    "model.ssd.feature_extractor.depth_multiplier": 0.1,
+    "model.ssd.image_resizer.fixed_shape_resizer": {"height": 64, "width": 64},
+    "model.ssd.box_predictor.weight_shared_convolutional_box_predictor.depth": 8,
+}
 
 
 @pytest.mark.slow
-def test_a_changed_config_that_passes_is_built_whole(small):
-    @given(mutated_configs([small]))
+def test_a_changed_config_that_passes_is_built_whole():
+    @given(mutated_configs([changed(PYRAMID, SMALL)]))
     @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     def check(config):
         assume(passes(config) and _is_small(config))
-        assert describe(config).model.anchors == sum(places_of(config))
+        ssd = config.model.ssd
+        shapes = map_shapes(ssd.feature_extractor, *network_size(ssd.image_resizer))
+        counts = anchors_per_location(ssd.anchor_generator)
+        anchors = sum(rows * columns * count for (rows, columns), count in zip(shapes, counts, strict=True))
+        assert describe(config).model.anchors == anchors
 
     check()
 
 
-def places_of(config):
-    """Anchors of each level, as they are counted without a tensor."""
-    ssd = config.model.ssd
-    shapes = map_shapes(ssd.feature_extractor, *network_size(ssd.image_resizer))
-    counts = anchors_per_location(ssd.anchor_generator)
-    return [rows * columns * count for (rows, columns), count in zip(shapes, counts, strict=True)]
-
-
-def _is_small(config) -> bool:
+def _is_small(config):
     """Leave out networks that nobody waits for."""
     head = config.model.ssd.box_predictor.weight_shared_convolutional_box_predictor
     resizer = config.model.ssd.image_resizer.fixed_shape_resizer

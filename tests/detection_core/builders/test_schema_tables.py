@@ -18,12 +18,12 @@ from detection_core.builders import (
     optimizer,
     similarity,
 )
-from detection_core.config.messages.table import RULES, message_name
+from detection_core.config.messages.table import RULES
 from detection_core.config.refusals import find_refused
 from detection_core.detectors.family import FAMILIES
 from detection_core.detectors.ssd import feature_maps
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.support.cases import cases
+from tests.support.schema_messages import MESSAGES
 
 # The extractor's name decides which pyramid it has; one that has none takes no arm.
 PYRAMIDS = set(feature_maps.NECKS) - {"extra_layers"}
@@ -53,19 +53,7 @@ TABLES = {
 REFUSED_WHOLE = {"ParameterizedMetric.parameterized_metric": ("EvalConfig", "parameterized_metric")}
 
 
-def _oneofs():
-    found, seen, waiting = {}, set(), [TrainEvalPipelineConfig.DESCRIPTOR]
-    while waiting:
-        message = waiting.pop()
-        if message.full_name in seen:
-            continue
-        seen.add(message.full_name)
-        found |= {f"{message_name(message)}.{oneof.name}": oneof for oneof in message.oneofs}
-        waiting += [field.message_type for field in message.fields if field.message_type is not None]
-    return found
-
-
-ONEOFS = _oneofs()
+ONEOFS = {f"{name}.{oneof.name}": oneof for name, m in MESSAGES.items() for oneof in m.oneofs}
 
 
 def test_every_oneof_of_the_schema_has_one_table():

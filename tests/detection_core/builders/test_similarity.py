@@ -1,11 +1,7 @@
-"""Similarities of a config."""
-
 import numpy as np
 
 from detection_core.builders.similarity import SIMILARITIES, build_similarity
-from detection_core.errors import ConfigError
 from detection_core.protos.region_similarity_calculator_pb2 import RegionSimilarityCalculator
-from tests.support.cases import refused
 from tests.support.configs import parsed
 from tests.support.golden_cases import cases_of
 
@@ -24,5 +20,3 @@ def test_golden():
         weighted = found * scores[:, np.newaxis]
         np.testing.assert_allclose(weighted, expected, rtol=1e-5, atol=1e-5, err_msg=case.name)
     assert {case.config.split()[0] for case in built} == set(SIMILARITIES)
-    assert CASES["unknown_error"].error
-    refused(ConfigError, "iou_similarity", build_similarity, RegionSimilarityCalculator())

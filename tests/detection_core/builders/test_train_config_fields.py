@@ -32,33 +32,25 @@ MOSAIC = {"train_config.data_augmentation_options": [{"mosaic": {"height": 64, "
 Probe = Callable[[Config], Any]
 
 
-def plan(field: str) -> Probe:
+def plan(field):
     return lambda config: getattr(build_train_plan(config), field)
 
 
-def options(config: Config) -> Any:
-    return build_train_plan(config).options
-
-
-def stream(field: str) -> Probe:
-    def read(config: Config) -> Any:
+def stream(field):
+    def read(config):
         value = getattr(build_training_stream(config, batch_size=2), field)
         return value if isinstance(value, int) else repr(value)
 
     return read
 
 
-def targets(config: Config) -> str:
-    return repr(build_label_targets(config))
-
-
-def scales(config: Config) -> bool:
+def scales(config):
     # A detector that has the only size asked for already, so that no network is built.
-    detector: Any = SimpleNamespace(input_shape=SimpleNamespace(size=(64, 64)), losses=None)
+    detector = SimpleNamespace(input_shape=SimpleNamespace(size=(64, 64)), losses=None)
     return build_scales(config, detector) is not None
 
 
-def epochs(config: Config) -> list[str]:
+def epochs(config):
     return [name for _, name, _ in fields_in_epochs(config.train_config)]
 
 
@@ -91,8 +83,8 @@ CHECKPOINT = {
 SCORES = {"train_input_reader.load_multiclass_scores": True}
 ADAM = {"use_moving_average": True, "adam_optimizer": {"learning_rate": {"constant_learning_rate": {}}}}
 # Field -> its other value, what sees it, and what has to be set beside it.
-EFFECTS: dict[str, tuple[Any, Probe, dict[str, Any]]] = {
-    **{field: (value, options, {}) for field, value in OPTIONS.items()},
+EFFECTS = {
+    **{field: (value, plan("options"), {}) for field, value in OPTIONS.items()},
     **{field: (value, plan(name), {}) for field, (value, name) in PLANNED.items()},
     **{f"validation.{f}": (value, plan("validation"), VALIDATED) for f, value in VALIDATION.items()},
     **{field: (value, build_fine_tune_options, {}) for field, value in CHECKPOINT.items()},
@@ -104,13 +96,13 @@ EFFECTS: dict[str, tuple[Any, Probe, dict[str, Any]]] = {
     "close_mosaic_steps": (1, stream("mixed"), MOSAIC),
     "mixing_pool_size": (5, stream("pool"), MOSAIC),
     "max_number_of_boxes": (7, stream("max_boxes"), {}),
-    "merge_multiple_label_boxes": (True, targets, {}),
-    "use_multiclass_scores": (True, targets, SCORES),
+    "merge_multiple_label_boxes": (True, build_label_targets, {}),
+    "use_multiclass_scores": (True, build_label_targets, SCORES),
     "multi_scale": ({"scale": [1.0]}, scales, {}),
 }
 
 
-def test_no_field_is_forgotten() -> None:
+def test_no_field_is_forgotten():
     without_effect = set(RULES["TrainConfig"].without_effect)
     own = {name for name in EFFECTS if "." not in name}
     assert {field.name for field in TrainConfig.DESCRIPTOR.fields} == own | without_effect
@@ -122,7 +114,7 @@ def test_no_field_is_forgotten() -> None:
 
 
 @cases(*EFFECTS)
-def test_a_field_changes_what_is_trained_or_how(*, field: str) -> None:
+def test_a_field_changes_what_is_trained_or_how(*, field):
     value, probe, beside = EFFECTS[field]
     before = apply_overrides(BASE, beside)
     after = apply_overrides(before, {f"train_config.{field}": value})
@@ -130,7 +122,7 @@ def test_a_field_changes_what_is_trained_or_how(*, field: str) -> None:
 
 
 @cases(*sorted(RULES["TrainConfig"].without_effect))
-def test_a_field_that_changes_nothing_is_named(*, field: str) -> None:
+def test_a_field_that_changes_nothing_is_named(*, field):
     kind = TrainConfig.DESCRIPTOR.fields_by_name[field]
     other = not kind.default_value if kind.cpp_type == kind.CPPTYPE_BOOL else kind.default_value + 3
     config = apply_overrides(BASE, {f"train_config.{field}": other})

@@ -1,5 +1,3 @@
-"""What the loop gets of a train_config."""
-
 import functools
 
 import pytest
@@ -14,7 +12,7 @@ from tests.support.configs import parsed
 parse = functools.partial(parsed, TrainConfig)
 
 
-def test_the_loop_gets_what_the_config_says() -> None:
+def test_the_loop_gets_what_the_config_says():
     config = parse(
         "num_steps: 700 gradient_clipping_by_norm: 10 bias_grad_multiplier: 2 add_regularization_loss: false"
         " freeze_variables: 'a' freeze_variables: 'b' update_trainable_variables: 'c'"
@@ -26,9 +24,6 @@ def test_the_loop_gets_what_the_config_says() -> None:
         freeze_variables=("a", "b"), update_trainable_variables=("c",), summarize_gradients=True,
     )  # fmt: skip
     assert build_train_options(parse("num_steps: 50000")).checkpoint_every == 1000
-
-
-def test_checkpoints_go_by_time_as_well_and_endless_training_is_refused() -> None:
     refused(ConfigError, r"train_config.num_steps.*without end", build_train_options, parse(""))
     assert build_train_options(parse("num_steps: 9")).checkpoint_minutes == 5.0
     assert build_train_options(parse("num_steps: 9"), checkpoint_minutes=0.5).checkpoint_minutes == 0.5

@@ -1,5 +1,3 @@
-"""Everything that a training needs of a config."""
-
 import pytest
 
 from detection_core.builders.train_plan import build_optimization, build_train_plan
@@ -7,13 +5,16 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.training.precision import Precision
 from detection_core.training.reproducible import Reproducibility
-from tests.support.cases import cases
 from tests.support.tiny_training import config_text
 
 CONFIG = parse_pipeline_config(config_text(7))
 
 
-def test_a_plan_has_what_the_config_says() -> None:
+def _plan(changes):
+    return build_train_plan(apply_overrides(CONFIG, changes))
+
+
+def test_a_plan_has_what_the_config_says():
     plan = build_train_plan(CONFIG, log_every=3, checkpoint_minutes=0.5)
     assert (plan.options.num_steps, plan.options.log_every, plan.options.checkpoint_minutes) == (7, 3, 0.5)
     assert (plan.batch_size, plan.label_map_path) == (2, "")
@@ -23,27 +24,22 @@ def test_a_plan_has_what_the_config_says() -> None:
         "train_config.optimizer.use_moving_average": True,
         "eval_config.use_moving_averages": True,
     }
-    plan = build_train_plan(apply_overrides(CONFIG, changes))
+    plan = _plan(changes)
     assert plan.label_map_path == "/data/labels.pbtxt" and plan.keeps_average and plan.writes_average
 
 
-@cases(None, *Precision)
-def test_the_precision_is_the_config_s_or_the_device_s(*, asked: Precision | None) -> None:
-    text = "AUTO" if asked is None else asked.name
-    plan = build_train_plan(apply_overrides(CONFIG, {"precision": text, "train_config.num_steps": 7}))
-    assert plan.precision is asked
-    assert plan.options.precision is Precision.FLOAT32 and plan.options.initial_loss_scale == 2**15
-    assert plan.computing_in(Precision.FLOAT16).options.precision is Precision.FLOAT16
-    changes = {"train_config.initial_loss_scale": 64}
-    assert build_train_plan(apply_overrides(CONFIG, changes)).options.initial_loss_scale == 64
-
-
-def test_optimizer_and_seed_are_the_config_s() -> None:
+def test_precision_optimizer_and_seed_are_the_config_s():
+    for asked in (None, *Precision):
+        plan = _plan({"precision": "AUTO" if asked is None else asked.name})
+        assert plan.precision is asked
+        assert plan.options.precision is Precision.FLOAT32 and plan.options.initial_loss_scale == 2**15
+        assert plan.computing_in(Precision.FLOAT16).options.precision is Precision.FLOAT16
+    assert _plan({"train_config.initial_loss_scale": 64}).options.initial_loss_scale == 64
     assert build_optimization(CONFIG).average_decay == 0.0
     changes = {"train_config.optimizer.use_moving_average": True}
     assert build_optimization(apply_overrides(CONFIG, changes)).average_decay == pytest.approx(0.9999)
     assert build_train_plan(CONFIG).reproducibility == Reproducibility()
-    plan = build_train_plan(apply_overrides(CONFIG, {"train_config.seed": 5}))
-    assert plan.reproducibility == Reproducibility(seed=5, seeds_weights=True)
-    plan = build_train_plan(apply_overrides(CONFIG, {"train_config.deterministic": True}))
-    assert plan.reproducibility == Reproducibility(seeds_weights=True, deterministic=True)
+    seeded = Reproducibility(seed=5, seeds_weights=True)
+    assert _plan({"train_config.seed": 5}).reproducibility == seeded
+    deterministic = Reproducibility(seeds_weights=True, deterministic=True)
+    assert _plan({"train_config.deterministic": True}).reproducibility == deterministic

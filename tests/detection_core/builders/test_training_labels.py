@@ -1,19 +1,15 @@
-"""Labels of a config to what is trained on."""
-
-import pytest
-
 from detection_core.builders.input_reader import ScoreColumns
 from detection_core.builders.training_labels import build_label_targets, score_columns
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.label_targets import LabelTargets
-from detection_core.errors import ConfigError
 from detection_core.protos import pipeline_pb2
-from tests.support.cases import cases
+from tests.support.cases import cases, config_refused
 
+KEYPOINTS = "train_input_reader { num_keypoints: 2 keypoint_type_weight: [1, 0.5] }"
 SCORES = "train_input_reader { load_multiclass_scores: true } "
 
 
-def _config(*texts: str):
+def _config(*texts):
     message = pipeline_pb2.TrainEvalPipelineConfig()
     for text in ("model { ssd { num_classes: 4 } }", *texts):
         message.MergeFrom(parse_pipeline_config(text))
@@ -26,27 +22,22 @@ def _config(*texts: str):
     (SCORES + "train_config { use_multiclass_scores: true }", LabelTargets(classes=4, use_scores=True)),
     ("train_config { merge_multiple_label_boxes: true }", LabelTargets(classes=4, merge_equal_boxes=True)),
     ("model { ssd { explicit_background_class: true } }", LabelTargets(classes=3)),
-    (
-        "train_input_reader { num_keypoints: 2 keypoint_type_weight: [1, 0.5] }",
-        LabelTargets(classes=4, keypoint_weights=(1.0, 0.5)),
-    ),
+    (KEYPOINTS, LabelTargets(classes=4, keypoint_weights=(1.0, 0.5))),
 )
-def test_fields_become_options(*, text: str, targets: LabelTargets) -> None:
+def test_fields_become_options(*, text, targets):
     assert build_label_targets(_config(text)) == targets
 
 
-def test_what_is_trained_on_must_be_read() -> None:
-    with pytest.raises(ConfigError, match="load_multiclass_scores: true") as caught:
-        build_label_targets(_config("train_config { use_multiclass_scores: true }"))
-    assert caught.value.where == "train_config.use_multiclass_scores"
+def test_what_is_trained_on_must_be_read():
+    scores = _config("train_config { use_multiclass_scores: true }")
+    caught = config_refused("load_multiclass_scores: true", build_label_targets, scores)
+    assert caught.where == "train_config.use_multiclass_scores"
     coder = "model { ssd { box_coder { keypoint_box_coder { num_keypoints: 3 } } } }"
     build_label_targets(_config(coder, "train_input_reader { num_keypoints: 3 }"))
-    with pytest.raises(ConfigError, match=r"expected the 3 keypoints.*set num_keypoints: 3") as caught:
-        build_label_targets(_config(coder))
-    assert caught.value.where == "train_input_reader.num_keypoints"
-
-
-def test_an_explicit_background_is_one_of_the_columns_and_no_class() -> None:
+    message = "expected the 3 keypoints.*set num_keypoints: 3"
+    caught = config_refused(message, build_label_targets, _config(coder))
+    assert caught.where == "train_input_reader.num_keypoints"
+    # An explicit background is one of the columns and no class.
     config = _config("model { ssd { explicit_background_class: true } }")
     assert score_columns(config.model) == ScoreColumns(count=4, background=True)
     assert score_columns(_config("").model) == ScoreColumns(count=4, background=False)

@@ -1,8 +1,3 @@
-"""The length of a training in epochs, as steps."""
-
-from pathlib import Path
-from typing import Any
-
 from detection_core.builders.training_length import with_steps
 from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import DataError
@@ -16,14 +11,13 @@ train_input_reader { label_map_path: "%s" %s tf_record_input_reader { input_path
 """
 
 
-def _config(folder: Path, train: str, reader: str = "") -> Any:
-    path, label_map = folder / "all.tfrecord", folder / "label_map.pbtxt"
+def _config(folder, train, reader=""):
+    label_map = folder / "label_map.pbtxt"
     label_map.write_text("item { id: 1 name: 'one' }")
-    text = CONFIG % (train, label_map, reader, path)
-    return parse_pipeline_config(text)
+    return parse_pipeline_config(CONFIG % (train, label_map, reader, folder / "all.tfrecord"))
 
 
-def test_the_examples_are_counted_unless_a_config_is_in_steps(tmp_path: Path) -> None:
+def test_the_examples_are_counted_unless_a_config_is_in_steps(tmp_path):
     write_records(tmp_path / "all.tfrecord", [numbered_example(i) for i in range(23)])
     assert with_steps(_config(tmp_path, "num_epochs: 3")).train_config.num_steps == 17
     sparse = _config(tmp_path, "num_epochs: 3", "sample_1_of_n_examples: 2")

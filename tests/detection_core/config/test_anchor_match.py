@@ -1,24 +1,19 @@
-"""Anchors fitted to the boxes of a data set."""
-
 import numpy as np
 
 from detection_core.config.anchor_match import fit_anchors
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
-from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import AnchorSupport, Family, register_family, unregister_family
-from detection_core.errors import ConfigError
-from tests.support.cases import cases, refused
-from tests.support.configs import PYRAMID
+from tests.support.cases import cases, config_refused
+from tests.support.configs import PYRAMID, changed
 
 BOXES = np.array([[0.1, 0.1, 0.15, 0.6], [0.3, 0.2, 0.35, 0.7]])
 
 
 def test_a_config_is_changed_so_that_it_matches_more():
-    config = load_pipeline_config(PYRAMID)
-    fit = fit_anchors(config, BOXES)
-    changed = apply_overrides(config, fit.overrides)
+    fit = fit_anchors(load_pipeline_config(PYRAMID), BOXES)
     assert all(path.startswith("model.ssd.anchor_generator.") for path in fit.overrides)
-    assert (fit.default, fit.fitted) == (0, 1) and fit_anchors(changed, BOXES).default == 1
+    assert (fit.default, fit.fitted) == (0, 1)
+    assert fit_anchors(changed(PYRAMID, fit.overrides), BOXES).default == 1
 
 
 @cases(None, AnchorSupport(boxes=lambda message, where: BOXES))
@@ -29,4 +24,4 @@ def test_a_detector_without_anchors_that_may_be_chosen_has_none_to_fit(*, anchor
         assert fit_anchors(config, BOXES) is None
     finally:
         unregister_family("blind")
-    refused(ConfigError, "found blind", fit_anchors, config, BOXES)
+    config_refused("found blind", fit_anchors, config, BOXES)

@@ -1,5 +1,3 @@
-"""Readers of a config, pointed at examples."""
-
 from detection_core.config.input_paths import point_at_examples, with_readers_of
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from tests.support.configs import CENTER, PYRAMID, TWO_STAGE
@@ -14,9 +12,8 @@ def test_readers_point_at_the_splits_and_a_missing_one_is_added():
     assert train.label_map_path == evaluation.label_map_path == "/data/examples/label_map.pbtxt"
     assert not evaluation.shuffle  # as in the config
     assert config == load_pipeline_config(PYRAMID)
-    evaluation = point_at_examples(load_pipeline_config(CENTER), "/data").eval_input_reader
-    assert len(evaluation) == 1
-    assert (evaluation[0].shuffle, evaluation[0].num_epochs) == (False, 1)
+    [evaluation] = point_at_examples(load_pipeline_config(CENTER), "/data").eval_input_reader
+    assert (evaluation.shuffle, evaluation.num_epochs) == (False, 1)
 
 
 def test_one_of_several_readers_and_no_weights_are_kept_and_the_log_says_so(caplog):

@@ -1,23 +1,14 @@
-"""Names of metrics that an evaluation has."""
-
 import itertools
 
-import pytest
-
 from detection_core.artifacts.coco_names import COCO_METRICS
-from detection_core.config.metric_names import (
-    SET_PREFIXES,
-    check_metric_names,
-    register_metric_set,
-    unregister_metric_set,
-)
-from detection_core.errors import ConfigError
+from detection_core.config import metric_names
+from detection_core.config.metric_names import check_metric_names
 from detection_core.evaluation.metric_sets import MetricOptions, known_metrics
 from detection_core.protos.eval_pb2 import EvalConfig
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused, refused
 
 
-@cases(*itertools.product(SET_PREFIXES, [(0.0, 1.0), (0.2, 0.8)]))
+@cases(*itertools.product(metric_names.SET_PREFIXES, [(0.0, 1.0), (0.2, 0.8)]))
 def test_every_metric_of_an_evaluation_is_accepted(*, name, bounds):
     options = MetricOptions(sets=(name,), groups={"pets": ("cat",)}, recall_bounds=bounds)
     known = known_metrics(options, {0: "cat"})
@@ -32,29 +23,24 @@ def test_every_metric_of_an_evaluation_is_accepted(*, name, bounds):
     ("x" * 10_000, "one is"),
 )
 def test_any_other_is_refused_with_the_nearest(*, name, hint):
-    caught = refused(ConfigError, r"^w: expected a metric", check_metric_names, [name], EvalConfig(), "w")
+    caught = config_refused(r"^w: expected a metric", check_metric_names, [name], EvalConfig(), "w")
     assert hint in str(caught) and len(str(caught)) < 400
 
 
-def test_a_set_from_outside_is_known_under_one_name_and_one_prefix():
-    def compute(images, class_names):
-        return {"Toy_Found": 1.0}
+def _register(name, prefix):
+    metric_names.register_metric_set(name, prefix=prefix, compute=lambda images, class_names: {})
 
-    register_metric_set("toy_metrics", prefix="Toy", compute=compute)
+
+def test_a_set_from_outside_is_known_under_one_name_and_one_prefix():
+    _register("toy_metrics", "Toy")
     try:
         message = EvalConfig(metrics_set=["toy_metrics"])
         check_metric_names(["Toy_Found"], message, "thresholds")
-        with pytest.raises(ConfigError, match="add toy_metrics to"):
-            check_metric_names(["Toy_Found"], EvalConfig(), "thresholds")
-        for name, prefix in (("toy_metrics", "Other"), ("other", "Toy"), ("other", "PascalBoxes")):
-            with pytest.raises(ValueError, match="which is taken"):
-                register_metric_set(name, prefix=prefix, compute=compute)
-        for name in ("coco_detection_metrics", "pascal_voc_detection_metrics"):
-            with pytest.raises(ValueError, match="which is taken"):
-                register_metric_set(name, prefix="Other", compute=compute)
-        with pytest.raises(ValueError, match="'DetectionBoxes', which is taken"):
-            register_metric_set("other", prefix="DetectionBoxes", compute=compute)
+        config_refused("add toy_metrics to", check_metric_names, ["Toy_Found"], EvalConfig(), "w")
+        for taken in ("toy_metrics", "coco_detection_metrics", "pascal_voc_detection_metrics"):
+            refused(ValueError, f"'{taken}', which is taken", _register, taken, "Other")
+        for taken in ("Toy", "PascalBoxes", "DetectionBoxes"):
+            refused(ValueError, f"'{taken}', which is taken", _register, "other", taken)
     finally:
-        unregister_metric_set("toy_metrics")
-    with pytest.raises(ConfigError, match="expected a metric of the evaluation"):
-        check_metric_names(["Toy_Found"], EvalConfig(metrics_set=["toy_metrics"]), "thresholds")
+        metric_names.unregister_metric_set("toy_metrics")
+    config_refused("expected a metric of the eval", check_metric_names, ["Toy_Found"], message, "w")

@@ -8,18 +8,11 @@ from detection_core.config.check import check_pipeline_config, find_problems
 from detection_core.config.load import format_pipeline_config, load_pipeline_config, parse_pipeline_config
 from detection_core.config.refusals import find_refused, find_without_effect
 from detection_core.errors import ConfigError
-from tests.support.cases import cases
 from tests.support.configs import PATHS
 from tests.support.mutations import mutated_configs
 from tests.support.zoo_configs import ZOO, zoo_config
 
 SEEDS = [*map(load_pipeline_config, PATHS), *map(zoo_config, ZOO)]
-
-
-@cases(*ZOO)
-def test_every_configuration_of_the_zoo_passes(*, name):
-    check_pipeline_config(zoo_config(name), where=name)
-    assert zoo_config(name).model.ssd.num_classes == 90
 
 
 @given(mutated_configs(SEEDS))
@@ -42,12 +35,7 @@ def test_a_changed_config_passes_or_is_one_error_that_names_its_fields(config):
 
 @given(mutated_configs(SEEDS))
 @settings(max_examples=40, deadline=None)
-def test_a_changed_config_comes_back_from_its_text(config):
+def test_a_changed_config_comes_back_from_its_text_and_nothing_is_refused_and_without_effect(config):
     assert parse_pipeline_config(format_pipeline_config(config)) == config
-
-
-@given(mutated_configs(SEEDS))
-@settings(max_examples=40, deadline=None)
-def test_what_has_no_effect_is_never_refused_too(config):
     refused = {problem.path for problem in find_refused(config)}
     assert not refused & {problem.path for problem in find_without_effect(config)}

@@ -1,18 +1,12 @@
-"""The number of classes of a config."""
-
+from detection_core.config import num_classes
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.num_classes import (
-    classes_field,
-    configured_classes,
-    foreground_classes,
-    with_classes,
-)
+from detection_core.config.num_classes import configured_classes, with_classes
 from tests.support.cases import cases
 
 BACKGROUND = "explicit_background_class: true"
 
 
-def config(text: str, arm: str = "ssd"):
+def config(text, arm="ssd"):
     return parse_pipeline_config(f"model {{ {arm} {{ {text} }} }}")
 
 
@@ -33,10 +27,10 @@ def test_a_number_that_is_left_out_is_filled_in_and_a_given_one_stays(*, text, g
 
 
 def test_every_model_has_the_field_and_an_explicit_background_is_no_class():
-    assert foreground_classes(config(f"num_classes: 4 {BACKGROUND}").model.ssd) == 3
-    assert foreground_classes(config("num_classes: 4").model.ssd) == 4
+    assert num_classes.foreground_classes(config(f"num_classes: 4 {BACKGROUND}").model.ssd) == 3
+    assert num_classes.foreground_classes(config("num_classes: 4").model.ssd) == 4
     for arm in ("ssd", "faster_rcnn", "center_net", "experimental_model"):
-        assert classes_field(config("", arm)) == f"model.{arm}.num_classes"
+        assert num_classes.classes_field(config("", arm)) == f"model.{arm}.num_classes"
         assert configured_classes(with_classes(config("", arm), 3)) == 3
     empty = parse_pipeline_config("")
     assert configured_classes(empty) is None

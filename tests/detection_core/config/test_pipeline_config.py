@@ -1,5 +1,3 @@
-"""The type of a config."""
-
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.pipeline_config import PipelineConfig
 

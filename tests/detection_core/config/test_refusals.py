@@ -10,13 +10,12 @@ from detection_core.config import refusals
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages.table import RULES, message_name
-from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.refusals import find_refused, find_without_effect, warn_without_effect
-from detection_core.errors import ConfigError
+from detection_core.config.rules import Rules
 from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.support.cases import cases, refused
-from tests.support.configs import CENTER, PYRAMID, TWO_STAGE
+from tests.support.cases import cases, config_refused
+from tests.support.configs import CENTER, PYRAMID, TWO_STAGE, changed
 
 CORE = Path(refusals.__file__).parents[1]
 
@@ -31,15 +30,12 @@ def _reachable():
         if name in found:
             continue
         found[name] = message
-        entry = RULES.get(name)
+        entry = RULES.get(name, Rules())
         for field in message.fields:
-            skipped = entry is not None and (
-                field.name in entry.refused or field.name in entry.without_effect
-            )
             child = field.message_type
             if child is not None and child.GetOptions().map_entry:
                 child = child.fields_by_name["value"].message_type
-            if child is not None and not skipped:
+            if child is not None and field.name not in (*entry.refused, *entry.without_effect):
                 waiting.append(child)
     return found
 
@@ -48,7 +44,7 @@ MESSAGES = _reachable()
 
 
 @functools.cache
-def _names(module: str) -> tuple[frozenset[str], tuple[str, ...]]:
+def _names(module):
     """Names that a module reads or declares, and patterns of the names that it puts together."""
     tree = ast.parse((CORE / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
     names, patterns = set(), []
@@ -59,22 +55,17 @@ def _names(module: str) -> tuple[frozenset[str], tuple[str, ...]]:
             case ast.Constant(value=str(name)):
                 names.add(name)
             case ast.JoinedStr(values=parts):
-                literal = "".join(p.value for p in parts if isinstance(p, ast.Constant))
-                if re.fullmatch(r"\w{4,}", literal):
-                    words = [p.value if isinstance(p, ast.Constant) else r"[a-z]+" for p in parts]
+                words = [p.value if isinstance(p, ast.Constant) else r"[a-z]+" for p in parts]
+                if re.fullmatch(r"\w{4,}", "".join(words).replace("[a-z]+", "")):
                     patterns.append("".join(words))
     return frozenset(names), tuple(patterns)
 
 
-def _is_read(field: str, modules: tuple[str, ...]) -> bool:
+def _is_read(field, modules):
     return any(
         field in names or any(re.fullmatch(pattern, field) for pattern in patterns)
         for names, patterns in map(_names, modules)
     )
-
-
-# Values of enums that mean what another value means.
-SAME_AS_ANOTHER = {"INPUT_DEFAULT"}
 
 
 def _is_settled(entry, field):
@@ -83,7 +74,7 @@ def _is_settled(entry, field):
         return True
     if field.name in entry.refused_values:
         left = {value.name for value in field.enum_type.values} - set(entry.refused_values[field.name])
-        return len(left - SAME_AS_ANOTHER) == 1
+        return len(left - {"INPUT_DEFAULT"}) == 1  # which means what another value means
     below = field.message_type
     if below is None or not below.fields or below.GetOptions().map_entry:
         return False
@@ -132,14 +123,14 @@ REFUSED = {
 
 @cases(*REFUSED.items())
 def test_what_nothing_here_can_do_is_refused_with_a_remedy(*, path, value):
-    config = apply_overrides(load_pipeline_config(PYRAMID), {path: value})
+    config = changed(PYRAMID, {path: value})
     assert [problem.path for problem in find_refused(config)] == [path]
-    refused(ConfigError, f"^{re.escape(path)}: expected .*, found .*: .*", check_pipeline_config, config)
+    config_refused(f"^{re.escape(path)}: expected .*, found .*: .*", check_pipeline_config, config)
 
 
 def test_other_detectors_are_refused_and_a_default_asks_for_nothing():
     for path, arm in ((TWO_STAGE, "faster_rcnn"), (CENTER, "center_net")):
-        refused(ConfigError, f"model.{arm}: expected none", check_pipeline_config, load_pipeline_config(path))
+        config_refused(f"model.{arm}: expected none", check_pipeline_config, load_pipeline_config(path))
     config = parse_pipeline_config("train_config { use_bfloat16: false replicas_to_aggregate: 1 }")
     assert not find_without_effect(config) and not list(find_refused(config))
     inside = "mask_head_config { conv_hyperparams { regularize_depthwise: true } }"

@@ -1,5 +1,3 @@
-"""Intervals and rules."""
-
 from detection_core.config.rules import DECAY, POSITIVE_FRACTION, Rules, no_problems, up_to
 from tests.support.cases import cases
 

@@ -1,17 +1,12 @@
-"""Configs in several files."""
-
-import pytest
-
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.split_configs import SplitConfigPaths, load_split_configs
 from detection_core.config.text.text_proto import format_message
-from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from tests.support.cases import cases
+from tests.support.cases import config_refused
 from tests.support.configs import PYRAMID, TWO_STAGE
 
 
-def write_parts(config, folder) -> SplitConfigPaths:
+def write_parts(config, folder):
     def write(name, message):
         (folder / name).write_text(format_message(message))
         return str(folder / name)
@@ -22,20 +17,17 @@ def write_parts(config, folder) -> SplitConfigPaths:
     return SplitConfigPaths(**parts, eval_input_readers=tuple(readers))
 
 
-@cases(PYRAMID, TWO_STAGE)
-def test_parts_make_the_whole(tmp_path, *, path):
-    config = load_pipeline_config(path)
-    assert load_split_configs(write_parts(config, tmp_path)) == config
-
-
-def test_a_part_may_be_left_out_and_an_error_names_its_file(tmp_path):
+def test_parts_make_the_whole_and_an_error_names_its_file(tmp_path):
+    for path in (PYRAMID, TWO_STAGE):
+        config = load_pipeline_config(path)
+        assert load_split_configs(write_parts(config, tmp_path)) == config
     assert load_split_configs(SplitConfigPaths()) == TrainEvalPipelineConfig()
     (tmp_path / "train").write_text("batch_size: 3")
     config = load_split_configs(SplitConfigPaths(train_config=str(tmp_path / "train")))
     assert config.train_config.batch_size == 3
     (tmp_path / "model").write_text("ssd {\n num_clases: 3 }")
-    with pytest.raises(ConfigError, match=r"ssd\.num_clases") as caught:
-        load_split_configs(SplitConfigPaths(model=str(tmp_path / "model")))
-    assert caught.value.where == f"{tmp_path / 'model'}:2"
-    with pytest.raises(ConfigError, match="cannot read the EvalConfig message"):
-        load_split_configs(SplitConfigPaths(eval_config=str(tmp_path / "none")))
+    wrong = SplitConfigPaths(model=str(tmp_path / "model"))
+    error = config_refused(r"ssd\.num_clases", load_split_configs, wrong)
+    assert error.where == f"{tmp_path / 'model'}:2"
+    missing = SplitConfigPaths(eval_config=str(tmp_path / "none"))
+    config_refused("cannot read the EvalConfig message", load_split_configs, missing)

@@ -1,18 +1,11 @@
-"""Where a training starts from."""
-
-from detection_core.config.load import load_pipeline_config, parse_pipeline_config
-from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.load import parse_pipeline_config
 from detection_core.config.starting_point import fine_tune_checkpoint
-from detection_core.errors import ConfigError
-from tests.support.cases import refused
-from tests.support.configs import PYRAMID, TWO_STAGE
+from tests.support.cases import config_refused
+from tests.support.configs import PYRAMID, TWO_STAGE, changed
 
 
 def _starting(path, start, **changes):
-    config = load_pipeline_config(path)
-    return fine_tune_checkpoint(
-        apply_overrides(config, {"train_config.fine_tune_checkpoint": start, **changes})
-    )
+    return fine_tune_checkpoint(changed(path, {"train_config.fine_tune_checkpoint": start, **changes}))
 
 
 def test_names_are_as_they_stand_and_imagenet_is_of_the_config_s_backbone():
@@ -22,4 +15,4 @@ def test_names_are_as_they_stand_and_imagenet_is_of_the_config_s_backbone():
     assert _starting(PYRAMID, "imagenet", **multiplier) == "imagenet:mobilenet_v2"
     config = parse_pipeline_config('train_config { fine_tune_checkpoint: "imagenet" }')
     assert fine_tune_checkpoint(config) == "imagenet"  # without a model nothing is known of it
-    refused(ConfigError, "published trained on ImageNet", _starting, TWO_STAGE, "imagenet")
+    config_refused("published trained on ImageNet", _starting, TWO_STAGE, "imagenet")

@@ -1,5 +1,3 @@
-"""Classes of the published detectors."""
-
 from detection_core.zoo.coco_classes import COCO_CLASSES
 
 

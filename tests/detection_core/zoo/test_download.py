@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import socket
-import time
 import urllib.parse
 
 import pytest
@@ -16,19 +15,16 @@ from detection_core.zoo import watched_connection
 from detection_core.zoo.download import Patience
 from detection_core.zoo.watched_connection import Unreachable
 from tests.support.cases import cases, refused
-from tests.support.raw_server import serve_raw
+from tests.support.raw_server import endless, once, serve_raw
 from tests.support.weights_server import serve
 
 CONTENT = os.urandom(300_000)
-
-
 MOST = 10_000_000
 QUICK = Patience(attempts=3, wait_seconds=0.001)
 
 
 def download(address, folder, name="a.bin", **options):
-    options = {"most_bytes": MOST, "patience": QUICK, **options}
-    downloads.download(address, str(folder / name), **options)
+    downloads.download(address, str(folder / name), **{"most_bytes": MOST, "patience": QUICK, **options})
 
 
 def _fetch(server, tmp_path, path="/a.bin", **options):
@@ -43,27 +39,22 @@ def server():
         yield behaviour
 
 
-@cases(True, False)
-def test_a_file_arrives_whole_and_leaves_nothing_beside_it(server, tmp_path, *, size_is_known):
-    server.length, server.requests = size_is_known, []
-    assert _fetch(server, tmp_path) == CONTENT
-    assert server.requests == [("/a.bin", "")]
-
-
-def test_a_broken_transfer_goes_on_where_it_stopped(server, tmp_path):
-    server.cut_after = [100_000, 50_000]
-    assert _fetch(server, tmp_path) == CONTENT
-    assert [asked for _, asked in server.requests] == ["", "bytes=100000-", "bytes=150000-"]
-    assert server.sent == len(CONTENT)
-
-
-def test_a_server_without_ranges_or_versions_starts_again(server, tmp_path):
-    server.ranges, server.cut_after = False, [100_000]
-    assert _fetch(server, tmp_path) == CONTENT
-    assert server.sent == 100_000 + len(CONTENT)
-    server.ranges, server.validator, server.cut_after, server.requests = True, False, [100_000], []
-    assert _fetch(server, tmp_path) == CONTENT
-    assert [asked for _, asked in server.requests] == ["", ""]
+# What the server cannot do, where it breaks off, and which parts it is then asked for.
+@cases(
+    ("", [], [""]),
+    ("length", [], [""]),
+    ("", [100_000, 50_000], ["", "bytes=100000-", "bytes=150000-"]),
+    ("ranges", [100_000], ["", "bytes=100000-"]),
+    ("validator", [100_000], ["", ""]),
+)
+def test_a_broken_transfer_goes_on_or_starts_again(tmp_path, *, lacking, cuts, asked):
+    with serve({"/a.bin": CONTENT}) as server:
+        if lacking:
+            setattr(server, lacking, False)
+        server.cut_after = list(cuts)
+        assert _fetch(server, tmp_path) == CONTENT
+    assert server.requests == [("/a.bin", part) for part in asked]
+    assert server.sent == len(CONTENT) + (sum(cuts) if lacking else 0)
 
 
 @cases(False, True)
@@ -83,35 +74,28 @@ def test_a_file_that_changes_in_the_middle_is_fetched_anew(server, tmp_path, *, 
 @cases((CONTENT[:100_000], 200_000), (CONTENT, 0), (CONTENT + b"more", len(CONTENT)))
 def test_another_process_goes_on_with_what_a_killed_one_has_left(server, tmp_path, *, left, sent):
     server.cut_after = [100_000, 0, 0, 0]
-    address = f"{server.address}/a.bin"
-    refused(Unreachable, "broke after 100,000 of 300,000 bytes", download, address, tmp_path)
+    refused(Unreachable, "broke after 100,000 of 300,000 bytes", _fetch, server, tmp_path)
     (tmp_path / "a.bin.part").write_bytes(left)
     server.cut_after, server.sent = [], 0
     assert _fetch(server, tmp_path) == CONTENT
     assert server.sent == sent
 
 
-@cases(500, 503, 429)
-def test_a_server_in_trouble_is_asked_again(server, tmp_path, *, status):
-    server.statuses = [status, status]
+@cases((500, 3), (503, 3), (429, 3), (403, 1), (410, 1))
+def test_a_server_in_trouble_is_asked_again_and_a_refusal_is_final(server, tmp_path, *, status, attempts):
+    server.statuses, server.requests = [status] * attempts, []
+    refused(Unreachable, f"answers {status}", _fetch, server, tmp_path)
+    assert len(server.requests) == attempts and not list(tmp_path.iterdir())
+    server.statuses = [status] * (attempts - 1)
     assert _fetch(server, tmp_path) == CONTENT
-    server.statuses = [status] * 3
-    refused(Unreachable, f"answers {status}", download, f"{server.address}/a.bin", tmp_path, "b.bin")
-
-
-@cases(403, 410, 404)
-def test_a_refusal_is_final_and_leaves_nothing(server, tmp_path, *, status):
-    server.statuses, server.requests = [status] if status != 404 else [], []
-    path = "/none" if status == 404 else "/a.bin"
-    refused(Unreachable, f"answers {status}", _fetch, server, tmp_path, path)
-    assert len(server.requests) == 1 and not list(tmp_path.iterdir())
 
 
 def test_redirects_are_followed_but_in_no_circles_and_to_no_other_protocol(server, tmp_path):
     server.redirects = {"/old": "/older", "/older": "/a.bin", "/x": "/y", "/y": "/x"}
     server.redirects |= {"/file": "file:///etc/passwd", "/ftp": "ftp://127.0.0.1/a"}
     assert _fetch(server, tmp_path, "/old") == CONTENT
-    for path, message in (("/x", "in circles"), ("/file", ""), ("/ftp", "from http to ftp:")):
+    places = {"/x": "in circles", "/file": "", "/ftp": "from http to ftp:", "/none": "answers 404"}
+    for path, message in places.items():
         refused(Unreachable, message, download, f"{server.address}{path}", tmp_path, "b")
 
 
@@ -130,23 +114,10 @@ def test_of_a_file_that_is_too_large_nothing_is_kept(server, tmp_path, *, size_i
     assert not list(tmp_path.iterdir())
 
 
-def _answering(head, piece, pause=0.0):
-    """Answer with a head and then with a piece again and again."""
-
-    def answer(connection, request):
-        connection.sendall(head.encode() + b"\r\n\r\n")
-        while True:
-            connection.sendall(piece)
-            time.sleep(pause)
-
-    return answer
-
-
 @cases("200 OK", "200 OK\r\nTransfer-Encoding: chunked", "206 Partial Content\r\nContent-Range: bytes 0-9/*")
 def test_an_endless_answer_ends_and_leaves_nothing(tmp_path, *, head):
-    piece = b"x" * 65_536
-    piece = b"10000\r\n" + piece + b"\r\n" if "chunked" in head else piece
-    with serve_raw(_answering(f"HTTP/1.1 {head}", piece)) as address:
+    piece = b"10000\r\n%s\r\n" if "chunked" in head else b"%s"
+    with serve_raw(endless(f"HTTP/1.1 {head}\r\n\r\n".encode(), piece % (b"x" * 65_536))) as address:
         refused(Unreachable, "sends more than", download, address, tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -158,18 +129,15 @@ def test_an_endless_answer_ends_and_leaves_nothing(tmp_path, *, head):
     "206 Partial\r\nContent-Range: bytes some-more/all", f"416 No\r\nContent-Range: bytes */{'9' * 5000}",
 )  # fmt: skip
 def test_sizes_that_are_no_numbers_are_refused(tmp_path, *, head):
-    def answer(connection, request):
-        connection.sendall(f"HTTP/1.1 {head}".encode() + b"\r\n\r\n" + b"x" * 100)
-
     (tmp_path / "a.bin.part").write_bytes(CONTENT)
     message = r"expected sizes in bytes as Content-(Length|Range), found"
-    with serve_raw(answer) as address:
+    with serve_raw(once(f"HTTP/1.1 {head}\r\n\r\n".encode() + b"x" * 100)) as address:
         note = {"address": f"{address}/a", "version": "1"}
         (tmp_path / "a.bin.part.json").write_text(json.dumps(note))
         refused(Unreachable, message, download, f"{address}/a", tmp_path)
 
 
-def test_a_server_that_breaks_off_after_each_byte_is_given_up(tmp_path):
+def test_a_server_that_breaks_off_or_starts_again_and_again_is_given_up(server, tmp_path):
     requests = []
 
     def answer(connection, request):
@@ -182,22 +150,19 @@ def test_a_server_that_breaks_off_after_each_byte_is_given_up(tmp_path):
     with serve_raw(answer) as address:
         refused(Unreachable, "broke after 3 of 1,000,000", download, address, tmp_path)
     assert len(requests) == QUICK.attempts
-
-
-def test_a_server_that_starts_again_and_again_is_given_up(server, tmp_path):
+    (tmp_path / "more").mkdir()
     # Parts of another version every other time: as much arrives as before, and never more.
     server.ignores_if_range, server.cut_after = True, [100_000, 0] * 50
     server.on_request = lambda number: server.files.update({"/a.bin": CONTENT + str(number).encode()})
-    refused(Unreachable, "broke after|another version", download, f"{server.address}/a.bin", tmp_path)
+    refused(Unreachable, "broke after|another version", _fetch, server, tmp_path / "more")
 
 
 @cases("HTTP/1.1 200 OK", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked")
 def test_a_dripping_server_is_given_up_and_what_came_is_kept(tmp_path, monkeypatch, *, head):
     monkeypatch.setattr(watched_connection, "_WINDOW_SECONDS", 0.05)
     piece = b"1\r\nx\r\n" if "chunked" in head else b"x"
-    message = r"bytes arrived in .* s, at least 5,000 a second"
-    with serve_raw(_answering(head + '\r\nETag: "1"', piece, pause=0.01)) as address:
-        refused(Unreachable, message, download, address, tmp_path)
+    with serve_raw(endless(head.encode() + b'\r\nETag: "1"\r\n\r\n', piece, pause=0.01)) as address:
+        refused(Unreachable, "arrived in .* s, at least 5,000 a second", download, address, tmp_path)
     assert 0 < (tmp_path / "a.bin.part").stat().st_size < 1000
 
 
@@ -217,13 +182,11 @@ def test_what_is_no_file_is_neither_waited_for_nor_followed(server, tmp_path, *,
     assert victim.read_bytes() == CONTENT[:1000]
 
 
-def test_a_disk_that_is_too_small_is_said_before_it_is_full(server, tmp_path, monkeypatch):
-    usage = downloads.shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(downloads.shutil, "disk_usage", lambda path: usage._replace(free=1000))
-    refused(StorageError, "DETFLOW_CACHE", _fetch, server, tmp_path)
-
-
-def test_a_disk_that_fills_up_keeps_what_has_arrived(server, tmp_path, monkeypatch):
+def test_a_disk_that_is_too_small_is_said_before_it_is_full_and_then(server, tmp_path, monkeypatch):
+    with monkeypatch.context() as small:
+        usage = downloads.shutil.disk_usage(tmp_path)
+        small.setattr(downloads.shutil, "disk_usage", lambda path: usage._replace(free=1000))
+        refused(StorageError, "DETFLOW_CACHE", _fetch, server, tmp_path)
     # What /dev/full is for: every write to it fails as on a full disk.
     os.symlink("/dev/full", tmp_path / "a.bin.part")
     monkeypatch.setattr(downloads._Part, "discard", lambda part: None)

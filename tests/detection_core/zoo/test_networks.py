@@ -1,5 +1,3 @@
-"""Networks of the published detectors."""
-
 import pytest
 from google.protobuf.message import Message
 
@@ -31,10 +29,7 @@ def _set_fields(message):
     return said
 
 
-MODELS = list_models()
-
-
-@cases(*MODELS)
+@cases(*list_models())
 def test_a_network_passes_the_checks_and_is_that_of_the_published_configuration(*, model):
     ssd = parse_pipeline_config(network_text(model, 7)).model.ssd
     check_message(ssd, "model.ssd")
@@ -42,18 +37,12 @@ def test_a_network_passes_the_checks_and_is_that_of_the_published_configuration(
     if golden := golden_name(model.name):
         ours = parse_pipeline_config(network_text(model, 90)).model
         assert _set_fields(ours) == _set_fields(zoo_config(golden).model)
-
-
-def test_classes_may_be_left_to_the_label_map():
-    ssd = parse_pipeline_config(network_text(MODELS[0])).model.ssd
-    assert not ssd.HasField("num_classes")
+    # Classes may be left to the label map.
+    assert not parse_pipeline_config(network_text(model)).model.ssd.HasField("num_classes")
 
 
 @pytest.mark.slow
-@cases(
-    "efficientdet_d0_coco17_tpu-32", "efficientdet_d1_coco17_tpu-32",
-    "ssd_mobilenet_v1_fpn_640x640_coco17_tpu-8",
-)  # fmt: skip
+@cases("efficientdet_d1_coco17_tpu-32", "ssd_mobilenet_v1_fpn_640x640_coco17_tpu-8")
 def test_parameters_where_the_reference_has_no_such_network(*, name):
     model = find_model(name)
     detector = build_detector(parse_pipeline_config(network_text(model, 90)).model, seed=None)

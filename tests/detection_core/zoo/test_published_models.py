@@ -1,9 +1,8 @@
-"""The table of the published detectors."""
+import operator
 
 from detection_core.config.messages.extractors import EXTRACTORS
-from detection_core.errors import ConfigError
 from detection_core.zoo.published_models import SPEEDS, find_model, list_models, nearest_model
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused, refused
 from tests.support.zoo_configs import ZOO, golden_name, zoo_facts
 
 
@@ -17,28 +16,28 @@ def test_names_are_the_published_ones_and_others_are_refused_with_the_nearest():
         assert model.licence == "Apache-2.0"
     model = find_model("efficientdet_d0_coco17_tpu-32.tar.gz")
     assert model.name == "efficientdet_d0_coco17_tpu-32"
-    refused(ConfigError, "did you mean efficientdet_d0_coco17_tpu-32", find_model, "efficientdet_d0")
-    refused(ConfigError, "zoo list", find_model, "x")
-    assert len(str(refused(ConfigError, "", find_model, "y" * 10_000))) < 500
+    config_refused("did you mean efficientdet_d0_coco17_tpu-32", find_model, "efficientdet_d0")
+    config_refused("zoo list", find_model, "x")
+    assert len(str(config_refused("", find_model, "y" * 10_000))) < 500
 
 
 def test_inputs_and_parameters_are_those_of_the_reference():
-    compared = 0
-    for model in list_models():
-        golden = golden_name(model.name)
-        if golden:
-            facts = zoo_facts(golden)
-            assert facts.input_size == (model.input_side, model.input_side), model.name
-            # The reference counts the classifier's layers that no detector uses, too.
-            beside = "efficientdet" in golden
-            assert (facts.parameters > model.parameters) if beside else (facts.parameters == model.parameters)
-            compared += 1
-    assert compared == len(ZOO)
+    goldens = {golden: model for model in list_models() if (golden := golden_name(model.name))}
+    assert set(goldens) == set(ZOO)
+    for golden, model in goldens.items():
+        facts = zoo_facts(golden)
+        assert facts.input_size == (model.input_side, model.input_side), golden
+        # The reference counts the classifier's layers that no detector uses, too.
+        counts = operator.gt if "efficientdet" in golden else operator.eq
+        assert counts(facts.parameters, model.parameters), golden
+    d0, in_classifier = "ssd_efficientdet_d0_512x512", 320 * 1280 + 4 * 1280 + 1281 * 1000
+    assert zoo_facts(d0).parameters - goldens[d0].parameters == in_classifier
 
 
 def test_every_published_fact_is_given_and_sizes_follow_the_parameters():
     for model in list_models():
         assert 20 < model.coco_map < 52 and 19 <= model.published_ms <= 325 and model.parameters > 2_000_000
+        assert 16 * model.parameters < model.most_bytes < 2**31
     classes = {model.title.split()[1]: model.size_class for model in list_models() if "Effic" in model.title}
     assert [classes[name] for name in ("D0", "D3", "D7")] == ["small", "medium", "large"]
     assert {model.speed for model in list_models()} == set(SPEEDS)

@@ -1,12 +1,8 @@
-"""Published weights to start from, by name."""
-
-import pytest
-
-from detection_core.errors import ConfigError, ModelError
+from detection_core.errors import ModelError
 from detection_core.zoo.keras_backbones import find_backbone
 from detection_core.zoo.starting_points import FetchedStart, fetch_start, is_named
-from tests.support.archives import NAME, archive
-from tests.support.cases import cases, refused
+from tests.support.archives import NAME, archive, use_cache_below
+from tests.support.cases import cases, config_refused, refused
 
 
 @cases(
@@ -17,13 +13,8 @@ def test_names_are_told_from_paths(*, start, named):
     assert is_named(start) == named
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("DETFLOW_WEIGHTS_MIRROR", raising=False)
-
-
-def test_what_is_named_is_fetched(tmp_path):
+def test_what_is_named_is_fetched_and_a_path_stays_as_it_is(tmp_path, monkeypatch):
+    use_cache_below(tmp_path, monkeypatch)
     backbone = find_backbone("mobilenet_v2", 0.35)
     (tmp_path / f"{NAME}.tar.gz").write_bytes(archive())
     (tmp_path / backbone.file.name).write_bytes(b"weights")
@@ -32,11 +23,8 @@ def test_what_is_named_is_fetched(tmp_path):
     assert found.model and found.model.config.endswith("pipeline.config")
     found = fetch_start(backbone.name, mirror=str(tmp_path))
     assert found.path.endswith(backbone.file.name) and found.backbone == backbone
-
-
-def test_a_path_stays_as_it_is_and_what_is_not_published_or_there_is_said(tmp_path):
     assert fetch_start("zoo/ckpt-0") == FetchedStart(path="zoo/ckpt-0")
     for name in ("zoo:", "zoo:x", "imagenet", "imagenet:vgg16", "imagenet:resnet50_v1:2"):
-        refused(ConfigError, "expected", fetch_start, name)
-    with pytest.raises(ModelError, match="put resnet50_weights"):
-        fetch_start("imagenet:resnet50_v1", mirror=str(tmp_path))
+        config_refused("expected", fetch_start, name)
+    empty = {"mirror": str(tmp_path / "none")}
+    refused(ModelError, "put resnet50_weights", lambda: fetch_start("imagenet:resnet50_v1", **empty))

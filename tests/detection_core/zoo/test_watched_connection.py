@@ -2,12 +2,10 @@
 
 import time
 
-import pytest
-
 from detection_core.zoo import watched_connection
 from detection_core.zoo.watched_connection import Redirects, Unreachable, watched_opener
 from tests.support.cases import cases, refused
-from tests.support.raw_server import serve_raw
+from tests.support.raw_server import endless, once, serve_raw
 
 
 def _read(address):
@@ -15,41 +13,27 @@ def _read(address):
         return answer.read()
 
 
-def _endless(piece, head=b"HTTP/1.1 200 OK\r\n", pause=0.0):
-    def answer(connection, request):
-        connection.sendall(head)
-        while True:
-            connection.sendall(piece)
-            time.sleep(pause)
-
-    return answer
-
-
-def _once(data):
-    return lambda connection, request: connection.sendall(data)
-
-
 def test_answers_are_read_whole_interim_ones_have_an_end_and_https_stays_https():
-    with serve_raw(_once(b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000)) as address:
+    with serve_raw(once(b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000)) as address:
         assert _read(address) == b"x" * 200_000
-    with serve_raw(_endless(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, b"")) as address:
+    with serve_raw(endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)) as address:
         refused(OSError, "headers of more than", _read, address)
     request = watched_connection.urllib.request.Request("https://example.org/a")
-    with pytest.raises(Unreachable, match="from https to http:"):
-        Redirects().redirect_request(request, None, 302, "Found", {}, "http://example.org/a")
+    arguments = (request, None, 302, "Found", {}, "http://example.org/a")
+    refused(Unreachable, "from https to http:", Redirects().redirect_request, *arguments)
 
 
 @cases(b"", b"HTTP/1.1 200 OK\r\nX-", b"HTTP/1.1 200 OK\r\n\r\n")
 def test_what_drips_is_given_up(monkeypatch, *, head):
     monkeypatch.setattr(watched_connection, "_WINDOW_SECONDS", 0.05)
-    with serve_raw(_endless(b"x", head, 0.01)) as address:
+    with serve_raw(endless(head, b"x", pause=0.01)) as address:
         refused(OSError, "at least 5,000 a second", _read, address)
 
 
 def test_a_slow_reader_is_not_the_servers_fault(monkeypatch):
     monkeypatch.setattr(watched_connection, "_WINDOW_SECONDS", 0.05)
     with (
-        serve_raw(_once(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")) as address,
+        serve_raw(once(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")) as address,
         watched_opener().open(address, timeout=10) as response,
     ):
         time.sleep(0.1)
@@ -61,7 +45,7 @@ def test_the_body_of_a_redirect_is_not_read():
         if b"GET /there " in request:
             connection.sendall(b"HTTP/1.1 200 OK\r\n\r\nfound")
         else:
-            _endless(b"x" * 1_000_000, b"HTTP/1.1 302 Found\r\nLocation: /there\r\n\r\n")(connection, request)
+            endless(b"HTTP/1.1 302 Found\r\nLocation: /there\r\n\r\n", b"x" * 1_000_000)(connection, request)
 
     with serve_raw(answer) as address:
         assert _read(f"{address}/here") == b"found"

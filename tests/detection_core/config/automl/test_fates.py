@@ -1,5 +1,3 @@
-"""What becomes of each hyper-parameter."""
-
 import re
 
 from detection_core.config.automl.defaults import DEFAULTS
@@ -8,7 +6,7 @@ from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 
 
-def test_every_hyperparameter_has_a_fate_with_a_reason_or_a_field() -> None:
+def test_every_hyperparameter_has_a_fate_with_a_reason_or_a_field():
     assert list(FATES) == list(DEFAULTS)
     fields = EfficientDet.DESCRIPTOR.fields_by_name
     for fate in FATES.values():

@@ -1,12 +1,10 @@
-"""The record of hyper-parameters."""
-
 import dataclasses
 
 from detection_core.config.automl.defaults import DEFAULTS
 from detection_core.config.automl.hyperparameters import HyperParameters, NmsConfigs
 
 
-def test_the_record_has_every_hyperparameter_and_describes_it() -> None:
+def test_the_record_has_every_hyperparameter_and_describes_it():
     for record, names in ((HyperParameters, DEFAULTS), (NmsConfigs, DEFAULTS["nms_configs"])):
         assert [field.name for field in dataclasses.fields(record)] == list(names)
         described = [

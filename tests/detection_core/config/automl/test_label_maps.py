@@ -1,37 +1,25 @@
-"""Label maps of hyper-parameters."""
-
-import pathlib
-
-import pytest
-
 from detection_core.config.automl.label_maps import BUILT_IN, resolve_label_map, to_label_map
 from detection_core.config.automl.typed_values import load_hyperparameters
-from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import load_facts
-from tests.support.cases import refused
+from tests.support.cases import config_refused
 
 FACTS = load_facts("label_maps")
 
 
-def test_golden_maps_become_ours(tmp_path: pathlib.Path) -> None:
-    for name in BUILT_IN:
-        assert resolve_label_map(name) == {int(number): text for number, text in FACTS[name]["fact"].items()}
-    assert resolve_label_map({1: "a"}) == {1: "a"}
+def test_golden_maps_become_ours(tmp_path):
     path = tmp_path / "names.yaml"
     path.write_text(FACTS["yaml_file"]["params"]["text"], encoding="utf-8")
-    expected = {int(number): text for number, text in FACTS["yaml_file"]["fact"].items()}
-    assert resolve_label_map(str(path)) == expected
+    for name in (*BUILT_IN, "yaml_file"):
+        given = str(path) if name == "yaml_file" else name
+        assert resolve_label_map(given) == {int(n): text for n, text in FACTS[name]["fact"].items()}, name
+    assert resolve_label_map({1: "a"}) == {1: "a"}
     for nothing in (None, "", {}):
         assert resolve_label_map(nothing) == {}
     found = to_label_map({0: "background", 1: "person", 3: "dog"})
     assert [(item.id, item.name) for item in found.items] == [(1, "person"), (3, "dog")]
-    refused(ConfigError, r"hparams\.label_map: .*dog", to_label_map, {1: "dog", 2: "dog"})
-
-
-def test_golden_refusals() -> None:
-    assert FACTS["unknown_name"]["error"]["type"] == "KeyError"
-    with pytest.raises(ConfigError, match=r"hparams\.label_map: .*one of coco, voc, waymo, found 'foo'"):
-        resolve_label_map("foo")
+    config_refused(r"hparams\.label_map: .*dog", to_label_map, {1: "dog", 2: "dog"})
+    message = r"hparams\.label_map: .*one of coco, voc, waymo, found 'foo'"
+    config_refused(message, resolve_label_map, "foo")
     for value in (5, ["person"]):
-        with pytest.raises(ConfigError, match=r"hparams\.label_map: expected a table of class id: name"):
-            load_hyperparameters("efficientdet-d0", {"label_map": value})
+        message, hparams = r"hparams\.label_map: expected a table of class id: name", {"label_map": value}
+        config_refused(message, load_hyperparameters, "efficientdet-d0", hparams)

@@ -1,7 +1,5 @@
 """Hyper-parameters of the optimization, through the config that they become, against the goldens."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,31 +9,29 @@ from detection_core.builders.train_options import build_train_options
 from detection_core.config.automl.train_optimization import RunLength, fill_optimization
 from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.config.check import check_message
-from detection_core.errors import ConfigError
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.training.step import shape_gradients
 from tests.detection_core.config.automl.facts import load_facts
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 
 RATES = [case for case in load_facts("learning_rates")["cases"] if "error" not in case]
-OPTIMIZERS = {case["name"]: case for case in load_facts("optimizers")["cases"]}
-UPDATES = [name for name, case in OPTIMIZERS.items() if "initial" in case.get("inputs", {})]
+OPTIMIZERS = load_facts("optimizers")["cases"]
 
 
-def train_config(batch_size: int = 64, steps_per_epoch: int = 10, **hparams: Any) -> TrainConfig:
+def train_config(batch_size=64, steps_per_epoch=10, **hparams):
     train = TrainConfig()
     values = load_hyperparameters("efficientdet-d0", hparams).values
     fill_optimization(train, values, RunLength(batch_size=batch_size, steps_per_epoch=steps_per_epoch))
     return train
 
 
-def rate_message(train: TrainConfig) -> Any:
+def rate_message(train):
     return getattr(train.optimizer, train.optimizer.WhichOneof("optimizer") or "").learning_rate
 
 
 @cases(*RATES)
-def test_golden_learning_rate(*, case: dict[str, Any]) -> None:
+def test_golden_learning_rate(*, case):
     hparams = {key: value for key, value in case["overrides"].items() if key != "batch_size"}
     method = case["name"].split("_")[0]
     train = train_config(case["batch_size"], case["steps_per_epoch"], **hparams, lr_decay_method=method)
@@ -52,14 +48,12 @@ def test_golden_learning_rate(*, case: dict[str, Any]) -> None:
         assert drops == (case["fact"]["first_lr_drop_step"], case["fact"]["second_lr_drop_step"])
 
 
-@cases(*UPDATES)
-def test_golden_updates(*, name: str) -> None:
-    case = OPTIMIZERS[name]
+@cases(*(case for case in OPTIMIZERS if "initial" in case.get("inputs", {})))
+def test_golden_updates(*, case):
     train = train_config(**case["params"])
     check_message(train, "train_config")
     built = build_optimizer(train.optimizer)
-    variable = tf.Variable(case["inputs"]["initial"])
-    gradient = tf.constant(case["inputs"]["gradient"])
+    variable, gradient = tf.Variable(case["inputs"]["initial"]), tf.constant(case["inputs"]["gradient"])
     averaged = "averages" in case["outputs"]
     assert bool(built.average_decay) == averaged == (case["fact"]["wrapper"] == "MovingAverage")
     average = MovingAverage([variable], built.average_decay, from_weights=built.average_from_weights)
@@ -77,9 +71,8 @@ def test_golden_updates(*, name: str) -> None:
         assert config[key] == pytest.approx(value), key
 
 
-@cases(10, 1, 100)
-def test_golden_clipping(*, limit: int) -> None:
-    case = OPTIMIZERS[f"clip_{limit}"]
+@cases(*(case for case in OPTIMIZERS if case["name"] in ("clip_10", "clip_1", "clip_100")))
+def test_golden_clipping(*, case):
     options = build_train_options(train_config(**case["params"]))
     variables = [tf.Variable(tf.zeros([3, 4]), name=f"g{i}") for i in range(3)]
     gradients = [tf.reshape(case["inputs"][f"g{i}"], [3, 4]) for i in range(3)]
@@ -89,13 +82,10 @@ def test_golden_clipping(*, limit: int) -> None:
     assert float(tf.linalg.global_norm(shaped)) == pytest.approx(case["outputs"]["gradient_norm_logged"][0])
 
 
-@cases(0, -1, None)
-def test_no_clipping(*, limit: float | None) -> None:
-    train = train_config(clip_gradients_norm=limit)
-    assert train.gradient_clipping_by_norm == train.gradient_clipping_by_variable_norm == 0
-
-
-def test_a_warmup_is_theirs_and_a_training_does_not_end_right_behind_it() -> None:
+def test_a_warmup_is_theirs_and_a_training_does_not_end_right_behind_it_and_may_not_clip():
+    for limit in (0, -1, None):
+        train = train_config(clip_gradients_norm=limit)
+        assert train.gradient_clipping_by_norm == train.gradient_clipping_by_variable_norm == 0, limit
     message = rate_message(train_config(batch_size=4))
     assert message.automl_cosine_learning_rate.learning_rate == pytest.approx(0.005)
     assert float(build_learning_rate(message)(0)) == pytest.approx(0.008)
@@ -103,4 +93,4 @@ def test_a_warmup_is_theirs_and_a_training_does_not_end_right_behind_it() -> Non
     check_message(train, "train_config")
     train.num_steps += 1
     message = r"automl_cosine_learning_rate\.warmup_steps: .*which is 10, found 10"
-    refused(ConfigError, message, check_message, train, "train_config")
+    config_refused(message, check_message, train, "train_config")

@@ -1,27 +1,18 @@
-"""Readers of single values."""
-
 import ast
-from typing import Any
-
-import pytest
 
 from detection_core.config.automl import value_readers as readers
 from detection_core.config.rules import FRACTION, up_to
-from detection_core.errors import ConfigError
 from tests.detection_core.config.automl.facts import load_facts
-from tests.support.cases import cases, refused
-
-SIZES = load_facts("hparams")["parse_image_size"]
+from tests.support.cases import cases, config_refused
 
 
-@cases(*SIZES)
-def test_image_sizes_are_read_as_theirs_are(*, case: dict[str, Any]) -> None:
+@cases(*load_facts("hparams")["parse_image_size"])
+def test_image_sizes_are_read_as_theirs_are(*, case):
     value = ast.literal_eval(case["value"])
     if "raises" in case:
-        with pytest.raises(ConfigError, match=r"hparams\.image_size: expected a side in pixels"):
-            readers.image_size(value, "hparams.image_size")
+        config_refused("^x: expected a side in pixels", readers.image_size, value, "x")
     else:
-        assert readers.image_size(value, "hparams.image_size") == tuple(case["result"])
+        assert readers.image_size(value, "x") == tuple(case["result"])
 
 
 @cases(
@@ -40,7 +31,7 @@ def test_image_sizes_are_read_as_theirs_are(*, case: dict[str, Any]) -> None:
     (readers.choice("sgd", any_case=True), "SGD", "sgd"),
     (readers.epoch_or_whole(up_to(9)), "epoch", "epoch"),
 )
-def test_what_was_meant_is_taken(*, read: readers.Reader, value: Any, expected: Any) -> None:
+def test_what_was_meant_is_taken(*, read, value, expected):
     assert read(value, "x") == expected
 
 
@@ -67,5 +58,5 @@ def test_what_was_meant_is_taken(*, read: readers.Reader, value: Any, expected: 
     (readers.image_size, 0, "expected a number of pixels"),
     (readers.table, 1, "expected a table, found 1"),
 )
-def test_what_cannot_be_meant_is_refused(*, read: readers.Reader, value: Any, message: str) -> None:
-    refused(ConfigError, message, read, value, "x")
+def test_what_cannot_be_meant_is_refused(*, read, value, message):
+    config_refused(message, read, value, "x")

@@ -1,16 +1,10 @@
-"""YAML of hyper-parameters."""
-
-import pathlib
-
-import pytest
 import yaml
 
 from detection_core.config.automl.yaml_text import read_yaml, read_yaml_file
-from detection_core.errors import ConfigError
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 
 
-def test_what_python_saves_of_a_config_is_read(tmp_path: pathlib.Path) -> None:
+def test_what_python_saves_of_a_config_is_read(tmp_path):
     saved = yaml.dump({"image_size": (512, 640), "nms_configs": {"sigma": None}}, indent=4)
     assert "python/tuple" in saved
     assert read_yaml(saved, where="config.yaml") == {"image_size": (512, 640), "nms_configs": {"sigma": None}}
@@ -18,7 +12,7 @@ def test_what_python_saves_of_a_config_is_read(tmp_path: pathlib.Path) -> None:
         assert read_yaml(nothing, where="x.yaml") == {}
     path = tmp_path / "config.yaml"
     path.write_bytes(b"\xff\xfe\x00")
-    refused(ConfigError, "not UTF-8", read_yaml_file, str(path))
+    config_refused("not UTF-8", read_yaml_file, str(path))
 
 
 @cases(
@@ -28,6 +22,5 @@ def test_what_python_saves_of_a_config_is_read(tmp_path: pathlib.Path) -> None:
     ("a: !!python/object/apply:os.getcwd []", r"^x\.yaml:1:4: .*python/object"),
     ("a: \0", "not valid YAML"),
 )
-def test_what_is_no_plain_table_is_refused(*, text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        read_yaml(text, where="x.yaml")
+def test_what_is_no_plain_table_is_refused(*, text, message):
+    config_refused(message, lambda: read_yaml(text, where="x.yaml"))

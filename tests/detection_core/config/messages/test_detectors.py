@@ -1,5 +1,3 @@
-"""What the check asks of any detector: classes, an extractor and a resizer."""
-
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.detectors import missing_classes_problems
 from detection_core.config.paths.overrides import apply_overrides

@@ -1,5 +1,3 @@
-"""Rules of an EfficientDet, and what its named models mean."""
-
 import dataclasses
 
 from detection_core.config.automl.defaults import MODELS
@@ -9,7 +7,7 @@ from detection_core.config.messages.efficientdet import input_size, settings_of
 from detection_core.config.messages.feature_nodes import Node
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from tests.support.cases import cases
-from tests.support.efficientdet_goldens import read_json
+from tests.support.efficientdet_goldens import message, read_json
 
 HPARAMS = read_json("hparams")
 OVERRIDES = HPARAMS["model_overrides"]
@@ -24,11 +22,11 @@ def _problems(text):
 def test_settings_of_a_model_are_the_reference_s(*, name):
     theirs = {key: entry["value"] for key, entry in HPARAMS["defaults"].items()} | OVERRIDES[name]
     settings = settings_of(EfficientDet(name=name, num_classes=90))
-    assert settings.image_size == (theirs["image_size"],) * 2
-    assert settings.fpn_weight_method == (theirs["fpn_weight_method"] or "fastattn")
+    theirs["image_size"] = (theirs["image_size"],) * 2
+    theirs["fpn_weight_method"] = theirs["fpn_weight_method"] or "fastattn"
     for field in dataclasses.fields(settings):
         expected, found = theirs.get(field.name), getattr(settings, field.name)
-        if field.name in ("image_size", "fpn_weight_method") or field.name not in theirs:
+        if field.name not in theirs:
             continue
         if expected is None:
             assert not found, field.name
@@ -39,33 +37,22 @@ def test_settings_of_a_model_are_the_reference_s(*, name):
 
 
 def test_unset_fields_are_the_named_model_s_and_set_ones_take_their_place():
-    settings = settings_of(EfficientDet(name="efficientdet-lite0", num_classes=3))
-    assert (settings.fpn_num_filters, settings.act_type, settings.image_size) == (64, "relu6", (320, 320))
-    assert settings.anchor_scale == (3.0,) * 5
-    assert settings.mean_rgb == (127.0,) * 3
-    assert settings.fpn_weight_method == "sum"
+    settings = settings_of(message("efficientdet-lite0"))
+    assert settings.anchor_scale == (3.0,) * 5 and settings.mean_rgb == (127.0,) * 3
     assert input_size(EfficientDet(name="efficientdet-lite2")) == (448, 448)
     assert input_size(EfficientDet(name="efficientdet-d9")) is None
     for name in MODELS:
         assert _problems(f'name: "{name}" num_classes: 2') == {}
-    message = EfficientDet(name="efficientdet-d0", num_classes=3, max_level=6, fpn_name="qufpn")
-    message.mean_rgb.append(100.0)
-    message.fpn_nodes.add(feat_level=3, inputs_offsets=[0, 1])
-    message.image_resizer.fixed_shape_resizer.height = 128
-    message.image_resizer.fixed_shape_resizer.width = 256
-    message.anchor_shapes.add(width_factor=2.0, height_factor=0.5)
-    settings = settings_of(message)
+    given = message(size=(128, 256), max_level=6, fpn_name="qufpn", mean_rgb=[100.0])
+    given.fpn_nodes.add(feat_level=3, inputs_offsets=[0, 1])
+    given.anchor_shapes.add(width_factor=2.0, height_factor=0.5)
+    settings = settings_of(given)
     assert settings.nodes == (Node(3, (0, 1)),)
     assert (settings.image_size, settings.mean_rgb) == ((128, 256), (100.0,) * 3)
-    assert settings.anchors_per_location == 3
-    assert list(settings.levels) == [3, 4, 5, 6]
-
-
-@cases(*HPARAMS["feat_sizes"])
-def test_maps_have_the_reference_s_shapes(*, case):
-    settings = settings_of(EfficientDet(name="efficientdet-d0", max_level=case["max_level"]))
-    largest = case["sizes_hw"][0]
-    assert [list(shape) for shape in settings.map_shapes(largest)] == case["sizes_hw"][3:]
+    assert (settings.anchors_per_location, list(settings.levels)) == (3, [3, 4, 5, 6])
+    for case in HPARAMS["feat_sizes"]:
+        settings, sizes = settings_of(message(max_level=case["max_level"])), case["sizes_hw"]
+        assert [list(shape) for shape in settings.map_shapes(sizes[0])] == sizes[3:], case
 
 
 WRONG = {

@@ -1,14 +1,10 @@
-"""Lengths in epochs, and as steps."""
-
-from typing import Any
-
 from detection_core.config.check import check_message
 from detection_core.config.messages.epochs import STEPS_OF, fields_in_epochs, in_steps
 from detection_core.config.messages.training import endless_training_problems
-from detection_core.errors import ConfigError
-from detection_core.protos import optimizer_pb2, pipeline_pb2, train_pb2
-from tests.support.cases import cases, refused
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases, config_refused
 from tests.support.configs import parsed
+from tests.support.schema_messages import MESSAGES
 
 COSINE = "cosine_decay_learning_rate { total_epochs: 10 warmup_epochs: 0.5 hold_base_rate_epochs: 1 }"
 MANUAL = """manual_step_learning_rate {
@@ -16,30 +12,26 @@ MANUAL = """manual_step_learning_rate {
 EXPONENTIAL = "exponential_decay_learning_rate { decay_epochs: 2 burnin_epochs: 1 }"
 
 
-def _config(train: str, rate: str = COSINE) -> Any:
+def _config(train, rate=COSINE):
     text = f"train_config {{ {train} optimizer {{ adam_optimizer {{ learning_rate {{ {rate} }} }} }} }}"
-    return parsed(pipeline_pb2.TrainEvalPipelineConfig, text)
+    return parsed(TrainEvalPipelineConfig, text)
 
 
-def _rate(config: Any) -> Any:
+def _rate(config):
     rate = config.train_config.optimizer.adam_optimizer.learning_rate
     return getattr(rate, rate.WhichOneof("learning_rate"))
 
 
-def test_every_field_in_epochs_has_one_in_steps() -> None:
+def test_every_field_in_epochs_has_one_in_steps():
     for name, fields in STEPS_OF.items():
-        module = train_pb2 if name == "TrainConfig" else optimizer_pb2
-        message = module
-        for part in name.split("."):
-            message = getattr(message, part)
-        own = {f.name: f for f in message.DESCRIPTOR.fields}
+        own = MESSAGES[name].fields_by_name
         for epochs, steps in fields.items():
             assert (own[epochs].number >= 1000 and own[steps].number < 1000) or steps == "close_mosaic_steps"
             assert own[epochs].type == own[epochs].TYPE_FLOAT and own[steps].type == own[steps].TYPE_UINT32
         assert {n for n in own if "epoch" in n} == set(fields)
 
 
-def test_lengths_become_whole_updates() -> None:
+def test_lengths_become_whole_updates():
     config = in_steps(_config("num_epochs: 10 close_mosaic_epochs: 1.5"), 18.75)
     assert config.train_config.num_steps == 188 and config.train_config.close_mosaic_steps == 28
     rate = _rate(config)
@@ -54,7 +46,7 @@ def test_lengths_become_whole_updates() -> None:
     assert (rate.warmup_steps, rate.total_steps) == (0, 1)
     config = _config("num_steps: 7", "cosine_decay_learning_rate { total_steps: 7 }")
     assert in_steps(config, 3.0) == config
-    refused(ConfigError, r"num_epochs.*train for fewer epochs", in_steps, _config("num_epochs: 1000000"), 1e6)
+    config_refused(r"num_epochs.*train for fewer epochs", in_steps, _config("num_epochs: 1000000"), 1e6)
 
 
 @cases(
@@ -68,12 +60,12 @@ def test_lengths_become_whole_updates() -> None:
     ("", "manual_step_learning_rate { schedule { step: 4 } schedule { epoch: 8 } }", "schedule"),
     ("", "manual_step_learning_rate { schedule { epoch: 4 } schedule { epoch: 3 } }", "schedule[1].epoch"),
 )
-def test_contradictions_are_named(*, train: str, rate: str, field: str) -> None:
-    caught = refused(ConfigError, "", check_message, _config(train, rate).train_config, "train_config")
+def test_contradictions_are_named(*, train, rate, field):
+    caught = config_refused("", check_message, _config(train, rate).train_config, "train_config")
     assert f"{field}:" in str(caught)
 
 
-def test_lengths_in_epochs_are_accepted() -> None:
+def test_lengths_in_epochs_are_accepted():
     for rate in (COSINE, MANUAL, EXPONENTIAL):
         config = _config("num_epochs: 0.5", rate)
         check_message(config.train_config, "train_config")

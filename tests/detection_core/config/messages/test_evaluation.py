@@ -1,20 +1,13 @@
-"""Rules of an eval_config."""
-
 import re
 
 from detection_core.config.check import find_problems
-from detection_core.config.load import load_pipeline_config
 from detection_core.config.messages.evaluation import MEASURED, NOT_MEASURED
-from detection_core.config.paths.overrides import apply_overrides
 from detection_core.evaluation.metric_sets import COCO_SET, VOC_SETS
-from tests.support.configs import PYRAMID, assert_each_refused, assert_fine, assert_problems
+from tests.support.configs import PYRAMID, assert_each_refused, assert_fine, assert_problems, changed
 
 EVAL = "eval_config"
-SETS, CATEGORY, BOXES = (
-    f"{EVAL}.metrics_set",
-    f"{EVAL}.super_categories[animal]",
-    f"{EVAL}.max_num_boxes_to_visualize",
-)
+SETS, CATEGORY = f"{EVAL}.metrics_set", f"{EVAL}.super_categories[animal]"
+BOXES = f"{EVAL}.max_num_boxes_to_visualize"
 DRAWN, COLOUR = f"{EVAL}.visualize_groundtruth_boxes", f"{EVAL}.groundtruth_box_visualization_color"
 
 
@@ -30,10 +23,8 @@ def test_a_problem_is_found_where_it_is_and_what_can_be_followed_passes():
     assert set(MEASURED) == {COCO_SET, *VOC_SETS}
     assert not set(MEASURED) & set(NOT_MEASURED)
     assert len(MEASURED) + len(NOT_MEASURED) == 13
-
-
-def test_a_set_that_cannot_be_measured_is_refused_with_one_that_can():
+    # What cannot be measured is refused with one that can.
     for name in NOT_MEASURED:
-        (problem,) = find_problems(apply_overrides(load_pipeline_config(PYRAMID), {SETS: name}))
+        (problem,) = find_problems(changed(PYRAMID, {SETS: name}))
         found = re.fullmatch(r".* use (.*)", problem.message)
         assert problem.path == f"{SETS}[0]" and found and found[1] in MEASURED, name

@@ -1,10 +1,6 @@
-"""Rules of resizers."""
-
-from google.protobuf import text_format
-
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.protos.image_resizer_pb2 import ImageResizer
-from tests.support.configs import LAYERS, PYRAMID, assert_problems
+from tests.support.configs import LAYERS, PYRAMID, assert_each_refused, parsed
 
 RESIZER = "model.ssd.image_resizer"
 
@@ -17,10 +13,6 @@ def test_a_one_stage_detector_has_the_one_size_of_its_resizer():
         ("identity_resizer {}", None),
         ("", None),
     ):
-        assert network_size(text_format.Parse(text, ImageResizer())) == size
-    assert_problems(PYRAMID, {RESIZER: {"identity_resizer": {}}}, {RESIZER})
-    assert_problems(
-        LAYERS,
-        {f"{RESIZER}.keep_aspect_ratio_resizer.per_channel_pad_value": [1, 2]},
-        {f"{RESIZER}.keep_aspect_ratio_resizer.per_channel_pad_value"},
-    )
+        assert network_size(parsed(ImageResizer, text)) == size
+    assert_each_refused(PYRAMID, {RESIZER: {"identity_resizer": {}}})
+    assert_each_refused(LAYERS, {f"{RESIZER}.keep_aspect_ratio_resizer.per_channel_pad_value": [1, 2]})

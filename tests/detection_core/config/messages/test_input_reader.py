@@ -1,5 +1,3 @@
-"""Rules of input readers."""
-
 from tests.support.configs import PYRAMID, assert_each_refused, assert_problems
 
 READER = "train_input_reader"

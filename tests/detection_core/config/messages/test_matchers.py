@@ -1,5 +1,3 @@
-"""Rules of matchers."""
-
 from tests.support.configs import PYRAMID, assert_each_refused, assert_fine, assert_problems
 
 MATCHER = "model.ssd.matcher.argmax_matcher"

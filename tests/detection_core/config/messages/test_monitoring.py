@@ -1,5 +1,3 @@
-"""Rules of trackers and profiles."""
-
 import re
 
 from detection_core.config.check import find_problems
@@ -8,7 +6,7 @@ from tests.support.cases import cases
 from tests.support.tiny_training import config_text
 
 
-def problems(block: str):
+def problems(block):
     text = config_text().replace("train_config {", f"train_config {{ monitoring {{ {block} }}")
     return find_problems(parse_pipeline_config(text))
 

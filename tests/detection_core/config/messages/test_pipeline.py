@@ -1,5 +1,3 @@
-"""Rules that join several parts of a config."""
-
 from detection_core.config.messages.pipeline import size_problems
 from detection_core.config.messages.table import RULES
 from detection_core.detectors.family import FAMILIES, find_family

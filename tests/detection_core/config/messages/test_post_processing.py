@@ -1,5 +1,3 @@
-"""Rules of post-processing."""
-
 from tests.support.configs import PYRAMID, assert_each_refused, assert_fine, assert_problems
 
 PATH = "model.ssd.post_processing"

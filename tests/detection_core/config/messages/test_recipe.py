@@ -1,9 +1,6 @@
-"""Rules of augmentations that mix images."""
-
 from detection_core.config.check import check_message
-from detection_core.errors import ConfigError
 from detection_core.protos.preprocessor_pb2 import PreprocessingStep
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused
 from tests.support.configs import parsed
 
 
@@ -19,11 +16,11 @@ from tests.support.configs import parsed
     ("large_scale_jitter { scale_min: 1 scale_max: 0.5 }", "large_scale_jitter.scale_max"),
     ("large_scale_jitter { height: 0 }", "large_scale_jitter.height"),
 )
-def test_wrong_values_are_named(*, text: str, field: str) -> None:
-    caught = refused(ConfigError, "", check_message, parsed(PreprocessingStep, text), "step")
+def test_wrong_values_are_named(*, text, field):
+    caught = config_refused("", check_message, parsed(PreprocessingStep, text), "step")
     assert f"step.{field}" in str(caught)
 
 
-def test_defaults_are_accepted() -> None:
+def test_defaults_are_accepted():
     for arm in ("mosaic", "mixup", "copy_paste", "large_scale_jitter"):
         check_message(parsed(PreprocessingStep, f"{arm} {{}}"), "step")

@@ -28,7 +28,7 @@ def poly():
     unregister_part(KIND, "poly")
 
 
-def _option(name: str, value: str) -> str:
+def _option(name, value):
     return f'name: "poly" options {{ key: "{name}" value: "{value}" }}'
 
 

@@ -1,13 +1,5 @@
-"""Rules of a one-stage detector: its parts, and that they fit each other."""
-
-from tests.support.configs import (
-    LAYERS,
-    PYRAMID,
-    TWO_STAGE,
-    assert_each_refused,
-    assert_fine,
-    assert_problems,
-)
+from tests.support import configs
+from tests.support.configs import LAYERS, PYRAMID, TWO_STAGE, assert_each_refused, assert_problems
 
 SSD = "model.ssd"
 EXTRACTOR, GENERATOR = f"{SSD}.feature_extractor", f"{SSD}.anchor_generator"
@@ -19,18 +11,16 @@ SECOND_NMS = "model.faster_rcnn.second_stage_post_processing.batch_non_max_suppr
 
 def test_a_part_that_is_missing_or_does_not_fit_is_found_where_it_is():
     parts = ("box_coder", "anchor_generator", "box_predictor", "similarity_calculator")
-    assert_each_refused(PYRAMID, {f"{SSD}.{part}": {} for part in parts})
-    assert_each_refused(
-        PYRAMID,
-        {
-            f"{PYRAMID_ANCHORS}.aspect_ratios": "[]",
-            f"{EXTRACTOR}.type": "ssd_mobilenet_v2_mnasfpn",
-            f"{EXTRACTOR}.bifpn": {"min_level": 3, "max_level": 6},
-            f"{SSD}.matcher": "unset",
-            f"{SSD}.loss.hard_example_miner": {},
-            f"{NMS}.max_detections_per_class": 200,
-        },
-    )
+    wrong = {
+        **{f"{SSD}.{part}": {} for part in parts},
+        f"{PYRAMID_ANCHORS}.aspect_ratios": "[]",
+        f"{EXTRACTOR}.type": "ssd_mobilenet_v2_mnasfpn",
+        f"{EXTRACTOR}.bifpn": {"min_level": 3, "max_level": 6},
+        f"{SSD}.matcher": "unset",
+        f"{SSD}.loss.hard_example_miner": {},
+        f"{NMS}.max_detections_per_class": 200,
+    }
+    assert_each_refused(PYRAMID, wrong)
     assert_each_refused(LAYERS, {f"{SSD}.image_resizer": {"keep_aspect_ratio_resizer": {}}})
     resizer = "model.faster_rcnn.image_resizer.conditional_shape_resizer"
     assert_each_refused(TWO_STAGE, {f"{resizer}.condition": "INVALID"})
@@ -59,10 +49,8 @@ def test_a_contradiction_is_found_at_one_of_its_fields_or_all():
     agnostic, sigma = f"{NMS}.use_class_agnostic_nms", f"{NMS}.soft_nms_sigma"
     combined = {f"{NMS}.use_combined_nms": True, agnostic: True, sigma: 0.5}
     assert_problems(PYRAMID, combined, {agnostic, sigma})
-
-
-def test_scales_beyond_the_layers_are_left_out_and_layers_beyond_the_scales():
+    # Scales beyond the layers are left out, and layers beyond the scales.
     scales = [0.1, 0.2, 0.4, 0.8]
-    assert_fine(LAYERS, {f"{LAYER_ANCHORS}.scales": scales})
-    assert_fine(LAYERS, {f"{LAYER_ANCHORS}.scales": [*scales, 0.9]})
-    assert_fine(LAYERS, {f"{LAYER_ANCHORS}.scales": scales, f"{LAYER_ANCHORS}.num_layers": 6})
+    configs.assert_fine(LAYERS, {f"{LAYER_ANCHORS}.scales": scales})
+    configs.assert_fine(LAYERS, {f"{LAYER_ANCHORS}.scales": [*scales, 0.9]})
+    configs.assert_fine(LAYERS, {f"{LAYER_ANCHORS}.scales": scales, f"{LAYER_ANCHORS}.num_layers": 6})

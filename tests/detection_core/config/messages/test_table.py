@@ -6,21 +6,9 @@ from detection_core.config.messages.table import RULES, message_name, rules_of
 from detection_core.config.ranges import BY_FIELD_NAME
 from detection_core.config.rules import Rules
 from detection_core.protos.matcher_pb2 import Matcher
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.support.cases import cases
+from tests.support.schema_messages import MESSAGES
 
-
-def _messages():
-    found, waiting = {}, [TrainEvalPipelineConfig.DESCRIPTOR]
-    while waiting:
-        message = waiting.pop()
-        if message_name(message) not in found:
-            found[message_name(message)] = message
-            waiting += [field.message_type for field in message.fields if field.message_type is not None]
-    return found
-
-
-MESSAGES = _messages()
 # Numbers that the schema gives no default that is in their range: a config has to set them.
 MUST_BE_SET = {
     "AutomlCosineLearningRate.total_steps", "AutomlPolynomialLearningRate.total_steps",

@@ -1,27 +1,22 @@
-"""What a TensorFlow Lite file cannot hold of a detector."""
-
-from google.protobuf import text_format
-
+from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.pipeline import clip_range_problems, tflite_problems
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.support.cases import cases
 
 FIXED = "image_resizer { fixed_shape_resizer {} }"
+NMS = "batch_non_max_suppression"
+NMS_PATH = f"model.ssd.post_processing.{NMS}"
 CLIP = "box_encodings_clip_range { min: -5 max: 5 }"
 
 
-def config_of(model: str) -> TrainEvalPipelineConfig:
-    config = TrainEvalPipelineConfig()
-    text_format.Parse(model, config.model)
-    return config
+def config_of(model):
+    return parse_pipeline_config(f"model {{ {model} }}")
 
 
 def test_a_clip_range_is_found_in_either_head_and_keypoints_are_refused():
     assert not list(tflite_problems(config_of("efficientdet {}")))
     for head in ("convolutional_box_predictor", "weight_shared_convolutional_box_predictor"):
-        plain, clipped = (
-            config_of(f"ssd {{ {FIXED} box_predictor {{ {head} {{ {clip} }} }} }}") for clip in ("", CLIP)
-        )
+        text = f"ssd {{ {FIXED} box_predictor {{ {head} {{ %s }} }} }}"
+        plain, clipped = (config_of(text % clip) for clip in ("", CLIP))
         assert not list(tflite_problems(plain))
         path = f"model.ssd.box_predictor.{head}.box_encodings_clip_range"
         for problems in (tflite_problems, clip_range_problems):
@@ -37,10 +32,7 @@ def test_a_clip_range_is_found_in_either_head_and_keypoints_are_refused():
     ("ssd { image_resizer { identity_resizer {} } }", "model.ssd.image_resizer"),
     ("efficientdet { image_resizer { identity_resizer {} } }", "model.efficientdet.image_resizer"),
     (f"ssd {{ {FIXED} box_coder {{ square_box_coder {{}} }} }}", "model.ssd.box_coder"),
-    (
-        f"ssd {{ {FIXED} post_processing {{ batch_non_max_suppression {{ iou_threshold: 0 }} }} }}",
-        "model.ssd.post_processing.batch_non_max_suppression.iou_threshold",
-    ),
+    (f"ssd {{ {FIXED} post_processing {{ {NMS} {{ iou_threshold: 0 }} }} }}", f"{NMS_PATH}.iou_threshold"),
 )
 def test_what_a_file_cannot_hold_is_found(*, model, path):
     assert [p.path for p in tflite_problems(config_of(model))] == [path]

@@ -1,5 +1,3 @@
-"""Rules of a train_config."""
-
 from tests.support.configs import LAYERS, PYRAMID, assert_each_refused, assert_fine, assert_problems
 
 TRAIN = "train_config"

@@ -1,5 +1,3 @@
-"""Rules of validation while training."""
-
 import re
 
 from detection_core.config.check import find_problems

@@ -1,4 +1,4 @@
-"""Set fields as paths and texts."""
+import re
 
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.field_texts import field_texts
@@ -19,7 +19,7 @@ eval_config { super_categories { key: "animal" value: "cat,dog" } }
 """
 
 
-def test_every_field_that_is_set_has_its_path_and_value_and_overrides_take_them() -> None:
+def test_every_field_that_is_set_has_its_path_and_value_and_overrides_take_them():
     assert field_texts(parse_pipeline_config(TEXT)) == {
         "model.ssd.num_classes": "3",
         "model.ssd.image_resizer.fixed_shape_resizer.height": "64",
@@ -33,10 +33,7 @@ def test_every_field_that_is_set_has_its_path_and_value_and_overrides_take_them(
         "eval_config.super_categories[animal]": "cat,dog",
     }
     config = parse_pipeline_config(TEXT)
-    listed = {
-        path.replace("[0]", "[+]").replace("[1]", "[+]"): text
-        for path, text in field_texts(config).items()
-        if "super" not in path
-    }
+    texts = {re.sub(r"\[\d\]", "[+]", path): text for path, text in field_texts(config).items()}
+    listed = {path: text for path, text in texts.items() if "super" not in path}
     again = apply_overrides(TrainEvalPipelineConfig(), listed)
     assert again.train_config == config.train_config and again.model == config.model

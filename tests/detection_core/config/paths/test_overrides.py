@@ -1,7 +1,5 @@
-"""Changes of fields by their paths."""
-
 import logging
-from collections.abc import Iterator
+import re
 
 import pytest
 from google.protobuf import text_encoding
@@ -10,17 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.config.load import load_pipeline_config
-from detection_core.config.paths.overrides import (
-    apply_overrides,
-    merge_override_file,
-    merge_override_text,
-    set_field,
-)
+from detection_core.config.paths import overrides
+from detection_core.config.paths.overrides import apply_overrides, merge_override_file
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import V2
 from tests.support.cases import cases, refused
-from tests.support.configs import CENTER, LAYERS, PATHS, PYRAMID, TWO_STAGE
+from tests.support.configs import CENTER, LAYERS, PATHS, PYRAMID, TWO_STAGE, changed
 from tests.support.random_messages import float_text, is_map, messages
 
 STEPS = "train_config.data_augmentation_options"
@@ -29,45 +23,53 @@ SECOND = "model.faster_rcnn.second_stage_post_processing"
 PAIRS = f"{SECOND}.calibration_config.class_id_function_approximations.class_id_xy_pairs_map"
 
 
-def steps_of(config: TrainEvalPipelineConfig) -> list[str | None]:
+def steps_of(config):
     steps = config.train_config.data_augmentation_options
     return [step.WhichOneof("preprocessing_step") for step in steps]
 
 
-def pairs_of(config: TrainEvalPipelineConfig) -> dict:
+def pairs_of(config):
     calibration = config.model.faster_rcnn.second_stage_post_processing.calibration_config
     return dict(calibration.class_id_function_approximations.class_id_xy_pairs_map)
 
 
-def override(path: str, value: object, base: str = PYRAMID) -> TrainEvalPipelineConfig:
-    return apply_overrides(load_pipeline_config(base), {path: value})
+def override(path, value, base=PYRAMID):
+    return changed(base, {path: value})
 
 
-def refuse(path: str, value: object, base: str = PYRAMID) -> str:
-    caught = refused(ConfigError, "", override, path, value, base)
-    assert caught.where == f"override {path}"
-    return caught.message
+def refuse(path, value, part, base=PYRAMID):
+    caught = refused(ConfigError, re.escape(part), override, path, value, base)
+    assert caught.where.split(", ")[0] == f"override {path}"
 
 
-def test_values_of_every_kind_from_text():
+FROM_TEXT = {
+    "model.ssd.num_classes": "3",
+    f"{CROP}.min_area": "2.5e-1",
+    "train_config.fine_tune_checkpoint_version": "V2",
+    "train_config.sync_replicas": "True",
+    "train_config.fine_tune_checkpoint": "gs://bucket/a b/ckpt-0",
+    "train_config.fine_tune_checkpoint_type": '"detection"',
+    "model.ssd.image_resizer": "{ keep_aspect_ratio_resizer { max_dimension: 640 } }",
+    "train_config.freeze_variables[+]": "FeatureExtractor",
+    "eval_input_reader[-1].shuffle": "1",
+    "eval_config.super_categories[a.b]": "c",
+}
+FROM_YAML = {
+    "train_config.batch_size": 8,
+    "train_config.sync_replicas": True,
+    f"{CROP}.max_area": 1,
+    "train_config.freeze_variables": ["a", "b,c"],
+    "graph_rewriter": {"quantization": {"delay": 5, "symmetric": True}},
+    STEPS: [{"random_vertical_flip": {}}, "{ rgb_to_gray {} }"],
+    "eval_config.metrics_set": None,
+}
+
+
+def test_values_of_every_kind_from_text_and_yaml():
     config = load_pipeline_config(PYRAMID)
-    changed = apply_overrides(
-        config,
-        {
-            "model.ssd.num_classes": "3",
-            f"{CROP}.min_area": "2.5e-1",
-            "train_config.fine_tune_checkpoint_version": "V2",
-            "train_config.sync_replicas": "True",
-            "train_config.fine_tune_checkpoint": "gs://bucket/a b/ckpt-0",
-            "train_config.fine_tune_checkpoint_type": '"detection"',
-            "model.ssd.image_resizer": "{ keep_aspect_ratio_resizer { max_dimension: 640 } }",
-            "train_config.freeze_variables[+]": "FeatureExtractor",
-            "eval_input_reader[-1].shuffle": "1",
-            "eval_config.super_categories[a.b]": "c",
-        },
-    )
-    train, resizer = changed.train_config, changed.model.ssd.image_resizer
-    assert changed.model.ssd.num_classes == 3
+    found = apply_overrides(config, FROM_TEXT)
+    train, resizer = found.train_config, found.model.ssd.image_resizer
+    assert found.model.ssd.num_classes == 3
     assert train.data_augmentation_options[1].random_crop_image.min_area == 0.25
     assert (train.fine_tune_checkpoint_version, train.sync_replicas) == (V2, True)
     assert train.fine_tune_checkpoint == "gs://bucket/a b/ckpt-0"
@@ -75,30 +77,16 @@ def test_values_of_every_kind_from_text():
     assert resizer.keep_aspect_ratio_resizer.max_dimension == 640
     assert not resizer.HasField("fixed_shape_resizer")
     assert list(train.freeze_variables) == ["FeatureExtractor"]
-    assert changed.eval_input_reader[0].shuffle
-    assert dict(changed.eval_config.super_categories) == {"a.b": "c"}
+    assert found.eval_input_reader[0].shuffle
+    assert dict(found.eval_config.super_categories) == {"a.b": "c"}
     assert config == load_pipeline_config(PYRAMID)  # the original stays
-
-
-def test_values_of_every_kind_from_yaml():
-    changed = apply_overrides(
-        load_pipeline_config(PYRAMID),
-        {
-            "train_config.batch_size": 8,
-            "train_config.sync_replicas": True,
-            f"{CROP}.max_area": 1,
-            "train_config.freeze_variables": ["a", "b,c"],
-            "graph_rewriter": {"quantization": {"delay": 5, "symmetric": True}},
-            STEPS: [{"random_vertical_flip": {}}, "{ rgb_to_gray {} }"],
-            "eval_config.metrics_set": None,
-        },
-    )
-    train, quantization = changed.train_config, changed.graph_rewriter.quantization
+    found = apply_overrides(config, FROM_YAML)
+    train, quantization = found.train_config, found.graph_rewriter.quantization
     assert (train.batch_size, train.sync_replicas) == (8, True)
     assert list(train.freeze_variables) == ["a", "b,c"]
     assert (quantization.delay, quantization.symmetric) == (5, True)
-    assert steps_of(changed) == ["random_vertical_flip", "rgb_to_gray"]
-    assert not changed.eval_config.metrics_set
+    assert steps_of(found) == ["random_vertical_flip", "rgb_to_gray"]
+    assert not found.eval_config.metrics_set
 
 
 ASPECT_RATIOS = "model.ssd.anchor_generator.multiscale_anchor_generator.aspect_ratios"
@@ -115,37 +103,33 @@ ASPECT_RATIOS = "model.ssd.anchor_generator.multiscale_anchor_generator.aspect_r
     (f"{ASPECT_RATIOS}[0]", "unset", [2, 0.5]),
 )
 def test_lists_are_replaced_changed_and_grown(*, path, value, expected):
-    changed = override(path, value)
-    assert list(changed.model.ssd.anchor_generator.multiscale_anchor_generator.aspect_ratios) == expected
+    generator = override(path, value).model.ssd.anchor_generator.multiscale_anchor_generator
+    assert list(generator.aspect_ratios) == expected
 
 
 def test_lists_and_maps_of_messages():
-    replaced = override(STEPS, "[{ rgb_to_gray {} }, { normalize_image {} }]")
-    assert steps_of(replaced) == ["rgb_to_gray", "normalize_image"]
+    both = "[{ rgb_to_gray {} }, { normalize_image {} }]"
+    assert steps_of(override(STEPS, both)) == ["rgb_to_gray", "normalize_image"]
     grown = override(f"{STEPS}[+].random_vertical_flip.probability", 0.25).train_config
     assert len(grown.data_augmentation_options) == 3
     assert grown.data_augmentation_options[2].random_vertical_flip.probability == 0.25
     assert steps_of(override(f"{STEPS}[*]", "{ rgb_to_gray {} }")) == ["rgb_to_gray"] * 2
     assert steps_of(override(f"{STEPS}[0]", "unset")) == ["random_crop_image"]
-    changed = override(f"{PAIRS}[7]", "{ x_y_pair { x: 0.5 y: 0.25 } }", TWO_STAGE)
-    changed = apply_overrides(changed, {f"{PAIRS}[3].x_y_pair[1].y": 1, f"{PAIRS}[5]": {}})
-    pairs = pairs_of(changed)
+    new = {"[7]": "{ x_y_pair { x: 0.5 y: 0.25 } }", "[3].x_y_pair[1].y": 1, "[5]": {}}
+    config = changed(TWO_STAGE, {f"{PAIRS}{path}": value for path, value in new.items()})
+    pairs = pairs_of(config)
     assert sorted(pairs) == [3, 5, 7]
     assert (pairs[3].x_y_pair[1].y, pairs[7].x_y_pair[0].y) == (1, 0.25)
-    assert sorted(pairs_of(apply_overrides(changed, {f"{PAIRS}[3]": "unset"}))) == [5, 7]
-    message = refuse(f"{PAIRS}[cat]", "{}", TWO_STAGE)
-    assert "as key of class_id_xy_pairs_map, found 'cat'" in message
+    assert sorted(pairs_of(apply_overrides(config, {f"{PAIRS}[3]": "unset"}))) == [5, 7]
+    refuse(f"{PAIRS}[cat]", "{}", "as key of class_id_xy_pairs_map, found 'cat'", TWO_STAGE)
 
 
-def test_another_arm_drops_the_old_one_and_says_so(caplog):
+def test_another_arm_drops_the_old_one_a_field_is_cleared_and_an_empty_message_is_present(caplog):
     path = "train_config.optimizer.adam_optimizer.learning_rate.constant_learning_rate.learning_rate"
     with caplog.at_level(logging.WARNING):
-        changed = override(path, "1e-3")
-    assert changed.train_config.optimizer.WhichOneof("optimizer") == "adam_optimizer"
+        found = override(path, "1e-3")
+    assert found.train_config.optimizer.WhichOneof("optimizer") == "adam_optimizer"
     assert "adam_optimizer replaces momentum_optimizer" in caplog.text
-
-
-def test_a_field_is_cleared_and_an_empty_message_is_present():
     assert not override("graph_rewriter", "unset").HasField("graph_rewriter")
     assert override("train_config.batch_size", "unset").train_config.batch_size == 32
     quoted = override("train_config.fine_tune_checkpoint", "'unset'")
@@ -155,44 +139,33 @@ def test_a_field_is_cleared_and_an_empty_message_is_present():
 
 
 @cases(
-    (
-        "model.ssd.num_clases",
-        3,
-        ["Ssd has no field 'num_clases'; did you mean num_classes?", "model.ssd.num_c"],
-    ),
-    ("ssd.num_classes", 3, ["nearest paths: model.ssd.num_classes"]),
-    ("model.num_classes", 3, ["model.ssd.num_classes"]),
-    ("optimizer.momentum_optimizer", "{}", ["train_config.optimizer.momentum_optimizer"]),
-    ("num_clases", 3, ["did you mean num_classes"]),
-    ("train_config.batch_size", "many", ["expected a whole number from 0", "found many"]),
-    ("train_config.batch_size", "8 num_steps: 3", ["found 8 num_steps: 3"]),
-    ("train_config.batch_size", "", ["found nothing"]),
-    ("train_config.batch_size.much", 3, ["batch_size holds a whole number", "nothing follows it"]),
-    ("train_config.batch_size[0]", 3, ["is single; leave out [0]"]),
-    ("train_config[0].batch_size", 3, ["is single; leave out [0]"]),
-    ("eval_input_reader.shuffle", True, ["is a list; write eval_input_reader[0], [+] or [*]"]),
-    ("eval_input_reader[3].shuffle", True, ["element 3 does not exist, there are 1; use [+]"]),
-    ("eval_input_reader[x].shuffle", True, ["a number, + or * in the brackets, found 'x'"]),
-    ("train_config.freeze_variables[0]", "a", ["element 0 does not exist, there are 0"]),
-    ("eval_config.super_categories", "a", ["is a map; write super_categories[KEY]"]),
-    ("eval_config.super_categories[a].b", "c", ["nothing follows it"]),
-    ("model.ssd.image_resizer", "{ fixed_shape_resizer { hight: 3 } }", ["did you mean height"]),
-    ("graph_rewriter", "{} } model { ssd {", ["check braces"]),
-    ("graph_rewriter", "{} model { ssd {} }", ["nothing after it"]),
-    ("train_config batch", 3, ["expected a field path"]),
-    ("train_config..batch_size", 3, ["expected a field path"]),
-    ("", 3, ["expected a field path"]),
+    ("model.ssd.num_clases", 3, "Ssd has no field 'num_clases'; did you mean num_classes?"),
+    ("ssd.num_classes", 3, "nearest paths: model.ssd.num_classes"),
+    ("model.num_classes", 3, "model.ssd.num_classes"),
+    ("optimizer.momentum_optimizer", "{}", "train_config.optimizer.momentum_optimizer"),
+    ("num_clases", 3, "did you mean num_classes"),
+    ("train_config.batch_size", "many", "expected a whole number from 0 to 4294967295, found many"),
+    ("train_config.batch_size", "8 num_steps: 3", "found 8 num_steps: 3"),
+    ("train_config.batch_size", "", "found nothing"),
+    ("train_config.batch_size.much", 3, "nothing follows it"),
+    ("train_config.batch_size[0]", 3, "is single; leave out [0]"),
+    ("train_config[0].batch_size", 3, "is single; leave out [0]"),
+    ("eval_input_reader.shuffle", True, "is a list; write eval_input_reader[0], [+] or [*]"),
+    ("eval_input_reader[3].shuffle", True, "element 3 does not exist, there are 1; use [+]"),
+    ("eval_input_reader[x].shuffle", True, "a number, + or * in the brackets, found 'x'"),
+    ("train_config.freeze_variables[0]", "a", "element 0 does not exist, there are 0"),
+    ("eval_config.super_categories", "a", "is a map; write super_categories[KEY]"),
+    ("eval_config.super_categories[a].b", "c", "nothing follows it"),
+    ("model.ssd.image_resizer", "{ fixed_shape_resizer { hight: 3 } }", "did you mean height"),
+    ("graph_rewriter", "{} } model { ssd {", "check braces"),
+    ("graph_rewriter", "{} model { ssd {} }", "nothing after it"),
+    ("train_config batch", 3, "expected a field path"),
+    ("train_config..batch_size", 3, "expected a field path"),
+    ("", 3, "expected a field path"),
+    ("model.ssd.image_resizer", {"fixed_shape_resizer": {"hight": 3}}, "fixed_shape_resizer, hight: "),
 )
-def test_an_error_names_the_path_and_the_remedy(*, path, value, parts):
-    message = refuse(path, value)
-    for part in parts:
-        assert part in message
-
-
-def test_an_error_inside_a_mapping_names_its_keys():
-    wrong = {"fixed_shape_resizer": {"hight": 3}}
-    message = r"fixed_shape_resizer, hight: .*did you mean height"
-    refused(ConfigError, message, override, "model.ssd.image_resizer", wrong)
+def test_an_error_names_the_path_and_the_remedy(*, path, value, part):
+    refuse(path, value, part)
 
 
 def test_new_elements_may_be_named_twice_or_numbered():
@@ -208,25 +181,28 @@ def test_new_elements_may_be_named_twice_or_numbered():
     readers = {"eval_input_reader[+].shuffle": True, "eval_input_reader[+2].num_epochs": 3}
     first, second = apply_overrides(config, readers).eval_input_reader
     assert (first.shuffle, second.num_epochs) == (True, 3)
-    assert "matches nothing" in refuse("eval_input_reader[*].shuffle", True, CENTER)
+    refuse("eval_input_reader[*].shuffle", True, "matches nothing", CENTER)
 
 
-def test_a_file_of_overrides_is_merged(tmp_path):
-    path = tmp_path / "more.config"
-    path.write_text(
-        "train_config { batch_size: 2 data_augmentation_options { rgb_to_gray {} } }\neval_input_reader {}"
-    )
+def test_a_file_of_overrides_or_yaml_of_fields_is_merged(tmp_path):
+    path, step = tmp_path / "more.config", "data_augmentation_options { rgb_to_gray {} }"
+    path.write_text(f"train_config {{ batch_size: 2 {step} }}\neval_input_reader {{}}")
     config = load_pipeline_config(PYRAMID)
     merged = merge_override_file(config, str(path))
     assert (merged.train_config.batch_size, merged.train_config.num_steps) == (2, 1500)
     assert len(merged.train_config.data_augmentation_options) == 3
     assert len(merged.eval_input_reader) == 2
     assert config == load_pipeline_config(PYRAMID)
+    wrong = "\ntrain_config { batch_sise: 2 }"
     with pytest.raises(ConfigError, match=r"^more\.config:2: train_config\.batch_sise"):
-        merge_override_text(config, "\ntrain_config { batch_sise: 2 }", where="more.config")
+        overrides.merge_override_text(config, wrong, where="more.config")
+    path = tmp_path / "best.yaml"
+    path.write_text("train_config.batch_size: 3\ntrain_config.validation: {every_steps: 4}\n")
+    merged = merge_override_file(TrainEvalPipelineConfig(), str(path))
+    assert (merged.train_config.batch_size, merged.train_config.validation.every_steps) == (3, 4)
 
 
-def leaves(message: Message, prefix: str = "") -> Iterator[tuple[str, str]]:
+def leaves(message, prefix=""):
     """Overrides that build a message up from nothing."""
     for field, value in message.ListFields():
         path = f"{prefix}{field.name}"
@@ -241,7 +217,7 @@ def leaves(message: Message, prefix: str = "") -> Iterator[tuple[str, str]]:
             yield from element(field, value, path, path)
 
 
-def element(field, value, made: str, path: str) -> Iterator[tuple[str, str]]:
+def element(field, value, made, path):
     if isinstance(value, Message):
         yield made, "{}"
         yield from leaves(value, f"{path}.")
@@ -253,10 +229,10 @@ def element(field, value, made: str, path: str) -> Iterator[tuple[str, str]]:
         yield made, float_text(value) if isinstance(value, float) else str(value)
 
 
-def built_from(message: Message) -> TrainEvalPipelineConfig:
+def built_from(message):
     built = TrainEvalPipelineConfig()
     for path, value in leaves(message):
-        set_field(built, path, value)
+        overrides.set_field(built, path, value)
     return built
 
 
@@ -278,7 +254,7 @@ VALUES = PLAIN | st.sampled_from(["{}", "[1]", "unset"])
 
 
 @st.composite
-def paths(draw: st.DrawFn) -> str:
+def paths(draw):
     names = st.sampled_from([*NAMES, ""])
     indices = st.sampled_from(["", "", "[0]", "[+]", "[*]", "[-1]", "[x]", "["])
     return ".".join(draw(names) + draw(indices) for _ in range(draw(st.integers(1, 3))))
@@ -287,18 +263,10 @@ def paths(draw: st.DrawFn) -> str:
 @settings(max_examples=80, deadline=None)
 @given(paths(), VALUES)
 def test_any_override_gives_a_config_or_one_error(path, value):
-    config = load_pipeline_config(LAYERS)
     try:
-        apply_overrides(config, {path: value})
+        override(path, value, LAYERS)
     except ConfigError as error:
         assert error.where.startswith("override ")
-
-
-def test_a_file_of_overrides_may_be_yaml_of_fields_and_values(tmp_path):
-    path = tmp_path / "best.yaml"
-    path.write_text("train_config.batch_size: 3\ntrain_config.validation: {every_steps: 4}\n")
-    merged = merge_override_file(TrainEvalPipelineConfig(), str(path))
-    assert (merged.train_config.batch_size, merged.train_config.validation.every_steps) == (3, 4)
 
 
 @cases("- 1", "a: [", "1: 2", "train_config.no_such: 1")

@@ -1,6 +1,3 @@
-"""Lines and tokens of fields in a text."""
-
-from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,14 +44,15 @@ def test_tokens_know_their_fields_and_fields_their_lines():
     tokens = [token for token in scan("model { sdd { deep: 1 } }", ROOT) if token.is_name]
     assert [token.path for token in tokens] == ["model", "model.sdd", "model.sdd.deep"]
     assert tokens[2].container is None
+    assert [t.path for t in scan("[our.extension] { a: 1 }", ROOT) if t.is_name] == ["[our.extension].a"]
     lines = {"model": 2, "model.ssd": 3}
     assert nearest_line("model.ssd.loss.x", lines) == 3
     assert nearest_line("train_config.x", lines) == 0
 
 
-def field_names(message: Message, path: str = "") -> dict[str, str]:
+def field_names(message, path=""):
     """Path of every field outside maps, with the name that its line must begin with."""
-    names: dict[str, str] = {}
+    names = {}
     for field, value in message.ListFields():
         if is_map(field):
             continue

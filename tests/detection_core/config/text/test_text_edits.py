@@ -1,19 +1,11 @@
-"""Edits of a text that leave the rest as it is."""
-
 from typing import cast
 
 from google.protobuf.descriptor import Descriptor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detection_core.config.text.text_edits import (
-    blanked,
-    edited,
-    insertion,
-    removal,
-    replacement,
-    written_values,
-)
+from detection_core.config.text import text_edits
+from detection_core.config.text.text_edits import edited, insertion, written_values
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.support.cases import cases
 
@@ -29,8 +21,8 @@ TEXT = """train_config: {  # of our own
 
 
 def test_every_value_is_found_with_its_line_and_replaced_in_its_quotes():
-    found = {value.path: (value.line, value.text) for value in written_values(TEXT, ROOT)}
-    assert found == {
+    values = {value.path: value for value in written_values(TEXT, ROOT)}
+    assert {path: (value.line, value.text) for path, value in values.items()} == {
         "train_config.batch_size": (2, "8"),
         "train_config.num_steps": (2, "9"),
         "train_config.fine_tune_checkpoint": (3, "\"a/\" 'b'"),
@@ -38,12 +30,8 @@ def test_every_value_is_found_with_its_line_and_replaced_in_its_quotes():
         "train_config.freeze_variables[1]": (5, '"y"'),
         "train_config.freeze_variables[2]": (6, "'z'"),
     }
-    assert all(TEXT[v.start : v.end] == v.text for v in written_values(TEXT, ROOT))
-    values = {value.path: value for value in written_values(TEXT, ROOT)}
-    edits = [
-        replacement(values["train_config.fine_tune_checkpoint"], "c"),
-        replacement(values["train_config.freeze_variables[1]"], "why"),
-    ]
+    new = {"train_config.fine_tune_checkpoint": "c", "train_config.freeze_variables[1]": "why"}
+    edits = [text_edits.replacement(values[path], text) for path, text in new.items()]
     assert edited(TEXT, edits) == TEXT.replace("\"a/\" 'b'", '"c"').replace('"y"', '"why"')
 
 
@@ -57,9 +45,9 @@ def test_every_value_is_found_with_its_line_and_replaced_in_its_quotes():
 )
 def test_a_field_goes_with_its_line_where_nothing_else_stands_there(*, before, after):
     (value,) = [v for v in written_values(before, ROOT) if v.text == "8"]
-    edit = removal(before, value)
+    edit = text_edits.removal(before, value)
     assert edited(before, [edit]) == after
-    blank = blanked(before, [edit])
+    blank = text_edits.blanked(before, [edit])
     assert "batch_size" not in blank and len(blank) == len(before)
     assert [len(row) for row in blank.split("\n")] == [len(row) for row in before.split("\n")]
 
@@ -73,6 +61,6 @@ def test_what_is_found_in_any_text_stands_there(text):
 
 def test_a_field_is_put_at_the_beginning_of_a_message():
     text = "a: 1\ntrain_config: <\n  batch_size: 3 >"
-    edit = insertion(text, TrainEvalPipelineConfig.DESCRIPTOR, "train_config", "num_steps: 2")
+    edit = insertion(text, ROOT, "train_config", "num_steps: 2")
     assert edited(text, [edit]) == "a: 1\ntrain_config: < num_steps: 2\n  batch_size: 3 >"
-    assert insertion(text, TrainEvalPipelineConfig.DESCRIPTOR, "eval_config", "x: 1") is None
+    assert insertion(text, ROOT, "eval_config", "x: 1") is None

@@ -1,8 +1,3 @@
-"""Messages from their text, with errors that name a line."""
-
-import re
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,10 +9,8 @@ from tests.support.configs import PATHS
 from tests.support.random_messages import messages
 
 
-def refuse(text: str) -> ConfigError:
-    with pytest.raises(ConfigError) as caught:
-        parse_message(text, TrainEvalPipelineConfig, where="my.config")
-    return caught.value
+def parse(text):
+    return parse_message(text, TrainEvalPipelineConfig, where="my.config")
 
 
 # What stands in a train_config, and what its message must have behind `train_config.`
@@ -33,7 +26,10 @@ IN_TRAIN_CONFIG = {
     r"fine_tune_checkpoint: 'C:\Users\me'": r"fine_tune_checkpoint: .*found 'C:.*write / or \\\\ instead",
     r"fine_tune_checkpoint: 'C:\me\'": "fine_tune_checkpoint",
 }
-STEPS = r"train_config\.data_augmentation_options"
+STEPS = "data_augmentation_options"
+TWO = f"train_config {{\n {STEPS} {{}}\n {STEPS} {{ random_crop_image {{ min_aera: 1 }} }} }}"
+LISTED = f"train_config {{ {STEPS}: [{{ rgb_to_gray {{}} }},\n {{ random_crop_imag {{}} }}] }}"
+AT = rf"train_config\.{STEPS}\[1\]\.random_crop"
 # Text, line of the error, and what its message must have.
 WRONG = [
     *((f"train_config {{ {text} }}", 1, f"train_config.{found}") for text, found in IN_TRAIN_CONFIG.items()),
@@ -49,30 +45,19 @@ WRONG = [
     ("train_config { } }", 1, "near '}'"),
     ('eval_config { metrics_set: "abc }', 1, r"eval_config.metrics_set\[0\].*quote"),
     ("[our.extension] { }", 1, "no extension of this name is known"),
-    (
-        "train_config {\n data_augmentation_options { normalize_image {} }\n"
-        " data_augmentation_options { random_crop_image { min_aera: 1 } } }",
-        3,
-        rf"{STEPS}\[1\].random_crop_image.min_aera: .*did you mean min_area",
-    ),
-    (
-        "train_config { data_augmentation_options: [{ normalize_image {} },\n { random_crop_imag {} }] }",
-        2,
-        rf"{STEPS}\[1\].random_crop_imag: .*random_crop_image",
-    ),
+    (TWO, 3, rf"{AT}_image.min_aera: .*did you mean min_area"),
+    (LISTED, 2, rf"{AT}_imag: .*random_crop_image"),
 ]
 
 
 @cases(*WRONG)
 def test_an_error_names_line_field_and_remedy(*, text, line, message):
-    error = refuse(text)
-    assert error.where == f"my.config:{line}"
-    assert re.search(message, error.message), error.message
+    assert refused(ConfigError, message, parse, text).where == f"my.config:{line}"
 
 
 def test_text_from_no_file_is_named_by_its_line():
     refused(ConfigError, r"^line 2: model\.sdd", parse_message, "model {\n sdd {} }", TrainEvalPipelineConfig)
-    assert "metrics_set" in refuse(r"eval_config { metrics_set: '\xff' }").message
+    refused(ConfigError, "metrics_set", parse, r"eval_config { metrics_set: '\xff' }")
 
 
 @settings(max_examples=60, deadline=None)
@@ -81,17 +66,18 @@ def test_any_message_comes_back_from_its_text(message):
     assert parse_message(format_message(message), TrainEvalPipelineConfig) == message
 
 
+PIECES = ["", "{", "}", "[", "]", ":", "'", '"', "#", "-1", "nan", "x", "\n", ",", "é"]
+
+
 @st.composite
-def broken_configs(draw: st.DrawFn) -> str:
+def broken_configs(draw):
     """A config with a few pieces cut out, put in or doubled."""
     with open(draw(st.sampled_from(PATHS)), encoding="utf-8") as f:
         text = f.read()
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(text)))
         end = min(len(text), start + draw(st.integers(0, 12)))
-        piece = draw(
-            st.sampled_from(["", "{", "}", "[", "]", ":", "'", '"', "#", "-1", "nan", "x", "\n", ",", "é"])
-        )
+        piece = draw(st.sampled_from(PIECES))
         text = text[:start] + draw(st.sampled_from([piece, text[start:end] * 2])) + text[end:]
     return text
 
@@ -100,7 +86,7 @@ def broken_configs(draw: st.DrawFn) -> str:
 @given(broken_configs())
 def test_broken_text_gives_a_message_or_one_error_with_its_line(text):
     try:
-        parse_message(text, TrainEvalPipelineConfig, where="my.config")
+        parse(text)
     except ConfigError as error:
         line = int(error.where.removeprefix("my.config:"))
         assert 1 <= line <= text.count("\n") + 1
