@@ -1,5 +1,3 @@
-"""Indices of checkpoints that end TensorFlow natively are one message instead."""
-
 import contextlib
 import faulthandler
 import os
@@ -51,10 +49,13 @@ DAMAGE = {
 }
 
 
-def test_an_index_of_tensorflow_passes(saved, tmp_path):
+def test_an_index_of_tensorflow_passes_and_impossible_shapes_would_end_the_process(saved, tmp_path):
     check_index(str(saved / "ckpt"))
     check_index(altered(saved, tmp_path, lambda entry: None))
     assert CheckpointFile(altered(saved, tmp_path, lambda entry: None)).shapes[KEY.decode()] == (3, 4)
+    # Why there is this check.
+    assert read_in_a_child(str(saved / "ckpt")) == 0
+    assert read_in_a_child(altered(saved, tmp_path, DAMAGE["300 dimensions"])) < 0
 
 
 @cases(*DAMAGE)
@@ -109,12 +110,6 @@ def read_in_a_child(prefix: str) -> int:
                     reader.get_tensor(key)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def test_impossible_shapes_would_end_the_process(saved, tmp_path):
-    """Why there is this check."""
-    assert read_in_a_child(str(saved / "ckpt")) == 0
-    assert read_in_a_child(altered(saved, tmp_path, DAMAGE["300 dimensions"])) < 0
 
 
 @cases(2**40, 2**64 - 1)

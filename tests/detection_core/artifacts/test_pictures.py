@@ -14,14 +14,11 @@ def write_index(folder: Path, *names: str) -> None:
     (pictures / "index.json").write_text(json.dumps(entries))
 
 
-def test_the_pictures_of_the_index_are_found(tmp_path):
+def test_pictures_of_the_folder_are_found_by_the_index_and_no_other_file_is_read(tmp_path, caplog):
     write_index(tmp_path, "a.jpg")
     (tmp_path / "pictures" / "a.jpg").write_bytes(JPEG)
     (picture,) = list_pictures(str(tmp_path))
     assert (picture.kind, picture.caption, picture.read()) == ("miss", "a.jpg", JPEG)
-
-
-def test_no_file_but_a_picture_of_the_folder_is_read(tmp_path, caplog):
     (tmp_path / "secret.jpg").write_bytes(JPEG)
     (tmp_path / "key").write_text("secret")
     write_index(

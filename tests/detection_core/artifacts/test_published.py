@@ -9,7 +9,7 @@ from detection_core.errors import ContractError
 from tests.support.cases import cases, refused
 
 
-def test_a_record_is_read_back_and_fields_of_later_versions_are_passed_over(tmp_path):
+def test_records_and_pointers_are_read_back_and_fields_of_later_versions_passed_over(tmp_path):
     path, version = (
         str(tmp_path / "5.json"),
         PublishedVersion(number=5, run_key="k", files={"saved_model.pb": 3}),
@@ -19,9 +19,6 @@ def test_a_record_is_read_back_and_fields_of_later_versions_are_passed_over(tmp_
     data = json.loads((tmp_path / "5.json").read_text())
     (tmp_path / "5.json").write_text(json.dumps({**data, "colour": "blue"}))
     assert published.read_version(path, 5) == version
-
-
-def test_a_pointer_is_read_back_and_none_is_nothing_deployed(tmp_path):
     root = str(tmp_path)
     assert published.read_deployment(root) == Deployment(None, ()) and not published.is_destination(root)
     published.write_deployment(root, Deployment(3, (2, 1)))
@@ -62,10 +59,7 @@ def test_a_damaged_pointer_or_record_is_named_with_what_to_do(tmp_path, *, name,
     assert e.value.where == str(tmp_path / name)
 
 
-def test_numbers_are_those_that_tensorflow_serving_reads():
-    assert published.version_numbers(["10", "9", ".9", "x", "²", "\u0661", "1.5", "-3"]) == [9, 10]
-
-
-def test_a_pipe_as_pointer_is_refused_and_not_waited_for(tmp_path):
+def test_a_pipe_is_no_pointer_and_numbers_are_those_that_tensorflow_serving_reads(tmp_path):
     os.mkfifo(tmp_path / "current.json")
     refused(ContractError, "found a folder, a pipe, a device", published.read_deployment, str(tmp_path))
+    assert published.version_numbers(["10", "9", ".9", "x", "²", "\u0661", "1.5", "-3"]) == [9, 10]

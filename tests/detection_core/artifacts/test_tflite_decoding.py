@@ -1,5 +1,3 @@
-"""How a file's heads are decoded is read as it was written."""
-
 import numpy as np
 import pytest
 

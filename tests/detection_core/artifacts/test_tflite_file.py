@@ -1,5 +1,3 @@
-"""Damaged TensorFlow Lite files are one message, before native code sees them."""
-
 import contextlib
 import os
 import random

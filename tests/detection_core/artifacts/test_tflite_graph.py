@@ -1,5 +1,3 @@
-"""The graph of a file against LiteRT's own account of it."""
-
 import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -23,7 +21,7 @@ def content() -> bytes:
     return bytes(converter.convert())
 
 
-def test_tensors_and_operations_are_those_that_litert_sees(content):
+def test_the_graph_is_the_one_that_litert_sees(content):
     graph = read_graph(content)
     interpreter = Interpreter(
         model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
@@ -44,9 +42,6 @@ def test_tensors_and_operations_are_those_that_litert_sees(content):
             assert tensor.quantization.zero_point == tuple(details["quantization_parameters"]["zero_points"])
     assert graph.inputs == tuple(d["index"] for d in interpreter.get_input_details())
     assert graph.tensors[graph.inputs[0]].dtype == "uint8"
-
-
-def test_what_the_file_holds_is_constant_and_counts_are_sorted(content):
     graph = read_graph(content)
     assert not any(graph.tensors[i].is_constant for i in (*graph.inputs, *graph.outputs))
     (conv,) = [op for op in graph.operators if op.name == "CONV_2D"]

@@ -1,5 +1,3 @@
-"""Provenance in the archive at a file's end: read back, removed again, and no hindrance to any reader."""
-
 import dataclasses
 import io
 import zipfile
@@ -38,7 +36,7 @@ def described() -> bytes:
     return add_description(bare_file(), description)
 
 
-def test_it_is_read_back_beside_the_labels_and_its_metrics_are_rounded(described):
+def test_it_is_read_back_replaced_removed_and_no_hindrance(described):
     content = with_provenance(described, ORIGIN)
     assert read_provenance(content) == ORIGIN
     assert read_description(content) == read_description(described)
@@ -48,14 +46,15 @@ def test_it_is_read_back_beside_the_labels_and_its_metrics_are_rounded(described
         assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
     noisy = dataclasses.replace(ORIGIN, metrics={"mAP": 0.50000012345, "mAP (large)": None})
     assert with_provenance(described, noisy) == with_provenance(described, ORIGIN)
-
-
-def test_it_replaces_an_earlier_one_and_goes_without_a_trace(described):
     other = dataclasses.replace(ORIGIN, format="float32")
     assert with_provenance(with_provenance(described, other), ORIGIN) == with_provenance(described, ORIGIN)
     assert unmeasured(with_provenance(described, ORIGIN)) == described
     assert unmeasured(described) == described
     assert unmeasured(with_provenance(bare_file(), ORIGIN)) == bare_file()
+    interpreter = Interpreter(model_content=with_provenance(described, ORIGIN))
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    assert read_provenance(bare_file()) is None and read_provenance(described) is None
 
 
 def test_a_score_threshold_goes_with_it():
@@ -65,13 +64,6 @@ def test_a_score_threshold_goes_with_it():
     assert unmeasured(measured) == described
     with pytest.raises(ModelError, match="expected metadata with a score threshold, found none"):
         with_score_threshold(bare_file(), 0.25)
-
-
-def test_litert_loads_it_and_a_file_of_another_program_has_none(described):
-    interpreter = Interpreter(model_content=with_provenance(described, ORIGIN))
-    interpreter.allocate_tensors()
-    interpreter.invoke()
-    assert read_provenance(bare_file()) is None and read_provenance(described) is None
 
 
 def test_a_newer_and_a_damaged_one_are_refused_by_name(described):

@@ -1,5 +1,3 @@
-"""The slots against TensorFlow's own compiled schema, and that nobody else states one."""
-
 import inspect
 import re
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Bootstrap intervals of COCO's metrics."""
-
 import dataclasses
 
 import numpy as np
@@ -53,29 +51,28 @@ def test_a_resampled_metric_is_that_of_the_images_laid_out(monkeypatch, *, seed)
             assert (-1.0 if np.isnan(value) else value) == pytest.approx(expected[metric], abs=1e-6), metric
 
 
-def test_both_detectors_are_measured_on_the_same_images():
+def test_what_is_measured_on_resampled_images_and_what_cannot_be_known(monkeypatch):
     images = random_images(0)
     found = resample(split_of(images), split_of(images), [MAP], groups={})[MAP]
     np.testing.assert_array_equal(found.values, found.baseline)
     interval = found.interval()
     assert interval.change == (0.0, 0.0) and interval.value[0] < interval.value[1]
     assert interval.level == 0.95 and interval.resamples == 1000
-
-
-def test_in_parts_that_fit_into_memory_it_is_the_same(monkeypatch):
-    split = split_of(random_images(0))
-    whole = resample(split, None, [MAP], groups={})[MAP].values
-    monkeypatch.setattr(bootstrap, "_NUMBERS_AT_ONCE", 2000)
-    np.testing.assert_allclose(resample(split, None, [MAP], groups={})[MAP].values, whole, rtol=1e-12)
-
-
-def test_what_cannot_be_known_has_no_interval():
     images = random_images(0)
     found = resample(split_of(images), None, [MAP, "PascalBoxes_Precision/mAP@0.5IOU"], groups={})
     assert list(found) == [MAP]
     assert resample(split_of(images[:1]), None, [MAP], groups={}) == {}
     empty = [EvaluatedImage(truth=make_truth([], []), detections=make_detections([], [], []))] * 3
     assert known_intervals(resample(split_of(empty), None, [MAP], groups={})) == {}
+    split = split_of(random_images(0))
+    whole = resample(split, None, [MAP], groups={})[MAP].values
+    monkeypatch.setattr(bootstrap, "_NUMBERS_AT_ONCE", 2000)
+    np.testing.assert_allclose(resample(split, None, [MAP], groups={})[MAP].values, whole, rtol=1e-12)
+    matched = []
+    match = bootstrap.match_class
+    monkeypatch.setattr(bootstrap, "match_class", lambda *args: matched.append(args[1]) or match(*args))
+    resample(split_of(random_images(0)), None, [MAP, MAP_50], groups={})
+    assert sorted(matched) == [0, 1, 2, 3, 4]
 
 
 @cases((10, 26.6631), (30, 41.9785), (1_000_000, 50.0))
@@ -124,11 +121,3 @@ def test_equally_good_detectors_are_told_apart_as_seldom_as_the_level_says():
     assert false_alarm_rate(images=30, trials=120) <= 13 / 120
     one, other = two_detectors(0, 100, quality=(0.5, 0.8))
     assert resample(one, other, [MAP_50], groups={})[MAP_50].interval().change[1] < 0
-
-
-def test_a_thousand_resamples_match_each_class_once(monkeypatch):
-    matched = []
-    match = bootstrap.match_class
-    monkeypatch.setattr(bootstrap, "match_class", lambda *args: matched.append(args[1]) or match(*args))
-    resample(split_of(random_images(0)), None, [MAP, MAP_50], groups={})
-    assert sorted(matched) == [0, 1, 2, 3, 4]

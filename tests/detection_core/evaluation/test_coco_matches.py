@@ -1,5 +1,3 @@
-"""Matches kept image by image, against the engine's numbers."""
-
 import itertools
 
 import numpy as np

@@ -77,7 +77,7 @@ def test_hand_worked():
     assert result.metrics()["DetectionBoxes_Recall/AR@1"] == 0.0
 
 
-def test_area_comes_from_the_record_where_it_has_one():
+def test_areas_and_classes_are_measured_apart():
     box, found = [[0, 0, 0.2, 0.1]], make_detections([[0, 0, 0.2, 0.1]], [0.9], [0])  # 20 x 20 px
     small = [EvaluatedImage(truth=make_truth(box, [0]), detections=found)]
     large = [EvaluatedImage(truth=make_truth(box, [0], area=[99999.0]), detections=found)]
@@ -86,9 +86,6 @@ def test_area_comes_from_the_record_where_it_has_one():
     assert evaluate_coco(small, NAMES).metrics()[name.format("large")] == -1.0
     assert evaluate_coco(large, NAMES).metrics()[name.format("large")] == pytest.approx(1.0)
     assert evaluate_coco(large, NAMES).metrics()[name.format("small")] == -1.0
-
-
-def test_metrics_of_each_class():
     images = random_images(2)
     result = evaluate_coco(images, NAMES)
     metrics = result.metrics(per_category=True)

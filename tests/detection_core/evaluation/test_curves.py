@@ -16,7 +16,7 @@ def made():
     return split.images, split.coco, make_curves(split, 0.4)
 
 
-def test_area_below_the_curve_is_the_average_precision(made):
+def test_curves_agree_with_average_precision_and_with_the_confusion_matrix(made):
     _, coco, curves = made
     metrics = coco.metrics(per_category=True)
     for entry in curves.classes[:4]:
@@ -25,18 +25,12 @@ def test_area_below_the_curve_is_the_average_precision(made):
         assert entry.ap == pytest.approx(own)
     known = [c.ap50 for c in curves.classes[:4]]
     assert np.mean(known) == pytest.approx(curves.map50)
-
-
-def test_class_without_an_object(made):
     newt = made[2].classes[4]
     assert (newt.ap, newt.ap50, newt.objects, newt.precision) == (None, None, 0, [])
     assert newt.false_positives > 0
     text = CURVES.format(made[2])
     assert CURVES.parse(text, "curves.json") == made[2] and "NaN" not in text
     assert json.loads(text)["classes"][0]["name"] == "cat"
-
-
-def test_counts_agree_with_the_confusion_matrix(made):
     images, _, curves = made
     matrix = np.array(curves.confusion.matrix)
     assert curves.confusion.labels == [*NAMES.values(), "background"]

@@ -34,13 +34,18 @@ def test_text_can_be_read_on_every_colour(*, colour):
     assert contrast(colour, readable_on(colour)) >= 3.9
 
 
-def test_colours_differ_repeat_and_have_names():
+def test_colours_have_names_and_sizes_bounds():
     assert len(set(PALETTE)) == len(PALETTE)
     assert class_colour(3) == class_colour(3 + len(PALETTE))
     assert named_colour("black") == (0, 0, 0)
     assert named_colour("AliceBlue") == (240, 248, 255)
     with pytest.raises(ValueError, match="unknown color"):
         named_colour("blak")
+    assert fit(np.zeros((100, 50, 3), np.uint8), longest=400).size == (50, 100)
+    assert fit(np.zeros((100, 50, 3), np.uint8), longest=400, smallest=200).size == (100, 200)
+    assert fit(np.zeros((1000, 3, 3), np.uint8), longest=100).size == (1, 100)
+    sheet = side_by_side({"a": Image.new("RGB", (30, 40)), "b": Image.new("RGB", (50, 20))}, gap=5)
+    assert sheet.size == (85, 64)
 
 
 def test_the_outline_lies_on_the_box():
@@ -62,14 +67,6 @@ def test_labels_stay_inside_the_picture(*, box):
         text = draw_boxes(picture, [LabelledBox(box=box, label=0, text="kässe 0.93", dashed=dashed)])
         plate = (np.asarray(text) == colour).all(-1).sum()
         assert plate - (np.asarray(bare) == colour).all(-1).sum() > 300
-
-
-def test_sizes():
-    assert fit(np.zeros((100, 50, 3), np.uint8), longest=400).size == (50, 100)
-    assert fit(np.zeros((100, 50, 3), np.uint8), longest=400, smallest=200).size == (100, 200)
-    assert fit(np.zeros((1000, 3, 3), np.uint8), longest=100).size == (1, 100)
-    sheet = side_by_side({"a": Image.new("RGB", (30, 40)), "b": Image.new("RGB", (50, 20))}, gap=5)
-    assert sheet.size == (85, 64)
 
 
 @cases(1e30, float("inf"), float("nan"))

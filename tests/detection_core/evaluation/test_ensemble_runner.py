@@ -1,5 +1,3 @@
-"""Several detectors as one: fused detections, classes that have to agree, and a folder that moves."""
-
 import shutil
 
 import numpy as np
@@ -27,13 +25,16 @@ def root(tmp_path_factory):
     return folder
 
 
-def test_an_object_that_all_detectors_see_is_found_once_between_their_boxes(root, tmp_path):
+def test_an_object_that_all_detectors_see_is_found_once_under_its_name(root, tmp_path):
     write_ensemble(str(tmp_path), [str(root / "a"), str(root / "b")])
     found = load_runner(str(tmp_path))(IMAGE, "x")
     one, other = (load_runner(str(root / name))(IMAGE) for name in "ab")
     np.testing.assert_allclose(found.boxes[0], one.boxes[0] * 0.6 + other.boxes[0] * 0.4, atol=1e-6)
     assert found.source_id == "x" and len(found.scores) == 1
     assert found.scores[0] == pytest.approx(0.75)
+    write_ensemble(str(tmp_path), [str(root / "a"), str(root / "b")])
+    (found,) = predict(str(tmp_path), [IMAGE])
+    assert [d.name for d in found.detections] == ["red"]
 
 
 class Fixed:
@@ -57,20 +58,17 @@ def test_what_one_of_two_sees_counts_half_and_nothing_is_nothing():
     assert EnsembleRunner("e", [Fixed(), Fixed()])(IMAGE).boxes.shape == (0, 4)
 
 
-def test_detectors_of_other_classes_are_refused_when_written_and_when_read(root, tmp_path):
-    paths = [str(root / "a"), str(root / "other")]
-    with pytest.raises(ModelError, match=r"expected the classes of .*a, found class 1 to be 'cat'"):
-        write_ensemble(str(tmp_path), paths)
-    ENSEMBLE.write(str(tmp_path), Ensemble(detectors=tuple(paths), iou_threshold=0.55))
-    refused(ModelError, "found class 1 to be 'cat'", load_runner, str(tmp_path))
-
-
-def test_what_makes_no_ensemble_is_refused(root, tmp_path):
+def test_what_makes_no_ensemble_is_refused_when_written_and_when_read(root, tmp_path):
     for count, threshold in ((1, 0.5), (0, 0.5), (2, 0.0), (2, 1.1), (2, float("nan"))):
         with pytest.raises(ConfigError, match="expected two or more detectors"):
             write_ensemble(str(tmp_path), [str(root / "a")] * count, iou_threshold=threshold)
     (tmp_path / "ensemble.json").write_text("{")
     refused(ContractError, r"ensemble\.json", load_runner, str(tmp_path))
+    paths = [str(root / "a"), str(root / "other")]
+    with pytest.raises(ModelError, match=r"expected the classes of .*a, found class 1 to be 'cat'"):
+        write_ensemble(str(tmp_path), paths)
+    ENSEMBLE.write(str(tmp_path), Ensemble(detectors=tuple(paths), iou_threshold=0.55))
+    refused(ModelError, "found class 1 to be 'cat'", load_runner, str(tmp_path))
 
 
 def test_relative_paths_start_at_the_folder_so_that_it_moves_with_its_detectors(root, tmp_path):
@@ -81,9 +79,3 @@ def test_relative_paths_start_at_the_folder_so_that_it_moves_with_its_detectors(
     (tmp_path / "before").rename(tmp_path / "after")
     assert members(str(tmp_path / "after")) == (f"{tmp_path}/after/a", f"{tmp_path}/after/b")
     assert len(load_runner(str(tmp_path / "after"))(IMAGE).scores) == 1
-
-
-def test_a_prediction_of_an_ensemble_has_the_names_of_its_detectors(root, tmp_path):
-    write_ensemble(str(tmp_path), [str(root / "a"), str(root / "b")])
-    (found,) = predict(str(tmp_path), [IMAGE])
-    assert [d.name for d in found.detections] == ["red"]

@@ -1,5 +1,3 @@
-"""Whatever is wrong with a SavedModel is one message, whichever reader opens it."""
-
 import os
 import shutil
 

@@ -22,13 +22,20 @@ def test_overlap_against_a_slow_loop():
             assert overlaps[d, g] == pytest.approx(shared / union, abs=1e-12)
 
 
-def test_each_object_is_found_once_and_crowds_do_not_count():
+def test_each_object_is_found_once_and_a_score_has_the_best_balance():
     truth = make_truth([LEFT, RIGHT, [0.5, 0, 1, 0.4]], [0, 1, 2], crowd=[False, False, True])
     found = make_detections(
         [LEFT, LEFT, LEFT, [0.6, 0.1, 0.8, 0.2], RIGHT], [0.9, 0.8, 0.7, 0.6, 0.5], [1, 0, 0, 2, 1]
     )
     match = match_image(EvaluatedImage(truth=truth, detections=found))
     assert match.found_by.tolist() == [NOT_MATCHED, 0, NOT_MATCHED, IN_CROWD, 1]
+    truth = make_truth([LEFT, RIGHT], [0, 0])
+    found = make_detections([LEFT, RIGHT, LEFT, LEFT], [0.9, 0.6, 0.4, 0.3], [0, 0, 0, 0])
+    images = [EvaluatedImage(truth=truth, detections=found)]
+    assert best_score_threshold(images, [match_image(images[0])]) == pytest.approx(0.6)
+    nothing = [EvaluatedImage(truth=truth, detections=make_detections([], [], []))]
+    assert best_score_threshold(nothing, [match_image(nothing[0])]) == 0.5
+    assert best_score_threshold([], []) == 0.5
 
 
 def test_agrees_with_pycocotools_on_which_detections_are_hits():
@@ -58,13 +65,3 @@ def test_agrees_with_pycocotools_on_which_detections_are_hits():
     ours = np.concatenate([match_image(image).found_by for image in images])
     expected = np.array([hits[i + 1] for i in range(len(ours))])
     np.testing.assert_array_equal(np.minimum(ours, 1) * (ours < 0) + (ours >= 0), expected)
-
-
-def test_score_threshold_with_the_best_balance():
-    truth = make_truth([LEFT, RIGHT], [0, 0])
-    found = make_detections([LEFT, RIGHT, LEFT, LEFT], [0.9, 0.6, 0.4, 0.3], [0, 0, 0, 0])
-    images = [EvaluatedImage(truth=truth, detections=found)]
-    assert best_score_threshold(images, [match_image(images[0])]) == pytest.approx(0.6)
-    nothing = [EvaluatedImage(truth=truth, detections=make_detections([], [], []))]
-    assert best_score_threshold(nothing, [match_image(nothing[0])]) == 0.5
-    assert best_score_threshold([], []) == 0.5

@@ -44,16 +44,13 @@ def test_several_detectors_in_one_pass():
     assert measured["a"].seconds_per_image > 0
 
 
-def test_unknown_classes_and_no_images_are_refused():
+def test_unknown_classes_are_refused_and_those_left_out_dropped():
     with pytest.raises(ModelError, match="ids 1 to 2, found id 3"):
         measure({"a": Fixed([2])}, scenes(1), LABELS)
     with pytest.raises(DataError, match=r"scene 1: .*found an object with id 2"):
         measure({"a": Fixed([])}, scenes(2), label_map_from_names(["red"]))
     with pytest.raises(DataError, match="found none"):
         measure({"a": Fixed([])}, [], LABELS)
-
-
-def test_ids_that_the_label_map_leaves_out_are_dropped():
     gap = LabelMap(items=(LabelMapItem(id=1, name="red"), LabelMapItem(id=3, name="green")))
     measured = measure({"a": Fixed([0, 1, 2])}, scenes(1), gap)
     assert measured["a"].images[0].detections.classes.tolist() == [0, 2]

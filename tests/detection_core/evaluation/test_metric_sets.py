@@ -33,23 +33,12 @@ def test_what_is_reported_is_known(measured):
             assert ("PascalBoxes_Precision/mAP@0.5IOU" in found) == ("pascal_voc_detection_metrics" in sets)
 
 
-def test_a_metric_with_a_threshold_is_reported_too(measured):
+def test_metrics_with_a_threshold_and_means_of_groups_are_reported(measured):
     found = compute_metrics(*measured, NAMES, MetricOptions(), [category_metric("dog")])
     assert found[category_metric("dog")] >= 0
     assert category_metric("cat") not in found
     found = compute_metrics(*measured, NAMES, MetricOptions(all_per_category=True))
     assert len(found) == 12 + 5 * 13
-
-
-def test_sets_and_groups_that_cannot_be_measured_are_refused():
-    with pytest.raises(ConfigError, match=r"metrics_set: expected one of .*'coco_mask_metrics'"):
-        MetricOptions(sets=("coco_mask_metrics",))
-    options = MetricOptions(groups={"pets": ("cat", "hamster")})
-    with pytest.raises(ConfigError, match=r"super_categories\[pets\]: .*'hamster'"):
-        known_metrics(options, NAMES)
-
-
-def test_the_mean_of_a_group_leaves_classes_without_objects_out(measured):
     options = MetricOptions(groups={"pets": ("cat", "dog", "newt"), "water": ("newt",)}, per_category=True)
     found = compute_metrics(*measured, NAMES, options)
     own = [found[category_metric(name)] for name in ("cat", "dog")]
@@ -60,3 +49,11 @@ def test_the_mean_of_a_group_leaves_classes_without_objects_out(measured):
     found = compute_metrics(*measured, NAMES, options)
     assert found[category_metric("newt")] == -1.0
     assert math.isnan(found["PascalBoxes_PerformanceByCategory/AP@0.5IOU/newt"])
+
+
+def test_sets_and_groups_that_cannot_be_measured_are_refused():
+    with pytest.raises(ConfigError, match=r"metrics_set: expected one of .*'coco_mask_metrics'"):
+        MetricOptions(sets=("coco_mask_metrics",))
+    options = MetricOptions(groups={"pets": ("cat", "hamster")})
+    with pytest.raises(ConfigError, match=r"super_categories\[pets\]: .*'hamster'"):
+        known_metrics(options, NAMES)

@@ -28,10 +28,22 @@ from tests.support.evaluated_images import make_detections, make_truth
 NAMES = {0: "red", 1: "green"}
 
 
-def test_spread():
+def test_boxes_are_labelled_and_bounded_and_pictures_spread_evenly():
     assert spread_evenly(10, 3) == (0, 4, 9)
     assert spread_evenly(2, 12) == (0, 1)
     assert spread_evenly(0, 12) == spread_evenly(5, 0) == ()
+    found = make_detections([[0, 0, 0.3, 0.3]] * 3, [0.9, 0.8, 0.3], [1, 0, 1])
+    assert [b.text for b in detection_boxes(found, NAMES, 0.5)] == ["green 0.90", "red 0.80"]
+    for options, texts in (
+        (PictureOptions(most_boxes=1), ["green 0.90"]),
+        (PictureOptions(most_boxes=0), []),
+        (PictureOptions(names=False), ["0.90", "0.80"]),
+        (PictureOptions(scores=False), ["green", "red"]),
+        (PictureOptions(names=False, scores=False), ["", ""]),
+    ):
+        assert [b.text for b in detection_boxes(found, NAMES, 0.5, options)] == texts
+    (box,) = truth_boxes(make_truth([[0, 0, 1, 1]], [1]), NAMES, names=False, colour=(1, 2, 3))
+    assert (box.text, box.drawn_colour) == ("", (1, 2, 3))
 
 
 def test_files_and_index(tmp_path):
@@ -59,21 +71,6 @@ def test_files_and_index(tmp_path):
         picture = Image.open(io.BytesIO((tmp_path / entry.file).read_bytes()))
         assert picture.format == "JPEG"
         assert max(picture.size) >= 190
-
-
-def test_how_boxes_are_labelled_and_how_many_are_drawn():
-    found = make_detections([[0, 0, 0.3, 0.3]] * 3, [0.9, 0.8, 0.3], [1, 0, 1])
-    assert [b.text for b in detection_boxes(found, NAMES, 0.5)] == ["green 0.90", "red 0.80"]
-    for options, texts in (
-        (PictureOptions(most_boxes=1), ["green 0.90"]),
-        (PictureOptions(most_boxes=0), []),
-        (PictureOptions(names=False), ["0.90", "0.80"]),
-        (PictureOptions(scores=False), ["green", "red"]),
-        (PictureOptions(names=False, scores=False), ["", ""]),
-    ):
-        assert [b.text for b in detection_boxes(found, NAMES, 0.5, options)] == texts
-    (box,) = truth_boxes(make_truth([[0, 0, 1, 1]], [1]), NAMES, names=False, colour=(1, 2, 3))
-    assert (box.text, box.drawn_colour) == ("", (1, 2, 3))
 
 
 @cases((None, False), ((255, 0, 255), True))

@@ -7,7 +7,7 @@ from detection_core.evaluation.results import EvaluatedImage, box_areas, iou_px,
 from tests.support.evaluated_images import make_detections, make_truth
 
 
-def test_pixels_areas_and_overlaps_by_hand():
+def test_pixels_areas_and_overlaps_are_those_by_hand_and_of_the_object_detection_api():
     truth = make_truth([[0.1, 0.2, 0.5, 0.6]], [0], height=100, width=200)
     boxes = to_px(truth.boxes, truth)
     np.testing.assert_allclose(boxes, [[10, 40, 50, 120]], rtol=1e-6)
@@ -20,9 +20,6 @@ def test_pixels_areas_and_overlaps_by_hand():
     crowd = iou_px(found, true, np.array([True, True]))
     np.testing.assert_allclose(crowd, [[0.5, 1.0], [0, 0]])
     assert iou_px(np.zeros((0, 4)), true, np.array([False, False])).shape == (0, 2)
-
-
-def test_overlaps_of_the_object_detection_api():
     arrays = np.load(Path(__file__).parent / "data" / "evaluation_fixture.npz")
     first, second = arrays["np_box_ops/boxes1"], arrays["np_box_ops/boxes2"]
     no_crowd = np.zeros(len(second), bool)

@@ -27,13 +27,13 @@ def test_saved_model_and_the_folder_around_it(saved, *, suffix):
         assert (found.boxes.dtype, found.classes.dtype) == (np.float32, np.int32)
 
 
-def test_not_a_number_is_refused(tmp_path):
-    runner = load_runner(save(BlobDetector(score=math.nan), tmp_path / "m"))
-    with pytest.raises(ModelError, match="expected finite scores for image 'scene 0', found nan"):
-        runner(*[scenes()[0][0], "scene 0"])
+def test_what_is_no_detector_of_images_is_refused(tmp_path):
+    refused(ModelError, "found nothing there", load_runner, str(tmp_path / "missing"))
+    refused(ContractError, "found neither", load_runner, str(tmp_path))
+    (tmp_path / "saved_model.pb").write_bytes(b"rubbish")
+    refused(ModelError, "expected a SavedModel", load_runner, str(tmp_path))
+    refused(DataError, r"found http://", load_runner, "http://127.0.0.1:9/m")
 
-
-def test_other_signatures_are_refused(tmp_path):
     class Other(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.float32)])
         def serve(self, x):
@@ -41,14 +41,9 @@ def test_other_signatures_are_refused(tmp_path):
 
     with pytest.raises(ModelError, match="one uint8 image as input"):
         load_runner(save(Other(), tmp_path / "m"))
-
-
-def test_what_is_no_model(tmp_path):
-    refused(ModelError, "found nothing there", load_runner, str(tmp_path / "missing"))
-    refused(ContractError, "found neither", load_runner, str(tmp_path))
-    (tmp_path / "saved_model.pb").write_bytes(b"rubbish")
-    refused(ModelError, "expected a SavedModel", load_runner, str(tmp_path))
-    refused(DataError, r"found http://", load_runner, "http://127.0.0.1:9/m")
+    runner = load_runner(save(BlobDetector(score=math.nan), tmp_path / "m"))
+    with pytest.raises(ModelError, match="expected finite scores for image 'scene 0', found nan"):
+        runner(*[scenes()[0][0], "scene 0"])
 
 
 class Giving(tf.Module):

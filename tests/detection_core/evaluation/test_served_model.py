@@ -1,5 +1,3 @@
-"""SavedModels in batches, with either signature, and what is refused."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,5 +1,3 @@
-"""LiteRT against the SavedModel, on files of the tiny detector."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

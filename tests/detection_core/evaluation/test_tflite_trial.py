@@ -1,5 +1,3 @@
-"""Files on which LiteRT ends natively are one message, as it runs in a child process first."""
-
 import os
 import subprocess
 from typing import Any

@@ -101,7 +101,7 @@ def test_a_confidence_is_a_level(*, confidence):
         parse_thresholds({MAP: {"min_change": 0, "confidence": confidence}}, COCO_METRICS)
 
 
-def test_all_demands_on_a_metric_are_judged():
+def test_all_demands_are_judged_and_what_speaks_against_comes_alone():
     spec = {MAP: {"lower_bound": 0.1, "min_change": 0}, MAP_50: {"upper_bound": 1}}
     found = judge(parse_thresholds(spec, COCO_METRICS), {MAP: 0.2, MAP_50: 0.3}, {MAP: 0.4})
     assert [(v.kind, v.passed, v.baseline) for v in found] == [
@@ -109,6 +109,14 @@ def test_all_demands_on_a_metric_are_judged():
         ("min_change", False, 0.4),
         ("upper_bound", True, None),
     ]
+
+    def verdicts(value):
+        spec = {MAP: {"lower_bound": 0.5, "upper_bound": 0.9}}
+        return judge(parse_thresholds(spec, COCO_METRICS), {MAP: value}, None)
+
+    assert reasons_of(verdicts(0.4)) == (f"{MAP} is 0.4000, below 0.5",)
+    assert len(reasons_of(verdicts(0.6))) == 2
+    assert reasons_of(()) == ("no thresholds are set",)
 
 
 @cases(
@@ -126,13 +134,3 @@ def test_mistakes_in_settings(*, spec, message):
     with pytest.raises(ConfigError, match=r"settings\.yaml") as error:
         parse_thresholds(spec, COCO_METRICS, where="settings.yaml")
     assert message in str(error.value)
-
-
-def test_what_speaks_against_comes_alone():
-    def verdicts(value):
-        spec = {MAP: {"lower_bound": 0.5, "upper_bound": 0.9}}
-        return judge(parse_thresholds(spec, COCO_METRICS), {MAP: value}, None)
-
-    assert reasons_of(verdicts(0.4)) == (f"{MAP} is 0.4000, below 0.5",)
-    assert len(reasons_of(verdicts(0.6))) == 2
-    assert reasons_of(()) == ("no thresholds are set",)

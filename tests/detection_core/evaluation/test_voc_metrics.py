@@ -89,18 +89,7 @@ def test_what_lies_in_a_group_is_no_false_alarm_and_finds_the_group_once(*, grou
     assert evaluate_voc([image], {0: "cat"}, options)[options.map_name] == pytest.approx(expected)
 
 
-def test_a_class_that_nobody_looked_for_is_no_false_alarm():
-    box, labelled = [0, 0, 0.5, 0.5], np.array([1], np.int32)
-    empty = EvaluatedImage(truth=make_truth([], []), detections=make_detections([box], [0.9], [0]))
-    seen = EvaluatedImage(truth=make_truth([box], [0]), detections=make_detections([box], [0.8], [0]))
-    name = "PascalBoxes_PerformanceByCategory/AP@0.5IOU/cat"
-    assert evaluate_voc([empty, seen], NAMES, VocOptions())[name] == pytest.approx(0.5)
-    assert evaluate_voc([empty, seen], NAMES, VocOptions(only_labelled=True))[name] == pytest.approx(1.0)
-    looked_for = dataclasses.replace(empty, truth=dataclasses.replace(empty.truth, labelled=labelled - 1))
-    assert evaluate_voc([looked_for, seen], NAMES, VocOptions(only_labelled=True))[name] == pytest.approx(0.5)
-
-
-def test_second_detection_of_an_object_is_a_false_positive():
+def test_false_alarms_are_second_detections_and_classes_that_were_looked_for():
     box = [0, 0, 0.5, 0.5]
     image = EvaluatedImage(
         truth=make_truth([box, [0.5, 0.5, 1, 1]], [0, 0]),
@@ -110,3 +99,11 @@ def test_second_detection_of_an_object_is_a_false_positive():
     assert evaluate_voc([image], {0: "cat"}, VocOptions())["PascalBoxes_Precision/mAP@0.5IOU"] == (
         pytest.approx(0.5 + 0.5 * 2 / 3)
     )
+    box, labelled = [0, 0, 0.5, 0.5], np.array([1], np.int32)
+    empty = EvaluatedImage(truth=make_truth([], []), detections=make_detections([box], [0.9], [0]))
+    seen = EvaluatedImage(truth=make_truth([box], [0]), detections=make_detections([box], [0.8], [0]))
+    name = "PascalBoxes_PerformanceByCategory/AP@0.5IOU/cat"
+    assert evaluate_voc([empty, seen], NAMES, VocOptions())[name] == pytest.approx(0.5)
+    assert evaluate_voc([empty, seen], NAMES, VocOptions(only_labelled=True))[name] == pytest.approx(1.0)
+    looked_for = dataclasses.replace(empty, truth=dataclasses.replace(empty.truth, labelled=labelled - 1))
+    assert evaluate_voc([looked_for, seen], NAMES, VocOptions(only_labelled=True))[name] == pytest.approx(0.5)

@@ -1,5 +1,3 @@
-"""The lint: against LiteRT's own account for XNNPACK, and rule by rule for the others."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -35,7 +33,7 @@ def test_every_row_has_a_public_source_known_conditions_and_operations_of_tensor
         assert table["sources"][family["note_source"]].startswith("https://")
 
 
-def test_what_xnnpack_takes_over_is_what_litert_says():
+def test_parts_are_those_of_litert_and_of_an_integer_detector_one():
     contents = [upsampling(6, 10), upsampling(6, 10, integer=False), repeat_by_copies(upsampling(6, 10))]
     for between in ("", "reverse", "concat5", "concat6"):
         contents += [convolutions(between=between, integer=integer) for integer in (False, True)]
@@ -47,9 +45,6 @@ def test_what_xnnpack_takes_over_is_what_litert_says():
         graph, delegation = read_graph(content), xnnpack_delegation(content)
         taken = {index for part in delegation.partitions for index in part}
         assert sorted(map(sorted, partitions(graph, taken))) == sorted(map(list, delegation.partitions))
-
-
-def test_the_network_of_an_integer_detector_is_one_part_up_to_post_processing():
     for family in families():
         found = lint(integer_file(), family)
         assert found.one_part and sum(found.parts) >= found.operations - 5, family
@@ -93,7 +88,7 @@ def test_an_integer_detector_of_each_family_is_one_part(name):
     assert len(xnnpack_delegation(content).partitions) == 1
 
 
-def test_the_edge_tpu_takes_nothing_behind_what_it_does_not_know():
+def test_what_an_accelerator_refuses_is_told_with_what_to_do():
     found = lint(upsampling(6, 10, half_pixel=True), "edgetpu")
     names = [op.name for op in read_graph(upsampling(6, 10, half_pixel=True)).operators]
     before = names.index("RESIZE_NEAREST_NEIGHBOR")
@@ -101,9 +96,6 @@ def test_the_edge_tpu_takes_nothing_behind_what_it_does_not_know():
     (ending,) = [e for e in found.endings if e.name == "RESIZE_NEAREST_NEIGHBOR"]
     assert "version 2 at most wanted, 3 found" in ending.reason and "edgetpu/issues/187" in ending.source
     assert "copies" in ending.remedy
-
-
-def test_a_float_file_is_refused_by_integer_accelerators_with_what_to_do():
     for family in ("edgetpu", "hexagon", "ethosu"):
         found = lint(convolutions(), family)
         assert found.parts == () and not found.one_part

@@ -1,5 +1,3 @@
-"""A small detector written as a folder and read back."""
-
 import json
 import shutil
 from pathlib import Path
@@ -40,7 +38,7 @@ def folder(model, tmp_path_factory):
     return path
 
 
-def test_everything_comes_back(model, folder):
+def test_everything_comes_back_from_a_published_copy_too(model, folder, tmp_path):
     loaded = load_detector(str(folder))
     assert loaded.config == CONFIG and loaded.label_map == LABELS
     assert loaded.info.kind == "float" and loaded.info.extra == {"steps": 7}
@@ -49,9 +47,6 @@ def test_everything_comes_back(model, folder):
     for before, after in zip(model.network.weights, loaded.model.network.weights, strict=True):
         np.testing.assert_array_equal(before, after)
     assert layout.read_extra(str(folder), "note.txt") == "hello"
-
-
-def test_a_published_copy_is_a_detector_too(folder, tmp_path):
     shutil.copytree(folder / layout.SERVING, tmp_path / "17")
     assert load_detector(str(tmp_path / "17")).info == load_detector(str(folder)).info
 

@@ -1,5 +1,3 @@
-"""A frozen graph gives what the function gives, under the names that callers of TensorFlow 1 know."""
-
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Timing of files."""
-
 import numpy as np
 import tensorflow as tf
 

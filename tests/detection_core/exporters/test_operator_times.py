@@ -1,5 +1,3 @@
-"""Operations timed on their own: each computes what it computes in the whole file."""
-
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema

@@ -1,5 +1,3 @@
-"""The fingerprint of what is served: equal for every export of one detector, another for any change."""
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

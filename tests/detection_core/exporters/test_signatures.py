@@ -1,5 +1,3 @@
-"""The serving signature: published names and shapes, and what the model itself finds."""
-
 import json
 import pathlib
 
@@ -33,7 +31,7 @@ def outputs(loaded):
     return {name: value.numpy() for name, value in found.items()}
 
 
-def test_the_input_is_the_published_one(loaded):
+def test_inputs_and_outputs_are_the_published_ones_and_what_the_model_finds(loaded, outputs):
     (name, spec), *others = loaded.signatures["serving_default"].structured_input_signature[1].items()
     published = GOLDEN["inputs"][name]
     # But for the batch: one image there, any number here.
@@ -45,9 +43,6 @@ def test_the_input_is_the_published_one(loaded):
     # It holds variables and no layers.
     assert len(loaded.read_variables) == len(TinyDetector().network.variables)
     assert not hasattr(loaded, "model")
-
-
-def test_the_outputs_are_the_published_ones_and_what_the_model_finds(outputs):
     assert sorted(outputs) == sorted(GOLDEN["outputs"])
     for name, facts in GOLDEN["outputs"].items():
         expected = tuple(SIZES.get(size, size) for size in facts["shape"])

@@ -1,5 +1,3 @@
-"""TensorFlow Lite files of the tiny detector, run in LiteRT."""
-
 import dataclasses
 import functools
 import json
@@ -70,13 +68,19 @@ def assert_finds(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
     np.testing.assert_allclose(found["output_3"][0], expected["boxes"], atol=1e-5, rtol=0)
 
 
-def test_a_float_file_finds_what_the_model_finds():
+def test_a_float_file_finds_what_the_model_finds_under_the_published_names():
     assert_finds(run(float_file(), INPUTS[0]), reference(TinyDetector()))
     operations = list_operations(float_file())
     assert {op.outputs for op in operations if op.name in CONVOLUTIONS} == {("float32",)}
+    interpreter = Interpreter(model_content=float_file())
+    published = [facts["name"] for facts in GOLDEN["tflite"]["tflite_outputs_in_order"]]
+    assert [d["name"] for d in interpreter.get_output_details()] == published
+    assert interpreter.get_signature_list() == GOLDEN["tflite"]["tflite_signatures"]
+    (entry,) = interpreter.get_input_details()
+    assert entry["name"] == "serving_default_input:0" and list(entry["shape"]) == [1, 32, 32, 3]
 
 
-def test_a_box_may_be_reported_with_its_second_best_class_too():
+def test_rows_are_the_best_pairs_of_box_and_class_and_empty_behind_the_count():
     options = dataclasses.replace(OPTIONS, max_classes_per_detection=2)
     found = run(tflite_of(TinyDetector(), options, integer=False), INPUTS[0])
     pairs = reference(TinyDetector(), classes=2)
@@ -85,9 +89,6 @@ def test_a_box_may_be_reported_with_its_second_best_class_too():
     assert_finds(found, {name: values[best] for name, values in pairs.items()})
     # Some box really is there twice.
     assert len(np.unique(found["output_3"][0], axis=0)) < 10
-
-
-def test_rows_behind_the_count_are_empty():
     scores = reference(TinyDetector())["scores"]
     threshold = round(float(scores[2] + scores[3]) / 2, 6)  # the attribute has six decimals
     assert scores[3] < threshold < scores[2]
@@ -97,16 +98,7 @@ def test_rows_behind_the_count_are_empty():
     assert (found["output_1"][0, :6] > 0).all() and (found["output_1"][0, 6:] == 0).all()
 
 
-def test_the_interpreter_lists_scores_boxes_count_classes():
-    interpreter = Interpreter(model_content=float_file())
-    published = [facts["name"] for facts in GOLDEN["tflite"]["tflite_outputs_in_order"]]
-    assert [d["name"] for d in interpreter.get_output_details()] == published
-    assert interpreter.get_signature_list() == GOLDEN["tflite"]["tflite_signatures"]
-    (entry,) = interpreter.get_input_details()
-    assert entry["name"] == "serving_default_input:0" and list(entry["shape"]) == [1, 32, 32, 3]
-
-
-def test_the_whole_network_of_an_integer_file_runs_in_int8():
+def test_an_integer_file_computes_in_int8_from_pixels_to_scores():
     operations = list_operations(integer_file())
     convolutions = [op for op in operations if op.name in CONVOLUTIONS]
     assert len(convolutions) == 11
@@ -122,9 +114,6 @@ def test_the_whole_network_of_an_integer_file_runs_in_int8():
     names = [op.name for op in operations]
     assert names.count("QUANTIZE") == 1 and names.count("DEQUANTIZE") == 2
     assert names[-1] == "TFLite_Detection_PostProcess"
-
-
-def test_an_integer_file_takes_pixels_and_stays_close_to_fake_quantization():
     (entry,) = Interpreter(model_content=integer_file()).get_input_details()
     assert entry["dtype"] == np.uint8 and entry["quantization"] == (pytest.approx(1 / 127.5), 128)
     found = run(integer_file(), PIXELS[:1].astype(np.uint8))
@@ -154,7 +143,7 @@ def trained_file() -> tuple[TinyDetector, bytes]:
     return model, tflite_of(model, integer=True)
 
 
-def test_biases_of_dead_channels_are_those_of_the_network_and_the_file_stays_close_to_it():
+def test_biases_of_dead_channels_are_kept_and_one_that_does_not_fit_is_refused(monkeypatch):
     model, content = trained_file()
     wanted = {
         layer.layer.name: np.sort(layer.layer.bias.numpy())
@@ -168,10 +157,7 @@ def test_biases_of_dead_channels_are_those_of_the_network_and_the_file_stays_clo
     assert max(np.abs(bias.codes.astype(np.int64)).max() for bias in integer_biases(content)) < 2**29
     scores = run(content, PIXELS[:1].astype(np.uint8))["output_1"][0]
     np.testing.assert_allclose(scores, reference(like_a_trained_one())["scores"], atol=0.05, rtol=0)
-
-
-def test_a_bias_that_does_not_fit_is_refused(monkeypatch):
-    """What the converter makes of a scale that is too small is 2^31 - 1, in silence."""
+    # What the converter makes of a scale that is too small is 2^31 - 1, in silence.
     monkeypatch.setattr("detection_core.quantization.quantizers.LARGEST_BIAS", 2.0**60)
     with pytest.raises(ExportError, match=r"expected biases up to 1073741824 .* found 2147483647 in channel"):
         tflite_of(calibrated(like_a_trained_one()), integer=True)

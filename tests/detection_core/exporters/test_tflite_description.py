@@ -1,5 +1,3 @@
-"""Metadata written to a file and read back, by our reader and as an archive."""
-
 import io
 import zipfile
 
@@ -48,15 +46,12 @@ def named(plain) -> bytes:
     return bytes(builder.Output())
 
 
-def test_what_is_written_is_read_back_and_always_the_same(named):
+def test_a_description_is_read_back_by_all_and_changes_no_result(named):
     content = add_description(named, DESCRIPTION)
     assert read_description(content) == DESCRIPTION
     assert add_description(named, DESCRIPTION) == content
     with zipfile.ZipFile(io.BytesIO(content)) as archive:  # at the end of the file
         assert archive.read("labels.txt").decode() == "null\neins\nzwölf\n"
-
-
-def test_the_file_still_runs_and_gives_the_same(named):
     image = np.ones((1, 4, 4, 3), np.float32)
     results = []
     for content in (named, add_description(named, DESCRIPTION)):
@@ -67,9 +62,6 @@ def test_the_file_still_runs_and_gives_the_same(named):
         results.append([interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()])
     for before, after in zip(*results, strict=True):
         np.testing.assert_array_equal(before, after)
-
-
-def test_task_libraries_find_the_names_they_look_for(named):
     model = schema.ModelT.InitFromPackedBuf(add_description(named, DESCRIPTION), 0)
     (entry,) = [m for m in model.metadata if m.name.decode() == METADATA_NAME]
     metadata = bytes(model.buffers[entry.buffer].data)

@@ -1,5 +1,3 @@
-"""A file gives every class with any number of threads."""
-
 import dataclasses
 
 import numpy as np
@@ -60,15 +58,12 @@ def test_a_file_without_post_processing_finds_what_the_network_finds(tmp_path, n
         np.testing.assert_allclose(found.boxes, np.clip(boxes, 0, 1), atol=1e-4)
 
 
-def test_all_of_an_integer_file_without_post_processing_runs_in_integers():
+def test_integer_files_compute_in_integers_but_for_scores_to_rank_by():
     operations = list_operations(file_of("int8", "headless"))
     assert [operation.name for operation in operations if "float32" in operation.inputs] == []
     found = [operation.name for operation in operations if "float32" in operation.outputs]
     assert found == ["DEQUANTIZE"] * 2
-
-
-def test_scores_of_an_integer_file_stay_in_float():
-    """A sigmoid's range is known to the converter, which made int8 of it again: 256 scores to rank by."""
+    # A sigmoid's range is known to the converter, which made int8 of it again: 256 scores to rank by.
     without_background = dataclasses.replace(tiny_files.OPTIONS, num_classes=CLASSES + 1)
     for form in ("post_process", "plain_nms"):
         function = tflite_function(network(True), without_background, integer=True, form=form)

@@ -1,5 +1,3 @@
-"""Every way in which a BiFPN adds up its maps, in integers: quantized networks and the files made of them."""
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Which pixels a file takes, and which it normalises itself."""
-
 import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
@@ -31,31 +29,22 @@ class PerChannel(TinyDetector):
         return PerChannel(network)
 
 
-def test_channels_that_are_alike_are_left_to_the_reader():
+def test_channels_are_normalised_in_the_file_where_they_differ():
     values = tf.random.normal([1, 2, 2, 3])
     assert file_normalisation(ALIKE) == ALIKE
     assert network_input(values, ALIKE, integer=True) is values
-
-
-def test_numbers_that_float32_does_not_tell_apart_are_equal():
-    """MediaPipe refuses 127.5 beside 127.50001."""
+    # MediaPipe refuses 127.5 beside 127.50001.
     assert normalisation_of(TinyDetector().preprocess) == ALIKE
     assert normalisation_of(PerChannel().preprocess) == IMAGENET
-
-
-def test_other_channels_are_normalised_in_the_file():
     assert file_normalisation(IMAGENET) == PIXELS
     found = network_input(tf.constant(PICTURES[:1]), IMAGENET, integer=False)
     np.testing.assert_allclose(found, (PICTURES[:1] - IMAGENET[0]) / IMAGENET[1], atol=1e-5)
 
 
-def test_a_float_file_takes_pixels():
+def test_files_of_both_kinds_take_pixels():
     found = run(tflite_of(PerChannel(), integer=False), PICTURES[:1])
     expected = PerChannel().detect(images(PICTURES[:1]))
     np.testing.assert_allclose(found["output_1"][0, 0], expected.scores.numpy().max(), atol=1e-5)
-
-
-def test_an_integer_file_takes_pixels_and_computes_in_integers():
     model = calibrated(PerChannel())
     content = tflite_of(model, integer=True)
     (details,) = Interpreter(model_content=content).get_input_details()

@@ -1,5 +1,3 @@
-"""Files with int16 activations of networks whose biases are large beside their kernels."""
-
 from collections.abc import Callable
 
 import numpy as np
@@ -40,7 +38,7 @@ def fade(network: tf_keras.Model) -> None:
     network.get_layer("stem_bn").set_weights([gamma * 1e-8, beta * 1e-8, mean, variance])
 
 
-def test_a_bias_beyond_32_bits_is_kept_on_every_level_and_in_every_channel():
+def test_large_biases_and_tiny_activations_are_kept():
     plain, found = files_of(weaken)
     wanted, got = heads_of(plain, INPUTS[0]), heads_of(found, INPUTS[0])
     (logits,) = (name for name in wanted if "class_logits" in name)
@@ -54,9 +52,6 @@ def test_a_bias_beyond_32_bits_is_kept_on_every_level_and_in_every_channel():
         if each["dtype"] == np.int64 and each["quantization_parameters"]["scales"].size
     ]
     assert 2**31 < max(codes) <= 1.001 * MOST_BIAS
-
-
-def test_activations_that_are_next_to_nothing_make_a_file_that_loads():
     plain, found = files_of(fade)
     wanted, got = heads_of(plain, INPUTS[0]), heads_of(found, INPUTS[0])
     assert wanted.keys() == got.keys()

@@ -1,5 +1,3 @@
-"""Files of every format against the network that they were made from."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -60,14 +58,11 @@ def damaged(content: bytes) -> bytes:
     return content.replace(kernel, bytes(len(kernel)), 1)
 
 
-def test_without_inputs_there_is_nothing_to_compare():
+def test_without_inputs_or_heads_of_that_name_nothing_is_compared():
     reference = ReferenceNetwork(function_of(False))
     with reference, pytest.raises(ModelError, match="expected at least one input"):
         compare_layers(file_of("float32"), reference, [])
-
-
-def test_a_head_that_the_network_does_not_have_is_named():
-    """The reference is another network: what it has not by name is compared with nothing."""
+    # The reference is another network: what it has not by name is compared with nothing.
 
     @tf.function(input_signature=[tf.TensorSpec([1, 32, 32, 3], tf.float32, name="input")])
     def other(pixels):

@@ -1,5 +1,3 @@
-"""Post-processing by built-in operations gives what TFLite_Detection_PostProcess gives, with any threads."""
-
 import dataclasses
 import functools
 
@@ -103,16 +101,13 @@ def test_a_file_gives_the_same_with_any_number_of_threads(variant):
         same(detections(content, scores(0), threads), expected)
 
 
-def test_the_operation_s_kernel_loses_the_class_of_the_number_of_threads():
+def test_the_kernel_loses_a_class_for_its_threads_and_the_best_pairs_are_taken():
     """Where this fails LiteRT has mended its kernel."""
     kernel, values = by_operation(OPTIONS), scores(0)
     assert set(detections(kernel, values)["classes"]) == set(range(CLASSES))
     for threads in (2, 3, 4):
         lost = set(range(CLASSES)) - set(detections(kernel, values, threads)["classes"])
         assert lost == {threads}
-
-
-def test_of_more_pairs_than_it_looks_at_it_takes_the_best():
     classes = CANDIDATES // ANCHORS + 10
     options = dataclasses.replace(OPTIONS, num_classes=classes, nms_score_threshold=0.0)
     values = np.random.default_rng(1).uniform(0, 1, (1, ANCHORS, classes + 1)).astype(np.float32)

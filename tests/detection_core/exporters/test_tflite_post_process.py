@@ -1,5 +1,3 @@
-"""The post-processing operation's attributes against the published ones."""
-
 import dataclasses
 import json
 import pathlib
@@ -52,14 +50,11 @@ def test_the_operation_has_the_published_attributes():
     assert {name: pytest.approx(value) for name, value in expected["options"].items()} == found
 
 
-def test_tensorflow_itself_gives_rows_of_zeros():
+def test_rows_are_as_many_as_classes_allow_and_zeros_in_tensorflow():
     post_process = post_process_function(post_process_options(config(), outputs(max_detections=7)))
     found = post_process(tf.ones([1, 5, 4]), tf.ones([1, 5, 91]), tf.ones([5, 4]))
     assert [tensor.shape for tensor in found] == [(1, 7, 4), (1, 7), (1, 7), (1,)]
     assert not any(np.asarray(tensor).any() for tensor in found)
-
-
-def test_a_box_has_a_row_for_each_of_its_classes_and_no_more_classes_than_there_are():
     few = config(CONFIG.replace("num_classes: 90", "num_classes: 2"))
     for about, changed, rows in ((config(), {}, 12), (config(), {"use_regular_nms": True}, 4), (few, {}, 8)):
         given = outputs(max_detections=4, classes_per_detection=3, **changed)

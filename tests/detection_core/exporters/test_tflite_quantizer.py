@@ -1,5 +1,3 @@
-"""Quantization of converted files, held against the float file head by head."""
-
 import sys
 
 import numpy as np
@@ -50,13 +48,10 @@ def _run(content: bytes, image: np.ndarray) -> np.ndarray:
     return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
 
 
-def test_without_the_package_the_error_names_what_brings_it(monkeypatch):
+def test_a_missing_package_is_named_and_nothing_is_printed(capfd, monkeypatch):
+    quantize_weights(file_of("float32"), KERNEL_BITS_8)
+    assert "it/s" not in capfd.readouterr().err
     monkeypatch.setitem(sys.modules, "ai_edge_quantizer", None)
     with pytest.raises(ExportError, match=r"pip install 'detflow\[quantizer\]'") as caught:
         quantize_weights(file_of("float32"), KERNEL_BITS_8)
     assert caught.value.where == "formats"
-
-
-def test_nothing_is_printed(capfd):
-    quantize_weights(file_of("float32"), KERNEL_BITS_8)
-    assert "it/s" not in capfd.readouterr().err

@@ -1,5 +1,3 @@
-"""Upsampling by copies against the operation that it replaces."""
-
 import numpy as np
 import pytest
 
@@ -29,7 +27,7 @@ def test_copies_give_the_same_bits(half_pixel):
             np.testing.assert_array_equal(results(after, delegate), results(before, delegate))
 
 
-def test_xnnpack_takes_over_in_one_part_what_it_took_in_two():
+def test_xnnpack_takes_over_one_part_and_other_factors_stay_as_they_are():
     before = upsampling(6, 10)
     names = [op.name for op in read_graph(before).operators]
     found = xnnpack_delegation(before)
@@ -37,9 +35,6 @@ def test_xnnpack_takes_over_in_one_part_what_it_took_in_two():
     assert len(found.partitions) == 2
     found = xnnpack_delegation(repeat_by_copies(before))
     assert found.left == () and len(found.partitions) == 1
-
-
-def test_other_factors_stay_as_they_are():
     for rows, columns in ((7, 10), (6, 11), (18, 5)):
         content = upsampling(rows, columns)
         assert repeat_by_copies(content) == content, (rows, columns)

@@ -1,5 +1,3 @@
-"""The page of a benchmark."""
-
 from detection_core.report.benchmark_page import benchmark_page
 from tests.support.artifact_samples import benchmark
 

@@ -5,15 +5,12 @@ from detection_core.report.dataset import DatasetSummary, embed_samples
 from detection_core.report.pictures import PictureBudget
 
 
-def test_many_quarantined_records_are_counted():
+def test_what_is_too_much_for_a_page_is_counted():
     rows = [QuarantinedEntry(split="train", record=str(i)) for i in range(60)]
     summary = DatasetSummary(card=DatasetCard(), quarantined=rows, folder="/e")
     assert (len(summary.rows), summary.more_rows, summary.most_objects) == (50, 10, 1)
     assert summary.list == "/e/quarantine.jsonl"
     assert DatasetSummary(card=DatasetCard(classes=[ClassCard(name="a", objects=7)])).most_objects == 7
-
-
-def test_of_very_many_classes_those_with_the_most_objects_are_listed():
     classes = [ClassCard(id=n + 1, name=f"c{n}", objects=n % 1500) for n in range(3000)]
     summary = DatasetSummary(card=DatasetCard(classes=classes))
     assert (len(summary.classes), summary.more_classes) == (1000, 2000)

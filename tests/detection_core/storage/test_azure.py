@@ -11,13 +11,9 @@ from detection_core.storage.schemes import store_of
 from tests.support.object_store import azure_server
 
 
-@pytest.fixture
-def no_account(monkeypatch):
+def test_no_account_is_one_message_that_tells_no_connection_string(monkeypatch):
     for name in azure._VARIABLES:
         monkeypatch.delenv(name, raising=False)
-
-
-def test_no_account_is_one_message_that_tells_no_connection_string(no_account, monkeypatch):
     with pytest.raises(ConfigError, match="AZURE_STORAGE_ACCOUNT_NAME: expected a storage account") as caught:
         files.exists("abfs://container/a")
     assert "AZURE_STORAGE_CONNECTION_STRING" in str(caught.value)
@@ -29,10 +25,12 @@ def test_no_account_is_one_message_that_tells_no_connection_string(no_account, m
 
 def test_folders_of_a_hierarchical_namespace_are_no_files():
     """They are listed as empty blobs with `hdi_isfolder`: "List Blobs", Azure Blob Storage REST API."""
-    folder, blob = ({"hdi_isfolder": "true"}, None)
-    assert azure.is_folder(types.SimpleNamespace(metadata=folder))
-    assert azure.is_folder(types.SimpleNamespace(metadata={"Hdi_isfolder": "true"}))
-    assert not azure.is_folder(types.SimpleNamespace(metadata=blob))
+    for metadata, expected in (
+        ({"hdi_isfolder": "true"}, True),
+        ({"Hdi_isfolder": "true"}, True),
+        (None, False),
+    ):
+        assert azure.is_folder(types.SimpleNamespace(metadata=metadata)) == expected, metadata
     store = store_of("abfss://")
     assert store._split("abfss://box@account.dfs.core.windows.net/a/b/") == ("box", "a/b")
     with pytest.raises(DataError, match="without a question mark"):

@@ -15,16 +15,13 @@ def _write(root, *names):
         (root / name).write_text(name)
 
 
-def test_a_listing_holds_every_folder_and_file_but_hidden_ones(tmp_path):
+def test_a_listing_holds_all_but_hidden_files_and_knows_folders_called_like_files(tmp_path):
     _write(tmp_path, "b", "a.TXT", "in/c.txt", "in/deep/d", ".git/e", "__MACOSX/f", "in/.hidden")
     listing = list_folder(str(tmp_path))
     assert listing.folders == {"": ["a.TXT", "b"], "in": ["c.txt"], "in/deep": ["d"]} and listing.complete
     assert list(listing.paths(".txt")) == ["a.TXT", "in/c.txt"]
     assert list(listing.paths()) == ["a.TXT", "b", "in/c.txt", "in/deep/d"]
     assert listing.path("in") == str(tmp_path / "in") and listing.path("") == str(tmp_path)
-
-
-def test_folders_that_are_called_like_files_are_known_unless_they_hold_such_files(tmp_path):
     _write(tmp_path, "a.XML/note.txt", "in/b.xml/deep/c.xml", "in/d.xml.old/e")
     (tmp_path / "in" / "empty.xml").mkdir()
     assert list(list_folder(str(tmp_path)).folders_named(".xml")) == ["a.XML", "in/empty.xml"]
@@ -32,16 +29,13 @@ def test_folders_that_are_called_like_files_are_known_unless_they_hold_such_file
         list_folder(str(tmp_path / "none"))
 
 
-def test_a_link_to_a_folder_is_followed_once(tmp_path):
+def test_a_link_to_a_folder_is_followed_once_and_one_to_a_folder_above_never(tmp_path):
     _write(tmp_path, "mine/a", "other/b")
     os.symlink(tmp_path / "other", tmp_path / "mine" / "linked")
     os.symlink(tmp_path / "mine", tmp_path / "mine" / "loop")
     os.symlink(tmp_path / "mine" / "self", tmp_path / "mine" / "self")
     listing = list_folder(str(tmp_path / "mine"))
     assert list(listing.paths()) == ["a", "self", "linked/b"]
-
-
-def test_a_link_to_a_folder_above_is_not_followed_and_said(tmp_path):
     _write(tmp_path, "mine/in/a", "other/b")
     os.symlink(tmp_path, tmp_path / "mine" / "up")
     os.symlink("/", tmp_path / "mine" / "in" / "disk")

@@ -58,16 +58,13 @@ def test_the_next_writer_of_a_file_removes_what_a_killed_one_has_left(tmp_path):
     assert left and changes.made < 5
 
 
-def test_writers_of_one_file_at_once_leave_each_other_alone(tmp_path):
+def test_writers_of_one_file_leave_each_other_alone_and_list_nothing(tmp_path, monkeypatch):
     path = str(tmp_path / "made")
     with files.atomic_file(path) as first, files.atomic_file(path) as second:
         first.write(b"first, the last to end")
         second.write(b"second")
         assert len(os.listdir(tmp_path)) == 2
     assert os.listdir(tmp_path) == ["made"] and files.read_text(path) == "first, the last to end"
-
-
-def test_a_file_of_many_is_written_without_a_look_at_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", lambda *_: pytest.fail("listed"))
     monkeypatch.setattr(os, "listdir", lambda *_: pytest.fail("listed"))
     files.write_text(str(tmp_path / "made"), "x")
@@ -152,15 +149,12 @@ def test_everything_is_on_the_disk_before_it_appears(tmp_path, monkeypatch):
     assert events[moved][1] in events[:moved] and str(tmp_path) in events[moved:]
 
 
-def test_a_link_to_a_folder_keeps_leading_there(tmp_path):
+def test_what_stands_in_the_place_of_a_folder_is_replaced_or_led_through_by_a_link(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with local_files.partial_dir(str(tmp_path / "link")) as folder:
         _fill(folder)
     assert (tmp_path / "link").is_symlink() and _content(tmp_path / "elsewhere") == {"new"}
-
-
-def test_a_file_in_place_of_a_folder_is_replaced_and_one_above_it_is_an_error(tmp_path):
     (tmp_path / "made").write_text("x")
     with local_files.partial_dir(str(tmp_path / "made")) as folder:
         _fill(folder)
@@ -170,14 +164,7 @@ def test_a_file_in_place_of_a_folder_is_replaced_and_one_above_it_is_an_error(tm
         local_files.make_dirs(str(tmp_path / "file" / "below"))
 
 
-def test_a_device_stays_one():
-    files.write_bytes(os.devnull, b"x")
-    assert not os.path.isfile(os.devnull)
-    with pytest.raises(StorageError, match="expected a path where folders can be made"):
-        local_files.make_dirs("/proc/no/such")
-
-
-def test_a_lock_file_that_is_a_link_or_a_folder_is_refused_and_its_target_left_alone(tmp_path):
+def test_a_lock_file_keeps_its_content_and_is_no_link_or_folder(tmp_path):
     victim = tmp_path / "precious"
     victim.write_text("precious")
     (tmp_path / "link").symlink_to(victim)
@@ -187,9 +174,6 @@ def test_a_lock_file_that_is_a_link_or_a_folder_is_refused_and_its_target_left_a
         with refused, local_files.lock(str(tmp_path / name)):
             pass
     assert victim.read_text() == "precious"
-
-
-def test_a_lock_file_keeps_its_content_and_tells_whether_it_is_held(tmp_path):
     path = str(tmp_path / "lock")
     files.write_text(path, "kept")
     assert not local_files.is_locked(path) and not local_files.is_locked(str(tmp_path / "none"))
@@ -254,10 +238,14 @@ def test_a_disk_that_does_not_answer_is_not_an_empty_one(tmp_path, monkeypatch, 
             look(str(tmp_path))
 
 
-def test_what_cannot_be_there_is_not_there(tmp_path):
+def test_only_what_can_be_there_is_there_and_a_device_stays_one(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "file").write_text("")
     for name in ("none", "loop", "file/below", "x" * 300):
         assert not files.exists(str(tmp_path / name)) and not files.is_dir(str(tmp_path / name))
     assert files.exists(str(tmp_path / "file")) and not files.is_dir(str(tmp_path / "file"))
     assert files.exists(str(tmp_path)) and files.is_dir(str(tmp_path))
+    files.write_bytes(os.devnull, b"x")
+    assert not os.path.isfile(os.devnull)
+    with pytest.raises(StorageError, match="expected a path where folders can be made"):
+        local_files.make_dirs("/proc/no/such")

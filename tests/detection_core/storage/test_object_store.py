@@ -25,7 +25,7 @@ def root(server, request):
     return f"{server}/{request.node.originalname}"
 
 
-def test_folders_are_what_the_names_make_of_them(root):
+def test_names_make_folders_and_contents_come_back(root):
     for name in ("a/1.json", "a/[2] *.json", "a/b/3.json", "ab/4", "a.json", "c"):
         files.write_text(f"{root}/{name}", name)
     assert files.list_dir(root) == ["a", "a.json", "ab", "c"]
@@ -41,9 +41,6 @@ def test_folders_are_what_the_names_make_of_them(root):
     files.remove_tree(f"{root}/a")
     files.remove_tree(f"{root}/a")
     assert files.list_dir(root) == ["a.json", "ab", "c"]
-
-
-def test_texts_and_bytes_come_back_and_a_name_that_begins_another_is_not_it(root):
     files.write_text(f"{root}/text", "grün\n")
     files.write_bytes(f"{root}/bytes", b"\0\1")
     with files.open_file(f"{root}/written", "w") as f:
@@ -117,7 +114,7 @@ def test_a_large_file_travels_in_parts_and_is_read_as_it_was_at_one_moment(root,
         files.download(f"{root}/copy", str(tmp_path / "torn"))
 
 
-def test_of_many_that_create_or_replace_one_succeeds(root):
+def test_of_many_that_create_replace_or_lock_one_succeeds_and_a_stale_lock_is_taken_over(root, monkeypatch):
     store = store_of(root)
     won = at_once(range(8), lambda n: store.write_if(f"{root}/once", b"%d" % n))
     assert len([version for version in won if version]) == 1
@@ -125,9 +122,6 @@ def test_of_many_that_create_or_replace_one_succeeds(root):
     won = at_once(range(8), lambda n: store.write_if(f"{root}/once", b"again %d" % n, version))
     assert len([version for version in won if version]) == 1
     assert store.write_if(f"{root}/never", b"x", version) is None and not files.exists(f"{root}/never")
-
-
-def test_one_at_a_time_holds_a_lock_and_a_stale_one_is_taken_over(root, monkeypatch):
     monkeypatch.setattr(store_lock, "_WAIT_SECONDS", 0.01)
     held, most = [], []
 

@@ -40,23 +40,6 @@ def cache(tmp_path: Path) -> ShardCache:
     return ShardCache(str(tmp_path / "cache"), 10_000)
 
 
-def test_a_shard_is_fetched_once(bucket, cache, monkeypatch):
-    shard = _shard(bucket, "a.tfrecord.gz", b"data")
-    copy = cache.fetch(shard)
-    assert Path(copy).read_bytes() == b"data" and copy.endswith(".tfrecord.gz")
-    monkeypatch.setattr(files, "download", lambda *_: pytest.fail("fetched again"))
-    assert cache.fetch(shard) == copy
-    assert ShardCache(cache.folder, 1).fetch(shard) == copy
-
-
-def test_a_plain_path_is_fetched_anew_when_its_object_changes(bucket, cache):
-    _shard(bucket, "plain", b"one")
-    first = cache.fetch(f"{bucket}/plain")
-    _shard(bucket, "plain", b"two")
-    second = cache.fetch(f"{bucket}/plain")
-    assert [Path(p).read_bytes() for p in (first, second)] == [b"one", b"two"]
-
-
 def test_the_oldest_copies_make_room_but_never_the_newest_and_a_reader_keeps_its_own(bucket, tmp_path):
     cache = ShardCache(str(tmp_path), 5 * 100)
     shards = [_shard(bucket, f"n{n}", bytes([n]) * 100) for n in range(30)]
@@ -70,13 +53,26 @@ def test_the_oldest_copies_make_room_but_never_the_newest_and_a_reader_keeps_its
     assert os.path.exists(cache.fetch(shards[-1]))
 
 
-def test_many_threads_may_want_the_same_shard(bucket, cache):
+def test_a_shard_is_fetched_once_by_many_threads_and_anew_when_its_object_changes(bucket, cache, monkeypatch):
     shard = _shard(bucket, "same", b"x" * 5000)
     found = at_once([shard] * 6, cache.fetch)
     assert len(set(found)) == 1 and os.listdir(cache.folder) == [Path(found[0]).name]
+    _shard(bucket, "plain", b"one")
+    first = cache.fetch(f"{bucket}/plain")
+    _shard(bucket, "plain", b"two")
+    second = cache.fetch(f"{bucket}/plain")
+    assert [Path(p).read_bytes() for p in (first, second)] == [b"one", b"two"]
+    shard = _shard(bucket, "a.tfrecord.gz", b"data")
+    copy = cache.fetch(shard)
+    assert Path(copy).read_bytes() == b"data" and copy.endswith(".tfrecord.gz")
+    monkeypatch.setattr(files, "download", lambda *_: pytest.fail("fetched again"))
+    assert cache.fetch(shard) == copy
+    assert ShardCache(cache.folder, 1).fetch(shard) == copy
 
 
-def test_a_shard_that_was_changed_damaged_or_removed_is_named_and_not_kept(bucket, cache):
+def test_a_shard_that_was_changed_and_a_disk_that_is_full_are_named_with_what_to_do(
+    bucket, cache, monkeypatch
+):
     shard = _shard(bucket, "b", b"data")
     files.write_bytes(shard.uri, b"tada")
     with pytest.raises(DataError, match="found 4 with") as raised:
@@ -84,9 +80,6 @@ def test_a_shard_that_was_changed_damaged_or_removed_is_named_and_not_kept(bucke
     assert raised.value.where == shard.uri and os.listdir(cache.folder) == []
     files.remove_tree(shard.uri)
     refused(DataError, "expected a shard of the examples, found none", cache.fetch, shard)
-
-
-def test_a_full_disk_is_named_with_what_to_do(bucket, cache, monkeypatch):
     shard = _shard(bucket, "c", b"data")
 
     def full(*_):
@@ -94,6 +87,8 @@ def test_a_full_disk_is_named_with_what_to_do(bucket, cache, monkeypatch):
 
     monkeypatch.setattr(files, "download", full)
     refused(DataError, "No space left on device; free some, set DETFLOW_SHARD_CACHE", cache.fetch, shard)
+    monkeypatch.setenv(module.GIGABYTES, "much")
+    refused(ConfigError, "found 'much'", shard_cache)
 
 
 def test_leftovers_of_killed_processes_go(bucket, cache):
@@ -128,11 +123,6 @@ def test_a_failure_inside_tf_data_is_found_by_its_token_and_not_by_its_words(buc
     with pytest.raises(RuntimeError):
         module.fetch_in_dataset(shard)
     assert module.find_failure(first) is None
-
-
-def test_a_size_that_is_no_number_is_refused(monkeypatch):
-    monkeypatch.setenv(module.GIGABYTES, "much")
-    refused(ConfigError, "found 'much'", shard_cache)
 
 
 def test_a_cache_far_too_small_for_the_data_serves_epochs_in_the_same_order(bucket, tmp_path, monkeypatch):

@@ -1,5 +1,3 @@
-"""Sums of boxes by class, size, aspect and place."""
-
 import collections
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Limits of the checks and the list of what they find."""
-
 from detection_core.artifacts.data_findings import FoundExample
 from detection_core.errors import ConfigError
 from detection_core.validation.checks import CHECKS, EXAMPLES_LISTED, FindingList, Limit, make_limits

@@ -1,5 +1,3 @@
-"""Files of images that are decoded for a check and for a hash."""
-
 import contextlib
 
 from detection_core.datasets.decoding import find_decoding

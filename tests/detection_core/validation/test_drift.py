@@ -1,5 +1,3 @@
-"""Changes of classes, sizes and places from one sample to another."""
-
 import math
 
 import pytest

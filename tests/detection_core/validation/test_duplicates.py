@@ -1,5 +1,3 @@
-"""Files that are there twice, in a split or in two."""
-
 import hashlib
 
 from hypothesis import given

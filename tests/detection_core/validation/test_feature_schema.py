@@ -1,5 +1,3 @@
-"""The schema that is made of statistics."""
-
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features

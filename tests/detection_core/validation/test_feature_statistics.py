@@ -1,5 +1,3 @@
-"""Statistics of the columns of records."""
-
 import math
 
 import numpy as np

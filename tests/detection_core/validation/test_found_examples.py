@@ -1,5 +1,3 @@
-"""Ids and pictures of the examples that findings list."""
-
 import io
 
 from PIL import Image

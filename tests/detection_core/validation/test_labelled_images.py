@@ -1,5 +1,3 @@
-"""Images and their annotations as checks read them from records."""
-
 import hashlib
 
 import numpy as np

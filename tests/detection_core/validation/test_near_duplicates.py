@@ -1,5 +1,3 @@
-"""Images that are nearly the same, found by their hashes."""
-
 import itertools
 import time
 

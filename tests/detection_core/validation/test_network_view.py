@@ -1,5 +1,3 @@
-"""Boxes as the network sees them: in the input's pixels and against its anchors."""
-
 import dataclasses
 
 import numpy as np
@@ -24,7 +22,7 @@ def _view(resizer, anchors=None):
     return NetworkView(resizer=resizer, anchors=anchors)
 
 
-def test_sides_and_sizes_are_those_at_the_input():
+def test_boxes_are_seen_in_the_input_s_pixels_and_against_its_anchors(monkeypatch):
     sample = _sample((0.0, 0.0, 0.5, 0.1), (0.0, 0.0, 0.03, 1.0))
     # Padded, 200 x 400 becomes 50 x 100.
     for resizer, sides in ((SQUARE, [10, 3]), (PADDED, [10, 1.5])):
@@ -34,9 +32,6 @@ def test_sides_and_sizes_are_those_at_the_input():
     assert padded.tolist() == [[50, 100], [100, 50], [50, 100], [100, 100]]
     assert _view(IdentityResizer()).resized_sizes(sizes).tolist() == sizes.tolist()
     assert _view(PADDED).resized_sizes(np.zeros((0, 2), np.int32)).shape == (0, 2)
-
-
-def test_overlaps_are_taken_in_the_frame_of_the_anchors_in_parts(monkeypatch):
     # The upper half of the padded input is the image: its box of full height is half as high there.
     sample = _sample((0.0, 0.0, 1.0, 0.5), (0.8, 0.8, 1.0, 1.0))
     np.testing.assert_allclose(_view(PADDED, ANCHORS).best_overlaps(sample)[0], 1.0, rtol=1e-5)

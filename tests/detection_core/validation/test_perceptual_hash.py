@@ -1,5 +1,3 @@
-"""Hashes of what a picture shows."""
-
 import io
 
 import numpy as np

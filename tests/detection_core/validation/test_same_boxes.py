@@ -1,5 +1,3 @@
-"""Boxes that are given twice, and copies of images that are annotated differently."""
-
 import numpy as np
 
 from detection_core.validation.duplicates import Pair

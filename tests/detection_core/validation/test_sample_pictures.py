@@ -1,5 +1,3 @@
-"""Pictures of each class and of the smallest boxes."""
-
 import io
 
 import numpy as np
