@@ -62,9 +62,8 @@ def test_an_index_of_tensorflow_passes_and_impossible_shapes_would_end_the_proce
 def test_what_an_index_cannot_say_is_one_message(saved, tmp_path, *, message):
     prefix = altered(saved, tmp_path, DAMAGE[message])
     for use in (check_index, CheckpointFile):
-        with pytest.raises(ModelError, match=f"readable checkpoint, found a damaged.*{message}") as caught:
-            use(prefix)
-        assert caught.value.where == prefix
+        error = refused(ModelError, f"readable checkpoint, found a damaged.*{message}", use, prefix)
+        assert error.where == prefix
 
 
 @cases(1, 2)

@@ -1,8 +1,6 @@
 import json
 import os
 
-import pytest
-
 from detection_core.artifacts import published
 from detection_core.artifacts.published import Deployment, PublishedVersion
 from detection_core.errors import ContractError
@@ -10,10 +8,8 @@ from tests.support.cases import cases, refused
 
 
 def test_records_and_pointers_are_read_back_and_fields_of_later_versions_passed_over(tmp_path):
-    path, version = (
-        str(tmp_path / "5.json"),
-        PublishedVersion(number=5, run_key="k", files={"saved_model.pb": 3}),
-    )
+    path = str(tmp_path / "5.json")
+    version = PublishedVersion(number=5, run_key="k", files={"saved_model.pb": 3})
     published.write_version(path, version)
     assert published.read_version(path, 5) == version
     data = json.loads((tmp_path / "5.json").read_text())
@@ -54,9 +50,7 @@ _BROKEN_RECORDS = (
 )
 def test_a_damaged_pointer_or_record_is_named_with_what_to_do(tmp_path, *, name, read, text):
     (tmp_path / name).write_bytes(text.encode("latin-1"))
-    with pytest.raises(ContractError, match="--to VERSION") as e:
-        read(str(tmp_path))
-    assert e.value.where == str(tmp_path / name)
+    assert refused(ContractError, "--to VERSION", read, str(tmp_path)).where == str(tmp_path / name)
 
 
 def test_a_pipe_is_no_pointer_and_numbers_are_those_that_tensorflow_serving_reads(tmp_path):

@@ -1,5 +1,3 @@
-import pytest
-
 from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest, write_manifest
 from detection_core.errors import ContractError
 from detection_core.storage.record_files import Shard
@@ -27,6 +25,5 @@ def test_a_manifest_is_read_back_and_any_change_of_it_is_noticed(tmp_path):
 @cases("[", "[]", '{"shards": [{"uri": "a"}]}', '{"shards": 3}')
 def test_what_is_no_manifest_is_refused_by_name(tmp_path, *, text):
     (tmp_path / MANIFEST.name).write_text(text)
-    with pytest.raises(ContractError, match="expected the JSON that ExampleGen writes") as raised:
-        read_manifest(str(tmp_path))
-    assert raised.value.where == str(tmp_path / MANIFEST.name)
+    error = refused(ContractError, "expected the JSON that ExampleGen writes", read_manifest, str(tmp_path))
+    assert error.where == str(tmp_path / MANIFEST.name)

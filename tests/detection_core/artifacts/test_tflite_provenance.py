@@ -16,6 +16,7 @@ from detection_core.artifacts.tflite_provenance import (
 from detection_core.errors import ContractError, ModelError
 from detection_core.exporters.tflite_description import add_description
 from tests.support.bare_tflite import DECODING, DESCRIPTION, bare_file, heads
+from tests.support.cases import refused
 
 ORIGIN = Provenance(
     written_by="detflow 1.2.3",
@@ -74,5 +75,4 @@ def test_a_newer_and_a_damaged_one_are_refused_by_name(described):
     stream.seek(0, io.SEEK_END)
     with zipfile.ZipFile(stream, "a") as newer:
         newer.writestr(PROVENANCE.name, '{"schema_version": 99}')
-    with pytest.raises(ContractError, match="a newer detflow"):
-        read_provenance(stream.getvalue())
+    refused(ContractError, "a newer detflow", read_provenance, stream.getvalue())

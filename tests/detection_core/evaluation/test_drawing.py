@@ -2,7 +2,6 @@ import dataclasses
 import time
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from detection_core.evaluation.drawing import (
@@ -15,7 +14,7 @@ from detection_core.evaluation.drawing import (
     readable_on,
     side_by_side,
 )
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 
 def contrast(a, b):
@@ -39,8 +38,7 @@ def test_colours_have_names_and_sizes_bounds():
     assert class_colour(3) == class_colour(3 + len(PALETTE))
     assert named_colour("black") == (0, 0, 0)
     assert named_colour("AliceBlue") == (240, 248, 255)
-    with pytest.raises(ValueError, match="unknown color"):
-        named_colour("blak")
+    refused(ValueError, "unknown color", named_colour, "blak")
     assert fit(np.zeros((100, 50, 3), np.uint8), longest=400).size == (50, 100)
     assert fit(np.zeros((100, 50, 3), np.uint8), longest=400, smallest=200).size == (100, 200)
     assert fit(np.zeros((1000, 3, 3), np.uint8), longest=100).size == (1, 100)

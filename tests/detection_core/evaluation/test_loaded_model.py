@@ -87,9 +87,8 @@ def test_damage_is_one_message_for_every_reader(saved, tmp_path, *, damage):
     damage(content.meta_graphs[0])
     path.write_bytes(content.SerializeToString())
     for load in (load_runner, ServedModel):
-        with pytest.raises(ModelError, match=r"expected a .* found .*export the model") as caught:
-            load(str(tmp_path / "m"))
-        assert caught.value.where == str(tmp_path / "m")
+        error = refused(ModelError, r"expected a .* found .*export the model", load, str(tmp_path / "m"))
+        assert error.where == str(tmp_path / "m")
 
 
 @cases("", "/variables.index", "/variables.data-00000-of-00001")
@@ -124,5 +123,4 @@ def test_a_fingerprint_that_is_none_is_one_message(saved, tmp_path, *, make):
     shutil.copytree(saved, folder)
     (folder / "fingerprint.pb").unlink()
     make(folder / "fingerprint.pb")
-    with pytest.raises(ModelError):
-        load_saved_model(str(folder))
+    refused(ModelError, "", load_saved_model, str(folder))

@@ -39,8 +39,7 @@ def test_what_is_no_detector_of_images_is_refused(tmp_path):
         def serve(self, x):
             return {"detection_boxes": x}
 
-    with pytest.raises(ModelError, match="one uint8 image as input"):
-        load_runner(save(Other(), tmp_path / "m"))
+    refused(ModelError, "one uint8 image as input", load_runner, save(Other(), tmp_path / "m"))
     runner = load_runner(save(BlobDetector(score=math.nan), tmp_path / "m"))
     with pytest.raises(ModelError, match="expected finite scores for image 'scene 0', found nan"):
         runner(*[scenes()[0][0], "scene 0"])

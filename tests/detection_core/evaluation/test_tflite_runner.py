@@ -11,7 +11,7 @@ from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner,
 from detection_core.exporters.tflite_description import add_description
 from detection_core.ops.resampling import resize_pixels
 from tests.support import tiny_files
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 IMAGE = np.random.default_rng(1).integers(0, 256, (48, 40, 3)).astype(np.uint8)
 UNIT = Normalisation(mean=(127.5,), std=(127.5,))
@@ -137,5 +137,4 @@ def test_orders_of_outputs_that_exist(*, outputs, roles):
     [("a", BOXES), ("b", LIST), ("c", COUNT), ("d", LIST)],
 )
 def test_other_outputs_are_refused(*, outputs):
-    with pytest.raises(ModelError, match="expected the four outputs"):
-        output_places(FakeInterpreter(outputs), "m")
+    refused(ModelError, "expected the four outputs", output_places, FakeInterpreter(outputs), "m")

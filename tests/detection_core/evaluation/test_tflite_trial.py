@@ -12,7 +12,7 @@ from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.tasks.file_benchmark import BenchOptions, bench
 from tests.support.bare_tflite import packed
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.tiny_files import integer_file as tiny_integer_file
 
 
@@ -43,9 +43,8 @@ def test_damaged_quantization_is_one_message_for_every_user(integer_file, tmp_pa
         lambda: TFLiteRunner(str(path), normalisation=Normalisation(mean=(127.5,), std=(127.5,))),
         lambda: bench([str(path)], BenchOptions(threads=(1,), runs=1)),
     ):
-        with pytest.raises(ModelError, match="expected a file that LiteRT runs") as caught:
-            use()
-        assert caught.value.where == str(path)
+        error = refused(ModelError, "expected a file that LiteRT runs", use)
+        assert error.where == str(path)
 
 
 def run_instead(monkeypatch, program: str):
@@ -67,8 +66,7 @@ ENDINGS = {
 def test_however_the_child_ends_it_is_one_message(monkeypatch, *, program):
     run_instead(monkeypatch, program)
     monkeypatch.setattr(tflite_trial, "TIMEOUT_SECONDS", 0.5 if "sleep" in program else 60.0)
-    with pytest.raises(ModelError, match=ENDINGS[program]):
-        try_tflite(program.encode())
+    refused(ModelError, ENDINGS[program], try_tflite, program.encode())
 
 
 def test_the_childs_memory_is_bounded():

@@ -33,36 +33,31 @@ def served(detector, tmp_path_factory):
     return tf.saved_model.load(folder)
 
 
-def _described(signature):
-    inputs = {
-        k: (s.dtype.name, s.shape.as_list()) for k, s in signature.structured_input_signature[1].items()
-    }
-    outputs = {k: (s.dtype.name, s.shape.as_list()) for k, s in signature.structured_outputs.items()}
-    return inputs, outputs
+def _described(specs):
+    return {name: (spec.dtype.name, spec.shape.as_list()) for name, spec in specs.items()}
 
 
 def test_images_and_their_files_give_boxes_in_pixels_and_classes_from_1(served, detector):
     # shared facts, export_tflite lite0_FP32: batch 1 there, as asked for; any here.
-    inputs, outputs = _described(served.signatures["serving_default"])
-    assert inputs == {"images": ("uint8", [None, None, None, 3])}
-    assert outputs == {
+    signature = served.signatures["serving_default"]
+    assert _described(signature.structured_input_signature[1]) == {"images": ("uint8", [None, None, None, 3])}
+    assert _described(signature.structured_outputs) == {
         "output_0": ("float32", [None, 100, 4]),
         "output_1": ("float32", [None, 100]),
         "output_2": ("float32", [None, 100]),
         "output_3": ("int32", [None]),
     }
-    found = served.signatures["serving_default"](images=tf.constant(IMAGES))
+    found = signature(images=tf.constant(IMAGES))
     ours = serving_function(detector, RESIZER)(tf.constant(IMAGES))
     np.testing.assert_allclose(found["output_0"], ours["detection_boxes"] * [50, 40, 50, 40], atol=1e-3)
     np.testing.assert_allclose(found["output_1"], ours["detection_scores"], atol=1e-5)
     np.testing.assert_array_equal(found["output_2"], ours["detection_classes"])
     np.testing.assert_array_equal(found["output_3"], ours["num_detections"])
-    inputs, _ = _described(served.signatures["serving_base64"])
-    assert inputs == {"image_files": ("string", [None])}
-    found = served.signatures["serving_base64"](image_files=tf.constant([png(image) for image in IMAGES]))
-    expected = served.signatures["serving_default"](images=tf.constant(IMAGES))
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, atol=1e-4, err_msg=name)
+    of_files = served.signatures["serving_base64"]
+    assert _described(of_files.structured_input_signature[1]) == {"image_files": ("string", [None])}
+    again = of_files(image_files=tf.constant([png(image) for image in IMAGES]))
+    for name, value in found.items():
+        np.testing.assert_allclose(again[name], value, atol=1e-4, err_msg=name)
 
 
 def test_heads_are_given_level_by_level_where_there_are_levels(served, detector):

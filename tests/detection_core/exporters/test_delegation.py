@@ -4,12 +4,9 @@ from tests.support.edge_files import convolutions
 
 
 def test_only_an_operation_that_xnnpack_does_not_have_cuts_a_graph_in_two():
-    content = convolutions()
-    found = xnnpack_delegation(content)
-    assert found.left == () and len(found.partitions) == 1
-    assert len(found.partitions[0]) == len(read_graph(content).operators)
-    content = convolutions(between="reverse")
-    names = [op.name for op in read_graph(content).operators]
-    found = xnnpack_delegation(content)
-    assert [names[index] for index in found.left] == ["REVERSE_V2"]
-    assert [[names[index] for index in part] for part in found.partitions] == [["CONV_2D"], ["CONV_2D"]]
+    for between, left, parts in (("", [], [["CONV_2D"] * 2]), ("reverse", ["REVERSE_V2"], [["CONV_2D"]] * 2)):
+        content = convolutions(between=between)
+        names = [op.name for op in read_graph(content).operators]
+        found = xnnpack_delegation(content)
+        assert [names[index] for index in found.left] == left
+        assert [[names[index] for index in part] for part in found.partitions] == parts

@@ -14,6 +14,7 @@ from detection_core.errors import ExportError
 from detection_core.exporters.tflite import check_biases, check_convertible, integer_biases
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images
+from tests.support.cases import refused
 from tests.support.golden_networks import build_golden, load_golden
 from tests.support.tflite_operations import list_operations
 from tests.support.tflite_outputs import outputs
@@ -176,8 +177,7 @@ def test_what_a_fixed_input_cannot_hold_is_refused():
     for text, message in cases.items():
         config = TrainEvalPipelineConfig()
         text_format.Parse(text, config.model)
-        with pytest.raises(ExportError, match=message):
-            check_convertible(config)
+        refused(ExportError, message, check_convertible, config)
 
 
 @pytest.mark.slow

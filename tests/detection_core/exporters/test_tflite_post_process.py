@@ -15,6 +15,7 @@ from detection_core.detectors.ssd.tflite import post_process_options
 from detection_core.errors import ExportError
 from detection_core.exporters.tflite_post_process import post_process_function
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import refused
 from tests.support.tflite_outputs import outputs
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "data" / "signatures.json").read_text())["tflite"]
@@ -83,5 +84,4 @@ def test_an_attribute_that_the_operation_does_not_take_is_refused_by_name():
     # Every number among them has a range.
     for field in dataclasses.fields(options):
         if not isinstance(getattr(options, field.name), bool):
-            with pytest.raises(ExportError, match=field.name):
-                dataclasses.replace(options, **{field.name: float("nan")})
+            refused(ExportError, field.name, dataclasses.replace, options, **{field.name: float("nan")})

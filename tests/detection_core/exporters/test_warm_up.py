@@ -6,6 +6,7 @@ from detection_core.errors import DataError
 from detection_core.exporters.served_inputs import INPUT_TYPES
 from detection_core.exporters.signatures import serving_function
 from detection_core.exporters.warm_up import prediction_log, served_value, write_warm_up
+from tests.support.cases import refused
 from tests.support.served_requests import IMAGES, REQUESTS, RESIZER, example, read_logs
 from tests.support.tiny_detector import TinyDetector
 
@@ -49,10 +50,8 @@ def test_odd_examples_are_errors_or_requests_to_their_last_byte(tmp_path):
     arguments = {"name": "x", "model": "m", "signature": "s"}
     with pytest.raises(DataError, match="expected examples to warm up with, found none"):
         write_warm_up(str(tmp_path), [], served, **arguments)
-    with pytest.raises(DataError, match="found another record"):
-        served_value(tf.train.Example().SerializeToString(), served)
-    with pytest.raises(DataError, match="found another record"):
-        served_value(b"rubbish", served)
+    refused(DataError, "found another record", served_value, tf.train.Example().SerializeToString(), served)
+    refused(DataError, "found another record", served_value, b"rubbish", served)
     # The bytes of a tf.Example may end in zeros, which numpy's own type of texts drops.
     content = example(IMAGES[0]) + b"\x12\x01\x00"  # a field that tf.Example does not have
     served = INPUT_TYPES["tf_example"]

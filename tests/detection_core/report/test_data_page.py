@@ -9,6 +9,7 @@ from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
 from detection_core.datasets.box_counter import BoxCounter
 from detection_core.errors import ContractError
 from detection_core.report.data_page import data_page, read_dataset
+from tests.support.cases import refused
 
 JPEG = b"\xff\xd8\xff picture"
 
@@ -84,5 +85,4 @@ def test_what_an_older_version_left_has_findings_alone(tmp_path, folder):
     assert read_dataset(str(tmp_path / "old")) is None and read_dataset("") is None
     page = data_page(str(tmp_path / "old"))
     assert "Nothing was found" in page and 'id="data"' not in page
-    with pytest.raises(ContractError):
-        data_page(str(tmp_path / "nothing"))
+    refused(ContractError, "", data_page, str(tmp_path / "nothing"))

@@ -9,7 +9,7 @@ import pytest
 
 from detection_core.errors import StorageError
 from detection_core.storage import files, local_files
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.storage_faults import KILLED, failing_at, few_descriptors, killed_at, watched
 
 
@@ -24,25 +24,26 @@ def _content(folder):
     return {files.read_text(os.path.join(folder, name)) for name in ("a", "deep/b")}
 
 
-def test_a_folder_is_whole_after_a_kill_at_any_change_and_the_next_writer_cleans_up(tmp_path):
-    found = set()
-    for at in range(1, 40):
-        path = str(tmp_path / str(at) / "made")
-        with local_files.partial_dir(path) as folder:
-            _fill(folder, "old")
-        with watched(killed_at(at)) as changes:
-            try:
-                with local_files.partial_dir(path) as folder:
-                    _fill(folder)
-            except KILLED:
-                pass
-        # Between two renames there is nothing under the name; never a part.
-        assert not os.path.exists(path) or len(_content(path)) == 1
-        found |= _content(path) if os.path.exists(path) else set()
-        with local_files.partial_dir(path) as folder:
-            _fill(folder, "last")
-        assert os.listdir(os.path.dirname(path)) == ["made"] and _content(path) == {"last"}
-    assert changes.made < 39 and found == {"old", "new"}
+def _replace(folder, text="new"):
+    with local_files.partial_dir(str(folder)) as partial:
+        _fill(partial, text)
+
+
+def test_a_folder_is_whole_after_a_kill_or_an_error_at_any_change_and_the_next_writer_cleans_up(tmp_path):
+    for name, fault in (("killed", killed_at), ("failed", lambda at: failing_at(at, errno.ENOSPC))):
+        found = set()
+        for at in range(1, 40):
+            path = str(tmp_path / name / str(at) / "made")
+            _replace(path, "old")
+            with watched(fault(at)) as changes, contextlib.suppress(*KILLED, OSError):
+                _replace(path)
+            # Between two renames of one that was killed there is nothing under the name; never a part.
+            there = _content(path) if os.path.exists(path) else set()
+            assert len(there) == 1 or (name == "killed" and not there)
+            found |= there
+            _replace(path, "last")
+            assert os.listdir(os.path.dirname(path)) == ["made"] and _content(path) == {"last"}
+        assert changes.made < 39 and found == {"old", "new"}
 
 
 def test_the_next_writer_of_a_file_removes_what_a_killed_one_has_left(tmp_path):
@@ -87,21 +88,6 @@ def test_a_leftover_that_may_not_be_removed_is_in_nobodys_way(tmp_path, monkeypa
     assert files.read_text(str(tmp_path / "made")) == "whole"
 
 
-def test_an_error_at_any_change_keeps_what_was_there(tmp_path):
-    for at in range(1, 40):
-        path = str(tmp_path / str(at) / "made")
-        with local_files.partial_dir(path) as folder:
-            _fill(folder, "old")
-        with watched(failing_at(at, errno.ENOSPC)) as changes:
-            try:
-                with local_files.partial_dir(path) as folder:
-                    _fill(folder)
-            except OSError:
-                pass
-        assert _content(path) in ({"old"}, {"new"})
-    assert changes.made < 39
-
-
 def test_what_a_living_writer_holds_is_no_leftover(tmp_path):
     with local_files.partial_dir(str(tmp_path / "made")) as folder:
         assert local_files.remove_leftovers(str(tmp_path)) == 0 and os.path.isdir(folder)
@@ -113,22 +99,19 @@ def test_what_a_living_writer_holds_is_no_leftover(tmp_path):
     assert local_files.remove_leftovers(str(tmp_path / "nowhere")) == 0
 
 
-def _write_often(path, number):
-    for _ in range(15):
-        with local_files.partial_dir(path) as folder:
-            _fill(folder, str(number))
-
-
 def test_six_writers_of_one_folder_all_end_well(tmp_path):
+    def write_often(number):
+        for _ in range(15):
+            _replace(tmp_path / "made", str(number))
+
     context = multiprocessing.get_context("fork")
-    path = str(tmp_path / "made")
-    writers = [context.Process(target=_write_often, args=(path, n)) for n in range(6)]
+    writers = [context.Process(target=write_often, args=(n,)) for n in range(6)]
     for writer in writers:
         writer.start()
     for writer in writers:
         writer.join(120)
     assert [w.exitcode for w in writers] == [0] * 6
-    assert len(_content(path)) == 1 and os.listdir(tmp_path) == ["made"]
+    assert len(_content(tmp_path / "made")) == 1 and os.listdir(tmp_path) == ["made"]
 
 
 def test_everything_is_on_the_disk_before_it_appears(tmp_path, monkeypatch):
@@ -152,12 +135,10 @@ def test_everything_is_on_the_disk_before_it_appears(tmp_path, monkeypatch):
 def test_what_stands_in_the_place_of_a_folder_is_replaced_or_led_through_by_a_link(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with local_files.partial_dir(str(tmp_path / "link")) as folder:
-        _fill(folder)
+    _replace(tmp_path / "link")
     assert (tmp_path / "link").is_symlink() and _content(tmp_path / "elsewhere") == {"new"}
     (tmp_path / "made").write_text("x")
-    with local_files.partial_dir(str(tmp_path / "made")) as folder:
-        _fill(folder)
+    _replace(tmp_path / "made")
     assert _content(tmp_path / "made") == {"new"}
     (tmp_path / "file").write_text("x")
     with pytest.raises((NotADirectoryError, FileExistsError)):
@@ -182,7 +163,6 @@ def test_a_lock_file_keeps_its_content_and_is_no_link_or_folder(tmp_path):
         with pytest.raises(BlockingIOError), local_files.lock(path, wait=False):
             pass
     assert files.read_text(path) == "kept" and not local_files.is_locked(path)
-    path = str(tmp_path / "lock")
     with local_files.lock(path), few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
         local_files.is_locked(path)
 
@@ -234,8 +214,7 @@ def test_a_disk_that_does_not_answer_is_not_an_empty_one(tmp_path, monkeypatch, 
 
     monkeypatch.setattr(local_files.os, "stat", stat)
     for look in (files.exists, files.is_dir, lambda path: files.list_matching(path, "*")):
-        with pytest.raises(OSError, match=os.strerror(code)):
-            look(str(tmp_path))
+        refused(OSError, os.strerror(code), look, str(tmp_path))
 
 
 def test_only_what_can_be_there_is_there_and_a_device_stays_one(tmp_path):
@@ -247,5 +226,4 @@ def test_only_what_can_be_there_is_there_and_a_device_stays_one(tmp_path):
     assert files.exists(str(tmp_path)) and files.is_dir(str(tmp_path))
     files.write_bytes(os.devnull, b"x")
     assert not os.path.isfile(os.devnull)
-    with pytest.raises(StorageError, match="expected a path where folders can be made"):
-        local_files.make_dirs("/proc/no/such")
+    refused(StorageError, "expected a path where folders can be made", local_files.make_dirs, "/proc/no/such")

@@ -10,6 +10,7 @@ from detection_core.storage import files, object_store, store_lock
 from detection_core.storage.local_copy import local_copy
 from detection_core.storage.schemes import store_of
 from detection_core.storage.shard_cache import ShardCache
+from tests.support.cases import refused
 from tests.support.object_store import SERVERS
 from tests.support.threads import at_once
 
@@ -35,9 +36,8 @@ def test_names_make_folders_and_contents_come_back(root):
     assert files.glob(f"{root}/*/?.json") == [f"{root}/a/1.json"] and files.glob(f"{root}/x*") == []
     assert files.sizes(f"{root}/a") == {"1.json": 8, "[2] *.json": 12, "b/3.json": 10}
     assert files.read_text(f"{root}/a/[2] *.json") == "a/[2] *.json"
-    for missing in (lambda: files.list_dir(f"{root}/x"), lambda: files.read_bytes(f"{root}/a/4.json")):
-        with pytest.raises(FileNotFoundError):
-            missing()
+    refused(FileNotFoundError, "", files.list_dir, f"{root}/x")
+    refused(FileNotFoundError, "", files.read_bytes, f"{root}/a/4.json")
     files.remove_tree(f"{root}/a")
     files.remove_tree(f"{root}/a")
     assert files.list_dir(root) == ["a.json", "ab", "c"]
@@ -110,8 +110,7 @@ def test_a_large_file_travels_in_parts_and_is_read_as_it_was_at_one_moment(root,
         return read(name, start=start, end=end, **options)
 
     monkeypatch.setattr(store.file_system, "cat_file", overtaken)
-    with pytest.raises(DataError, match="was changed; run again"):
-        files.download(f"{root}/copy", str(tmp_path / "torn"))
+    refused(DataError, "was changed; run again", files.download, f"{root}/copy", str(tmp_path / "torn"))
 
 
 def test_of_many_that_create_replace_or_lock_one_succeeds_and_a_stale_lock_is_taken_over(root, monkeypatch):
@@ -170,7 +169,6 @@ def test_shards_and_models_are_read_from_local_copies(root, tmp_path):
 def test_a_bucket_that_is_not_there_is_named(server):
     elsewhere = f"{server.partition('://')[0]}://nowhere"
     for operation in (files.read_bytes, files.list_dir, files.is_dir, files.etags, files.glob):
-        with pytest.raises(DataError, match=r"expected access to the object store, found .*bucket|ontainer"):
-            operation(f"{elsewhere}/*" if operation is files.glob else f"{elsewhere}/a")
-    with pytest.raises((DataError, FileNotFoundError)):
-        files.write_text(f"{elsewhere}/a", "x")
+        path = f"{elsewhere}/*" if operation is files.glob else f"{elsewhere}/a"
+        refused(DataError, r"expected access to the object store, found .*bucket|ontainer", operation, path)
+    refused((DataError, FileNotFoundError), "", files.write_text, f"{elsewhere}/a", "x")

@@ -75,9 +75,8 @@ def test_a_shard_that_was_changed_and_a_disk_that_is_full_are_named_with_what_to
 ):
     shard = _shard(bucket, "b", b"data")
     files.write_bytes(shard.uri, b"tada")
-    with pytest.raises(DataError, match="found 4 with") as raised:
-        cache.fetch(shard)
-    assert raised.value.where == shard.uri and os.listdir(cache.folder) == []
+    assert refused(DataError, "found 4 with", cache.fetch, shard).where == shard.uri
+    assert os.listdir(cache.folder) == []
     files.remove_tree(shard.uri)
     refused(DataError, "expected a shard of the examples, found none", cache.fetch, shard)
     shard = _shard(bucket, "c", b"data")
@@ -94,8 +93,8 @@ def test_a_shard_that_was_changed_and_a_disk_that_is_full_are_named_with_what_to
 def test_leftovers_of_killed_processes_go(bucket, cache):
     os.makedirs(cache.folder)
     old, new = Path(cache.folder, "a.partial"), Path(cache.folder, "b.partial")
-    for path in (old, new):
-        path.touch()
+    old.touch()
+    new.touch()
     os.utime(old, (1, 1))
     cache.fetch(_shard(bucket, "d", b"data"))
     assert not old.exists() and new.exists()
@@ -109,9 +108,8 @@ def test_a_failure_inside_tf_data_is_found_by_its_token_and_not_by_its_words(buc
     failures = []
     with dead_server():
         for _ in range(2):
-            with pytest.raises(RuntimeError) as raised:
-                module.fetch_in_dataset(shard)
-            failures.append((f"UnknownError: {raised.value} [Op:IteratorGetNext]", raised.value.__cause__))
+            error = refused(RuntimeError, "", module.fetch_in_dataset, shard)
+            failures.append((f"UnknownError: {error} [Op:IteratorGetNext]", error.__cause__))
     (first, its_cause), (second, another) = failures
     assert "expected an answer from the object store" in str(its_cause) and str(its_cause) == str(another)
     assert module.find_failure(first) is its_cause and module.find_failure(second) is another
@@ -120,8 +118,7 @@ def test_a_failure_inside_tf_data_is_found_by_its_token_and_not_by_its_words(buc
     assert Path(module.fetch_in_dataset(shard)).read_bytes() == b"data"
     monkeypatch.setattr(module, "_MOST_FAILURES", 1)
     monkeypatch.setattr(module, "fetch", lambda shard: (_ for _ in ()).throw(DataError("gone")))
-    with pytest.raises(RuntimeError):
-        module.fetch_in_dataset(shard)
+    refused(RuntimeError, "", module.fetch_in_dataset, shard)
     assert module.find_failure(first) is None
 
 
@@ -156,17 +153,16 @@ def test_a_copy_that_waited_too_long_is_fetched_again(bucket, tmp_path, monkeypa
     assert read == [b"%d" % n for n in range(6) for _ in range(3)]
 
 
-def test_a_folder_that_somebody_else_can_write_to_is_not_trusted(tmp_path, monkeypatch):
-    with s3_server() as bucket:
-        files.write_bytes(f"{bucket}/a.tfrecord", b"x")
-        theirs = tmp_path / "theirs"
-        theirs.mkdir()
-        theirs.chmod(0o777)
-        (tmp_path / "link").symlink_to(theirs)
-        for folder in (theirs, tmp_path / "link"):
-            with pytest.raises(ConfigError, match="expected a private folder"):
-                ShardCache(str(folder), 1 << 20, private=True).fetch(f"{bucket}/a.tfrecord")
-        mine = ShardCache(str(tmp_path / "mine"), 1 << 20, private=True)
-        assert Path(mine.fetch(f"{bucket}/a.tfrecord")).read_bytes() == b"x"
-        monkeypatch.setattr(os, "getuid", lambda: 12345)
-        refused(ConfigError, "expected a private folder", mine.fetch, f"{bucket}/a.tfrecord")
+def test_a_folder_that_somebody_else_can_write_to_is_not_trusted(bucket, tmp_path, monkeypatch):
+    shard = _shard(bucket, "a.tfrecord", b"x").uri
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs").chmod(0o777)
+    (tmp_path / "link").symlink_to(tmp_path / "theirs")
+    mine, *others = (
+        ShardCache(str(tmp_path / name), 1 << 20, private=True) for name in ("mine", "theirs", "link")
+    )
+    assert Path(mine.fetch(shard)).read_bytes() == b"x"
+    for cache in others:
+        refused(ConfigError, "expected a private folder", cache.fetch, shard)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    refused(ConfigError, "expected a private folder", mine.fetch, shard)
