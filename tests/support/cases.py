@@ -63,7 +63,7 @@ def _short(row: Any) -> str:
 
 
 def refused(
-    error: type[BaseException], message: str, call: Callable[..., Any], *given: Any, **named: Any
+    error: type[BaseException], message: str, call: Callable[..., Any], *arguments: Any, **options: Any
 ) -> Any:
     """Return the error that a call raises; it must be of this type and its text match this pattern."""
     with pytest.raises(error, match=message or None) as caught:
