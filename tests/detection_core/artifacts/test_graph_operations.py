@@ -24,45 +24,26 @@ class Served(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.float32)], autograph=False)
     def serve(self, x):
-        with tf.control_dependencies([tf.convert_to_tensor(self.act(x))]):
+        with tf.control_dependencies([self.act(x)]):
             return {"y": x * self.scale}
 
 
-def writing(x):
-    tf.io.write_file("/nowhere", "pwned")
-    return x
-
-
-def in_a_branch(x):
-    return tf.cond(x > 0, lambda: tf.strings.length(tf.io.read_file("/etc/passwd")), lambda: 0)
-
-
 def in_a_loop(x):
-    return tf.map_fn(
-        lambda name: tf.strings.length(tf.io.read_file(name)), tf.constant(["/etc/passwd"]), tf.int32
-    )
+    names = tf.constant(["/etc/passwd"])
+    return tf.map_fn(lambda name: tf.strings.length(tf.io.read_file(name)), names, tf.int32)
 
 
-def saving(x):
-    tf.raw_ops.SaveV2(prefix="/nowhere", tensor_names=["x"], shape_and_slices=[""], tensors=[x])
-    return x
-
-
-def printing(x):
-    tf.print(x, output_stream="file:///nowhere")
-    return x
-
-
+NOWHERE = {"prefix": "/nowhere", "tensor_names": ["x"], "shape_and_slices": [""]}
 ACTS = {
-    "WriteFile": writing,
-    "StatelessIf|ReadFile": in_a_branch,
+    "WriteFile": lambda x: tf.io.write_file("/nowhere", "pwned"),
+    "StatelessIf|ReadFile": lambda x: tf.cond(
+        x > 0, lambda: tf.strings.length(tf.io.read_file("/etc/passwd")), lambda: 0
+    ),
     "ReadFile": in_a_loop,
     "PyFunc": lambda x: tf.numpy_function(lambda v: v, [x], tf.float32),
-    "PrintV2": printing,
-    "SaveV2": saving,
-    "RestoreV2": lambda x: tf.raw_ops.RestoreV2(
-        prefix="/nowhere", tensor_names=["x"], shape_and_slices=[""], dtypes=[tf.float32]
-    )[0],
+    "PrintV2": lambda x: tf.print(x, output_stream="file:///nowhere"),
+    "SaveV2": lambda x: tf.raw_ops.SaveV2(tensors=[x], **NOWHERE),
+    "RestoreV2": lambda x: tf.raw_ops.RestoreV2(dtypes=[tf.float32], **NOWHERE)[0],
     "TFRecordDataset": lambda x: tf.raw_ops.TFRecordDataset(
         filenames="/nowhere", compression_type="", buffer_size=0
     ),
@@ -105,20 +86,16 @@ def test_what_would_run_in_loading_is_refused_though_no_signature_needs_it(tmp_p
             super().__init__()
             vocabulary = tmp_path / "vocabulary.txt"
             vocabulary.write_text("a\nb\n")
-            initializer = tf.lookup.TextFileInitializer(
-                str(vocabulary),
-                tf.string,
-                tf.lookup.TextFileIndex.WHOLE_LINE,
-                tf.int64,
-                tf.lookup.TextFileIndex.LINE_NUMBER,
-            )
+            columns = tf.lookup.TextFileIndex
+            kinds = (tf.string, columns.WHOLE_LINE, tf.int64, columns.LINE_NUMBER)
+            initializer = tf.lookup.TextFileInitializer(str(vocabulary), *kinds)
             self.table = tf.lookup.StaticHashTable(initializer, -1)
 
     refused(ModelError, "InitializeTableFromTextFileV2", check_graph, save(WithTable(), tmp_path / "m"))
 
 
-def shadow(meta):
-    meta.graph_def.library.function[0].signature.name = "WriteFile"
+def functions(meta):
+    return meta.graph_def.library.function
 
 
 def redirect(meta):
@@ -126,27 +103,19 @@ def redirect(meta):
     signature.name = meta.saver_def.save_tensor_name
 
 
-def two_of_a_name(meta):
-    meta.graph_def.node.add().CopyFrom(meta.graph_def.node[0])
-
-
 def unlisted(meta):
-    meta.graph_def.library.function.add().signature.name = "spare"
-    meta.graph_def.library.function[-1].node_def.add(name="s", op="SaveV2")
-
-
-def absent_function(meta):
-    meta.graph_def.library.function[0].node_def[0].attr["f"].func.name = "elsewhere"
+    functions(meta).add().signature.name = "spare"
+    functions(meta)[-1].node_def.add(name="s", op="SaveV2")
 
 
 @cases(
-    (shadow, "found .*WriteFile"),
+    (lambda meta: setattr(functions(meta)[0].signature, "name", "WriteFile"), "found .*WriteFile"),
     (redirect, "found MergeV2Checkpoints, SaveV2"),
     (lambda meta: meta.graph_def.node.add(name="mine", op="MyCustomOperation"), "MyCustomOperation"),
     (lambda meta: meta.graph_def.MergeFromString(b"\xfa\xff\x03\x01x"), "fields that this version"),
     (lambda meta: meta.asset_file_def.add(filename="../../.ssh/id_rsa"), r"\.\./\.\./\.ssh/id_rsa"),
-    (absent_function, "elsewhere"),
-    (two_of_a_name, "found serving_default_input_tensor"),
+    (lambda meta: setattr(functions(meta)[0].node_def[0].attr["f"].func, "name", "elsewhere"), "elsewhere"),
+    (lambda meta: meta.graph_def.node.append(meta.graph_def.node[0]), "found serving_default_input_tensor"),
     (unlisted, "found SaveV2"),
 )
 def test_an_altered_graph_that_the_walk_cannot_place_is_refused(blob, tmp_path, *, change, message):

@@ -10,29 +10,21 @@ from tests.support.cases import cases, refused
 _TEXT = st.text(max_size=20)
 _STEPS = st.builds(
     StepInfo,
-    id=_TEXT,
-    component=_TEXT,
+    **dict.fromkeys(("id", "component", "started", "error"), _TEXT),
     state=st.sampled_from(STEP_STATES),
-    started=_TEXT,
     seconds=st.floats(0, 1e6),
     outputs=st.dictionaries(_TEXT, _TEXT, max_size=3),
-    error=_TEXT,
+)
+_SAID = ("run_id", "pipeline_name", "started", "finished", "settings_text", "workspace")
+_RUNS = st.builds(
+    RunInfo,
+    **dict.fromkeys(_SAID, _TEXT),
+    status=st.sampled_from(RUN_STATUSES),
+    steps=st.lists(_STEPS, max_size=3).map(tuple),
 )
 
 
-@given(
-    run=st.builds(
-        RunInfo,
-        run_id=_TEXT,
-        pipeline_name=_TEXT,
-        started=_TEXT,
-        finished=_TEXT,
-        status=st.sampled_from(RUN_STATUSES),
-        settings_text=_TEXT,
-        workspace=_TEXT,
-        steps=st.lists(_STEPS, max_size=3).map(tuple),
-    )
-)
+@given(_RUNS)
 def test_a_run_survives_a_round_trip(run):
     assert RUN.parse(RUN.format(run), "run.json") == run
 

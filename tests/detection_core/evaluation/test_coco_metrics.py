@@ -24,13 +24,12 @@ def reference_stats(images, names):
 
     truth, found = (copy.deepcopy(d) for d in coco_dictionaries(images, names))
     with contextlib.redirect_stdout(io.StringIO()):
-        coco_truth = COCO()
-        coco_truth.dataset = truth
-        coco_truth.createIndex()
-        coco_found = coco_truth.loadRes(found["annotations"]) if found["annotations"] else COCO()
-        if not found["annotations"]:
-            coco_found.dataset = found
-            coco_found.createIndex()
+        coco_truth, coco_found = COCO(), COCO()
+        for each, content in ((coco_truth, truth), (coco_found, found)):
+            each.dataset = content
+            each.createIndex()
+        if found["annotations"]:
+            coco_found = coco_truth.loadRes(found["annotations"])
         engine = COCOeval(coco_truth, coco_found, "bbox")
         engine.evaluate()
         engine.accumulate()
@@ -59,11 +58,8 @@ def test_no_detections_no_objects_and_more_than_a_hundred_of_a_class():
     empty = [EvaluatedImage(truth=make_truth([], []), detections=nothing)]
     assert set(evaluate_coco(empty, NAMES).metrics().values()) == {-1.0}
     images = random_images(11, count=3, classes=3, max_objects=40, clutter=900)
-    np.testing.assert_allclose(
-        list(evaluate_coco(images, NAMES).metrics().values()),
-        reference_stats(images, NAMES).stats,
-        **LAST_BIT,
-    )
+    found = list(evaluate_coco(images, NAMES).metrics().values())
+    np.testing.assert_allclose(found, reference_stats(images, NAMES).stats, **LAST_BIT)
 
 
 def test_hand_worked():
@@ -81,11 +77,10 @@ def test_areas_and_classes_are_measured_apart():
     box, found = [[0, 0, 0.2, 0.1]], make_detections([[0, 0, 0.2, 0.1]], [0.9], [0])  # 20 x 20 px
     small = [EvaluatedImage(truth=make_truth(box, [0]), detections=found)]
     large = [EvaluatedImage(truth=make_truth(box, [0], area=[99999.0]), detections=found)]
-    name = "DetectionBoxes_Precision/mAP ({})"
-    assert evaluate_coco(small, NAMES).metrics()[name.format("small")] == pytest.approx(1.0)
-    assert evaluate_coco(small, NAMES).metrics()[name.format("large")] == -1.0
-    assert evaluate_coco(large, NAMES).metrics()[name.format("large")] == pytest.approx(1.0)
-    assert evaluate_coco(large, NAMES).metrics()[name.format("small")] == -1.0
+    for images, values in ((small, (1.0, -1.0)), (large, (-1.0, 1.0))):
+        metrics = evaluate_coco(images, NAMES).metrics()
+        found = [metrics[f"DetectionBoxes_Precision/mAP ({size})"] for size in ("small", "large")]
+        assert found == pytest.approx(values)
     images = random_images(2)
     result = evaluate_coco(images, NAMES)
     metrics = result.metrics(per_category=True)
@@ -94,11 +89,9 @@ def test_areas_and_classes_are_measured_apart():
     assert np.mean(own[:4]) == pytest.approx(metrics["DetectionBoxes_Precision/mAP"])
     alone = evaluate_coco(images, {1: "dog"}).metrics()
     everything = result.metrics(all_per_category=True)
-    assert everything["DetectionBoxes_Recall AR@10 ByCategory/dog"] == alone["DetectionBoxes_Recall/AR@10"]
-    assert (
-        everything["DetectionBoxes_Precision mAP (small) ByCategory/dog"]
-        == (alone["DetectionBoxes_Precision/mAP (small)"])
-    )
+    for kind, metric in (("Recall", "AR@10"), ("Precision", "mAP (small)")):
+        own = everything[f"DetectionBoxes_{kind} {metric} ByCategory/dog"]
+        assert own == alone[f"DetectionBoxes_{kind}/{metric}"]
 
 
 @cases(("coco_boxes", True, False), ("coco_boxes_no_crowd", False, False), ("coco_boxes_area", True, True))

@@ -30,18 +30,8 @@ def child(meta, name):
     return next(each for each in meta.object_graph_def.nodes[0].children if each.local_name == name)
 
 
-def signatures_are_the_root(meta):
-    child(meta, "signatures").node_id = 0
-
-
-def signature_is_the_root(meta):
-    holder = meta.object_graph_def.nodes[child(meta, "signatures").node_id]
-    holder.children[0].node_id = 0
-
-
-def signature_is_the_list_of_signatures(meta):
-    number = child(meta, "signatures").node_id
-    meta.object_graph_def.nodes[number].children[0].node_id = number
+def signature(meta):
+    return meta.object_graph_def.nodes[child(meta, "signatures").node_id].children[0]
 
 
 def no_structured_signature(meta):
@@ -50,24 +40,21 @@ def no_structured_signature(meta):
         function.ClearField("output_signature")
 
 
-def no_concrete_functions(meta):
-    meta.object_graph_def.concrete_functions.clear()
-
-
-def child_that_is_not_there(meta):
-    meta.object_graph_def.nodes[0].children.add(local_name="x", node_id=10**6)
-
-
 def negative_variable(meta):
     for node in meta.object_graph_def.nodes:
         if node.WhichOneof("kind") == "variable":
             node.variable.shape.dim.add(size=-7)
 
 
-DAMAGE = (
-    signatures_are_the_root, signature_is_the_root, signature_is_the_list_of_signatures,
-    no_structured_signature, no_concrete_functions, child_that_is_not_there, negative_variable,
-)  # fmt: skip
+DAMAGE = {
+    "signatures are the root": lambda meta: setattr(child(meta, "signatures"), "node_id", 0),
+    "signature is the root": lambda meta: setattr(signature(meta), "node_id", 0),
+    "signature is the list": lambda m: setattr(signature(m), "node_id", child(m, "signatures").node_id),
+    "no structured signature": no_structured_signature,
+    "no concrete functions": lambda meta: meta.object_graph_def.concrete_functions.clear(),
+    "no such child": lambda meta: meta.object_graph_def.nodes[0].children.add(local_name="x", node_id=10**6),
+    "negative variable": negative_variable,
+}
 
 
 def test_a_whole_one_is_loaded_with_its_signature(saved):
@@ -84,7 +71,7 @@ def test_damage_is_one_message_for_every_reader(saved, tmp_path, *, damage):
     shutil.copytree(saved, tmp_path / "m")
     path = tmp_path / "m" / "saved_model.pb"
     content = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    damage(content.meta_graphs[0])
+    DAMAGE[damage](content.meta_graphs[0])
     path.write_bytes(content.SerializeToString())
     for load in (load_runner, ServedModel):
         error = refused(ModelError, r"expected a .* found .*export the model", load, str(tmp_path / "m"))

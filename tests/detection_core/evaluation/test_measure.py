@@ -18,12 +18,8 @@ class Fixed:
         self.classes = classes
 
     def __call__(self, image, source_id=""):
-        return make_detections(
-            np.tile([0.0, 0, 1, 1], (len(self.classes), 1)),
-            [0.5] * len(self.classes),
-            self.classes,
-            source_id,
-        )
+        count = len(self.classes)
+        return make_detections(np.tile([0.0, 0, 1, 1], (count, 1)), [0.5] * count, self.classes, source_id)
 
 
 LABELS = label_map_from_names(["red", "green"])
@@ -39,8 +35,9 @@ def test_several_detectors_in_one_pass():
 
     measured = measure({"a": Fixed([0]), "b": Fixed([1, 0])}, once(), LABELS)
     assert len(passes) == 1
-    assert [i.truth.source_id for i in measured["a"].images] == [t.source_id for _, t in images]
-    assert [i.detections.source_id for i in measured["b"].images] == [t.source_id for _, t in images]
+    names = [truth.source_id for _, truth in images]
+    assert [i.truth.source_id for i in measured["a"].images] == names
+    assert [i.detections.source_id for i in measured["b"].images] == names
     assert all(len(i.detections.classes) == 2 for i in measured["b"].images)
     assert measured["a"].seconds_per_image > 0
 

@@ -11,10 +11,9 @@ NAMES = {0: "cat", 1: "dog"}
 LEFT, RIGHT = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
 
 
-def of_one(truth, found, count=10, threshold=0.5):
-    images = (EvaluatedImage(truth=truth, detections=found),)
-    split = EvaluatedSplit(images=images, class_names=NAMES)
-    return worst_false_positives(split, count), largest_misses(split, threshold, count)
+def of_one(truth, found):
+    split = EvaluatedSplit(images=(EvaluatedImage(truth=truth, detections=found),), class_names=NAMES)
+    return worst_false_positives(split, 10), largest_misses(split, 0.5, 10)
 
 
 @cases(
@@ -46,12 +45,7 @@ def test_the_worst_come_first_and_few_of_an_image():
     split = EvaluatedSplit(images=tuple(images), class_names=NAMES)
     wrong = worst_false_positives(split, 12)
     weights = [m.weight for m in wrong]
-    assert weights == sorted(weights, reverse=True)
-    assert len(wrong) == 12
+    assert weights == sorted(weights, reverse=True) and len(wrong) == 12
     assert max(np.bincount([m.image for m in wrong])) <= 3
-    highest = max(
-        float(s)
-        for i, m in zip(images, split.matches, strict=True)
-        for s in i.detections.scores[m.found_by == -1]
-    )
-    assert weights[0] == highest
+    pairs = zip(images, split.matches, strict=True)
+    assert weights[0] == max(np.concatenate([i.detections.scores[m.found_by == -1] for i, m in pairs]))

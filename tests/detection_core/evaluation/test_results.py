@@ -35,7 +35,5 @@ def test_only_labelled_classes_count_where_an_image_has_labels():
     image = EvaluatedImage(truth=truth, detections=found)
     assert only_labelled(image) is image
     labelled = dataclasses.replace(truth, labelled=np.array([2], np.int32))
-    assert only_labelled(EvaluatedImage(truth=labelled, detections=found)).detections.classes.tolist() == [
-        0,
-        2,
-    ]
+    labelled_image = only_labelled(EvaluatedImage(truth=labelled, detections=found))
+    assert labelled_image.detections.classes.tolist() == [0, 2]

@@ -1,3 +1,5 @@
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -94,20 +96,10 @@ def test_a_file_that_cannot_be_run_is_refused(tmp_path):
             TFLiteRunner(path, normalisation=normalisation) if normalisation else load_runner(path)
 
 
-class FakeInterpreter:
+def interpreter_of(outputs):
     """Outputs as other exports name and order them; tensor index = 10 + place."""
-
-    def __init__(self, outputs):
-        self.outputs = [
-            {"name": name, "index": 10 + i, "shape": np.array(shape)}
-            for i, (name, shape) in enumerate(outputs)
-        ]
-
-    def get_signature_list(self):
-        return {}
-
-    def get_output_details(self):
-        return self.outputs
+    details = [{"name": n, "index": 10 + i, "shape": np.array(shape)} for i, (n, shape) in enumerate(outputs)]
+    return types.SimpleNamespace(get_signature_list=dict, get_output_details=lambda: details)
 
 
 BOXES, LIST, COUNT = [1, 10, 4], [1, 10], [1]
@@ -128,7 +120,7 @@ OP, CALL = "TFLite_Detection_PostProcess", "StatefulPartitionedCall"
 )
 def test_orders_of_outputs_that_exist(*, outputs, roles):
     expected = {role: 10 + i for i, role in enumerate(roles.split())}
-    assert output_places(FakeInterpreter(outputs), "m") == expected
+    assert output_places(interpreter_of(outputs), "m") == expected
 
 
 @cases(
@@ -137,4 +129,4 @@ def test_orders_of_outputs_that_exist(*, outputs, roles):
     [("a", BOXES), ("b", LIST), ("c", COUNT), ("d", LIST)],
 )
 def test_other_outputs_are_refused(*, outputs):
-    refused(ModelError, "expected the four outputs", output_places, FakeInterpreter(outputs), "m")
+    refused(ModelError, "expected the four outputs", output_places, interpreter_of(outputs), "m")

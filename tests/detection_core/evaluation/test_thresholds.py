@@ -8,14 +8,13 @@ from detection_core.artifacts.coco_names import COCO_METRICS, MAP, MAP_50
 from detection_core.errors import ConfigError
 from detection_core.evaluation.bootstrap import Resampled
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 
-def verdict(demands, value, baseline=None):
+def verdict(demands, value, baseline=None, resampled=None):
     metrics = {} if value is None else {MAP: value}
-    (found,) = judge(
-        parse_thresholds({MAP: demands}, COCO_METRICS), metrics, None if baseline is None else {MAP: baseline}
-    )
+    baselines = None if baseline is None else {MAP: baseline}
+    (found,) = judge(parse_thresholds({MAP: demands}, COCO_METRICS), metrics, baselines, resampled)
     return found
 
 
@@ -58,16 +57,9 @@ def test_texts():
 def resampled_verdict(demands, value, baseline, spread):
     """Judge a detector whose change, or value, spreads evenly over a width on resampled splits."""
     around = np.linspace(-spread / 2, spread / 2, 1001)
-    resampled = Resampled(
-        values=value + around,
-        baseline=None if baseline is None else np.full(1001, baseline),
-        images=1_000_000,
-    )
-    baselines = None if baseline is None else {MAP: baseline}
-    (found,) = judge(
-        parse_thresholds({MAP: demands}, COCO_METRICS), {MAP: value}, baselines, {MAP: resampled}
-    )
-    return found
+    before = None if baseline is None else np.full(1001, baseline)
+    resampled = Resampled(values=value + around, baseline=before, images=1_000_000)
+    return verdict(demands, value, baseline, {MAP: resampled})
 
 
 @cases(
@@ -93,12 +85,6 @@ def test_a_confidence_needs_an_interval_and_demands_nothing_alone():
     with pytest.raises(ConfigError, match="at least one of lower_bound"):
         parse_thresholds({MAP: {"confidence": 0.95}}, COCO_METRICS)
     assert not verdict({"lower_bound": 0.5, "confidence": 0.95}, 0.49).passed
-
-
-@cases(95, 0, 1, "0.95", None, True)
-def test_a_confidence_is_a_level(*, confidence):
-    with pytest.raises(ConfigError, match=r"mAP\.confidence: expected a level from 0\.5 to 0\.99"):
-        parse_thresholds({MAP: {"min_change": 0, "confidence": confidence}}, COCO_METRICS)
 
 
 def test_all_demands_are_judged_and_what_speaks_against_comes_alone():
@@ -129,8 +115,16 @@ def test_all_demands_are_judged_and_what_speaks_against_comes_alone():
     ({MAP: {"lower_bound": True}}, "expected a number, found True"),
     ({MAP: {"lower_bound": 10**400}}, "expected a number, found 1000"),
     ({MAP: {"lower_bound": math.nan}}, "expected a number, found nan"),
+    *[
+        (
+            {MAP: {"min_change": 0, "confidence": no_level}},
+            "mAP.confidence: expected a level from 0.5 to 0.99",
+        )
+        for no_level in (95, 0, 1, "0.95", None, True)
+    ],
 )
 def test_mistakes_in_settings(*, spec, message):
-    with pytest.raises(ConfigError, match=r"settings\.yaml") as error:
-        parse_thresholds(spec, COCO_METRICS, where="settings.yaml")
-    assert message in str(error.value)
+    error = refused(
+        ConfigError, r"settings\.yaml", parse_thresholds, spec, COCO_METRICS, where="settings.yaml"
+    )
+    assert message in str(error)

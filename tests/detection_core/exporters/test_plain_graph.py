@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.exporters.frozen_graph import frozen_graph
@@ -17,9 +16,8 @@ def frozen(body, shape=PIXELS.shape):
 def heads(images):
     """Two heads with what readers fall over: computed shapes, zeros, copies, one pixel."""
     random = np.random.default_rng(1)
-    kernel, depthwise = (
-        tf.constant(random.normal(size=size), tf.float32) for size in ((3, 3, 3, 4), (3, 3, 4, 1))
-    )
+    sizes = (3, 3, 3, 4), (3, 3, 4, 1)
+    kernel, depthwise = (tf.constant(random.normal(size=size), tf.float32) for size in sizes)
     maps = tf.nn.bias_add(tf.nn.conv2d(images, kernel, 2, "SAME"), tf.zeros(4))
     maps = tf.identity(tf.nn.depthwise_conv2d(maps, depthwise, [1, 1, 1, 1], "SAME"))
     rows = tf.reshape(maps, tf.stack([tf.shape(tf.zeros([1, 5]))[0], -1, 2]))
@@ -34,13 +32,9 @@ def run(content, names, pixels=PIXELS):
             return session.run({name: f"{name}:0" for name in names}, {"images:0": pixels})
 
 
-@pytest.fixture(scope="module")
-def graphs():
+def test_a_plain_graph_computes_the_same_and_leaves_nothing_to_find_out():
     content = frozen(heads)
-    return content, plain_graph(content, ["location", "score"])
-
-
-def test_a_plain_graph_computes_the_same_and_leaves_nothing_to_find_out(graphs):
+    graphs = content, plain_graph(content, ["location", "score"])
     assert plain_graph(graphs[0], ["score", "location"]) == graphs[1]
     expected, found = (run(content, ("location", "score")) for content in graphs)
     for name, value in expected.items():

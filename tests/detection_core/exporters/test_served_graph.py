@@ -1,6 +1,4 @@
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,12 +19,12 @@ NMS = "model.ssd.post_processing.batch_non_max_suppression"
 
 
 @pytest.fixture(scope="module")
-def export(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+def export(tmp_path_factory):
     """Builds the detector anew, with the same weights each time, and exports it."""
     root = tmp_path_factory.mktemp("exports")
-    weights: list[Any] = []
+    weights = []
 
-    def write(name: str, **overrides: Any) -> str:
+    def write(name, **overrides):
         config = apply_overrides(parse_pipeline_config(config_text(backbone=PLAIN)), overrides)
         model = build_detector(config.model)
         weights[:] = weights or model.network.get_weights()
@@ -37,9 +35,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     return write
 
 
-def test_exports_of_one_detector_are_one_model_and_another_post_processing_is_another(
-    export: Callable[..., str],
-) -> None:
+def test_exports_of_one_detector_are_one_model_and_another_post_processing_is_another(export):
     detector = export("first")
     for _ in range(3):  # moves the numbers at the end of the functions' names
         tf.function(lambda x: x + 1).get_concrete_function(tf.TensorSpec([], tf.float32))
@@ -51,36 +47,37 @@ def test_exports_of_one_detector_are_one_model_and_another_post_processing_is_an
     assert fingerprint_saved_model(detector) != fingerprint_saved_model(other)
 
 
-def _save(folder: Path, function: Callable[[Any], Any], variables: dict[str, float]) -> str:
+def _save(folder, function, **variables):
     module = tf.Module()
     module.held = [tf.Variable(value, name=name) for name, value in variables.items()]
-    serve = tf.function(lambda x: {"y": function(x, *module.held)})  # type: ignore[call-arg]
+    serve = tf.function(lambda x: {"y": function(x, *module.held)})
     signature = serve.get_concrete_function(tf.TensorSpec([None], tf.float32, name="x"))
     tf.saved_model.save(module, str(folder), {"serving_default": signature})
     return str(folder)
 
 
-def _loop(x: Any, limit: Any) -> Any:
+def _loop(x, limit):
     return tf.while_loop(lambda x: tf.reduce_sum(x) < limit, lambda x: (x * 2.0,), (x,))[0]
 
 
-def test_values_names_and_bodies_count(tmp_path: Path) -> None:
+def test_values_names_and_bodies_count(tmp_path):
+    both = {"a": 1.0, "b": 2.0}
     written = {
-        "base": _save(tmp_path / "a", lambda x, a, b: a * x + b, {"a": 1.0, "b": 2.0}),
-        "weights": _save(tmp_path / "b", lambda x, a, b: a * x + b, {"a": 1.0, "b": 3.0}),
-        "swapped": _save(tmp_path / "c", lambda x, b, a: a * x + b, {"b": 1.0, "a": 2.0}),
-        "another operation": _save(tmp_path / "d", lambda x, a, b: a * x - b, {"a": 1.0, "b": 2.0}),
-        "a loop": _save(tmp_path / "e", lambda x, a, b: _loop(x, 10.0) * a + b, {"a": 1.0, "b": 2.0}),
-        "another limit": _save(tmp_path / "f", lambda x, a, b: _loop(x, 11.0) * a + b, {"a": 1.0, "b": 2.0}),
+        "base": _save(tmp_path / "a", lambda x, a, b: a * x + b, **both),
+        "weights": _save(tmp_path / "b", lambda x, a, b: a * x + b, a=1.0, b=3.0),
+        "swapped": _save(tmp_path / "c", lambda x, b, a: a * x + b, b=1.0, a=2.0),
+        "another operation": _save(tmp_path / "d", lambda x, a, b: a * x - b, **both),
+        "a loop": _save(tmp_path / "e", lambda x, a, b: _loop(x, 10.0) * a + b, **both),
+        "another limit": _save(tmp_path / "f", lambda x, a, b: _loop(x, 11.0) * a + b, **both),
     }
     prints = {name: fingerprint_saved_model(folder) for name, folder in written.items()}
     assert len(set(prints.values())) == len(prints), prints
-    again = _save(tmp_path / "g", lambda x, a, b: _loop(x, 11.0) * a + b, {"a": 1.0, "b": 2.0})
+    again = _save(tmp_path / "g", lambda x, a, b: _loop(x, 11.0) * a + b, **both)
     assert fingerprint_saved_model(again) == prints["another limit"]
 
 
-def test_the_order_in_which_nodes_and_functions_are_written_does_not_count(tmp_path: Path) -> None:
-    folder = _save(tmp_path / "a", lambda x, a: _loop(x, 10.0) * a, {"a": 1.0})
+def test_the_order_in_which_nodes_and_functions_are_written_does_not_count(tmp_path):
+    folder = _save(tmp_path / "a", lambda x, a: _loop(x, 10.0) * a, a=1.0)
     before = fingerprint_saved_model(folder)
     path = Path(folder, "saved_model.pb")
     saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
@@ -93,8 +90,8 @@ def test_the_order_in_which_nodes_and_functions_are_written_does_not_count(tmp_p
     assert fingerprint_saved_model(folder) == before
 
 
-def test_loops_of_tensorflow_1_count(tmp_path: Path) -> None:
-    def write(name: str, limit: float) -> str:
+def test_loops_of_tensorflow_1_count(tmp_path):
+    def write(name, limit):
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             tf.compat.v1.disable_control_flow_v2()
             try:
@@ -109,8 +106,8 @@ def test_loops_of_tensorflow_1_count(tmp_path: Path) -> None:
     assert write("a", 10.0) == write("b", 10.0) != write("c", 11.0)
 
 
-def test_what_classes_are_called_counts(tmp_path: Path) -> None:
-    folder = _save(tmp_path / "a", lambda x, a: x * a, {"a": 1.0})
+def test_what_classes_are_called_counts(tmp_path):
+    folder = _save(tmp_path / "a", lambda x, a: x * a, a=1.0)
     before = fingerprint_saved_model(folder)
     label_map = Path(folder, "assets.extra", "detflow", "label_map.pbtxt")
     label_map.parent.mkdir(parents=True)
@@ -122,15 +119,15 @@ def test_what_classes_are_called_counts(tmp_path: Path) -> None:
     assert fingerprint_saved_model(folder) == named
 
 
-def test_damaged_weights_are_one_message(tmp_path: Path) -> None:
-    folder = _save(tmp_path / "a", lambda x, a: x * a, {"a": 1.0})
+def test_damaged_weights_are_one_message(tmp_path):
+    folder = _save(tmp_path / "a", lambda x, a: x * a, a=1.0)
     data = Path(folder, "variables", "variables.data-00000-of-00001")
     data.write_bytes(np.random.default_rng(0).bytes(data.stat().st_size))
     with pytest.raises(ModelError, match=r"expected readable weights|expected a readable checkpoint"):
         fingerprint_saved_model(folder)
 
 
-def test_a_file_that_is_no_saved_model_counts_by_its_bytes(tmp_path: Path) -> None:
+def test_a_file_that_is_no_saved_model_counts_by_its_bytes(tmp_path):
     prints = set()
     for content in (b"graph", b"another"):
         (tmp_path / "saved_model.pb").write_bytes(content)

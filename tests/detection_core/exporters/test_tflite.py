@@ -1,5 +1,4 @@
 import dataclasses
-import functools
 import json
 import pathlib
 
@@ -11,6 +10,7 @@ from google.protobuf import text_format
 
 from detection_core.detectors.ssd.tflite import post_process_options
 from detection_core.errors import ExportError
+from detection_core.evaluation.results import iou_px
 from detection_core.exporters.tflite import check_biases, check_convertible, integer_biases
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images
@@ -45,9 +45,10 @@ def reference(model: TinyDetector, classes: int = 1) -> dict[str, np.ndarray]:
     raw = model.raw_detections(model.predict(images, training=False))
     boxes, scores = raw.boxes[0].numpy(), raw.scores[0, :, 1:].numpy()
     best = scores.max(-1)
+    overlaps = iou_px(boxes, boxes, np.zeros(len(boxes), bool))
     taken: list[int] = []
     for i in np.argsort(-best, kind="stable"):
-        if len(taken) < OPTIONS.max_detections and all(iou(boxes[i], boxes[j]) <= 0.6 for j in taken):
+        if len(taken) < OPTIONS.max_detections and (overlaps[i, taken] <= 0.6).all():
             taken.append(int(i))
     order = np.argsort(-scores[taken], axis=-1, kind="stable")[:, :classes]
     return {
@@ -55,11 +56,6 @@ def reference(model: TinyDetector, classes: int = 1) -> dict[str, np.ndarray]:
         "classes": order.ravel(),
         "scores": np.take_along_axis(scores[taken], order, axis=-1).ravel(),
     }
-
-
-def iou(a: np.ndarray, b: np.ndarray) -> float:
-    overlap = np.prod(np.clip(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0, None))
-    return float(overlap / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - overlap))
 
 
 def assert_finds(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
@@ -138,14 +134,9 @@ def like_a_trained_one() -> TinyDetector:
     return TinyDetector(network)
 
 
-@functools.cache
-def trained_file() -> tuple[TinyDetector, bytes]:
-    model = calibrated(like_a_trained_one())
-    return model, tflite_of(model, integer=True)
-
-
 def test_biases_of_dead_channels_are_kept_and_one_that_does_not_fit_is_refused(monkeypatch):
-    model, content = trained_file()
+    model = calibrated(like_a_trained_one())
+    content = tflite_of(model, integer=True)
     wanted = {
         layer.layer.name: np.sort(layer.layer.bias.numpy())
         for layer in model.network.layers
@@ -189,11 +180,9 @@ def test_the_published_configuration_gives_the_published_numbers():
     image = np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32)
     found = run(tflite_of(model, options, integer=False), image)
     # The published numbers are in the order of the interpreter's outputs: scores, boxes, count, classes.
-    order = {"output_1": "output_0", "output_3": "output_1", "output_0": "output_2", "output_2": "output_3"}
-    for ours, theirs in order.items():
-        np.testing.assert_allclose(
-            found[ours], GOLDEN["fast_nms"][theirs], rtol=1e-4, atol=1e-5, err_msg=ours
-        )
+    for theirs, ours in enumerate(("output_1", "output_3", "output_0", "output_2")):
+        expected = GOLDEN["fast_nms"][f"output_{theirs}"]
+        np.testing.assert_allclose(found[ours], expected, rtol=1e-4, atol=1e-5, err_msg=ours)
 
 
 def test_neither_threads_nor_kernels_change_what_is_found():
@@ -209,7 +198,9 @@ def test_neither_threads_nor_kernels_change_what_is_found():
             firsts = []
             # With XNNPACK, and without.
             for resolver in (OpResolverType.BUILTIN, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
-                first, *others = (threaded(content, image, resolver, threads) for threads in (1, 2, 3, 4))
+                options = {"model_content": content, "experimental_op_resolver_type": resolver}
+                runners = (Interpreter(num_threads=n, **options).get_signature_runner() for n in (1, 2, 3, 4))
+                first, *others = (runner(input=image[np.newaxis]) for runner in runners)
                 for other in others:
                     for name, value in first.items():
                         np.testing.assert_array_equal(other[name], value, err_msg=name)
@@ -219,10 +210,3 @@ def test_neither_threads_nor_kernels_change_what_is_found():
             if not integer:  # their equal scores may change places
                 np.testing.assert_array_equal(firsts[0]["output_2"], firsts[1]["output_2"])
                 np.testing.assert_allclose(firsts[0]["output_3"], firsts[1]["output_3"], atol=1e-5)
-
-
-def threaded(content: bytes, image: np.ndarray, resolver: OpResolverType, threads: int) -> dict:
-    interpreter = Interpreter(
-        model_content=content, num_threads=threads, experimental_op_resolver_type=resolver
-    )
-    return interpreter.get_signature_runner()(input=image[np.newaxis])

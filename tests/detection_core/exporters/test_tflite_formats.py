@@ -1,8 +1,8 @@
 import numpy as np
-import pytest
 from ai_edge_litert.interpreter import Interpreter
 
 from detection_core.exporters.tflite_formats import FORMATS, file_name
+from tests.support.cases import cases
 from tests.support.tflite_operations import list_operations
 from tests.support.tiny_files import convert, file_of, inputs_of, run
 
@@ -10,13 +10,11 @@ from tests.support.tiny_files import convert, file_of, inputs_of, run
 EXPECTED = {
     "float32": ("float32", "float32", 0.0),
     "float16": ("float32", "float32", 2e-3),
-    # So small kernels stay in float32.
-    "dynamic_range": ("float32", "float32", 0.1),
-    "int8": ("int8", "int8", 0.15),
-    "int8_post_training": ("int8", "int8", 0.15),
-    "int8_mixed": ("int8", "int8", 0.15),
-    "int8_int8_input": ("int8", "int8", 0.15),
-    "int8_float32_input": ("int8", "int8", 0.15),
+    "dynamic_range": ("float32", "float32", 0.1),  # so small kernels stay in float32
+    **dict.fromkeys(
+        ("int8", "int8_post_training", "int8_mixed", "int8_int8_input", "int8_float32_input"),
+        ("int8", "int8", 0.15),
+    ),
     "int16x8": ("int16", "int8", 0.03),
     "int8_weights": ("float32", "float32", 0.03),
     "int4_weights": ("float32", "float32", 0.3),
@@ -33,8 +31,8 @@ def test_every_format_is_expected_here():
     assert [file_name(name) for name in ("float32", "int8")] == ["model_float32.tflite", "model_int8.tflite"]
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_a_file_computes_in_its_types_what_the_float_file_does(name):
+@cases(*EXPECTED)
+def test_a_file_computes_in_its_types_what_the_float_file_does(*, name):
     activations, kernels, tolerance = EXPECTED[name]
     content, plain = file_of(name), file_of("float32")
     operations = list_operations(content)

@@ -1,7 +1,6 @@
 import dataclasses
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.detectors.ssd.tflite import tflite_function
@@ -14,6 +13,7 @@ from detection_core.exporters.tflite_post_process import post_process_function
 from detection_core.structures import Images
 from tests.detection_core.exporters.suppression_files import OPTIONS, ROWS, detections, suppression_file
 from tests.support import tiny_files
+from tests.support.cases import cases
 from tests.support.tflite_operations import list_operations
 from tests.support.tiny_files import DECODING, PIXELS, described, file_of, network
 from tests.support.tiny_network import CLASSES
@@ -43,8 +43,8 @@ def test_built_in_operations_stand_in_where_the_kernel_gives_something_else():
         assert (function.__module__ == post_process_function.__module__) == by_kernel, name
 
 
-@pytest.mark.parametrize("name", ["float32", "int8"])
-def test_a_file_without_post_processing_finds_what_the_network_finds(tmp_path, name):
+@cases("float32", "int8")
+def test_a_file_without_post_processing_finds_what_the_network_finds(tmp_path, *, name):
     path = tmp_path / "model.tflite"
     path.write_bytes(described(name, "headless"))
     found = TFLiteRunner(str(path))(PIXELS[0].astype(np.uint8))
@@ -71,13 +71,3 @@ def test_integer_files_compute_in_integers_but_for_scores_to_rank_by():
         for content in (file_of("int8", form), converted):
             names = [op.name for op in list_operations(content)]
             assert "LOGISTIC" in names and names.count("QUANTIZE") == 1, form  # of the pixels
-
-
-def test_built_in_operations_find_what_the_operation_finds(tmp_path):
-    found = []
-    for form in ("post_process", "plain_nms"):
-        path = tmp_path / f"{form}.tflite"
-        path.write_bytes(described("float32", form))
-        found.append(TFLiteRunner(str(path))(PIXELS[0].astype(np.uint8)))
-    for field in ("boxes", "scores", "classes"):
-        np.testing.assert_allclose(*(getattr(each, field) for each in found), atol=1e-5)

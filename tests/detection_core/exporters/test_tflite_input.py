@@ -14,6 +14,8 @@ from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import PIXELS as PICTURES
 from tests.support.tiny_files import calibrated, run, tflite_of
 
+SIZES = tf.constant([[32, 32]])
+IMAGE = Images(tf.constant(PICTURES[:1]), SIZES, SIZES, tf.constant(["a"]))
 ALIKE = ((127.5,) * 3, (127.5,) * 3)
 IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 
@@ -43,7 +45,7 @@ def test_channels_are_normalised_in_the_file_where_they_differ():
 
 def test_files_of_both_kinds_take_pixels():
     found = run(tflite_of(PerChannel(), integer=False), PICTURES[:1])
-    expected = PerChannel().detect(images(PICTURES[:1]))
+    expected = PerChannel().detect(IMAGE)
     np.testing.assert_allclose(found["output_1"][0, 0], expected.scores.numpy().max(), atol=1e-5)
     model = calibrated(PerChannel())
     content = tflite_of(model, integer=True)
@@ -52,15 +54,8 @@ def test_files_of_both_kinds_take_pixels():
     operations = [each.name for each in list_operations(content)]
     assert operations.index("CONV_2D") < operations.index("DEQUANTIZE")
     found = run(content, PICTURES[:1].astype(np.uint8))
-    expected = model.detect(images(PICTURES[:1]))
+    expected = model.detect(IMAGE)
     np.testing.assert_allclose(found["output_1"][0, :3], np.sort(expected.scores[0])[::-1][:3], atol=0.03)
-
-
-def images(pixels):
-    sizes = tf.fill([len(pixels), 2], 32)
-    return Images(
-        pixels=tf.constant(pixels), true_sizes=sizes, original_sizes=sizes, source_ids=tf.constant(["a"])
-    )
 
 
 def test_every_efficientdet_says_one_number_for_all_channels():

@@ -22,8 +22,8 @@ def compared(reference: ReferenceNetwork, content: bytes) -> list[LayerParity]:
     return found.layers
 
 
-@pytest.mark.parametrize("integer", [False, True])
-def test_a_file_keeps_to_its_format_s_tolerance_in_every_layer(integer):
+@cases(False, True)
+def test_a_file_keeps_to_its_format_s_tolerance_in_every_layer(*, integer):
     with ReferenceNetwork(function_of(integer)) as reference:
         for name in FORMATS_OF_ITS_WEIGHTS:
             if FORMATS[name].integer != integer:

@@ -3,23 +3,21 @@ import functools
 
 import flatbuffers
 import numpy as np
-import pytest
 import tensorflow as tf
 from flatbuffers import flexbuffers
 from tensorflow.lite.python import schema_py_generated as schema
 
 from detection_core.exporters.tflite_plain_suppression import CANDIDATES, plain_post_process
 from detection_core.exporters.tflite_post_process import post_process_function
+from tests.detection_core.exporters import suppression_files
 from tests.detection_core.exporters.suppression_files import (
     ANCHORS,
     CLASSES,
-    NAMES,
     OPTIONS,
-    ROWS,
-    boxes,
     detections,
     suppression_file,
 )
+from tests.support.cases import cases
 from tests.support.tflite_operations import list_operations
 
 
@@ -52,11 +50,11 @@ def by_operation(options):
 
 def in_tensorflow(options, values):
     """What TensorFlow itself gives with built-in operations, up to the count."""
-    anchors, codes = boxes()
+    anchors, codes = suppression_files.boxes()
     found = plain_post_process(options)(tf.constant(codes[np.newaxis]), tf.constant(values), anchors)
     count = int(found.count[0])
     assert not any(np.asarray(value)[0, count:].any() for value in found[:3])
-    return {name: np.asarray(getattr(found, name))[0, :count] for name in NAMES[1:]}
+    return {name: np.asarray(getattr(found, name))[0, :count] for name in suppression_files.NAMES[1:]}
 
 
 VARIANTS = {
@@ -71,8 +69,8 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_built_in_operations_give_what_the_operation_gives_on_one_thread(variant):
+@cases(*VARIANTS)
+def test_built_in_operations_give_what_the_operation_gives_on_one_thread(*, variant):
     options = dataclasses.replace(OPTIONS, **VARIANTS[variant])
     kernel = by_operation(options)
     for seed in range(3):
@@ -89,8 +87,8 @@ def best_rows(kernel, values, options):
     return {name: value[order] for name, value in found.items()}
 
 
-@pytest.mark.parametrize("variant", ["class by class", "few of a class", "one class a box"])
-def test_a_file_gives_the_same_with_any_number_of_threads(variant):
+@cases("class by class", "few of a class", "one class a box")
+def test_a_file_gives_the_same_with_any_number_of_threads(*, variant):
     options = dataclasses.replace(OPTIONS, **VARIANTS[variant])
     content = suppression_file(plain_post_process(options), options)
     names = {operation.name for operation in list_operations(content)}
@@ -112,5 +110,5 @@ def test_the_kernel_loses_a_class_for_its_threads_and_the_best_pairs_are_taken()
     options = dataclasses.replace(OPTIONS, num_classes=classes, nms_score_threshold=0.0)
     values = np.random.default_rng(1).uniform(0, 1, (1, ANCHORS, classes + 1)).astype(np.float32)
     expected = detections(suppression_file(post_process_function(options), options), values)
-    assert len(expected["scores"]) == ROWS
+    assert len(expected["scores"]) == suppression_files.ROWS
     same(in_tensorflow(options, values), expected)

@@ -1,9 +1,9 @@
 import numpy as np
-import pytest
 
 from detection_core.artifacts.tflite_graph import read_graph
 from detection_core.exporters.delegation import make_interpreter, xnnpack_delegation
 from detection_core.exporters.tflite_upsampling import repeat_by_copies
+from tests.support.cases import cases
 from tests.support.edge_files import upsampling
 
 
@@ -15,8 +15,8 @@ def results(content: bytes, delegate: str) -> np.ndarray:
     return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
 
 
-@pytest.mark.parametrize("half_pixel", [False, True])
-def test_copies_give_the_same_bits(half_pixel):
+@cases(False, True)
+def test_copies_give_the_same_bits(*, half_pixel):
     for rows, columns in ((6, 10), (9, 10), (3, 20), (15, 5)):
         before = upsampling(rows, columns, half_pixel=half_pixel)
         after = repeat_by_copies(before)

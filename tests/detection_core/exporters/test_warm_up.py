@@ -6,22 +6,16 @@ from detection_core.errors import DataError
 from detection_core.exporters.served_inputs import INPUT_TYPES
 from detection_core.exporters.signatures import serving_function
 from detection_core.exporters.warm_up import prediction_log, served_value, write_warm_up
-from tests.support.cases import refused
+from tests.support.cases import cases, refused
 from tests.support.served_requests import IMAGES, REQUESTS, RESIZER, example, read_logs
 from tests.support.tiny_detector import TinyDetector
 
 
-@pytest.mark.parametrize("name", INPUT_TYPES)
-def test_each_example_is_a_request_that_the_model_answers(tmp_path, name):
+@cases(*INPUT_TYPES)
+def test_each_example_is_a_request_that_the_model_answers(tmp_path, *, name):
     examples = [example(image) for image in IMAGES]
-    count = write_warm_up(
-        str(tmp_path),
-        examples,
-        INPUT_TYPES[name],
-        name="input_tensor",
-        model="ssd",
-        signature="serving_default",
-    )
+    said = {"name": "input_tensor", "model": "ssd", "signature": "serving_default"}
+    count = write_warm_up(str(tmp_path), examples, INPUT_TYPES[name], **said)
     logs = read_logs(tmp_path)
     assert count == len(logs) == 3
     function = serving_function(TinyDetector(), RESIZER, input_type=name)
