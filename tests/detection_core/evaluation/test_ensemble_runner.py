@@ -7,11 +7,11 @@ from detection_core.artifacts.ensemble import ENSEMBLE, Ensemble, members
 from detection_core.errors import ConfigError, ContractError, ModelError
 from detection_core.evaluation.ensemble_runner import EnsembleRunner, write_ensemble
 from detection_core.evaluation.runner import load_runner
-from detection_core.structures import ImageDetections
 from detection_core.tasks.predict import predict
 from tests.support.blob_artifacts import save_model
 from tests.support.blobs import BlobDetector, scenes
 from tests.support.cases import refused
+from tests.support.evaluated_images import make_detections
 
 IMAGE = scenes(1)[0][0]
 
@@ -32,7 +32,6 @@ def test_an_object_that_all_detectors_see_is_found_once_under_its_name(root, tmp
     np.testing.assert_allclose(found.boxes[0], one.boxes[0] * 0.6 + other.boxes[0] * 0.4, atol=1e-6)
     assert found.source_id == "x" and len(found.scores) == 1
     assert found.scores[0] == pytest.approx(0.75)
-    write_ensemble(str(tmp_path), [str(root / "a"), str(root / "b")])
     (found,) = predict(str(tmp_path), [IMAGE])
     assert [d.name for d in found.detections] == ["red"]
 
@@ -46,10 +45,8 @@ class Fixed:
         self._rows = rows
 
     def __call__(self, image, source_id=""):
-        boxes = np.array([box for box, _ in self._rows], np.float32).reshape(-1, 4)
-        scores = np.array([score for _, score in self._rows], np.float32)
-        classes = np.zeros(len(self._rows), np.int32)
-        return ImageDetections(source_id=source_id, boxes=boxes, scores=scores, classes=classes)
+        boxes, scores = [box for box, _ in self._rows], [score for _, score in self._rows]
+        return make_detections(boxes, scores, [0] * len(scores), source_id)
 
 
 def test_what_one_of_two_sees_counts_half_and_nothing_is_nothing():

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core import model_use
@@ -16,14 +15,9 @@ IMAGES = np.random.default_rng(1).integers(0, 256, (3, 50, 40, 3)).astype(np.uin
 RESIZER = FixedShapeResizer(height=32, width=32)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("any"))
-    save_signature(serving_function(TinyDetector(), RESIZER), path)
-    return path
-
-
-def test_boxes_of_a_batch_are_in_pixels(folder):
+def test_boxes_of_a_batch_are_in_pixels(tmp_path):
+    folder = str(tmp_path)
+    save_signature(serving_function(TinyDetector(), RESIZER), folder)
     found = ServedModel(folder)(IMAGES)
     raw = tf.saved_model.load(folder).signatures["serving_default"](input_tensor=tf.constant(IMAGES))
     np.testing.assert_allclose(found.boxes, raw["detection_boxes"] * [50, 40, 50, 40], rtol=1e-5)

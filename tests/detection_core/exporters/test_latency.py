@@ -3,6 +3,7 @@ import tensorflow as tf
 
 from detection_core.exporters.delegation import DELEGATES
 from detection_core.exporters.latency import fill_inputs, measure_latency, time_inferences
+from tests.support.edge_files import converted
 
 
 def multiplications(path, count: int) -> str:
@@ -13,8 +14,7 @@ def multiplications(path, count: int) -> str:
             x = tf.tanh(tf.matmul(x, x))
         return x
 
-    function = tf.function(serve).get_concrete_function(tf.TensorSpec([400, 400], tf.float32))
-    path.write_bytes(tf.lite.TFLiteConverter.from_concrete_functions([function], tf.Module()).convert())
+    path.write_bytes(converted(serve, [400, 400]))
     return str(path)
 
 

@@ -7,6 +7,7 @@ from detection_core.data.resize import KeepAspectRatioResizer
 from detection_core.errors import ExportError
 from detection_core.exporters.served_inputs import INPUT_TYPES, find_input_type, largest_batch
 from detection_core.exporters.signatures import save_signature, serving_function
+from tests.support.cases import cases, refused
 from tests.support.served_requests import IMAGES, REQUESTS, RESIZER
 from tests.support.tiny_detector import TinyDetector
 
@@ -31,8 +32,8 @@ def served(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("name", REFERENCE)
-def test_a_batch_gives_what_its_images_give_alone_whatever_the_input_type(served, name):
+@cases(*REFERENCE)
+def test_a_batch_gives_what_its_images_give_alone_whatever_the_input_type(served, *, name):
     assert sorted(INPUT_TYPES) == sorted(REFERENCE)
     _, signature, folder = served[name]
     check_graph(folder)
@@ -62,8 +63,8 @@ def test_resizers_and_input_types_bound_what_is_served():
     padded = KeepAspectRatioResizer(min_dimension=20, max_dimension=40, pad_to_max_dimension=True)
     assert largest_batch(find_input_type("tf_example"), padded) is None
     for name, reason in {"image_and_boxes_tensor": "masks for given boxes", "bogus": "choose one"}.items():
-        with pytest.raises(ExportError, match=f"input_type: expected image_tensor, .*'{name}'.*{reason}"):
-            find_input_type(name)
+        found = f"input_type: expected image_tensor, .*'{name}'.*{reason}"
+        refused(ExportError, found, find_input_type, name)
 
 
 def test_a_batch_can_be_fixed_and_further_tensors_be_given_out_by_name():
@@ -75,5 +76,5 @@ def test_a_batch_can_be_fixed_and_further_tensors_be_given_out_by_name():
     function = serving_function(TinyDetector(), RESIZER, additional=[name])
     found = function(tf.constant(IMAGES))[name]
     assert found.shape[0] == len(IMAGES) and found.shape.rank == 4
-    with pytest.raises(ExportError, match=r"additional_.*'nothing/here'; the nearest are"):
-        serving_function(TinyDetector(), RESIZER, additional=["nothing/here"])
+    found = r"additional_.*'nothing/here'; the nearest are"
+    refused(ExportError, found, serving_function, TinyDetector(), RESIZER, additional=["nothing/here"])

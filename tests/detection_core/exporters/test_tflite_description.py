@@ -2,12 +2,11 @@ import io
 import zipfile
 
 import numpy as np
-import pytest
-from ai_edge_litert.interpreter import Interpreter
 from tensorflow.lite.python import schema_py_generated as schema
 
 from detection_core.artifacts.tflite_metadata import METADATA_NAME, TFLiteDescription, read_description
 from detection_core.exporters.tflite_description import add_description
+from tests.support.tflite_operations import infer
 from tests.support.tiny_files import file_of
 
 DESCRIPTION = TFLiteDescription(
@@ -15,26 +14,15 @@ DESCRIPTION = TFLiteDescription(
 )
 
 
-@pytest.fixture(scope="module")
-def named() -> bytes:
-    return file_of("float32")
-
-
-def test_a_description_is_read_back_by_all_and_changes_no_result(named):
+def test_a_description_is_read_back_by_all_and_changes_no_result():
+    named = file_of("float32")
     content = add_description(named, DESCRIPTION)
     assert read_description(content) == DESCRIPTION
     assert add_description(named, DESCRIPTION) == content
     with zipfile.ZipFile(io.BytesIO(content)) as archive:  # at the end of the file
         assert archive.read("labels.txt").decode() == "null\neins\nzwölf\n"
     image = np.ones((1, 32, 32, 3), np.float32)
-    results = []
-    for content in (named, add_description(named, DESCRIPTION)):
-        interpreter = Interpreter(model_content=content)
-        interpreter.allocate_tensors()
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
-        interpreter.invoke()
-        results.append([interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()])
-    for before, after in zip(*results, strict=True):
+    for before, after in zip(infer(named, image), infer(content, image), strict=True):
         np.testing.assert_array_equal(before, after)
     model = schema.ModelT.InitFromPackedBuf(add_description(named, DESCRIPTION), 0)
     (entry,) = [m for m in model.metadata if m.name.decode() == METADATA_NAME]

@@ -2,13 +2,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tf_keras
 from ai_edge_litert.interpreter import Interpreter
 
 from detection_core.errors import ExportError
 from detection_core.exporters.tflite_int16_biases import MOST_BIAS, restore_biases
 from detection_core.exporters.tflite_quantizer import quantize_to_int16
+from tests.support.edge_files import converted
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import INPUTS, decibels, file_of, heads_of, levels_of, tflite_of
 from tests.support.tiny_network import tiny_network
@@ -59,7 +59,6 @@ def test_large_biases_and_tiny_activations_are_kept():
 
 
 def test_files_that_do_not_belong_together_are_refused():
-    function = tf.function(lambda x: x + 1, input_signature=[tf.TensorSpec([1, 2], tf.float32)])
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([function.get_concrete_function()])
+    other = converted(lambda x: x + 1, [1, 2])
     with pytest.raises(ExportError, match="expected the 11 convolutions of the float file, found 0 others"):
-        restore_biases(converter.convert(), file_of("float32"))
+        restore_biases(other, file_of("float32"))

@@ -13,6 +13,7 @@ from detection_core.exporters.tflite_layers import (
     compare_layers,
     first_apart,
 )
+from tests.support.cases import cases
 from tests.support.tiny_files import FORMATS_OF_ITS_WEIGHTS, file_of, function_of, inputs_of
 
 

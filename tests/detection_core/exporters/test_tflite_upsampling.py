@@ -1,18 +1,13 @@
 import numpy as np
 
 from detection_core.artifacts.tflite_graph import read_graph
-from detection_core.exporters.delegation import make_interpreter, xnnpack_delegation
+from detection_core.exporters.delegation import xnnpack_delegation
 from detection_core.exporters.tflite_upsampling import repeat_by_copies
 from tests.support.cases import cases
 from tests.support.edge_files import upsampling
+from tests.support.tflite_operations import infer
 
-
-def results(content: bytes, delegate: str) -> np.ndarray:
-    interpreter = make_interpreter(content, threads=1, delegate=delegate)
-    image = np.random.default_rng(7).normal(size=(1, 3, 5, 6)).astype(np.float32)
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
-    interpreter.invoke()
-    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+IMAGE = np.random.default_rng(7).normal(size=(1, 3, 5, 6)).astype(np.float32)
 
 
 @cases(False, True)
@@ -24,7 +19,8 @@ def test_copies_give_the_same_bits(*, half_pixel):
         assert "RESIZE_NEAREST_NEIGHBOR" not in names
         assert (names["CONCATENATION"], names["RESHAPE"]) == (2, 2)
         for delegate in ("none", "xnnpack"):
-            np.testing.assert_array_equal(results(after, delegate), results(before, delegate))
+            found, expected = (infer(each, IMAGE, delegate)[0] for each in (after, before))
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_xnnpack_takes_over_one_part_and_other_factors_stay_as_they_are():

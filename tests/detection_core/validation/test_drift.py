@@ -4,13 +4,8 @@ import pytest
 from scipy import stats
 
 from benchmarks.drift_false_alarms import draw_images, false_alarms
-from detection_core.validation.drift import (
-    LEAST_IMAGES,
-    _chance_of_none,
-    check_drift,
-    check_vanished,
-    find_drift,
-)
+from detection_core.validation import drift
+from detection_core.validation.drift import LEAST_IMAGES, check_drift, check_vanished, find_drift
 from tests.detection_core.validation.samples import findings_of
 from tests.support.cases import cases
 
@@ -33,7 +28,7 @@ def test_changes_of_class_size_and_place_are_found_and_told():
     assert "images with fox" in finding.message and "class (above all" in finding.message
     before = draw_images(300, RATES, seed=1)
     after = draw_images(300, RATES, seed=2, size=0.05, centre=0.2)
-    names = {drift.name for drift in find_drift(after, before, divergence=0.02)}
+    names = {each.name for each in find_drift(after, before, divergence=0.02)}
     assert {"size", "place"} <= names and "class" not in names
 
 
@@ -59,8 +54,8 @@ def test_the_chance_of_none_is_fishers_and_vanished_and_new_classes_are_told():
     for reference, sample, images_with in ((50, 20, 3), (1000, 400, 12), (10, 90, 1)):
         table = [[images_with, reference - images_with], [0, sample]]
         expected = stats.fisher_exact(table, alternative="greater").pvalue
-        assert _chance_of_none(images_with, reference, sample) == pytest.approx(expected, rel=1e-9)
-    assert math.isclose(_chance_of_none(0, 10, 10), 1.0)
+        assert drift._chance_of_none(images_with, reference, sample) == pytest.approx(expected, rel=1e-9)
+    assert math.isclose(drift._chance_of_none(0, 10, 10), 1.0)
     before = draw_images(500, {"cat": 0.9, "dog": 0.1}, seed=1)
     found, _ = _found("vanished_class", draw_images(500, {"cat": 1.0}, seed=2), before)
     assert list(found) == ["vanished_class"] and "dog" in found["vanished_class"].message

@@ -14,14 +14,10 @@ def of_table(table, bins=None):
     """The histogram of objects by image and bin, [images, bins]."""
     table = np.asarray(table)
     totals = table.sum(axis=1)
-    return Histogram(
-        bins=bins or [str(i) for i in range(table.shape[1])],
-        counts=table.sum(0).tolist(),
-        squares=(table**2).sum(0).tolist(),
-        products=(table * totals[:, None]).sum(0).tolist(),
-        images=(table > 0).sum(0).tolist(),
-        total_squares=int((totals**2).sum()),
-    )
+    bins = bins or [str(i) for i in range(table.shape[1])]
+    sums = {"counts": table, "squares": table**2, "products": table * totals[:, None], "images": table > 0}
+    sums = {name: values.sum(0).tolist() for name, values in sums.items()}
+    return Histogram(bins=bins, **sums, total_squares=int((totals**2).sum()))
 
 
 def test_divergence_is_that_of_scipy_between_bins_of_one_name():
