@@ -31,6 +31,12 @@ def dimensions(entry, *sizes) -> None:
         entry.shape.dim.add(size=size)
 
 
+def add_part(entry, *extents) -> None:
+    part = entry.slices.add()
+    for start, length in extents:
+        part.extent.add(start=start, length=length)
+
+
 DAMAGE = {
     "300 dimensions": lambda entry: dimensions(entry, *[1] * 300),
     "least -7": lambda entry: dimensions(entry, -7),
@@ -42,9 +48,7 @@ DAMAGE = {
     "a file that there is not": lambda entry: setattr(entry, "shard_id", 5),
     "a file that there": lambda entry: setattr(entry, "offset", -5),
     "behind the end": lambda entry: setattr(entry, "offset", 2**62),
-    "lies outside": lambda entry: (
-        [entry.slices.add().extent.add(start=9, length=-3) for _ in "ab"][:0] or entry.slices[0].extent.add()
-    ),
+    "lies outside": lambda entry: add_part(entry, (9, -3), (0, 0)),
     "part of another shape": lambda entry: entry.slices.add(),
 }
 
@@ -133,27 +137,25 @@ def at_random(saved, folder, seed: int) -> str:
     index = folder / "ckpt.index"
     entries = dict(checkpoint_index._entries(index.read_bytes()))
     odd = [-1, 0, 1, 255, 2**31, 2**33, 2**62, 2**63 - 1, -(2**63)]
+    changes = (
+        lambda entry: dimensions(entry, *chance.choices(odd, k=chance.choice([1, 2, 5, 255, 300]))),
+        lambda entry: setattr(entry, "dtype", chance.randrange(0, 30)),
+        lambda entry: setattr(entry, "size", chance.choice(odd)),
+        lambda entry: setattr(entry, "offset", chance.choice(odd)),
+        lambda entry: add_part(
+            entry, *[chance.choices(odd, k=2) for _ in range(chance.choice([1, 2, 3, 300]))]
+        ),
+    )
     for key in chance.sample([key for key in entries if key], 2):
-        entry = bundle.BundleEntryProto.FromString(entries[key])
-        what = chance.randrange(6)
-        if what == 0:
-            dimensions(entry, *chance.choices(odd, k=chance.choice([1, 2, 5, 255, 300])))
-        elif what == 1:
-            entry.dtype = chance.randrange(0, 30)
-        elif what == 2:
-            entry.size = chance.choice(odd)
-        elif what == 3:
-            entry.offset = chance.choice(odd)
-        elif what == 4:
-            part = entry.slices.add()
-            for _ in range(chance.choice([1, 2, 3, 300])):
-                part.extent.add(start=chance.choice(odd), length=chance.choice(odd))
+        change = chance.choice((*changes, None))
+        if change:
+            entry = bundle.BundleEntryProto.FromString(entries[key])
+            change(entry)
+            entries[key] = entry.SerializeToString()
         else:
             value = bytearray(entries[key])
             value[chance.randrange(len(value))] = chance.randrange(256)
             entries[key] = bytes(value)
-            continue
-        entries[key] = entry.SerializeToString()
     write_table(index, entries)
     if chance.random() < 0.3:
         content = bytearray(index.read_bytes())

@@ -3,13 +3,12 @@ import shutil
 
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.errors import ModelError, StorageError
 from detection_core.evaluation.loaded_model import SIGNATURE, load_saved_model
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_model import ServedModel
-from tests.support.blobs import BlobDetector, save
+from tests.support.blobs import BlobDetector, alter, save
 from tests.support.cases import cases, refused
 from tests.support.checkpoint_damage import altered
 from tests.support.storage_faults import few_descriptors
@@ -69,10 +68,7 @@ def test_a_whole_one_is_loaded_with_its_signature(saved):
 @cases(*DAMAGE)
 def test_damage_is_one_message_for_every_reader(saved, tmp_path, *, damage):
     shutil.copytree(saved, tmp_path / "m")
-    path = tmp_path / "m" / "saved_model.pb"
-    content = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    DAMAGE[damage](content.meta_graphs[0])
-    path.write_bytes(content.SerializeToString())
+    alter(tmp_path / "m", DAMAGE[damage])
     for load in (load_runner, ServedModel):
         error = refused(ModelError, r"expected a .* found .*export the model", load, str(tmp_path / "m"))
         assert error.where == str(tmp_path / "m")

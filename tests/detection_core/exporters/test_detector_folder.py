@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.artifacts import detector as layout
 from detection_core.builders.detector import build_detector
@@ -14,6 +13,7 @@ from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ContractError, ModelError, StorageError
 from detection_core.exporters import detector_folder
 from detection_core.exporters.detector_folder import load_detector, write_detector
+from tests.support.blobs import alter
 from tests.support.cases import refused
 from tests.support.detectors import quantized, trained
 from tests.support.plain_backbone import PLAIN
@@ -100,10 +100,7 @@ def test_a_kind_that_will_not_do_or_is_not_whole_is_refused(copy):
 
 
 def test_a_folder_whose_graph_was_altered_is_refused(copy):
-    path = copy / "Format-Serving" / "saved_model.pb"
-    saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    saved.meta_graphs[0].graph_def.node.add(name="added", op="WriteFile")
-    path.write_bytes(saved.SerializeToString())
+    alter(copy / "Format-Serving", lambda meta: meta.graph_def.node.add(name="added", op="WriteFile"))
     refused(ModelError, "found WriteFile", load_detector, str(copy))
 
 

@@ -3,7 +3,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.builders.detector import build_detector
 from detection_core.builders.image_resizer import model_image_resizer
@@ -12,6 +11,7 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ModelError
 from detection_core.exporters.served_graph import fingerprint_saved_model
 from detection_core.exporters.signatures import write_saved_model
+from tests.support.blobs import alter
 from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text
 
@@ -79,14 +79,15 @@ def test_values_names_and_bodies_count(tmp_path):
 def test_the_order_in_which_nodes_and_functions_are_written_does_not_count(tmp_path):
     folder = _save(tmp_path / "a", lambda x, a: _loop(x, 10.0) * a, a=1.0)
     before = fingerprint_saved_model(folder)
-    path = Path(folder, "saved_model.pb")
-    saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    graph = saved.meta_graphs[0].graph_def
-    for nodes in (graph.node, graph.library.function, *(f.node_def for f in graph.library.function)):
-        turned = [type(node).FromString(node.SerializeToString()) for node in reversed(nodes)]
-        del nodes[:]
-        nodes.extend(turned)
-    path.write_bytes(saved.SerializeToString())
+
+    def turn(meta):
+        graph = meta.graph_def
+        for nodes in (graph.node, graph.library.function, *(f.node_def for f in graph.library.function)):
+            turned = [type(node).FromString(node.SerializeToString()) for node in reversed(nodes)]
+            del nodes[:]
+            nodes.extend(turned)
+
+    alter(folder, turn)
     assert fingerprint_saved_model(folder) == before
 
 

@@ -81,12 +81,16 @@ def test_a_detector_without_background_gives_no_column_for_it_and_nothing_past_i
     assert scores.shape == (DETECTIONS, CLASSES) and not scores[3:].any()
 
 
+def _save(compute, folder):
+    spec = tf.TensorSpec([], tf.float32, name="input")
+    function = tf.function(lambda x: {"sum": compute(x)}, autograph=False)
+    save_signatures({"serving_default": function.get_concrete_function(spec)}, str(folder))
+
+
 def test_variables_are_stored_in_the_order_of_their_names(tmp_path):
     """A graph gives them in the order of a set, which differs from process to process."""
     variables = [tf.Variable(float(i), name=f"v{i:02}") for i in range(12)]
-    spec = tf.TensorSpec([], tf.float32, name="input")
-    function = tf.function(lambda x: {"sum": tf.add_n([x, *variables])}, autograph=False)
-    save_signatures({"serving_default": function.get_concrete_function(spec)}, str(tmp_path))
+    _save(lambda x: tf.add_n([x, *variables]), tmp_path)
     stored = tf.train.load_checkpoint(str(tmp_path / "variables" / "variables"))
     for i in range(len(variables)):
         assert stored.get_tensor(f"read_variables/{i}/.ATTRIBUTES/VARIABLE_VALUE") == i
@@ -94,20 +98,19 @@ def test_variables_are_stored_in_the_order_of_their_names(tmp_path):
 
 def test_the_id_of_a_saved_model_is_made_of_its_content(tmp_path):
     """TensorFlow draws it at random, so that each process wrote another file."""
-    spec = tf.TensorSpec([], tf.float32, name="input")
-    function = tf.function(lambda x: {"sum": x + 1.0}, autograph=False)
-    save_signatures({"serving_default": function.get_concrete_function(spec)}, str(tmp_path))
+    _save(lambda x: x + 1.0, tmp_path)
     assert tf.saved_model.experimental.read_fingerprint(str(tmp_path)).saved_model_checksum
     path = tmp_path / "fingerprint.pb"
     written = path.read_bytes()
     fingerprint = FingerprintDef.FromString(written)
-    for drawn in ("1", "34482169415596947374287144968895386404"):
-        fingerprint.uuid = drawn
+
+    def named(**changes):
+        for name, value in changes.items():
+            setattr(fingerprint, name, value)
         path.write_bytes(fingerprint.SerializeToString())
         name_by_content(str(path))
-        assert path.read_bytes() == written
-    fingerprint.checkpoint_hash += 1
-    path.write_bytes(fingerprint.SerializeToString())
-    name_by_content(str(path))
-    other = FingerprintDef.FromString(path.read_bytes())
+        return path.read_bytes()
+
+    assert named(uuid="1") == named(uuid="34482169415596947374287144968895386404") == written
+    other = FingerprintDef.FromString(named(checkpoint_hash=fingerprint.checkpoint_hash + 1))
     assert other.uuid.isdigit() and other.uuid != FingerprintDef.FromString(written).uuid

@@ -151,21 +151,19 @@ def test_biases_of_dead_channels_are_kept_and_one_that_does_not_fit_is_refused(m
     np.testing.assert_allclose(scores, reference(like_a_trained_one())["scores"], atol=0.05, rtol=0)
     # What the converter makes of a scale that is too small is 2^31 - 1, in silence.
     monkeypatch.setattr("detection_core.quantization.quantizers.LARGEST_BIAS", 2.0**60)
-    with pytest.raises(ExportError, match=r"expected biases up to 1073741824 .* found 2147483647 in channel"):
-        tflite_of(calibrated(like_a_trained_one()), integer=True)
+    refusal = r"expected biases up to 1073741824 .* found 2147483647 in channel"
+    refused(ExportError, refusal, tflite_of, calibrated(like_a_trained_one()), integer=True)
     check_biases(integer_file())
 
 
 def test_what_a_fixed_input_cannot_hold_is_refused():
     predictor = "weight_shared_convolutional_box_predictor { box_encodings_clip_range { min: -5 max: 5 } }"
-    cases = {
-        "ssd { image_resizer { keep_aspect_ratio_resizer {} } }": "found keep_aspect_ratio_resizer",
-        f"ssd {{ image_resizer {{ fixed_shape_resizer {{}} }} box_predictor {{ {predictor} }} }}": (
-            "box_encodings_clip_range: expected box codes as the network gives them"
-        ),
-        "faster_rcnn {}": "that converts to TensorFlow Lite, ssd or efficientdet, found faster_rcnn",
-    }
-    for text, message in cases.items():
+    clipped = f"ssd {{ image_resizer {{ fixed_shape_resizer {{}} }} box_predictor {{ {predictor} }} }}"
+    for text, message in (
+        ("ssd { image_resizer { keep_aspect_ratio_resizer {} } }", "found keep_aspect_ratio_resizer"),
+        (clipped, "box_encodings_clip_range: expected box codes as the network gives them"),
+        ("faster_rcnn {}", "that converts to TensorFlow Lite, ssd or efficientdet, found faster_rcnn"),
+    ):
         config = TrainEvalPipelineConfig()
         text_format.Parse(text, config.model)
         refused(ExportError, message, check_convertible, config)
