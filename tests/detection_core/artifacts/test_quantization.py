@@ -1,11 +1,7 @@
 import json
 
-from detection_core.artifacts.quantization import (
-    QUANTIZATION,
-    Quantization,
-    QuantizationSettings,
-    QuantizedLayer,
-)
+from detection_core.artifacts import quantization
+from detection_core.artifacts.quantization import QUANTIZATION, QuantizedLayer
 
 SETTINGS = {"delay": 0, "weight_bits": 8, "activation_bits": 8, "symmetric": False}
 
@@ -18,7 +14,8 @@ def test_coverage_is_a_number_or_detailed_and_a_layer_without_a_range_says_nothi
         assert found.counts.fraction == 0.75
         assert (found.kinds, found.not_quantized) == ({"Conv2D": 2}, [])
     layers = [QuantizedLayer(layer="a", range=(0.0, 6.0)), QuantizedLayer(layer="b", folded="bn")]
-    text = QUANTIZATION.format(Quantization(settings=QuantizationSettings(**SETTINGS), quantized=layers))
+    settings = quantization.QuantizationSettings(**SETTINGS)
+    text = QUANTIZATION.format(quantization.Quantization(settings=settings, quantized=layers))
     first, second = json.loads(text)["quantized"]
     assert first["range"] == [0.0, 6.0] and "folded" not in first
     assert second["folded"] == "bn" and "range" not in second

@@ -5,20 +5,15 @@ import zipfile
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
+from detection_core.artifacts import tflite_provenance
 from detection_core.artifacts.tflite_metadata import TFLiteDescription, read_description, with_score_threshold
-from detection_core.artifacts.tflite_provenance import (
-    PROVENANCE,
-    Provenance,
-    read_provenance,
-    unmeasured,
-    with_provenance,
-)
+from detection_core.artifacts.tflite_provenance import read_provenance, unmeasured, with_provenance
 from detection_core.errors import ContractError, ModelError
 from detection_core.exporters.tflite_description import add_description
 from tests.support.bare_tflite import DECODING, DESCRIPTION, bare_file, heads
 from tests.support.cases import refused
 
-ORIGIN = Provenance(
+ORIGIN = tflite_provenance.Provenance(
     written_by="detflow 1.2.3",
     model="tiny",
     format="int8",
@@ -74,5 +69,5 @@ def test_a_newer_and_a_damaged_one_are_refused_by_name(described):
     stream = io.BytesIO(described)
     stream.seek(0, io.SEEK_END)
     with zipfile.ZipFile(stream, "a") as newer:
-        newer.writestr(PROVENANCE.name, '{"schema_version": 99}')
+        newer.writestr(tflite_provenance.PROVENANCE.name, '{"schema_version": 99}')
     refused(ContractError, "a newer detflow", read_provenance, stream.getvalue())

@@ -3,16 +3,8 @@ import time
 import numpy as np
 from PIL import Image
 
-from detection_core.evaluation.drawing import (
-    PALETTE,
-    LabelledBox,
-    class_colour,
-    draw_boxes,
-    fit,
-    named_colour,
-    readable_on,
-    side_by_side,
-)
+from detection_core.evaluation import drawing
+from detection_core.evaluation.drawing import PALETTE, LabelledBox, class_colour, draw_boxes
 from tests.support.cases import cases, refused
 
 
@@ -29,15 +21,15 @@ def contrast(a, b):
 
 def test_text_can_be_read_on_all_colours_and_sizes_have_bounds():
     assert len(set(PALETTE)) == len(PALETTE)
-    assert min(contrast(colour, readable_on(colour)) for colour in PALETTE) >= 3.9
+    assert min(contrast(colour, drawing.readable_on(colour)) for colour in PALETTE) >= 3.9
     assert class_colour(3) == class_colour(3 + len(PALETTE))
-    assert named_colour("black") == (0, 0, 0)
-    assert named_colour("AliceBlue") == (240, 248, 255)
-    refused(ValueError, "unknown color", named_colour, "blak")
-    assert fit(np.zeros((100, 50, 3), np.uint8), longest=400).size == (50, 100)
-    assert fit(np.zeros((100, 50, 3), np.uint8), longest=400, smallest=200).size == (100, 200)
-    assert fit(np.zeros((1000, 3, 3), np.uint8), longest=100).size == (1, 100)
-    sheet = side_by_side({"a": Image.new("RGB", (30, 40)), "b": Image.new("RGB", (50, 20))}, gap=5)
+    assert drawing.named_colour("black") == (0, 0, 0)
+    assert drawing.named_colour("AliceBlue") == (240, 248, 255)
+    refused(ValueError, "unknown color", drawing.named_colour, "blak")
+    assert drawing.fit(np.zeros((100, 50, 3), np.uint8), longest=400).size == (50, 100)
+    assert drawing.fit(np.zeros((100, 50, 3), np.uint8), longest=400, smallest=200).size == (100, 200)
+    assert drawing.fit(np.zeros((1000, 3, 3), np.uint8), longest=100).size == (1, 100)
+    sheet = drawing.side_by_side({"a": Image.new("RGB", (30, 40)), "b": Image.new("RGB", (50, 20))}, gap=5)
     assert sheet.size == (85, 64)
 
 

@@ -4,14 +4,9 @@ import pytest
 
 from detection_core.artifacts.coco_names import COCO_METRICS, category_metric
 from detection_core.errors import ConfigError
+from detection_core.evaluation import metric_sets
 from detection_core.evaluation.coco_metrics import evaluate_coco
-from detection_core.evaluation.metric_sets import (
-    COCO_SET,
-    VOC_SETS,
-    MetricOptions,
-    compute_metrics,
-    known_metrics,
-)
+from detection_core.evaluation.metric_sets import VOC_SETS, MetricOptions, compute_metrics, known_metrics
 from tests.support.cases import refused
 from tests.support.coco_goldens import NAMES
 from tests.support.evaluated_images import random_images
@@ -24,7 +19,7 @@ def measured():
 
 
 def test_what_is_reported_is_known(measured):
-    for sets in ((), (COCO_SET,), tuple(VOC_SETS), (COCO_SET, *VOC_SETS)):
+    for sets in ((), (metric_sets.COCO_SET,), tuple(VOC_SETS), (metric_sets.COCO_SET, *VOC_SETS)):
         for per_category in (True, False):
             options = MetricOptions(sets=sets, per_category=per_category)
             found = compute_metrics(*measured, NAMES, options)

@@ -14,7 +14,7 @@ from tests.support.cases import cases, refused
 def verdict(demands, value, baseline=None, resampled=None):
     metrics = {} if value is None else {MAP: value}
     baselines = None if baseline is None else {MAP: baseline}
-    (found,) = judge(parse_thresholds({MAP: demands}, COCO_METRICS), metrics, baselines, resampled)
+    (found,) = judge(parse_thresholds({MAP: demands}, COCO_METRICS), metrics, baselines, resampled or {})
     return found
 
 

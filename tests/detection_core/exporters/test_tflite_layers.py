@@ -5,19 +5,14 @@ from ai_edge_litert.interpreter import Interpreter
 
 from detection_core.artifacts.tflite_graph import read_graph
 from detection_core.errors import ModelError
+from detection_core.exporters import tflite_layers
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.exporters.tflite_layers import (
-    MOST_DB,
-    LayerParity,
-    ReferenceNetwork,
-    compare_layers,
-    first_apart,
-)
+from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers, first_apart
 from tests.support.cases import cases
 from tests.support.tiny_files import FORMATS_OF_ITS_WEIGHTS, file_of, function_of, inputs_of
 
 
-def compared(reference: ReferenceNetwork, content: bytes) -> list[LayerParity]:
+def compared(reference: ReferenceNetwork, content: bytes) -> list[tflite_layers.LayerParity]:
     found = compare_layers(content, reference, inputs_of(content)[:2])
     assert found.unmatched_heads == ()
     return found.layers
@@ -37,7 +32,7 @@ def test_a_file_keeps_to_its_format_s_tolerance_in_every_layer(*, integer):
             assert not {layer.operation for layer in layers} & {"LOGISTIC", "TFLite_Detection_PostProcess"}
             assert first_apart(layers, FORMATS[name].tolerance.heads_db) is None, name
             if name == "float32":
-                assert {layer.db for layer in layers} == {MOST_DB}
+                assert {layer.db for layer in layers} == {tflite_layers.MOST_DB}
         name = "int8" if integer else "float32"
         layers = compared(reference, damaged(file_of(name)))
     apart = first_apart(layers, FORMATS[name].tolerance.heads_db)

@@ -11,9 +11,9 @@ from detection_core.exporters.tflite_plain_suppression import CANDIDATES, plain_
 from detection_core.exporters.tflite_post_process import post_process_function
 from tests.detection_core.exporters import suppression_files
 from tests.detection_core.exporters.suppression_files import (
-    ANCHORS,
     CLASSES,
     OPTIONS,
+    boxes,
     detections,
     suppression_file,
 )
@@ -22,7 +22,8 @@ from tests.support.tflite_operations import list_operations
 
 
 def scores(seed):
-    return np.random.default_rng(seed).uniform(0, 1, (1, ANCHORS, CLASSES + 1)).astype(np.float32) ** 2
+    values = np.random.default_rng(seed).uniform(0, 1, (1, len(boxes()[0]), CLASSES + 1))
+    return values.astype(np.float32) ** 2
 
 
 def same(found, expected):
@@ -50,7 +51,7 @@ def by_operation(options):
 
 def in_tensorflow(options, values):
     """What TensorFlow itself gives with built-in operations, up to the count."""
-    anchors, codes = suppression_files.boxes()
+    anchors, codes = boxes()
     found = plain_post_process(options)(tf.constant(codes[np.newaxis]), tf.constant(values), anchors)
     count = int(found.count[0])
     assert not any(np.asarray(value)[0, count:].any() for value in found[:3])
@@ -106,9 +107,10 @@ def test_the_kernel_loses_a_class_for_its_threads_and_the_best_pairs_are_taken()
     for threads in (2, 3, 4):
         lost = set(range(CLASSES)) - set(detections(kernel, values, threads)["classes"])
         assert lost == {threads}
-    classes = CANDIDATES // ANCHORS + 10
+    anchors = suppression_files.ANCHORS
+    classes = CANDIDATES // anchors + 10
     options = dataclasses.replace(OPTIONS, num_classes=classes, nms_score_threshold=0.0)
-    values = np.random.default_rng(1).uniform(0, 1, (1, ANCHORS, classes + 1)).astype(np.float32)
+    values = np.random.default_rng(1).uniform(0, 1, (1, anchors, classes + 1)).astype(np.float32)
     expected = detections(suppression_file(post_process_function(options), options), values)
     assert len(expected["scores"]) == suppression_files.ROWS
     same(in_tensorflow(options, values), expected)

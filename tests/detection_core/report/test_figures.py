@@ -5,15 +5,8 @@ import pytest
 
 from detection_core.artifacts.box_profile import Histogram, SizeGrid
 from detection_core.datasets.box_counter import BoxCounter
-from detection_core.report.figures import (
-    HEIGHT,
-    WIDTH,
-    bar_chart,
-    heat_map,
-    profile_charts,
-    profile_maps,
-    size_map,
-)
+from detection_core.report import figures
+from detection_core.report.figures import bar_chart, heat_map, profile_charts, profile_maps
 
 
 def profiles(**splits):
@@ -39,7 +32,8 @@ def test_bars_are_parts_of_their_own_split_and_stand_beside_each_other():
     assert {bar.series for bar in chart.bars} == {0, 1}
     assert chart.series == ["train", "eval"]
     for bar in chart.bars:
-        assert 0 <= bar.x <= bar.x + bar.width <= WIDTH and 0 <= bar.y <= bar.y + bar.height <= HEIGHT
+        assert 0 <= bar.x <= bar.x + bar.width <= figures.WIDTH
+        assert 0 <= bar.y <= bar.y + bar.height <= figures.HEIGHT
     histograms = {name: Histogram(up_to=[1, 2], counts=[4, 4]) for name in "abc"}
     bars = bar_chart("t", "x", histograms, ["1", "2"], "n").bars
     edges = sorted((bar.x, bar.x + bar.width) for bar in bars)
@@ -61,7 +55,7 @@ def test_the_fullest_cell_is_the_darkest_and_heights_grow_upwards():
     cells = {(column, row): shade for column, row, shade, _ in heat_map("t", [[0, 1], [4, 16]]).cells}
     assert cells == {(1, 0): 0.25, (0, 1): 0.5, (1, 1): 1.0}
     grid = SizeGrid(up_to=[0.5, 1.0], counts=[[1, 0], [0, 2]])
-    drawn = size_map("t", grid)
+    drawn = figures.size_map("t", grid)
     assert {(c, r): text for c, r, _, text in drawn.cells} == {(0, 1): "1 boxes", (1, 0): "2 boxes"}
     assert drawn.x_ticks == [(2, "100")] and drawn.y_ticks == [(0.0, "100")]
 

@@ -2,11 +2,10 @@ import collections
 
 import numpy as np
 
+from detection_core.validation import box_statistics
 from detection_core.validation.box_statistics import (
     ASPECTS,
-    COUNTS,
     GRID,
-    PIXELS,
     SIZES,
     SampleCounter,
     add_up,
@@ -90,10 +89,12 @@ def test_the_sums_are_those_of_a_loop_over_objects():
         histogram, sums = found.histograms[name], _by_loops(images, bins, pick)
         assert {field: getattr(histogram, field) for field in sums} == sums, name
         assert len(histogram.bins) == bins
-    by_count = collections.Counter(_bin(COUNTS, count) for count in kept)
-    by_size = collections.Counter(_bin(PIXELS, np.sqrt(i.height * i.width)) for i in images)
-    tables = {"objects of an image": (by_count, COUNTS), "image size": (by_size, PIXELS)}
-    for name, (counts, edges) in tables.items():
+    sides = [np.sqrt(i.height * i.width) for i in images]
+    for name, values, edges in (
+        ("objects of an image", kept, box_statistics.COUNTS),
+        ("image size", sides, box_statistics.PIXELS),
+    ):
+        counts = collections.Counter(_bin(edges, value) for value in values)
         assert found.histograms[name].counts == [counts[i] for i in range(len(edges) + 1)]
 
 

@@ -6,14 +6,8 @@ from detection_core.config.input_paths import split_pattern
 from detection_core.data.encode import int64_feature, serialise_features
 from detection_core.data.record_writer import write_record
 from detection_core.errors import DataError
-from detection_core.validation.labelled_images import (
-    folder_of,
-    parse_record,
-    read_some,
-    read_split,
-    span_of,
-    split_names,
-)
+from detection_core.validation import labelled_images
+from detection_core.validation.labelled_images import folder_of, parse_record, read_some, read_split
 from tests.detection_core.validation.samples import LABELS, labelled
 from tests.support.cases import refused
 from tests.support.dataset_files import subfolder
@@ -72,6 +66,7 @@ def test_folders_spans_and_splits_are_told_and_records_not_asked_for_not_parsed(
     folders = {"anna/day 1/a.png": "anna/day 1", "anna\\a.png": "anna", "a.png": ""}
     assert {name: folder_of(labelled(filename=name)) for name in folders} == folders
     image = labelled(source_id="2026-11-21/7.jpg")
-    assert span_of(image, ("2026-11-20", "2026-11-21")) == "2026-11-21" and span_of(image, ()) == ""
+    assert labelled_images.span_of(image, ("2026-11-20", "2026-11-21")) == "2026-11-21"
+    assert labelled_images.span_of(image, ()) == ""
     write_examples(below, {"eval": [Made()], "train": [Made()], "a": [Made()]})
-    assert split_names(str(below)) == ["train", "a", "eval"]
+    assert labelled_images.split_names(str(below)) == ["train", "a", "eval"]
