@@ -22,7 +22,11 @@ def detector(tmp_path):
     return tmp_path / "model"
 
 
-def test_a_description_is_found_read_and_refused_where_this_version_cannot_read_it(detector):
+def test_a_description_is_found_read_and_refused_where_this_version_cannot_read_it(tmp_path, detector):
+    refused(ContractError, "expected a detector folder", layout.serving_dir, str(tmp_path))
+    files.write_text(str(tmp_path / layout.SAVED_MODEL), "graph")
+    found = r"assets.extra/detflow/model.json.*not written by"
+    refused(ContractError, found, layout.read_info, str(tmp_path))
     for path in (str(detector), str(detector / layout.SERVING)):
         assert layout.serving_dir(path) == str(detector / layout.SERVING)
         assert layout.read_info(path) == INFO
@@ -43,13 +47,6 @@ def test_a_description_is_found_read_and_refused_where_this_version_cannot_read_
     ):
         (detector / layout.SERVING / layout.EXTRA / layout.MODEL_INFO).write_bytes(text.encode("latin-1"))
         refused(ContractError, message, layout.read_info, str(detector))
-
-
-def test_a_folder_without_a_saved_model_or_its_description_is_refused(tmp_path):
-    refused(ContractError, "expected a detector folder", layout.serving_dir, str(tmp_path))
-    files.write_text(str(tmp_path / layout.SAVED_MODEL), "graph")
-    found = r"assets.extra/detflow/model.json.*not written by"
-    refused(ContractError, found, layout.read_info, str(tmp_path))
 
 
 def test_reading_needs_no_tensorflow():

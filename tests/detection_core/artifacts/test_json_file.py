@@ -48,12 +48,20 @@ def test_a_file_is_written_with_its_version_and_one_of_a_newer_version_is_refuse
         THING.find(str(tmp_path))
 
 
-def test_lines_are_written_and_read(tmp_path):
+def test_lines_and_lists_are_written_and_read_without_entries_of_something_else(tmp_path, caplog):
     things = [Thing(count=1), Thing(count=2, name="b")]
     LINES.write(str(tmp_path), things)
     assert (tmp_path / "things.jsonl").read_text() == '{"count": 1, "name": ""}\n{"count": 2, "name": "b"}\n'
     assert LINES.read(str(tmp_path)) == things
     assert LINES.read(str(tmp_path / "nowhere")) == LINES.read("") == []
+    LIST.write(str(tmp_path), things)
+    assert json.loads((tmp_path / "list.json").read_text()) == [dataclasses.asdict(thing) for thing in things]
+    assert LIST.read_valid(str(tmp_path)) == things and LIST.read_valid(str(tmp_path / "nowhere")) == []
+    (tmp_path / "list.json").write_text('[{"count": "x"}, {"count": 1}, 3]')
+    assert LIST.read_valid(str(tmp_path)) == [Thing(count=1)]
+    assert caplog.text.count("an entry is left out") == 2
+    (tmp_path / "list.json").write_text('{"schema_version": 2}')
+    assert LIST.read_valid(str(tmp_path)) == [] and "of version 1, found version 2" in caplog.text
 
 
 @cases(
@@ -66,18 +74,6 @@ def test_a_line_that_is_torn_or_no_text_is_refused_or_left_out(tmp_path, caplog,
     assert error.where.endswith("things.jsonl:2")
     assert LINES.read_whole_lines(str(tmp_path)) == [Thing(count=count) for count in kept]
     assert all(f"things.jsonl:{line}" in caplog.text for line in told)
-
-
-def test_a_list_is_written_and_read_without_entries_of_something_else(tmp_path, caplog):
-    things = [Thing(count=1), Thing(count=2, name="b")]
-    LIST.write(str(tmp_path), things)
-    assert json.loads((tmp_path / "list.json").read_text()) == [dataclasses.asdict(thing) for thing in things]
-    assert LIST.read_valid(str(tmp_path)) == things and LIST.read_valid(str(tmp_path / "nowhere")) == []
-    (tmp_path / "list.json").write_text('[{"count": "x"}, {"count": 1}, 3]')
-    assert LIST.read_valid(str(tmp_path)) == [Thing(count=1)]
-    assert caplog.text.count("an entry is left out") == 2
-    (tmp_path / "list.json").write_text('{"schema_version": 2}')
-    assert LIST.read_valid(str(tmp_path)) == [] and "of version 1, found version 2" in caplog.text
 
 
 def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path, caplog):

@@ -53,16 +53,13 @@ def test_it_is_read_back_replaced_removed_and_no_hindrance(described):
     assert read_provenance(bare_file()) is None and read_provenance(described) is None
 
 
-def test_a_score_threshold_goes_with_it():
+def test_a_score_threshold_goes_with_it_and_a_newer_or_damaged_one_is_refused(described):
     described = add_description(heads(), dataclasses.replace(DESCRIPTION, score_threshold=0.0), DECODING)
     measured = with_provenance(with_score_threshold(described, 0.25), ORIGIN)
     assert read_description(measured).score_threshold == 0.25
     assert unmeasured(measured) == described
     with pytest.raises(ModelError, match="expected metadata with a score threshold, found none"):
         with_score_threshold(bare_file(), 0.25)
-
-
-def test_a_newer_and_a_damaged_one_are_refused_by_name(described):
     content = with_provenance(described, ORIGIN)
     with pytest.raises(ModelError, match=r"m\.tflite: expected an archive"):
         read_provenance(content.replace(b'"aaaa"', b'"bbbb"'), where="m.tflite")

@@ -25,7 +25,7 @@ class Fixed:
 LABELS = label_map_from_names(["red", "green"])
 
 
-def test_several_detectors_in_one_pass():
+def test_several_detectors_are_measured_in_one_pass_in_classes_of_the_label_map():
     images = scenes(5)
     passes = []
 
@@ -40,9 +40,6 @@ def test_several_detectors_in_one_pass():
     assert [i.detections.source_id for i in measured["b"].images] == names
     assert all(len(i.detections.classes) == 2 for i in measured["b"].images)
     assert measured["a"].seconds_per_image > 0
-
-
-def test_unknown_classes_are_refused_and_those_left_out_dropped():
     refused(ModelError, "ids 1 to 2, found id 3", measure, {"a": Fixed([2])}, scenes(1), LABELS)
     with pytest.raises(DataError, match=r"scene 1: .*found an object with id 2"):
         measure({"a": Fixed([])}, scenes(2), label_map_from_names(["red"]))

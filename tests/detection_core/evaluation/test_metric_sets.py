@@ -18,7 +18,7 @@ def measured():
     return images, evaluate_coco(images, NAMES)
 
 
-def test_what_is_reported_is_known(measured):
+def test_what_is_reported_is_known_and_what_cannot_be_measured_refused(measured):
     for sets in ((), (metric_sets.COCO_SET,), tuple(VOC_SETS), (metric_sets.COCO_SET, *VOC_SETS)):
         for per_category in (True, False):
             options = MetricOptions(sets=sets, per_category=per_category)
@@ -27,6 +27,10 @@ def test_what_is_reported_is_known(measured):
             assert list(found)[:12] == list(COCO_METRICS)
             assert (category_metric("dog") in found) == per_category
             assert ("PascalBoxes_Precision/mAP@0.5IOU" in found) == ("pascal_voc_detection_metrics" in sets)
+    with pytest.raises(ConfigError, match=r"metrics_set: expected one of .*'coco_mask_metrics'"):
+        MetricOptions(sets=("coco_mask_metrics",))
+    options = MetricOptions(groups={"pets": ("cat", "hamster")})
+    refused(ConfigError, r"super_categories\[pets\]: .*'hamster'", known_metrics, options, NAMES)
 
 
 def test_metrics_with_a_threshold_and_means_of_groups_are_reported(measured):
@@ -45,10 +49,3 @@ def test_metrics_with_a_threshold_and_means_of_groups_are_reported(measured):
     found = compute_metrics(*measured, NAMES, options)
     assert found[category_metric("newt")] == -1.0
     assert math.isnan(found["PascalBoxes_PerformanceByCategory/AP@0.5IOU/newt"])
-
-
-def test_sets_and_groups_that_cannot_be_measured_are_refused():
-    with pytest.raises(ConfigError, match=r"metrics_set: expected one of .*'coco_mask_metrics'"):
-        MetricOptions(sets=("coco_mask_metrics",))
-    options = MetricOptions(groups={"pets": ("cat", "hamster")})
-    refused(ConfigError, r"super_categories\[pets\]: .*'hamster'", known_metrics, options, NAMES)

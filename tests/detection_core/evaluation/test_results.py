@@ -7,7 +7,7 @@ from detection_core.evaluation.results import EvaluatedImage, box_areas, iou_px,
 from tests.support.evaluated_images import make_detections, make_truth
 
 
-def test_pixels_areas_and_overlaps_are_those_by_hand_and_of_the_object_detection_api():
+def test_overlaps_are_those_by_hand_and_only_labelled_classes_count():
     truth = make_truth([[0.1, 0.2, 0.5, 0.6]], [0], height=100, width=200)
     boxes = to_px(truth.boxes, truth)
     np.testing.assert_allclose(boxes, [[10, 40, 50, 120]], rtol=1e-6)
@@ -27,9 +27,6 @@ def test_pixels_areas_and_overlaps_are_those_by_hand_and_of_the_object_detection
     # Its "ioa" divides by the area of the second box; ours, for crowds, by the detection's.
     shares = iou_px(second, first, np.ones(len(first), bool)).T
     np.testing.assert_allclose(shares, arrays["np_box_ops/ioa"], atol=1e-6)
-
-
-def test_only_labelled_classes_count_where_an_image_has_labels():
     truth = make_truth([[0, 0, 1, 1]], [0])
     found = make_detections([[0, 0, 1, 1]] * 3, [0.9, 0.8, 0.7], [0, 1, 2])
     image = EvaluatedImage(truth=truth, detections=found)

@@ -18,7 +18,7 @@ def is_colour(pixel, colour):
     return np.abs(pixel - colour).sum() < 12
 
 
-def test_boxes_are_drawn_in_the_colour_of_their_class_and_crowds_dashed():
+def test_boxes_masks_and_keypoints_are_drawn_where_they_are_there():
     picture = drawn()
     assert picture.shape == (240, 320, 3)
     edge = picture[60:65, 150]
@@ -33,9 +33,6 @@ def test_boxes_are_drawn_in_the_colour_of_their_class_and_crowds_dashed():
         return sum(is_colour(pixel, colour) for pixel in picture[58:66].reshape(-1, 3))
 
     assert 0 < count(dashed) < 0.8 * count(full)
-
-
-def test_masks_are_shaded_and_keypoints_dots_where_they_are_there():
     mask = np.zeros((1, 60, 80), np.uint8)
     mask[0, 20:40, 20:40] = 1
     picture = drawn(masks=tf.constant(mask))

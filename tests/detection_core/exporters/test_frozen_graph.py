@@ -34,12 +34,20 @@ def test_it_runs_in_a_session_and_gives_what_the_detector_finds(*, input_type):
         np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
 
 
-def test_further_tensors_keep_their_names():
+def test_further_tensors_keep_their_names_and_nodes_one_order():
     plain = serving_function(TinyDetector(), RESIZER)
     name = next(o.outputs[0].name for o in plain.graph.get_operations() if o.type == "Conv2D")
     function = serving_function(TinyDetector(), RESIZER, additional=[name])
     definition = tf.compat.v1.GraphDef.FromString(frozen_graph(function, "image_tensor"))
     assert name.partition(":")[0] in {node.name for node in definition.node}
+    content = frozen_graph(looping(), "values")
+    definition = tf.compat.v1.GraphDef.FromString(content)
+    assert {"Merge", "NextIteration"} <= {node.op for node in definition.node}
+    shuffled = tf.compat.v1.GraphDef(versions=definition.versions)
+    shuffled.node.extend(np.random.default_rng(0).permutation(np.array(definition.node, object)))
+    assert shuffled != definition and ordered(shuffled) == definition
+    found = fetched(definition, ["found"], {"values": np.array([4.0, 2.0, 1.0], np.float32)})
+    np.testing.assert_allclose(found["found"], looping()(tf.constant([4.0, 2.0, 1.0]))["found"])
 
 
 def looping() -> Any:
@@ -55,14 +63,3 @@ def looping() -> Any:
         return {"found": tf.identity(found) + tf.reduce_sum(values)}
 
     return halve.get_concrete_function()
-
-
-def test_nodes_come_behind_what_they_read_in_one_order_whatever_tensorflow_s_was():
-    content = frozen_graph(looping(), "values")
-    definition = tf.compat.v1.GraphDef.FromString(content)
-    assert {"Merge", "NextIteration"} <= {node.op for node in definition.node}
-    shuffled = tf.compat.v1.GraphDef(versions=definition.versions)
-    shuffled.node.extend(np.random.default_rng(0).permutation(np.array(definition.node, object)))
-    assert shuffled != definition and ordered(shuffled) == definition
-    found = fetched(definition, ["found"], {"values": np.array([4.0, 2.0, 1.0], np.float32)})
-    np.testing.assert_allclose(found["found"], looping()(tf.constant([4.0, 2.0, 1.0]))["found"])

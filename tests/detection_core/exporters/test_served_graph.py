@@ -76,7 +76,7 @@ def test_values_names_and_bodies_count(tmp_path):
     assert fingerprint_saved_model(again) == prints["another limit"]
 
 
-def test_the_order_in_which_nodes_and_functions_are_written_does_not_count(tmp_path):
+def test_the_order_of_nodes_does_not_count_but_what_classes_are_called(tmp_path):
     folder = _save(tmp_path / "a", lambda x, a: _loop(x, 10.0) * a, a=1.0)
     before = fingerprint_saved_model(folder)
 
@@ -89,6 +89,16 @@ def test_the_order_in_which_nodes_and_functions_are_written_does_not_count(tmp_p
 
     alter(folder, turn)
     assert fingerprint_saved_model(folder) == before
+    folder = _save(tmp_path / "a", lambda x, a: x * a, a=1.0)
+    before = fingerprint_saved_model(folder)
+    label_map = Path(folder, "assets.extra", "detflow", "label_map.pbtxt")
+    label_map.parent.mkdir(parents=True)
+    label_map.write_text("item { id: 1 name: 'cat' }")
+    (label_map.parent / "model.json").write_text("{}")
+    named = fingerprint_saved_model(folder)
+    assert named != before
+    (label_map.parent / "model.json").write_text('{"trained_as": "x"}')
+    assert fingerprint_saved_model(folder) == named
 
 
 def test_loops_of_tensorflow_1_count(tmp_path):
@@ -107,28 +117,12 @@ def test_loops_of_tensorflow_1_count(tmp_path):
     assert write("a", 10.0) == write("b", 10.0) != write("c", 11.0)
 
 
-def test_what_classes_are_called_counts(tmp_path):
-    folder = _save(tmp_path / "a", lambda x, a: x * a, a=1.0)
-    before = fingerprint_saved_model(folder)
-    label_map = Path(folder, "assets.extra", "detflow", "label_map.pbtxt")
-    label_map.parent.mkdir(parents=True)
-    label_map.write_text("item { id: 1 name: 'cat' }")
-    (label_map.parent / "model.json").write_text("{}")
-    named = fingerprint_saved_model(folder)
-    assert named != before
-    (label_map.parent / "model.json").write_text('{"trained_as": "x"}')
-    assert fingerprint_saved_model(folder) == named
-
-
-def test_damaged_weights_are_one_message(tmp_path):
+def test_files_that_are_no_saved_model_count_by_their_bytes_and_damaged_weights_are_refused(tmp_path):
     folder = _save(tmp_path / "a", lambda x, a: x * a, a=1.0)
     data = Path(folder, "variables", "variables.data-00000-of-00001")
     data.write_bytes(np.random.default_rng(0).bytes(data.stat().st_size))
     with pytest.raises(ModelError, match=r"expected readable weights|expected a readable checkpoint"):
         fingerprint_saved_model(folder)
-
-
-def test_a_file_that_is_no_saved_model_counts_by_its_bytes(tmp_path):
     prints = set()
     for content in (b"graph", b"another"):
         (tmp_path / "saved_model.pb").write_bytes(content)

@@ -56,7 +56,7 @@ def test_images_of_a_batch_may_differ_in_size(served):
             np.testing.assert_allclose(found["detection_scores"][i], alone["detection_scores"][0], atol=1e-5)
 
 
-def test_resizers_and_input_types_bound_what_is_served():
+def test_resizers_types_and_options_bound_what_is_served():
     keeping = KeepAspectRatioResizer(min_dimension=20, max_dimension=40)
     assert largest_batch(find_input_type("tf_example"), keeping) == 1
     assert largest_batch(find_input_type("image_tensor"), keeping) is None
@@ -65,9 +65,6 @@ def test_resizers_and_input_types_bound_what_is_served():
     for name, reason in {"image_and_boxes_tensor": "masks for given boxes", "bogus": "choose one"}.items():
         found = f"input_type: expected image_tensor, .*'{name}'.*{reason}"
         refused(ExportError, found, find_input_type, name)
-
-
-def test_a_batch_can_be_fixed_and_further_tensors_be_given_out_by_name():
     function = serving_function(TinyDetector(), RESIZER, batch_size=1)
     assert function.inputs[0].shape.as_list() == [1, None, None, 3]
     assert function.structured_outputs["detection_boxes"].shape.as_list()[0] == 1

@@ -38,7 +38,7 @@ def fade(network: tf_keras.Model) -> None:
     network.get_layer("stem_bn").set_weights([gamma * 1e-8, beta * 1e-8, mean, variance])
 
 
-def test_large_biases_and_tiny_activations_are_kept():
+def test_large_biases_and_tiny_activations_are_kept_and_other_files_refused():
     plain, found = files_of(weaken)
     wanted, got = heads_of(plain, INPUTS[0]), heads_of(found, INPUTS[0])
     (logits,) = (name for name in wanted if "class_logits" in name)
@@ -56,9 +56,6 @@ def test_large_biases_and_tiny_activations_are_kept():
     wanted, got = heads_of(plain, INPUTS[0]), heads_of(found, INPUTS[0])
     assert wanted.keys() == got.keys()
     assert all(decibels(wanted[name], got[name]) > 30 for name in wanted)
-
-
-def test_files_that_do_not_belong_together_are_refused():
     other = converted(lambda x: x + 1, [1, 2])
     with pytest.raises(ExportError, match="expected the 11 convolutions of the float file, found 0 others"):
         restore_biases(other, file_of("float32"))

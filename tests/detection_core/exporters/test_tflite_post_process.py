@@ -34,7 +34,7 @@ def config(text: str = CONFIG) -> TrainEvalPipelineConfig:
     return message
 
 
-def test_the_operation_has_the_published_attributes():
+def test_the_operation_has_the_published_attributes_and_rows_for_all_classes():
     post_process = post_process_function(post_process_options(config(), outputs(max_detections=10)))
 
     def serve(codes):
@@ -49,9 +49,6 @@ def test_the_operation_has_the_published_attributes():
     found = flexbuffers.Loads(bytes(operator.customOptions))
     (expected,) = GOLDEN["custom_ops"]
     assert {name: pytest.approx(value) for name, value in expected["options"].items()} == found
-
-
-def test_rows_are_as_many_as_classes_allow_and_zeros_in_tensorflow():
     post_process = post_process_function(post_process_options(config(), outputs(max_detections=7)))
     found = post_process(tf.ones([1, 5, 4]), tf.ones([1, 5, 91]), tf.ones([5, 4]))
     assert [tensor.shape for tensor in found] == [(1, 7, 4), (1, 7), (1, 7), (1,)]

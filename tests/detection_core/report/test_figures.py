@@ -40,7 +40,7 @@ def test_bars_are_parts_of_their_own_split_and_stand_beside_each_other():
     assert all(end <= begin + 0.02 for (_, end), (begin, _) in itertools.pairwise(edges))
 
 
-def test_nothing_is_drawn_of_nothing():
+def test_nothing_is_drawn_of_nothing_and_the_fullest_cell_is_the_darkest():
     assert bar_chart("t", "x", {}, [], "boxes").bars == []
     assert bar_chart("t", "x", {"train": Histogram(up_to=[1], counts=[0])}, ["a"], "boxes").bars == []
     assert heat_map("t", []).cells == []
@@ -49,9 +49,6 @@ def test_nothing_is_drawn_of_nothing():
     histogram = {"train": Histogram(up_to=list(range(9)), counts=[0, 0, 0, 5, 0, 1, 0, 0, 0])}
     chart = bar_chart("t", "x", histogram, list("abcdefghi"), "boxes")
     assert [text for _, text in chart.ticks] == ["c", "d", "e", "f", "g"]
-
-
-def test_the_fullest_cell_is_the_darkest_and_heights_grow_upwards():
     cells = {(column, row): shade for column, row, shade, _ in heat_map("t", [[0, 1], [4, 16]]).cells}
     assert cells == {(1, 0): 0.25, (0, 1): 0.5, (1, 1): 1.0}
     grid = SizeGrid(up_to=[0.5, 1.0], counts=[[1, 0], [0, 2]])

@@ -12,7 +12,7 @@ from tests.support.cases import refused
 from tests.support.object_store import azure_server
 
 
-def test_no_account_is_one_message_that_tells_no_connection_string(monkeypatch):
+def test_accounts_and_folders_are_azure_s_own(monkeypatch):
     for name in azure._VARIABLES:
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigError, match="AZURE_STORAGE_ACCOUNT_NAME: expected a storage account") as caught:
@@ -21,10 +21,7 @@ def test_no_account_is_one_message_that_tells_no_connection_string(monkeypatch):
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountKey=c2VjcmV0LVNFTlRJTkVM;")
     error = refused(ConfigError, "found none that can be used", files.exists, "abfs://container/a")
     assert "c2VjcmV0" not in str(error)
-
-
-def test_folders_of_a_hierarchical_namespace_are_no_files():
-    """They are listed as empty blobs with `hdi_isfolder`: "List Blobs", Azure Blob Storage REST API."""
+    # They are listed as empty blobs with `hdi_isfolder`: "List Blobs", Azure Blob Storage REST API.
     for metadata, expected in (
         ({"hdi_isfolder": "true"}, True),
         ({"Hdi_isfolder": "true"}, True),

@@ -13,7 +13,7 @@ def _write(root, *names):
         (root / name).write_text(name)
 
 
-def test_a_listing_holds_all_but_hidden_files_and_knows_folders_called_like_files(tmp_path):
+def test_a_listing_holds_all_but_hidden_files_and_reads_their_ends(tmp_path):
     _write(tmp_path, "b", "a.TXT", "in/c.txt", "in/deep/d", ".git/e", "__MACOSX/f", "in/.hidden")
     listing = list_folder(str(tmp_path))
     assert listing.folders == {"": ["a.TXT", "b"], "in": ["c.txt"], "in/deep": ["d"]} and listing.complete
@@ -24,6 +24,14 @@ def test_a_listing_holds_all_but_hidden_files_and_knows_folders_called_like_file
     (tmp_path / "in" / "empty.xml").mkdir()
     assert list(list_folder(str(tmp_path)).folders_named(".xml")) == ["a.XML", "in/empty.xml"]
     refused(FileNotFoundError, "", list_folder, str(tmp_path / "none"))
+    _write(tmp_path, "short")
+    (tmp_path / "long").write_bytes(b"begin" + b"-" * 100 + b"end")
+    os.mkfifo(tmp_path / "pipe")
+    listing = list_folder(str(tmp_path))
+    assert listing.ends("short", 5) == (b"short", b"")
+    assert listing.ends("long", 5) == (b"begin", b"--end")
+    assert listing.ends("long", 80) == (b"begin" + b"-" * 75, b"-" * 25 + b"end")
+    assert listing.ends("pipe") == listing.ends("none") == (b"", b"")
 
 
 def test_a_link_to_a_folder_is_followed_once_and_one_to_a_folder_above_never(tmp_path):
@@ -69,14 +77,3 @@ def test_a_look_ends_at_its_bounds_and_says_so(tmp_path, monkeypatch, *, bound):
     look = list_folder(str(tmp_path), bounded=True)
     assert not look.complete and "top" in look.folders[""]
     assert list_folder(str(tmp_path)).complete
-
-
-def test_the_ends_of_a_file_are_read_and_nothing_waits_for_a_pipe(tmp_path):
-    _write(tmp_path, "short")
-    (tmp_path / "long").write_bytes(b"begin" + b"-" * 100 + b"end")
-    os.mkfifo(tmp_path / "pipe")
-    listing = list_folder(str(tmp_path))
-    assert listing.ends("short", 5) == (b"short", b"")
-    assert listing.ends("long", 5) == (b"begin", b"--end")
-    assert listing.ends("long", 80) == (b"begin" + b"-" * 75, b"-" * 25 + b"end")
-    assert listing.ends("pipe") == listing.ends("none") == (b"", b"")

@@ -145,14 +145,11 @@ def faulty(monkeypatch):
         yield server
 
 
-def test_what_fails_once_is_asked_for_again(faulty):
+def test_faults_are_asked_again_a_few_times_and_are_one_error_then(faulty):
     for fault in ("500", "503", "reset", "cut"):
         faulty.faults, faulty.requests = [fault, "whole"], []
         assert files.read_bytes("s3://bucket/a") == b"0123456789", fault
         assert len(faulty.requests) == 2, fault
-
-
-def test_what_fails_for_ever_is_one_error_after_a_few_requests(faulty):
     for fault, requests, message in (
         ("403", 1, r"found AccessDenied \(Access Denied\); check the bucket's name"),
         ("500", 5, r"found InternalError \(Please try again.\)"),

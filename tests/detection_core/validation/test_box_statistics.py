@@ -80,7 +80,7 @@ def _counted(images):
     return counter.statistics()
 
 
-def test_the_sums_are_those_of_a_loop_over_objects():
+def test_the_sums_are_those_of_a_loop_and_parts_add_up_to_the_whole():
     images = _images(700)  # more than are counted at once
     found = _counted(images)
     kept = [int((~image.is_crowd).sum()) for image in images]
@@ -96,9 +96,6 @@ def test_the_sums_are_those_of_a_loop_over_objects():
     ):
         counts = collections.Counter(_bin(edges, value) for value in values)
         assert found.histograms[name].counts == [counts[i] for i in range(len(edges) + 1)]
-
-
-def test_parts_add_up_to_the_whole_and_odd_images_break_nothing():
     images = _images(60)
     parts = [_counted(images[:17]), _counted(images[17:])]
     assert add_up(parts) == _counted(images)

@@ -64,16 +64,13 @@ def test_the_smallest_boxes_are_kept_and_crops_show_them(tmp_path):
     assert (pixels[..., 0].astype(int) - pixels[..., 2] > 60).sum() > 50  # the frame
 
 
-def test_crowds_and_what_does_not_decode_are_left_out(tmp_path):
+def test_pictures_are_bounded_the_same_every_time_and_not_of_crowds(tmp_path):
     samples = SamplePictures(["a"])
     samples.add("train", labelled(0, [[0.1, 0.1, 0.2, 0.2]], [0], crowd=[True]))
     samples.add("train", labelled(1, [[0.1, 0.1, 0.2, 0.2]], [0], data=b"no image"))
     samples.add("train", labelled(2, np.zeros((0, 4)), []))
     found = written(samples, tmp_path)
     assert [(p.kind, p.source_id) for p in found] == [(SAMPLE, "train: image 0")]
-
-
-def test_pictures_are_bounded_and_the_same_every_time(tmp_path):
     names = [f"class {i}" for i in range(400)]
     data = jpeg(natural(np.random.default_rng(0)).resize((200, 100)))
     images = [labelled(n, [[0.1, 0.1, 0.6, 0.6]] * 2, [n, n + 200], data=data) for n in range(200)]
