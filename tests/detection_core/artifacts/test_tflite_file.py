@@ -69,6 +69,7 @@ DAMAGE = {
     "a tensor of the shape": lambda model: shape(model, [2**20, 2**20]),
     "a tensor of the shape .*-7": lambda model: shape(model, [-7]),
     "a reference to tensor 99": lambda model: index(model, "inputs", [99]),
+    "a reference to tensor 3": lambda model: index(model, "inputs", [len(model.subgraphs[0].tensors)]),
     "a reference to tensor -1": lambda model: index(model, "outputs", [-1]),
     "an operation of no kind": lambda model: index(model, "opcodeIndex", 7),
     "a tensor in buffer 1000": lambda model: setattr(model.subgraphs[0].tensors[0], "buffer", 1000),

@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from detection_core.evaluation.matching import IN_CROWD, NOT_MATCHED, best_score_threshold, match_image
+from detection_core.evaluation.matching import (
+    IN_CROWD,
+    NOT_MATCHED,
+    best_score_threshold,
+    finds_any,
+    match_image,
+)
 from detection_core.evaluation.results import iou_px
 from tests.support.coco_goldens import coco_engine
 from tests.support.evaluated_images import evaluated, random_boxes, random_images
@@ -32,6 +38,8 @@ def test_each_object_is_found_once_and_a_score_has_the_best_balance():
     for found, threshold in ((some, 0.6), (([], [], []), 0.5)):
         images = [evaluated([LEFT, RIGHT], [0, 0], *found)]
         assert best_score_threshold(images, [match_image(images[0])]) == pytest.approx(threshold)
+    for found, is_found in ((LEFT, True), (RIGHT, False)):
+        assert finds_any([match_image(evaluated([LEFT], [0], [found], [0.9], [0]))]) == is_found
     assert best_score_threshold([], []) == 0.5
 
 

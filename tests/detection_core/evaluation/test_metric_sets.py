@@ -1,4 +1,6 @@
+import contextlib
 import math
+import types
 
 import pytest
 
@@ -18,7 +20,7 @@ def measured():
     return images, evaluate_coco(images, NAMES)
 
 
-def test_what_is_reported_is_known_and_what_cannot_be_measured_refused(measured):
+def test_what_is_reported_is_known_and_what_cannot_be_measured_refused(measured, monkeypatch):
     for sets in ((), (metric_sets.COCO_SET,), tuple(VOC_SETS), (metric_sets.COCO_SET, *VOC_SETS)):
         for per_category in (True, False):
             options = MetricOptions(sets=sets, per_category=per_category)
@@ -29,6 +31,11 @@ def test_what_is_reported_is_known_and_what_cannot_be_measured_refused(measured)
             assert ("PascalBoxes_Precision/mAP@0.5IOU" in found) == ("pascal_voc_detection_metrics" in sets)
     with pytest.raises(ConfigError, match=r"metrics_set: expected one of .*'coco_mask_metrics'"):
         MetricOptions(sets=("coco_mask_metrics",))
+    for metric, fits in (("Own_count", True), ("Ownership", False)):
+        own = types.SimpleNamespace(prefix="Own", compute=lambda *_, name=metric: {name: 3})
+        monkeypatch.setitem(metric_sets.REGISTERED_SETS, "own", own)
+        with contextlib.nullcontext() if fits else pytest.raises(ValueError, match="to begin with 'Own_'"):
+            assert compute_metrics(*measured, NAMES, MetricOptions(sets=("own",)))[metric] == 3.0
     options = MetricOptions(groups={"pets": ("cat", "hamster")})
     refused(ConfigError, r"super_categories\[pets\]: .*'hamster'", known_metrics, options, NAMES)
 

@@ -75,8 +75,8 @@ class Giving(tf.Module):
 )
 def test_what_a_model_gives_that_is_no_detection_is_one_message(tmp_path, *, outputs, message):
     path = save(Giving(**outputs), tmp_path / "m")
-    runner = load_runner(path)
-    assert refused(ModelError, message, runner, np.zeros([8, 8, 3], np.uint8), "s").where == path
+    image = np.zeros([8, 8, 3], np.uint8)
+    assert refused(ModelError, message, lambda: load_runner(path)(image, "s")).where == path
 
 
 def test_damaged_variables_are_one_message(tmp_path):

@@ -48,6 +48,8 @@ def test_an_integer_file_gets_the_bytes_of_an_image_as_mediapipe_feeds_them(tmp_
     runner = loaded(tmp_path, True, threads=2)
     every_level = np.resize(np.arange(256, dtype=np.uint8), (32, 32, 3))
     np.testing.assert_array_equal(runner.prepare(every_level), every_level)
+    signed = TFLiteRunner(written(tmp_path / "m.tflite", tiny_files.described("int8_int8_input")))
+    np.testing.assert_array_equal(signed.prepare(every_level), every_level.astype(int) - 128)
     prepared = runner.prepare(IMAGE)
     assert prepared.dtype == np.uint8
     # This detector takes -1..1 in 255 steps, so that a pixel is its own quantised value.
