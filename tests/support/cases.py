@@ -66,6 +66,10 @@ def refused(
     error: type[BaseException], message: str, call: Callable[..., Any], *arguments: Any, **options: Any
 ) -> Any:
     """Return the error that a call raises; it must be of this type and its text match this pattern."""
-    with pytest.raises(error, match=message or None) as caught:
-        call(*arguments, **options)
+    try:
+        with pytest.raises(error, match=message or None) as caught:
+            call(*arguments, **options)
+    except BaseException as failure:
+        failure.add_note(f"called with {_short(arguments)} {options or ''}")
+        raise
     return caught.value

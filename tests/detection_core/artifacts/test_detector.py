@@ -9,9 +9,8 @@ from detection_core.errors import ContractError
 from detection_core.storage import files
 from tests.support.cases import refused
 
-INFO = layout.DetectorInfo(
-    kind="float", name="ssd", parameters=3, num_classes=2, input_size=(64, 32), extra={"steps": 5}
-)
+SAID = {"kind": "float", "name": "ssd", "parameters": 3, "num_classes": 2, "input_size": (64, 32)}
+INFO = layout.DetectorInfo(**SAID, extra={"steps": 5})
 
 
 @pytest.fixture

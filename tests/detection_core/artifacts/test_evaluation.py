@@ -9,9 +9,8 @@ VALUES = {"a": math.nan, "b": 0.5, "c": -1.0}
 
 def test_json_without_what_is_not_a_number():
     verdicts = judge(parse_thresholds({"a": {"lower_bound": 0.5}}, VALUES), VALUES, None)
-    report = EvalReport(
-        split="test", images=3, metrics=finite(VALUES), thresholds=verdicts, blessed=False, reasons=("x",)
-    )
+    said = {"split": "test", "images": 3, "blessed": False, "reasons": ("x",)}
+    report = EvalReport(metrics=finite(VALUES), thresholds=verdicts, **said)
     data = json.loads(METRICS.format(report), parse_constant=lambda name: 1 / 0)
     assert data["metrics"] == {"a": None, "b": 0.5, "c": -1.0}
     assert data["baseline"] is None and data["schema_version"] == 1

@@ -9,7 +9,7 @@ from tests.support.cases import cases, refused
 
 
 @cases(True, False)
-def test_what_is_written_is_read_back(*, sigmoid):
+def test_what_is_written_is_read_back_and_damage_is_a_clear_error(*, sigmoid):
     written = BoxDecoding(anchors=ANCHORS, scales=DECODING.scales, num_classes=3, sigmoid=sigmoid)
     content = add_description(heads(), DESCRIPTION, written)
     found = read_decoding(content)
@@ -17,10 +17,6 @@ def test_what_is_written_is_read_back(*, sigmoid):
     assert (found.scales, found.num_classes, found.sigmoid) == (DECODING.scales, 3, sigmoid)
     assert read_description(content) == DESCRIPTION
     assert read_tensor_names(content) == (("image",), ("score", "location"))
-
-
-def test_a_damaged_record_is_a_clear_error():
-    content = add_description(heads(), DESCRIPTION, DECODING)
     start = content.index(b"V001") - 4
     damaged = content[:start] + b"\xff\xff\xff\x7f" + content[start + 4 :]
     refused(ModelError, r"heads\.tflite", read_decoding, damaged, where="heads.tflite")

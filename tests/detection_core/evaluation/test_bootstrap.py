@@ -68,12 +68,13 @@ def test_what_is_measured_on_resampled_images_and_what_cannot_be_known(monkeypat
     monkeypatch.setattr(bootstrap, "match_class", lambda *args: matched.append(args[1]) or match(*args))
     resample(split, None, [MAP, MAP_50], groups={})
     assert sorted(matched) == [0, 1, 2, 3, 4]
-
-
-@cases((10, 26.6631), (30, 41.9785), (1_000_000, 50.0))
-def test_of_few_images_the_interval_is_wider(*, images, low):
-    found = Resampled(values=np.arange(1001.0), baseline=None, images=images).interval(0.9)
-    assert found.value == pytest.approx((low, 1000 - low), abs=0.2)
+    for count, low in (
+        (10, 26.6631),
+        (30, 41.9785),
+        (1_000_000, 50.0),
+    ):
+        found = Resampled(values=np.arange(1001.0), baseline=None, images=count).interval(0.9)
+        assert found.value == pytest.approx((low, 1000 - low), abs=0.2)
 
 
 def detected(rng, truth, quality):

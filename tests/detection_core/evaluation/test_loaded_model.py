@@ -74,13 +74,18 @@ def test_damage_is_one_message_for_every_reader(saved, tmp_path, *, damage):
         assert error.where == str(tmp_path / "m")
 
 
-@cases("", "/variables.index", "/variables.data-00000-of-00001")
-def test_missing_variables_are_one_message(saved, tmp_path, *, missing):
+@cases(
+    ("variables", shutil.rmtree, "files that cannot be loaded"),
+    ("variables/variables.index", os.remove, "files that cannot be loaded"),
+    ("variables/variables.data-00000-of-00001", os.remove, "files that cannot be loaded"),
+    ("fingerprint.pb", lambda path: (path.unlink(), os.mkfifo(path)), ""),
+    ("fingerprint.pb", lambda path: path.write_bytes(b"\xff" * 50), ""),
+)
+def test_missing_and_damaged_files_are_one_message(saved, tmp_path, *, name, change, message):
     shutil.copytree(saved, tmp_path / "m")
-    gone = tmp_path / "m" / f"variables{missing}"
-    shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+    change(tmp_path / "m" / name)
     for load in (load_runner, ServedModel):
-        refused(ModelError, "files that cannot be loaded", load, str(tmp_path / "m"))
+        refused(ModelError, message, load, str(tmp_path / "m"))
 
 
 def test_an_index_that_would_end_the_process_is_one_message(saved, tmp_path):
@@ -98,12 +103,3 @@ def test_an_index_that_would_end_the_process_is_one_message(saved, tmp_path):
     shutil.copy(f"{prefix}.index", tmp_path / "m" / "variables" / "variables.index")
     for load in (load_runner, ServedModel):
         refused(ModelError, "302 dimensions", load, str(tmp_path / "m"))
-
-
-@cases(os.mkfifo, lambda path: path.write_bytes(b"\xff" * 50))
-def test_a_fingerprint_that_is_none_is_one_message(saved, tmp_path, *, make):
-    folder = tmp_path / "m"
-    shutil.copytree(saved, folder)
-    (folder / "fingerprint.pb").unlink()
-    make(folder / "fingerprint.pb")
-    refused(ModelError, "", load_saved_model, str(folder))

@@ -30,10 +30,8 @@ def test_why_a_detection_is_wrong(*, box, label, caption):
 def test_why_an_object_was_missed():
     # Each has 100 x 50 px.
     _, misses = of_one(([LEFT, RIGHT], [0, 1]), ([LEFT, LEFT], [0.7, 0.3], [1, 0]))
-    assert [m.caption for m in misses] == [
-        "cat, 100 x 50 px: the best there was dog 0.70",
-        "dog, 100 x 50 px: nothing was found there",
-    ]
+    told = ["cat, 100 x 50 px: the best there was dog 0.70", "dog, 100 x 50 px: nothing was found there"]
+    assert [m.caption for m in misses] == told
     assert of_one(([LEFT], [0]), ([], [], []), crowd=[True])[1] == []
 
 

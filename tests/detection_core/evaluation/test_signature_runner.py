@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from detection_core.errors import ModelError
 from detection_core.evaluation.signature_runner import SignatureRunner
-from tests.support.cases import cases
+from tests.support.cases import refused
 
 IMAGE = np.zeros((8, 8, 3), np.uint8)
 
@@ -34,9 +34,6 @@ def test_a_function_s_detections_are_counted_and_its_faults_named():
 
     with pytest.raises(ModelError, match=r"here: .* fails on image 'a' \(too small\)"):
         SignatureRunner(fail, "here")(IMAGE, "a")
-
-
-@cases(3.0, -1.0, float("nan"))
-def test_a_count_that_cannot_be_is_refused(*, count):
-    with pytest.raises(ModelError, match=r"here: expected 0 to 2 detections .* image 'a'"):
-        SignatureRunner(lambda image: outputs(count), "here")(IMAGE, "a")
+    for count in (3.0, -1.0, float("nan")):
+        runner = SignatureRunner(lambda image, count=count: outputs(count), "here")
+        refused(ModelError, r"here: expected 0 to 2 detections .* image 'a'", runner, IMAGE, "a")

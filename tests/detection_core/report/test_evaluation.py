@@ -5,10 +5,8 @@ from detection_core.report.evaluation import EvaluationSummary, curve_chart, met
 
 
 def curves_of(classes):
-    entries = [
-        ClassCurve(name=f"class {c}", ap50=c / classes, recall=[0, 1], precision=[1, 0.5])
-        for c in range(classes)
-    ]
+    curve = {"recall": [0, 1], "precision": [1, 0.5]}
+    entries = [ClassCurve(name=f"class {c}", ap50=c / classes, **curve) for c in range(classes)]
     labels = [*(e.name for e in entries), "background"]
     matrix = [[3 * (i == j) for j in range(classes + 1)] for i in range(classes + 1)]
     return Curves(classes=entries, score_threshold=0.5, confusion=Confusion(labels=labels, matrix=matrix))

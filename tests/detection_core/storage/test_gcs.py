@@ -30,10 +30,7 @@ def refusing(monkeypatch):
 
 def test_a_refusal_is_told_with_its_reason_and_what_fails_for_a_moment_tried_again(refusing):
     for code, message in (
-        (
-            401,
-            "Anonymous caller does not have storage.objects.get access to the Google Cloud Storage object.",
-        ),
+        (401, "Anonymous caller does not have storage.objects.get access to the object."),
         (403, "me@example.com does not have storage.objects.get access."),
     ):
         refusing[:] = [(code, message)]

@@ -4,6 +4,7 @@ import fcntl
 import multiprocessing
 import os
 import threading
+from unittest import mock
 
 import pytest
 
@@ -207,16 +208,6 @@ def test_a_folder_that_is_replaced_is_there_at_every_moment(tmp_path, monkeypatc
     assert (target / "a").read_text() == "new" and os.listdir(tmp_path) == ["made"]
 
 
-@cases(errno.EIO, errno.ESTALE)
-def test_a_disk_that_does_not_answer_is_not_an_empty_one(tmp_path, monkeypatch, *, code):
-    def stat(path, **options):
-        raise OSError(code, os.strerror(code), path)
-
-    monkeypatch.setattr(local_files.os, "stat", stat)
-    for look in (files.exists, files.is_dir, lambda path: files.list_matching(path, "*")):
-        refused(OSError, os.strerror(code), look, str(tmp_path))
-
-
 def test_only_what_can_be_there_is_there_and_a_device_stays_one(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "file").write_text("")
@@ -224,6 +215,11 @@ def test_only_what_can_be_there_is_there_and_a_device_stays_one(tmp_path):
         assert not files.exists(str(tmp_path / name)) and not files.is_dir(str(tmp_path / name))
     assert files.exists(str(tmp_path / "file")) and not files.is_dir(str(tmp_path / "file"))
     assert files.exists(str(tmp_path)) and files.is_dir(str(tmp_path))
+    for code in (errno.EIO, errno.ESTALE):  # a disk that does not answer is not an empty one
+        error = OSError(code, os.strerror(code), str(tmp_path))
+        with mock.patch.object(local_files.os, "stat", side_effect=error):
+            for look in (files.exists, files.is_dir, lambda path: files.list_matching(path, "*")):
+                refused(OSError, os.strerror(code), look, str(tmp_path))
     files.write_bytes(os.devnull, b"x")
     assert not os.path.isfile(os.devnull)
     refused(StorageError, "expected a path where folders can be made", local_files.make_dirs, "/proc/no/such")

@@ -125,9 +125,8 @@ def test_a_failure_inside_tf_data_is_found_by_its_token_and_not_by_its_words(buc
 def test_a_cache_far_too_small_for_the_data_serves_epochs_in_the_same_order(bucket, tmp_path, monkeypatch):
     monkeypatch.setenv(module.FOLDER, str(tmp_path / "cache"))
     monkeypatch.setenv(module.GIGABYTES, "0")
-    here = [
-        write_records(tmp_path / f"{n:02}.tfrecord", [bytes([n]) * 50, bytes([n]) * 60]) for n in range(26)
-    ]
+    contents = [[bytes([n]) * 50, bytes([n]) * 60] for n in range(26)]
+    here = [write_records(tmp_path / f"{n:02}.tfrecord", records) for n, records in enumerate(contents)]
     there = [_shard(bucket, f"epochs/{n:02}.tfrecord", Path(p).read_bytes()) for n, p in enumerate(here)]
 
     def two_epochs(paths):
@@ -158,9 +157,8 @@ def test_a_folder_that_somebody_else_can_write_to_is_not_trusted(bucket, tmp_pat
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs").chmod(0o777)
     (tmp_path / "link").symlink_to(tmp_path / "theirs")
-    mine, *others = (
-        ShardCache(str(tmp_path / name), 1 << 20, private=True) for name in ("mine", "theirs", "link")
-    )
+    folders = (str(tmp_path / name) for name in ("mine", "theirs", "link"))
+    mine, *others = (ShardCache(folder, 1 << 20, private=True) for folder in folders)
     assert Path(mine.fetch(shard)).read_bytes() == b"x"
     for cache in others:
         refused(ConfigError, "expected a private folder", cache.fetch, shard)
