@@ -91,11 +91,11 @@ def test_a_folder_appears_whole_and_a_writer_that_fails_leaves_nothing(root):
 
 
 def test_a_large_file_travels_in_parts_and_is_read_as_it_was_at_one_moment(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(object_store, "PART_BYTES", 1 << 20)
     content = os.urandom(5_300_000)
     (tmp_path / "here").write_bytes(content)
     files.copy_file(str(tmp_path / "here"), f"{root}/there")
     files.copy_file(f"{root}/there", f"{root}/copy")
+    monkeypatch.setattr(object_store, "PART_BYTES", 1 << 20)
     files.download(f"{root}/copy", str(tmp_path / "back"))
     assert (tmp_path / "back").read_bytes() == content
     with files.open_file(f"{root}/copy", "rb") as f:

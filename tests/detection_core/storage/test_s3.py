@@ -55,13 +55,13 @@ def test_a_folder_is_renamed_with_its_top_last_and_removed_with_its_top_first(ro
 
 
 def test_trees_travel_both_ways_and_a_large_file_in_parts(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(object_store, "PART_BYTES", 1 << 20)
     (tmp_path / "here" / "sub").mkdir(parents=True)
     (tmp_path / "here" / "sub" / "large").write_bytes(bytes(range(256)) * 80_000)  # two uploaded parts
     (tmp_path / "here" / "small").write_text("x")
     with watched(remote=True) as changes:
         files.copy_tree(str(tmp_path / "here"), f"{root}/there")
     assert [name.split()[0] for name in changes.names] == ["PutObject", "CompleteMultipartUpload"]
+    monkeypatch.setattr(object_store, "PART_BYTES", 1 << 20)  # of downloads; uploads have larger ones
     files.copy_tree(f"{root}/there", str(tmp_path / "back"))
     assert (tmp_path / "back" / "sub" / "large").read_bytes() == bytes(range(256)) * 80_000
     assert (tmp_path / "back" / "small").read_text() == "x"
