@@ -69,5 +69,6 @@ def test_integer_files_compute_in_integers_but_for_scores_to_rank_by():
         function = tflite_function(network(True), without_background, integer=True, form=form)
         converted = FORMATS["int8"].convert(Conversion(function=function))
         for content in (file_of("int8", form), converted):
-            names = [op.name for op in list_operations(content)]
-            assert "LOGISTIC" in names and names.count("QUANTIZE") == 1, form  # of the pixels
+            operations = list_operations(content)
+            assert [op.outputs for op in operations if op.name == "LOGISTIC"] == [("float32",)], form
+            assert sum(op.name == "QUANTIZE" for op in operations) == 1, form  # of the pixels

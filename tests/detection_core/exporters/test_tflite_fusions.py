@@ -59,9 +59,11 @@ def backbone(family: str, pixels: tf.Tensor) -> dict[int, tf.Tensor]:
     """Maps of 8 x 8, 4 x 4 and 2 x 2 as levels 3 to 5."""
     if family == "efficientnet":
         layers = NetworkLayers(hyperparams=efficientnet.DEFAULT_HYPERPARAMS)
-        options = efficientnet.EfficientNetOptions(version=0, max_level=3)
-        ends = efficientnet.efficientnet(pixels, layers, options)
-        return {3: ends.levels[2], 4: ends.levels[3], 5: tf_keras.layers.MaxPooling2D()(ends.levels[3])}
+        options = efficientnet.EfficientNetOptions(version=0, max_level=2)
+        levels = {3: efficientnet.efficientnet(pixels, layers, options).levels[2]}
+        for level in (4, 5):
+            levels[level] = tf_keras.layers.MaxPooling2D()(levels[level - 1])
+        return levels
     features, levels = pixels, {}
     for level in (2, 3, 4, 5):
         name = f"backbone_{level}"

@@ -68,8 +68,10 @@ def _by_loops(images, bins, pick):
             x[pick(image, row, label)] += not crowd
         sums["total_squares"] += sum(x) ** 2
         for i, count in enumerate(x):
-            for field, value in zip(sums, (count, count * count, count * sum(x), count > 0), strict=False):
-                sums[field][i] += value
+            sums["counts"][i] += count
+            sums["squares"][i] += count * count
+            sums["products"][i] += count * sum(x)
+            sums["images"][i] += count > 0
     return sums
 
 
