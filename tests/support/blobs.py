@@ -1,9 +1,12 @@
 """Scenes with one bright square each, and a SavedModel that really finds it."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.structures import ImageTruth
@@ -76,6 +79,14 @@ def save_folder(detector: tf.Module, folder: Path) -> str:
     (extra / "label_map.pbtxt").write_text(format_label_map(label_map_from_names(["red", "green"])))
     (extra / "pipeline.config").write_text("")
     return str(folder)
+
+
+def alter(folder, change: Callable[[Any], Any]) -> None:
+    """Change the first meta graph of a SavedModel, in its file."""
+    path = Path(folder, "saved_model.pb")
+    saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    change(saved.meta_graphs[0])
+    path.write_bytes(saved.SerializeToString())
 
 
 def writing_detector(path):

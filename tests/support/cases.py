@@ -64,10 +64,16 @@ def _short(row: Any) -> str:
     return text if len(text) < 300 else f"{text[:300]}..."
 
 
-def refused(error: type[BaseException], message: str, call: Callable[..., Any], *arguments: Any) -> Any:
+def refused(
+    error: type[BaseException], message: str, call: Callable[..., Any], *arguments: Any, **options: Any
+) -> Any:
     """Return the error that a call raises; it must be of this type and its text match this pattern."""
-    with pytest.raises(error, match=message or None) as caught:
-        call(*arguments)
+    try:
+        with pytest.raises(error, match=message or None) as caught:
+            call(*arguments, **options)
+    except BaseException as failure:
+        failure.add_note(f"called with {_short(arguments)} {options or ''}")
+        raise
     return caught.value
 
 

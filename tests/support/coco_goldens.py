@@ -1,11 +1,14 @@
 """Images whose metrics the Object Detection API has computed, and classes for random ones."""
 
+import contextlib
+import copy
+import io
 from pathlib import Path
 
 import numpy as np
 
-from detection_core.evaluation.results import EvaluatedImage
-from tests.support.evaluated_images import make_detections, make_truth
+from detection_core.evaluation.coco_metrics import coco_dictionaries
+from tests.support.evaluated_images import evaluated
 
 NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
 DATA = Path(__file__).parents[1] / "detection_core" / "evaluation" / "data"
@@ -16,16 +19,29 @@ def golden_images(crowd: bool, area: bool):
     images = []
     for i in range(8):
         gt, det = arrays["gt_image"] == i, arrays["det_image"] == i
-        truth = make_truth(
-            arrays["gt_boxes"][gt] / 100,
-            arrays["gt_classes"][gt] - 1,
-            height=100,
-            width=100,
-            crowd=arrays["gt_is_crowd"][gt] if crowd else None,
-            area=arrays["gt_area"][gt] if area else None,
-        )
-        found = make_detections(
-            arrays["det_boxes"][det] / 100, arrays["det_scores"][det], arrays["det_classes"][det] - 1
-        )
-        images.append(EvaluatedImage(truth=truth, detections=found))
+        flags = {"crowd": arrays["gt_is_crowd"][gt] if crowd else None}
+        flags["area"] = arrays["gt_area"][gt] if area else None
+        objects = arrays["gt_boxes"][gt] / 100, arrays["gt_classes"][gt] - 1
+        found = arrays["det_boxes"][det] / 100, arrays["det_scores"][det], arrays["det_classes"][det] - 1
+        images.append(evaluated(*objects, *found, height=100, width=100, **flags))
     return images
+
+
+def coco_engine(images, names):
+    """Return the engine of pycocotools with all that it computes."""
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
+    truth, found = (copy.deepcopy(d) for d in coco_dictionaries(images, names))
+    with contextlib.redirect_stdout(io.StringIO()):
+        coco_truth, coco_found = COCO(), COCO()
+        for each, content in ((coco_truth, truth), (coco_found, found)):
+            each.dataset = content
+            each.createIndex()
+        if found["annotations"]:
+            coco_found = coco_truth.loadRes(found["annotations"])
+        engine = COCOeval(coco_truth, coco_found, "bbox")
+        engine.evaluate()
+        engine.accumulate()
+        engine.summarize()
+    return engine

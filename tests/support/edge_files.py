@@ -29,7 +29,7 @@ def convolutions(*, between: str = "", integer: bool = False, side: int = 16) ->
         return tf.nn.conv2d(x, second, 1, "SAME")
 
     noise = [[tf.random.stateless_uniform([1, side, side, 3], [5, 6])]]
-    return _converted(serve, [1, side, side, 3], noise if integer else None)
+    return converted(serve, [1, side, side, 3], noise if integer else None)
 
 
 @functools.cache
@@ -43,7 +43,7 @@ def upsampling(rows: int, columns: int, *, half_pixel: bool = False, integer: bo
         return tf.nn.conv2d(x, kernel, 1, "SAME")
 
     noise = [[tf.random.stateless_normal([1, 3, 5, 6], [seed, 0])] for seed in range(3)]
-    return _converted(serve, [1, 3, 5, 6], noise if integer else None)
+    return converted(serve, [1, 3, 5, 6], noise if integer else None)
 
 
 @functools.cache
@@ -54,7 +54,7 @@ def strided(stride: int, kernel: int) -> bytes:
     def serve(image):
         return tf.nn.depthwise_conv2d(image, weights, [1, stride, stride, 1], "SAME")
 
-    return _converted(serve, [1, 16, 16, 3], [[tf.random.stateless_normal([1, 16, 16, 3], [1, 0])]])
+    return converted(serve, [1, 16, 16, 3], [[tf.random.stateless_normal([1, 16, 16, 3], [1, 0])]])
 
 
 @functools.cache
@@ -66,10 +66,10 @@ def sliced(step: int) -> bytes:
         found = tf.nn.conv2d(image, weights, 1, "SAME")
         return tf.strided_slice(found, [0, 2, 0, 0], [1, 10, 16, 4], [1, step, 1, 1])
 
-    return _converted(serve, [1, 16, 16, 3], [[tf.random.stateless_normal([1, 16, 16, 3], [1, 0])]])
+    return converted(serve, [1, 16, 16, 3], [[tf.random.stateless_normal([1, 16, 16, 3], [1, 0])]])
 
 
-def _converted(serve: Callable[..., tf.Tensor], shape: list[int], noise: list | None) -> bytes:
+def converted(serve: Callable[..., tf.Tensor], shape: list[int], noise: list | None = None) -> bytes:
     """Convert a function, to integers where there is noise to measure ranges with."""
     spec = tf.TensorSpec(shape, tf.float32, name="image")
     function = tf.function(serve).get_concrete_function(spec)

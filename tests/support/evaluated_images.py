@@ -66,3 +66,9 @@ def random_images(seed, count=40, classes=5, max_objects=8, clutter=12):
             EvaluatedImage(truth=truth, detections=make_detections(found, scores, found_labels, f"image {i}"))
         )
     return images
+
+
+def evaluated(objects, labels, boxes, scores, classes, **fields) -> EvaluatedImage:
+    """Return the objects of an image, and what was detected there."""
+    truth = make_truth(objects, labels, **fields)
+    return EvaluatedImage(truth=truth, detections=make_detections(boxes, scores, classes))

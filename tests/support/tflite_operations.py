@@ -1,7 +1,11 @@
-"""Which operations a TensorFlow Lite file has."""
+"""Which operations a TensorFlow Lite file has, and what they compute."""
 
 import dataclasses
 from typing import Any
+
+import numpy as np
+
+from detection_core.exporters.delegation import make_interpreter
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,6 +39,14 @@ def list_operations(content: bytes) -> list[Operation]:
         for graph in model.subgraphs
         for operator in graph.operators
     ]
+
+
+def infer(content: bytes, image: np.ndarray, delegate: str = "none") -> list[np.ndarray]:
+    """Run a file of one input; return its outputs."""
+    interpreter = make_interpreter(content, threads=1, delegate=delegate)
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
+    interpreter.invoke()
+    return [interpreter.get_tensor(details["index"]) for details in interpreter.get_output_details()]
 
 
 def _operation_name(code: Any, builtins: dict[int, str]) -> str:

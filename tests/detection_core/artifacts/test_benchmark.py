@@ -1,5 +1,3 @@
-"""benchmark.json."""
-
 from detection_core.artifacts.benchmark import BENCHMARK
 from tests.support.artifact_samples import benchmark
 

@@ -6,18 +6,15 @@ from tests.support.cases import cases
 from tests.support.storage_faults import KILLED, killed_at, watched
 
 
-def test_a_blessing(tmp_path):
-    write_blessing(str(tmp_path / "b"), True, ["mAP is 0.9"])
-    assert sorted(os.listdir(tmp_path / "b")) == ["BLESSED", "reasons.json"]
-    assert is_blessed(str(tmp_path / "b"))
-    assert blessing_reasons(str(tmp_path / "b")) == ["mAP is 0.9"]
-
-
-def test_a_refusal_after_a_blessing_leaves_one_marker(tmp_path):
-    write_blessing(str(tmp_path), True, ["mAP is 0.9"])
-    write_blessing(str(tmp_path), False, ["mAP is 0.1"])
-    assert sorted(os.listdir(tmp_path)) == ["NOT_BLESSED", "reasons.json"]
-    assert not is_blessed(str(tmp_path)) and blessing_reasons(str(tmp_path)) == ["mAP is 0.1"]
+def test_a_blessing_and_a_refusal_after_it_leave_one_marker(tmp_path):
+    folder = str(tmp_path / "b")
+    for blessed, marker, reasons in (
+        (True, "BLESSED", ["mAP is 0.9"]),
+        (False, "NOT_BLESSED", ["mAP is 0.1"]),
+    ):
+        write_blessing(folder, blessed, reasons)
+        assert sorted(os.listdir(folder)) == [marker, "reasons.json"]
+        assert is_blessed(folder) is blessed and blessing_reasons(folder) == reasons
 
 
 def test_a_killed_refusal_leaves_no_blessing_behind(tmp_path):

@@ -14,21 +14,15 @@ def table() -> Table:
     return Table.root(bytes(data))
 
 
-def test_fields_are_read_by_their_slots():
+def test_fields_are_read_by_their_slots_and_damage_is_an_error_of_its_own_kind():
     found = table()
     assert (found.text(0), found.integers(1), found.number(2, "I")) == ("hi", (-5, 6), 7)
     assert found.number(3, "I", 9) == 9 and found.raw(3) == b"" and not found.has(3)
-
-
-def test_every_cut_is_an_error_of_its_own_kind():
     data = table().data
     for end in range(len(data)):
         with pytest.raises(FlatbufferError):
             cut = Table.root(data[:end])
             _ = cut.text(0), cut.integers(1), cut.number(2, "I")
-
-
-def test_what_is_not_there_or_too_long_is_refused():
     with pytest.raises(FlatbufferError, match="without one of its parts"):
         table().table(3)
     data = table().data.replace(b"hi", b"\xff\xfe")

@@ -1,20 +1,16 @@
-"""Graphs that do more than compute are refused before TensorFlow loads them."""
-
 import itertools
 import os
-import pathlib
 import shutil
 
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import op_def_registry
 
 from detection_core.artifacts.graph_operations import COMPUTING, check_graph, read_saved_model
 from detection_core.errors import ModelError
 from tests.support import graph_mutants
-from tests.support.blobs import BlobDetector, save
-from tests.support.cases import cases
+from tests.support.blobs import BlobDetector, alter, save
+from tests.support.cases import cases, refused
 
 
 class Served(tf.Module):
@@ -26,45 +22,24 @@ class Served(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([], tf.float32)], autograph=False)
     def serve(self, x):
-        with tf.control_dependencies([tf.convert_to_tensor(self.act(x))]):
+        with tf.control_dependencies([self.act(x)]):
             return {"y": x * self.scale}
 
 
-def writing(x):
-    tf.io.write_file("/nowhere", "pwned")
-    return x
-
-
-def in_a_branch(x):
-    return tf.cond(x > 0, lambda: tf.strings.length(tf.io.read_file("/etc/passwd")), lambda: 0)
-
-
 def in_a_loop(x):
-    return tf.map_fn(
-        lambda name: tf.strings.length(tf.io.read_file(name)), tf.constant(["/etc/passwd"]), tf.int32
-    )
+    names = tf.constant(["/etc/passwd"])
+    return tf.map_fn(lambda name: tf.strings.length(tf.io.read_file(name)), names, tf.int32)
 
 
-def saving(x):
-    tf.raw_ops.SaveV2(prefix="/nowhere", tensor_names=["x"], shape_and_slices=[""], tensors=[x])
-    return x
-
-
-def printing(x):
-    tf.print(x, output_stream="file:///nowhere")
-    return x
-
-
+NOWHERE = {"prefix": "/nowhere", "tensor_names": ["x"], "shape_and_slices": [""]}
 ACTS = {
-    "WriteFile": writing,
-    "StatelessIf|ReadFile": in_a_branch,
+    "WriteFile": lambda x: tf.io.write_file("/nowhere", "pwned"),
+    "StatelessIf|ReadFile": lambda x: tf.cond(x > 0, lambda: tf.io.read_file("/etc/passwd"), lambda: ""),
     "ReadFile": in_a_loop,
     "PyFunc": lambda x: tf.numpy_function(lambda v: v, [x], tf.float32),
-    "PrintV2": printing,
-    "SaveV2": saving,
-    "RestoreV2": lambda x: tf.raw_ops.RestoreV2(
-        prefix="/nowhere", tensor_names=["x"], shape_and_slices=[""], dtypes=[tf.float32]
-    )[0],
+    "PrintV2": lambda x: tf.print(x, output_stream="file:///nowhere"),
+    "SaveV2": lambda x: tf.raw_ops.SaveV2(tensors=[x], **NOWHERE),
+    "RestoreV2": lambda x: tf.raw_ops.RestoreV2(dtypes=[tf.float32], **NOWHERE)[0],
     "TFRecordDataset": lambda x: tf.raw_ops.TFRecordDataset(
         filenames="/nowhere", compression_type="", buffer_size=0
     ),
@@ -75,27 +50,30 @@ ACTS = {
 
 
 @pytest.fixture(scope="module")
-def blob(tmp_path_factory):
-    return save(BlobDetector(), tmp_path_factory.mktemp("blob") / "blob")
+def bases(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bases")
+    save(BlobDetector(), folder / "blob")
+    for name, write in graph_mutants.BASES.items():
+        write(str(folder / name))
+    return folder
 
 
 @cases(*ACTS)
 def test_what_does_more_than_compute_is_refused_by_name(tmp_path, *, name):
     directory = save(Served(ACTS[name]), tmp_path / "m")
-    with pytest.raises(
-        ModelError, match=rf"only computes, found {name.rpartition('|')[2]}\b.*--trust"
-    ) as caught:
-        check_graph(directory)
-    assert caught.value.where == f"{directory}/saved_model.pb"
+    found = rf"only computes, found {name.rpartition('|')[2]}\b.*--trust"
+    assert refused(ModelError, found, check_graph, directory).where == f"{directory}/saved_model.pb"
     check_graph(directory, trust=True)
 
 
-def test_a_model_that_computes_passes_with_its_own_save_and_restore(blob, tmp_path):
+def test_what_computes_passes_with_its_own_save_and_restore(bases, tmp_path):
     directory = save(Served(tf.exp), tmp_path / "m")
     content = (tmp_path / "m" / "saved_model.pb").read_bytes()
     assert b"SaveV2" in content and b"RestoreV2" in content
     check_graph(directory)
-    check_graph(blob)
+    for name in ("blob", *graph_mutants.BASES):  # with functions of every kind, and of TensorFlow 1
+        check_graph(str(bases / name))
+    assert [name for name in sorted(COMPUTING) if op_def_registry.get(name) is None] == []
 
 
 def test_what_would_run_in_loading_is_refused_though_no_signature_needs_it(tmp_path):
@@ -106,21 +84,16 @@ def test_what_would_run_in_loading_is_refused_though_no_signature_needs_it(tmp_p
             super().__init__()
             vocabulary = tmp_path / "vocabulary.txt"
             vocabulary.write_text("a\nb\n")
-            initializer = tf.lookup.TextFileInitializer(
-                str(vocabulary),
-                tf.string,
-                tf.lookup.TextFileIndex.WHOLE_LINE,
-                tf.int64,
-                tf.lookup.TextFileIndex.LINE_NUMBER,
-            )
+            columns = tf.lookup.TextFileIndex
+            kinds = (tf.string, columns.WHOLE_LINE, tf.int64, columns.LINE_NUMBER)
+            initializer = tf.lookup.TextFileInitializer(str(vocabulary), *kinds)
             self.table = tf.lookup.StaticHashTable(initializer, -1)
 
-    with pytest.raises(ModelError, match="InitializeTableFromTextFileV2"):
-        check_graph(save(WithTable(), tmp_path / "m"))
+    refused(ModelError, "InitializeTableFromTextFileV2", check_graph, save(WithTable(), tmp_path / "m"))
 
 
-def shadow(meta):
-    meta.graph_def.library.function[0].signature.name = "WriteFile"
+def functions(meta):
+    return meta.graph_def.library.function
 
 
 def redirect(meta):
@@ -128,70 +101,33 @@ def redirect(meta):
     signature.name = meta.saver_def.save_tensor_name
 
 
-def two_of_a_name(meta):
-    meta.graph_def.node.add().CopyFrom(meta.graph_def.node[0])
-
-
 def unlisted(meta):
-    meta.graph_def.library.function.add().signature.name = "spare"
-    meta.graph_def.library.function[-1].node_def.add(name="s", op="SaveV2")
-
-
-def absent_function(meta):
-    meta.graph_def.library.function[0].node_def[0].attr["f"].func.name = "elsewhere"
+    functions(meta).add().signature.name = "spare"
+    functions(meta)[-1].node_def.add(name="s", op="SaveV2")
 
 
 @cases(
-    (shadow, "found .*WriteFile"),
+    (lambda meta: setattr(functions(meta)[0].signature, "name", "WriteFile"), "found .*WriteFile"),
     (redirect, "found MergeV2Checkpoints, SaveV2"),
     (lambda meta: meta.graph_def.node.add(name="mine", op="MyCustomOperation"), "MyCustomOperation"),
     (lambda meta: meta.graph_def.MergeFromString(b"\xfa\xff\x03\x01x"), "fields that this version"),
     (lambda meta: meta.asset_file_def.add(filename="../../.ssh/id_rsa"), r"\.\./\.\./\.ssh/id_rsa"),
-    (absent_function, "elsewhere"),
-    (two_of_a_name, "found serving_default_input_tensor"),
+    (lambda meta: setattr(functions(meta)[0].node_def[0].attr["f"].func, "name", "elsewhere"), "elsewhere"),
+    (lambda meta: meta.graph_def.node.append(meta.graph_def.node[0]), "found serving_default_input_tensor"),
     (unlisted, "found SaveV2"),
 )
-def test_an_altered_graph_that_the_walk_cannot_place_is_refused(blob, tmp_path, *, change, message):
-    shutil.copytree(blob, tmp_path / "m")
-    path = tmp_path / "m" / "saved_model.pb"
-    altered = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    change(altered.meta_graphs[0])
-    path.write_bytes(altered.SerializeToString())
-    with pytest.raises(ModelError, match=message):
-        check_graph(str(tmp_path / "m"))
-
-
-@cases(b"", b"rubbish, quite a bit")
-def test_another_file_is_refused_whoever_is_trusted(tmp_path, *, content):
-    (tmp_path / "saved_model.pb").write_bytes(content)
-    with pytest.raises(ModelError, match="expected a SavedModel"):
-        check_graph(str(tmp_path), trust=True)
-
-
-def test_every_name_on_the_list_is_an_operation_of_tensorflow():
-    assert [name for name in sorted(COMPUTING) if op_def_registry.get(name) is None] == []
-
-
-@pytest.fixture(scope="module")
-def bases(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bases")
-    for name, write in graph_mutants.BASES.items():
-        write(str(folder / name))
-    return folder
-
-
-@cases(*graph_mutants.BASES)
-def test_models_with_functions_of_every_kind_and_of_tensorflow_1_pass(bases, *, name):
-    check_graph(str(bases / name))
+def test_an_altered_graph_that_the_walk_cannot_place_is_refused(bases, tmp_path, *, change, message):
+    shutil.copytree(bases / "blob", tmp_path / "m")
+    alter(tmp_path / "m", change)
+    refused(ModelError, message, check_graph, str(tmp_path / "m"))
 
 
 def mutant(bases, tmp_path, base, seed):
-    shutil.rmtree(tmp_path / "w", ignore_errors=True)
-    (tmp_path / "w" / "canary").mkdir(parents=True)
-    made = graph_mutants.Mutant(
-        str(bases / base), tmp_path / "w" / "m", str(tmp_path / "w" / "canary" / "file"), seed
-    )
-    return made, tmp_path / "w" / "canary"
+    work = tmp_path / "w"
+    shutil.rmtree(work, ignore_errors=True)
+    (work / "canary").mkdir(parents=True)
+    made = graph_mutants.Mutant(str(bases / base), work / "m", str(work / "canary" / "file"), seed)
+    return made, work / "canary"
 
 
 @cases(*graph_mutants.ATTACKS)
@@ -214,26 +150,22 @@ def test_an_altered_model_is_refused_or_writes_nothing(bases, tmp_path, *, attac
     assert refused
 
 
-@cases(("modern", graph_mutants.restored_resource), ("old", graph_mutants.initial))
-def test_what_is_refused_would_have_written_in_loading(bases, tmp_path, *, base, attack):
-    made, canary = mutant(bases, tmp_path, base, 1)
-    attack(made)
+BARE_FUNCTIONS = [graph_mutants.initialized_by_the_saver, graph_mutants.without_collections]
+
+
+@cases(
+    ("modern", [graph_mutants.restored_resource], ""),
+    ("old", [graph_mutants.initial], ""),
+    # Bare concrete functions need not be among the concrete functions that the object graph lists.
+    ("blob", BARE_FUNCTIONS, "found MergeV2Checkpoints, SaveV2 in it"),
+)
+def test_what_is_refused_would_have_written_in_loading(bases, tmp_path, *, base, attacks, found):
+    made, canary = mutant(bases, tmp_path, base, 0 if base == "blob" else 1)
+    for attack in attacks:
+        attack(made)
     directory = made.write()
-    with pytest.raises(ModelError):
-        check_graph(directory)
+    refused(ModelError, found, check_graph, directory)
     assert not list(canary.iterdir())
-    graph_mutants.load_and_run(directory)
-    assert list(canary.iterdir())
-
-
-def test_the_models_own_saving_function_as_initialiser_of_a_resource_is_refused(blob, tmp_path):
-    """Bare concrete functions need not be among the concrete functions that the object graph lists."""
-    made, canary = mutant(pathlib.Path(blob).parent, tmp_path, "blob", 0)
-    graph_mutants.initialized_by_the_saver(made)
-    graph_mutants.without_collections(made)
-    directory = made.write()
-    with pytest.raises(ModelError, match="found MergeV2Checkpoints, SaveV2 in it"):
-        check_graph(directory)
     graph_mutants.load_and_run(directory)
     assert list(canary.iterdir()), "the attack works where nothing checks"
 
@@ -246,17 +178,17 @@ def test_a_restore_of_another_file_than_the_savers_is_refused(bases, tmp_path):
                 path = nodes.add(name="elsewhere", op="Const")
                 path.attr["value"].tensor.CopyFrom(tf.make_tensor_proto("/elsewhere"))
                 node.input[0] = "elsewhere:output:0" if nodes is not made.meta.graph_def.node else "elsewhere"
-        with pytest.raises(ModelError, match="found RestoreV2 in it"):
-            check_graph(made.write())
+        refused(ModelError, "found RestoreV2 in it", check_graph, made.write())
 
 
-def test_a_pipe_and_what_is_longer_than_a_message_are_not_read(tmp_path):
+def test_a_pipe_and_what_is_no_message_or_too_long_are_not_read_whoever_is_trusted(tmp_path):
     path = tmp_path / "saved_model.pb"
     os.mkfifo(path)
-    with pytest.raises(ModelError, match="regular file"):
-        read_saved_model(str(path), "")
+    refused(ModelError, "regular file", read_saved_model, str(path), "")
     path.unlink()
     path.touch()
     os.truncate(path, 2**31 + 1)
-    with pytest.raises(ModelError, match="at most"):
-        read_saved_model(str(path), "")
+    refused(ModelError, "at most", read_saved_model, str(path), "")
+    for content in (b"", b"rubbish, quite a bit"):
+        path.write_bytes(content)
+        refused(ModelError, "expected a SavedModel", check_graph, str(tmp_path), trust=True)

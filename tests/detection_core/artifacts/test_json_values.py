@@ -3,12 +3,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.artifacts.json_values import JSON_KEY, OMIT_DEFAULT, JsonFault, decode, encode
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,8 +61,7 @@ def test_what_is_read_and_written_again_has_the_same_bytes():
     ({"metrics": []}, "expected an object as metrics"),
 )
 def test_a_fault_is_named_with_its_place(*, change, message):
-    with pytest.raises(JsonFault, match=message):
-        decode(Outer, {**FULL, **change})
+    refused(JsonFault, message, decode, Outer, {**FULL, **change})
 
 
 @settings(max_examples=30, deadline=None)

@@ -1,5 +1,3 @@
-"""sensitivity.json."""
-
 import dataclasses
 
 from detection_core.artifacts.sensitivity_report import SENSITIVITY

@@ -1,5 +1,3 @@
-"""The network of a file, told from what is in front of it and behind it."""
-
 from detection_core.artifacts.tflite_graph import OperatorInfo, TensorInfo, TFLiteGraph
 from detection_core.artifacts.tflite_network import network_operators, network_outputs
 from tests.support.cases import cases

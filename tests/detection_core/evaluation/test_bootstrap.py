@@ -1,5 +1,3 @@
-"""Bootstrap intervals of COCO's metrics."""
-
 import dataclasses
 
 import numpy as np
@@ -13,7 +11,7 @@ from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.results import EvaluatedImage
 from tests.support.cases import cases
 from tests.support.coco_goldens import NAMES
-from tests.support.evaluated_images import make_detections, make_truth, random_images
+from tests.support.evaluated_images import evaluated, make_detections, make_truth, random_images
 
 GROUPS = {"pets": ("cat", "dog")}
 METRICS = [*COCO_METRICS, category_metric("dog"), group_metric("pets")]
@@ -21,10 +19,6 @@ METRICS = [*COCO_METRICS, category_metric("dog"), group_metric("pets")]
 
 def split_of(images) -> EvaluatedSplit:
     return EvaluatedSplit(images=tuple(images), class_names=NAMES)
-
-
-def drawn_split(images, counts) -> list[EvaluatedImage]:
-    return [image for image, count in zip(images, counts, strict=True) for _ in range(int(count))]
 
 
 def without_ties(image, seed) -> EvaluatedImage:
@@ -41,47 +35,46 @@ def test_a_resampled_metric_is_that_of_the_images_laid_out(monkeypatch, *, seed)
     draws = []
     draw = bootstrap._draw
     monkeypatch.setattr(bootstrap, "_draw", lambda *args: draws.append(draw(*args)) or draws[-1])
-    found = resample(
-        split_of(images), None, METRICS, groups=GROUPS, options=BootstrapOptions(resamples=5, seed=seed)
-    )
+    options = BootstrapOptions(resamples=5, seed=seed)
+    found = resample(split_of(images), None, METRICS, groups=GROUPS, options=options)
     for number, counts in enumerate(draws[0]):
         assert counts.sum() == 12
-        result = evaluate_coco(drawn_split(images, counts), NAMES)
-        expected = result.metrics(per_category=True, groups=GROUPS)
+        drawn = [image for image, count in zip(images, counts, strict=True) for _ in range(int(count))]
+        expected = evaluate_coco(drawn, NAMES).metrics(per_category=True, groups=GROUPS)
         for metric in METRICS:
             value = found[metric].values[number]
             assert (-1.0 if np.isnan(value) else value) == pytest.approx(expected[metric], abs=1e-6), metric
 
 
-def test_both_detectors_are_measured_on_the_same_images():
+def test_what_is_measured_on_resampled_images_and_what_cannot_be_known(monkeypatch):
     images = random_images(0)
     found = resample(split_of(images), split_of(images), [MAP], groups={})[MAP]
     np.testing.assert_array_equal(found.values, found.baseline)
     interval = found.interval()
     assert interval.change == (0.0, 0.0) and interval.value[0] < interval.value[1]
     assert interval.level == 0.95 and interval.resamples == 1000
-
-
-def test_in_parts_that_fit_into_memory_it_is_the_same(monkeypatch):
-    split = split_of(random_images(0))
-    whole = resample(split, None, [MAP], groups={})[MAP].values
-    monkeypatch.setattr(bootstrap, "_NUMBERS_AT_ONCE", 2000)
-    np.testing.assert_allclose(resample(split, None, [MAP], groups={})[MAP].values, whole, rtol=1e-12)
-
-
-def test_what_cannot_be_known_has_no_interval():
-    images = random_images(0)
     found = resample(split_of(images), None, [MAP, "PascalBoxes_Precision/mAP@0.5IOU"], groups={})
     assert list(found) == [MAP]
     assert resample(split_of(images[:1]), None, [MAP], groups={}) == {}
-    empty = [EvaluatedImage(truth=make_truth([], []), detections=make_detections([], [], []))] * 3
-    assert known_intervals(resample(split_of(empty), None, [MAP], groups={})) == {}
-
-
-@cases((10, 26.6631), (30, 41.9785), (1_000_000, 50.0))
-def test_of_few_images_the_interval_is_wider(*, images, low):
-    found = Resampled(values=np.arange(1001.0), baseline=None, images=images).interval(0.9)
-    assert found.value == pytest.approx((low, 1000 - low), abs=0.2)
+    assert (
+        known_intervals(resample(split_of([evaluated([], [], [], [], [])] * 3), None, [MAP], groups={})) == {}
+    )
+    split = split_of(images)
+    whole = resample(split, None, [MAP], groups={})[MAP].values
+    monkeypatch.setattr(bootstrap, "_NUMBERS_AT_ONCE", 2000)
+    np.testing.assert_allclose(resample(split, None, [MAP], groups={})[MAP].values, whole, rtol=1e-12)
+    matched = []
+    match = bootstrap.match_class
+    monkeypatch.setattr(bootstrap, "match_class", lambda *args: matched.append(args[1]) or match(*args))
+    resample(split, None, [MAP, MAP_50], groups={})
+    assert sorted(matched) == [0, 1, 2, 3, 4]
+    for count, low in (
+        (10, 26.6631),
+        (30, 41.9785),
+        (1_000_000, 50.0),
+    ):
+        found = Resampled(values=np.arange(1001.0), baseline=None, images=count).interval(0.9)
+        assert found.value == pytest.approx((low, 1000 - low), abs=0.2)
 
 
 def detected(rng, truth, quality):
@@ -108,27 +101,14 @@ def two_detectors(seed, images, quality=(0.7, 0.7)):
     return [split_of(split) for split in splits]
 
 
-def false_alarm_rate(images: int, trials: int) -> float:
-    """Share of pairs of equally good detectors whose difference the interval calls significant."""
+def test_equally_good_detectors_are_told_apart_as_seldom_as_the_level_says():
+    """5 % is what the level promises; of 120 trials more than 13 come about once in 200 times then."""
     alarms = 0
-    for seed in range(trials):
-        one, other = two_detectors(seed, images)
+    for seed in range(120):
+        one, other = two_detectors(seed, images=30)
         options = BootstrapOptions(resamples=200, seed=seed)
         low, high = resample(one, other, [MAP_50], groups={}, options=options)[MAP_50].interval().change
         alarms += not low <= 0 <= high
-    return alarms / trials
-
-
-def test_equally_good_detectors_are_told_apart_as_seldom_as_the_level_says():
-    """5 % is what the level promises; of 120 trials more than 13 come about once in 200 times then."""
-    assert false_alarm_rate(images=30, trials=120) <= 13 / 120
+    assert alarms <= 13
     one, other = two_detectors(0, 100, quality=(0.5, 0.8))
     assert resample(one, other, [MAP_50], groups={})[MAP_50].interval().change[1] < 0
-
-
-def test_a_thousand_resamples_match_each_class_once(monkeypatch):
-    matched = []
-    match = bootstrap.match_class
-    monkeypatch.setattr(bootstrap, "match_class", lambda *args: matched.append(args[1]) or match(*args))
-    resample(split_of(random_images(0)), None, [MAP, MAP_50], groups={})
-    assert sorted(matched) == [0, 1, 2, 3, 4]

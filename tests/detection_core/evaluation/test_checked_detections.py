@@ -1,9 +1,8 @@
 import numpy as np
-import pytest
 
 from detection_core.errors import ModelError
 from detection_core.evaluation.checked_detections import checked_detections
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 BOXES = np.array([[0.0, 0.0, 0.5, 0.5], [0.1, 0.1, 0.9, 0.9], [np.nan] * 4])
 SCORES = np.array([0.3, 0.8, np.nan])
@@ -27,6 +26,5 @@ def test_rows_past_the_count_are_cut_and_the_rest_is_sorted():
     ({"count": -1}, r"expected boxes \[D, 4\]"),
 )
 def test_what_is_no_detection_is_refused(*, outputs, message):
-    with pytest.raises(ModelError, match=message) as caught:
-        _checked(**outputs)
-    assert caught.value.where == "m.tflite"
+    error = refused(ModelError, message, _checked, **outputs)
+    assert error.where == "m.tflite"

@@ -1,48 +1,23 @@
-import contextlib
-import copy
-import io
 import json
 
 import numpy as np
 import pytest
 
 from detection_core.artifacts.coco_names import COCO_METRICS
-from detection_core.evaluation.coco_metrics import coco_dictionaries, evaluate_coco
-from detection_core.evaluation.results import EvaluatedImage
+from detection_core.evaluation.coco_metrics import evaluate_coco
 from tests.support.cases import cases
-from tests.support.coco_goldens import DATA, NAMES, golden_images
-from tests.support.evaluated_images import make_detections, make_truth, random_images
+from tests.support.coco_goldens import DATA, NAMES, coco_engine, golden_images
+from tests.support.evaluated_images import evaluated, random_images
 
 # pycocotools adds 2.2e-16 to the denominator of a precision; nothing else may differ.
 LAST_BIT = {"rtol": 0, "atol": 5e-16}
-
-
-def reference_stats(images, names):
-    """The twelve numbers of pycocotools, and its precision array."""
-    from pycocotools.coco import COCO
-    from pycocotools.cocoeval import COCOeval
-
-    truth, found = (copy.deepcopy(d) for d in coco_dictionaries(images, names))
-    with contextlib.redirect_stdout(io.StringIO()):
-        coco_truth = COCO()
-        coco_truth.dataset = truth
-        coco_truth.createIndex()
-        coco_found = coco_truth.loadRes(found["annotations"]) if found["annotations"] else COCO()
-        if not found["annotations"]:
-            coco_found.dataset = found
-            coco_found.createIndex()
-        engine = COCOeval(coco_truth, coco_found, "bbox")
-        engine.evaluate()
-        engine.accumulate()
-        engine.summarize()
-    return engine
 
 
 @cases(*range(6))
 def test_equal_to_pycocotools(*, seed):
     images = random_images(seed)
     result = evaluate_coco(images, NAMES)
-    reference = reference_stats(images, NAMES)
+    reference = coco_engine(images, NAMES)
     assert list(result.metrics()) == list(COCO_METRICS)
     np.testing.assert_allclose(list(result.metrics().values()), reference.stats, **LAST_BIT)
     np.testing.assert_allclose(result.precision, reference.eval["precision"], **LAST_BIT)
@@ -51,44 +26,32 @@ def test_equal_to_pycocotools(*, seed):
 
 
 def test_no_detections_no_objects_and_more_than_a_hundred_of_a_class():
-    nothing = make_detections([], [], [])
-    with_object = [EvaluatedImage(truth=make_truth([[0, 0, 0.5, 0.5]], [0]), detections=nothing)]
+    with_object = [evaluated([[0, 0, 0.5, 0.5]], [0], [], [], [])]
     metrics = evaluate_coco(with_object, NAMES).metrics()
-    np.testing.assert_array_equal(list(metrics.values()), reference_stats(with_object, NAMES).stats)
+    np.testing.assert_array_equal(list(metrics.values()), coco_engine(with_object, NAMES).stats)
     assert metrics["DetectionBoxes_Precision/mAP"] == 0.0
-    empty = [EvaluatedImage(truth=make_truth([], []), detections=nothing)]
-    assert set(evaluate_coco(empty, NAMES).metrics().values()) == {-1.0}
+    assert set(evaluate_coco([evaluated([], [], [], [], [])], NAMES).metrics().values()) == {-1.0}
     images = random_images(11, count=3, classes=3, max_objects=40, clutter=900)
-    np.testing.assert_allclose(
-        list(evaluate_coco(images, NAMES).metrics().values()),
-        reference_stats(images, NAMES).stats,
-        **LAST_BIT,
-    )
+    found = list(evaluate_coco(images, NAMES).metrics().values())
+    np.testing.assert_allclose(found, coco_engine(images, NAMES).stats, **LAST_BIT)
 
 
 def test_hand_worked():
     """Two objects, one found exactly, one missed; a better-scored false alarm halves the precision."""
-    truth = make_truth([[0, 0, 0.5, 0.5], [0.5, 0.5, 1, 1]], [0, 0])
-    found = make_detections([[0, 0, 0.5, 0.5], [0, 0.5, 0.4, 0.9]], [0.8, 0.9], [0, 0])
-    result = evaluate_coco([EvaluatedImage(truth=truth, detections=found)], NAMES)
+    objects, found = [[0, 0, 0.5, 0.5], [0.5, 0.5, 1, 1]], [[0, 0, 0.5, 0.5], [0, 0.5, 0.4, 0.9]]
+    result = evaluate_coco([evaluated(objects, [0, 0], found, [0.8, 0.9], [0, 0])], NAMES)
     # Recall 0 .. 0.50 is reached with precision 1/2: 51 of 101 points.
     assert result.metrics()["DetectionBoxes_Precision/mAP@.50IOU"] == pytest.approx(0.5 * 51 / 101)
     assert result.metrics()["DetectionBoxes_Recall/AR@100"] == 0.5
     assert result.metrics()["DetectionBoxes_Recall/AR@1"] == 0.0
 
 
-def test_area_comes_from_the_record_where_it_has_one():
-    box, found = [[0, 0, 0.2, 0.1]], make_detections([[0, 0, 0.2, 0.1]], [0.9], [0])  # 20 x 20 px
-    small = [EvaluatedImage(truth=make_truth(box, [0]), detections=found)]
-    large = [EvaluatedImage(truth=make_truth(box, [0], area=[99999.0]), detections=found)]
-    name = "DetectionBoxes_Precision/mAP ({})"
-    assert evaluate_coco(small, NAMES).metrics()[name.format("small")] == pytest.approx(1.0)
-    assert evaluate_coco(small, NAMES).metrics()[name.format("large")] == -1.0
-    assert evaluate_coco(large, NAMES).metrics()[name.format("large")] == pytest.approx(1.0)
-    assert evaluate_coco(large, NAMES).metrics()[name.format("small")] == -1.0
-
-
-def test_metrics_of_each_class():
+def test_areas_and_classes_are_measured_apart():
+    box = [[0, 0, 0.2, 0.1]]  # 20 x 20 px
+    for fields, values in (({}, (1.0, -1.0)), ({"area": [99999.0]}, (-1.0, 1.0))):
+        metrics = evaluate_coco([evaluated(box, [0], box, [0.9], [0], **fields)], NAMES).metrics()
+        found = [metrics[f"DetectionBoxes_Precision/mAP ({size})"] for size in ("small", "large")]
+        assert found == pytest.approx(values)
     images = random_images(2)
     result = evaluate_coco(images, NAMES)
     metrics = result.metrics(per_category=True)
@@ -97,11 +60,9 @@ def test_metrics_of_each_class():
     assert np.mean(own[:4]) == pytest.approx(metrics["DetectionBoxes_Precision/mAP"])
     alone = evaluate_coco(images, {1: "dog"}).metrics()
     everything = result.metrics(all_per_category=True)
-    assert everything["DetectionBoxes_Recall AR@10 ByCategory/dog"] == alone["DetectionBoxes_Recall/AR@10"]
-    assert (
-        everything["DetectionBoxes_Precision mAP (small) ByCategory/dog"]
-        == (alone["DetectionBoxes_Precision/mAP (small)"])
-    )
+    for kind, metric in (("Recall", "AR@10"), ("Precision", "mAP (small)")):
+        own = everything[f"DetectionBoxes_{kind} {metric} ByCategory/dog"]
+        assert own == alone[f"DetectionBoxes_{kind}/{metric}"]
 
 
 @cases(("coco_boxes", True, False), ("coco_boxes_no_crowd", False, False), ("coco_boxes_area", True, True))

@@ -1,21 +1,11 @@
-import dataclasses
 import time
 
 import numpy as np
-import pytest
 from PIL import Image
 
-from detection_core.evaluation.drawing import (
-    PALETTE,
-    LabelledBox,
-    class_colour,
-    draw_boxes,
-    fit,
-    named_colour,
-    readable_on,
-    side_by_side,
-)
-from tests.support.cases import cases
+from detection_core.evaluation import drawing
+from detection_core.evaluation.drawing import PALETTE, LabelledBox, class_colour, draw_boxes
+from tests.support.cases import cases, refused
 
 
 def contrast(a, b):
@@ -29,21 +19,7 @@ def contrast(a, b):
     return (light + 0.05) / (dark + 0.05)
 
 
-@cases(*PALETTE)
-def test_text_can_be_read_on_every_colour(*, colour):
-    assert contrast(colour, readable_on(colour)) >= 3.9
-
-
-def test_colours_differ_repeat_and_have_names():
-    assert len(set(PALETTE)) == len(PALETTE)
-    assert class_colour(3) == class_colour(3 + len(PALETTE))
-    assert named_colour("black") == (0, 0, 0)
-    assert named_colour("AliceBlue") == (240, 248, 255)
-    with pytest.raises(ValueError, match="unknown color"):
-        named_colour("blak")
-
-
-def test_the_outline_lies_on_the_box():
+def test_the_outline_lies_on_the_box_in_colours_on_which_text_can_be_read():
     picture = Image.new("RGB", (200, 100), (255, 255, 255))
     drawn = np.asarray(draw_boxes(picture, [LabelledBox(box=(0.2, 0.25, 0.8, 0.75), label=1)]))
     changed = np.argwhere((drawn != 255).any(-1))
@@ -52,6 +28,17 @@ def test_the_outline_lies_on_the_box():
     assert (drawn[40:60, 70:130] == 255).all()  # the object itself stays visible
     assert (np.asarray(picture) == 255).all()
     assert (drawn == np.array(class_colour(1))).all(-1).sum() > 300
+    assert len(set(PALETTE)) == len(PALETTE)
+    assert min(contrast(colour, drawing.readable_on(colour)) for colour in PALETTE) >= 3.9
+    assert class_colour(3) == class_colour(3 + len(PALETTE))
+    assert drawing.named_colour("black") == (0, 0, 0)
+    assert drawing.named_colour("AliceBlue") == (240, 248, 255)
+    refused(ValueError, "unknown color", drawing.named_colour, "blak")
+    assert drawing.fit(np.zeros((100, 50, 3), np.uint8), longest=400).size == (50, 100)
+    assert drawing.fit(np.zeros((100, 50, 3), np.uint8), longest=400, smallest=200).size == (100, 200)
+    assert drawing.fit(np.zeros((1000, 3, 3), np.uint8), longest=100).size == (1, 100)
+    sheet = drawing.side_by_side({"a": Image.new("RGB", (30, 40)), "b": Image.new("RGB", (50, 20))}, gap=5)
+    assert sheet.size == (85, 64)
 
 
 @cases((0, 0, 0.1, 0.1), (0.9, 0.9, 1, 1), (-0.5, -0.5, 1.5, 1.5), (0.5, 0.5, 0.5, 0.5), (0, 0, 1, 1))
@@ -64,25 +51,12 @@ def test_labels_stay_inside_the_picture(*, box):
         assert plate - (np.asarray(bare) == colour).all(-1).sum() > 300
 
 
-def test_sizes():
-    assert fit(np.zeros((100, 50, 3), np.uint8), longest=400).size == (50, 100)
-    assert fit(np.zeros((100, 50, 3), np.uint8), longest=400, smallest=200).size == (100, 200)
-    assert fit(np.zeros((1000, 3, 3), np.uint8), longest=100).size == (1, 100)
-    sheet = side_by_side({"a": Image.new("RGB", (30, 40)), "b": Image.new("RGB", (50, 20))}, gap=5)
-    assert sheet.size == (85, 64)
-
-
-@cases(1e30, float("inf"), float("nan"))
-def test_a_box_without_an_end_is_drawn_to_the_picture_s(*, end):
-    picture = Image.new("RGB", (40, 30))
-    box = LabelledBox(box=(0.1, 0.1, end, 0.5), label=0, text="cat")
-    started = time.monotonic()
-    drawn = draw_boxes(picture, [box, dataclasses.replace(box, box=(end, end, end, end))])
-    assert drawn.size == picture.size and time.monotonic() - started < 5
-
-
-def test_a_name_without_an_end_is_cut():
-    picture = Image.new("RGB", (400, 300))
+@cases(
+    *[((0.1, 0.1, end, 0.5), "cat") for end in (1e30, float("inf"), float("nan"))],
+    *[((end,) * 4, "cat") for end in (1e30, float("inf"), float("nan"))],
+    ((0.1, 0.1, 0.5, 0.5), "n\n" * 1_000_000),
+)
+def test_boxes_and_names_without_an_end_are_drawn_to_the_picture_s(*, box, text):
     started = time.process_time()
-    drawn = draw_boxes(picture, [LabelledBox(box=(0.1, 0.1, 0.5, 0.5), label=0, text="n\n" * 1_000_000)])
-    assert drawn.size == picture.size and time.process_time() - started < 5
+    drawn = draw_boxes(Image.new("RGB", (40, 30)), [LabelledBox(box=box, label=0, text=text)])
+    assert drawn.size == (40, 30) and time.process_time() - started < 5

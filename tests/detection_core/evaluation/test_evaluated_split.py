@@ -10,7 +10,7 @@ from tests.support.evaluated_images import random_images
 NAMES = dict(enumerate("abcde"))
 
 
-def test_what_is_derived_is_of_these_images_and_computed_once():
+def test_what_is_derived_is_computed_once_and_hides_no_detection_where_nothing_is_found():
     images = tuple(random_images(2))
     split = EvaluatedSplit(images=images, class_names=NAMES)
     assert split.coco.metrics() == evaluate_coco(images, NAMES).metrics()
@@ -20,10 +20,6 @@ def test_what_is_derived_is_of_these_images_and_computed_once():
     assert split.best_score == best_score_threshold(images, matches)
     assert 0 <= split.best_score - split.score_threshold < 1e-4
     assert split.coco is split.coco and split.matches is split.matches
-
-
-def test_where_nothing_is_found_no_detection_is_hidden():
-    images = tuple(random_images(2))
     elsewhere = tuple(
         dataclasses.replace(i, detections=dataclasses.replace(i.detections, classes=i.detections.classes + 9))
         for i in images

@@ -1,17 +1,14 @@
-"""Whatever is wrong with a SavedModel is one message, whichever reader opens it."""
-
 import os
 import shutil
 
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.errors import ModelError, StorageError
 from detection_core.evaluation.loaded_model import SIGNATURE, load_saved_model
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.served_model import ServedModel
-from tests.support.blobs import BlobDetector, save
+from tests.support.blobs import BlobDetector, alter, save
 from tests.support.cases import cases, refused
 from tests.support.checkpoint_damage import altered
 from tests.support.storage_faults import few_descriptors
@@ -32,18 +29,8 @@ def child(meta, name):
     return next(each for each in meta.object_graph_def.nodes[0].children if each.local_name == name)
 
 
-def signatures_are_the_root(meta):
-    child(meta, "signatures").node_id = 0
-
-
-def signature_is_the_root(meta):
-    holder = meta.object_graph_def.nodes[child(meta, "signatures").node_id]
-    holder.children[0].node_id = 0
-
-
-def signature_is_the_list_of_signatures(meta):
-    number = child(meta, "signatures").node_id
-    meta.object_graph_def.nodes[number].children[0].node_id = number
+def signature(meta):
+    return meta.object_graph_def.nodes[child(meta, "signatures").node_id].children[0]
 
 
 def no_structured_signature(meta):
@@ -52,24 +39,21 @@ def no_structured_signature(meta):
         function.ClearField("output_signature")
 
 
-def no_concrete_functions(meta):
-    meta.object_graph_def.concrete_functions.clear()
-
-
-def child_that_is_not_there(meta):
-    meta.object_graph_def.nodes[0].children.add(local_name="x", node_id=10**6)
-
-
 def negative_variable(meta):
     for node in meta.object_graph_def.nodes:
         if node.WhichOneof("kind") == "variable":
             node.variable.shape.dim.add(size=-7)
 
 
-DAMAGE = (
-    signatures_are_the_root, signature_is_the_root, signature_is_the_list_of_signatures,
-    no_structured_signature, no_concrete_functions, child_that_is_not_there, negative_variable,
-)  # fmt: skip
+DAMAGE = {
+    "signatures are the root": lambda meta: setattr(child(meta, "signatures"), "node_id", 0),
+    "signature is the root": lambda meta: setattr(signature(meta), "node_id", 0),
+    "signature is the list": lambda m: setattr(signature(m), "node_id", child(m, "signatures").node_id),
+    "no structured signature": no_structured_signature,
+    "no concrete functions": lambda meta: meta.object_graph_def.concrete_functions.clear(),
+    "no such child": lambda meta: meta.object_graph_def.nodes[0].children.add(local_name="x", node_id=10**6),
+    "negative variable": negative_variable,
+}
 
 
 def test_a_whole_one_is_loaded_with_its_signature(saved):
@@ -84,23 +68,24 @@ def test_a_whole_one_is_loaded_with_its_signature(saved):
 @cases(*DAMAGE)
 def test_damage_is_one_message_for_every_reader(saved, tmp_path, *, damage):
     shutil.copytree(saved, tmp_path / "m")
-    path = tmp_path / "m" / "saved_model.pb"
-    content = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    damage(content.meta_graphs[0])
-    path.write_bytes(content.SerializeToString())
+    alter(tmp_path / "m", DAMAGE[damage])
     for load in (load_runner, ServedModel):
-        with pytest.raises(ModelError, match=r"expected a .* found .*export the model") as caught:
-            load(str(tmp_path / "m"))
-        assert caught.value.where == str(tmp_path / "m")
+        error = refused(ModelError, r"expected a .* found .*export the model", load, str(tmp_path / "m"))
+        assert error.where == str(tmp_path / "m")
 
 
-@cases("", "/variables.index", "/variables.data-00000-of-00001")
-def test_missing_variables_are_one_message(saved, tmp_path, *, missing):
+@cases(
+    ("variables", shutil.rmtree, "files that cannot be loaded"),
+    ("variables/variables.index", os.remove, "files that cannot be loaded"),
+    ("variables/variables.data-00000-of-00001", os.remove, "files that cannot be loaded"),
+    ("fingerprint.pb", lambda path: (path.unlink(), os.mkfifo(path)), ""),
+    ("fingerprint.pb", lambda path: path.write_bytes(b"\xff" * 50), ""),
+)
+def test_missing_and_damaged_files_are_one_message(saved, tmp_path, *, name, change, message):
     shutil.copytree(saved, tmp_path / "m")
-    gone = tmp_path / "m" / f"variables{missing}"
-    shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+    change(tmp_path / "m" / name)
     for load in (load_runner, ServedModel):
-        refused(ModelError, "files that cannot be loaded", load, str(tmp_path / "m"))
+        refused(ModelError, message, load, str(tmp_path / "m"))
 
 
 def test_an_index_that_would_end_the_process_is_one_message(saved, tmp_path):
@@ -118,13 +103,3 @@ def test_an_index_that_would_end_the_process_is_one_message(saved, tmp_path):
     shutil.copy(f"{prefix}.index", tmp_path / "m" / "variables" / "variables.index")
     for load in (load_runner, ServedModel):
         refused(ModelError, "302 dimensions", load, str(tmp_path / "m"))
-
-
-@cases(os.mkfifo, lambda path: path.write_bytes(b"\xff" * 50))
-def test_a_fingerprint_that_is_none_is_one_message(saved, tmp_path, *, make):
-    folder = tmp_path / "m"
-    shutil.copytree(saved, folder)
-    (folder / "fingerprint.pb").unlink()
-    make(folder / "fingerprint.pb")
-    with pytest.raises(ModelError):
-        load_saved_model(str(folder))

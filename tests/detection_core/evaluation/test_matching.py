@@ -1,10 +1,16 @@
 import numpy as np
 import pytest
 
-from detection_core.evaluation.coco_metrics import coco_dictionaries
-from detection_core.evaluation.matching import IN_CROWD, NOT_MATCHED, best_score_threshold, match_image
-from detection_core.evaluation.results import EvaluatedImage, iou_px
-from tests.support.evaluated_images import make_detections, make_truth, random_boxes, random_images
+from detection_core.evaluation.matching import (
+    IN_CROWD,
+    NOT_MATCHED,
+    best_score_threshold,
+    finds_any,
+    match_image,
+)
+from detection_core.evaluation.results import iou_px
+from tests.support.coco_goldens import coco_engine
+from tests.support.evaluated_images import evaluated, random_boxes, random_images
 
 LEFT, RIGHT = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
 
@@ -22,49 +28,29 @@ def test_overlap_against_a_slow_loop():
             assert overlaps[d, g] == pytest.approx(shared / union, abs=1e-12)
 
 
-def test_each_object_is_found_once_and_crowds_do_not_count():
-    truth = make_truth([LEFT, RIGHT, [0.5, 0, 1, 0.4]], [0, 1, 2], crowd=[False, False, True])
-    found = make_detections(
-        [LEFT, LEFT, LEFT, [0.6, 0.1, 0.8, 0.2], RIGHT], [0.9, 0.8, 0.7, 0.6, 0.5], [1, 0, 0, 2, 1]
-    )
-    match = match_image(EvaluatedImage(truth=truth, detections=found))
+def test_each_object_is_found_once_and_a_score_has_the_best_balance():
+    objects, crowd = [LEFT, RIGHT, [0.5, 0, 1, 0.4]], [False, False, True]
+    found = [LEFT, LEFT, LEFT, [0.6, 0.1, 0.8, 0.2], RIGHT]
+    scores, classes = [0.9, 0.8, 0.7, 0.6, 0.5], [1, 0, 0, 2, 1]
+    match = match_image(evaluated(objects, [0, 1, 2], found, scores, classes, crowd=crowd))
     assert match.found_by.tolist() == [NOT_MATCHED, 0, NOT_MATCHED, IN_CROWD, 1]
+    some = [LEFT, RIGHT, LEFT, LEFT], [0.9, 0.6, 0.4, 0.3], [0, 0, 0, 0]
+    for found, threshold in ((some, 0.6), (([], [], []), 0.5)):
+        images = [evaluated([LEFT, RIGHT], [0, 0], *found)]
+        assert best_score_threshold(images, [match_image(images[0])]) == pytest.approx(threshold)
+    for found, is_found in ((LEFT, True), (RIGHT, False)):
+        assert finds_any([match_image(evaluated([LEFT], [0], [found], [0.9], [0]))]) == is_found
+    assert best_score_threshold([], []) == 0.5
 
 
 def test_agrees_with_pycocotools_on_which_detections_are_hits():
-    import contextlib
-    import io
-
-    from pycocotools.coco import COCO
-    from pycocotools.cocoeval import COCOeval
-
-    images = random_images(4)
-    truth, found = coco_dictionaries(images, dict.fromkeys(range(5), ""))
-    with contextlib.redirect_stdout(io.StringIO()):
-        coco_truth, coco_found = COCO(), COCO()
-        coco_truth.dataset, coco_found.dataset = truth, found
-        coco_truth.createIndex()
-        coco_found.createIndex()
-        engine = COCOeval(coco_truth, coco_found, "bbox")
-        engine.params.iouThrs = np.array([0.5])
-        engine.evaluate()
-    hits = {}
+    images, hits = random_images(4), {}
+    engine = coco_engine(images, dict.fromkeys(range(5), ""))
     for record in engine.evalImgs:
         if record and record["aRng"] == engine.params.areaRng[0]:
-            for i, m, ignored in zip(
-                record["dtIds"], record["dtMatches"][0], record["dtIgnore"][0], strict=True
-            ):
-                hits[i] = IN_CROWD if ignored else (1 if m else NOT_MATCHED)
+            matches, ignored = record["dtMatches"][0], record["dtIgnore"][0]
+            for i, m, crowd in zip(record["dtIds"], matches, ignored, strict=True):
+                hits[i] = IN_CROWD if crowd else (1 if m else NOT_MATCHED)
     ours = np.concatenate([match_image(image).found_by for image in images])
     expected = np.array([hits[i + 1] for i in range(len(ours))])
     np.testing.assert_array_equal(np.minimum(ours, 1) * (ours < 0) + (ours >= 0), expected)
-
-
-def test_score_threshold_with_the_best_balance():
-    truth = make_truth([LEFT, RIGHT], [0, 0])
-    found = make_detections([LEFT, RIGHT, LEFT, LEFT], [0.9, 0.6, 0.4, 0.3], [0, 0, 0, 0])
-    images = [EvaluatedImage(truth=truth, detections=found)]
-    assert best_score_threshold(images, [match_image(images[0])]) == pytest.approx(0.6)
-    nothing = [EvaluatedImage(truth=truth, detections=make_detections([], [], []))]
-    assert best_score_threshold(nothing, [match_image(nothing[0])]) == 0.5
-    assert best_score_threshold([], []) == 0.5

@@ -3,18 +3,16 @@ import pytest
 
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.mistakes import largest_misses, worst_false_positives
-from detection_core.evaluation.results import EvaluatedImage
 from tests.support.cases import cases
-from tests.support.evaluated_images import make_detections, make_truth, random_images
+from tests.support.evaluated_images import evaluated, random_images
 
 NAMES = {0: "cat", 1: "dog"}
 LEFT, RIGHT = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
 
 
-def of_one(truth, found, count=10, threshold=0.5):
-    images = (EvaluatedImage(truth=truth, detections=found),)
-    split = EvaluatedSplit(images=images, class_names=NAMES)
-    return worst_false_positives(split, count), largest_misses(split, threshold, count)
+def of_one(objects, found, **fields):
+    split = EvaluatedSplit(images=(evaluated(*objects, *found, **fields),), class_names=NAMES)
+    return worst_false_positives(split, 10), largest_misses(split, 0.5, 10)
 
 
 @cases(
@@ -24,20 +22,17 @@ def of_one(truth, found, count=10, threshold=0.5):
     (RIGHT, 0, "cat 0.80: nothing is there"),
 )
 def test_why_a_detection_is_wrong(*, box, label, caption):
-    (wrong,), misses = of_one(make_truth([LEFT], [0]), make_detections([LEFT, box], [0.9, 0.8], [0, label]))
+    (wrong,), misses = of_one(([LEFT], [0]), ([LEFT, box], [0.9, 0.8], [0, label]))
     assert (wrong.caption, wrong.row, wrong.weight) == (caption, 1, pytest.approx(0.8))
     assert misses == []
 
 
 def test_why_an_object_was_missed():
-    truth = make_truth([LEFT, RIGHT], [0, 1])  # 100 x 50 px each
-    _, misses = of_one(truth, make_detections([LEFT, LEFT], [0.7, 0.3], [1, 0]))
-    assert [m.caption for m in misses] == [
-        "cat, 100 x 50 px: the best there was dog 0.70",
-        "dog, 100 x 50 px: nothing was found there",
-    ]
-    _, misses = of_one(make_truth([LEFT], [0], crowd=[True]), make_detections([], [], []))
-    assert misses == []
+    # Each has 100 x 50 px.
+    _, misses = of_one(([LEFT, RIGHT], [0, 1]), ([LEFT, LEFT], [0.7, 0.3], [1, 0]))
+    told = ["cat, 100 x 50 px: the best there was dog 0.70", "dog, 100 x 50 px: nothing was found there"]
+    assert [m.caption for m in misses] == told
+    assert of_one(([LEFT], [0]), ([], [], []), crowd=[True])[1] == []
 
 
 def test_the_worst_come_first_and_few_of_an_image():
@@ -46,12 +41,7 @@ def test_the_worst_come_first_and_few_of_an_image():
     split = EvaluatedSplit(images=tuple(images), class_names=NAMES)
     wrong = worst_false_positives(split, 12)
     weights = [m.weight for m in wrong]
-    assert weights == sorted(weights, reverse=True)
-    assert len(wrong) == 12
+    assert weights == sorted(weights, reverse=True) and len(wrong) == 12
     assert max(np.bincount([m.image for m in wrong])) <= 3
-    highest = max(
-        float(s)
-        for i, m in zip(images, split.matches, strict=True)
-        for s in i.detections.scores[m.found_by == -1]
-    )
-    assert weights[0] == highest
+    pairs = zip(images, split.matches, strict=True)
+    assert weights[0] == max(np.concatenate([i.detections.scores[m.found_by == -1] for i, m in pairs]))

@@ -7,7 +7,7 @@ from detection_core.evaluation.results import EvaluatedImage, box_areas, iou_px,
 from tests.support.evaluated_images import make_detections, make_truth
 
 
-def test_pixels_areas_and_overlaps_by_hand():
+def test_overlaps_are_those_by_hand_and_only_labelled_classes_count():
     truth = make_truth([[0.1, 0.2, 0.5, 0.6]], [0], height=100, width=200)
     boxes = to_px(truth.boxes, truth)
     np.testing.assert_allclose(boxes, [[10, 40, 50, 120]], rtol=1e-6)
@@ -20,9 +20,6 @@ def test_pixels_areas_and_overlaps_by_hand():
     crowd = iou_px(found, true, np.array([True, True]))
     np.testing.assert_allclose(crowd, [[0.5, 1.0], [0, 0]])
     assert iou_px(np.zeros((0, 4)), true, np.array([False, False])).shape == (0, 2)
-
-
-def test_overlaps_of_the_object_detection_api():
     arrays = np.load(Path(__file__).parent / "data" / "evaluation_fixture.npz")
     first, second = arrays["np_box_ops/boxes1"], arrays["np_box_ops/boxes2"]
     no_crowd = np.zeros(len(second), bool)
@@ -30,15 +27,10 @@ def test_overlaps_of_the_object_detection_api():
     # Its "ioa" divides by the area of the second box; ours, for crowds, by the detection's.
     shares = iou_px(second, first, np.ones(len(first), bool)).T
     np.testing.assert_allclose(shares, arrays["np_box_ops/ioa"], atol=1e-6)
-
-
-def test_only_labelled_classes_count_where_an_image_has_labels():
     truth = make_truth([[0, 0, 1, 1]], [0])
     found = make_detections([[0, 0, 1, 1]] * 3, [0.9, 0.8, 0.7], [0, 1, 2])
     image = EvaluatedImage(truth=truth, detections=found)
     assert only_labelled(image) is image
     labelled = dataclasses.replace(truth, labelled=np.array([2], np.int32))
-    assert only_labelled(EvaluatedImage(truth=labelled, detections=found)).detections.classes.tolist() == [
-        0,
-        2,
-    ]
+    labelled_image = only_labelled(EvaluatedImage(truth=labelled, detections=found))
+    assert labelled_image.detections.classes.tolist() == [0, 2]

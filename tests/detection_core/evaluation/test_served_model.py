@@ -1,7 +1,4 @@
-"""SavedModels in batches, with either signature, and what is refused."""
-
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core import model_use
@@ -18,22 +15,22 @@ IMAGES = np.random.default_rng(1).integers(0, 256, (3, 50, 40, 3)).astype(np.uin
 RESIZER = FixedShapeResizer(height=32, width=32)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("any"))
-    save_signature(serving_function(TinyDetector(), RESIZER), path)
-    return path
-
-
-def test_boxes_of_a_batch_are_in_pixels(folder):
+def test_boxes_of_a_batch_are_in_pixels_and_batches_of_the_model_s_size(tmp_path):
+    folder = str(tmp_path)
+    save_signature(serving_function(TinyDetector(), RESIZER), folder)
     found = ServedModel(folder)(IMAGES)
     raw = tf.saved_model.load(folder).signatures["serving_default"](input_tensor=tf.constant(IMAGES))
     np.testing.assert_allclose(found.boxes, raw["detection_boxes"] * [50, 40, 50, 40], rtol=1e-5)
     np.testing.assert_array_equal(found.classes, raw["detection_classes"])
     assert found.valid_len.dtype == np.int32 and found.scores.shape[0] == len(IMAGES)
+    save_signature(serving_function(TinyDetector(), RESIZER, batch_size=2), str(tmp_path))
+    model = ServedModel(str(tmp_path))
+    assert len(model(np.concatenate([IMAGES, IMAGES[:1]])).scores) == 4
+    for images in (IMAGES, IMAGES[:0]):
+        refused(ModelError, f"expected a multiple of 2 images, .*found {len(images)}", model, images)
 
 
-def test_a_model_of_one_image_gets_them_one_by_one(tmp_path):
+def test_a_model_of_one_image_gets_them_one_by_one_and_other_models_are_refused(tmp_path):
     model = ServedModel(save(BlobDetector(), tmp_path / "one"))
     (image, truth), *_ = scenes(1)
     found = model(np.stack([image, image]))
@@ -42,6 +39,9 @@ def test_a_model_of_one_image_gets_them_one_by_one(tmp_path):
     np.testing.assert_allclose(found.boxes[1, 0], pixels, atol=1e-2)
     images = [np.zeros(shape, np.uint8) for shape in ((2, 2, 3), (2, 2, 3), (4, 2, 3), (2, 2, 3))]
     assert stacked(images) == [[0, 1], [2], [3]] and stacked([]) == []
+    save_signature(serving_function(TinyDetector(), RESIZER, input_type="tf_example"), str(tmp_path / "s"))
+    refused(ModelError, "--input-type image_tensor", ServedModel, str(tmp_path / "s"))
+    refused(ModelError, "WriteFile", ServedModel, save(writing_detector(tmp_path / "pwned"), tmp_path / "w"))
 
 
 def test_loading_and_every_inference_are_announced(tmp_path, monkeypatch):
@@ -54,18 +54,3 @@ def test_loading_and_every_inference_are_announced(tmp_path, monkeypatch):
         detector(IMAGES[0])
         served(IMAGES[:1])
         assert said == [path, ""] * 2 * (calls + 1)
-
-
-def test_a_number_of_images_that_the_model_does_not_take_is_refused(tmp_path):
-    save_signature(serving_function(TinyDetector(), RESIZER, batch_size=2), str(tmp_path))
-    model = ServedModel(str(tmp_path))
-    assert len(model(np.concatenate([IMAGES, IMAGES[:1]])).scores) == 4
-    for images in (IMAGES, IMAGES[:0]):
-        refused(ModelError, f"expected a multiple of 2 images, .*found {len(images)}", model, images)
-
-
-def test_what_takes_no_images_or_does_more_than_compute_is_refused(tmp_path):
-    save_signature(serving_function(TinyDetector(), RESIZER, input_type="tf_example"), str(tmp_path / "s"))
-    refused(ModelError, "--input-type image_tensor", ServedModel, str(tmp_path / "s"))
-    with pytest.raises(ModelError, match="WriteFile"):
-        ServedModel(save(writing_detector(tmp_path / "pwned"), tmp_path / "w"))

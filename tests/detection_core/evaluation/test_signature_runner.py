@@ -1,12 +1,10 @@
-"""A detector that is a function: its classes are numbered as in the label map, its faults are told."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from detection_core.errors import ModelError
 from detection_core.evaluation.signature_runner import SignatureRunner
-from tests.support.cases import cases
+from tests.support.cases import refused
 
 IMAGE = np.zeros((8, 8, 3), np.uint8)
 
@@ -20,7 +18,7 @@ def outputs(count: float = 1.0) -> dict[str, tf.Tensor]:
     }
 
 
-def test_a_function_s_detections_are_those_that_it_counts():
+def test_a_function_s_detections_are_counted_and_its_faults_named():
     seen = []
 
     def detect(image: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -31,16 +29,11 @@ def test_a_function_s_detections_are_those_that_it_counts():
     assert seen == [(1, 8, 8, 3)]
     assert (found.source_id, found.classes.tolist(), found.scores.tolist()) == ("a", [2], [0.75])
 
-
-@cases(3.0, -1.0, float("nan"))
-def test_a_count_that_cannot_be_is_refused(*, count):
-    with pytest.raises(ModelError, match=r"here: expected 0 to 2 detections .* image 'a'"):
-        SignatureRunner(lambda image: outputs(count), "here")(IMAGE, "a")
-
-
-def test_a_function_that_fails_is_named_with_the_image():
     def fail(image: tf.Tensor) -> dict[str, tf.Tensor]:
         raise tf.errors.InvalidArgumentError(None, None, "too small\nand its graph")
 
     with pytest.raises(ModelError, match=r"here: .* fails on image 'a' \(too small\)"):
         SignatureRunner(fail, "here")(IMAGE, "a")
+    for count in (3.0, -1.0, float("nan")):
+        runner = SignatureRunner(lambda image, count=count: outputs(count), "here")
+        refused(ModelError, r"here: expected 0 to 2 detections .* image 'a'", runner, IMAGE, "a")

@@ -1,11 +1,8 @@
-"""Files on which LiteRT ends natively are one message, as it runs in a child process first."""
-
-import os
 import subprocess
+import sys
 from typing import Any
 
 import numpy as np
-import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from detection_core.errors import ModelError
@@ -14,13 +11,8 @@ from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.tasks.file_benchmark import BenchOptions, bench
 from tests.support.bare_tflite import packed
-from tests.support.cases import cases
-from tests.support.tiny_files import integer_file as tiny_integer_file
-
-
-@pytest.fixture(scope="module")
-def integer_file():
-    return tiny_integer_file()
+from tests.support.cases import cases, refused
+from tests.support.tiny_files import integer_file
 
 
 def with_scales(content: bytes, value: float) -> bytes:
@@ -32,30 +24,21 @@ def with_scales(content: bytes, value: float) -> bytes:
     return packed(model)
 
 
-def test_a_whole_file_passes(integer_file):
-    try_tflite(integer_file)
-    try_tflite(integer_file, threads=2)
+def test_a_whole_file_passes():
+    try_tflite(integer_file())
+    try_tflite(integer_file(), threads=2)
 
 
 @cases(float("inf"), -1.0, 1e-38)
-def test_damaged_quantization_is_one_message_for_every_user(integer_file, tmp_path, *, value):
+def test_damaged_quantization_is_one_message_for_every_user(tmp_path, *, value):
     path = tmp_path / "damaged.tflite"
-    path.write_bytes(with_scales(integer_file, value))
+    path.write_bytes(with_scales(integer_file(), value))
     for use in (
         lambda: TFLiteRunner(str(path), normalisation=Normalisation(mean=(127.5,), std=(127.5,))),
         lambda: bench([str(path)], BenchOptions(threads=(1,), runs=1)),
     ):
-        with pytest.raises(ModelError, match="expected a file that LiteRT runs") as caught:
-            use()
-        assert caught.value.where == str(path)
-
-
-def run_instead(monkeypatch, program: str):
-    """Let the child be another program."""
-    start = subprocess.run
-    monkeypatch.setattr(
-        tflite_trial.subprocess, "run", lambda command, **given: start([command[0], "-c", program], **given)
-    )
+        error = refused(ModelError, "expected a file that LiteRT runs", use)
+        assert error.where == str(path)
 
 
 ENDINGS = {
@@ -67,10 +50,14 @@ ENDINGS = {
 
 @cases(*ENDINGS)
 def test_however_the_child_ends_it_is_one_message(monkeypatch, *, program):
-    run_instead(monkeypatch, program)
+    start = subprocess.run
+
+    def run_instead(command, **given):
+        return start([command[0], "-c", program], **given)
+
+    monkeypatch.setattr(subprocess, "run", run_instead)
     monkeypatch.setattr(tflite_trial, "TIMEOUT_SECONDS", 0.5 if "sleep" in program else 60.0)
-    with pytest.raises(ModelError, match=ENDINGS[program]):
-        try_tflite(program.encode())
+    refused(ModelError, ENDINGS[program], try_tflite, program.encode())
 
 
 def test_the_childs_memory_is_bounded():
@@ -83,11 +70,5 @@ def test_the_childs_memory_is_bounded():
         "try: bytearray(2**31)\n"
         "except MemoryError: print('refused')\n"
     )
-    done = subprocess.run(
-        [tflite_trial.sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env=os.environ,
-        check=True,
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(2**30), "0", "refused"]

@@ -8,14 +8,13 @@ from detection_core.artifacts.coco_names import COCO_METRICS, MAP, MAP_50
 from detection_core.errors import ConfigError
 from detection_core.evaluation.bootstrap import Resampled
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 
 
-def verdict(demands, value, baseline=None):
+def verdict(demands, value, baseline=None, resampled=None):
     metrics = {} if value is None else {MAP: value}
-    (found,) = judge(
-        parse_thresholds({MAP: demands}, COCO_METRICS), metrics, None if baseline is None else {MAP: baseline}
-    )
+    baselines = None if baseline is None else {MAP: baseline}
+    (found,) = judge(parse_thresholds({MAP: demands}, COCO_METRICS), metrics, baselines, resampled or {})
     return found
 
 
@@ -58,16 +57,9 @@ def test_texts():
 def resampled_verdict(demands, value, baseline, spread):
     """Judge a detector whose change, or value, spreads evenly over a width on resampled splits."""
     around = np.linspace(-spread / 2, spread / 2, 1001)
-    resampled = Resampled(
-        values=value + around,
-        baseline=None if baseline is None else np.full(1001, baseline),
-        images=1_000_000,
-    )
-    baselines = None if baseline is None else {MAP: baseline}
-    (found,) = judge(
-        parse_thresholds({MAP: demands}, COCO_METRICS), {MAP: value}, baselines, {MAP: resampled}
-    )
-    return found
+    before = None if baseline is None else np.full(1001, baseline)
+    resampled = Resampled(values=value + around, baseline=before, images=1_000_000)
+    return verdict(demands, value, baseline, {MAP: resampled})
 
 
 @cases(
@@ -95,20 +87,20 @@ def test_a_confidence_needs_an_interval_and_demands_nothing_alone():
     assert not verdict({"lower_bound": 0.5, "confidence": 0.95}, 0.49).passed
 
 
-@cases(95, 0, 1, "0.95", None, True)
-def test_a_confidence_is_a_level(*, confidence):
-    with pytest.raises(ConfigError, match=r"mAP\.confidence: expected a level from 0\.5 to 0\.99"):
-        parse_thresholds({MAP: {"min_change": 0, "confidence": confidence}}, COCO_METRICS)
-
-
-def test_all_demands_on_a_metric_are_judged():
+def test_all_demands_are_judged_and_what_speaks_against_comes_alone():
     spec = {MAP: {"lower_bound": 0.1, "min_change": 0}, MAP_50: {"upper_bound": 1}}
     found = judge(parse_thresholds(spec, COCO_METRICS), {MAP: 0.2, MAP_50: 0.3}, {MAP: 0.4})
-    assert [(v.kind, v.passed, v.baseline) for v in found] == [
-        ("lower_bound", True, 0.4),
-        ("min_change", False, 0.4),
-        ("upper_bound", True, None),
-    ]
+    lower, smaller, upper = ((v.kind, v.passed, v.baseline) for v in found)
+    assert (lower, smaller) == (("lower_bound", True, 0.4), ("min_change", False, 0.4))
+    assert upper == ("upper_bound", True, None)
+
+    def verdicts(value):
+        spec = {MAP: {"lower_bound": 0.5, "upper_bound": 0.9}}
+        return judge(parse_thresholds(spec, COCO_METRICS), {MAP: value}, None)
+
+    assert reasons_of(verdicts(0.4)) == (f"{MAP} is 0.4000, below 0.5",)
+    assert len(reasons_of(verdicts(0.6))) == 2
+    assert reasons_of(()) == ("no thresholds are set",)
 
 
 @cases(
@@ -121,18 +113,11 @@ def test_all_demands_on_a_metric_are_judged():
     ({MAP: {"lower_bound": True}}, "expected a number, found True"),
     ({MAP: {"lower_bound": 10**400}}, "expected a number, found 1000"),
     ({MAP: {"lower_bound": math.nan}}, "expected a number, found nan"),
+    *[
+        ({MAP: {"min_change": 0, "confidence": level}}, "mAP.confidence: expected a level from 0.5 to 0.99")
+        for level in (95, 0, 1, "0.95", None, True)
+    ],
 )
 def test_mistakes_in_settings(*, spec, message):
-    with pytest.raises(ConfigError, match=r"settings\.yaml") as error:
-        parse_thresholds(spec, COCO_METRICS, where="settings.yaml")
-    assert message in str(error.value)
-
-
-def test_what_speaks_against_comes_alone():
-    def verdicts(value):
-        spec = {MAP: {"lower_bound": 0.5, "upper_bound": 0.9}}
-        return judge(parse_thresholds(spec, COCO_METRICS), {MAP: value}, None)
-
-    assert reasons_of(verdicts(0.4)) == (f"{MAP} is 0.4000, below 0.5",)
-    assert len(reasons_of(verdicts(0.6))) == 2
-    assert reasons_of(()) == ("no thresholds are set",)
+    error = refused(ConfigError, r"^s\.yaml", parse_thresholds, spec, COCO_METRICS, where="s.yaml")
+    assert message in str(error)

@@ -18,7 +18,7 @@ def is_colour(pixel, colour):
     return np.abs(pixel - colour).sum() < 12
 
 
-def test_a_box_is_drawn_in_the_colour_of_its_class():
+def test_boxes_masks_and_keypoints_are_drawn_where_they_are_there():
     picture = drawn()
     assert picture.shape == (240, 320, 3)
     edge = picture[60:65, 150]
@@ -26,9 +26,13 @@ def test_a_box_is_drawn_in_the_colour_of_its_class():
     assert is_colour(picture[120, 160], (100, 100, 100))
     picture = drawn(valid=tf.constant([False]))
     assert (picture == 100).all()
+    full, dashed = drawn(), drawn(is_crowd=tf.constant([True]))
+    colour = class_colour(1)
 
+    def count(picture):
+        return sum(is_colour(pixel, colour) for pixel in picture[58:66].reshape(-1, 3))
 
-def test_masks_are_stretched_and_shade_what_is_in_them():
+    assert 0 < count(dashed) < 0.8 * count(full)
     mask = np.zeros((1, 60, 80), np.uint8)
     mask[0, 20:40, 20:40] = 1
     picture = drawn(masks=tf.constant(mask))
@@ -37,21 +41,8 @@ def test_masks_are_stretched_and_shade_what_is_in_them():
     assert is_colour(picture[120, 200], (100, 100, 100))
     picture = drawn(masks=tf.constant(np.array([[[0, 1], [0, 1]]], np.uint8)))
     assert is_colour(picture[200, 20], (100, 100, 100)) and not is_colour(picture[200, 300], (100, 100, 100))
-
-
-def test_keypoints_are_dots_and_those_that_are_not_there_are_none():
     points = tf.constant([[[0.5, 0.5], [np.nan, np.nan], [0.9, 0.1]]])
     picture = drawn(keypoints=points, keypoint_weights=tf.ones([1, 3]))
     assert is_colour(picture[120, 160], class_colour(0))
     assert is_colour(picture[216, 32], class_colour(2))
     assert is_colour(picture[10, 10], (100, 100, 100))
-
-
-def test_a_crowd_is_dashed():
-    full, dashed = drawn(), drawn(is_crowd=tf.constant([True]))
-    colour = class_colour(1)
-
-    def count(picture):
-        return sum(is_colour(pixel, colour) for pixel in picture[58:66].reshape(-1, 3))
-
-    assert 0 < count(dashed) < 0.8 * count(full)

@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 from detection_core.evaluation.metric_sets import VOC_SETS, MetricOptions
-from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.voc_metrics import VocOptions, average_precision, evaluate_voc
 from tests.support.cases import cases
 from tests.support.coco_goldens import DATA, golden_images
-from tests.support.evaluated_images import make_detections, make_truth
+from tests.support.evaluated_images import evaluated
 
 NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish"}
+
+
+def with_truth(image, **fields):
+    return dataclasses.replace(image, truth=dataclasses.replace(image.truth, **fields))
 
 
 def with_flags(images, names):
@@ -27,10 +30,7 @@ def with_flags(images, names):
             found["labelled"] = verified[verified[:, 0] == i, 1] - 1
         return found
 
-    return [
-        dataclasses.replace(image, truth=dataclasses.replace(image.truth, **flags(i)))
-        for i, image in enumerate(images)
-    ]
+    return [with_truth(image, **flags(i)) for i, image in enumerate(images)]
 
 
 def of_set(name, **changes):
@@ -62,9 +62,8 @@ def test_numbers_of_the_object_detection_api(*, case, options, flags):
     metrics = evaluate_voc(images, NAMES, options)
     assert metrics.keys() == expected.keys()
     for name, value in expected.items():
-        assert metrics[name] == pytest.approx(math.nan if value is None else value, abs=1e-6, nan_ok=True), (
-            name
-        )
+        expected_value = math.nan if value is None else value
+        assert metrics[name] == pytest.approx(expected_value, abs=1e-6, nan_ok=True), name
 
 
 def test_area_below_the_curve_as_the_object_detection_api_takes_it():
@@ -80,33 +79,23 @@ def test_area_below_the_curve_as_the_object_detection_api_takes_it():
 @cases((None, (1 + 2 / 3) / 3), (0, (1 + 1) / 2), (1, (1 + 1 + 1) / 3))
 def test_what_lies_in_a_group_is_no_false_alarm_and_finds_the_group_once(*, groups, expected):
     alone, other, group = [0, 0, 0.2, 0.2], [0.3, 0, 0.5, 0.2], [0, 0.5, 1, 1]
-    truth = make_truth([alone, other, group], [0, 0, 0], height=100, width=100)
-    image = EvaluatedImage(
-        truth=dataclasses.replace(truth, group_of=np.array([False, False, True])),
-        detections=make_detections([alone, [0.1, 0.6, 0.2, 0.7], other], [0.9, 0.8, 0.7], [0, 0, 0]),
-    )
+    found = [alone, [0.1, 0.6, 0.2, 0.7], other], [0.9, 0.8, 0.7], [0, 0, 0]
+    image = evaluated([alone, other, group], [0, 0, 0], *found, height=100, width=100)
+    image = with_truth(image, group_of=np.array([False, False, True]))
     options = VocOptions(groups=groups)
     assert evaluate_voc([image], {0: "cat"}, options)[options.map_name] == pytest.approx(expected)
 
 
-def test_a_class_that_nobody_looked_for_is_no_false_alarm():
-    box, labelled = [0, 0, 0.5, 0.5], np.array([1], np.int32)
-    empty = EvaluatedImage(truth=make_truth([], []), detections=make_detections([box], [0.9], [0]))
-    seen = EvaluatedImage(truth=make_truth([box], [0]), detections=make_detections([box], [0.8], [0]))
-    name = "PascalBoxes_PerformanceByCategory/AP@0.5IOU/cat"
-    assert evaluate_voc([empty, seen], NAMES, VocOptions())[name] == pytest.approx(0.5)
-    assert evaluate_voc([empty, seen], NAMES, VocOptions(only_labelled=True))[name] == pytest.approx(1.0)
-    looked_for = dataclasses.replace(empty, truth=dataclasses.replace(empty.truth, labelled=labelled - 1))
-    assert evaluate_voc([looked_for, seen], NAMES, VocOptions(only_labelled=True))[name] == pytest.approx(0.5)
-
-
-def test_second_detection_of_an_object_is_a_false_positive():
-    box = [0, 0, 0.5, 0.5]
-    image = EvaluatedImage(
-        truth=make_truth([box, [0.5, 0.5, 1, 1]], [0, 0]),
-        detections=make_detections([box, box, [0.5, 0.5, 1, 1]], [0.9, 0.8, 0.7], [0, 0, 0]),
-    )
-    # Precision 1 up to recall 1/2, then 2/3.
-    assert evaluate_voc([image], {0: "cat"}, VocOptions())["PascalBoxes_Precision/mAP@0.5IOU"] == (
-        pytest.approx(0.5 + 0.5 * 2 / 3)
-    )
+def test_false_alarms_are_second_detections_and_classes_that_were_looked_for():
+    box, other, name = [0, 0, 0.5, 0.5], [0.5, 0.5, 1, 1], "PascalBoxes_PerformanceByCategory/AP@0.5IOU/cat"
+    twice = evaluated([box, other], [0, 0], [box, box, other], [0.9, 0.8, 0.7], [0, 0, 0])
+    empty, seen = evaluated([], [], [box], [0.9], [0]), evaluated([box], [0], [box], [0.8], [0])
+    looked_for = with_truth(empty, labelled=np.array([0], np.int32))
+    for images, only_labelled, expected in (
+        ([twice], False, 0.5 + 0.5 * 2 / 3),  # precision 1 up to recall 1/2, then 2/3
+        ([empty, seen], False, 0.5),
+        ([empty, seen], True, 1.0),
+        ([looked_for, seen], True, 0.5),
+    ):
+        found = evaluate_voc(images, NAMES, VocOptions(only_labelled=only_labelled))
+        assert found[name] == pytest.approx(expected)

@@ -1,5 +1,3 @@
-"""google/automl's signatures: names, shapes and numbers of its exported EfficientDets."""
-
 from pathlib import Path
 
 import numpy as np
@@ -35,45 +33,34 @@ def served(detector, tmp_path_factory):
     return tf.saved_model.load(folder)
 
 
-def _described(signature):
-    inputs = {
-        k: (s.dtype.name, s.shape.as_list()) for k, s in signature.structured_input_signature[1].items()
-    }
-    outputs = {k: (s.dtype.name, s.shape.as_list()) for k, s in signature.structured_outputs.items()}
-    return inputs, outputs
+def _described(specs):
+    return {name: (spec.dtype.name, spec.shape.as_list()) for name, spec in specs.items()}
 
 
-def test_the_signature_that_serves_images_is_theirs(served):
+def test_images_and_their_files_give_boxes_in_pixels_and_classes_from_1(served, detector):
     # shared facts, export_tflite lite0_FP32: batch 1 there, as asked for; any here.
-    inputs, outputs = _described(served.signatures["serving_default"])
-    assert inputs == {"images": ("uint8", [None, None, None, 3])}
-    assert outputs == {
+    signature = served.signatures["serving_default"]
+    assert _described(signature.structured_input_signature[1]) == {"images": ("uint8", [None, None, None, 3])}
+    assert _described(signature.structured_outputs) == {
         "output_0": ("float32", [None, 100, 4]),
         "output_1": ("float32", [None, 100]),
         "output_2": ("float32", [None, 100]),
         "output_3": ("int32", [None]),
     }
-
-
-def test_boxes_are_in_pixels_of_the_image_and_classes_from_1(served, detector):
-    found = served.signatures["serving_default"](images=tf.constant(IMAGES))
+    found = signature(images=tf.constant(IMAGES))
     ours = serving_function(detector, RESIZER)(tf.constant(IMAGES))
     np.testing.assert_allclose(found["output_0"], ours["detection_boxes"] * [50, 40, 50, 40], atol=1e-3)
     np.testing.assert_allclose(found["output_1"], ours["detection_scores"], atol=1e-5)
     np.testing.assert_array_equal(found["output_2"], ours["detection_classes"])
     np.testing.assert_array_equal(found["output_3"], ours["num_detections"])
+    of_files = served.signatures["serving_base64"]
+    assert _described(of_files.structured_input_signature[1]) == {"image_files": ("string", [None])}
+    again = of_files(image_files=tf.constant([png(image) for image in IMAGES]))
+    for name, value in found.items():
+        np.testing.assert_allclose(again[name], value, atol=1e-4, err_msg=name)
 
 
-def test_image_files_give_what_their_pixels_give(served):
-    inputs, _ = _described(served.signatures["serving_base64"])
-    assert inputs == {"image_files": ("string", [None])}
-    found = served.signatures["serving_base64"](image_files=tf.constant([png(image) for image in IMAGES]))
-    expected = served.signatures["serving_default"](images=tf.constant(IMAGES))
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, atol=1e-4, err_msg=name)
-
-
-def test_the_network_alone_gives_classes_then_boxes_of_each_level(served, detector):
+def test_heads_are_given_level_by_level_where_there_are_levels(served, detector):
     pixels = np.random.RandomState(0).standard_normal((2, 64, 64, 3)).astype(np.float32)
     found = served.signatures["predict"](images=tf.constant(pixels))
     shapes = [found[f"output_{i}"].shape.as_list() for i in range(len(found))]
@@ -82,6 +69,8 @@ def test_the_network_alone_gives_classes_then_boxes_of_each_level(served, detect
     whole = detector.run(pixels, training=False)
     joined = np.concatenate([found[f"output_{i}"].numpy().reshape(2, -1, 3) for i in range(5)], 1)
     np.testing.assert_allclose(joined, whole.class_logits, atol=1e-4)
+    with pytest.raises(ExportError, match="expected a detector with anchors on fixed levels"):
+        head_function(TinyDetector(), None)
 
 
 @pytest.mark.slow
@@ -95,8 +84,3 @@ def test_the_network_of_lite0_gives_the_reference_s_numbers():
     assert sorted(found) == sorted(wanted)
     for name, value in wanted.items():
         np.testing.assert_allclose(goldens.sampled(found[name]), value, 1e-2, 1e-2, err_msg=name)
-
-
-def test_a_detector_without_levels_is_refused():
-    with pytest.raises(ExportError, match="expected a detector with anchors on fixed levels"):
-        head_function(TinyDetector(), None)

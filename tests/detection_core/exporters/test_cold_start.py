@@ -1,5 +1,3 @@
-"""A first inference in a process of its own."""
-
 import sys
 
 import pytest

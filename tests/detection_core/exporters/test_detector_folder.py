@@ -1,5 +1,3 @@
-"""A small detector written as a folder and read back."""
-
 import json
 import shutil
 from pathlib import Path
@@ -7,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.artifacts import detector as layout
 from detection_core.builders.detector import build_detector
@@ -16,6 +13,8 @@ from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ContractError, ModelError, StorageError
 from detection_core.exporters import detector_folder
 from detection_core.exporters.detector_folder import load_detector, write_detector
+from tests.support.blobs import alter
+from tests.support.cases import refused
 from tests.support.detectors import quantized, trained
 from tests.support.plain_backbone import PLAIN
 from tests.support.storage_faults import few_descriptors
@@ -40,7 +39,7 @@ def folder(model, tmp_path_factory):
     return path
 
 
-def test_everything_comes_back(model, folder):
+def test_everything_comes_back_from_a_published_copy_too(model, folder, tmp_path):
     loaded = load_detector(str(folder))
     assert loaded.config == CONFIG and loaded.label_map == LABELS
     assert loaded.info.kind == "float" and loaded.info.extra == {"steps": 7}
@@ -49,22 +48,21 @@ def test_everything_comes_back(model, folder):
     for before, after in zip(model.network.weights, loaded.model.network.weights, strict=True):
         np.testing.assert_array_equal(before, after)
     assert layout.read_extra(str(folder), "note.txt") == "hello"
-
-
-def test_a_published_copy_is_a_detector_too(folder, tmp_path):
     shutil.copytree(folder / layout.SERVING, tmp_path / "17")
-    assert load_detector(str(tmp_path / "17")).info == load_detector(str(folder)).info
+    assert load_detector(str(tmp_path / "17")).info == loaded.info
 
 
-def test_the_same_model_gives_the_same_weights_and_descriptions(model, folder, tmp_path):
+def test_the_same_model_gives_the_same_files_and_one_with_other_labels_none(model, folder, tmp_path):
     write_detector(model, CONFIG, LABELS, str(tmp_path), extra={"steps": 7}, texts={"note.txt": "hello"})
     first, second = folder / layout.SERVING, tmp_path / layout.SERVING
-    names = sorted(str(p.relative_to(first)) for p in first.rglob("*") if p.is_file())
-    assert names == sorted(str(p.relative_to(second)) for p in second.rglob("*") if p.is_file())
+    names, again = ({str(p.relative_to(f)) for p in f.rglob("*") if p.is_file()} for f in (first, second))
+    assert names == again
     varying = {"saved_model.pb", "fingerprint.pb"}  # TensorFlow numbers its functions as it goes
-    for name in set(names) - varying:
-        if not name.endswith(".index"):
-            assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    for name in {name for name in names if not name.endswith(".index")} - varying:
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    labels = label_map_from_names(["a", "b", "c"])
+    refused(ModelError, "one with 3", write_detector, model, CONFIG, labels, str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.fixture
@@ -83,44 +81,27 @@ def test_what_is_not_whole_is_named(copy):
         (copy / layout.SERVING / "assets.extra", "not written by"),
     ):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-        with pytest.raises(ContractError, match=message):
-            load_detector(str(copy))
+        refused(ContractError, message, load_detector, str(copy))
 
 
-def test_weights_that_cannot_be_opened_now_are_not_called_another_models(model, copy):
+def test_weights_of_another_model_are_refused_but_not_those_that_cannot_be_opened_now(model, copy):
     with pytest.raises(StorageError, match="Too many open files"), few_descriptors(0):
         detector_folder._restore(model, str(copy))
-
-
-def test_weights_of_another_model_are_refused(copy):
     config = copy / layout.SERVING / layout.EXTRA / layout.PIPELINE_CONFIG
     config.write_text(config.read_text().replace("num_classes: 2", "num_classes: 3"))
-    with pytest.raises(ModelError, match="not of one model"):
-        load_detector(str(copy))
+    refused(ModelError, "not of one model", load_detector, str(copy))
 
 
 def test_a_kind_that_will_not_do_or_is_not_whole_is_refused(copy):
     path = copy / layout.SERVING / layout.EXTRA / layout.MODEL_INFO
     path.write_text(json.dumps({**json.loads(path.read_text()), "kind": "quantized"}))
-    with pytest.raises(ModelError, match="expected a float detector"):
-        load_detector(str(copy), kinds=("float",))
-    with pytest.raises(ContractError, match=r"expected assets.extra/detflow/quantization.json"):
-        load_detector(str(copy))
-
-
-def test_a_label_map_with_more_classes_is_refused_and_nothing_is_written(model, tmp_path):
-    with pytest.raises(ModelError, match="one with 3"):
-        write_detector(model, CONFIG, label_map_from_names(["a", "b", "c"]), str(tmp_path / "new"))
-    assert not (tmp_path / "new").exists()
+    refused(ModelError, "expected a float detector", load_detector, str(copy), kinds=("float",))
+    refused(ContractError, r"expected assets.extra/detflow/quantization.json", load_detector, str(copy))
 
 
 def test_a_folder_whose_graph_was_altered_is_refused(copy):
-    path = copy / "Format-Serving" / "saved_model.pb"
-    saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    saved.meta_graphs[0].graph_def.node.add(name="added", op="WriteFile")
-    path.write_bytes(saved.SerializeToString())
-    with pytest.raises(ModelError, match="found WriteFile"):
-        load_detector(str(copy))
+    alter(copy / "Format-Serving", lambda meta: meta.graph_def.node.add(name="added", op="WriteFile"))
+    refused(ModelError, "found WriteFile", load_detector, str(copy))
 
 
 def test_checkpoints_have_the_keys_that_detector_folders_always_had():

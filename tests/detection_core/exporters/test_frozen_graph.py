@@ -1,40 +1,53 @@
-"""A frozen graph gives what the function gives, under the names that callers of TensorFlow 1 know."""
-
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.exporters.frozen_graph import frozen_graph, ordered
 from detection_core.exporters.signatures import serving_function
+from tests.support.cases import cases
 from tests.support.served_requests import IMAGES, REQUESTS, RESIZER
 from tests.support.tiny_detector import TinyDetector
 
 
-@pytest.mark.parametrize("input_type", ["image_tensor", "tf_example"])
-def test_it_runs_in_a_session_and_gives_what_the_detector_finds(input_type):
+def fetched(
+    definition: tf.compat.v1.GraphDef, names: Iterable[str], inputs: dict[str, Any]
+) -> dict[str, Any]:
+    """Run a graph as callers of TensorFlow 1 do."""
+    with tf.Graph().as_default():
+        tf.import_graph_def(definition, name="")
+        with tf.compat.v1.Session() as session:
+            feed = {f"{name}:0": value for name, value in inputs.items()}
+            return session.run({name: f"{name}:0" for name in names}, feed)
+
+
+@cases("image_tensor", "tf_example")
+def test_it_runs_in_a_session_and_gives_what_the_detector_finds(*, input_type):
     function = serving_function(TinyDetector(), RESIZER, input_type=input_type)
     definition = tf.compat.v1.GraphDef.FromString(frozen_graph(function, input_type))
     assert not {"VarHandleOp", "ReadVariableOp", "VariableV2"} & {node.op for node in definition.node}
     request = REQUESTS[input_type](IMAGES)
     expected = function(request)
-    with tf.Graph().as_default():
-        tf.import_graph_def(definition, name="")
-        with tf.compat.v1.Session() as session:
-            fetched = session.run(
-                {name: f"{name}:0" for name in expected}, {f"{input_type}:0": request.numpy()}
-            )
+    found = fetched(definition, expected, {input_type: request.numpy()})
     for name, value in expected.items():
-        np.testing.assert_allclose(fetched[name], value, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
 
 
-def test_further_tensors_keep_their_names():
+def test_further_tensors_keep_their_names_and_nodes_one_order():
     plain = serving_function(TinyDetector(), RESIZER)
     name = next(o.outputs[0].name for o in plain.graph.get_operations() if o.type == "Conv2D")
     function = serving_function(TinyDetector(), RESIZER, additional=[name])
     definition = tf.compat.v1.GraphDef.FromString(frozen_graph(function, "image_tensor"))
     assert name.partition(":")[0] in {node.name for node in definition.node}
+    content = frozen_graph(looping(), "values")
+    definition = tf.compat.v1.GraphDef.FromString(content)
+    assert {"Merge", "NextIteration"} <= {node.op for node in definition.node}
+    shuffled = tf.compat.v1.GraphDef(versions=definition.versions)
+    shuffled.node.extend(np.random.default_rng(0).permutation(np.array(definition.node, object)))
+    assert shuffled != definition and ordered(shuffled) == definition
+    found = fetched(definition, ["found"], {"values": np.array([4.0, 2.0, 1.0], np.float32)})
+    np.testing.assert_allclose(found["found"], looping()(tf.constant([4.0, 2.0, 1.0]))["found"])
 
 
 def looping() -> Any:
@@ -50,17 +63,3 @@ def looping() -> Any:
         return {"found": tf.identity(found) + tf.reduce_sum(values)}
 
     return halve.get_concrete_function()
-
-
-def test_nodes_come_behind_what_they_read_in_one_order_whatever_tensorflow_s_was():
-    content = frozen_graph(looping(), "values")
-    definition = tf.compat.v1.GraphDef.FromString(content)
-    assert {"Merge", "NextIteration"} <= {node.op for node in definition.node}
-    shuffled = tf.compat.v1.GraphDef(versions=definition.versions)
-    shuffled.node.extend(np.random.default_rng(0).permutation(np.array(definition.node, object)))
-    assert shuffled != definition and ordered(shuffled) == definition
-    with tf.Graph().as_default():
-        tf.import_graph_def(definition, name="")
-        with tf.compat.v1.Session() as session:
-            found = session.run("found:0", {"values:0": np.array([4.0, 2.0, 1.0], np.float32)})
-    np.testing.assert_allclose(found, looping()(tf.constant([4.0, 2.0, 1.0]))["found"])

@@ -1,10 +1,9 @@
-"""Timing of files."""
-
 import numpy as np
 import tensorflow as tf
 
 from detection_core.exporters.delegation import DELEGATES
 from detection_core.exporters.latency import fill_inputs, measure_latency, time_inferences
+from tests.support.edge_files import converted
 
 
 def multiplications(path, count: int) -> str:
@@ -15,8 +14,7 @@ def multiplications(path, count: int) -> str:
             x = tf.tanh(tf.matmul(x, x))
         return x
 
-    function = tf.function(serve).get_concrete_function(tf.TensorSpec([400, 400], tf.float32))
-    path.write_bytes(tf.lite.TFLiteConverter.from_concrete_functions([function], tf.Module()).convert())
+    path.write_bytes(converted(serve, [400, 400]))
     return str(path)
 
 
@@ -25,20 +23,15 @@ def test_inputs_of_integer_files_are_noise_over_all_codes():
 
     class Recorder:
         def get_input_details(self):
-            shape = [1, 64, 64, 3]
-            return [
-                {"index": i, "shape": shape, "dtype": t}
-                for i, t in enumerate((np.uint8, np.int8, np.float32))
-            ]
+            kinds = enumerate((np.uint8, np.int8, np.float32))
+            return [{"index": i, "shape": [1, 64, 64, 3], "dtype": kind} for i, kind in kinds]
 
         def set_tensor(self, index, value):
             seen[index] = value
 
     fill_inputs(Recorder())
-    assert [(v.dtype.name, int(v.min()), int(v.max())) for v in list(seen.values())[:2]] == [
-        ("uint8", 0, 254),
-        ("int8", -128, 126),
-    ]
+    ranges = [(v.dtype.name, int(v.min()), int(v.max())) for v in (seen[0], seen[1])]
+    assert ranges == [("uint8", 0, 254), ("int8", -128, 126)]
     assert seen[2].dtype == np.float32 and -1 <= seen[2].min() < -0.99 and 0.99 < seen[2].max() <= 1
 
 

@@ -1,7 +1,4 @@
-"""Operations timed on their own: each computes what it computes in the whole file."""
-
 import numpy as np
-import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from detection_core.artifacts.tflite_graph import read_graph
@@ -9,11 +6,12 @@ from detection_core.exporters import operator_times as module
 from detection_core.exporters.delegation import make_interpreter
 from detection_core.exporters.latency import fill_inputs
 from detection_core.exporters.operator_times import operator_times
+from tests.support.cases import cases
 from tests.support.edge_files import convolutions
 
 
-@pytest.mark.parametrize("integer", [False, True])
-def test_a_cut_out_operation_gives_what_it_gives_in_the_whole(integer):
+@cases(False, True)
+def test_a_cut_out_operation_gives_what_it_gives_in_the_whole(*, integer):
     content = convolutions(between="reverse", integer=integer)
     whole = make_interpreter(content, threads=1, delegate="none", keep_tensors=True)
     fill_inputs(whole)

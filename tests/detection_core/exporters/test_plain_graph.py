@@ -1,7 +1,4 @@
-"""A plain graph computes what the graph computes, and leaves nothing for its reader to find out."""
-
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.exporters.frozen_graph import frozen_graph
@@ -19,9 +16,8 @@ def frozen(body, shape=PIXELS.shape):
 def heads(images):
     """Two heads with what readers fall over: computed shapes, zeros, copies, one pixel."""
     random = np.random.default_rng(1)
-    kernel, depthwise = (
-        tf.constant(random.normal(size=size), tf.float32) for size in ((3, 3, 3, 4), (3, 3, 4, 1))
-    )
+    sizes = (3, 3, 3, 4), (3, 3, 4, 1)
+    kernel, depthwise = (tf.constant(random.normal(size=size), tf.float32) for size in sizes)
     maps = tf.nn.bias_add(tf.nn.conv2d(images, kernel, 2, "SAME"), tf.zeros(4))
     maps = tf.identity(tf.nn.depthwise_conv2d(maps, depthwise, [1, 1, 1, 1], "SAME"))
     rows = tf.reshape(maps, tf.stack([tf.shape(tf.zeros([1, 5]))[0], -1, 2]))
@@ -36,20 +32,13 @@ def run(content, names, pixels=PIXELS):
             return session.run({name: f"{name}:0" for name in names}, {"images:0": pixels})
 
 
-@pytest.fixture(scope="module")
-def graphs():
+def test_a_plain_graph_computes_the_same_and_leaves_nothing_to_find_out():
     content = frozen(heads)
-    return content, plain_graph(content, ["location", "score"])
-
-
-def test_it_gives_the_same_always_in_the_same_bytes(graphs):
+    graphs = content, plain_graph(content, ["location", "score"])
     assert plain_graph(graphs[0], ["score", "location"]) == graphs[1]
     expected, found = (run(content, ("location", "score")) for content in graphs)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
-
-
-def test_shapes_are_computed_and_outputs_carry_their_names(graphs):
     nodes = {node.name: node for node in tf.compat.v1.GraphDef.FromString(graphs[1]).node}
     computing = {node.op for node in nodes.values()}
     assert not computing & {"Identity", "Pack", "StridedSlice", "Shape", "NoOp"}
@@ -59,9 +48,6 @@ def test_shapes_are_computed_and_outputs_carry_their_names(graphs):
     # A depthwise convolution of one pixel has the middle of its kernel.
     (depthwise,) = (node for node in nodes.values() if node.op == "DepthwiseConv2dNative")
     assert tf.make_ndarray(nodes[depthwise.input[1]].attr["value"].tensor).shape == (1, 1, 4, 1)
-
-
-def test_every_number_of_a_constant_is_written(graphs):
     short = 0
     for content, is_plain in zip(graphs, (False, True), strict=True):
         for node in tf.compat.v1.GraphDef.FromString(content).node:
@@ -75,16 +61,13 @@ def test_every_number_of_a_constant_is_written(graphs):
     assert short > 0  # TensorFlow does write some short
 
 
-def test_a_graph_with_loops_stays_as_it_is():
+def test_loops_stay_and_an_output_that_depends_on_nothing_is_a_constant():
     def counted(images):
         total = tf.while_loop(lambda i, _: i < 3, lambda i, t: (i + 1, t * 2.0), (0, images))[1]
         return {"total": total}
 
     content = frozen(counted)
     assert plain_graph(content, ["total"]) == content
-
-
-def test_an_output_that_depends_on_nothing_is_a_constant():
     content = frozen(lambda images: {"total": images * 2.0, "size": tf.constant([2.0, 2.0]) * 3.0})
     found = run(plain_graph(content, ["total", "size"]), ("total", "size"))
     np.testing.assert_allclose(found["total"], 2 * PIXELS)

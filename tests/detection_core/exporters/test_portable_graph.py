@@ -1,5 +1,3 @@
-"""A portable graph takes pixels and gives what the detector finds."""
-
 import dataclasses
 
 import numpy as np
@@ -14,7 +12,7 @@ NORMALISATION = ((127.5,) * 3, (127.5,) * 3)
 IMAGE = tf.constant(PIXELS[:1])
 
 
-def test_it_gives_detections_by_the_names_of_the_object_detection_api():
+def test_detections_and_heads_have_the_names_of_the_object_detection_api():
     function = portable_function(function_of(False, "plain_nms"), NORMALISATION)
     assert set(function.structured_outputs) == set(DETECTIONS)
     found = function(images=IMAGE)
@@ -24,15 +22,9 @@ def test_it_gives_detections_by_the_names_of_the_object_detection_api():
     np.testing.assert_array_equal(found["detection_classes"], expected["output_2"] + 1)
     np.testing.assert_allclose(found["detection_boxes"], expected["output_3"], atol=1e-5)
     assert found["num_detections"] == [10.0]
-
-
-def test_classes_apart_find_at_least_as_much():
     by_class = dataclasses.replace(OPTIONS, use_regular_nms=True, max_detections=100)
     function = tflite_function(TinyDetector(), by_class, integer=False, form="plain_nms")
     assert portable_function(function, NORMALISATION)(images=IMAGE)["num_detections"][0] > 10
-
-
-def test_heads_keep_their_names():
     found = portable_function(function_of(False, "headless"), NORMALISATION)(images=IMAGE)
     assert {name: tuple(value.shape) for name, value in found.items()} == {
         "location": (1, 160, 4),

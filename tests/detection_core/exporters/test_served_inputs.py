@@ -1,5 +1,3 @@
-"""The four input types of the Object Detection API's exporter, in batches, from the saved file."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,6 +7,7 @@ from detection_core.data.resize import KeepAspectRatioResizer
 from detection_core.errors import ExportError
 from detection_core.exporters.served_inputs import INPUT_TYPES, find_input_type, largest_batch
 from detection_core.exporters.signatures import save_signature, serving_function
+from tests.support.cases import cases, refused
 from tests.support.served_requests import IMAGES, REQUESTS, RESIZER
 from tests.support.tiny_detector import TinyDetector
 
@@ -33,8 +32,8 @@ def served(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("name", REFERENCE)
-def test_a_batch_gives_what_its_images_give_alone_whatever_the_input_type(served, name):
+@cases(*REFERENCE)
+def test_a_batch_gives_what_its_images_give_alone_whatever_the_input_type(served, *, name):
     assert sorted(INPUT_TYPES) == sorted(REFERENCE)
     _, signature, folder = served[name]
     check_graph(folder)
@@ -57,31 +56,22 @@ def test_images_of_a_batch_may_differ_in_size(served):
             np.testing.assert_allclose(found["detection_scores"][i], alone["detection_scores"][0], atol=1e-5)
 
 
-def test_a_resizer_that_keeps_sizes_takes_encoded_images_one_by_one():
+def test_resizers_types_and_options_bound_what_is_served():
     keeping = KeepAspectRatioResizer(min_dimension=20, max_dimension=40)
     assert largest_batch(find_input_type("tf_example"), keeping) == 1
     assert largest_batch(find_input_type("image_tensor"), keeping) is None
     padded = KeepAspectRatioResizer(min_dimension=20, max_dimension=40, pad_to_max_dimension=True)
     assert largest_batch(find_input_type("tf_example"), padded) is None
-
-
-def test_what_is_no_input_type_is_refused():
     for name, reason in {"image_and_boxes_tensor": "masks for given boxes", "bogus": "choose one"}.items():
-        with pytest.raises(ExportError, match=f"input_type: expected image_tensor, .*'{name}'.*{reason}"):
-            find_input_type(name)
-
-
-def test_a_batch_can_be_fixed():
+        found = f"input_type: expected image_tensor, .*'{name}'.*{reason}"
+        refused(ExportError, found, find_input_type, name)
     function = serving_function(TinyDetector(), RESIZER, batch_size=1)
     assert function.inputs[0].shape.as_list() == [1, None, None, 3]
     assert function.structured_outputs["detection_boxes"].shape.as_list()[0] == 1
-
-
-def test_further_tensors_of_the_graph_are_given_out_by_name_and_others_refused():
     plain = serving_function(TinyDetector(), RESIZER)
     name = next(o.outputs[0].name for o in plain.graph.get_operations() if o.type == "Conv2D")
     function = serving_function(TinyDetector(), RESIZER, additional=[name])
     found = function(tf.constant(IMAGES))[name]
     assert found.shape[0] == len(IMAGES) and found.shape.rank == 4
-    with pytest.raises(ExportError, match=r"additional_.*'nothing/here'; the nearest are"):
-        serving_function(TinyDetector(), RESIZER, additional=["nothing/here"])
+    found = r"additional_.*'nothing/here'; the nearest are"
+    refused(ExportError, found, serving_function, TinyDetector(), RESIZER, additional=["nothing/here"])

@@ -1,10 +1,7 @@
-"""The serving signature: published names and shapes, and what the model itself finds."""
-
 import json
 import pathlib
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.fingerprint_pb2 import FingerprintDef
 
@@ -20,34 +17,19 @@ SIZES = {100: DETECTIONS, 12804: ANCHORS, 91: CLASSES + 1}
 IMAGE = np.random.default_rng(4).integers(0, 256, (1, 50, 40, 3)).astype(np.uint8)
 
 
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory):
-    folder = str(tmp_path_factory.mktemp("saved"))
-    write_saved_model(TinyDetector(), FixedShapeResizer(height=32, width=32), folder)
-    return tf.saved_model.load(folder)
-
-
-@pytest.fixture(scope="module")
-def outputs(loaded):
-    found = loaded.signatures["serving_default"](input_tensor=tf.constant(IMAGE))
-    return {name: value.numpy() for name, value in found.items()}
-
-
-def test_the_input_is_the_published_one(loaded):
+def test_inputs_and_outputs_are_the_published_ones_and_what_the_model_finds(tmp_path):
+    write_saved_model(TinyDetector(), FixedShapeResizer(height=32, width=32), str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
     (name, spec), *others = loaded.signatures["serving_default"].structured_input_signature[1].items()
     published = GOLDEN["inputs"][name]
     # But for the batch: one image there, any number here.
-    assert not others and (spec.dtype.name, spec.shape.as_list()[1:]) == (
-        published["dtype"],
-        published["shape"][1:],
-    )
-    assert spec.shape[0] is None
+    assert not others and spec.dtype.name == published["dtype"]
+    assert spec.shape.as_list() == [None, *published["shape"][1:]]
     # It holds variables and no layers.
     assert len(loaded.read_variables) == len(TinyDetector().network.variables)
     assert not hasattr(loaded, "model")
-
-
-def test_the_outputs_are_the_published_ones_and_what_the_model_finds(outputs):
+    found = loaded.signatures["serving_default"](input_tensor=tf.constant(IMAGE))
+    outputs = {name: value.numpy() for name, value in found.items()}
     assert sorted(outputs) == sorted(GOLDEN["outputs"])
     for name, facts in GOLDEN["outputs"].items():
         expected = tuple(SIZES.get(size, size) for size in facts["shape"])
@@ -99,35 +81,36 @@ def test_a_detector_without_background_gives_no_column_for_it_and_nothing_past_i
     assert scores.shape == (DETECTIONS, CLASSES) and not scores[3:].any()
 
 
+def _save(compute, folder):
+    spec = tf.TensorSpec([], tf.float32, name="input")
+    function = tf.function(lambda x: {"sum": compute(x)}, autograph=False)
+    save_signatures({"serving_default": function.get_concrete_function(spec)}, str(folder))
+
+
 def test_variables_are_stored_in_the_order_of_their_names(tmp_path):
     """A graph gives them in the order of a set, which differs from process to process."""
     variables = [tf.Variable(float(i), name=f"v{i:02}") for i in range(12)]
-    spec = tf.TensorSpec([], tf.float32, name="input")
-    function = tf.function(lambda x: {"sum": tf.add_n([x, *variables])}, autograph=False)
-    save_signatures({"serving_default": function.get_concrete_function(spec)}, str(tmp_path))
+    _save(lambda x: tf.add_n([x, *variables]), tmp_path)
     stored = tf.train.load_checkpoint(str(tmp_path / "variables" / "variables"))
-    values = [
-        stored.get_tensor(f"read_variables/{i}/.ATTRIBUTES/VARIABLE_VALUE") for i in range(len(variables))
-    ]
-    assert values == [float(i) for i in range(len(variables))]
+    for i in range(len(variables)):
+        assert stored.get_tensor(f"read_variables/{i}/.ATTRIBUTES/VARIABLE_VALUE") == i
 
 
 def test_the_id_of_a_saved_model_is_made_of_its_content(tmp_path):
     """TensorFlow draws it at random, so that each process wrote another file."""
-    spec = tf.TensorSpec([], tf.float32, name="input")
-    function = tf.function(lambda x: {"sum": x + 1.0}, autograph=False)
-    save_signatures({"serving_default": function.get_concrete_function(spec)}, str(tmp_path))
+    _save(lambda x: x + 1.0, tmp_path)
     assert tf.saved_model.experimental.read_fingerprint(str(tmp_path)).saved_model_checksum
     path = tmp_path / "fingerprint.pb"
     written = path.read_bytes()
     fingerprint = FingerprintDef.FromString(written)
-    for drawn in ("1", "34482169415596947374287144968895386404"):
-        fingerprint.uuid = drawn
+
+    def named(**changes):
+        for name, value in changes.items():
+            setattr(fingerprint, name, value)
         path.write_bytes(fingerprint.SerializeToString())
         name_by_content(str(path))
-        assert path.read_bytes() == written
-    fingerprint.checkpoint_hash += 1
-    path.write_bytes(fingerprint.SerializeToString())
-    name_by_content(str(path))
-    other = FingerprintDef.FromString(path.read_bytes())
+        return path.read_bytes()
+
+    assert named(uuid="1") == named(uuid="34482169415596947374287144968895386404") == written
+    other = FingerprintDef.FromString(named(checkpoint_hash=fingerprint.checkpoint_hash + 1))
     assert other.uuid.isdigit() and other.uuid != FingerprintDef.FromString(written).uuid

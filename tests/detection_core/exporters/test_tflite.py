@@ -1,7 +1,4 @@
-"""TensorFlow Lite files of the tiny detector, run in LiteRT."""
-
 import dataclasses
-import functools
 import json
 import pathlib
 
@@ -13,9 +10,11 @@ from google.protobuf import text_format
 
 from detection_core.detectors.ssd.tflite import post_process_options
 from detection_core.errors import ExportError
+from detection_core.evaluation.results import iou_px
 from detection_core.exporters.tflite import check_biases, check_convertible, integer_biases
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images
+from tests.support.cases import refused
 from tests.support.golden_networks import build_golden, load_golden
 from tests.support.tflite_operations import list_operations
 from tests.support.tflite_outputs import outputs
@@ -46,9 +45,10 @@ def reference(model: TinyDetector, classes: int = 1) -> dict[str, np.ndarray]:
     raw = model.raw_detections(model.predict(images, training=False))
     boxes, scores = raw.boxes[0].numpy(), raw.scores[0, :, 1:].numpy()
     best = scores.max(-1)
+    overlaps = iou_px(boxes, boxes, np.zeros(len(boxes), bool))
     taken: list[int] = []
     for i in np.argsort(-best, kind="stable"):
-        if len(taken) < OPTIONS.max_detections and all(iou(boxes[i], boxes[j]) <= 0.6 for j in taken):
+        if len(taken) < OPTIONS.max_detections and (overlaps[i, taken] <= 0.6).all():
             taken.append(int(i))
     order = np.argsort(-scores[taken], axis=-1, kind="stable")[:, :classes]
     return {
@@ -58,11 +58,6 @@ def reference(model: TinyDetector, classes: int = 1) -> dict[str, np.ndarray]:
     }
 
 
-def iou(a: np.ndarray, b: np.ndarray) -> float:
-    overlap = np.prod(np.clip(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0, None))
-    return float(overlap / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - overlap))
-
-
 def assert_finds(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
     assert found["output_0"] == [10.0]
     np.testing.assert_allclose(found["output_1"][0], expected["scores"], atol=1e-5, rtol=0)
@@ -70,13 +65,19 @@ def assert_finds(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
     np.testing.assert_allclose(found["output_3"][0], expected["boxes"], atol=1e-5, rtol=0)
 
 
-def test_a_float_file_finds_what_the_model_finds():
+def test_a_float_file_finds_what_the_model_finds_under_the_published_names():
     assert_finds(run(float_file(), INPUTS[0]), reference(TinyDetector()))
     operations = list_operations(float_file())
     assert {op.outputs for op in operations if op.name in CONVOLUTIONS} == {("float32",)}
+    interpreter = Interpreter(model_content=float_file())
+    published = [facts["name"] for facts in GOLDEN["tflite"]["tflite_outputs_in_order"]]
+    assert [d["name"] for d in interpreter.get_output_details()] == published
+    assert interpreter.get_signature_list() == GOLDEN["tflite"]["tflite_signatures"]
+    (entry,) = interpreter.get_input_details()
+    assert entry["name"] == "serving_default_input:0" and list(entry["shape"]) == [1, 32, 32, 3]
 
 
-def test_a_box_may_be_reported_with_its_second_best_class_too():
+def test_rows_are_the_best_pairs_of_box_and_class_and_empty_behind_the_count():
     options = dataclasses.replace(OPTIONS, max_classes_per_detection=2)
     found = run(tflite_of(TinyDetector(), options, integer=False), INPUTS[0])
     pairs = reference(TinyDetector(), classes=2)
@@ -85,9 +86,6 @@ def test_a_box_may_be_reported_with_its_second_best_class_too():
     assert_finds(found, {name: values[best] for name, values in pairs.items()})
     # Some box really is there twice.
     assert len(np.unique(found["output_3"][0], axis=0)) < 10
-
-
-def test_rows_behind_the_count_are_empty():
     scores = reference(TinyDetector())["scores"]
     threshold = round(float(scores[2] + scores[3]) / 2, 6)  # the attribute has six decimals
     assert scores[3] < threshold < scores[2]
@@ -97,16 +95,7 @@ def test_rows_behind_the_count_are_empty():
     assert (found["output_1"][0, :6] > 0).all() and (found["output_1"][0, 6:] == 0).all()
 
 
-def test_the_interpreter_lists_scores_boxes_count_classes():
-    interpreter = Interpreter(model_content=float_file())
-    published = [facts["name"] for facts in GOLDEN["tflite"]["tflite_outputs_in_order"]]
-    assert [d["name"] for d in interpreter.get_output_details()] == published
-    assert interpreter.get_signature_list() == GOLDEN["tflite"]["tflite_signatures"]
-    (entry,) = interpreter.get_input_details()
-    assert entry["name"] == "serving_default_input:0" and list(entry["shape"]) == [1, 32, 32, 3]
-
-
-def test_the_whole_network_of_an_integer_file_runs_in_int8():
+def test_an_integer_file_computes_in_int8_from_pixels_to_scores():
     operations = list_operations(integer_file())
     convolutions = [op for op in operations if op.name in CONVOLUTIONS]
     assert len(convolutions) == 11
@@ -122,9 +111,6 @@ def test_the_whole_network_of_an_integer_file_runs_in_int8():
     names = [op.name for op in operations]
     assert names.count("QUANTIZE") == 1 and names.count("DEQUANTIZE") == 2
     assert names[-1] == "TFLite_Detection_PostProcess"
-
-
-def test_an_integer_file_takes_pixels_and_stays_close_to_fake_quantization():
     (entry,) = Interpreter(model_content=integer_file()).get_input_details()
     assert entry["dtype"] == np.uint8 and entry["quantization"] == (pytest.approx(1 / 127.5), 128)
     found = run(integer_file(), PIXELS[:1].astype(np.uint8))
@@ -148,14 +134,9 @@ def like_a_trained_one() -> TinyDetector:
     return TinyDetector(network)
 
 
-@functools.cache
-def trained_file() -> tuple[TinyDetector, bytes]:
+def test_biases_of_dead_channels_are_kept_and_one_that_does_not_fit_is_refused(monkeypatch):
     model = calibrated(like_a_trained_one())
-    return model, tflite_of(model, integer=True)
-
-
-def test_biases_of_dead_channels_are_those_of_the_network_and_the_file_stays_close_to_it():
-    model, content = trained_file()
+    content = tflite_of(model, integer=True)
     wanted = {
         layer.layer.name: np.sort(layer.layer.bias.numpy())
         for layer in model.network.layers
@@ -168,30 +149,24 @@ def test_biases_of_dead_channels_are_those_of_the_network_and_the_file_stays_clo
     assert max(np.abs(bias.codes.astype(np.int64)).max() for bias in integer_biases(content)) < 2**29
     scores = run(content, PIXELS[:1].astype(np.uint8))["output_1"][0]
     np.testing.assert_allclose(scores, reference(like_a_trained_one())["scores"], atol=0.05, rtol=0)
-
-
-def test_a_bias_that_does_not_fit_is_refused(monkeypatch):
-    """What the converter makes of a scale that is too small is 2^31 - 1, in silence."""
+    # What the converter makes of a scale that is too small is 2^31 - 1, in silence.
     monkeypatch.setattr("detection_core.quantization.quantizers.LARGEST_BIAS", 2.0**60)
-    with pytest.raises(ExportError, match=r"expected biases up to 1073741824 .* found 2147483647 in channel"):
-        tflite_of(calibrated(like_a_trained_one()), integer=True)
+    refusal = r"expected biases up to 1073741824 .* found 2147483647 in channel"
+    refused(ExportError, refusal, tflite_of, calibrated(like_a_trained_one()), integer=True)
     check_biases(integer_file())
 
 
 def test_what_a_fixed_input_cannot_hold_is_refused():
     predictor = "weight_shared_convolutional_box_predictor { box_encodings_clip_range { min: -5 max: 5 } }"
-    cases = {
-        "ssd { image_resizer { keep_aspect_ratio_resizer {} } }": "found keep_aspect_ratio_resizer",
-        f"ssd {{ image_resizer {{ fixed_shape_resizer {{}} }} box_predictor {{ {predictor} }} }}": (
-            "box_encodings_clip_range: expected box codes as the network gives them"
-        ),
-        "faster_rcnn {}": "that converts to TensorFlow Lite, ssd or efficientdet, found faster_rcnn",
-    }
-    for text, message in cases.items():
+    clipped = f"ssd {{ image_resizer {{ fixed_shape_resizer {{}} }} box_predictor {{ {predictor} }} }}"
+    for text, message in (
+        ("ssd { image_resizer { keep_aspect_ratio_resizer {} } }", "found keep_aspect_ratio_resizer"),
+        (clipped, "box_encodings_clip_range: expected box codes as the network gives them"),
+        ("faster_rcnn {}", "that converts to TensorFlow Lite, ssd or efficientdet, found faster_rcnn"),
+    ):
         config = TrainEvalPipelineConfig()
         text_format.Parse(text, config.model)
-        with pytest.raises(ExportError, match=message):
-            check_convertible(config)
+        refused(ExportError, message, check_convertible, config)
 
 
 @pytest.mark.slow
@@ -203,11 +178,9 @@ def test_the_published_configuration_gives_the_published_numbers():
     image = np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32)
     found = run(tflite_of(model, options, integer=False), image)
     # The published numbers are in the order of the interpreter's outputs: scores, boxes, count, classes.
-    order = {"output_1": "output_0", "output_3": "output_1", "output_0": "output_2", "output_2": "output_3"}
-    for ours, theirs in order.items():
-        np.testing.assert_allclose(
-            found[ours], GOLDEN["fast_nms"][theirs], rtol=1e-4, atol=1e-5, err_msg=ours
-        )
+    for theirs, ours in enumerate(("output_1", "output_3", "output_0", "output_2")):
+        expected = GOLDEN["fast_nms"][f"output_{theirs}"]
+        np.testing.assert_allclose(found[ours], expected, rtol=1e-4, atol=1e-5, err_msg=ours)
 
 
 def test_neither_threads_nor_kernels_change_what_is_found():
@@ -223,7 +196,9 @@ def test_neither_threads_nor_kernels_change_what_is_found():
             firsts = []
             # With XNNPACK, and without.
             for resolver in (OpResolverType.BUILTIN, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
-                first, *others = (threaded(content, image, resolver, threads) for threads in (1, 2, 3, 4))
+                options = {"model_content": content, "experimental_op_resolver_type": resolver}
+                runners = (Interpreter(num_threads=n, **options).get_signature_runner() for n in (1, 2, 3, 4))
+                first, *others = (runner(input=image[np.newaxis]) for runner in runners)
                 for other in others:
                     for name, value in first.items():
                         np.testing.assert_array_equal(other[name], value, err_msg=name)
@@ -233,10 +208,3 @@ def test_neither_threads_nor_kernels_change_what_is_found():
             if not integer:  # their equal scores may change places
                 np.testing.assert_array_equal(firsts[0]["output_2"], firsts[1]["output_2"])
                 np.testing.assert_allclose(firsts[0]["output_3"], firsts[1]["output_3"], atol=1e-5)
-
-
-def threaded(content: bytes, image: np.ndarray, resolver: OpResolverType, threads: int) -> dict:
-    interpreter = Interpreter(
-        model_content=content, num_threads=threads, experimental_op_resolver_type=resolver
-    )
-    return interpreter.get_signature_runner()(input=image[np.newaxis])

@@ -1,10 +1,8 @@
-"""Every format of the table, made of one small detector and run in LiteRT."""
-
 import numpy as np
-import pytest
 from ai_edge_litert.interpreter import Interpreter
 
 from detection_core.exporters.tflite_formats import FORMATS, file_name
+from tests.support.cases import cases
 from tests.support.tflite_operations import list_operations
 from tests.support.tiny_files import convert, file_of, inputs_of, run
 
@@ -12,13 +10,11 @@ from tests.support.tiny_files import convert, file_of, inputs_of, run
 EXPECTED = {
     "float32": ("float32", "float32", 0.0),
     "float16": ("float32", "float32", 2e-3),
-    # So small kernels stay in float32.
-    "dynamic_range": ("float32", "float32", 0.1),
-    "int8": ("int8", "int8", 0.15),
-    "int8_post_training": ("int8", "int8", 0.15),
-    "int8_mixed": ("int8", "int8", 0.15),
-    "int8_int8_input": ("int8", "int8", 0.15),
-    "int8_float32_input": ("int8", "int8", 0.15),
+    "dynamic_range": ("float32", "float32", 0.1),  # so small kernels stay in float32
+    **dict.fromkeys(
+        ("int8", "int8_post_training", "int8_mixed", "int8_int8_input", "int8_float32_input"),
+        ("int8", "int8", 0.15),
+    ),
     "int16x8": ("int16", "int8", 0.03),
     "int8_weights": ("float32", "float32", 0.03),
     "int4_weights": ("float32", "float32", 0.3),
@@ -35,8 +31,8 @@ def test_every_format_is_expected_here():
     assert [file_name(name) for name in ("float32", "int8")] == ["model_float32.tflite", "model_int8.tflite"]
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_a_file_computes_in_its_types_what_the_float_file_does(name):
+@cases(*EXPECTED)
+def test_a_file_computes_in_its_types_what_the_float_file_does(*, name):
     activations, kernels, tolerance = EXPECTED[name]
     content, plain = file_of(name), file_of("float32")
     operations = list_operations(content)
@@ -52,13 +48,10 @@ def test_a_file_computes_in_its_types_what_the_float_file_does(name):
         assert set(np.unique(found["output_2"])) <= {0.0, 1.0, 2.0}
 
 
-def test_the_input_has_the_format_s_type():
+def test_types_of_inputs_and_weights_are_the_format_s_and_bytes_always_the_same():
     for name in (*INTEGER_INPUTS, "int8_float32_input", "int16x8"):
         (taken,) = Interpreter(model_content=file_of(name)).get_input_details()
         assert taken["dtype"] == INTEGER_INPUTS.get(name, np.float32), name
-
-
-def test_weights_take_the_bits_that_the_format_says():
     stored = {
         name: sorted(op.inputs[0] for op in list_operations(file_of(name)) if op.name == "DEQUANTIZE")
         for name in ("float16", "int8_weights", "int4_weights")
@@ -68,8 +61,5 @@ def test_weights_take_the_bits_that_the_format_says():
     assert set(stored["int8_weights"]) == {"int8"} and len(stored["int8_weights"]) >= kernels
     assert set(stored["int4_weights"]) == {"int4", "int8"}
     assert stored["int4_weights"].count("int8") == 1  # the depthwise convolution
-
-
-def test_the_same_network_gives_the_same_bytes():
     for name in ("int8", "int16x8", "int4_weights"):
         assert convert(name) == file_of(name), name

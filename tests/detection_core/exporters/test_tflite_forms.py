@@ -1,9 +1,6 @@
-"""A file gives every class with any number of threads."""
-
 import dataclasses
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from detection_core.detectors.ssd.tflite import tflite_function
@@ -16,6 +13,7 @@ from detection_core.exporters.tflite_post_process import post_process_function
 from detection_core.structures import Images
 from tests.detection_core.exporters.suppression_files import OPTIONS, ROWS, detections, suppression_file
 from tests.support import tiny_files
+from tests.support.cases import cases
 from tests.support.tflite_operations import list_operations
 from tests.support.tiny_files import DECODING, PIXELS, described, file_of, network
 from tests.support.tiny_network import CLASSES
@@ -45,8 +43,8 @@ def test_built_in_operations_stand_in_where_the_kernel_gives_something_else():
         assert (function.__module__ == post_process_function.__module__) == by_kernel, name
 
 
-@pytest.mark.parametrize("name", ["float32", "int8"])
-def test_a_file_without_post_processing_finds_what_the_network_finds(tmp_path, name):
+@cases("float32", "int8")
+def test_a_file_without_post_processing_finds_what_the_network_finds(tmp_path, *, name):
     path = tmp_path / "model.tflite"
     path.write_bytes(described(name, "headless"))
     found = TFLiteRunner(str(path))(PIXELS[0].astype(np.uint8))
@@ -60,29 +58,17 @@ def test_a_file_without_post_processing_finds_what_the_network_finds(tmp_path, n
         np.testing.assert_allclose(found.boxes, np.clip(boxes, 0, 1), atol=1e-4)
 
 
-def test_all_of_an_integer_file_without_post_processing_runs_in_integers():
+def test_integer_files_compute_in_integers_but_for_scores_to_rank_by():
     operations = list_operations(file_of("int8", "headless"))
     assert [operation.name for operation in operations if "float32" in operation.inputs] == []
     found = [operation.name for operation in operations if "float32" in operation.outputs]
     assert found == ["DEQUANTIZE"] * 2
-
-
-def test_scores_of_an_integer_file_stay_in_float():
-    """A sigmoid's range is known to the converter, which made int8 of it again: 256 scores to rank by."""
+    # A sigmoid's range is known to the converter, which made int8 of it again: 256 scores to rank by.
     without_background = dataclasses.replace(tiny_files.OPTIONS, num_classes=CLASSES + 1)
     for form in ("post_process", "plain_nms"):
         function = tflite_function(network(True), without_background, integer=True, form=form)
         converted = FORMATS["int8"].convert(Conversion(function=function))
         for content in (file_of("int8", form), converted):
-            names = [op.name for op in list_operations(content)]
-            assert "LOGISTIC" in names and names.count("QUANTIZE") == 1, form  # of the pixels
-
-
-def test_built_in_operations_find_what_the_operation_finds(tmp_path):
-    found = []
-    for form in ("post_process", "plain_nms"):
-        path = tmp_path / f"{form}.tflite"
-        path.write_bytes(described("float32", form))
-        found.append(TFLiteRunner(str(path))(PIXELS[0].astype(np.uint8)))
-    for field in ("boxes", "scores", "classes"):
-        np.testing.assert_allclose(*(getattr(each, field) for each in found), atol=1e-5)
+            operations = list_operations(content)
+            assert [op.outputs for op in operations if op.name == "LOGISTIC"] == [("float32",)], form
+            assert sum(op.name == "QUANTIZE" for op in operations) == 1, form  # of the pixels

@@ -1,5 +1,3 @@
-"""Every way in which a BiFPN adds up its maps, in integers: quantized networks and the files made of them."""
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,11 +10,7 @@ from detection_core.artifacts.tflite_network import network_operators
 from detection_core.config.messages.efficientdet import WEIGHT_METHODS
 from detection_core.config.messages.extractors import COMBINE_METHODS
 from detection_core.detectors.efficientdet.feature_network import FeatureNetwork
-from detection_core.detectors.parts.backbones.efficientnet import (
-    DEFAULT_HYPERPARAMS,
-    EfficientNetOptions,
-    efficientnet,
-)
+from detection_core.detectors.parts.backbones import efficientnet
 from detection_core.detectors.parts.heads.predictions import per_anchor
 from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
@@ -55,10 +49,8 @@ def pyramid(family: str, method: str, levels: Mapping[int, tf.Tensor]) -> list[t
     """The maps of levels 3 to 5 with nodes of two and of three inputs, the finest first."""
     layers = NetworkLayers(hyperparams=LayerHyperparams(activation="relu6"))
     if family != "efficientdet":
-        options = BifpnOptions(
-            channels=8, iterations=1, min_level=3, max_level=5, backbone_max_level=5, combine_method=method
-        )
-        return bidirectional_pyramid(levels, layers, options)
+        fields = {"channels": 8, "iterations": 1, "min_level": 3, "max_level": 5, "backbone_max_level": 5}
+        return bidirectional_pyramid(levels, layers, BifpnOptions(**fields, combine_method=method))
     fields = {"fpn_num_filters": 8, "fpn_cell_repeats": 1, "max_level": 5, "act_type": "relu6"}
     return FeatureNetwork(goldens.settings(**fields, fpn_weight_method=method), layers)(levels)
 
@@ -66,9 +58,12 @@ def pyramid(family: str, method: str, levels: Mapping[int, tf.Tensor]) -> list[t
 def backbone(family: str, pixels: tf.Tensor) -> dict[int, tf.Tensor]:
     """Maps of 8 x 8, 4 x 4 and 2 x 2 as levels 3 to 5."""
     if family == "efficientnet":
-        layers = NetworkLayers(hyperparams=DEFAULT_HYPERPARAMS)
-        ends = efficientnet(pixels, layers, EfficientNetOptions(version=0, max_level=3))
-        return {3: ends.levels[2], 4: ends.levels[3], 5: tf_keras.layers.MaxPooling2D()(ends.levels[3])}
+        layers = NetworkLayers(hyperparams=efficientnet.DEFAULT_HYPERPARAMS)
+        options = efficientnet.EfficientNetOptions(version=0, max_level=2)
+        levels = {3: efficientnet.efficientnet(pixels, layers, options).levels[2]}
+        for level in (4, 5):
+            levels[level] = tf_keras.layers.MaxPooling2D()(levels[level - 1])
+        return levels
     features, levels = pixels, {}
     for level in (2, 3, 4, 5):
         name = f"backbone_{level}"
@@ -106,16 +101,13 @@ def test_a_form_runs_in_integers_and_its_file_gives_what_the_quantized_network_g
     function = tflite_function(rewritten.model, OPTIONS, integer=True)
     content = to_int8(Conversion(function=function))
     graph = read_graph(content)
-    types = {
-        (graph.operators[position].name, graph.tensors[index].dtype)
-        for position in network_operators(graph)
-        for index in graph.operators[position].outputs
-    }
+    inside = [graph.operators[position] for position in network_operators(graph)]
     delegation = xnnpack_delegation(content)
     left = [graph.operators[index].name for index in delegation.left]
     assert len(delegation.partitions) == 1 and left == ["QUANTIZE", "TFLite_Detection_PostProcess"]
     # No DEQUANTIZE in between either; what is behind the network reads its integers.
-    assert {dtype for _, dtype in types} == {"int8"} and "ADD" in {name for name, _ in types}
+    assert {graph.tensors[index].dtype for operator in inside for index in operator.outputs} == {"int8"}
+    assert "ADD" in {operator.name for operator in inside}
     with ReferenceNetwork(function) as reference:
         images = [pixels[np.newaxis].astype(np.uint8) for pixels in PIXELS]
         found = compare_layers(content, reference, images)

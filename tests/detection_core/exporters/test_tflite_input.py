@@ -1,5 +1,3 @@
-"""Which pixels a file takes, and which it normalises itself."""
-
 import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
@@ -16,6 +14,8 @@ from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import PIXELS as PICTURES
 from tests.support.tiny_files import calibrated, run, tflite_of
 
+SIZES = tf.constant([[32, 32]])
+IMAGE = Images(tf.constant(PICTURES[:1]), SIZES, SIZES, tf.constant(["a"]))
 ALIKE = ((127.5,) * 3, (127.5,) * 3)
 IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 
@@ -31,31 +31,28 @@ class PerChannel(TinyDetector):
         return PerChannel(network)
 
 
-def test_channels_that_are_alike_are_left_to_the_reader():
+def test_channels_are_normalised_in_the_file_where_they_differ_which_no_efficientdet_s_do():
     values = tf.random.normal([1, 2, 2, 3])
     assert file_normalisation(ALIKE) == ALIKE
     assert network_input(values, ALIKE, integer=True) is values
-
-
-def test_numbers_that_float32_does_not_tell_apart_are_equal():
-    """MediaPipe refuses 127.5 beside 127.50001."""
+    # MediaPipe refuses 127.5 beside 127.50001.
     assert normalisation_of(TinyDetector().preprocess) == ALIKE
     assert normalisation_of(PerChannel().preprocess) == IMAGENET
-
-
-def test_other_channels_are_normalised_in_the_file():
     assert file_normalisation(IMAGENET) == PIXELS
     found = network_input(tf.constant(PICTURES[:1]), IMAGENET, integer=False)
     np.testing.assert_allclose(found, (PICTURES[:1] - IMAGENET[0]) / IMAGENET[1], atol=1e-5)
+    family = family_of(DetectionModel(efficientdet={}))
+    for name in ("efficientdet-d0", "efficientdet-lite0"):
+        message = goldens.message(name, 64, fpn_cell_repeats=1, box_class_repeats=1, fpn_num_filters=8)
+        built = build_efficientdet(message, "model.efficientdet", None)
+        mean, std = family.tflite.normalisation(built)
+        assert len(set(mean)) == len(set(std)) == 1, name
 
 
-def test_a_float_file_takes_pixels():
+def test_files_of_both_kinds_take_pixels():
     found = run(tflite_of(PerChannel(), integer=False), PICTURES[:1])
-    expected = PerChannel().detect(images(PICTURES[:1]))
+    expected = PerChannel().detect(IMAGE)
     np.testing.assert_allclose(found["output_1"][0, 0], expected.scores.numpy().max(), atol=1e-5)
-
-
-def test_an_integer_file_takes_pixels_and_computes_in_integers():
     model = calibrated(PerChannel())
     content = tflite_of(model, integer=True)
     (details,) = Interpreter(model_content=content).get_input_details()
@@ -63,21 +60,5 @@ def test_an_integer_file_takes_pixels_and_computes_in_integers():
     operations = [each.name for each in list_operations(content)]
     assert operations.index("CONV_2D") < operations.index("DEQUANTIZE")
     found = run(content, PICTURES[:1].astype(np.uint8))
-    expected = model.detect(images(PICTURES[:1]))
+    expected = model.detect(IMAGE)
     np.testing.assert_allclose(found["output_1"][0, :3], np.sort(expected.scores[0])[::-1][:3], atol=0.03)
-
-
-def images(pixels):
-    sizes = tf.fill([len(pixels), 2], 32)
-    return Images(
-        pixels=tf.constant(pixels), true_sizes=sizes, original_sizes=sizes, source_ids=tf.constant(["a"])
-    )
-
-
-def test_every_efficientdet_says_one_number_for_all_channels():
-    family = family_of(DetectionModel(efficientdet={}))
-    for name in ("efficientdet-d0", "efficientdet-lite0"):
-        message = goldens.message(name, 64, fpn_cell_repeats=1, box_class_repeats=1, fpn_num_filters=8)
-        built = build_efficientdet(message, "model.efficientdet", None)
-        mean, std = family.tflite.normalisation(built)
-        assert len(set(mean)) == len(set(std)) == 1, name

@@ -1,16 +1,14 @@
-"""Files with int16 activations of networks whose biases are large beside their kernels."""
-
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tf_keras
 from ai_edge_litert.interpreter import Interpreter
 
 from detection_core.errors import ExportError
 from detection_core.exporters.tflite_int16_biases import MOST_BIAS, restore_biases
 from detection_core.exporters.tflite_quantizer import quantize_to_int16
+from tests.support.edge_files import converted
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import INPUTS, decibels, file_of, heads_of, levels_of, tflite_of
 from tests.support.tiny_network import tiny_network
@@ -40,7 +38,7 @@ def fade(network: tf_keras.Model) -> None:
     network.get_layer("stem_bn").set_weights([gamma * 1e-8, beta * 1e-8, mean, variance])
 
 
-def test_a_bias_beyond_32_bits_is_kept_on_every_level_and_in_every_channel():
+def test_large_biases_and_tiny_activations_are_kept_and_other_files_refused():
     plain, found = files_of(weaken)
     wanted, got = heads_of(plain, INPUTS[0]), heads_of(found, INPUTS[0])
     (logits,) = (name for name in wanted if "class_logits" in name)
@@ -54,17 +52,10 @@ def test_a_bias_beyond_32_bits_is_kept_on_every_level_and_in_every_channel():
         if each["dtype"] == np.int64 and each["quantization_parameters"]["scales"].size
     ]
     assert 2**31 < max(codes) <= 1.001 * MOST_BIAS
-
-
-def test_activations_that_are_next_to_nothing_make_a_file_that_loads():
     plain, found = files_of(fade)
     wanted, got = heads_of(plain, INPUTS[0]), heads_of(found, INPUTS[0])
     assert wanted.keys() == got.keys()
     assert all(decibels(wanted[name], got[name]) > 30 for name in wanted)
-
-
-def test_files_that_do_not_belong_together_are_refused():
-    function = tf.function(lambda x: x + 1, input_signature=[tf.TensorSpec([1, 2], tf.float32)])
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([function.get_concrete_function()])
+    other = converted(lambda x: x + 1, [1, 2])
     with pytest.raises(ExportError, match="expected the 11 convolutions of the float file, found 0 others"):
-        restore_biases(converter.convert(), file_of("float32"))
+        restore_biases(other, file_of("float32"))

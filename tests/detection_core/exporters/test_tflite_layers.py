@@ -1,5 +1,3 @@
-"""Files of every format against the network that they were made from."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,25 +5,21 @@ from ai_edge_litert.interpreter import Interpreter
 
 from detection_core.artifacts.tflite_graph import read_graph
 from detection_core.errors import ModelError
+from detection_core.exporters import tflite_layers
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.exporters.tflite_layers import (
-    MOST_DB,
-    LayerParity,
-    ReferenceNetwork,
-    compare_layers,
-    first_apart,
-)
+from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers, first_apart
+from tests.support.cases import cases
 from tests.support.tiny_files import FORMATS_OF_ITS_WEIGHTS, file_of, function_of, inputs_of
 
 
-def compared(reference: ReferenceNetwork, content: bytes) -> list[LayerParity]:
+def compared(reference: ReferenceNetwork, content: bytes) -> list[tflite_layers.LayerParity]:
     found = compare_layers(content, reference, inputs_of(content)[:2])
     assert found.unmatched_heads == ()
     return found.layers
 
 
-@pytest.mark.parametrize("integer", [False, True])
-def test_a_file_keeps_to_its_format_s_tolerance_in_every_layer(integer):
+@cases(False, True)
+def test_a_file_keeps_to_its_format_s_tolerance_in_every_layer(*, integer):
     with ReferenceNetwork(function_of(integer)) as reference:
         for name in FORMATS_OF_ITS_WEIGHTS:
             if FORMATS[name].integer != integer:
@@ -38,7 +32,7 @@ def test_a_file_keeps_to_its_format_s_tolerance_in_every_layer(integer):
             assert not {layer.operation for layer in layers} & {"LOGISTIC", "TFLite_Detection_PostProcess"}
             assert first_apart(layers, FORMATS[name].tolerance.heads_db) is None, name
             if name == "float32":
-                assert {layer.db for layer in layers} == {MOST_DB}
+                assert {layer.db for layer in layers} == {tflite_layers.MOST_DB}
         name = "int8" if integer else "float32"
         layers = compared(reference, damaged(file_of(name)))
     apart = first_apart(layers, FORMATS[name].tolerance.heads_db)
@@ -60,14 +54,11 @@ def damaged(content: bytes) -> bytes:
     return content.replace(kernel, bytes(len(kernel)), 1)
 
 
-def test_without_inputs_there_is_nothing_to_compare():
+def test_without_inputs_or_heads_of_that_name_nothing_is_compared():
     reference = ReferenceNetwork(function_of(False))
     with reference, pytest.raises(ModelError, match="expected at least one input"):
         compare_layers(file_of("float32"), reference, [])
-
-
-def test_a_head_that_the_network_does_not_have_is_named():
-    """The reference is another network: what it has not by name is compared with nothing."""
+    # The reference is another network: what it has not by name is compared with nothing.
 
     @tf.function(input_signature=[tf.TensorSpec([1, 32, 32, 3], tf.float32, name="input")])
     def other(pixels):

@@ -1,32 +1,29 @@
-"""Post-processing by built-in operations gives what TFLite_Detection_PostProcess gives, with any threads."""
-
 import dataclasses
 import functools
 
 import flatbuffers
 import numpy as np
-import pytest
 import tensorflow as tf
 from flatbuffers import flexbuffers
 from tensorflow.lite.python import schema_py_generated as schema
 
 from detection_core.exporters.tflite_plain_suppression import CANDIDATES, plain_post_process
 from detection_core.exporters.tflite_post_process import post_process_function
+from tests.detection_core.exporters import suppression_files
 from tests.detection_core.exporters.suppression_files import (
-    ANCHORS,
     CLASSES,
-    NAMES,
     OPTIONS,
-    ROWS,
     boxes,
     detections,
     suppression_file,
 )
+from tests.support.cases import cases
 from tests.support.tflite_operations import list_operations
 
 
 def scores(seed):
-    return np.random.default_rng(seed).uniform(0, 1, (1, ANCHORS, CLASSES + 1)).astype(np.float32) ** 2
+    values = np.random.default_rng(seed).uniform(0, 1, (1, len(boxes()[0]), CLASSES + 1))
+    return values.astype(np.float32) ** 2
 
 
 def same(found, expected):
@@ -58,7 +55,7 @@ def in_tensorflow(options, values):
     found = plain_post_process(options)(tf.constant(codes[np.newaxis]), tf.constant(values), anchors)
     count = int(found.count[0])
     assert not any(np.asarray(value)[0, count:].any() for value in found[:3])
-    return {name: np.asarray(getattr(found, name))[0, :count] for name in NAMES[1:]}
+    return {name: np.asarray(getattr(found, name))[0, :count] for name in suppression_files.NAMES[1:]}
 
 
 VARIANTS = {
@@ -73,8 +70,8 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_built_in_operations_give_what_the_operation_gives_on_one_thread(variant):
+@cases(*VARIANTS)
+def test_built_in_operations_give_what_the_operation_gives_on_one_thread(*, variant):
     options = dataclasses.replace(OPTIONS, **VARIANTS[variant])
     kernel = by_operation(options)
     for seed in range(3):
@@ -91,8 +88,8 @@ def best_rows(kernel, values, options):
     return {name: value[order] for name, value in found.items()}
 
 
-@pytest.mark.parametrize("variant", ["class by class", "few of a class", "one class a box"])
-def test_a_file_gives_the_same_with_any_number_of_threads(variant):
+@cases("class by class", "few of a class", "one class a box")
+def test_a_file_gives_the_same_with_any_number_of_threads(*, variant):
     options = dataclasses.replace(OPTIONS, **VARIANTS[variant])
     content = suppression_file(plain_post_process(options), options)
     names = {operation.name for operation in list_operations(content)}
@@ -103,19 +100,17 @@ def test_a_file_gives_the_same_with_any_number_of_threads(variant):
         same(detections(content, scores(0), threads), expected)
 
 
-def test_the_operation_s_kernel_loses_the_class_of_the_number_of_threads():
+def test_the_kernel_loses_a_class_for_its_threads_and_the_best_pairs_are_taken():
     """Where this fails LiteRT has mended its kernel."""
     kernel, values = by_operation(OPTIONS), scores(0)
     assert set(detections(kernel, values)["classes"]) == set(range(CLASSES))
     for threads in (2, 3, 4):
         lost = set(range(CLASSES)) - set(detections(kernel, values, threads)["classes"])
         assert lost == {threads}
-
-
-def test_of_more_pairs_than_it_looks_at_it_takes_the_best():
-    classes = CANDIDATES // ANCHORS + 10
+    anchors = suppression_files.ANCHORS
+    classes = CANDIDATES // anchors + 10
     options = dataclasses.replace(OPTIONS, num_classes=classes, nms_score_threshold=0.0)
-    values = np.random.default_rng(1).uniform(0, 1, (1, ANCHORS, classes + 1)).astype(np.float32)
+    values = np.random.default_rng(1).uniform(0, 1, (1, anchors, classes + 1)).astype(np.float32)
     expected = detections(suppression_file(post_process_function(options), options), values)
-    assert len(expected["scores"]) == ROWS
+    assert len(expected["scores"]) == suppression_files.ROWS
     same(in_tensorflow(options, values), expected)

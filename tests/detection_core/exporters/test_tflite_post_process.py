@@ -1,5 +1,3 @@
-"""The post-processing operation's attributes against the published ones."""
-
 import dataclasses
 import json
 import pathlib
@@ -17,6 +15,7 @@ from detection_core.detectors.ssd.tflite import post_process_options
 from detection_core.errors import ExportError
 from detection_core.exporters.tflite_post_process import post_process_function
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import refused
 from tests.support.tflite_outputs import outputs
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "data" / "signatures.json").read_text())["tflite"]
@@ -35,7 +34,7 @@ def config(text: str = CONFIG) -> TrainEvalPipelineConfig:
     return message
 
 
-def test_the_operation_has_the_published_attributes():
+def test_the_operation_has_the_published_attributes_and_rows_for_all_classes():
     post_process = post_process_function(post_process_options(config(), outputs(max_detections=10)))
 
     def serve(codes):
@@ -50,16 +49,10 @@ def test_the_operation_has_the_published_attributes():
     found = flexbuffers.Loads(bytes(operator.customOptions))
     (expected,) = GOLDEN["custom_ops"]
     assert {name: pytest.approx(value) for name, value in expected["options"].items()} == found
-
-
-def test_tensorflow_itself_gives_rows_of_zeros():
     post_process = post_process_function(post_process_options(config(), outputs(max_detections=7)))
     found = post_process(tf.ones([1, 5, 4]), tf.ones([1, 5, 91]), tf.ones([5, 4]))
     assert [tensor.shape for tensor in found] == [(1, 7, 4), (1, 7), (1, 7), (1,)]
     assert not any(np.asarray(tensor).any() for tensor in found)
-
-
-def test_a_box_has_a_row_for_each_of_its_classes_and_no_more_classes_than_there_are():
     few = config(CONFIG.replace("num_classes: 90", "num_classes: 2"))
     for about, changed, rows in ((config(), {}, 12), (config(), {"use_regular_nms": True}, 4), (few, {}, 8)):
         given = outputs(max_detections=4, classes_per_detection=3, **changed)
@@ -88,5 +81,4 @@ def test_an_attribute_that_the_operation_does_not_take_is_refused_by_name():
     # Every number among them has a range.
     for field in dataclasses.fields(options):
         if not isinstance(getattr(options, field.name), bool):
-            with pytest.raises(ExportError, match=field.name):
-                dataclasses.replace(options, **{field.name: float("nan")})
+            refused(ExportError, field.name, dataclasses.replace, options, **{field.name: float("nan")})

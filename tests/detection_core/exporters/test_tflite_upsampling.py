@@ -1,24 +1,17 @@
-"""Upsampling by copies against the operation that it replaces."""
-
 import numpy as np
-import pytest
 
 from detection_core.artifacts.tflite_graph import read_graph
-from detection_core.exporters.delegation import make_interpreter, xnnpack_delegation
+from detection_core.exporters.delegation import xnnpack_delegation
 from detection_core.exporters.tflite_upsampling import repeat_by_copies
+from tests.support.cases import cases
 from tests.support.edge_files import upsampling
+from tests.support.tflite_operations import infer
+
+IMAGE = np.random.default_rng(7).normal(size=(1, 3, 5, 6)).astype(np.float32)
 
 
-def results(content: bytes, delegate: str) -> np.ndarray:
-    interpreter = make_interpreter(content, threads=1, delegate=delegate)
-    image = np.random.default_rng(7).normal(size=(1, 3, 5, 6)).astype(np.float32)
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
-    interpreter.invoke()
-    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-
-
-@pytest.mark.parametrize("half_pixel", [False, True])
-def test_copies_give_the_same_bits(half_pixel):
+@cases(False, True)
+def test_copies_give_the_same_bits(*, half_pixel):
     for rows, columns in ((6, 10), (9, 10), (3, 20), (15, 5)):
         before = upsampling(rows, columns, half_pixel=half_pixel)
         after = repeat_by_copies(before)
@@ -26,10 +19,11 @@ def test_copies_give_the_same_bits(half_pixel):
         assert "RESIZE_NEAREST_NEIGHBOR" not in names
         assert (names["CONCATENATION"], names["RESHAPE"]) == (2, 2)
         for delegate in ("none", "xnnpack"):
-            np.testing.assert_array_equal(results(after, delegate), results(before, delegate))
+            found, expected = (infer(each, IMAGE, delegate)[0] for each in (after, before))
+            np.testing.assert_array_equal(found, expected)
 
 
-def test_xnnpack_takes_over_in_one_part_what_it_took_in_two():
+def test_xnnpack_takes_over_one_part_and_other_factors_stay_as_they_are():
     before = upsampling(6, 10)
     names = [op.name for op in read_graph(before).operators]
     found = xnnpack_delegation(before)
@@ -37,9 +31,6 @@ def test_xnnpack_takes_over_in_one_part_what_it_took_in_two():
     assert len(found.partitions) == 2
     found = xnnpack_delegation(repeat_by_copies(before))
     assert found.left == () and len(found.partitions) == 1
-
-
-def test_other_factors_stay_as_they_are():
     for rows, columns in ((7, 10), (6, 11), (18, 5)):
         content = upsampling(rows, columns)
         assert repeat_by_copies(content) == content, (rows, columns)

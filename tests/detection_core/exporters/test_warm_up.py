@@ -1,5 +1,3 @@
-"""Requests to warm up with: TensorFlow Serving's own protos read them, and the model answers them."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,21 +6,16 @@ from detection_core.errors import DataError
 from detection_core.exporters.served_inputs import INPUT_TYPES
 from detection_core.exporters.signatures import serving_function
 from detection_core.exporters.warm_up import prediction_log, served_value, write_warm_up
+from tests.support.cases import cases, refused
 from tests.support.served_requests import IMAGES, REQUESTS, RESIZER, example, read_logs
 from tests.support.tiny_detector import TinyDetector
 
 
-@pytest.mark.parametrize("name", INPUT_TYPES)
-def test_each_example_is_a_request_that_the_model_answers(tmp_path, name):
+@cases(*INPUT_TYPES)
+def test_each_example_is_a_request_that_the_model_answers(tmp_path, *, name):
     examples = [example(image) for image in IMAGES]
-    count = write_warm_up(
-        str(tmp_path),
-        examples,
-        INPUT_TYPES[name],
-        name="input_tensor",
-        model="ssd",
-        signature="serving_default",
-    )
+    said = {"name": "input_tensor", "model": "ssd", "signature": "serving_default"}
+    count = write_warm_up(str(tmp_path), examples, INPUT_TYPES[name], **said)
     logs = read_logs(tmp_path)
     assert count == len(logs) == 3
     function = serving_function(TinyDetector(), RESIZER, input_type=name)
@@ -46,19 +39,14 @@ def test_the_bytes_are_those_that_tensorflow_serving_s_own_classes_write():
     assert prediction_log_pb2.PredictionLog.FromString(ours) == log
 
 
-def test_no_example_and_one_without_an_image_are_errors(tmp_path):
+def test_odd_examples_are_errors_or_requests_to_their_last_byte(tmp_path):
     served = INPUT_TYPES["image_tensor"]
     arguments = {"name": "x", "model": "m", "signature": "s"}
     with pytest.raises(DataError, match="expected examples to warm up with, found none"):
         write_warm_up(str(tmp_path), [], served, **arguments)
-    with pytest.raises(DataError, match="found another record"):
-        served_value(tf.train.Example().SerializeToString(), served)
-    with pytest.raises(DataError, match="found another record"):
-        served_value(b"rubbish", served)
-
-
-def test_an_example_is_a_request_to_its_last_byte_however_many_a_batch_has(tmp_path):
-    """The bytes of a tf.Example may end in zeros, which numpy's own type of texts drops."""
+    refused(DataError, "found another record", served_value, tf.train.Example().SerializeToString(), served)
+    refused(DataError, "found another record", served_value, b"rubbish", served)
+    # The bytes of a tf.Example may end in zeros, which numpy's own type of texts drops.
     content = example(IMAGES[0]) + b"\x12\x01\x00"  # a field that tf.Example does not have
     served = INPUT_TYPES["tf_example"]
     write_warm_up(str(tmp_path), [content], served, name="x", model="m", signature="s", batch_size=3)

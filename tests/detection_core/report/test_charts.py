@@ -18,7 +18,7 @@ def svg_of(chart):
     return ElementTree.fromstring(base64.b64decode(data))
 
 
-def test_a_chart_is_an_image_with_its_lines_and_no_link():
+def test_a_chart_is_an_image_without_links_of_odd_and_equal_data_too():
     chart = line_chart(LINES, OPTIONS)
     root = svg_of(chart)
     assert chart.title == "Loss & <rate>" and root.tag == "{http://www.w3.org/2000/svg}svg"
@@ -27,9 +27,6 @@ def test_a_chart_is_an_image_with_its_lines_and_no_link():
     links = [value for node in root.iter() for name, value in node.attrib.items() if name.endswith("href")]
     assert links and all(link.startswith("#") for link in links)
     assert not [node for node in root.iter() if node.tag.endswith(("script", "image", "foreignObject"))]
-
-
-def test_odd_and_equal_data():
     log = ChartOptions(title="log", x_label="", y_label="", log_y=True)
     charts = (
         line_chart([Line(label="one", x=[5], y=[0.0])], OPTIONS),

@@ -1,5 +1,3 @@
-import dataclasses
-
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding, FoundExample, OtherExample
 from detection_core.artifacts.dataset_card import CARD, DatasetCard
 from detection_core.report.data_findings import FindingsSummary
@@ -8,31 +6,15 @@ from detection_core.report.data_page import data_page
 JPEG = b"\xff\xd8\xff picture"
 
 
-def _found(**changes):
-    example = FoundExample(
-        split="eval",
-        source_id="<a>",
-        record=1,
-        note="the same image",
-        other=OtherExample(split="train", source_id="b", record=2),
-        picture="000.jpg",
-    )
-    finding = Finding(
-        id="leakage:eval",
-        check="leakage",
-        severity="stop",
-        message="1 of 4 <images>",
-        measured=0.25,
-        threshold=0.0,
-        examples=[dataclasses.replace(example, **changes)],
-    )
-    return DataFindings(findings=[finding], checks={"leakage": "stop", "drift": "nothing before"})
-
-
-def _summary(tmp_path, **changes):
+def _summary(tmp_path, picture="000.jpg"):
     (tmp_path / "pictures").mkdir(exist_ok=True)
     (tmp_path / "pictures" / "000.jpg").write_bytes(JPEG)
-    return FindingsSummary(found=_found(**changes), folder=str(tmp_path))
+    other = OtherExample(split="train", source_id="b", record=2)
+    said = {"split": "eval", "source_id": "<a>", "record": 1, "note": "the same image", "picture": picture}
+    found = {"id": "leakage:eval", "check": "leakage", "severity": "stop", "message": "1 of 4 <images>"}
+    finding = Finding(**found, measured=0.25, threshold=0.0, examples=[FoundExample(other=other, **said)])
+    checks = {"leakage": "stop", "drift": "nothing before"}
+    return FindingsSummary(found=DataFindings(findings=[finding], checks=checks), folder=str(tmp_path))
 
 
 def _page(found, folder):

@@ -5,10 +5,8 @@ from detection_core.report.evaluation import EvaluationSummary, curve_chart, met
 
 
 def curves_of(classes):
-    entries = [
-        ClassCurve(name=f"class {c}", ap50=c / classes, recall=[0, 1], precision=[1, 0.5])
-        for c in range(classes)
-    ]
+    curve = {"recall": [0, 1], "precision": [1, 0.5]}
+    entries = [ClassCurve(name=f"class {c}", ap50=c / classes, **curve) for c in range(classes)]
     labels = [*(e.name for e in entries), "background"]
     matrix = [[3 * (i == j) for j in range(classes + 1)] for i in range(classes + 1)]
     return Curves(classes=entries, score_threshold=0.5, confusion=Confusion(labels=labels, matrix=matrix))
@@ -20,22 +18,16 @@ def summary_of(classes=2):
     return EvaluationSummary(id="e", title="Float", report=report, pictures={}, curves=curves_of(classes))
 
 
-def test_rows_are_coco_s_or_those_that_are_asked_for():
+def test_tables_curves_and_confusion_show_what_can_be_read():
     table = metric_table([("a", {MAP: 0.5, MAP_50: 0.7}), ("b", {MAP: 0.4})])
     assert table["columns"] == ["a", "b"] and len(table["rows"]) == 12
     assert table["rows"][0]["values"] == [0.5, 0.4] and table["rows"][1]["values"] == [0.7, None]
     (row,) = metric_table([("a", {"own": 1.0})], ["own"])["rows"]
     assert row == {"name": "own", "words": "own", "values": [1.0]}
-
-
-def test_of_many_classes_the_weakest_are_drawn():
     chart, left_out = curve_chart(curves_of(40), "Float")
     assert chart is not None and left_out == 40 - MAX_LINES
     assert curve_chart(Curves(classes=[], score_threshold=0.5), "Float") == (None, 0)
     assert summary_of(40).confusion is None  # too large to read
-
-
-def test_confusion_in_percent_of_a_row():
     confusion = summary_of().confusion
     assert [c["percent"] for c in confusion["rows"][0]["cells"]] == [100, 0, 0]
     assert [c["right"] for c in confusion["rows"][1]["cells"]] == [False, True, False]

@@ -2,22 +2,13 @@ import math
 
 from detection_core.report import formats
 from detection_core.report.formats import DASH
-from tests.support.cases import cases
 
 
-@cases(
-    (0.04, "0.0 s"), (9.94, "9.9 s"), (12.4, "12 s"), (185, "3 min 05 s"), (7620, "2 h 07 min"), (None, DASH)
-)
-def test_duration(*, seconds, text):
-    assert formats.duration(seconds) == text
-
-
-@cases(None, math.nan, math.inf, -1.0, "x")
-def test_what_was_not_measured_is_a_dash(*, value):
-    assert formats.metric(value) == DASH
-
-
-def test_numbers_and_times():
+def test_numbers_durations_and_times_are_short_and_what_was_not_measured_is_a_dash():
+    durations = {0.04: "0.0 s", 9.94: "9.9 s", 12.4: "12 s", 185: "3 min 05 s", 7620: "2 h 07 min"}
+    assert {seconds: formats.duration(seconds) for seconds in durations} == durations
+    assert formats.duration(None) == DASH
+    assert {formats.metric(value) for value in (None, math.nan, math.inf, -1.0, "x")} == {DASH}
     assert formats.metric(0.12345) == "0.123"
     assert formats.metric(0.12345, 4) == "0.1235"
     assert formats.signed(-0.01) == "\N{MINUS SIGN}0.010"

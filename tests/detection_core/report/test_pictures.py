@@ -24,22 +24,16 @@ def evaluation(tmp_path):
     return tmp_path
 
 
-def test_limits_by_kind(evaluation, tmp_path):
+def test_pictures_are_limited_by_kind_and_by_a_budget_for_all(evaluation, tmp_path):
     found = PictureBudget().embed(str(evaluation), LIMITS)
-    assert {kind: [p.source_id for p in pictures] for kind, pictures in found.items()} == {
-        "side_by_side": ["s0", "s1"],
-        "false_positive": [],
-        "miss": ["s3", "s4"],
-    }
+    sources = {kind: [p.source_id for p in pictures] for kind, pictures in found.items()}
+    assert sources == {"side_by_side": ["s0", "s1"], "false_positive": [], "miss": ["s3", "s4"]}
     kind, _, text = found["miss"][0].data.partition(",")
     assert kind == "data:image/jpeg;base64"
     assert base64.b64decode(text) == picture(3)
     (evaluation / "pictures" / "3.jpg").unlink()
     assert [p.source_id for p in PictureBudget().embed(str(evaluation), LIMITS)["miss"]] == ["s4"]
     assert PictureBudget().embed(str(tmp_path / "nowhere"), LIMITS)["miss"] == []
-
-
-def test_the_budget_is_shared_by_all_evaluations(evaluation):
     budget = PictureBudget(left=1200)  # three pictures of 400 characters
     first = budget.embed(str(evaluation), {"side_by_side": 2})
     second = budget.embed(str(evaluation), LIMITS)

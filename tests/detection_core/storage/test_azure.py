@@ -8,41 +8,34 @@ import pytest
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import azure, files
 from detection_core.storage.schemes import store_of
+from tests.support.cases import refused
 from tests.support.object_store import azure_server
 
 
-@pytest.fixture
-def no_account(monkeypatch):
+def test_accounts_and_folders_are_azure_s_own(monkeypatch):
     for name in azure._VARIABLES:
         monkeypatch.delenv(name, raising=False)
-
-
-def test_no_account_is_one_message_that_tells_no_connection_string(no_account, monkeypatch):
     with pytest.raises(ConfigError, match="AZURE_STORAGE_ACCOUNT_NAME: expected a storage account") as caught:
         files.exists("abfs://container/a")
     assert "AZURE_STORAGE_CONNECTION_STRING" in str(caught.value)
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountKey=c2VjcmV0LVNFTlRJTkVM;")
-    with pytest.raises(ConfigError, match="found none that can be used") as caught:
-        files.exists("abfs://container/a")
-    assert "c2VjcmV0" not in str(caught.value)
-
-
-def test_folders_of_a_hierarchical_namespace_are_no_files():
-    """They are listed as empty blobs with `hdi_isfolder`: "List Blobs", Azure Blob Storage REST API."""
-    folder, blob = ({"hdi_isfolder": "true"}, None)
-    assert azure.is_folder(types.SimpleNamespace(metadata=folder))
-    assert azure.is_folder(types.SimpleNamespace(metadata={"Hdi_isfolder": "true"}))
-    assert not azure.is_folder(types.SimpleNamespace(metadata=blob))
+    error = refused(ConfigError, "found none that can be used", files.exists, "abfs://container/a")
+    assert "c2VjcmV0" not in str(error)
+    # They are listed as empty blobs with `hdi_isfolder`: "List Blobs", Azure Blob Storage REST API.
+    for metadata, expected in (
+        ({"hdi_isfolder": "true"}, True),
+        ({"Hdi_isfolder": "true"}, True),
+        (None, False),
+    ):
+        assert azure.is_folder(types.SimpleNamespace(metadata=metadata)) == expected, metadata
     store = store_of("abfss://")
     assert store._split("abfss://box@account.dfs.core.windows.net/a/b/") == ("box", "a/b")
-    with pytest.raises(DataError, match="without a question mark"):
-        store.exists("abfs://box/a?b")
+    refused(DataError, "without a question mark", store.exists, "abfs://box/a?b")
 
 
 def test_a_key_that_does_not_fit_is_refused(monkeypatch):
     with azure_server() as bucket:
         text = os.environ["AZURE_STORAGE_CONNECTION_STRING"]
         monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text.replace("Eby8", "Eby9"))
-        with pytest.raises(DataError, match=r"found Auth[a-zA-Z]+ \(") as caught:
-            files.read_bytes(f"{bucket}/a")
-        assert caught.value.where == f"{bucket}/a"
+        error = refused(DataError, r"found Auth[a-zA-Z]+ \(", files.read_bytes, f"{bucket}/a")
+        assert error.where == f"{bucket}/a"

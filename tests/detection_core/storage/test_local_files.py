@@ -4,12 +4,13 @@ import fcntl
 import multiprocessing
 import os
 import threading
+from unittest import mock
 
 import pytest
 
 from detection_core.errors import StorageError
 from detection_core.storage import files, local_files
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.storage_faults import KILLED, failing_at, few_descriptors, killed_at, watched
 
 
@@ -24,25 +25,26 @@ def _content(folder):
     return {files.read_text(os.path.join(folder, name)) for name in ("a", "deep/b")}
 
 
-def test_a_folder_is_whole_after_a_kill_at_any_change_and_the_next_writer_cleans_up(tmp_path):
-    found = set()
-    for at in range(1, 40):
-        path = str(tmp_path / str(at) / "made")
-        with local_files.partial_dir(path) as folder:
-            _fill(folder, "old")
-        with watched(killed_at(at)) as changes:
-            try:
-                with local_files.partial_dir(path) as folder:
-                    _fill(folder)
-            except KILLED:
-                pass
-        # Between two renames there is nothing under the name; never a part.
-        assert not os.path.exists(path) or len(_content(path)) == 1
-        found |= _content(path) if os.path.exists(path) else set()
-        with local_files.partial_dir(path) as folder:
-            _fill(folder, "last")
-        assert os.listdir(os.path.dirname(path)) == ["made"] and _content(path) == {"last"}
-    assert changes.made < 39 and found == {"old", "new"}
+def _replace(folder, text="new"):
+    with local_files.partial_dir(str(folder)) as partial:
+        _fill(partial, text)
+
+
+def test_a_folder_is_whole_after_a_kill_or_an_error_at_any_change_and_the_next_writer_cleans_up(tmp_path):
+    for name, fault in (("killed", killed_at), ("failed", lambda at: failing_at(at, errno.ENOSPC))):
+        found = set()
+        for at in range(1, 40):
+            path = str(tmp_path / name / str(at) / "made")
+            _replace(path, "old")
+            with watched(fault(at)) as changes, contextlib.suppress(*KILLED, OSError):
+                _replace(path)
+            # Between two renames of one that was killed there is nothing under the name; never a part.
+            there = _content(path) if os.path.exists(path) else set()
+            assert len(there) == 1 or (name == "killed" and not there)
+            found |= there
+            _replace(path, "last")
+            assert os.listdir(os.path.dirname(path)) == ["made"] and _content(path) == {"last"}
+        assert changes.made < 39 and found == {"old", "new"}
 
 
 def test_the_next_writer_of_a_file_removes_what_a_killed_one_has_left(tmp_path):
@@ -58,16 +60,13 @@ def test_the_next_writer_of_a_file_removes_what_a_killed_one_has_left(tmp_path):
     assert left and changes.made < 5
 
 
-def test_writers_of_one_file_at_once_leave_each_other_alone(tmp_path):
+def test_writers_of_one_file_leave_each_other_alone_and_list_nothing(tmp_path, monkeypatch):
     path = str(tmp_path / "made")
     with files.atomic_file(path) as first, files.atomic_file(path) as second:
         first.write(b"first, the last to end")
         second.write(b"second")
         assert len(os.listdir(tmp_path)) == 2
     assert os.listdir(tmp_path) == ["made"] and files.read_text(path) == "first, the last to end"
-
-
-def test_a_file_of_many_is_written_without_a_look_at_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", lambda *_: pytest.fail("listed"))
     monkeypatch.setattr(os, "listdir", lambda *_: pytest.fail("listed"))
     files.write_text(str(tmp_path / "made"), "x")
@@ -90,21 +89,6 @@ def test_a_leftover_that_may_not_be_removed_is_in_nobodys_way(tmp_path, monkeypa
     assert files.read_text(str(tmp_path / "made")) == "whole"
 
 
-def test_an_error_at_any_change_keeps_what_was_there(tmp_path):
-    for at in range(1, 40):
-        path = str(tmp_path / str(at) / "made")
-        with local_files.partial_dir(path) as folder:
-            _fill(folder, "old")
-        with watched(failing_at(at, errno.ENOSPC)) as changes:
-            try:
-                with local_files.partial_dir(path) as folder:
-                    _fill(folder)
-            except OSError:
-                pass
-        assert _content(path) in ({"old"}, {"new"})
-    assert changes.made < 39
-
-
 def test_what_a_living_writer_holds_is_no_leftover(tmp_path):
     with local_files.partial_dir(str(tmp_path / "made")) as folder:
         assert local_files.remove_leftovers(str(tmp_path)) == 0 and os.path.isdir(folder)
@@ -116,22 +100,19 @@ def test_what_a_living_writer_holds_is_no_leftover(tmp_path):
     assert local_files.remove_leftovers(str(tmp_path / "nowhere")) == 0
 
 
-def _write_often(path, number):
-    for _ in range(15):
-        with local_files.partial_dir(path) as folder:
-            _fill(folder, str(number))
-
-
 def test_six_writers_of_one_folder_all_end_well(tmp_path):
+    def write_often(number):
+        for _ in range(15):
+            _replace(tmp_path / "made", str(number))
+
     context = multiprocessing.get_context("fork")
-    path = str(tmp_path / "made")
-    writers = [context.Process(target=_write_often, args=(path, n)) for n in range(6)]
+    writers = [context.Process(target=write_often, args=(n,)) for n in range(6)]
     for writer in writers:
         writer.start()
     for writer in writers:
         writer.join(120)
     assert [w.exitcode for w in writers] == [0] * 6
-    assert len(_content(path)) == 1 and os.listdir(tmp_path) == ["made"]
+    assert len(_content(tmp_path / "made")) == 1 and os.listdir(tmp_path) == ["made"]
 
 
 def test_everything_is_on_the_disk_before_it_appears(tmp_path, monkeypatch):
@@ -152,32 +133,20 @@ def test_everything_is_on_the_disk_before_it_appears(tmp_path, monkeypatch):
     assert events[moved][1] in events[:moved] and str(tmp_path) in events[moved:]
 
 
-def test_a_link_to_a_folder_keeps_leading_there(tmp_path):
+def test_what_stands_in_the_place_of_a_folder_is_replaced_or_led_through_by_a_link(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with local_files.partial_dir(str(tmp_path / "link")) as folder:
-        _fill(folder)
+    _replace(tmp_path / "link")
     assert (tmp_path / "link").is_symlink() and _content(tmp_path / "elsewhere") == {"new"}
-
-
-def test_a_file_in_place_of_a_folder_is_replaced_and_one_above_it_is_an_error(tmp_path):
     (tmp_path / "made").write_text("x")
-    with local_files.partial_dir(str(tmp_path / "made")) as folder:
-        _fill(folder)
+    _replace(tmp_path / "made")
     assert _content(tmp_path / "made") == {"new"}
     (tmp_path / "file").write_text("x")
     with pytest.raises((NotADirectoryError, FileExistsError)):
         local_files.make_dirs(str(tmp_path / "file" / "below"))
 
 
-def test_a_device_stays_one():
-    files.write_bytes(os.devnull, b"x")
-    assert not os.path.isfile(os.devnull)
-    with pytest.raises(StorageError, match="expected a path where folders can be made"):
-        local_files.make_dirs("/proc/no/such")
-
-
-def test_a_lock_file_that_is_a_link_or_a_folder_is_refused_and_its_target_left_alone(tmp_path):
+def test_a_lock_file_keeps_its_content_and_is_no_link_or_folder(tmp_path):
     victim = tmp_path / "precious"
     victim.write_text("precious")
     (tmp_path / "link").symlink_to(victim)
@@ -187,9 +156,6 @@ def test_a_lock_file_that_is_a_link_or_a_folder_is_refused_and_its_target_left_a
         with refused, local_files.lock(str(tmp_path / name)):
             pass
     assert victim.read_text() == "precious"
-
-
-def test_a_lock_file_keeps_its_content_and_tells_whether_it_is_held(tmp_path):
     path = str(tmp_path / "lock")
     files.write_text(path, "kept")
     assert not local_files.is_locked(path) and not local_files.is_locked(str(tmp_path / "none"))
@@ -198,7 +164,6 @@ def test_a_lock_file_keeps_its_content_and_tells_whether_it_is_held(tmp_path):
         with pytest.raises(BlockingIOError), local_files.lock(path, wait=False):
             pass
     assert files.read_text(path) == "kept" and not local_files.is_locked(path)
-    path = str(tmp_path / "lock")
     with local_files.lock(path), few_descriptors(0), pytest.raises(OSError, match="Too many open files"):
         local_files.is_locked(path)
 
@@ -243,21 +208,18 @@ def test_a_folder_that_is_replaced_is_there_at_every_moment(tmp_path, monkeypatc
     assert (target / "a").read_text() == "new" and os.listdir(tmp_path) == ["made"]
 
 
-@cases(errno.EIO, errno.ESTALE)
-def test_a_disk_that_does_not_answer_is_not_an_empty_one(tmp_path, monkeypatch, *, code):
-    def stat(path, **options):
-        raise OSError(code, os.strerror(code), path)
-
-    monkeypatch.setattr(local_files.os, "stat", stat)
-    for look in (files.exists, files.is_dir, lambda path: files.list_matching(path, "*")):
-        with pytest.raises(OSError, match=os.strerror(code)):
-            look(str(tmp_path))
-
-
-def test_what_cannot_be_there_is_not_there(tmp_path):
+def test_only_what_can_be_there_is_there_and_a_device_stays_one(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "file").write_text("")
     for name in ("none", "loop", "file/below", "x" * 300):
         assert not files.exists(str(tmp_path / name)) and not files.is_dir(str(tmp_path / name))
     assert files.exists(str(tmp_path / "file")) and not files.is_dir(str(tmp_path / "file"))
     assert files.exists(str(tmp_path)) and files.is_dir(str(tmp_path))
+    for code in (errno.EIO, errno.ESTALE):  # a disk that does not answer is not an empty one
+        error = OSError(code, os.strerror(code), str(tmp_path))
+        with mock.patch.object(local_files.os, "stat", side_effect=error):
+            for look in (files.exists, files.is_dir, lambda path: files.list_matching(path, "*")):
+                refused(OSError, os.strerror(code), look, str(tmp_path))
+    files.write_bytes(os.devnull, b"x")
+    assert not os.path.isfile(os.devnull)
+    refused(StorageError, "expected a path where folders can be made", local_files.make_dirs, "/proc/no/such")

@@ -10,6 +10,7 @@ from detection_core.storage import files, object_store, store_lock
 from detection_core.storage.local_copy import local_copy
 from detection_core.storage.schemes import store_of
 from detection_core.storage.shard_cache import ShardCache
+from tests.support.cases import refused
 from tests.support.object_store import SERVERS
 from tests.support.threads import at_once
 
@@ -25,7 +26,7 @@ def root(server, request):
     return f"{server}/{request.node.originalname}"
 
 
-def test_folders_are_what_the_names_make_of_them(root):
+def test_names_make_folders_and_contents_come_back(root):
     for name in ("a/1.json", "a/[2] *.json", "a/b/3.json", "ab/4", "a.json", "c"):
         files.write_text(f"{root}/{name}", name)
     assert files.list_dir(root) == ["a", "a.json", "ab", "c"]
@@ -35,15 +36,11 @@ def test_folders_are_what_the_names_make_of_them(root):
     assert files.glob(f"{root}/*/?.json") == [f"{root}/a/1.json"] and files.glob(f"{root}/x*") == []
     assert files.sizes(f"{root}/a") == {"1.json": 8, "[2] *.json": 12, "b/3.json": 10}
     assert files.read_text(f"{root}/a/[2] *.json") == "a/[2] *.json"
-    for missing in (lambda: files.list_dir(f"{root}/x"), lambda: files.read_bytes(f"{root}/a/4.json")):
-        with pytest.raises(FileNotFoundError):
-            missing()
+    refused(FileNotFoundError, "", files.list_dir, f"{root}/x")
+    refused(FileNotFoundError, "", files.read_bytes, f"{root}/a/4.json")
     files.remove_tree(f"{root}/a")
     files.remove_tree(f"{root}/a")
     assert files.list_dir(root) == ["a.json", "ab", "c"]
-
-
-def test_texts_and_bytes_come_back_and_a_name_that_begins_another_is_not_it(root):
     files.write_text(f"{root}/text", "grün\n")
     files.write_bytes(f"{root}/bytes", b"\0\1")
     with files.open_file(f"{root}/written", "w") as f:
@@ -94,11 +91,11 @@ def test_a_folder_appears_whole_and_a_writer_that_fails_leaves_nothing(root):
 
 
 def test_a_large_file_travels_in_parts_and_is_read_as_it_was_at_one_moment(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(object_store, "PART_BYTES", 1 << 20)
     content = os.urandom(5_300_000)
     (tmp_path / "here").write_bytes(content)
     files.copy_file(str(tmp_path / "here"), f"{root}/there")
     files.copy_file(f"{root}/there", f"{root}/copy")
+    monkeypatch.setattr(object_store, "PART_BYTES", 1 << 20)
     files.download(f"{root}/copy", str(tmp_path / "back"))
     assert (tmp_path / "back").read_bytes() == content
     with files.open_file(f"{root}/copy", "rb") as f:
@@ -113,11 +110,10 @@ def test_a_large_file_travels_in_parts_and_is_read_as_it_was_at_one_moment(root,
         return read(name, start=start, end=end, **options)
 
     monkeypatch.setattr(store.file_system, "cat_file", overtaken)
-    with pytest.raises(DataError, match="was changed; run again"):
-        files.download(f"{root}/copy", str(tmp_path / "torn"))
+    refused(DataError, "was changed; run again", files.download, f"{root}/copy", str(tmp_path / "torn"))
 
 
-def test_of_many_that_create_or_replace_one_succeeds(root):
+def test_of_many_that_create_replace_or_lock_one_succeeds_and_a_stale_lock_is_taken_over(root, monkeypatch):
     store = store_of(root)
     won = at_once(range(8), lambda n: store.write_if(f"{root}/once", b"%d" % n))
     assert len([version for version in won if version]) == 1
@@ -125,9 +121,6 @@ def test_of_many_that_create_or_replace_one_succeeds(root):
     won = at_once(range(8), lambda n: store.write_if(f"{root}/once", b"again %d" % n, version))
     assert len([version for version in won if version]) == 1
     assert store.write_if(f"{root}/never", b"x", version) is None and not files.exists(f"{root}/never")
-
-
-def test_one_at_a_time_holds_a_lock_and_a_stale_one_is_taken_over(root, monkeypatch):
     monkeypatch.setattr(store_lock, "_WAIT_SECONDS", 0.01)
     held, most = [], []
 
@@ -176,7 +169,6 @@ def test_shards_and_models_are_read_from_local_copies(root, tmp_path):
 def test_a_bucket_that_is_not_there_is_named(server):
     elsewhere = f"{server.partition('://')[0]}://nowhere"
     for operation in (files.read_bytes, files.list_dir, files.is_dir, files.etags, files.glob):
-        with pytest.raises(DataError, match=r"expected access to the object store, found .*bucket|ontainer"):
-            operation(f"{elsewhere}/*" if operation is files.glob else f"{elsewhere}/a")
-    with pytest.raises((DataError, FileNotFoundError)):
-        files.write_text(f"{elsewhere}/a", "x")
+        path = f"{elsewhere}/*" if operation is files.glob else f"{elsewhere}/a"
+        refused(DataError, r"expected access to the object store, found .*bucket|ontainer", operation, path)
+    refused((DataError, FileNotFoundError), "", files.write_text, f"{elsewhere}/a", "x")

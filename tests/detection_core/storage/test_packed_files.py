@@ -41,7 +41,7 @@ def test_any_part_in_any_order_is_what_the_content_holds(form, reads):
     assert b"".join(piece for _, piece in file.pieces()) == CONTENT
 
 
-def test_a_second_read_does_not_begin_at_the_beginning():
+def test_states_are_kept_for_a_second_read_and_bounded(monkeypatch):
     read = []
 
     class Counting(io.BytesIO):
@@ -55,9 +55,6 @@ def test_a_second_read_does_not_begin_at_the_beginning():
     read.clear()
     assert file.read(len(CONTENT) - 10, 10) == CONTENT[-10:]
     assert min(read) > len(FORMS["gzip"]) // 2
-
-
-def test_states_are_bounded_whatever_is_read(monkeypatch):
     monkeypatch.setattr(packed_files, "MOST_PLACES", 2)
     files = PackedFiles()
     for key in "abc":

@@ -5,21 +5,19 @@ import pytest
 from detection_core.storage.pending_upload import PendingTextUpload, PendingUpload
 
 
-@pytest.fixture
-def uploaded():
-    return []
+def test_what_was_written_is_uploaded_once_unless_its_block_fails_or_it_is_left_open():
+    uploaded = []
 
-
-@pytest.fixture
-def upload(uploaded):
-    def call(path):
+    def upload(path):
         with open(path, "rb") as f:
             uploaded.append((path, f.read()))
 
-    return call
-
-
-def test_what_was_written_is_uploaded_once_and_the_file_is_gone(uploaded, upload):
+    for kind in (PendingUpload, lambda u: PendingTextUpload(PendingUpload(u))):
+        with pytest.raises(ZeroDivisionError), kind(upload):
+            raise ZeroDivisionError
+        left_open = kind(upload)
+        del left_open
+    assert uploaded == []
     with PendingUpload(upload) as f:
         f.write(b"one")
         assert uploaded == []
@@ -29,15 +27,6 @@ def test_what_was_written_is_uploaded_once_and_the_file_is_gone(uploaded, upload
     text.close()
     assert [content for _, content in uploaded] == [b"one", "grün".encode()]
     assert not any(os.path.exists(path) for path, _ in uploaded)
-
-
-def test_a_block_that_fails_and_a_file_left_open_upload_nothing(uploaded, upload):
-    for kind in (PendingUpload, lambda u: PendingTextUpload(PendingUpload(u))):
-        with pytest.raises(ZeroDivisionError), kind(upload):
-            raise ZeroDivisionError
-        left_open = kind(upload)
-        del left_open
-    assert uploaded == []
 
 
 def test_a_failed_upload_is_raised_and_removes_the_file():

@@ -1,5 +1,3 @@
-"""Temporary folders go with their owner, or, where it was killed, with the next process."""
-
 import gc
 import os
 import signal
@@ -7,7 +5,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +23,7 @@ sys.stdin.read()
 
 
 @pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def temporary(tmp_path, monkeypatch):
     """Keep temporary folders in one of the test's own, here and in child processes."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
@@ -35,7 +32,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     scratch_folder._remove_abandoned.cache_clear()
 
 
-def test_it_is_private_and_goes_with_the_block_or_the_object(temporary):
+def test_it_is_private_and_goes_with_the_block_or_the_object_of_its_own_process(temporary):
     with ScratchFolder() as path:
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o700
         Path(path, "below").mkdir()
@@ -44,6 +41,15 @@ def test_it_is_private_and_goes_with_the_block_or_the_object(temporary):
     del folder
     gc.collect()
     assert not list(temporary.iterdir())
+    with ScratchFolder() as path:
+        child = os.fork()
+        if not child:
+            try:
+                scratch_folder.weakref.finalize._exitfunc()
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert os.path.isdir(path)
 
 
 def test_what_a_killed_process_leaves_goes_with_the_next_one(temporary):
@@ -63,15 +69,3 @@ def test_what_a_killed_process_leaves_goes_with_the_next_one(temporary):
         for owner in owners:
             owner.kill()
             owner.communicate()
-
-
-def test_a_forked_child_that_ends_leaves_its_parents_folder(temporary):
-    with ScratchFolder() as path:
-        child = os.fork()
-        if not child:
-            try:
-                scratch_folder.weakref.finalize._exitfunc()
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-        assert os.path.isdir(path)

@@ -40,23 +40,6 @@ def cache(tmp_path: Path) -> ShardCache:
     return ShardCache(str(tmp_path / "cache"), 10_000)
 
 
-def test_a_shard_is_fetched_once(bucket, cache, monkeypatch):
-    shard = _shard(bucket, "a.tfrecord.gz", b"data")
-    copy = cache.fetch(shard)
-    assert Path(copy).read_bytes() == b"data" and copy.endswith(".tfrecord.gz")
-    monkeypatch.setattr(files, "download", lambda *_: pytest.fail("fetched again"))
-    assert cache.fetch(shard) == copy
-    assert ShardCache(cache.folder, 1).fetch(shard) == copy
-
-
-def test_a_plain_path_is_fetched_anew_when_its_object_changes(bucket, cache):
-    _shard(bucket, "plain", b"one")
-    first = cache.fetch(f"{bucket}/plain")
-    _shard(bucket, "plain", b"two")
-    second = cache.fetch(f"{bucket}/plain")
-    assert [Path(p).read_bytes() for p in (first, second)] == [b"one", b"two"]
-
-
 def test_the_oldest_copies_make_room_but_never_the_newest_and_a_reader_keeps_its_own(bucket, tmp_path):
     cache = ShardCache(str(tmp_path), 5 * 100)
     shards = [_shard(bucket, f"n{n}", bytes([n]) * 100) for n in range(30)]
@@ -70,23 +53,32 @@ def test_the_oldest_copies_make_room_but_never_the_newest_and_a_reader_keeps_its
     assert os.path.exists(cache.fetch(shards[-1]))
 
 
-def test_many_threads_may_want_the_same_shard(bucket, cache):
+def test_a_shard_is_fetched_once_by_many_threads_and_anew_when_its_object_changes(bucket, cache, monkeypatch):
     shard = _shard(bucket, "same", b"x" * 5000)
     found = at_once([shard] * 6, cache.fetch)
     assert len(set(found)) == 1 and os.listdir(cache.folder) == [Path(found[0]).name]
+    _shard(bucket, "plain", b"one")
+    first = cache.fetch(f"{bucket}/plain")
+    _shard(bucket, "plain", b"two")
+    second = cache.fetch(f"{bucket}/plain")
+    assert [Path(p).read_bytes() for p in (first, second)] == [b"one", b"two"]
+    shard = _shard(bucket, "a.tfrecord.gz", b"data")
+    copy = cache.fetch(shard)
+    assert Path(copy).read_bytes() == b"data" and copy.endswith(".tfrecord.gz")
+    monkeypatch.setattr(files, "download", lambda *_: pytest.fail("fetched again"))
+    assert cache.fetch(shard) == copy
+    assert ShardCache(cache.folder, 1).fetch(shard) == copy
 
 
-def test_a_shard_that_was_changed_damaged_or_removed_is_named_and_not_kept(bucket, cache):
+def test_a_shard_that_was_changed_and_a_disk_that_is_full_are_named_with_what_to_do(
+    bucket, cache, monkeypatch
+):
     shard = _shard(bucket, "b", b"data")
     files.write_bytes(shard.uri, b"tada")
-    with pytest.raises(DataError, match="found 4 with") as raised:
-        cache.fetch(shard)
-    assert raised.value.where == shard.uri and os.listdir(cache.folder) == []
+    assert refused(DataError, "found 4 with", cache.fetch, shard).where == shard.uri
+    assert os.listdir(cache.folder) == []
     files.remove_tree(shard.uri)
     refused(DataError, "expected a shard of the examples, found none", cache.fetch, shard)
-
-
-def test_a_full_disk_is_named_with_what_to_do(bucket, cache, monkeypatch):
     shard = _shard(bucket, "c", b"data")
 
     def full(*_):
@@ -94,13 +86,15 @@ def test_a_full_disk_is_named_with_what_to_do(bucket, cache, monkeypatch):
 
     monkeypatch.setattr(files, "download", full)
     refused(DataError, "No space left on device; free some, set DETFLOW_SHARD_CACHE", cache.fetch, shard)
+    monkeypatch.setenv(module.GIGABYTES, "much")
+    refused(ConfigError, "found 'much'", shard_cache)
 
 
 def test_leftovers_of_killed_processes_go(bucket, cache):
     os.makedirs(cache.folder)
     old, new = Path(cache.folder, "a.partial"), Path(cache.folder, "b.partial")
-    for path in (old, new):
-        path.touch()
+    old.touch()
+    new.touch()
     os.utime(old, (1, 1))
     cache.fetch(_shard(bucket, "d", b"data"))
     assert not old.exists() and new.exists()
@@ -114,9 +108,8 @@ def test_a_failure_inside_tf_data_is_found_by_its_token_and_not_by_its_words(buc
     failures = []
     with dead_server():
         for _ in range(2):
-            with pytest.raises(RuntimeError) as raised:
-                module.fetch_in_dataset(shard)
-            failures.append((f"UnknownError: {raised.value} [Op:IteratorGetNext]", raised.value.__cause__))
+            error = refused(RuntimeError, "", module.fetch_in_dataset, shard)
+            failures.append((f"UnknownError: {error} [Op:IteratorGetNext]", error.__cause__))
     (first, its_cause), (second, another) = failures
     assert "expected an answer from the object store" in str(its_cause) and str(its_cause) == str(another)
     assert module.find_failure(first) is its_cause and module.find_failure(second) is another
@@ -125,22 +118,15 @@ def test_a_failure_inside_tf_data_is_found_by_its_token_and_not_by_its_words(buc
     assert Path(module.fetch_in_dataset(shard)).read_bytes() == b"data"
     monkeypatch.setattr(module, "_MOST_FAILURES", 1)
     monkeypatch.setattr(module, "fetch", lambda shard: (_ for _ in ()).throw(DataError("gone")))
-    with pytest.raises(RuntimeError):
-        module.fetch_in_dataset(shard)
+    refused(RuntimeError, "", module.fetch_in_dataset, shard)
     assert module.find_failure(first) is None
-
-
-def test_a_size_that_is_no_number_is_refused(monkeypatch):
-    monkeypatch.setenv(module.GIGABYTES, "much")
-    refused(ConfigError, "found 'much'", shard_cache)
 
 
 def test_a_cache_far_too_small_for_the_data_serves_epochs_in_the_same_order(bucket, tmp_path, monkeypatch):
     monkeypatch.setenv(module.FOLDER, str(tmp_path / "cache"))
     monkeypatch.setenv(module.GIGABYTES, "0")
-    here = [
-        write_records(tmp_path / f"{n:02}.tfrecord", [bytes([n]) * 50, bytes([n]) * 60]) for n in range(26)
-    ]
+    contents = [[bytes([n]) * 50, bytes([n]) * 60] for n in range(26)]
+    here = [write_records(tmp_path / f"{n:02}.tfrecord", records) for n, records in enumerate(contents)]
     there = [_shard(bucket, f"epochs/{n:02}.tfrecord", Path(p).read_bytes()) for n, p in enumerate(here)]
 
     def two_epochs(paths):
@@ -166,17 +152,15 @@ def test_a_copy_that_waited_too_long_is_fetched_again(bucket, tmp_path, monkeypa
     assert read == [b"%d" % n for n in range(6) for _ in range(3)]
 
 
-def test_a_folder_that_somebody_else_can_write_to_is_not_trusted(tmp_path, monkeypatch):
-    with s3_server() as bucket:
-        files.write_bytes(f"{bucket}/a.tfrecord", b"x")
-        theirs = tmp_path / "theirs"
-        theirs.mkdir()
-        theirs.chmod(0o777)
-        (tmp_path / "link").symlink_to(theirs)
-        for folder in (theirs, tmp_path / "link"):
-            with pytest.raises(ConfigError, match="expected a private folder"):
-                ShardCache(str(folder), 1 << 20, private=True).fetch(f"{bucket}/a.tfrecord")
-        mine = ShardCache(str(tmp_path / "mine"), 1 << 20, private=True)
-        assert Path(mine.fetch(f"{bucket}/a.tfrecord")).read_bytes() == b"x"
-        monkeypatch.setattr(os, "getuid", lambda: 12345)
-        refused(ConfigError, "expected a private folder", mine.fetch, f"{bucket}/a.tfrecord")
+def test_a_folder_that_somebody_else_can_write_to_is_not_trusted(bucket, tmp_path, monkeypatch):
+    shard = _shard(bucket, "a.tfrecord", b"x").uri
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs").chmod(0o777)
+    (tmp_path / "link").symlink_to(tmp_path / "theirs")
+    folders = (str(tmp_path / name) for name in ("mine", "theirs", "link"))
+    mine, *others = (ShardCache(folder, 1 << 20, private=True) for folder in folders)
+    assert Path(mine.fetch(shard)).read_bytes() == b"x"
+    for cache in others:
+        refused(ConfigError, "expected a private folder", cache.fetch, shard)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    refused(ConfigError, "expected a private folder", mine.fetch, shard)

@@ -21,7 +21,7 @@ def test_a_missing_package_is_one_message_with_the_line_for_pip(monkeypatch, *, 
         files.exists(f"{scheme}://bucket/a")
 
 
-def test_a_connection_is_made_once_for_a_process_and_its_settings(monkeypatch):
+def test_a_connection_is_made_once_and_errors_of_the_store_are_translated(monkeypatch):
     store = store_of("s3://")
     with s3_server():
         first = store.file_system
@@ -30,10 +30,6 @@ def test_a_connection_is_made_once_for_a_process_and_its_settings(monkeypatch):
         assert store.file_system is not first
     with dead_server():
         assert store.file_system is not first
-
-
-def test_errors_of_the_store_are_translated_and_others_are_not():
-    store = store_of("s3://")
     for error, kind in ((TimeoutError("late"), DataError), (FileNotFoundError("a"), FileNotFoundError)):
         with pytest.raises(kind, match="s3://bucket/a"), store._answering("s3://bucket/a"):
             raise error

@@ -1,5 +1,3 @@
-"""Anchors against the boxes of the data."""
-
 import numpy as np
 import pytest
 

@@ -1,14 +1,11 @@
-"""Sums of boxes by class, size, aspect and place."""
-
 import collections
 
 import numpy as np
 
+from detection_core.validation import box_statistics
 from detection_core.validation.box_statistics import (
     ASPECTS,
-    COUNTS,
     GRID,
-    PIXELS,
     SIZES,
     SampleCounter,
     add_up,
@@ -38,39 +35,44 @@ def _bin(edges, value):
     return sum(value >= edge for edge in edges)
 
 
-def _by_loops(images, name, bins, pick):
-    """Sums of one histogram as their names say, one object after the other."""
-    sums = {field: [0] * bins for field in ("counts", "squares", "products", "images")}
-    total_squares = 0
-    for image in images:
-        x = [0] * bins
-        for row, label, crowd in zip(image.boxes, image.classes, image.is_crowd, strict=True):
-            if not crowd:
-                x[pick(image, row, label)] += 1
-        n = sum(x)
-        total_squares += n * n
-        for i, count in enumerate(x):
-            sums["counts"][i] += count
-            sums["squares"][i] += count * count
-            sums["products"][i] += count * n
-            sums["images"][i] += count > 0
-    return sums, total_squares
+def _side(box, axis):
+    return box[2 + axis] - box[axis]
+
+
+def _aspect(image, box):
+    return _side(box, 1) / _side(box, 0) * image.width / image.height
+
+
+def _cell(box, axis):
+    return int((box[axis] + box[2 + axis]) / 2 * GRID)
 
 
 _PICKS = {
     "class": (2, lambda image, box, label: label),
-    "size": (len(SIZES) + 1, lambda i, b, _: _bin(SIZES, np.sqrt((b[2] - b[0]) * (b[3] - b[1])))),
-    "aspect": (len(ASPECTS) + 1, lambda i, b, _: _bin(ASPECTS, _ratio(b) * i.width / i.height)),
-    "place": (GRID * GRID, lambda i, b, _: _cell(b[0] + b[2]) * GRID + _cell(b[1] + b[3])),
+    "size": (len(SIZES) + 1, lambda i, b, _: _bin(SIZES, np.sqrt(_side(b, 0) * _side(b, 1)))),
+    "aspect": (
+        len(ASPECTS) + 1,
+        lambda i, b, _: _bin(ASPECTS, _side(b, 1) * i.width / _side(b, 0) / i.height),
+    ),
+    "place": (GRID * GRID, lambda i, b, _: _cell(b, 0) * GRID + _cell(b, 1)),
 }
 
 
-def _ratio(box):
-    return (box[3] - box[1]) / (box[2] - box[0])
-
-
-def _cell(twice_the_middle):
-    return int(twice_the_middle / 2 * GRID)
+def _by_loops(images, bins, pick):
+    """Sums of one histogram as their names say, one object after the other."""
+    sums = {field: [0] * bins for field in ("counts", "squares", "products", "images")}
+    sums["total_squares"] = 0
+    for image in images:
+        x = [0] * bins
+        for row, label, crowd in zip(image.boxes, image.classes, image.is_crowd, strict=True):
+            x[pick(image, row, label)] += not crowd
+        sums["total_squares"] += sum(x) ** 2
+        for i, count in enumerate(x):
+            sums["counts"][i] += count
+            sums["squares"][i] += count * count
+            sums["products"][i] += count * sum(x)
+            sums["images"][i] += count > 0
+    return sums
 
 
 def _counted(images):
@@ -80,24 +82,22 @@ def _counted(images):
     return counter.statistics()
 
 
-def test_the_sums_are_those_of_a_loop_over_objects():
+def test_the_sums_are_those_of_a_loop_and_parts_add_up_to_the_whole():
     images = _images(700)  # more than are counted at once
     found = _counted(images)
     kept = [int((~image.is_crowd).sum()) for image in images]
     assert (found.images, found.objects, found.empty_images) == (700, sum(kept), kept.count(0))
     for name, (bins, pick) in _PICKS.items():
-        histogram = found.histograms[name]
-        sums, total_squares = _by_loops(images, name, bins, pick)
+        histogram, sums = found.histograms[name], _by_loops(images, bins, pick)
         assert {field: getattr(histogram, field) for field in sums} == sums, name
-        assert histogram.total_squares == total_squares and len(histogram.bins) == bins
-    by_count = collections.Counter(_bin(COUNTS, count) for count in kept)
-    by_size = collections.Counter(_bin(PIXELS, np.sqrt(i.height * i.width)) for i in images)
-    tables = {"objects of an image": (by_count, COUNTS), "image size": (by_size, PIXELS)}
-    for name, (counts, edges) in tables.items():
+        assert len(histogram.bins) == bins
+    sides = [np.sqrt(i.height * i.width) for i in images]
+    for name, values, edges in (
+        ("objects of an image", kept, box_statistics.COUNTS),
+        ("image size", sides, box_statistics.PIXELS),
+    ):
+        counts = collections.Counter(_bin(edges, value) for value in values)
         assert found.histograms[name].counts == [counts[i] for i in range(len(edges) + 1)]
-
-
-def test_parts_add_up_to_the_whole_and_odd_images_break_nothing():
     images = _images(60)
     parts = [_counted(images[:17]), _counted(images[17:])]
     assert add_up(parts) == _counted(images)

@@ -1,36 +1,16 @@
-"""Limits of the checks and the list of what they find."""
-
 from detection_core.artifacts.data_findings import FoundExample
 from detection_core.errors import ConfigError
 from detection_core.validation.checks import CHECKS, EXAMPLES_LISTED, FindingList, Limit, make_limits
 from tests.support.cases import cases, refused
 
 
-def test_every_check_warns_until_the_settings_say_otherwise():
+def test_checks_warn_until_the_settings_say_otherwise_and_are_ordered_by_severity():
     limits = make_limits({})
     assert limits.keys() == CHECKS.keys()
     assert {limit.severity for limit in limits.values()} == {"warn"}
     changed = make_limits({"leakage": {"severity": "stop"}, "rare_class": {"threshold": 3}})
     assert changed["leakage"] == Limit(threshold=CHECKS["leakage"].threshold, severity="stop")
     assert changed["rare_class"] == Limit(threshold=3.0, severity="warn")
-
-
-@cases(
-    ({"leekage": {}}, "found 'leekage'; did you mean leakage?"),
-    ({"leakage": {"limit": 1}}, "expected threshold and severity, found 'limit'"),
-    ({"leakage": {"threshold": 2}}, "expected 0 to 1 "), ({"leakage": {"threshold": "much"}}, "found 'much'"),
-    ({"leakage": {"threshold": True}}, "found True"), ({"leakage": {"threshold": float("nan")}}, "found nan"),
-    ({"leakage": {"severity": "halt"}}, "expected one of off, warn, stop, found 'halt'"),
-)  # fmt: skip
-def test_what_is_no_check_is_refused_with_its_place(*, given, message):
-    assert refused(ConfigError, message.replace("?", r"\?"), make_limits, given).where.startswith("checks")
-
-
-def _list(**given):
-    return FindingList(make_limits(given))
-
-
-def test_outcomes_are_ordered_by_severity_and_only_what_is_above_the_threshold_found():
     findings = _list(duplicates={"severity": "stop"}, empty_images={"severity": "off"})
     for check in ("leakage", "duplicates", "empty_images"):
         findings.add(check, "eval", "found", measured=0.5)
@@ -51,3 +31,18 @@ def test_outcomes_are_ordered_by_severity_and_only_what_is_above_the_threshold_f
     findings.add("leakage", "eval", "found", measured=1.0, count=500, examples=many)
     [finding] = findings.findings()
     assert len(finding.examples) == EXAMPLES_LISTED and finding.count == 500
+
+
+@cases(
+    ({"leekage": {}}, "found 'leekage'; did you mean leakage?"),
+    ({"leakage": {"limit": 1}}, "expected threshold and severity, found 'limit'"),
+    ({"leakage": {"threshold": 2}}, "expected 0 to 1 "), ({"leakage": {"threshold": "much"}}, "found 'much'"),
+    ({"leakage": {"threshold": True}}, "found True"), ({"leakage": {"threshold": float("nan")}}, "found nan"),
+    ({"leakage": {"severity": "halt"}}, "expected one of off, warn, stop, found 'halt'"),
+)  # fmt: skip
+def test_what_is_no_check_is_refused_with_its_place(*, given, message):
+    assert refused(ConfigError, message.replace("?", r"\?"), make_limits, given).where.startswith("checks")
+
+
+def _list(**given):
+    return FindingList(make_limits(given))

@@ -1,5 +1,3 @@
-"""Classes without objects, rare ones and empty images."""
-
 from detection_core.artifacts.data_statistics import Histogram, SampleStatistics
 from detection_core.validation.class_balance import check_classes
 from tests.detection_core.validation.samples import found_by

@@ -1,5 +1,3 @@
-"""A card that is counted from the examples."""
-
 from detection_core.config.input_paths import split_pattern
 from detection_core.validation.counted_card import ObjectCounter, counted_card
 from detection_core.validation.labelled_images import read_split

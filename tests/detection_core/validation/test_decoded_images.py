@@ -1,5 +1,3 @@
-"""Files of images that are decoded for a check and for a hash."""
-
 import contextlib
 
 from detection_core.datasets.decoding import find_decoding
@@ -22,7 +20,7 @@ def _look(count, decode, *, hashes=False, broken=()):
     return files, findings_of(files.report, "train")
 
 
-def test_hashes_come_in_order_and_as_many_images_are_decoded_as_asked_for():
+def test_images_are_decoded_as_asked_for_and_damaged_ones_found():
     files, findings = _look(100, "none", hashes=True)
     assert list(files.hashes) == [hash_image_file(picture_bytes(number % 7)) for number in range(100)]
     assert files.decoded == 100 and findings.findings() == []
@@ -31,9 +29,6 @@ def test_hashes_come_in_order_and_as_many_images_are_decoded_as_asked_for():
     files, findings = _look(100, "none")
     assert files.decoded == 0 and list(files.hashes) == [None] * 100
     assert findings.outcomes()["undecodable_images"] == "no image was decoded"
-
-
-def test_damaged_images_are_found_and_an_error_elsewhere_ends_the_threads():
     for decode, hashes in (("all", False), ("all", True), ("none", True)):
         files, findings = _look(10, decode, hashes=hashes, broken=(3, 7))
         [finding] = findings.findings()

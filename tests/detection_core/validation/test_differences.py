@@ -1,5 +1,3 @@
-"""Samples that are compared: splits, spans, folders and what a deployed model was trained on."""
-
 from benchmarks.drift_false_alarms import draw_images
 from detection_core.artifacts.data_statistics import DataStatistics
 from detection_core.validation.differences import Before, check_differences

@@ -1,5 +1,3 @@
-"""Images with their objects drawn on them."""
-
 import numpy as np
 
 from detection_core.evaluation.drawing import class_colour

@@ -1,17 +1,10 @@
-"""Files that are there twice, in a split or in two."""
-
 import hashlib
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detection_core.validation.duplicates import (
-    DigestList,
-    Pair,
-    check_duplicates,
-    repeated_images,
-    shared_images,
-)
+from detection_core.validation import duplicates
+from detection_core.validation.duplicates import DigestList, Pair, check_duplicates
 from tests.detection_core.validation.samples import findings_of
 
 
@@ -32,9 +25,9 @@ _NAMES = st.lists(st.sampled_from(["", "a", "b", "c", "d", "e"]), max_size=12)
 @given(_NAMES, _NAMES)
 def test_shared_and_repeated_images_are_those_of_a_slow_search(here, there):
     shared = [_pair("eval", i, there.index(n)) for i, n in enumerate(here) if n and n in there]
-    assert shared_images("eval", _digests(here), "train", _digests(there)) == shared
+    assert duplicates.shared_images("eval", _digests(here), "train", _digests(there)) == shared
     repeated = [_pair("train", i, here.index(n)) for i, n in enumerate(here) if n and here.index(n) != i]
-    assert repeated_images("train", _digests(here)) == repeated
+    assert duplicates.repeated_images("train", _digests(here)) == repeated
 
 
 def test_leakage_and_repetition_are_found_with_the_records_to_look_at():

@@ -94,7 +94,7 @@ def test_what_fits_is_not_told(*, feature):
     assert not _found(feature).reason
 
 
-def test_reasons_add_up_and_features_that_are_not_current_or_have_no_domain_are_told():
+def test_reasons_add_up_for_features_that_are_current_and_for_the_number_of_examples():
     info = _found("name: 'image/encoded' type: BYTES string_domain { value: 'x' }")
     said = 'Data is marked as BYTES with incompatible domain_info: name: "image/encoded"\n'
     assert info.description == said
@@ -106,9 +106,6 @@ def test_reasons_add_up_and_features_that_are_not_current_or_have_no_domain_are_
     assert sorted(found.anomaly_info) == ["a", "f", "image/encoded", "new", "t"]
     assert is_current(schema_pb2.Feature()) and is_current(schema_pb2.Feature(lifecycle_stage="BETA"))
     assert not is_current(schema_pb2.Feature(lifecycle_stage="ALPHA"))
-
-
-def test_the_number_of_examples_is_held_against_the_schema_and_none_fit_anything():
     schema = text_format.Parse("dataset_constraints { min_examples_count: 4 }", schema_pb2.Schema())
     found = find_anomalies(make_statistics(RECORDS), schema).dataset_anomaly_info
     assert found.description == "The dataset has 3 examples, which is fewer than expected."

@@ -1,5 +1,3 @@
-"""Statistics of the columns of records."""
-
 import math
 
 import numpy as np
@@ -36,7 +34,7 @@ def test_numbers_are_summed_as_numpy_does(monkeypatch):
         assert sum(bucket.sample_count for bucket in histogram.buckets) == pytest.approx(len(flat))
 
 
-def test_missing_values_and_texts_are_counted_and_files_measured():
+def test_missing_values_texts_and_files_are_counted_in_bounded_memory(monkeypatch):
     nan = {"x": float_feature([math.nan, 1.0, math.inf])}
     _, found = _count(nan, {"y": int64_feature([3])}, {"y": int64_feature([])})
     assert found["x"].num_stats.common_stats.num_missing == 2
@@ -53,9 +51,6 @@ def test_missing_values_and_texts_are_counted_and_files_measured():
     assert (sizes.min_num_bytes, sizes.max_num_bytes_int, sizes.avg_num_bytes) == (0, 3, 1.5)
     dataset, _ = _count({"x": int64_feature([1])}, {"x": float_feature([1.0])})
     assert len(dataset.features) == 2
-
-
-def test_memory_is_bounded_whatever_the_records_hold(monkeypatch):
     monkeypatch.setattr(feature_statistics, "_MOST_VALUES", 10)
     monkeypatch.setattr(feature_statistics, "_MOST_COLUMNS", 20)
     records = [{f"column {n}": int64_feature([1]), "t": bytes_feature([str(n).encode()])} for n in range(40)]

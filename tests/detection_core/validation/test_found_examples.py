@@ -1,5 +1,3 @@
-"""Ids and pictures of the examples that findings list."""
-
 import io
 
 from PIL import Image
@@ -33,7 +31,7 @@ def _complete(tmp_path, *findings):
     return complete_examples(findings, read, LABELS.names, str(tmp_path / "out"))
 
 
-def test_examples_get_ids_and_pictures_side_by_side_where_they_decode(tmp_path):
+def test_examples_get_ids_and_pictures_where_they_decode_and_findings_without_read_nothing(tmp_path):
     [finding] = _complete(tmp_path, _finding(*(_example(i) for i in range(4, 20))))
     assert [e.source_id for e in finding.examples] == [f"id {i}" for i in range(4, 20)]
     assert [bool(e.picture) for e in finding.examples] == [True] * 6 + [False] * 10
@@ -50,8 +48,6 @@ def test_examples_get_ids_and_pictures_side_by_side_where_they_decode(tmp_path):
     picture = (below / "out" / "pictures" / example.picture).read_bytes()
     assert Image.open(io.BytesIO(picture)).width > 2 * 240
 
-
-def test_findings_without_examples_read_nothing():
     def read(split, numbers):
         raise AssertionError("nothing is to be read")
 

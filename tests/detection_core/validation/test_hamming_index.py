@@ -1,5 +1,3 @@
-"""The index of hashes, and the budget of its searches."""
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

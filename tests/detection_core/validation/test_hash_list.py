@@ -1,5 +1,3 @@
-"""A list of hashes in little memory."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""The test that compares two samples."""
-
 import math
 
 import numpy as np
@@ -9,24 +7,19 @@ from scipy.spatial.distance import jensenshannon
 
 from detection_core.artifacts.data_statistics import Histogram
 from detection_core.validation.homogeneity import compare, holm, jensen_shannon
-from tests.support.cases import cases
 
 
 def of_table(table, bins=None):
     """The histogram of objects by image and bin, [images, bins]."""
     table = np.asarray(table)
     totals = table.sum(axis=1)
-    return Histogram(
-        bins=bins or [str(i) for i in range(table.shape[1])],
-        counts=table.sum(0).tolist(),
-        squares=(table**2).sum(0).tolist(),
-        products=(table * totals[:, None]).sum(0).tolist(),
-        images=(table > 0).sum(0).tolist(),
-        total_squares=int((totals**2).sum()),
-    )
+    bins = bins or [str(i) for i in range(table.shape[1])]
+    sums = {"counts": table, "squares": table**2, "products": table * totals[:, None], "images": table > 0}
+    sums = {name: values.sum(0).tolist() for name, values in sums.items()}
+    return Histogram(bins=bins, **sums, total_squares=int((totals**2).sum()))
 
 
-def test_divergence_and_holm_are_those_of_scipy_and_of_a_hand():
+def test_divergence_is_that_of_scipy_between_bins_of_one_name():
     random = np.random.default_rng(0)
     for _ in range(20):
         p, q = random.dirichlet(np.ones(6), 2)
@@ -36,6 +29,15 @@ def test_divergence_and_holm_are_those_of_scipy_and_of_a_hand():
     # Sorted 0.01, 0.02, 0.04 times 3, 2, 1; never below the one before.
     assert holm([0.04, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
     assert holm([0.9, 0.8]) == [1.0, 1.0] and holm([]) == []
+    few, more = [[1, 0]] * 30 + [[0, 1]] * 20, [[1, 0]] * 20 + [[0, 1]] * 30
+    alike = compare(of_table(few, ["a", "b"]), of_table(more, ["b", "a"]))
+    assert alike.divergence == pytest.approx(0) and alike.p_value == pytest.approx(1)
+    new = compare(of_table([[1, 0]] * 50, ["a", "b"]), of_table([[1]] * 50, ["c"]))
+    assert new.divergence == pytest.approx(1) and new.p_value < 1e-6
+    assert (new.most_changed, new.before, new.after) == ("a", 0.0, 1.0)
+    too_little = ([[0, 0]], [[5, 5]]), ([[1, 0]] * 100, [[1, 0]] * 100), ([[1, 0]] * 4, [[0, 1]] * 4)
+    for one, other in too_little:
+        assert compare(of_table(one), of_table(other)) is None, (one, other)
 
 
 def test_two_shares_are_tested_as_in_the_textbooks_and_herds_count_less():
@@ -73,17 +75,3 @@ def test_the_statistic_is_that_of_a_loop_over_images():
         ]
         largest = max(largest, abs(shares[0] - shares[1]) / math.sqrt(sum(variances)))
     assert found.p_value == pytest.approx(min(1.0, 3 * 2 * stats.norm.sf(largest)), rel=1e-9)
-
-
-def test_bins_are_told_by_their_names():
-    few, more = [[1, 0]] * 30 + [[0, 1]] * 20, [[1, 0]] * 20 + [[0, 1]] * 30
-    alike = compare(of_table(few, ["a", "b"]), of_table(more, ["b", "a"]))
-    assert alike.divergence == pytest.approx(0) and alike.p_value == pytest.approx(1)
-    new = compare(of_table([[1, 0]] * 50, ["a", "b"]), of_table([[1]] * 50, ["c"]))
-    assert new.divergence == pytest.approx(1) and new.p_value < 1e-6
-    assert (new.most_changed, new.before, new.after) == ("a", 0.0, 1.0)
-
-
-@cases(([[0, 0]], [[5, 5]]), ([[1, 0]] * 100, [[1, 0]] * 100), ([[1, 0]] * 4, [[0, 1]] * 4))
-def test_too_little_is_not_compared(*, one, other):
-    assert compare(of_table(one), of_table(other)) is None

@@ -1,5 +1,3 @@
-"""Images that look alike."""
-
 import numpy as np
 
 from detection_core.validation.duplicates import Pair

@@ -1,5 +1,3 @@
-"""Images that are nearly the same, found by their hashes."""
-
 import itertools
 import time
 
@@ -7,13 +5,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detection_core.validation import near_duplicates
 from detection_core.validation.hamming_index import band_count
-from detection_core.validation.near_duplicates import (
-    MAX_DISTANCE,
-    MAX_INDEXED_DISTANCE,
-    find_near_duplicates,
-    find_nearest_images,
-)
+from detection_core.validation.near_duplicates import find_near_duplicates, find_nearest_images
 from detection_core.validation.perceptual_hash import HASH_BYTES, hash_distance, hash_image_file
 from tests.detection_core.validation.pictures import drawing, jpeg, natural
 from tests.support.cases import cases, refused
@@ -100,7 +94,7 @@ def test_a_pair_is_found_wherever_its_bits_differ(*, distance):
     for value in random_hashes(3):
         other = flipped(value, rng.choice(256, distance, replace=False).tolist())
         hashes = [value, *random_hashes(5, seed=9), other]
-        found = find_near_duplicates(hashes, max_distance=MAX_INDEXED_DISTANCE)
+        found = find_near_duplicates(hashes, max_distance=near_duplicates.MAX_INDEXED_DISTANCE)
         assert found.pairs() == [(0, 6, distance)]
 
 
@@ -124,7 +118,7 @@ def test_pairs_come_once_and_are_found_in_nothing_and_among_very_many():
         found = find_near_duplicates(hashes)
         assert found.images == 0 and found.pairs() == [] and found.complete
         assert found.groups.tolist() == list(range(len(hashes)))
-    assert 0 < MAX_DISTANCE <= MAX_INDEXED_DISTANCE
+    assert 0 < near_duplicates.MAX_DISTANCE <= near_duplicates.MAX_INDEXED_DISTANCE
     refused(ValueError, "from 0 to 31", lambda: find_near_duplicates([], max_distance=32))
 
 

@@ -1,5 +1,3 @@
-"""Boxes as the network sees them: in the input's pixels and against its anchors."""
-
 import dataclasses
 
 import numpy as np
@@ -24,7 +22,7 @@ def _view(resizer, anchors=None):
     return NetworkView(resizer=resizer, anchors=anchors)
 
 
-def test_sides_and_sizes_are_those_at_the_input():
+def test_boxes_are_seen_by_the_network_and_found_where_they_cannot_be_learned(monkeypatch):
     sample = _sample((0.0, 0.0, 0.5, 0.1), (0.0, 0.0, 0.03, 1.0))
     # Padded, 200 x 400 becomes 50 x 100.
     for resizer, sides in ((SQUARE, [10, 3]), (PADDED, [10, 1.5])):
@@ -34,9 +32,6 @@ def test_sides_and_sizes_are_those_at_the_input():
     assert padded.tolist() == [[50, 100], [100, 50], [50, 100], [100, 100]]
     assert _view(IdentityResizer()).resized_sizes(sizes).tolist() == sizes.tolist()
     assert _view(PADDED).resized_sizes(np.zeros((0, 2), np.int32)).shape == (0, 2)
-
-
-def test_overlaps_are_taken_in_the_frame_of_the_anchors_in_parts(monkeypatch):
     # The upper half of the padded input is the image: its box of full height is half as high there.
     sample = _sample((0.0, 0.0, 1.0, 0.5), (0.8, 0.8, 1.0, 1.0))
     np.testing.assert_allclose(_view(PADDED, ANCHORS).best_overlaps(sample)[0], 1.0, rtol=1e-5)
@@ -47,14 +42,6 @@ def test_overlaps_are_taken_in_the_frame_of_the_anchors_in_parts(monkeypatch):
     boxes = np.sort(random.uniform(0, 1, (17, 2, 2)), axis=1).reshape(-1, 4)
     at_once = [float(view.best_overlaps(_sample(box))[0]) for box in boxes]
     np.testing.assert_allclose(view.best_overlaps(_sample(*boxes)), at_once, rtol=1e-6)
-
-
-def _found(sample, view):
-    findings = findings_of(check_boxes_at_input, "train", sample, view)
-    return {f.check: f for f in findings.findings()}, findings.outcomes()
-
-
-def test_boxes_that_cannot_be_learned_are_found_if_there_are_boxes_and_anchors():
     sample = _sample((0.0, 0.0, 0.5, 0.5), (0.4, 0.4, 0.8, 0.8), (0.9, 0.9, 0.93, 1.0))
     found, _ = _found(sample, _view(SQUARE, ANCHORS))
     tiny, [unmatched] = found["tiny_boxes"], found["unmatched_boxes"].examples
@@ -65,6 +52,11 @@ def test_boxes_that_cannot_be_learned_are_found_if_there_are_boxes_and_anchors()
         found, outcomes = _found(_sample((0.0, 0.0, 0.5, 0.5)), view)
         assert found == {} and outcomes["unmatched_boxes"] == "the detector has no fixed anchors"
     assert _found(_sample(), _view(SQUARE, ANCHORS))[0] == {}
+
+
+def _found(sample, view):
+    findings = findings_of(check_boxes_at_input, "train", sample, view)
+    return {f.check: f for f in findings.findings()}, findings.outcomes()
 
 
 def test_every_box_is_drawn_with_the_same_probability():

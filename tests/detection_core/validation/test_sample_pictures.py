@@ -1,5 +1,3 @@
-"""Pictures of each class and of the smallest boxes."""
-
 import io
 
 import numpy as np
@@ -15,22 +13,16 @@ from tests.support.dataset_files import subfolder
 
 
 def labelled(number, boxes, classes, crowd=None, data=None):
-    rng = np.random.default_rng(number)
-    data = jpeg(natural(rng).resize((200, 100))) if data is None else data
+    data = jpeg(natural(np.random.default_rng(number)).resize((200, 100))) if data is None else data
     record = serialise_features({"image/encoded": bytes_feature([data])})
     named = {"record": number, "source_id": f"image {number}", "filename": f"{number}.jpg", "sha256": b""}
     return LabelledImage(
         **named,
-        height=100,
-        width=200,
+        **{"height": 100, "width": 200, "features": Example.FromString(record).features.feature},
         boxes=np.asarray(boxes, np.float32).reshape(-1, 4),
         classes=np.asarray(classes, np.int64),
         is_crowd=np.asarray(crowd if crowd is not None else [False] * len(classes)),
-        features=Example.FromString(record).features.feature,
     )
-
-
-SMALL = jpeg(natural(np.random.default_rng(0)).resize((200, 100)))
 
 
 def written(samples, folder):
@@ -57,8 +49,7 @@ def test_the_smallest_boxes_are_kept_and_crops_show_them(tmp_path):
     for number, side in enumerate(sides):
         samples.add("eval", labelled(number, [[0.5, 0.5, 0.5 + side, 0.5 + side / 2]], [0]))
     found = [p for p in written(samples, tmp_path) if p.kind == SMALLEST]
-    expected = [f"a, {100 * side:.1f} px" for side in sorted(sides)[:12]]
-    assert [p.caption for p in found] == expected
+    assert [p.caption for p in found] == [f"a, {100 * side:.1f} px" for side in sorted(sides)[:12]]
     below = subfolder(tmp_path, 1)
     grey = np.full((100, 200, 3), 90, np.uint8)
     grey[40:44, 100:104] = 255
@@ -69,24 +60,20 @@ def test_the_smallest_boxes_are_kept_and_crops_show_them(tmp_path):
     (picture,) = [p for p in written(samples, below) if p.kind == SMALLEST]
     pixels = np.asarray(Image.open(picture.path))
     assert pixels.shape == (160, 160, 3)
-    middle = pixels[77:83, 77:83]
-    assert middle.min() > 215  # the dot, inside of the frame around it
-    orange = pixels[..., 0].astype(int) - pixels[..., 2]
-    assert (orange > 60).sum() > 50  # the frame
+    assert pixels[77:83, 77:83].min() > 215  # the dot, inside of the frame around it
+    assert (pixels[..., 0].astype(int) - pixels[..., 2] > 60).sum() > 50  # the frame
 
 
-def test_crowds_and_what_does_not_decode_are_left_out(tmp_path):
+def test_pictures_are_bounded_the_same_every_time_and_not_of_crowds(tmp_path):
     samples = SamplePictures(["a"])
     samples.add("train", labelled(0, [[0.1, 0.1, 0.2, 0.2]], [0], crowd=[True]))
     samples.add("train", labelled(1, [[0.1, 0.1, 0.2, 0.2]], [0], data=b"no image"))
     samples.add("train", labelled(2, np.zeros((0, 4)), []))
     found = written(samples, tmp_path)
     assert [(p.kind, p.source_id) for p in found] == [(SAMPLE, "train: image 0")]
-
-
-def test_pictures_are_bounded_and_the_same_every_time(tmp_path):
     names = [f"class {i}" for i in range(400)]
-    images = [labelled(n, [[0.1, 0.1, 0.6, 0.6]] * 2, [n, n + 200], data=SMALL) for n in range(200)]
+    data = jpeg(natural(np.random.default_rng(0)).resize((200, 100)))
+    images = [labelled(n, [[0.1, 0.1, 0.6, 0.6]] * 2, [n, n + 200], data=data) for n in range(200)]
     folders = []
     for run in ("one", "two"):
         samples = SamplePictures(names)

@@ -1,5 +1,3 @@
-"""Schemas of features that a user keeps."""
-
 from detection_core.errors import ConfigError
 from detection_core.validation.schema_file import parse_schema, read_schema_text, unchecked_constraints
 from tests.support.cases import cases, refused
@@ -7,13 +5,25 @@ from tests.support.cases import cases, refused
 FITS = 'feature { name: "a" type: INT presence { min_fraction: 1 } int_domain { min: 0 } }'
 
 
-def test_a_schema_is_read_as_it_stands_and_may_be_incomplete_where_it_is_retired(tmp_path):
+def test_a_schema_is_read_as_it_stands_and_what_is_not_checked_is_told(tmp_path):
     path = tmp_path / "schema.pbtxt"
     path.write_text(f"# curated\n{FITS}\n")
     assert read_schema_text(str(path)) == path.read_text()
     assert parse_schema(path.read_text(), "x").feature[0].int_domain.min == 0
     assert parse_schema("feature { name: 'a' deprecated: true }", "x").feature
     assert "none.pbtxt" in str(refused(ConfigError, "", read_schema_text, str(tmp_path / "none.pbtxt")))
+    text = (
+        "feature { name: 'a' type: INT drift_comparator { infinity_norm { threshold: 0.1 } } }"
+        " feature { name: 'b' type: BYTES in_environment: 'SERVING' group_presence { required: true } }"
+        " feature { name: 'c' type: BYTES image_domain { minimum_supported_image_fraction: 0.5 } }"
+        " dataset_constraints { num_examples_drift_comparator { min_fraction_threshold: 1 } }"
+        " default_environment: 'TRAINING'"
+    )
+    of_a_feature = ["drift_comparator of a", "group_presence of b", "in_environment of b"]
+    of_a_feature += ["minimum_supported_image_fraction of c"]
+    expected = ["default_environment", *of_a_feature, "num_examples_drift_comparator"]
+    assert unchecked_constraints(parse_schema(text, "x")) == expected
+    assert unchecked_constraints(parse_schema(FITS, "x")) == []
 
 
 @cases(
@@ -29,18 +39,3 @@ def test_a_schema_is_read_as_it_stands_and_may_be_incomplete_where_it_is_retired
 )  # fmt: skip
 def test_a_schema_that_says_nothing_or_contradicts_itself_is_refused(*, text, expected):
     assert "schema.pbtxt" in str(refused(ConfigError, expected, parse_schema, text, "schema.pbtxt"))
-
-
-def test_what_is_not_checked_is_told():
-    text = (
-        "feature { name: 'a' type: INT drift_comparator { infinity_norm { threshold: 0.1 } } }"
-        " feature { name: 'b' type: BYTES in_environment: 'SERVING' group_presence { required: true } }"
-        " feature { name: 'c' type: BYTES image_domain { minimum_supported_image_fraction: 0.5 } }"
-        " dataset_constraints { num_examples_drift_comparator { min_fraction_threshold: 1 } }"
-        " default_environment: 'TRAINING'"
-    )
-    of_a_feature = ["drift_comparator of a", "group_presence of b", "in_environment of b"]
-    of_a_feature += ["minimum_supported_image_fraction of c"]
-    expected = ["default_environment", *of_a_feature, "num_examples_drift_comparator"]
-    assert unchecked_constraints(parse_schema(text, "x")) == expected
-    assert unchecked_constraints(parse_schema(FITS, "x")) == []

@@ -1,5 +1,3 @@
-"""One pass over the images of a split, which gathers what all checks need."""
-
 import dataclasses
 
 from detection_core.config.input_paths import split_pattern
@@ -23,7 +21,13 @@ def _pass(tmp_path, images, *, split="train", spans=(), hashes=False):
     return found, folders.statistics()
 
 
-def test_images_are_counted_by_span_and_by_folder_as_long_as_there_are_few(tmp_path):
+def test_everything_is_gathered_in_one_pass_by_span_and_by_folder(tmp_path):
+    images = [Made(picture=n) for n in (1, 2, 1)]
+    found, _ = _pass(tmp_path, images, hashes=True)
+    assert found.hashes[0] == found.hashes[2] != found.hashes[1]
+    assert found.digests.values()[0].tolist()[0] == found.digests.values()[0].tolist()[2]
+    assert len(found.boxes.boxes) == 3 and found.features.datasets[0].num_examples == 3
+    assert found.annotations.objects_digest(0) == found.annotations.objects_digest(1)
     images = [Made(source_id=name) for name in ("1/a", "1/b", "2/a", "3/a")]
     found, _ = _pass(tmp_path / "train", images, spans=("1", "2"))
     assert {span: sample.images for span, sample in found.spans.items()} == {"1": 2, "2": 1}
@@ -35,12 +39,3 @@ def test_images_are_counted_by_span_and_by_folder_as_long_as_there_are_few(tmp_p
     many = [Made(filename=f"{n}/a.png", picture=1) for n in range(MOST_FOLDERS + 1)]
     assert _pass(tmp_path / "many", many)[1] == {}
     assert _pass(tmp_path / "one", [dataclasses.replace(images[0])] * 3)[1] == {}
-
-
-def test_everything_is_gathered_in_one_pass(tmp_path):
-    images = [Made(picture=n) for n in (1, 2, 1)]
-    found, _ = _pass(tmp_path, images, hashes=True)
-    assert found.hashes[0] == found.hashes[2] != found.hashes[1]
-    assert found.digests.values()[0].tolist()[0] == found.digests.values()[0].tolist()[2]
-    assert len(found.boxes.boxes) == 3 and found.features.datasets[0].num_examples == 3
-    assert found.annotations.objects_digest(0) == found.annotations.objects_digest(1)
