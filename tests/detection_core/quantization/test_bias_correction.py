@@ -23,35 +23,34 @@ def prepared():
     return folded, aware
 
 
-def own_means(folded, aware, name: str) -> np.ndarray:
-    """Mean over positions of what a layer adds itself, float [C]."""
-    twin = aware.network.get_layer(PREFIX + name)
-    given = tf_keras.Model(aware.network.inputs, twin.input)(PIXELS)
-    error = twin.unquantized_output(given) - folded.network.get_layer(name)(given)
-    return error.numpy().mean(axis=(0, 1, 2))
-
-
 def test_a_corrected_channel_has_the_mean_that_its_kernel_would_have_given():
+    def own_means(name: str) -> np.ndarray:
+        """Mean over positions of what a layer adds itself, float [C]."""
+        twin = aware.network.get_layer(PREFIX + name)
+        given = tf_keras.Model(aware.network.inputs, twin.input)(PIXELS)
+        error = twin.unquantized_output(given) - folded.network.get_layer(name)(given)
+        return error.numpy().mean(axis=(0, 1, 2))
+
     folded, aware = prepared()
     with pytest.raises(ModelError, match="at least one batch to correct"):
         correct_biases(folded, aware, [])
-    before = own_means(folded, aware, "stem")
+    before = own_means("stem")
     corrections = correct_biases(folded, aware, [PIXELS[:3], PIXELS[3:]])
     np.testing.assert_allclose(corrections["stem"], -before, rtol=1e-3, atol=1e-6)
-    after = own_means(folded, aware, "stem")
-    assert np.abs(before).max() > 1e-3 and np.abs(after).max() < 1e-5
+    assert np.abs(before).max() > 1e-3 and np.abs(own_means("stem")).max() < 1e-5
     # Convolutions further on have inputs that the corrections before them changed.
     for name in set(corrections) - {"stem"}:
-        assert np.abs(own_means(folded, aware, name)).mean() < 0.5 * np.abs(corrections[name]).mean()
+        assert np.abs(own_means(name)).mean() < 0.5 * np.abs(corrections[name]).mean()
 
 
 def test_the_outputs_means_come_nearer_to_the_float_network_s():
+    def means(network):
+        return [output.numpy().mean(axis=(0, 1)) for output in network(PIXELS, training=False)]
+
     folded, aware = prepared()
-    expected = [output.numpy().mean(axis=(0, 1)) for output in folded.network(PIXELS, training=False)]
-    found = []
+    expected, found = means(folded.network), []
     for _ in range(2):
-        means = [output.numpy().mean(axis=(0, 1)) for output in aware.network(PIXELS, training=False)]
-        pairs = zip(means, expected, strict=True)
+        pairs = zip(means(aware.network), expected, strict=True)
         found.append(float(np.mean([np.abs(one - other).mean() for one, other in pairs])))
         correct_biases(folded, aware, [PIXELS])
     assert found[1] < 0.5 * found[0]

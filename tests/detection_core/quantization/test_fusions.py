@@ -3,25 +3,16 @@
 from typing import Any
 
 import numpy as np
-import pytest
 import tensorflow as tf
 import tf_keras
 
 from detection_core.detectors.efficientdet.feature_network import NodeFusion
 from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
-from detection_core.quantization.folding import FoldedNetwork, fold_batch_norms
+from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.fusions import ScaledMap, split_fusions
 from detection_core.quantization.graph import read_graph
+from tests.support.cases import cases
 
-METHODS = [
-    (WeightedFusion, "fast_attention"),
-    (WeightedFusion, "weighted_sum"),
-    (WeightedFusion, "attention"),
-    (NodeFusion, "fastattn"),
-    (NodeFusion, "attn"),
-    (NodeFusion, "channel_fastattn"),
-    (NodeFusion, "channel_attn"),
-]
 MAPS = [np.random.default_rng(seed).normal(size=(2, 4, 4, 5)).astype(np.float32) for seed in range(3)]
 
 
@@ -35,33 +26,33 @@ def fused(kind: type, method: str, maps: int) -> tf_keras.Model:
     return network
 
 
-def split(network: tf_keras.Model) -> FoldedNetwork:
-    return fold_batch_norms(network, pairwise_sums=True, weighted_sums=True)
+def split(network: tf_keras.Model) -> tf_keras.Model:
+    return fold_batch_norms(network, pairwise_sums=True, weighted_sums=True).network
 
 
-@pytest.mark.parametrize(("kind", "method"), METHODS)
-def test_products_and_pairwise_sums_give_the_same(kind, method):
+@cases(
+    *((WeightedFusion, method) for method in ("fast_attention", "weighted_sum", "attention")),
+    *((NodeFusion, method) for method in ("fastattn", "attn", "channel_fastattn", "channel_attn")),
+)
+def test_products_and_pairwise_sums_give_the_same(*, kind, method):
     for maps in (1, 2, 3):
         network = fused(kind, method, maps)
-        parts = split(network).network
+        parts = split(network)
         assert not any(isinstance(layer, WeightedFusion) for layer in parts.layers)
         sums = [layer for layer in parts.layers if isinstance(layer, tf_keras.layers.Add)]
         assert len(sums) == maps - 1 and all(len(layer.input) == 2 for layer in sums)
         np.testing.assert_allclose(parts(MAPS[:maps]), network(MAPS[:maps]), rtol=1e-5, atol=1e-6)
 
 
-def test_a_sum_whose_shares_never_move_has_no_products():
-    parts = split(fused(WeightedFusion, "attention", 3)).network
-    assert not any(isinstance(layer, ScaledMap) for layer in parts.layers)
-
-
-def test_each_factor_trains():
+def test_each_factor_trains_and_shares_that_never_move_have_none():
     for method, shape in (("attn", ()), ("channel_attn", (5,))):
-        parts = split(fused(NodeFusion, method, 2)).network
+        parts = split(fused(NodeFusion, method, 2))
         assert [tuple(weight.shape) for weight in parts.trainable_weights] == [shape, shape]
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(parts(MAPS[:2]))
         assert all(gradient is not None for gradient in tape.gradient(loss, parts.trainable_weights))
+    parts = split(fused(WeightedFusion, "attention", 3))
+    assert not any(isinstance(layer, ScaledMap) for layer in parts.layers)
 
 
 def test_the_last_sum_has_the_name_and_the_rest_stays():

@@ -42,10 +42,6 @@ def _v3(side=64, **options):
     return _built(mobilenet_v3, MobileNetV3Options(**options), (side, side))
 
 
-def _resnet(**options):
-    return _built(resnet_v1, ResNetOptions(**options), hyperparams=resnets.DEFAULT_HYPERPARAMS)
-
-
 def _shapes(ends):
     return {level: tuple(features.shape[1:]) for level, features in ends.levels.items()}
 
@@ -72,62 +68,45 @@ def test_v1_has_strides_and_channels_and_a_narrow_top_changes_the_last_two_block
     sizes = [(32, 48, 64), (16, 24, 128), (8, 12, 256), (4, 6, 512), (2, 3, 1024)]
     assert _shapes(ends) == dict(enumerate(sizes, start=1))
     narrow = _v1(narrow_top=True)[0]
-    filters = [
-        [network.get_layer(f"backbone_separable_{index}_pointwise").filters for index in range(1, 14)]
-        for network in (full, narrow)
-    ]
-    assert filters[1] == [*filters[0][:11], 512, 256]
+    names = [f"backbone_separable_{index}_pointwise" for index in range(1, 14)]
+    wide, found = ([network.get_layer(name).filters for name in names] for network in (full, narrow))
+    assert found == [*wide[:11], 512, 256]
     assert narrow.output_shape[1:] == (2, 3, 256)
 
 
-def test_v1_has_a_lower_bound_of_channels_and_sizes_that_do_not_depend_on_padding():
-    network = _v1(depth_multiplier=0.25, min_depth=20)[0]
+def test_v1_has_a_lower_bound_of_channels_and_every_kernel_is_regularized():
+    network, _, layers = _v1(depth_multiplier=0.25, min_depth=20)
     assert [layer.filters for layer in _convolutions(network)][:4] == [20, 20, 32, 32]
+    kernels = {weight.name.split(":")[0] for weight in network.weights if "kernel" in weight.name}
+    assert set(layers.regularizers) == kernels and len(kernels) == 27
+    assert not any("bias" in weight.name for weight in network.weights)
     plain, padded = (_v1((90, 65), explicit_padding=explicit)[1] for explicit in (False, True))
     assert _shapes(plain) == _shapes(padded)
 
 
-def test_every_kernel_is_regularized_and_no_convolution_has_a_bias():
-    network, _, layers = _v1(depth_multiplier=0.25)
-    kernels = {weight.name.split(":")[0] for weight in network.weights if "kernel" in weight.name}
-    assert set(layers.regularizers) == kernels
-    assert len(kernels) == 27
-    assert not any("bias" in weight.name for weight in network.weights)
-
-
-def test_channels_are_multiples_of_eight_not_far_below():
+def test_v2_has_strides_and_channels_in_multiples_of_eight_not_far_below():
     wanted = {8.4: 8, 11.2: 16, 5: 8, 32: 32, 19.9: 24, 18: 24}
     assert {channels: round_channels(channels) for channels in wanted} == wanted
-
-
-def test_v2_has_strides_and_channels():
     network, ends, _ = _v2()
     shapes = {2: (16, 24, 24), 3: (8, 12, 32), 4: (4, 6, 96), 5: (2, 3, 1280)}
-    assert {level: shape for level, shape in _shapes(ends).items() if level > 1} == shapes
+    assert _shapes(ends).items() >= shapes.items()
     assert tuple(ends.expanded[4].shape[1:]) == (4, 6, 576)
     assert len(_added(network)) == 10
 
 
-def test_min_depth_holds_for_all_but_expansions_and_gives_no_shortcut():
+def test_min_depth_of_v2_holds_for_all_but_expansions_and_its_last_layer_never_grows():
     network, ends, _ = _v2(depth_multiplier=0.35, min_depth=16)
     assert {layer.name for layer in _convolutions(network) if layer.filters < 16} == set()
     assert ends.levels[5].shape[-1] == 448
     # 24 * 0.35 rounds to 8 channels: only min_depth makes the second block's input and output equal.
     assert 2 not in _added(network)
-
-
-@cases((0.5, 640), (1.0, 1280), (1.4, 1280))
-def test_the_last_layer_of_v2_never_grows(*, multiplier, channels):
-    assert _v2(depth_multiplier=multiplier)[1].levels[5].shape[-1] == channels
+    for multiplier, channels in ((0.5, 640), (1.4, 1280)):
+        assert _v2(depth_multiplier=multiplier)[1].levels[5].shape[-1] == channels
 
 
 # Millions of parameters and multiply-adds of classifiers of 1001 classes, 224 x 224, and channels of the
 # layer before the last: the paper's table 3, and for the minimalistic large one the list of the slim library.
-@cases(
-    ("large", False, 5.4, 219, 1280),
-    ("large", True, 3.9, 209, 1280),
-    ("small", False, 2.5, 56, 1024),
-)
+@cases(("large", False, 5.4, 219, 1280), ("large", True, 3.9, 209, 1280), ("small", False, 2.5, 56, 1024))
 def test_a_v3_has_the_paper_s_parameters_and_multiply_adds(
     *, size, minimalistic, parameters, multiply_adds, hidden
 ):
@@ -165,20 +144,17 @@ def test_a_v3_detector_takes_an_expansion_of_stride_16_and_half_the_channels_beh
     assert ends.expanded[4].shape == (None, 4, 4, expanded)
     assert ends.levels[5].shape == (None, 2, 2, final)
     assert sorted(ends.levels) == [1, 2, 3, 4, 5] and sorted(ends.expanded) == [1, 2, 3, 4]
-
-
-def test_channels_of_v3_are_multiples_of_8_but_for_a_lower_bound():
-    options = MobileNetV3Options(size="large", depth_multiplier=0.35, min_depth=12)
-    assert [options.channels(nominal) for nominal in (16, 24, 40, 80)] == [12, 12, 16, 32]
-
-
-@cases(*BLOCKS)
-def test_the_minimalistic_v3_has_the_strides_and_channels_of_the_other(*, size):
+    assert size in BLOCKS and len(BLOCKS) == 2
     plain, full = (MobileNetV3Options(size=size, minimalistic=m).blocks for m in (True, False))
     for ours, theirs in itertools.zip_longest(plain, full):
         same = ("stride", "channels", "expansion")
         assert [getattr(ours, name) for name in same] == [getattr(theirs, name) for name in same]
         assert (ours.kernel_size, ours.gated, ours.activation) == (3, False, "relu")
+
+
+def test_channels_of_v3_are_multiples_of_8_but_for_a_lower_bound():
+    options = MobileNetV3Options(size="large", depth_multiplier=0.35, min_depth=12)
+    assert [options.channels(nominal) for nominal in (16, 24, 40, 80)] == [12, 12, 16, 32]
 
 
 def test_maps_of_edgetpu_are_those_that_the_object_detection_api_s_own_test_expects():
@@ -210,11 +186,15 @@ def test_channels_of_mobiledets_are_rounded_and_kernels_drawn_for_the_values_tha
 
 
 def test_a_resnet_has_strides_channels_and_layers_and_follows_multiplier_and_lower_bound():
-    network, ends, _ = _resnet(num_layers=50)
+    def resnet(**options):
+        options = ResNetOptions(num_layers=50, **options)
+        return _built(resnet_v1, options, hyperparams=resnets.DEFAULT_HYPERPARAMS)[:2]
+
+    network, ends = resnet()
     assert _shapes(ends) == {2: (16, 24, 256), 3: (8, 12, 512), 4: (4, 6, 1024), 5: (2, 3, 2048)}
     # The 50th layer of the paper is the classifier's, and each stage has a shortcut that it does not count.
     assert len(_convolutions(network)) == 49 + 4
     assert not any(layer.use_bias for layer in _convolutions(network))
-    network, ends, _ = _resnet(num_layers=50, depth_multiplier=0.25, min_depth=24)
+    network, ends = resnet(depth_multiplier=0.25, min_depth=24)
     assert network.get_layer("backbone_stem").filters == 24
     assert [shape[-1] for shape in _shapes(ends).values()] == [64, 128, 256, 512]

@@ -29,12 +29,20 @@ from tests.support import efficientdet_goldens as goldens
 from tests.support.cases import cases
 
 
+def _model(layer, *shape: int) -> tf_keras.Model:
+    """A network of an input, a pixel or a row of numbers, and what a layer makes of it."""
+    inputs = tf_keras.Input(shape)
+    return tf_keras.Model(inputs, layer(inputs))
+
+
+def _layers(**hyperparams) -> NetworkLayers:
+    return NetworkLayers(hyperparams=LayerHyperparams(**hyperparams))
+
+
 @cases("swish", "relu", "relu6", *FUNCTIONS)
 def test_layers_equal_the_reference(*, name):
     given = goldens.given("layers", f"activation_{name}")["x"][:, np.newaxis]
-    inputs = tf_keras.Input((1,))
-    layers = NetworkLayers(hyperparams=LayerHyperparams(activation=name))
-    model = tf_keras.Model(inputs, layers.activation("act")(inputs))
+    model = _model(_layers(activation=name).activation("act"), 1)
     wanted = goldens.wanted("layers", f"activation_{name}")["y"]
     np.testing.assert_allclose(model(given)[:, 0], wanted, 1e-4, 1e-5)
     copy = tf_keras.Model.from_config(model.get_config())
@@ -42,12 +50,11 @@ def test_layers_equal_the_reference(*, name):
 
 
 def test_a_constant_is_added_and_multiplied_and_comes_back_from_a_config():
-    features = np.array([[-1.5, 0.0, 2.0]], np.float32)
-    inputs = tf_keras.Input((3,))
-    network = tf_keras.Model(inputs, MultiplyByConstant(0.5, name="half")(AddConstant(3.0)(inputs)))
+    half = MultiplyByConstant(0.5, name="half")
+    network = _model(lambda inputs: half(AddConstant(3.0)(inputs)), 3)
     copied = tf_keras.Model.from_config(network.get_config())
     assert copied.get_layer("half").value == 0.5
-    np.testing.assert_allclose(copied(features), [[0.75, 1.5, 2.5]])
+    np.testing.assert_allclose(copied(np.array([[-1.5, 0.0, 2.0]], np.float32)), [[0.75, 1.5, 2.5]])
 
 
 IMAGES = tf.ones([64, 4, 4, 2])
@@ -55,34 +62,23 @@ LAYERS = {"values": lambda: Dropout(0.25, name="drop"), "images": lambda: stocha
 
 
 @cases(*LAYERS)
-def test_draws_follow_the_update(*, kind: str) -> None:
+def test_draws_follow_the_update_and_what_is_kept_is_scaled_up(*, kind: str) -> None:
     found = []
     for step in (5, 5, 6):
         layer = LAYERS[kind]()  # another process has another layer of the same name
         with update_draws(1, step):
             found.append(layer(IMAGES, training=True).numpy())
+            np.testing.assert_array_equal(layer(IMAGES, training=False), IMAGES)
     np.testing.assert_array_equal(found[0], found[1])
     assert not np.array_equal(found[0], found[2])
+    assert set(np.unique(found[0].round(5))) == {0.0, np.float32(4 / 3).round(5)}
+    assert np.mean(found[0] > 0) == pytest.approx(0.75, abs=0.2 if kind == "images" else 0.05)
+    assert ({len(np.unique(image)) for image in found[0]} == {1}) == (kind == "images")
 
 
-@cases(*LAYERS)
-def test_what_is_kept_is_scaled_up(*, kind: str) -> None:
-    with update_draws(1, 5):
-        found = LAYERS[kind]()(IMAGES, training=True).numpy()
-    assert set(np.unique(found.round(5))) == {0.0, np.float32(4 / 3).round(5)}
-    assert np.mean(found > 0) == pytest.approx(0.75, abs=0.2 if kind == "images" else 0.05)
-    whole = {len(np.unique(image)) for image in found}
-    assert (whole == {1}) == (kind == "images")
-
-
-def test_nothing_is_dropped_in_inference_and_keras_draws_elsewhere() -> None:
+def test_keras_draws_outside_of_an_update_and_a_copy_from_its_config_is_alike() -> None:
     layer = Dropout(0.5, name="drop")
-    with update_draws(1, 5):
-        np.testing.assert_array_equal(layer(IMAGES, training=False), IMAGES)
     assert not np.array_equal(layer(IMAGES, training=True), layer(IMAGES, training=True))
-
-
-def test_a_copy_from_its_config_is_alike() -> None:
     network = tf_keras.Sequential([stochastic_depth(0.25, "drop")])
     (copy,) = tf_keras.Sequential.from_config(network.get_config()).layers
     assert type(copy) is Dropout and (copy.rate, copy.noise_shape) == (0.25, (None, 1, 1, 1))
@@ -95,45 +91,37 @@ def test_no_detector_has_another_dropout_or_other_draws() -> None:
     assert found == ["dropout.py"]
 
 
-SIGMOIDS = {
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "hard_sigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
-}
+SIGMOIDS = {"sigmoid": lambda x: 1 / (1 + np.exp(-x)), "hard_sigmoid": lambda x: np.clip(x + 3, 0, 6) / 6}
 
 
 def _gated(**options):
-    inputs = tf_keras.Input((4, 5, 6))
-    layers = NetworkLayers(hyperparams=LayerHyperparams(regularizer=Regularizer(kind="l2", weight=1.0)))
-    outputs = squeeze_excite(inputs, layers, "backbone_block_0", GateOptions(**options))
-    return tf_keras.Model(inputs, outputs), layers
+    layers = _layers(regularizer=Regularizer(kind="l2", weight=1.0))
+    options = GateOptions(channels=3, **options)
+    return _model(lambda inputs: squeeze_excite(inputs, layers, "backbone_block_0", options), 4, 5, 6), layers
 
 
 @cases(*GATES)
 def test_channels_are_weighed_by_their_means(*, gate):
-    network, _ = _gated(channels=3, activation="relu", gate=gate)
+    network, _ = _gated(activation="relu", gate=gate)
     rng = np.random.default_rng(0)
     for weight in network.weights:
         weight.assign(rng.normal(0, 2, weight.shape))
     features = rng.normal(0, 1, (2, 4, 5, 6)).astype(np.float32)
-    kernels = [weight.numpy() for weight in network.weights]
-    means = np.maximum(features.mean((1, 2)) @ kernels[0][0, 0] + kernels[1], 0)
-    weights = SIGMOIDS[gate](means @ kernels[2][0, 0] + kernels[3])
+    reduce, reduce_bias, expand, expand_bias = (weight.numpy() for weight in network.weights)
+    means = np.maximum(features.mean((1, 2)) @ reduce[0, 0] + reduce_bias, 0)
+    weights = SIGMOIDS[gate](means @ expand[0, 0] + expand_bias)
     assert weights.min() < 0.1 and weights.max() > 0.9
     np.testing.assert_allclose(network(features), features * weights[:, None, None], rtol=1e-4, atol=1e-6)
 
 
-@cases(False, True)
-def test_biases_are_regularized_where_that_is_asked_for(*, biases):
-    _, layers = _gated(channels=3, activation="swish", regularize_biases=biases)
+def test_biases_are_regularized_where_that_is_asked_for():
     pieces = [f"backbone_block_0_gate_{piece}" for piece in ("reduce", "expand")]
-    leaves = ("kernel", "bias") if biases else ("kernel",)
-    assert set(layers.regularizers) == {f"{piece}/{leaf}" for piece in pieces for leaf in leaves}
-
-
-@cases(("l2", 0.5 * (0.5 * (1 + 4 + 9))), ("l1", 0.5 * 6.0))
-def test_regularizer_of_weights(*, kind, wanted):
-    found = regularizer_loss(Regularizer(kind=kind, weight=0.5), tf.constant([1.0, -2.0, 3.0]))
-    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    for biases, leaves in ((True, ("kernel", "bias")), (False, ("kernel",))):
+        _, layers = _gated(activation="swish", regularize_biases=biases)
+        assert set(layers.regularizers) == {f"{piece}/{leaf}" for piece in pieces for leaf in leaves}
+    for kind, wanted in (("l2", 0.5 * (0.5 * (1 + 4 + 9))), ("l1", 0.5 * 6.0)):
+        found = regularizer_loss(Regularizer(kind=kind, weight=0.5), tf.constant([1.0, -2.0, 3.0]))
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, err_msg=kind)
 
 
 def test_first_weights_follow_from_seed_and_name():
@@ -143,10 +131,8 @@ def test_first_weights_follow_from_seed_and_name():
     assert not np.allclose(first, options.build(0, "b/kernel")((3, 3)), atol=1e-4)
     assert not np.allclose(first, options.build(1, "a/kernel")((3, 3)), atol=1e-4)
     np.testing.assert_allclose(np.mean(first), 1.0, atol=0.02)
-
-
-def test_initializer_without_a_seed_is_built_too():
-    np.testing.assert_array_equal(InitializerOptions(class_name="Zeros").build(3, "a")((2,)), [0.0, 0.0])
+    zeros = InitializerOptions(class_name="Zeros").build(3, "a")  # which takes no seed
+    np.testing.assert_array_equal(zeros((2,)), [0.0, 0.0])
 
 
 @cases(
@@ -176,38 +162,29 @@ def test_regularizers_are_noted_by_name_and_layers_carry_none():
 
 @cases(8, 9)
 def test_explicit_padding_gives_the_size_of_same_padding_and_the_values_of_a_padded_input(*, size):
-    inputs = tf_keras.Input((size, size, 2))
-    same = NetworkLayers(hyperparams=LayerHyperparams()).conv("same", 3, 3, stride=2)(inputs)
+    same = _model(_layers().conv("same", 3, 3, stride=2), size, size, 2)
     layers = NetworkLayers(hyperparams=LayerHyperparams(), explicit_padding=True)
-    explicit = layers.conv("explicit", 3, 3, stride=2)(inputs)
-    assert explicit.shape == same.shape
-    network = tf_keras.Model(inputs, explicit)
+    network = _model(layers.conv("explicit", 3, 3, stride=2), size, size, 2)
+    assert network.output_shape == same.output_shape
     image = np.random.default_rng(0).standard_normal((1, size, size, 2)).astype(np.float32)
-    kernel = network.get_layer("explicit").kernel
     padded = np.pad(image, [(0, 0), (1, 1), (1, 1), (0, 0)])
-    wanted = tf.nn.conv2d(padded, kernel, 2, "VALID")
+    wanted = tf.nn.conv2d(padded, network.get_layer("explicit").kernel, 2, "VALID")
     np.testing.assert_allclose(network(image), wanted, rtol=1e-5, atol=1e-5)
 
 
-@cases((True, True), (False, False))
-def test_frozen_normalisation_keeps_its_statistics_in_training(*, freeze, train):
+@cases((True, True), (False, False), (False, True))
+def test_normalisation_is_trained_unless_frozen(*, freeze, train):
     hyperparams = LayerHyperparams(batch_norm=BatchNormOptions(scale=True, train=train))
-    layers = NetworkLayers(hyperparams=hyperparams, freeze_batch_norm=freeze)
-    inputs = tf_keras.Input((2,))
-    network = tf_keras.Model(inputs, layers.norm("n")(inputs))
-    values = tf.constant([[1.0, 5.0], [3.0, 9.0]])
-    np.testing.assert_allclose(network(values, training=True), values, rtol=1e-3)
-    np.testing.assert_array_equal(network.get_layer("n").moving_mean, [0.0, 0.0])
+    network = _model(NetworkLayers(hyperparams=hyperparams, freeze_batch_norm=freeze).norm("n"), 2)
+    values, moving_mean = tf.constant([[1.0, 5.0], [3.0, 9.0]]), network.get_layer("n").moving_mean
+    normalised = network(values, training=True)
+    if freeze or not train:
+        np.testing.assert_allclose(normalised, values, rtol=1e-3)
+        np.testing.assert_array_equal(moving_mean, [0.0, 0.0])
+    else:
+        np.testing.assert_allclose(normalised, [[-1.0, -1.0], [1.0, 1.0]], atol=1e-2)
+        assert moving_mean.numpy().any()
     assert len(network.trainable_variables) == 2
-
-
-def test_normalisation_is_trained_unless_frozen():
-    layers = NetworkLayers(hyperparams=HYPERPARAMS)
-    inputs = tf_keras.Input((2,))
-    network = tf_keras.Model(inputs, layers.norm("n")(inputs))
-    normalised = network(tf.constant([[1.0, 5.0], [3.0, 9.0]]), training=True)
-    np.testing.assert_allclose(normalised, [[-1.0, -1.0], [1.0, 1.0]], atol=1e-2)
-    assert network.get_layer("n").moving_mean.numpy().any()
 
 
 @cases(
@@ -217,18 +194,15 @@ def test_normalisation_is_trained_unless_frozen():
     ("swish", [-2.0 / (1 + np.exp(2.0)), 3.0 / (1 + np.exp(-3.0)), 8.0 / (1 + np.exp(-8.0))]),
 )
 def test_activations(*, activation, wanted):
-    layers = NetworkLayers(hyperparams=LayerHyperparams(activation=activation))
-    inputs = tf_keras.Input((3,))
-    network = tf_keras.Model(inputs, layers.norm_activation(inputs, "x"))
+    network = _model(lambda inputs: _layers(activation=activation).norm_activation(inputs, "x"), 3)
     np.testing.assert_allclose(network(tf.constant([[-2.0, 3.0, 8.0]]))[0], wanted, rtol=1e-5)
 
 
 def test_inputs_are_padded_below_and_to_the_right():
-    inputs = tf_keras.Input((5, 8, 1))
-    network = tf_keras.Model(inputs, pad_to_multiple(inputs, 4))
-    padded = network(tf.ones([1, 5, 8, 1]))
+    padded = _model(lambda inputs: pad_to_multiple(inputs, 4), 5, 8, 1)(tf.ones([1, 5, 8, 1]))
     assert padded.shape == (1, 8, 8, 1)
     np.testing.assert_array_equal(padded[0, :, 0, 0], [1, 1, 1, 1, 1, 0, 0, 0])
+    inputs = tf_keras.Input((5, 8, 1))
     assert pad_to_multiple(inputs, 1) is inputs
 
 
@@ -242,50 +216,28 @@ def test_pixels_become_what_the_backbone_expects(*, name, wanted):
     np.testing.assert_allclose(PREPROCESSORS[name](pixels)[0, 0, 0], wanted, rtol=1e-5, atol=1e-6)
 
 
-REGULARIZERS = {
-    "a/kernel": Regularizer(kind="l2", weight=0.5),
-    "gone/kernel": Regularizer(kind="l1", weight=1.0),
-}
-
-
-def _network() -> tf_keras.Model:
-    inputs = tf_keras.Input((2,))
-    layer = tf_keras.layers.Dense(2, kernel_initializer="ones", name="a")
-    return tf_keras.Model(inputs, tf_keras.layers.Add()([layer(inputs), layer(layer(inputs))]))
-
-
-def test_a_shared_layer_is_regularized_once_and_a_lost_one_is_reported(caplog):
-    found = regularized_variables(_network(), REGULARIZERS)
+def test_shared_layers_are_regularized_once_copies_each_and_lost_ones_reported(caplog):
+    kernel = {"a/kernel": Regularizer(kind="l2", weight=0.5)}
+    shared = tf_keras.layers.Dense(2, kernel_initializer="ones", name="a")
+    network = _model(lambda inputs: tf_keras.layers.Add()([shared(inputs), shared(shared(inputs))]), 2)
+    lost = {"gone/kernel": Regularizer(kind="l1", weight=1.0)}
+    found = regularized_variables(network, kernel | lost)
     assert [variable.name for variable, _ in found] == ["a/kernel:0"]
     np.testing.assert_allclose(regularization_loss(found), 0.5 * 0.5 * 4.0)
-    assert "1 of 2 regularized weights" in caplog.text
-    assert "gone/kernel" in caplog.text
-
-
-def test_every_copy_of_a_layer_taken_apart_is_regularized():
-    inputs = tf_keras.Input((2,))
+    assert "1 of 2 regularized weights" in caplog.text and "gone/kernel" in caplog.text
     copies = [
-        tf_keras.layers.Dense(2, kernel_initializer="ones", name=f"a_level_{level}")(inputs)
-        for level in (0, 1)
+        tf_keras.layers.Dense(2, kernel_initializer="ones", name=f"a_level_{level}") for level in (0, 1)
     ]
-    network = tf_keras.Model(inputs, copies)
-    found = regularized_variables(network, {"a/kernel": REGULARIZERS["a/kernel"]})
+    found = regularized_variables(_model(lambda inputs: [copy(inputs) for copy in copies], 2), kernel)
     assert [variable.name for variable, _ in found] == ["a_level_0/kernel:0", "a_level_1/kernel:0"]
     np.testing.assert_allclose(regularization_loss(found), 2 * 0.5 * 0.5 * 4.0)
-
-
-def test_no_regularizer_is_zero():
     assert float(regularization_loss([])) == 0.0
 
 
 def test_each_row_is_that_at_its_place_times_the_ratio():
     rows = np.arange(3, dtype=np.float32).reshape(1, 3, 1, 1)
-    found = NearestResize(5, 1)(rows)[0, :, 0, 0]
-    assert found.numpy().tolist() == [0, 0, 1, 1, 2]
-    assert NearestResize(7, 1)(rows)[0, :, 0, 0].numpy().tolist() == [0, 0, 0, 1, 1, 2, 2]
-
-
-def test_a_copy_from_its_config_does_the_same():
+    for size, wanted in ((5, [0, 0, 1, 1, 2]), (7, [0, 0, 0, 1, 1, 2, 2])):
+        assert NearestResize(size, 1)(rows)[0, :, 0, 0].numpy().tolist() == wanted
     layer = NearestResize(4, 6, name="up")
     copy = tf_keras.layers.deserialize(tf_keras.layers.serialize(layer))
     assert (copy.rows, copy.columns, copy.name) == (4, 6, "up")

@@ -4,9 +4,6 @@ from detection_core.detectors.parts.backbones.inception_v2 import inception_v2
 from detection_core.detectors.parts.backbones.mobilenet import DEFAULT_HYPERPARAMS, MobileNetOptions
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 
-# Channels of the modules 3b to 5c, https://arxiv.org/abs/1502.03167, figure 5, as the slim library has them.
-CHANNELS = (256, 320, 576, 576, 576, 576, 576, 1024, 1024, 1024)
-
 
 def test_modules_have_the_paper_s_channels_and_parameters():
     inputs = tf_keras.Input((224, 224, 3))
@@ -14,15 +11,11 @@ def test_modules_have_the_paper_s_channels_and_parameters():
     ends = inception_v2(inputs, layers, MobileNetOptions())
     network = tf_keras.Model(inputs, ends.levels[5])
     found = [network.get_layer(f"backbone_mixed_{number}").output.shape[-1] for number in range(10)]
-    assert tuple(found) == CHANNELS
+    # Modules 3b to 5c, https://arxiv.org/abs/1502.03167, figure 5, as the slim library has them.
+    assert found == [256, 320, *[576] * 5, *[1024] * 3]
+    sizes = [(112, 64), (56, 192), (28, 320), (14, 576), (7, 1024)]
     shapes = {level: tuple(features.shape[1:]) for level, features in ends.levels.items()}
-    assert shapes == {
-        1: (112, 112, 64),
-        2: (56, 56, 192),
-        3: (28, 28, 320),
-        4: (14, 14, 576),
-        5: (7, 7, 1024),
-    }
+    assert shapes == {level: (side, side, depth) for level, (side, depth) in enumerate(sizes, 1)}
     stem = network.get_layer("backbone_stem_depthwise")
     assert stem.depthwise_kernel.shape == (7, 7, 3, 8)
     # 11.2 million with a classifier of 1001 classes.

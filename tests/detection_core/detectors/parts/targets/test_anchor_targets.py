@@ -25,7 +25,7 @@ def make_assigner(params=(), **options):
         "matched_threshold": 0.5,
         "unmatched_threshold": 0.5,
         "negatives_lower_than_unmatched": True,
-        "force_match_for_each_row": False,
+        "force_match_for_each_row": not params,
     }
     params = dict(params)
     matcher = ArgMaxMatcherOptions(**{name: params.get(name, value) for name, value in thresholds.items()})
@@ -33,7 +33,7 @@ def make_assigner(params=(), **options):
         similarity=iou_ops.iou,
         matcher=ArgMaxMatcher(matcher),
         negative_class_weight=params.get("negative_class_weight", 1.0),
-        **{"box_coder": BOX_CODER, **options},
+        **{"box_coder": BOX_CODER, "num_classes": 3, **options},
     )
 
 
@@ -65,52 +65,35 @@ def _check(targets, outputs, image):
 @cases(*SINGLE)
 def test_golden(*, case: GoldenCase):
     inputs = case.inputs
-    labels = inputs["groundtruth_labels"]
+    labels, rows = inputs["groundtruth_labels"], inputs["groundtruth_boxes"][np.newaxis]
     weights = inputs.get("groundtruth_weights", np.ones(len(labels), np.float32))
-    truth = make_truth(inputs["groundtruth_boxes"][np.newaxis], [_labels_to_classes(labels)], [weights])
+    truth = make_truth(rows, [_labels_to_classes(labels)], [weights])
     assigner = make_assigner(case.params, num_classes=labels.shape[-1] - 1)
     found = assigner.assign(tf.constant(inputs["anchors"]), truth)
     _check(found, case.outputs, 0)
     one_hot = tf.one_hot(found.class_columns, assigner.target_columns)
     np.testing.assert_array_equal(one_hot, found.class_targets)
-
-
-@cases(*SINGLE[:2])
-def test_golden_labels_as_class_scores(*, case: GoldenCase):
-    labels, rows = case.inputs["groundtruth_labels"], case.inputs["groundtruth_boxes"][np.newaxis]
-    weights = [case.inputs["groundtruth_weights"]]
-    truth = make_truth(rows, np.zeros(rows.shape[:2]), weights)
-    assigner = make_assigner(case.params, num_classes=labels.shape[-1] - 1)
-    for first in (0, 1):
-        scores = tf.constant(labels[np.newaxis, :, first:])
-        found = assigner.assign(tf.constant(case.inputs["anchors"]), truth._replace(class_scores=scores))
-        assert found.class_columns is None
-        _check(found, case.outputs, 0)
+    if case in SINGLE[:2]:  # labels as class scores
+        truth = make_truth(rows, np.zeros(rows.shape[:2]), [weights])
+        for first in (0, 1):
+            scored = truth._replace(class_scores=tf.constant(labels[np.newaxis, :, first:]))
+            found = assigner.assign(tf.constant(inputs["anchors"]), scored)
+            assert found.class_columns is None
+            _check(found, case.outputs, 0)
 
 
 def test_soft_labels_are_the_targets_of_their_anchors():
-    anchors = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
     truth = make_truth([[[0.0, 0.0, 0.5, 0.5]]], [[0]])
-    with_background = truth._replace(class_scores=tf.constant([[[0.1, 0.2, 0.7]]]))
     assigner = make_assigner(num_classes=2)
-    found = assigner.assign(anchors, with_background).class_targets
-    np.testing.assert_allclose(found, [[[0.1, 0.2, 0.7], [1.0, 0.0, 0.0]]])
-    without = truth._replace(class_scores=tf.constant([[[0.2, 0.7]]]))
-    np.testing.assert_allclose(
-        assigner.assign(anchors, without).class_targets, [[[0.0, 0.2, 0.7], [1.0, 0.0, 0.0]]]
-    )
+    for scores in ([0.1, 0.2, 0.7], [0.2, 0.7]):  # with and without the background's
+        soft = truth._replace(class_scores=tf.constant([[scores]]))
+        wanted = [[[0.0] * (3 - len(scores)) + scores, [1.0, 0.0, 0.0]]]
+        np.testing.assert_allclose(assigner.assign(ANCHORS, soft).class_targets, wanted)
     with pytest.raises(ValueError, match="class scores of 2 classes, found 5 columns"):
-        assigner.assign(anchors, truth._replace(class_scores=tf.zeros([1, 1, 5])))
+        assigner.assign(ANCHORS, truth._replace(class_scores=tf.zeros([1, 1, 5])))
 
 
-def test_golden_without_classes():
-    case = CASES["class_agnostic_defaults"]
-    truth = make_truth(case.inputs["groundtruth_boxes"][np.newaxis], [[0, 0, 0, 0]])
-    assigner = make_assigner(case.params, num_classes=1, add_background_class=False)
-    _check(assigner.assign(tf.constant(case.inputs["anchors"]), truth), case.outputs, 0)
-
-
-def test_golden_batch():
+def test_golden_batch_and_without_classes():
     case = CASES["batch_assign"]
     inputs = case.inputs
     truth = make_truth(
@@ -121,82 +104,69 @@ def test_golden_batch():
     targets = make_assigner(case.params, num_classes=4).assign(tf.constant(inputs["anchors"]), truth)
     for image in range(2):
         _check(targets, {name: array[image] for name, array in case.outputs.items()}, image)
+    case = CASES["class_agnostic_defaults"]
+    truth = make_truth(case.inputs["groundtruth_boxes"][np.newaxis], [[0, 0, 0, 0]])
+    assigner = make_assigner(case.params, num_classes=1, add_background_class=False)
+    _check(assigner.assign(tf.constant(case.inputs["anchors"]), truth), case.outputs, 0)
 
 
-def _random_batch(rng, batch, rows, anchors):
-    boxes, anchors = (
-        random_boxes(rng, *shape, high=0.8, sides=(0.05, 0.4)) for shape in ((batch, rows), (anchors,))
-    )
-    return boxes, anchors, rng.integers(0, 3, (batch, rows))
+ANCHORS = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
+
+
+def _random_batch(seed, batch, rows, anchors):
+    """Boxes, anchors and classes."""
+    rng, drawn = np.random.default_rng(seed), {"high": 0.8, "sides": (0.05, 0.4)}
+    boxes, anchors = random_boxes(rng, batch, rows, **drawn), random_boxes(rng, anchors, **drawn)
+    return boxes, tf.constant(anchors), rng.integers(0, 3, (batch, rows))
 
 
 def test_padding_changes_nothing():
-    boxes, anchors, classes = _random_batch(np.random.default_rng(3), 2, 4, 50)
-    assigner = make_assigner({"force_match_for_each_row": True}, num_classes=3)
-    alone = assigner.assign(tf.constant(anchors), make_truth(boxes, classes))
-    padded = make_truth(
-        np.concatenate([boxes, np.zeros((2, 3, 4), np.float32)], axis=1),
-        np.pad(classes, [[0, 0], [0, 3]]),
-        np.pad(np.ones((2, 4)), [[0, 0], [0, 3]]),
-        np.pad(np.ones((2, 4), bool), [[0, 0], [0, 3]]),
-    )
-    for found, expected in zip(assigner.assign(tf.constant(anchors), padded), alone, strict=True):
+    boxes, anchors, classes = _random_batch(3, 2, 4, 50)
+    more = [[0, 0], [0, 3]]
+    alone = make_assigner().assign(anchors, make_truth(boxes, classes))
+    filled = (np.pad(np.ones((2, 4), kind), more) for kind in (float, bool))
+    padded = make_truth(np.pad(boxes, [*more, [0, 0]]), np.pad(classes, more), *filled)
+    for found, expected in zip(make_assigner().assign(anchors, padded), alone, strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_image_without_objects_gives_only_negatives():
-    anchors = _random_batch(np.random.default_rng(4), 1, 1, 20)[1]
-    truth = make_truth(np.zeros((2, 3, 4)), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 3), bool))
-    targets = make_assigner({"force_match_for_each_row": True}, num_classes=3).assign(
-        tf.constant(anchors), truth
-    )
+def test_an_image_without_objects_gives_only_negatives_and_degenerate_boxes_finite_targets():
+    anchors = _random_batch(4, 1, 1, 20)[1]
+    nothing = np.zeros((2, 3))
+    truth = make_truth(np.zeros((2, 3, 4)), nothing, nothing, nothing.astype(bool))
+    targets = make_assigner().assign(anchors, truth)
     assert np.all(targets.matched.numpy() == -1)
     assert np.all(targets.class_targets.numpy()[..., 0] == 1)
     assert not targets.box_targets.numpy().any()
     assert np.all(targets.class_weights.numpy() == 1)
+    targets = make_assigner().assign(anchors, make_truth([[[0.2, 0.2, 0.2, 0.6]]], [[1]]))
+    assert np.all(np.isfinite(targets.box_targets.numpy())) and targets.matched.numpy().max() == 0
 
 
 def test_background_as_zeros():
-    boxes, anchors, classes = _random_batch(np.random.default_rng(5), 2, 3, 60)
-    forced = {"force_match_for_each_row": True}
-    assigner = make_assigner(forced, num_classes=3, encode_background_as_zeros=True)
-    targets = assigner.assign(tf.constant(anchors), make_truth(boxes, classes))
-    negatives = targets.matched.numpy() < 0
-    assert negatives.any()
-    assert not targets.class_targets.numpy()[negatives].any()
-    positives = np.argwhere(~negatives)
-    assert len(positives)
-    for image, anchor in positives:
-        row = targets.matched.numpy()[image, anchor]
-        assert targets.class_targets.numpy()[image, anchor].argmax() == classes[image, row] + 1
-
-
-def test_degenerate_ground_truth_leaves_finite_targets():
-    anchors = _random_batch(np.random.default_rng(6), 1, 1, 30)[1]
-    truth = make_truth([[[0.2, 0.2, 0.2, 0.6]]], [[1]])
-    targets = make_assigner({"force_match_for_each_row": True}, num_classes=3).assign(
-        tf.constant(anchors), truth
-    )
-    assert np.all(np.isfinite(targets.box_targets.numpy()))
+    boxes, anchors, classes = _random_batch(5, 2, 3, 60)
+    targets = make_assigner(encode_background_as_zeros=True).assign(anchors, make_truth(boxes, classes))
+    matched, columns = targets.matched.numpy(), targets.class_targets.numpy()
+    assert (matched < 0).any() and (matched >= 0).any()
+    assert not columns[matched < 0].any()
+    for image, anchor in np.argwhere(matched >= 0):
+        assert columns[image, anchor].argmax() == classes[image, matched[image, anchor]] + 1
 
 
 def test_graph_with_unknown_sizes_equals_eager():
-    boxes, anchors, classes = _random_batch(np.random.default_rng(7), 3, 5, 80)
-    assigner = make_assigner({"force_match_for_each_row": True}, num_classes=3)
+    boxes, anchors, classes = _random_batch(7, 3, 5, 80)
+    assigner = make_assigner()
     traced = tf.function(assigner.assign, reduce_retracing=True)
     for rows in (5, 2):
         truth = make_truth(boxes[:, :rows], classes[:, :rows])
-        eager = assigner.assign(tf.constant(anchors), truth)
-        for found, expected in zip(traced(tf.constant(anchors), truth), eager, strict=True):
+        for found, expected in zip(traced(anchors, truth), assigner.assign(anchors, truth), strict=True):
             np.testing.assert_allclose(found, expected, **TOLERANCE)
 
 
 def test_keypoints_stand_behind_the_box_and_missing_ones_are_told():
-    anchors = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
     keypoints = tf.constant([[[[0.25, 0.25], [np.nan, np.nan], [0.5, 0.25]]]])
     truth = make_truth([[[0.0, 0.0, 0.5, 0.5]]], [[0]])._replace(keypoints=keypoints)
     coder = KeypointBoxCoder(num_keypoints=3, box_coder=BOX_CODER)
-    assigner = make_assigner(num_classes=2, box_coder=coder)
-    found = assigner.assign(anchors, truth).box_targets[0]
+    found = make_assigner(box_coder=coder).assign(ANCHORS, truth).box_targets[0]
     nan = np.nan
     np.testing.assert_allclose(found, [[0, 0, 0, 0, 0, 0, nan, nan, 5, 0], [0] * 10], atol=1e-5)
