@@ -167,12 +167,10 @@ def test_kinds_of_target_assigners(*, text, kind, columns):
     assert _assigner(text).box_coder.code_size == 10  # keypoints are coded with the box
 
 
+# Missing parts are found by tests/detection_core/config/messages/test_ssd.py.
 @cases(
     (PARTS + KEYPOINTS + "loss { localization_loss { weighted_giou {} } }", "loss.localization_loss"),
     (PARTS + CODER + "explicit_background_class: true", "explicit_background_class"),
-    (PARTS, "box_coder"),
-    (CODER + "num_classes: 1 similarity_calculator { iou_similarity {} }", "matcher"),
-    (CODER + "num_classes: 1 matcher { argmax_matcher {} }", "similarity_calculator"),
 )
 def test_refusals_name_the_place(*, text, place):
     assert refused(ConfigError, "", _assigner, text).where == f"model.ssd.{place}"

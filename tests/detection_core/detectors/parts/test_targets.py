@@ -1,3 +1,5 @@
+"""Targets of anchors, from objects and from confidences."""
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -6,15 +8,17 @@ from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxC
 from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
 from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
 from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner
+from detection_core.detectors.parts.targets.confidence_targets import ConfidenceTargetAssigner
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.objects import new_truth
 from tests.support.batches import random_boxes
 from tests.support.cases import cases
-from tests.support.golden_cases import GoldenCase, load_cases
+from tests.support.golden_cases import GoldenCase, cases_of
 
-CASES = load_cases(__file__, "target_assigner")
+CASES = cases_of("detection_core/detectors/parts/targets", "target_assigner")
 SINGLE = [case for case in CASES.values() if "groundtruth_labels" in case.inputs]
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
+ANCHORS = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
 
 
 BOX_CODER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
@@ -110,9 +114,6 @@ def test_golden_batch_and_without_classes():
     _check(assigner.assign(tf.constant(case.inputs["anchors"]), truth), case.outputs, 0)
 
 
-ANCHORS = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
-
-
 def _random_batch(seed, batch, rows, anchors):
     """Boxes, anchors and classes."""
     rng, drawn = np.random.default_rng(seed), {"high": 0.8, "sides": (0.05, 0.4)}
@@ -170,3 +171,59 @@ def test_keypoints_stand_behind_the_box_and_missing_ones_are_told():
     found = make_assigner(box_coder=coder).assign(ANCHORS, truth).box_targets[0]
     nan = np.nan
     np.testing.assert_allclose(found, [[0, 0, 0, 0, 0, 0, nan, nan, 5, 0], [0] * 10], atol=1e-5)
+
+
+def _confidence_assigner(background: bool, weight: float = 0.1):
+    matcher = ArgMaxMatcherOptions(
+        matched_threshold=0.5,
+        unmatched_threshold=0.4,
+        negatives_lower_than_unmatched=True,
+        force_match_for_each_row=True,
+    )
+    return ConfidenceTargetAssigner(
+        similarity=iou_ops.iou,
+        matcher=ArgMaxMatcher(matcher),
+        box_coder=BOX_CODER,
+        num_classes=4,
+        add_background_class=background,
+        implicit_class_weight=weight,
+    )
+
+
+@cases(True, False)
+def test_golden_confidences(*, background):
+    case = CASES[f"batch_assign_confidences_background_{background}"]
+    inputs, outputs = case.inputs, case.outputs
+    boxes, weights, confidences = (
+        np.stack([inputs[f"{kind}_0"], inputs[f"{kind}_1"]])
+        for kind in ("gt_boxes", "weights", "confidences")
+    )
+    truth = new_truth(tf.constant(boxes), tf.zeros([2, 2], tf.int32), weights=tf.constant(weights))
+    found = _confidence_assigner(background, weight=0.3).assign_confidences(
+        tf.constant(inputs["anchors"]), truth, tf.constant(confidences[..., int(background) :])
+    )
+    np.testing.assert_array_equal(found.matched, outputs["match"])
+    np.testing.assert_allclose(found.class_targets, outputs["cls_targets"], **TOLERANCE)
+    np.testing.assert_allclose(found.class_weights, outputs["cls_weights"], **TOLERANCE)
+    np.testing.assert_allclose(found.box_weights, outputs["reg_weights"], **TOLERANCE)
+    # The reference writes a box target also where its weight is 0.
+    counted = outputs["reg_weights"] > 0
+    np.testing.assert_allclose(found.box_targets[counted], outputs["reg_targets"][counted], **TOLERANCE)
+
+
+def test_classes_stand_for_confidences_and_those_of_scores_are_told_apart():
+    found = _confidence_assigner(True).assign(ANCHORS, new_truth(ANCHORS[tf.newaxis, :1], tf.constant([[2]])))
+    np.testing.assert_allclose(found.class_targets[0], [[0, 0, 0, 1, 0], [1, 0, 0, 0, 0]])
+    np.testing.assert_allclose(found.class_weights[0], [[1, 0.1, 0.1, 1, 0.1], [0.1] * 5], rtol=1e-6)
+    truth = new_truth(ANCHORS[tf.newaxis], tf.constant([[2, 1]]))
+    truth = truth._replace(confidences=tf.constant([[1.0, -1.0]]))
+    found = _confidence_assigner(True).assign(ANCHORS, truth)
+    np.testing.assert_allclose(found.class_targets[0], [[0, 0, 0, 1, 0], [1, 0, 0, 0, 0]])
+    np.testing.assert_allclose(found.class_weights[0, 1], [0.1, 0.1, 1, 0.1, 0.1], rtol=1e-6)
+    # A class that it is not gives no box to learn.
+    np.testing.assert_array_equal(found.box_weights[0], [1, 0])
+    scores = tf.constant([[[0.0, 0.0, 0.5, 0.5, 0.0], [0.0, 1.0, 0.0, -1.0, 0.0]]])
+    found = _confidence_assigner(True).assign(
+        ANCHORS, truth._replace(class_scores=scores, confidences=tf.ones([1, 2]))
+    )
+    np.testing.assert_allclose(found.class_targets[0], [[0, 0, 1, 1, 0], [0, 1, 0, 0, 0]])
