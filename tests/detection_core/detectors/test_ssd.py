@@ -97,6 +97,13 @@ def test_fitted_anchors_match_boxes_that_the_own_ones_miss(*, path, keep_count):
     assert not keep_count or [len(m.sizes) for m in maps] == [len(m.sizes) for m in before]
 
 
+def test_a_fit_has_no_more_ratios_than_the_config():
+    path = "model.ssd.anchor_generator.ssd_anchor_generator.aspect_ratios"
+    found = np.concatenate([boxes_like(60, 5.0, SIZE), boxes_like(60, 0.2, SIZE, count=200)])
+    fit = fitted(sized(LAYERS, **{path: [1.0]}).model.ssd, found)
+    assert fit.overrides[path] == [5.0] and fit.fitted > fit.default
+
+
 def test_anchors_that_match_all_stay_as_do_those_without_boxes_and_of_other_generators():
     message = sized(PYRAMID).model.ssd
     (first, *_), *_ = (m.sizes for m in anchor_maps(message, SIZE))

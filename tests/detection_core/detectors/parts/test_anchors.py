@@ -31,7 +31,7 @@ from detection_core.detectors.parts.anchors.multiscale import (
 from detection_core.detectors.parts.anchors.ssd_anchors import SsdAnchorGenerator, SsdAnchorOptions
 from detection_core.errors import ModelError
 from tests.support.batches import slow_iou
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.laid_anchors import lay_anchors
 
 
@@ -123,6 +123,7 @@ def test_flexible_grids_by_hand():
     pixels = generator.generate([(1, 2), (1, 1)], 16, 32)
     np.testing.assert_allclose(pixels[0], [[0, 0, 8, 8], [3, 0, 5, 8], [0, 8, 8, 16], [3, 8, 5, 16]])
     np.testing.assert_allclose(pixels[1], [[-8, 0, 8, 16]])
+    refused(ModelError, "expected 2 feature maps", generator.generate, [(1, 2)], 16, 32)
     found = FlexibleGridAnchorGenerator(grids, normalize_coordinates=True).generate([(1, 2), (1, 1)], 16, 32)
     for one, other in zip(found, pixels, strict=True):
         np.testing.assert_allclose(one, other / np.float32([16, 32, 16, 32]))
@@ -138,6 +139,7 @@ def test_a_grid_by_hand():
     # Aspect ratio 4 halves heights and doubles widths: 5 x 40, then 10 x 80.
     expected = [[-1.5, -18, 3.5, 22], [-4, -38, 6, 42], [-1.5, -10, 3.5, 30], [-4, -30, 6, 50]]
     np.testing.assert_allclose(anchors, expected)
+    refused(ModelError, "expected 1 feature maps", generator.generate, [(1, 2), (1, 1)], 100, 100)
 
 
 def _slow_multiscale(shape, level, height, width):
@@ -155,6 +157,9 @@ def test_multiscale_equals_a_loop(*, normalize, size):
     generator = MultiscaleAnchorGenerator(MultiscaleAnchorOptions(**levels, **options))
     assert generator.num_anchors_per_location() == [4, 4]
     shapes = [(5, 6), (3, 3)]
+    refused(ModelError, "expected 2 feature maps", generator.generate, shapes[:1], *size)
+    if normalize:
+        refused(ValueError, "need the image size", generator.generate, shapes, 1, 1)
     unit = np.array([*size, *size]) if normalize else 1.0
     for level, anchors in enumerate(generator.generate(shapes, *size), 3):
         expected = _slow_multiscale(shapes[level - 3], level, *size) / unit
@@ -189,6 +194,7 @@ def _slow_ssd_anchors(height, width):
 def test_ssd_anchors_equal_a_loop_also_with_shapes_known_only_when_run():
     anchors = SsdAnchorGenerator(OPTIONS).generate(SHAPES, 300, 200)
     wanted = list(_slow_ssd_anchors(300, 200))
+    refused(ModelError, "expected 3 feature maps", SsdAnchorGenerator(OPTIONS).generate, SHAPES[:2], 300, 200)
     for found, expected in zip(anchors, wanted, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
