@@ -6,7 +6,7 @@ import gzip
 import json
 import pathlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -144,6 +144,42 @@ def _value(text: Any) -> Any:
         return ast.literal_eval(text) if isinstance(text, str) else text
     except (ValueError, SyntaxError):
         return text
+
+
+def padded_truth(images: Iterable[tuple[Any, Any]]) -> Any:
+    """Objects of images, each of boxes and of the reference's labels, which count from 1."""
+    import tensorflow as tf
+
+    from detection_core.ops.objects import new_truth
+
+    images = [(np.asarray(boxes), np.asarray(labels).reshape(-1)) for boxes, labels in images]
+    most = max([len(boxes) for boxes, _ in images] + [1])
+    boxes = np.zeros((len(images), most, 4), np.float32)
+    classes = np.zeros((len(images), most), np.int32)
+    valid = np.zeros((len(images), most), bool)
+    for index, (own, labels) in enumerate(images):
+        boxes[index, : len(own)], valid[index, : len(own)] = own, True
+        classes[index, : len(own)] = labels - 1
+    fields = {"boxes": boxes, "classes": classes, "weights": valid.astype(np.float32), "valid": valid}
+    return new_truth(**{name: tf.constant(value) for name, value in fields.items()})
+
+
+def predictions(maps: dict[str, Any], names: str, settings: Any, size: tuple[int, int], classes: int) -> Any:
+    """Outputs of two images, from maps with names such as "{kind}_{level}", where kinds are box and cls."""
+    import tensorflow as tf
+
+    from detection_core.detectors.efficientdet.anchors import anchors_px
+    from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
+
+    def joined(kind: str, columns: int) -> Any:
+        levels = (maps[names.format(kind=kind, level=level)] for level in settings.levels)
+        return tf.constant(np.concatenate([each.reshape(2, -1, columns) for each in levels], axis=1))
+
+    return AnchorPredictions(
+        box_codes=joined("box", 4),
+        class_logits=joined("cls", classes),
+        anchors=tf.constant(anchors_px(settings, size)),
+    )
 
 
 def small_message(**fields: Any) -> EfficientDet:

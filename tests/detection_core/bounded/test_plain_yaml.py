@@ -74,18 +74,13 @@ _LAUGHS = ["a: &a [x, x, x, x, x, x, x, x, x]"]
 _LAUGHS += [f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]" for i in range(9)]
 
 
-HOLDS_ITSELF = r"s\.yaml:1:\d+: expected no value that holds itself"
-NOT_YAML = r"^s\.yaml: not valid YAML"
-
-
 @cases(
-    ("name: &a [*a]\n", HOLDS_ITSELF),
-    ("a: &k {b: *k}\n", HOLDS_ITSELF),
-    ("name: \x07", NOT_YAML),
-    ("name: \0", NOT_YAML),
-    ("name: '\ud800'", NOT_YAML),
-    ("[" * 1_000_000, f"nested at most {MAX_DEPTH} deep"),
-    ("- " * 20_000, f"nested at most {MAX_DEPTH} deep"),
+    *(
+        (text, r"s\.yaml:1:\d+: expected no value that holds itself")
+        for text in ("name: &a [*a]\n", "a: &k {b: *k}\n")
+    ),
+    *((f"name: {text}", r"^s\.yaml: not valid YAML") for text in ("\x07", "\0", "'\ud800'")),
+    *((text, f"nested at most {MAX_DEPTH} deep") for text in ("[" * 1_000_000, "- " * 20_000)),
     ("a: &a " + "[" * 30 + "]" * 30 + "\nb: " + "[" * 25 + "*a" + "]" * 25, "nested at most"),
     ("\n".join(_LAUGHS), f"at most {MAX_VALUES:,} values"),
     (f"a: &a {'x' * 100_000}\nb: [{'*a,' * 100}]", f"at most {MAX_TEXT_BYTES:,} characters"),
@@ -94,13 +89,11 @@ def test_what_yaml_cannot_hold_or_asks_for_too_much_is_refused(*, text, message)
     refused(ConfigError, message, parse_yaml, text, "s.yaml")
 
 
-def test_values_are_counted_before_they_are_kept(monkeypatch):
+def test_values_are_counted_before_they_are_kept_and_merging_is_linear(monkeypatch):
     monkeypatch.setattr(plain_yaml, "MAX_VALUES", 100)
-    with pytest.raises(ConfigError, match=r"s\.yaml:1:200: expected at most 100 values"):
-        parse_yaml("[" + "1," * 1_000, "s.yaml")
-
-
-def test_many_merged_mappings_take_no_more_than_their_number(monkeypatch):
+    refused(
+        ConfigError, r"s\.yaml:1:200: expected at most 100 values", parse_yaml, "[" + "1," * 1_000, "s.yaml"
+    )
     monkeypatch.setattr(plain_yaml, "MAX_VALUES", 20_000)
     merged = ", ".join(f"{{k{i}: 1}}" for i in range(5_000))
     cpu = resource.getrusage(resource.RUSAGE_SELF).ru_utime

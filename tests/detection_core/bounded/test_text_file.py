@@ -35,13 +35,18 @@ def test_what_is_no_text_file_is_one_error(tmp_path):
         assert "\n" not in str(caught.value)
 
 
-def test_a_byte_order_mark_is_no_text_and_a_longer_file_may_be_allowed(tmp_path):
-    (tmp_path / "a").write_bytes(b"\xef\xbb\xbfmodel { }")
-    assert read_text_file(str(tmp_path / "a"), what="pipeline.config") == "model { }"
-    (tmp_path / "a").write_text("12345")
-    assert read_text_file(str(tmp_path / "a"), what="list", longest=5) == "12345"
+def test_a_byte_order_mark_is_no_text_and_a_longer_file_may_be_allowed(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    path.write_bytes(b"\xef\xbb\xbfmodel { }")
+    assert read_text_file(str(path), what="pipeline.config") == "model { }"
+    path.write_text("12345")
+    assert read_text_file(str(path), what="list", longest=5) == "12345"
     with pytest.raises(ConfigError, match="at most 4 bytes, found 5"):
-        read_text_file(str(tmp_path / "a"), what="list", longest=4)
+        read_text_file(str(path), what="list", longest=4)
+    monkeypatch.setattr(files, "open_file", lambda path, mode: io.BytesIO(b"x" * 100))
+    assert len(read_text_file("s3://bucket/a.txt", what="list", longest=100)) == 100
+    with pytest.raises(ConfigError, match=r"a list of at most 99 bytes, found more"):
+        read_text_file("s3://bucket/a.txt", what="list", longest=99)
 
 
 def test_a_list_of_images_has_a_bound_of_lines(tmp_path, monkeypatch):
@@ -53,10 +58,3 @@ def test_a_list_of_images_has_a_bound_of_lines(tmp_path, monkeypatch):
         with pytest.raises(DataError, match=message) as caught:
             read_lines(str(tmp_path / name), what="list")
         assert caught.value.where == str(tmp_path / name)
-
-
-def test_a_remote_file_is_not_read_beyond_its_bound(monkeypatch):
-    monkeypatch.setattr(files, "open_file", lambda path, mode: io.BytesIO(b"x" * 100))
-    assert len(read_text_file("s3://bucket/a.txt", what="list", longest=100)) == 100
-    with pytest.raises(ConfigError, match=r"a list of at most 99 bytes, found more"):
-        read_text_file("s3://bucket/a.txt", what="list", longest=99)

@@ -29,7 +29,8 @@ from detection_core.detectors.family import (
 from detection_core.errors import ConfigError, ExportError, ModelError
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.model_pb2 import DetectionModel
-from tests.support.cases import cases
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from tests.support.cases import cases, refused
 from tests.support.tiny_training import config_text
 
 
@@ -57,12 +58,14 @@ SIZED = dataclasses.replace(
 )
 
 
-def problems_of(text: str) -> str:
+def config_of(text: str) -> TrainEvalPipelineConfig:
     config = parse_pipeline_config(config_text())
     config.model.CopyFrom(model(text))
-    with pytest.raises(ConfigError) as caught:
-        check_pipeline_config(config)
-    return str(caught.value)
+    return config
+
+
+def problems_of(text: str) -> str:
+    return str(refused(ConfigError, "", check_pipeline_config, config_of(text)))
 
 
 @pytest.fixture
@@ -77,6 +80,7 @@ def test_the_table_and_its_records_are_read_without_tensorflow():
         "import sys; from detection_core.config.load import parse_pipeline_config;"
         "from detection_core.config.check import check_pipeline_config;"
         "from detection_core.detectors.family import FAMILIES, find_family;"
+        "import detection_core.detectors.efficientdet.family;"
         f"config = parse_pipeline_config({config_text()!r}); check_pipeline_config(config);"
         "assert find_family(config.model).name == 'ssd';"
         "assert not {'tensorflow', 'tf_keras', 'numpy'} & set(sys.modules), 'imported'"
@@ -84,16 +88,12 @@ def test_the_table_and_its_records_are_read_without_tensorflow():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def family_message(name):
-    return getattr(DetectionModel(), name)
-
-
 @cases(*families.FAMILIES)
 def test_every_record_is_complete(*, name):
     entry = families.FAMILIES[name]
     family = find_family(model(f"{name} {{}}")) if isinstance(entry, str) else entry
     assert family.name == name
-    assert bool(family.extractor_types) == hasattr(family_message(name), "feature_extractor")
+    assert bool(family.extractor_types) == hasattr(getattr(DetectionModel(), name), "feature_extractor")
     assert all(loss.startswith("Loss/") and short for loss, short in family.loss_names.items())
     names = family.require_checkpoint_names()
     assert names.object_based.kinds and names.name_based.kinds
@@ -105,32 +105,35 @@ def test_a_model_says_its_family_and_extractor():
     assert family_name(message) == "ssd" and model_message(message)[1] == "model.ssd"
     assert extractor_type(message.ssd) == "x" and extractor_type(message) == ""
     assert family_name(model("")) == ""
-    with pytest.raises(ConfigError, match="expected ssd or efficientdet, found faster_rcnn"):
-        family_of(model("faster_rcnn {}"))
+    refused(
+        ConfigError, "expected ssd or efficientdet, found faster_rcnn", family_of, model("faster_rcnn {}")
+    )
+    message = model('efficientdet { name: "efficientdet-d0" }')
+    assert family_of(message).name == "efficientdet"
+    assert family_of(message).input_size(message.efficientdet) == (512, 512)
 
 
-def test_a_family_from_outside_is_found_by_name_and_by_arm(table):
+def test_a_family_from_outside_is_found_and_forgotten_and_one_of_the_package_stays(table):
     register_family(TOY)
     register_family(dataclasses.replace(TOY, name="center_net"))
     assert family_of(model('experimental_model { name: "toy" }')) is TOY
     assert family_of(model("center_net {}")).name == "center_net"
     assert find_family(model('experimental_model { name: "other" }')) is None
-    with pytest.raises(ValueError, match="found 'toy', which there is"):
-        register_family(TOY)
+    refused(ValueError, "found 'toy', which there is", register_family, TOY)
+    for name in ("toy", "toy", "center_net", "ssd"):
+        unregister_family(name)
+    assert set(table) == {"ssd", "efficientdet"}
 
 
 def test_a_config_of_a_family_from_outside_is_checked_by_it_and_by_nothing_else_s_rules(table):
-    config = parse_pipeline_config(config_text())
-    config.model.CopyFrom(model(TOY_MODEL))
-    with pytest.raises(ConfigError, match="no family of that name is registered"):
-        check_pipeline_config(config)
+    config = config_of(TOY_MODEL)
+    refused(ConfigError, "no family of that name is registered", check_pipeline_config, config)
     register_family(TOY)
     check_pipeline_config(config)
     table["toy"] = dataclasses.replace(
         TOY, problems=lambda message, path: [Problem(path=path, message="expected a toy")]
     )
-    with pytest.raises(ConfigError, match=r"model.experimental_model: expected a toy"):
-        check_pipeline_config(config)
+    refused(ConfigError, r"model.experimental_model: expected a toy", check_pipeline_config, config)
 
 
 @cases(
@@ -147,16 +150,16 @@ def test_a_family_by_name_needs_what_every_family_needs(table, *, changed, path,
 
 def test_a_family_says_its_input_size_itself(table):
     register_family(SIZED)
-    config = parse_pipeline_config(config_text())
-    config.model.CopyFrom(model('experimental_model { name: "toy" num_classes: 2 }'))
-    check_pipeline_config(config)
-    assert model_image_resizer(config.model) == FixedShapeResizer(height=8, width=8)
-    config.model.experimental_model.options["size"] = "96"
-    check_pipeline_config(config)
-    assert model_image_resizer(config.model) == FixedShapeResizer(height=96, width=96)
+    config = config_of('experimental_model { name: "toy" num_classes: 2 }')
+    message = config.model.experimental_model
+    for side in (8, 96):
+        if side == 96:
+            message.options["size"] = "96"
+        check_pipeline_config(config)
+        assert model_image_resizer(config.model) == FixedShapeResizer(height=side, width=side)
     assert resizer_name(config.model) == "fixed_shape_resizer"
     padded = "keep_aspect_ratio_resizer { min_dimension: 96 max_dimension: 96 pad_to_max_dimension: true }"
-    config.model.experimental_model.image_resizer.CopyFrom(text_format.Parse(padded, ImageResizer()))
+    message.image_resizer.CopyFrom(text_format.Parse(padded, ImageResizer()))
     check_pipeline_config(config)
     assert resizer_name(config.model) == "keep_aspect_ratio_resizer"
 
@@ -184,32 +187,27 @@ def test_the_extractor_is_one_that_the_family_has(table):
     assert "model.center_net.feature_extractor.type: expected one of one, two, found 'tw'" in found
 
 
-def test_a_family_from_outside_is_forgotten_and_one_of_the_package_stays(table):
-    register_family(TOY)
-    for name in ("toy", "toy", "ssd"):
-        unregister_family(name)
-    assert set(table) == {"ssd", "efficientdet"}
-
-
 def test_what_a_family_cannot_do_is_a_sentence(table):
     register_family(TOY)
-    with pytest.raises(ExportError, match="converts to TensorFlow Lite, ssd or efficientdet, found toy"):
-        TOY.require_tflite()
-    with pytest.raises(
-        ConfigError, match="can be quantized, ssd or efficientdet, found toy; leave graph_rewriter out"
+    for error, sentence, call in (
+        (ExportError, "converts to TensorFlow Lite, ssd or efficientdet, found toy", TOY.require_tflite),
+        (
+            ConfigError,
+            "can be quantized, ssd or efficientdet, found toy; leave graph_rewriter out",
+            TOY.require_quantization,
+        ),
+        (
+            ModelError,
+            "ssd or efficientdet, found toy; train without fine_tune_checkpoint",
+            TOY.require_checkpoint_names,
+        ),
     ):
-        TOY.require_quantization()
-    with pytest.raises(
-        ModelError, match="ssd or efficientdet, found toy; train without fine_tune_checkpoint"
-    ):
-        TOY.require_checkpoint_names()
-    config = parse_pipeline_config('model { experimental_model { name: "toy" } }')
-    (problem,) = tflite_problems(config)
+        refused(error, sentence, call)
+    (problem,) = tflite_problems(parse_pipeline_config('model { experimental_model { name: "toy" } }'))
     assert problem.path == "model" and "found toy" in problem.message
 
 
 def test_a_module_without_a_record_is_a_programmer_s_mistake(table, monkeypatch):
     table["toy"] = "tests.detection_core.detectors.test_family"
     monkeypatch.setattr(sys.modules[__name__], "FAMILY", "none", raising=False)
-    with pytest.raises(TypeError, match="expected a Family as"):
-        find_family(model('experimental_model { name: "toy" }'))
+    refused(TypeError, "expected a Family as", find_family, model('experimental_model { name: "toy" }'))

@@ -10,39 +10,28 @@ from detection_core.ops.box_fusion import IOU_THRESHOLD, fuse_boxes
 from tests.support.cases import cases
 
 GOLDEN = np.load(pathlib.Path(__file__).parent / "data" / "weighted_boxes_fusion.npz")
-# Case to how many models looked; the classes are those below 5, as the reference leaves its last one out.
-CASES = {
-    "four_boxes_models1": 1,
-    "four_boxes_models2": 2,
-    "four_boxes_models3": 3,
-    "class_out_of_range": 2,
-    "twenty_random": 2,
-    "more_boxes_than_models": 2,
-    "below_threshold": 2,
-    "no_known_class": 2,
-}
 
 
-@cases(*CASES.items())
-def test_fused_boxes_are_those_of_the_reference(*, name: str, models: int) -> None:
-    # Rows: id, xmin, ymin, xmax, ymax, score, class.
+def _fused(rows: np.ndarray, models: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Fuse rows of (id, xmin, ymin, xmax, ymax, score, class)."""
+    return fuse_boxes(rows[:, 1:5], rows[:, 5], rows[:, 6].astype(np.int32), models=models)
+
+
+# How many models looked is 2 unless the case's name ends with it.
+@cases(
+    *((f"four_boxes_models{models}", models) for models in (1, 2, 3)),
+    *((name, 2) for name in ("class_out_of_range", "twenty_random", "more_boxes_than_models")),
+    *((name, 2) for name in ("below_threshold", "no_known_class")),
+)
+def test_fused_boxes_are_those_of_the_reference_whatever_the_order(*, name: str, models: int) -> None:
     rows = GOLDEN[f"{name}/input/detections"]
-    rows = rows[rows[:, 6] < 5]
+    rows = rows[rows[:, 6] < 5]  # the reference leaves its last class out
     expected = GOLDEN[f"{name}/output/fused"].reshape(-1, 7)
-    boxes, scores, classes = fuse_boxes(rows[:, 1:5], rows[:, 5], rows[:, 6].astype(np.int32), models=models)
-    np.testing.assert_allclose(boxes, expected[:, 1:5], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(scores, expected[:, 5], rtol=1e-5, atol=1e-5)
-    np.testing.assert_array_equal(classes, expected[:, 6])
-
-
-def test_the_order_of_detectors_does_not_matter() -> None:
-    rows = GOLDEN["twenty_random/input/detections"]
-    turned = rows[::-1]
-    first, second = (
-        fuse_boxes(r[:, 1:5], r[:, 5], r[:, 6].astype(np.int32), models=2) for r in (rows, turned)
-    )
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
+    for ordered in (rows, rows[::-1]) if name == "twenty_random" else (rows,):
+        boxes, scores, classes = _fused(ordered, models)
+        np.testing.assert_allclose(boxes, expected[:, 1:5], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(scores, expected[:, 5], rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(classes, expected[:, 6])
 
 
 @st.composite

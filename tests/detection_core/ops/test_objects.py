@@ -2,7 +2,6 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.ops.objects import keep_objects, new_truth
-from tests.support.cases import cases
 
 TRUTH = new_truth(
     boxes=tf.reshape(tf.range(12.0), [3, 4]),
@@ -25,19 +24,15 @@ def test_all_fields_are_kept_in_step() -> None:
             np.testing.assert_array_equal(after, np.asarray(before)[rows])
 
 
-@cases((3,), (2, 3))
-def test_what_is_not_given_says_nothing_and_has_no_size_where_it_need_not(*, leading) -> None:
-    boxes = tf.zeros([*leading, 4])
-    found = new_truth(boxes, tf.zeros(leading, tf.int32), area=tf.ones(leading))
-    assert all(tuple(field.shape[: len(leading)]) == leading for field in found)
-    assert found.masks.shape[-2:] == (0, 0) and found.masks.dtype == tf.uint8
-    assert found.class_scores.shape[-1] == found.keypoint_weights.shape[-1] == 0
-    assert found.keypoints.shape[-2:] == (0, 2)
-    assert np.all(found.weights == 1) and np.all(found.confidences == 1) and np.all(found.area == 1)
-    assert np.all(found.valid) and not np.any(found.is_crowd)
-
-
-def test_sizes_are_static_where_the_number_of_objects_is_not() -> None:
+def test_what_is_not_given_says_nothing_and_has_no_size_where_it_need_not() -> None:
+    for leading in ((3,), (2, 3)):
+        found = new_truth(tf.zeros([*leading, 4]), tf.zeros(leading, tf.int32), area=tf.ones(leading))
+        assert all(tuple(field.shape[: len(leading)]) == leading for field in found)
+        assert found.masks.shape[-2:] == (0, 0) and found.masks.dtype == tf.uint8
+        assert found.class_scores.shape[-1] == found.keypoint_weights.shape[-1] == 0
+        assert found.keypoints.shape[-2:] == (0, 2)
+        assert np.all(found.weights == 1) and np.all(found.confidences == 1) and np.all(found.area == 1)
+        assert np.all(found.valid) and not np.any(found.is_crowd)
     made = tf.function(
         lambda boxes: new_truth(boxes, tf.zeros(tf.shape(boxes)[:1], tf.int32)),
         input_signature=[tf.TensorSpec([None, 4], tf.float32)],

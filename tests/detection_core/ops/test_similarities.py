@@ -16,12 +16,8 @@ def test_golden_thresholded_iou_with_scores(*, name, threshold):
     np.testing.assert_allclose(found, case.outputs["similarity"], rtol=1e-5, atol=1e-6)
 
 
-def test_ground_truth_has_score_one():
+def test_ground_truth_has_score_one_and_the_nearest_box_is_most_alike():
     boxes = np.float32([[0, 0, 1, 1], [0, 0, 1, 0.6], [0, 0, 0.1, 0.1]])
-    found = ThresholdedIou(iou_threshold=0.5)(boxes, boxes[:1])
-    np.testing.assert_array_equal(found, [[1], [1], [0]])
-
-
-def test_nearest_box_is_most_alike():
-    found = negative_squared_distance(np.float32([[0, 0, 1, 1]]), np.float32([[0, 0, 1, 1], [0, 0, 1, 3]]))
+    np.testing.assert_array_equal(ThresholdedIou(iou_threshold=0.5)(boxes, boxes[:1]), [[1], [1], [0]])
+    found = negative_squared_distance(boxes[:1], np.float32([[0, 0, 1, 1], [0, 0, 1, 3]]))
     np.testing.assert_allclose(found, [[0, -4]], atol=1e-6)

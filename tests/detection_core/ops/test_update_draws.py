@@ -13,22 +13,20 @@ def drawn(seed: int, *position: int, name: str = "a") -> bytes:
         return draw_uniform(name, SHAPE).numpy().tobytes()
 
 
-def test_equal_places_draw_alike_whatever_was_drawn_before() -> None:
-    first = drawn(3, 10, 0, 0)
-    tf.random.uniform([5])
-    assert drawn(3, 10, 0, 0) == first
-
-
-def test_every_part_of_the_place_counts() -> None:
+def test_equal_places_draw_alike_and_every_part_of_the_place_counts() -> None:
     places = [(3, 10, 0, 0), (4, 10, 0, 0), (3, 11, 0, 0), (3, 10, 1, 0), (3, 10, 0, 1)]
     found = [drawn(*place) for place in places] + [drawn(*places[0], name="b")]
     assert len(set(found)) == len(found)
+    tf.random.uniform([5])
+    assert drawn(*places[0]) == found[0]
 
 
-def test_one_that_draws_twice_draws_anew() -> None:
+def test_a_second_draw_and_one_outside_of_an_update_differ() -> None:
     with update_draws(0, 1):
         first, second = (draw_uniform("a", SHAPE).numpy() for _ in range(2))
     assert not np.array_equal(first, second)
+    assert draw_seed("a") is None
+    assert not np.array_equal(draw_uniform("a", SHAPE), draw_uniform("a", SHAPE))
 
 
 def test_a_compiled_update_draws_by_its_number() -> None:
@@ -44,8 +42,3 @@ def test_a_compiled_update_draws_by_its_number() -> None:
         step.assign(number)
         found.append(draw().numpy().tobytes())
     assert found[0] == found[2] == drawn(3, 0, 0) and found[0] != found[1]
-
-
-def test_outside_of_an_update_numbers_come_from_the_process() -> None:
-    assert draw_seed("a") is None
-    assert not np.array_equal(draw_uniform("a", SHAPE), draw_uniform("a", SHAPE))

@@ -26,19 +26,17 @@ def build(options: QuantizationOptions, seed: int = 0, step: tf.Variable | None 
     return aware
 
 
-def error(aware: AwareNetwork) -> float:
-    """Mean distance from the float network, in units of its outputs' spread."""
-    pairs = zip(aware.network(PIXELS, training=False), tiny_network()(PIXELS, training=False), strict=True)
-    return max(float(np.mean(np.abs(a - b)) / np.std(b)) for a, b in pairs)
-
-
 def test_eight_bits_stay_close_and_fewer_bits_less_so():
-    at = {
-        bits: error(build(QuantizationOptions(delay=0, weight_bits=bits, activation_bits=bits)))
-        for bits in (4, 8, 12)
-    }
+    def error(**options) -> float:
+        """Mean distance from the float network, in units of its outputs' spread."""
+        aware = build(QuantizationOptions(delay=0, **options))
+        pairs = zip(aware.network(PIXELS, training=False), floats(PIXELS, training=False), strict=True)
+        return max(float(np.mean(np.abs(a - b)) / np.std(b)) for a, b in pairs)
+
+    floats = tiny_network()
+    at = {bits: error(weight_bits=bits, activation_bits=bits) for bits in (4, 8, 12)}
     assert 0 < at[12] < 0.01 < at[8] < 0.05 < at[4]
-    assert error(build(QuantizationOptions(delay=0, symmetric=True))) > at[8]
+    assert error(symmetric=True) > at[8]
 
 
 def test_ranges_are_means_of_the_batches_extremes():
@@ -46,12 +44,11 @@ def test_ranges_are_means_of_the_batches_extremes():
     placement = build(QuantizationOptions(delay=0)).placement
     with pytest.raises(ModelError, match="at least one batch"):
         observe_ranges(folded, placement, [])
-    found = observe_ranges(folded, placement, [PIXELS[:2], PIXELS[2:]])
-    halves = [observe_ranges(folded, placement, [half]) for half in (PIXELS[:2], PIXELS[2:])]
+    first, second = PIXELS[:2], PIXELS[2:]
+    found, *halves = (observe_ranges(folded, placement, b) for b in ([first, second], [first], [second]))
     assert set(found) == set(placement.observed) - {"pixels"}
-    for name, (low, high) in found.items():
-        np.testing.assert_allclose(low, np.mean([h[name][0] for h in halves]), rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(high, np.mean([h[name][1] for h in halves]), rtol=1e-5, atol=1e-6)
+    for name, ends in found.items():
+        np.testing.assert_allclose(ends, np.mean([half[name] for half in halves], axis=0), 1e-5, 1e-6)
     assert found["stem_relu"][0] == 0.0 and found["stem_relu"][1] <= 6.0
 
 

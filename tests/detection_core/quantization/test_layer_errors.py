@@ -44,41 +44,34 @@ def test_errors_are_those_that_numpy_finds_over_all_batches():
     inputs, output = (
         value.numpy() for value in tf_keras.Model(aware.network.inputs, [twin.input, twin.output])(PIXELS)
     )
-    one = found["project"]
+    one, error = found["project"], np.abs(output - expected)
     assert one.own_db == pytest.approx(decibels(layer(inputs).numpy(), output - layer(inputs)), abs=1e-3)
     assert one.total_db == pytest.approx(decibels(expected, output - expected), abs=1e-3)
     assert one.own_db > one.total_db + 1  # the layers before it are not its own doing
-    assert one.mean_error == pytest.approx(np.abs(output - expected).mean(), rel=1e-4)
-    assert one.largest_error == pytest.approx(np.abs(output - expected).max(), rel=1e-4)
+    assert (one.mean_error, one.largest_error) == pytest.approx((error.mean(), error.max()), rel=1e-4)
     assert one.range == pytest.approx((expected.min(), expected.max()), rel=1e-5)
     assert (one.kind, one.group) == ("Conv2D", "other")
-
-
-def test_layers_that_only_move_values_have_no_error_of_their_own():
-    folded, aware = prepared(tiny_network())
-    with pytest.raises(ModelError, match="at least one batch to measure"):
-        layer_errors(folded, aware, [])
-    names = [one.layer for one in layer_errors(folded, aware, [PIXELS])]
+    # Layers that only move values have no error of their own.
+    names = list(found)
     assert not {"pixels", "stem_pad", "coarse_pool", "up", "box_codes_0"} & set(names)
     assert {"stem", "stem_relu", "residual", "box_codes", "class_logits"} <= set(names)
     assert names.index("stem") < names.index("residual") < names.index("box_codes")
+    with pytest.raises(ModelError, match="at least one batch to measure"):
+        layer_errors(folded, aware, [])
 
 
-def test_each_bit_is_worth_six_decibels():
+def test_each_bit_is_worth_six_decibels_and_zeros_have_no_ratio():
+    network = tiny_network()
     found = {}
     for bits in (6, 8):
         options = QuantizationOptions(delay=0, weight_bits=bits, activation_bits=bits)
-        folded, aware = prepared(tiny_network(), options)
-        found[bits] = {one.layer: one.own_db for one in layer_errors(folded, aware, [PIXELS])}
+        errors = layer_errors(*prepared(network, options), [PIXELS])
+        found[bits] = {one.layer: one.own_db for one in errors}
     gains = [found[8][name] - found[6][name] for name in found[8]]
     assert np.median(gains) == pytest.approx(2 * 6.02, abs=1.0)
-
-
-def test_a_layer_that_gives_zeros_has_no_ratio():
-    network = tiny_network()
     for name in ("gamma", "beta"):
         getattr(network.get_layer("project_bn"), name).assign(tf.zeros([8]))
-    one = {error.layer: error for error in layer_errors(*prepared(network), [PIXELS])}["project"]
+    (one,) = (e for e in layer_errors(*prepared(network), [PIXELS]) if e.layer == "project")
     assert (one.own_db, one.total_db, one.range) == (None, None, (0.0, 0.0))
 
 
@@ -91,14 +84,12 @@ def test_a_channel_of_huge_range_comes_first_and_its_part_in_float_mends_it(fami
     rewritten = rewrite(detector, OPTIONS)
     rewritten.calibrate([pixels])
     found = {one.layer: one for one in rewritten.layer_errors([pixels])}
-    ratios = {name: one.own_db for name, one in found.items() if one.own_db is not None}
-    (worst, least), (_, second) = sorted(ratios.items(), key=lambda item: item[1])[:2]
-    assert worst == layer and least < 10.0 and second > least + 10.0
+    ratios = sorted((one.own_db, name) for name, one in found.items() if one.own_db is not None)
+    assert ratios[0][1] == layer and ratios[0][0] < 10.0 and ratios[1][0] > ratios[0][0] + 10.0
 
     part = rewritten.groups()[found[layer].group]
-    mended = rewritten.leave_in_float(part).network
     expected, output = (
         tf_keras.Model(network.inputs, network.get_layer(layer).output)(detector.preprocess(pixels)).numpy()
-        for network in (rewritten.folded.network, mended)
+        for network in (rewritten.folded.network, rewritten.leave_in_float(part).network)
     )
     assert layer in part and decibels(expected, output - expected) > found[layer].total_db + 10.0

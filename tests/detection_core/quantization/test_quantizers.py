@@ -16,8 +16,9 @@ from detection_core.quantization.quantizers import (
     SigmoidQuantizer,
     usable_range,
 )
+from tests.support.cases import cases
 
-OPTIONS = QuantizationOptions(delay=0)
+OPTIONS, CLOCK = QuantizationOptions(delay=0), Clock(0, None)
 
 
 def kernel_by_hand(kernel: np.ndarray, bits: int) -> np.ndarray:
@@ -31,21 +32,23 @@ def kernel_by_hand(kernel: np.ndarray, bits: int) -> np.ndarray:
     return result.reshape(kernel.shape)
 
 
+def kernel_quantizer(bits: int = 8, **options) -> KernelQuantizer:
+    return KernelQuantizer(bits, CLOCK, **{"depthwise": False, **options})
+
+
 def test_a_kernel_has_a_scale_per_output_channel():
-    kernel = np.random.default_rng(0).normal(size=(3, 3, 4, 5)).astype(np.float32) * np.logspace(-3, 0, 5)
-    kernel = kernel.astype(np.float32)
+    rng = np.random.default_rng(0)
+    kernel = (rng.normal(size=(3, 3, 4, 5)) * np.logspace(-3, 0, 5)).astype(np.float32)
     for bits in (4, 8):
-        found = KernelQuantizer(bits, Clock(0, None), depthwise=False)(tf.constant(kernel), False, {})
+        found = kernel_quantizer(bits)(tf.constant(kernel), False, {})
         np.testing.assert_allclose(found, kernel_by_hand(kernel, bits), rtol=1e-4, atol=1e-7)
         assert all(len(np.unique(np.asarray(found)[..., c])) <= 2**bits - 1 for c in range(5))
-    dead = KernelQuantizer(8, Clock(0, None), depthwise=False)(tf.zeros([1, 1, 2, 2]), False, {})
+    dead = kernel_quantizer()(tf.zeros([1, 1, 2, 2]), False, {})
     np.testing.assert_array_equal(dead, np.zeros([1, 1, 2, 2]))
-
-
-def test_a_depthwise_kernel_has_a_scale_per_input_channel_and_multiplier():
-    kernel = np.random.default_rng(1).normal(size=(3, 3, 4, 2)).astype(np.float32)
+    # Of a depthwise one for each input channel and multiplier.
+    kernel = rng.normal(size=(3, 3, 4, 2)).astype(np.float32)
     kernel *= np.array([1.0, 0.01, 3.0, 0.2], np.float32)[:, None]
-    found = KernelQuantizer(8, Clock(0, None), depthwise=True)(tf.constant(kernel), False, {})
+    found = kernel_quantizer(depthwise=True)(tf.constant(kernel), False, {})
     expected = kernel_by_hand(kernel.reshape(3, 3, 8), 8).reshape(kernel.shape)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
 
@@ -65,28 +68,26 @@ def scale_of(quantizer: KernelQuantizer, kernel: np.ndarray) -> np.ndarray:
     return ranges[0] / (2 ** (quantizer.bits - 1) - 1)
 
 
-@pytest.mark.parametrize("depthwise", [False, True])
-def test_a_dead_channel_has_room_for_its_bias(depthwise):
+@cases(False, True)
+def test_a_dead_channel_has_room_for_its_bias(*, depthwise):
     """A kernel of 1e-9 and a bias of 10: at the kernel's own scale those are steps beyond an int32."""
     kernel = np.full((3, 3, 4, 1) if depthwise else (3, 3, 2, 4), 0.5, np.float32)
     bias = np.float32([10.0, -10.0, 0.3, 0.0])
-    dead = (..., [0, 1], slice(None)) if depthwise else (..., [0, 1])
-    kernel[dead] = 1e-9
+    kernel[(..., [0, 1], slice(None)) if depthwise else (..., [0, 1])] = 1e-9
     rule = BiasRule(bias=tf.Variable(bias), input_range=lambda: (0.0, 6.0), activation_bits=8)
-    found = scale_of(KernelQuantizer(8, Clock(0, None), depthwise=depthwise, bias_rule=rule), kernel)
+    found = scale_of(kernel_quantizer(depthwise=depthwise, bias_rule=rule), kernel)
     codes = np.abs(bias) / (found * 6.0 / 255)
     assert (codes <= LARGEST_BIAS * 1.001).all() and codes[0] > 2**20
     np.testing.assert_allclose(found[2:], 0.5 / 127, rtol=1e-6)
-    plain = scale_of(KernelQuantizer(8, Clock(0, None), depthwise=depthwise), kernel)
+    plain = scale_of(kernel_quantizer(depthwise=depthwise), kernel)
     assert abs(bias[0]) / (plain[0] * 6.0 / 255) > 2**31
 
 
 def test_kernels_learn_as_if_they_were_not_rounded():
     kernel = tf.Variable(np.random.default_rng(2).normal(size=(1, 1, 3, 4)).astype(np.float32))
     weight = tf.constant(np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4))
-    quantizer = KernelQuantizer(8, Clock(0, None), depthwise=False)
     with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(quantizer(kernel, True, {}) * weight)
+        loss = tf.reduce_sum(kernel_quantizer()(kernel, True, {}) * weight)
     np.testing.assert_allclose(tape.gradient(loss, kernel), weight)
 
 
@@ -131,18 +132,14 @@ def test_zero_is_always_in_the_range_and_symmetric_puts_it_in_the_middle():
             np.testing.assert_allclose(found_low / steps, -found_high / (steps - 1), rtol=1e-6)
 
 
-def test_pixels_keep_their_256_values():
-    layer = InputQuantizer(OPTIONS, Clock(0, None), (-1.0, 1.0), name="input")
+def test_pixels_keep_their_256_values_and_a_sigmoid_has_them_from_zero_on():
     pixels = np.arange(256, dtype=np.float32) / 127.5 - 1
-    found = np.asarray(layer(pixels, training=False))
+    found = np.asarray(InputQuantizer(OPTIONS, CLOCK, (-1.0, 1.0), name="input")(pixels, training=False))
     assert len(np.unique(found)) == 256 and np.abs(found - pixels).max() < 1 / 127.5
-
-
-def test_a_sigmoid_has_256_values_from_zero_on():
     values = tf.constant([0.0, 0.1, 0.5, 0.9999, 1.0])
-    found = SigmoidQuantizer(OPTIONS, Clock(0, None))(values, False, {})
+    found = SigmoidQuantizer(OPTIONS, CLOCK)(values, False, {})
     np.testing.assert_allclose(found, np.minimum(np.round(values * 256.0), 255.0) / 256.0, atol=1e-6)
-    assert SigmoidQuantizer(OPTIONS, Clock(0, None)).build((4,), "gate", None) == {}
+    assert SigmoidQuantizer(OPTIONS, CLOCK).build((4,), "gate", None) == {}
     # It is left alone before the delay has passed.
     step = tf.Variable(3, dtype=tf.int64)
     quantize = SigmoidQuantizer(QuantizationOptions(delay=5), Clock(5, step))

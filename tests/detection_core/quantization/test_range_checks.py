@@ -29,34 +29,39 @@ def aware():
     return made
 
 
-def test_values_are_those_before_quantization(aware):
-    found = check_ranges(aware, PIXELS).uses
-    network = tiny_network()
-    values = np.concatenate([network(pixels, training=False)[0] for pixels in PIXELS])
-    np.testing.assert_allclose(found["box_codes"].observed, [values.min(), values.max()], atol=0.05)
-    assert found["box_codes"].cut == 0.0
-    assert found["box_codes"].used == pytest.approx((values.max() - values.min()) / 200, rel=0.02)
-    assert "pixels" not in found
+def test_values_are_those_before_quantization_and_the_network_stays_as_it_was(aware):
+    with pytest.raises(ModelError, match="at least one batch to check ranges on"):
+        check_ranges(aware, [])
+    before = aware.network(PIXELS[0], training=False)[0].numpy()
+    check = check_ranges(aware, PIXELS)
+    np.testing.assert_array_equal(aware.network(PIXELS[0], training=False)[0], before)
+    assert len(aware.network.trainable_weights) > 0
+    values, found = float_codes(), check.uses["box_codes"]
+    np.testing.assert_allclose(found.observed, [values.min(), values.max()], atol=0.05)
+    assert found.cut == 0.0
+    assert found.used == pytest.approx((values.max() - values.min()) / 200, rel=0.02)
+    assert "pixels" not in check.uses
+    (warning,) = [text for text in check.warnings if text.startswith("class_logits:")]
+    assert "range -100..100" in warning and "% of the range is used" in warning
 
 
 def test_a_range_that_cuts_values_off_is_told_with_the_layer(aware):
-    before = read_ranges(aware)
-    values = np.concatenate([tiny_network()(pixels, training=False)[0] for pixels in PIXELS])
-    middle = float(np.median(values))
+    before, values = read_ranges(aware), float_codes()
+    top = max(float(np.median(values)), 0.01)
     try:
-        set_ranges(aware, {"box_codes": (min(values.min(), 0), max(middle, 0.01))})
+        set_ranges(aware, {"box_codes": (min(values.min(), 0), top)})
         check = check_ranges(aware, PIXELS)
     finally:
         set_ranges(aware, before)
     (warning,) = [text for text in check.warnings if text.startswith("box_codes:")]
     assert "% of the values are cut off" in warning
-    cut = float((values > max(middle, 0.01)).mean())
-    assert check.uses["box_codes"].cut == pytest.approx(cut, abs=0.02)
+    assert check.uses["box_codes"].cut == pytest.approx(float((values > top).mean()), abs=0.02)
     assert check.uses["box_codes"].observed[1] == pytest.approx(values.max(), abs=0.05)
 
-    check = check_ranges(aware, PIXELS)  # of ranges that are hardly used
-    (warning,) = [text for text in check.warnings if text.startswith("class_logits:")]
-    assert "range -100..100" in warning and "% of the range is used" in warning
+
+def float_codes() -> np.ndarray:
+    network = tiny_network()
+    return np.concatenate([network(pixels, training=False)[0] for pixels in PIXELS])
 
 
 def test_calibrated_ranges_are_neither(caplog):
@@ -70,12 +75,3 @@ def test_calibrated_ranges_are_neither(caplog):
     described = rewritten.describe(check)
     again = QUANTIZATION.parse(QUANTIZATION.format(described), "quantization.json")
     assert {layer.layer: layer.use for layer in again.quantized if layer.use} == check.uses
-
-
-def test_it_leaves_the_network_as_it_was_and_needs_a_batch(aware):
-    with pytest.raises(ModelError, match="at least one batch to check ranges on"):
-        check_ranges(aware, [])
-    before = aware.network(PIXELS[0], training=False)[0].numpy()
-    check_ranges(aware, PIXELS)
-    np.testing.assert_array_equal(aware.network(PIXELS[0], training=False)[0], before)
-    assert len(aware.network.trainable_weights) > 0

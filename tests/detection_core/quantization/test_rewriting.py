@@ -13,6 +13,7 @@ from detection_core.errors import ContractError
 from detection_core.quantization.layer_errors import OutputNoise
 from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import RewrittenDetector, input_range, read_options, rewrite
+from tests.support.cases import cases
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_network import randomise
 
@@ -58,16 +59,19 @@ def test_a_layer_that_stays_in_float_lowers_the_coverage_and_is_warned_of(caplog
     assert record.counts.fraction == pytest.approx(12 / 21)
 
 
+def assert_same(found, expected, atol=0.0):
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=atol)
+
+
 def test_rebuilt_from_the_record_it_takes_the_weights_and_ranges(rewritten, tmp_path):
     prefix = tf.train.Checkpoint(model=rewritten.model).write(str(tmp_path / "ckpt"))
     other = TinyDetector()
     randomise(other.network, 8)
     rebuilt = rewrite(other, read_options(QUANTIZATION.format(rewritten.describe()))).model
     tf.train.Checkpoint(model=rebuilt).read(prefix).assert_existing_objects_matched()
-    expected = rewritten.model.network(rewritten.model.preprocess(PIXELS), training=False)
-    found = rebuilt.network(rebuilt.preprocess(PIXELS), training=False)
-    for a, b in zip(expected, found, strict=True):
-        np.testing.assert_array_equal(a, b)
+    expected, found = (m.network(m.preprocess(PIXELS), training=False) for m in (rewritten.model, rebuilt))
+    assert_same(found, expected)
 
 
 def test_a_record_from_before_sums_were_taken_apart_is_built_as_it_was(rewritten):
@@ -85,47 +89,38 @@ def test_with_all_layers_in_float_only_the_pixels_are_rounded(rewritten):
     prepared = rewritten.model.preprocess(PIXELS)
     rounded = rewritten.aware.network.get_layer("quant_pixels")(prepared, training=False)
     expected = rewritten.folded.network(rounded, training=False)
-    found = rewritten.leave_in_float(layers).network(prepared, training=False)
-    for a, b in zip(expected, found, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-3)
+    assert_same(rewritten.leave_in_float(layers).network(prepared, training=False), expected, atol=1e-3)
     same = rewritten.leave_in_float([]).network(prepared, training=False)
-    for a, b in zip(rewritten.model.network(prepared, training=False), same, strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_same(same, rewritten.model.network(prepared, training=False))
 
 
-def _noise(detector: RewrittenDetector) -> float:
-    return OutputNoise(detector.folded, detector.aware).decibels([detector.model.preprocess(PIXELS)])
+def randomised(seed: int) -> RewrittenDetector:
+    detector = TinyDetector()
+    randomise(detector.network, seed)
+    return rewrite(detector, QuantizationOptions(delay=0))
 
 
-@pytest.mark.parametrize(("seed", "kept"), [(0, False), (2, True)])
-def test_what_is_not_trained_has_no_more_noise_than_it_would_have(seed, kept):
-    made = []
-    for _ in range(2):
-        detector = TinyDetector()
-        randomise(detector.network, seed)
-        made.append(rewrite(detector, QuantizationOptions(delay=0)))
+# Weights of the first seed make both steps worse, and those of the other one better.
+@cases((0, False), (2, True))
+def test_what_is_not_trained_has_no_more_noise_than_it_would_have(*, seed, kept):
+    made = [randomised(seed), randomised(seed)]
     given = made[0].model.preprocess(PIXELS)
     before = [output.numpy() for output in made[0].folded.network(given, training=False)]
     made[0].calibrate([PIXELS])
     made[1].calibrate_untrained(lambda: [PIXELS])
     for one, other in zip(before, made[1].folded.network(given, training=False), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-3, atol=1e-3)
-    # Weights of the first seed make both steps worse, and those of the other one better.
-    plain, prepared = _noise(made[0]), _noise(made[1])
+    plain, prepared = (OutputNoise(one.folded, one.aware).decibels([given]) for one in made)
     kernels = [one.folded.network.get_layer("dw").depthwise_kernel.numpy() for one in made]
     assert (not np.array_equal(*kernels), bool(made[1].corrections)) == (kept, kept)
     assert prepared > plain if kept else prepared == pytest.approx(plain, abs=1e-6)
 
 
 def test_a_part_in_float_has_none_of_the_corrections_and_the_rest_keeps_its_own():
-    detector = TinyDetector()
-    randomise(detector.network, 2)
-    found = rewrite(detector, QuantizationOptions(delay=0))
+    found = randomised(2)
     found.calibrate_untrained(lambda: [PIXELS])
     assert found.corrections
-    network = found.leave_in_float(["stem"]).network
-    plain = found.folded.network.get_layer
+    network, plain = found.leave_in_float(["stem"]).network, found.folded.network.get_layer
     np.testing.assert_array_equal(network.get_layer("stem").bias, plain("stem").bias)
-    np.testing.assert_allclose(
-        network.get_layer("quant_dw").layer.bias, plain("dw").bias + found.corrections["dw"], rtol=1e-6
-    )
+    corrected = plain("dw").bias + found.corrections["dw"]
+    np.testing.assert_allclose(network.get_layer("quant_dw").layer.bias, corrected, rtol=1e-6)

@@ -35,9 +35,8 @@ def test_nothing_but_the_rounding_goes(family):
     prepared = rewritten.model.preprocess(tf.constant(pixels))
     plain = strip_fake_quantization(rewritten.aware.network, name="plain", rounded=True)
     assert {layer.name for layer in plain.layers} == {layer.name for layer in rewritten.folded.network.layers}
-    quantized, first = (
-        n(prepared, training=False) for n in (rewritten.model.network, rewritten.folded.network)
-    )
+    networks = (rewritten.model.network, rewritten.folded.network)
+    quantized, first = (network(prepared, training=False) for network in networks)
     for found, wanted, other in zip(plain(prepared), quantized, first, strict=True):
         spread = float(tf.math.reduce_std(wanted))
         np.testing.assert_allclose(found, wanted, atol=2e-2 * spread)
@@ -45,20 +44,20 @@ def test_nothing_but_the_rounding_goes(family):
 
 
 def test_kernels_are_those_that_it_computes_with_or_those_that_train():
-    rewritten = moved(TinyDetector(), PIXELS)
+    network = moved(TinyDetector(), PIXELS).aware.network
     rounded, exact = (
-        strip_fake_quantization(rewritten.aware.network, name="plain", rounded=r) for r in (True, False)
+        strip_fake_quantization(network, name="plain", rounded=r).get_layer("tower_level_0")
+        for r in (True, False)
     )
-    wrapper = rewritten.aware.network.get_layer("quant_tower_level_0")
+    wrapper = network.get_layer("quant_tower_level_0")
     ((weight, quantizer, variables),) = wrapper._weight_vars
-    found = [each.get_layer("tower_level_0") for each in (rounded, exact)]
-    np.testing.assert_array_equal(found[0].kernel, quantizer(weight, False, weights=variables))
-    np.testing.assert_array_equal(found[1].kernel, weight)
-    for layer in found:
+    np.testing.assert_array_equal(rounded.kernel, quantizer(weight, False, weights=variables))
+    np.testing.assert_array_equal(exact.kernel, weight)
+    for layer in (rounded, exact):
         np.testing.assert_array_equal(layer.bias, wrapper.layer.bias)
-    steps = np.abs(found[0].kernel.numpy()).max(axis=(0, 1, 2)) / 127
-    np.testing.assert_allclose(np.round(found[0].kernel / steps) * steps, found[0].kernel, atol=1e-6)
-    assert np.abs(found[1].kernel - found[0].kernel).max() > 1e-4
+    steps = np.abs(rounded.kernel.numpy()).max(axis=(0, 1, 2)) / 127
+    np.testing.assert_allclose(np.round(rounded.kernel / steps) * steps, rounded.kernel, atol=1e-6)
+    assert np.abs(exact.kernel - rounded.kernel).max() > 1e-4
 
 
 def test_as_trained_the_float_network_has_the_weights_that_training_moved():

@@ -7,11 +7,7 @@ import tensorflow as tf
 from detection_core.builders.image_resizer import build_image_resizer
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
 from detection_core.detectors.efficientdet.build import build_efficientdet, suppression_options
-from detection_core.detectors.efficientdet.losses import (
-    CLASSIFICATION_LOSS,
-    IOU_LOSS,
-    LOCALIZATION_LOSS,
-)
+from detection_core.detectors.efficientdet.losses import CLASSIFICATION_LOSS, IOU_LOSS, LOCALIZATION_LOSS
 from detection_core.detectors.efficientdet.post_process import detections_px
 from detection_core.errors import ModelError
 from detection_core.ops.objects import new_truth
@@ -26,15 +22,7 @@ STEPS = goldens.cases("training_step")
 
 def _truth(case, side):
     given = goldens.given("training_step", case)
-    boxes, classes = np.zeros((2, 2, 4), np.float32), np.zeros((2, 2), np.int32)
-    valid = np.zeros((2, 2), bool)
-    for index in range(2):
-        count = len(given[f"boxes_{index}"])
-        boxes[index, :count] = given[f"boxes_{index}"] / side
-        classes[index, :count] = given[f"classes_{index}"].reshape(-1) - 1
-        valid[index, :count] = True
-    fields = {"boxes": boxes, "classes": classes, "weights": valid.astype(np.float32), "valid": valid}
-    return new_truth(**{name: tf.constant(value) for name, value in fields.items()})
+    return goldens.padded_truth((given[f"boxes_{i}"] / side, given[f"classes_{i}"]) for i in range(2))
 
 
 @pytest.fixture(scope="module")
@@ -75,48 +63,34 @@ def test_padding_is_nothing_whatever_its_colour(detector):
     found = [detector.detect(images_of(each, [[40, 64]])) for each in (black, white)]
     np.testing.assert_array_equal(found[0].scores, found[1].scores)
     np.testing.assert_array_equal(found[0].boxes, found[1].boxes)
-
-
-def test_padding_is_the_mean_s_value_of_the_scaled_range():
-    detector = goldens.small_detector(None, scale_range=True)
-    given = []
+    detector, given = goldens.small_detector(None, scale_range=True), []
     detector.run = lambda preprocessed, training: given.append(preprocessed)
     detector.predict(images_of(np.full((1, 64, 64, 3), 127.0), [[40, 64]]), False)
-    np.testing.assert_allclose(given[0], -1.0)
-
-
-def test_crowds_count_where_the_input_has_not_left_them_out(detector):
-    batch = Batch(images_of(np.zeros((2, 64, 64, 3), np.float32)), _truth("default", 128))
-    crowd = batch.truth._replace(is_crowd=tf.constant([[True, False], [False, False]]))
-    found = [
-        detector.losses(batch._replace(truth=truth), False)[TOTAL_LOSS] for truth in (batch.truth, crowd)
-    ]
-    assert float(found[0]) == float(found[1])
+    np.testing.assert_allclose(given[0], -1.0)  # the mean's value
 
 
 def test_detections_lie_in_the_image_and_serving_gives_the_same(detector):
-    pixels = noise(2, 64, 64, 3, seed=1)
-    images = images_of(pixels, [[64, 64], [30, 64]])
+    images = images_of(noise(2, 64, 64, 3, seed=1), [[64, 64], [30, 64]])
     found, served = detector.detect(images), detector.serving_outputs(images)
     np.testing.assert_array_equal(served["detection_boxes"], found.boxes)
     np.testing.assert_array_equal(served["num_detections"], found.count)
     assert found.boxes.numpy().min() >= 0 and found.boxes.numpy().max() <= 1
     assert served["raw_detection_boxes"].shape == (2, len(detector.anchors), 4)
     assert served["raw_detection_scores"].shape == (2, len(detector.anchors), 3)
+    with pytest.raises(ModelError, match="64x64, found 32x64"):
+        detector.detect(images_of(np.zeros((1, 32, 64, 3))))
 
 
-def test_a_moving_normaliser_is_kept_with_the_weights():
-    detector = goldens.small_detector(positives_momentum=0.9)
+def test_a_moving_normaliser_is_kept_with_the_weights_and_crowds_count_where_they_are_given(detector):
     batch = Batch(images_of(np.zeros((2, 64, 64, 3), np.float32)), _truth("default", 128))
+    crowd = batch._replace(truth=batch.truth._replace(is_crowd=tf.constant([[True, False], [False, False]])))
+    found = [float(detector.losses(each, False)[TOTAL_LOSS]) for each in (batch, crowd)]
+    assert found[0] == found[1]
+    detector = goldens.small_detector(positives_momentum=0.9)
     detector.losses(batch, True)
     first = float(detector.positives)
     detector.losses(batch, True)
     assert first > 0 and float(detector.positives) == pytest.approx(first * 1.9, rel=1e-5)
-
-
-def test_images_of_another_size_are_refused(detector):
-    with pytest.raises(ModelError, match="64x64, found 32x64"):
-        detector.detect(images_of(np.zeros((1, 32, 64, 3))))
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 import numpy as np
 import tensorflow as tf
 
-from detection_core.detectors.efficientdet.anchors import anchors_px
 from detection_core.detectors.efficientdet.build import suppression_options
 from detection_core.detectors.efficientdet.post_process import candidates, detections_px, in_true_image
 from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
@@ -19,50 +18,29 @@ MODES = [
 def _predictions(raw):
     params = CASES[raw]["params"]
     settings, size = goldens.anchor_settings(params)
-    given = goldens.given("postprocess", raw)
-
-    def joined(kind, columns):
-        maps = [given[f"{kind}_{level}"] for level in settings.levels]
-        return tf.constant(np.concatenate([each.reshape(2, -1, columns) for each in maps], axis=1))
-
-    predictions = AnchorPredictions(
-        box_codes=joined("box", 4),
-        class_logits=joined("cls", params["num_classes"]),
-        anchors=tf.constant(anchors_px(settings, size)),
-    )
-    return predictions, size
-
-
-def _options(params):
-    fields = dict(params["nms_configs"], mode=params["post_mode"])
-    if not fields.get("method", "gaussian"):
-        fields["method"] = "hard"  # Their empty name.
-    return suppression_options(EfficientDet.NonMaxSuppression(**fields))
+    maps = goldens.given("postprocess", raw)
+    return goldens.predictions(maps, "{kind}_{level}", settings, size, params["num_classes"]), size
 
 
 @cases(*MODES)
 def test_detections_equal_the_reference(*, case):
     params, wanted = CASES[case]["params"], goldens.wanted("postprocess", case)
+    fields = dict(params["nms_configs"], mode=params["post_mode"])
+    if not fields.get("method", "gaussian"):
+        fields["method"] = "hard"  # Their empty name.
     predictions, size = _predictions(params["raw"])
-    found = detections_px(predictions, _options(params), size)
+    found = detections_px(predictions, suppression_options(EfficientDet.NonMaxSuppression(**fields)), size)
     scales = params["image_scales"] or [1.0, 1.0]
     np.testing.assert_array_equal(found.count, wanted["valid_len"])
     for image, count in enumerate(wanted["valid_len"]):
         expected = (wanted["boxes"][image], wanted["scores"][image], wanted["classes"][image])
         own = found.boxes[image] * scales[image], found.scores[image], found.classes[image] + 1
         np.testing.assert_allclose(own[1][:count], expected[1][:count], 1e-4, 1e-4)
-        _assert_same_rows(own, expected, count)
-
-
-def _assert_same_rows(found, expected, count):
-    """Rows whose scores are as good as equal may be in any order."""
-    rows = [
-        np.column_stack([np.asarray(boxes)[:count], np.asarray(scores)[:count], np.asarray(classes)[:count]])
-        for boxes, scores, classes in (found, expected)
-    ]
-    for row in rows[1]:
-        near = np.abs(rows[0][:, 4] - row[4]) < 2e-4
-        assert np.isclose(rows[0][near], row, rtol=1e-4, atol=1e-3).all(axis=1).any(), row
+        # Rows whose scores are as good as equal may be in any order.
+        ours, theirs = (np.column_stack([np.asarray(a)[:count] for a in rows]) for rows in (own, expected))
+        for row in theirs:
+            near = ours[np.abs(ours[:, 4] - row[4]) < 2e-4]
+            assert np.isclose(near, row, rtol=1e-4, atol=1e-3).all(axis=1).any(), row
 
 
 @cases(("pre_nms_topk0", 0), ("pre_nms_topk40", 40))
@@ -81,22 +59,15 @@ def test_boxes_are_given_in_the_true_image_and_those_outside_are_dropped():
     assert shown.count.numpy().tolist() == [2]
     assert shown.classes.numpy().tolist() == [[1, 3, 0]]
     np.testing.assert_allclose(shown.boxes[0, 1], [0.25, 0.5, 1.0, 50 / 60])
-
-
-def test_an_image_without_candidates_has_no_detections():
     predictions, size = _predictions("raw_square")
     none = predictions._replace(class_logits=tf.fill(predictions.class_logits.shape, -50.0))
     for mode in ("global", "per_class", "combined"):
         options = suppression_options(EfficientDet.NonMaxSuppression(mode=mode, score_thresh=0.1))
         found = detections_px(none, options, size)
-        assert found.count.numpy().tolist() == [0, 0]
-        assert not found.boxes.numpy().any()
+        assert found.count.numpy().tolist() == [0, 0] and not found.boxes.numpy().any()
 
 
 NUMPY = goldens.cases("nms_numpy")
-# "linear" and "diou" are methods that there are not here.
-ONE_CLASS = ("hard", "hard_0p3", "method_null", "gaussian", "gaussian_s0p3_t0p1")
-BY_CLASS = [name for name in NUMPY if name.startswith(("per_class_hard", "per_class_gaussian"))]
 
 
 def _as_numpy(boxes, scores, classes, params, limit):
@@ -118,29 +89,25 @@ def _as_numpy(boxes, scores, classes, params, limit):
     return [np.asarray(each)[0, : int(found.count[0])] for each in (found.boxes, found.scores, found.classes)]
 
 
-@cases(*ONE_CLASS)
+# "linear" and "diou" are methods that there are not here.
+@cases("hard", "hard_0p3", "method_null", "gaussian", "gaussian_s0p3_t0p1")
 def test_suppression_of_a_class_equals_the_reference_in_numpy(*, case):
     dets = goldens.given("nms_numpy", "hard")["dets"]
     classes = np.zeros(len(dets), np.int32)
     boxes, scores, _ = _as_numpy(dets[:, [1, 0, 3, 2]], dets[:, 4], classes, NUMPY[case]["params"], 40)
-    kept = goldens.wanted("nms_numpy", case)["kept"]
-    found = np.column_stack([boxes[:, [1, 0, 3, 2]], scores])
+    found, kept = np.column_stack([boxes[:, [1, 0, 3, 2]], scores]), goldens.wanted("nms_numpy", case)["kept"]
     np.testing.assert_allclose(found, kept, 1e-4, 1e-4)
 
 
-@cases(*BY_CLASS)
+@cases(*[name for name in NUMPY if name.startswith(("per_class_hard", "per_class_gaussian"))])
 def test_suppression_by_class_equals_the_reference_in_numpy(*, case):
     params, given = NUMPY[case]["params"], goldens.given("nms_numpy", case)
+    inputs = (given[name] for name in ("boxes_yxyx", "scores", "classes_zero_based"))
+    boxes, scores, classes = _as_numpy(*inputs, params, params["max_boxes"])
     wanted = goldens.wanted("nms_numpy", case)["detections"]
-    boxes, scores, classes = _as_numpy(
-        given["boxes_yxyx"], given["scores"], given["classes_zero_based"], params, params["max_boxes"]
-    )
     wanted = wanted[wanted[:, 5] > -1.0]  # rows without a detection fill up theirs
-    corners = boxes[:, [1, 0, 3, 2]] * params["image_scale"]
-    ends = wanted[:, 1:5]
-    np.testing.assert_allclose(corners, ends, 1e-4, 1e-4)
-    np.testing.assert_allclose(scores, wanted[:, 5], 1e-4, 1e-4)
-    np.testing.assert_array_equal(classes + 1, wanted[:, 6])
+    found = np.column_stack([boxes[:, [1, 0, 3, 2]] * params["image_scale"], scores, classes + 1])
+    np.testing.assert_allclose(found, wanted[:, 1:7], 1e-4, 1e-4)
 
 
 def test_as_in_numpy_the_best_box_of_each_class_is_kept_whatever_its_score():

@@ -22,6 +22,7 @@ from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.restore import restore_fine_tune_checkpoint
 from detection_core.training.restore_report import AVERAGED, Outcome
 from tests.support import efficientdet_goldens as goldens
+from tests.support.cases import cases
 from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 from tests.support.tiny_training import LABELS
 
@@ -31,15 +32,13 @@ SMALL = {"fpn_cell_repeats": 1, "box_class_repeats": 1, "max_level": 6, "fpn_num
 HEADS = ("class_net/", "box_net/")
 
 
-def _message(name=LITE0, *heads, classes=CLASSES, size=128):
-    message = goldens.message(name, size, heads=list(heads), **(SMALL if name == LITE0 else {}))
-    message.num_classes = classes
-    return message
-
-
 @functools.cache
 def _built(name, *heads):
     return build_efficientdet(_message(name, *heads), "model.efficientdet", None)
+
+
+def _message(name=LITE0, *heads, size=128):
+    return goldens.message(name, size, heads=heads, num_classes=CLASSES, **(SMALL if name == LITE0 else {}))
 
 
 def _detector(name=LITE0, *heads, averages=True):
@@ -88,13 +87,10 @@ def _matched(detector):
     """How many variables have plain, averaged and object-based values, and none of them."""
     counts = dict.fromkeys(("plain", "averaged", "object", "unchanged_or_other"), 0)
     for own, value in _values(detector):
-        found, (plain, averaged, objects, _) = own.variable.numpy(), counts
-        near = [
-            name
-            for name, change in ((plain, 0), (averaged, 1), (objects, 2))
-            if np.array_equal(found, value + np.float32(change))
-        ]
-        counts[near[0] if near else "unchanged_or_other"] += 1
+        found = own.variable.numpy()
+        changes = (("plain", 0), ("averaged", 1), ("object", 2))
+        near = (name for name, change in changes if np.array_equal(found, value + np.float32(change)))
+        counts[next(near, "unchanged_or_other")] += 1
     return counts
 
 
@@ -106,6 +102,11 @@ def _restore(detector, path, kind, *, named, heads=False):
 def _content(path):
     found = checkpoint_content(CheckpointFile(path), EFFICIENTDET_NAMES)
     return found.of, found.named, found.heads
+
+
+def _stem_row(report):
+    (row,) = (row for row in report.variables if row.name == "backbone_stem/kernel")
+    return row.key
 
 
 def test_averaged_values_win_unless_they_are_not_wanted_and_plain_ones_are_not_left_over(tmp_path):
@@ -125,22 +126,22 @@ def test_averaged_values_win_unless_they_are_not_wanted_and_plain_ones_are_not_l
         assert report.unused == ()
 
 
-def test_other_classes_keep_all_but_what_depends_on_them(tmp_path):
+def test_other_classes_keep_all_but_what_depends_on_them_and_a_backbone_gives_the_backbone(tmp_path):
     detector = _detector()
-    path = _named(tmp_path, detector, averaged=True, classes=7)
+    path = _named(tmp_path / "7", detector, averaged=True, classes=7)
     report = _restore(detector, path, "full", named=True)
     skipped = [row.key for row in report.variables if row.outcome is Outcome.SKIPPED_SHAPE]
     assert skipped == [f"class_net/class-predict/{leaf}{AVERAGED}" for leaf in ("pointwise_kernel", "bias")]
     assert "skipped: another shape: class_head_pointwise/kernel" in report.table()
-
-
-def test_a_backbone_gives_the_backbone(tmp_path):
     detector = _detector()
-    path = _named(tmp_path, detector, averaged=False, backbone=True)
+    path = _named(tmp_path / "backbone", detector, averaged=False, backbone=True)
     _restore(detector, path, "classification", named=True)
     backbone = [own for own in _variables(detector) if own.key.startswith("backbone/")]
     assert _matched(detector)["plain"] == len(backbone)
     assert _content(path)[0] == "classifier"
+    path = write_named_checkpoint({"other/kernel": np.float32([1.0])}, tmp_path / "other")
+    with pytest.raises(ModelError, match="found none of them"):
+        _restore(_detector(), path, "detection", named=True)
 
 
 def test_objects_are_restored_whole_or_without_heads(tmp_path):
@@ -173,9 +174,8 @@ def test_the_averages_of_a_training_win_over_its_plain_values(tmp_path):
     assert _matched(detector) == {"plain": 0, "unchanged_or_other": 0} | counts
     assert (report.averaged, report.count(Outcome.RESTORED)) == (len(averages), len(plain))
     assert report.unused == ()
-    (row,) = (row for row in report.variables if row.name == "backbone_stem/kernel")
     slot = "backbone/_stem/_conv_stem/kernel/.OPTIMIZER_SLOT/optimizer/average/.ATTRIBUTES/VARIABLE_VALUE"
-    assert row.key == slot
+    assert _stem_row(report) == slot
     # Their own training wrote keys of this form.
     facts = goldens.cases("training_step")["default"]["fact"]["training_checkpoint"]
     assert {key.partition("/.OPT")[2] for key in facts["slot_key_examples"]} >= {slot.partition("/.OPT")[2]}
@@ -217,54 +217,35 @@ def test_a_training_on_a_module_of_tensorflow_hub_is_restored(tmp_path):
     assert report.unused and all(key.startswith(heads) for key in report.unused)
 
 
-SECOND = {
-    "efficientnet-lite0/stem/conv2d/": "efficientnet-lite0/stem_1/conv2d_5/",
-    "efficientnet-lite0/stem/": "efficientnet-lite0/stem_1/",
-    **{
-        f"segmentation_head/conv2d_transpose{f'_{i}' if i else ''}/": (
-            f"segmentation_head_1/conv2d_transpose_{4 + i}/"
-        )
-        for i in range(4)
-    },
-    "segmentation_head/": "segmentation_head_1/",
-}
-
-
 def _of_second_network(name):
     """The name of a variable of the second network in a process."""
-    found = next((scope for scope in SECOND if name.startswith(scope)), None)
-    return name if found is None else SECOND[found] + name.removeprefix(found)
+    scopes = {"efficientnet-lite0/stem/conv2d/": "efficientnet-lite0/stem_1/conv2d_5/"}
+    scopes["efficientnet-lite0/stem/"] = "efficientnet-lite0/stem_1/"
+    for i, number in enumerate(("", "_1", "_2", "_3")):
+        own = f"segmentation_head/conv2d_transpose{number}/"
+        scopes[own] = f"segmentation_head_1/conv2d_transpose_{4 + i}/"
+    scopes["segmentation_head/"] = "segmentation_head_1/"
+    found = next((scope for scope in scopes if name.startswith(scope)), "")
+    return scopes.get(found, "") + name.removeprefix(found)
 
 
-def test_running_numbers_of_a_second_network_are_followed(tmp_path):
+def test_running_numbers_of_a_second_network_are_followed_unless_there_are_two(tmp_path):
     detector = _detector(LITE0, "object_detection", "segmentation")
     entries = {_of_second_network(own.name): value for own, value in _values(detector)}
-    entries |= {f"{name}{AVERAGED}": value + np.float32(1.0) for name, value in entries.items()}
-    path = write_named_checkpoint(entries, tmp_path / "model")
+    averages = {f"{name}{AVERAGED}": value + np.float32(1.0) for name, value in entries.items()}
+    path = write_named_checkpoint(entries | averages, tmp_path / "model")
     report = _restore(detector, path, "full", named=True)
     assert _matched(detector)["averaged"] == len(_variables(detector)) == report.averaged
     assert report.unused == ()
-    (row,) = (row for row in report.variables if row.name == "backbone_stem/kernel")
-    assert row.key == f"efficientnet-lite0/stem_1/conv2d_5/kernel{AVERAGED}"
-
-
-def test_a_stem_that_could_be_either_of_two_is_not_restored_and_both_are_named(tmp_path):
-    detector = _detector()
-    entries = {_of_second_network(own.name): value for own, value in _values(detector)}
-    entries |= {
-        name.replace("/stem_1/", "/stem_2/"): value for name, value in entries.items() if "/stem_1/" in name
-    }
-    path = write_named_checkpoint(entries, tmp_path / "model")
-    report = _restore(detector, path, "full", named=True)
+    assert _stem_row(report) == f"efficientnet-lite0/stem_1/conv2d_5/kernel{AVERAGED}"
+    # A stem that could be either of two is not restored, and both are named.
+    stem = {name: value for name, value in entries.items() if "/stem_1/" in name}
+    entries |= {name.replace("/stem_1/", "/stem_2/"): value for name, value in stem.items()}
+    path = write_named_checkpoint(entries, tmp_path / "third")
+    report = _restore(_detector(LITE0, "object_detection", "segmentation"), path, "full", named=True)
     left = [row for row in report.variables if row.outcome is not Outcome.RESTORED]
     assert [row.outcome for row in left] == [Outcome.MISSING] * 5 and len(report.unused) == 10
     assert "any of efficientnet-lite0/stem_1/conv2d_5/kernel, efficientnet-lite0/stem_2/" in report.summary()
-
-
-def test_a_checkpoint_of_something_else_is_refused(tmp_path):
-    path = write_named_checkpoint({"other/kernel": np.float32([1.0])}, tmp_path / "model")
-    with pytest.raises(ModelError, match="found none of them"):
-        _restore(_detector(), path, "detection", named=True)
 
 
 def test_a_checkpoint_becomes_a_detector_as_it_is(tmp_path):
@@ -282,28 +263,18 @@ def test_a_checkpoint_becomes_a_detector_as_it_is(tmp_path):
     assert layout.read_extra(folder, RESTORED_TABLE).count("restored, moving average: ") == count
 
 
-def test_as_many_variables_are_restored_as_by_the_reference(tmp_path):
-    named = {"kind": "detection", "named": True, "heads": True}
-    rows = {
-        "name_based_both_averaging_on": ({"averaged": True}, named),
-        "name_based_both_averaging_off": ({"averaged": True}, named),
-        "name_based_plain_only_averaging_on": ({"averaged": False}, named),
-        "name_based_other_num_classes": ({"averaged": True, "classes": 7}, named),
-        "name_based_backbone_only": (
-            {"averaged": False, "backbone": True},
-            {"kind": "classification", "named": True},
-        ),
-        "object_based": ({}, {"kind": "full", "named": False}),
-        "object_based_exclude_heads": ({}, {"kind": "detection", "named": False}),
-        "object_based_other_num_classes_exclude_heads": (
-            {"classes": 7},
-            {"kind": "detection", "named": False},
-        ),
-    }
-    found = {}
-    for case, (written, options) in rows.items():
-        detector = _detector(D0, averages=not case.endswith("averaging_off"))
-        path = (_named if options["named"] else _objects)(tmp_path / case, detector, **written)
-        _restore(detector, path, **options)
-        found[case] = _matched(detector)
-    assert found == {case: CASES[case]["fact"]["matched"] for case in rows}
+@cases(
+    ("name_based_both_averaging_on", {"averaged": True}, "detection"),
+    ("name_based_both_averaging_off", {"averaged": True}, "detection"),
+    ("name_based_plain_only_averaging_on", {"averaged": False}, "detection"),
+    ("name_based_other_num_classes", {"averaged": True, "classes": 7}, "detection"),
+    ("name_based_backbone_only", {"averaged": False, "backbone": True}, "classification"),
+    ("object_based", {}, "full"),
+    ("object_based_exclude_heads", {}, "detection"),
+    ("object_based_other_num_classes_exclude_heads", {"classes": 7}, "detection"),
+)
+def test_as_many_variables_are_restored_as_by_the_reference(tmp_path, *, case, written, kind):
+    detector, named = _detector(D0, averages=not case.endswith("averaging_off")), case.startswith("name")
+    path = (_named if named else _objects)(tmp_path, detector, **written)
+    _restore(detector, path, kind, named=named, heads=named and kind == "detection")
+    assert _matched(detector) == CASES[case]["fact"]["matched"]

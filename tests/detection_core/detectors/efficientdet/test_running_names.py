@@ -15,42 +15,30 @@ def _transposed(scope: str, numbers: range) -> list[str]:
     return [*names, f"{scope}/bn_0/gamma"]
 
 
-def test_the_stem_of_a_second_network_is_the_stem():
+def test_the_stem_of_a_second_network_is_the_stem_unless_it_could_be_either_of_two():
     plain, numbered = _stem("stem", "conv2d"), _stem("stem_1", "conv2d_5", "tpu_batch_normalization_49")
     found = running_names([BLOCK, *numbered, *(name + AVERAGE for name in numbered)])
     for name, stored in zip(plain, numbered, strict=True):
         assert found[name] == [stored] and found[name + AVERAGE] == [stored + AVERAGE]
     assert BLOCK not in found
-
-
-def test_what_has_its_own_name_keeps_it_beside_another():
-    found = running_names([*_stem("stem", "conv2d"), *_stem("stem_1", "conv2d_5")])
-    assert all(found[name] == [name] for name in _stem("stem", "conv2d"))
-
-
-def test_which_of_two_is_meant_is_not_guessed():
+    # What has its own name keeps it beside another.
+    found = running_names([*plain, *_stem("stem_1", "conv2d_5")])
+    assert all(found[name] == [name] for name in plain)
     two = [*_stem("stem_1", "conv2d_5"), *_stem("stem_2", "conv2d_10")]
-    found = running_names(two)[_stem("stem", "conv2d")[0]]
-    assert sorted(found) == sorted(name for name in two if name.endswith("kernel"))
+    assert sorted(running_names(two)[plain[0]]) == sorted(name for name in two if name.endswith("kernel"))
 
 
 def test_the_convolutions_of_a_second_segmentation_head_follow_each_other():
-    found = running_names(_transposed("segmentation_head_1", range(5, 10)))
     numbered = _transposed("segmentation_head_1", range(5, 10))
+    found = running_names(numbered)
     for name, stored in zip(_transposed("segmentation_head", range(5)), numbered, strict=True):
         assert found[name] == [stored]
-
-
-def test_a_number_that_another_layer_has_taken_is_not_taken_twice():
+    # A number that another layer has taken is not taken twice.
     stored = _transposed("segmentation_head", range(3, 8))
     found = running_names(stored)
-    meant = _transposed("segmentation_head", range(5))
-    assert [found[name] for name in meant] == [[name] for name in stored]
+    assert [found[name] for name in _transposed("segmentation_head", range(5))] == [[name] for name in stored]
     assert found["segmentation_head/conv2d_transpose_7/kernel"] == []
-
-
-def test_numbers_with_gaps_stay_as_they_are():
+    # Numbers with gaps stay as they are.
     names = [f"segmentation_head/conv2d_transpose_{number}/kernel" for number in (1, 3)]
-    assert {name: stored for name, stored in running_names(names).items() if stored} == {
-        name: [name] for name in names
-    }
+    found = {name: stored for name, stored in running_names(names).items() if stored}
+    assert found == {name: [name] for name in names}

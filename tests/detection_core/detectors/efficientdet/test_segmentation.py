@@ -1,7 +1,5 @@
 """The segmentation head: its logits, its loss and its output."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -19,6 +17,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Batch
 from tests.support import efficientdet_goldens as goldens
 from tests.support.batches import images_of
+from tests.support.cases import refused
 
 BOTH = ["object_detection", "segmentation"]
 SMALL = {"heads": BOTH, "max_level": 6, "num_classes": 2}
@@ -61,24 +60,20 @@ def _truth(side=128):
     )
 
 
-def test_a_pixel_has_the_class_of_its_object():
-    settings = dataclasses.replace(goldens.settings("efficientdet-d0", 128, heads=BOTH), num_classes=2)
+def test_a_pixel_has_the_class_of_its_object_and_the_loss_is_the_mean_over_pixels():
+    settings = goldens.settings("efficientdet-d0", 128, heads=BOTH, num_classes=2)
     classes = pixel_classes(settings, _truth(), (32, 32)).numpy()
     assert np.all(classes[0, :16, 8:] == 1) and np.all(classes[0, :, :8] == 2)
     assert np.all(classes[0, 16:, 8:] == 0) and not classes[1].any()
+    logits = tf.constant([[[[0.0, 0.0], [100.0, 0.0]]]])
+    np.testing.assert_allclose(segmentation_loss(logits, tf.constant([[[0, 0]]])), np.log(2) / 2)
 
 
 def test_training_needs_masks_and_a_class_for_each_of_the_objects():
     settings = goldens.settings("efficientdet-d0", 128, heads=BOTH)
-    with pytest.raises(ConfigError, match="load_instance_masks: true"):
-        pixel_classes(settings, _truth()._replace(masks=tf.zeros([2, 2, 0, 0], tf.uint8)), (32, 32))
-    with pytest.raises(ConfigError, match="seg_num_classes: 91"):
-        pixel_classes(settings, _truth(), (32, 32))
-
-
-def test_the_loss_is_the_mean_over_pixels():
-    logits = tf.constant([[[[0.0, 0.0], [100.0, 0.0]]]])
-    np.testing.assert_allclose(segmentation_loss(logits, tf.constant([[[0, 0]]])), np.log(2) / 2)
+    unmasked = _truth()._replace(masks=tf.zeros([2, 2, 0, 0], tf.uint8))
+    refused(ConfigError, "load_instance_masks: true", pixel_classes, settings, unmasked, (32, 32))
+    refused(ConfigError, "seg_num_classes: 91", pixel_classes, settings, _truth(), (32, 32))
 
 
 @pytest.mark.slow

@@ -31,32 +31,22 @@ from detection_core.detectors.parts.anchors.multiscale import (
 from detection_core.detectors.parts.anchors.ssd_anchors import SsdAnchorGenerator, SsdAnchorOptions
 from detection_core.errors import ModelError
 from tests.support.batches import slow_iou
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.laid_anchors import lay_anchors
-
-
-def _tile_slowly(shape, sizes, stride, offset):
-    return lay_anchors([AnchorMap(shape=shape, sizes=sizes, stride=stride, offset=offset)])
 
 
 @cases(*itertools.product([(1, 1), (2, 3), (5, 1)], [[(1.0, 1.0)], [(2.0, 1.0), (0.5, 4.0), (3.0, 3.0)]]))
 def test_anchors_are_laid_by_row_column_and_size(*, shape, sizes):
-    stride, offset = (16.0, 8.0), (7.5, 0.0)
-    found = tile(shape, sizes, stride=stride, offset=offset)
-    np.testing.assert_allclose(found, _tile_slowly(shape, sizes, stride, offset), atol=1e-5)
+    laid = {"stride": (16.0, 8.0), "offset": (7.5, 0.0)}
+    expected = lay_anchors([AnchorMap(shape=shape, sizes=sizes, **laid)])
+    np.testing.assert_allclose(tile(shape, sizes, **laid), expected, atol=1e-5)
+    assert tile((0, 3), sizes, **laid).shape == (0, 4)
 
 
-def test_a_map_without_cells_has_no_anchors():
-    assert tile((0, 3), [(1.0, 1.0)], stride=(1.0, 1.0), offset=(0.0, 0.0)).shape == (0, 4)
-
-
-@cases(0.5, 1.0, 2.0, 3.0)
-def test_a_size_has_the_area_of_its_scale_and_its_aspect_ratio(*, ratio):
-    height, width = size_of(0.3, ratio)
-    assert height * width == pytest.approx(0.09) and width / height == pytest.approx(ratio)
-
-
-def test_another_number_of_maps_is_refused_with_what_to_change():
+def test_sizes_follow_scale_and_ratio_and_another_number_of_maps_is_refused():
+    for ratio in (0.5, 1.0, 2.0, 3.0):
+        height, width = size_of(0.3, ratio)
+        assert (height * width, width / height) == pytest.approx((0.09, ratio))
     check_map_count(6, 6)
     with pytest.raises(ModelError, match=r"expected 6 feature maps.*found 5; make the levels \(num_layers"):
         check_map_count(5, 6)
@@ -68,34 +58,23 @@ def anchors(*sides):
     return [AnchorMap(shape=(10, 10), stride=(8.0, 8.0), offset=(4.0, 4.0), sizes=sizes)]
 
 
-def squares(side, count=100):
-    corners = np.random.default_rng(0).uniform(0, 80 - side, (count, 2))
-    return np.concatenate([corners, corners + side], axis=1)
-
-
-def test_anchors_that_match_more_are_taken():
+def test_anchors_that_match_more_are_taken_and_further_ones_where_the_count_may_grow():
+    corners = np.random.default_rng(0).uniform(0, 80 - 30, (100, 2))
+    squares = np.concatenate([corners, corners + 30], axis=1)
     given, better = Candidate({}, anchors(8)), Candidate({"side": 30}, anchors(30))
-    fit = choose_anchors(given, [better], squares(30), keep_count=True)
+    fit = choose_anchors(given, [better], squares, keep_count=True)
     assert (fit.changes, fit.default, fit.fitted, fit.anchors) == ({"side": 30}, 0.0, 1.0, 100)
+    # A further anchor that matches nothing more is not laid.
+    more = Candidate({"sides": [30, 60]}, anchors(30, 60))
+    assert choose_anchors(Candidate({}, anchors(30)), [more], squares, keep_count=False).changes == {}
+    more = Candidate({"sides": [8, 30]}, anchors(8, 30))
+    assert choose_anchors(given, [more], squares, keep_count=True).changes == {}
+    assert choose_anchors(given, [more], squares, keep_count=False).fitted == 1.0
 
 
-def test_a_further_anchor_that_matches_nothing_more_is_not_laid():
-    given, more = Candidate({}, anchors(30)), Candidate({"sides": [30, 60]}, anchors(30, 60))
-    assert choose_anchors(given, [more], squares(30), keep_count=False).changes == {}
-
-
-def test_where_the_count_stays_more_anchors_are_no_choice():
-    given, more = Candidate({}, anchors(8)), Candidate({"sides": [8, 30]}, anchors(8, 30))
-    assert choose_anchors(given, [more], squares(30), keep_count=True).changes == {}
-    assert choose_anchors(given, [more], squares(30), keep_count=False).fitted == 1.0
-
-
-def test_boxes_are_tried_on_some_thousands_of_them():
+def test_some_thousands_of_boxes_are_tried_and_ratios_are_theirs_and_others_beside_them():
     assert len(sample(np.zeros((10, 4)))) == 10 and len(sample(np.zeros((10_000, 4)))) < 4_000
     np.testing.assert_array_equal(to_pixels(np.array([[0, 0.5, 1, 1]]), (10, 20)), [[0, 10, 10, 20]])
-
-
-def test_ratios_are_those_of_the_boxes_and_others_beside_them():
     wide = np.tile([[0.0, 0.0, 10.0, 30.0]], (50, 1))
     assert aspect_ratios(wide, 1) == [3.0]
     assert aspect_ratios(wide, 3) == [2.0, 3.0, 4.5]
@@ -120,67 +99,47 @@ def test_the_best_overlap_is_that_of_all_anchors_laid_out():
     assert best_overlaps(np.zeros((0, 4)), maps).shape == (0,)
 
 
-@cases(([], 0.0), ([0.5, 0.49, 1.0, 0.0], 0.5))
-def test_a_box_is_matched_from_half_on(*, overlaps, fraction):
-    assert matched_fraction(np.array(overlaps)) == fraction
+def test_a_box_is_matched_from_half_on_and_clusters_are_the_ratios_that_boxes_have():
+    def boxes(ratios):
+        return np.array([(5, 5, 5 + 10 / r**0.5, 5 + 10 * r**0.5) for r in ratios])
 
-
-def _boxes(ratios):
-    sides = [(10 / r**0.5, 10 * r**0.5) for r in ratios]
-    return np.array([(5, 5, 5 + h, 5 + w) for h, w in sides])
-
-
-def test_clusters_are_the_ratios_that_boxes_have():
+    assert [matched_fraction(np.array(overlaps)) for overlaps in ([], [0.5, 0.49, 1.0, 0.0])] == [0.0, 0.5]
     rng = np.random.default_rng(0)
-    tall, square, wide = (r * np.exp(rng.normal(0, 0.05, 50)) for r in (0.4, 1.0, 2.5))
-    boxes = _boxes([*tall, *square, *wide])
-    np.testing.assert_allclose(aspect_clusters(boxes, 3), (0.4, 1.0, 2.5), rtol=0.05)
-    assert aspect_clusters(_boxes([2.0] * 9), 3) == (2.0,)
+    ratios = np.concatenate([r * np.exp(rng.normal(0, 0.05, 50)) for r in (0.4, 1.0, 2.5)])
+    np.testing.assert_allclose(aspect_clusters(boxes(ratios), 3), (0.4, 1.0, 2.5), rtol=0.05)
+    assert aspect_clusters(boxes([2.0] * 9), 3) == (2.0,)
     assert aspect_clusters(np.array([[1, 1, 1, 5]]), 2) == ()
     # One outlier does not pull its cluster away.
-    assert aspect_clusters(_boxes([1.0] * 60 + [50.0]), 1) == (1.0,)
+    assert aspect_clusters(boxes([1.0] * 60 + [50.0]), 1) == (1.0,)
 
 
-GRIDS = (
-    AnchorGrid(base_sizes=(8.0, 4.0), aspect_ratios=(1.0, 4.0), stride=(8.0, 8.0), offset=(4.0, 4.0)),
-    AnchorGrid(base_sizes=(16.0,), aspect_ratios=(1.0,), stride=(16.0, 16.0), offset=(0.0, 8.0)),
-)
-
-
-def test_pixels_by_hand():
-    generator = FlexibleGridAnchorGenerator(GRIDS, normalize_coordinates=False)
-    assert generator.num_anchors_per_location() == [2, 1]
-    fine, coarse = generator.generate([(1, 2), (1, 1)], 16, 32)
-    np.testing.assert_allclose(fine, [[0, 0, 8, 8], [3, 0, 5, 8], [0, 8, 8, 16], [3, 8, 5, 16]])
-    np.testing.assert_allclose(coarse, [[-8, 0, 8, 16]])
-
-
-def test_normalised_is_pixels_over_the_image():
-    pixels = FlexibleGridAnchorGenerator(GRIDS, normalize_coordinates=False).generate(
-        [(1, 2), (1, 1)], 16, 32
+def test_flexible_grids_by_hand():
+    grids = (
+        AnchorGrid(base_sizes=(8.0, 4.0), aspect_ratios=(1.0, 4.0), stride=(8.0, 8.0), offset=(4.0, 4.0)),
+        AnchorGrid(base_sizes=(16.0,), aspect_ratios=(1.0,), stride=(16.0, 16.0), offset=(0.0, 8.0)),
     )
-    found = FlexibleGridAnchorGenerator(GRIDS, normalize_coordinates=True).generate([(1, 2), (1, 1)], 16, 32)
+    generator = FlexibleGridAnchorGenerator(grids, normalize_coordinates=False)
+    assert generator.num_anchors_per_location() == [2, 1]
+    pixels = generator.generate([(1, 2), (1, 1)], 16, 32)
+    np.testing.assert_allclose(pixels[0], [[0, 0, 8, 8], [3, 0, 5, 8], [0, 8, 8, 16], [3, 8, 5, 16]])
+    np.testing.assert_allclose(pixels[1], [[-8, 0, 8, 16]])
+    refused(ModelError, "expected 2 feature maps", generator.generate, [(1, 2)], 16, 32)
+    found = FlexibleGridAnchorGenerator(grids, normalize_coordinates=True).generate([(1, 2), (1, 1)], 16, 32)
     for one, other in zip(found, pixels, strict=True):
         np.testing.assert_allclose(one, other / np.float32([16, 32, 16, 32]))
 
 
-def test_by_hand():
+def test_a_grid_by_hand():
     options = GridAnchorOptions(
         height=10.0, width=20.0, stride=(4.0, 8.0), offset=(1.0, 2.0), scales=(1.0, 2.0), aspect_ratios=(4.0,)
     )
     generator = GridAnchorGenerator(options)
-    assert generator.num_anchors_per_location() == [2]
-    assert not generator.normalised
+    assert generator.num_anchors_per_location() == [2] and not generator.normalised
     (anchors,) = generator.generate([(1, 2)], 100, 100)
     # Aspect ratio 4 halves heights and doubles widths: 5 x 40, then 10 x 80.
     expected = [[-1.5, -18, 3.5, 22], [-4, -38, 6, 42], [-1.5, -10, 3.5, 30], [-4, -30, 6, 50]]
     np.testing.assert_allclose(anchors, expected)
-
-
-def _generator(normalize):
-    levels = {"min_level": 3, "max_level": 4, "anchor_scale": 4.0}
-    options = {"aspect_ratios": (1.0, 2.0), "scales_per_octave": 2, "normalize_coordinates": normalize}
-    return MultiscaleAnchorGenerator(MultiscaleAnchorOptions(**levels, **options))
+    refused(ModelError, "expected 1 feature maps", generator.generate, [(1, 2), (1, 1)], 100, 100)
 
 
 def _slow_multiscale(shape, level, height, width):
@@ -193,17 +152,18 @@ def _slow_multiscale(shape, level, height, width):
 
 @cases(*itertools.product([True, False], [(32, 48), (36, 48)]))
 def test_multiscale_equals_a_loop(*, normalize, size):
+    levels = {"min_level": 3, "max_level": 4, "anchor_scale": 4.0}
+    options = {"aspect_ratios": (1.0, 2.0), "scales_per_octave": 2, "normalize_coordinates": normalize}
+    generator = MultiscaleAnchorGenerator(MultiscaleAnchorOptions(**levels, **options))
+    assert generator.num_anchors_per_location() == [4, 4]
     shapes = [(5, 6), (3, 3)]
+    refused(ModelError, "expected 2 feature maps", generator.generate, shapes[:1], *size)
+    if normalize:
+        refused(ValueError, "need the image size", generator.generate, shapes, 1, 1)
     unit = np.array([*size, *size]) if normalize else 1.0
-    for level, anchors in enumerate(_generator(normalize).generate(shapes, *size), 3):
+    for level, anchors in enumerate(generator.generate(shapes, *size), 3):
         expected = _slow_multiscale(shapes[level - 3], level, *size) / unit
         np.testing.assert_allclose(anchors, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_as_many_anchors_as_promised():
-    generator = _generator(True)
-    assert generator.num_anchors_per_location() == [4, 4]
-    assert [len(a) for a in generator.generate([(2, 3), (1, 2)], 16, 24)] == [24, 8]
 
 
 OPTIONS = SsdAnchorOptions(
@@ -231,17 +191,17 @@ def _slow_ssd_anchors(height, width):
         yield lay_anchors([AnchorMap(shape=(rows, columns), stride=stride, offset=offset, sizes=sizes)])
 
 
-def test_ssd_anchors_equals_a_loop():
+def test_ssd_anchors_equal_a_loop_also_with_shapes_known_only_when_run():
     anchors = SsdAnchorGenerator(OPTIONS).generate(SHAPES, 300, 200)
-    for found, expected in zip(anchors, _slow_ssd_anchors(300, 200), strict=True):
+    wanted = list(_slow_ssd_anchors(300, 200))
+    refused(ModelError, "expected 3 feature maps", SsdAnchorGenerator(OPTIONS).generate, SHAPES[:2], 300, 200)
+    for found, expected in zip(anchors, wanted, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
-
-def test_shapes_known_only_when_run():
     @tf.function(input_signature=[tf.TensorSpec([3, 2], tf.int32), tf.TensorSpec([2], tf.int32)])
     def generate(shapes, image):
         maps = [(shapes[layer, 0], shapes[layer, 1]) for layer in range(3)]
         return tf.concat(SsdAnchorGenerator(OPTIONS).generate(maps, image[0], image[1]), axis=0)
 
     found = generate(tf.constant(SHAPES, tf.int32), tf.constant([300, 200]))
-    np.testing.assert_allclose(found, np.concatenate(list(_slow_ssd_anchors(300, 200))), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found, np.concatenate(wanted), rtol=1e-5, atol=1e-6)

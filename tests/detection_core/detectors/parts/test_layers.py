@@ -1,5 +1,6 @@
-"""Layers: activations, dropout, gates, hyperparameters, padding, regularizers and resizing."""
+"""Layers: activations, dropout, gates, hyperparameters, names, padding, regularizers and resizing."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 import detection_core.detectors
+from detection_core.builders.detector import build_detector
 from detection_core.detectors.parts.layers.activations import FUNCTIONS
 from detection_core.detectors.parts.layers.constants import AddConstant, MultiplyByConstant
 from detection_core.detectors.parts.layers.dropout import Dropout, stochastic_depth
@@ -20,6 +22,16 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
     Regularizer,
     regularizer_loss,
 )
+from detection_core.detectors.parts.layers.layer_names import (
+    LayerName,
+    VariableName,
+    copy_name,
+    in_backbone,
+    parse_layer_name,
+    parse_variable_name,
+    scoped_name,
+    split_norm,
+)
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers, pad_to_multiple
 from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
 from detection_core.detectors.parts.layers.regularization import regularization_loss, regularized_variables
@@ -27,14 +39,23 @@ from detection_core.detectors.parts.layers.resizing import NearestResize
 from detection_core.ops.update_draws import update_draws
 from tests.support import efficientdet_goldens as goldens
 from tests.support.cases import cases
+from tests.support.golden_networks import MOBILE, load_golden
+
+
+def _model(layer, *shape: int) -> tf_keras.Model:
+    """A network of an input, a pixel or a row of numbers, and what a layer makes of it."""
+    inputs = tf_keras.Input(shape)
+    return tf_keras.Model(inputs, layer(inputs))
+
+
+def _layers(**hyperparams) -> NetworkLayers:
+    return NetworkLayers(hyperparams=LayerHyperparams(**hyperparams))
 
 
 @cases("swish", "relu", "relu6", *FUNCTIONS)
 def test_layers_equal_the_reference(*, name):
     given = goldens.given("layers", f"activation_{name}")["x"][:, np.newaxis]
-    inputs = tf_keras.Input((1,))
-    layers = NetworkLayers(hyperparams=LayerHyperparams(activation=name))
-    model = tf_keras.Model(inputs, layers.activation("act")(inputs))
+    model = _model(_layers(activation=name).activation("act"), 1)
     wanted = goldens.wanted("layers", f"activation_{name}")["y"]
     np.testing.assert_allclose(model(given)[:, 0], wanted, 1e-4, 1e-5)
     copy = tf_keras.Model.from_config(model.get_config())
@@ -42,12 +63,11 @@ def test_layers_equal_the_reference(*, name):
 
 
 def test_a_constant_is_added_and_multiplied_and_comes_back_from_a_config():
-    features = np.array([[-1.5, 0.0, 2.0]], np.float32)
-    inputs = tf_keras.Input((3,))
-    network = tf_keras.Model(inputs, MultiplyByConstant(0.5, name="half")(AddConstant(3.0)(inputs)))
+    half = MultiplyByConstant(0.5, name="half")
+    network = _model(lambda inputs: half(AddConstant(3.0)(inputs)), 3)
     copied = tf_keras.Model.from_config(network.get_config())
     assert copied.get_layer("half").value == 0.5
-    np.testing.assert_allclose(copied(features), [[0.75, 1.5, 2.5]])
+    np.testing.assert_allclose(copied(np.array([[-1.5, 0.0, 2.0]], np.float32)), [[0.75, 1.5, 2.5]])
 
 
 IMAGES = tf.ones([64, 4, 4, 2])
@@ -55,34 +75,23 @@ LAYERS = {"values": lambda: Dropout(0.25, name="drop"), "images": lambda: stocha
 
 
 @cases(*LAYERS)
-def test_draws_follow_the_update(*, kind: str) -> None:
+def test_draws_follow_the_update_and_what_is_kept_is_scaled_up(*, kind: str) -> None:
     found = []
     for step in (5, 5, 6):
         layer = LAYERS[kind]()  # another process has another layer of the same name
         with update_draws(1, step):
             found.append(layer(IMAGES, training=True).numpy())
+            np.testing.assert_array_equal(layer(IMAGES, training=False), IMAGES)
     np.testing.assert_array_equal(found[0], found[1])
     assert not np.array_equal(found[0], found[2])
+    assert set(np.unique(found[0].round(5))) == {0.0, np.float32(4 / 3).round(5)}
+    assert np.mean(found[0] > 0) == pytest.approx(0.75, abs=0.2 if kind == "images" else 0.05)
+    assert ({len(np.unique(image)) for image in found[0]} == {1}) == (kind == "images")
 
 
-@cases(*LAYERS)
-def test_what_is_kept_is_scaled_up(*, kind: str) -> None:
-    with update_draws(1, 5):
-        found = LAYERS[kind]()(IMAGES, training=True).numpy()
-    assert set(np.unique(found.round(5))) == {0.0, np.float32(4 / 3).round(5)}
-    assert np.mean(found > 0) == pytest.approx(0.75, abs=0.2 if kind == "images" else 0.05)
-    whole = {len(np.unique(image)) for image in found}
-    assert (whole == {1}) == (kind == "images")
-
-
-def test_nothing_is_dropped_in_inference_and_keras_draws_elsewhere() -> None:
+def test_keras_draws_outside_of_an_update_and_a_copy_from_its_config_is_alike() -> None:
     layer = Dropout(0.5, name="drop")
-    with update_draws(1, 5):
-        np.testing.assert_array_equal(layer(IMAGES, training=False), IMAGES)
     assert not np.array_equal(layer(IMAGES, training=True), layer(IMAGES, training=True))
-
-
-def test_a_copy_from_its_config_is_alike() -> None:
     network = tf_keras.Sequential([stochastic_depth(0.25, "drop")])
     (copy,) = tf_keras.Sequential.from_config(network.get_config()).layers
     assert type(copy) is Dropout and (copy.rate, copy.noise_shape) == (0.25, (None, 1, 1, 1))
@@ -95,45 +104,37 @@ def test_no_detector_has_another_dropout_or_other_draws() -> None:
     assert found == ["dropout.py"]
 
 
-SIGMOIDS = {
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "hard_sigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
-}
+SIGMOIDS = {"sigmoid": lambda x: 1 / (1 + np.exp(-x)), "hard_sigmoid": lambda x: np.clip(x + 3, 0, 6) / 6}
 
 
 def _gated(**options):
-    inputs = tf_keras.Input((4, 5, 6))
-    layers = NetworkLayers(hyperparams=LayerHyperparams(regularizer=Regularizer(kind="l2", weight=1.0)))
-    outputs = squeeze_excite(inputs, layers, "backbone_block_0", GateOptions(**options))
-    return tf_keras.Model(inputs, outputs), layers
+    layers = _layers(regularizer=Regularizer(kind="l2", weight=1.0))
+    options = GateOptions(channels=3, **options)
+    return _model(lambda inputs: squeeze_excite(inputs, layers, "backbone_block_0", options), 4, 5, 6), layers
 
 
 @cases(*GATES)
 def test_channels_are_weighed_by_their_means(*, gate):
-    network, _ = _gated(channels=3, activation="relu", gate=gate)
+    network, _ = _gated(activation="relu", gate=gate)
     rng = np.random.default_rng(0)
     for weight in network.weights:
         weight.assign(rng.normal(0, 2, weight.shape))
     features = rng.normal(0, 1, (2, 4, 5, 6)).astype(np.float32)
-    kernels = [weight.numpy() for weight in network.weights]
-    means = np.maximum(features.mean((1, 2)) @ kernels[0][0, 0] + kernels[1], 0)
-    weights = SIGMOIDS[gate](means @ kernels[2][0, 0] + kernels[3])
+    reduce, reduce_bias, expand, expand_bias = (weight.numpy() for weight in network.weights)
+    means = np.maximum(features.mean((1, 2)) @ reduce[0, 0] + reduce_bias, 0)
+    weights = SIGMOIDS[gate](means @ expand[0, 0] + expand_bias)
     assert weights.min() < 0.1 and weights.max() > 0.9
     np.testing.assert_allclose(network(features), features * weights[:, None, None], rtol=1e-4, atol=1e-6)
 
 
-@cases(False, True)
-def test_biases_are_regularized_where_that_is_asked_for(*, biases):
-    _, layers = _gated(channels=3, activation="swish", regularize_biases=biases)
+def test_biases_are_regularized_where_that_is_asked_for():
     pieces = [f"backbone_block_0_gate_{piece}" for piece in ("reduce", "expand")]
-    leaves = ("kernel", "bias") if biases else ("kernel",)
-    assert set(layers.regularizers) == {f"{piece}/{leaf}" for piece in pieces for leaf in leaves}
-
-
-@cases(("l2", 0.5 * (0.5 * (1 + 4 + 9))), ("l1", 0.5 * 6.0))
-def test_regularizer_of_weights(*, kind, wanted):
-    found = regularizer_loss(Regularizer(kind=kind, weight=0.5), tf.constant([1.0, -2.0, 3.0]))
-    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    for biases, leaves in ((True, ("kernel", "bias")), (False, ("kernel",))):
+        _, layers = _gated(activation="swish", regularize_biases=biases)
+        assert set(layers.regularizers) == {f"{piece}/{leaf}" for piece in pieces for leaf in leaves}
+    for kind, wanted in (("l2", 0.5 * (0.5 * (1 + 4 + 9))), ("l1", 0.5 * 6.0)):
+        found = regularizer_loss(Regularizer(kind=kind, weight=0.5), tf.constant([1.0, -2.0, 3.0]))
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, err_msg=kind)
 
 
 def test_first_weights_follow_from_seed_and_name():
@@ -143,10 +144,8 @@ def test_first_weights_follow_from_seed_and_name():
     assert not np.allclose(first, options.build(0, "b/kernel")((3, 3)), atol=1e-4)
     assert not np.allclose(first, options.build(1, "a/kernel")((3, 3)), atol=1e-4)
     np.testing.assert_allclose(np.mean(first), 1.0, atol=0.02)
-
-
-def test_initializer_without_a_seed_is_built_too():
-    np.testing.assert_array_equal(InitializerOptions(class_name="Zeros").build(3, "a")((2,)), [0.0, 0.0])
+    zeros = InitializerOptions(class_name="Zeros").build(3, "a")  # which takes no seed
+    np.testing.assert_array_equal(zeros((2,)), [0.0, 0.0])
 
 
 @cases(
@@ -176,38 +175,29 @@ def test_regularizers_are_noted_by_name_and_layers_carry_none():
 
 @cases(8, 9)
 def test_explicit_padding_gives_the_size_of_same_padding_and_the_values_of_a_padded_input(*, size):
-    inputs = tf_keras.Input((size, size, 2))
-    same = NetworkLayers(hyperparams=LayerHyperparams()).conv("same", 3, 3, stride=2)(inputs)
+    same = _model(_layers().conv("same", 3, 3, stride=2), size, size, 2)
     layers = NetworkLayers(hyperparams=LayerHyperparams(), explicit_padding=True)
-    explicit = layers.conv("explicit", 3, 3, stride=2)(inputs)
-    assert explicit.shape == same.shape
-    network = tf_keras.Model(inputs, explicit)
+    network = _model(layers.conv("explicit", 3, 3, stride=2), size, size, 2)
+    assert network.output_shape == same.output_shape
     image = np.random.default_rng(0).standard_normal((1, size, size, 2)).astype(np.float32)
-    kernel = network.get_layer("explicit").kernel
     padded = np.pad(image, [(0, 0), (1, 1), (1, 1), (0, 0)])
-    wanted = tf.nn.conv2d(padded, kernel, 2, "VALID")
+    wanted = tf.nn.conv2d(padded, network.get_layer("explicit").kernel, 2, "VALID")
     np.testing.assert_allclose(network(image), wanted, rtol=1e-5, atol=1e-5)
 
 
-@cases((True, True), (False, False))
-def test_frozen_normalisation_keeps_its_statistics_in_training(*, freeze, train):
+@cases((True, True), (False, False), (False, True))
+def test_normalisation_is_trained_unless_frozen(*, freeze, train):
     hyperparams = LayerHyperparams(batch_norm=BatchNormOptions(scale=True, train=train))
-    layers = NetworkLayers(hyperparams=hyperparams, freeze_batch_norm=freeze)
-    inputs = tf_keras.Input((2,))
-    network = tf_keras.Model(inputs, layers.norm("n")(inputs))
-    values = tf.constant([[1.0, 5.0], [3.0, 9.0]])
-    np.testing.assert_allclose(network(values, training=True), values, rtol=1e-3)
-    np.testing.assert_array_equal(network.get_layer("n").moving_mean, [0.0, 0.0])
+    network = _model(NetworkLayers(hyperparams=hyperparams, freeze_batch_norm=freeze).norm("n"), 2)
+    values, moving_mean = tf.constant([[1.0, 5.0], [3.0, 9.0]]), network.get_layer("n").moving_mean
+    normalised = network(values, training=True)
+    if freeze or not train:
+        np.testing.assert_allclose(normalised, values, rtol=1e-3)
+        np.testing.assert_array_equal(moving_mean, [0.0, 0.0])
+    else:
+        np.testing.assert_allclose(normalised, [[-1.0, -1.0], [1.0, 1.0]], atol=1e-2)
+        assert moving_mean.numpy().any()
     assert len(network.trainable_variables) == 2
-
-
-def test_normalisation_is_trained_unless_frozen():
-    layers = NetworkLayers(hyperparams=HYPERPARAMS)
-    inputs = tf_keras.Input((2,))
-    network = tf_keras.Model(inputs, layers.norm("n")(inputs))
-    normalised = network(tf.constant([[1.0, 5.0], [3.0, 9.0]]), training=True)
-    np.testing.assert_allclose(normalised, [[-1.0, -1.0], [1.0, 1.0]], atol=1e-2)
-    assert network.get_layer("n").moving_mean.numpy().any()
 
 
 @cases(
@@ -217,18 +207,15 @@ def test_normalisation_is_trained_unless_frozen():
     ("swish", [-2.0 / (1 + np.exp(2.0)), 3.0 / (1 + np.exp(-3.0)), 8.0 / (1 + np.exp(-8.0))]),
 )
 def test_activations(*, activation, wanted):
-    layers = NetworkLayers(hyperparams=LayerHyperparams(activation=activation))
-    inputs = tf_keras.Input((3,))
-    network = tf_keras.Model(inputs, layers.norm_activation(inputs, "x"))
+    network = _model(lambda inputs: _layers(activation=activation).norm_activation(inputs, "x"), 3)
     np.testing.assert_allclose(network(tf.constant([[-2.0, 3.0, 8.0]]))[0], wanted, rtol=1e-5)
 
 
 def test_inputs_are_padded_below_and_to_the_right():
-    inputs = tf_keras.Input((5, 8, 1))
-    network = tf_keras.Model(inputs, pad_to_multiple(inputs, 4))
-    padded = network(tf.ones([1, 5, 8, 1]))
+    padded = _model(lambda inputs: pad_to_multiple(inputs, 4), 5, 8, 1)(tf.ones([1, 5, 8, 1]))
     assert padded.shape == (1, 8, 8, 1)
     np.testing.assert_array_equal(padded[0, :, 0, 0], [1, 1, 1, 1, 1, 0, 0, 0])
+    inputs = tf_keras.Input((5, 8, 1))
     assert pad_to_multiple(inputs, 1) is inputs
 
 
@@ -242,50 +229,138 @@ def test_pixels_become_what_the_backbone_expects(*, name, wanted):
     np.testing.assert_allclose(PREPROCESSORS[name](pixels)[0, 0, 0], wanted, rtol=1e-5, atol=1e-6)
 
 
-REGULARIZERS = {
-    "a/kernel": Regularizer(kind="l2", weight=0.5),
-    "gone/kernel": Regularizer(kind="l1", weight=1.0),
-}
-
-
-def _network() -> tf_keras.Model:
-    inputs = tf_keras.Input((2,))
-    layer = tf_keras.layers.Dense(2, kernel_initializer="ones", name="a")
-    return tf_keras.Model(inputs, tf_keras.layers.Add()([layer(inputs), layer(layer(inputs))]))
-
-
-def test_a_shared_layer_is_regularized_once_and_a_lost_one_is_reported(caplog):
-    found = regularized_variables(_network(), REGULARIZERS)
+def test_shared_layers_are_regularized_once_copies_each_and_lost_ones_reported(caplog):
+    kernel = {"a/kernel": Regularizer(kind="l2", weight=0.5)}
+    shared = tf_keras.layers.Dense(2, kernel_initializer="ones", name="a")
+    network = _model(lambda inputs: tf_keras.layers.Add()([shared(inputs), shared(shared(inputs))]), 2)
+    lost = {"gone/kernel": Regularizer(kind="l1", weight=1.0)}
+    found = regularized_variables(network, kernel | lost)
     assert [variable.name for variable, _ in found] == ["a/kernel:0"]
     np.testing.assert_allclose(regularization_loss(found), 0.5 * 0.5 * 4.0)
-    assert "1 of 2 regularized weights" in caplog.text
-    assert "gone/kernel" in caplog.text
-
-
-def test_every_copy_of_a_layer_taken_apart_is_regularized():
-    inputs = tf_keras.Input((2,))
+    assert "1 of 2 regularized weights" in caplog.text and "gone/kernel" in caplog.text
     copies = [
-        tf_keras.layers.Dense(2, kernel_initializer="ones", name=f"a_level_{level}")(inputs)
-        for level in (0, 1)
+        tf_keras.layers.Dense(2, kernel_initializer="ones", name=f"a_level_{level}") for level in (0, 1)
     ]
-    network = tf_keras.Model(inputs, copies)
-    found = regularized_variables(network, {"a/kernel": REGULARIZERS["a/kernel"]})
+    found = regularized_variables(_model(lambda inputs: [copy(inputs) for copy in copies], 2), kernel)
     assert [variable.name for variable, _ in found] == ["a_level_0/kernel:0", "a_level_1/kernel:0"]
     np.testing.assert_allclose(regularization_loss(found), 2 * 0.5 * 0.5 * 4.0)
-
-
-def test_no_regularizer_is_zero():
     assert float(regularization_loss([])) == 0.0
 
 
 def test_each_row_is_that_at_its_place_times_the_ratio():
     rows = np.arange(3, dtype=np.float32).reshape(1, 3, 1, 1)
-    found = NearestResize(5, 1)(rows)[0, :, 0, 0]
-    assert found.numpy().tolist() == [0, 0, 1, 1, 2]
-    assert NearestResize(7, 1)(rows)[0, :, 0, 0].numpy().tolist() == [0, 0, 0, 1, 1, 2, 2]
-
-
-def test_a_copy_from_its_config_does_the_same():
+    for size, wanted in ((5, [0, 0, 1, 1, 2]), (7, [0, 0, 0, 1, 1, 2, 2])):
+        assert NearestResize(size, 1)(rows)[0, :, 0, 0].numpy().tolist() == wanted
     layer = NearestResize(4, 6, name="up")
     copy = tf_keras.layers.deserialize(tf_keras.layers.serialize(layer))
     assert (copy.rows, copy.columns, copy.name) == (4, 6, "up")
+
+
+CORE = Path(__file__).parents[4] / "detection_core"
+PARSER = CORE / "detectors/parts/layers/layer_names.py"
+STRING_METHODS = {
+    *("split", "rsplit", "partition", "rpartition", "startswith", "endswith"),
+    *("removeprefix", "removesuffix", "find", "rfind", "index", "replace", "strip"),
+}
+# Names in the checkpoints and classifiers of other projects, not those of our layers.
+EXEMPT = {
+    CORE / "detectors/ssd/checkpoint_names/kinds.py": {"v.name"},
+    CORE / "training/application_weights.py": {"norm.name"},
+    # A file's tensor is named by the converter, with all nodes of the graph that it comes from.
+    CORE / "exporters/tflite_layers.py": {"tensor.name"},
+}
+
+
+def _name(part: str, *indices: int, **rest) -> LayerName:
+    return LayerName(part=part, indices=indices, **rest)
+
+
+@cases(
+    ("backbone_stem_bn", _name("backbone_stem", norm=True), "backbone_stem", "bn"),
+    (
+        "backbone_block_3_0_gate_reduce",
+        _name("backbone_block", 3, 0, piece="gate_reduce"),
+        "backbone_block_N_N",
+        "gate_reduce",
+    ),
+    ("backbone_conv2_3x3", _name("backbone_conv2_3x3"), "backbone_conv2_3x3", ""),
+    ("fpn_lateral_4", _name("fpn_lateral", 4), "fpn_lateral_N", ""),
+    (
+        "extra_2_halve_depthwise_bn",
+        _name("extra", 2, piece="halve_depthwise", norm=True),
+        "extra_N",
+        "halve_depthwise_bn",
+    ),
+    ("bifpn_7_input_1_bn", _name("bifpn", 7, piece="input", number=1, norm=True), "bifpn_N_input_N", "bn"),
+    ("box_head_pointwise", _name("box_head", piece="pointwise"), "box_head", "pointwise"),
+    (
+        "class_head_5_depthwise_bn",
+        _name("class_head", 5, piece="depthwise", norm=True),
+        "class_head_N",
+        "depthwise_bn",
+    ),
+    ("box_tower_2_level_4_bn", _name("box_tower", 2, level=4, norm=True), "box_tower_N_level_N", "bn"),
+)
+def test_what_a_name_says(*, name, parsed, unit, role):
+    found = parse_layer_name(name)
+    assert (found, found.unit, found.role) == (parsed, unit, role)
+
+
+@cases(*MOBILE)
+def test_every_layer_with_weights_has_a_role_of_its_own(*, golden):
+    network = build_detector(load_golden(golden).message).network
+    names = [layer.name for layer in network.layers if layer.weights]
+    roles = [parse_layer_name(name) for name in names]
+    assert None not in roles
+    assert len(set(roles)) == len(names) > 40
+    assert [in_backbone(name) for name in names] == [role.part.startswith("backbone_") for role in roles]
+
+
+def test_a_variable_is_known_behind_the_scopes_of_wrappers():
+    with tf.name_scope("quant_box_head_level_3"):
+        variable = tf.Variable(1.0, name=f"{copy_name('box_head', 3)}/kernel")
+    assert scoped_name(variable) == "quant_box_head_level_3/box_head_level_3/kernel"
+    found = parse_variable_name(variable)
+    assert found == VariableName(layer="box_head_level_3", weight="kernel")
+    assert (found.key, found.original.key) == ("box_head_level_3/kernel", "box_head/kernel")
+    assert found.original.original == found.original
+
+
+def test_norms_are_called_after_their_layer_the_weight_inside_it_and_others_have_no_role():
+    assert split_norm("backbone_stem_bn") == ("backbone_stem", True)
+    assert split_norm("backbone_stem") == ("backbone_stem", False)
+    layer = tf_keras.layers.Dense(2, name="some/layer")
+    layer.build((1, 3))
+    assert [parse_variable_name(weight).weight for weight in layer.weights] == ["kernel", "bias"]
+    names = ("image", "somebody", "fpn_add_3", "tower-x", "head")
+    assert {name: parse_layer_name(name) for name in names} == dict.fromkeys(names)
+
+
+def _parsed_names(path: Path) -> set[str]:
+    """Expressions `X.name` that a module takes apart, and whether it imports regular expressions."""
+    parsed = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import) and "re" in {alias.name for alias in node.names}:
+            parsed.add("import re")
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        called, subjects = node.func, []
+        if called.attr in STRING_METHODS:
+            subjects = [called.value]
+        elif called.attr in ("match", "fullmatch", "search", "sub", "findall"):
+            subjects = list(node.args)
+        for subject in subjects:
+            inner = [n for n in ast.walk(subject) if isinstance(n, ast.Attribute) and n.attr == "name"]
+            parsed |= {ast.unparse(n) for n in inner}
+    return parsed
+
+
+def test_nobody_else_parses_names_of_layers_or_has_regular_expressions():
+    offenders = {}
+    for folder in ("detectors", "quantization", "training", "exporters", "builders", "tasks"):
+        for path in (CORE / folder).rglob("*.py"):
+            parsed = _parsed_names(path) - EXEMPT.get(path, set())
+            parsed -= set() if folder in ("detectors", "quantization") else {"import re"}
+            if path != PARSER and parsed:
+                offenders[str(path)] = parsed
+    assert offenders == {}

@@ -36,27 +36,16 @@ def test_every_part_is_named_and_fixed():
         AnchorLosses(SigmoidLoss(), SmoothL1Loss(delta=1.0), 1.0, 2.0, None, None)
 
 
-@cases(False, True)
-def test_perfect_and_opposite_maps(*, squared):
+def test_dice_of_perfect_and_opposite_maps_and_by_hand():
     target = np.float32([[[1], [1], [0]], [[0], [1], [1]]])
-    loss = DiceLoss(squared_normalization=squared)
     ones = np.ones((2, 3, 1), np.float32)
-    np.testing.assert_allclose(loss(200 * target - 100, target, ones), np.zeros((2, 1)), atol=1e-6)
-    np.testing.assert_allclose(loss(100 - 200 * target, target, ones), np.ones((2, 1)), atol=1e-6)
-
-
-def test_dice_by_hand():
+    for squared in (False, True):
+        loss = DiceLoss(squared_normalization=squared)
+        np.testing.assert_allclose(loss(200 * target - 100, target, ones), np.zeros((2, 1)), atol=1e-6)
+        np.testing.assert_allclose(loss(100 - 200 * target, target, ones), np.ones((2, 1)), atol=1e-6)
     prediction, target = np.zeros((1, 4, 1), np.float32), np.float32([[[1], [1], [0], [0]]])
     found = DiceLoss(squared_normalization=False)(prediction, target, np.ones((1, 4, 1), np.float32))
     np.testing.assert_allclose(found, [[1 - 2 * 1.0 / (2.0 + 2.0)]], rtol=1e-6)
-
-
-def test_focal_is_finite_for_extreme_logits():
-    prediction = np.array([[[1e4, -1e4]]], np.float32)
-    found = SigmoidFocalLoss(gamma=2.0, alpha=0.25)(
-        prediction, 1 - np.sign(np.maximum(prediction, 0)), np.ones((1, 1, 1), np.float32)
-    )
-    assert np.all(np.isfinite(found))
 
 
 @settings(max_examples=40, deadline=None)
@@ -77,15 +66,11 @@ def test_columns_have_the_loss_and_the_gradient_of_their_one_hot_targets(
     factors = tf.constant(rng.normal(0, 1, (2, 3)), tf.float32)
     columns = tf.reshape(columns, [2, 3])
     loss = SigmoidFocalLoss(gamma=gamma, alpha=alpha, label_smoothing=smoothing)
-
-    def of_one_hot():
-        return tf.reduce_sum(loss(prediction, tf.one_hot(columns, 4), weights[..., None]), axis=-1)
-
-    def of_columns():
-        return loss.of_columns(prediction, columns, weights)
-
     found = []
-    for compute in (of_one_hot, of_columns):
+    for compute in (
+        lambda: tf.reduce_sum(loss(prediction, tf.one_hot(columns, 4), weights[..., None]), axis=-1),
+        lambda: loss.of_columns(prediction, columns, weights),
+    ):
         with tf.GradientTape() as tape:
             tape.watch([prediction, weights])
             per_anchor = compute()
@@ -95,22 +80,22 @@ def test_columns_have_the_loss_and_the_gradient_of_their_one_hot_targets(
         np.testing.assert_allclose(closed, expected, rtol=2e-5, atol=2e-6)
 
 
-def test_columns_of_no_anchor_with_an_object_are_all_negatives():
-    prediction = tf.constant(np.random.default_rng(1).normal(0, 2, (1, 4, 3)), tf.float32)
+def test_columns_without_objects_are_negatives_and_extreme_logits_stay_finite():
     loss = SigmoidFocalLoss(gamma=2.0, alpha=0.25)
+    prediction = tf.constant(np.random.default_rng(1).normal(0, 2, (1, 4, 3)), tf.float32)
     found = tf.function(loss.of_columns)(prediction, tf.fill([1, 4], -1), tf.ones([1, 4]))
     expected = tf.reduce_sum(loss(prediction, tf.zeros_like(prediction), tf.ones([1, 4, 1])), axis=-1)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-def test_columns_are_finite_for_extreme_logits():
     prediction = tf.constant([[[1e4, -1e4], [1e4, -1e4]]])
-    loss = SigmoidFocalLoss(gamma=2.0, alpha=0.25)
     with tf.GradientTape() as tape:
         tape.watch(prediction)
         found = loss.of_columns(prediction, tf.constant([[0, 1]]), tf.ones([1, 2]))
     np.testing.assert_allclose(found, [[0.0, 1e4]], rtol=1e-6)  # 0.75 and 0.25 of 1e4
     np.testing.assert_allclose(tape.gradient(found, prediction), [[[0.0, 0.0], [0.75, -0.25]]], atol=1e-6)
+    extreme = np.array([[[1e4, -1e4]]], np.float32)
+    assert np.all(
+        np.isfinite(loss(extreme, 1 - np.sign(np.maximum(extreme, 0)), np.ones((1, 1, 1), np.float32)))
+    )
 
 
 def test_penalty_reduced_spares_the_neighbourhood_of_a_peak():
@@ -123,30 +108,18 @@ def test_penalty_reduced_spares_the_neighbourhood_of_a_peak():
     assert far == pytest.approx(0.25 * math.log(2), rel=1e-5)
 
 
-SAME = np.float32([[[0.1, 0.1, 0.5, 0.5]]])
-HALF = np.float32([[[0.1, 0.1, 0.5, 0.3]]])
-AWAY = np.float32([[[0.7, 0.7, 0.9, 0.9]]])
-WEIGHT = np.float32([[2.0]])
-
-
-def test_iou_by_hand():
-    for loss in (IouLoss(), GiouLoss()):
-        assert loss.compares_boxes
-        np.testing.assert_allclose(loss(SAME, SAME, WEIGHT), [[0.0]], atol=1e-6)
-        np.testing.assert_allclose(loss(HALF, SAME, WEIGHT), [[1.0]], rtol=1e-5)
-    np.testing.assert_allclose(IouLoss()(AWAY, SAME, WEIGHT), [[2.0]], rtol=1e-6)
+def test_iou_by_hand_and_only_giou_pulls_boxes_that_do_not_touch():
+    same, weight = np.float32([[[0.1, 0.1, 0.5, 0.5]]]), np.float32([[2.0]])
+    half, away = np.float32([[[0.1, 0.1, 0.5, 0.3]]]), tf.Variable([[[0.7, 0.7, 0.9, 0.9]]])
     enclosing, union = 0.64, 0.16 + 0.04
-    np.testing.assert_allclose(
-        GiouLoss()(AWAY, SAME, WEIGHT), [[2 * (1 + (enclosing - union) / enclosing)]], rtol=1e-5
-    )
-
-
-def test_only_giou_pulls_boxes_that_do_not_touch():
-    boxes = tf.Variable(AWAY)
-    for loss, pulls in ((IouLoss(), False), (GiouLoss(), True)):
+    for loss, far in ((IouLoss(), 2.0), (GiouLoss(), 2 * (1 + (enclosing - union) / enclosing))):
+        assert loss.compares_boxes
+        np.testing.assert_allclose(loss(same, same, weight), [[0.0]], atol=1e-6)
+        np.testing.assert_allclose(loss(half, same, weight), [[1.0]], rtol=1e-5)
         with tf.GradientTape() as tape:
-            value = loss(boxes, SAME, WEIGHT)
-        assert bool(np.any(tape.gradient(value, boxes).numpy())) is pulls
+            value = loss(away, same, weight)
+        np.testing.assert_allclose(value, [[far]], rtol=1e-5)
+        assert bool(np.any(tape.gradient(value, away).numpy())) is isinstance(loss, GiouLoss)
 
 
 def test_targets_that_are_no_numbers_cost_nothing():
@@ -180,64 +153,51 @@ def _cross_entropy(prediction, target):
     return -target * np.log(p) - (1 - target) * np.log(1 - p)
 
 
-def _focal(prediction, target, weights, gamma, alpha):
+@cases(*itertools.product((2.0, 1.5, 0.0), (0.25, 0.5, None)))
+def test_focal_equals_its_formula(*, gamma, alpha):
+    prediction, target, weights = _arrays("binary")
     p_true = np.where(target, _sigmoid(prediction), 1 - _sigmoid(prediction))
     balance = 1.0 if alpha is None else np.where(target, alpha, 1 - alpha)
-    return -balance * (1 - p_true) ** gamma * np.log(p_true) * weights
+    expected = -balance * (1 - p_true) ** gamma * np.log(p_true) * weights
+    found = SigmoidFocalLoss(gamma=gamma, alpha=alpha)(prediction, target, weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
 def _smooth(distance, delta):
     return np.where(distance <= delta, distance**2 / 2, delta * distance - delta**2 / 2)
 
 
-@cases(*itertools.product((2.0, 1.5, 0.0), (0.25, 0.5, None)))
-def test_focal_equals_its_formula(*, gamma, alpha):
-    arrays = _arrays("binary")
-    found = SigmoidFocalLoss(gamma=gamma, alpha=alpha)(*arrays)
-    np.testing.assert_allclose(found, _focal(*arrays, gamma, alpha), rtol=1e-4, atol=1e-6)
-
-
 def _mixed(t, p, hard=False, alpha=0.3):
     return alpha * t + (1 - alpha) * (_sigmoid(p) > 0.5 if hard else _sigmoid(p))
 
 
-SIGMOID, CODES, SOFTMAX = ("fractions",), ("normal", 4, 0), ("normal", 3, 3)
+def _bootstrapped(alpha, hard=False):
+    return BootstrappedSigmoidLoss(alpha=alpha, hard_bootstrap=hard)
 
 
 @cases(
-    (SigmoidLoss(), SIGMOID, lambda p, t, w: _cross_entropy(p, t) * w),
-    (
-        BootstrappedSigmoidLoss(alpha=0.3, hard_bootstrap=False),
-        SIGMOID,
-        lambda p, t, w: _cross_entropy(p, _mixed(t, p)) * w,
-    ),
-    (
-        BootstrappedSigmoidLoss(alpha=0.3, hard_bootstrap=True),
-        SIGMOID,
-        lambda p, t, w: _cross_entropy(p, _mixed(t, p, hard=True)) * w,
-    ),
+    (SigmoidLoss(), lambda p, t, w: _cross_entropy(p, t) * w),
+    (_bootstrapped(0.3), lambda p, t, w: _cross_entropy(p, _mixed(t, p)) * w),
+    (_bootstrapped(0.3, hard=True), lambda p, t, w: _cross_entropy(p, _mixed(t, p, hard=True)) * w),
     # Full trust is plain cross entropy.
-    (
-        BootstrappedSigmoidLoss(alpha=1.0, hard_bootstrap=False),
-        SIGMOID,
-        lambda p, t, w: _cross_entropy(p, t) * w,
-    ),
-    (SmoothL1Loss(delta=0.5), CODES, lambda p, t, w: _smooth(np.abs(p - t), 0.5).sum(-1) * w),
-    (SmoothL1Loss(delta=1.0), CODES, lambda p, t, w: _smooth(np.abs(p - t), 1.0).sum(-1) * w),
-    (SmoothL1Loss(delta=2.0), CODES, lambda p, t, w: _smooth(np.abs(p - t), 2.0).sum(-1) * w),
-    (L1Loss(), CODES, lambda p, t, w: np.abs(p - t).sum(-1) * w),
+    (_bootstrapped(1.0), lambda p, t, w: _cross_entropy(p, t) * w),
+    (SmoothL1Loss(delta=0.5), lambda p, t, w: _smooth(np.abs(p - t), 0.5).sum(-1) * w),
+    (SmoothL1Loss(delta=1.0), lambda p, t, w: _smooth(np.abs(p - t), 1.0).sum(-1) * w),
+    (SmoothL1Loss(delta=2.0), lambda p, t, w: _smooth(np.abs(p - t), 2.0).sum(-1) * w),
+    (L1Loss(), lambda p, t, w: np.abs(p - t).sum(-1) * w),
     # The weight of L2 counts before the square, as it always did.
-    (L2Loss(), CODES, lambda p, t, w: 0.5 * ((p - t) ** 2).sum(-1) * w**2),
+    (L2Loss(), lambda p, t, w: 0.5 * ((p - t) ** 2).sum(-1) * w**2),
 )
-def test_losses_equal_their_formulas(*, loss, arrays, formula):
-    given = _arrays(*arrays)
+def test_losses_equal_their_formulas(*, loss, formula):
+    of_codes = isinstance(loss, SmoothL1Loss | L1Loss | L2Loss)
+    given = _arrays("normal", 4, 0) if of_codes else _arrays("fractions")
     assert not getattr(loss, "compares_boxes", False)
     np.testing.assert_allclose(loss(*given), formula(*given), rtol=1e-4, atol=1e-5)
 
 
 @cases(0.5, 1.0, 2.0)
 def test_softmax_equals_its_formula(*, scale):
-    prediction, logits, weights = _arrays(*SOFTMAX)
+    prediction, logits, weights = _arrays("normal", 3, 3)
     for loss, compared, target in (
         (SoftmaxLoss, _softmax(logits), _softmax(logits)),
         (SoftmaxAgainstLogitsLoss, logits, _softmax(logits / scale)),

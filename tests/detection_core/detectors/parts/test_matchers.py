@@ -12,6 +12,8 @@ from detection_core.detectors.parts.matchers.bipartite import GreedyBipartiteMat
 from tests.support.cases import cases
 from tests.support.golden_cases import cases_of
 
+UNKNOWN_SIZES = [tf.TensorSpec([None, None, None], tf.float32), tf.TensorSpec([None, None], tf.bool)]
+
 
 def _matcher(matched=0.5, unmatched=0.4, lower=True, force=True):
     return ArgMaxMatcher(
@@ -57,33 +59,23 @@ def test_argmax_equals_a_loop(seed, lower, force, rows):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_rows_unknown_until_run():
-    @tf.function(
-        input_signature=[tf.TensorSpec([None, None, None], tf.float32), tf.TensorSpec([None, None], tf.bool)]
-    )
-    def match(similarity, valid):
-        return _matcher().match(similarity, valid)
-
+def test_rows_unknown_until_run_and_padding_never_matches_even_without_thresholds():
+    match = tf.function(_matcher().match, input_signature=UNKNOWN_SIZES)
     np.testing.assert_array_equal(match(tf.zeros([2, 0, 3]), tf.zeros([2, 0], tf.bool)), np.full((2, 3), -1))
     np.testing.assert_array_equal(match(tf.constant([[[0.6, 0.1]]]), tf.constant([[True]])), [[0, -1]])
-
-
-def test_padding_never_matches_even_without_thresholds():
     matcher = _matcher(matched=None, unmatched=None, force=True)
     found = matcher.match(tf.fill([1, 2, 3], -float("inf")), tf.constant([[False, False]]))
     np.testing.assert_array_equal(found, [[-1, -1, -1]])
 
 
 @cases(
-    ({"matched": None, "unmatched": 0.3}, "argmax_constructor_matched_none_unmatched_given"),
-    ({"matched": 0.3, "unmatched": 0.5}, "argmax_constructor_unmatched_above_matched"),
-    (
-        {"matched": 0.5, "unmatched": 0.5, "lower": False},
-        "argmax_constructor_equal_thresholds_and_not_negatives_lower",
-    ),
+    ({"matched": None, "unmatched": 0.3}, "matched_none_unmatched_given"),
+    ({"matched": 0.3, "unmatched": 0.5}, "unmatched_above_matched"),
+    ({"matched": 0.5, "unmatched": 0.5, "lower": False}, "equal_thresholds_and_not_negatives_lower"),
 )
 def test_thresholds_that_contradict(*, arguments, golden):
-    assert cases_of("detection_core/detectors/parts/matchers", "matchers")[golden].error == "ValueError"
+    goldens = cases_of("detection_core/detectors/parts/matchers", "matchers")
+    assert goldens[f"argmax_constructor_{golden}"].error == "ValueError"
     with pytest.raises(ValueError, match="threshold"):
         _matcher(**arguments)
 
@@ -127,12 +119,7 @@ def test_bipartite_equals_a_loop(seed, rows, anchors):
 
 
 def test_as_a_graph_of_unknown_sizes():
-    @tf.function(
-        input_signature=[tf.TensorSpec([None, None, None], tf.float32), tf.TensorSpec([None, None], tf.bool)]
-    )
-    def match(similarity, valid):
-        return GreedyBipartiteMatcher().match(similarity, valid)
-
+    match = tf.function(GreedyBipartiteMatcher().match, input_signature=UNKNOWN_SIZES)
     similarity = tf.constant([[[0.9, 0.8, 0.1], [0.95, 0.2, 0.3]]])
     np.testing.assert_array_equal(match(similarity, tf.constant([[True, True]])), [[1, 0, -1]])
     np.testing.assert_array_equal(match(similarity[:, :0], tf.zeros([1, 0], tf.bool)), [[-1, -1, -1]])

@@ -36,17 +36,14 @@ from tests.support.field_checkpoints import write_named_checkpoint
 from tests.support.tiny_network import randomise
 
 SIDE, RATE = 96, 0.01
+PIXELS = np.random.default_rng(0).uniform(0, 255, (2, SIDE, SIDE, 3)).astype(np.float32)
 OWN_KERNELS: dict[str, set[str]] = {
-    "ssd_mobilenet_v3_large": {"HARD_SWISH"},
-    "ssd_mobilenet_v3_small": {"HARD_SWISH"},
+    **{f"ssd_mobilenet_v3_{size}": {"HARD_SWISH"} for size in ("large", "small")},
     "ssd_mobilenet_v3_small_minimalistic": set(),
     "ssd_mobiledet_cpu": {"HARD_SWISH"},
-    "ssd_mobiledet_dsp": set(),
-    "ssd_mobiledet_edgetpu": set(),
-    "ssd_mobiledet_gpu": set(),
+    **{f"ssd_mobiledet_{hardware}": set() for hardware in ("dsp", "edgetpu", "gpu")},
     "ssd_mobilenet_edgetpu": set(),
-    "ssd_inception_v2": {"AVERAGE_POOL_2D"},
-    "ssd_inception_v3": {"AVERAGE_POOL_2D"},
+    **{f"ssd_inception_{version}": {"AVERAGE_POOL_2D"} for version in ("v2", "v3")},
 }
 """Extractor -> operations of its network that XNNPACK leaves to LiteRT's own kernels in an integer file."""
 JOINED = {"ssd_inception_v3": {"CONCATENATION"}}
@@ -72,6 +69,10 @@ def _some(names: Iterable[str], quick: Collection[str] = QUICK, marks: Any = ())
     return [pytest.param(name, marks=marks if name in quick else pytest.mark.zoo) for name in names]
 
 
+def _config(extractor: str):
+    return edge_config(extractor, side=SIDE, classes=2, multiplier=0.25)
+
+
 @functools.cache
 def _detector(extractor: str) -> SsdModel:
     """A detector with random weights, whose scores are neither 0 nor 1."""
@@ -81,14 +82,6 @@ def _detector(extractor: str) -> SsdModel:
         predictor = model.network.get_layer(f"class_head_{level}")
         predictor.kernel.assign(predictor.kernel / 20)
     return model
-
-
-def _config(extractor: str):
-    return edge_config(extractor, side=SIDE, classes=2, multiplier=0.25)
-
-
-def _pixels() -> np.ndarray:
-    return np.random.default_rng(0).uniform(0, 255, (2, SIDE, SIDE, 3)).astype(np.float32)
 
 
 @pytest.mark.parametrize("extractor", _some((*WITHOUT_NORMS, *WITH_STATISTICS)))
@@ -105,9 +98,8 @@ def test_a_published_config_has_its_paper_s_parameters_and_multiply_adds(extract
 @pytest.mark.parametrize("extractor", _some(OWN_KERNELS))
 def test_updates_lower_the_loss(extractor):
     model = build_detector(_config(extractor).model, seed=0)
-    boxes = np.array([[[0.1, 0.1, 0.6, 0.5]], [[0.3, 0.4, 0.9, 0.9]]], np.float32)
-    truth = new_truth(tf.constant(boxes), tf.constant([[0], [1]]))
-    batch = Batch(images=images_of(_pixels()), truth=truth)
+    boxes = tf.constant([[[0.1, 0.1, 0.6, 0.5]], [[0.3, 0.4, 0.9, 0.9]]])
+    batch = Batch(images=images_of(PIXELS), truth=new_truth(boxes, tf.constant([[0], [1]])))
     losses = []
     for _ in range(2):
         with tf.GradientTape() as tape:
@@ -128,7 +120,7 @@ def test_a_checkpoint_of_tensorflow_1_fills_every_variable(extractor, tmp_path):
     options = FineTuneOptions(kind="detection", named=True, extractor=extractor, heads=True)
     report = restore_fine_tune_checkpoint(other, SSD_NAMES, options, file)
     assert report.counts()["restored"] == len(model.network.variables) == len(other.network.variables)
-    pixels = model.preprocess(tf.constant(_pixels()))
+    pixels = model.preprocess(tf.constant(PIXELS))
     for ours, theirs in zip(model.network(pixels), other.network(pixels), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -146,13 +138,13 @@ def _left(content: bytes) -> tuple[int, set[str]]:
     return len(found.partitions), {operators[index].name for index in found.left}
 
 
-def _best(content: bytes, pixels: np.ndarray) -> float:
+def _best(content: bytes, pixels: Any) -> float:
     run = Interpreter(model_content=content).get_signature_runner("serving_default")
     return float(run(input=np.asarray(pixels))["output_1"].max())
 
 
-def _best_score(model: SsdModel, pixels: np.ndarray) -> float:
-    _, logits = model.network(model.preprocess(tf.constant(pixels[:1], tf.float32)), training=False)
+def _best_score(model: SsdModel) -> float:
+    _, logits = model.network(model.preprocess(tf.constant(np.trunc(PIXELS[:1]))), training=False)
     best = float(tf.reduce_max(tf.sigmoid(logits[0, :, 1:])))
     assert 0.05 < best < 0.95
     return best
@@ -160,26 +152,25 @@ def _best_score(model: SsdModel, pixels: np.ndarray) -> float:
 
 @pytest.mark.parametrize("extractor", _some(OWN_KERNELS, QUICK[:1], pytest.mark.slow))
 def test_both_files_are_one_part_up_to_the_post_processing(extractor):
-    model = _detector(extractor)
-    pixels = _pixels().astype(np.uint8)
+    model, joined = _detector(extractor), JOINED.get(extractor, set())
     content = _file(model, extractor, integer=False)
     parts, left = _left(content)
-    assert left - {"TFLite_Detection_PostProcess"} == JOINED.get(extractor, set())
-    assert parts == 1 or extractor in JOINED
+    assert left - {"TFLite_Detection_PostProcess"} == joined
+    assert parts == 1 or joined
     assert len(lint(content, "xnnpack").parts) == parts
-    prepared = model.preprocess(tf.constant(pixels[:1], tf.float32))
-    np.testing.assert_allclose(_best(content, prepared), _best_score(model, pixels), rtol=1e-3)
+    prepared = model.preprocess(tf.constant(np.trunc(PIXELS[:1])))
+    np.testing.assert_allclose(_best(content, prepared), _best_score(model), rtol=1e-3)
     rewritten = rewrite(model, QuantizationOptions(delay=0))
     assert rewritten.float_layers() == []
-    rewritten.calibrate([tf.constant(_pixels())])
+    rewritten.calibrate([tf.constant(PIXELS)])
     content = _file(rewritten.model, extractor, integer=True)
     graph = read_graph(content)
-    integers = {op.name for op in graph.operators if graph.tensors[op.outputs[0]].dtype == "int8"}
-    others = {op.name for op in graph.operators if graph.tensors[op.outputs[0]].dtype != "int8"}
+    named = [(op.name, graph.tensors[op.outputs[0]].dtype == "int8") for op in graph.operators]
+    others = {name for name, integer in named if not integer}
     assert others <= {"DEQUANTIZE", "LOGISTIC", "MUL", "TFLite_Detection_PostProcess"}
-    assert "CONV_2D" in integers and "DEPTHWISE_CONV_2D" in integers
-    np.testing.assert_allclose(_best(content, pixels[:1]), _best_score(rewritten.model, pixels), atol=0.02)
+    assert {("CONV_2D", True), ("DEPTHWISE_CONV_2D", True)} <= set(named)
+    found = _best(content, PIXELS[:1].astype(np.uint8))
+    np.testing.assert_allclose(found, _best_score(rewritten.model), atol=0.02)
     parts, left = _left(content)
-    own = OWN_KERNELS[extractor] | JOINED.get(extractor, set())
-    assert left - {"QUANTIZE", "TFLite_Detection_PostProcess"} == own
+    assert left - {"QUANTIZE", "TFLite_Detection_PostProcess"} == OWN_KERNELS[extractor] | joined
     assert parts == 1 or OWN_KERNELS[extractor]

@@ -1,5 +1,7 @@
 """Names of variables as TensorFlow 1 wrote them, against what its libraries call them."""
 
+from collections.abc import Collection
+
 import pytest
 import tf_keras
 from google.protobuf import text_format
@@ -10,7 +12,7 @@ from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import FAMILIES, scoped_variables
 from detection_core.errors import ModelError
 from detection_core.protos import model_pb2
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.edge_configs import edge_config
 from tests.support.golden_networks import MOBILE, load_golden
 
@@ -40,41 +42,24 @@ def _mobilenet_v1() -> set[str]:
     return names
 
 
-def _mobilenet_v2() -> set[str]:
-    names = _normed("MobilenetV2/Conv") | _normed("MobilenetV2/Conv_1")
-    for block in range(17):
-        scope = "MobilenetV2/expanded_conv" + (f"_{block}" if block else "")
-        names |= _normed(f"{scope}/depthwise", "depthwise_weights") | _normed(f"{scope}/project")
-        names |= _normed(f"{scope}/expand") if block else set()
-    return names
-
-
-def _mobilenet_v3(blocks: int, gated: set[int]) -> set[str]:
-    names = _normed("MobilenetV3/Conv") | _normed("MobilenetV3/Conv_1")
+def _mobilenet(
+    kind: str, blocks: int, *, last: bool = True, gated: Collection[int] = (), depthwise_from: int = 0
+) -> set[str]:
+    """MobileNets 2 and 3 and EdgeTPU's, of expanding blocks."""
+    names = _normed(f"Mobilenet{kind}/Conv") | (_normed(f"Mobilenet{kind}/Conv_1") if last else set())
     for block in range(blocks):
-        scope = "MobilenetV3/expanded_conv" + (f"_{block}" if block else "")
-        names |= _normed(f"{scope}/depthwise", "depthwise_weights") | _normed(f"{scope}/project")
-        names |= _normed(f"{scope}/expand") if block else set()
+        scope = f"Mobilenet{kind}/expanded_conv" + (f"_{block}" if block else "")
+        names |= _normed(f"{scope}/project") | (_normed(f"{scope}/expand") if block else set())
+        names |= _normed(f"{scope}/depthwise", "depthwise_weights") if block >= depthwise_from else set()
         if block in gated:
             names |= _biased(f"{scope}/squeeze_excite/Conv") | _biased(f"{scope}/squeeze_excite/Conv_1")
-    return names
-
-
-def _mobilenet_edgetpu() -> set[str]:
-    names = _normed("MobilenetEdgeTPU/Conv")
-    for block in range(22):
-        scope = "MobilenetEdgeTPU/expanded_conv" + (f"_{block}" if block else "")
-        names |= _normed(f"{scope}/project") | (_normed(f"{scope}/expand") if block else set())
-        names |= _normed(f"{scope}/depthwise", "depthwise_weights") if block > 8 else set()
     return names
 
 
 def _mobiledet(scope: str, blocks: str, gated: bool = False) -> set[str]:
     """Letters of the blocks: n, i, f and t for those without expansion, inverted, fused and after Tucker."""
     names, seen = _normed(f"{scope}/Conv"), dict.fromkeys("nift", 0)
-    kinds = {
-        "n": ("IBNNoExpansion", 1), "i": ("IBN", 2), "f": ("FusedConv", 2), "t": ("TuckerConv", 3),
-    }  # fmt: skip
+    kinds = {"n": ("IBNNoExpansion", 1), "i": ("IBN", 2), "f": ("FusedConv", 2), "t": ("TuckerConv", 3)}
     for letter in blocks:
         kind, convolutions = kinds[letter]
         block = f"{scope}/{kind}" + (f"_{seen[letter]}" if seen[letter] else "")
@@ -95,17 +80,21 @@ _PLAIN_V2 = (_SHRUNK, _THREE, _TWICE_THREE, _POOLED)
 _HALVING_V2 = ((*_SHRUNK, "Conv2d_1a_3x3"), (*_THREE, "Conv2d_1a_3x3"))
 _WIDE_V3 = (_SHRUNK, (*_SHRUNK, "Conv2d_0b_5x5"), _TWICE_THREE, _POOLED)
 _SEVEN = (*_SHRUNK, "Conv2d_0b_1x7", "Conv2d_0c_7x1")
-_SEVENS_V3 = (
-    _SHRUNK,
-    _SEVEN,
-    (*_SHRUNK, "Conv2d_0b_7x1", "Conv2d_0c_1x7", "Conv2d_0d_7x1", "Conv2d_0e_1x7"),
-    _POOLED,
-)
+
+
+_SEVENS_TWICE = (*_SHRUNK, "Conv2d_0b_7x1", "Conv2d_0c_1x7", "Conv2d_0d_7x1", "Conv2d_0e_1x7")
+_SEVENS_V3 = (_SHRUNK, _SEVEN, _SEVENS_TWICE, _POOLED)
+
+
 _SPLIT = (*_THREE, "Conv2d_0c_1x3", "Conv2d_0d_3x1")
+
+
 _INCEPTION_V2 = {
-    **{f"Mixed_{name}": _PLAIN_V2 for name in ("3b", "3c", "4b", "4c", "4d", "4e", "5b", "5c")},
-    **{f"Mixed_{name}": _HALVING_V2 for name in ("4a", "5a")},
+    **{f"Mixed_{name}": _PLAIN_V2 for name in ["3b", "3c", "4b", "4c", "4d", "4e", "5b", "5c"]},
+    **dict.fromkeys(("Mixed_4a", "Mixed_5a"), _HALVING_V2),
 }
+
+
 _INCEPTION_V3 = {
     "Mixed_5b": _WIDE_V3,
     "Mixed_5c": (_SHRUNK, ("Conv2d_0b_1x1", "Conv_1_0c_5x5"), _TWICE_THREE, _POOLED),
@@ -130,9 +119,8 @@ def _resnet_50() -> set[str]:
     names = _normed("resnet_v1_50/conv1")
     for block, units in enumerate((3, 4, 6, 3), start=1):
         for unit in range(1, units + 1):
-            scope = f"resnet_v1_50/block{block}/unit_{unit}/bottleneck_v1"
-            parts = ["conv1", "conv2", "conv3"] + (["shortcut"] if unit == 1 else [])
-            names |= set().union(*(_normed(f"{scope}/{part}") for part in parts))
+            for part in ("conv1", "conv2", "conv3", *(["shortcut"] if unit == 1 else [])):
+                names |= _normed(f"resnet_v1_50/block{block}/unit_{unit}/bottleneck_v1/{part}")
     return names
 
 
@@ -175,23 +163,38 @@ def _extra(start: str, channels=(512, 256, 256, 128), depthwise: bool = False) -
 def test_ssd_mobilenet_v2_with_separable_layers():
     text = """ssd { feature_extractor { use_depthwise: true }
         box_predictor { convolutional_box_predictor { use_depthwise: true } } }"""
-    backbone, others = _names(_message(LAYERS, "ssd_mobilenet_v2_keras", text))
     extra = _extra("FeatureExtractor/MobilenetV2/layer_19", depthwise=True)
-    assert backbone == _mobilenet_v2()
-    assert others == extra | _level_heads(6, depthwise=True)
+    wanted = _mobilenet("V2", 17), extra | _level_heads(6, depthwise=True)
+    assert _names(_message(LAYERS, "ssd_mobilenet_v2_keras", text)) == wanted
 
 
 SSDLITE = {
-    "mobilenet_v3_large": (_mobilenet_v3(15, {3, 4, 5, *range(10, 15)}), "MobilenetV3/layer_17"),
-    "mobilenet_v3_small": (_mobilenet_v3(11, {0, *range(3, 11)}), "MobilenetV3/layer_13"),
-    "mobilenet_v3_large_minimalistic": (_mobilenet_v3(15, set()), "MobilenetV3/layer_17"),
-    "mobilenet_edgetpu": (_mobilenet_edgetpu(), "MobilenetEdgeTPU/layer_23"),
+    "mobilenet_v3_large": (_mobilenet("V3", 15, gated={3, 4, 5, *range(10, 15)}), "MobilenetV3/layer_17"),
+    "mobilenet_v3_small": (_mobilenet("V3", 11, gated={0, *range(3, 11)}), "MobilenetV3/layer_13"),
+    "mobilenet_v3_large_minimalistic": (_mobilenet("V3", 15), "MobilenetV3/layer_17"),
+    "mobilenet_edgetpu": (
+        _mobilenet("EdgeTPU", 22, last=False, depthwise_from=9),
+        "MobilenetEdgeTPU/layer_23",
+    ),
     "mobiledet_cpu": (_mobiledet("MobileDetCPU", "n" + "i" * 18, gated=True), "MobileDetCPU/C5"),
     "mobiledet_dsp": (_mobiledet("MobileDetDSP", "nffitfifffiiifiiiiifti"), "MobileDetDSP/C5"),
     "mobiledet_edgetpu": (_mobiledet("MobileDetEdgeTPU", "tffffffffiiffiiiiiiiii"), "MobileDetEdgeTPU/C5"),
     "mobiledet_gpu": (_mobiledet("MobileDetGPU", "tftttffffffffffffffffi"), "MobileDetGPU/C5"),
+    "inception_v2": (
+        _separable("InceptionV2/Conv2d_1a_7x7")
+        | _inception("InceptionV2", {"Conv2d_2b_1x1", "Conv2d_2c_3x3"}, _INCEPTION_V2),
+        "InceptionV2/Mixed_5c",
+    ),
+    "inception_v3": (
+        _inception(
+            "InceptionV3",
+            {"Conv2d_1a_3x3", "Conv2d_2a_3x3", "Conv2d_2b_3x3", "Conv2d_3b_1x1", "Conv2d_4a_3x3"},
+            _INCEPTION_V3,
+        ),
+        "InceptionV3/Mixed_7c",
+    ),
 }
-QUICK = ("mobilenet_v3_small", "mobiledet_dsp")
+QUICK = ("mobilenet_v3_small", "mobiledet_dsp", "inception_v2", "inception_v3")
 """With every kind of block and with gates; the others are slow."""
 
 
@@ -199,46 +202,24 @@ QUICK = ("mobilenet_v3_small", "mobiledet_dsp")
     "extractor", [*QUICK, *(pytest.param(x, marks=pytest.mark.slow) for x in SSDLITE if x not in QUICK)]
 )
 def test_ssdlite_on_networks_for_mobile_devices(extractor):
-    config = edge_config(f"ssd_{extractor}", side=64, classes=2, multiplier=0.25)
-    backbone, others = _names(config.model)
     wanted, last = SSDLITE[extractor]
-    assert backbone == wanted
-    extra = _extra(f"FeatureExtractor/{last}", (128, 64, 64, 32), depthwise=True)
-    assert others == extra | _level_heads(6, depthwise=True)
-
-
-@cases(
-    (
-        "v2",
-        _separable("InceptionV2/Conv2d_1a_7x7")
-        | _inception("InceptionV2", {"Conv2d_2b_1x1", "Conv2d_2c_3x3"}, _INCEPTION_V2),
-        (128, 64, 64, 32),
-    ),
-    (
-        "v3",
-        _inception(
-            "InceptionV3",
-            {"Conv2d_1a_3x3", "Conv2d_2a_3x3", "Conv2d_2b_3x3", "Conv2d_3b_1x1", "Conv2d_4a_3x3"},
-            _INCEPTION_V3,
-        ),
-        (128, 64, 32),
-    ),
-)
-def test_ssd_on_inception(*, version, backbone_names, channels):
-    backbone, others = _names(edge_config(f"ssd_inception_{version}", side=96, multiplier=0.25).model)
-    assert backbone == backbone_names
-    last = {"v2": "InceptionV2/Mixed_5c", "v3": "InceptionV3/Mixed_7c"}[version]
-    assert others == _extra(f"FeatureExtractor/{last}", channels, depthwise=True) | _level_heads(6, True)
+    side = 96 if "inception" in extractor else 64
+    config = edge_config(f"ssd_{extractor}", side=side, classes=2, multiplier=0.25)
+    channels = (128, 64, 32) if extractor == "inception_v3" else (128, 64, 64, 32)
+    extra = _extra(f"FeatureExtractor/{last}", channels, depthwise=True)
+    assert _names(config.model) == (wanted, extra | _level_heads(6, depthwise=True))
 
 
 def test_ssd_mobilenet_v1_with_shared_layers_before_the_heads():
     text = """ssd { box_predictor { convolutional_box_predictor {
         num_layers_before_predictor: 1 max_depth: 64 } } }"""
-    backbone, others = _names(_message(LAYERS, "ssd_mobilenet_v1_keras", text))
     before = set().union(*(_normed(f"BoxPredictor_{level}/Conv2d_0_1x1_64") for level in range(6)))
     extra = _extra("FeatureExtractor/MobilenetV1/Conv2d_13_pointwise")
-    assert backbone == _mobilenet_v1()
-    assert others == before | extra | _level_heads(6)
+    wanted = _mobilenet_v1(), before | extra | _level_heads(6)
+    assert _names(_message(LAYERS, "ssd_mobilenet_v1_keras", text)) == wanted
+
+
+"""With every kind of block and with gates; the others are slow."""
 
 
 def _pyramid(scope: str, coarse: tuple[str, str], convolution) -> set[str]:
@@ -252,63 +233,49 @@ def _pyramid(scope: str, coarse: tuple[str, str], convolution) -> set[str]:
 
 @cases(
     ("ssd_mobilenet_v1_fpn_keras", "MobilenetV1", (14, 15), _mobilenet_v1()),
-    ("ssd_mobilenet_v2_fpn_keras", "MobilenetV2", (20, 21), _mobilenet_v2()),
+    ("ssd_mobilenet_v2_fpn_keras", "MobilenetV2", (20, 21), _mobilenet("V2", 17)),
 )
 def test_a_lite_pyramid_with_one_tower(*, extractor, scope, coarse, backbone_names):
-    backbone, others = _names(_message(PYRAMID, extractor))
     wanted = _pyramid(scope, [f"bottom_up_Conv2d_{number}" for number in coarse], _separable)
+    halves = {"depthwise_weights", "pointwise_weights"}
     for head in ("BoxPredictor", "ClassPredictor"):
-        halves = ("depthwise_weights", "pointwise_weights", "biases")
-        wanted |= {f"{SHARED}/{head}/{leaf}" for leaf in halves}
+        wanted |= {f"{SHARED}/{head}/{leaf}" for leaf in halves | {"biases"}}
     for index in range(4):
-        tower = f"{SHARED}/PredictionTower/conv2d_{index}"
-        wanted |= {f"{tower}/depthwise_weights", f"{tower}/pointwise_weights"}
-        wanted |= {f"{tower}/BatchNorm/feature_{level}/{leaf}" for level in range(5) for leaf in NORM}
-    assert backbone == backbone_names
-    assert others == wanted
+        wanted |= _tower(f"PredictionTower/conv2d_{index}", halves)
+    assert _names(_message(PYRAMID, extractor)) == (backbone_names, wanted)
+
+
+def _tower(scope: str, weights: set[str]) -> set[str]:
+    norms = {f"BatchNorm/feature_{level}/{leaf}" for level in range(5) for leaf in NORM}
+    return {f"{SHARED}/{scope}/{name}" for name in weights | norms}
 
 
 def test_a_pyramid_with_two_towers_and_whole_convolutions():
     text = """ssd { feature_extractor { use_depthwise: false }
         box_predictor { weight_shared_convolutional_box_predictor {
             share_prediction_tower: false use_depthwise: false num_layers_before_predictor: 1 } } }"""
-    backbone, others = _names(_message(PYRAMID, "ssd_resnet50_v1_fpn_keras", text))
     wanted = _pyramid("resnet_v1_50", ("bottom_up_block5", "bottom_up_block6"), _normed)
-    wanted |= _biased(f"{SHARED}/BoxPredictor") | _biased(f"{SHARED}/ClassPredictor")
-    for tower in ("BoxPredictionTower", "ClassPredictionTower"):
-        scope = f"{SHARED}/{tower}/conv2d_0"
-        wanted |= {f"{scope}/weights"}
-        wanted |= {f"{scope}/BatchNorm/feature_{level}/{leaf}" for level in range(5) for leaf in NORM}
-    assert backbone == _resnet_50()
-    assert others == wanted
+    for head in ("Box", "Class"):
+        wanted |= _biased(f"{SHARED}/{head}Predictor")
+        wanted |= _tower(f"{head}PredictionTower/conv2d_0", {"weights"})
+    assert _names(_message(PYRAMID, "ssd_resnet50_v1_fpn_keras", text)) == (_resnet_50(), wanted)
 
 
 def test_the_families_of_tensorflow_1_are_known():
-    families = (
-        "inception_v2", "inception_v3",
-        "mobilenet_v1", "mobilenet_v2", "mobilenet_v3", "mobilenet_edgetpu", "mobiledet",
-        "resnet_v1",
-    )  # fmt: skip
-    assert set(FAMILIES) == {
-        name for name, entry in EXTRACTORS.items() if BACKBONES[entry.backbone].family in families
-    }
+    families = {"mobilenet_v1", "mobilenet_v2", "mobilenet_v3", "mobilenet_edgetpu", "mobiledet"}
+    families |= {"inception_v2", "inception_v3", "resnet_v1"}
+    known = {name for name, entry in EXTRACTORS.items() if BACKBONES[entry.backbone].family in families}
+    assert set(FAMILIES) == known
 
 
-def _conv_network(name: str) -> tf_keras.Model:
-    inputs = tf_keras.Input((8, 8, 3))
-    return tf_keras.Model(inputs, tf_keras.layers.Conv2D(4, 1, name=name)(inputs))
+def test_the_only_feature_map_has_no_scope_projections_are_numbered_and_unknown_names_refused():
+    def scoped(layer: str, extractor: str = "ssd_mobilenet_v1_keras") -> set[str]:
+        inputs = tf_keras.Input((8, 8, 3))
+        network = tf_keras.Model(inputs, tf_keras.layers.Conv2D(4, 1, name=layer)(inputs))
+        return {v.name for v in scoped_variables(network, extractor)}
 
-
-def test_the_only_feature_map_has_no_scope_and_projections_are_numbered():
-    name = "ssd_mobilenet_v1_keras"
-    found = {v.name for v in scoped_variables(_conv_network("box_head_0"), name)}
-    assert found == _biased("BoxEncodingPredictor")
-    found = {v.name for v in scoped_variables(_conv_network("head_projection_2"), name)}
-    assert found == _biased(f"{SHARED}/ProjectionLayer/conv2d_2")
-
-
-def test_what_tensorflow_1_did_not_have_is_refused():
-    with pytest.raises(ModelError, match=r"expected an extractor that TensorFlow 1 had .*object-based"):
-        list(scoped_variables(_conv_network("backbone_stem"), "ssd_efficientnet-b0_bifpn_keras"))
-    with pytest.raises(ModelError, match="found 'somebody'"):
-        list(scoped_variables(_conv_network("somebody"), "ssd_mobilenet_v1_keras"))
+    assert scoped("box_head_0") == _biased("BoxEncodingPredictor")
+    assert scoped("head_projection_2") == _biased(f"{SHARED}/ProjectionLayer/conv2d_2")
+    refused(ModelError, "found 'somebody'", scoped, "somebody")
+    expected = r"expected an extractor that TensorFlow 1 had .*object-based"
+    refused(ModelError, expected, scoped, "backbone_stem", "ssd_efficientnet-b0_bifpn_keras")
