@@ -37,7 +37,7 @@ def network():
 
 
 @pytest.fixture(scope="module")
-def checkpoints(network, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def checkpoints(network, tmp_path_factory):
     folder = tmp_path_factory.mktemp("field")
     objects = {k.removesuffix(VARIABLE_SUFFIX): v.numpy() for k, v in object_keys(network).items()}
     extractor = CONFIG.model.ssd.feature_extractor.type
@@ -49,16 +49,14 @@ def checkpoints(network, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 @pytest.fixture(scope="module")
-def label_map(tmp_path_factory: pytest.TempPathFactory) -> str:
+def label_map(tmp_path_factory):
     path = tmp_path_factory.mktemp("labels") / "label_map.pbtxt"
     path.write_text(LABELS)
     return str(path)
 
 
 @pytest.mark.parametrize("kind", ["object-based", "name-based"])
-def test_a_detector_has_the_weights_of_the_checkpoint(
-    network, checkpoints, label_map, tmp_path, kind
-) -> None:
+def test_a_detector_has_the_weights_of_the_checkpoint(network, checkpoints, label_map, tmp_path, kind):
     # A number of classes that is left out is the label map's.
     config = CONFIG if kind == "object-based" else apply_overrides(CONFIG, {"model.ssd.num_classes": "unset"})
     report = import_checkpoint(config, checkpoints[kind], label_map=label_map, model_dir=str(tmp_path / "m"))
@@ -78,7 +76,7 @@ def test_a_detector_has_the_weights_of_the_checkpoint(
         assert served(tf.constant(image))["detection_boxes"].shape == (1, 10, 4)
 
 
-def test_a_checkpoint_of_other_heads_makes_no_detector(checkpoints, label_map, tmp_path) -> None:
+def test_a_checkpoint_of_other_heads_makes_no_detector(checkpoints, label_map, tmp_path):
     config = apply_overrides(
         CONFIG, {"model.ssd.box_predictor.weight_shared_convolutional_box_predictor.depth": "16"}
     )
@@ -92,7 +90,7 @@ def test_a_checkpoint_of_other_heads_makes_no_detector(checkpoints, label_map, t
     assert not (tmp_path / "m").exists()
 
 
-def test_what_makes_no_detector_is_refused(checkpoints, label_map, tmp_path) -> None:
+def test_what_makes_no_detector_is_refused(checkpoints, label_map, tmp_path):
     named = checkpoints["name-based"]
     three = apply_overrides(CONFIG, {"model.ssd.num_classes": "3"})
     for config, prefix, labels, message in (
@@ -106,9 +104,7 @@ def test_what_makes_no_detector_is_refused(checkpoints, label_map, tmp_path) -> 
     assert not (tmp_path / "m").exists()
 
 
-def test_a_checkpoint_on_an_object_store_is_fetched_once(
-    checkpoints, label_map, tmp_path, monkeypatch
-) -> None:
+def test_a_checkpoint_on_an_object_store_is_fetched_once(checkpoints, label_map, tmp_path, monkeypatch):
     fetched: list[str] = []
 
     def download(source: str, local_path: str) -> None:

@@ -54,17 +54,14 @@ def test_history_lines_have_the_contracts_fields(tmp_path):
     assert path.read_bytes() == whole
 
 
-def test_history_drops_what_a_resumed_training_writes_again(tmp_path):
+def test_a_history_drops_what_a_resumed_training_writes_again_and_finds_what_was_reported(tmp_path):
     path = tmp_path / "history.jsonl"
     path.write_text('{"step": 10}\n{"step": 20}\n{"step": 30}\n{"step": 4')
     history = HistoryFile(str(path))
     history.start(20)
     history.report(report(30))
     assert [json.loads(text)["step"] for text in path.read_text().splitlines()] == [10, 20, 30]
-
-
-def test_what_was_reported_is_found_in_the_history(tmp_path):
-    path = tmp_path / "history.jsonl"
+    path.unlink()
     assert reported_at(str(path), 20) is None
     history = HistoryFile(str(path))
     history.start(0)

@@ -122,7 +122,7 @@ def test_two_replicas_train_as_one(tmp_path):
     assert_prints_equal(REPLICAS, tmp_path)
 
 
-def test_the_place_among_workers_is_read(monkeypatch):
+def test_the_place_among_workers_is_read_and_a_broken_one_refused(monkeypatch):
     chief = {"chief": ["c:1"], "worker": ["a:1", "b:1"]}
     for cluster, kind, index, worker in (
         ({"worker": ["a:1", "b:1"]}, "worker", 1, Worker(index=1, count=2)),
@@ -133,9 +133,6 @@ def test_the_place_among_workers_is_read(monkeypatch):
         monkeypatch.setenv("TF_CONFIG", json.dumps(place))
         assert this_worker() == worker
         assert worker.is_chief == (worker.index == 0)
-
-
-def test_a_broken_place_is_refused(monkeypatch):
     beyond = '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}'
     for text in ("{", "[]", "{}", beyond):
         monkeypatch.setenv("TF_CONFIG", text)

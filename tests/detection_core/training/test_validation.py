@@ -90,7 +90,7 @@ def test_waiting_counts_validations_since_the_last_gain(scores, gain):
     assert waited(lines_of([*scores, None]), gain) == since + 1
 
 
-def test_the_best_weights_are_kept_and_restored(tmp_path, caplog):
+def test_the_best_weights_are_kept_and_restored_if_a_score_is_known(tmp_path, caplog):
     model, seen = TinyModel(), []
     validation = validation_of(model, tmp_path, table([1.0, 4.0, 2.0, 3.0, 0.0]), keep_best=2)
     validation.start(0)
@@ -108,13 +108,10 @@ def test_the_best_weights_are_kept_and_restored(tmp_path, caplog):
         file.write_bytes(b"damaged")
     assert validation.restore_best().step == 8 and "is damaged" in caplog.text
     assert_equal(model.variables, seen[3], 0, 0)
-
-
-def test_nothing_is_restored_where_no_score_is_known(tmp_path):
-    validation = validation_of(TinyModel(), tmp_path, table([None, None]))
+    validation = validation_of(TinyModel(), tmp_path / "unknown", table([None, None]))
     validation.start(0)
     assert [validation.run(step).score for step in (4, 8)] == [None, None]
-    assert validation.restore_best() is None and kept(tmp_path) == []
+    assert validation.restore_best() is None and kept(tmp_path / "unknown") == []
 
 
 def test_what_is_measured_and_kept_is_the_average_where_it_is_asked_for(tmp_path):
@@ -131,7 +128,7 @@ def test_what_is_measured_and_kept_is_the_average_where_it_is_asked_for(tmp_path
     np.testing.assert_array_equal(model.trainable_variables[0], seen[-1])
 
 
-def test_training_stops_where_it_gains_nothing(tmp_path, caplog):
+def test_training_stops_where_it_gains_nothing_and_a_stop_then_changes_nothing(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     scores, chosen = [1.0, 1.1, 1.05, 1.15], {"every_steps": 2, "patience": 2, "min_gain": 0.2}
     result = train(TinyModel(), tmp_path, measure=table(scores), **chosen)
@@ -140,6 +137,13 @@ def test_training_stops_where_it_gains_nothing(tmp_path, caplog):
     assert "training stops at step 6 of 10" in caplog.text
     again = train(TinyModel(), tmp_path, measure=table([]), **chosen)
     assert (again.start_step, again.step, again.last_report) == (6, 6, None)
+    folder = tmp_path / "stopped"
+    chosen = {"measure": table([1.0, 0.9, 0.8]), "every_steps": 2, "patience": 2}
+    with pytest.raises(SystemExit):
+        train(TinyModel(), folder, Signal(signal.SIGTERM, 6), **chosen)
+    end = train(TinyModel(), folder, **chosen)
+    assert [line.step for line in end.validation.lines] == [2, 4, 6]
+    assert (end.start_step, end.step, end.last_report) == (6, 6, None)
 
 
 def test_by_time_it_is_measured_at_the_first_step_after_it(tmp_path, monkeypatch):
@@ -198,25 +202,11 @@ def test_kills_and_stops_change_nothing(tmp_path):
     # Sums differ in their last bits.
     scores = [[line.score for line in result.validation.lines] for result in (whole, end)]
     assert scores[0] == pytest.approx(scores[1], rel=1e-5)
-    for line in (b"\xff\xfe no text", b'{"schema_version": 99, "step": 8, "score": 9.0}'):
-        expect_refused(folder, line)
-
-
-def expect_refused(folder, line):
-    """A line that cannot be read is refused, and not lost."""
+    # A line that cannot be read is refused, and not lost.
     file = folder / VALIDATIONS.name
-    whole = file.read_bytes()
-    file.write_bytes(whole + line + b"\n")
-    with pytest.raises(ContractError, match=r"validation\.jsonl:4: "):
-        train(TinyModel(), folder)
-    assert file.read_bytes() == whole + line + b"\n"
-    file.write_bytes(whole)
-
-
-def test_a_stop_where_the_last_hope_ends_changes_nothing(tmp_path):
-    scores = table([1.0, 0.9, 0.8])
-    with pytest.raises(SystemExit):
-        train(TinyModel(), tmp_path, Signal(signal.SIGTERM, 6), measure=scores, every_steps=2, patience=2)
-    end = train(TinyModel(), tmp_path, measure=scores, every_steps=2, patience=2)
-    assert [line.step for line in end.validation.lines] == [2, 4, 6]
-    assert (end.start_step, end.step, end.last_report) == (6, 6, None)
+    lines = file.read_bytes()
+    for line in (b"\xff\xfe no text\n", b'{"schema_version": 99, "step": 8, "score": 9.0}\n'):
+        file.write_bytes(lines + line)
+        with pytest.raises(ContractError, match=r"validation\.jsonl:4: "):
+            train(TinyModel(), folder)
+        assert file.read_bytes() == lines + line
