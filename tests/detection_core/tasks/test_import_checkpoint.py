@@ -105,9 +105,9 @@ def test_what_makes_no_detector_is_refused(checkpoints, label_map, tmp_path):
 
 
 def test_a_checkpoint_on_an_object_store_is_fetched_once(checkpoints, label_map, tmp_path, monkeypatch):
-    fetched: list[str] = []
+    fetched = []
 
-    def download(source: str, local_path: str) -> None:
+    def download(source, local_path):
         fetched.append(source)
         real(source, local_path)
 

@@ -33,15 +33,15 @@ def test_every_file_of_a_checkpoint_stands_for_it_also_on_an_object_store(prefix
         assert checkpoint.prefix == prefix
         assert checkpoint.shapes == {name: (60, 60) for name in VALUES}
         np.testing.assert_array_equal(checkpoint.read("scope/2/weights"), VALUES["scope/2/weights"])
-    path = write_named_checkpoint(VALUES, tmp_path / "resnet_v1_50.ckpt", single_file=True)
-    assert [p.name for p in tmp_path.glob("resnet*")] == ["resnet_v1_50.ckpt"]
-    np.testing.assert_array_equal(CheckpointFile(path).read("scope/0/weights"), VALUES["scope/0/weights"])
     with s3_server() as bucket:
         for path in pathlib.Path(prefix).parent.iterdir():
             files.copy_file(str(path), f"{bucket}/zoo/{path.name}")
         checkpoint = CheckpointFile(f"{bucket}/zoo")
         assert checkpoint.prefix == f"{bucket}/zoo/model.ckpt-3"
     np.testing.assert_array_equal(checkpoint.read("scope/1/weights"), VALUES["scope/1/weights"])
+    path = write_named_checkpoint(VALUES, tmp_path / "resnet_v1_50.ckpt", single_file=True)
+    assert [p.name for p in tmp_path.glob("resnet*")] == ["resnet_v1_50.ckpt"]
+    np.testing.assert_array_equal(CheckpointFile(path).read("scope/0/weights"), VALUES["scope/0/weights"])
 
 
 @cases("nothing", ".", "ckpt-0.index")
