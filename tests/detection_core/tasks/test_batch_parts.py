@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+import tensorflow as tf
 
 from detection_core.artifacts.model_run import BATCH_PARTS, BatchParts
 from detection_core.errors import ConfigError
@@ -21,6 +22,10 @@ def test_what_was_found_is_kept_as_far_as_it_divides_the_batch(tmp_path):
     assert settled_parts(OPTIONS, str(tmp_path), Worker()) == 4
     asked = dataclasses.replace(OPTIONS, gradient_accumulation_steps=2)
     assert settled_parts(asked, str(tmp_path), Worker()) == 2
+    # Two replicas have half of the eight images each.
+    BATCH_PARTS.write(str(tmp_path), BatchParts(gradient_accumulation_steps=5))
+    with tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]).scope():
+        assert settled_parts(OPTIONS, str(tmp_path), Worker()) == 4
     with pytest.raises(ConfigError, match="2 workers cannot find a number together"):
         settled_parts(OPTIONS, str(tmp_path), Worker(index=0, count=2))
 

@@ -29,6 +29,7 @@ def test_the_layout_is_the_exporter_s_and_the_model_is_still_a_detector(tmp_path
     written = exported("plain", tmp_path / "out", frozen_graph=True, warm_up_requests=3)
     names = {"checkpoint", FROZEN_GRAPH, "label_map.pbtxt", "pipeline.config", "saved_model"}
     assert set(os.listdir(tmp_path / "out")) == names
+    assert set(os.listdir(tmp_path / "out" / "checkpoint")) >= {"ckpt-0.index", "ckpt-0.data-00000-of-00001"}
     assert written == str(tmp_path / "out" / "saved_model")
     requests = list(tf.data.TFRecordDataset(f"{written}/{WARM_UP_FILE}"))
     assert len(requests) == 3 and os.path.isfile(f"{written}/{EXTRA}/model.json")

@@ -66,6 +66,12 @@ def test_files_are_named_once_and_what_cannot_be_measured_is_refused(folder, tmp
     for paths, message in (([str(tmp_path)], "none in it"), ([str(tmp_path / "x")], "found nothing")):
         with pytest.raises(ConfigError, match=message):
             tflite_files(paths)
-    for wrong in ({"threads": (0,)}, {"delegates": ("gpu",)}, {"runs": 0}, {"threads": ()}):
-        with pytest.raises(ConfigError, match="expected"):
-            BenchOptions(**wrong)
+    for name, wrong, found in (
+        ("threads", (0,), r"\[0\]"),
+        ("threads", (), r"\[\]"),
+        ("delegates", ("gpu",), "gpu"),
+        ("delegates", (), "none"),
+        ("runs", 0, "0"),
+    ):
+        with pytest.raises(ConfigError, match=f"{name}: expected .*, found {found}$"):
+            BenchOptions(**{name: wrong})
