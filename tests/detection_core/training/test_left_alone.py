@@ -16,14 +16,12 @@ from detection_core.builders.datasets import build_train_dataset, naming_bad_tra
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import DataError, ModelError, StorageError, as_user_error
 from detection_core.training.trial_updates import BatchTooLargeError
 from tests.detection_core.tasks.hungry_training import hungry_detectors, train_hungry
 from tests.detection_core.training import runs
 from tests.support.detectors import train_below
 from tests.support.plain_backbone import PLAIN
-from tests.support.quadrants import CONFIG
 from tests.support.record_files import example, write_records
 from tests.support.tiny_model import TinyModel, make_dataset
 from tests.support.tiny_training import config_text, write_examples
@@ -134,9 +132,8 @@ def train_with(bad, folder, images):
     shard = next((write_examples(folder / "examples", images) / "Split-train").iterdir())
     records = list(tf.data.TFRecordDataset(str(shard)).as_numpy_iterator())
     write_records(shard, [*records[:50], *bad, *records[50:]])
-    config = apply_overrides(parse_pipeline_config(CONFIG), {"train_config.num_steps": 2})
-    with hungry_detectors(most=2):
-        return train_below(folder, point_at_examples(config, str(folder / "examples")))
+    config = parse_pipeline_config(config_text(2, PLAIN))
+    return train_below(folder, point_at_examples(config, str(folder / "examples")))
 
 
 def image_that_does_not_decode(folder, caplog):
