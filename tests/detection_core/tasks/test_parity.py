@@ -7,6 +7,7 @@ import pytest
 from detection_core.artifacts.coco_names import MAP_50
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
+from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.detectors.family import TFLITE_FORMS
 from detection_core.errors import DataError
@@ -95,8 +96,8 @@ def test_the_drop_has_an_interval_and_a_verdict_within_the_noise_says_so(folder)
 def tiny(folder):
     path = str(folder / "tiny")
     write_saved_model(TinyDetector(), FixedShapeResizer(height=32, width=32), path)
-    text = "".join(f"item {{ id: {n} name: '{n}' }}\n" for n in (1, 2, 3))
-    (folder / "three.pbtxt").write_text(text)
+    labels = label_map_from_names(["red", "green", "blue"])
+    (folder / "three.pbtxt").write_text(format_label_map(labels))
     return path
 
 
