@@ -52,15 +52,8 @@ def trained(root, config_path):
 
 
 def run_python(code, **environment):
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-        env=os.environ | environment,
-    )
-    return done.stdout.split()
+    command, given = [sys.executable, "-c", code], os.environ | environment
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=given).stdout.split()
 
 
 def test_the_import_and_the_check_of_a_config_cost_no_tensorflow(tmp_path):
@@ -78,7 +71,7 @@ def test_the_import_and_the_check_of_a_config_cost_no_tensorflow(tmp_path):
     assert run_python(code, CONFIG=str(tmp_path / "pipeline.config")) == ["False"]
 
 
-def test_every_public_name_is_there_and_typed():
+def test_every_public_name_is_there_typed_and_not_hidden_by_a_module():
     tree = ast.parse(Path(detection_core.__file__).read_text(encoding="utf-8"))
     typed = {
         alias.name: node.module
@@ -95,22 +88,27 @@ def test_every_public_name_is_there_and_typed():
     assert set(detection_core.__all__) <= set(dir(detection_core))
     with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
         detection_core.no_such_name  # noqa: B018
-
-
-def test_no_module_of_the_package_hides_a_public_name():
     # Importing `detection_core.export` would put the module where the function is.
     modules = {module.name for module in pkgutil.iter_modules(detection_core.__path__)}
     assert modules & set(detection_core.__all__) == set()
 
 
-def test_overrides_are_applied_and_contradictions_refused(config_path):
+def test_overrides_are_applied_and_contradictions_refused(config_path, tmp_path):
     config = detection_core.load_config(config_path, {"train_config.num_steps": 7})
     assert config.train_config.num_steps == 7
     with pytest.raises(detection_core.ConfigError, match="batch_size"):
         detection_core.load_config(config_path, {"train_config.batch_size": 0})
+    options = detection_core.TFLiteExportOptions(max_map_drop=0.02)
+    for verb, given in ((detection_core.quantize, {}), (detection_core.export, {"options": options})):
+        with pytest.raises(detection_core.ContractError, match=str(tmp_path)):
+            verb(tmp_path, output=tmp_path / "out", **given)
+    with pytest.raises(TypeError, match="max_map_drop"):
+        detection_core.TFLiteExportOptions()
+    with pytest.raises(TypeError, match="options"):
+        detection_core.export(tmp_path, output=tmp_path / "out")
 
 
-def test_a_detector_of_a_config_and_of_a_folder(config_path, trained):
+def test_a_training_of_plain_records_and_a_detector_of_a_config_and_of_a_folder(config_path, trained, root):
     config = detection_core.load_config(config_path)
     built, again = (detection_core.build_detector(given) for given in (config_path, config))
     assert isinstance(built, detection_core.Detector)
@@ -119,16 +117,13 @@ def test_a_detector_of_a_config_and_of_a_folder(config_path, trained):
     first, same, later = (detector.network.get_weights() for detector in (built, again, loaded))
     assert all(np.array_equal(*pair) for pair in zip(first, same, strict=True))
     assert not all(np.array_equal(*pair) for pair in zip(first, later, strict=True))
-
-
-def test_a_training_of_plain_records(trained, root):
     assert isinstance(trained, detection_core.TrainedDetector)
     assert trained.report.steps == 4
     assert os.fspath(trained) == trained.model == str(root / "trained" / "model")
     assert json.loads((root / "trained" / "model_run" / "train_report.json").read_text())["steps"] == 4
 
 
-def test_an_evaluation_by_the_config_of_the_detector_or_of_a_folder(trained, root, tmp_path):
+def test_an_evaluation_by_the_config_of_the_detector_or_of_a_folder_and_a_prediction(trained, root, tmp_path):
     before = sorted(path.name for path in root.iterdir())
     report = detection_core.evaluate(trained)
     assert isinstance(report, detection_core.EvalReport)
@@ -141,6 +136,11 @@ def test_an_evaluation_by_the_config_of_the_detector_or_of_a_folder(trained, roo
     assert json.loads((tmp_path / "metrics.json").read_text())["split"] == "train"
     with pytest.raises(detection_core.DataError, match="Split-eval"):
         detection_core.evaluate(trained, examples=root / "records")
+    pixels = np.full((48, 64, 3), 120, np.uint8)
+    (prediction,) = detection_core.predict(trained, [pixels], min_score=0.0)
+    assert (prediction.height, prediction.width, prediction.picture) == (48, 64, "")
+    found = prediction.detections[0]
+    assert isinstance(found, detection_core.DetectedObject) and found.name in ("dark", "bright")
 
 
 @pytest.fixture(scope="module")
@@ -180,29 +180,9 @@ def test_the_example_of_the_package(example, config_path):
     assert Path(example.prediction.picture).stat().st_size > 0
 
 
-def test_pixels_are_predicted_without_a_folder(trained):
-    pixels = np.full((48, 64, 3), 120, np.uint8)
-    (prediction,) = detection_core.predict(trained, [pixels], min_score=0.0)
-    assert (prediction.height, prediction.width, prediction.picture) == (48, 64, "")
-    found = prediction.detections[0]
-    assert isinstance(found, detection_core.DetectedObject) and found.name in ("dark", "bright")
-
-
 @pytest.mark.slow
 def test_files_are_exported_from_plain_records(trained, root):
     options = detection_core.TFLiteExportOptions(formats=("int8",), latency_runs=0, max_map_drop=1.0)
     exported = detection_core.export(trained, output=root / "exported", options=options)
     assert list(exported.files) == ["int8"] and exported.report.blessed
     assert exported.report.files[0].quantization == "post_training"
-
-
-def test_what_is_no_detector_folder_and_an_export_without_a_bound_are_refused(tmp_path):
-    options = detection_core.TFLiteExportOptions(max_map_drop=0.02)
-    with pytest.raises(detection_core.ContractError, match=str(tmp_path)):
-        detection_core.quantize(tmp_path, output=tmp_path / "out")
-    with pytest.raises(detection_core.ContractError, match=str(tmp_path)):
-        detection_core.export(tmp_path, output=tmp_path / "out", options=options)
-    with pytest.raises(TypeError, match="max_map_drop"):
-        detection_core.TFLiteExportOptions()
-    with pytest.raises(TypeError, match="options"):
-        detection_core.export(tmp_path, output=tmp_path / "out")

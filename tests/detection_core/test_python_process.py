@@ -10,13 +10,10 @@ from tests.support.python_traps import set_traps
 
 def test_a_user_s_files_are_not_imported_in_the_place_of_modules(tmp_path):
     executed = set_traps(tmp_path)
-    command = python_command("detection_core.python_process")
-    # What such a program or a library starts in its turn, with a command of another's.
-    of_another = f"{sys.executable} -m detection_core.errors"
-    for started in (command, of_another):
-        subprocess.run(
-            started, shell=isinstance(started, str), cwd=tmp_path, env=python_environment(), check=True
-        )
+    # Such a program, and what it or a library starts in its turn with a command of another's.
+    of_another = [sys.executable, "-m", "detection_core.errors"]
+    for started in (python_command("detection_core.python_process"), of_another):
+        subprocess.run(started, cwd=tmp_path, env=python_environment(), check=True)
     assert not executed.exists()
 
 

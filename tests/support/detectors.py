@@ -17,8 +17,8 @@ FAMILIES = ("ssd", "plain", "efficientdet")
 STEPS = {"ssd": 6, "plain": 20, "efficientdet": 20}
 # After 20 steps XNNPACK refuses the int8 file of `ssd`: the scales of two summands are too far apart.
 REWRITER = "graph_rewriter { quantization { delay: 1 weight_bits: 8 activation_bits: 8 } }\n"
-FORMATS = ("float32", "int8")
-"""Of the exported files, `model_FORMAT.tflite`."""
+FORMATS = {"ssd": ("float32", "int8"), "plain": ("float32", "int8"), "efficientdet": ("int8",)}
+"""Of a family's exported files, `model_FORMAT.tflite`."""
 _EFFICIENTDET = """
 model {
   efficientdet {
@@ -57,7 +57,7 @@ def quantized(family: str) -> Path:
 
 
 def exported(family: str) -> Path:
-    """Return TensorFlow Lite files of `trained` and `quantized` in each of FORMATS: `tflite`, `parity`."""
+    """Return TensorFlow Lite files of `trained` and `quantized` in a family's FORMATS: `tflite`, `parity`."""
     return _of_family(_export, family)
 
 
@@ -81,6 +81,14 @@ def written_detector(config: Any, folder: Path) -> str:
     return str(folder)
 
 
+def train_below(folder: Path, config: Any, **options: Any) -> Any:
+    """Train, with `model`, `run` and `work` in a folder; return the report."""
+    from detection_core.tasks.train import train
+
+    places = {"model_dir": "model", "model_run_dir": "run", "work_dir": "work"}
+    return train(config, **{name: str(folder / place) for name, place in places.items()}, **options)
+
+
 def _of_family(make: Callable[..., None], family: str) -> Path:
     if family == "plain":
         # What reads the folder has to know the backbone, whether or not it is made now.
@@ -94,15 +102,7 @@ def _write_splits(folder: Path) -> None:
 
 
 def _train(folder: Path, *, family: str) -> None:
-    from detection_core.tasks.train import train
-
-    train(
-        pointed(family),
-        model_dir=str(folder / "model"),
-        model_run_dir=str(folder / "run"),
-        work_dir=str(folder / "work"),
-        log_every=10,
-    )
+    train_below(folder, pointed(family), log_every=10)
     _drop_work(folder, family)
 
 
@@ -131,7 +131,9 @@ def _export(folder: Path, *, family: str) -> None:
     export_tflite(
         str(trained(family) / "model"),
         str(examples()),
-        TFLiteExportOptions(max_map_drop=2.0, formats=FORMATS, representative_examples=2, latency_runs=0),
+        TFLiteExportOptions(
+            max_map_drop=2.0, formats=FORMATS[family], representative_examples=2, latency_runs=0
+        ),
         tflite_dir=str(folder / "tflite"),
         parity_dir=str(folder / "parity"),
         quantized_model_dir=str(quantized(family) / "model"),

@@ -12,8 +12,8 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 """
 
 
-def assert_prints_equal(program: str) -> None:
+def assert_prints_equal(program: str, *arguments: object) -> None:
     """Run a program that prints "equal" where two logical devices exist: they precede TensorFlow's start."""
-    command = [sys.executable, "-c", _START + textwrap.dedent(program)]
+    command = [sys.executable, "-c", _START + textwrap.dedent(program), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.stdout.strip().endswith("equal"), done.stderr[-3000:]

@@ -36,7 +36,8 @@ def stored(make: Callable[..., None], **settings: Any) -> Path:
     name = f"{make.__module__.rpartition('.')[2]}.{make.__name__}"
     entry = _root() / f"{name}-{_key(make, json.dumps(settings, sort_keys=True))}"
     if not entry.is_dir():
-        with open(_root() / f"{name}.lock", "w", encoding="utf-8") as lock:
+        # A lock for each entry: another worker makes the other family's meanwhile.
+        with open(f"{entry}.lock", "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not entry.is_dir():
                 _make(entry, name, functools.partial(make, **settings))
@@ -45,10 +46,12 @@ def stored(make: Callable[..., None], **settings: Any) -> Path:
 
 
 def _make(entry: Path, name: str, fill: Callable[[Path], None]) -> None:
-    # Old entries, and what killed makers left under another name.
+    # Old entries with their locks, and what killed makers left under another name.
     for old in entry.parent.glob(f"*{name}-*"):
         if time.time() - old.stat().st_mtime > UNUSED_SECONDS:
             shutil.rmtree(old, ignore_errors=True)
+            if old.suffix == ".lock":
+                old.unlink(missing_ok=True)
     making = Path(tempfile.mkdtemp(prefix=f"making-{name}-", dir=entry.parent))
     try:
         fill(making)

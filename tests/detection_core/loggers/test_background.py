@@ -7,45 +7,12 @@ import time
 import numpy as np
 
 from detection_core.loggers.background import BackgroundLogger
-from detection_core.loggers.base import EVAL, TRAIN, Histogram, Logger
-
-
-class Server(Logger):
-    """Remembers what it is told; refuses so many attempts first, and takes its time."""
-
-    def __init__(self, refuses=0, gate=None):
-        self.refuses, self.gate = refuses, gate
-        self.found: list[object] = []
-
-    def _take(self, entry):
-        if self.gate is not None:
-            self.gate.wait(30)
-        if self.refuses:
-            self.refuses -= 1
-            raise ConnectionError("no route to host")
-        self.found.append(entry)
-
-    def log_parameters(self, values):
-        self._take(dict(values))
-
-    def log_scalars(self, values, step, split):
-        self._take((dict(values), step, split))
-
-    def log_images(self, images, step, split):
-        self._take((sorted(images), step, split))
-
-    def log_histograms(self, values, step):
-        self._take((sorted(values), step))
-
-    def log_artifact(self, name, content):
-        self._take((name, content))
-
-    def close(self, status):
-        self._take(status)
+from detection_core.loggers.base import EVAL, TRAIN, Histogram
+from tests.support.recording_logger import RecordingLogger
 
 
 def test_everything_arrives_in_its_order():
-    server = Server()
+    server = RecordingLogger()
     logger = BackgroundLogger(server, "test")
     logger.log_parameters({"a": "1"})
     logger.log_scalars({"loss": 1.5}, 1, TRAIN)
@@ -53,7 +20,7 @@ def test_everything_arrives_in_its_order():
     logger.log_histograms({"w": Histogram(edges=np.zeros(2), counts=np.zeros(1))}, 1)
     logger.log_artifact("a.txt", b"text")
     logger.close("finished")
-    assert server.found == [
+    assert server.told == [
         {"a": "1"},
         ({"loss": 1.5}, 1, "train"),
         (["x"], 1, "eval"),
@@ -63,35 +30,29 @@ def test_everything_arrives_in_its_order():
     ]
 
 
-def test_a_server_that_is_away_for_a_while_loses_nothing(caplog):
-    server = Server(refuses=2)
+def test_a_server_that_is_away_loses_nothing_but_what_it_refuses_for_good(caplog):
+    server = RecordingLogger(refuses=2)
     logger = BackgroundLogger(server, "the server", waits=(0.0, 0.0, 0.0))
     with caplog.at_level(logging.WARNING):
         for step in range(3):
             logger.log_scalars({"loss": 1.0}, step, TRAIN)
         logger.close("finished")
-    assert [entry[1] for entry in server.found[:-1]] == [0, 1, 2]
-    [record] = caplog.records
-    assert record.message == (
-        "the server cannot be reached, or refuses an entry; training goes on:"
-        " ConnectionError: no route to host"
-    )
-
-
-def test_an_entry_that_is_refused_for_good_is_counted_and_the_rest_arrives(caplog):
-    server = Server(refuses=2)
+    assert [entry[1] for entry in server.told[:-1]] == [0, 1, 2]
+    away = "the server cannot be reached, or refuses an entry; training goes on"
+    assert caplog.messages == [f"{away}: ConnectionError: no route to host"]
+    server = RecordingLogger(refuses=2)
     logger = BackgroundLogger(server, "the server", waits=(0.0,))
     with caplog.at_level(logging.WARNING):
         logger.log_scalars({"loss": 1.0}, 1, TRAIN)
         logger.log_scalars({"loss": 1.0}, 2, TRAIN)
         logger.close("failed")
-    assert server.found == [({"loss": 1.0}, 2, "train"), "failed"]
+    assert server.told == [({"loss": 1.0}, 2, "train"), "failed"]
     assert "1 entries were not delivered" in caplog.records[-1].message
 
 
 def test_training_does_not_wait_for_a_slow_server(caplog):
     gate = threading.Event()
-    server = Server(gate=gate)
+    server = RecordingLogger(gate=gate)
     logger = BackgroundLogger(server, "the server", most_waiting=3, close_seconds=0.1)
     began = time.monotonic()
     with caplog.at_level(logging.WARNING):
@@ -103,4 +64,4 @@ def test_training_does_not_wait_for_a_slow_server(caplog):
     assert caplog.records[-1].message.startswith("the server: 101 entries were not delivered")
     gate.set()
     logger._thread.join(10)
-    assert server.found[-1] == "finished" and server.found[-2][1] == 99
+    assert server.told[-1] == "finished" and server.told[-2][1] == 99

@@ -31,8 +31,5 @@ def test_katib_reads_every_metric_of_a_validation_with_its_time(*, katib):
         (match,) = katib.finditer(rest)
         found[match[1]] = float(match[2])
     assert found == {"score": 0.71234567, "DetectionBoxes_Precision_mAP_50IOU": 1e-7, "gain": -0.5}
-
-
-def test_names_are_words():
     assert metric_name("DetectionBoxes_Recall/AR@100 (large)") == "DetectionBoxes_Recall_AR_100_large"
     assert metric_name("f1-score") == "f1-score"

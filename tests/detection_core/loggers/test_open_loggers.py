@@ -23,12 +23,9 @@ def test_a_package_that_is_missing_is_told_with_its_remedy(monkeypatch, *, optio
         check_loggers(LoggerOptions(trackers=(options,)))
 
 
-def test_nothing_is_missing_where_nothing_is_asked_for(monkeypatch, tmp_path):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert open_loggers(LoggerOptions(), str(tmp_path)) == []
-
-
 def test_servers_are_logged_to_in_the_background(monkeypatch, tmp_path):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert open_loggers(LoggerOptions(), str(tmp_path)) == [], "nothing is missing"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     kinds = [type(logger) for logger in open_loggers(BOTH, str(tmp_path))]
     assert kinds == [MetricLines, BackgroundLogger, BackgroundLogger]

@@ -30,24 +30,17 @@ def test_numbers_of_each_split_are_in_its_own_folder(tmp_path):
     assert events(tmp_path / "eval") == {"mAP": (20, "scalars", 0.25)}
 
 
-def test_nothing_is_written_for_a_split_that_is_not_logged(tmp_path):
-    TensorBoardLogger(str(tmp_path)).close("finished")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_picture_has_its_sides_and_its_file(tmp_path):
+def test_a_picture_has_its_sides_and_a_histogram_rows_of_two_edges_and_a_count(tmp_path):
     logger = TensorBoardLogger(str(tmp_path))
     logger.log_images({"validation/0": np.full([6, 10, 3], 200, np.uint8)}, 3, EVAL)
-    logger.close("finished")
+    assert not (tmp_path / "train").exists()
     step, plugin, (width, height, encoded) = events(tmp_path / "eval")["validation/0"]
     assert (step, plugin, width, height) == (3, "images", b"10", b"6")
     picture = np.asarray(Image.open(io.BytesIO(encoded)))
     assert picture.shape == (6, 10, 3) and abs(picture.astype(int) - 200).max() <= 2
-
-
-def test_a_histogram_is_rows_of_two_edges_and_a_count(tmp_path):
-    logger = TensorBoardLogger(str(tmp_path))
     logger.log_histograms({"w": Histogram(edges=np.array([0.0, 1.0, 3.0]), counts=np.array([4, 5]))}, 7)
     logger.close("finished")
     step, plugin, rows = events(tmp_path / "train")["w"]
     assert (step, plugin, rows.tolist()) == (7, "histograms", [[0.0, 1.0, 4.0], [1.0, 3.0, 5.0]])
+    TensorBoardLogger(str(tmp_path / "nothing")).close("finished")
+    assert not (tmp_path / "nothing").exists()

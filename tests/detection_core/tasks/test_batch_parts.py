@@ -1,9 +1,9 @@
 """In how many parts a training begins and goes on; trainings themselves are in `test_left_alone`."""
 
 import dataclasses
-from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from detection_core.artifacts.model_run import BATCH_PARTS, BatchParts
 from detection_core.errors import ConfigError
@@ -16,15 +16,21 @@ from tests.support.tiny_model import TinyModel, make_dataset
 OPTIONS = TrainOptions(num_steps=1, gradient_accumulation_steps=0, batch_size=8)
 
 
-def test_what_was_found_is_kept_as_far_as_it_divides_the_batch(tmp_path: Path) -> None:
+def test_what_was_found_is_kept_as_far_as_it_divides_the_batch(tmp_path):
     assert settled_parts(OPTIONS, str(tmp_path), Worker()) == 1
     BATCH_PARTS.write(str(tmp_path), BatchParts(gradient_accumulation_steps=3))
     assert settled_parts(OPTIONS, str(tmp_path), Worker()) == 4
     asked = dataclasses.replace(OPTIONS, gradient_accumulation_steps=2)
     assert settled_parts(asked, str(tmp_path), Worker()) == 2
+    # Two replicas have half of the eight images each.
+    BATCH_PARTS.write(str(tmp_path), BatchParts(gradient_accumulation_steps=5))
+    with tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]).scope():
+        assert settled_parts(OPTIONS, str(tmp_path), Worker()) == 4
+    with pytest.raises(ConfigError, match="2 workers cannot find a number together"):
+        settled_parts(OPTIONS, str(tmp_path), Worker(index=0, count=2))
 
 
-def test_where_not_even_one_image_fits_it_is_said(tmp_path: Path) -> None:
+def test_where_not_even_one_image_fits_it_is_said(tmp_path):
     class Nothing(TrialUpdates):
         """The memory holds no update: `least_parts` says 0 then."""
 
@@ -40,8 +46,3 @@ def test_where_not_even_one_image_fits_it_is_said(tmp_path: Path) -> None:
         with pytest.raises(BatchTooLargeError, match=r"here: too large\. Nor does it hold one image at a t"):
             fitting_parts(error, trial, 1, asked, str(tmp_path))
     assert not list(tmp_path.iterdir())
-
-
-def test_several_workers_have_to_be_told_a_number(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="2 workers cannot find a number together"):
-        settled_parts(OPTIONS, str(tmp_path), Worker(index=0, count=2))

@@ -159,19 +159,12 @@ def test_noise_alone_refuses_no_file(seed, spread, noise, form, overlap, most):
     assert list(box_clauses(parity)) == [], parity
 
 
-Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Boxes, scores, classes."""
-
-
-def without_a_class(boxes: np.ndarray, scores: np.ndarray, classes: np.ndarray) -> Arrays:
-    return boxes[classes != 1], scores[classes != 1], classes[classes != 1]
-
-
+# Of boxes, scores and classes.
 FAULTS = {
-    "without a class": without_a_class,
+    "without a class": lambda *given: [values[given[2] != 1] for values in given],
     "shifted": lambda boxes, scores, classes: (boxes + 0.04, scores, classes),
     "swapped": lambda boxes, scores, classes: (boxes, scores, 2 - classes),
-    "first alone": lambda boxes, scores, classes: (boxes[:1], scores[:1], classes[:1]),
+    "first alone": lambda *given: [values[:1] for values in given],
 }
 
 

@@ -1,7 +1,6 @@
 """What cannot be held against a detector; `test_export` compares real files."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -37,7 +36,7 @@ CASES = (
 )
 
 
-def test_a_file_of_something_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_something_else_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(module.layout, "read_info", {"m": INFO}.__getitem__)
     path, content = tmp_path / "file.tflite", file_of("float32")
     for origin, kind, text in CASES:
@@ -46,12 +45,9 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, monkeypatch: pytest
             compare_file(str(path), "m", "e")
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_no_file_and_no_image_are_refused(tmp_path):
     for path in (tmp_path, tmp_path / "none.tflite"):
         with pytest.raises(ModelError, match=r"expected a .tflite file, found none; check the path"):
             compare_file(str(path), "m", "e")
-
-
-def test_no_image_is_refused() -> None:
     with pytest.raises(ConfigError, match="images: expected at least one image, found 0"):
         CompareOptions(images=0)

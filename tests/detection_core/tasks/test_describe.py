@@ -13,6 +13,7 @@ from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 from detection_core.tasks.describe import _parts, count_flops, describe
+from tests.support.cases import cases
 from tests.support.configs import PYRAMID, TWO_STAGE
 from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 from tests.support.object_store import s3_server
@@ -68,15 +69,12 @@ def test_a_config_is_described_without_data():
 
 
 # Twice the multiply-adds that the papers' tables of layers and the configurations' heads give by hand.
-@pytest.mark.parametrize(
-    ("name", "gflops"),
-    [
-        ("ssd_mobilenet_v2_320x320", 1.545558112),
-        ("ssd_mobilenet_v2_fpnlite_320x320", 1.970068992),
-        ("ssd_resnet50_v1_fpn_640x640", 178.317952),
-    ],
+@cases(
+    ("ssd_mobilenet_v2_320x320", 1.545558112),
+    ("ssd_mobilenet_v2_fpnlite_320x320", 1.970068992),
+    ("ssd_resnet50_v1_fpn_640x640", 178.317952),
 )
-def test_the_zoo_s_networks_are_described_as_they_are(name, gflops):
+def test_the_zoo_s_networks_are_described_as_they_are(*, name, gflops):
     found, facts = describe(zoo_config(name)), zoo_facts(name)
     assert found.input_shape.size == facts.input_size
     assert (found.parameters, found.trainable_parameters) == (facts.parameters, facts.trained)
@@ -91,14 +89,11 @@ def _starting_from(path: str, **fields: str) -> TrainEvalPipelineConfig:
     return apply_overrides(load_pipeline_config(PYRAMID), changes)
 
 
-def test_first_weights_and_missing_steps_are_told(tmp_path):
+def test_first_weights_missing_steps_and_what_training_computes_in_are_told(tmp_path, caplog):
     parts = _parts(_starting_from(f"{tmp_path}/model.ckpt"))
     assert parts["start"].startswith(f"{tmp_path}/model.ckpt, taken as a classification checkpoint of Tens")
     assert "cannot be seen here: expected a checkpoint" in parts["start"]
     assert parts["training"].startswith("no num_steps, which training needs; 16 images")
-
-
-def test_what_training_computes_in_is_told_where_it_is_not_float32(caplog):
     config = load_pipeline_config(PYRAMID)
     assert "precision" not in _parts(apply_overrides(config, {"precision": "FLOAT32"}))
     parts = _parts(apply_overrides(config, {"precision": "FLOAT16"}))
@@ -107,19 +102,20 @@ def test_what_training_computes_in_is_told_where_it_is_not_float32(caplog):
 
 
 OBJECTS = ("model/_feature_extractor/a/kernel", "model/_box_predictor/b/kernel")
+CLASSIFIER = ("MobilenetV2/Conv/weights",)
 BACKBONE = "feature_extractor/layer_with_weights-0/kernel"
 
 
 def test_a_checkpoint_is_told_by_its_files(tmp_path):
-    cases = (
+    kinds = (
         (write_object_checkpoint, OBJECTS, {"_version": "V2", "_type": "full"}, "detector's checkpoint with"),
         (write_object_checkpoint, OBJECTS[:1], {"_version": "V2", "_type": "detection"}, "without heads"),
         (write_object_checkpoint, [BACKBONE], {"_version": "V2"}, "a classifier's checkpoint (object-based"),
         (write_object_checkpoint, ["other/kernel"], {"_version": "V2"}, "of something else (object-based"),
-        (write_named_checkpoint, ["MobilenetV2/Conv/weights"], {}, "a classifier's checkpoint (name-based"),
+        (write_named_checkpoint, CLASSIFIER, {}, "a classifier's checkpoint (name-based"),
     )
     with s3_server() as bucket:  # of which the index alone is fetched
-        for number, (write, names, fields, found) in enumerate(cases):
+        for number, (write, names, fields, found) in enumerate(kinds):
             values = {name: np.zeros(1, np.float32) for name in names}
             prefix = write(values, tmp_path / f"ckpt-{number}")
             assert found in _parts(_starting_from(prefix, **fields))["start"]
@@ -128,37 +124,19 @@ def test_a_checkpoint_is_told_by_its_files(tmp_path):
             assert found in _parts(_starting_from(f"{bucket}/ckpt-{number}", **fields))["start"]
 
 
-def test_a_checkpoint_that_is_not_what_the_config_says_is_refused(tmp_path):
-    classifier = ["MobilenetV2/Conv/weights"]
-    for number, (write, names, fields, message) in enumerate(
-        (
-            (write_object_checkpoint, OBJECTS, {}, "expected V2, as .* is object-based, found V1"),
-            (write_named_checkpoint, ["x/weights"], {"_version": "V2"}, "expected V1, as .* is name-based"),
-            (
-                write_object_checkpoint,
-                OBJECTS,
-                {"_version": "V2"},
-                "expected detection or full, .*found classif",
-            ),
-            (
-                write_named_checkpoint,
-                classifier,
-                {"_type": "detection"},
-                "expected classification, as .*a classifier's .*found detection",
-            ),
-        )
-    ):
-        prefix = write({name: np.zeros(1, np.float32) for name in names}, tmp_path / f"ckpt-{number}")
-        with pytest.raises(ConfigError, match=f"train_config.fine_tune_checkpoint_(version|type): {message}"):
-            _parts(_starting_from(prefix, **fields))
+@cases(
+    (write_object_checkpoint, OBJECTS, {}, "expected V2, as .* is object-based, found V1"),
+    (write_named_checkpoint, ["x/weights"], {"_version": "V2"}, "expected V1, as .* is name-based"),
+    (write_object_checkpoint, OBJECTS, {"_version": "V2"}, "expected detection or full, .*found classif"),
+    (write_named_checkpoint, CLASSIFIER, {"_type": "detection"}, "expected class.* classifier's .*found det"),
+)
+def test_a_checkpoint_that_is_not_what_the_config_says_is_refused(tmp_path, *, write, names, fields, message):
+    prefix = write({name: np.zeros(1, np.float32) for name in names}, tmp_path / "ckpt")
+    with pytest.raises(ConfigError, match=f"train_config.fine_tune_checkpoint_(version|type): {message}"):
+        _parts(_starting_from(prefix, **fields))
 
 
-def test_what_cannot_be_built_is_one_error():
-    with pytest.raises(ConfigError, match="ssd or efficientdet, found faster_rcnn: two-stage detectors"):
-        describe(load_pipeline_config(TWO_STAGE))
-
-
-def test_labels_that_do_not_fit_together_are_found_before_there_are_data():
+def test_what_cannot_be_built_and_labels_that_do_not_fit_are_found_before_there_are_data():
     flip = {"train_config.data_augmentation_options[+]": "random_horizontal_flip {}"}
     for changes, place in (
         ({"train_config.use_multiclass_scores": True}, "train_config.use_multiclass_scores"),
@@ -168,3 +146,5 @@ def test_labels_that_do_not_fit_together_are_found_before_there_are_data():
         config = apply_overrides(load_pipeline_config(PYRAMID), changes | flip)
         with pytest.raises(ConfigError, match=place):
             check_pipeline_config(config)
+    with pytest.raises(ConfigError, match="ssd or efficientdet, found faster_rcnn: two-stage detectors"):
+        describe(load_pipeline_config(TWO_STAGE))

@@ -1,9 +1,7 @@
 """Validation of a real detector in training: as `evaluate` measures it, and what is written then."""
 
-import dataclasses
 import json
-from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.tasks.detector_measure import DetectorMeasure
 from detection_core.tasks.evaluate import evaluate_config
-from detection_core.tasks.train import TrainReport, train
+from tests.support.detectors import train_below
 from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text, write_examples
 
@@ -29,29 +27,21 @@ BLOCK = "train_config.validation"
 MAP = "DetectionBoxes_Precision/mAP"
 
 
-@dataclasses.dataclass
-class Trained:
-    """A validated training, and the detector that it wrote."""
-
-    root: Path
-    report: TrainReport
-    config: Any
-
-
-def run(root: Path, examples: Path, **overrides: Any) -> Trained:
+def run(root, examples, **overrides):
+    """Return a validated training with the detector that it wrote."""
     config = apply_overrides(parse_pipeline_config(config_text(6, PLAIN)), overrides)
     config = point_at_examples(config, str(examples), eval_split="train")
-    folders = {name: str(root / name) for name in ("model_dir", "model_run_dir", "work_dir")}
-    return Trained(root, train(config, **folders, log_every=2, progress=lambda update: None), config)
+    report = train_below(root, config, log_every=2, progress=lambda update: None)
+    return SimpleNamespace(root=root, report=report, config=config)
 
 
 @pytest.fixture(scope="module")
-def examples(tmp_path_factory) -> Path:
+def examples(tmp_path_factory):
     return write_examples(tmp_path_factory.mktemp("validated") / "examples")
 
 
 @pytest.fixture(scope="module")
-def trained(examples) -> Trained:
+def trained(examples):
     # Ever fewer boxes are found with a rate this high, so that the best weights are not the last.
     rate = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
     changes = {
@@ -62,30 +52,25 @@ def trained(examples) -> Trained:
     return run(examples.parent / "best", examples, **changes)
 
 
-def test_the_record_has_every_validation_and_names_the_best(trained):
-    lines = VALIDATIONS.read(str(trained.root / "model_run_dir"))
+def test_the_record_has_every_validation_and_what_is_written_measures_as_the_best_did(trained):
+    lines = VALIDATIONS.read(str(trained.root / "run"))
     assert [line.step for line in lines] == [2, 4, 6]
     best = max(lines, key=lambda line: (line.score, -line.step))
-    report = TRAIN_REPORT.read(str(trained.root / "model_run_dir"))
+    report = TRAIN_REPORT.read(str(trained.root / "run"))
     assert report == trained.report
     assert (report.best_step, report.best_score, report.weights) == (best.step, best.score, "best")
     for line in lines:
         expected = line.metrics["DetectionBoxes_Recall/AR@100"] + 0.5 * line.metrics[MAP]
         assert line.score == pytest.approx(expected)
-    history = (trained.root / "model_run_dir" / "history.jsonl").read_text().splitlines()
+    history = (trained.root / "run" / "history.jsonl").read_text().splitlines()
     assert json.loads(history[-1])["step"] == report.steps == 6 and not report.stopped_early
-    assert list((trained.root / "model_run_dir" / "logs" / "eval").iterdir())
-
-
-def test_what_is_written_measures_as_the_best_did(trained):
+    assert list((trained.root / "run" / "logs" / "eval").iterdir())
     found = evaluate_config(
-        model_path=str(trained.root / "model_dir"),
+        model_path=str(trained.root / "model"),
         config=trained.config,
         evaluation_dir=str(trained.root / "evaluation"),
     )
-    lines = {line.step: line for line in VALIDATIONS.read(str(trained.root / "model_run_dir"))}
-    best = lines[trained.report.best_step].metrics
-    assert found.metrics == pytest.approx({name: best[name] for name in found.metrics}, abs=1e-5)
+    assert found.metrics == pytest.approx({name: best.metrics[name] for name in found.metrics}, abs=1e-5)
 
 
 def test_the_last_weights_are_written_where_the_config_says_so(trained, examples):
@@ -96,45 +81,40 @@ def test_the_last_weights_are_written_where_the_config_says_so(trained, examples
     plain = run(examples.parent / "plain", examples)
     assert (plain.report.best_step, plain.report.weights) == (0, "last")
     for a, b in zip(
-        load_detector(str(last.root / "model_dir")).model.variables,
-        load_detector(str(plain.root / "model_dir")).model.variables,
+        load_detector(str(last.root / "model")).model.variables,
+        load_detector(str(plain.root / "model")).model.variables,
         strict=True,
     ):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
-def measure_of(config: Any, **block: Any) -> DetectorMeasure:
-    config = apply_overrides(config, {BLOCK: block})
+def measure_of(config, model=None, plain_model=None, **block):
+    config = apply_overrides(config, {BLOCK: block} if block else {})
     plan = build_train_plan(config)
     labels = load_label_map(plan.label_map_path)
-    return DetectorMeasure(configured_model(config).build(), config, labels, plan.validation)
-
-
-def test_a_metric_that_is_not_measured_is_refused_before_training(trained):
-    with pytest.raises(ConfigError, match=r"validation.metric\[0\].name.*did you mean Detection"):
-        measure_of(trained.config, metric=[{"name": "DetectionBoxes_Precision/mAPP"}])
+    model = model or configured_model(config).build()
+    return DetectorMeasure(model, config, labels, plan.validation, plain_model=plain_model)
 
 
 def test_a_sample_is_the_same_images_each_time_whichever_copy_of_the_model_is_measured(trained):
     measure = measure_of(trained.config, max_images=3)
     assert measure.images == 3
     assert measure() == measure()
-    config = trained.config
-    plan = build_train_plan(config)
-    labels = load_label_map(plan.label_map_path)
-    detector = load_detector(str(trained.root / "model_dir")).model
-    plain = configured_model(config).build(seed=7)
-    directly = DetectorMeasure(detector, config, labels, plan.validation)()
-    assert DetectorMeasure(detector, config, labels, plan.validation, plain_model=plain)() == directly
+    detector = load_detector(str(trained.root / "model")).model
+    plain = configured_model(trained.config).build(seed=7)
+    directly = measure_of(trained.config, detector)()
+    assert measure_of(trained.config, detector, plain)() == directly
+    with pytest.raises(ConfigError, match=r"validation.metric\[0\].name.*did you mean Detection"):
+        measure_of(trained.config, metric=[{"name": "DetectionBoxes_Precision/mAPP"}])
 
 
 def test_the_same_images_are_drawn_at_each_validation(trained):
-    drawn: dict[str, list[str]] = {}
-    for picture in list_pictures(str(trained.root / "model_run_dir")):
+    drawn = {}
+    for picture in list_pictures(str(trained.root / "run")):
         drawn.setdefault(picture.source_id, []).append(picture.caption)
         assert picture.read()
     assert drawn and set(map(tuple, drawn.values())) == {("step 2", "step 4", "step 6")}
-    (path,) = (trained.root / "model_run_dir" / "logs" / "eval").glob("events.*")
+    (path,) = (trained.root / "run" / "logs" / "eval").glob("events.*")
     tags = [
         (event.step, value.tag)
         for event in tf.compat.v1.train.summary_iterator(str(path))

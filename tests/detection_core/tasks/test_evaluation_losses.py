@@ -1,7 +1,6 @@
 """The losses of a written detector are those of the same network on the same images."""
 
 import numpy as np
-import pytest
 
 from detection_core.builders.datasets import build_eval_dataset
 from detection_core.config.label_map_file import load_label_map
@@ -12,15 +11,10 @@ from tests.support.detectors import pointed, trained
 PARTS = ["Loss/classification_loss", "Loss/localization_loss", "Loss/regularization_loss"]
 
 
-@pytest.fixture(scope="module")
-def measured():
-    config = pointed("plain")
-    path = str(trained("plain") / "model")
-    return path, config, load_label_map(config.train_input_reader.label_map_path), load_detector(path).model
-
-
-def test_each_image_counts_once(measured):
-    path, config, label_map, model = measured
+def test_each_image_counts_once_and_a_last_batch_of_fewer_counts_less():
+    config, path = pointed("plain"), str(trained("plain") / "model")
+    label_map = load_label_map(config.train_input_reader.label_map_path)
+    model = load_detector(path).model
     images = list(build_eval_dataset(config, label_map=label_map))
     assert len(images) == 6
     expected = [model.losses(batch, training=False) for batch in images]
@@ -29,10 +23,6 @@ def test_each_image_counts_once(measured):
     for name, value in found.items():
         np.testing.assert_allclose(value, np.mean([losses[name] for losses in expected]), rtol=1e-4)
     np.testing.assert_allclose(found["Loss/total_loss"], sum(found[name] for name in PARTS), rtol=1e-5)
-
-
-def test_a_last_batch_of_fewer_images_counts_less(measured):
-    path, config, label_map, model = measured
     batches = list(build_eval_dataset(config, label_map=label_map, batch_size=4))
     weights = [int(batch.images.pixels.shape[0]) for batch in batches]
     assert weights == [4, 2]

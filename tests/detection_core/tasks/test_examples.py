@@ -23,20 +23,24 @@ def write_split(folder: Path, shards: int = 3, card: object = None) -> Path:
     return split
 
 
-def test_a_whole_split_tells_its_records_with_a_card_or_without(tmp_path: Path) -> None:
-    write_split(tmp_path / "plain")
-    assert check_split(str(tmp_path / "plain"), "test") == 6
-    for number, card in enumerate(({"splits": {"test": {"images": 6, "shards": 3}}}, {"splits": {}}, {})):
-        write_split(tmp_path / str(number), card=card)
-        assert check_split(str(tmp_path / str(number)), "test") == 6
-
-
 def refused(folder: Path, message: str, split: str = "test", error: type[Exception] = DataError) -> None:
     with pytest.raises(error, match=message):
         check_split(str(folder), split)
 
 
-def test_a_split_that_is_not_as_its_names_and_the_card_say_is_refused(tmp_path: Path) -> None:
+def test_a_whole_split_tells_its_records_with_a_card_or_without(tmp_path):
+    write_split(tmp_path / "plain")
+    assert check_split(str(tmp_path / "plain"), "test") == 6
+    for number, card in enumerate(({"splits": {"test": {"images": 6, "shards": 3}}}, {"splits": {}}, {})):
+        write_split(tmp_path / str(number), card=card)
+        assert check_split(str(tmp_path / str(number)), "test") == 6
+    split = write_split(tmp_path / "empty", shards=1)
+    (split / "examples-00000-of-00001.tfrecord").write_bytes(b"")
+    for name in ("test", "none", "../../etc"):
+        refused(tmp_path / "empty", r"found (none|the splits test alone)", name)
+
+
+def test_a_split_that_is_not_as_its_names_and_the_card_say_is_refused(tmp_path):
     split = write_split(tmp_path, card={"splits": {"test": {"images": 6, "shards": 3}}})
     write_records(split / "examples-00000-of-00001.tfrecord", [b"old"])
     refused(tmp_path, r"expected 3 shards .*dataset_card\.json says, found 4")
@@ -54,14 +58,7 @@ def test_a_split_that_is_not_as_its_names_and_the_card_say_is_refused(tmp_path: 
     refused(tmp_path, message)
 
 
-def test_a_split_that_is_empty_or_not_there_is_refused(tmp_path: Path) -> None:
-    split = write_split(tmp_path, shards=1)
-    (split / "examples-00000-of-00001.tfrecord").write_bytes(b"")
-    for name in ("test", "none", "../../etc"):
-        refused(tmp_path, r"found (none|the splits test alone)", name)
-
-
-def test_what_a_manifest_lists_has_to_be_there_as_it_says(tmp_path: Path) -> None:
+def test_what_a_manifest_lists_has_to_be_there_as_it_says(tmp_path):
     split = write_split(tmp_path / "examples", shards=1)
     path = (split / "examples-00000-of-00001.tfrecord").rename(tmp_path / "far-00000-of-00001.tfrecord")
 
@@ -83,7 +80,7 @@ def test_what_a_manifest_lists_has_to_be_there_as_it_says(tmp_path: Path) -> Non
             check_split(str(tmp_path / "examples"), "test")
 
 
-def test_what_lies_in_the_place_of_a_split_is_said(tmp_path: Path) -> None:
+def test_what_lies_in_the_place_of_a_split_is_said(tmp_path):
     def found(folder: Path) -> str:
         with pytest.raises(
             DataError, match="expected a folder Split-train of TFRecord files, found "
@@ -104,14 +101,12 @@ def test_what_lies_in_the_place_of_a_split_is_said(tmp_path: Path) -> None:
     message = found(tmp_path / "images")
     assert message.startswith("2 TFRecord files without it, such as train.record-00000-of-00002; ")
     assert "--set train_input_path=FILE" in message
-
-
-def test_the_newest_examples_of_a_workspace_are_named(tmp_path: Path) -> None:
-    examples = tmp_path / "artifacts" / "example_gen" / "examples"
+    # The newest examples of a workspace are named.
+    artifacts = tmp_path / "workspace" / "artifacts"
+    examples = artifacts / "example_gen" / "examples"
     for number in ("9", "10"):
         write_split(examples / number)
-    statistics = tmp_path / "artifacts" / "data_validator" / "statistics" / "100" / "Split-test"
+    statistics = artifacts / "data_validator" / "statistics" / "100" / "Split-test"
     statistics.mkdir(parents=True)
     (statistics / "FeatureStats.pb").touch()
-    with pytest.raises(DataError, match=f"found it in {examples}/10; pass that folder"):
-        check_split(str(tmp_path), "test")
+    refused(tmp_path / "workspace", f"found it in {examples}/10; pass that folder")

@@ -12,10 +12,9 @@ from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.frozen_graph import FROZEN_GRAPH
 from detection_core.exporters.warm_up import WARM_UP_FILE
 from detection_core.tasks.export_saved_model import SavedModelOptions, export_saved_model
-from tests.support.detectors import examples, trained, written_detector
+from tests.support.detectors import examples, trained
 from tests.support.served_requests import read_logs
 
-__all__ = ["written_detector"]  # other tests take it from here
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 60, 3)).astype(np.uint8)
 
 
@@ -28,13 +27,9 @@ def exported(family: str, folder, *, warm_up: bool = True, **options) -> str:
 
 def test_the_layout_is_the_exporter_s_and_the_model_is_still_a_detector(tmp_path):
     written = exported("plain", tmp_path / "out", frozen_graph=True, warm_up_requests=3)
-    assert sorted(os.listdir(tmp_path / "out")) == [
-        "checkpoint",
-        FROZEN_GRAPH,
-        "label_map.pbtxt",
-        "pipeline.config",
-        "saved_model",
-    ]
+    names = {"checkpoint", FROZEN_GRAPH, "label_map.pbtxt", "pipeline.config", "saved_model"}
+    assert set(os.listdir(tmp_path / "out")) == names
+    assert set(os.listdir(tmp_path / "out" / "checkpoint")) >= {"ckpt-0.index", "ckpt-0.data-00000-of-00001"}
     assert written == str(tmp_path / "out" / "saved_model")
     requests = list(tf.data.TFRecordDataset(f"{written}/{WARM_UP_FILE}"))
     assert len(requests) == 3 and os.path.isfile(f"{written}/{EXTRA}/model.json")
@@ -43,27 +38,17 @@ def test_the_layout_is_the_exporter_s_and_the_model_is_still_a_detector(tmp_path
     assert_answers_its_requests(written, batch_size=0, requests=3)
 
 
-@pytest.mark.parametrize("family", ["plain", "efficientdet"])
-def test_google_automl_s_signatures_of_every_family(family, tmp_path):
-    written = exported(family, tmp_path, warm_up=False, signatures="automl", batch_size=1)
+def test_google_automl_s_signatures_of_its_own_family(tmp_path):
+    written = exported("efficientdet", tmp_path, warm_up=False, signatures="automl", batch_size=1)
     signatures = tf.saved_model.load(written).signatures
     assert sorted(signatures) == ["predict", "serving_base64", "serving_default"]
     assert signatures["serving_default"].structured_input_signature[1]["images"].shape.as_list()[0] == 1
 
 
-@pytest.mark.parametrize(
-    ("family", "input_type", "batch_size"),
-    [
-        ("plain", "float_image_tensor", 0),
-        ("plain", "encoded_image_string_tensor", 0),
-        ("plain", "tf_example", 0),
-        ("efficientdet", "tf_example", 2),
-    ],
-)
-def test_the_served_model_answers_every_request_of_its_warm_up(family, input_type, batch_size, tmp_path):
+def test_the_served_model_answers_every_request_of_its_warm_up(tmp_path):
     """As TensorFlow Serving replays them; a model whose requests fail is not served there."""
-    written = exported(family, tmp_path, input_type=input_type, batch_size=batch_size)
-    assert_answers_its_requests(written, batch_size, requests=6)
+    written = exported("plain", tmp_path, input_type="tf_example", batch_size=2)
+    assert_answers_its_requests(written, batch_size=2, requests=6)
 
 
 def assert_answers_its_requests(written: str, batch_size: int, requests: int) -> None:

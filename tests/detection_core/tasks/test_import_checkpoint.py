@@ -37,7 +37,7 @@ def network():
 
 
 @pytest.fixture(scope="module")
-def checkpoints(network, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def checkpoints(network, tmp_path_factory):
     folder = tmp_path_factory.mktemp("field")
     objects = {k.removesuffix(VARIABLE_SUFFIX): v.numpy() for k, v in object_keys(network).items()}
     extractor = CONFIG.model.ssd.feature_extractor.type
@@ -49,36 +49,55 @@ def checkpoints(network, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 @pytest.fixture(scope="module")
-def label_map(tmp_path_factory: pytest.TempPathFactory) -> str:
+def label_map(tmp_path_factory):
     path = tmp_path_factory.mktemp("labels") / "label_map.pbtxt"
     path.write_text(LABELS)
     return str(path)
 
 
-@pytest.mark.parametrize("kind", ["object-based", "name-based"])
-def test_a_detector_has_the_weights_of_the_checkpoint(
-    network, checkpoints, label_map, tmp_path, kind
-) -> None:
-    # A number of classes that is left out is the label map's.
-    config = CONFIG if kind == "object-based" else apply_overrides(CONFIG, {"model.ssd.num_classes": "unset"})
-    report = import_checkpoint(config, checkpoints[kind], label_map=label_map, model_dir=str(tmp_path / "m"))
+def expect_detector(network, folder, report, checkpoint):
     restored = {"restored": len(network.variables), "skipped_shape": 0, "missing": 0, "unused": 0}
-    assert report.counts() == restored
-    detector = load_detector(str(tmp_path / "m"))
+    assert report.counts() == restored and report.prefix == checkpoint
+    detector = load_detector(folder)
     assert detector.config.model.ssd.num_classes == 2
     for imported, original in zip(detector.model.network.variables, network.variables, strict=True):
         np.testing.assert_array_equal(imported, original, err_msg=original.name)
-    assert detector.info.extra["started_from"] == checkpoints[kind]
+    assert detector.info.extra["started_from"] == checkpoint
     assert detector.info.extra["moving_averages"] == 0
-    table = read_extra(str(tmp_path / "m"), RESTORED_TABLE)
+    table = read_extra(folder, RESTORED_TABLE)
     assert table.count("  restored, plain value: ") == len(network.variables)
-    if kind == "object-based":
-        served = tf.saved_model.load(serving_dir(str(tmp_path / "m"))).signatures["serving_default"]
-        image = np.zeros((1, 64, 64, 3), np.uint8)
-        assert served(tf.constant(image))["detection_boxes"].shape == (1, 10, 4)
 
 
-def test_a_checkpoint_of_other_heads_makes_no_detector(checkpoints, label_map, tmp_path) -> None:
+def test_a_detector_has_the_weights_of_a_name_based_checkpoint(network, checkpoints, label_map, tmp_path):
+    # A number of classes that is left out is the label map's.
+    config, path = apply_overrides(CONFIG, {"model.ssd.num_classes": "unset"}), checkpoints["name-based"]
+    report = import_checkpoint(config, path, label_map=label_map, model_dir=str(tmp_path / "m"))
+    expect_detector(network, str(tmp_path / "m"), report, path)
+
+
+def test_an_object_based_one_on_an_object_store_is_fetched_once(
+    network, checkpoints, label_map, tmp_path, monkeypatch
+):
+    fetched, real, folder = [], files.download, str(tmp_path / "m")
+
+    def download(source, local_path):
+        fetched.append(source)
+        real(source, local_path)
+
+    monkeypatch.setattr(files, "download", download)
+    with s3_server() as bucket:
+        for path in Path(checkpoints["object-based"]).parent.glob("ckpt-0.*"):
+            files.copy_file(str(path), f"{bucket}/zoo/{path.name}")
+        there = f"{bucket}/zoo/ckpt-0"
+        report = import_checkpoint(CONFIG, there, label_map=label_map, model_dir=folder)
+    assert fetched == [f"{there}.{part}" for part in ("data-00000-of-00001", "index")]
+    expect_detector(network, folder, report, there)
+    served = tf.saved_model.load(serving_dir(folder)).signatures["serving_default"]
+    image = np.zeros((1, 64, 64, 3), np.uint8)
+    assert served(tf.constant(image))["detection_boxes"].shape == (1, 10, 4)
+
+
+def test_a_checkpoint_of_other_heads_makes_no_detector(checkpoints, label_map, tmp_path):
     config = apply_overrides(
         CONFIG, {"model.ssd.box_predictor.weight_shared_convolutional_box_predictor.depth": "16"}
     )
@@ -92,7 +111,7 @@ def test_a_checkpoint_of_other_heads_makes_no_detector(checkpoints, label_map, t
     assert not (tmp_path / "m").exists()
 
 
-def test_what_makes_no_detector_is_refused(checkpoints, label_map, tmp_path) -> None:
+def test_what_makes_no_detector_is_refused(checkpoints, label_map, tmp_path):
     named = checkpoints["name-based"]
     three = apply_overrides(CONFIG, {"model.ssd.num_classes": "3"})
     for config, prefix, labels, message in (
@@ -104,24 +123,3 @@ def test_what_makes_no_detector_is_refused(checkpoints, label_map, tmp_path) -> 
         with pytest.raises(ConfigError, match=message):
             import_checkpoint(config, prefix, label_map=labels, model_dir=str(tmp_path / "m"))
     assert not (tmp_path / "m").exists()
-
-
-def test_a_checkpoint_on_an_object_store_is_fetched_once(
-    checkpoints, label_map, tmp_path, monkeypatch
-) -> None:
-    fetched: list[str] = []
-
-    def download(source: str, local_path: str) -> None:
-        fetched.append(source)
-        real(source, local_path)
-
-    real = files.download
-    monkeypatch.setattr(files, "download", download)
-    with s3_server() as bucket:
-        for path in Path(checkpoints["object-based"]).parent.glob("ckpt-0.*"):
-            files.copy_file(str(path), f"{bucket}/zoo/{path.name}")
-        report = import_checkpoint(
-            CONFIG, f"{bucket}/zoo/ckpt-0", label_map=label_map, model_dir=str(tmp_path / "m")
-        )
-        assert report.prefix == f"{bucket}/zoo/ckpt-0"
-        assert fetched == [f"{bucket}/zoo/ckpt-0.{part}" for part in ("data-00000-of-00001", "index")]

@@ -42,16 +42,13 @@ def test_the_slower_one_bounds_and_processors_are_shared():
     assert made(100, None).of_bare == 0.5
 
 
-def test_a_training_is_measured():
+def test_a_training_is_measured_and_nothing_cannot_be():
     found = bench_input(pointed("plain"), InputBenchOptions(images=4, seconds=0.05, step=True))
     assert tuple(found.stages) == STAGES
     assert min(part.images_per_second for part in (*found.stages.values(), found.whole, found.bare)) > 0
     assert found.decoded_bytes == 6 * 64 * 64 * 3 and found.in_memory and found.batch_size == 2
     assert found.step is not None and found.step.cpu_ms > found.stages["read"].cpu_ms
     assert found.bound == "step"
-
-
-def test_nothing_cannot_be_measured():
     for wrong in ({"images": 0}, {"seconds": 0.0}):
         with pytest.raises(ConfigError, match="expected at least one image"):
             InputBenchOptions(**wrong)

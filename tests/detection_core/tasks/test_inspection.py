@@ -33,9 +33,7 @@ def test_a_file_says_what_it_is(tmp_path):
     assert found.description.labels == ("a", "b") and found.description.mean == (1.0,)
     assert found.provenance == ORIGIN and found.published is None
     assert json.loads(json.dumps(found.data()))["provenance"]["config_hash"] == "abc"
-
-
-def test_a_file_of_another_program_is_shown_as_far_as_it_goes(tmp_path):
+    # One of another program is shown as far as it goes.
     (tmp_path / "m.tflite").write_bytes(bare_file())
     found = inspect(str(tmp_path / "m.tflite"))
     assert found.description is None and found.provenance is None and found.operators == {"ADD": 1}

@@ -16,20 +16,8 @@ class Quantized:
     """Stands for a detector: what stays in float is all that is known of one."""
 
     def layer_errors(self, batches):
-        del batches
-        return [
-            LayerError(
-                layer=layer,
-                kind="Conv2D",
-                group="",
-                own_db=noise,
-                total_db=0,
-                mean_error=0,
-                largest_error=0,
-                range=(0, 1),
-            )
-            for layer, noise in NOISE.items()
-        ]
+        same = {"kind": "Conv2D", "group": "", "total_db": 0, "mean_error": 0, "largest_error": 0}
+        return [LayerError(layer=layer, own_db=noise, range=(0, 1), **same) for layer, noise in NOISE.items()]
 
     def sharing_range(self, layer):
         return ["head_conv", "head"] if layer == "head" else [layer]
@@ -51,7 +39,7 @@ def choose(**budget):
     return choose_float_layers(Quantized(), frozenset(NOISE), [], won_back, MixedBudget(**budget))
 
 
-def test_no_more_layers_than_the_accuracy_takes_the_noisiest_first():
+def test_the_noisiest_layers_come_first_and_accuracy_and_size_bound_them(caplog):
     for max_drop, layers in (
         (0.11, ()),
         (0.06, ("dw",)),
@@ -63,9 +51,6 @@ def test_no_more_layers_than_the_accuracy_takes_the_noisiest_first():
         assert choice.score >= choice.float_score - max_drop
         assert (choice.quantized_score, choice.float_score) == (0.4, pytest.approx(0.5))
         assert choice.added_bytes == 3 * Quantized().weight_count(layers)
-
-
-def test_the_size_bounds_it_and_what_the_accuracy_lacks_is_told(caplog):
     with caplog.at_level(logging.WARNING):
         choice = choose(max_drop=0.005, max_bytes=200)
     assert choice.layers == ("dw",) and choice.added_bytes == 30

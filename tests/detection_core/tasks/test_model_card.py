@@ -31,7 +31,7 @@ def model(tmp_path):
     return tmp_path / "model"
 
 
-def test_the_card_tells_network_training_classes_and_metrics(model):
+def test_the_card_tells_network_training_classes_and_metrics(model, tmp_path):
     card = model_card(str(model), MEASURED)
     for line in (
         "# ssd\\_tiny",
@@ -48,6 +48,10 @@ def test_the_card_tells_network_training_classes_and_metrics(model):
         assert line in card.splitlines()
     assert "TensorFlow Lite" not in card
     assert card == model_card(str(model), MEASURED)
+    # Of a model that says nothing of itself.
+    (tmp_path / "saved_model.pb").write_bytes(b"graph")
+    card = model_card(str(tmp_path), EvalReport(metrics={}))
+    assert "| classes | not recorded |" in card and card.startswith("# Detector")
 
 
 def test_files_stand_side_by_side_with_their_own_metrics(model, tmp_path):
@@ -62,9 +66,3 @@ def test_files_stand_side_by_side_with_their_own_metrics(model, tmp_path):
     assert any(line.startswith("| c.tflite |") and " | 0.2500 | " in line for line in lines)
     assert "| metric | a.tflite | b.tflite | c.tflite |" in lines
     assert "| mAP | 0.4000 | \N{EN DASH} | \N{EN DASH} |" in lines
-
-
-def test_a_model_that_says_nothing_of_itself_has_a_card_that_says_so(tmp_path):
-    (tmp_path / "saved_model.pb").write_bytes(b"graph")
-    card = model_card(str(tmp_path), EvalReport(metrics={}))
-    assert "| classes | not recorded |" in card and card.startswith("# Detector")

@@ -1,14 +1,13 @@
 """Files compared with the SavedModel they came from, with detectors that really find something."""
 
 import dataclasses
-import io
 
 import pytest
-from PIL import Image
 
 from detection_core.artifacts.coco_names import MAP_50
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
+from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.detectors.family import TFLITE_FORMS
 from detection_core.errors import DataError
@@ -16,37 +15,19 @@ from detection_core.exporters.signatures import write_saved_model
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
+from tests.support.blob_artifacts import write_examples
 from tests.support.blobs import BlobDetector, save, scenes
-from tests.support.record_files import example, write_records
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import FORMATS_OF_ITS_WEIGHTS, described, function_of, network
 
 OPTIONS = ParityOptions(split="eval", max_map_drop=0.02, latency_runs=0)
 
 
-def write_scenes(folder, split: str, images) -> None:
-    (folder / f"Split-{split}").mkdir(parents=True)
-    records = []
-    for image, truth in images:
-        stream = io.BytesIO()
-        Image.fromarray(image).save(stream, "PNG")
-        fields = {
-            "image/encoded": [stream.getvalue()],
-            "image/source_id": [truth.source_id.encode()],
-            "image/object/class/label": [int(c) + 1 for c in truth.classes],
-        }
-        for place, name in enumerate(("ymin", "xmin", "ymax", "xmax")):
-            fields[f"image/object/bbox/{name}"] = [float(v) for v in truth.boxes.reshape(-1, 4)[:, place]]
-        records.append(example({k: v for k, v in fields.items() if v}))
-    write_records(folder / f"Split-{split}" / "examples-00000-of-00001.tfrecord", records)
-    (folder / "label_map.pbtxt").write_text("item { id: 1 name: 'red' }\nitem { id: 2 name: 'green' }\n")
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("parity")
-    write_scenes(root, "eval", scenes(8))
-    write_scenes(root, "empty", [pair for pair in scenes(8) if not pair[1].classes.size])
+    write_examples(root, "eval", scenes(8))
+    write_examples(root, "empty", [pair for pair in scenes(8) if not pair[1].classes.size])
     save(BlobDetector(), root / "good")
     save(BlobDetector(shift=0.2), root / "worse")
     save(BlobDetector(shift=0.05), root / "off")
@@ -60,7 +41,7 @@ def parity(folder, *names: str, split: str = "eval", options: ParityOptions = OP
     return measure_parity(str(folder / "good"), candidates, config, label_map, options)
 
 
-def test_an_equal_file_passes_where_there_is_something_to_measure(folder):
+def test_an_equal_file_passes_unless_it_costs_too_much(folder):
     with pytest.raises(DataError, match="expected a split with objects"):
         parity(folder, "good", split="empty")
     report = parity(folder, "good")
@@ -70,6 +51,16 @@ def test_an_equal_file_passes_where_there_is_something_to_measure(folder):
     assert file.drop == 0.0 and file.passed and file.metrics == report.reference
     assert file.score_threshold > 0
     assert file.size_bytes > 1000 and file.latency_ms == {}
+    limits = {"float32": {"size_mb": 0.000001}}
+    report = parity(folder, "good", options=dataclasses.replace(OPTIONS, limits=limits))
+    (file,) = report.files
+    assert not report.blessed and not file.passed and file.drop == 0.0
+    (reason,) = report.reasons
+    assert reason.startswith("good: size_mb") and reason.endswith("is more than 1e-06")
+    both = parity(folder, "worse", options=dataclasses.replace(OPTIONS, limits=limits))
+    assert ["mAP@.50" in reason for reason in both.reasons] == [True, False]
+    wide = dataclasses.replace(OPTIONS, limits={"float32": {"size_mb": 1000.0}})
+    assert parity(folder, "good", options=wide).blessed
 
 
 def test_one_worse_file_refuses_all_and_is_named(folder):
@@ -83,19 +74,6 @@ def test_one_worse_file_refuses_all_and_is_named(folder):
     assert reason.startswith("worse: mAP@.50") and "more than 0.0200" in reason
     wide = dataclasses.replace(OPTIONS, max_map_drop=1.0)
     assert parity(folder, "worse", options=wide).blessed
-
-
-def test_a_file_that_costs_too_much_is_refused_for_that_alone(folder):
-    limits = {"float32": {"size_mb": 0.000001}}
-    report = parity(folder, "good", options=dataclasses.replace(OPTIONS, limits=limits))
-    (file,) = report.files
-    assert not report.blessed and not file.passed and file.drop == 0.0
-    (reason,) = report.reasons
-    assert reason.startswith("good: size_mb") and reason.endswith("is more than 1e-06")
-    both = parity(folder, "worse", options=dataclasses.replace(OPTIONS, limits=limits))
-    assert ["mAP@.50" in reason for reason in both.reasons] == [True, False]
-    wide = dataclasses.replace(OPTIONS, limits={"float32": {"size_mb": 1000.0}})
-    assert parity(folder, "good", options=wide).blessed
 
 
 def test_the_drop_has_an_interval_and_a_verdict_within_the_noise_says_so(folder):
@@ -115,38 +93,28 @@ def test_the_drop_has_an_interval_and_a_verdict_within_the_noise_says_so(folder)
 
 
 @pytest.fixture(scope="module")
-def tiny(folder) -> str:
+def tiny(folder):
     path = str(folder / "tiny")
     write_saved_model(TinyDetector(), FixedShapeResizer(height=32, width=32), path)
-    text = "".join(f"item {{ id: {n} name: '{n}' }}\n" for n in (1, 2, 3))
-    (folder / "three.pbtxt").write_text(text)
+    labels = label_map_from_names(["red", "green", "blue"])
+    (folder / "three.pbtxt").write_text(format_label_map(labels))
     return path
 
 
-def tiny_files(folder, form: str, formats) -> list[Candidate]:
-    """Describe the stored files of the tiny detector."""
-    found = []
+def gate_of_tiny(folder, tiny, form, formats):
+    """Let the stored files of the tiny detector through the gate."""
+    candidates = []
     for name in formats:
         integer, path = FORMATS[name].integer, folder / f"{form}-{name}.tflite"
         path.write_bytes(described(name, form))
-        found.append(
-            Candidate(
-                path=str(path),
-                format=name,
-                quantization="none",
-                function=function_of(integer, form),
-                network=network(integer),
-                max_detections=100 if form == "headless" else 10,
-            )
+        made_of = {"function": function_of(integer, form), "network": network(integer)}
+        most = 100 if form == "headless" else 10
+        candidates.append(
+            Candidate(path=str(path), format=name, quantization="none", max_detections=most, **made_of)
         )
-    return found
-
-
-def gate_of_tiny(folder, tiny: str, form: str, formats) -> None:
     config = point_at_examples(TrainEvalPipelineConfig(), str(folder), eval_split="eval")
     labels = load_label_map(str(folder / "three.pbtxt"))
-    options = dataclasses.replace(OPTIONS, max_map_drop=2.0)
-    report = measure_parity(tiny, tiny_files(folder, form, formats), config, labels, options)
+    report = measure_parity(tiny, candidates, config, labels, dataclasses.replace(OPTIONS, max_map_drop=2.0))
     assert [file.format for file in report.files] == list(formats)
     for file in report.files:
         assert file.passed and file.apart == [], file
@@ -155,11 +123,8 @@ def gate_of_tiny(folder, tiny: str, form: str, formats) -> None:
     assert report.blessed
 
 
-FEW = {
-    "post_process": ("float32", "int8"),
-    "plain_nms": ("float32", "int8"),
-    "headless": FORMATS_OF_ITS_WEIGHTS,
-}
+TWO = ("float32", "int8")
+FEW = {"post_process": TWO, "plain_nms": TWO, "headless": FORMATS_OF_ITS_WEIGHTS}
 
 
 @pytest.mark.parametrize("form", TFLITE_FORMS)

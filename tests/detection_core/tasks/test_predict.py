@@ -46,19 +46,13 @@ def test_pixels_are_as_good_as_files_and_without_a_folder_nothing_is_written(mod
     assert of_pixels.detections == of_file.detections
     assert (of_pixels.image, of_pixels.picture, of_file.picture) == ("image 0", "", "")
     assert [entry.name for entry in tmp_path.iterdir()] == ["scene0.png"]
-
-
-def test_an_array_that_is_no_image_is_refused(model):
     for image in (np.zeros((4, 4), np.uint8), np.zeros((4, 4, 3)), np.zeros((0, 4, 3), np.uint8)):
         with pytest.raises(DataError, match=r"image 0: expected uint8 \[H, W, 3\], RGB, found"):
             predict(model, [image])
-
-
-def test_low_scores_are_left_out_and_one_that_is_no_number_is_refused(model, tmp_path):
-    (result,) = predict(model, write_scenes(tmp_path, 1), str(tmp_path / "out"), min_score=0.95)
+    (result,) = predict(model, [path], str(tmp_path / "out"), min_score=0.95)
     assert result.detections == ()
     with pytest.raises(ConfigError, match="min_score: expected a number, found nan"):
-        predict(model, write_scenes(tmp_path, 1), str(tmp_path / "out"), min_score=float("nan"))
+        predict(model, [path], str(tmp_path / "out"), min_score=float("nan"))
 
 
 def test_bad_images_are_told_and_others_go_on(model, tmp_path, caplog):
@@ -83,7 +77,7 @@ def test_equal_names_do_not_overwrite_each_other(model, tmp_path):
     assert len({r.picture for r in results}) == 2
 
 
-def test_images_are_read_upright_and_in_colour(tmp_path):
+def test_images_are_read_upright_in_colour_and_sixteen_bits_as_records_are_decoded(tmp_path):
     image = np.zeros((10, 20, 3), np.uint8)
     image[:, :10] = 255
     turned = Image.fromarray(np.rot90(image))  # as a camera held sideways stores it
@@ -93,9 +87,6 @@ def test_images_are_read_upright_and_in_colour(tmp_path):
     np.testing.assert_array_equal(read_image(str(tmp_path / "turned.png")), image)
     Image.fromarray(image[..., 0]).save(tmp_path / "grey.png")
     assert read_image(str(tmp_path / "grey.png")).shape == (10, 20, 3)
-
-
-def test_sixteen_bits_are_read_as_records_are_decoded_and_more_are_refused(tmp_path):
     deep = (np.arange(12 * 20).reshape(12, 20) * 273).astype(np.uint16)
     for name in ("deep.png", "deep.tif"):
         Image.fromarray(deep).save(tmp_path / name)
@@ -106,14 +97,11 @@ def test_sixteen_bits_are_read_as_records_are_decoded_and_more_are_refused(tmp_p
         read_image(str(tmp_path / "float.tif"))
 
 
-def test_bombs_are_not_decoded(tmp_path, monkeypatch):
+def test_bombs_other_formats_and_pipes_are_not_opened(tmp_path, monkeypatch):
     monkeypatch.setattr("detection_core.data.image_header.MAX_PIXELS", 100)
     Image.new("RGB", (20, 20)).save(tmp_path / "big.png")
     with pytest.raises(DataError, match="expected at most 100 pixels"):
         read_image(str(tmp_path / "big.png"))
-
-
-def test_no_other_format_is_ever_opened(tmp_path, monkeypatch):
     # PostScript would start Ghostscript on whatever the file says.
     monkeypatch.setattr(
         "PIL.EpsImagePlugin.Ghostscript", lambda *_, **__: pytest.fail("Ghostscript was started")
@@ -123,9 +111,6 @@ def test_no_other_format_is_ever_opened(tmp_path, monkeypatch):
     )
     with pytest.raises(DataError, match=r"photo\.jpg: expected an image"):
         read_image(str(tmp_path / "photo.jpg"))
-
-
-def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.jpg")
     with pytest.raises(DataError, match=r"pipe\.jpg: expected an image, .*regular file"):
         read_image(str(tmp_path / "pipe.jpg"))

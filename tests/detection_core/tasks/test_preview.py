@@ -83,9 +83,6 @@ def test_the_page_says_what_no_augmentation_and_stretched_values_show(examples, 
     )
     preview(examples, tmp_path, config=config(examples, step), count=1)
     assert "stretched to be seen" in (tmp_path / "index.html").read_text()
-
-
-def test_a_count_out_of_range_is_refused(examples, tmp_path):
     for count in (0, 201):
         with pytest.raises(ConfigError, match="expected 1 to 200"):
             preview(examples, tmp_path / "out", count=count)

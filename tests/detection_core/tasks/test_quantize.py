@@ -23,7 +23,7 @@ Quantizing = Callable[[str, str], QuantizationReport]
 
 
 @pytest.fixture
-def quantizing(tmp_path: Path) -> Quantizing:
+def quantizing(tmp_path):
     """Quantizes the plain detector, as a text says, with outputs under a name."""
 
     def run(name: str, text: str) -> QuantizationReport:

@@ -1,16 +1,10 @@
 """Images for calibration: from the training split, as inference sees them."""
 
 import numpy as np
-import pytest
 
 from detection_core.config.label_map_file import load_label_map
 from detection_core.tasks.representative import representative_pixels
 from tests.support.detectors import pointed
-
-
-@pytest.fixture(scope="module")
-def config():
-    return pointed("ssd")
 
 
 def batches(config, **arguments) -> list[np.ndarray]:
@@ -18,7 +12,8 @@ def batches(config, **arguments) -> list[np.ndarray]:
     return [np.asarray(b) for b in representative_pixels(config, label_map=label_map, **arguments)]
 
 
-def test_about_as_many_as_asked_for_and_never_more_than_there_are(config):
+def test_about_as_many_as_asked_for_and_always_the_same_although_training_flips():
+    config = pointed("ssd")
     before = config.SerializeToString()
     for examples, sizes in ((4, [2, 2]), (5, [2, 2, 2]), (100, [2, 2, 2])):
         found = batches(config, examples=examples, batch_size=2)
@@ -26,8 +21,5 @@ def test_about_as_many_as_asked_for_and_never_more_than_there_are(config):
         assert found[0].shape == (2, 64, 64, 3) and found[0].dtype == np.float32
         assert 0 <= found[0].min() < 30 and 220 < found[0].max() <= 255
     assert config.SerializeToString() == before, "the config is left as it is"
-
-
-def test_they_are_always_the_same_although_training_flips_at_random(config):
     first, second = batches(config, examples=6), batches(config, examples=6)
     np.testing.assert_array_equal(first[0], second[0])

@@ -38,14 +38,11 @@ def test_a_file_of_theirs_is_run_as_theirs_by_its_hyper_parameters(path):
     np.testing.assert_array_equal(classes[0, :count], expected.classes + 1)
 
 
-def test_a_scaled_range_is_one_normalisation(path):
+def test_a_scaled_range_is_one_normalisation_and_without_parameters_none_is_guessed(path):
     values = load_hyperparameters("efficientdet-lite0", PARAMS | {"scale_range": True}).values
     found = ServedFile(path, values)._runner._normalisation
     pixel = 200.0
     theirs = (pixel - 127.0) / 128.0 * 2.0 / 255 - 1.0
     assert (pixel - found.mean[0]) / found.std[0] == pytest.approx(theirs)
-
-
-def test_without_hyper_parameters_its_pixels_are_not_guessed(path):
     with pytest.raises(ModelError, match="how the input is normalised"):
         ServingDriver.create("_", saved_model_dir=path)

@@ -28,9 +28,6 @@ def test_a_model_of_one_image_is_measured_with_one_or_refused(tmp_path):
     assert [t.batch_size for t in bench_saved_models([path], FAST)] == [1]
     with pytest.raises(ConfigError, match="expected the batch size 1, which the model takes, found"):
         bench_saved_models([path], dataclasses.replace(FAST, batch_sizes=(8,)))
-
-
-def test_numbers_below_1_are_refused():
     for changes in ({"batch_sizes": ()}, {"batch_sizes": (0,)}, {"runs": 0}, {"image_size": (0, 4)}):
         with pytest.raises(ConfigError, match="expected batches, runs and image sides from 1"):
             ServingBenchOptions(**changes)

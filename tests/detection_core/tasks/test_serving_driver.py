@@ -23,16 +23,13 @@ def driver(tmp_path_factory):
     return ServingDriver.create(save_folder(BlobDetector(), tmp_path_factory.mktemp("model")))
 
 
-def test_images_of_any_sizes_are_served_with_boxes_in_pixels(driver):
+def test_images_files_and_base64_are_served_with_boxes_in_pixels(driver):
     boxes, scores, classes, valid_len = driver.serve(IMAGES)
     assert valid_len.shape == (3,) and scores.shape[0] == 3
     for i, (image, truth) in enumerate(SCENES):
         expected = truth.boxes[0] * np.tile(image.shape[:2], 2)
         np.testing.assert_allclose(boxes[i, 0], expected, atol=1e-2)
         assert classes[i, 0] == truth.classes[0] + 1
-
-
-def test_files_and_base64_give_what_their_pixels_give(driver):
     contents = [png(image) for image in IMAGES]
     expected = driver.serve_images(IMAGES)
     texts = [base64.b64encode(contents[0]).decode(), base64.urlsafe_b64encode(contents[1]).rstrip(b"=")]
@@ -53,17 +50,14 @@ def test_what_is_no_image_is_one_error(driver):
             call(given)
 
 
-def test_detections_are_drawn_from_a_score_on(driver):
+def test_drawing_begins_at_a_score_and_has_the_original_s_defaults(driver):
     boxes, scores, classes, _ = driver.serve(IMAGES[:1])
     arguments = (IMAGES[0], boxes[0], classes[0], scores[0])
     drawn = driver.visualize(*arguments)
     assert drawn.shape == IMAGES[0].shape and (drawn != IMAGES[0]).any()
     score = float(scores[0].max())
     np.testing.assert_array_equal(driver.visualize(*arguments, min_score_thresh=score), IMAGES[0])
-
-
-def test_drawing_has_the_original_s_defaults(driver):
-    """Those of `visualize_image`: above 0.01, up to 1000 boxes, lines of 2 pixels; 0 boxes are all boxes."""
+    # Defaults of `visualize_image`: above 0.01, up to 1000 boxes, lines of 2 pixels; 0 boxes are all boxes.
     image = np.full((60, 60, 3), 128, np.uint8)
     boxes = np.float32([[5, 5, 25, 25], [30, 30, 50, 50], [30, 5, 50, 25]])
     arguments = (image, boxes, np.float32([1, 2, 1]), np.float32([0.9, 0.011, 0.01]))
@@ -100,18 +94,15 @@ def test_the_network_alone_needs_its_signature_which_an_export_writes(driver, tm
         own.export(str(tmp_path / "out"), tensorrt="FP16")
 
 
-def test_without_a_folder_the_way_from_a_checkpoint_is_told():
-    with pytest.raises(ConfigError, match=r"a checkpoint becomes one by .*detflow import"):
-        ServingDriver.create("_", model_name="efficientdet-d0")
-
-
-def test_hyper_parameters_name_the_classes_or_are_the_detector_s():
+def test_hyper_parameters_name_the_classes_and_a_folder_is_needed():
     detector, names = str(trained("efficientdet") / "model"), {1: "cat", 2: "dog"}
     given = {"num_classes": 2, "image_size": "64x64", "learning_rate": 1, "label_map": names}
     driver = ServingDriver.create(detector, model_name="efficientdet-lite0", model_params=given)
     assert driver.label_map == names
     with pytest.raises(ConfigError, match=r"model_params\.num_classes: .*made with, 2, found 90"):
         ServingDriver.create(detector, model_params={"num_classes": 90})
+    with pytest.raises(ConfigError, match=r"a checkpoint becomes one by .*detflow import"):
+        ServingDriver.create("_", model_name="efficientdet-d0")
 
 
 def test_a_tensorflow_lite_file_is_served_as_theirs(tmp_path, caplog):

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from detection_core.detectors.base import TOTAL_LOSS, with_total
 from detection_core.detectors.family import register_family, unregister_family
 from detection_core.errors import ModelError
 from detection_core.structures import Batch
-from detection_core.tasks.train import TrainReport, train
+from tests.support.detectors import train_below
 from tests.support.quadrants import CONFIG, QUADRANT_FAMILY, QuadrantDetector
 from tests.support.record_files import write_records
 from tests.support.tiny_training import write_examples
@@ -40,7 +39,7 @@ class HeightDetector(QuadrantDetector):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def family() -> Iterator[None]:
+def family():
     build = lambda message, where, seed: HeightDetector(message.num_classes)  # noqa: E731
     register_family(dataclasses.replace(QUADRANT_FAMILY, build=build))
     yield
@@ -48,7 +47,7 @@ def family() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def examples(tmp_path_factory):
     folder = write_examples(tmp_path_factory.mktemp("skipped") / "examples", images=8)
     (path,) = (folder / "Split-train").iterdir()
     records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
@@ -60,21 +59,13 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(
-    root: Path, examples: Path, text: str = CONFIG, warm_start: str = "", **overrides: Any
-) -> TrainReport:
+def run(root: Path, examples: Path, text: str = CONFIG, warm_start: str = "", **overrides: Any):
     config = apply_overrides(parse_pipeline_config(text), {"train_config.num_steps": 8} | overrides)
-    return train(
-        point_at_examples(config, str(examples), eval_split="train"),
-        model_dir=str(root / "model"),
-        model_run_dir=str(root / "run"),
-        work_dir=str(root / "work"),
-        warm_start_dir=warm_start,
-        log_every=1,
-    )
+    config = point_at_examples(config, str(examples), eval_split="train")
+    return train_below(root, config, warm_start_dir=warm_start, log_every=1)
 
 
-def test_training_stops_and_its_batch_shows_it_again(tmp_path: Path, examples: Path) -> None:
+def test_training_stops_and_its_batch_shows_it_again(tmp_path, examples):
     with pytest.raises(ModelError, match="expected a finite loss") as caught:
         run(tmp_path, examples)
     found = re.match(r"training step (\d+): .*`detflow train (.*)`", str(caught.value))
@@ -95,7 +86,7 @@ def test_training_stops_and_its_batch_shows_it_again(tmp_path: Path, examples: P
     assert not load_pipeline_config(places["--config"]).train_input_reader.shuffle
 
 
-def test_a_training_goes_on_without_it_and_says_how_often(tmp_path: Path, examples: Path) -> None:
+def test_a_training_goes_on_without_it_and_says_how_often_up_to_a_bound(tmp_path, examples):
     report = run(tmp_path, examples, **{"train_config.max_skipped_updates": 4})
     # Eight updates of two images see each of eight images twice.
     assert report.skipped_updates == 2 == TRAIN_REPORT.read(str(tmp_path / "run")).skipped_updates
@@ -103,8 +94,5 @@ def test_a_training_goes_on_without_it_and_says_how_often(tmp_path: Path, exampl
     assert history[0]["skipped_updates"] <= 1 and history[-1]["skipped_updates"] == 2
     lines = SKIPPED_BATCHES.read(str(tmp_path / "run"))
     assert len(lines) == 2 and all(str(BAD) in line.images for line in lines)
-
-
-def test_too_many_stop_the_training(tmp_path: Path, examples: Path) -> None:
     with pytest.raises(ModelError, match="after 1 updates that were left out"):
-        run(tmp_path, examples, **{"train_config.max_skipped_updates": 1})
+        run(tmp_path / "too many", examples, **{"train_config.max_skipped_updates": 1})

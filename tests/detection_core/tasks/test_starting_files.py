@@ -5,47 +5,29 @@ from pathlib import Path
 
 import pytest
 
-from detection_core.artifacts import detector as layout
 from detection_core.errors import ContractError, ModelError
 from detection_core.storage import files
 from detection_core.tasks.starting_files import fingerprint_files, starting_files
 from tests.support.archives import NAME, archive
+from tests.support.detector_folders import fake_checkpoint, fake_detector
 from tests.support.object_store import s3_server
-
-
-def write_checkpoint(folder: Path, content: str = "weights", name: str = "ckpt-0") -> str:
-    files.write_text(str(folder / f"{name}.index"), "index")
-    files.write_text(str(folder / f"{name}.data-00000-of-00001"), content)
-    return str(folder / name)
-
-
-def write_base(folder: Path, content: str = "weights") -> str:
-    """A detector folder as far as it is looked at here."""
-    serving = folder / layout.SERVING
-    info = layout.DetectorInfo(
-        kind="float", name="ssd", parameters=1, num_classes=1, input_size=(1, 1), extra={}
-    )
-    files.write_text(str(serving / layout.SAVED_MODEL), "graph")
-    files.write_text(str(serving / layout.EXTRA / layout.MODEL_INFO), layout.format_info(info))
-    write_checkpoint(serving / layout.EXTRA / "checkpoint", content)
-    return str(folder)
 
 
 def fingerprint(warm_start: str = "", checkpoint: str = "") -> str:
     return fingerprint_files(starting_files(warm_start, checkpoint))
 
 
-def test_a_detector_takes_the_place_of_the_checkpoint(tmp_path: Path) -> None:
+def test_a_detector_takes_the_place_of_the_checkpoint(tmp_path):
     assert starting_files("", "") == [] and fingerprint() == ""
-    base, checkpoint = write_base(tmp_path / "base", "a"), write_checkpoint(tmp_path / "zoo", "b")
+    base, checkpoint = fake_detector(tmp_path / "base", "a"), fake_checkpoint(tmp_path / "zoo", "b")
     assert fingerprint(base, checkpoint) == fingerprint(base) != fingerprint("", checkpoint)
     assert starting_files(base, f"zoo:{NAME}") == starting_files(base, "")  # nothing is fetched
 
 
-def test_the_content_counts_and_no_name(tmp_path: Path) -> None:
-    first = fingerprint("", write_checkpoint(tmp_path / "a"))
-    assert fingerprint("", write_checkpoint(tmp_path / "b", name="model.ckpt-7")) == first
-    assert fingerprint(write_base(tmp_path / "base")) == first
+def test_the_content_counts_and_no_name_on_an_object_store_too(tmp_path):
+    first = fingerprint("", fake_checkpoint(tmp_path / "a"))
+    assert fingerprint("", fake_checkpoint(tmp_path / "b", name="model.ckpt-7")) == first
+    assert fingerprint(fake_detector(tmp_path / "base")) == first
     # Trained anew in place, the same size and the same time.
     path = tmp_path / "a" / "ckpt-0.data-00000-of-00001"
     state = path.stat()
@@ -54,23 +36,20 @@ def test_the_content_counts_and_no_name(tmp_path: Path) -> None:
     assert fingerprint("", str(tmp_path / "a" / "ckpt-0")) != first
     # A change in the middle of large weights.
     large = ["x" * 300_000 + middle + "x" * 300_000 for middle in "yz"]
-    found = {fingerprint("", write_checkpoint(tmp_path / text[300_000], text)) for text in large}
+    found = {fingerprint("", fake_checkpoint(tmp_path / text[300_000], text)) for text in large}
     assert len(found) == 2
-
-
-def test_weights_on_an_object_store_count_by_content_too(tmp_path: Path) -> None:
     with s3_server() as bucket:
         found = []
         for name, content in (("a", "weights"), ("b", "weights"), ("a", "WEIGHTS")):
-            files.copy_tree(write_base(tmp_path / name, content), f"{bucket}/{name}")
+            files.copy_tree(fake_detector(tmp_path / name, content), f"{bucket}/{name}")
             found.append(fingerprint(f"{bucket}/{name}"))
     assert found[0] == found[1] != found[2]
 
 
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_what_is_not_there_is_said(tmp_path):
     with pytest.raises(ModelError, match="expected a checkpoint"):
         starting_files("", str(tmp_path / "ckpt-0"))
-    prefix = write_checkpoint(tmp_path / "cut")
+    prefix = fake_checkpoint(tmp_path / "cut")
     Path(f"{prefix}.data-00000-of-00001").unlink()
     with pytest.raises(ModelError, match="expected 1 data file"):
         starting_files("", prefix)
@@ -78,18 +57,14 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         starting_files(str(tmp_path), "")
 
 
-def test_published_weights_are_fetched_and_count_by_content(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_published_weights_are_fetched_and_count_by_content(tmp_path, monkeypatch):
     monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("DETFLOW_WEIGHTS_MIRROR", raising=False)
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / f"{NAME}.tar.gz").write_bytes(archive())
     found = starting_files("", f"zoo:{NAME}", mirror=str(tmp_path / "mirror"))
-    names = ["ckpt-0.data-00000-of-00001", "ckpt-0.index"]
-    assert [
-        os.path.relpath(path, tmp_path / "cache" / "zoo" / NAME / "checkpoint") for path in found
-    ] == names
+    folder = f"{tmp_path}/cache/zoo/{NAME}/checkpoint"
+    assert found == [f"{folder}/ckpt-0.data-00000-of-00001", f"{folder}/ckpt-0.index"]
     assert starting_files("", f"zoo:{NAME}") == found
     same = tmp_path / "same"
     same.mkdir()

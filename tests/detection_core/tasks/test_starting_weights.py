@@ -1,8 +1,5 @@
 """What gives a training its first weights."""
 
-import tarfile
-from pathlib import Path
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,17 +9,15 @@ from detection_core.builders.detector import build_detector
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.starting_weights import fill_starting_weights, take_checkpoint_as_it_is
-from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from detection_core.zoo.keras_backbones import find_backbone
-from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
+from tests.support.component_chain import PUBLISHED, publish_detector
+from tests.support.field_checkpoints import write_named_checkpoint
 from tests.support.tiny_model import TinyModel
 from tests.support.tiny_training import config_text
 
-PUBLISHED = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
 EXTRACTOR = "ssd_mobilenet_v2_fpn_keras"
 
 
@@ -33,18 +28,18 @@ def _config(path: str, **fields: object) -> TrainEvalPipelineConfig:
     )
 
 
-def test_nothing_gives_random_weights() -> None:
+def test_nothing_gives_random_weights():
     start = fill_starting_weights(TinyModel(), _config(""), "")
     assert (start.source, start.counts(), start.tables()) == ("random weights", {}, {})
 
 
 @pytest.fixture(scope="module")
-def network() -> tf_keras.Model:
+def network():
     return build_detector(_config("").model).network
 
 
 @pytest.fixture(scope="module")
-def checkpoint(network: tf_keras.Model, tmp_path_factory: pytest.TempPathFactory) -> str:
+def checkpoint(network, tmp_path_factory):
     """Of a TensorFlow 1 detector with another number of classes."""
     values = {
         v.name: np.full((*v.variable.shape[:-1], 8 * v.variable.shape[-1]), 0.5, np.float32)
@@ -55,20 +50,18 @@ def checkpoint(network: tf_keras.Model, tmp_path_factory: pytest.TempPathFactory
     return write_named_checkpoint(values, tmp_path_factory.mktemp("field") / "model.ckpt")
 
 
-def test_a_checkpoint_is_taken_for_what_its_files_are(checkpoint: str, tmp_path: Path) -> None:
+def test_a_checkpoint_is_taken_for_what_its_files_are(checkpoint, tmp_path):
     found = take_checkpoint_as_it_is(_config(checkpoint, fine_tune_checkpoint_version="V2")).train_config
     assert found.fine_tune_checkpoint_type == "detection" and found.load_all_detection_checkpoint_vars
-    assert (
-        found.fine_tune_checkpoint_version
-        == _config("", fine_tune_checkpoint_version="V1").train_config.fine_tune_checkpoint_version
-    )
+    first = _config("", fine_tune_checkpoint_version="V1").train_config.fine_tune_checkpoint_version
+    assert found.fine_tune_checkpoint_version == first
     other = write_named_checkpoint({"other/kernel": np.zeros(3, np.float32)}, tmp_path / "other")
     for unknown in (str(tmp_path / "not-here"), other):
         config = _config(unknown, fine_tune_checkpoint_type="detection")
         assert take_checkpoint_as_it_is(config) == config
 
 
-def test_a_checkpoint_of_tensorflow_1_fills_what_fits(checkpoint: str) -> None:
+def test_a_checkpoint_of_tensorflow_1_fills_what_fits(checkpoint):
     config = _config(
         checkpoint, fine_tune_checkpoint_type="detection", load_all_detection_checkpoint_vars=True
     )
@@ -83,26 +76,17 @@ def test_a_checkpoint_of_tensorflow_1_fills_what_fits(checkpoint: str) -> None:
     assert table.count("skipped: another shape: class_head_pointwise") == 2
 
 
-def publish(mirror: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    """Put an archive of a tiny detector, of other classes, where a published one is looked for."""
-    config = apply_overrides(_config(""), {"model.ssd.num_classes": 7})
-    values = {
-        key.removesuffix(VARIABLE_SUFFIX): np.full(variable.shape, 0.25, np.float32)
-        for key, variable in object_keys(build_detector(config.model).network).items()
-    }
-    folder = mirror / PUBLISHED / "checkpoint"
-    folder.mkdir(parents=True)
-    write_object_checkpoint(values, folder / "ckpt-0")
-    with tarfile.open(mirror / f"{PUBLISHED}.tar.gz", "w:gz") as tar:
-        tar.add(mirror / PUBLISHED, PUBLISHED)
-    monkeypatch.setenv("DETFLOW_WEIGHTS_MIRROR", str(mirror))
-    monkeypatch.setenv("DETFLOW_CACHE", str(cache))
+@pytest.fixture
+def mirror(tmp_path, monkeypatch):
+    """A folder in which published weights are looked for."""
+    monkeypatch.setenv("DETFLOW_WEIGHTS_MIRROR", str(tmp_path / "mirror"))
+    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "mirror").mkdir()
+    return tmp_path / "mirror"
 
 
-def test_a_published_detector_gives_all_but_the_classes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish(tmp_path / "mirror", monkeypatch, tmp_path / "cache")
+def test_a_published_detector_gives_all_but_the_classes(mirror):
+    publish_detector(mirror)
     config = _config(f"zoo:{PUBLISHED}")
     check_pipeline_config(config)
     model = build_detector(config.model)
@@ -118,7 +102,7 @@ def test_a_published_detector_gives_all_but_the_classes(
     assert heads and not any(np.all(v.numpy() == 0.25) for v in heads)
 
 
-def test_imagenet_fills_the_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imagenet_fills_the_backbone(mirror):
     batch_norm = "model.ssd.feature_extractor.conv_hyperparams.batch_norm.scale"
     changes = {batch_norm: True, "model.ssd.feature_extractor.depth_multiplier": 0.35}
     config = apply_overrides(_config("imagenet"), changes)
@@ -127,10 +111,7 @@ def test_imagenet_fills_the_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     classifier = tf_keras.applications.MobileNetV2(include_top=False, weights=None, alpha=0.35)
     for variable in classifier.weights:
         variable.assign(tf.fill(variable.shape, 0.25))
-    (tmp_path / "mirror").mkdir()
-    classifier.save_weights(str(tmp_path / "mirror" / published.file.name))
-    monkeypatch.setenv("DETFLOW_WEIGHTS_MIRROR", str(tmp_path / "mirror"))
-    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "cache"))
+    classifier.save_weights(str(mirror / published.file.name))
     model = build_detector(config.model)
     start = fill_starting_weights(model, config, "")
     assert start.source == "imagenet:mobilenet_v2:0.35"
@@ -144,9 +125,7 @@ def test_imagenet_fills_the_backbone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "5 skipped: another shape" in next(iter(start.tables().values()))
 
 
-def test_folded_batch_norms_are_said(
-    checkpoint: str, network: tf_keras.Model, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_folded_batch_norms_are_said(checkpoint, network, tmp_path, caplog):
     fields = {"fine_tune_checkpoint_type": "detection", "load_all_detection_checkpoint_vars": True}
     folded = {"gamma": 1.0, "moving_mean": 0.0, "moving_variance": 0.999}
     values = {

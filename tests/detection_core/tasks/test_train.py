@@ -14,18 +14,16 @@ from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
-from detection_core.errors import ConfigError, DataError, ModelError
+from detection_core.errors import ConfigError, ModelError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.progress import ProgressUpdate
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.train import TrainReport, train
 from detection_core.tasks.work_folder import ResumeOptions
 from tests.support.detectors import trained
 from tests.support.field_checkpoints import write_named_checkpoint
 from tests.support.plain_backbone import PLAIN
-from tests.support.record_files import example, write_records
 from tests.support.tiny_training import MOBILENET, config_text, write_examples
-
-UNDECODABLE = example({"image/encoded": [b"nothing"], "image/source_id": [b"17"]})
 
 
 @dataclasses.dataclass
@@ -34,11 +32,15 @@ class Run:
 
     root: Path
     examples: Path
+    backbone: str = PLAIN
+    config: TrainEvalPipelineConfig | None = None
+    """Instead of the tiny one of that backbone."""
+    killed_at: int = -1
+    updates: list[ProgressUpdate] = dataclasses.field(default_factory=list)
 
-    def __call__(
-        self, name: str = "a", warm_start: str = "", code_version: str = "", **overrides: Any
-    ) -> TrainReport:
-        config = apply_overrides(parse_pipeline_config(config_text(backbone=self.backbone)), overrides)
+    def __call__(self, name="a", warm_start="", code_version="", **overrides: Any) -> TrainReport:
+        config = self.config or parse_pipeline_config(config_text(backbone=self.backbone))
+        config = apply_overrides(config, overrides)
         return train(
             point_at_examples(config, str(self.examples), eval_split="train"),
             model_dir=str(self.root / name / "model"),
@@ -65,26 +67,20 @@ class Run:
         """Return those of the detector that was written."""
         return [v.numpy() for v in load_detector(str(self.root / name / "model")).model.network.variables]
 
-    backbone: str = PLAIN
-    killed_at: int = -1
-    updates: list[ProgressUpdate] = dataclasses.field(default_factory=list)
-
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory):
     root = tmp_path_factory.mktemp("train")
     return Run(root, write_examples(root / "examples"))
 
 
 @pytest.fixture(scope="module")
-def report(run: Run) -> TrainReport:
+def report(run):
     return run()
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", pytest.param("float16", marks=pytest.mark.zoo)])
-def test_what_computed_in_fewer_bits_is_written_in_float32(
-    run: Run, report: TrainReport, precision: str
-) -> None:
+def test_what_computed_in_fewer_bits_is_written_in_float32(run, report, precision):
     changes = {
         "train_config.precision": precision.upper(),
         "train_config.validation.every_steps": 2,
@@ -107,7 +103,7 @@ def test_what_computed_in_fewer_bits_is_written_in_float32(
     assert not kinds & {tf.bfloat16.as_datatype_enum, tf.half.as_datatype_enum}
 
 
-def test_the_run_record_is_whole(run: Run, report: TrainReport) -> None:
+def test_the_record_and_the_detector_are_whole(run, report):
     folder = run.root / "a" / "run"
     history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     assert [line["step"] for line in history] == [2, 4]
@@ -122,11 +118,9 @@ def test_the_run_record_is_whole(run: Run, report: TrainReport) -> None:
     assert report.peak_memory_bytes > 100_000_000  # TensorFlow alone takes more
     assert report.peak_device_memory_bytes == 0 or tf.config.list_physical_devices("GPU")
     assert [u.done for u in run.updates[:2]] == [2, 4]
-
-
-def test_the_detector_holds_the_weights_of_the_last_checkpoint(run: Run, report: TrainReport) -> None:
+    # The detector holds the weights of the last checkpoint.
     loaded = load_detector(str(run.root / "a" / "model"))
-    checkpoint = tf.train.latest_checkpoint(str(run.root / "a" / "run" / "checkpoint"))
+    checkpoint = tf.train.latest_checkpoint(str(folder / "checkpoint"))
     before = [v.numpy() for v in loaded.model.network.variables]
     tf.train.Checkpoint(model=loaded.model).restore(checkpoint).expect_partial()
     for variable, value in zip(loaded.model.network.variables, before, strict=True):
@@ -136,7 +130,7 @@ def test_the_detector_holds_the_weights_of_the_last_checkpoint(run: Run, report:
         assert len(loaded.info.extra[key]) == 16
 
 
-def test_the_same_training_again_is_already_done(run: Run, report: TrainReport) -> None:
+def test_the_same_training_again_is_already_done(run, report):
     again = run("b")
     assert (again.start_step, again.fingerprint) == (4, report.fingerprint)
     for a, b in zip(run.weights("a"), run.weights("b"), strict=True):
@@ -153,7 +147,7 @@ def test_the_same_training_again_is_already_done(run: Run, report: TrainReport) 
     assert as_run.model.ssd.num_classes == written.model.ssd.num_classes == 2
 
 
-def test_a_warm_start_takes_the_weights_that_fit(run: Run, report: TrainReport) -> None:
+def test_a_warm_start_takes_the_weights_that_fit(run, report):
     schedule = "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
     warm = run("c", str(run.root / "a" / "model"), **{f"{schedule}.learning_rate_base": 0.0})
     assert warm.started_from.startswith(f"{len(run.weights('a'))} weights of ")
@@ -164,7 +158,7 @@ def test_a_warm_start_takes_the_weights_that_fit(run: Run, report: TrainReport) 
 
 
 @pytest.fixture(scope="module")
-def averaged(run: Run, tmp_path_factory: pytest.TempPathFactory) -> TrainReport:
+def averaged(run, tmp_path_factory):
     """Weights of a TensorFlow 1 classifier, trained, with their moving average in the detector."""
     network = load_detector(str(trained("ssd") / "model")).model.network
     backbone = {
@@ -183,7 +177,7 @@ def averaged(run: Run, tmp_path_factory: pytest.TempPathFactory) -> TrainReport:
     return dataclasses.replace(run, backbone=MOBILENET, updates=[])("d", **changes)
 
 
-def test_the_record_tells_what_a_checkpoint_gave(run: Run, averaged: TrainReport) -> None:
+def test_the_record_tells_what_a_checkpoint_gave_and_the_detector_holds_the_averages(run, averaged):
     assert averaged.started_from.endswith("mobilenet_v2.ckpt")
     count = averaged.restored["restored"]
     assert count > 200
@@ -191,9 +185,6 @@ def test_the_record_tells_what_a_checkpoint_gave(run: Run, averaged: TrainReport
     table = (run.root / "d" / "run" / "fine_tune_checkpoint.txt").read_text()
     assert table.startswith(f"classification checkpoint {averaged.started_from}: {count} restored")
     assert not (run.root / "a" / "run" / "fine_tune_checkpoint.txt").exists()
-
-
-def test_the_detector_may_hold_the_averaged_weights(run: Run, averaged: TrainReport) -> None:
     assert averaged.weights == "moving average"
     loaded = load_detector(str(run.root / "d" / "model")).model
     written = [v.numpy() for v in loaded.network.trainable_variables]
@@ -201,29 +192,20 @@ def test_the_detector_may_hold_the_averaged_weights(run: Run, averaged: TrainRep
     tf.train.Checkpoint(model=loaded).restore(checkpoint).expect_partial()
     last = [v.numpy() for v in loaded.network.trainable_variables]
     assert any(not np.array_equal(a, b) for a, b in zip(written, last, strict=True))
-    reader = tf.train.load_checkpoint(checkpoint)
-    averages = [
-        reader.get_tensor(f"moving_average/averages/{i}/.ATTRIBUTES/VARIABLE_VALUE") for i in range(3)
-    ]
-    for a, b in zip(averages, written, strict=False):
-        np.testing.assert_array_equal(a, b)
+    for number, average in enumerate(written[:3]):
+        key = f"moving_average/averages/{number}/.ATTRIBUTES/VARIABLE_VALUE"
+        np.testing.assert_array_equal(tf.train.load_variable(checkpoint, key), average)
 
 
-def test_finished_training_is_done_anew_by_other_code_and_unfinished_one_gone_on_with(
-    run: Run, report: TrainReport, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unfinished_training_of_other_code_is_gone_on_with_and_named(run, caplog):
     steps = {"train_config.num_steps": 6}
     run.killed("resumed", 4, code_version="before", **steps)
     resumed = run("resumed", code_version="after", **steps)
     assert "going on with a training that other code began (before, now after)" in caplog.text
     assert (resumed.start_step, resumed.code_versions) == (3, ["before", "after"])
-    assert run("again", code_version="after", **steps).start_step == 6
-    anew = run("anew", code_version="corrected", **steps)
-    assert (anew.fingerprint, anew.start_step) == (resumed.fingerprint, 0)
-    assert anew.code_versions == ["corrected"]
 
 
-def test_what_cannot_be_trained_is_refused_and_leaves_no_output(run: Run) -> None:
+def test_what_cannot_be_trained_is_refused_and_leaves_no_output(run):
     absent = {"train_config.fine_tune_checkpoint": "absent"}
     for overrides, error, text in (
         ({"model.ssd.num_classes": 3}, ConfigError, "model.ssd.num_classes: .* 2 classes, found 3"),
@@ -236,34 +218,6 @@ def test_what_cannot_be_trained_is_refused_and_leaves_no_output(run: Run) -> Non
         with pytest.raises(error, match=text):
             run("refused", **overrides)
     assert not (run.root / "refused").exists()
-
-
-def with_undecodable(folder: Path, images: int, place: int) -> Path:
-    """Write examples with a record between the others that is no image."""
-    examples = write_examples(folder / "examples", images=images)
-    (path,) = (examples / "Split-train").iterdir()
-    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
-    write_records(path, [*records[:place], UNDECODABLE, *records[place:]])
-    return examples
-
-
-def test_an_image_that_does_not_decode_is_named_and_left_out_as_if_it_had_never_been(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    two = {"train_config.num_steps": 2}
-    clean = Run(tmp_path / "clean", write_examples(tmp_path / "clean" / "examples", images=110))(**two)
-    damaged = Run(tmp_path / "damaged", with_undecodable(tmp_path / "damaged", 110, 50))(**two)
-    assert (clean.left_out, damaged.left_out) == (0, 1)
-    assert damaged.losses == pytest.approx(clean.losses, rel=1e-5)
-    assert "record 50, image '17': " in caplog.text and "1 of 111 training records" in caplog.text
-    listed = json.loads((tmp_path / "damaged" / "a" / "run" / "left_out.jsonl").read_text())
-    assert (listed["index"], listed["image"]) == (50, "17")
-
-
-def test_too_many_images_that_do_not_decode_stop_the_training(tmp_path: Path) -> None:
-    message = r"record 20: expected at most 1\.00% .*found 1 of 21; the first is the image '17'"
-    with pytest.raises(DataError, match=message):
-        Run(tmp_path, with_undecodable(tmp_path, 20, 20))()
 
 
 RECIPE = """
@@ -281,41 +235,21 @@ train_input_reader { repeat_factor_threshold: 0.9 }
 """
 
 
-def test_a_recipe_in_epochs_is_followed_and_gone_on_with_as_if_never_stopped(tmp_path: Path) -> None:
-    examples = write_examples(tmp_path / "examples")
+def test_a_recipe_in_epochs_is_followed_and_gone_on_with_as_if_never_stopped(run, tmp_path):
     config = parse_pipeline_config(config_text(backbone=PLAIN))
     config.train_config.ClearField("num_steps")
     rate = config.train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate
     rate.ClearField("total_steps")
     rate.ClearField("warmup_steps")
     config.MergeFrom(parse_pipeline_config(RECIPE))
-    config = point_at_examples(config, str(examples))
-
-    def run(name: str, killed_at: int = -1) -> TrainReport:
-        def progress(update: ProgressUpdate) -> None:
-            if update.done == killed_at:
-                raise MemoryError
-
-        return train(
-            config,
-            model_dir=str(tmp_path / name / "model"),
-            model_run_dir=str(tmp_path / name / "run"),
-            work_dir=str(tmp_path / name / "work"),
-            log_every=2,
-            progress=progress,
-        )
-
-    with pytest.raises(MemoryError):
-        run("killed", killed_at=6)
+    killed = dataclasses.replace(run, root=tmp_path / "killed", config=config, updates=[])
+    killed.killed("a", 6)
+    whole = dataclasses.replace(run, root=tmp_path / "whole", config=config, updates=[])
     # Half of six images have each class: sqrt(0.9 / 0.5) times six are 8.05 images, nine in whole ones.
-    assert run("killed").steps == run("whole").steps == 14  # three times nine, two an update
-    weights = [
-        [v.numpy() for v in load_detector(str(tmp_path / name / "model")).model.variables]
-        for name in ("whole", "killed")
-    ]
-    for expected, found in zip(*weights, strict=True):
+    assert killed().steps == whole().steps == 14  # three times nine, two an update
+    for expected, found in zip(whole.weights("a"), killed.weights("a"), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
-    written = load_pipeline_config(str(tmp_path / "killed" / "run" / "pipeline.config"))
+    written = load_pipeline_config(str(tmp_path / "killed" / "a" / "run" / "pipeline.config"))
     rate = written.train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate
     assert (rate.total_steps, rate.warmup_steps) == (14, 2)
     assert written.train_config.close_mosaic_steps == 4 and not written.train_config.HasField("num_epochs")

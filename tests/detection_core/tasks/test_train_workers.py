@@ -86,7 +86,7 @@ def last_step(history: Path) -> int:
 
 
 @pytest.mark.slow
-def test_two_workers_lose_one_stop_together_and_resume_to_one_result(tmp_path: Path) -> None:
+def test_two_workers_lose_one_stop_together_and_resume_to_one_result(tmp_path):
     write_examples(tmp_path / "examples")
     workers = start_workers(tmp_path)
     send_beyond(tmp_path, workers, EVERY, signal.SIGKILL)

@@ -1,11 +1,10 @@
 """Following the checkpoints of another training: each new one, none twice, none that is gone."""
 
-import dataclasses
 import logging
 import shutil
 import threading
 import time
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,8 +14,8 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError, DataError
 from detection_core.tasks.evaluate import evaluate_config
-from detection_core.tasks.train import train
 from detection_core.tasks.watch import CHECKPOINTS, WatchOptions, watch
+from tests.support.detectors import train_below
 from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text, write_examples
 
@@ -24,29 +23,22 @@ STEPS = 6
 QUICK = WatchOptions(timeout_minutes=0.5, poll_seconds=0.02)
 
 
-@dataclasses.dataclass(frozen=True)
-class Trained:
-    root: Path
-    folder: Path
-    config: object
-
-
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> Trained:
+def trained(tmp_path_factory):
+    """A finished training."""
     root = tmp_path_factory.mktemp("watched")
     average = {"train_config.optimizer.use_moving_average": True, "eval_config.use_moving_averages": True}
     config = apply_overrides(parse_pipeline_config(config_text(STEPS, PLAIN)), average)
     config = point_at_examples(config, str(write_examples(root / "examples")), eval_split="train")
-    folders = {name: str(root / name) for name in ("model_dir", "model_run_dir", "work_dir")}
-    train(config, **folders, log_every=2, progress=lambda update: None)
-    return Trained(root, next((root / "work_dir").iterdir()), config)
+    train_below(root, config, log_every=2, progress=lambda update: None)
+    return SimpleNamespace(root=root, folder=next((root / "work").iterdir()), config=config)
 
 
 def test_the_last_checkpoint_of_a_finished_training_measures_as_what_it_wrote(trained, tmp_path):
-    [line] = watch(str(trained.root / "work_dir"), str(tmp_path / "watched"), QUICK)
+    [line] = watch(str(trained.root / "work"), str(tmp_path / "watched"), QUICK)
     assert line.step == STEPS
     written = evaluate_config(
-        model_path=str(trained.root / "model_dir"),
+        model_path=str(trained.root / "model"),
         config=trained.config,
         evaluation_dir=str(tmp_path / "evaluation"),
     )
@@ -59,8 +51,7 @@ def test_a_training_in_another_thread_is_followed_to_its_last_step(trained, tmp_
     caplog.set_level(logging.INFO)
     work, output = tmp_path / "work", tmp_path / "watched"
     there = sorted((trained.folder / CHECKPOINTS).glob("ckpt-*.index"))
-    steps = [int(path.name.split("-")[1].split(".")[0]) for path in there]
-    assert steps == [4, 5, 6]
+    assert [path.stem for path in there] == ["ckpt-4", "ckpt-5", "ckpt-6"]
 
     def put(step: int) -> None:
         for path in sorted((trained.folder / CHECKPOINTS).glob(f"ckpt-{step}.*")):
@@ -88,16 +79,7 @@ def test_a_training_in_another_thread_is_followed_to_its_last_step(trained, tmp_
     assert (work / CHECKPOINTS / there[1].name).exists(), "what another process owns is left alone"
 
 
-def test_watching_ends_where_nothing_comes_any_more(trained, tmp_path, caplog):
-    work = tmp_path / "work"
-    (work / CHECKPOINTS).mkdir(parents=True)
-    shutil.copyfile(trained.folder / "pipeline.config", work / "pipeline.config")
-    quick = WatchOptions(timeout_minutes=0.005, poll_seconds=0.02)
-    assert watch(str(work), str(tmp_path / "watched"), quick) == []
-    assert "no new checkpoint" in caplog.text
-
-
-def test_what_is_no_training_or_several_is_refused(trained, tmp_path):
+def test_what_is_no_training_or_several_is_refused_and_one_without_news_left(trained, tmp_path, caplog):
     quick = WatchOptions(timeout_minutes=0.001, poll_seconds=0.01)
     with pytest.raises(DataError, match="expected a training to watch, found none"):
         watch(str(tmp_path / "nothing"), str(tmp_path / "watched"), quick)
@@ -106,3 +88,6 @@ def test_what_is_no_training_or_several_is_refused(trained, tmp_path):
         shutil.copyfile(trained.folder / "pipeline.config", tmp_path / "work" / name / "pipeline.config")
     with pytest.raises(ConfigError, match=r"found 2: .*one, .*two; name one"):
         watch(str(tmp_path / "work"), str(tmp_path / "watched"), quick)
+    (tmp_path / "work" / "one" / CHECKPOINTS).mkdir()
+    assert watch(str(tmp_path / "work" / "one"), str(tmp_path / "watched"), quick) == []
+    assert "no new checkpoint" in caplog.text

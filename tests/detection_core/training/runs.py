@@ -3,9 +3,6 @@
 import dataclasses
 import os
 import shutil
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +86,16 @@ class Run:
         return folder
 
 
-def train(model: TinyModel, folder: Path, *actions: TrainingAction, data=make_dataset, **changes: Any):
+def train(model: TinyModel, folder, *actions: TrainingAction, data=make_dataset, validation=None, **changes):
     """Train for ten steps with reports of each and two checkpoints, or as the changes say."""
     options = TrainOptions(**({"num_steps": 10, "log_every": 1, "checkpoint_every": 5} | changes))
-    return run_training(model, data, momentum(average=0.9), options, str(folder), actions=actions)
+    chosen = {"actions": actions, "validation": validation}
+    return run_training(model, data, momentum(average=0.9), options, str(folder), **chosen)
+
+
+def kept(folder: Path, name: str = "checkpoints") -> list[int]:
+    """Return the steps of the checkpoints of a training, or of the `best` ones."""
+    return sorted(int(path.stem.removeprefix("ckpt-")) for path in (folder / name).glob("*.index"))
 
 
 def whole_run(folder: Path, model: TinyModel | None = None, *actions: TrainingAction, **changes: Any) -> Run:
@@ -106,10 +109,3 @@ def assert_equal(ones: Any, others: Any, rtol: float = 1e-5, atol: float = 1e-7)
     """Expect the same values; with a tolerance of 0 to the bit."""
     for number, (one, other) in enumerate(zip(ones, others, strict=True)):
         np.testing.assert_allclose(one, other, rtol=rtol, atol=atol, err_msg=str(number))
-
-
-def assert_prints_equal(program: str, *arguments: object) -> None:
-    """Run a program in a process of its own, and expect it to come to its end."""
-    command = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.stdout.strip().endswith("equal"), done.stderr[-3000:]

@@ -7,11 +7,11 @@ import numpy as np
 
 from detection_core.artifacts.model_run import ValidationLine
 from detection_core.detectors.ssd.family import FAMILY
-from detection_core.loggers.base import Logger
-from detection_core.progress import ProgressUpdate, format_progress
+from detection_core.progress import format_progress
 from detection_core.training.actions import HistoryFile, LoggedTraining, ProgressLines, reported_at
 from detection_core.training.loop_options import StepReport
 from tests.support.cases import cases
+from tests.support.recording_logger import RecordingLogger
 
 LOSSES = {
     "Loss/classification_loss": 1.22,
@@ -54,17 +54,14 @@ def test_history_lines_have_the_contracts_fields(tmp_path):
     assert path.read_bytes() == whole
 
 
-def test_history_drops_what_a_resumed_training_writes_again(tmp_path):
+def test_a_history_drops_what_a_resumed_training_writes_again_and_finds_what_was_reported(tmp_path):
     path = tmp_path / "history.jsonl"
     path.write_text('{"step": 10}\n{"step": 20}\n{"step": 30}\n{"step": 4')
     history = HistoryFile(str(path))
     history.start(20)
     history.report(report(30))
     assert [json.loads(text)["step"] for text in path.read_text().splitlines()] == [10, 20, 30]
-
-
-def test_what_was_reported_is_found_in_the_history(tmp_path):
-    path = tmp_path / "history.jsonl"
+    path.unlink()
     assert reported_at(str(path), 20) is None
     history = HistoryFile(str(path))
     history.start(0)
@@ -77,63 +74,36 @@ def test_what_was_reported_is_found_in_the_history(tmp_path):
     assert reported_at(str(path), 20) is None
 
 
-class Collect(Logger):
-    def __init__(self):
-        self.told: list[object] = []
-
-    def log_parameters(self, values):
-        self.told.append(dict(values))
-
-    def log_scalars(self, values, step, split):
-        self.told.append((split, step, dict(values)))
-
-    def log_artifact(self, name, content):
-        self.told.append((name, content))
-
-    def close(self, status):
-        self.told.append(status)
-
-
 def test_loggers_are_told_by_the_object_detection_apis_names():
-    logger = Collect()
+    logger = RecordingLogger()
     logged = LoggedTraining([logger])
     logged.report(report(10))
     logged.validated(ValidationLine(step=10, score=0.5, metrics={"mAP": 0.5, "mAR": None}))
     logged.close()
     expected = LOSSES | {"learning_rate": 0.004, "steps_per_sec": 8.4, "gradient_norm/global": 3.0}
     expected |= {"images_per_sec": 67.2, "data_wait": 0.03, "memory_bytes": 1.9e9}
-    assert logger.told == [("train", 10, expected), ("eval", 10, {"mAP": 0.5, "score": 0.5}), "finished"]
+    assert logger.told == [(expected, 10, "train"), ({"mAP": 0.5, "score": 0.5}, 10, "eval"), "finished"]
     logged.report(report(10, losses=LOSSES | {"Loss/total_loss": float("nan")}))
-    assert logger.told[-1][-1] == {k: v for k, v in expected.items() if k != "Loss/total_loss"}
+    assert logger.told[-1][0] == {k: v for k, v in expected.items() if k != "Loss/total_loss"}
 
 
 def test_loggers_get_what_was_asked_for_and_the_files_at_both_ends(tmp_path):
     config, history = tmp_path / "pipeline.config", tmp_path / "history.jsonl"
     config.write_text("model {}")
-    logger = Collect()
+    logger = RecordingLogger()
     logged = LoggedTraining([logger], {"batch_size": "8"}, [str(config), str(history)])
     logged.start(0)
     history.write_text("{}\n")
     logged.close()
-    assert logger.told == [
-        {"batch_size": "8"},
-        ("pipeline.config", b"model {}"),
-        ("pipeline.config", b"model {}"),
-        ("history.jsonl", b"{}\n"),
-        "finished",
-    ]
+    given = ("pipeline.config", b"model {}")
+    assert logger.told == [{"batch_size": "8"}, given, given, ("history.jsonl", b"{}\n"), "finished"]
 
 
 def test_loggers_get_the_pictures_of_a_validation():
-    class Pictures(Collect):
-        def log_images(self, images, step, split):
-            self.told.append((sorted(images), step, split))
-
-    logger = Pictures()
-    shown: dict[str, np.ndarray] = {}
+    logger, shown = RecordingLogger(), {}
     logged = LoggedTraining([logger], pictures=lambda: shown)
     logged.validated(ValidationLine(step=10, score=0.5))
-    assert logger.told == [("eval", 10, {"score": 0.5})]
+    assert logger.told == [({"score": 0.5}, 10, "eval")]
     shown["validation/0"] = np.zeros([2, 2, 3], np.uint8)
     logged.validated(ValidationLine(step=20, score=0.5))
     assert logger.told[-1] == (["validation/0"], 20, "eval")
@@ -141,7 +111,7 @@ def test_loggers_get_the_pictures_of_a_validation():
 
 @cases((RuntimeError("no"), "failed"), (SystemExit(143), "stopped"), (KeyboardInterrupt(), "stopped"))
 def test_loggers_learn_how_a_training_ended(*, error, status):
-    logger = Collect()
+    logger = RecordingLogger()
     logged = LoggedTraining([logger])
     logged.failed(error)
     logged.close()
@@ -149,13 +119,13 @@ def test_loggers_learn_how_a_training_ended(*, error, status):
 
 
 def test_progress_shows_the_losses_the_last_score_and_the_memory():
-    seen: list[ProgressUpdate] = []
+    seen = []
     ProgressLines("quantize", seen.append, FAMILY.loss_names).report(report(20))
     assert format_progress(seen[0]) == (
         "quantize | step 20/40 | 8.4 steps/s | ETA 0:02 | loss 1.88 | class 1.22 | box 0.61"
         " | reg 0.050 | lr 0.0040 | images/s 67.2 | data wait 3% | memory 1.90 GB"
     )
-    seen: list[ProgressUpdate] = []
+    seen = []
     lines = ProgressLines("train", seen.append)
     lines.validated(ValidationLine(step=10, score=0.7123))
     lines.report(dataclasses.replace(report(20), device_memory_bytes=40_000_000_000))

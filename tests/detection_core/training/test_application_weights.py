@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,11 +33,9 @@ DEEP = [
 EPSILON = 0.01
 
 
-class _Backbone:
-    """As much of a detector as is filled."""
-
-    def __init__(self, network):
-        self.networks = {"network": network}
+def _filled(network, classifier, name, source="x"):
+    """Fill as much of a detector as is looked at."""
+    return fill_backbone(SimpleNamespace(networks={"network": network}), classifier, name, source=source)
 
 
 def _backbone(name, multiplier, *, scale=True, narrow_top=False):
@@ -77,20 +76,19 @@ def _as_classifier_takes(published, pixels):
 
 
 def _features(model, published, pixels, layers):
+    outputs = [model.get_layer(name).output for name in layers]
     if not published.application.startswith("EfficientNet"):
-        outputs = [model.get_layer(name).output for name in layers]
         return tf_keras.Model(model.input, outputs)(_as_classifier_takes(published, pixels))
     # With published weights the scaled pixels, less the mean, are divided by the deviation in all.
-    outputs = [model.get_layer(name).output for name in layers]
     body = tf_keras.Model(model.get_layer("stem_conv_pad").input, outputs)
     return body(PREPROCESSORS["standardize"](tf.constant(pixels)))
 
 
-def expect_features(name, multiplier, layers, side):
+def expect_features(*, name, multiplier, layers, side):
     published, network = find_backbone(name, multiplier), _backbone(name, multiplier)
     classifier = _classifier(published)
     before = [v.numpy().copy() for v in network.weights]
-    report = fill_backbone(_Backbone(network), classifier, name, source=published.name)
+    report = _filled(network, classifier, name, published.name)
     # Keras' narrow MobileNetV2 ends in 1280 channels, the Object Detection API's in fewer; a MobileNetV3 in a
     # detector has half the channels behind the last stride.
     skipped = {("mobilenet_v2", 0.35): 5, ("mobilenet_v3_small", 1.0): 48}.get((name, multiplier), 0)
@@ -106,17 +104,8 @@ def expect_features(name, multiplier, layers, side):
         np.testing.assert_allclose(found[level], features, rtol=1e-3, atol=1e-4 * scale)
 
 
-@cases(*ALIKE)
-def test_features_are_the_classifier_s(*, name, multiplier, layers, side):
-    expect_features(name, multiplier, layers, side)
-
-
-@pytest.mark.slow
-@cases(*DEEP)
-def test_features_of_deep_networks_are_the_classifier_s(*, name, multiplier, layers, side):
-    expect_features(name, multiplier, layers, side)
-
-
+test_features_are_the_classifier_s = cases(*ALIKE)(expect_features)
+test_features_of_deep_networks_are_the_classifier_s = pytest.mark.slow(cases(*DEEP)(expect_features))
 DEEPEST = ("efficientnet_b4", "efficientnet_b7", "resnet101_v1", "resnet152_v1")
 
 
@@ -127,14 +116,14 @@ DEEPEST = ("efficientnet_b4", "efficientnet_b7", "resnet101_v1", "resnet152_v1")
 def test_every_layer_of_a_deep_network_has_its_counterpart(name):
     network, published = _backbone(name, 1.0), find_backbone(name)
     build = getattr(tf_keras.applications, published.application)
-    report = fill_backbone(_Backbone(network), build(include_top=False, weights=None), name, source="x")
+    report = _filled(network, build(include_top=False, weights=None), name)
     assert report.counts()["restored"] == len(network.weights)
 
 
 def test_layers_that_are_narrower_here_keep_their_values():
     network = _backbone("mobilenet_v1", 0.5, narrow_top=True)
     classifier = _classifier(find_backbone("mobilenet_v1", 0.5))
-    report = fill_backbone(_Backbone(network), classifier, "mobilenet_v1", source="x")
+    report = _filled(network, classifier, "mobilenet_v1")
     skipped = {row.name.partition("/")[0] for row in report.variables if row.found_shape != row.shape}
     narrow = ("12_pointwise", "13_depthwise", "13_pointwise")
     assert skipped == {f"backbone_separable_{name}{norm}" for name in narrow for norm in ("", "_bn")}
@@ -144,15 +133,15 @@ def test_what_does_not_fit_is_refused_and_nothing_is_changed():
     network, published = _backbone("mobilenet_v2", 0.35, scale=False), find_backbone("mobilenet_v2", 0.35)
     before = [v.numpy() for v in network.weights]
     with pytest.raises(ModelError, match=r"without gamma; set batch_norm \{ scale: true"):
-        fill_backbone(_Backbone(network), _classifier(published), "mobilenet_v2", source="x")
+        _filled(network, _classifier(published), "mobilenet_v2")
     for old, variable in zip(before, network.weights, strict=True):
         np.testing.assert_array_equal(old, variable.numpy())
     network = _backbone("mobilenet_v2", 0.35)
     other = _classifier(find_backbone("mobilenet_v1", 0.5))
     with pytest.raises(ModelError, match="none called Conv1"):
-        fill_backbone(_Backbone(network), other, "mobilenet_v2", source="x")
+        _filled(network, other, "mobilenet_v2")
     with pytest.raises(ModelError, match="Keras publishes, found vgg"):
-        fill_backbone(_Backbone(network), other, "vgg", source="x")
+        _filled(network, other, "vgg")
 
 
 def test_files_of_weights_are_read_and_others_refused(tmp_path):

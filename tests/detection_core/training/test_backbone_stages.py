@@ -55,10 +55,7 @@ def test_rates_fall_towards_the_image_by_stages():
     }
 
 
-FIRST = [(0, "backbone_stem"), (1, "backbone_block_1"), (3, "fpn_lateral_3")]
-
-
-@cases(*FIRST)
+@cases((0, "backbone_stem"), (1, "backbone_block_1"), (3, "fpn_lateral_3"))
 def test_the_first_stages_are_frozen(*, count, first):
     network = _network()
     options = TrainOptions(num_steps=1, freeze_backbone_stages=count)
@@ -67,14 +64,24 @@ def test_the_first_stages_are_frozen(*, count, first):
     assert trained == network.trainable_variables[-len(trained) :]
 
 
-def test_frozen_to_the_end_is_refused():
+def test_frozen_to_the_end_is_refused_and_replicas_scale_together():
     network = _network()
     options = TrainOptions(num_steps=1, freeze_backbone_stages=5, freeze_variables=("fpn",))
     with pytest.raises(ConfigError, match="freeze_backbone_stages"):
         trained_variables(network.trainable_variables, options, [network])
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
+    with strategy.scope():
+        variable, optimizer = tf.Variable(1.0), LEGACY.SGD(0.1)
+
+    def update():
+        with scaled_updates([variable], (0.5,)):
+            optimizer.apply_gradients([(tf.constant(2.0), variable)])
+
+    strategy.run(tf.function(update))
+    assert float(variable.numpy()) == pytest.approx(0.9)
 
 
-@cases(*list(OPTIMIZERS))
+@cases(*OPTIMIZERS)
 def test_a_scaled_update_is_that_of_a_scaled_learning_rate(*, name):
     scaled = [tf.Variable([1.0, -2.0]), tf.Variable([3.0])]
     alone = [tf.Variable([1.0, -2.0]), tf.Variable([3.0])]
@@ -94,16 +101,3 @@ def test_a_scaled_update_is_that_of_a_scaled_learning_rate(*, name):
         for expected, found in zip(alone, scaled, strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert float(tf.reduce_max(tf.abs(scaled[0] - [1.0, -2.0]))) > 0.01
-
-
-def test_replicas_scale_together():
-    strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
-    with strategy.scope():
-        variable, optimizer = tf.Variable(1.0), LEGACY.SGD(0.1)
-
-    def update():
-        with scaled_updates([variable], (0.5,)):
-            optimizer.apply_gradients([(tf.constant(2.0), variable)])
-
-    strategy.run(tf.function(update))
-    assert float(variable.numpy()) == pytest.approx(0.9)

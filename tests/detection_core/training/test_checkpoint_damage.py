@@ -81,15 +81,12 @@ def refused(prefix):
     return str(caught.value)
 
 
-def test_used_up_descriptors_are_no_damage(prefix):
+def test_used_up_descriptors_a_disk_that_does_not_answer_and_a_folder_are_no_damage(prefix, written):
     for free in (0, 1):
         with few_descriptors(free):
             text = refused(prefix)
         assert "Too many open files" in text and "ulimit -n" in text
     assert find_damage(prefix) == ""
-
-
-def test_a_disk_that_does_not_answer_and_a_folder_are_no_damage(prefix, written):
     for name in (INDEX, DATA):
         file = Path(prefix).parent / name
         file.unlink()
@@ -102,18 +99,17 @@ def test_a_disk_that_does_not_answer_and_a_folder_are_no_damage(prefix, written)
     assert "Is a directory" in refused(prefix)
 
 
-def test_what_a_file_system_of_tensorflow_raises_is_no_damage(prefix, monkeypatch):
+def test_what_a_file_system_or_the_reader_of_tensorflow_raises_is_no_damage(prefix, monkeypatch):
     for error in (
         tf.errors.UnavailableError(None, None, "HTTP 503: Service Unavailable"),
         tf.errors.PermissionDeniedError(None, None, "HTTP 403: no right to read"),
         tf.errors.ResourceExhaustedError(None, None, "OOM when allocating a tensor"),
         tf.errors.AbortedError(None, None, "the connection was reset"),
     ):
-        monkeypatch.setattr(tf.raw_ops, "RestoreV2", Mock(side_effect=error))
-        assert str(error) in refused(prefix)
+        with monkeypatch.context() as patch:
+            patch.setattr(tf.raw_ops, "RestoreV2", Mock(side_effect=error))
+            assert str(error) in refused(prefix)
 
-
-def test_an_index_that_the_reader_in_python_cannot_open_is_no_damage(prefix, monkeypatch):
     def load(path):
         # As TensorFlow's `error_translator` words it.
         raise tf.errors.DataLossError(None, None, f"Unable to open table file {path}: Too many open files")

@@ -27,24 +27,21 @@ def _read_all(path):
         checkpoint.read(key)
 
 
-def test_every_file_of_a_checkpoint_stands_for_it(prefix, tmp_path):
+def test_every_file_of_a_checkpoint_stands_for_it_also_on_an_object_store(prefix, tmp_path):
     for suffix in ("", ".index", ".data-00000-of-00001"):
         checkpoint = CheckpointFile(prefix + suffix)
         assert checkpoint.prefix == prefix
         assert checkpoint.shapes == {name: (60, 60) for name in VALUES}
         np.testing.assert_array_equal(checkpoint.read("scope/2/weights"), VALUES["scope/2/weights"])
-    path = write_named_checkpoint(VALUES, tmp_path / "resnet_v1_50.ckpt", single_file=True)
-    assert [p.name for p in tmp_path.glob("resnet*")] == ["resnet_v1_50.ckpt"]
-    np.testing.assert_array_equal(CheckpointFile(path).read("scope/0/weights"), VALUES["scope/0/weights"])
-
-
-def test_a_checkpoint_on_an_object_store_is_read(prefix):
     with s3_server() as bucket:
         for path in pathlib.Path(prefix).parent.iterdir():
             files.copy_file(str(path), f"{bucket}/zoo/{path.name}")
         checkpoint = CheckpointFile(f"{bucket}/zoo")
         assert checkpoint.prefix == f"{bucket}/zoo/model.ckpt-3"
     np.testing.assert_array_equal(checkpoint.read("scope/1/weights"), VALUES["scope/1/weights"])
+    path = write_named_checkpoint(VALUES, tmp_path / "resnet_v1_50.ckpt", single_file=True)
+    assert [p.name for p in tmp_path.glob("resnet*")] == ["resnet_v1_50.ckpt"]
+    np.testing.assert_array_equal(CheckpointFile(path).read("scope/0/weights"), VALUES["scope/0/weights"])
 
 
 @cases("nothing", ".", "ckpt-0.index")
@@ -66,7 +63,7 @@ def test_files_that_are_missing_are_named(prefix):
         CheckpointFile(prefix)
 
 
-def test_a_truncated_checkpoint_is_an_error(prefix):
+def test_what_is_truncated_or_no_checkpoint_is_an_error(prefix, tmp_path):
     for suffix in (".index", ".data-00000-of-00001"):
         file = pathlib.Path(prefix + suffix)
         whole = file.read_bytes()
@@ -74,12 +71,10 @@ def test_a_truncated_checkpoint_is_an_error(prefix):
         with pytest.raises(ModelError, match=r"^\S+model.ckpt-3: .*damaged or truncated.*copy it again"):
             _read_all(prefix)
         file.write_bytes(whole)
-
-
-def test_what_is_no_checkpoint_is_an_error(tmp_path):
     (tmp_path / "weights.h5").write_bytes(b"something else" * 100)
     with pytest.raises(ModelError, match="damaged or truncated"):
         _read_all(str(tmp_path / "weights.h5"))
-    (tmp_path / "checkpoint").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "checkpoint").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ModelError, match="expected a checkpoint"):
-        CheckpointFile(str(tmp_path))
+        CheckpointFile(str(tmp_path / "other"))

@@ -11,16 +11,13 @@ from detection_core.training.checkpoint_prefix import checkpoint_files, find_pre
 from tests.support.cases import cases
 
 
-def test_a_folder_stands_for_its_newest_checkpoint(tmp_path):
+def test_a_folder_stands_for_its_newest_checkpoint_and_that_has_its_own_files(tmp_path):
     manager = tf.train.CheckpointManager(
         tf.train.Checkpoint(v=tf.Variable(1.0)), str(tmp_path), max_to_keep=2
     )
     manager.save(checkpoint_number=1)
     manager.save(checkpoint_number=2)
     assert find_prefix(str(tmp_path)) == str(tmp_path / "ckpt-2")
-
-
-def test_the_files_of_a_checkpoint_are_its_own(tmp_path):
     folder = tmp_path / "a[1]"
     folder.mkdir()
     for name in ("ckpt-1.index", "ckpt-1.data-00000-of-00001", "ckpt-10.index", "checkpoint"):
@@ -62,13 +59,10 @@ def test_what_is_no_checkpoint_is_called_what_it_is(tmp_path, *, name, begin, me
 
 
 @cases("", "saved_model.pb")
-def test_a_saved_model_is_called_so(tmp_path, *, path):
+def test_a_saved_model_and_the_folder_above_a_checkpoint_s_are_called_so(tmp_path, *, path):
     (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01")
     with pytest.raises(ModelError, match=r"found a SavedModel; .*--warm-start"):
         find_prefix(str(tmp_path / path))
-
-
-def test_the_folder_above_a_checkpoint_s_is_called_so(tmp_path):
     (tmp_path / "efficientdet" / "checkpoint").mkdir(parents=True)
     with pytest.raises(ModelError, match=r"give \S+/efficientdet/checkpoint$"):
         find_prefix(str(tmp_path / "efficientdet"))

@@ -71,32 +71,30 @@ def test_a_damaged_checkpoint_is_moved_and_gives_way_to_the_one_before(tmp_path,
     assert (tmp_path / "damaged" / "6-2" / "ckpt-6.index").exists()
 
 
-@cases(0, 1)
-def test_used_up_descriptors_cost_no_checkpoint(tmp_path, *, free):
+@cases((0, False), (1, False), (0, True))
+def test_used_up_descriptors_cost_no_checkpoint(tmp_path, monkeypatch, *, free, while_restoring):
     saved(tmp_path, [2, 4, 6])
     before = contents(tmp_path)
     checkpoints, variable = make(tmp_path)
+    if while_restoring:
+        monkeypatch.setattr("detection_core.training.checkpoints.find_damage", lambda prefix: "")
     with pytest.raises(StorageError, match="Too many open files"), few_descriptors(free):
         checkpoints.restore(6)
     assert contents(tmp_path) == before
     assert checkpoints.restore_latest() == 6 and float(variable[0]) == 6.0
 
 
-def test_used_up_descriptors_while_restoring_cost_no_checkpoint(tmp_path, monkeypatch):
-    saved(tmp_path, [2, 4])
-    checkpoints, variable = make(tmp_path)
-    monkeypatch.setattr("detection_core.training.checkpoints.find_damage", lambda prefix: "")
-    with pytest.raises(StorageError, match="Too many open files"), few_descriptors(0):
-        checkpoints.restore(4)
-    assert checkpoints.restore_latest() == 4 and float(variable[0]) == 4.0
-
-
-def test_only_own_checkpoints_are_removed_whatever_the_folder_is_called(tmp_path):
+def test_only_own_checkpoints_are_removed_and_what_else_lies_about_does_not_matter(tmp_path):
     saved(tmp_path / "w1", [1, 2, 3])
     saved(tmp_path / "w[1]", [1, 2, 3, 4, 5])
     assert make(tmp_path / "w1")[0].steps() == [1, 2, 3]
     assert make(tmp_path / "w[1]")[0].steps() == [3, 4, 5]
     assert len(list((tmp_path / "w[1]").iterdir())) == 7
+    saved(tmp_path, [2, 10])
+    (tmp_path / "checkpoint").unlink()
+    (tmp_path / "ckpt-12.data-00000-of-00001").write_bytes(b"written before the kill, no index yet")
+    (tmp_path / "ckpt-14_temp").mkdir()
+    assert make(tmp_path)[0].restore_latest() == 10
 
 
 def test_one_checkpoint_every_few_hours_stays_for_good(tmp_path, monkeypatch):
@@ -112,32 +110,18 @@ def test_one_checkpoint_every_few_hours_stays_for_good(tmp_path, monkeypatch):
     assert checkpoints.steps() == [3, 6, 13, 16, 19, 20]
 
 
-def test_the_start_and_the_last_few(tmp_path):
+def test_the_start_the_last_few_and_what_cannot_be_gone_on_with(tmp_path):
     checkpoints, variable = make(tmp_path, 5.0)
     assert checkpoints.restore_latest() == 0
     assert float(variable[0]) == 5.0
     saved(tmp_path, [1, 2, 3, 4, 5])
     assert make(tmp_path)[0].steps() == [3, 4, 5]
-
-
-def test_damage_to_all_is_an_error_and_no_silent_start_from_zero(tmp_path):
-    saved(tmp_path, [2])
-    empty(tmp_path / "ckpt-2.index")
-    for _ in range(2):
-        with pytest.raises(StorageError, match=r"all 1 are damaged .*Remove the folder"):
-            make(tmp_path)[0].restore_latest()
-
-
-def test_tensorflows_own_list_may_be_lost_and_leftovers_may_lie_about(tmp_path):
-    saved(tmp_path, [2, 10])
-    (tmp_path / "checkpoint").unlink()
-    (tmp_path / "ckpt-12.data-00000-of-00001").write_bytes(b"written before the kill, no index yet")
-    (tmp_path / "ckpt-14_temp").mkdir()
-    assert make(tmp_path)[0].restore_latest() == 10
-
-
-def test_another_models_checkpoint_is_refused(tmp_path):
-    saved(tmp_path, [2])
     other = TrainingCheckpoints({"other": tf.Variable(1.0)}, str(tmp_path))
     with pytest.raises(ModelError, match="of this model"):
         other.restore_latest()
+    # Damage to all is no silent start from zero.
+    saved(tmp_path / "damaged", [2])
+    empty(tmp_path / "damaged" / "ckpt-2.index")
+    for _ in range(2):
+        with pytest.raises(StorageError, match=r"all 1 are damaged .*Remove the folder"):
+            make(tmp_path / "damaged")[0].restore_latest()

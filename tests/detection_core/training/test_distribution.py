@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from detection_core.errors import ConfigError
 from detection_core.training.distribution import Worker, choose_strategy, this_worker
-from tests.detection_core.training.runs import assert_prints_equal
+from tests.support.replicas import assert_prints_equal
 
 
 @pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="this machine has a GPU")
@@ -15,14 +15,9 @@ def test_without_gpus_the_default_strategy_is_taken():
     assert choose_strategy() is tf.distribute.get_strategy()
 
 
-# Logical devices must be set up before TensorFlow starts.
 REPLICAS = """
 import sys
-import numpy as np
-import tensorflow as tf
 import tf_keras
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers
 from detection_core.training.loop import run_training
@@ -122,7 +117,7 @@ def test_two_replicas_train_as_one(tmp_path):
     assert_prints_equal(REPLICAS, tmp_path)
 
 
-def test_the_place_among_workers_is_read(monkeypatch):
+def test_the_place_among_workers_is_read_and_a_broken_one_refused(monkeypatch):
     chief = {"chief": ["c:1"], "worker": ["a:1", "b:1"]}
     for cluster, kind, index, worker in (
         ({"worker": ["a:1", "b:1"]}, "worker", 1, Worker(index=1, count=2)),
@@ -133,9 +128,6 @@ def test_the_place_among_workers_is_read(monkeypatch):
         monkeypatch.setenv("TF_CONFIG", json.dumps(place))
         assert this_worker() == worker
         assert worker.is_chief == (worker.index == 0)
-
-
-def test_a_broken_place_is_refused(monkeypatch):
     beyond = '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}'
     for text in ("{", "[]", "{}", beyond):
         monkeypatch.setenv("TF_CONFIG", text)

@@ -27,12 +27,20 @@ def watched(values, limit):
     return guard
 
 
-def test_the_first_bad_update_is_named_with_its_losses():
+def test_the_first_bad_update_is_named_with_its_losses_and_of_many_the_last():
     guard = watched((1.0, 2.0, float("inf"), 3.0, float("nan")), limit=0)
     (found,) = guard.found()  # nothing is updated after it, so that nothing is to be told of
     assert bool(guard.halted) and guard.total == 1 and not guard.found()
     with pytest.raises(ModelError, match=r"training step 2: .*localization_loss inf, Loss/total_loss inf"):
         guard.refuse(found)
+    guard = watched([float("nan")] * 40, limit=100)
+    assert [update.step for update in guard.found()] == list(range(24, 40))
+    assert guard.total == 40
+    guard = watched([float("inf")], limit=0)
+    (found,) = guard.found()
+    finite = type(found)(step=3, losses={"Loss/total_loss": 2.0}, learning_rate=0.1, is_last=True)
+    with pytest.raises(ModelError, match="expected finite gradients, found Loss/total_loss 2 at learning"):
+        guard.refuse(finite)
 
 
 def test_updates_up_to_the_limit_are_told_of_and_the_next_stops():
@@ -47,14 +55,3 @@ def test_updates_up_to_the_limit_are_told_of_and_the_next_stops():
     assert [u.is_last for u in before] == [False, False] and last.step == 3
     with pytest.raises(ModelError, match=r"step 3: .*after 2 updates that were left out.* kept\. Where\."):
         guard.refuse(last, " Where.")
-
-
-def test_the_last_few_bad_updates_and_bad_gradients_are_told_of():
-    guard = watched([float("nan")] * 40, limit=100)
-    assert [update.step for update in guard.found()] == list(range(24, 40))
-    assert guard.total == 40
-    guard = watched([float("inf")], limit=0)
-    (found,) = guard.found()
-    finite = type(found)(step=3, losses={"Loss/total_loss": 2.0}, learning_rate=0.1, is_last=True)
-    with pytest.raises(ModelError, match="expected finite gradients, found Loss/total_loss 2 at learning"):
-        guard.refuse(finite)

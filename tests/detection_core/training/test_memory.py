@@ -19,15 +19,12 @@ def test_memory_is_what_the_system_says():
     assert memory.device_memory() == memory.peak_device_memory() == 0
 
 
-def test_the_peak_stays_when_memory_is_given_back():
+def test_the_peak_stays_when_memory_is_given_back_and_is_told_where_no_other_is(monkeypatch):
     before = memory.peak_host_memory()
     held = np.ones(before - memory.host_memory() + 300_000_000, np.uint8)
     peak = memory.peak_host_memory()
     assert peak > before + 40_000_000, held.size
     del held
     assert memory.peak_host_memory() == peak
-
-
-def test_where_the_system_does_not_tell_it_is_the_peak(monkeypatch):
     monkeypatch.setattr(memory, "held_memory", lambda: 0)
     assert memory.host_memory() == memory.peak_host_memory() > 1_000_000

@@ -45,15 +45,12 @@ def belongs(system, line):
 LINES = {"2": "0::/pods/mine", "1": "4:hugetlb,memory:/pods/mine"}
 
 
-def test_groups_limit_what_is_left(system):
+def test_the_limit_of_a_group_and_of_one_around_it_counts(system):
     assert available_memory(system) == MACHINE + HELD
     belongs(system, LINES["2"])
     group(system, "2", "pods/mine", "1000000", 1_200_000)
     assert available_memory(system) == HELD
     assert available_memory() > host_memory()
-
-
-def test_the_limit_of_a_group_and_of_one_around_it_counts(system):
     for kind, line in LINES.items():
         belongs(system, line)
         group(system, kind, "pods/mine", "5000000", 3_000_000, inactive=500_000)

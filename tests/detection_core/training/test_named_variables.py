@@ -44,12 +44,9 @@ def test_a_mapping_gives_a_mapping_and_what_is_there_is_restored(checkpoint, cap
         np.testing.assert_array_equal(variables["other"], np.zeros(3))
 
 
-def test_a_list_goes_by_the_variables_own_names(checkpoint):
+def test_a_list_goes_by_the_variables_own_names_and_other_forms_are_refused(checkpoint, tmp_path):
     variables = [tf.Variable(tf.zeros([1]), name="other"), tf.Variable(tf.zeros([2, 2]), name="mine")]
     assert variables_in_checkpoint(variables, checkpoint) == [variables[0]]
-
-
-def test_wrong_checkpoints_and_forms_are_refused(checkpoint, tmp_path):
     with pytest.raises(ModelError, match="nothing"):
         restore_variables(fresh(), str(tmp_path / "nothing"))
     objects = write_object_checkpoint({"model/weights": VALUES["weights"]}, tmp_path / "objects")

@@ -15,7 +15,7 @@ VALUES = {
 }
 
 
-def test_variables_are_found_by_object_path_and_read(tmp_path):
+def test_variables_are_found_by_object_path_and_others_are_foreign(tmp_path):
     checkpoint = ObjectCheckpoint(CheckpointFile(write_object_checkpoint(VALUES, tmp_path / "ckpt-0")))
     key = checkpoint.find("model/a/0/kernel")
     assert key == "model/a/0/kernel/.ATTRIBUTES/VARIABLE_VALUE"
@@ -23,13 +23,13 @@ def test_variables_are_found_by_object_path_and_read(tmp_path):
     np.testing.assert_array_equal(checkpoint.read(key), VALUES["model/a/0/kernel"])
     assert checkpoint.find("model/a/1/kernel") is None
     assert checkpoint.find("model/a") is None
-
-
-def test_a_variable_with_two_paths_is_found_by_both(tmp_path):
     shared = tf.train.Checkpoint(kernel=tf.Variable(3.0))
     prefix = tf.train.Checkpoint(first=shared, second=shared).write(str(tmp_path / "ckpt"))
     checkpoint = ObjectCheckpoint(CheckpointFile(prefix))
     assert checkpoint.find("second/kernel") == checkpoint.find("first/kernel") is not None
+    prefix = write_named_checkpoint({"other/weights": np.zeros(3, np.float32)}, tmp_path / "model.ckpt")
+    with pytest.raises(ModelError, match=r"without an object graph.* set .*fine_tune_checkpoint_version: V1"):
+        ObjectCheckpoint(CheckpointFile(prefix))
 
 
 def test_a_slot_of_an_optimizer_is_found_by_its_variable(tmp_path):
@@ -43,11 +43,3 @@ def test_a_slot_of_an_optimizer_is_found_by_its_variable(tmp_path):
     assert checkpoint.find("model/a/0/kernel/.OPTIMIZER_SLOT/momentum") is None
     assert checkpoint.find("model/b/bias/.OPTIMIZER_SLOT/average") is None
     assert checkpoint.find("model/c/bias/.OPTIMIZER_SLOT/average") is None
-
-
-def test_a_checkpoint_without_objects_is_foreign(tmp_path):
-    prefix = write_named_checkpoint(
-        {"FeatureExtractor/weights": np.zeros(3, np.float32)}, tmp_path / "model.ckpt"
-    )
-    with pytest.raises(ModelError, match=r"without an object graph.* set .*fine_tune_checkpoint_version: V1"):
-        ObjectCheckpoint(CheckpointFile(prefix))

@@ -23,9 +23,7 @@ FLOAT32, BFLOAT16, FLOAT16 = Precision.FLOAT32, Precision.BFLOAT16, Precision.FL
 
 
 def test_a_machine_is_as_able_as_its_weakest_gpu(monkeypatch):
-    def details(gpu):
-        return {} if gpu is None else {"compute_capability": gpu}
-
+    details = lambda gpu: {} if gpu is None else {"compute_capability": gpu}  # noqa: E731
     monkeypatch.setattr(tf.config.experimental, "get_device_details", details)
     for capabilities, expected in (
         ([(8, 0)], BFLOAT16),
@@ -41,7 +39,7 @@ def test_a_machine_is_as_able_as_its_weakest_gpu(monkeypatch):
         assert device_precision() is choose_precision(None) is expected, capabilities
 
 
-def test_a_precision_that_is_slow_here_is_taken_and_named(caplog):
+def test_a_precision_that_is_slow_here_is_taken_and_named_and_is_that_of_a_block(caplog):
     with caplog.at_level(logging.INFO):
         assert choose_precision(FLOAT32) is choose_precision(None) is FLOAT32
         assert not caplog.messages
@@ -49,9 +47,6 @@ def test_a_precision_that_is_slow_here_is_taken_and_named(caplog):
     assert caplog.messages == [
         "train_config.precision BFLOAT16 is slow here: there is no GPU, and processors are faster in float32"
     ]
-
-
-def test_the_policy_is_that_of_a_block():
     with pytest.raises(KeyError), computing_in(FLOAT16):
         assert tf_keras.layers.Dense(1).compute_dtype == "float16"
         raise KeyError
@@ -69,7 +64,7 @@ def built(name, precision):
     [
         ("plain", FLOAT16),
         ("plain, bidirectional pyramid", BFLOAT16),
-        *(pytest.param(name, BFLOAT16, marks=pytest.mark.slow) for name in list(MODELS)[:4]),
+        *(pytest.param(name, BFLOAT16, marks=pytest.mark.slow) for name in list(MODELS)[:3]),
         pytest.param("efficientdet, weighted, two heads", FLOAT16, marks=pytest.mark.slow),
     ],
 )
@@ -111,7 +106,7 @@ def state_in_float16(**options):
     return TrainState(tiny(FLOAT16), momentum(average=0.9), options, None), options
 
 
-def test_gradients_do_not_depend_on_the_factor_of_the_loss():
+def test_gradients_do_not_depend_on_the_factor_of_the_loss_which_good_updates_double():
     (batch,) = make_dataset(0).take(1)
     weights = []
     for scale in (1.0, 1024.0):
@@ -120,6 +115,11 @@ def test_gradients_do_not_depend_on_the_factor_of_the_loss():
         assert float(outputs.scalars["loss_scale"]) == scale
         weights.append(state.model.network.variables[0].numpy())
     np.testing.assert_allclose(*weights, rtol=0.01, atol=1e-4)
+    state, options = state_in_float16(initial_loss_scale=8.0)
+    (part,) = state.updates.checkpointed().values()
+    part.good.assign(1998)
+    factors = [float(train_step(state, options, 1, batch).scalars["loss_scale"]) for _ in range(3)]
+    assert factors == [8.0, 8.0, 16.0]
 
 
 def test_an_update_that_overflows_is_left_out_and_counted():
@@ -132,15 +132,6 @@ def test_an_update_that_overflows_is_left_out_and_counted():
         assert int(state.step) == int(state.optimization.optimizer.iterations) == 1
         again = train_step(state, options, 1, batch)
         assert float(again.scalars["loss_scale"]) == 2.0**23
-
-
-def test_many_good_updates_double_the_factor():
-    (batch,) = make_dataset(0).take(1)
-    state, options = state_in_float16(initial_loss_scale=8.0)
-    (part,) = state.updates.checkpointed().values()
-    part.good.assign(1998)
-    factors = [float(train_step(state, options, 1, batch).scalars["loss_scale"]) for _ in range(3)]
-    assert factors == [8.0, 8.0, 16.0]
 
 
 def fit(folder, precision, seed=0):

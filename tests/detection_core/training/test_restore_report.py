@@ -28,7 +28,7 @@ def test_a_moving_average_shows_in_its_key(*, key, averaged):
     assert not _row(key, Outcome.SKIPPED_SHAPE).averaged
 
 
-def test_the_table_tells_of_each_variable_from_what_it_was_restored_or_why_not():
+def test_the_table_tells_of_each_variable_and_the_summary_has_the_parts():
     lines = _report(ROWS, ["other/kernel"]).table().splitlines()
     assert lines == [
         "full checkpoint ckpt: 2 restored, 1 skipped: another shape, 1 missing in the checkpoint, 1 of its"
@@ -41,28 +41,20 @@ def test_the_table_tells_of_each_variable_from_what_it_was_restored_or_why_not()
         "  restored, plain value: ours/net/stem/mean [2, 3] (net/stem/mean)",
         "  unused: other/kernel",
     ]
-
-
-def test_the_summary_has_the_parts_and_what_was_left_out():
     lines = _report(ROWS, ["other/kernel"]).summary().splitlines()
     assert lines[1:3] == [
         "  net: 2 of 2 restored (1 moving averages, 1 plain), such as"
         " net/stem/kernel/ExponentialMovingAverage",
         "  head: 0 of 2 restored (0 moving averages, 0 plain)",
     ]
-    assert [line.partition(":")[0].strip() for line in lines[3:]] == [
-        "skipped",
-        "missing in the checkpoint",
-        "unused",
-    ]
+    left = [line.partition(":")[0].strip() for line in lines[3:]]
+    assert left == ["skipped", "missing in the checkpoint", "unused"]
 
 
 def test_parts_are_told_apart_counted_and_bounded():
     report = _report([_row("model/net/a/kernel"), _row("model/head/b/kernel"), _row("model/head/c/kernel")])
-    assert [line.split(":")[0] for line in report.summary().splitlines()[1:]] == [
-        "  model/net",
-        "  model/head",
-    ]
+    parts = [line.split(":")[0] for line in report.summary().splitlines()[1:]]
+    assert parts == ["  model/net", "  model/head"]
     assert "kernel: 1 of 1" in _report([_row("kernel")]).summary()
     report = _report(ROWS, ["other/kernel"])
     assert report.counts() == {"restored": 2, "skipped_shape": 1, "missing": 1, "unused": 1}

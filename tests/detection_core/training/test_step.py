@@ -10,14 +10,9 @@ import tf_keras
 from detection_core.errors import ConfigError, ModelError
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import Constant, ConstantOptions
+from detection_core.training import step as steps
 from detection_core.training.loop_options import TrainOptions
-from detection_core.training.step import (
-    TrainState,
-    compile_steps,
-    counted_losses,
-    shape_gradients,
-    train_step,
-)
+from detection_core.training.step import TrainState, compile_steps, train_step
 from tests.detection_core.training.runs import RATE, assert_equal, state_of
 from tests.support.cases import cases
 from tests.support.tiny_model import TinyModel, make_dataset
@@ -72,44 +67,46 @@ def _with_backbone():
     return model
 
 
-def test_the_backbone_has_a_learning_rate_of_its_own():
+def test_the_backbone_has_a_learning_rate_of_its_own_and_frozen_parts_stay():
     plain, same, slow = (stepped(_with_backbone(), backbone_rate_decay=d)[2] for d in (1.0, 1.0, 0.5))
     for name, move in plain.items():
         np.testing.assert_allclose(same[name], move, atol=1e-7)
         np.testing.assert_allclose(slow[name], (0.5 if name.startswith("stem") else 1.0) * move, atol=1e-7)
-
-
-def test_frozen_stages_and_variables_stay_as_they_are():
-    moved_by = {
-        1: {"stem", "stem_bn", "head"},
-        2: {"head"},  # the stem has a stride of 4
-    }
-    for count, expected in moved_by.items():
+    # The stem has a stride of 4.
+    for count, expected in ((1, {"stem", "stem_bn", "head"}), (2, {"head"})):
         moved = stepped(_with_backbone(), freeze_backbone_stages=count)[2]
         assert {name.split("/")[0] for name, move in moved.items() if np.any(move)} == expected
     moved = stepped(TinyModel(), freeze_variables=("stem",))[2]
     assert {name for name, move in moved.items() if np.any(move)} == {"head/kernel:0", "head/bias:0"}
 
 
-def test_replicas_share_the_loss():
+def test_replicas_share_the_loss_and_a_model_s_factor_comes_before_clipping():
     whole, share = (stepped(TinyModel(), replicas)[2].values() for replicas in (1, 4))
     assert_equal(whole, [4 * move for move in share], 1e-3, 1e-7)
+
+    class Twice(TinyModel):
+        def gradient_factor(self, images):
+            return 0.5 * images
+
+    (batch,) = make_dataset(0).take(1)
+    moved = stepped(Twice())[2].values()
+    assert_equal(moved, [-2.0 * RATE * g for g in gradients_of(TinyModel(), batch)], 1e-3, 1e-6)
 
 
 def test_clipping_is_by_the_global_norm_after_the_bias_multiplier():
     options = TrainOptions(num_steps=1, gradient_clipping_by_norm=2.5, summarize_gradients=True)
-    (kernel, bias), scalars = shape_gradients(GRADIENTS, VARIABLES, options)
+    (kernel, bias), scalars = steps.shape_gradients(GRADIENTS, VARIABLES, options)
     np.testing.assert_allclose(kernel, [1.5, 0.0])
     np.testing.assert_allclose(bias, [2.0])
     norms = {name: float(value) for name, value in scalars.items()}
     assert norms == {"gradient_norm/a/kernel": 3.0, "gradient_norm/a/bias": 4.0, "gradient_norm/global": 5.0}
     options = TrainOptions(num_steps=1, bias_grad_multiplier=2.0)
-    (kernel, bias), scalars = shape_gradients(GRADIENTS, VARIABLES, options)
+    (kernel, bias), scalars = steps.shape_gradients(GRADIENTS, VARIABLES, options)
     np.testing.assert_allclose(kernel, [3.0, 0.0])
     np.testing.assert_allclose(bias, [8.0])
     assert scalars == {}
     losses = {"Loss/total_loss": tf.constant(3.0)}
-    assert counted_losses(losses, TrainOptions(num_steps=1, add_regularization_loss=False)) is losses
+    assert steps.counted_losses(losses, TrainOptions(num_steps=1, add_regularization_loss=False)) is losses
 
 
 VARIABLES = [tf.Variable([1.0, 1.0], name="a/kernel"), tf.Variable([1.0], name="a/bias")]
@@ -135,41 +132,22 @@ def test_a_batch_in_parts_has_the_mean_of_their_gradients():
     parts = [tf.nest.map_structure(lambda t, i=i: t[2 * i : 2 * i + 2], batch) for i in range(3)]
     model, twin = TinyModel(), TinyModel()
     before = [v.numpy() for v in twin.trainable_variables]
-    # Statistics of the normalisation follow part after part.
-    found = [(float(twin.losses(p, True)["Loss/total_loss"]), gradients_of(twin, p)) for p in parts]
+    parted = [(float(twin.losses(p, True)["Loss/total_loss"]), gradients_of(twin, p)) for p in parts]
     state = state_of(model, options)
     step = tf.function(lambda: train_step(state, options, 1, batch))
-    assert float(step().losses["Loss/total_loss"]) == pytest.approx(np.mean([f[0] for f in found]), rel=1e-5)
-    means = [np.mean(gradients, axis=0) for gradients in zip(*(f[1] for f in found), strict=True)]
+    assert float(step().losses["Loss/total_loss"]) == pytest.approx(np.mean([f[0] for f in parted]), rel=1e-5)
+    means = [np.mean(gradients, axis=0) for gradients in zip(*(f[1] for f in parted), strict=True)]
     expected = [value - RATE * mean for value, mean in zip(before, means, strict=True)]
     assert_equal(model.trainable_variables, expected, 1e-5, 1e-6)
-    assert int(state.step) == 1
+    follower = TinyModel()  # statistics of the normalisation follow part after part
+    for part in parts:
+        follower.losses(part, True)
+    found, expected = ([v for v in m.variables if "moving" in v.name] for m in (model, follower))
+    assert int(state.step) == 1 and len(found) == 2
+    assert_equal(found, expected)
     options = dataclasses.replace(options, gradient_accumulation_steps=4)
     with pytest.raises(ConfigError, match="divides the 6 images of a replica, found 4"):
         train_step(state_of(TinyModel(), options), options, 1, batch)
-
-
-def test_one_part_after_the_other_follows_the_statistics_of_each():
-    options = TrainOptions(num_steps=1, gradient_accumulation_steps=2)
-    (batch,) = make_dataset(0).take(1)
-    model, twin = TinyModel(), TinyModel()
-    for rows in (slice(0, 2), slice(2, 4)):
-        twin.losses(tf.nest.map_structure(lambda t, rows=rows: t[rows], batch), True)
-    state = state_of(model, options)
-    tf.function(lambda: train_step(state, options, 1, batch))()
-    found, expected = ([v for v in m.variables if "moving" in v.name] for m in (model, twin))
-    assert len(found) == 2
-    assert_equal(found, expected)
-
-
-def test_a_model_s_factor_comes_before_clipping():
-    class Twice(TinyModel):
-        def gradient_factor(self, images):
-            return 0.5 * images
-
-    (batch,) = make_dataset(0).take(1)
-    moved = stepped(Twice())[2].values()
-    assert_equal(moved, [-2.0 * RATE * g for g in gradients_of(TinyModel(), batch)], 1e-3, 1e-6)
 
 
 @cases(1, 2)

@@ -19,15 +19,19 @@ def default_handler():
 
 
 @pytest.mark.usefixtures("default_handler")
-def test_the_second_signal_is_not_held_back():
+def test_the_second_signal_is_not_held_back_nor_the_first_where_nothing_is_to_be_saved():
     with StopSignal() as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.received == signal.SIGINT
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+    with StopSignal(at_once=True) as stop, pytest.raises(KeyboardInterrupt):
+        assert stop_signal.active == [stop]
+        os.kill(os.getpid(), signal.SIGINT)
+    assert stop_signal.active == []
 
 
-def test_leaving_after_sigterm_has_the_shells_exit_code():
+def test_sigterm_has_the_shell_s_exit_code_and_outside_the_main_thread_nothing_is_touched():
     before = signal.getsignal(signal.SIGTERM)
     with StopSignal() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -35,10 +39,7 @@ def test_leaving_after_sigterm_has_the_shells_exit_code():
     with pytest.raises(SystemExit) as caught:
         stop.leave()
     assert caught.value.code == 143
-
-
-def test_outside_the_main_thread_nothing_is_touched():
-    before, seen = signal.getsignal(signal.SIGTERM), []
+    seen = []
 
     def work():
         with StopSignal() as stop:
@@ -48,11 +49,3 @@ def test_outside_the_main_thread_nothing_is_touched():
     thread.start()
     thread.join()
     assert seen == [(0, before)]
-
-
-@pytest.mark.usefixtures("default_handler")
-def test_where_nothing_is_to_be_saved_the_first_signal_is_not_held_back():
-    with StopSignal(at_once=True) as stop, pytest.raises(KeyboardInterrupt):
-        assert stop_signal.active == [stop]
-        os.kill(os.getpid(), signal.SIGINT)
-    assert stop_signal.active == []

@@ -25,7 +25,16 @@ def test_a_number_of_another_machine_becomes_one_that_divides(*, parts, images, 
     assert equal_parts(parts, images) == found
 
 
-def test_other_faults_are_not_the_memory():
+def test_what_tensorflow_raises_is_the_memory_and_other_faults_are_not():
+    with pytest.raises(tf.errors.ResourceExhaustedError) as caught:
+        tf.function(lambda count: tf.random.stateless_uniform([count], [0, 0]))(
+            tf.constant(1 << 46, tf.int64)
+        )
+    assert is_out_of_memory(caught.value)
+    options = TrainOptions(num_steps=1, batch_size=8, gradient_accumulation_steps=2)
+    message = str(too_large(caught.value, options))
+    assert "found 8 images in 2 parts, which it does not (OOM when allocating tensor" in message
+    assert "\n" not in message
     # What TensorFlow says of ENOSPC has the same class: see `IOError` in its `error_reporting`.
     full = tf.errors.ResourceExhaustedError(None, None, "/work/ckpt-3.data; No space left on device")
     assert not is_out_of_memory(full)
@@ -37,33 +46,14 @@ def test_other_faults_are_not_the_memory():
     assert not is_out_of_memory(tf.errors.NotFoundError(None, None, "shard-3.tfrecord; No such file"))
 
 
-def test_what_tensorflow_raises_is_the_memory_and_is_told_in_one_line():
-    with pytest.raises(tf.errors.ResourceExhaustedError) as caught:
-        tf.function(lambda count: tf.random.stateless_uniform([count], [0, 0]))(
-            tf.constant(1 << 46, tf.int64)
-        )
-    assert is_out_of_memory(caught.value)
-    options = TrainOptions(num_steps=1, batch_size=8, gradient_accumulation_steps=2)
-    message = str(too_large(caught.value, options))
-    assert "found 8 images in 2 parts, which it does not (OOM when allocating tensor" in message
-    assert "\n" not in message
+CUDNN = "Profiling failure on CUDNN engine eng11{}: UNKNOWN: CUDNN_STATUS_ALLOC_FAILED\nin cuda_dnn.cc(5333)"
 
 
 @cases(
-    (
-        tf.errors.NotFoundError(
-            None,
-            None,
-            "No algorithm worked!  Error messages:\n  Profiling failure on CUDNN engine eng11{}: UNKNOWN:"
-            " CUDNN_STATUS_ALLOC_FAILED\nin cuda_dnn.cc(5333): 'status'",
-        ),
-        "STATUS_ALLOC_FAILED",
-    ),
-    (
-        tf.errors.InternalError(None, None, "CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
-        "OUT_OF_MEMORY: out of memory",
-    ),
+    (tf.errors.NotFoundError, f"No algorithm worked!  Error messages:\n  {CUDNN}", "STATUS_ALLOC_FAILED"),
+    (tf.errors.InternalError, "CUDA_ERROR_OUT_OF_MEMORY: out of memory", "OUT_OF_MEMORY: out of memory"),
 )
-def test_a_library_of_cuda_without_memory_to_work_in_is_the_memory(*, error, reason):
+def test_a_library_of_cuda_without_memory_to_work_in_is_the_memory(*, kind, text, reason):
+    error = kind(None, None, text)
     assert is_out_of_memory(error)
     assert f"({reason})" in str(too_large(error, TrainOptions(num_steps=1, batch_size=8)))

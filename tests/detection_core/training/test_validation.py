@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from detection_core.artifacts.model_run import VALIDATIONS, ValidationLine
 from detection_core.errors import ContractError, StorageError
 from detection_core.training.actions import TrainingAction
-from detection_core.training.loop import run_training
-from detection_core.training.loop_options import TrainOptions
 from detection_core.training.validation import Validation, ValidationOptions, best_lines, waited
-from tests.detection_core.training.runs import Crash, Signal, assert_equal, momentum
+from tests.detection_core.training import runs
+from tests.detection_core.training.runs import Crash, Signal, assert_equal, kept
 from tests.support.storage_faults import few_descriptors
-from tests.support.tiny_model import TinyModel, make_dataset
+from tests.support.tiny_model import TinyModel
 
 SCORES = st.none() | st.integers(-3, 3).map(float)
 
@@ -43,19 +42,8 @@ def validation_of(model, folder, measure, **changes):
 
 
 def train(model, folder, *actions, measure=None, **changes):
-    return run_training(
-        model,
-        make_dataset,
-        momentum(average=0.9),
-        TrainOptions(num_steps=10, log_every=1, checkpoint_every=5),
-        str(folder),
-        actions=actions,
-        validation=validation_of(model, folder, measure or (lambda: by_weights(model)), **changes),
-    )
-
-
-def kept(folder):
-    return sorted(int(p.name.split("-")[1].split(".")[0]) for p in (folder / "best").glob("*.index"))
+    validation = validation_of(model, folder, measure or (lambda: by_weights(model)), **changes)
+    return runs.train(model, folder, *actions, validation=validation)
 
 
 def validated_steps(folder):
@@ -90,7 +78,7 @@ def test_waiting_counts_validations_since_the_last_gain(scores, gain):
     assert waited(lines_of([*scores, None]), gain) == since + 1
 
 
-def test_the_best_weights_are_kept_and_restored(tmp_path, caplog):
+def test_the_best_weights_are_kept_and_restored_if_a_score_is_known(tmp_path, caplog):
     model, seen = TinyModel(), []
     validation = validation_of(model, tmp_path, table([1.0, 4.0, 2.0, 3.0, 0.0]), keep_best=2)
     validation.start(0)
@@ -98,23 +86,20 @@ def test_the_best_weights_are_kept_and_restored(tmp_path, caplog):
         model.variables[0].assign(model.variables[0] + 0.1 * step)
         seen.append([variable.numpy() for variable in model.variables])
         validation.run(step)
-    assert kept(tmp_path) == [4, 8] and validation.best.step == 4
+    assert kept(tmp_path, "best") == [4, 8] and validation.best.step == 4
     with pytest.raises(StorageError, match="Too many open files"), few_descriptors(1):
         validation.restore_best()
-    assert kept(tmp_path) == [4, 8]
+    assert kept(tmp_path, "best") == [4, 8]
     assert validation.restore_best().step == 4
     assert_equal(model.variables, seen[1], 0, 0)
     for file in (tmp_path / "best").glob("ckpt-4.data*"):
         file.write_bytes(b"damaged")
     assert validation.restore_best().step == 8 and "is damaged" in caplog.text
     assert_equal(model.variables, seen[3], 0, 0)
-
-
-def test_nothing_is_restored_where_no_score_is_known(tmp_path):
-    validation = validation_of(TinyModel(), tmp_path, table([None, None]))
+    validation = validation_of(TinyModel(), tmp_path / "unknown", table([None, None]))
     validation.start(0)
     assert [validation.run(step).score for step in (4, 8)] == [None, None]
-    assert validation.restore_best() is None and kept(tmp_path) == []
+    assert validation.restore_best() is None and kept(tmp_path / "unknown", "best") == []
 
 
 def test_what_is_measured_and_kept_is_the_average_where_it_is_asked_for(tmp_path):
@@ -126,12 +111,12 @@ def test_what_is_measured_and_kept_is_the_average_where_it_is_asked_for(tmp_path
 
     result = train(model, tmp_path, measure=measure, averaged=True)
     np.testing.assert_array_equal(seen[-1], result.average.averages[0])
-    assert not np.array_equal(seen[-1], model.trainable_variables[0]) and kept(tmp_path) == [10]
+    assert not np.array_equal(seen[-1], model.trainable_variables[0]) and kept(tmp_path, "best") == [10]
     result.validation.restore_best()
     np.testing.assert_array_equal(model.trainable_variables[0], seen[-1])
 
 
-def test_training_stops_where_it_gains_nothing(tmp_path, caplog):
+def test_training_stops_where_it_gains_nothing_and_a_stop_then_changes_nothing(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     scores, chosen = [1.0, 1.1, 1.05, 1.15], {"every_steps": 2, "patience": 2, "min_gain": 0.2}
     result = train(TinyModel(), tmp_path, measure=table(scores), **chosen)
@@ -140,6 +125,13 @@ def test_training_stops_where_it_gains_nothing(tmp_path, caplog):
     assert "training stops at step 6 of 10" in caplog.text
     again = train(TinyModel(), tmp_path, measure=table([]), **chosen)
     assert (again.start_step, again.step, again.last_report) == (6, 6, None)
+    folder = tmp_path / "stopped"
+    chosen = {"measure": table([1.0, 0.9, 0.8]), "every_steps": 2, "patience": 2}
+    with pytest.raises(SystemExit):
+        train(TinyModel(), folder, Signal(signal.SIGTERM, 6), **chosen)
+    end = train(TinyModel(), folder, **chosen)
+    assert [line.step for line in end.validation.lines] == [2, 4, 6]
+    assert (end.start_step, end.step, end.last_report) == (6, 6, None)
 
 
 def test_by_time_it_is_measured_at_the_first_step_after_it(tmp_path, monkeypatch):
@@ -194,29 +186,16 @@ def test_kills_and_stops_change_nothing(tmp_path):
         assert validated_steps(folder) == validated, (actions, nth)
     end = train(TinyModel(), folder, keep_best=2)
     assert (end.start_step, end.step, end.last_report) == (10, 10, None)
-    assert validated_steps(folder) == [4, 8, 10] and kept(tmp_path / "whole") == kept(folder)
+    assert validated_steps(folder) == [4, 8, 10]
+    assert kept(tmp_path / "whole", "best") == kept(folder, "best")
     # Sums differ in their last bits.
     scores = [[line.score for line in result.validation.lines] for result in (whole, end)]
     assert scores[0] == pytest.approx(scores[1], rel=1e-5)
-    for line in (b"\xff\xfe no text", b'{"schema_version": 99, "step": 8, "score": 9.0}'):
-        expect_refused(folder, line)
-
-
-def expect_refused(folder, line):
-    """A line that cannot be read is refused, and not lost."""
+    # A line that cannot be read is refused, and not lost.
     file = folder / VALIDATIONS.name
-    whole = file.read_bytes()
-    file.write_bytes(whole + line + b"\n")
-    with pytest.raises(ContractError, match=r"validation\.jsonl:4: "):
-        train(TinyModel(), folder)
-    assert file.read_bytes() == whole + line + b"\n"
-    file.write_bytes(whole)
-
-
-def test_a_stop_where_the_last_hope_ends_changes_nothing(tmp_path):
-    scores = table([1.0, 0.9, 0.8])
-    with pytest.raises(SystemExit):
-        train(TinyModel(), tmp_path, Signal(signal.SIGTERM, 6), measure=scores, every_steps=2, patience=2)
-    end = train(TinyModel(), tmp_path, measure=scores, every_steps=2, patience=2)
-    assert [line.step for line in end.validation.lines] == [2, 4, 6]
-    assert (end.start_step, end.step, end.last_report) == (6, 6, None)
+    lines = file.read_bytes()
+    for line in (b"\xff\xfe no text\n", b'{"schema_version": 99, "step": 8, "score": 9.0}\n'):
+        file.write_bytes(lines + line)
+        with pytest.raises(ContractError, match=r"validation\.jsonl:4: "):
+            train(TinyModel(), folder)
+        assert file.read_bytes() == lines + line
