@@ -121,11 +121,7 @@ def test_the_core_trains_and_looks_after_itself(python, tmp_path):
     config = ROOT / "examples" / "digits" / "pipeline.config"
     short = [
         text
-        for field in (
-            "train_config.num_steps=2",
-            "train_config.batch_size=2",
-            "model.ssd.num_classes=1",
-        )
+        for field in ("train_config.num_steps=2", "train_config.batch_size=2", "model.ssd.num_classes=1")
         for text in ("--set", field)
     ]
     detflow(

@@ -190,12 +190,7 @@ def write_run(root: Path, images: int = 40) -> RunInfo:
     baseline = {MAP: 0.552, MAP_50: 0.871}
     thresholds = {MAP_50: {"lower_bound": 0.7, "min_change": -0.2}, MAP: {"upper_bound": 1.0}}
     metrics = write_evaluation(
-        art / "evaluator" / "evaluation",
-        art / "evaluator" / "blessing",
-        scenes,
-        0.05,
-        thresholds,
-        baseline,
+        art / "evaluator" / "evaluation", art / "evaluator" / "blessing", scenes, 0.05, thresholds, baseline
     )
     write_training(art / "quantization_rewriter" / "quantized_run", 150, 0.004, 0.2, quantized_steps=120)
     _write_quantization(art / "quantization_rewriter" / "quantization")

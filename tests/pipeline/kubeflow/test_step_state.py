@@ -34,18 +34,11 @@ def test_a_driver_that_failed_and_was_repeated_is_no_failed_step():
 
 
 def test_a_driver_that_failed_for_good_is_a_failed_step_with_the_logs_of_its_pods():
-    steps = [
-        Step(name="a"),
-        Step(name="b", phase="Unprepared", begin=1),
-        Step(name="c", phase="Omitted", begin=2),
-    ]
-    workflow = Workflow("wf-1").run(steps, "Failed")
+    ended = [Step(name="b", phase="Unprepared", begin=1), Step(name="c", phase="Omitted", begin=2)]
+    workflow = Workflow("wf-1").run([Step(name="a"), *ended], "Failed")
     _, failed, _ = step_states(details_of(workflow), {"a": {}, "b": {}, "c": {}}, _ENDED)
-    assert (failed.state, failed.error, failed.attempts) == (
-        "failed",
-        "Kubeflow's driver could not prepare it",
-        3,
-    )
+    assert (failed.state, failed.attempts) == ("failed", 3)
+    assert failed.error == "Kubeflow's driver could not prepare it"
     pod = workflow.node_of("b", driver=True)
     assert failed.pods[:2] == (workflow.id(pod), workflow.pods()[pod])
 
@@ -82,12 +75,8 @@ def test_a_driver_without_a_pod_is_waited_for():
 
 
 def test_what_argo_left_out_was_not_run():
-    steps = [
-        Step(name="a", phase="Failed"),
-        Step(name="b", phase="Omitted", begin=1),
-        Step(name="c", phase="Omitted", begin=1),
-    ]
-    workflow = Workflow("wf-1").run(steps, "Failed")
+    omitted = (Step(name=name, phase="Omitted", begin=1) for name in "bc")
+    workflow = Workflow("wf-1").run([Step(name="a", phase="Failed"), *omitted], "Failed")
     assert _shown(workflow, _GOES_ON, "a", "b", "c") == "a failed, b pending, c pending"
     assert _shown(workflow, _ENDED, "a", "b", "c", "d") == "a failed, b not run, c not run, d not run"
     assert step_states(details_of(workflow), {}, _ENDED)[1].seconds is None
@@ -95,11 +84,9 @@ def test_what_argo_left_out_was_not_run():
 
 def test_steps_of_a_condition_a_loop_and_an_inner_pipeline_are_listed_under_it():
     probe, last = Step(name="probe", begin=1), Step(name="probe-2", phase="Failed", begin=2)
+    nested = Step(name="condition-2", inside=[last], phase="Failed", begin=2)
     steps = [
-        Step(
-            name="condition-1",
-            inside=[probe, Step(name="condition-2", inside=[last], phase="Failed", begin=2)],
-        ),
+        Step(name="condition-1", inside=[probe, nested]),
         Step(name="condition-3", phase="Skipped", begin=3),
         Step(name="for-loop-1", items=[[probe], [last]], begin=4),
     ]
@@ -116,14 +103,11 @@ def test_steps_of_a_condition_a_loop_and_an_inner_pipeline_are_listed_under_it()
     assert "condition-1/condition-2/probe-2" in names and "for-loop-1/iteration-1/probe-2" in names
 
 
-def test_what_was_under_way_when_a_run_was_stopped_was_cancelled():
+def test_what_was_under_way_when_a_run_was_stopped_was_cancelled_or_is_unknown():
     steps = [Step(name="a"), Step(name="b", phase="Failed", begin=1), Step(name="c", phase="Failed", begin=2)]
     workflow = Workflow("wf-1").run(steps, "Failed")
     stopped = Ending(ended=True, cancelled=BEGIN + datetime.timedelta(minutes=2))
     assert _shown(workflow, stopped, "a", "b", "c", "d") == "a succeeded, b failed, c cancelled, d not run"
-
-
-def test_a_step_whose_end_was_not_told_is_unknown():
     # Argo compresses the nodes of a large workflow, and the server then stops telling of them.
     workflow = Workflow("wf-1").run([Step(name="a", phase="Running")], "Running")
     assert _shown(workflow, _ENDED, "a", "b") == "a unknown, b not run"
@@ -139,7 +123,7 @@ def test_the_names_of_pods_are_those_that_argo_gives():
     assert step.pods[0] == workflow.id(workflow.node_of("a")), "the last attempt comes first"
 
 
-def test_a_server_of_another_kind_is_shown_without_order(caplog):
+def test_a_server_of_another_kind_is_shown_without_order():
     def detail(name, state, minute):
         begin = BEGIN + datetime.timedelta(minutes=minute)
         return kfp_server_api.V2beta1PipelineTaskDetail(

@@ -51,25 +51,20 @@ def _head(handler, **headers):
     handler.end_headers()
 
 
-def _told(size, **headers):
-    def answer(handler):
-        _head(handler, Content_Length=str(size), **headers)
-        for _ in range(size >> 20):
-            handler.wfile.write(b" " * (1 << 20))
-
-    return answer
-
-
 def _untold(handler):
     _head(handler, Transfer_Encoding="chunked")
     for _ in range(3_000):
         handler.wfile.write(b"100000\r\n" + b" " * (1 << 20) + b"\r\n")
 
 
-def _answer(body, **headers):
+def _answer(body, size="", times=1, **headers):
+    """Answer with a body so many times, whose size is said to be this one."""
+
     def answer(handler):
-        _head(handler, Content_Length=str(len(body)), **headers)
-        handler.wfile.write(body)
+        _head(handler, Content_Length=size or str(len(body) * times), **headers)
+        for _ in range(times):
+            handler.wfile.write(body)
+        handler.close_connection = bool(size)
 
     return answer
 
@@ -79,7 +74,10 @@ HEALTH = b'{"multi_user": false, "tag_name": "2.17.0"}'
 
 def test_an_answer_of_gigabytes_is_refused_with_the_limit_and_not_held_in_memory(hostile, monkeypatch):
     expected = r"an answer of {}, where {} MiB are read at most; check that --host"
-    for answer, size in ((_told(3 << 30), "3,072 MiB"), (_untold, "more than 64 MiB")):
+    for answer, size in (
+        (_answer(b" " * (1 << 20), times=3 << 10), "3,072 MiB"),
+        (_untold, "more than 64 MiB"),
+    ):
         hostile.answer = answer
         with pytest.raises(ClusterError, match=expected.format(size, 64)) as caught:
             _connect(hostile, timeout=60)
@@ -113,19 +111,10 @@ def test_an_answer_that_drips_costs_no_more_than_the_limit(hostile):
     over.set()
 
 
-def test_a_size_that_is_no_number_is_ignored(hostile):
+def test_a_size_that_is_no_number_is_ignored_and_a_packed_answer_unpacked(hostile):
     for size in ("9" * 5000, "\u00b2", "-1", "x"):
-
-        def answer(handler, size=size):
-            _head(handler, Content_Length=size, Connection="close")
-            handler.wfile.write(HEALTH)
-            handler.close_connection = True
-
-        hostile.answer = answer
+        hostile.answer = _answer(HEALTH, size, Connection="close")
         assert _connect(hostile).server_version == "2.17.0"
-
-
-def test_a_packed_answer_is_unpacked(hostile):
     hostile.answer = _answer(gzip.compress(HEALTH), Content_Encoding="gzip")
     assert _connect(hostile).server_version == "2.17.0"
 
