@@ -35,10 +35,10 @@ def test_a_token_is_read_from_its_file_for_each_request_and_others_from_the_envi
     server, tmp_path, monkeypatch
 ):
     path = tmp_path / "token"
-    for number, token in enumerate(("first", "second")):
-        path.write_text(f"{token}\n")
-        server.token = token
-        connection = connection if number else connect(server, token_file=str(path))
+    connection = None
+    for server.token in ("first", "second"):
+        path.write_text(f"{server.token}\n")
+        connection = connection or connect(server, token_file=str(path))
         assert _count(connection) == 0
     monkeypatch.setenv("MY_TOKEN", "secret")
     server.token = "secret"
