@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.mutants.operators import Mutant
 from tests.support.changed_files import IN_MAKE_TEST
-from tests.support.import_closure import ROOT, import_closure, imported_files
+from tests.support.import_closure import ROOT, closure_of, imported_files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,19 +44,13 @@ class Judge:
             root: of the checkout whose code and tests are judged.
         """
         shutil.rmtree(folder, ignore_errors=True)
-        listed = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        for name in filter(None, listed.stdout.split("\0")):
+        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        for name in filter(None, subprocess.check_output(command, cwd=root, text=True).split("\0")):
             if (root / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / name, folder / name)
-        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
-        subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
+        for command in (["git", "init", "-q"], ["git", "add", "-A"]):
+            subprocess.run(command, cwd=folder, check=True)
         self._folder = folder
         self._seconds = seconds
 
@@ -83,16 +77,12 @@ class Judge:
         command = [sys.executable, "-m", "pytest", "-xq", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
         command += ["-m", IN_MAKE_TEST, *tests]
         path = os.pathsep.join([str(self._folder), str(self._folder / "pipeline" / "api")])
-        environment = {
-            **os.environ,
-            "PYTHONPATH": path,
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "DETFLOW_TEST_STORE": str(self._folder / "build" / "test-store"),
-        }
+        store = str(self._folder / "build" / "test-store")
+        quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": path, "DETFLOW_TEST_STORE": store}
         process = subprocess.Popen(
             command,
             cwd=self._folder,
-            env=environment,
+            env={**os.environ, **quiet},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -122,7 +112,7 @@ def rounds_for(file: str, test_files: Sequence[Path], root: Path = ROOT) -> tupl
     mirror = root / "tests" / Path(file).with_name(f"test_{Path(file).name}")
     near, far = [], []
     for test in test_files:
-        closure = import_closure([test])
+        closure = closure_of(test)
         if path in closure:
             direct = test == mirror or path in imported_files(test)
             (near if direct else far).append((test != mirror, len(closure), str(test.relative_to(root))))
