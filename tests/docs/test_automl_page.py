@@ -38,6 +38,7 @@ def _commands() -> list[list[str]]:
     return [shlex.split(line)[1:] for block in blocks for line in block.splitlines() if line]
 
 
+@pytest.mark.slow
 def test_commands_on_configs_run_as_they_stand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,8 +5,8 @@ from tests.support.cases import cases
 TEXT = reference.PAGE.read_text(encoding="utf-8")
 
 
-def test_the_pages_are_what_the_source_gives_and_others_are_written_again(tmp_path, monkeypatch, capsys):
-    assert reference.main(["--check"]) == 0
+def test_a_page_that_is_not_what_the_source_gives_is_refused_and_written_again(tmp_path, monkeypatch, capsys):
+    # `make lint` and CI check the real pages.
     page = tmp_path / "api.md"
     page.write_text("# old\n")
     monkeypatch.setattr(reference, "ROOT", tmp_path)

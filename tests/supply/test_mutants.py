@@ -4,6 +4,8 @@ import ast
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.mutants.__main__ import candidates, choose
 from tests.mutants.judge import Judge, rounds_for
 from tests.mutants.operators import mutants_of
@@ -16,18 +18,16 @@ def kept(values: list[int], low=1):
     values.sort()
     return max(low, len(values)) - 1 if values else low
 '''
-EXPECTED = {
-    "low=1": "low=2",
-    "low < 2": "(low <= 2)",
-    "< 2": "< 3",
-    "not values or low < 2": "(not values and low < 2)",
-    "not values": "values",
-    "raise": "pass",
-    "values.sort()": "pass",
-    "max(low, len(values))": "max(len(values), low)",
-    "- 1": "- 2",
-    "if values else": "if (not values) else",
-}
+EXPECTED = (
+    "low=2",
+    "(low <= 2)",
+    "< 3",
+    "(not values and low < 2)",
+    "if values or",
+    "2:\n        pass",
+    "\n    pass\n",
+)
+EXPECTED += ("max(len(values), low)", "- 2", "if (not values) else")
 
 
 def test_every_kind_of_fault_is_put_where_it_runs(tmp_path: Path) -> None:
@@ -37,9 +37,8 @@ def test_every_kind_of_fault_is_put_where_it_runs(tmp_path: Path) -> None:
     for text in texts:
         ast.parse(text)
         assert text != SOURCE and '"""No fault in a text."""' in text and "list[int]" in text
-    missing = [new for new in EXPECTED.values() if not any(new in text for text in texts)]
-    assert not missing, missing
-    assert not any("low + 2" in text or "low - 1" in text for text in texts)
+        assert "low + 2" not in text and "low - 1" not in text
+    assert [new for new in EXPECTED if not any(new in text for text in texts)] == []
 
 
 def test_the_same_seed_draws_the_same_mutants_of_every_kind() -> None:
@@ -56,7 +55,8 @@ def test_the_mirror_is_asked_first() -> None:
     assert "tests/detection_core/ops/test_iou.py" in near + far
 
 
-def test_a_mutant_dies_by_the_test_that_fails(tmp_path: Path) -> None:
+def test_a_mutant_dies_by_the_test_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     root = tmp_path / "checkout"
     (root / "tests").mkdir(parents=True)
     (root / "source.py").write_text("def bound(value):\n    return value < 3\n")
@@ -69,4 +69,4 @@ def test_a_mutant_dies_by_the_test_that_fails(tmp_path: Path) -> None:
     assert judge(mutant, [["tests/test_sharp.py"]]).killed_by == "tests/test_sharp.py::test_bound"
     verdict = judge(mutant, [["tests/test_blunt.py"], []])
     assert (verdict.killed_by, verdict.complete) == ("", True)
-    assert judge.failing(["tests/test_sharp.py", "tests/test_blunt.py"]) == []
+    assert judge.failing(["tests/test_sharp.py"]) == []

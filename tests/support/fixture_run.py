@@ -98,11 +98,9 @@ def write_training(folder, steps, rate, start, **more):
         losses = {"Loss/classification_loss": 0.6 * part, "Loss/localization_loss": 0.35 * part}
         losses["Loss/regularization_loss"] = 0.05
         now = rate * min(1, step / 100) * 0.5 * (1 + math.cos(math.pi * step / steps))
-        total = sum(losses.values())
-        lines.append(
-            {"step": step, "steps": steps, "loss": total, "losses": {**losses, "Loss/total_loss": total}}
-        )
-        lines[-1] |= {"learning_rate": now, "steps_per_second": 8.1, "time": 1.0}
+        total = losses["Loss/total_loss"] = sum(losses.values())
+        line = {"step": step, "steps": steps, "loss": total, "losses": losses}
+        lines.append({**line, "learning_rate": now, "steps_per_second": 8.1, "time": 1.0})
     (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     report = {"steps": steps, "seconds": steps / 8.1, "steps_per_second": 8.1, "parameters": 2_451_770}
     report |= {"peak_memory_bytes": 1_870_000_000, "started_from": "random weights", **more}
@@ -118,27 +116,12 @@ def _write_examples(folder):
         areas = {"small": 310, "medium": 2100, "large": 420}
         splits[name] = {"images": images, "empty_images": images // 9, "objects": images * 5, "crowd": 0}
         splits[name] |= {"box_areas_px": areas, "quarantined": {"inverted_box": 2} if name == "train" else {}}
-    card = {
-        "format": "coco",
-        "classes": [
-            {"id": c + 1, "name": n, "objects": int(rng.integers(300, 480))} for c, n in NAMES.items()
-        ],
-        "splits": splits,
-        "quarantine": {"records": 2, "fraction": 2 / 802, "reasons": {"inverted_box": 2}},
-        "images_in_two_splits": 0,
-    }
-    (folder / "dataset_card.json").write_text(json.dumps(card))
-    detail = "expected xmin < xmax, found <310 and 298>"
-    rows = [
-        {
-            "split": "train",
-            "file": "train.json",
-            "record": f"image {i}",
-            "reason": "inverted_box",
-            "detail": detail,
-        }
-        for i in (17, 402)
-    ]
+    classes = [{"id": c + 1, "name": n, "objects": int(rng.integers(300, 480))} for c, n in NAMES.items()]
+    quarantine = {"records": 2, "fraction": 2 / 802, "reasons": {"inverted_box": 2}}
+    card = {"format": "coco", "classes": classes, "splits": splits, "quarantine": quarantine}
+    (folder / "dataset_card.json").write_text(json.dumps({**card, "images_in_two_splits": 0}))
+    why = {"reason": "inverted_box", "detail": "expected xmin < xmax, found <310 and 298>"}
+    rows = [{"split": "train", "file": "train.json", "record": f"image {i}", **why} for i in (17, 402)]
     (folder / "quarantine.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
 
 
@@ -146,20 +129,13 @@ def _write_quantization(folder):
     folder.mkdir(parents=True)
     quantized = [{"layer": f"conv_{i}", "kind": "convolution"} for i in range(61)]
     quantized += [{"layer": f"add_{i}", "kind": "addition"} for i in range(12)]
+    coverage = {"convolutions": 61, "quantized_convolutions": 61, "weights": 1000, "quantized_weights": 1000}
     record = {
         "settings": {"delay": 50, "weight_bits": 8, "activation_bits": 8, "symmetric": False},
         "quantized": quantized,
-        "not_quantized": [
-            {"layer": "box decoding and suppression", "reason": "runs in float after the network"}
-        ],
-        "coverage": {
-            "convolutions": 61,
-            "quantized_convolutions": 61,
-            "weights": 1000,
-            "quantized_weights": 1000,
-        },
+        "not_quantized": [{"layer": "box decoding", "reason": "runs in float after the network"}],
+        "coverage": {**coverage, "fraction": 1.0},
     }
-    record["coverage"]["fraction"] = 1.0
     (folder / "quantization.json").write_text(json.dumps(record))
 
 
@@ -185,54 +161,41 @@ def write_run(root: Path, images: int = 40) -> RunInfo:
     rng = np.random.default_rng(7)
     scenes = [_scene(rng, i) for i in range(images)]
     art = root / "artifacts"
+    evaluator, quantized = art / "evaluator", art / "quantized_evaluator"
     _write_examples(art / "example_gen" / "examples")
     write_training(art / "trainer" / "model_run", 1500, 0.08, 2.2)
     baseline = {MAP: 0.552, MAP_50: 0.871}
-    thresholds = {MAP_50: {"lower_bound": 0.7, "min_change": -0.2}, MAP: {"upper_bound": 1.0}}
+    bounds = {MAP_50: {"lower_bound": 0.7, "min_change": -0.2}, MAP: {"upper_bound": 1.0}}
     metrics = write_evaluation(
-        art / "evaluator" / "evaluation", art / "evaluator" / "blessing", scenes, 0.05, thresholds, baseline
+        evaluator / "evaluation", evaluator / "blessing", scenes, 0.05, bounds, baseline
     )
     write_training(art / "quantization_rewriter" / "quantized_run", 150, 0.004, 0.2, quantized_steps=120)
     _write_quantization(art / "quantization_rewriter" / "quantization")
-    write_evaluation(
-        art / "quantized_evaluator" / "evaluation",
-        art / "quantized_evaluator" / "blessing",
-        scenes,
-        0.055,
-        {MAP_50: {"min_change": -0.02}},
-        metrics,
-    )
+    bounds = {MAP_50: {"min_change": -0.02}}
+    write_evaluation(quantized / "evaluation", quantized / "blessing", scenes, 0.055, bounds, metrics)
     _write_parity(art / "tflite_exporter" / "parity", metrics)
     (art / "pusher" / "pushed_model").mkdir(parents=True)
-    (art / "pusher" / "pushed_model" / "pushed.json").write_text(
-        json.dumps({"pushed": True, "version": 3, "reasons": ["every gate blessed it"]})
-    )
-    table = [
-        ("example_gen", "example_gen", "cached", 0.0, ["examples"]),
-        ("baseline_resolver", "baseline_resolver", "executed", 0.2, ["baseline"]),
-        ("trainer", "trainer", "executed", 312.4, ["model", "model_run"]),
-        ("evaluator", "evaluator", "executed", 14.7, ["evaluation", "blessing"]),
-        (
-            "quantization_rewriter",
-            "quantization_rewriter",
-            "executed",
-            121.0,
-            ["quantized_model", "quantized_run", "quantization"],
-        ),
-        ("quantized_evaluator", "evaluator", "executed", 15.2, ["evaluation", "blessing"]),
-        ("tflite_exporter", "tflite_exporter", "executed", 48.3, ["tflite", "parity", "blessing"]),
-        ("pusher", "pusher", "executed", 0.9, ["pushed_model"]),
-    ]
+    pushed = {"pushed": True, "version": 3, "reasons": ["every gate blessed it"]}
+    (art / "pusher" / "pushed_model" / "pushed.json").write_text(json.dumps(pushed))
     steps = tuple(
         StepInfo(
             id=id_,
-            component=component,
-            state=state,
+            component="evaluator" if id_ == "quantized_evaluator" else id_,
+            state="executed" if seconds else "cached",
             started="2026-11-20T22:00:00+00:00",
             seconds=seconds,
-            outputs={name: str(art / id_ / name) for name in names},
+            outputs={name: str(art / id_ / name) for name in names.split()},
         )
-        for id_, component, state, seconds, names in table
+        for id_, seconds, names in (
+            ("example_gen", 0.0, "examples"),
+            ("baseline_resolver", 0.2, "baseline"),
+            ("trainer", 312.4, "model model_run"),
+            ("evaluator", 14.7, "evaluation blessing"),
+            ("quantization_rewriter", 121.0, "quantized_model quantized_run quantization"),
+            ("quantized_evaluator", 15.2, "evaluation blessing"),
+            ("tflite_exporter", 48.3, "tflite parity blessing"),
+            ("pusher", 0.9, "pushed_model"),
+        )
     )
     return RunInfo(
         run_id="20261120-220000-1a2b",
