@@ -91,8 +91,8 @@ class Workflow:
     ) -> Workflow:
         """Add the nodes of a run of a phase, in which the steps come one after the other.
 
-        Of `failed_roots` attempts of the whole the first driver ended in an error. Where `root_fails`, that of
-        the last attempt fails: the root is Omitted then (seen on 2.17.0).
+        Of `failed_roots` attempts of the whole the first driver ended in an error; where `root_fails`, that
+        of the last attempt, too: the root is Omitted then (seen on 2.17.0).
         """
         for _ in range(failed_roots):
             entry = self.begin_node(self.name, "", "Error", 0)

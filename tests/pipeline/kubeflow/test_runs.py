@@ -14,6 +14,11 @@ from tests.pipeline.kubeflow.clients import start
 _STEPS = ("example-gen", "pusher", "trainer")
 
 
+@pytest.fixture(autouse=True)
+def changes_are_logged(caplog):
+    caplog.set_level(logging.INFO)
+
+
 def _wait(connection, run_id, **more):
     given = {"poll_seconds": 0, "limit_seconds": 0, "sleep": lambda _: None, **more}
     return runs.wait_for(connection, run_id, **given)
@@ -24,7 +29,6 @@ def _said(caplog, about="step |"):
 
 
 def test_waiting_logs_every_change_of_a_step_once(connection, run_id, caplog):
-    caplog.set_level(logging.INFO)
     state = _wait(connection, run_id)
     assert (state.state, state.good, state.failure()) == ("succeeded", True, "")
     assert state.finished and state.link.endswith(f"/#/runs/details/{run_id}")
@@ -53,7 +57,6 @@ def test_the_step_that_failed_is_named(server, connection, package_path, subtest
 def test_the_steps_of_a_run_that_ended_are_read_until_they_have_ended(
     server, connection, package_path, caplog
 ):
-    caplog.set_level(logging.INFO)
     for last, failing in (("succeeded", ""), ("failed", "trainer")):
         server.state.failing_step = failing
         for stale in (0, 1, 3):
@@ -71,7 +74,6 @@ def test_the_steps_of_a_run_that_ended_are_read_until_they_have_ended(
 
 
 def test_a_pod_that_does_not_start_is_said_once_with_where_to_look(server, connection, run_id, caplog):
-    caplog.set_level(logging.INFO)
     server.state.waiting_step = "trainer"
     looks = iter([*["trainer"] * 7, *[""] * 99])
     _wait(connection, run_id, sleep=lambda _: setattr(server.state, "waiting_step", next(looks)))
@@ -81,7 +83,6 @@ def test_a_pod_that_does_not_start_is_said_once_with_where_to_look(server, conne
 
 
 def test_a_step_inside_another_one_and_attempts_are_named(server, connection, run_id, package_path, caplog):
-    caplog.set_level(logging.INFO)
     server.state.outcomes = {"pusher": {"inside": [Step(name="probe", phase="Failed", begin=1)]}}
     server.state.failing_step = "pusher"
     state = _wait(connection, run_id)
@@ -99,7 +100,6 @@ def test_a_step_inside_another_one_and_attempts_are_named(server, connection, ru
 def test_a_server_that_does_not_tell_steps_still_tells_the_end(server, connection, run_id, caplog):
     server.state.tells_steps = False
     server.state.failing_step = "trainer"
-    caplog.set_level(logging.INFO)
     state = _wait(connection, run_id)
     assert state.failure() == "the run failed: no step says why; see the user interface"
     assert _said(caplog, "run |") == ["run | running", "run | failed"]
@@ -171,7 +171,6 @@ def test_a_failed_run_is_retried(server, connection, run_id, caplog):
     server.state.failing_step = "trainer"
     _wait(connection, run_id)
     server.state.failing_step = ""
-    caplog.set_level(logging.INFO)
     caplog.clear()  # of the first attempt, where other tests left the level of logging so
     before = runs.retry(connection, run_id)
     assert _wait(connection, run_id, before=before).good
