@@ -78,9 +78,7 @@ def _shards(data, folder, beam_args):
     return {p.name: p.read_bytes() for p in sorted(folder.rglob("*.tfrecord"))}
 
 
-def test_workers_of_the_submitting_process_and_of_a_pool_write_the_same_bytes(
-    tmp_path, data, job_service, worker_pool
-):
+def test_all_kinds_of_workers_write_the_same_bytes(tmp_path, data, job_service, worker_pool):
     here = _shards(data, tmp_path / "here", [])
     assert len(here) == 10
     assert _shards(data, tmp_path / "loop", [*job_service, "--environment_type=LOOPBACK"]) == here
@@ -89,9 +87,7 @@ def test_workers_of_the_submitting_process_and_of_a_pool_write_the_same_bytes(
     assert "Starting worker" in (tmp_path / "pool.log").read_text()
 
 
-def test_a_worker_that_is_killed_ends_the_run_and_the_next_gives_the_same_bytes(
-    tmp_path, monkeypatch, job_service, worker_pool
-):
+def test_a_run_after_a_killed_one_gives_the_same_bytes(tmp_path, monkeypatch, job_service, worker_pool):
     pool, external = worker_pool
     Coco(tmp_path / "data", images=200).write("train.json")
     here = _shards(tmp_path / "data", tmp_path / "here", [])

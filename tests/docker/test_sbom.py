@@ -1,5 +1,3 @@
-"""The bill of materials of an image against the lock that it is made from."""
-
 import json
 import re
 

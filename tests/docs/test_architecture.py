@@ -1,5 +1,3 @@
-"""Every package has its sentence, and every sentence its package."""
-
 import re
 from pathlib import Path
 

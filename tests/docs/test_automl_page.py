@@ -39,9 +39,7 @@ def _commands() -> list[list[str]]:
 
 
 @pytest.mark.slow
-def test_commands_on_configs_run_as_they_stand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_on_configs_run_as_they_stand(tmp_path, monkeypatch, capsys):
     """Those that train are parsed by the tests of the command line, and run for real on other configs."""
     monkeypatch.chdir(tmp_path)
     names = "".join(f"  {number}: class{number}\n" for number in range(1, 21))
@@ -56,9 +54,7 @@ def test_commands_on_configs_run_as_they_stand(
 
 
 @pytest.mark.slow
-def test_commands_that_train_run_as_they_stand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_that_train_run_as_they_stand(tmp_path, monkeypatch, capsys):
     """With a small model and few images, where the page has the user's own."""
     monkeypatch.chdir(tmp_path)
     made = [Made(boxes=((0.1, 0.1, 0.5, 0.4),), classes=("dog",)) for _ in range(4)]

@@ -1,5 +1,3 @@
-"""Decisions are numbered, dated, have a status, and their index says the same."""
-
 import datetime
 import re
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Links inside the documents lead somewhere."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The table of versions has every constant, with its value."""
-
 import ast
 import importlib
 import pkgutil

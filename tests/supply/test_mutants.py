@@ -1,5 +1,3 @@
-"""The faults that test-mutants puts in, and how it judges them."""
-
 import ast
 import subprocess
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Refusals and failed connections as one line with a remedy."""
-
 import json
 
 import kfp_server_api

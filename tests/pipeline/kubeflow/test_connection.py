@@ -1,5 +1,3 @@
-"""Connections: credentials, contexts, certificates, and what goes wrong."""
-
 import json
 import sys
 
@@ -31,9 +29,7 @@ def test_a_single_user_server_needs_no_credentials(server, connection):
     assert server.requests == ["GET /apis/v2beta1/healthz"]
 
 
-def test_a_token_is_read_from_its_file_for_each_request_and_others_from_the_environment(
-    server, tmp_path, monkeypatch
-):
+def test_credentials_come_from_a_file_each_time_or_the_environment(server, tmp_path, monkeypatch):
     path = tmp_path / "token"
     connection = None
     for server.token in ("first", "second"):
@@ -47,10 +43,8 @@ def test_a_token_is_read_from_its_file_for_each_request_and_others_from_the_envi
     server.token, server.cookie = "", "authservice_session=1"
     assert _count(connect(server, cookie_env="MY_COOKIE")) == 0
     # Refused credentials are named without their content.
-    server.token = "another"
-    with pytest.raises(
-        ClusterError, match=r"credentials from \$MY_TOKEN were not accepted \(401\)"
-    ) as caught:
+    server.token, refused = "another", r"credentials from \$MY_TOKEN were not accepted \(401\)"
+    with pytest.raises(ClusterError, match=refused) as caught:
         connect(server, token_env="MY_TOKEN")
     assert "secret" not in str(caught.value)
 
@@ -78,9 +72,7 @@ def _kubeconfig(server, folder, monkeypatch, user):
     server.kube_proxy = _PROXY
 
 
-def test_a_kube_context_leads_through_the_proxy_of_its_cluster_every_time(
-    server, package_path, tmp_path, monkeypatch
-):
+def test_a_kube_context_leads_through_its_proxy_every_time(server, package_path, tmp_path, monkeypatch):
     """kubernetes' loader resets address and hook with every request."""
     _kubeconfig(server, tmp_path, monkeypatch, {"token": "secret"})
     server.token = "secret"
@@ -106,9 +98,7 @@ echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"
 """
 
 
-def test_a_token_of_a_kubeconfig_that_expires_is_renewed_for_as_long_as_it_takes(
-    server, package_path, tmp_path, monkeypatch
-):
+def test_a_token_of_a_kubeconfig_that_expires_is_renewed(server, package_path, tmp_path, monkeypatch):
     count, plugin = tmp_path / "count", tmp_path / "plugin"
     count.write_text("0")
     plugin.write_text(_PLUGIN.replace("COUNT", str(count)))
@@ -226,9 +216,7 @@ def test_a_signed_in_proxy_gets_the_client_id_and_no_variable_of_kfp_wins_over_a
     assert Connection.open(given).host == server.url
 
 
-def test_nothing_is_sent_before_a_connection_is_opened_and_nothing_that_kfp_prints_shown(
-    server, connection, capsys
-):
+def test_nothing_is_sent_before_a_connection_is_opened_nor_printed(server, connection, capsys):
     """What kfp 2.17 does while a client is made is its own; a connection adds nothing to it."""
     connection.call("making an experiment", connection.client.create_experiment, "one")
     assert capsys.readouterr().out == ""

@@ -1,5 +1,3 @@
-"""Secrets: where they are read, and that they appear nowhere."""
-
 import pytest
 
 from detection_core.errors import ConfigError

@@ -1,5 +1,3 @@
-"""What a compiled package tells."""
-
 from pipeline.kubeflow.package import read_package, step_names, step_tree
 from tests.pipeline.kubeflow.conftest import write_package
 

@@ -1,5 +1,3 @@
-"""Files that are no packages, and hostile ones."""
-
 import os
 
 import pytest

@@ -1,5 +1,3 @@
-"""Runs on the server: waiting for them, stopping them, repeating them."""
-
 import functools
 import logging
 
@@ -54,9 +52,7 @@ def test_the_step_that_failed_is_named(server, connection, package_path, subtest
             assert [s.state for s in state.steps] == states
 
 
-def test_the_steps_of_a_run_that_ended_are_read_until_they_have_ended(
-    server, connection, package_path, caplog
-):
+def test_steps_of_a_run_that_ended_are_read_until_they_have(server, connection, package_path, caplog):
     for last, failing in (("succeeded", ""), ("failed", "trainer")):
         server.state.failing_step = failing
         for stale in (0, 1, 3):
@@ -115,9 +111,7 @@ def test_a_run_whose_version_or_workflow_is_gone_is_still_shown_and_not_cancelle
         runs.cancel(connection, run_id)
 
 
-def test_waiting_outlives_a_restart_of_the_server_but_no_refusal_and_no_long_absence(
-    server, connection, run_id, caplog, monkeypatch
-):
+def test_waiting_outlives_a_restart_but_no_refusal(server, connection, run_id, caplog, monkeypatch):
     server.misbehave("GET .*/runs/.*", 503, times=4)
     server.misbehave("GET .*/runs/.*", "close", times=3)
     assert _wait(connection, run_id).good

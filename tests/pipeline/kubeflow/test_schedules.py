@@ -1,5 +1,3 @@
-"""Schedules on the server: made, changed, cut off anywhere, deleted."""
-
 import dataclasses
 
 import pytest

@@ -1,5 +1,3 @@
-"""Settings files that are compiled, and compiled files that are taken as they are."""
-
 import os
 
 import pytest

@@ -1,5 +1,3 @@
-"""Logs of steps, from pods, the archive and the user interface."""
-
 from pipeline.kubeflow import runs
 from pipeline.kubeflow.step_log import error_in, no_log, step_log
 from pipeline.kubeflow.step_state import StepState

@@ -1,5 +1,3 @@
-"""States of steps, from the nodes that Kubeflow tells of."""
-
 import datetime
 
 import kfp_server_api

@@ -1,5 +1,3 @@
-"""Uploading packages and starting runs of them."""
-
 import re
 
 import pytest

@@ -1,5 +1,3 @@
-"""Limits of time and size of what a server answers."""
-
 import gzip
 import threading
 import tracemalloc
