@@ -57,26 +57,18 @@ class KfpState:
         self.forbidden: tuple[str, ...] = ()
         self.failing_step = self.waiting_step = ""
         self.stale_reads, self.failed_roots = 1, 0
-        self.outcomes: Kept = {}
         self.lost: set[str] = set()
-        self.pipelines: Kept = {}
-        self.versions: Kept = {}
-        self.experiments: Kept = {}
-        self.runs: Kept = {}
-        self.recurring: Kept = {}
-        self.stale: dict[str, list[Any]] = {}
-        self.progress: dict[str, int] = {}
+        self.pipelines, self.versions, self.experiments, self.runs, self.recurring = ({} for _ in range(5))
+        self.outcomes, self.stale, self.progress = ({} for _ in range(3))
         self._clock = itertools.count()
 
     def create_pipeline(self, body: Any) -> dict:
         check_body("V2beta1Pipeline", body)
         name = body.get("name") or body.get("display_name") or ""
-        self._require(bool(name), "pipeline's name cannot be empty")
+        self._require(name, "pipeline's name cannot be empty")
         _check_length("Pipeline", name, 128)
         namespace = self._namespace(body.get("namespace"))
-        for other in self.pipelines.values():
-            if (other["name"], other["namespace"]) == (name, namespace):
-                raise RefusalError(409, f"The name {name} already exists. Please specify a new name.")
+        _check_unique(self.pipelines, f"The name {name} already exists.", name=name, namespace=namespace)
         made = {"name": name, "display_name": name, **body, "namespace": namespace}
         return self._keep(self.pipelines, "pipeline_id", made)
 
@@ -85,27 +77,24 @@ class KfpState:
             raise RefusalError(400, "Failed to create a pipeline version")
         _check_length("PipelineVersion", name, 127)
         spec = check_package(file)
-        for other in self.versions.values():
-            if (other["pipeline_id"], other["name"]) == (pipeline_id, name):
-                raise RefusalError(409, "Failed to create a pipeline version")
-        made = {"pipeline_id": pipeline_id, "name": name, "display_name": name, "pipeline_spec": spec}
+        told = {"pipeline_id": pipeline_id, "name": name}
+        _check_unique(self.versions, "Failed to create a pipeline version", **told)
+        made = {**told, "display_name": name, "pipeline_spec": spec}
         return self._keep(self.versions, "pipeline_version_id", made)
 
     def create_experiment(self, body: Any) -> dict:
         check_body("V2beta1Experiment", body)
-        self._require(bool(body.get("display_name")), "experiment's name cannot be empty")
+        self._require(body.get("display_name"), "experiment's name cannot be empty")
         if len(body["display_name"]) > 128:
             # Nothing checks it but the database (seen on 2.17.0 with 300 characters).
             raise RefusalError(500, "Internal Server Error")
-        namespace = self._namespace(body.get("namespace"))
-        for other in self.experiments.values():
-            if (other["display_name"], other["namespace"]) == (body["display_name"], namespace):
-                raise RefusalError(409, f"Experiment with name {body['display_name']} already exists")
-        return self._keep(self.experiments, "experiment_id", {**body, "namespace": namespace})
+        told = {"display_name": body["display_name"], "namespace": self._namespace(body.get("namespace"))}
+        _check_unique(self.experiments, f"Experiment {told['display_name']} already exists", **told)
+        return self._keep(self.experiments, "experiment_id", {**body, **told})
 
     def create_run(self, body: Any) -> dict:
         check_body("V2beta1Run", body)
-        self._require(bool(body.get("display_name")), "The run name is empty. Please specify a valid name")
+        self._require(body.get("display_name"), "The run name is empty. Please specify a valid name")
         experiment = self._experiment(body)
         version = self._version(body)
         self.check_parameters(version, body.get("runtime_config", {}).get("parameters", {}))
@@ -214,7 +203,7 @@ class KfpState:
 
     def create_recurring(self, body: Any) -> dict:
         check_body("V2beta1RecurringRun", body)
-        self._require(bool(body.get("display_name")), "Recurring run name is empty")
+        self._require(body.get("display_name"), "Recurring run name is empty")
         experiment = self._experiment(body)
         version = self._version(body)
         concurrency = int(body.get("max_concurrency", 0))
@@ -308,7 +297,7 @@ class KfpState:
             self._require(fits, f"input parameter {name} requires type {entry['parameterType']}")
 
     def _experiment(self, body: dict) -> dict:
-        self._require(bool(body.get("experiment_id")), "experiment id is missing")
+        self._require(body.get("experiment_id"), "experiment id is missing")
         return self.find(self.experiments, body["experiment_id"], "Experiment")
 
     def _version(self, body: dict) -> dict:
@@ -322,7 +311,7 @@ class KfpState:
         if not self.multi_user:
             self._require(not given, "Namespace should not be provided in single-user mode.")
             return ""
-        self._require(bool(given), "Namespace cannot be empty in multi-user mode")
+        self._require(given, "Namespace cannot be empty in multi-user mode")
         self._allow(given or "")
         return given or ""
 
@@ -343,6 +332,11 @@ class KfpState:
     def _require(holds: Any, message: str) -> None:
         if not holds:
             raise BadBodyError(message)
+
+
+def _check_unique(kept: Kept, message: str, **fields: str) -> None:
+    if any(fields.items() <= other.items() for other in kept.values()):
+        raise RefusalError(409, message)
 
 
 def _check_length(model: str, name: str, most: int) -> None:
