@@ -82,8 +82,8 @@ def test_a_cluster_that_was_set_up_is_well(api, api_with_kinds, doctor):
     api.run("wait", "--for=condition=established", "--timeout=60s", "crd/scheduledworkflows.kubeflow.org")
     api.apply([named("Namespace", name, "") for name in ("detflow", "kubeflow")])
     api.apply(build(K8S / "overlays" / "multi-user"))
-    ports = {"endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"name": "https", "port": 6443}]}
-    slices = {"apiVersion": "discovery.k8s.io/v1", "addressType": "IPv4", **ports}
+    ports = {"ports": [{"name": "https", "port": 6443, "protocol": "TCP"}], "addressType": "IPv4"}
+    slices = {"apiVersion": "discovery.k8s.io/v1", "endpoints": [{"addresses": ["10.0.0.1"]}], **ports}
     labelled = named("EndpointSlice", "kubernetes", "default", **slices)
     labelled["metadata"]["labels"] = {"kubernetes.io/service-name": "kubernetes"}
     api.apply(

@@ -61,7 +61,8 @@ def test_a_component_alone_is_taken(ready, tmp_path, *, component):
 
 
 def test_the_server_refuses_a_field_that_it_does_not_know(ready):
-    by_kind = {m["kind"]: m for overlay in OVERLAYS for m in build(K8S / "overlays" / overlay)}
+    found = [m for overlay in OVERLAYS for m in build(K8S / "overlays" / overlay)]
+    by_kind = {manifest["kind"]: manifest for manifest in reversed(found)}
     for kind in ("Deployment", "TrainingRuntime", "TrainJob", "InferenceService", "CronJob"):
         by_kind[kind]["spec"]["replicaz"] = 2
         assert "replicaz" in ready.apply([by_kind[kind]], "--dry-run=server", code=1), kind
