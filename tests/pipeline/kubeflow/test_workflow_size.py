@@ -66,4 +66,7 @@ def test_what_nobody_knows_yet_is_counted(measured):
     without = copy.deepcopy(spec)
     del without["root"]["dag"]["tasks"]["evaluator"]["inputs"]["artifacts"]["baseline"]
     assert estimate_workflow(without, platforms).total < estimate_workflow(spec, platforms).total - 3000
-    assert estimate_workflow({"root": {}}).tasks == {}
+    nothing = estimate_workflow({"root": {}})
+    assert nothing.tasks == {}
+    # Templates, six nodes, and the 26 characters of "{\"dag\":{\"tasks\":{}}}" as three arguments.
+    assert nothing.frame == 15_000 + 6 * 800 + 3 * 26
