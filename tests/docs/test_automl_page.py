@@ -38,7 +38,6 @@ def _commands() -> list[list[str]]:
     return [shlex.split(line)[1:] for block in blocks for line in block.splitlines() if line]
 
 
-@pytest.mark.slow
 def test_commands_on_configs_run_as_they_stand(tmp_path, monkeypatch, capsys):
     """Those that train are parsed by the tests of the command line, and run for real on other configs."""
     monkeypatch.chdir(tmp_path)
