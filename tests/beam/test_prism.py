@@ -1,6 +1,7 @@
 """ExampleGen on Prism: job service and workers in processes of their own, as Flink and Dataflow have them."""
 
 import contextlib
+import functools
 import os
 import signal
 import socket
@@ -72,62 +73,38 @@ def _program(command, port, log):
 
 
 def _shards(data, folder, beam_args):
-    job = ExampleGenJob(
-        examples=str(folder),
-        data_path=str(data),
-        splits={"train": "train.json"},
-        shard_examples=4,
-        beam_args=tuple(beam_args),
-    )
-    example_gen.run(job)
+    given = {"data_path": str(data), "splits": {"train": "train.json"}, "shard_examples": 4}
+    example_gen.run(ExampleGenJob(examples=str(folder), beam_args=tuple(beam_args), **given))
     return {p.name: p.read_bytes() for p in sorted(folder.rglob("*.tfrecord"))}
 
 
-def test_workers_of_the_submitting_process_write_the_same_bytes(tmp_path, data, job_service):
+def test_all_kinds_of_workers_write_the_same_bytes(tmp_path, data, job_service, worker_pool):
     here = _shards(data, tmp_path / "here", [])
     assert len(here) == 10
-    assert _shards(data, tmp_path / "there", [*job_service, "--environment_type=LOOPBACK"]) == here
-
-
-def test_workers_of_a_pool_write_the_same_bytes(tmp_path, data, job_service, worker_pool):
-    here = _shards(data, tmp_path / "here", [])
+    assert _shards(data, tmp_path / "loop", [*job_service, "--environment_type=LOOPBACK"]) == here
     _, external = worker_pool
-    assert _shards(data, tmp_path / "there", [*job_service, *external]) == here
+    assert _shards(data, tmp_path / "pool", [*job_service, *external]) == here
     assert "Starting worker" in (tmp_path / "pool.log").read_text()
 
 
-def test_a_worker_that_is_killed_ends_the_run_and_leaves_nothing_half_made(
-    tmp_path, job_service, worker_pool
-):
-    pool, external = worker_pool
-    Coco(tmp_path / "data", images=200).write("train.json")
-    made, killed = tmp_path / "made", []
-    killer = threading.Thread(target=lambda: killed.append(_kill_a_worker(pool.pid, made)))
-    killer.start()
-    # Prism gives a job one worker and does not start another; Flink's restart strategy would.
-    with pytest.raises(RuntimeError, match="SDK worker disconnected"):
-        _shards(tmp_path / "data", made / "examples", [*job_service, *external])
-    killer.join()
-    assert killed == [True] and not (made / "examples").exists()
-    again = _shards(tmp_path / "data", made / "examples", [*job_service, *external])
-    assert len(again) == 50 and again == _shards(tmp_path / "data", tmp_path / "here", [])
-
-
-def test_one_of_two_workers_that_is_killed_ends_the_run_and_the_next_gives_the_same_bytes(
-    tmp_path, monkeypatch, job_service, worker_pool
-):
+def test_a_run_after_a_killed_one_gives_the_same_bytes(tmp_path, monkeypatch, job_service, worker_pool):
     pool, external = worker_pool
     Coco(tmp_path / "data", images=200).write("train.json")
     here = _shards(tmp_path / "data", tmp_path / "here", [])
-    made, killed = tmp_path / "made", []
-    monkeypatch.setattr(example_gen, "write_shards", _write_in_two_environments)
-    killer = threading.Thread(target=lambda: killed.append(_kill_a_worker(pool.pid, made, workers=2)))
-    killer.start()
-    with pytest.raises(RuntimeError, match="SDK worker disconnected"):
-        _shards(tmp_path / "data", made / "examples", [*job_service, *external])
-    killer.join()
-    assert killed == [True] and not (made / "examples").exists()
-    assert _shards(tmp_path / "data", made / "examples", [*job_service, *external]) == here
+    assert len(here) == 50
+    for workers in (1, 2):
+        if workers == 2:
+            monkeypatch.setattr(example_gen, "write_shards", _write_in_two_environments)
+        made, killed = tmp_path / f"made-{workers}", []
+        kill = functools.partial(_kill_a_worker, pool.pid, made, workers)
+        killer = threading.Thread(target=lambda kill=kill, killed=killed: killed.append(kill()))
+        killer.start()
+        # Prism gives a job one worker and does not start another; Flink's restart strategy would.
+        with pytest.raises(RuntimeError, match="SDK worker disconnected"):
+            _shards(tmp_path / "data", made / "examples", [*job_service, *external])
+        killer.join()
+        assert killed == [True] and not (made / "examples").exists()
+        assert _shards(tmp_path / "data", made / "examples", [*job_service, *external]) == here
 
 
 def _write_in_two_environments(tasks, beam_args):
@@ -146,7 +123,7 @@ def _write_in_two_environments(tasks, beam_args):
             _ = shards | f"Write {number}" >> write
 
 
-def _kill_a_worker(parent, folder, workers=1):
+def _kill_a_worker(parent, folder, workers):
     """Kill one of so many workers as soon as some shards are done, and tell whether there were so many."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:

@@ -18,12 +18,8 @@ TWO = ("--runner=FnApiRunner", "--direct_running_mode=multi_processing", "--dire
 
 
 def _shards(data, folder, beam_args=()):
-    splits = {"train": "train.json"}
-    run(
-        ExampleGenJob(
-            examples=str(folder), data_path=str(data), splits=splits, shard_examples=4, beam_args=beam_args
-        )
-    )
+    given = {"data_path": str(data), "splits": {"train": "train.json"}, "shard_examples": 4}
+    run(ExampleGenJob(examples=str(folder), beam_args=beam_args, **given))
     return {path.name: path.read_bytes() for path in sorted(folder.rglob("*.tfrecord"))}
 
 

@@ -6,65 +6,63 @@ import sys
 
 import pytest
 
+from pipeline.init.ladder import list_networks
+from tests.support.cases import cases
 
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+
+@pytest.fixture
+def run(monkeypatch, capsys):
     """Run a benchmark as a command; returns what it prints."""
-    name, *arguments = words
-    monkeypatch.setattr(sys, "argv", [name, *arguments])
-    importlib.import_module(f"benchmarks.{name}").main()
-    return capsys.readouterr().out
+
+    def call(words: str) -> str:
+        name, *arguments = words.split()
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        importlib.import_module(f"benchmarks.{name}").main()
+        return capsys.readouterr().out
+
+    return call
 
 
-@pytest.mark.parametrize(
-    ("words", "peer"),
-    [
-        (("evaluation", "--images", "4"), "pycocotools"),
-        (("targets", "--batch", "2", "--anchors", "64", "--repeats", "1"), "image by image"),
-        (("ingest", "--images", "80", "--repeat", "1"), "plain"),
-        (("ingest", "--masks", "--images", "4", "--repeat", "1"), "painted"),
-        (("drift_false_alarms", "--repeats", "1"), "nothing"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
+@cases(
+    ("evaluation --images 4", "pycocotools"),
+    ("targets --batch 2 --anchors 64 --repeats 1", "image by image"),
+    ("ingest --masks --images 4 --repeat 1", "painted"),
 )
-def test_prints_ratios_beside_its_peer(monkeypatch, capsys, words, peer):
-    assert peer in run(monkeypatch, capsys, *words)
+def test_prints_ratios_beside_its_peer(run, *, words, peer):
+    assert peer in run(words)
 
 
-def test_non_maximum_suppression(monkeypatch, capsys):
-    small = ("--anchors", "64", "--classes", "3", "--runs", "1")
-    assert json.loads(run(monkeypatch, capsys, "nms", *small))["ratio_ours_to_combined"] > 0
+def test_non_maximum_suppression_and_the_operations_of_a_network(run):
+    found = json.loads(run("nms --anchors 64 --classes 3 --runs 1"))
+    assert found["ratio_ours_to_combined"] > 0
+    smallest = list_networks()[0].name
+    found = json.loads(run(f"networks operations {smallest}"))
+    assert found["name"] == smallest and found["multiply_adds"] > found["parameters"] > 0
 
 
 @pytest.mark.slow
-def test_prediction_with_scores_of_both_kinds(monkeypatch, capsys):
-    small = ("--size", "64", "--depth", "0.25", "--classes", "2", "--runs", "1", "--batches", "1")
-    printed = json.loads(run(monkeypatch, capsys, "prediction", *small))
+def test_what_takes_seconds_prints_ratios_beside_its_peers_too(run):
+    assert "plain" in run("ingest --images 80 --repeat 1")
+    assert "nothing" in run("drift_false_alarms --repeats 1")
+    small = "--size 64 --depth 0.25 --classes 2"
+    found = json.loads(run(f"prediction {small} --runs 1 --batches 1"))
     for kind in ("spread", "alike"):
-        assert printed[f"scores {kind}"]["batch of 1"]["cpu_ratio"] > 0
-
-
-@pytest.mark.slow
-def test_training_step_with_its_peers(monkeypatch, capsys):
-    small = ("--size", "64", "--batch", "2", "--depth", "0.25", "--classes", "2", "--steps", "1")
-    printed = json.loads(run(monkeypatch, capsys, "training_step", *small))
-    peers = ("plain tf_keras", "compiled, image by image")
-    assert all(printed[name]["ms_per_step"] > 0 for name in ("ours", *peers))
-
-
-@pytest.mark.slow
-def test_a_step_in_two_environments(monkeypatch, capsys):
-    small = ("now", "kept,TF_CPU_ALLOCATOR_USE_BFC=true", "--steps", "1", "--batch", "1", "--size", "64")
-    printed = json.loads(run(monkeypatch, capsys, "step_turns", *small))
-    assert printed["now"]["times_faster"] == 1.0 and printed["kept"]["times_faster"] > 0
+        assert found[f"scores {kind}"]["batch of 1"]["cpu_ratio"] > 0
+    found = json.loads(run(f"training_step {small} --batch 2 --steps 1"))
+    for name in ("ours", "plain tf_keras", "compiled, image by image"):
+        assert found[name]["ms_per_step"] > 0
+    environments = "now kept,TF_CPU_ALLOCATOR_USE_BFC=true"
+    found = json.loads(run(f"step_turns {environments} --steps 1 --batch 1 --size 64"))
+    assert found["now"]["times_faster"] == 1.0 and found["kept"]["times_faster"] > 0
 
 
 @pytest.mark.zoo
-def test_tflite_files(monkeypatch, capsys):
-    printed = run(monkeypatch, capsys, "tflite", "--size", "64", "--classes", "2", "--runs", "1")
+def test_tflite_files(run):
+    printed = run("tflite --size 64 --classes 2 --runs 1")
     assert all(name in printed for name in ("float32", "int8"))
 
 
-def test_an_efficientdet_beside_a_peer_that_is_missing_or_there(monkeypatch, capsys, tmp_path):
+def test_an_efficientdet_beside_a_peer_that_is_missing_or_there(monkeypatch, tmp_path):
     from benchmarks import efficientdet
 
     work = {"efficientdet-lite0": 2, efficientdet.SSD: 1}
@@ -73,8 +71,7 @@ def test_an_efficientdet_beside_a_peer_that_is_missing_or_there(monkeypatch, cap
         for name, billions in work.items()
     ]
     times = {"efficientdet-lite0": 30.0, "efficientdet-lite0 effdet": 60.0, efficientdet.SSD: 20.0}
-    rows = efficientdet._rows(subjects, times, 1)
-    assert rows["efficientdet-lite0"] == {
+    assert efficientdet._rows(subjects, times, 1)["efficientdet-lite0"] == {
         "ms": 30.0,
         "ms_per_billion_multiply_adds": 15.0,
         "ratio_to_effdet": 0.5,
@@ -85,29 +82,14 @@ def test_an_efficientdet_beside_a_peer_that_is_missing_or_there(monkeypatch, cap
     assert "install torch" in peer.contender("step", subjects[0], "batch.npz")
     assert "no such network" in peer.contender("step", subjects[1], "batch.npz") or peer.missing
     peer.close()
-    for name, code in PEER_PACKAGES.items():
-        (tmp_path / f"{name}.py").write_text(code)
+    # What the peer asks for before it is told what to do, as packages that go no further.
+    (tmp_path / "torch.py").write_text("def set_num_threads(number): assert number == 1\n")
+    (tmp_path / "effdet.py").write_text("def create_model(name, **options): raise ImportError(name)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     there = efficientdet.Peer(sys.executable, 1)
     assert there.missing == ""
     assert "ImportError" in there.contender("step", subjects[0], "batch.npz")
     there.close()
-
-
-# What the peer asks for before it is told what to do, as packages that go no further.
-PEER_PACKAGES = {
-    "torch": "def set_num_threads(number): assert number == 1\n",
-    "effdet": "def create_model(name, **options): raise ImportError(name)\n",
-}
-
-
-def test_operations_of_a_network(monkeypatch, capsys):
-    from pipeline.init.ladder import list_networks
-
-    smallest = list_networks()[0].name
-    printed = json.loads(run(monkeypatch, capsys, "networks", "operations", smallest))
-    assert printed["name"] == smallest
-    assert printed["multiply_adds"] > printed["parameters"] > 0
 
 
 def test_weights_that_npm_cannot_fetch_may_be_put_by_hand(monkeypatch, tmp_path):
@@ -133,7 +115,5 @@ def test_losses_by_quantization_are_of_the_same_seed():
             (3, "int8", 0.1, {}),
         )
     ]
-    assert (
-        "| int8 | 49.0 71.0 | 0.00 (-1.00 to 1.00) | 60.0 | 0.00 (-1.00 to 1.00) | 26.0 | 0.900 |"
-        in table(lines)
-    )
+    interval = "0.00 (-1.00 to 1.00)"
+    assert f"| int8 | 49.0 71.0 | {interval} | 60.0 | {interval} | 26.0 | 0.900 |" in table(lines)

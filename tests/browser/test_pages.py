@@ -1,13 +1,13 @@
-"""Our HTML pages in a real browser, with hostile text wherever text of others comes in.
+"""Our HTML pages in a real browser, with hostile text wherever text of others comes in: `make test-browser`.
 
-`make test-browser` installs Chromium where it can; elsewhere these tests are skipped.
+It installs Chromium where it can, and names it in DETFLOW_BROWSER; elsewhere these tests are skipped.
 """
 
 import dataclasses
 import html.parser
 import json
+import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -23,12 +23,11 @@ from detection_core.datasets.box_counter import BoxCounter
 from detection_core.report.data_page import data_page
 from detection_core.report.pictures import Picture
 from pipeline.report.writer import render_report
+from tests.support.cases import cases
 from tests.support.fixture_run import write_run
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(
-    BROWSER is None, reason="needs Chromium on the path; make test-browser installs it where it can"
-)
+BROWSER = os.environ.get("DETFLOW_BROWSER", "")
+pytestmark = pytest.mark.skipif(not BROWSER, reason="make test-browser runs it, where it finds Chromium")
 
 RUN = "document.documentElement.setAttribute('data-ran','1')"
 HOSTILE = "".join(
@@ -51,21 +50,21 @@ def dump(page: str, folder: Path) -> str:
     """Return what a browser makes of a page after its scripts had time to run."""
     path = folder / "page.html"
     path.write_text(page, encoding="utf-8")
-    options = (
+    options = [
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
         "--disable-dev-shm-usage",
         "--disable-extensions",
-    )
-    profile = f"--user-data-dir={folder / 'profile'}"
-    done = subprocess.run(
-        [BROWSER, *options, profile, "--virtual-time-budget=2000", "--dump-dom", path.as_uri()],
-        capture_output=True,
-        timeout=120,
-        check=True,
-    )
+    ]
+    options += [f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=2000", "--dump-dom"]
+    done = subprocess.run([BROWSER, *options, path.as_uri()], capture_output=True, timeout=120, check=True)
     return done.stdout.decode("utf-8", "replace")
+
+
+def head(dom: str) -> str:
+    """Return the tag in which scripts that ran leave an attribute."""
+    return re.search(r"<html[^>]*>", dom)[0]
 
 
 class Tags(html.parser.HTMLParser):
@@ -73,9 +72,7 @@ class Tags(html.parser.HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.tags: set[str] = set()
-        self.handlers: list[str] = []
-        self.addresses: list[str] = []
+        self.tags, self.handlers, self.addresses = set(), [], []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list) -> None:
@@ -123,15 +120,8 @@ def write_data_folder(folder: str) -> str:
     entry = QuarantinedEntry(split=HOSTILE, file=HOSTILE, record=HOSTILE, reason=HOSTILE, detail=HOSTILE)
     QUARANTINE.write(folder, [entry])
     example = FoundExample(split=HOSTILE, source_id=HOSTILE, record=0, note=HOSTILE, picture=HOSTILE)
-    finding = Finding(
-        id=HOSTILE,
-        check="schema",
-        severity="warn",
-        message=HOSTILE,
-        measured=1.0,
-        threshold=0.0,
-        examples=[example],
-    )
+    told = {"id": HOSTILE, "message": HOSTILE, "measured": 1.0, "threshold": 0.0}
+    finding = Finding(check="schema", severity="warn", examples=[example], **told)
     FINDINGS.write(folder, DataFindings(findings=[finding], checks={"schema": HOSTILE}, images={HOSTILE: 1}))
     return folder
 
@@ -151,33 +141,29 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     card["quarantine"]["reasons"] = {HOSTILE: 2}
     card_path.write_text(json.dumps(card))
     steps = tuple(dataclasses.replace(step, error=HOSTILE) for step in run.steps)
-    failed = tuple(
-        dataclasses.replace(step, id=step.id + HOSTILE, state="failed", error=HOSTILE) for step in run.steps
-    )
+    failed = tuple(dataclasses.replace(step, id=step.id + HOSTILE, state="failed") for step in steps)
     told = {"pipeline_name": HOSTILE, "run_id": HOSTILE, "started": HOSTILE, "settings_text": HOSTILE}
     evaluation = Path(next(step for step in run.steps if step.component == "evaluator").outputs["evaluation"])
-    metrics, curves = (
-        json.loads((evaluation / f"{name}.json").read_text()) for name in ("metrics", "curves")
-    )
+    metrics = json.loads((evaluation / "metrics.json").read_text()) | {"split": HOSTILE}
     metrics["metrics"] = {name + HOSTILE: value for name, value in metrics["metrics"].items()}
-    metrics |= {"split": HOSTILE}
+    curves = CURVES.parse((evaluation / "curves.json").read_text(), "curves.json")
     picture = Picture(source_id=HOSTILE, caption=HOSTILE, data="data:image/jpeg;base64,AAAA" + HOSTILE)
     report = METRICS.parse(json.dumps(metrics), "metrics.json")
     return {
         "report": render_report(dataclasses.replace(run, steps=steps, workspace=HOSTILE, **told)),
         "failed": render_report(dataclasses.replace(run, steps=failed, **told)),
-        "evaluation": evaluation_page(report, CURVES.parse(json.dumps(curves), "curves.json"), [picture]),
+        "evaluation": evaluation_page(report, curves, [picture]),
         "dataset": dataset_page(CARD.parse(json.dumps(card), "dataset_card.json")),
         "data": data_page(write_data_folder(str(root / "data")), title=HOSTILE),
     }
 
 
-@pytest.mark.parametrize("name", ["report", "failed", "evaluation", "dataset", "data"])
-def test_hostile_text_neither_runs_nor_loads(pages: dict[str, str], name: str, tmp_path: Path) -> None:
+@cases("report", "failed", "evaluation", "dataset", "data")
+def test_hostile_text_neither_runs_nor_loads(pages, tmp_path, *, name):
     page = pages[name]
     assert "onerror" in page  # the text is in it
     dom = dump(page, tmp_path)
-    assert "data-ran" not in re.search(r"<html[^>]*>", dom)[0]
+    assert "data-ran" not in head(dom)
     for found in (Tags(page), Tags(dom)):
         assert not found.tags & {"script", "iframe", "object", "embed", "link", "base", "form"}
         assert found.handlers == []
@@ -185,15 +171,12 @@ def test_hostile_text_neither_runs_nor_loads(pages: dict[str, str], name: str, t
     assert "\x1b" not in page and "\0" not in page and "\u202e" not in page
 
 
-@pytest.mark.parametrize("name", ["report", "dataset"])
-def test_the_policy_stops_a_script_that_got_into_the_page(
-    pages: dict[str, str], name: str, tmp_path: Path
-) -> None:
-    for number, attack in enumerate((f"<script>{RUN}</script>", f"<img src=x onerror={RUN}>")):
-        attacked = pages[name].replace("</body>", f"{attack}</body>")
-        undefended = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", attacked)
-        assert undefended != attacked
-        for page, runs in ((attacked, False), (undefended, True)):
-            folder = tmp_path / f"{number}-{runs}"
-            folder.mkdir()
-            assert ("data-ran" in re.search(r"<html[^>]*>", dump(page, folder))[0]) is runs
+@cases("report", "dataset")
+def test_the_policy_stops_a_script_that_got_into_the_page(pages, tmp_path, *, name):
+    attacks = f"<script>{RUN}</script><img src=x onerror={RUN.replace('data-ran', 'data-handled')}>"
+    attacked = pages[name].replace("</body>", f"{attacks}</body>")
+    undefended = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", attacked)
+    assert undefended != attacked
+    for page, runs in ((attacked, False), (undefended, True)):
+        tag = head(dump(page, tmp_path))
+        assert ["data-ran" in tag, "data-handled" in tag] == [runs, runs]

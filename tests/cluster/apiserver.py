@@ -46,8 +46,7 @@ class ApiServer:
     @contextlib.contextmanager
     def running(self) -> Iterator[ApiServer]:
         """Run etcd and the server, and stop both."""
-        etcd_port, peer_port = free_port(), free_port()
-        etcd, peer = f"http://127.0.0.1:{etcd_port}", f"http://127.0.0.1:{peer_port}"
+        etcd, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
         urls = {"listen-client": etcd, "advertise-client": etcd, "listen-peer": peer}
         options = [f"--{name}-urls={url}" for name, url in urls.items()]
         options += [f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}"]

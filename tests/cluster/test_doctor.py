@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from pipeline.cli import parser
-from tests.cluster.conftest import crds
 from tests.k8s.manifests import K8S, build
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -40,18 +39,6 @@ spec:
             - name: CRON_SCHEDULE_TIMEZONE
               valueFrom: {configMapKeyRef: {name: pipeline-install-config, key: cronScheduleTimezone}}
 """)
-# What is well in a cluster that was set up.
-WELL = [
-    "kubernetes",
-    "pipelines",
-    "namespace",
-    "kinds",
-    "rights",
-    "account",
-    "launcher",
-    "time zone",
-    "network",
-]
 
 
 def named(kind, name, namespace, **fields):
@@ -95,9 +82,8 @@ def test_a_cluster_that_was_set_up_is_well(api, api_with_kinds, doctor):
     api.run("wait", "--for=condition=established", "--timeout=60s", "crd/scheduledworkflows.kubeflow.org")
     api.apply([named("Namespace", name, "") for name in ("detflow", "kubeflow")])
     api.apply(build(K8S / "overlays" / "multi-user"))
-    endpoints = {"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}]}
-    ports = [{"name": "https", "port": 6443, "protocol": "TCP"}]
-    slices = {"apiVersion": "discovery.k8s.io/v1", **endpoints, "ports": ports}
+    ports = {"ports": [{"name": "https", "port": 6443, "protocol": "TCP"}], "addressType": "IPv4"}
+    slices = {"apiVersion": "discovery.k8s.io/v1", "endpoints": [{"addresses": ["10.0.0.1"]}], **ports}
     labelled = named("EndpointSlice", "kubernetes", "default", **slices)
     labelled["metadata"]["labels"] = {"kubernetes.io/service-name": "kubernetes"}
     api.apply(
@@ -111,8 +97,9 @@ def test_a_cluster_that_was_set_up_is_well(api, api_with_kinds, doctor):
     )
     code, found = doctor("admin", "--settings", SETTINGS)
     assert code == 0, found
-    for check in WELL:
-        assert set(states(found, check)) == {"ok"}, found[check]
+    well = {check for check in found if set(states(found, check)) == {"ok"}}
+    assert {"kubernetes", "pipelines", "namespace", "kinds", "rights", "account"} <= well, found
+    assert {"launcher", "time zone", "network"} <= well, found
     # Nothing binds a claim here, and the image of the example names no registry.
     assert set(states(found, "claims")) == set(states(found, "images")) == {"note"}
 
@@ -143,7 +130,7 @@ def test_the_role_of_the_cronjob_and_what_it_leaves_out(api_with_kinds, doctor):
     assert "(detflow submit)" not in finding["found"]
 
 
-def test_a_context_that_is_not_there_and_a_token_that_is_wrong(api, doctor, monkeypatch, capsys, server):
+def test_a_token_that_is_wrong_is_the_only_finding(api, doctor, monkeypatch):
     tree = yaml.safe_load(Path(api.kubeconfig("nobody")).read_text())
     tree["users"][0]["user"]["token"] = "stale"
     path = api.folder / "stale.kubeconfig"
@@ -151,8 +138,3 @@ def test_a_context_that_is_not_there_and_a_token_that_is_wrong(api, doctor, monk
     monkeypatch.setattr(api, "kubeconfig", lambda user="admin": str(path))
     code, found = doctor("nobody")
     assert code == 2 and list(found) == ["kubernetes"] and "401" in found["kubernetes"][0]["found"]
-
-
-@pytest.mark.usefixtures("api")  # as only `make test-cluster` fetches them
-def test_the_kinds_of_every_project_were_fetched():
-    assert len(crds()) >= 12

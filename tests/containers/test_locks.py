@@ -2,9 +2,8 @@
 
 import re
 
-import pytest
-
-from tests.end_to_end.conftest import ROOT
+from tests.support.cases import cases
+from tests.support.scripts import ROOT
 
 PROJECT = "requirements.lock"
 IMAGE, GPU, CLI = (f"requirements-image{variant}.lock" for variant in ("", "-gpu", "-cli"))
@@ -24,8 +23,8 @@ def test_containers_have_the_versions_of_the_project():
     assert {name: project.get(name) for name in cli} == cli
 
 
-@pytest.mark.parametrize("name", [PROJECT, IMAGE, GPU, CLI])
-def test_a_lock_holds_hashed_pins_and_names_no_place(name):
+@cases(PROJECT, IMAGE, GPU, CLI)
+def test_a_lock_holds_hashed_pins_and_names_no_place(*, name):
     text = (ROOT / name).read_text()
     blocks = re.split(r"\n(?=\S)", text.strip())
     assert all("==" in b.split()[0] and "--hash=sha256:" in b for b in blocks)

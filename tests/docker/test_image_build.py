@@ -45,21 +45,11 @@ class Engine:
 
     def build(self, code=0, **environment):
         (self.folder / "asked").write_text("")
-        done = subprocess.run(
-            ["docker/build"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-            env={
-                **os.environ,
-                "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
-                "ENGINE": str(self.folder),
-                "VARIANT": "cli",
-                "BASE_IMAGE": "base:1",
-                **environment,
-            },
-        )
+        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        given = {"PATH": path, "ENGINE": str(self.folder), "VARIANT": "cli", "BASE_IMAGE": "base:1"}
+        environment = {**os.environ, **given, **environment}
+        command = ["docker/build"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == code, done.stderr
         return done.stdout.strip()
 
@@ -91,12 +81,6 @@ def test_what_a_registry_named_is_built_on_by_digest(engine):
     assert f"BASE_DIGEST=sha256:{'c' * 64}" in engine.asked and "BASE_NAME=base:1" in engine.asked
 
 
-def test_what_was_made_here_is_built_on_by_name(engine):
-    engine.has("base:1", "a" * 64)
-    engine.build()
-    assert "BASE_IMAGE=base:1 " in engine.asked and f"BASE_DIGEST=sha256:{'a' * 64}" in engine.asked
-
-
 def test_a_base_that_is_not_here_is_pulled_and_a_newer_one_when_asked_for(engine):
     assert engine.build(code=2) == ""
     engine.has("base:1", "a" * 64, where="registry")
@@ -106,9 +90,10 @@ def test_a_base_that_is_not_here_is_pulled_and_a_newer_one_when_asked_for(engine
     assert engine.build(PULL="1").endswith("-bbbbbbbb")
 
 
-def test_the_bill_of_materials_is_of_this_image_and_base(engine):
+def test_what_was_made_here_is_built_on_by_name_with_its_bill_of_materials(engine):
     engine.has("base:1", "a" * 64)
     name = engine.build()
+    assert "BASE_IMAGE=base:1 " in engine.asked and f"BASE_DIGEST=sha256:{'a' * 64}" in engine.asked
     bill = json.loads((engine.folder / "sbom.json").read_text())
     assert bill["metadata"]["component"]["name"] == name
     base = next(c for c in bill["components"] if c["bom-ref"] == "base-image")

@@ -1,30 +1,22 @@
-"""The bill of materials of an image against the lock that it is made from."""
-
-import importlib.util
 import json
 import re
-from pathlib import Path
-
-import pytest
 
 from pipeline.doctor.packages import read_lock
+from tests.support.cases import cases
+from tests.support.scripts import ROOT, load_script
 
-ROOT = Path(__file__).parents[2]
+sbom = load_script("docker/sbom.py")
 LOCKS = sorted(p.name for p in ROOT.glob("requirements-image*.lock"))
 
 
-@pytest.fixture(scope="module")
-def sbom():
-    spec = importlib.util.spec_from_file_location("sbom", ROOT / "docker" / "sbom.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize("lock", LOCKS)
-def test_every_pin_is_in_it_with_every_hash(sbom, lock):
+def _bill(lock, digest="sha256:ab"):
     text = (ROOT / lock).read_text(encoding="utf-8")
-    bill = json.loads(sbom.bill(text, "detflow:1", "base:1", "sha256:ab"))
+    return text, json.loads(sbom.bill(text, "detflow:1", "base:1", digest))
+
+
+@cases(*LOCKS)
+def test_every_pin_is_in_it_with_every_hash(*, lock):
+    text, bill = _bill(lock)
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
     libraries = {c["purl"]: c for c in bill["components"] if c["type"] == "library"}
     assert set(libraries) == {f"pkg:pypi/{name}@{version}" for name, version in read_lock(text).items()}
@@ -34,18 +26,11 @@ def test_every_pin_is_in_it_with_every_hash(sbom, lock):
     assert set(detflow["dependsOn"]) == set(libraries)
 
 
-def test_the_same_image_has_the_same_bill_and_another_base_another(sbom):
-    lock = (ROOT / LOCKS[0]).read_text(encoding="utf-8")
-    first = sbom.bill(lock, "detflow:1", "base:1", "sha256:ab")
-    assert sbom.bill(lock, "detflow:1", "base:1", "sha256:ab") == first
-    other = json.loads(sbom.bill(lock, "detflow:1", "base:1", "sha256:cd"))
-    assert other["serialNumber"] != json.loads(first)["serialNumber"]
-
-
-def test_licences_are_those_that_the_packages_state(sbom):
-    assert sbom.licence_of("no-such-package", "1") is None
-    assert sbom.licence_of("pyyaml", "0.0.1") is None
-    lock = (ROOT / "requirements-image-cli.lock").read_text(encoding="utf-8")
-    bill = json.loads(sbom.bill(lock, "detflow:1", "base:1", "sha256:ab"))
-    stated = {c["name"]: c["licenses"][0] for c in bill["components"] if c.get("licenses")}
+def test_the_same_image_has_the_same_bill_with_the_licences_that_packages_state():
+    _, first = _bill("requirements-image-cli.lock")
+    assert _bill("requirements-image-cli.lock")[1] == first
+    other = _bill("requirements-image-cli.lock", "sha256:cd")[1]
+    assert other["serialNumber"] != first["serialNumber"]
+    assert sbom.licence_of("no-such-package", "1") is sbom.licence_of("pyyaml", "0.0.1") is None
+    stated = {c["name"]: c["licenses"][0] for c in first["components"] if c.get("licenses")}
     assert stated["detflow"]["expression"] == "Apache-2.0" and "pyyaml" in stated

@@ -39,11 +39,9 @@ _ATTRIBUTE = re.compile(r"^        (\w+): (.*?)(?=^        \w+: |\Z)", re.MULTIL
 def files() -> list[AnyFile]:
     """Every file that a module of `detection_core.artifacts` declares."""
     found: dict[int, AnyFile] = {}
-    for info in pkgutil.iter_modules(detection_core.artifacts.__path__):
-        module = importlib.import_module(f"{detection_core.artifacts.__name__}.{info.name}")
-        for value in vars(module).values():
-            if isinstance(value, JsonFile | JsonLines | JsonList):
-                found[id(value)] = value
+    for info in pkgutil.iter_modules(detection_core.artifacts.__path__, "detection_core.artifacts."):
+        values = vars(importlib.import_module(info.name)).values()
+        found |= {id(value): value for value in values if isinstance(value, JsonFile | JsonLines | JsonList)}
     return sorted(found.values(), key=schema_name)
 
 
@@ -111,7 +109,6 @@ def main() -> int:
         stale = sorted(name for name in {*expected, *found} if expected.get(name) != found.get(name))
         print("up to date" if not stale else f"write them again, they differ: {', '.join(stale)}")
         return bool(stale)
-    FOLDER.mkdir(parents=True, exist_ok=True)
     for path in FOLDER.glob("*.json"):
         path.unlink()
     for name, text in expected.items():

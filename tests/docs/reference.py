@@ -47,12 +47,9 @@ text or an `os.PathLike`; `Classes` are names in the order of their ids, ids to 
 voc or waymo.
 """
 MODULES = (detflow.object_detector, detflow.model_spec, detflow.config)
-MESSAGES = {
-    "TrainEvalPipelineConfig": (
-        "The Object Detection API's message of a whole configuration; its fields are those of"
-        " [pipeline.proto](../../detection_core/protos/pipeline.proto)."
-    )
-}
+_CONFIG = """The Object Detection API's message of a whole configuration; its fields are those of \
+[pipeline.proto](../../detection_core/protos/pipeline.proto)."""
+MESSAGES = {"TrainEvalPipelineConfig": _CONFIG}
 """Generated classes, which have no docstrings."""
 _DATA = griffe.DocstringSectionKind
 _FIELD_DEFAULT = re.compile(r"field\(.*?\bdefault=([^,)]+)")
@@ -90,8 +87,8 @@ def _named(member: Any) -> Iterator[str]:
     """Yield a function, a class with its constructor, or a value with what its docstring says."""
     member = _target(member)
     if isinstance(member, griffe.Attribute):
-        text = f": {_first(member)}" if member.docstring else f": {MADE_OF.get(member.name, '')}"
-        yield from (f"### `{member.name}`", "", text.removeprefix(": "), "")
+        text = _first(member) if member.docstring else MADE_OF.get(member.name, "")
+        yield from (f"### `{member.name}`", "", text, "")
         return
     heading, empty, *rest = _member(member)
     yield from (heading, empty)
@@ -102,12 +99,8 @@ def _named(member: Any) -> Iterator[str]:
     yield from rest
 
 
-MADE_OF = {
-    f"EfficientDetLite{number}Spec": (
-        f"Makes an `EfficientDetSpec` of `efficientdet-lite{number}`; takes its arguments by their names."
-    )
-    for number in range(5)
-}
+_MAKES = "Makes an `EfficientDetSpec` of `efficientdet-lite{}`; takes its arguments by their names."
+MADE_OF = {f"EfficientDetLite{number}Spec": _MAKES.format(number) for number in range(5)}
 """Values that have no docstring."""
 
 
@@ -119,9 +112,7 @@ def pages() -> dict[Path, str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the result is the exit status."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
-    parser.add_argument(
-        "--check", action="store_true", help="change nothing; fail when the page would change"
-    )
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if a page would change")
     options = parser.parse_args(arguments)
     stale = 0
     for page, text in pages().items():
@@ -156,8 +147,7 @@ def example_code(docstring: str) -> str:
 
 def _member(member: Any, level: int = 3) -> Iterator[str]:
     name = member.name if level == 3 else f"{member.parent.name}.{member.name}"
-    yield f"{'#' * level} `{name}`"
-    yield ""
+    yield from (f"{'#' * level} `{name}`", "")
     if isinstance(member, griffe.Function):
         yield from ("```python", *_signature(member), "```", "")
     if member.name in MESSAGES:
@@ -211,8 +201,7 @@ def _docstring(member: Any) -> Iterator[str]:
                 yield f"| `{entry.name}` | {_code(declared)} | {_cell(entry.description)} |"
             yield ""
         elif section.kind in (_DATA.returns, _DATA.yields):
-            yield from (f"Returns: {_cell(entry.description)}" for entry in section.value)
-            yield ""
+            yield from (*(f"Returns: {_cell(entry.description)}" for entry in section.value), "")
         elif section.kind is _DATA.raises:
             yield from ("| raises | |", "|---|---|")
             yield from (f"| `{entry.annotation}` | {_cell(entry.description)} |" for entry in section.value)
@@ -226,7 +215,7 @@ def _declared(member: Any, name: str) -> str:
     attribute = member.all_members.get(name)
     if attribute is None or attribute.annotation is None:
         return ""
-    value = "" if attribute.value is None else str(attribute.value)
+    value = str(attribute.value or "")
     if "field(" in value:
         value = "".join(_FIELD_DEFAULT.findall(value))
     return f"{attribute.annotation}{f' = {value}' if value else ''}"

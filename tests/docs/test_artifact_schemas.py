@@ -6,20 +6,19 @@ import pytest
 from detection_core.artifacts.json_file import JsonFile
 from tests.detection_core.artifacts.test_samples import SAMPLES, read_sample
 from tests.docs.artifact_schemas import FOLDER, files, schema_name, schema_of, texts
+from tests.support.cases import cases
 
 
 def test_the_schemas_are_those_of_the_dataclasses():
     found = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
     assert found == texts(), "run: python -m tests.docs.artifact_schemas"
-
-
-def test_every_file_has_its_own_schema():
+    # Every file has its own.
     names = [schema_name(file) for file in files()]
     assert len(set(names)) == len(names) >= 19
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=str)
-def test_a_schema_accepts_what_was_written_so_far_and_what_is_written_now(sample):
+@cases(*SAMPLES)
+def test_a_schema_accepts_what_was_written_so_far_and_what_is_written_now(*, sample):
     file = SAMPLES[sample]
     schema = schema_of(file)
     jsonschema.Draft202012Validator.check_schema(schema)

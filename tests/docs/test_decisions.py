@@ -1,10 +1,8 @@
-"""Decisions are numbered, dated, have a status, and their index says the same."""
-
 import datetime
 import re
 from pathlib import Path
 
-import pytest
+from tests.support.cases import cases
 
 FOLDER = Path(__file__).parents[2] / "docs" / "decisions"
 RECORDS = sorted(FOLDER.glob("[0-9]*.md"))
@@ -19,12 +17,9 @@ def _head(path):
     return title.removeprefix("# "), date.removeprefix("Date: "), status.removeprefix("Status: ")
 
 
-def test_numbers_have_no_gap():
-    assert [path.name[:4] for path in RECORDS] == [f"{n:04d}" for n in range(1, len(RECORDS) + 1)]
-
-
-@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.name)
-def test_a_record_is_whole(path):
+@cases(*enumerate(RECORDS, 1))
+def test_a_record_is_whole_and_numbers_have_no_gap(*, number, path):
+    assert path.name[:4] == f"{number:04d}"
     assert _NAME.fullmatch(path.name)
     title, date, status = _head(path)
     assert title.startswith(f"{path.name[:4]} ")
@@ -46,8 +41,5 @@ def test_the_index_has_each_record_with_its_date_and_status():
         (FOLDER / "README.md").read_text(encoding="utf-8"),
         re.MULTILINE,
     )
-    expected = []
-    for path in RECORDS:
-        title, date, status = _head(path)
-        expected.append((path.name[:4], path.name, title[5:], date, status))
-    assert rows == expected
+    heads = [(path.name[:4], path.name, *_head(path)) for path in RECORDS]
+    assert rows == [(number, name, title[5:], *rest) for number, name, title, *rest in heads]

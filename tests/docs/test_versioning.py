@@ -1,25 +1,21 @@
-"""The table of versions has every constant, with its value."""
-
 import ast
 import importlib
 import pkgutil
 import re
 from pathlib import Path
 
-import pytest
-
 from detection_core import artifacts
 from detection_core.artifacts.json_file import JsonFile
+from tests.support.cases import cases
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "versioning.md"
 PACKAGES = ("detection_core", "component_specs", "components", "pipeline")
 OF_OTHERS = {"pipeline.kubeflow.package_file.SCHEMA_VERSION"}  # the package's, seen from its reader
 _CONSTANT = re.compile(r"([A-Z]+_)*(FORMAT_VERSION|SCHEMA_VERSION|CHECKPOINT_FORMAT)")
 
 
 def _rows():
-    text = PAGE.read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "versioning.md").read_text(encoding="utf-8")
     return re.findall(r"^\| .*? \| (\S+) \| `([\w.]+)` \|$", text, re.MULTILINE)
 
 
@@ -42,8 +38,8 @@ def _constants():
                     yield from (f"{module}.{name}" for name in names)
 
 
-@pytest.mark.parametrize(("version", "constant"), _rows(), ids=lambda value: value.rpartition(".")[2])
-def test_a_version_is_that_of_the_code(version, constant):
+@cases(*_rows())
+def test_a_version_is_that_of_the_code(*, version, constant):
     module, _, name = constant.rpartition(".")
     value = getattr(importlib.import_module(module), name)
     assert str(value.version if isinstance(value, JsonFile) else value) == version
@@ -52,5 +48,4 @@ def test_a_version_is_that_of_the_code(version, constant):
 def test_no_version_is_missing():
     listed = [constant for _, constant in _rows()]
     assert len(set(listed)) == len(listed)
-    found = {*_constants(), *_json_files()}
-    assert found - set(listed) == OF_OTHERS & found
+    assert {*_constants(), *_json_files()} - set(listed) == OF_OTHERS

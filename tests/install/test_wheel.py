@@ -42,10 +42,9 @@ json.dump(tree, open(f"{folder}/all.json", "w"))
 def run(*command, code=0, cwd=None):
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "KUBECONFIG": "/none"}
-    done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, check=False, env=environment, cwd=cwd
-    )
-    assert done.returncode == code, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    words = list(map(str, command))
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment, cwd=cwd)
+    assert done.returncode == code, f"{words}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     return done.stdout + done.stderr
 
 
@@ -53,25 +52,13 @@ def run(*command, code=0, cwd=None):
 def wheel(tmp_path_factory):
     """Build from what the repository holds, so that nothing left in build/ gets in."""
     source, output = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    listed = subprocess.check_output(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT
-    )
-    for name in listed.decode().split("\0"):
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.check_output(command, cwd=ROOT, text=True).split("\0"):
         if name and (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, source / name)
-    command = (
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        output,
-        source,
-    )
-    run(*command)
+    pip = (sys.executable, "-m", "pip", "wheel")
+    run(*pip, "--no-deps", "--no-build-isolation", "-w", output, source)
     (path,) = output.glob("*.whl")
     return path
 
@@ -90,17 +77,12 @@ def detflow(python, *arguments, code=0, cwd=None):
     return run(python.with_name("detflow"), *arguments, code=code, cwd=cwd)
 
 
-def test_the_core_installs_without_tfx_and_kfp(python):
-    names = {
-        d["name"].lower()
-        for d in json.loads(run(python, "-m", "pip", "list", "--format=json").split("\n")[0])
-    }
-    assert {"detflow", "tensorflow", "apache-beam"} <= {n.replace("_", "-") for n in names}
+def test_the_core_installs_with_model_maker_s_names_and_without_tfx_and_kfp(python, tmp_path):
+    listed = json.loads(run(python, "-m", "pip", "list", "--format=json").split("\n")[0])
+    names = {package["name"].lower().replace("_", "-") for package in listed}
+    assert {"detflow", "tensorflow", "apache-beam"} <= names
     assert not {"tfx", "kfp", "ml-metadata"} & names
     run(python, "-m", "pip", "check")
-
-
-def test_model_maker_s_names_are_in_the_wheel(python, tmp_path):
     code = (
         "from detflow import model_spec, object_detector, quantization\n"
         "from detflow.config import ExportFormat, QuantizationConfig\n"
@@ -118,37 +100,16 @@ def test_the_core_trains_and_looks_after_itself(python, tmp_path):
     parts = json.dumps({s: {"annotations": "all.json", "images": ""} for s in ("train", "eval")})
     step = (python, "-m", "components.example_gen", "--examples", tmp_path / "examples")
     run(*step, "--data_path", tmp_path, "--splits", parts, "--data_format", "coco", cwd=tmp_path)
-    config = ROOT / "examples" / "digits" / "pipeline.config"
-    short = [
-        text
-        for field in (
-            "train_config.num_steps=2",
-            "train_config.batch_size=2",
-            "model.ssd.num_classes=1",
-        )
-        for text in ("--set", field)
-    ]
-    detflow(
-        python,
-        "train",
-        "--config",
-        config,
-        "--examples",
-        tmp_path / "examples",
-        "--output",
-        tmp_path / "t",
-        *short,
-    )
+    short = ("train_config.num_steps=2", "train_config.batch_size=2", "model.ssd.num_classes=1")
+    train = ["train", f"--config={ROOT}/examples/digits/pipeline.config", *(f"--set={s}" for s in short)]
+    detflow(python, *train, f"--examples={tmp_path}/examples", f"--output={tmp_path}/t")
     assert (tmp_path / "t" / "model").is_dir()
 
 
-def test_what_an_extra_is_missing_for_says_how_to_get_it(python):
+def test_what_an_extra_is_missing_for_says_how_to_get_it_and_that_works_as_it_is_written(python, tmp_path):
     settings = ROOT / "examples" / "digits" / "settings.yaml"
     said = detflow(python, "run", settings, "--set", f"data.path={ROOT}", code=2)
     assert "detflow[tfx]" in said and "docs/installing.md" in said
-
-
-def test_the_advice_for_the_cluster_works_as_it_is_written(python, tmp_path):
     settings, package = ROOT / "examples" / "kubeflow" / "settings.yaml", tmp_path / "pipeline.yaml"
     said = detflow(python, "compile", settings, "-o", package, code=2)
     (advice,) = re.findall(r"`pip install '(.*?)'`", said)

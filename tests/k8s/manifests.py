@@ -1,5 +1,3 @@
-"""The manifests of k8s/: their documents, pods and overlays."""
-
 import os
 import shutil
 import subprocess

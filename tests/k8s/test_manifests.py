@@ -24,25 +24,17 @@ from tests.k8s.manifests import (
     policies,
     write_overlay,
 )
+from tests.support.cases import cases
 
 # What a user, Kubeflow or kustomize's generators bring: named in docs/kubeflow-cluster.md.
 BROUGHT = {("ConfigMap", "detflow-pipeline"), ("ConfigMap", "detflow-pipeline-config")}
 MANIFESTS = documents(*FILES)
 # Of pods under the standard `restricted`.
-VOLUMES = set(
-    [
-        "configMap",
-        "csi",
-        "downwardAPI",
-        "emptyDir",
-        "ephemeral",
-        "persistentVolumeClaim",
-        "projected",
-        "secret",
-    ]
-)
+_CLAIMS = {"ephemeral", "persistentVolumeClaim"}
+VOLUMES = _CLAIMS | {"configMap", "csi", "downwardAPI", "emptyDir", "projected", "secret"}
 _NETWORKS = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
 PRIVATE = [ipaddress.ip_network(network) for network in _NETWORKS]
+DNS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +42,12 @@ def overlays():
     return {name: build(K8S / "overlays" / name) for name in OVERLAYS}
 
 
+def all_problems(manifests):
+    return [line for manifest in manifests for line in problems(manifest)]
+
+
 def test_every_manifest_is_valid_and_holds_no_secret():
-    assert len(MANIFESTS) >= 40
-    assert [line for manifest in MANIFESTS for line in problems(manifest)] == []
+    assert len(MANIFESTS) >= 40 and all_problems(MANIFESTS) == []
     # Secrets are named, never held.
     assert not [m for m in MANIFESTS if m["kind"] == "Secret"]
 
@@ -106,6 +101,9 @@ def test_a_step_that_a_pod_runs_by_itself_gets_what_its_contract_asks_for():
 def test_pods_are_restricted_and_bounded():
     found = dict(pod_specs(MANIFESTS))
     assert len(found) >= 6
+    # Those that share a claim share its group.
+    contexts = [spec["securityContext"] for spec in found.values()]
+    assert {context["fsGroup"] for context in contexts if "fsGroup" in context} == {1000}
     for name, spec in found.items():
         assert restricted(spec) == [], name
         assert spec["automountServiceAccountToken"] is False, name
@@ -131,10 +129,8 @@ def test_a_bad_manifest_is_refused():
         manifest = copy.deepcopy(good)
         change(manifest)
         assert any(named in p for p in problems(manifest)), named
-
-
-def test_an_unrestricted_pod_is_seen():
-    (_, spec), *_ = pod_specs(addon("serving-tensorflow/deployment.yaml"))
+    # An unrestricted pod is seen.
+    spec = good["spec"]["template"]["spec"]
     spec["containers"][0]["securityContext"]["capabilities"] = {}
     spec["volumes"].append({"name": "host", "hostPath": {"path": "/"}})
     assert restricted(spec) == ["volume host", "capabilities"]
@@ -148,20 +144,16 @@ def test_rights_are_least():
         if {"secrets", "configmaps"} & set(rule["resources"]):
             assert rule["resourceNames"] and rule["verbs"] == ["get"]
 
-
-def test_steps_may_read_their_workflow_as_its_scheduled_time_stands_there():
+    # Steps may read their workflow, as its scheduled time stands there.
     role = documents(K8S / "base/rbac.yaml")[0]
     (rule,) = [rule for rule in role["rules"] if "workflows" in rule["resources"]]
     assert rule == {"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["get"]}
 
 
-def test_a_run_that_hangs_does_not_end_retraining():
+def test_who_submits_runs_may_do_so_and_nothing_else_and_a_run_that_hangs_does_not_end_retraining():
     (cronjob,) = addon("retraining-cronjob/cronjob.yaml")
     assert cronjob["spec"]["concurrencyPolicy"] == "Forbid"
     assert cronjob["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] < 7 * 86400
-
-
-def test_who_submits_runs_may_do_so_and_nothing_else():
     account, role, binding = addon("retraining-cronjob/service-account.yaml")
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert [s["name"] for s in binding["subjects"]] == [account["metadata"]["name"]]
@@ -171,52 +163,34 @@ def test_who_submits_runs_may_do_so_and_nothing_else():
     assert {group for rule in role["rules"] for group in rule["apiGroups"]} == {"pipelines.kubeflow.org"}
 
 
-def test_pods_that_share_a_claim_share_its_group():
-    contexts = [spec.get("securityContext", {}) for _, spec in pod_specs(MANIFESTS)]
-    assert {context["fsGroup"] for context in contexts if "fsGroup" in context} == {1000}
-
-
-def test_overlays_are_valid_and_refer_to_what_is_there(overlays, subtests):
-    for name, manifests in overlays.items():
-        with subtests.test(name):
-            _check_references(manifests)
-
-
-def _check_references(manifests):
-    assert [line for m in manifests for line in problems(m)] == []
+@cases(*OVERLAYS)
+def test_overlays_are_valid_and_refer_to_what_is_there(overlays, *, name):
+    manifests = overlays[name]
+    assert all_problems(manifests) == []
     namespaces = {m["metadata"].get("namespace") for m in manifests if m["kind"] != "Namespace"}
     assert len(namespaces) == 1 and None not in namespaces
     there = {(m["kind"], m["metadata"]["name"]) for m in manifests} | BROUGHT
     for where, spec in pod_specs(manifests):
         assert ("ServiceAccount", spec["serviceAccountName"]) in there, where
-        for volume in spec.get("volumes", []):
+        volumes = spec.get("volumes", [])
+        for volume in volumes:
             if claim := volume.get("persistentVolumeClaim"):
                 assert ("PersistentVolumeClaim", claim["claimName"]) in there, where
             if config := volume.get("configMap"):
                 assert ("ConfigMap", config["name"]) in there, where
         for container in spec["containers"]:
             mounted = {m["name"] for m in container.get("volumeMounts", [])}
-            assert mounted <= {v["name"] for v in spec.get("volumes", [])}, where
+            assert mounted <= {v["name"] for v in volumes}, where
     for binding in (m for m in manifests if m["kind"] == "RoleBinding"):
         assert ("Role", binding["roleRef"]["name"]) in there
         assert all(s["namespace"] in namespaces for s in binding["subjects"])
 
 
-def pod_labels(manifests):
-    """Yield the labels of every pod that the manifests, Kubeflow or KServe make."""
-    yield {"pipelines.kubeflow.org/v2_component": "true", "workflows.argoproj.io/workflow": "run-1"}
-    for _, template in pod_templates(manifests):
-        yield template["metadata"]["labels"]
-
-
-def test_services_and_policies_select_pods(overlays, subtests):
-    for name, manifests in overlays.items():
-        with subtests.test(name):
-            _check_selectors(manifests)
-
-
-def _check_selectors(manifests):
-    labels = list(pod_labels(manifests))
+@cases(*OVERLAYS)
+def test_services_and_policies_select_pods_that_the_manifests_or_kubeflow_make(overlays, *, name):
+    manifests = overlays[name]
+    labels = [{"pipelines.kubeflow.org/v2_component": "true", "workflows.argoproj.io/workflow": "run-1"}]
+    labels += [template["metadata"]["labels"] for _, template in pod_templates(manifests)]
     for m in manifests:
         if m["kind"] == "Service":
             expected = m["spec"]["selector"]
@@ -258,6 +232,9 @@ def leaves_private_addresses(spec):
 
 
 def test_only_one_policy_opens_the_internet_and_no_overlay_takes_it(overlays):
+    assert leaves_private_addresses({"egress": [{"ports": [{"protocol": "TCP", "port": 443}]}]})
+    assert leaves_private_addresses({"egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]})
+    assert not leaves_private_addresses({"egress": [{"to": [{"podSelector": {}}]}]})
     found = {n for p in FILES for n, s in policies(documents(p)).items() if leaves_private_addresses(s)}
     assert found == {"allow-https-to-anywhere", "allow-https-to-anywhere-beam"}
     for name, manifests in overlays.items():
@@ -287,36 +264,22 @@ def test_pods_of_a_run_reach_of_kubeflow_what_they_call_and_nothing_else():
     assert found == CALLED
 
 
-def test_no_policy_opens_a_namespace_as_a_whole_but_for_named_ports():
+def test_policies_open_namespaces_for_named_ports_only_and_let_pods_ask_for_addresses():
+    """A policy of its own must hold without own-namespace, too: where one allows pods, it allows DNS."""
     for name, spec in [item for path in FILES for item in policies(documents(path)).items()]:
         for rule in spec.get("egress", ()):
             whole = [to for to in rule["to"] if "namespaceSelector" in to and "podSelector" not in to]
             assert not whole or rule.get("ports"), name
+        # The pods of a run have theirs from allow-dns, or no policy at all.
+        if "Ingress" in spec["policyTypes"] and spec.get("egress"):
+            assert any(rule["to"] == [DNS] and len(rule["ports"]) == 2 for rule in spec["egress"]), name
 
 
-def test_a_policy_without_destinations_is_seen_as_open():
-    assert leaves_private_addresses({"egress": [{"ports": [{"protocol": "TCP", "port": 443}]}]})
-    assert leaves_private_addresses({"egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]})
-    assert not leaves_private_addresses({"egress": [{"to": [{"podSelector": {}}]}]})
-
-
-def test_who_may_call_something_by_name_may_ask_for_its_address():
-    """A policy of its own must hold without own-namespace, too: where one allows pods, it allows DNS."""
-    dns = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}
-    for path in sorted((K8S / "addons").glob("*/*.yaml")):
-        for name, spec in policies(documents(path)).items():
-            # The pods of a run have theirs from allow-dns, or no policy at all.
-            if "Ingress" in spec["policyTypes"] and spec.get("egress"):
-                assert any(rule["to"] == [dns] and len(rule["ports"]) == 2 for rule in spec["egress"]), name
-
-
-def test_every_component_can_be_added_to_the_base(tmp_path, subtests):
-    bare = build(write_overlay(tmp_path / "bare", []))
-    for component in COMPONENTS:
-        with subtests.test(component):
-            manifests = build(write_overlay(tmp_path / component, [component]))
-            assert [line for m in manifests for line in problems(m)] == []
-            assert len(manifests) > len(bare)
+@cases(*COMPONENTS)
+def test_every_component_can_be_added_to_the_base(tmp_path, *, component):
+    manifests = build(write_overlay(tmp_path, [component]))
+    assert all_problems(manifests) == []
+    assert len(manifests) > len(documents(*(K8S / "base").glob("*.yaml")))
 
 
 def training_runtime():
@@ -355,8 +318,6 @@ def test_workers_of_a_train_job_find_each_other(monkeypatch):
 
 def test_both_ways_of_training_on_several_machines_start_the_same_program():
     (tfjob,) = addon("distributed-training-tfjob/tfjob.yaml")
-    (old,), (new,) = (
-        [spec["containers"][0] for _, spec in pod_specs([m])] for m in (tfjob, training_runtime())
-    )
+    (_, old), (_, new) = pod_specs([tfjob, training_runtime()])
     for key in ("image", "command", "args", "resources", "securityContext", "volumeMounts"):
-        assert old[key] == new[key], key
+        assert old["containers"][0][key] == new["containers"][0][key], key

@@ -9,22 +9,16 @@ _PYTHON = {"STRING": str, "BOOLEAN": lambda text: {"true": True, "false": False}
 
 
 def run_compiled(cluster: Cluster, spec: Mapping[str, Any], **parameters: Any) -> dict[str, Finished]:
-    """Run every task, in an order in which producers come first.
+    """Run every task, in an order in which producers come first, up to one that fails.
 
-    Args:
-        cluster: the places.
-        spec: first document of the compiled pipeline.
-        parameters: of the pipeline; the rest have their defaults.
-
-    Returns:
-        Task name to how it ended. A task that failed ends the run.
+    `spec` is the first document of the compiled pipeline; parameters that are not given have their defaults.
     """
     given = spec["root"]["inputDefinitions"]["parameters"]
     values = {**{name: p["defaultValue"] for name, p in given.items()}, **parameters}
     tasks, done = dict(spec["root"]["dag"]["tasks"]), {}
     while tasks:
         name = next(n for n, t in tasks.items() if set(t.get("dependentTasks", ())) <= set(done))
-        done[name] = _run_task(cluster, spec, name, tasks.pop(name), (values, done))
+        done[name] = _run_task(cluster, spec, name, tasks.pop(name), values, done)
         assert done[name].code == 0, f"{name}: {done[name].log[-3000:]}"
     return done
 
@@ -42,28 +36,20 @@ def by_the_driver(cluster: Cluster, constant: Any) -> Any:
     return known.get(constant, constant) if isinstance(constant, str) else constant
 
 
-def _run_task(
-    cluster: Cluster,
-    spec: Mapping[str, Any],
-    name: str,
-    task: Mapping[str, Any],
-    known: tuple[Mapping[str, Any], Mapping[str, Finished]],
-) -> Finished:
-    values, done = known
+def _run_task(cluster: Cluster, spec: Any, name: str, task: Any, values: Any, done: Any) -> Finished:
     body = spec["components"][task["componentRef"]["name"]]
 
-    def parameter(source: Mapping[str, Any]) -> Any:
+    def parameter(source: Any) -> Any:
         if "componentInputParameter" in source:
             return values[source["componentInputParameter"]]
         if "taskOutputParameter" in source:
-            made = source["taskOutputParameter"]
-            producer = spec["root"]["dag"]["tasks"][made["producerTask"]]["componentRef"]["name"]
-            outputs = spec["components"][producer]["outputDefinitions"]["parameters"]
-            kind = outputs[made["outputParameterKey"]]["parameterType"]
-            return _PYTHON[kind](done[made["producerTask"]].parameters[made["outputParameterKey"]])
+            step, key = (source["taskOutputParameter"][n] for n in ("producerTask", "outputParameterKey"))
+            producer = spec["root"]["dag"]["tasks"][step]["componentRef"]["name"]
+            kind = spec["components"][producer]["outputDefinitions"]["parameters"][key]["parameterType"]
+            return _PYTHON[kind](done[step].parameters[key])
         return by_the_driver(cluster, source["runtimeValue"]["constant"])
 
-    def artifact(source: Mapping[str, Any]) -> dict[str, Any]:
+    def artifact(source: Any) -> Any:
         made = source["taskOutputArtifact"]
         found = done[made["producerTask"]].artifacts[made["outputArtifactKey"]]
         return cluster.artifact(found["uri"], found["metadata"])

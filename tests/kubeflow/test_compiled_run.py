@@ -1,5 +1,3 @@
-"""The compiled cluster example, every step run as its driver wires it, placeholders in its parameters."""
-
 import copy
 import dataclasses
 import json
@@ -114,9 +112,7 @@ def test_another_slot_is_the_same_run_unless_the_run_asks_for_its_time(place):
     assert len({_checks(**timed, scheduled_time=slot)["run_key"] for slot in slots}) == 2
 
 
-def test_a_server_that_fills_nothing_stops_the_run_that_needs_it_in_a_process_of_its_own(
-    cluster, place, spec
-):
+def test_a_server_that_fills_nothing_stops_the_run_that_needs_it(cluster, place, spec):
     # 2.16.0 and 2.16.1 put an empty text there: their driver's options have the field, which nothing sets.
     for given, in_process in (("{{$.pipeline_job_schedule_time_utc}}", True), ("", False)):
         older = dataclasses.replace(cluster, scheduled_time=given, in_process=in_process)

@@ -110,12 +110,10 @@ def files(request, tmp_path_factory):
     mean, std = family.require_tflite().normalisation(model)
     described = TFLiteDescription(name=request.param, mean=mean, std=std, labels=LABELS)
     tflite, paths = family.require_tflite(), {}
-    for (name, source), form in itertools.product(
-        (("float32", model), ("int8", rewritten.model)), TFLITE_FORMS
-    ):
-        outputs = TFLiteOutputOptions(
-            max_detections=ROWS, classes_per_detection=1, use_regular_nms=False, form=form
-        )
+    kinds = (("float32", model), ("int8", rewritten.model))
+    limits = {"max_detections": ROWS, "classes_per_detection": 1, "use_regular_nms": False}
+    for (name, source), form in itertools.product(kinds, TFLITE_FORMS):
+        outputs = TFLiteOutputOptions(form=form, **limits)
         function = tflite.function(source, config, outputs, name == "int8")
         decoding = tflite.decoding(source, config, outputs) if form == "headless" else None
         paths[name, form] = folder / f"{name}_{form}.tflite"
@@ -140,8 +138,8 @@ def images(tmp_path_factory):
 @pytest.mark.parametrize("name", TOLERANCES)
 def test_mediapipe_finds_the_boxes_that_we_find(files, images, monkeypatch, name, form, mode):
     file = str(files[name, form])
-    script = str(Path(__file__).with_name("detect.py"))
-    command = [PYTHON, script, file, mode, str(ASKED), *map(str, images)]
+    program = [PYTHON, str(Path(__file__).with_name("detect.py"))]
+    command = [*program, file, mode, str(ASKED), *map(str, images)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     ours = TFLiteRunner(file)

@@ -86,10 +86,7 @@ def choose(files: Sequence[str], number: int, seed: int) -> list[Mutant]:
 
 def _report(verdicts: Sequence[Verdict], chosen: int, seed: int) -> None:
     survivors = [verdict for verdict in verdicts if not verdict.killed_by]
-    rows = [
-        {**verdict.mutant.__dict__, "killed_by": verdict.killed_by, "complete": verdict.complete}
-        for verdict in verdicts
-    ]
+    rows = [{**v.mutant.__dict__, "killed_by": v.killed_by, "complete": v.complete} for v in verdicts]
     OUTPUT.mkdir(parents=True, exist_ok=True)
     Path(OUTPUT / f"verdicts-{seed}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
     print(f"\n{len(verdicts)} of {chosen} mutants judged, {len(survivors)} survived:")

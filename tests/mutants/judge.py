@@ -15,7 +15,7 @@ import pytest
 from tests.mutants import forks
 from tests.mutants.operators import Mutant
 from tests.support.changed_files import IN_MAKE_TEST
-from tests.support.import_closure import ROOT, import_closure, imported_files
+from tests.support.import_closure import ROOT, closure_of, imported_files
 
 MODULES = ("tensorflow", "tf_keras", "apache_beam", "pydantic", "PIL.Image", "hypothesis")
 """Of other projects: ours must be imported again with the fault in them."""
@@ -53,19 +53,13 @@ class Judge:
             modules: imported once for all mutants.
         """
         shutil.rmtree(folder, ignore_errors=True)
-        listed = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        for name in filter(None, listed.stdout.split("\0")):
+        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        for name in filter(None, subprocess.check_output(command, cwd=root, text=True).split("\0")):
             if (root / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / name, folder / name)
-        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
-        subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
+        for command in (["git", "init", "-q"], ["git", "add", "-A"]):
+            subprocess.run(command, cwd=folder, check=True)
         self._folder = folder
         self._seconds = seconds
         environment = {
@@ -135,7 +129,7 @@ def rounds_for(file: str, test_files: Sequence[Path], root: Path = ROOT) -> tupl
     mirror = root / "tests" / Path(file).with_name(f"test_{Path(file).name}")
     near, far = [], []
     for test in test_files:
-        closure = import_closure([test])
+        closure = closure_of(test)
         if path in closure:
             direct = test == mirror or path in imported_files(test)
             (near if direct else far).append((test != mirror, len(closure), str(test.relative_to(root))))

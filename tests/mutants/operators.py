@@ -9,27 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-_COMPARED = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-}
-_COMPUTED = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Add,
-    ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult,
-    ast.Mod: ast.Mult,
-    ast.Pow: ast.Mult,
-}
+_COMPARED = {ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.Eq: ast.NotEq, ast.In: ast.NotIn, ast.Is: ast.IsNot}
+_COMPARED |= {new: old for old, new in _COMPARED.items()}
+_COMPUTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add}
+_COMPUTED |= dict.fromkeys((ast.Div, ast.FloorDiv, ast.Mod, ast.Pow), ast.Mult)
 _NOT_RUN = ("TYPE_CHECKING", "__name__ == '__main__'")
 _Fault = tuple[ast.expr | ast.stmt, str, ast.AST]
 
@@ -79,10 +62,8 @@ def mutants_of(root: Path, file: str) -> list[Mutant]:
         text = ast.unparse(new)
         if text != before:
             # Brackets keep the precedence that the place had.
-            text = (
-                f"({text})" if isinstance(new, ast.BinOp | ast.Compare | ast.BoolOp | ast.UnaryOp) else text
-            )
-            found.append(Mutant(file, node.lineno, kind, start, end, text, before))
+            loose = isinstance(new, ast.BinOp | ast.Compare | ast.BoolOp | ast.UnaryOp)
+            found.append(Mutant(file, node.lineno, kind, start, end, f"({text})" if loose else text, before))
     return found
 
 
@@ -157,18 +138,13 @@ def _executed(tree: ast.AST) -> Iterator[ast.AST]:
         if name in ("annotation", "returns", "type_params", "bases"):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if not isinstance(child, ast.AST) or isinstance(
-                child, ast.JoinedStr | ast.Import | ast.ImportFrom
-            ):
+            kept = ast.JoinedStr | ast.Import | ast.ImportFrom
+            if not isinstance(child, ast.AST) or isinstance(child, kept):
                 continue
             if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
                 continue
-            if isinstance(child, ast.If) and ast.unparse(child.test) in (
-                "TYPE_CHECKING",
-                "__name__ == '__main__'",
-            ):
-                continue
-            yield from _executed(child)
+            if not (isinstance(child, ast.If) and ast.unparse(child.test) in _NOT_RUN):
+                yield from _executed(child)
 
 
 def _changed(node: ast.AST, **fields: object) -> ast.AST:
@@ -179,10 +155,8 @@ def _changed(node: ast.AST, **fields: object) -> ast.AST:
 
 
 def _is_text(node: ast.BinOp) -> bool:
-    return any(
-        isinstance(side, ast.JoinedStr) or (isinstance(side, ast.Constant) and isinstance(side.value, str))
-        for side in (node.left, node.right)
-    )
+    sides = (node.left, node.right)
+    return any(isinstance(s, ast.JoinedStr) or isinstance(getattr(s, "value", None), str) for s in sides)
 
 
 def _short(text: str) -> str:

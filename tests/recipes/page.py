@@ -1,5 +1,6 @@
 """The recipes of CONTRIBUTING.md as files, so that the page is what the tests execute."""
 
+import contextlib
 import dataclasses
 import importlib
 import re
@@ -35,14 +36,10 @@ class Recipe:
         return importlib.import_module(name)
 
 
-def sections() -> dict[str, str]:
-    """Return the text below each heading of the third level; the page ends with a section of the second."""
-    return {title.lower(): text for title, text in _SECTION.findall(PAGE.read_text(encoding="utf-8"))}
-
-
 def files_of(title: str) -> dict[str, str]:
-    """Return the files of a recipe."""
-    return dict(_FILE.findall(sections()[title]))
+    """Return the files of a recipe: below its heading of the third level, up to the next heading."""
+    sections = _SECTION.findall(PAGE.read_text(encoding="utf-8"))
+    return dict(_FILE.findall({heading.lower(): text for heading, text in sections}[title]))
 
 
 def counts() -> dict[str, int]:
@@ -50,7 +47,8 @@ def counts() -> dict[str, int]:
     return {title: int(count) for title, count in _ROW.findall(PAGE.read_text(encoding="utf-8"))}
 
 
-def unpacked(title: str, folder: Path) -> Iterator[Recipe]:
+@contextlib.contextmanager
+def recipe(title: str, folder: Path) -> Iterator[Recipe]:
     """Write a recipe's files to a folder and let them be imported while the caller needs them."""
     files = files_of(title)
     for name, text in files.items():

@@ -1,6 +1,5 @@
 """Each recipe of CONTRIBUTING.md, followed from outside of the packages and used end to end."""
 
-import contextlib
 import json
 import math
 import os
@@ -27,14 +26,18 @@ from detection_core.data.records import read_records
 from detection_core.datasets.readers import unregister_reader
 from detection_core.detectors.family import unregister_family
 from detection_core.structures import GroundTruth, Sample
+from pipeline.cli import parser
 from pipeline.registered_steps import unregister_step
 from pipeline.settings.settings_file import load_settings
-from tests.components.evaluator.test_run import save_model
-from tests.components.evaluator.test_run import write_examples as write_blob_examples
 from tests.pipeline.golden import SETTINGS
 from tests.recipes import page
+from tests.recipes.page import recipe
+from tests.support.blob_artifacts import save_model
+from tests.support.blob_artifacts import write_examples as write_blob_examples
 from tests.support.blobs import BlobDetector, scenes
-from tests.support.tiny_training import config_text, write_examples
+from tests.support.compiled import with_short_stack
+from tests.support.plain_backbone import PLAIN
+from tests.support.tiny_training import MOBILENET, config_text, write_examples
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,18 +47,18 @@ def tiny(tmp_path_factory):
     """A pipeline.config of two updates that names its records."""
     folder = tmp_path_factory.mktemp("tiny")
     examples = write_examples(folder / "examples")
-    readers = (
-        f'{{ label_map_path: "{examples}/label_map.pbtxt"'
-        f' tf_record_input_reader {{ input_path: "{examples}/Split-train/*.tfrecord" }} }}'
-    )
-    text = f"{config_text(2)}\ntrain_input_reader {readers}\neval_input_reader {readers}\n"
+    records = f'tf_record_input_reader {{ input_path: "{examples}/Split-train/*.tfrecord" }}'
+    reader = f'{{ label_map_path: "{examples}/label_map.pbtxt" {records} }}'
+    text = f"{config_text(2, PLAIN)}\ntrain_input_reader {reader}\neval_input_reader {reader}\n"
     (folder / "pipeline.config").write_text(text)
     return str(folder / "pipeline.config")
 
 
-@contextlib.contextmanager
-def recipe(title, folder):
-    yield from page.unpacked(title, folder)
+def run_in(folder, words):
+    """Run a module in a process that can import from this folder."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+    command = [sys.executable, "-m", *words.split()]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def loaded(tiny, recipe, name, overrides=()):
@@ -63,8 +66,8 @@ def loaded(tiny, recipe, name, overrides=()):
 
 
 def test_the_table_counts_the_files():
-    assert set(page.counts()) == {"a loss", "a backbone", "an augmentation", "an input format", "a metric",
-                                  "a family", "a component"}  # fmt: skip
+    parts = {"a loss", "a backbone", "an augmentation", "an input format", "a metric", "a family"}
+    assert set(page.counts()) == parts | {"a component"}
     for title, count in page.counts().items():
         modules = [name for name in page.files_of(title) if name.endswith(".py")]
         assert len(modules) == count <= 3, title
@@ -78,16 +81,18 @@ def poly(tmp_path):
         unregister_part("classification_loss", "poly")
 
 
-def test_a_loss_is_what_its_paper_says(poly):
+def test_a_loss_is_what_its_paper_says_and_refuses_an_option_out_of_range(poly, tiny):
     logits, target = np.array([[[-2.0, 0.5, 3.0]]]), np.array([[[0.0, 1.0, 1.0]]])
-    found = poly.load("poly_loss").PolyLoss(epsilon=2.0)(
-        *(tf.constant(value, tf.float32) for value in (logits, target, np.full((1, 1, 1), 0.5)))
-    )
+    given = (tf.constant(value, tf.float32) for value in (logits, target, np.full((1, 1, 1), 0.5)))
+    found = poly.load("poly_loss").PolyLoss(epsilon=2.0)(*given)
     for k in range(3):
         right = 1 / (1 + math.exp(-logits[0, 0, k]))
         right = right if target[0, 0, k] else 1 - right
         expected = 0.5 * (-math.log(right) + 2.0 * (1 - right))
         assert float(found[0, 0, k]) == pytest.approx(expected, rel=1e-5)
+    path = "model.ssd.loss.classification_loss.registered.options[epsilon]"
+    with pytest.raises(detection_core.ConfigError, match="a number above 0, found 0"):
+        loaded(tiny, poly, "poly.config", {path: "0"})
 
 
 @pytest.mark.slow
@@ -99,12 +104,6 @@ def test_a_loss_trains(poly, tiny, tmp_path):
         report = detection_core.train(config, output=tmp_path / epsilon, log_every=1).report
         losses.append(report.losses["Loss/classification_loss"])
     assert 0 < losses[0] < losses[1]
-
-
-def test_a_loss_with_an_option_out_of_range_is_refused(poly, tiny):
-    path = "model.ssd.loss.classification_loss.registered.options[epsilon]"
-    with pytest.raises(detection_core.ConfigError, match="a number above 0, found 0"):
-        loaded(tiny, poly, "poly.config", {path: "0"})
 
 
 @pytest.mark.slow
@@ -160,19 +159,11 @@ def test_an_input_format_is_ingested(tmp_path):
         csv_boxes.load("csv_boxes").register()
         try:
             text = csv_boxes.files["csv.yaml"].replace("PATH", str(data))
-            settings = tmp_path / "settings.yaml"
-            settings.write_text(
-                f"name: csv\n{text}model: {{config: {ROOT}/examples/digits/pipeline.config}}\nworkspace: w\n"
-            )
-            expected = load_settings(str(settings), check_files=False).data
-            job = ExampleGenJob(
-                examples=str(tmp_path / "examples"),
-                data_path=expected.path,
-                data_format=expected.format,
-                splits=dict(expected.splits),
-                quarantine_limit=0.5,
-            )
-            card = ingest(job)
+            text += f"name: csv\nmodel: {{config: {ROOT}/examples/digits/pipeline.config}}\nworkspace: w\n"
+            (tmp_path / "settings.yaml").write_text(text)
+            source = load_settings(str(tmp_path / "settings.yaml"), check_files=False).data
+            given = {"data_path": source.path, "data_format": source.format, "splits": dict(source.splits)}
+            card = ingest(ExampleGenJob(examples=str(tmp_path / "examples"), quarantine_limit=0.5, **given))
         finally:
             unregister_reader("csv_boxes")
     assert card["total"]["images"] == 8 and card["total"]["objects"] == 9
@@ -185,8 +176,7 @@ def test_an_input_format_is_ingested(tmp_path):
         for record in read_records(str(path)).as_numpy_iterator()
     ]
     found = {r.features.feature["image/filename"].bytes_list.value[0]: r.features.feature for r in records}
-    edges = found[b"2.png"]["image/object/bbox/xmax"].float_list.value
-    assert edges == [0.5]
+    assert found[b"2.png"]["image/object/bbox/xmax"].float_list.value == [0.5]
 
 
 def test_a_metric_is_measured_and_gates(tmp_path):
@@ -237,7 +227,7 @@ def test_a_component_is_compiled_beside_ours_and_runs(tmp_path):
     with recipe("a component", tmp_path) as graded:
         try:
             pipeline = graded.load("graded_pipeline").graded
-            compiler.Compiler().compile(pipeline, str(tmp_path / "graded.yaml"))
+            with_short_stack(compiler.Compiler().compile, pipeline, str(tmp_path / "graded.yaml"))
         finally:
             unregister_component("grader")
     package = next(yaml.safe_load_all((tmp_path / "graded.yaml").read_text()))
@@ -249,19 +239,7 @@ def test_a_component_is_compiled_beside_ours_and_runs(tmp_path):
 
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights").write_bytes(b"x" * 100)
-    command = [
-        sys.executable,
-        "-m",
-        "grader",
-        "--model",
-        "model",
-        "--evaluation",
-        "grade",
-        "--largest",
-        "100",
-    ]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=120)
+    assert run_in(tmp_path, "grader --model model --evaluation grade --largest 100").returncode == 0
     assert (tmp_path / "grade" / "grade.txt").read_text() == "failed"
 
 
@@ -274,7 +252,8 @@ def test_a_component_is_a_step_of_a_workflow_in_a_compiled_package(tmp_path):
     with recipe("a component", tmp_path) as graded:
         try:
             graded.load("grader_step").register()
-            package = render_pipeline(load_settings(str(SETTINGS), image, check_files=False))
+            settings = load_settings(str(SETTINGS), image, check_files=False)
+            package = with_short_stack(render_pipeline, settings)
         finally:
             unregister_step("grader")
             unregister_component("grader")
@@ -287,23 +266,17 @@ def test_a_component_is_a_step_of_a_workflow_in_a_compiled_package(tmp_path):
     assert container["command"] == ["python", "-m", "grader"]
 
 
-def test_an_installed_package_is_known_to_the_command_line(tiny, tmp_path):
+def test_an_installed_package_is_known_to_the_command_line(tiny, tmp_path, capsys):
     """Its metadata name what registers its parts; without it the same config is refused."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-
-    def validate(recipe):
-        words = ["validate", tiny, "--override-file", recipe.path("poly.config")]
-        return subprocess.run(
-            [sys.executable, "-m", "pipeline.cli", *words],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-
+    config = tmp_path / "pipeline.config"
+    config.write_text(Path(tiny).read_text().replace(PLAIN, MOBILENET))  # other processes know no other one
     with recipe("a loss", tmp_path) as poly:
-        refused = validate(poly)
-        assert refused.returncode == 2 and "expected a registered classification_loss" in refused.stderr
+        validate = f"validate {config} --override-file {poly.path('poly.config')}"
+        assert parser.main(validate.split()) == 2
+        assert "expected a registered classification_loss" in capsys.readouterr().err
         metadata = tmp_path / "poly_parts-1.2.dist-info"
         metadata.mkdir()
         (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: poly-parts\nVersion: 1.2\n")
         (metadata / "entry_points.txt").write_text("[detflow.extensions]\npoly = poly_loss:register\n")
-        done = validate(poly)
+        done = run_in(tmp_path, f"pipeline.cli {validate}")
     assert done.returncode == 0, done.stderr

@@ -74,21 +74,14 @@ def coreml(folder, images):
     return {f"output_{number}": np.array(shape) for number, shape in enumerate(shapes)}
 
 
-RUNTIMES = {
-    "onnx": onnx,
-    "openvino": openvino,
-    "opencv": opencv,
-    "opencv_onnx": opencv_onnx,
-    "coreml": coreml,
-}
+RUNTIMES = {f.__name__: f for f in (onnx, openvino, opencv, opencv_onnx, coreml)}
 
 
 def main() -> None:
     runtime, folder = sys.argv[1:]
     found = RUNTIMES[runtime](folder, np.load(f"{folder}/images.npy"))
-    np.savez(
-        f"{folder}/{runtime}.npz", **{name.removesuffix(":0"): np.asarray(v) for name, v in found.items()}
-    )
+    outputs = {name.removesuffix(":0"): np.asarray(value) for name, value in found.items()}
+    np.savez(f"{folder}/{runtime}.npz", **outputs)
 
 
 if __name__ == "__main__":

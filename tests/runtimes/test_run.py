@@ -65,11 +65,8 @@ def test_a_runtime_finds_what_tensorflow_finds(exported, environment, runtime, s
     folder = exported / signatures
     python = f"{ENVIRONMENTS}/{environment}/bin/python"
     command = [python, str(Path(__file__).with_name("run.py")), runtime, str(folder)]
-    variables = {
-        "OUTPUTS": ",".join(NAMES[signatures]),
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-        "PATH": os.environ["PATH"],
-    }
+    variables = {"OUTPUTS": ",".join(NAMES[signatures]), "PATH": os.environ["PATH"]}
+    variables["TF_CPP_MIN_LOG_LEVEL"] = "3"
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=variables)
     assert done.returncode == 0, done.stderr[-2000:]
     found = np.load(folder / f"{runtime}.npz")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.support.import_closure import ROOT, import_closure
+from tests.support.import_closure import ROOT, closure_of
 
 IN_MAKE_TEST = "not zoo and not faults and not slow"
 FEW = 12
@@ -41,16 +41,16 @@ def tests_of(changed: Iterable[str]) -> list[str]:
         return [str(test.relative_to(ROOT)) for test in test_files]
     chosen = []
     for test in test_files:
-        closure = import_closure([test])
-        ours = [file for file in closure if file.is_relative_to(ROOT / "tests")]
-        if python & closure or any(_concerns(name, test, ours) for name in others):
+        closure = closure_of(test)
+        if python & closure or any(_concerns(name, test, closure) for name in others):
             chosen.append(str(test.relative_to(ROOT)))
     return chosen
 
 
 def _concerns(changed: Path, test: Path, files: Iterable[Path]) -> bool:
     beside = changed.parts[0] == "tests" and test.is_relative_to(ROOT / changed.parent.parent)
-    return beside or any(changed.name in _text(file) for file in files)
+    ours = (file for file in files if file.is_relative_to(ROOT / "tests"))
+    return beside or any(changed.name in _text(file) for file in ours)
 
 
 @functools.cache

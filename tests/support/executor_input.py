@@ -43,12 +43,10 @@ def through_metadata_store(metadata: Mapping[str, Any]) -> dict[str, Any]:
     def convert(value: Any) -> Any:
         if value is None:
             raise ValueError("the metadata store takes no null")
-        if isinstance(value, bool):
-            return int(value)
-        if isinstance(value, int | float):
-            return float(value)
         if isinstance(value, str):
             return value
+        if isinstance(value, int | float):
+            return int(value) if isinstance(value, bool) else float(value)
         return {"list": value} if isinstance(value, list) else {"struct": value}
 
     added = {"display_name": "made", "store_session_info": '{"Provider":"minio"}'}
@@ -124,8 +122,10 @@ class Cluster:
             inputs: input name to artifact, from `artifact`.
             task: name of the task; the component's without one.
         """
-        spec = _component_spec(component)
-        return self.run_task(*_only_component(spec), parameters, inputs or {}, task or component)
+        spec = yaml.safe_load((FOLDER / f"{component}.yaml").read_text(encoding="utf-8"))
+        (body,) = spec["components"].values()
+        container = spec["deploymentSpec"]["executors"][body["executorLabel"]]["container"]
+        return self.run_task(body, container, parameters, inputs or {}, task or component)
 
     def run_task(
         self,
@@ -135,15 +135,7 @@ class Cluster:
         inputs: Mapping[str, Mapping[str, Any]],
         task: str,
     ) -> Finished:
-        """Run one container.
-
-        Args:
-            body: the component's interface, as in a compiled pipeline.
-            container: its executor.
-            parameters: those that the caller sets.
-            inputs: input name to artifact.
-            task: name of the task.
-        """
+        """Run the executor of a component, whose interface is `body`, as in a compiled pipeline."""
         tmp = Path("/tmp") if self.in_container else self.root / "tmp"
         call = executor_input(body, parameters, inputs, f"{BUCKET}/{task}", str(tmp / task))
         for entry in call["outputs"]["artifacts"].values():
@@ -187,29 +179,24 @@ def executor_input(
 ) -> dict[str, Any]:
     """Return the JSON that stands for `{{$}}`.
 
-    Args:
-        body: the component's interface, as in its YAML.
-        parameters: that the caller sets; for others the driver puts the defaults in, whole numbers as floats.
-        inputs: input name to artifact.
-        uri: folder of the outputs, below the pipeline root.
-        tmp: folder of the output file and the output parameters; neither is made beforehand.
+    The driver puts defaults in for parameters that the caller does not set, whole numbers as floats. Outputs
+    lie below `uri`; the output file and parameters in `tmp`, where neither is made beforehand.
     """
     taken, given = body.get("inputDefinitions", {}), body.get("outputDefinitions", {})
     defaults = {n: p["defaultValue"] for n, p in taken.get("parameters", {}).items() if "defaultValue" in p}
     outputs = {
-        name: {
-            "artifacts": [{"name": name, "type": a["artifactType"], "uri": f"{uri}/{name}", "metadata": {}}]
-        }
+        name: {"name": name, "type": a["artifactType"], "uri": f"{uri}/{name}", "metadata": {}}
         for name, a in given.get("artifacts", {}).items()
     }
     log = {"name": "executor-logs", "type": {"schemaTitle": "system.Artifact"}, "uri": f"{uri}/executor-logs"}
+    outputs["executor-logs"] = log
     return {
         "inputs": {
             "parameterValues": {**defaults, **parameters, **IMAGE_PARAMETERS},
             "artifacts": {name: {"artifacts": [artifact]} for name, artifact in inputs.items()},
         },
         "outputs": {
-            "artifacts": {**outputs, "executor-logs": {"artifacts": [log]}},
+            "artifacts": {name: {"artifacts": [artifact]} for name, artifact in outputs.items()},
             "parameters": {n: {"outputFile": f"{tmp}/parameters/{n}"} for n in given.get("parameters", {})},
             "outputFile": f"{tmp}/outputs/executor_output.json",
         },
@@ -218,10 +205,8 @@ def executor_input(
 
 def _run_here(module: str, arguments: Sequence[str]) -> tuple[int, str]:
     """Run a step's module as its process would; return exit code and log."""
-    log, code = io.StringIO(), 0
-    handler = logging.StreamHandler(log)
-    root = logging.getLogger()
-    level = root.level
+    log, code, root = io.StringIO(), 0, logging.getLogger()
+    handler, level = logging.StreamHandler(log), root.level
     root.addHandler(handler)
     root.setLevel(logging.INFO)
     with (
@@ -241,13 +226,3 @@ def _run_here(module: str, arguments: Sequence[str]) -> tuple[int, str]:
             root.removeHandler(handler)
             root.setLevel(level)
     return code, log.getvalue()
-
-
-def _component_spec(component: str) -> Any:
-    return yaml.safe_load((FOLDER / f"{component}.yaml").read_text(encoding="utf-8"))
-
-
-def _only_component(spec: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return interface and container of a component's YAML."""
-    (body,) = spec["components"].values()
-    return body, spec["deploymentSpec"]["executors"][body["executorLabel"]]["container"]

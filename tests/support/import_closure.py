@@ -47,26 +47,29 @@ def imported_files(file: Path, *, when_passed: bool = False) -> frozenset[Path]:
 
 def import_closure(files: Iterable[Path]) -> frozenset[Path]:
     """Find every file of ours that these need, themselves and the `conftest.py` files above them included."""
-    closure: set[Path] = set()
-    passed: set[Path] = set()
-    left = list(files)
+    closure, passed, left = set(), set(), list(files)
     while left:
         file = left.pop()
         if file in closure:
             continue
         closure.add(file)
-        left += imported_files(file)
-        left += _conftests(file)
+        left += [*imported_files(file), *_conftests(file)]
         for package in set(_packages(file)) - passed:
             passed.add(package)
             left += imported_files(package, when_passed=True)
     return frozenset(closure | passed)
 
 
+@functools.cache
+def closure_of(file: Path) -> frozenset[Path]:
+    """Find the import closure of one file."""
+    return import_closure([file])
+
+
 def closure_digest(file: Path) -> str:
     """Digest the contents of a file's import closure and of the locked dependencies."""
     digest = hashlib.sha256((ROOT / "requirements.lock").read_bytes())
-    for path in sorted(import_closure([file])):
+    for path in sorted(closure_of(file)):
         digest.update(f"{path.relative_to(ROOT)}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -85,18 +85,14 @@ class Workflow:
         self.name = name
         self.retried = retried
         self.nodes: dict[str, Node] = {}
-        self._ended: dict[str, str] = {}
 
     def run(
         self, steps: Sequence[Step], phase: str, *, failed_roots: int = 0, root_fails: bool = False
     ) -> Workflow:
         """Add the nodes of a run of a phase, in which the steps come one after the other.
 
-        Args:
-            steps: of the pipeline.
-            phase: of the workflow.
-            failed_roots: attempts of the whole that ended in an error when their first driver did.
-            root_fails: whether that of the last attempt fails: the root is Omitted then (seen on 2.17.0).
+        Of `failed_roots` attempts of the whole the first driver ended in an error; where `root_fails`, that
+        of the last attempt, too: the root is Omitted then (seen on 2.17.0).
         """
         for _ in range(failed_roots):
             entry = self.begin_node(self.name, "", "Error", 0)
@@ -113,15 +109,13 @@ class Workflow:
 
     def details(self, run_id: str) -> list[dict]:
         """Return the run's task details as the server gives them: sorted by id, and so in no order."""
-        ids = {name: self.id(name) for name in self.nodes}
         details = []
-        for name in sorted(self.nodes, key=lambda n: ids[n]):
-            node = self.nodes[name]
+        for id_, node in sorted((self.id(name), node) for name, node in self.nodes.items()):
             end = node.end.isoformat() if node.end else "0001-01-01T00:00:00+00:00"
             times = {"create_time": BEGIN.isoformat(), "start_time": node.begin.isoformat(), "end_time": end}
             unused = {"execution_id": "0", "inputs": {}, "outputs": {}, "parent_task_id": ""}
-            task = {"run_id": run_id, "task_id": str(uuid.uuid5(uuid.NAMESPACE_OID, ids[name]))}
-            children = [{"pod_name": ids[c]} for c in node.children]
+            task = {"run_id": run_id, "task_id": str(uuid.uuid5(uuid.NAMESPACE_OID, id_))}
+            children = [{"pod_name": self.id(child)} for child in node.children]
             shown = {"display_name": node.display, "state": STATES[node.phase], "child_tasks": children}
             details.append({**task, **times, **unused, **shown, "state_history": []})
         return details
@@ -150,15 +144,16 @@ class Workflow:
     def node_of(self, task: str, *, driver: bool = False, attempt: int = -1) -> str:
         """Return the full name of the node that runs a task's container, or its driver's."""
         base = f"{task}-driver" if driver else "executor"
-        fitting = [n for n in self.pods() if n.rpartition(".")[2].partition("(")[0] == base]
-        return [n for n in fitting if driver or self._task_of(n) == task][attempt]
+        found = []
+        for name in self.pods():
+            *_, parent, leaf = ["", *(part.partition("(")[0] for part in name.split("."))]
+            if leaf == base and (driver or parent == task):
+                found.append(name)
+        return found[attempt]
 
-    @staticmethod
-    def _task_of(executor: str) -> str:
-        return executor.rpartition(".")[0].rpartition(".")[2].partition("(")[0]
-
-    def _steps(self, graph: str, steps: Sequence[Step], after: str = "") -> str:
+    def _steps(self, graph: str, steps: Sequence[Step]) -> str:
         """Add steps of a graph one after the other and return the last of their nodes."""
+        after = ""
         for step in steps:
             after = self._step(graph, step, after)
         return after

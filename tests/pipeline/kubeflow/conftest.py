@@ -1,5 +1,7 @@
 """A test server, and connections, packages and runs of it."""
 
+import contextlib
+
 import pytest
 import yaml
 
@@ -35,12 +37,21 @@ def settled_at_once(monkeypatch):
     monkeypatch.setattr("pipeline.kubeflow.runs._SETTLING_SECONDS", 0)
 
 
+@contextlib.contextmanager
+def running(certificate=""):
+    """Run a server, with a certificate over TLS."""
+    server = KfpServer()
+    server.start(certificate)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
 @pytest.fixture
 def server():
-    server = KfpServer()
-    server.start()
-    yield server
-    server.stop()
+    with running() as server:
+        yield server
 
 
 @pytest.fixture

@@ -32,18 +32,14 @@ class KfpServer:
     """
 
     def __init__(self) -> None:
-        self.state = KfpState()
+        self.state, self.version = KfpState(), "2.17.0"
         self.token: str | Callable[[], str] = ""
-        self.cookie = ""
-        self.version = "2.17.0"
+        self.cookie = self.kube_proxy = ""
+        self.behind_ui, self.api_ready, self.pods_gone = False, True, False
         self.logs: dict[str, dict[str, str]] = {}
-        self.pods_gone = False
-        self.kube_proxy = ""
-        self.behind_ui, self.api_ready = False, True
         self.requests: list[str] = []
         self._faults: list[list[Any]] = []
-        self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._lock, self._over = threading.Lock(), threading.Event()
         self._server = LocalServer(self.answer)
         self.start = self._server.start
 

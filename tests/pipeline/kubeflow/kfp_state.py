@@ -57,28 +57,18 @@ class KfpState:
         self.forbidden: tuple[str, ...] = ()
         self.failing_step = self.waiting_step = ""
         self.stale_reads, self.failed_roots = 1, 0
-        self.outcomes: Kept = {}
         self.lost: set[str] = set()
-        self.pipelines: Kept = {}
-        self.versions: Kept = {}
-        self.experiments: Kept = {}
-        self.runs: Kept = {}
-        self.recurring: Kept = {}
-        self.stale: dict[str, list[Any]] = {}
-        self.progress: dict[str, int] = {}
+        self.pipelines, self.versions, self.experiments, self.runs, self.recurring = ({} for _ in range(5))
+        self.outcomes, self.stale, self.progress = ({} for _ in range(3))
         self._clock = itertools.count()
-
-    # Pipelines and versions
 
     def create_pipeline(self, body: Any) -> dict:
         check_body("V2beta1Pipeline", body)
         name = body.get("name") or body.get("display_name") or ""
-        self._require(bool(name), "pipeline's name cannot be empty")
+        self._require(name, "pipeline's name cannot be empty")
         _check_length("Pipeline", name, 128)
         namespace = self._namespace(body.get("namespace"))
-        for other in self.pipelines.values():
-            if (other["name"], other["namespace"]) == (name, namespace):
-                raise RefusalError(409, f"The name {name} already exists. Please specify a new name.")
+        _check_unique(self.pipelines, f"The name {name} already exists.", name=name, namespace=namespace)
         made = {"name": name, "display_name": name, **body, "namespace": namespace}
         return self._keep(self.pipelines, "pipeline_id", made)
 
@@ -87,31 +77,24 @@ class KfpState:
             raise RefusalError(400, "Failed to create a pipeline version")
         _check_length("PipelineVersion", name, 127)
         spec = check_package(file)
-        for other in self.versions.values():
-            if (other["pipeline_id"], other["name"]) == (pipeline_id, name):
-                raise RefusalError(409, "Failed to create a pipeline version")
-        made = {"pipeline_id": pipeline_id, "name": name, "display_name": name, "pipeline_spec": spec}
+        told = {"pipeline_id": pipeline_id, "name": name}
+        _check_unique(self.versions, "Failed to create a pipeline version", **told)
+        made = {**told, "display_name": name, "pipeline_spec": spec}
         return self._keep(self.versions, "pipeline_version_id", made)
-
-    # Experiments
 
     def create_experiment(self, body: Any) -> dict:
         check_body("V2beta1Experiment", body)
-        self._require(bool(body.get("display_name")), "experiment's name cannot be empty")
+        self._require(body.get("display_name"), "experiment's name cannot be empty")
         if len(body["display_name"]) > 128:
             # Nothing checks it but the database (seen on 2.17.0 with 300 characters).
             raise RefusalError(500, "Internal Server Error")
-        namespace = self._namespace(body.get("namespace"))
-        for other in self.experiments.values():
-            if (other["display_name"], other["namespace"]) == (body["display_name"], namespace):
-                raise RefusalError(409, f"Experiment with name {body['display_name']} already exists")
-        return self._keep(self.experiments, "experiment_id", {**body, "namespace": namespace})
-
-    # Runs
+        told = {"display_name": body["display_name"], "namespace": self._namespace(body.get("namespace"))}
+        _check_unique(self.experiments, f"Experiment {told['display_name']} already exists", **told)
+        return self._keep(self.experiments, "experiment_id", {**body, **told})
 
     def create_run(self, body: Any) -> dict:
         check_body("V2beta1Run", body)
-        self._require(bool(body.get("display_name")), "The run name is empty. Please specify a valid name")
+        self._require(body.get("display_name"), "The run name is empty. Please specify a valid name")
         experiment = self._experiment(body)
         version = self._version(body)
         self.check_parameters(version, body.get("runtime_config", {}).get("parameters", {}))
@@ -150,15 +133,11 @@ class KfpState:
         self.progress[run_id] = max(-1, self.progress[run_id] - 1)  # what failed begins once more
         self._enter(run, "RUNNING")
 
-    def tasks(self, run: dict) -> list[str]:
-        return list(self._root_of(run)["root"]["dag"]["tasks"])
-
-    def _root_of(self, run: dict) -> dict:
-        version = self.versions[run["pipeline_version_reference"]["pipeline_version_id"]]
-        return version["pipeline_spec"].get("pipeline_spec", version["pipeline_spec"])
+    def _spec_of(self, run: dict) -> dict:
+        return spec_of(self.versions[run["pipeline_version_reference"]["pipeline_version_id"]])
 
     def _advance(self, run: dict) -> None:
-        tasks, done = self.tasks(run), self.progress[run["run_id"]]
+        tasks, done = list(self._spec_of(run)["root"]["dag"]["tasks"]), self.progress[run["run_id"]]
         if run["state"] != "RUNNING":
             self._enter(run, "RUNNING")
         self.stale[run["run_id"]] = [self.workflow(run).details(run["run_id"]), self.stale_reads]
@@ -194,8 +173,9 @@ class KfpState:
         """Give the nodes of a run's workflow, as they are now."""
         done, state = self.progress.get(run["run_id"], -1), run["state"]
         stopped = any(entry["state"] == "CANCELING" for entry in run["state_history"])
-        steps = []
-        for i, name in enumerate(self.tasks(run)):
+        spec, steps = self._spec_of(run), []
+        tasks = spec["root"]["dag"]["tasks"]
+        for i, name in enumerate(tasks):
             if i > done and (state != "FAILED" or stopped):
                 break
             phase = "Succeeded" if i < done else "Failed" if state == "FAILED" else "Running"
@@ -205,28 +185,25 @@ class KfpState:
                 phase = "Unprepared"
             elif phase == "Running" and name == self.waiting_step:
                 phase = "Waiting"
-            steps.append(self._step(self._root_of(run)["root"]["dag"]["tasks"], name, phase, i, run))
+            steps.append(self._step(spec, tasks, name, phase, i))
         phase = {"FAILED": "Failed", "SUCCEEDED": "Succeeded"}.get(state, "Running")
-        name = f"{self._root_of(run)['pipelineInfo']['name']}-{run['run_id'][:5]}"
+        workflow = Workflow(f"{spec['pipelineInfo']['name']}-{run['run_id'][:5]}", retried=self.retried)
         root_fails = self.failing_root and state == "FAILED"
-        more = {"failed_roots": self.failed_roots, "root_fails": root_fails}
-        return Workflow(name, retried=self.retried).run(steps, phase, **more)
+        return workflow.run(steps, phase, failed_roots=self.failed_roots, root_fails=root_fails)
 
-    def _step(self, tasks: dict, name: str, phase: str, begin: int, run: dict) -> Step:
+    def _step(self, spec: dict, tasks: dict, name: str, phase: str, begin: int) -> Step:
         outcome = dict(self.outcomes.get(name, {}))
-        inner = self._root_of(run)["components"].get(tasks[name]["componentRef"]["name"], {})
+        inner = spec["components"].get(tasks[name]["componentRef"]["name"], {})
         below = inner.get("dag", {}).get("tasks", {})
-        inside = [self._step(below, n, phase, begin, run) for n in below]
+        inside = [self._step(spec, below, n, phase, begin) for n in below]
         if phase != "Succeeded":
             outcome.pop("phase", None)  # it is not so far
         more = {"items": [inside, inside]} if "parameterIterator" in tasks[name] else {"inside": inside}
         return Step(**{"name": name, "phase": phase, "begin": begin, **more, **outcome})
 
-    # Recurring runs
-
     def create_recurring(self, body: Any) -> dict:
         check_body("V2beta1RecurringRun", body)
-        self._require(bool(body.get("display_name")), "Recurring run name is empty")
+        self._require(body.get("display_name"), "Recurring run name is empty")
         experiment = self._experiment(body)
         version = self._version(body)
         concurrency = int(body.get("max_concurrency", 0))
@@ -281,8 +258,6 @@ class KfpState:
             self.lost |= {run["run_id"] for run in made if run["state"] not in ENDED}
         return {}
 
-    # What is common
-
     def find(self, kept: Kept, key: str, what: str) -> dict:
         if key not in kept:
             raise RefusalError(404, f"{what} {key} not found")
@@ -309,7 +284,7 @@ class KfpState:
         return {field: shown, "total_size": len(entries), **more}
 
     def check_parameters(self, version: dict, values: dict) -> None:
-        declared = root(version).get("inputDefinitions", {}).get("parameters", {})
+        declared = spec_of(version)["root"].get("inputDefinitions", {}).get("parameters", {})
         extra = [name for name in values if name not in declared]
         self._require(not extra, f"parameter(s) provided are not required by pipeline: {', '.join(extra)}")
         for name, entry in declared.items():
@@ -322,7 +297,7 @@ class KfpState:
             self._require(fits, f"input parameter {name} requires type {entry['parameterType']}")
 
     def _experiment(self, body: dict) -> dict:
-        self._require(bool(body.get("experiment_id")), "experiment id is missing")
+        self._require(body.get("experiment_id"), "experiment id is missing")
         return self.find(self.experiments, body["experiment_id"], "Experiment")
 
     def _version(self, body: dict) -> dict:
@@ -336,7 +311,7 @@ class KfpState:
         if not self.multi_user:
             self._require(not given, "Namespace should not be provided in single-user mode.")
             return ""
-        self._require(bool(given), "Namespace cannot be empty in multi-user mode")
+        self._require(given, "Namespace cannot be empty in multi-user mode")
         self._allow(given or "")
         return given or ""
 
@@ -359,15 +334,19 @@ class KfpState:
             raise BadBodyError(message)
 
 
+def _check_unique(kept: Kept, message: str, **fields: str) -> None:
+    if any(fields.items() <= other.items() for other in kept.values()):
+        raise RefusalError(409, message)
+
+
 def _check_length(model: str, name: str, most: int) -> None:
     """Refuse a name as `backend/src/apiserver/validation/length.go` does."""
     if len(name.encode()) > most:
         raise RefusalError(400, f"{model}.Name length cannot exceed {most}")
 
 
-def root(version: dict) -> dict:
-    spec = version["pipeline_spec"]
-    return spec.get("pipeline_spec", spec)["root"]
+def spec_of(version: dict) -> dict:
+    return version["pipeline_spec"].get("pipeline_spec", version["pipeline_spec"])
 
 
 def check_package(file: bytes) -> dict:

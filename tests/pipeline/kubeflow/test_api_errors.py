@@ -1,5 +1,3 @@
-"""Refusals and failed connections as one line with a remedy."""
-
 import json
 
 import kfp_server_api
@@ -12,12 +10,12 @@ from pipeline.kubeflow.transport import AnswerTooLargeError
 
 def _refusal(status, body):
     error = kfp_server_api.ApiException(status=status, reason="Reason")
-    error.body = body
+    error.body = json.dumps(body) if isinstance(body, dict) else body
     return error
 
 
-def _explained(error, credentials=""):
-    return explain(error, host="http://h", doing="uploading x", credentials=credentials)
+def _explained(error):
+    return explain(error, host="http://h", doing="uploading x", credentials="/token")
 
 
 _TRACE = "Failed to create: bad name\ngithub.com/kubeflow/pipelines/x.New\n\t/go/a.go:1"
@@ -27,17 +25,17 @@ _LINK = "cron is not supported(https://godoc.org/github.com/robfig/cron). Error:
 
 def test_the_sentence_of_a_refusal_is_found_in_every_kind_of_body():
     for body, said in (
-        (json.dumps({"error": "e", "code": 5, "message": "Run 1\n not  found"}), "Run 1 not found"),
-        (json.dumps({"error_message": "m", "error_details": "d"}), "d"),
+        ({"error": "e", "code": 5, "message": "Run 1\n not  found"}, "Run 1 not found"),
+        ({"error_message": "m", "error_details": "d"}, "d"),
         (b"plain bytes", "plain bytes"),
         ("<html>x</html>", "Reason"),
         (None, "Reason"),
         ("[1]", "[1]"),
-        (json.dumps({"message": _TRACE}), "Failed to create: bad name"),
-        (json.dumps({"error_details": _DETAILS}), "no such thing"),
+        ({"message": _TRACE}, "Failed to create: bad name"),
+        ({"error_details": _DETAILS}, "no such thing"),
         (_LINK, _LINK),
     ):
-        assert server_message(_refusal(400, body)) == said
+        assert server_message(_refusal(400, body)) == said, body
 
 
 # As server 2.17.0 puts it together: `util.Wrap` in front, `resource_manager.go:IsAuthorized` at the end.
@@ -51,35 +49,34 @@ _DENIED = (
 )
 
 
-def test_forbidden_names_user_verb_resource_and_namespace():
-    message = str(_explained(_refusal(403, json.dumps({"message": _DENIED})), credentials="/token"))
-    assert message == (
+def test_forbidden_names_user_verb_resource_and_namespace_or_the_credentials():
+    assert str(_explained(_refusal(403, {"message": _DENIED}))) == (
         "http://h: uploading x: anna@example.com may not create runs in the namespace"
         " someone-elses-team-with-a-long-name (403); check --namespace, or ask for the right"
     )
+    message = str(_explained(_refusal(403, "no")))
+    assert "the holder of the credentials from /token may not do this" in message
 
 
-def test_a_long_refusal_keeps_its_cause():
+def test_a_long_refusal_keeps_its_cause_and_an_unknown_one_is_still_one_line():
     message = str(_explained(_refusal(400, "Failed to x: " + "y" * 1000 + ": no such claim")))
     assert "Failed to x" in message and message.count("y") < 400 and "no such claim)" in message
+    message = str(_explained(OSError("some\nthing odd")))
+    assert message == "http://h: uploading x: no answer (some thing odd); check --host and the network"
 
 
 def test_a_refused_schema_says_which_side_is_older_or_names_both_ways_out():
-    other = "KFP only supports schema version 2.1.0, but the pipeline spec has version"
-    upgrade = (
-        "the kfp that compiled it is newer than the server, or the server older than 2.16; upgrade the server"
-    )
+    only, other = "KFP only supports schema version 2.1.0", ", but the pipeline spec has version"
+    kfp = "the kfp that compiled it is"
+    upgrade = f"{kfp} newer than the server, or the server older than 2.16; upgrade the server"
     for said, expected in (
-        (
-            f"{other} 2.0.0",
-            "the kfp that compiled it is older than the server; compile it again with kfp 2.16",
-        ),
-        (f"{other} 2.10.0", upgrade),
-        ("KFP only supports schema version 2.1.0", f"{upgrade}, or compile with its kfp"),
+        (f"{only}{other} 2.0.0", f"{kfp} older than the server; compile it again with kfp 2.16"),
+        (f"{only}{other} 2.10.0", upgrade),
+        (only, f"{upgrade}, or compile with its kfp"),
         ('unknown field "x"', upgrade),
         ("InvalidInputError: unknown template format", upgrade),
     ):
-        message = str(_explained(_refusal(400, json.dumps({"message": said}))))
+        message = str(_explained(_refusal(400, {"message": said})))
         assert "does not understand the pipeline" in message and expected in message
 
 
@@ -96,11 +93,6 @@ def test_what_may_pass_is_told_from_what_will_not():
         assert (explained.transient, explained.status) == (transient, status)
 
 
-def test_an_unknown_trouble_of_the_network_is_still_one_line():
-    message = str(_explained(OSError("some\nthing odd")))
-    assert message == "http://h: uploading x: no answer (some thing odd); check --host and the network"
-
-
 def test_a_proxy_is_told_from_a_path_that_names_one():
     path = "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy/apis/v2beta1/healthz"
     for pool, url, said in (
@@ -110,8 +102,3 @@ def test_a_proxy_is_told_from_a_path_that_names_one():
         with pytest.raises(urllib3.exceptions.HTTPError) as caught:
             pool.request("GET", url, retries=0)
         assert said in str(_explained(caught.value))
-
-
-def test_forbidden_names_where_the_credentials_came_from():
-    message = str(_explained(_refusal(403, "no"), credentials="/token"))
-    assert "the holder of the credentials from /token may not do this" in message

@@ -1,5 +1,3 @@
-"""Nodes of a workflow, found by their names."""
-
 import itertools
 import re
 

@@ -1,8 +1,5 @@
-"""Connections: credentials, contexts, certificates, and what goes wrong."""
-
 import json
 import sys
-import time
 
 import pytest
 
@@ -16,7 +13,7 @@ from pipeline.kubeflow.schedules import list_schedules
 from pipeline.settings.connection_settings import ConnectionOptions
 from tests.pipeline.kubeflow.certificate import self_signed
 from tests.pipeline.kubeflow.clients import connect, options, start
-from tests.pipeline.kubeflow.kfp_server import KfpServer
+from tests.pipeline.kubeflow.conftest import running
 
 _PROXY = "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy"
 
@@ -32,23 +29,24 @@ def test_a_single_user_server_needs_no_credentials(server, connection):
     assert server.requests == ["GET /apis/v2beta1/healthz"]
 
 
-def test_a_token_from_a_file_is_read_anew_for_each_request(server, tmp_path):
+def test_credentials_come_from_a_file_each_time_or_the_environment(server, tmp_path, monkeypatch):
     path = tmp_path / "token"
-    path.write_text("first\n")
-    server.token = "first"
-    connection = connect(server, token_file=str(path))
-    server.token = "second"
-    path.write_text("second\n")
-    assert _count(connection) == 0
-
-
-def test_a_token_or_a_cookie_comes_from_the_environment(server, monkeypatch):
+    connection = None
+    for server.token in ("first", "second"):
+        path.write_text(f"{server.token}\n")
+        connection = connection or connect(server, token_file=str(path))
+        assert _count(connection) == 0
     monkeypatch.setenv("MY_TOKEN", "secret")
     server.token = "secret"
     assert _count(connect(server, token_env="MY_TOKEN")) == 0
     monkeypatch.setenv("MY_COOKIE", "authservice_session=1")
     server.token, server.cookie = "", "authservice_session=1"
     assert _count(connect(server, cookie_env="MY_COOKIE")) == 0
+    # Refused credentials are named without their content.
+    server.token, refused = "another", r"credentials from \$MY_TOKEN were not accepted \(401\)"
+    with pytest.raises(ClusterError, match=refused) as caught:
+        connect(server, token_env="MY_TOKEN")
+    assert "secret" not in str(caught.value)
 
 
 def test_the_projected_token_of_a_pod_is_used_by_itself(server, tmp_path, monkeypatch):
@@ -74,9 +72,7 @@ def _kubeconfig(server, folder, monkeypatch, user):
     server.kube_proxy = _PROXY
 
 
-def test_a_kube_context_leads_through_the_proxy_of_its_cluster_every_time(
-    server, package_path, tmp_path, monkeypatch
-):
+def test_a_kube_context_leads_through_its_proxy_every_time(server, package_path, tmp_path, monkeypatch):
     """kubernetes' loader resets address and hook with every request."""
     _kubeconfig(server, tmp_path, monkeypatch, {"token": "secret"})
     server.token = "secret"
@@ -102,15 +98,13 @@ echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"
 """
 
 
-def test_a_token_of_a_kubeconfig_that_expires_is_renewed_for_as_long_as_it_takes(
-    server, package_path, tmp_path, monkeypatch
-):
+def test_a_token_of_a_kubeconfig_that_expires_is_renewed(server, package_path, tmp_path, monkeypatch):
     count, plugin = tmp_path / "count", tmp_path / "plugin"
     count.write_text("0")
     plugin.write_text(_PLUGIN.replace("COUNT", str(count)))
     plugin.chmod(0o755)
-    api = "client.authentication.k8s.io/v1"
-    user = {"exec": {"apiVersion": api, "command": str(plugin), "interactiveMode": "Never"}}
+    command = {"command": str(plugin), "interactiveMode": "Never"}
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", **command}}
     _kubeconfig(server, tmp_path, monkeypatch, user)
     server.token = lambda: f"token-{count.read_text().strip()}"
     connection = Connection.open(ConnectionOptions(kube_context="one", timeout=5))
@@ -121,15 +115,11 @@ def test_a_token_of_a_kubeconfig_that_expires_is_renewed_for_as_long_as_it_takes
 
 def test_a_certificate_is_checked_against_the_given_authority(server, tmp_path):
     certificate = self_signed(tmp_path)
-    secure = KfpServer()
-    secure.start(certificate)
-    try:
+    with running(certificate) as secure:
         assert connect(secure, ca_file=certificate).server_version
         assert connect(secure, verify_tls=False).server_version
         with pytest.raises(ClusterError, match="certificate could not be checked; give its CA file"):
             connect(secure)
-    finally:
-        secure.stop()
     with pytest.raises(ClusterError, match=r"certificate could not be checked.*http://"):
         connect(server, host=server.url.replace("http:", "https:"))
 
@@ -143,27 +133,20 @@ def test_a_server_with_users_wants_a_namespace(server, tmp_path, monkeypatch):
     path.write_text("of-the-pod")
     monkeypatch.setattr(connection_module, "POD_NAMESPACE", str(path))
     assert connect(server).namespace == "of-the-pod"
-
-
-def test_a_missing_kfp_says_what_to_install(server, monkeypatch):
+    # Without kfp one message says what to install.
     monkeypatch.setitem(sys.modules, "kfp", None)
     with pytest.raises(ConfigError, match=r"packages of detflow\[cluster\], found no kfp.*pip install"):
         connect(server)
 
 
-def test_an_old_server_is_refused_and_an_unnamed_one_is_not(server):
-    server.version = "2.4.1"
-    with pytest.raises(ClusterError, match=r"expected a server 2\.16 or newer, found 2\.4\.1; upgrade it"):
-        connect(server)
-    server.version = "unknown"
-    connect(server)
-
-
-def test_the_user_interface_answers_for_the_server(server):
-    server.behind_ui = True
-    assert connect(server).server_version == "2.17.0"
-    server.version = "2.4.1"
-    with pytest.raises(ClusterError, match=r"found 2\.4\.1; upgrade it"):
+def test_an_old_server_is_refused_and_an_unnamed_one_is_not_behind_its_user_interface_too(server):
+    for server.behind_ui in (False, True):
+        server.version = "2.17.0"
+        assert connect(server).server_version == "2.17.0"
+        server.version = "2.4.1"
+        with pytest.raises(ClusterError, match=r"a server 2\.16 or newer, found 2\.4\.1; upgrade it"):
+            connect(server)
+        server.version = "unknown"
         connect(server)
     server.api_ready = False
     with pytest.raises(ClusterError, match="not the pipelines API behind it; try again"):
@@ -188,30 +171,15 @@ def test_what_goes_wrong_is_one_line_with_a_remedy(server, subtests):
             assert str(caught.value).startswith(server.url)
 
 
-def test_refused_credentials_are_named_without_their_content(server, monkeypatch):
-    monkeypatch.setenv("MY_TOKEN", "topsecret")
-    server.token = "another"
-    expected = r"credentials from \$MY_TOKEN were not accepted \(401\)"
-    with pytest.raises(ClusterError, match=expected) as caught:
-        connect(server, token_env="MY_TOKEN")
-    assert "topsecret" not in str(caught.value)
-
-
-def test_a_server_that_does_not_answer_costs_no_more_than_the_limit(server):
+def test_a_host_that_is_not_there_or_does_not_answer_says_so(server):
     server.misbehave("GET .*healthz", 30.0, times=9)
-    begun = time.monotonic()
-    with pytest.raises(ClusterError, match="no answer within the time limit; check --host, or raise"):
-        connect(server, timeout=1)
-    assert time.monotonic() - begun < 25
-
-
-def test_a_host_that_is_not_there_says_so():
     for host, message in (
         ("http://127.0.0.1:1", r"nothing listens there.*kubectl port-forward"),
         ("http://no-such-host.invalid", "no such host name; check --host"),
+        (server.url, "no answer within the time limit; check --host, or raise"),
     ):
         with pytest.raises(ClusterError, match=message):
-            Connection.open(ConnectionOptions(host=host, timeout=2))
+            Connection.open(ConnectionOptions(host=host, timeout=1))
 
 
 def test_options_that_cannot_be_used_are_refused_before_anything_is_sent():
@@ -236,18 +204,10 @@ def test_the_proxy_of_the_environment_is_used(server, monkeypatch):
         Connection.open(ConnectionOptions(host="http://far.invalid", timeout=2))
 
 
-def test_nothing_that_kfp_prints_reaches_standard_output(connection, capsys):
-    connection.call("making an experiment", connection.client.create_experiment, "one")
-    assert capsys.readouterr().out == ""
-
-
-def test_a_signed_in_proxy_gets_the_client_id(server, monkeypatch):
+def test_a_signed_in_proxy_gets_the_client_id_and_no_variable_of_kfp_wins_over_a_flag(server, monkeypatch):
     monkeypatch.setattr("kfp.client.auth.get_auth_token", lambda client_id, *_: (f"for {client_id}", False))
     server.token = "for my-client"
     assert connect(server, iap_client_id="my-client").server_version
-
-
-def test_a_variable_of_kfp_does_not_win_over_a_flag(server, monkeypatch):
     monkeypatch.setenv("KF_PIPELINES_IAP_OAUTH2_CLIENT_ID", "from-the-shell")
     monkeypatch.setenv("KF_PIPELINES_ENDPOINT", "http://from-the-shell")
     monkeypatch.setenv("MY_TOKEN", "eA==")
@@ -256,8 +216,10 @@ def test_a_variable_of_kfp_does_not_win_over_a_flag(server, monkeypatch):
     assert Connection.open(given).host == server.url
 
 
-def test_nothing_is_sent_before_a_connection_is_opened(server, connection):
+def test_nothing_is_sent_before_a_connection_is_opened_nor_printed(server, connection, capsys):
     """What kfp 2.17 does while a client is made is its own; a connection adds nothing to it."""
+    connection.call("making an experiment", connection.client.create_experiment, "one")
+    assert capsys.readouterr().out == ""
     server.requests.clear()
     made = Connection(connection.client, options(server, namespace="team"), "")
     assert (made.host, made.namespace, made.server_version) == (server.url, "team", "")

@@ -1,5 +1,3 @@
-"""Secrets: where they are read, and that they appear nowhere."""
-
 import pytest
 
 from detection_core.errors import ConfigError
@@ -39,15 +37,11 @@ def test_a_secret_that_cannot_be_sent_is_refused_and_not_told(secret_in):
         assert "SENTINEL" not in str(caught.value)
 
 
-def test_a_cookie_may_have_spaces(secret_in):
-    given = ConnectionOptions(**secret_in("cookie_env", " a=1; b=2 "))
-    assert read_credentials(given).arguments == {"cookies": "a=1; b=2"}
-
-
-def test_credentials_do_not_show_themselves(secret_in):
-    assert "SENTINEL" not in repr(
-        read_credentials(ConnectionOptions(**secret_in("token_env", "tok-SENTINEL")))
-    )
+def test_a_cookie_may_have_spaces_and_credentials_do_not_show_themselves(secret_in):
+    found = read_credentials(ConnectionOptions(**secret_in("cookie_env", " a=1; b=2 ")))
+    assert found.arguments == {"cookies": "a=1; b=2"} and "a=1" not in repr(found)
+    found = read_credentials(ConnectionOptions(**secret_in("token_env", "tok-SENTINEL")))
+    assert "SENTINEL" not in repr(found)
 
 
 def test_a_server_that_sends_the_secret_back_does_not_get_it_printed(server, secret_in):
@@ -83,7 +77,6 @@ def test_a_token_file_that_goes_bad_is_one_message(server, secret_in):
 def test_an_address_with_user_and_password_is_refused():
     for option in ("host", "ui_host"):
         given = {"host": "http://127.0.0.1:1", option: "http://user:pass-SENTINEL@127.0.0.1:1/x"}
-        expected = f"{option}: expected an address without user and password"
-        with pytest.raises(ConfigError, match=expected) as caught:
+        with pytest.raises(ConfigError, match=f"{option}: expected an address without user and") as caught:
             resolve_options(given, {}, {})
         assert "SENTINEL" not in str(caught.value)

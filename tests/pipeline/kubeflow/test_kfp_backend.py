@@ -43,11 +43,6 @@ def spec():
     return documents()[0]
 
 
-@pytest.fixture
-def kubernetes():
-    return _executors(documents()[1])
-
-
 def _executors(platforms):
     return platforms["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
 
@@ -80,17 +75,15 @@ def test_every_step_of_the_dag_is_a_task_with_its_edges(spec):
 
 
 def test_a_component_of_the_pipeline_is_the_one_that_is_checked_in(spec):
+    def interface(body):
+        if not isinstance(body, dict):
+            return body
+        return {k: interface(v) for k, v in body.items() if k not in ("description", "executorLabel")}
+
     checked_in = yaml.safe_load((FOLDER / "evaluator.yaml").read_text(encoding="utf-8"))
+    expected = interface(checked_in["components"]["comp-evaluator"])
     for name in ("evaluator", "quantized-evaluator"):
-        found, expected = spec["components"][f"comp-{name}"], checked_in["components"]["comp-evaluator"]
-        assert _without_descriptions(found) == _without_descriptions(expected)
-
-
-def _without_descriptions(body):
-    if isinstance(body, dict):
-        kept = {k: _without_descriptions(v) for k, v in body.items() if k != "description"}
-        return {**kept, "executorLabel": ""} if "executorLabel" in kept else kept
-    return body
+        assert interface(spec["components"][f"comp-{name}"]) == expected
 
 
 def test_what_a_user_may_change_is_a_parameter_with_type_default_and_description(spec):
@@ -98,9 +91,6 @@ def test_what_a_user_may_change_is_a_parameter_with_type_default_and_description
     assert set(parameters) == {p.name for p in RUN_PARAMETERS} | {"image"}
     for parameter in parameters.values():
         assert parameter["parameterType"] and parameter["description"] and "defaultValue" in parameter
-    assert parameters["data_path"]["defaultValue"] == "/data/digits"
-    assert parameters["push_destination"]["defaultValue"] == "/published/digits"
-    assert parameters["train_steps"]["parameterType"] == "NUMBER_INTEGER"
     for parameter in RUN_PARAMETERS:
         for step, field in parameter.targets:
             taken = _tasks(spec)[step.replace("_", "-")]["inputs"]["parameters"][field]
@@ -108,49 +98,24 @@ def test_what_a_user_may_change_is_a_parameter_with_type_default_and_description
 
 
 def test_placeholders_in_the_settings_want_a_run_that_is_told_its_time():
+    untimed = ("data.path=/data/[[ScheduledTime]]", "kubeflow.schedule_time=false")
     for message, *sets in (
-        (
-            r"kubeflow\.schedule_time: expected true, as data_path holds",
-            "data.path=/data/[[ScheduledTime]]",
-            "kubeflow.schedule_time=false",
-        ),
+        (r"kubeflow\.schedule_time: expected true, as data_path holds", *untimed),
         (r"example_gen: shards_uri: expected no placeholder", "data.shards_uri=s3://b/[[ScheduledTime]]"),
     ):
         with pytest.raises(ConfigError, match=message):
             render_pipeline(load_settings(str(SETTINGS), sets, check_files=False))
 
 
-def test_checks_come_from_one_step_that_is_never_cached_and_knows_its_run(spec):
-    tasks = _tasks(spec)
-    taken = tasks["pusher"]["inputs"]["parameters"]["push_token"]["taskOutputParameter"]
-    assert taken == {"outputParameterKey": "push_token", "producerTask": "run-checker"}
+def test_every_step_runs_the_image_of_the_run_without_root_and_only_the_checks_are_never_cached(spec):
+    # The rest of the golden is what it was: the first test compares it whole.
+    tasks, kubernetes = _tasks(spec), _executors(documents()[1])
     uncached = [name for name, task in tasks.items() if not task.get("cachingOptions", {}).get("enableCache")]
     assert uncached == ["run-checker"]
-    checks = tasks["run-checker"]["inputs"]["parameters"]
-    assert checks["scheduled_time"]["runtimeValue"]["constant"] == "{{$.pipeline_job_schedule_time_utc}}"
-    assert checks["run_id"]["runtimeValue"]["constant"] == "{{$.pipeline_job_uuid}}"
-
-
-def test_pods_get_what_the_settings_ask_for(spec, kubernetes):
-    container = spec["deploymentSpec"]["executors"]["exec-trainer"]["container"]
-    assert container["resources"]["resourceMemoryLimit"] == "16Gi"
-    assert container["resources"]["accelerator"]["resourceType"] == "nvidia.com/gpu"
-    assert _tasks(spec)["trainer"]["retryPolicy"]["maxRetryCount"] == 2
-    trainer = kubernetes["exec-trainer"]
-    assert [(m["constant"], m["mountPath"]) for m in trainer["pvcMount"]] == [("detflow-work", "/work")]
-    assert trainer["emptyDirMounts"][0]["mountPath"] == "/dev/shm"
-    assert trainer["tolerations"][0]["operator"] == "Exists"
-    assert trainer["activeDeadlineSeconds"] == "86400"
-    assert "pvcMount" not in kubernetes["exec-evaluator"]
-    # No step may run as root.
     assert set(kubernetes) == set(spec["deploymentSpec"]["executors"])
     assert all(e["securityContext"] == {"runAsNonRoot": True} for e in kubernetes.values())
-
-
-def test_every_step_runs_the_image_of_the_run(spec):
-    assert spec["root"]["inputDefinitions"]["parameters"]["image"]["defaultValue"] == "detflow:0.1.0"
     assert set(_images(spec).values()) == {"{{$.inputs.parameters['pipelinechannel--image']}}"}
-    for task in _tasks(spec).values():
+    for task in tasks.values():
         given = task["inputs"]["parameters"]["pipelinechannel--image"]
         assert given == {"componentInputParameter": "image"}
 
@@ -191,12 +156,9 @@ def test_secrets_config_maps_and_the_rest():
     assert source == {"outputArtifactKey": "baseline", "producerTask": "baseline-resolver"}
 
 
-def test_names_that_a_server_takes():
+def test_names_are_those_that_a_server_takes_and_a_missing_kfp_is_one_message(monkeypatch):
     assert pipeline_name("My_Pipeline-2") == "my-pipeline-2"
     assert re.fullmatch("[a-z0-9][a-z0-9-]*", pipeline_name("__x__"))
-
-
-def test_without_kfp_one_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "kfp.kubernetes", None)
     with pytest.raises(ConfigError, match=r"found no kfp.kubernetes; .*pip install 'detflow\[cluster\]'"):
         render_pipeline(load_settings(str(SETTINGS), check_files=False))
@@ -226,13 +188,10 @@ def _render_with_paths(folder, names):
     yield with_short_stack(render_pipeline, settings)
 
 
-def test_a_pipeline_config_of_any_likely_length_fits(tmp_path):
+def test_a_pipeline_config_of_any_likely_length_fits_and_one_that_is_too_long_is_refused(tmp_path):
     names = [f"/data/shards/train-{i:05d}-of-02000" for i in range(2000)]
     size, text = _render_with_paths(tmp_path, names)
     assert size > 90_000 > len(text)
-
-
-def test_one_that_is_too_long_is_refused_before_it_reaches_a_cluster(tmp_path):
     names = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(900)]
     rendering = _render_with_paths(tmp_path, names)
     assert next(rendering) < 90_000

@@ -1,14 +1,13 @@
 """The test server refuses what the real one refuses; otherwise the tests against it would prove little."""
 
-from pathlib import Path
-
 import pytest
 import yaml
 
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.package import read_package
-from pipeline.kubeflow.submission import ensure_experiment, publish
+from pipeline.kubeflow.submission import publish
 from tests.pipeline.kubeflow.clients import start
+from tests.pipeline.kubeflow.kfp_state import RefusalError
 from tests.pipeline.kubeflow.strict_bodies import BadBodyError, check_body
 
 
@@ -27,14 +26,9 @@ def test_an_unknown_key_and_a_wrong_type_are_refused():
     ):
         with pytest.raises(BadBodyError, match=message):
             check_body("V2beta1RecurringRun", body)
-    sent = {
-        "display_name": "x",
-        "max_concurrency": 1,
-        "mode": "ENABLE",
-        "trigger": {"periodic_schedule": {"interval_second": 60, "end_time": "2030-01-01T00:00:00Z"}},
-        "runtime_config": {"parameters": {"a": [1, {"b": None}]}},
-    }
-    check_body("V2beta1RecurringRun", sent)
+    sent = {"display_name": "x", "max_concurrency": 1, "mode": "ENABLE"}
+    sent["trigger"] = {"periodic_schedule": {"interval_second": 60, "end_time": "2030-01-01T00:00:00Z"}}
+    check_body("V2beta1RecurringRun", {**sent, "runtime_config": {"parameters": {"a": [1, {"b": None}]}}})
 
 
 def test_the_client_meets_the_rules_of_the_server(connection):
@@ -54,36 +48,26 @@ def test_the_client_meets_the_rules_of_the_server(connection):
 def test_an_unknown_field_for_kubernetes_is_refused_when_a_run_is_made(connection, package_path):
     executors = {"exec-trainer": {"imagePullPolicy": "Always", "deadline": 3}}
     platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
-    path = Path(package_path)
-    path.write_text(f"{path.read_text()}---\n{yaml.safe_dump(platform)}")
+    with open(package_path, "a", encoding="utf-8") as file:
+        file.write(f"---\n{yaml.safe_dump(platform)}")
     version = publish(connection, read_package(package_path))
     with pytest.raises(ClusterError, match="deadline"):
         start(connection, package_path, version)
 
 
-def test_deleting_a_recurring_run_takes_its_workflows_with_it_unless_told_not_to(
-    server, connection, package_path
-):
-    version = publish(connection, read_package(package_path))
-    delete = connection.client.recurring_runs.recurring_run_service_delete_recurring_run
-    lost = {}
+def test_deleting_a_recurring_run_takes_its_workflows_with_it_unless_told_not_to(server, run_id):
+    state, lost = server.state, []
+    body = {key: state.runs[run_id][key] for key in ("experiment_id", "pipeline_version_reference")}
+    body |= {"max_concurrency": "1", "runtime_config": {"parameters": {"data_path": "x"}}}
+    body |= {"display_name": "nightly", "trigger": {"periodic_schedule": {"interval_second": 60}}}
     for policy in ("BACKGROUND", "ORPHAN"):
-        made = connection.call(
-            "creating",
-            connection.client.create_recurring_run,
-            experiment_id=ensure_experiment(connection, "digits"),
-            job_name=policy,
-            interval_second=60,
-            params={"data_path": "x"},
-            pipeline_id=version.pipeline_id,
-            version_id=version.version_id,
-        )
-        run_id = server.state.fire(made.recurring_run_id)
-        connection.call("deleting", delete, made.recurring_run_id, propagation_policy=policy)
-        lost[policy] = run_id in server.state.lost
-    assert lost == {"BACKGROUND": True, "ORPHAN": False}
-    with pytest.raises(ClusterError, match="404"):
-        connection.call("deleting", delete, made.recurring_run_id, propagation_policy="ORPHAN")
+        made = state.create_recurring(body)["recurring_run_id"]
+        fired = state.fire(made)
+        state.delete_recurring(made, policy)
+        lost.append(fired in state.lost)
+    assert lost == [True, False]
+    with pytest.raises(RefusalError, match="not found"):
+        state.delete_recurring(made, "ORPHAN")
 
 
 def test_a_run_is_told_as_kubeflow_tells_it(server, connection, package_path):

@@ -23,7 +23,7 @@ def spec():
     return documents()[0]
 
 
-def _parameters(spec, task):
+def _parameters(spec, task="run-checker"):
     return spec["root"]["dag"]["tasks"][task]["inputs"]["parameters"]
 
 
@@ -34,10 +34,8 @@ def test_what_run_checker_fills_is_read_from_the_package(spec, tmp_path):
     _parameters(spec, "evaluator")["thresholds"] = {"componentInputParameter": "thresholds"}
     assert filled_parameters(spec) == FILLED - {"thresholds"}
     assert read_package(write_package(tmp_path, fills=False)).filled == frozenset()
-
-
-def test_a_pipeline_whose_checks_are_told_no_time_fills_nothing(spec):
-    del _parameters(spec, "run-checker")["scheduled_time"]
+    # Checks that are told no time fill nothing.
+    del _parameters(spec)["scheduled_time"]
     assert filled_parameters(spec) == frozenset()
     with pytest.raises(ConfigError, match=r"s\.yaml: a: expected no placeholder.*fills them in no parameter"):
         check_placeholders({"a": "[[ScheduledTime]]"}, filled_parameters(spec), "s.yaml")
@@ -58,19 +56,17 @@ def test_a_default_or_a_constant_that_asks_for_the_scheduled_time_is_found(spec)
     assert schedule_timed(spec) == frozenset()
     spec["root"]["inputDefinitions"]["parameters"]["data_path"]["defaultValue"] = "/d/[[ScheduledTime]]"
     assert schedule_timed(spec) == {"data_path"}
-    constant = {"runtimeValue": {"constant": "[[ScheduledTime.2006]]"}}
-    _parameters(spec, "run-checker")["request"] = constant
+    _parameters(spec)["request"] = {"runtimeValue": {"constant": "[[ScheduledTime.2006]]"}}
     assert schedule_timed({"pipeline_spec": spec}) == {"data_path", ""}
 
 
 def test_the_scheduled_time_is_refused_for_servers_that_never_set_it(server):
-    asking = (({"data_path": "[[ScheduledTime]]"}, ()), ({}, {"data_path"}))
     for version in ("2.16.0", "2.16.1", "2.17.0", "master"):
         server.version = version
         connection = connect(server)
         check_schedule_time(connection, {"data_path": "[[CurrentTime]]"}, (), "s.yaml")
         check_schedule_time(connection, {"data_path": "/d"}, {"data_path"}, "s.yaml")
-        for values, timed in asking:
+        for values, timed in (({"data_path": "[[ScheduledTime]]"}, ()), ({}, {"data_path"})):
             if not version.startswith("2.16"):
                 check_schedule_time(connection, values, timed, "s.yaml")
                 continue

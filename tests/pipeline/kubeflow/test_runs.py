@@ -1,5 +1,3 @@
-"""Runs on the server: waiting for them, stopping them, repeating them."""
-
 import functools
 import logging
 
@@ -14,6 +12,11 @@ from tests.pipeline.kubeflow.clients import start
 _STEPS = ("example-gen", "pusher", "trainer")
 
 
+@pytest.fixture(autouse=True)
+def changes_are_logged(caplog):
+    caplog.set_level(logging.INFO)
+
+
 def _wait(connection, run_id, **more):
     given = {"poll_seconds": 0, "limit_seconds": 0, "sleep": lambda _: None, **more}
     return runs.wait_for(connection, run_id, **given)
@@ -24,7 +27,6 @@ def _said(caplog, about="step |"):
 
 
 def test_waiting_logs_every_change_of_a_step_once(connection, run_id, caplog):
-    caplog.set_level(logging.INFO)
     state = _wait(connection, run_id)
     assert (state.state, state.good, state.failure()) == ("succeeded", True, "")
     assert state.finished and state.link.endswith(f"/#/runs/details/{run_id}")
@@ -50,10 +52,7 @@ def test_the_step_that_failed_is_named(server, connection, package_path, subtest
             assert [s.state for s in state.steps] == states
 
 
-def test_the_steps_of_a_run_that_ended_are_read_until_they_have_ended(
-    server, connection, package_path, caplog
-):
-    caplog.set_level(logging.INFO)
+def test_steps_of_a_run_that_ended_are_read_until_they_have(server, connection, package_path, caplog):
     for last, failing in (("succeeded", ""), ("failed", "trainer")):
         server.state.failing_step = failing
         for stale in (0, 1, 3):
@@ -64,16 +63,13 @@ def test_the_steps_of_a_run_that_ended_are_read_until_they_have_ended(
             assert f"step | trainer {last} in 30 s" in caplog.messages
             server.state.stale[run_id][1] = stale
             assert runs.read_run(connection, run_id).steps[-1].state == last
-
-
-def test_tasks_that_never_settle_are_shown_as_they_are(server, connection, run_id):
-    server.state.stale_reads = 1000
-    state = _wait(connection, run_id)
+    # Tasks that never settle are shown as they are.
+    server.state.stale_reads, server.state.failing_step = 1000, ""
+    state = _wait(connection, start(connection, package_path))
     assert (state.state, state.steps[-1].state) == ("succeeded", "unknown")
 
 
 def test_a_pod_that_does_not_start_is_said_once_with_where_to_look(server, connection, run_id, caplog):
-    caplog.set_level(logging.INFO)
     server.state.waiting_step = "trainer"
     looks = iter([*["trainer"] * 7, *[""] * 99])
     _wait(connection, run_id, sleep=lambda _: setattr(server.state, "waiting_step", next(looks)))
@@ -82,20 +78,17 @@ def test_a_pod_that_does_not_start_is_said_once_with_where_to_look(server, conne
     assert "`kubectl -n kubeflow describe pod -l workflows.argoproj.io/workflow=digits-" in steps[1]
 
 
-def test_a_step_inside_another_one_is_named_where_it_failed(server, connection, run_id, caplog):
-    caplog.set_level(logging.INFO)
+def test_a_step_inside_another_one_and_attempts_are_named(server, connection, run_id, package_path, caplog):
     server.state.outcomes = {"pusher": {"inside": [Step(name="probe", phase="Failed", begin=1)]}}
     server.state.failing_step = "pusher"
     state = _wait(connection, run_id)
     assert state.failure() == "step pusher/probe failed: see its log"
     assert "step | pusher/probe failed in 30 s" in caplog.messages
-
-
-def test_the_attempts_of_what_was_repeated_belong_together(server, connection, run_id, caplog):
-    caplog.set_level(logging.INFO)
-    server.state.failed_roots = 1
+    # The attempts of what was repeated belong together.
+    caplog.clear()
+    server.state.failed_roots, server.state.failing_step = 1, ""
     server.state.outcomes = {"example-gen": {"failed_drivers": 1, "failed_attempts": 2}}
-    assert _wait(connection, run_id).good
+    assert _wait(connection, start(connection, package_path)).good
     assert "step | example-gen succeeded in 30 s, attempt 3" in caplog.messages
     assert not any("failed" in message for message in caplog.messages)
 
@@ -103,20 +96,22 @@ def test_the_attempts_of_what_was_repeated_belong_together(server, connection, r
 def test_a_server_that_does_not_tell_steps_still_tells_the_end(server, connection, run_id, caplog):
     server.state.tells_steps = False
     server.state.failing_step = "trainer"
-    caplog.set_level(logging.INFO)
     state = _wait(connection, run_id)
     assert state.failure() == "the run failed: no step says why; see the user interface"
     assert _said(caplog, "run |") == ["run | running", "run | failed"]
 
 
-def test_a_run_whose_version_is_gone_is_still_shown(server, connection, run_id):
+def test_a_run_whose_version_or_workflow_is_gone_is_still_shown_and_not_cancelled(server, connection, run_id):
     runs.read_run(connection, run_id)
     server.misbehave("GET .*/versions/.*", 404)
     names = [s.name for s in runs.read_run(connection, run_id).steps]
     assert names == ["example-gen", "pusher"]
+    server.state.lost.add(run_id)
+    with pytest.raises(ClusterError, match=r"no longer has the workflow of this run.*nothing of it runs"):
+        runs.cancel(connection, run_id)
 
 
-def test_waiting_outlives_a_restart_of_the_server_but_no_refusal(server, connection, run_id, caplog):
+def test_waiting_outlives_a_restart_but_no_refusal(server, connection, run_id, caplog, monkeypatch):
     server.misbehave("GET .*/runs/.*", 503, times=4)
     server.misbehave("GET .*/runs/.*", "close", times=3)
     assert _wait(connection, run_id).good
@@ -124,23 +119,16 @@ def test_waiting_outlives_a_restart_of_the_server_but_no_refusal(server, connect
     with pytest.raises(ClusterError, match="401"):
         _wait(connection, run_id)
     assert f"{run_id} is no longer watched; see `detflow runs show {run_id}`" in caplog.text
-
-
-def test_a_server_that_stays_away_ends_the_waiting(server, connection, run_id, monkeypatch):
     monkeypatch.setattr(runs, "_PATIENCE_SECONDS", -1)
     server.misbehave("GET .*/runs/.*", 503, times=9)
     with pytest.raises(ClusterError, match="503"):
         _wait(connection, run_id)
 
 
-def test_waiting_has_a_limit_and_the_run_goes_on(connection, run_id):
+def test_waiting_has_a_limit_and_the_run_goes_on_until_it_is_cancelled(server, connection, run_id):
     expected = f"not ended within 1e-09 s and continues: `detflow runs show {run_id}`"
     with pytest.raises(ClusterError, match=expected):
         _wait(connection, run_id, limit_seconds=1e-9)
-
-
-def test_a_run_is_cancelled_and_the_waiting_ends(connection, run_id):
-    runs.read_run(connection, run_id)
     runs.cancel(connection, run_id)
     state = _wait(connection, run_id)
     assert (state.state, state.good, state.ended, state.failure()) == ("cancelled", False, True, "")
@@ -149,6 +137,10 @@ def test_a_run_is_cancelled_and_the_waiting_ends(connection, run_id):
     assert listed.state == "cancelled"
     with pytest.raises(ConfigError, match="the run was cancelled already"):
         runs.cancel(connection, run_id)
+    # A run that was cancelled and then failed has failed.
+    server.state.failing_step = "pusher"
+    runs.retry(connection, run_id)
+    assert _wait(connection, run_id).state == "failed"
 
 
 def test_a_run_that_is_being_stopped_is_left_to_it(server, connection, run_id):
@@ -166,22 +158,6 @@ def test_a_run_that_is_being_stopped_is_left_to_it(server, connection, run_id):
         runs.cancel(connection, run_id)
 
 
-def test_a_run_whose_workflow_was_deleted_cannot_be_stopped(server, connection, run_id):
-    runs.read_run(connection, run_id)
-    server.state.lost.add(run_id)
-    with pytest.raises(ClusterError, match=r"no longer has the workflow of this run.*nothing of it runs"):
-        runs.cancel(connection, run_id)
-
-
-def test_a_run_that_was_cancelled_and_then_failed_has_failed(server, connection, run_id):
-    runs.read_run(connection, run_id)
-    runs.cancel(connection, run_id)
-    _wait(connection, run_id)
-    server.state.failing_step = "pusher"
-    runs.retry(connection, run_id)
-    assert _wait(connection, run_id).state == "failed"
-
-
 def test_a_failed_run_is_retried(server, connection, run_id, caplog):
     expected = "only a failed or cancelled run can be retried, this one is running"
     with pytest.raises(ConfigError, match=expected):
@@ -189,20 +165,16 @@ def test_a_failed_run_is_retried(server, connection, run_id, caplog):
     server.state.failing_step = "trainer"
     _wait(connection, run_id)
     server.state.failing_step = ""
-    caplog.set_level(logging.INFO)
     caplog.clear()  # of the first attempt, where other tests left the level of logging so
     before = runs.retry(connection, run_id)
     assert _wait(connection, run_id, before=before).good
     assert _said(caplog) == ["step | trainer running", "step | trainer succeeded in 30 s"]
 
 
-def test_the_newest_runs_are_listed_first(server, connection, run_id, package_path):
+def test_the_newest_runs_are_listed_first_and_an_unknown_one_says_so(connection, run_id, package_path):
     for i in range(3):
         start(connection, package_path, name=f"later {i}")
     assert [s.name for s in runs.list_runs(connection, 2)] == ["later 2", "later 1"]
     assert len(runs.list_runs(connection, 20)) == 4
-
-
-def test_an_unknown_run_says_so(connection):
     with pytest.raises(ClusterError, match=r"reading the run nope: refused \(404: Run nope not found\)"):
         runs.read_run(connection, "nope")

@@ -1,5 +1,3 @@
-"""Schedules on the server: made, changed, cut off anywhere, deleted."""
-
 import dataclasses
 
 import pytest
@@ -56,19 +54,18 @@ def test_creating_it_twice_changes_nothing(server, connection, spec):
     assert kept["pipeline_version_reference"]["pipeline_version_id"] == spec.version.version_id
     assert kept["runtime_config"]["parameters"] == spec.parameters
     assert second.schedule.when == "cron 0 0 3 * * *"
-
-
-def test_two_that_create_it_at_the_same_moment_end_with_one(server, connection, spec):
-    apply(connection, spec)
+    # Two that create it at the same moment end with one.
     other = server.state.recurring.popitem()[1]
     server.misbehave(_CREATE, lambda: _add(server, other))
     assert apply(connection, spec).action == "unchanged"
     assert list(server.state.recurring) == [other["recurring_run_id"]]
 
 
-def test_a_change_replaces_the_schedule_and_is_told(server, connection, spec, subtests):
+def test_a_change_replaces_the_schedule_and_is_told(server, connection, spec, tmp_path, subtests):
+    release = publish(connection, read_package(write_package(tmp_path, steps=("trainer",))))
     apply(connection, spec)
     for told, changes in (
+        ("pipeline version: ", {"version": release}),
         ("max_concurrency: 1 -> 10", {"max_concurrency": 10}),
         ("catch_up: False -> True", {"catch_up": True}),
         ("parameters: ", {"parameters": {"data_path": "/other"}}),
@@ -96,14 +93,6 @@ def test_a_start_that_is_over_makes_no_run_of_its_own(server, connection, spec):
     apply(connection, _change(started, catch_up=True))
     kept = _only(server)
     assert kept["trigger"]["cron_schedule"]["start_time"] == "2020-01-01T00:00:00+00:00"
-
-
-def test_a_new_release_moves_the_schedule(connection, spec, tmp_path):
-    apply(connection, spec)
-    version = publish(connection, read_package(write_package(tmp_path, steps=("trainer",))))
-    applied = apply(connection, _change(spec, version=version))
-    assert applied.changes[0].startswith("pipeline version: ")
-    assert applied.schedule.version_id == version.version_id
 
 
 def test_a_paused_schedule_stays_paused(connection, spec):
@@ -137,11 +126,10 @@ def test_a_replacement_that_is_cut_off_anywhere_is_finished_later(server, connec
 
 def test_a_cut_off_replacement_is_finished_before_the_next_change(server, connection, spec):
     apply(connection, spec)
-    server.misbehave("POST .*:enable", 500)
+    server.misbehave(_RESUME, 500)
     with pytest.raises(ClusterError):
         apply(connection, _change(spec, max_concurrency=2))
-    applied = apply(connection, _change(spec, max_concurrency=3))
-    assert applied.action == "replaced" and applied.schedule.enabled
+    assert apply(connection, _change(spec, max_concurrency=3)).action == "replaced"
     kept = _only(server)
     assert kept["max_concurrency"] == "3" and kept["status"] == "ENABLED"
 
@@ -158,12 +146,11 @@ def test_two_of_a_name_that_somebody_else_made_are_refused(server, connection, s
     assert find_schedule(connection, "nightly").schedule_id == one["recurring_run_id"]
 
 
-def test_the_server_has_its_own_say(connection, spec):
+def test_schedules_are_paused_resumed_listed_and_deleted(connection, spec):
+    with pytest.raises(ConfigError, match="no schedule nightly; there is none yet"):
+        find_schedule(connection, "nightly")
     with pytest.raises(ClusterError, match="max concurrency of the recurring run is out of range"):
         apply(connection, _change(spec, max_concurrency=11))
-
-
-def test_schedules_are_paused_resumed_listed_and_deleted(server, connection, spec):
     for i in range(3):
         apply(connection, _change(spec, name=f"night-{i}"))
     assert [s.name for s in list_schedules(connection)] == ["night-0", "night-1", "night-2"]
@@ -223,27 +210,15 @@ def test_a_replaced_schedule_whose_run_would_be_stopped_is_deleted_later(server,
     with pytest.raises(ClusterError, match=f"{run_id} of this schedule.*; {old.schedule_id} is paused"):
         schedules.delete(unnamed, applied.schedule)
     assert list(server.state.recurring) == [old.schedule_id], "what was to be deleted could be"
+    # It is deleted when its run has ended.
     apply(unnamed, spec)
     assert _ends(unnamed, run_id)
+    assert apply(unnamed, spec).action == "unchanged" and len(server.state.recurring) == 1
     schedules.delete(unnamed, find_schedule(unnamed, "nightly"))
     assert not server.state.recurring
 
 
-def test_a_replaced_schedule_is_deleted_when_its_run_has_ended(server, unnamed, spec):
-    run_id = server.state.fire(apply(unnamed, spec).schedule.schedule_id)
-    changed = _change(spec, max_concurrency=2)
-    apply(unnamed, changed)
-    assert len(server.state.recurring) == 2
-    assert _ends(unnamed, run_id)
-    assert apply(unnamed, changed).action == "unchanged" and len(server.state.recurring) == 1
-
-
-def test_no_schedule_at_all_is_said(connection):
-    with pytest.raises(ConfigError, match="no schedule nightly; there is none yet"):
-        find_schedule(connection, "nightly")
-
-
-def test_run_now_uses_the_pinned_version_and_leaves_placeholders_to_it(server, connection, spec, tmp_path):
+def test_run_now_uses_the_pinned_version_its_placeholders_and_folder(server, connection, spec, tmp_path):
     schedule = apply(connection, spec).schedule
     publish(connection, read_package(write_package(tmp_path, steps=("trainer",))))
     run = server.state.runs[schedules.run_now(connection, schedule, ["train_steps=7"])]
@@ -253,19 +228,13 @@ def test_run_now_uses_the_pinned_version_and_leaves_placeholders_to_it(server, c
     assert run["service_account"] == "pipeline-runner"
     with pytest.raises(ConfigError, match="no parameter x"):
         schedules.run_now(connection, schedule, ["x=1"])
-
-
-def test_the_folder_of_the_artifacts_is_told_to_every_run(server, connection, spec, tmp_path):
+    # The folder of the artifacts is told to every run.
     path = write_package(tmp_path, defaultPipelineRoot="gs://bucket/root")
     schedule = apply(connection, _change(spec, version=publish(connection, read_package(path)))).schedule
-    kept = _only(server)
-    assert kept["runtime_config"]["pipeline_root"] == "gs://bucket/root"
     run = server.state.runs[schedules.run_now(connection, schedule, [])]
-    assert run["runtime_config"]["pipeline_root"] == "gs://bucket/root"
-
-
-def test_run_now_wants_a_pinned_version_that_is_still_there(server, connection, spec):
-    schedule = apply(connection, spec).schedule
+    for made in (_only(server), run):
+        assert made["runtime_config"]["pipeline_root"] == "gs://bucket/root"
+    # The pinned version has to be there still.
     server.state.versions.clear()
     with pytest.raises(ClusterError, match=r"reading the pipeline version of nightly: refused \(404"):
         schedules.run_now(connection, schedule, [])
@@ -273,27 +242,25 @@ def test_run_now_wants_a_pinned_version_that_is_still_there(server, connection, 
         schedules.run_now(connection, dataclasses.replace(schedule, version_id=""), [])
 
 
-def _copies(server, spec, connection):
-    """Create a schedule and return two younger copies of it, as calls at the same moment would make them."""
+def test_several_calls_at_the_same_moment_end_with_one_schedule(server, connection, spec):
     apply(connection, spec)
+    first = _only(server)
+    oldest = first["recurring_run_id"]
     made = ({"recurring_run_id": f"copy-{i}", "created_at": f"2026-12-0{i + 1}T00:00:00Z"} for i in range(2))
-    return [_only(server) | fields for fields in made]
-
-
-def test_three_that_create_it_at_the_same_moment_end_with_the_oldest(server, connection, spec):
-    copies = _copies(server, spec, connection)
-    oldest = _only(server)["recurring_run_id"]
+    copies = [first | fields for fields in made]
+    # Three that create it end with the oldest.
     _add(server, *copies)
     assert apply(connection, spec).action == "unchanged"
-    assert _only(server)["recurring_run_id"] == oldest
-    assert _only(server)["status"] == "ENABLED"
-
-
-def test_one_that_another_call_deletes_first_is_no_fault(server, connection, spec):
-    _add(server, *_copies(server, spec, connection))
+    assert _only(server) == first and first["status"] == "ENABLED"
+    # One that another call deletes first is no fault.
+    _add(server, *copies)
     server.misbehave("DELETE .*/copy-0.*", 404)
+    assert apply(connection, spec).action == "unchanged" and "copy-1" not in server.state.recurring
+    # Two replacements end with the newest.
+    description = f"Made by `detflow schedule create`. Replaces {oldest}, then enabled."
+    _add(server, *(copy | {"status": "DISABLED", "description": description} for copy in copies))
     assert apply(connection, spec).action == "unchanged"
-    assert "copy-1" not in server.state.recurring
+    assert {k: v["status"] for k, v in server.state.recurring.items()} == {"copy-1": "ENABLED"}
 
 
 def test_a_third_of_a_name_does_not_end_replacing(server, unnamed, spec):
@@ -306,12 +273,3 @@ def test_a_third_of_a_name_does_not_end_replacing(server, unnamed, spec):
     left = {key: kept["status"] for key, kept in server.state.recurring.items()}
     assert left == {first: "DISABLED", applied.schedule.schedule_id: "ENABLED"}
     assert apply(unnamed, _change(spec, max_concurrency=3)).action == "unchanged"
-
-
-def test_two_replacements_at_the_same_moment_end_with_the_newest(server, connection, spec):
-    copies = _copies(server, spec, connection)
-    first = _only(server)["recurring_run_id"]
-    description = f"Made by `detflow schedule create`. Replaces {first}, then enabled."
-    _add(server, *(copy | {"status": "DISABLED", "description": description} for copy in copies))
-    assert apply(connection, spec).action == "unchanged"
-    assert {k: v["status"] for k, v in server.state.recurring.items()} == {"copy-1": "ENABLED"}

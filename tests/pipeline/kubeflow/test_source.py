@@ -1,5 +1,3 @@
-"""Settings files that are compiled, and compiled files that are taken as they are."""
-
 import os
 
 import pytest
@@ -27,21 +25,17 @@ def test_a_settings_file_is_compiled_for_as_long_as_it_is_used(digits_settings, 
     # The same settings compile to the same content.
     part = tmp_path / "part.config"
     part.write_text("train_config { num_steps: 4 }")
-    mine = ["kubeflow.experiment=mine"]
-    given = ((mine,), (["train_config.num_steps=3"],), ([], [str(part)]))
+    given = ((["kubeflow.experiment=mine"],), (["train_config.num_steps=3"],), ([], [str(part)]))
     digests = [_opened(digits_settings, *one)[0].package.digest for one in given]
     assert digests[0] == source.package.digest and len(set(digests)) == 3
 
 
-def test_a_compiled_file_is_taken_as_it_is(package_path):
+def test_a_compiled_file_is_taken_as_it_is(digits_settings, package_path, tmp_path):
     with open_source(package_path, []) as source:
         assert source.settings is None and source.package.path == package_path
     for option, given in (("--set", (["a=b"],)), ("--override-file", ([], ["part.config"]))):
         with pytest.raises(ConfigError, match=f"expected no {option} for a compiled pipeline"):
             _opened(package_path, *given)
-
-
-def test_the_two_kinds_of_files_are_told_apart(digits_settings, package_path, tmp_path):
     assert is_package(package_path) and not is_package(digits_settings)
     with pytest.raises(ConfigError, match="cannot read the file"):
         is_package(str(tmp_path / "none.yaml"))

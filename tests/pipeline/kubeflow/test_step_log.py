@@ -1,5 +1,3 @@
-"""Logs of steps, from pods, the archive and the user interface."""
-
 from pipeline.kubeflow import runs
 from pipeline.kubeflow.step_log import error_in, no_log, step_log
 from pipeline.kubeflow.step_state import StepState
@@ -41,33 +39,15 @@ def test_the_log_of_a_step_that_runs_is_that_of_its_pod(server, package_path):
         assert step_log(connection, run_id, step) == ("step 1" if namespace or behind_ui else "")
 
 
-def test_the_log_of_what_has_ended_is_in_the_archive(server, connection, run_id):
-    step = _step(connection, run_id, "example-gen", looks=1)
-    server.write_log(run_id, "example-gen", "the end")
-    server.pods_gone = True
-    assert step_log(connection, run_id, step) == "the end"
-
-
-def test_a_log_is_found_through_the_user_interface_too(server, package_path):
-    server.behind_ui = True
-    for namespace in ("", "team"):
-        server.state.multi_user = bool(namespace)
+def test_the_log_of_what_has_ended_is_in_the_archive_and_behind_the_user_interface(server, package_path):
+    for namespace, behind_ui in (("", True), ("team", True), ("", False)):
+        server.state.multi_user, server.behind_ui = bool(namespace), behind_ui
         connection = connect(server, namespace=namespace)
         run_id = start(connection, package_path)
         step = _step(connection, run_id, "example-gen", looks=1)
         server.write_log(run_id, "example-gen", "the end")
+        server.pods_gone = not behind_ui
         assert step_log(connection, run_id, step) == "the end"
-
-
-def test_the_log_of_a_driver_that_failed_is_found(server, connection, run_id):
-    server.state.failing_step, server.state.failing_driver = "example-gen", True
-    step = _step(connection, run_id, "example-gen", looks=3)
-    server.write_log(
-        run_id, "example-gen", f"{_LAUNCHER}\nF1101 01:00:01 main.go:79] no such claim", driver=True
-    )
-    server.pods_gone = True
-    log = step_log(connection, run_id, step)
-    assert log == "F1101 01:00:01 main.go:79] no such claim" and error_in(log) == "no such claim"
 
 
 # As the driver of 2.17.0 writes (`cmd/driver/main.go`): blocks without a prefix of their own, then the cause.
@@ -104,6 +84,10 @@ F1123 10:09:00.100004      30 main.go:59] failed to execute component: no space 
 def test_a_drivers_cause_is_left_of_its_log(server, connection, run_id):
     server.state.failing_step, server.state.failing_driver = "example-gen", True
     step = _step(connection, run_id, "example-gen", looks=3)
+    server.pods_gone = True
+    cause = "F1101 01:00:01 main.go:79] no such claim"
+    server.write_log(run_id, "example-gen", f"{_LAUNCHER}\n{cause}", driver=True)
+    assert step_log(connection, run_id, step) == cause and error_in(cause) == "no such claim"
     server.write_log(run_id, "example-gen", _DRIVER, driver=True)
     assert step_log(connection, run_id, step).splitlines() == [_DRIVER.splitlines()[-1]]
     everything = step_log(connection, run_id, step, launcher=True)
@@ -120,17 +104,12 @@ def test_a_trainings_own_lines_are_shown_as_many_as_asked_for(server, connection
     assert step_log(connection, run_id, step, lines=3).splitlines() == [training[-1], *errors]
 
 
-def test_the_lines_of_the_launcher_are_left_out_unless_asked_for(server, connection, run_id):
+def test_lines_of_the_launcher_are_left_out_unless_asked_for_and_pages_are_no_log(server, connection, run_id):
     step = _step(connection, run_id, "example-gen", looks=1)
-    server.write_log(
-        run_id, "example-gen", f"{_LAUNCHER}\nI am no launcher.go:1]\n{_LAUNCHER}\nread 10 images"
-    )
+    text = f"{_LAUNCHER}\nI am no launcher.go:1]\n{_LAUNCHER}\nread 10 images"
+    server.write_log(run_id, "example-gen", text)
     assert step_log(connection, run_id, step) == "I am no launcher.go:1]\nread 10 images"
     assert step_log(connection, run_id, step, launcher=True).count("publish success") == 2
-
-
-def test_a_page_is_no_log_and_json_may_be_one(server, connection, run_id):
-    step = _step(connection, run_id, "example-gen", looks=1)
     server.misbehave("GET .*log.*", "html", times=99)
     assert step_log(connection, run_id, step) == ""
     server.forget_faults()

@@ -1,105 +1,90 @@
-"""States of steps, from the nodes that Kubeflow tells of."""
-
 import datetime
 
 import kfp_server_api
 
 from pipeline.kubeflow.step_state import Ending, StepState, step_states
 from tests.pipeline.kubeflow.argo_model import BEGIN, Step, Workflow, details_of
+from tests.support.cases import cases
 
-_BOTH = (True, False)  # attempts have nodes of their own, or not
 _GOES_ON, _ENDED = Ending(ended=False, cancelled=None), Ending(ended=True, cancelled=None)
+_STOPPED = Ending(ended=True, cancelled=BEGIN + datetime.timedelta(minutes=2))
 
 
-def _shown(workflow, ending, *tasks, **trees):
+def _workflow(text, phase, *, retried=True):
+    """Run steps that begin a minute after one another, each written as its name or `name:phase`."""
+    steps = [
+        Step(name=name, phase=ended or "Succeeded", begin=minute)
+        for minute, (name, _, ended) in enumerate(part.partition(":") for part in text.split())
+    ]
+    return Workflow("wf-1", retried=retried).run(steps, phase)
+
+
+def _shown(workflow, ending, **trees):
     """Return the indented name and the state of each step, separated by commas."""
-    found = step_states(details_of(workflow), {**{task: {} for task in tasks}, **trees}, ending)
+    found = step_states(details_of(workflow), trees, ending)
     return ", ".join(f"{'> ' * s.depth}{s.name.rpartition('/')[2]} {s.state}" for s in found)
 
 
-def test_a_cached_step_is_told_from_one_that_ran():
-    steps = [Step(name="a", phase="Cached"), Step(name="b", begin=1), Step(name="c", phase="Cached", begin=2)]
-    for retried in _BOTH:
-        workflow = Workflow("wf-1", retried=retried).run(steps, "Succeeded")
-        assert _shown(workflow, _ENDED, "a", "b", "c") == "a cached, b succeeded, c cached"
-        found = step_states(details_of(workflow), {}, _ENDED)
-        assert [s.seconds for s in found] == [None, 30.0, None]
+@cases(
+    ("a:Cached b c:Cached", "Succeeded", _ENDED, "a cached, b succeeded, c cached"),
+    # Steps and drivers without a pod.
+    ("a:Waiting b:Running", "Running", _GOES_ON, "a waiting for its pod, b running"),
+    ("a:Waiting b:Running", "Running", _ENDED, "a unknown, b unknown"),
+    ("a b:Unscheduled", "Running", _GOES_ON, "a succeeded, b waiting for its pod, c pending"),
+    ("a b:Unscheduled", "Running", _ENDED, "a succeeded, b not run, c not run"),
+    # What Argo left out, and what was under way when a run was stopped.
+    ("a:Failed b:Omitted c:Omitted", "Failed", _GOES_ON, "a failed, b pending, c pending"),
+    ("a:Failed b:Omitted c:Omitted", "Failed", _ENDED, "a failed, b not run, c not run, d not run"),
+    ("a b:Failed c:Failed", "Failed", _STOPPED, "a succeeded, b failed, c cancelled, d not run"),
+    # Argo compresses the nodes of a large workflow, and the server then stops telling of them.
+    ("a:Running", "Running", _ENDED, "a unknown, b not run"),
+)
+def test_states_follow_from_nodes_with_and_without_attempts(*, steps, phase, ending, shown):
+    for retried in (True, False):
+        workflow = _workflow(steps, phase, retried=retried)
+        assert _shown(workflow, ending, **{part.split()[0]: {} for part in shown.split(", ")}) == shown
+        found = step_states(details_of(workflow), {}, ending)
+        assert {step.workflow for step in found} == {"wf-1"}
+        for step in found:
+            ran = step.state in ("succeeded", "failed", "cancelled")
+            assert step.seconds == (30.0 if ran else None), step
 
 
 def test_a_driver_that_failed_and_was_repeated_is_no_failed_step():
     steps = [Step(name="a", failed_drivers=2), Step(name="b", phase="Running", begin=1, failed_attempts=1)]
     workflow = Workflow("wf-1").run(steps, "Running", failed_roots=1)
-    assert _shown(workflow, _GOES_ON, "a", "b", "c") == "a succeeded, b running, c pending"
+    assert _shown(workflow, _GOES_ON, a={}, b={}, c={}) == "a succeeded, b running, c pending"
     assert [s.attempts for s in step_states(details_of(workflow), {}, _GOES_ON)] == [1, 2]
 
 
 def test_a_driver_that_failed_for_good_is_a_failed_step_with_the_logs_of_its_pods():
-    steps = [
-        Step(name="a"),
-        Step(name="b", phase="Unprepared", begin=1),
-        Step(name="c", phase="Omitted", begin=2),
-    ]
-    workflow = Workflow("wf-1").run(steps, "Failed")
+    workflow = _workflow("a b:Unprepared c:Omitted", "Failed")
     _, failed, _ = step_states(details_of(workflow), {"a": {}, "b": {}, "c": {}}, _ENDED)
-    assert (failed.state, failed.error, failed.attempts) == (
-        "failed",
-        "Kubeflow's driver could not prepare it",
-        3,
-    )
+    assert (failed.state, failed.attempts) == ("failed", 3)
+    assert failed.error == "Kubeflow's driver could not prepare it"
     pod = workflow.node_of("b", driver=True)
     assert failed.pods[:2] == (workflow.id(pod), workflow.pods()[pod])
 
 
-def test_a_run_whose_own_driver_failed_says_so():
+def test_a_run_whose_own_driver_failed_or_has_no_pod_says_so():
     workflow = Workflow("wf-1").run([], "Error", root_fails=True)
-    assert _shown(workflow, _ENDED, "a") == "root failed, a not run"
+    assert _shown(workflow, _ENDED, a={}) == "root failed, a not run"
     root, _ = step_states(details_of(workflow), {"a": {}}, _ENDED)
     pod = workflow.node_of("root", driver=True)
     assert root.driver and root.pods[:3:2] == (workflow.id(pod), workflow.pods()[pod])
-
-
-def test_a_step_without_a_pod_does_not_run():
-    steps = [Step(name="a", phase="Waiting"), Step(name="b", phase="Running", begin=1)]
-    for retried in _BOTH:
-        workflow = Workflow("wf-1", retried=retried).run(steps, "Running")
-        assert _shown(workflow, _GOES_ON, "a", "b") == "a waiting for its pod, b running"
-        found = step_states(details_of(workflow), {}, _GOES_ON)
-        assert [s.workflow for s in found] == ["wf-1", "wf-1"]
-        assert _shown(workflow, _ENDED, "a", "b") == "a unknown, b unknown"
-
-
-def test_a_driver_without_a_pod_is_waited_for():
-    steps = [Step(name="a"), Step(name="b", phase="Unscheduled", begin=1)]
-    for retried in _BOTH:
-        workflow = Workflow("wf-1", retried=retried).run(steps, "Running")
-        assert _shown(workflow, _GOES_ON, "a", "b", "c") == "a succeeded, b waiting for its pod, c pending"
-        assert _shown(workflow, _ENDED, "a", "b", "c") == "a succeeded, b not run, c not run"
+    for retried in (True, False):
         workflow = Workflow("wf-1", retried=retried)
         entry = workflow.begin_node("wf-1", "", "Running", 0)
         workflow.add_leaf(f"{entry}.root-driver", entry, "Pending", 0)
-        assert _shown(workflow, _GOES_ON, "a") == "root waiting for its pod, a pending"
-        assert _shown(workflow, _ENDED, "a") == "a not run"
-
-
-def test_what_argo_left_out_was_not_run():
-    steps = [
-        Step(name="a", phase="Failed"),
-        Step(name="b", phase="Omitted", begin=1),
-        Step(name="c", phase="Omitted", begin=1),
-    ]
-    workflow = Workflow("wf-1").run(steps, "Failed")
-    assert _shown(workflow, _GOES_ON, "a", "b", "c") == "a failed, b pending, c pending"
-    assert _shown(workflow, _ENDED, "a", "b", "c", "d") == "a failed, b not run, c not run, d not run"
-    assert step_states(details_of(workflow), {}, _ENDED)[1].seconds is None
+        assert _shown(workflow, _GOES_ON, a={}) == "root waiting for its pod, a pending"
+        assert _shown(workflow, _ENDED, a={}) == "a not run"
 
 
 def test_steps_of_a_condition_a_loop_and_an_inner_pipeline_are_listed_under_it():
     probe, last = Step(name="probe", begin=1), Step(name="probe-2", phase="Failed", begin=2)
+    nested = Step(name="condition-2", inside=[last], phase="Failed", begin=2)
     steps = [
-        Step(
-            name="condition-1",
-            inside=[probe, Step(name="condition-2", inside=[last], phase="Failed", begin=2)],
-        ),
+        Step(name="condition-1", inside=[probe, nested]),
         Step(name="condition-3", phase="Skipped", begin=3),
         Step(name="for-loop-1", items=[[probe], [last]], begin=4),
     ]
@@ -116,22 +101,8 @@ def test_steps_of_a_condition_a_loop_and_an_inner_pipeline_are_listed_under_it()
     assert "condition-1/condition-2/probe-2" in names and "for-loop-1/iteration-1/probe-2" in names
 
 
-def test_what_was_under_way_when_a_run_was_stopped_was_cancelled():
-    steps = [Step(name="a"), Step(name="b", phase="Failed", begin=1), Step(name="c", phase="Failed", begin=2)]
-    workflow = Workflow("wf-1").run(steps, "Failed")
-    stopped = Ending(ended=True, cancelled=BEGIN + datetime.timedelta(minutes=2))
-    assert _shown(workflow, stopped, "a", "b", "c", "d") == "a succeeded, b failed, c cancelled, d not run"
-
-
-def test_a_step_whose_end_was_not_told_is_unknown():
-    # Argo compresses the nodes of a large workflow, and the server then stops telling of them.
-    workflow = Workflow("wf-1").run([Step(name="a", phase="Running")], "Running")
-    assert _shown(workflow, _ENDED, "a", "b") == "a unknown, b not run"
-
-
 def test_the_names_of_pods_are_those_that_argo_gives():
-    steps = [Step(name="a", failed_attempts=1)]
-    workflow = Workflow("wf-1").run(steps, "Succeeded")
+    workflow = Workflow("wf-1").run([Step(name="a", failed_attempts=1)], "Succeeded")
     [step] = step_states(details_of(workflow), {}, _ENDED)
     for attempt in (0, 1):
         node = workflow.node_of("a", attempt=attempt)
@@ -139,18 +110,20 @@ def test_the_names_of_pods_are_those_that_argo_gives():
     assert step.pods[0] == workflow.id(workflow.node_of("a")), "the last attempt comes first"
 
 
-def test_a_server_of_another_kind_is_shown_without_order(caplog):
-    def detail(name, state, minute):
-        begin = BEGIN + datetime.timedelta(minutes=minute)
-        return kfp_server_api.V2beta1PipelineTaskDetail(
-            display_name=name, state=state, start_time=begin, end_time=begin, pod_name=f"{name}-pod"
+def test_a_server_of_another_kind_is_shown_without_order():
+    details = [
+        kfp_server_api.V2beta1PipelineTaskDetail(
+            **{"display_name": name, "state": state, "pod_name": f"{name}-pod"},
+            **dict.fromkeys(("start_time", "end_time"), BEGIN + datetime.timedelta(minutes=minute)),
         )
-
-    details = [detail("b", "FAILED", 1), detail("b", "RUNNING", 2), detail("a", "SUCCEEDED", 0)]
-    details += [
-        detail("executor", "FAILED", 1),
-        detail("a-driver", "FAILED", 0),
-        detail("root", "RUNNING", 0),
+        for name, state, minute in (
+            ("b", "FAILED", 1),
+            ("b", "RUNNING", 2),
+            ("a", "SUCCEEDED", 0),
+            ("executor", "FAILED", 1),
+            ("a-driver", "FAILED", 0),
+            ("root", "RUNNING", 0),
+        )
     ]
     found = step_states(details, {}, _GOES_ON)
     assert [(s.name, s.state) for s in found] == [("a", "succeeded"), ("b", "running")]

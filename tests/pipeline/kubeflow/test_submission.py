@@ -1,5 +1,3 @@
-"""Uploading packages and starting runs of them."""
-
 import re
 
 import pytest
@@ -13,6 +11,7 @@ from tests.pipeline.kubeflow.conftest import write_package
 
 
 def test_the_same_content_is_uploaded_once(server, connection, tmp_path, package_path):
+    server.state.create_pipeline({"display_name": "Digits"})
     package = read_package(package_path)
     first, second = publish(connection, package), publish(connection, package)
     assert (first.reused, second.reused) == (False, True)
@@ -20,34 +19,28 @@ def test_the_same_content_is_uploaded_once(server, connection, tmp_path, package
     assert first.name == f"digits-{package.digest}"
     changed = publish(connection, read_package(write_package(tmp_path, steps=("trainer",))))
     assert changed.pipeline_id == first.pipeline_id and changed.version_id != first.version_id
-    assert len(server.state.pipelines) == 1 and len(server.state.versions) == 2
-
-
-def test_a_pipeline_whose_name_differs_in_case_is_another(server, connection, package_path):
-    server.state.create_pipeline({"display_name": "Digits"})
-    publish(connection, read_package(package_path))
+    # A pipeline whose name differs in case is another one.
     assert [p["name"] for p in server.state.pipelines.values()] == ["Digits", "digits"]
+    assert len(server.state.versions) == 2
 
 
 def test_what_somebody_else_makes_at_the_same_moment_is_used(server, connection, package_path):
     state, named = server.state, {"display_name": "digits"}
-    server.misbehave("POST .*/pipelines", lambda: state.create_pipeline(named))
-    server.misbehave("POST .*/experiments", lambda: state.create_experiment(named))
-    start(connection, package_path)
-    assert len(state.pipelines) == len(state.experiments) == len(state.runs) == 1
-
-
-def test_a_version_that_somebody_else_uploads_at_the_same_moment_is_used(server, connection, package_path):
     package = read_package(package_path)
 
     def upload():
-        [pipeline_id] = server.state.pipelines
+        [pipeline_id] = state.pipelines
         with open(package_path, "rb") as f:
-            server.state.upload_version(f"digits-{package.digest}", pipeline_id, f.read())
+            state.upload_version(f"digits-{package.digest}", pipeline_id, f.read())
 
+    server.misbehave("POST .*/pipelines", lambda: state.create_pipeline(named))
     server.misbehave("POST .*upload_version", upload)
-    assert publish(connection, package).reused
-    assert len(server.state.versions) == 1
+    server.misbehave("POST .*/experiments", lambda: state.create_experiment(named))
+    version = publish(connection, package)
+    assert version.reused
+    start(connection, package_path, version)
+    kept = (state.pipelines, state.versions, state.experiments, state.runs)
+    assert [len(each) for each in kept] == [1, 1, 1, 1]
 
 
 def test_a_run_bears_version_experiment_and_parameters(server, connection, package_path):
@@ -59,29 +52,22 @@ def test_a_run_bears_version_experiment_and_parameters(server, connection, packa
     assert run["service_account"] == "robot"
     assert run["experiment_id"] == ensure_experiment(connection, "digits")
     assert len(server.state.experiments) == 1
-
-
-def test_the_server_checks_parameters_too(connection, package_path):
-    version = publish(connection, read_package(package_path))
+    # The server checks parameters, too.
     with pytest.raises(ClusterError, match="not required by pipeline: nonsense"):
         start(connection, package_path, version, parameters={"data_path": "x", "nonsense": 1})
 
 
-def test_a_namespace_is_not_sent_to_a_server_without_users(server, package_path):
-    connection = connect(server, namespace="detflow")
-    assert connection.namespace is None
-    publish(connection, read_package(package_path))
-    assert ensure_experiment(connection, "digits")
-
-
-def test_every_namespace_has_its_own_pipelines_and_experiments(server, package_path):
+def test_every_namespace_of_a_server_with_users_has_its_own_pipelines_and_experiments(server, package_path):
+    connection = connect(server, namespace="not-sent-without-users")
+    assert connection.namespace is None and start(connection, package_path)
+    server.state.__init__()
     server.state.multi_user = True
     package = read_package(package_path)
     for namespace in ("team-a", "team-b"):
         connection = connect(server, namespace=namespace)
         start(connection, package_path)
-    assert {p["namespace"] for p in server.state.pipelines.values()} == {"team-a", "team-b"}
-    assert {r["namespace"] for r in server.state.runs.values()} == {"team-a", "team-b"}
+    for kept in (server.state.pipelines, server.state.runs):
+        assert {each["namespace"] for each in kept.values()} == {"team-a", "team-b"}
     server.state.forbidden = ("team-b",)
     with pytest.raises(ClusterError, match="403: User is not authorized to work in namespace team-b"):
         publish(connection, package)
@@ -110,10 +96,6 @@ def test_a_request_that_may_have_arrived_is_not_repeated(server, connection, pac
     assert server.count("POST .*/runs") == 1
 
 
-def test_runs_are_named_by_pipeline_and_time():
-    assert re.fullmatch(r"digits 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", default_run_name("digits"))
-
-
 def test_a_name_that_a_server_takes_is_as_long_as_is_allowed(connection, tmp_path):
     name = "a" * 110
     check_names(name, "e" * 128)
@@ -123,7 +105,10 @@ def test_a_name_that_a_server_takes_is_as_long_as_is_allowed(connection, tmp_pat
         publish(connection, read_package(write_package(tmp_path, name=name + "a")))
     with pytest.raises(ClusterError, match="the server failed"):
         ensure_experiment(connection, "e" * 129)
-    refused = (((name + "a", "e"), "pipeline's name: expected 110"), ((name, "é" * 65), "128 char"))
-    for names, message in refused:
+    for names, message in (
+        ((name + "a", "e"), "pipeline's name: expected 110"),
+        ((name, "é" * 65), "128 char"),
+    ):
         with pytest.raises(ConfigError, match=message):
             check_names(*names)
+    assert re.fullmatch(r"digits 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", default_run_name("digits"))
