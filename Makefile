@@ -4,7 +4,7 @@ SHELL := /bin/sh
 DEMO := build/digits
 PYTEST := .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo test test-slow test-changed test-mutants test-all test-zoo test-faults test-browser test-mediapipe test-runtimes test-trackers test-containers test-install test-azure test-beam test-cluster
+.PHONY: help setup demo test test-slow test-changed test-mutants test-record test-all test-zoo test-faults test-browser test-mediapipe test-runtimes test-trackers test-containers test-install test-azure test-beam test-cluster
 .PHONY: image wheelhouse lint lint-manifests audit protos specs reference lock image-lock clean
 
 help: ## list the targets
@@ -29,6 +29,9 @@ test-changed: setup ## the tests that need what changed since a commit, and a sm
 test-mutants: setup ## which small faults no test notices; MUTANTS=200 SEED=1 MINUTES=60, SINCE=main for changed files
 	@.venv/bin/python -m tests.mutants --number $(or $(MUTANTS),200) --seed $(or $(SEED),1) \
 		--minutes $(or $(MINUTES),60) --since "$(SINCE)" $(PYTEST_ARGS)
+
+test-record: setup ## write down which test files run which module, for test-changed; the suite under coverage.py
+	@.venv/bin/python -m tests.support.executed $(PYTEST_ARGS)
 
 test-all: setup ## every test target that this machine can run, one table at the end; TARGETS="test test-zoo" names some
 	@.venv/bin/python .ci/test_all.py $(TARGETS)

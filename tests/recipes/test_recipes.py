@@ -182,7 +182,7 @@ def test_an_input_format_is_ingested(tmp_path):
 def test_a_metric_is_measured_and_gates(tmp_path):
     write_blob_examples(tmp_path / "examples", "eval", scenes(4))
     with recipe("a metric", tmp_path) as coverage:
-        coverage.load("coverage").register()
+        coverage.load("image_coverage").register()
         try:
             config = coverage.files["coverage.config"]
             model = save_model(BlobDetector(), tmp_path / "model", config=config)

@@ -66,7 +66,7 @@ def test_a_maker_that_fails_leaves_no_entry_and_old_entries_go(root: Path) -> No
     os.utime(old, (0, time.time() - store.UNUSED_SECONDS - 1))
     with pytest.raises(TypeError):
         store.stored(_fill, sentence="no such setting")
-    assert not [entry for entry in root.glob("*._fill-*") if entry.name.startswith("test_")]
+    assert not [entry for entry in root.glob("test_*._fill-*") if entry.is_dir()]
 
 
 def test_a_digest_follows_every_file_of_the_closure() -> None:

@@ -2,12 +2,14 @@
 
 import argparse
 import functools
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.support.import_closure import ROOT, closure_of
+from tests.support.executed import Record, function_lines
+from tests.support.import_closure import PACKAGES, ROOT, closure_of, imported_files
 
 IN_MAKE_TEST = "not zoo and not faults and not slow"
 FEW = 12
@@ -27,24 +29,63 @@ def changed_files(since: str) -> set[str]:
     return names
 
 
-def tests_of(changed: Iterable[str]) -> list[str]:
+def tests_of(changed: Iterable[str], since: str = "HEAD") -> list[str]:
     """List the test files that a change concerns; all where it changes how every test runs.
 
-    A Python file concerns the tests whose import closure holds it. Any other file concerns the tests beside
-    it or above it, and those whose closure below `tests` says its name.
+    A Python file of the packages concerns the test files that import it or ran its functions when this was
+    recorded. Where the record does not know the test or the file, and for support of the tests, the import
+    closure decides. Any other file concerns the tests beside it or above it, and those whose closure below
+    `tests` says its name.
     """
     names = [Path(name) for name in changed]
     test_files = sorted((ROOT / "tests").rglob("test_*.py"))
-    python = {ROOT / name for name in names if name.suffix == ".py"}
-    others = [name for name in names if name.suffix != ".py"]
-    if {"pyproject.toml", "requirements.lock"} & {str(name) for name in others}:
+    if {"pyproject.toml", "requirements.lock"} & {str(name) for name in names}:
         return [str(test.relative_to(ROOT)) for test in test_files]
-    chosen = []
-    for test in test_files:
-        closure = closure_of(test)
-        if python & closure or any(_concerns(name, test, closure) for name in others):
-            chosen.append(str(test.relative_to(ROOT)))
-    return chosen
+    record = Record()
+    python = {ROOT / name: _running(str(name), since, record) for name in names if name.suffix == ".py"}
+    others = [name for name in names if name.suffix != ".py"]
+
+    def needs(test: Path, file: Path, running: set[str] | None) -> bool:
+        if file not in closure_of(test) or running is None or str(test.relative_to(ROOT)) not in record.tests:
+            return file in closure_of(test)
+        return str(test.relative_to(ROOT)) in running or file == test or file in imported_files(test)
+
+    return [
+        str(test.relative_to(ROOT))
+        for test in test_files
+        if any(needs(test, file, running) for file, running in python.items())
+        or any(_concerns(name, test, closure_of(test)) for name in others)
+    ]
+
+
+def _running(module: str, since: str, record: Record) -> set[str] | None:
+    """List the test files that ran what changed in a module; None where the record cannot say.
+
+    What changed outside of functions counts where it is imported, too.
+    """
+    found = record.tests_of(module)
+    if found is None or not (ROOT / module).is_file():
+        return None
+    source = (ROOT / module).read_text(encoding="utf-8")
+    if _changed_lines(module, since) <= function_lines(source):
+        return found
+    packages = (name for name in PACKAGES if name != "tests")
+    for importer in (file for name in packages for file in (ROOT / name).rglob("*.py")):
+        if ROOT / module in imported_files(importer):
+            ran = record.tests_of(str(importer.relative_to(ROOT)))
+            if ran is None:
+                return None
+            found |= ran
+    return found
+
+
+def _changed_lines(module: str, since: str) -> set[int]:
+    command = ["git", "diff", "-U0", since, "--", module]
+    diff = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    hunks = re.findall(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", diff, re.MULTILINE)
+    return {
+        line for first, count in hunks for line in range(int(first), int(first) + max(int(count or 1), 1))
+    }
 
 
 def _concerns(changed: Path, test: Path, files: Iterable[Path]) -> bool:
@@ -63,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.support.changed_files", description=__doc__)
     parser.add_argument("since", help="a commit")
     options, given = parser.parse_known_args(arguments)
-    chosen = tests_of(changed_files(options.since))
+    chosen = tests_of(changed_files(options.since), options.since)
     print(f"{len(chosen)} test files and the smoke test", flush=True)
     few = len(chosen) <= FEW
     workers = [] if few else ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]

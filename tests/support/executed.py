@@ -6,13 +6,11 @@ in child processes, too.
 """
 
 import ast
-import functools
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
