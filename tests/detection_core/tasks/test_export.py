@@ -158,6 +158,7 @@ def test_every_format_is_made_of_trained_weights(exporting, four_bits):
     assert [file.quantization for file in report.files] == ["none", *["post_training"] * 3]
 
 
+@pytest.mark.slow
 def test_layers_stay_in_float_until_the_budget_is_met_and_the_file_names_them(root, exporting, monkeypatch):
     # Float, integers, one layer in float, two of them: the second wins back all that was lost.
     scores = iter([0.9, 0.5, 0.5, 0.9])

@@ -18,7 +18,7 @@ from tests.support.detectors import FORMATS, examples, exported, quantized, trai
 from tests.support.tflite_operations import list_operations
 
 
-@pytest.mark.parametrize("family", ["ssd", "efficientdet"])
+@pytest.mark.parametrize("family", ["ssd", pytest.param("efficientdet", marks=pytest.mark.slow)])
 def test_every_file_says_what_it_takes_where_it_comes_from_and_how_good_it_is(family):
     folder = exported(family) / "tflite"
     names = {"labels.txt", *(f"model_{name}.tflite" for name in FORMATS[family])}
@@ -44,7 +44,9 @@ def test_every_file_says_what_it_takes_where_it_comes_from_and_how_good_it_is(fa
         assert file.network.layer in apart, (file.format, file.network.layer, file.network.layer_db)
 
 
-@pytest.mark.parametrize(("family", "additions"), [("ssd", 10), ("efficientdet", 5)])
+@pytest.mark.parametrize(
+    ("family", "additions"), [("ssd", 10), pytest.param("efficientdet", 5, marks=pytest.mark.slow)]
+)
 def test_all_of_a_real_network_runs_in_int8(family, additions):
     """Backbone, pyramid and heads: no convolution, sum or resize of the file is in float."""
     content = (exported(family) / "tflite" / "model_int8.tflite").read_bytes()

@@ -60,6 +60,7 @@ def test_the_spoilt_layer_is_first_and_its_part_wins_most_back(tmp_path):
     assert sum(group.layers for group in accuracy.groups) > len(found.layers)
 
 
+@pytest.mark.slow
 def test_layers_alone_need_no_split_and_the_accuracy_one_with_objects(tmp_path):
     found = measured(trained("plain") / "model", stored_examples(), accuracy=False, split="nowhere")
     assert found.accuracy is None and found.examples == 6

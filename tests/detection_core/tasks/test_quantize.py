@@ -43,7 +43,7 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-@pytest.mark.parametrize("family", ["ssd", "efficientdet"])
+@pytest.mark.parametrize("family", ["ssd", pytest.param("efficientdet", marks=pytest.mark.slow)])
 def test_the_record_says_how_it_went_and_what_is_quantized(family):
     run, steps = quantized(family) / "run", STEPS[family]
     report = QUANTIZATION_REPORT.read(str(run))
@@ -93,6 +93,7 @@ def test_the_same_again_is_already_done_also_where_classes_are_left_to_the_detec
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_a_delay_beyond_the_end_is_warned_of_and_still_exports_quantized(quantizing, tmp_path, caplog):
     late = quantizing("late", family_config("plain", steps=1) + REWRITER.replace("delay: 1", "delay: 5"))
     assert late.quantized_steps == 0 and "delay is 5 and training ends after 1 steps" in caplog.text

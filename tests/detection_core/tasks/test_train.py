@@ -235,6 +235,7 @@ train_input_reader { repeat_factor_threshold: 0.9 }
 """
 
 
+@pytest.mark.slow
 def test_a_recipe_in_epochs_is_followed_and_gone_on_with_as_if_never_stopped(run, tmp_path):
     config = parse_pipeline_config(config_text(backbone=PLAIN))
     config.train_config.ClearField("num_steps")
