@@ -66,8 +66,11 @@ def _running(module: str, since: str, record: Record) -> set[str] | None:
     found = record.tests_of(module)
     if found is None or not (ROOT / module).is_file():
         return None
-    source = (ROOT / module).read_text(encoding="utf-8")
-    if _changed_lines(module, since) <= function_lines(source):
+    try:
+        inside = function_lines((ROOT / module).read_text(encoding="utf-8"))
+    except SyntaxError:
+        return None
+    if _changed_lines(module, since) <= inside:
         return found
     packages = (name for name in PACKAGES if name != "tests")
     for importer in (file for name in packages for file in (ROOT / name).rglob("*.py")):

@@ -66,7 +66,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> None:
 def function_lines(source: str) -> set[int]:
     """List the lines that run when a function is called, and not when the module is imported."""
     bodies = [n.body for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef)]
-    return {line for body in bodies for n in body for line in range(n.lineno, (n.end_lineno or 0) + 1)}
+    return {line for body in bodies for line in range(body[0].lineno, (body[-1].end_lineno or 0) + 1)}
 
 
 def main(arguments: Sequence[str]) -> int:
