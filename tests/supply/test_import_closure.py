@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import changed_files, store
+from tests.support.executed import Record, function_lines
 from tests.support.import_closure import ROOT, closure_digest, import_closure, imported_files
 
 
@@ -42,6 +43,17 @@ def test_a_change_concerns_the_tests_that_need_it() -> None:
     all_tests = changed_files.tests_of(["requirements.lock"])
     assert len(all_tests) > 500 and set(leaf) < set(all_tests)
     assert changed_files.tests_of(["tests/conftest.py"]) == all_tests
+
+
+def test_lines_of_functions_run_when_they_are_called() -> None:
+    source = "LIMIT = 1\n\n\ndef bound(value, low=LIMIT):\n    low += 1\n    # why\n    return value < low\n"
+    assert function_lines(source) == {5, 6, 7}
+
+
+def test_the_record_names_what_runs_a_module() -> None:
+    record, module = Record(), "detection_core/augment/mixup.py"
+    assert "tests/detection_core/augment/test_mixup.py" in (record.tests_of(module) or ())
+    assert record.tests_of("detection_core/no_such.py") is None
 
 
 def _fill(folder: Path, *, word: str) -> None:

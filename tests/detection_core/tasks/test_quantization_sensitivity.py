@@ -9,11 +9,11 @@ import pytest
 from detection_core.artifacts.coco_names import MAP
 from detection_core.artifacts.sensitivity_report import Sensitivity
 from detection_core.config.load import parse_pipeline_config
-from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.tasks.quantization_sensitivity import SensitivityOptions, measure_sensitivity
+from tests.support.blob_artifacts import LABELS
 from tests.support.blob_artifacts import write_examples as write_scenes
 from tests.support.detectors import examples as stored_examples
 from tests.support.detectors import trained
@@ -41,10 +41,10 @@ def measured(model: Path, folder: Path, **options) -> Sensitivity:
 def test_the_spoilt_layer_is_first_and_its_part_wins_most_back(tmp_path):
     detector = small_detector("ssd")
     spoil_residual(detector.network)
-    labels = label_map_from_names(["dark", "bright"])
-    write_detector(detector, parse_pipeline_config(config_text()), labels, str(tmp_path / "model"))
-    write_split(tmp_path / "examples", "eval", load_runner(str(tmp_path / "model")))
+    write_detector(detector, parse_pipeline_config(config_text()), LABELS, str(tmp_path / "model"))
     examples = write_examples(tmp_path / "examples")
+    # The split brings the label map of its texts with it.
+    write_split(examples, "eval", load_runner(str(tmp_path / "model")))
     found = measured(tmp_path / "model", examples, images=0)
     assert found.layers[0].layer.startswith(SPOILT) and found.examples == 6
     ratios = [layer.own_db for layer in found.layers if layer.own_db is not None]
