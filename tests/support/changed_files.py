@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.support.executed import Record, function_lines
+from tests.support.executed import WORKERS, Record, function_lines
 from tests.support.import_closure import PACKAGES, ROOT, closure_of, imported_files
 
 IN_MAKE_TEST = "not zoo and not faults and not slow"
@@ -46,9 +46,10 @@ def tests_of(changed: Iterable[str], since: str = "HEAD") -> list[str]:
     others = [name for name in names if name.suffix != ".py"]
 
     def needs(test: Path, file: Path, running: set[str] | None) -> bool:
-        if file not in closure_of(test) or running is None or str(test.relative_to(ROOT)) not in record.tests:
+        name = str(test.relative_to(ROOT))
+        if file not in closure_of(test) or running is None or name not in record.tests:
             return file in closure_of(test)
-        return str(test.relative_to(ROOT)) in running or file == test or file in imported_files(test)
+        return name in running or file == test or file in imported_files(test)
 
     return [
         str(test.relative_to(ROOT))
@@ -110,8 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = tests_of(changed_files(options.since), options.since)
     print(f"{len(chosen)} test files and the smoke test", flush=True)
     few = len(chosen) <= FEW
-    workers = [] if few else ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-    command = [sys.executable, "-m", "pytest", *workers, "-m", IN_MAKE_TEST, *given]
+    command = [sys.executable, "-m", "pytest", *([] if few else WORKERS), "-m", IN_MAKE_TEST, *given]
     return subprocess.run([*command, *dict.fromkeys([*chosen, SMOKE])], cwd=ROOT, check=False).returncode
 
 

@@ -19,6 +19,7 @@ import pytest
 from tests.support.import_closure import PACKAGES, ROOT
 
 RECORD = Path(__file__).with_name("executed_modules.json")
+WORKERS = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 WIDE = 100
 """Modules that more test files run are left out: what concerns so many is not worth a choice."""
 _FOLDER = ROOT / "build" / "executed"
@@ -79,8 +80,8 @@ def main(arguments: Sequence[str]) -> int:
     settings = _FOLDER / "settings"
     settings.write_text(_SETTINGS.format(folder=_FOLDER, sources=sources))
     environment = {**os.environ, "COVERAGE_PROCESS_START": str(settings), "EXECUTED_BY": ""}
-    command = [sys.executable, "-m", "pytest", "-p", __spec__.name, "-n", "2", "--dist", "loadfile"]
-    command += ["--no-loadscope-reorder", "-m", "not zoo and not faults", *arguments]
+    command = [sys.executable, "-m", "pytest", "-p", __spec__.name, *WORKERS]
+    command += ["-m", "not zoo and not faults", *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     if done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         _write(_combined(settings))
@@ -105,10 +106,14 @@ def _combined(settings: Path) -> Iterator[tuple[str, set[str]]]:
 
 
 def _write(modules: Iterator[tuple[str, set[str]]]) -> None:
-    ran = {module: tests for module, tests in modules if 0 < len(tests) <= WIDE}
+    ran = dict(modules)
     tests = sorted({test for found in ran.values() for test in found})
     places = {test: place for place, test in enumerate(tests)}
-    rows = {module: sorted(places[test] for test in found) for module, found in ran.items()}
+    rows = {
+        module: sorted(places[test] for test in found)
+        for module, found in ran.items()
+        if 0 < len(found) <= WIDE
+    }
     lines = ",\n".join(f"{json.dumps(module)}: {json.dumps(row)}" for module, row in rows.items())
     RECORD.write_text(f'{{"tests": {json.dumps(tests, indent=0)},\n"modules": {{\n{lines}\n}}}}\n')
 
