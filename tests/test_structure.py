@@ -15,8 +15,6 @@ MAKER = "pipeline/api/detflow"
 
 # Modules without behaviour of their own, or tested through the one that they serve: module to its test file.
 TESTED_IN = {
-    "detection_core/bounded/limits.py": "detection_core/bounded/test_plain_yaml.py",
-    "detection_core/artifacts/message_files.py": "detection_core/config/test_input_paths.py",
     "detection_core/artifacts/box_profile.py": "detection_core/datasets/test_box_counter.py",
     "detection_core/artifacts/video_prediction.py": "detection_core/tasks/test_predict_video.py",
     "detection_core/artifacts/ensemble.py": "detection_core/evaluation/test_ensemble_runner.py",
@@ -60,6 +58,14 @@ TESTED_IN = {
     "pipeline/settings/step_ids.py": "pipeline/kubeflow/test_kfp_backend.py",
     "pipeline/settings/workflow_settings.py": "pipeline/settings/test_settings_file.py",
 }
+# Rules that nothing but the table of them imports: they are asked through whole configs.
+for names, tests in (
+    ("box_predictors hyperparams losses matchers post_processing", "test_ssd.py"),
+    ("augmentations fine_tuning input_reader monitoring optimizers", "test_training.py"),
+    ("recipe tflite", "test_detectors.py"),
+):
+    for name in names.split():
+        TESTED_IN[f"detection_core/config/messages/{name}.py"] = f"detection_core/config/messages/{tests}"
 # Of these nobody reads a config: builders, config and the families turn its fields into types of their own.
 HAND_A_CONFIG_ON = (
     "api.py",

@@ -229,8 +229,8 @@ def test_evaluation_may_read_a_sample(records):
     for enough in (0, 12):
         assert datasets.sampled_evaluation(config, enough, label_map=LABEL_MAP) == (config, 12)
     message = "^eval_input_reader: expected an eval_input_reader, found none"
-    with pytest.raises(ConfigError, match=message):
-        datasets.build_eval_dataset(pipeline_pb2.TrainEvalPipelineConfig(), label_map=LABEL_MAP)
+    empty = pipeline_pb2.TrainEvalPipelineConfig()
+    refused(ConfigError, message, datasets.build_eval_dataset, empty, label_map=LABEL_MAP)
 
 
 def test_truth_is_that_of_the_original_image(tmp_path):
@@ -248,8 +248,8 @@ def test_a_damaged_or_missing_file_is_named_before_training(tmp_path):
     whole = path.read_bytes()
     middle = len(whole) // 2
     path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 0xFF]) + whole[middle + 1 :])
-    with pytest.raises(DataError, match=r"a\.tfrecord, record [345]: .*damaged"):
-        _train(_config(str(path)), 1, cache_bytes=1 << 20)
+    message = r"a\.tfrecord, record [345]: .*damaged"
+    refused(DataError, message, _train, _config(str(path)), 1, cache_bytes=1 << 20)
     path.write_bytes(whole[:-20])
     truth = datasets.iterate_truth(_config(str(path)), label_map=LABEL_MAP)
     refused(DataError, r"a\.tfrecord, record 7", list, truth)
@@ -273,11 +273,9 @@ def test_an_image_that_does_not_decode_is_named_while_training(tmp_path):
 READ = "num_keypoints: 2 keypoint_type_weight: [1, 0.5] load_multiclass_scores: true"
 FLIP = "data_augmentation_options { random_horizontal_flip { %s } }"
 COLUMNS = {
-    "class/multiclass_scores": [0.5, 0.25, 0.25, 0.0, 0.0, 1.0],
-    "keypoint/y": [0.3, 0.4, 0.5, 0.6],
-    "keypoint/x": [0.1, 0.2, 0.3, 0.4],
-    "keypoint/visibility": [2, 2, 1, 0],
-}
+    "class/multiclass_scores": [0.5, 0.25, 0.25, 0.0, 0.0, 1.0], "keypoint/visibility": [2, 2, 1, 0],
+    "keypoint/y": [0.3, 0.4, 0.5, 0.6], "keypoint/x": [0.1, 0.2, 0.3, 0.4],
+}  # fmt: skip
 
 
 @cases(

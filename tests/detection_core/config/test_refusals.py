@@ -62,10 +62,8 @@ def _names(module):
 
 
 def _is_read(field, modules):
-    return any(
-        field in names or any(re.fullmatch(pattern, field) for pattern in patterns)
-        for names, patterns in map(_names, modules)
-    )
+    known = map(_names, modules)
+    return any(field in names or any(re.fullmatch(p, field) for p in patterns) for names, patterns in known)
 
 
 def _is_settled(entry, field):
@@ -140,16 +138,10 @@ def test_other_detectors_are_refused_and_a_default_asks_for_nothing():
 
 
 # Settings that published configs carry although they meant TPUs, or TensorFlow 1.
-OF_THE_FIELD = """
-  train_config {
+OF_THE_FIELD = """train_config {
     sync_replicas: true startup_delay_steps: 0 replicas_to_aggregate: 8 use_bfloat16: true
-    unpad_groundtruth_tensors: false
-  }
-  model { ssd {
-    inplace_batchnorm_update: true
-    matcher { argmax_matcher { use_matmul_gather: true } }
-  } }
-"""
+    unpad_groundtruth_tensors: false }
+  model { ssd { inplace_batchnorm_update: true matcher { argmax_matcher { use_matmul_gather: true } } } }"""
 
 
 def test_what_has_no_effect_is_accepted_and_named_in_one_line(caplog):
@@ -163,10 +155,8 @@ def test_what_has_no_effect_is_accepted_and_named_in_one_line(caplog):
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("old.config: without effect here: ")
     for path in (
-        "train_config.sync_replicas (replicas always update together)",
-        "train_config.startup_delay_steps",
+        "train_config.sync_replicas (replicas always update together)", "train_config.startup_delay_steps",
         "train_config.use_bfloat16 (it is for TPUs; train_config.precision says what training computes in)",
-        "model.ssd.inplace_batchnorm_update",
-        "model.ssd.matcher.argmax_matcher.use_matmul_gather",
-    ):
+        "model.ssd.inplace_batchnorm_update", "model.ssd.matcher.argmax_matcher.use_matmul_gather",
+    ):  # fmt: skip
         assert path in line

@@ -39,16 +39,14 @@ def _with_batch(case: GoldenCase):
 @cases(*GOLDENS, *TIES)
 def test_golden(*, case: GoldenCase):
     params = case.params
+    agnostic = params["function"].startswith("class_agnostic")
     options = NmsOptions(
-        score_threshold=params["score_thresh"],
-        iou_threshold=params["iou_thresh"],
+        score_threshold=params["score_thresh"], iou_threshold=params["iou_thresh"],
         max_detections_per_class=params.get("max_size_per_class", 100),
-        max_total_detections=params["max_total_size"],
-        class_agnostic=params.get("use_class_agnostic_nms", False)
-        or params["function"].startswith("class_agnostic"),
-        soft_nms_sigma=params.get("soft_nms_sigma", 0.0),
+        max_total_detections=params["max_total_size"], soft_nms_sigma=params.get("soft_nms_sigma", 0.0),
+        class_agnostic=params.get("use_class_agnostic_nms", False) or agnostic,
         change_coordinate_frame=params.get("change_coordinate_frame", False),
-    )
+    )  # fmt: skip
     boxes, scores, window = _with_batch(case)
     found = multiclass_nms(boxes, scores, options, window)
     single = case.inputs["boxes"].ndim == 3
@@ -86,9 +84,8 @@ def _random(seed, batch=2, anchors=60, classes=3):
     return boxes, rng.uniform(0, 1, (batch, anchors, classes)).astype(np.float32)
 
 
-OPTIONS = NmsOptions(
-    score_threshold=0.3, iou_threshold=0.4, max_detections_per_class=8, max_total_detections=12
-)
+LIMITS = {"max_detections_per_class": 8, "max_total_detections": 12}
+OPTIONS = NmsOptions(score_threshold=0.3, iou_threshold=0.4, **LIMITS)
 
 
 def _slow(boxes, scores, options, window):
@@ -247,9 +244,8 @@ def test_a_score_that_is_not_a_number_hides_no_other():
 
 
 def test_few_anchors_no_candidate_and_no_window():
-    found = multiclass_nms(
-        *_random(0, anchors=2, classes=1), dataclasses.replace(OPTIONS, score_threshold=0.0)
-    )
+    options = dataclasses.replace(OPTIONS, score_threshold=0.0)
+    found = multiclass_nms(*_random(0, anchors=2, classes=1), options)
     assert found.boxes.shape == (2, 12, 4) and np.all(found.count.numpy() <= 2)
     boxes, scores = _random(0)
     for sigma in (0.0, 0.5):

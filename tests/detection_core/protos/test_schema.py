@@ -14,8 +14,6 @@ FACTS = json.loads((Path(__file__).parent / "data" / "schema.json").read_text())
 PREFIX = f".{FACTS['package']}."
 KINDS = {number: name.removeprefix("TYPE_").lower() for name, number in FieldDescriptorProto.Type.items()}
 LABELS = {number: name.removeprefix("LABEL_").lower() for name, number in FieldDescriptorProto.Label.items()}
-
-
 # What detflow adds to the Object Detection API's schema: one file, and fields with numbers from 1000 on.
 OWN_FILES = {
     "automl_input.proto", "automl_learning_rate.proto", "efficientdet.proto", "precision.proto",
@@ -100,8 +98,7 @@ def walk(messages, scope=""):
 @cases(*sorted(FACTS["files"]))
 def test_messages_equal_the_facts(*, name):
     file, facts = compiled(name), FACTS["files"][name]
-    assert file.package == FACTS["package"]
-    assert file.syntax in ("", "proto2")
+    assert file.package == FACTS["package"] and file.syntax in ("", "proto2")
     assert enum_values(file.enum_type) == facts["enums"]
     messages = dict(walk(file.message_type))
     assert set(messages) - OWN_MESSAGES == set(facts["messages"])

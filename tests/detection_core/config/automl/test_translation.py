@@ -1,27 +1,37 @@
-"""Every hyper-parameter reaches the config, changes nothing with a reason, or is refused."""
+"""Hyper-parameters of google/automl as a config, against the goldens."""
 
 import dataclasses
 
+import numpy as np
 import pytest
+import tensorflow as tf
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detection_core.builders.datasets import build_eval_dataset, build_train_dataset
+from detection_core.builders.optimizer import build_learning_rate, build_optimizer
+from detection_core.builders.train_options import build_train_options
+from detection_core.config.automl import translation
 from detection_core.config.automl.defaults import DEFAULTS, MODELS, model_values
 from detection_core.config.automl.fates import FATES
-from detection_core.config.automl.translation import (
-    TO_BE_CONFIGURED,
-    RunFlags,
-    holds_hyperparameters,
-    translate,
-)
-from detection_core.config.check import check_pipeline_config
+from detection_core.config.automl.train_optimization import RunLength, fill_optimization
+from detection_core.config.automl.translation import RunFlags, holds_hyperparameters, translate
+from detection_core.config.automl.typed_values import load_hyperparameters
+from detection_core.config.check import check_message, check_pipeline_config
 from detection_core.config.load import format_pipeline_config, parse_pipeline_config
 from detection_core.config.messages.efficientdet import settings_of
+from detection_core.data.label_map import label_map_from_names
 from detection_core.errors import ConfigError
+from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.precision_pb2 import Precision
-from tests.support.cases import cases, refused
+from detection_core.protos.train_pb2 import TrainConfig
+from detection_core.training.step import shape_gradients
+from tests.detection_core.config.automl.facts import load_facts
+from tests.support.cases import cases, config_refused, refused
+from tests.support.golden_cases import load_cases
+from tests.support.record_files import write_records
 
 D0 = "efficientdet-d0"
 # Another value of each than any model has, and what else has to be set for it to be read at all.
@@ -53,13 +63,11 @@ OTHERS = {
     "positives_momentum": 0.9, "grad_checkpoint": True, "verbose": 0, "save_freq": 10,
 }  # fmt: skip
 CONTEXTS = {
-    "is_training_bn": {"strategy": "gpus"},
-    "loss_scale": {"mixed_precision": True},
-    "first_lr_drop_epoch": {"lr_decay_method": "stepwise"},
+    "is_training_bn": {"strategy": "gpus"}, "poly_lr_power": {"lr_decay_method": "polynomial"},
+    "first_lr_drop_epoch": {"lr_decay_method": "stepwise"}, "loss_scale": {"mixed_precision": True},
     "second_lr_drop_epoch": {"lr_decay_method": "stepwise"},
-    "poly_lr_power": {"lr_decay_method": "polynomial"},
     "seg_num_classes": {"heads": ["object_detection", "segmentation"]},
-}
+}  # fmt: skip
 
 
 def checked(config):
@@ -127,7 +135,7 @@ def test_flags_of_the_run_become_lengths_and_paths():
     assert config.train_input_reader.label_map_path == "m.pbtxt"
     assert train.fine_tune_checkpoint == "efficientdet-d0"
     config = translate(D0).config  # which leaves the paths to be configured
-    assert config.train_input_reader.label_map_path == TO_BE_CONFIGURED
+    assert config.train_input_reader.label_map_path == translation.TO_BE_CONFIGURED
     assert config.eval_input_reader[0].num_epochs == 1 and not config.eval_input_reader[0].shuffle
 
 
@@ -201,3 +209,139 @@ def test_mixed_precision_is_followed(*, hparams, precision, scale):
     train = translate(D0, hparams).config.train_config
     assert Precision.Name(train.precision) == precision
     assert (train.initial_loss_scale if train.HasField("initial_loss_scale") else None) == scale
+
+
+RATES = [case for case in load_facts("learning_rates")["cases"] if "error" not in case]
+OPTIMIZERS = load_facts("optimizers")["cases"]
+
+
+def train_config(batch_size=64, steps_per_epoch=10, **hparams):
+    train = TrainConfig()
+    values = load_hyperparameters(D0, hparams).values
+    fill_optimization(train, values, RunLength(batch_size=batch_size, steps_per_epoch=steps_per_epoch))
+    return train
+
+
+def rate_message(train):
+    return getattr(train.optimizer, train.optimizer.WhichOneof("optimizer") or "").learning_rate
+
+
+@cases(*RATES)
+def test_golden_learning_rate(*, case):
+    hparams = {key: value for key, value in case["overrides"].items() if key != "batch_size"}
+    method = case["name"].split("_")[0]
+    train = train_config(case["batch_size"], case["steps_per_epoch"], **hparams, lr_decay_method=method)
+    check_message(train, "train_config")
+    assert train.num_steps == case["fact"]["total_steps"]
+    schedule = build_learning_rate(rate_message(train))
+    found = schedule(tf.constant(case["steps"], tf.int64))
+    np.testing.assert_allclose(found, case["learning_rate"], rtol=1e-5, atol=1e-9)
+    config = schedule.get_config()
+    assert config["warmup"]["warmup_steps"] == case["fact"]["lr_warmup_step"]
+    assert config["warmup"]["learning_rate"] == pytest.approx(case["fact"]["adjusted_learning_rate"])
+    if method == "stepwise":
+        drops = config["first_drop_step"], config["second_drop_step"]
+        assert drops == (case["fact"]["first_lr_drop_step"], case["fact"]["second_lr_drop_step"])
+
+
+@cases(*(case for case in OPTIMIZERS if "initial" in case.get("inputs", {})))
+def test_golden_updates(*, case):
+    train = train_config(**case["params"])
+    check_message(train, "train_config")
+    built = build_optimizer(train.optimizer)
+    variable, gradient = tf.Variable(case["inputs"]["initial"]), tf.constant(case["inputs"]["gradient"])
+    averaged = "averages" in case["outputs"]
+    assert bool(built.average_decay) == averaged == (case["fact"]["wrapper"] == "MovingAverage")
+    average = MovingAverage([variable], built.average_decay, from_weights=built.average_from_weights)
+    values, averages = [], []
+    for updates in range(1, len(case["outputs"]["values"]) // 4 + 1):
+        built.optimizer.apply_gradients([(gradient, variable)])
+        average.update(tf.constant(updates, tf.int64))
+        values.append(variable.numpy())
+        averages.append(average.averages[0].numpy())
+    np.testing.assert_allclose(np.ravel(values), case["outputs"]["values"], rtol=1e-5, atol=1e-7)
+    if averaged:
+        np.testing.assert_allclose(np.ravel(averages), case["outputs"]["averages"], rtol=1e-5, atol=1e-7)
+    config = built.optimizer.get_config()
+    for key, value in case["fact"]["config"].items():
+        assert config[key] == pytest.approx(value), key
+
+
+@cases(*(case for case in OPTIMIZERS if case["name"] in ("clip_10", "clip_1", "clip_100")))
+def test_golden_clipping(*, case):
+    options = build_train_options(train_config(**case["params"]))
+    variables = [tf.Variable(tf.zeros([3, 4]), name=f"g{i}") for i in range(3)]
+    gradients = [tf.reshape(case["inputs"][f"g{i}"], [3, 4]) for i in range(3)]
+    shaped, _ = shape_gradients(gradients, variables, options)
+    for i, gradient in enumerate(shaped):
+        np.testing.assert_allclose(np.ravel(gradient), case["outputs"][f"g{i}"], rtol=1e-5, atol=1e-7)
+    assert float(tf.linalg.global_norm(shaped)) == pytest.approx(case["outputs"]["gradient_norm_logged"][0])
+
+
+def test_a_warmup_is_theirs_and_a_training_does_not_end_right_behind_it_and_may_not_clip():
+    for limit in (0, -1, None):
+        train = train_config(clip_gradients_norm=limit)
+        assert train.gradient_clipping_by_norm == train.gradient_clipping_by_variable_norm == 0, limit
+    message = rate_message(train_config(batch_size=4))
+    assert message.automl_cosine_learning_rate.learning_rate == pytest.approx(0.005)
+    assert float(build_learning_rate(message)(0)) == pytest.approx(0.008)
+    train = train_config(num_epochs=1)
+    check_message(train, "train_config")
+    train.num_steps += 1
+    message = r"automl_cosine_learning_rate\.warmup_steps: .*which is 10, found 10"
+    config_refused(message, check_message, train, "train_config")
+
+
+CASES = load_cases(__file__, "batches")
+LABELS = label_map_from_names(["a", "b", "c"])
+READ = {"image_size": 64, "num_classes": 3, "max_instances_per_image": 6, "input_rand_hflip": False}
+READ |= {"jitter_min": 1.0, "jitter_max": 1.0, "min_level": 3, "max_level": 5, "num_scales": 1}
+
+
+def _config(hparams, records):
+    files = {"train_file_pattern": records, "val_file_pattern": records}
+    config = translate(D0, hparams, RunFlags(batch_size=2, num_examples_per_epoch=20, **files)).config
+    config.train_input_reader.shuffle = False
+    return config
+
+
+def _first(config, *, training):
+    build, drawn = (
+        (build_train_dataset, {"seed": 0, "cache_bytes": 0}) if training else (build_eval_dataset, {})
+    )
+    return next(iter(build(config, label_map=LABELS, batch_size=2, **drawn)))
+
+
+def _batch(name, folder, **changed):
+    given = dict(CASES[name].params)
+    examples, training = given.pop("examples"), given.pop("is_training")
+    assert READ.items() <= given.items()
+    serialized = [CASES[example].inputs["serialized"].tobytes() for example in examples]
+    config = _config(given | changed, write_records(folder / "train-00000-of-00001.tfrecord", serialized))
+    return _first(config, training=training), settings_of(config.model.efficientdet)
+
+
+@cases(*(name for name in CASES if name.startswith("batch")))
+def test_golden_batch(tmp_path, *, name):
+    batch, settings = _batch(name, tmp_path)
+    wanted = CASES[name].outputs
+    pixels = (batch.images.pixels - tf.constant(settings.mean_rgb)) / tf.constant(settings.stddev_rgb)
+    if settings.scale_range:
+        pixels = pixels * 2.0 / 255.0 - 1.0
+    flat = pixels.numpy().reshape(-1)
+    sampled = flat[np.linspace(0, flat.size - 1, 512).astype(np.int64)]
+    np.testing.assert_allclose(sampled, wanted["images"], rtol=1e-4, atol=1e-3)
+    for row in range(2):
+        truth = wanted["groundtruth_data"][row]
+        labelled = truth[truth[:, 6] > 0]
+        valid = batch.truth.valid[row].numpy()
+        assert valid.sum() == len(labelled)
+        boxes = batch.truth.boxes[row].numpy()[valid] * 64 * wanted["image_scales"][row]
+        np.testing.assert_allclose(boxes, labelled[:, :4], rtol=1e-4, atol=1e-3)
+        np.testing.assert_array_equal(batch.truth.classes[row].numpy()[valid] + 1, labelled[:, 6])
+
+
+def test_crowds_stay_where_they_are_not_to_be_skipped(tmp_path):
+    kept = _batch("batch_train", tmp_path, skip_crowd_during_training=False)[0].truth.valid.numpy()
+    skipped = CASES["batch_train"].outputs["groundtruth_data"][:, :, 6] > 0
+    assert (kept.sum(axis=1) - skipped.sum(axis=1)).tolist() == [0, 1]

@@ -43,26 +43,20 @@ def refuse(path, value, part, base=PYRAMID):
 
 
 FROM_TEXT = {
-    "model.ssd.num_classes": "3",
-    f"{CROP}.min_area": "2.5e-1",
-    "train_config.fine_tune_checkpoint_version": "V2",
-    "train_config.sync_replicas": "True",
+    "model.ssd.num_classes": "3", f"{CROP}.min_area": "2.5e-1",
+    "train_config.fine_tune_checkpoint_version": "V2", "train_config.sync_replicas": "True",
     "train_config.fine_tune_checkpoint": "gs://bucket/a b/ckpt-0",
     "train_config.fine_tune_checkpoint_type": '"detection"',
     "model.ssd.image_resizer": "{ keep_aspect_ratio_resizer { max_dimension: 640 } }",
-    "train_config.freeze_variables[+]": "FeatureExtractor",
-    "eval_input_reader[-1].shuffle": "1",
+    "train_config.freeze_variables[+]": "FeatureExtractor", "eval_input_reader[-1].shuffle": "1",
     "eval_config.super_categories[a.b]": "c",
-}
+}  # fmt: skip
 FROM_YAML = {
-    "train_config.batch_size": 8,
-    "train_config.sync_replicas": True,
-    f"{CROP}.max_area": 1,
+    "train_config.batch_size": 8, "train_config.sync_replicas": True, f"{CROP}.max_area": 1,
     "train_config.freeze_variables": ["a", "b,c"],
     "graph_rewriter": {"quantization": {"delay": 5, "symmetric": True}},
-    STEPS: [{"random_vertical_flip": {}}, "{ rgb_to_gray {} }"],
-    "eval_config.metrics_set": None,
-}
+    STEPS: [{"random_vertical_flip": {}}, "{ rgb_to_gray {} }"], "eval_config.metrics_set": None,
+}  # fmt: skip
 
 
 def test_values_of_every_kind_from_text_and_yaml():
@@ -93,15 +87,11 @@ ASPECT_RATIOS = "model.ssd.anchor_generator.multiscale_anchor_generator.aspect_r
 
 
 @cases(
-    (ASPECT_RATIOS, "1,3", [1, 3]),
-    (ASPECT_RATIOS, "[]", []),
-    (ASPECT_RATIOS, "unset", []),
-    (f"{ASPECT_RATIOS}[1]", "7", [1, 7, 0.5]),
-    (f"{ASPECT_RATIOS}[-1]", "7", [1, 2, 7]),
-    (f"{ASPECT_RATIOS}[*]", "7", [7, 7, 7]),
-    (f"{ASPECT_RATIOS}[+]", "7", [1, 2, 0.5, 7]),
+    (ASPECT_RATIOS, "1,3", [1, 3]), (ASPECT_RATIOS, "[]", []), (ASPECT_RATIOS, "unset", []),
+    (f"{ASPECT_RATIOS}[1]", "7", [1, 7, 0.5]), (f"{ASPECT_RATIOS}[-1]", "7", [1, 2, 7]),
+    (f"{ASPECT_RATIOS}[*]", "7", [7, 7, 7]), (f"{ASPECT_RATIOS}[+]", "7", [1, 2, 0.5, 7]),
     (f"{ASPECT_RATIOS}[0]", "unset", [2, 0.5]),
-)
+)  # fmt: skip
 def test_lists_are_replaced_changed_and_grown(*, path, value, expected):
     generator = override(path, value).model.ssd.anchor_generator.multiscale_anchor_generator
     assert list(generator.aspect_ratios) == expected

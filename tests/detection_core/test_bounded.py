@@ -1,15 +1,65 @@
-"""Plain YAML, within bounds and with the places of its values."""
+"""Files, YAML and JSON from outside, within bounds."""
 
+import io
+import os
 import resource
 
 import pytest
 import yaml
 
-from detection_core.bounded import plain_yaml
+from detection_core.bounded import plain_json, plain_yaml, text_file
 from detection_core.bounded.limits import MAX_DEPTH, MAX_TEXT_BYTES, MAX_VALUES
+from detection_core.bounded.plain_json import check_values, parse_json_text
 from detection_core.bounded.plain_yaml import parse_yaml, parse_yaml_documents, parse_yaml_with_lines
+from detection_core.bounded.text_file import read_lines, read_text_file
 from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
 from tests.support.cases import cases, refused
+
+
+def test_what_is_no_text_file_is_one_error(tmp_path):
+    (tmp_path / "latin").write_bytes("name: café".encode("latin-1"))
+    (tmp_path / "null").write_bytes(b"name: a\0b")
+    os.mkfifo(tmp_path / "pipe")
+    os.symlink("loop", tmp_path / "loop")
+    with open(tmp_path / "large", "wb") as f:
+        f.truncate(5 * 2**30)  # sparse
+    for path, message in (
+        (tmp_path / "none", "cannot read the settings file .*No such file"),
+        (tmp_path / "loop", "cannot read the settings file"),
+        (tmp_path / "latin", "expected a settings file in text format, found bytes that are not UTF-8"),
+        (tmp_path / "null", "in text format, found null characters"),
+        ("a\0b", "which no file can have"),
+        (tmp_path, "found no regular file"),
+        (tmp_path / "pipe", "found no regular file"),
+        ("/dev/zero", "found no regular file"),
+        (tmp_path / "large", f"a settings file of at most {MAX_TEXT_BYTES:,} bytes, found 5,368,709,120"),
+    ):
+        error = refused(ConfigError, message, read_text_file, str(path), what="settings file")
+        assert "\n" not in str(error)
+
+
+def test_a_byte_order_mark_is_no_text_and_a_longer_file_may_be_allowed(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    path.write_bytes(b"\xef\xbb\xbfmodel { }")
+    assert read_text_file(str(path), what="pipeline.config") == "model { }"
+    path.write_text("12345")
+    assert read_text_file(str(path), what="list", longest=5) == "12345"
+    refused(ConfigError, "at most 4 bytes, found 5", read_text_file, str(path), what="list", longest=4)
+    monkeypatch.setattr(files, "open_file", lambda path, mode: io.BytesIO(b"x" * 100))
+    assert len(read_text_file("s3://bucket/a.txt", what="list", longest=100)) == 100
+    message = "a list of at most 99 bytes, found more"
+    refused(ConfigError, message, read_text_file, "s3://bucket/a.txt", what="list", longest=99)
+
+
+def test_a_list_of_images_has_a_bound_of_lines(tmp_path, monkeypatch):
+    (tmp_path / "list").write_text("a\r\nb\n")
+    monkeypatch.setattr(text_file, "MAX_LINES", 3)
+    assert read_lines(str(tmp_path / "list"), what="list") == ["a", "b"]
+    monkeypatch.setattr(text_file, "MAX_LINES", 2)
+    for name, message in (("list", "expected a list of at most 2 lines, found 3"), ("none", "cannot read")):
+        path = str(tmp_path / name)
+        assert refused(DataError, message, read_lines, path, what="list").where == path
 
 
 def test_values_come_with_the_places_of_their_keys():
@@ -49,8 +99,8 @@ def test_an_alias_is_a_copy_and_mappings_are_merged_as_pyyaml_merges_them():
 def test_documents_are_read_one_by_one_and_tuples_of_python_where_they_are_asked_for():
     assert parse_yaml_documents("a: 1\n---\n- b\n", "s.yaml") == [{"a": 1}, ["b"]]
     assert parse_yaml_documents("", "s.yaml") == []
-    with pytest.raises(ConfigError, match="expected one YAML document, found several"):
-        parse_yaml("a: 1\n---\nb: 2\n", "s.yaml")
+    several = "expected one YAML document, found several"
+    refused(ConfigError, several, parse_yaml, "a: 1\n---\nb: 2\n", "s.yaml")
     assert parse_yaml("!!python/tuple [1, 2]", "s.yaml", tuples=True) == (1, 2)
     refused(ConfigError, "python/tuple", parse_yaml, "!!python/tuple [1, 2]", "s.yaml")
 
@@ -70,15 +120,14 @@ def test_what_is_no_plain_value_is_one_line_with_its_place(*, value):
     assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
 
 
+HOLDS_ITSELF = r"s\.yaml:1:\d+: expected no value that holds itself"
 _LAUGHS = ["a: &a [x, x, x, x, x, x, x, x, x]"]
 _LAUGHS += [f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]" for i in range(9)]
 
 
 @cases(
-    *(
-        (text, r"s\.yaml:1:\d+: expected no value that holds itself")
-        for text in ("name: &a [*a]\n", "a: &k {b: *k}\n")
-    ),
+    ("name: &a [*a]\n", HOLDS_ITSELF),
+    ("a: &k {b: *k}\n", HOLDS_ITSELF),
     *((f"name: {text}", r"^s\.yaml: not valid YAML") for text in ("\x07", "\0", "'\ud800'")),
     *((text, f"nested at most {MAX_DEPTH} deep") for text in ("[" * 1_000_000, "- " * 20_000)),
     ("a: &a " + "[" * 30 + "]" * 30 + "\nb: " + "[" * 25 + "*a" + "]" * 25, "nested at most"),
@@ -91,11 +140,21 @@ def test_what_yaml_cannot_hold_or_asks_for_too_much_is_refused(*, text, message)
 
 def test_values_are_counted_before_they_are_kept_and_merging_is_linear(monkeypatch):
     monkeypatch.setattr(plain_yaml, "MAX_VALUES", 100)
-    refused(
-        ConfigError, r"s\.yaml:1:200: expected at most 100 values", parse_yaml, "[" + "1," * 1_000, "s.yaml"
-    )
+    message = r"s\.yaml:1:200: expected at most 100 values"
+    refused(ConfigError, message, parse_yaml, "[" + "1," * 1_000, "s.yaml")
     monkeypatch.setattr(plain_yaml, "MAX_VALUES", 20_000)
     merged = ", ".join(f"{{k{i}: 1}}" for i in range(5_000))
     cpu = resource.getrusage(resource.RUSAGE_SELF).ru_utime
     assert len(parse_yaml(f"<<: [{merged}]", "s.yaml")) == 5_000
     assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - cpu < 20  # each merged into a new one: minutes
+
+
+def test_json_is_parsed_where_it_does_not_ask_for_too_much(monkeypatch):
+    assert parse_json_text('{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
+    message = "at most 4,194,304 values, found about 4,500,001"
+    refused(ValueError, message, parse_json_text, "[" + "[]," * 2_250_000)
+    refused(ValueError, "nested too deeply", parse_json_text, "[" * 100_000)
+    refused(ValueError, "4300 digits", parse_json_text, "9" * 5000)
+    monkeypatch.setattr(plain_json, "MAX_JSON_VALUES", 3)
+    check_values('{"imageData": "' + "A" * 1000 + '"}')
+    refused(ValueError, "found about 4", check_values, "[1,2,3,4]")

@@ -1,0 +1,296 @@
+"""Detectors of a config, and what stands around their network."""
+
+import functools
+import re
+
+import numpy as np
+import pytest
+import tf_keras
+from google.protobuf.message_factory import GetMessageClass
+
+from detection_core.builders import (
+    anchors,
+    augment,
+    backbones,
+    box_coders,
+    calibration,
+    heads,
+    hyperparams,
+    image_resizer,
+    input_reader,
+    losses,
+    matchers,
+    optimizer,
+    post_processing,
+    similarity,
+)
+from detection_core.builders.backbones import register_backbone, unregister_backbone
+from detection_core.builders.calibration import CALIBRATIONS, build_calibration
+from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import build_detector
+from detection_core.builders.graph_rewriter import build_quantization_options, find_quantization_options
+from detection_core.builders.image_resizer import IMAGE_RESIZERS, build_image_resizer, model_image_resizer
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.messages.extractors import Extractor, register_extractor, unregister_extractor
+from detection_core.config.messages.table import RULES
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.refusals import find_refused
+from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
+from detection_core.detectors.family import FAMILIES, Family, register_family, unregister_family
+from detection_core.detectors.parts.backbones.base import Endpoints
+from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
+from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from detection_core.detectors.ssd import feature_maps
+from detection_core.detectors.ssd.feature_maps import build_feature_maps
+from detection_core.protos import post_processing_pb2
+from detection_core.protos.calibration_pb2 import CalibrationConfig
+from detection_core.protos.image_resizer_pb2 import ImageResizer
+from detection_core.protos.model_pb2 import DetectionModel
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
+from detection_core.quantization.options import QuantizationOptions
+from tests.support.cases import cases, config_refused, refused
+from tests.support.configs import parsed
+from tests.support.golden_cases import cases_of
+from tests.support.plain_backbone import PLAIN
+from tests.support.schema_messages import MESSAGES
+from tests.support.tiny_training import config_text
+
+
+def _plain(inputs, layers, shape):
+    """Levels whose layers have names that end in other numbers than theirs."""
+    features, levels = inputs, {}
+    for level in range(1, 6):
+        features = layers.conv(f"backbone_{9 - level}", shape.min_depth, 3, stride=2)(features)
+        levels[level] = features
+    return Endpoints(levels)
+
+
+@pytest.fixture
+def plain():
+    entry = backbones.BackboneEntry(
+        family="plain", preprocessing="unit_range", hyperparams=LayerHyperparams(), build=_plain
+    )
+    register_backbone("plain", entry)
+    register_extractor("ssd_plain_fpn", Extractor(backbone="plain", neck="fpn"))
+    yield entry
+    unregister_backbone("plain")
+    unregister_extractor("ssd_plain_fpn")
+
+
+def _maps():
+    text = "type: 'ssd_plain_fpn' min_depth: 8 fpn { min_level: 3 max_level: 6 additional_layer_depth: 8 }"
+    layers = NetworkLayers(hyperparams=LayerHyperparams())
+    return build_feature_maps(parsed(SsdFeatureExtractor, text), tf_keras.Input((64, 64, 3)), layers, "e")
+
+
+def test_a_backbone_from_outside_gets_a_neck_and_names_are_given_once(plain):
+    assert [tuple(features.shape[1:]) for features in _maps()] == [(8, 8, 8), (4, 4, 8), (2, 2, 8), (1, 1, 8)]
+    unregister_backbone("plain")
+    config_refused(r"^e\.type: expected a backbone 'plain', .*register_backbone", _maps)
+    register_backbone("plain", plain)
+    refused(ValueError, "'plain', which is taken", register_backbone, "plain", plain)
+    fpn, pan = (Extractor(backbone="plain", neck=neck) for neck in ("fpn", "pan"))
+    refused(ValueError, "'ssd_plain_fpn', which is taken", register_extractor, "ssd_plain_fpn", fpn)
+    message = "expected a neck of extra_layers, fpn, bifpn, found 'pan'"
+    refused(ValueError, message, register_extractor, "ssd_plain_pan", pan)
+
+
+@cases(
+    ("center_net {}", "expected ssd or efficientdet, found center_net: CenterNet is not built here"),
+    ("", "expected ssd or efficientdet, found none: set one"),
+    ("ssd {}", "model.ssd.num_classes: expected the number of classes"),
+    ("ssd { num_classes: 2 }", "model.ssd.box_coder: expected one of"),
+)
+def test_what_cannot_be_built_is_refused(*, text, match):
+    config_refused(match, build_detector, parsed(DetectionModel, text))
+
+
+def test_the_family_gets_its_message_its_path_and_the_seed():
+    family = Family(
+        name="toy", build=lambda message, where, seed: (message.name, where, seed), loss_names={},
+        describe=lambda message, detector: None, input_size=lambda message: (8, 8),
+    )  # fmt: skip
+    register_family(family)
+    text = 'experimental_model { name: "toy" num_classes: 1 }'
+    try:
+        built = build_detector(parsed(DetectionModel, text), seed=3)
+    finally:
+        unregister_family("toy")
+    assert built == ("toy", "model.experimental_model", 3)
+
+
+CONFIG = parse_pipeline_config(config_text(backbone=PLAIN))
+
+
+def test_the_model_of_a_config_says_what_it_is_and_builds_its_parts():
+    model = configured_model(CONFIG)
+    assert (model.architecture, model.extractor) == ("ssd", PLAIN)
+    assert model.family.name == "ssd" and model.resizer_name == "fixed_shape_resizer"
+    assert model.build_resizer() == FixedShapeResizer(height=64, width=64)
+    detector = model.build(seed=None)
+    assert detector.num_classes == 2
+    assert PLAIN in model.describe(detector).summary()
+    # Models are compared, and the rest of their configs is not.
+    longer = apply_overrides(CONFIG, {"train_config.num_steps": 9})
+    other = apply_overrides(CONFIG, {"model.ssd.num_classes": 3})
+    assert configured_model(longer) == configured_model(CONFIG) != configured_model(other)
+    model = configured_model(TrainEvalPipelineConfig())
+    assert (model.architecture, model.resizer_name) == ("", "none")
+
+
+def _build(text):
+    return build_image_resizer(parsed(ImageResizer, text))
+
+
+def test_fields_are_the_message_s_or_the_schema_s():
+    for arm in IMAGE_RESIZERS:
+        assert _build(f"{arm} {{}}") is not None
+    assert _build("fixed_shape_resizer {}") == FixedShapeResizer(height=300, width=300)
+    assert _build("keep_aspect_ratio_resizer {}") == KeepAspectRatioResizer(
+        min_dimension=600, max_dimension=1024
+    )
+    found = _build(
+        "keep_aspect_ratio_resizer { min_dimension: 6 max_dimension: 8 resize_method: AREA "
+        "pad_to_max_dimension: true per_channel_pad_value: [1, 2, 3] }"
+    )
+    assert found == KeepAspectRatioResizer(
+        min_dimension=6, max_dimension=8, resize_method="AREA", pad_to_max_dimension=True,
+        per_channel_pad_value=(1.0, 2.0, 3.0),
+    )  # fmt: skip
+    for text, message in (
+        ("conditional_shape_resizer { condition: INVALID }", "GREATER or SMALLER, found INVALID"),
+        ("pad_to_multiple_resizer { multiple: -4 }", "from 1 to 1,024, found -4"),
+    ):
+        assert config_refused(message, _build, text).where.startswith("image_resizer")
+
+
+def test_the_resizer_of_a_model_is_found_in_any_kind_and_a_missing_one_named():
+    for kind in ("ssd", "faster_rcnn", "center_net"):
+        text = f"{kind} {{ image_resizer {{ fixed_shape_resizer {{ height: 4 width: 5 }} }} }}"
+        assert model_image_resizer(parsed(DetectionModel, text)) == FixedShapeResizer(height=4, width=5)
+    message = "^model: expected one of ssd, efficientdet, found none"
+    config_refused(message, model_image_resizer, DetectionModel())
+    config_refused(r"model\.ssd\.image_resizer", model_image_resizer, parsed(DetectionModel, "ssd {}"))
+
+
+CASES = cases_of("detection_core/ops", "calibration")
+BUILT = [case for case in CASES.values() if case.outputs]
+
+
+def _calibration_build(text):
+    return build_calibration(parsed(CalibrationConfig, text))
+
+
+def test_goldens_points_out_of_order_and_what_the_reference_refuses(caplog):
+    for case in BUILT:
+        found = _calibration_build(case.config).function(case.inputs["scores"])
+        expected = case.outputs["calibrated"]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=case.name)
+    assert {case.config.split()[0] for case in BUILT} == set(CALIBRATIONS)
+    _calibration_build(CASES["function_approximation_unsorted"].config)
+    assert "rising" in caplog.text
+    # A field that the schema does not have at all is a matter of parsing.
+    for case in CASES.values():
+        if case.error and case.error != "ParseError":
+            config_refused("", _calibration_build, case.config)
+
+
+SUPPRESSION = cases_of("detection_core/ops", "nms")
+CONVERTED = [case for case in SUPPRESSION.values() if "logits" in case.inputs]
+_message = functools.partial(parsed, post_processing_pb2.PostProcessing)
+
+
+@cases(*CONVERTED)
+def test_golden_score_conversion(*, case):
+    found = post_processing.build_score_converter(_message(case.config))(case.inputs["logits"])
+    np.testing.assert_allclose(found, case.outputs["scores"], rtol=1e-4, atol=1e-5)
+
+
+def test_every_activation_has_a_golden():
+    activations = set(post_processing.SCORE_ACTIVATIONS)
+    assert {_message(case.config).score_converter for case in CONVERTED} == activations
+    assert activations == set(post_processing_pb2.PostProcessing.ScoreConverter.values())
+
+
+OPTIONS = {
+    "score_threshold": "score_thresh", "iou_threshold": "iou_thresh", "soft_nms_sigma": "soft_nms_sigma",
+    "max_detections_per_class": "max_size_per_class", "max_total_detections": "max_total_size",
+    "class_agnostic": "use_class_agnostic_nms", "change_coordinate_frame": "change_coordinate_frame",
+}  # fmt: skip
+
+
+def test_golden_options_and_refusals_and_hard_suppression_beats_sigma():
+    for name in ("builder_defaults", "builder_typical"):
+        found = post_processing.build_post_processing(_message(SUPPRESSION[name].config)).nms
+        for ours, theirs in OPTIONS.items():
+            assert getattr(found, ours) == pytest.approx(SUPPRESSION[name].facts["keywords"][theirs]), ours
+    for case in SUPPRESSION.values():
+        if case.name.startswith("builder_error"):
+            build = post_processing.build_post_processing
+            config_refused("batch_non_max_suppression", build, _message(case.config))
+    message = parsed(post_processing_pb2.BatchNonMaxSuppression, "use_hard_nms: true soft_nms_sigma: 0.5")
+    assert post_processing.build_nms_options(message).soft_nms_sigma == 0.0
+
+
+def test_the_block_says_how_to_quantize():
+    block = "quantization { delay: 3 weight_bits: 8 activation_bits: 7 symmetric: true }"
+    config = parse_pipeline_config(f"graph_rewriter {{ {block} }}")
+    wanted = QuantizationOptions(delay=3, weight_bits=8, activation_bits=7, symmetric=True)
+    assert build_quantization_options(config) == find_quantization_options(config) == wanted
+    for text in ("", "graph_rewriter { }"):
+        config = parse_pipeline_config(text)
+        assert find_quantization_options(config) is None
+        message = "graph_rewriter: expected a graph_rewriter block, .*found none"
+        config_refused(message, build_quantization_options, config)
+        assert config == parse_pipeline_config(text), "reading a field would set it"
+
+
+# The extractor's name decides which pyramid it has; one that has none takes no arm.
+PYRAMIDS = set(feature_maps.NECKS) - {"extra_layers"}
+
+# Oneof -> arms that a table builds.
+TABLES = {
+    "AnchorGenerator.anchor_generator_oneof": anchors.ANCHOR_GENERATORS,
+    "BoxCoder.box_coder_oneof": box_coders.BOX_CODERS,
+    "BoxPredictor.box_predictor_oneof": heads.BOX_PREDICTORS,
+    "CalibrationConfig.calibrator": calibration.CALIBRATIONS,
+    "ClassificationLoss.classification_loss": losses.CLASSIFICATION_LOSSES,
+    "DetectionModel.model": FAMILIES,
+    "Hyperparams.normalizer_oneof": hyperparams.NORMALIZERS,
+    "ImageResizer.image_resizer_oneof": image_resizer.IMAGE_RESIZERS,
+    "Initializer.initializer_oneof": hyperparams.INITIALIZERS,
+    "InputReader.input_reader": input_reader.INPUT_READERS,
+    "LearningRate.learning_rate": optimizer.LEARNING_RATES,
+    "LocalizationLoss.localization_loss": losses.LOCALIZATION_LOSSES,
+    "Matcher.matcher_oneof": matchers.MATCHERS,
+    "Optimizer.optimizer": optimizer.OPTIMIZERS,
+    "PreprocessingStep.preprocessing_step": augment.PREPROCESSING_STEPS,
+    "RegionSimilarityCalculator.region_similarity": similarity.SIMILARITIES,
+    "Regularizer.regularizer_oneof": hyperparams.REGULARIZERS,
+    "SsdFeatureExtractor.feature_pyramid_oneof": PYRAMIDS,
+}
+# The only oneof of a message that is refused whole, wherever it stands.
+REFUSED_WHOLE = {"ParameterizedMetric.parameterized_metric": ("EvalConfig", "parameterized_metric")}
+ONEOFS = {f"{name}.{oneof.name}": oneof for name, m in MESSAGES.items() for oneof in m.oneofs}
+
+
+def test_every_oneof_of_the_schema_has_one_table():
+    assert set(ONEOFS) == set(TABLES) | set(REFUSED_WHOLE)
+    for message, field in REFUSED_WHOLE.values():
+        assert field in RULES[message].refused
+
+
+@cases(*TABLES)
+def test_every_arm_is_built_or_refused_with_a_reason(*, name):
+    arms = {field.name for field in ONEOFS[name].fields}
+    rules = RULES[name.rpartition(".")[0]]
+    refused = set(rules.refused) & arms
+    assert set(TABLES[name]) | refused == arms
+    assert not set(TABLES[name]) & refused
+    message = GetMessageClass(ONEOFS[name].containing_type)
+    for arm in refused:
+        reason = rules.refused[arm]
+        (problem,) = find_refused(message(**{arm: {}}))
+        assert problem.path == arm and problem.message.endswith(reason) and len(reason) > 20
+        assert re.search("; use |list |remove |write ", reason), reason
