@@ -19,8 +19,13 @@ CATEGORIES = [{"id": 3, "name": "cat"}, {"id": 1, "name": "dog"}]
 @functools.cache
 def picture(image_format="JPEG", width=40, height=30, seed=0, **options):
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return encoded(Image.fromarray(pixels), image_format, **options)
+
+
+def encoded(image, image_format, **options):
+    """The file that Pillow makes of an image."""
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, image_format, **options)
+    image.save(buffer, image_format, **options)
     return buffer.getvalue()
 
 

@@ -1,8 +1,11 @@
+"""Mosaics, and grids of masks."""
+
 import numpy as np
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detection_core.augment.grid_mask import GridMask, centre_of, turned
 from detection_core.augment.mosaic import GREY, Mosaic
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Sample
@@ -61,8 +64,7 @@ def test_each_object_is_where_its_pixels_are(parts, fit, seed):
     assert found.image.shape == (96, 120, 3) and found.image.dtype == tf.float32
     boxes = found.truth.boxes.numpy()
     assert (boxes >= 0).all() and (boxes <= 1).all() and (boxes[:, 2:] > boxes[:, :2]).all()
-    assert found.source_id == samples[0].source_id
-    assert len(set(found.truth.classes.numpy())) == len(boxes)
+    assert found.source_id == samples[0].source_id and len(set(found.truth.classes.numpy())) == len(boxes)
     if fit == "STRETCH":
         assert found.truth.classes.numpy().tolist() == [0, 1, 2, 3]
     for number, box, mask in zip(found.truth.classes.numpy(), boxes, found.truth.masks.numpy(), strict=True):
@@ -78,8 +80,7 @@ def test_each_object_is_where_its_pixels_are(parts, fit, seed):
 
 def test_images_that_keep_their_shape_touch_the_point_and_leave_grey():
     white = _sample(np.full([20, 60, 3], 255, np.uint8), [0, 0, 60, 20])
-    mosaic = Mosaic(height=120, width=120, fit="KEEP_ASPECT_RATIO")
-    found = mosaic.joined([white] * 4, tf.constant([60, 60]))
+    found = Mosaic(height=120, width=120, fit="KEEP_ASPECT_RATIO").joined([white] * 4, tf.constant([60, 60]))
     image = found.image.numpy()
     assert (image[40:80] == 255).all()  # 60 wide fits half of 120 as it is
     assert (image[:40] == GREY[0]).all() and (image[80:] == GREY[0]).all()
@@ -104,3 +105,41 @@ def test_what_is_cut_off_or_empty_is_left_out_and_the_probability_followed():
     np.testing.assert_allclose(found.truth.boxes[0] * 120, [40, 40, 46, 46], atol=1e-3)
     found = Mosaic(height=64, width=64)(empty, partners(empty, empty, empty), _seed((1, 2)))
     assert found.truth.boxes.shape == (0, 4) and found.image.shape == (64, 64, 3)
+
+
+SEED = tf.constant([3, 4], tf.int64)
+
+
+def _grey(height=40, width=56):
+    truth = new_truth(tf.constant([[0.1, 0.1, 0.5, 0.5]]), tf.zeros([1], tf.int32))
+    return Sample(tf.fill([height, width, 3], 200.0), truth, tf.constant(""))
+
+
+@cases(*[name for name in CASES if name.startswith("gridmask_grid")])
+def test_golden_grid(*, name):
+    case = CASES[name]
+    mask = GridMask(ratio=case.params.get("ratio", 0.6))
+    period, *others = case.params["draws"]
+    draws = [period, *others] if len(others) == 3 else [period, 0.0, *others]
+    size = tf.constant([case.params["h"], case.params["w"]])
+    found = mask.mask(size, tf.constant(draws))
+    np.testing.assert_array_equal(found, case.outputs["mask"])
+    np.testing.assert_array_equal(centre_of(found, size), case.outputs["centre_crop"])
+
+
+def test_some_images_lose_squares_as_the_defaults_say_and_keep_their_objects():
+    theirs = CASES["gridmask_defaults"].facts["fact"]["pipeline_function"]
+    ours = GridMask()
+    assert (ours.threshold, ours.ratio, ours.rotate) == (theirs["prob"], theirs["ratio"], theirs["rotate"])
+    assert ours.gridmask_size_ratio == theirs["gridmask_size_ratio"]
+    mask = GridMask().mask(tf.constant([40, 56]), tf.constant([0.0, 0.0, 0.2, 0.7]))
+    np.testing.assert_array_equal(turned(mask, tf.constant(0.0)), mask)
+    assert not np.array_equal(turned(mask, tf.constant(15.0)), mask)
+    step = tf.function(GridMask())
+    images = [step(_grey(), tf.constant([i, 0], tf.int64)).image.numpy() for i in range(60)]
+    black = np.array([(image == 0).any() for image in images])
+    assert all(set(np.unique(image)) <= {0.0, 200.0} for image in images)
+    assert 0.5 < black.mean() < 0.86  # a standard normal draw is below 0.5 in 69 % of cases
+    np.testing.assert_array_equal(step(_grey(), SEED).truth.boxes, _grey().truth.boxes)
+    for side in (1, 2, 3, 5):
+        assert GridMask(threshold=9.0)(_grey(side, side), SEED).image.shape == (side, side, 3)

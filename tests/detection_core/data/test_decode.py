@@ -1,18 +1,30 @@
-import io
+"""Examples: written, merged, decoded."""
+
+import contextlib
+import dataclasses
 import itertools
 
+import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from detection_core.data import decode as module
+from detection_core.data import encode
 from detection_core.data.decode import DecodeOptions, class_text_table, decode_example, decode_pixels
+from detection_core.data.encode import bytes_feature, encode_example, float_feature, int64_feature
+from detection_core.data.example_columns import column_fault, encoded_image, image_name
+from detection_core.data.example_merge import merge_example
+from detection_core.data.example_wire import Span, find_features, parse_example
 from detection_core.data.label_map import LabelMapItem
 from detection_core.data.resize import FixedShapeResizer, IdentityResizer, KeepAspectRatioResizer
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
+from tests.support.dataset_files import encoded, picture
 from tests.support.golden_cases import load_cases
-from tests.support.record_files import example, image_bytes
+from tests.support.record_files import example, image_bytes, numbered_example
 
 CASES = load_cases(__file__, "tf_example_decoder")
 AUTOML = load_cases(__file__, "automl_examples")
@@ -80,8 +92,7 @@ def test_unknown_classes_and_boxes_that_are_no_numbers_are_dropped():
     truth = decoded.sample.truth
     assert decoded.sample.image.shape == (4, 5, 3) and truth.masks.shape == (2, 0, 0)
     found = (truth.classes, decoded.difficult, decoded.group_of, decoded.labelled)
-    expected = [[0, 4], [False, True], [True, False], [1, 4]]
-    assert [values.numpy().tolist() for values in found] == expected
+    assert [values.numpy().tolist() for values in found] == [[0, 4], [False, True], [True, False], [1, 4]]
     # In a graph, masks that are not asked for have no size.
     decode = tf.function(decode_example, input_signature=[tf.TensorSpec([], tf.string)])
     assert decode.get_concrete_function().structured_outputs.sample.truth.masks.shape[1:] == [0, 0]
@@ -107,9 +118,7 @@ def _file(rows, columns, kind="JPEG", mode="RGB"):
     """A picture of smooth blobs, as a file."""
     noise = np.random.default_rng(rows).integers(0, 256, (7, 9, 3), np.uint8)
     picture = Image.fromarray(noise).resize((columns, rows), Image.Resampling.BICUBIC).convert(mode)
-    buffer = io.BytesIO()
-    picture.save(buffer, kind)
-    return buffer.getvalue()
+    return encoded(picture, kind)
 
 
 def _sides(ymin, xmin, ymax, xmax):
@@ -120,8 +129,7 @@ def test_confidences_and_empty_masks_are_read():
     sides = _sides(*[[0.1, 0.2]] * 4)
     fields = {"image/encoded": [image_bytes(4, 5)], "image/object/class/label": [1, 1], **sides}
     record = example({**fields, "image/object/class/confidence": [1.0, -1.0]})
-    truth = decode_example(tf.constant(record)).sample.truth
-    np.testing.assert_array_equal(truth.confidences, [1.0, -1.0])
+    np.testing.assert_array_equal(decode_example(tf.constant(record)).sample.truth.confidences, [1.0, -1.0])
     masks = np.asarray(_decoded("masks_png_none").sample.truth.masks)
     assert masks.shape == (2, 6, 9) and not masks.any()
     scores = _decoded("multiclass_scores").sample.truth.class_scores
@@ -158,8 +166,7 @@ def test_what_is_decoded_at_reduced_size_are_averages_of_the_whole_image(*, mode
     target = FixedShapeResizer(height=size[0], width=size[1])
     pixels = decode_pixels(encoded, channels=3, target_size=target.resized_size)
     averages = tf.image.resize(decode_pixels(encoded, channels=3), size, "area")
-    assert pixels.shape == (*size, 3)
-    assert np.abs(averages - np.float32(pixels)).mean() < 1.5
+    assert pixels.shape == (*size, 3) and np.abs(averages - np.float32(pixels)).mean() < 1.5
 
 
 def test_at_reduced_size_jpegs_keep_boxes_and_faults_and_other_formats_their_pixels():
@@ -178,3 +185,204 @@ def test_at_reduced_size_jpegs_keep_boxes_and_faults_and_other_formats_their_pix
     sample = decode_example(tf.constant(example(fields)), options=options).sample
     assert sample.image.shape == (40, 50, 3)
     np.testing.assert_array_equal(sample.truth.boxes, [[0.25, 0.5, 0.75, 1.0]])
+
+
+SIZE = {"format": "jpeg", "height": 480, "width": 640}
+IMAGE = encode.EncodedImage(data=b"\xff\xd8x", sha256="ab" * 32, filename="dir/ä.jpg", source_id="17", **SIZE)
+BOXES = {"ymin": [0.0, 0.25], "xmin": [0.125, 0.5], "ymax": [0.5, 0.75], "xmax": [0.375, 1.0]}
+TWO = encode.ObjectColumns(**BOXES, labels=[1, 300], texts=["cat", "дом"], is_crowd=[0, 1], area=[10.0, 20.5])
+NONE = encode.ObjectColumns(ymin=[], xmin=[], ymax=[], xmax=[], labels=[], texts=[], is_crowd=[], area=[])
+_NUMBERS = st.lists(st.floats(width=32, allow_nan=False)) | st.lists(st.integers(-(2**63), 2**63 - 1))
+FEATURES = st.lists(st.binary()) | _NUMBERS
+
+
+def _parsed(data):
+    features = tf.train.Example.FromString(data).features.feature
+    return {key: list(getattr(f, f.WhichOneof("kind")).value) for key, f in features.items()}
+
+
+def test_tensorflow_reads_every_field_back():
+    assert _parsed(encode_example(IMAGE, TWO)) == {
+        "image/encoded": [IMAGE.data], "image/filename": ["dir/ä.jpg".encode()], "image/format": [b"jpeg"],
+        "image/height": [480], "image/width": [640], "image/key/sha256": [b"ab" * 32],
+        "image/source_id": [b"17"], "image/object/area": [10.0, 20.5], "image/object/is_crowd": [0, 1],
+        "image/object/class/label": [1, 300], "image/object/class/text": [b"cat", "дом".encode()],
+        **{f"image/object/bbox/{side}": values for side, values in BOXES.items()},
+    }  # fmt: skip
+    for objects in (NONE, TWO, dataclasses.replace(TWO, difficult=[0, 1], truncated=[1, 0], views=["", ""])):
+        data = encode_example(IMAGE, objects)
+        assert tf.train.Example.FromString(data).SerializeToString(deterministic=True) == data
+
+
+def test_columns_that_the_source_lacks_are_left_out_and_those_that_do_not_fit_refused():
+    full = dataclasses.replace(TWO, difficult=[0, 1], truncated=[1, 0], views=["Left", ""])
+    more = _parsed(encode_example(IMAGE, full)).keys() - _parsed(encode_example(IMAGE, TWO)).keys()
+    assert more == {"image/object/difficult", "image/object/truncated", "image/object/view"}
+    data = encode_example(IMAGE, NONE)
+    assert _parsed(data)["image/object/bbox/xmin"] == []
+    types = {"bbox/xmin": tf.float32, "class/label": tf.int64, "class/text": tf.string}
+    spec = {f"image/object/{name}": tf.io.VarLenFeature(kind) for name, kind in types.items()}
+    assert all(v.shape[0] == 0 for v in tf.io.parse_single_example(data, spec).values())
+    for message, changed in (("differ in length", {"texts": ["cat"]}), ("float32", {"area": [1e300, 0.0]})):
+        refused(ValueError, message, encode_example, IMAGE, dataclasses.replace(TWO, **changed))
+    fits = encode.KeypointColumns(y=[0, 0], x=[0, 0], visibility=[0, 0], texts=["a", "a"], numbers=[0, 0])
+    for changed in ({"y": [0]}, {"numbers": [0]}, {"texts": ["a"]}):
+        points = dataclasses.replace(fits, **changed)
+        refused(ValueError, "keypoint columns", encode_example, IMAGE, TWO, points)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.dictionaries(st.text(), FEATURES))
+@hypothesis.example({"k": [bytes(127)], "l": [bytes(128)], "m": [bytes(16_383)], "n": [bytes(16_384)]})
+@hypothesis.example({"k": [bytes(2**21 - 1)], "l": [bytes(2**21)]})
+def test_any_features_come_back_as_they_were(features):
+    encoders = {bytes: encode.bytes_feature, float: encode.float_feature, int: encode.int64_feature}
+    encoded = {k: encoders[type(v[0]) if v else float](v) for k, v in features.items()}
+    assert _parsed(encode.serialise_features(encoded)) == features
+
+
+def test_what_newer_sources_say_has_the_object_detection_api_s_keys():
+    flags = {"group_of": [0, 1], "occluded": [1, 0], "depiction": [0, 0], "weights": [2.0, 1.0]}
+    full = dataclasses.replace(TWO, masks=[b"one", b"two"], mask_weights=[1.0, 0.0], confidences=[0.5, 1.0])
+    full = dataclasses.replace(full, **flags)
+    points = {"y": [0.5, 0.0], "x": [0.25, 0.0], "visibility": [2, 0]}
+    keypoints = encode.KeypointColumns(**points, texts=["nose", "nose"], numbers=[1, 0])
+    labels = encode.ImageLabels(labels=[1, 3], texts=["cat", "dog"], confidences=[1.0, 0.0])
+    # protobuf's Python puts `mask/weight` before `mask`, its C++ behind it.
+    data = encode_example(IMAGE, dataclasses.replace(full, mask_weights=None), keypoints, labels)
+    assert tf.train.Example.FromString(data).SerializeToString(deterministic=True) == data
+    before, after = (_parsed(encode_example(IMAGE, *rest)) for rest in ((TWO,), (full, keypoints, labels)))
+    assert after == before | {
+        "image/class/confidence": [1.0, 0.0], "image/class/label": [1, 3],
+        "image/class/text": [b"cat", b"dog"], "image/object/class/confidence": [0.5, 1.0],
+        "image/object/mask": [b"one", b"two"], "image/object/mask/weight": [1.0, 0.0],
+        "image/object/keypoint/num": [1, 0], "image/object/keypoint/text": [b"nose", b"nose"],
+        **{f"image/object/keypoint/{key}": values for key, values in points.items()},
+        **{f"image/object/{key.removesuffix('s')}": values for key, values in flags.items()},
+    }  # fmt: skip
+
+
+def test_faults_and_names_of_records():
+    assert column_fault(numbered_example(3)) == "" and column_fault(example({"image/encoded": [b"x"]})) == ""
+    assert encoded_image(example({"image/encoded": [b"x"]})) == b"x"
+    for use, found in ((column_fault, "it is no tf.Example"), (image_name, "without a name")):
+        assert use(b"\xff" * 20) == found
+    assert encoded_image(b"\xff" * 20) == b""
+    fields = {f"image/object/bbox/{side}": [0.5] for side in ("ymin", "xmin", "ymax")}
+    fault = column_fault(example({**fields, "image/object/class/label": [1]}))
+    assert fault == "expected an entry for each of 1 boxes, found 0 in image/object/bbox/xmax"
+    for filename, name in ((b"7", "7"), (b"a\xff.png", "7, a\\xff.png")):
+        assert image_name(example({"image/source_id": [b"7"], "image/filename": [filename]})) == name
+
+
+SIZE_TAKEN = (40, 30)
+OWN = {
+    "image/encoded": bytes_feature([b"jpeg"]), "image/height": int64_feature([30]),
+    "image/object/bbox/xmin": float_feature([0.25]), "image/object/class/label": int64_feature([7]),
+    "mine/notes": bytes_feature([b"a", b"b"]), "mine/score": float_feature([0.5]),
+}  # fmt: skip
+
+
+def _found(data):
+    return {key: data[at.begin : at.end] for key, at in find_features(data).items()}
+
+
+def _merge(own, made, *, turned=False):
+    return merge_example(encode.serialise_features(own), made, SIZE_TAKEN, turned=turned)
+
+
+def test_a_record_of_which_everything_holds_is_kept_byte_for_byte(monkeypatch):
+    example = tf.train.Example()
+    example.features.feature["image/height"].int64_list.value.append(30)
+    example.features.feature["mine/notes"].bytes_list.value.append(b"x")
+    data = example.SerializeToString() + b"\x98\x06\x01"  # and a field that nobody knows
+    assert merge_example(data, {"image/height": int64_feature([30])}, SIZE_TAKEN, turned=False) == data
+    monkeypatch.setattr("detection_core.data.example_merge.find_features", lambda _: pytest.fail("parsed"))
+    data = encode.serialise_features(OWN)
+    assert merge_example(data, OWN, SIZE_TAKEN, turned=False) is data
+
+
+def test_what_differs_is_replaced_keypoints_as_one_table_and_everything_else_kept():
+    made = {"image/height": int64_feature([40]), "image/object/bbox/xmin": float_feature([0.25])}
+    assert _found(_merge(OWN, made)) == {**OWN, "image/height": int64_feature([40])}
+    own = {**OWN, "image/object/class/label": float_feature([7.0])}
+    made = {"image/object/class/label": int64_feature([7])}
+    assert _found(_merge(own, made))["image/object/class/label"] == int64_feature([7])
+    made = {
+        "image/object/class/text": bytes_feature([b"cat"]), "image/object/area": float_feature([5.0]),
+        "image/key/sha256": bytes_feature([b"0"]), "image/object/difficult": int64_feature([]),
+    }  # fmt: skip
+    assert _found(_merge(OWN, made)).keys() - OWN.keys() == {"image/object/class/text"}
+    own = {**OWN, "image/class/text": bytes_feature([b"cat", b"unknown"])}
+    assert _found(_merge(own, {"image/class/text": bytes_feature([b"cat"])})) == own
+    same = {f"image/object/keypoint/{axis}": float_feature([0.5]) for axis in "xy"}
+    own = OWN | same
+    names = {"image/object/keypoint/text": bytes_feature([b"nose"])}
+    assert _found(_merge(own, same | names)) == own
+    moved = {**same, **names, "image/object/keypoint/x": float_feature([0.75])}
+    assert _found(_merge(own, moved)) == {**own, **moved}
+    own = {**OWN, "image/object/mask": float_feature([0.0, 1.0])}
+    assert _found(_merge(own, {})) == own
+    refused(ValueError, "masks as numbers", _merge, own, {}, turned=True)
+
+
+@cases(
+    (picture("PNG"), False, True), (picture("PNG"), True, False), (picture("PNG", width=20), False, False),
+    (picture(), False, False), (b"", False, False),
+)  # fmt: skip
+def test_masks_that_a_decoder_takes_stay(*, mask, turned, kept):
+    own = {**OWN, "image/object/mask": bytes_feature([mask])}
+    made = {"image/object/mask": bytes_feature([b"made"]), "image/object/mask/weight": float_feature([0.0])}
+    assert _found(_merge(own, made, turned=turned)) == (own if kept else {**own, **made})
+
+
+_KINDS = st.binary(max_size=300), st.floats(width=32, allow_nan=False), st.integers(-(1 << 63), (1 << 63) - 1)
+_VALUES = st.one_of(*(st.lists(kind, max_size=4) for kind in _KINDS))
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(max_size=5), _VALUES, max_size=4))
+def test_what_tensorflow_writes_is_read(features):
+    example = tf.train.Example()
+    for name, values in features.items():
+        feature = example.features.feature[name]
+        if values and isinstance(values[0], bytes):
+            feature.bytes_list.value.extend(values)
+        elif values and isinstance(values[0], float):
+            feature.float_list.value.extend(values)
+        else:
+            feature.int64_list.value.extend(values)
+    data = example.SerializeToString()
+    read = lambda at: data[at.begin : at.end] if isinstance(at, Span) else at  # noqa: E731
+    assert {name: list(map(read, values)) for name, values in parse_example(data).items()} == features
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=60))
+def test_any_bytes_are_an_example_or_none(data):
+    with contextlib.suppress(ValueError):
+        assert all(isinstance(name, str) for name in parse_example(data))
+
+
+def test_lists_may_be_packed_or_not_and_a_cut_message_is_refused():
+    packed = b"\x1a\x04\x0a\x02\x05\x07", b"\x1a\x03\x0a\x01\x05\x1a\x02\x08\x07"
+    for numbers in (b"\x1a\x04\x08\x05\x08\x07", *packed):
+        entry = b"\x0a\x01a\x12" + bytes([len(numbers)]) + numbers
+        data = b"\x0a" + bytes([len(entry) + 2]) + b"\x0a" + bytes([len(entry)]) + entry
+        assert parse_example(data)["a"] in ([5, 7], [7])
+    for data in (b"\x0a\x7f", b"\x0a", b"\xff" * 11, b"\x0b\x00"):
+        refused(ValueError, "a ", parse_example, data)
+
+
+@cases(
+    b"\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x07",
+    b"\x12\x05\x1a\x03\x0a\x01\x07\x0a\x01a",  # the value before the key
+    b"\x0a\x01b\x0a\x01a\x12\x05\x1a\x03\x0a\x01\x07",  # two keys, of which the last counts
+    b"\x0a\x01a\x12\x00\x12\x05\x1a\x03\x0a\x01\x07",  # likewise two values
+    b"\x0a\x81\x00a\x12\x05\x1a\x03\x0a\x01\x07",  # a length of more bytes than it needs
+)
+def test_an_entry_means_the_same_in_every_form_that_protobuf_allows(*, entry):
+    features = b"\x0a" + bytes([len(entry)]) + entry
+    data = b"\x0a" + bytes([len(features)]) + features
+    assert tf.train.Example.FromString(data).features.feature["a"].int64_list.value == [7]
+    assert parse_example(data) == {"a": [7]}

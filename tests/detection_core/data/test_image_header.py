@@ -1,26 +1,35 @@
+"""Images: header, orientation, conversion and masks."""
+
 import io
+import itertools
 import struct
 import subprocess
 import sys
 import zlib
 
 import numpy as np
+import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image, PngImagePlugin
+from hypothesis.extra import numpy as hnp
+from PIL import Image, ImageOps, PngImagePlugin
 
 from detection_core.data import image_header
+from detection_core.data import orientation as module
+from detection_core.data.image_conversion import CONVERTIBLE, convert_to_png
 from detection_core.data.image_header import MAX_PIXELS, ImageFault, ImageHeader, read_header, read_structure
+from detection_core.data.mask_png import encode_mask_pngs
+from detection_core.data.orientation import read_orientation, store_upright, turn_point, turn_upright
+from detection_core.data.pixels import read_pixels, read_thumbnail
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import exif
+from tests.support.dataset_files import encoded, exif
+from tests.support.turned_images import HEIGHT, WIDTH, smooth_picture, turned_by_xmp
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (20, 17, 3), dtype=np.uint8)
 
 
 def _file(kind, mode="RGB", **options):
-    buffer = io.BytesIO()
-    Image.fromarray(PIXELS).convert(mode).save(buffer, kind, **options)
-    return buffer.getvalue()
+    return encoded(Image.fromarray(PIXELS).convert(mode), kind, **options)
 
 
 def _chunk(kind, data):
@@ -152,3 +161,174 @@ def test_sizes_within_our_bound_are_no_warning_of_pillows():
     image = _png(10_000, 10_000, 8, 2, content=zlib.compress(bytes(100)))
     done = subprocess.run([sys.executable, "-c", code], input=image, capture_output=True, check=True)
     assert done.stderr == b""
+
+
+DRAWN = np.random.default_rng(0).integers(0, 256, (37, 53, 3), dtype=np.uint8)
+
+
+def _as_file(image_format, image=None, **options):
+    return encoded(image or Image.fromarray(DRAWN), image_format, **options)
+
+
+@cases("bmp", "tiff", "webp")
+def test_the_pixels_stay_and_the_bytes_are_the_same_every_time(*, name):
+    data = _as_file(CONVERTIBLE[name], **({"lossless": True} if name == "webp" else {}))
+    stored, header = convert_to_png(data, name)
+    assert header == read_header(stored) == ("png", 37, 53)
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(stored))), DRAWN)
+    assert convert_to_png(data, name)[0] == stored
+
+
+def _not_converted(data, name):
+    return refused(ImageFault, "", convert_to_png, data, name).reason
+
+
+def test_of_an_animation_the_first_frame_is_taken_and_what_cannot_be_converted_refused():
+    frames = [Image.new("RGB", (20, 10), colour) for colour in ("red", "blue")]
+    animation = _as_file("GIF", frames[0], save_all=True, append_images=frames[1:])
+    stored, header = convert_to_png(animation, "gif")
+    assert header == ("png", 10, 20)
+    assert np.asarray(Image.open(io.BytesIO(stored)))[0, 0].tolist() == [255, 0, 0]
+    for name, kind in CONVERTIBLE.items():
+        data = _as_file(kind)
+        for end in (12, 60, len(data) // 2):
+            assert _not_converted(data[:end], name) == "corrupt_image", (name, end)
+    assert _not_converted(_as_file("PNG"), "gif") == "corrupt_image"
+    large = bytearray(_as_file("BMP"))
+    for side in (20_000, 60_000):
+        large[18:26] = side.to_bytes(4, "little") * 2
+        assert _not_converted(bytes(large), "bmp") == "decompression_bomb"
+    deep = Image.fromarray(np.full((4, 4), 40_000, np.uint16))
+    assert _not_converted(_as_file("TIFF", deep), "tiff") == "unsupported_image"
+
+
+MASKS = hnp.arrays(np.uint8, st.tuples(st.integers(1, 12), st.integers(1, 12)), elements=st.integers(0, 1))
+
+
+def _edges(mask):
+    return np.flatnonzero(np.diff(mask.T.ravel(), prepend=0, append=0))
+
+
+def _chunks(data):
+    at, found = 8, {}
+    while at < len(data):
+        (size,) = struct.unpack_from(">I", data, at)
+        kind, content = data[at + 4 : at + 8], data[at + 8 : at + 8 + size]
+        assert struct.unpack_from(">I", data, at + 8 + size) == (zlib.crc32(kind + content),)
+        found[kind] = content
+        at += 12 + size
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(MASKS)
+def test_any_mask_comes_back_as_it_was(mask):
+    [data] = encode_mask_pngs([_edges(mask)], *mask.shape)
+    image = Image.open(io.BytesIO(data))
+    image.load()
+    assert image.mode == "L"
+    np.testing.assert_array_equal(np.asarray(image), mask)
+    # Pillow stops before the checksum of the rows.
+    assert len(zlib.decompress(_chunks(data)[b"IDAT"])) == mask.shape[0] * (mask.shape[1] + 1)
+
+
+@cases((480, 640), (1, 1), (3, 70_000), (2000, 3))
+def test_masks_of_any_size_are_read_by_tensorflow(*, size):
+    coarse = np.random.default_rng(size[0]).integers(0, 2, (8, 8), dtype=np.uint8)
+    full = np.asarray(Image.fromarray(coarse).resize(size[::-1], Image.Resampling.NEAREST))
+    masks = [full, np.zeros(size, np.uint8), np.ones(size, np.uint8)]
+    for mask, data in zip(masks, encode_mask_pngs(list(map(_edges, masks)), *size), strict=True):
+        np.testing.assert_array_equal(tf.io.decode_png(data, channels=1)[..., 0], mask)
+
+
+def test_equal_masks_are_equal_bytes_whatever_comes_before_them():
+    rng = np.random.default_rng(3)
+    one, two = (_edges(rng.integers(0, 2, (40, 60))) for _ in range(2))
+    nothing = np.zeros(0, np.int64)
+    alone = [encode_mask_pngs([e], 40, 60)[0] for e in (one, two, nothing)]
+    assert encode_mask_pngs([two, one, nothing, two], 40, 60) == [alone[1], alone[0], alone[2], alone[1]]
+
+
+ORIENTATIONS = range(1, 9)
+
+
+def turned_file(orientation, kind="JPEG", picture=None, **options):
+    return encoded(picture or smooth_picture(), kind, exif=exif(orientation), **options)
+
+
+def test_the_orientation_is_read():
+    for kind, orientation in itertools.product(("JPEG", "PNG", "WEBP", "TIFF"), ORIENTATIONS):
+        assert read_orientation(turned_file(orientation, kind), kind.lower()) == orientation
+    for meaningless in (0, 9, 77):
+        assert read_orientation(turned_file(meaningless), "jpeg") == 1
+    assert read_orientation(turned_by_xmp(6), "jpeg") == 6, "counts where there is no other"
+
+
+def noted(orientation, other=1):
+    """A JPEG whose notes hold numbers that do not fit the type that EXIF gives them."""
+    tags = struct.pack("<HHHIIHHII", 2, 0x0103, 4, 1, other, 0x0112, 4, 1, orientation)
+    segment = b"Exif\0\0II" + struct.pack("<HI", 42, 8) + tags + bytes(4)
+    plain = turned_file(1)
+    return plain[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + plain[2:]
+
+
+@cases((65537, 1, 1), (65537, 70_000, 1), (6, 70_000, 6))
+def test_notes_with_odd_numbers_do_not_damage_the_picture(*, orientation, other, means):
+    data = noted(orientation, other)
+    expected = turn_upright(smooth_picture(), means).size
+    assert read_orientation(data, "jpeg") == means
+    assert read_pixels(io.BytesIO(data), upright=True).shape[1::-1] == expected
+    assert read_thumbnail(io.BytesIO(data), 8).shape == (8, 8)
+    header = store_upright(data, "jpeg")[1]
+    assert (header.width, header.height) == expected
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_damaged_notes_never_stop_the_ingest(data):
+    whole = bytearray(turned_file(6))
+    for _ in range(data.draw(st.integers(1, 12))):
+        whole[data.draw(st.integers(2, 120))] = data.draw(st.integers(0, 255))
+    assert 1 <= read_orientation(bytes(whole), "jpeg") <= 8
+
+
+@cases(*ORIENTATIONS)
+def test_points_go_where_pillow_turns_their_pixels(*, orientation):
+    for x, y in ((5, 7), (50, 40), (0, 0), (WIDTH - 1, HEIGHT - 1)):
+        pixels = np.zeros((HEIGHT, WIDTH), np.uint8)
+        pixels[y, x] = 255
+        marked = Image.open(io.BytesIO(turned_file(orientation, "PNG", Image.fromarray(pixels))))
+        row, column = np.argwhere(np.asarray(ImageOps.exif_transpose(marked)))[0]
+        assert turn_point(x + 0.5, y + 0.5, WIDTH, HEIGHT, orientation) == (column + 0.5, row + 0.5)
+    assert module.upright_size(WIDTH, HEIGHT, orientation) == ImageOps.exif_transpose(marked).size
+
+
+@cases(*itertools.product(range(2, 9), range(3)))
+def test_a_turned_jpeg_keeps_its_pixels_but_for_rounding_and_its_size_in_bytes(*, orientation, subsampling):
+    data = turned_file(orientation, quality=88, subsampling=subsampling)
+    stored, header = store_upright(data, "jpeg")
+    upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    kept = Image.open(io.BytesIO(stored))
+    difference = np.abs(np.asarray(kept).astype(int) - np.asarray(upright))
+    # This picture's chroma changes from pixel to pixel; photographs differ by a third of that.
+    assert difference.mean() < 2 and (header.width, header.height) == upright.size == kept.size
+    assert header == read_header(stored) and read_orientation(stored, "jpeg") == 1
+    assert store_upright(data, "jpeg")[0] == stored and len(stored) < 1.6 * len(data)
+
+
+def test_a_turned_image_of_any_mode_shows_the_same_and_damage_is_a_fault_of_the_image():
+    for mode in ("RGB", "L", "RGBA", "P", "1"):
+        data = turned_file(6, "PNG", smooth_picture().convert(mode))
+        stored, header = store_upright(data, "png")
+        upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+        assert np.array_equal(np.asarray(Image.open(io.BytesIO(stored))), np.asarray(upright)), mode
+        assert (header.format, header.width, header.height) == ("png", HEIGHT, WIDTH)
+    deep = Image.fromarray(np.arange(WIDTH * HEIGHT, dtype=np.uint16).reshape(HEIGHT, WIDTH) * 20)
+    stored, _ = store_upright(turned_file(8, "PNG", deep), "png")
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(stored))), np.rot90(np.asarray(deep)))
+    for mode in ("L", "CMYK"):
+        data = turned_file(3, "JPEG", smooth_picture().convert(mode), quality=95)
+        expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
+        found = Image.open(io.BytesIO(store_upright(data, "jpeg")[0])).convert("RGB")
+        assert np.abs(np.asarray(found).astype(int) - np.asarray(expected)).mean() < 2, mode
+    assert refused(ImageFault, "", store_upright, turned_file(6)[:-400], "jpeg").reason == "undecodable_image"

@@ -1,4 +1,8 @@
+"""Pixels, and the cache of images."""
+
+import errno
 import io
+import os
 import subprocess
 import sys
 import threading
@@ -6,30 +10,33 @@ import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 from PIL import Image
 
+from detection_core.data import image_cache as module
 from detection_core.data import pixels
+from detection_core.data.decode import DecodeOptions, decode_example
+from detection_core.data.image_cache import FOLDER, GIGABYTES, ImageCache, image_cache
 from detection_core.data.image_header import ImageFault
 from detection_core.data.pixels import check_with_both, check_with_pillow, mean_difference, read_pixels
+from detection_core.data.resize import FixedShapeResizer
+from detection_core.errors import ConfigError
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import exif
+from tests.support.dataset_files import encoded, exif, subfolder
+from tests.support.record_files import example, image_bytes
+from tests.support.storage_faults import few_descriptors
 
 NOISE = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
-
-
-def stored(image, kind, **options):
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
 PICTURE = Image.fromarray(NOISE)
 SOUND = {
-    "noise": stored(PICTURE, "JPEG", quality=75), "progressive": stored(PICTURE, "JPEG", progressive=True),
-    "grey": stored(PICTURE.convert("L"), "JPEG"), "cmyk": stored(PICTURE.convert("CMYK"), "JPEG"),
-    "png": stored(PICTURE, "PNG"), "palette": stored(PICTURE.convert("P"), "PNG", transparency=0),
-    "alpha": stored(PICTURE.convert("RGBA"), "PNG"), "bits": stored(PICTURE.convert("1"), "PNG"),
-    "deep": stored(Image.fromarray(NOISE[..., 0].astype(np.uint16) * 257), "PNG"),
+    "noise": encoded(PICTURE, "JPEG", quality=75), "progressive": encoded(PICTURE, "JPEG", progressive=True),
+    "grey": encoded(PICTURE.convert("L"), "JPEG"), "cmyk": encoded(PICTURE.convert("CMYK"), "JPEG"),
+    "png": encoded(PICTURE, "PNG"), "palette": encoded(PICTURE.convert("P"), "PNG", transparency=0),
+    "alpha": encoded(PICTURE.convert("RGBA"), "PNG"), "bits": encoded(PICTURE.convert("1"), "PNG"),
+    "deep": encoded(Image.fromarray(NOISE[..., 0].astype(np.uint16) * 257), "PNG"),
 }  # fmt: skip
 
 
@@ -48,7 +55,7 @@ def test_what_is_not_decodable_or_not_offered_is_refused():
     cut, message = SOUND["png"][:-200] + SOUND["png"][-100:], "a file that Pillow cannot decode"
     assert refused(ImageFault, message, check_with_pillow, cut).reason == "undecodable_image"
     for kind in ("ICO", "PPM", "PCX", "EPS"):
-        refused(ImageFault, "cannot identify image file", read_pixels, io.BytesIO(stored(PICTURE, kind)))
+        refused(ImageFault, "cannot identify image file", read_pixels, io.BytesIO(encoded(PICTURE, kind)))
     for name in ("noise", "png"):
         half = io.BytesIO(SOUND[name][: len(SOUND[name]) // 2])
         refused(ImageFault, r"the file ends too early.*copy it again", read_pixels, half)
@@ -57,15 +64,14 @@ def test_what_is_not_decodable_or_not_offered_is_refused():
 def test_a_thumbnail_is_turned_as_exif_says_and_differences_are_means_over_all_rows():
     half = Image.fromarray(np.repeat(np.repeat(np.uint8([[[0] * 3], [[255] * 3]]), 100, 0), 300, 1))
     for orientation, bright in ((1, np.s_[9:]), (3, np.s_[:7]), (6, np.s_[:, :7]), (8, np.s_[:, 9:])):
-        found = pixels.read_thumbnail(io.BytesIO(stored(half, "JPEG", exif=exif(orientation))), 16)
+        found = pixels.read_thumbnail(io.BytesIO(encoded(half, "JPEG", exif=exif(orientation))), 16)
         assert found[bright].min() > 250, orientation
         assert (found > 128).mean() == 0.5
     other = np.concatenate([NOISE] * 9)
     changed = other.copy()
     changed[300:] = 255 - changed[300:]
     expected = np.abs(other.astype(float) - changed).mean()
-    assert mean_difference(other, changed) == pytest.approx(expected)
-    assert mean_difference(other, other) == 0
+    assert mean_difference(other, changed) == pytest.approx(expected) and mean_difference(other, other) == 0
 
 
 _PEAK = """
@@ -110,3 +116,104 @@ def test_a_large_picture_is_compared_by_one_thread_at_a_time(monkeypatch):
         for thread in threads:
             act(thread)
     assert most == [1, 1, 1, 1]
+
+
+PIXELS = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
+
+
+def entries(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+@given(arrays.arrays(np.uint8, st.tuples(*[st.integers(1, 5)] * 2, st.sampled_from([1, 3]))))
+def test_what_is_kept_is_found_by_another_process(tmp_path_factory, pixels):
+    folder = str(tmp_path_factory.mktemp("kept"))
+    ImageCache(folder, 1000).keep("abc", pixels)
+    np.testing.assert_array_equal(ImageCache(folder, 1000).find("abc"), pixels)
+    assert ImageCache(folder, 1000).find("abd").size == 0
+
+
+@cases(lambda c: c[:-1], lambda c: c[:-1] + bytes([c[-1] ^ 1]), lambda c: b"", lambda c: c + b"x")
+def test_a_damaged_entry_is_removed_and_made_again(tmp_path, *, damaged):
+    cache = ImageCache(str(tmp_path), 1000)
+    cache.keep("abc", PIXELS)
+    (path,) = entries(tmp_path)
+    path.write_bytes(damaged(path.read_bytes()))
+    assert cache.find("abc").size == 0 and not entries(tmp_path)
+    cache.keep("abc", PIXELS)
+    with few_descriptors(0):
+        assert cache.find("abc").size == 0, "cannot be opened now"
+    np.testing.assert_array_equal(cache.find("abc"), PIXELS)
+
+
+def test_no_more_than_the_limit_is_kept_and_nothing_of_a_killed_process(tmp_path, caplog):
+    size = 16 + PIXELS.nbytes
+    cache = ImageCache(str(tmp_path), 2 * size)
+    for name in ("aa", "bb", "cc", "dd"):
+        cache.keep(name, PIXELS)
+    assert len(entries(tmp_path)) == 2
+    (message,) = caplog.messages
+    assert f"no more are kept in {tmp_path}" in message and GIGABYTES in message
+    again = ImageCache(str(tmp_path), 3 * size)  # counts what is there
+    again.keep("ee", PIXELS)
+    again.keep("ff", PIXELS)
+    assert len(entries(tmp_path)) == 3
+    tmp_path = subfolder(tmp_path, 1)
+    (tmp_path / "ab").mkdir()
+    old, new = tmp_path / "ab" / "abc.1.partial", tmp_path / "ab" / "abd.2.partial"
+    old.write_bytes(b"x")
+    new.write_bytes(b"x")
+    os.utime(old, (0, 0))
+    ImageCache(str(tmp_path), 1000)
+    assert entries(tmp_path) == [new]
+
+
+def test_a_full_disk_leaves_nothing_half_and_training_goes_on(tmp_path, monkeypatch, caplog):
+    """write(2) and rename(2) both end so where a disk is full."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    cache = ImageCache(str(tmp_path), 1000)
+    monkeypatch.setattr(module.os, "replace", full)
+    cache.keep("abc", PIXELS)
+    cache.keep("abd", PIXELS)
+    assert not entries(tmp_path)
+    (message,) = caplog.messages
+    assert "No space left on device; free some space" in message
+
+
+@cases("JPEG", "PNG")
+def test_an_image_is_decoded_once_for_each_way_of_decoding(tmp_path, monkeypatch, *, kind):
+    record = tf.constant(example({"image/encoded": [image_bytes(40, 60, kind=kind)]}))
+    small = FixedShapeResizer(height=8, width=8).resized_size
+    ways = [DecodeOptions(), DecodeOptions(channels=1), DecodeOptions(target_size=small)]
+    wanted = [decode_example(record, options=way).sample.image for way in ways]
+    cache = ImageCache(str(tmp_path), 1_000_000)
+
+    def decode_all():
+        for way, shown in zip(ways, wanted, strict=True):
+            options = DecodeOptions(channels=way.channels, target_size=way.target_size, cache=cache)
+            run = tf.function(lambda o=options: decode_example(record, options=o), autograph=False)
+            np.testing.assert_array_equal(run().sample.image, shown)
+
+    decode_all()
+    assert len(entries(tmp_path)) == len(ways)
+    monkeypatch.setattr(ImageCache, "keep", None)  # nothing is decoded any more
+    decode_all()
+
+
+def test_the_environment_says_where_and_how_much(tmp_path, monkeypatch):
+    monkeypatch.delenv(FOLDER, raising=False)
+    assert image_cache() is None
+    monkeypatch.setenv(FOLDER, str(tmp_path / "new"))
+    monkeypatch.setenv(GIGABYTES, "2.5")
+    cache = image_cache()
+    assert cache is not None and (cache.folder, cache.limit) == (str(tmp_path / "new"), 2_500_000_000)
+    for wrong in ("many", "0", "nan"):
+        monkeypatch.setenv(GIGABYTES, wrong)
+        refused(ConfigError, rf"{GIGABYTES}: expected a number of gigabytes.*{wrong}", image_cache)
+    monkeypatch.setenv(GIGABYTES, "1")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(FOLDER, str(tmp_path / "file"))
+    refused(ConfigError, rf"{FOLDER}: expected a folder to keep decoded images in", image_cache)

@@ -1,11 +1,35 @@
-import json
+"""Data sets are written as COCO, and converted."""
 
+import ast
+import gc
+import itertools
+import json
+import math
+import os
+import subprocess
+import sys
+import unittest.mock
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from pycocotools import mask as coco_mask
+
+from detection_core.data.label_map import label_map_from_names
+from detection_core.datasets import annotated_images, grouping
+from detection_core.datasets.annotated_images import AnnotatedImage, MaskFile, Polygons, Rejected, RunLengths
+from detection_core.datasets.coco_writer import BESIDE, open_coco
 from detection_core.datasets.dataset_conversion import convert_to_coco
+from detection_core.datasets.formats import coco
+from detection_core.datasets.grouping import Grouping
 from detection_core.datasets.layout_search import find_layout
 from detection_core.datasets.readers import READERS, find_reader
+from detection_core.datasets.shapes import make_object
+from detection_core.datasets.splits import check_splits, is_by_ratio, order_digest, split_at, split_position
 from detection_core.errors import ConfigError, DataError
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import Coco, picture, subfolder, voc_xml, write_files
+from tests.support.memory import memory_below
 from tests.support.same_set import IMAGES, WITH_OUTLINES, WRITERS, common_records
 
 
@@ -62,3 +86,213 @@ def test_what_cannot_be_used_is_listed_and_nothing_overwritten_or_half_written(t
     refused(DataError, "expected images that can be used, found none", _convert, below)
     assert sorted(path.name for path in below.iterdir()) == ["done", "in"]
     refused(DataError, "of the format voc, found others", _convert, below, "voc")
+
+
+LABELS = label_map_from_names(["cat", "dog"])
+POINTS = {"dog": ["nose", "tail"]}
+_side = st.floats(0, 500, allow_nan=False)
+_rings = st.lists(_side, min_size=6, max_size=8).filter(lambda ring: not len(ring) % 2)
+_masks = st.one_of(
+    st.lists(_rings, min_size=1, max_size=2).map(lambda rings: Polygons([tuple(ring) for ring in rings])),
+    st.sampled_from([None, RunLengths(2, 3, [1, 2, 3]), RunLengths(2, 3, "123")]),
+)
+_points = st.none() | st.lists(st.tuples(_side, _side, st.integers(0, 2)), min_size=2, max_size=2)
+
+
+def _make(name, corner, size, mask, points, crowd, area):
+    box = (*corner, corner[0] + size[0], corner[1] + size[1])
+    made = make_object(name, box, "", mask, points if name == "dog" else None)
+    return made._replace(crowd=crowd, area=area)
+
+
+_names, _corners = st.sampled_from(["cat", "dog"]), st.tuples(*[st.integers(0, 99)] * 2)
+_sizes, _areas = st.tuples(*[st.integers(1, 99)] * 2), st.floats(0.5, 1e6)
+_objects = st.builds(_make, _names, _corners, _sizes, _masks, _points, st.integers(0, 1), _areas)
+_files = st.text("ab \u00fc\u0301'\"\\", min_size=1)
+_images = st.lists(st.tuples(_files, st.lists(_objects, max_size=3)), max_size=4)
+
+
+@settings(deadline=None, max_examples=60)
+@given(_images)
+def test_what_is_written_is_read_back(tmp_path_factory, images):
+    root = tmp_path_factory.mktemp("coco")
+    drawn = [(str(number), *image) for number, image in enumerate(images, start=1)]
+    written = [AnnotatedImage(n, f"{n}{name}.jpg", "", 640, 480, objects) for n, name, objects in drawn]
+    with open_coco(str(root / "annotations.json"), LABELS, POINTS) as writer:
+        for image in written:
+            writer.add(image, image.filename, (image.width, image.height))
+    found = coco.read(str(root), "annotations.json")
+    assert not found.rejected and found.categories == {"cat": 1, "dog": 2} and found.keypoint_names == POINTS
+    assert [_plain(image) for image in found.images] == [_plain(image) for image in written]
+
+
+def _plain(image):
+    def plain(item):
+        mask = [list(ring) for ring in item.mask.rings] if isinstance(item.mask, Polygons) else item.mask
+        return item._replace(label="", box=tuple(round(at, 6) for at in item.box), mask=mask)
+
+    return image._replace(path="", objects=[plain(item) for item in image.objects])
+
+
+def _write(path, image):
+    with open_coco(str(path), LABELS, {}) as writer:
+        writer.add(image, "a.jpg", (40, 30))
+    return json.loads(path.read_text())
+
+
+def test_fields_that_coco_lacks_are_kept_and_mask_files_become_run_lengths(tmp_path):
+    values = {"difficult": 1, "truncated": 0, "pose": "Left", "occluded": 1, "group_of": 0, "depiction": 1,
+              "confidence": 0.5, "weight": 2.0}  # fmt: skip
+    item = make_object("cat", (1, 2, 3, 4), "")._replace(**values)
+    image = AnnotatedImage("a", "a.jpg", "", 40, 30, [item], [annotated_images.ImageLabel("dog", 0.25)])
+    content = _write(tmp_path / "a.json", image)
+    (entry,) = content["annotations"]
+    assert entry["attributes"] | entry["detflow"] == values
+    assert set(values) == {name for names in BESIDE.values() for name in names}
+    again = next(iter(coco.read(str(tmp_path), "a.json").images))
+    (read,) = again.objects
+    assert again.labels == image.labels and {name: getattr(read, name) for name in values} == values
+    assert content["images"][0]["detflow"] == {"labels": [{"category_id": 2, "confidence": 0.25}]}
+    Image.new("L", (20, 15), 255).save(tmp_path / "mask.png")
+    item = make_object("cat", (1, 2, 3, 4), "", MaskFile(str(tmp_path / "mask.png")))
+    content = _write(tmp_path / "a.json", AnnotatedImage("a", "a.jpg", "", 40, 30, [item]))
+    segmentation = content["annotations"][0]["segmentation"]
+    assert coco_mask.decode(coco_mask.frPyObjects(segmentation, 30, 40)).all()
+    assert segmentation["size"] == [30, 40]
+
+
+@cases(
+    make_object("cat", (1, 2, math.nan, 4), ""),
+    make_object("cat", (1, 2, 3, 4), "", Polygons([[1, math.inf]])),
+    make_object("cat", (1, 2, 3, 4), "", MaskFile("/none.png")),
+)  # fmt: skip
+def test_what_json_cannot_hold_is_put_aside_and_leaves_no_trace(tmp_path, *, item):
+    bad, good = (AnnotatedImage("a", "a.jpg", "", 40, 30, objects) for objects in ([item], []))
+    with open_coco(str(tmp_path / "a.json"), LABELS, {}) as writer:
+        refused(Rejected, "", writer.add, bad, "a.jpg", (40, 30))
+        writer.add(good, "a.jpg", (40, 30))
+    content = json.loads((tmp_path / "a.json").read_text())
+    assert len(content["images"]) == 1 and content["annotations"] == []
+
+
+STEPS = st.tuples(st.sampled_from(["image", "part", "parts"]), st.lists(st.integers(0, 9)))
+KEYS = st.integers(-3, 3) | st.sampled_from(["1", "ä", "\ud800", None, 1.0, 2.5, True, 2**70, "\0None"])
+PARTS = st.lists(st.tuples(KEYS, st.text(st.characters())))  # also of halves of surrogate pairs
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(KEYS, st.integers())), PARTS, st.booleans())
+def test_parts_come_with_their_images_as_from_a_dictionary(images, parts, parts_first):
+    found, by_key = Grouping(), {}
+    steps = [lambda: [found.add_image(key, [key, value]) for key, value in images]]
+    steps.insert(0 if parts_first else 1, lambda: [found.add_part(key, value) for key, value in parts])
+    for step in steps:
+        step()
+    for key, value in parts:
+        by_key.setdefault(key, []).append(value)
+    listed = {key for key, _ in images}
+    expected = [([key, value], by_key.get(key, [])) for key, value in images]
+    expected += [(None, [value]) for key, value in parts if key not in listed]
+    assert list(found) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(STEPS), st.sampled_from([0, 40, 1 << 20]), st.integers(1, 4), st.integers(1, 4))
+def test_any_order_and_any_size_of_blocks_gives_the_same(steps, packed_bytes, block, batch):
+    found, images, by_key, order = Grouping(), [], {}, []
+    sizes = {"MOST_PACKED_BYTES": packed_bytes, "BLOCK": block, "_BATCH": batch}
+    with unittest.mock.patch.multiple(grouping, **sizes):
+        for number, (kind, keys) in enumerate(steps):
+            if kind == "parts":
+                found.add_parts(keys, [[number, key] for key in keys])
+            for key in keys:
+                if kind == "image":
+                    found.add_image(key, number)
+                    images.append((key, number))
+                    assert key in found
+                    continue
+                if kind == "part":
+                    found.add_part(key, [number, key])
+                by_key.setdefault(key, []).append([number, key])
+                order.append((key, [number, key]))
+        listed = {key for key, _ in images}
+        expected = [(number, by_key.get(key, [])) for key, number in images]
+        assert list(found) == expected + [(None, [part]) for key, part in order if key not in listed]
+
+
+def test_many_parts_are_not_in_memory_together_and_keys_of_no_image_refused():
+    found = Grouping()
+    for image in range(64):
+        found.add_image(image, image)
+        found.add_parts([image] * 16, [bytes(1 << 16)] * 16)
+    assert 3 * grouping.MOST_PACKED_BYTES < 64 << 20
+    with memory_below(3 * grouping.MOST_PACKED_BYTES):
+        assert all(len(parts) == 16 for _, parts in found)
+    refused(TypeError, "", Grouping().add_image, math.nan, 0)
+    for key in ([], {}):
+        refused(TypeError, "", Grouping().add_image, key, 0)
+        refused(TypeError, "", Grouping().add_part, key, 0)
+    for _ in range(3):
+        Grouping().add_image(1, 1)
+    assert next(iter(Grouping()), "none") == "none"
+    gc.collect()
+
+
+FILL = """
+import os, random
+from detection_core.datasets import grouping
+grouping.CACHE_KIB = 64
+index = grouping.open_index("CREATE TABLE images (value BLOB);")
+index.executemany("INSERT INTO images VALUES (?)", ((random.randbytes(10_000),) for _ in range(200)))
+print([os.readlink(f.path) for f in os.scandir("/proc/self/fd") if "etilqs" in os.readlink(f.path)])
+"""
+
+
+def test_what_memory_does_not_hold_is_in_the_temporary_folder_and_has_no_name_there(tmp_path):
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    environment.pop("SQLITE_TMPDIR", None)
+    said = subprocess.check_output([sys.executable, "-c", FILL], env=environment, text=True)
+    [file] = ast.literal_eval(said)
+    assert file.startswith(str(tmp_path)) and file.endswith("(deleted)") and not list(tmp_path.iterdir())
+
+
+RATIOS = {"eval": 0.1, "test": 0.1, "train": 0.8}
+
+
+def _assign(ids):
+    split_of = {item: split_at(split_position(item), RATIOS) for item in ids}
+    return {name: [item for item in ids if split_of[item] == name] for name in RATIOS}
+
+
+def test_splits_are_ratios_or_locations_and_shares_about_what_was_asked():
+    assert list(check_splits({"train": 0.8, "eval": 0.2}).items()) == [("eval", 0.2), ("train", 0.8)]
+    assert is_by_ratio(check_splits({"train": 1}))
+    assert not is_by_ratio(check_splits({"train": "ImageSets/Main/train.txt"}))
+    assigned = _assign([*map(str, range(10_000))])
+    assert sorted(int(n) for part in assigned.values() for n in part) == list(range(10_000))
+    # Three standard deviations of a share of 0.1 among 10,000 are 0.009.
+    assert all(abs(len(assigned[name]) / 10_000 - share) < 0.012 for name, share in RATIOS.items())
+    ids = [str(n) for n in range(1000)]
+    ordered = sorted(ids, key=order_digest)
+    assert ordered == sorted(reversed(ids), key=order_digest)
+    assert sum(abs(int(a) - int(b)) == 1 for a, b in itertools.pairwise(ordered)) < 20
+
+
+@cases(
+    ({}, "train"), ({"../x": 1.0}, "letters"), ({"": 1.0}, "letters"),
+    ({"train": 0.5, "eval": 0.4}, "add up to 1"), ({"train": 1.5, "eval": -0.5}, "above 0"),
+    ({"train": 10**400, "eval": 0.5}, "above 0"), ({"train": float("nan")}, "add up to 1"),
+    ({"train": 0.5, "eval": "eval.json"}, "both"),
+)  # fmt: skip
+def test_what_cannot_be_splits_is_refused(*, splits, message):
+    refused(ConfigError, message, check_splits, splits)
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(), unique=True), st.randoms())
+def test_an_image_stays_in_its_split_whatever_is_added_or_listed_first(ids, chance):
+    more = [*ids, "one more"]
+    chance.shuffle(more)
+    before, after = _assign(ids), _assign(more)
+    for name in RATIOS:
+        assert set(before[name]) <= set(after[name])

@@ -113,8 +113,7 @@ def _read_whole(data_format, root):
     found = find_reader(data_format).read(root, None)
     for image in found.images:
         part = file_part(image.path)
-        path = os.path.realpath(part.path if part else image.path)
-        assert path.startswith(os.path.realpath(root))
+        assert os.path.realpath(part.path if part else image.path).startswith(os.path.realpath(root))
         image.source_id.encode()
     assert all(rejection.reason in REASONS for rejection in found.rejected)
 

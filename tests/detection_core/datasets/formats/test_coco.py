@@ -1,14 +1,19 @@
+"""COCO: its annotation file, its folders, and JSON files."""
+
 import json
+import math
 import os
 import time
 
 from detection_core.datasets import annotated_images, json_lists
-from detection_core.datasets.annotated_images import AnnotatedObject, RunLengths
+from detection_core.datasets.annotated_images import AnnotatedObject, Rejected, RunLengths
 from detection_core.datasets.classes import make_label_map
-from detection_core.datasets.formats import coco
+from detection_core.datasets.formats import coco, coco_layout, createml, json_files
+from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
+from detection_core.storage.folder_listing import list_folder
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import Coco, reasons, whole
+from tests.support.dataset_files import Coco, ids, picture, reading, reasons, subfolder, whole, write_files
 from tests.support.memory import memory_below
 
 
@@ -205,3 +210,108 @@ def test_too_many_annotations_of_an_image_or_that_cannot_be_used_are_not_read_on
     assert rejection.detail == "expected at most 5 annotations of an image, found more"
     data.annotations += [None] * 4
     refused(DataError, "at most 3 annotations that cannot be used, .* found None", _read, data)
+
+
+IMAGES = [{"id": n, "file_name": f"{n}.jpg"} for n in range(3)]
+BOXES = [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1]}]
+SET = {"images": IMAGES, "annotations": BOXES, "categories": [{"id": 1, "name": "cat"}]}
+
+
+@cases(
+    (SET, True), (dict(reversed(SET.items())), True), ({**SET, "annotations": []}, True), ({}, False),
+    ({"images": IMAGES, "annotations": [{"id": 1, "image_id": 1, "caption": "a cat"}]}, False),
+    ({**SET, "annotations": [{"segments_info": []}]}, False), ({"shapes": [], "imagePath": "a.jpg"}, False),
+    ([{"images": IMAGES, "category_id": 1}], False),
+)  # fmt: skip
+def test_a_file_is_known_by_its_lists(*, content, expected):
+    assert coco_layout.is_coco(json.dumps(content).encode(), b"") is expected
+
+
+def test_only_some_files_of_a_folder_and_parts_of_a_long_one_are_read(tmp_path):
+    images = [{"id": n, "file_name": f"{n:06}.jpg", "note": "x" * 100} for n in range(20_000)]
+    text = json.dumps({**SET, "images": images})
+    write_files(tmp_path, {"long.json": text.replace('"000000.jpg"', '"no escape: \\q"')})
+    (file,) = coco_layout.find_files(list_folder(str(tmp_path))).values()
+    assert file.names[0] != "no escape: q" and file.names[-1] == "019999.jpg"
+    assert all(name.removesuffix(".jpg").isdigit() for name in file.names)
+    below = subfolder(tmp_path, 1)
+    write_files(below, {f"{n:03}.json": '{"shapes": []}' for n in range(100)})
+    write_files(below, {"050.json": json.dumps({"images": [], "categories": []})})
+    assert coco_layout.find_files(list_folder(str(below))) == {}
+
+
+@cases("images", "data/pictures", ".", None)
+def test_images_are_found_in_whatever_folder_or_said_to_be_nowhere(tmp_path, *, folder):
+    if folder:
+        write_files(tmp_path / folder, {image["file_name"]: b"image" for image in IMAGES})
+    write_files(tmp_path, {"boxes.json": json.dumps(SET)})
+    layout = coco_layout.find(list_folder(str(tmp_path)))
+    assert layout.images == (3 if folder else 0)
+    assert ("no folder that was found" in layout.evidence) == (folder is None)
+    assert coco.locate(str(tmp_path), None)[1] == str(tmp_path / (folder or "."))
+
+
+@cases(
+    (None, "missing_annotation"), (b"{", "unreadable_annotation"), (b"\xff", "unreadable_annotation"),
+    (b"[" * 100_000, "unreadable_annotation"), (b"", "unreadable_annotation"),
+)  # fmt: skip
+def test_a_file_that_cannot_be_parsed_has_a_reason(tmp_path, *, data, reason):
+    if data is not None:
+        (tmp_path / "a").write_bytes(data)
+    assert refused(Rejected, "", json_files.parse_json, str(tmp_path / "a")).reason == reason
+
+
+def test_sound_values_are_given_back_and_others_refused(tmp_path):
+    for value in (None, True, "1", [1], math.nan, math.inf, 10**400):
+        refused(Rejected, "expected x as", json_files.number_of, value, "x")
+        refused(Rejected, "", json_files.point_of, [1, value], "x")
+    (tmp_path / "a").write_bytes(b"\xef\xbb\xbf[1]")
+    assert json_files.parse_json(str(tmp_path / "a")) == [1] and json_files.number_of(2, "x") == 2.0
+    assert json_files.point_of([1, 2.5], "x") == (1.0, 2.5)
+    assert json_files.size_of(40, 30.0) == (40, 30) and json_files.size_of(None, None) == (0, 0)
+    assert json_files.mapping_of({}, "x") == {} and json_files.list_of([], "x") == []
+    for size in ((-1, 2), (1.5, 2), ("4", 3)):
+        refused(Rejected, "", json_files.size_of, *size)
+    refused(Rejected, "expected x as a list", json_files.list_of, {}, "x")
+    for value in (None, 1, "x", []):
+        refused(Rejected, "expected x as a JSON object", json_files.mapping_of, value, "x")
+        refused(Rejected, "", json_files.point_of, value, "x")
+
+
+_read_createml = reading(createml)
+BOX = {"label": "cat", "coordinates": {"x": 20, "y": 10, "width": 10, "height": 4}}
+
+
+def _write(root, *entries):
+    names = [entry.get("image") for entry in entries if isinstance(entry, dict)]
+    write_files(root, {name: picture() for name in names if name})
+    write_files(root, {"_annotations.createml.json": json.dumps(entries)})
+    return root
+
+
+def test_boxes_are_about_their_centers_and_folders_of_splits_those_of_roboflow(tmp_path):
+    entries = {"image": "a.jpg", "annotations": [BOX]}, {"image": "b.jpg", "annotations": []}
+    found = _read_createml(_write(tmp_path, *entries))
+    assert [(image.source_id, len(image.objects)) for image in found.images] == [("a.jpg", 1), ("b.jpg", 0)]
+    assert found.images[0].objects[0].box == (15, 8, 25, 12) and found.categories == {"cat": 0}
+    below = subfolder(tmp_path, 1)
+    for split in ("train", "valid"):
+        _write(below / split, {"image": f"{split}.jpg", "annotations": [BOX]})
+    layout = find_layout(str(below))
+    location = {"annotations": "train/_annotations.createml.json", "images": "train"}
+    assert layout.format == "createml" and layout.splits["train"] == location
+    assert len(createml.locate(str(below), location)) == 2
+
+
+@cases(
+    (5, "malformed_record"), ({"annotations": [BOX]}, "malformed_record"),
+    ({"image": "../none.jpg", "annotations": [BOX]}, "path_outside"),
+    ({"image": "b.jpg", "annotations": 5}, "malformed_record"),
+    ({"image": "b.jpg", "annotations": [{**BOX, "label": None}]}, "malformed_record"),
+    ({"image": "b.jpg", "annotations": [{**BOX, "coordinates": 5}]}, "malformed_annotation"),
+    ({"image": "b.jpg", "annotations": [{**BOX, "coordinates": {"x": 1}}]}, "malformed_annotation"),
+)  # fmt: skip
+def test_a_bad_entry_costs_only_its_image(tmp_path, *, entry, reason):
+    found = _read_createml(_write(tmp_path / "set", {"image": "a.jpg", "annotations": [BOX]}, entry))
+    assert reasons(found) == [reason] and ids(found) == ["a.jpg"]
+    assert not any(image.filename == "b.jpg" for image in found.unannotated)

@@ -71,8 +71,7 @@ def test_rows_of_missing_images_are_told_and_quotes_marks_and_windows_ends_read(
         found = _read(root)
     assert ids(found) == ["a"] and not found.rejected and "2 rows are of images" in caplog.text
     refused(DataError, "found none of them", _read, _write(tmp_path, [_row("elsewhere")]), WHERE)
-    text = f'\ufeff{HEADER}\r\n"a",xclick,"/m/cat",1,{BOX},0,0,0,0,0\r\n'
-    root = _write(tmp_path, [], bbox=text)
+    root = _write(tmp_path, [], bbox=f'\ufeff{HEADER}\r\n"a",xclick,"/m/cat",1,{BOX},0,0,0,0,0\r\n')
     (tmp_path / "class-descriptions-boxable.csv").write_text('LabelName,DisplayName\n/m/cat,"Cat, tame"\n')
     [image] = _read(root, WHERE).images
     assert [item.name for item in image.objects] == ["Cat, tame"]

@@ -1,14 +1,23 @@
+"""TFRecord files as data sets."""
+
 import gzip
 import itertools
+import math
+import struct
 import zlib
 
-from detection_core.data.encode import ImageLabels, KeypointColumns, ObjectColumns, encode_example
-from detection_core.data.record_writer import write_record
-from detection_core.datasets.annotated_images import ImageLabel
-from detection_core.datasets.formats import tfrecord
+from detection_core.data import encode
+from detection_core.data.encode import KeypointColumns, bytes_feature, float_feature, int64_feature
+from detection_core.data.record_writer import masked_checksum, write_record
+from detection_core.datasets.annotated_images import ImageLabel, Rejected
+from detection_core.datasets.formats import tfrecord, tfrecord_files
+from detection_core.datasets.formats.tfrecord_example import RecordedExample
 from detection_core.datasets.layout_search import find_layout
+from detection_core.datasets.layouts import RATIOS
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
+from detection_core.storage.file_parts import FilePart
+from detection_core.storage.folder_listing import list_folder
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import ids, in_pixels, picture, reasons, stored_image
 
@@ -23,12 +32,12 @@ MORE = {
 
 
 def _record(columns=None, source_id="a", image=None, size=(40, 30), **more):
-    data = picture() if image is None else image
-    stored = stored_image(data, *size, source_id=source_id)
-    return encode_example(stored, ObjectColumns(**(columns or COLUMNS)), **more)
+    stored = stored_image(picture() if image is None else image, *size, source_id=source_id)
+    return encode.encode_example(stored, encode.ObjectColumns(**(columns or COLUMNS)), **more)
 
 
 def _write(path, *records):
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as out:
         for record in records:
             write_record(out, record)
@@ -36,7 +45,7 @@ def _write(path, *records):
 
 def test_every_field_of_a_record_is_kept(tmp_path):
     keypoints = KeypointColumns(x=[0.5, 0], y=[0.5, 0], visibility=[2, 0], texts=["nose", "ear"], numbers=[1])
-    labels = ImageLabels(labels=[9], texts=["fish"], confidences=[0.0])
+    labels = encode.ImageLabels(labels=[9], texts=["fish"], confidences=[0.0])
     _write(tmp_path / "a.record", _record({**COLUMNS, **MORE}, keypoints=keypoints, labels=labels))
     found = tfrecord.read(str(tmp_path), "*.record")
     (image,) = found.images
@@ -52,7 +61,6 @@ def test_every_field_of_a_record_is_kept(tmp_path):
 
 
 def test_ids_are_those_of_records_or_made_of_their_files_and_numbers(tmp_path):
-    (tmp_path / "val").mkdir()
     _write(tmp_path / "a.record", _record(size=(0, 0), source_id=""), _record(source_id=""))
     _write(tmp_path / "val" / "a.record", _record(source_id=""))
     found = tfrecord.read(str(tmp_path), "a.record")
@@ -108,11 +116,119 @@ def test_what_belongs_to_a_set_is_located_and_what_cannot_be_read_is_refused(tmp
     root = str(tmp_path)
     _write(tmp_path / "a.record", _record(), _record({**COLUMNS, "labels": [8]}))
     (tmp_path / "map.pbtxt").write_text("item { id: 7 name: 'cat' }")
-    names = [path.rpartition("/")[2] for path in tfrecord.locate(root, None)]
-    assert names == ["a.record", "map.pbtxt"]
+    assert [path.rpartition("/")[2] for path in tfrecord.locate(root, None)] == ["a.record", "map.pbtxt"]
     refused(DataError, "one id for the class 'cat', found 7 and 8", tfrecord.read, root, None)
     refused(ConfigError, "a TFRecord file or a pattern", tfrecord.locate, root, {"a": "b"})
     refused(DataError, "expected TFRecord files, found none", tfrecord.locate, root, "b*")
     refused(DataError, "expected TFRecord files, found none", tfrecord.locate, f"{root}/..", "none/*")
     (tmp_path / "a").write_bytes(gzip.compress((tmp_path / "a.record").read_bytes())[:-100])
     refused(DataError, "cannot be read: cut compressed data", tfrecord.read, root, "a")
+
+
+OBJECT = "image/object"
+BOXES = {"xmin": [0.25, 0.0], "ymin": [0.5, 0.0], "xmax": [0.5, 1.0], "ymax": [1.0, 1.0]}
+FEATURES = {
+    "image/encoded": bytes_feature([picture()]),
+    **{f"{OBJECT}/bbox/{side}": float_feature(values) for side, values in BOXES.items()},
+    f"{OBJECT}/class/label": int64_feature([3, 4]),
+}
+NAMES = {3: "cat", 4: "dog"}
+
+
+def _example(names=NAMES, **changed):
+    features = {**FEATURES, **{f"image/{key.replace('__', '/')}": value for key, value in changed.items()}}
+    data = encode.serialise_features({key: value for key, value in features.items() if value})
+    return RecordedExample(data, FilePart(100, len(data), "/a.record"), names)
+
+
+def test_the_least_that_a_record_can_have_is_an_image_and_ids_and_numbers_tell_the_rest():
+    example = _example()
+    image = example.image("a.record-0")
+    assert (image.source_id, image.filename, image.width, image.height) == ("a.record-0", "a.record-0", 0, 0)
+    assert image.in_fractions and image.example.startswith("part:100+")
+    boxes = [("cat", (0.25, 0.5, 0.5, 1.0)), ("dog", (0.0, 0.0, 1.0, 1.0))]
+    assert [(item.name, item.box) for item in image.objects] == boxes
+    assert example.classes() == {"cat": 3, "dog": 4} and example.keypoint_names() == {}
+    example = _example(class__label=int64_feature([4]), class__confidence=float_feature([0.0]))
+    assert example.image("0").labels == [ImageLabel("dog", 0.0)]
+    x = float_feature([0.5, float("nan"), 0.25, 0.5])
+    example = _example(object__keypoint__x=x, object__keypoint__y=float_feature([0.5] * 4))
+    names = ["keypoint_0", "keypoint_1"]
+    assert example.keypoint_names() == {"cat": names, "dog": names}
+    first, second = [item.keypoints for item in example.image("0").objects]
+    assert (first, second) == ([(0.5, 0.5, 2), (0.0, 0.0, 0)], [(0.25, 0.5, 2), (0.5, 0.5, 2)])
+
+
+@cases(
+    ({"object__class__label": bytes_feature([b"1", b"2"])}, "malformed_record", "numbers in .*found text"),
+    ({"object__class__text": int64_feature([1, 2])}, "malformed_record", "text in .*found numbers"),
+    ({"encoded": float_feature([1.0])}, "malformed_record", "text in image/encoded"),
+    ({"object__difficult": int64_feature([1])}, "malformed_record", "2 values in .*difficult, found 1"),
+    ({"object__view": bytes_feature([b"Left"])}, "malformed_record", "2 values in .*view, found 1"),
+    ({"object__class__label": int64_feature([3])}, "malformed_record", "a class for each of 2 boxes"),
+    ({"object__class__label": None}, "malformed_record", "a class for each of 2 boxes, found 0"),
+    ({"object__class__label": int64_feature([3, 9])}, "unknown_category", r"the ids \[9\] have no name"),
+    ({"object__mask": bytes_feature([b"a"])}, "malformed_mask", "a mask for each of 2 boxes, found 1"),
+    ({"object__bbox__xmin": float_feature([0.5])}, "malformed_record", "as many of each side"),
+    ({"object__keypoint__x": float_feature([0.5])}, "malformed_record", "as many keypoints of each"),
+)
+def test_columns_that_do_not_belong_together_are_rejected(*, changed, reason, found):
+    assert refused(Rejected, found, lambda: _example(**changed).image("0")).reason == reason
+
+
+LISTS = ("class__label", "object__class__label", "object__is_crowd", "object__weight", "object__area")
+
+
+@cases(*itertools.product(LISTS, [math.nan, math.inf, -math.inf]))
+def test_numbers_that_are_none_put_the_record_aside(*, key, value):
+    example = lambda: _example(**{key: float_feature([1.0, value])}).image("0")  # noqa: E731
+    error = refused(Rejected, f"finite numbers in image/{key.replace('__', '/')}", example)
+    assert error.reason == "malformed_record"
+
+
+IMAGE = b"\x0aimage/encoded"
+
+
+@cases(
+    (["train.record", "test.record"], {"train": "train.record", "eval": "test.record"}),
+    (["my_train.record-00000-of-00002", "my_train.record-00001-of-00002", "my_val.record-00000-of-00001"],
+     {"train": "my_train.record-0000*", "eval": "my_val.record-00000-of-00001"}),
+    (["Split-train/x", "Split-eval/x"], {"train": "Split-train/x", "eval": "Split-eval/x"}),
+    (["data.bin"], RATIOS), (["train/a", "more_train/b", "val/c"], RATIOS),
+)  # fmt: skip
+def test_files_of_any_name_are_found_by_what_is_in_them(tmp_path, *, names, splits):
+    for name in names:
+        _write(tmp_path / name, IMAGE, IMAGE)
+    _write(tmp_path / "other", b"no picture")
+    (tmp_path / "train.txt").write_text("image/")
+    layout = tfrecord_files.find(list_folder(str(tmp_path)))
+    assert layout.splits == splits and layout.images == 2 * len(names)
+    assert f"{len(names)} TFRecord files" in layout.evidence
+
+
+def _read(path):
+    return list(tfrecord_files.read_records(str(path)))
+
+
+def test_records_are_read_with_their_places_and_damaged_cut_or_endless_ones_told(tmp_path):
+    (tmp_path / "a").write_bytes(b"image/" * 10)
+    assert tfrecord_files.find(list_folder(str(tmp_path))) is None
+    length = struct.pack("<Q", 1 << 60)
+    assert tfrecord_files.record_length(length + struct.pack("<I", masked_checksum(length))) is None
+    assert tfrecord_files.record_length(b"short") is None
+    path = tmp_path / "a"
+    _write(path, b"first", b"second")
+    data = bytearray(path.read_bytes())
+    first, second = FilePart(12, 5, str(path)), FilePart(33, 6, str(path))
+    assert _read(path) == [(first, b"first"), (second, b"second")]
+    for cut in (5, 14, 20, 22, 40):
+        path.write_bytes(data[:cut])
+        refused(DataError, r"expected record [01] of a TFRecord file.*copy it again", _read, path)
+        assert tfrecord_files.count_records(str(path)) == (cut > 21)
+    path.write_bytes(gzip.compress(data))
+    packed = [(part._replace(packed=True), data) for part, data in ((first, b"first"), (second, b"second"))]
+    assert _read(path) == packed and tfrecord_files.count_records(str(path)) == 2
+    data[13] ^= 1
+    path.write_bytes(data)
+    assert _read(path) == [(first, None), (second, b"second")]
+    assert tfrecord_files.count_records(str(path)) == 2
