@@ -24,13 +24,17 @@ TESTED_IN = {
     "detection_core/evaluation/known_classes.py": "detection_core/evaluation/test_ensemble_runner.py",
     "detection_core/artifacts/anchor_matches.py": "detection_core/validation/test_anchor_comparison.py",
     "detection_core/artifacts/dataset_card.py": "detection_core/datasets/test_survey.py",
+    "detection_core/artifacts/box_profile.py": "detection_core/datasets/test_box_counter.py",
+    "detection_core/artifacts/video_prediction.py": "detection_core/tasks/test_predict.py",
+    "detection_core/evaluation/known_classes.py": "detection_core/evaluation/test_runner.py",
+    "detection_core/artifacts/anchor_matches.py": "detection_core/validation/test_box_statistics.py",
+    "detection_core/artifacts/dataset_card.py": "detection_core/datasets/test_card.py",
     "detection_core/artifacts/data_findings.py": "components/data_validator/test_run.py",
     "detection_core/artifacts/data_statistics.py": "detection_core/validation/test_box_statistics.py",
     "detection_core/artifacts/quarantine.py": "detection_core/datasets/test_annotated_images.py",
     "detection_core/artifacts/model_run.py": "detection_core/artifacts/test_samples.py",
     "detection_core/artifacts/coco_names.py": "detection_core/evaluation/test_coco_metrics.py",
     "detection_core/evaluation/metric_sets.py": "components/evaluator/test_run.py",
-    "detection_core/evaluation/results.py": "detection_core/evaluation/test_matching.py",
     "detection_core/detectors/parts/backbones/mobilenet.py": (
         "detection_core/detectors/parts/test_backbones.py"
     ),

@@ -74,8 +74,7 @@ def test_what_an_index_cannot_say_is_one_message(saved, tmp_path, *, message):
 def test_checkpoints_of_tensorflow_1_pass_in_both_formats(tmp_path, *, version):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.get_variable("weights", [64, 64], initializer=tf.compat.v1.zeros_initializer())
-        parts = tf.compat.v1.fixed_size_partitioner(3)
-        tf.compat.v1.get_variable("parts", [10, 4], partitioner=parts)
+        tf.compat.v1.get_variable("parts", [10, 4], partitioner=tf.compat.v1.fixed_size_partitioner(3))
         session.run(tf.compat.v1.global_variables_initializer())
         saver = tf.compat.v1.train.Saver(write_version=version)
         prefix = saver.save(session, str(tmp_path / "m"), write_meta_graph=False)

@@ -12,6 +12,8 @@ from tests.support import graph_mutants
 from tests.support.blobs import BlobDetector, alter, save
 from tests.support.cases import cases, refused
 
+BARE_FUNCTIONS = [graph_mutants.initialized_by_the_saver, graph_mutants.without_collections]
+
 
 class Served(tf.Module):
     """A model with a variable whose serving function does something beside computing."""
@@ -97,8 +99,7 @@ def functions(meta):
 
 
 def redirect(meta):
-    signature = meta.signature_def["serving_default"].outputs["num_detections"]
-    signature.name = meta.saver_def.save_tensor_name
+    meta.signature_def["serving_default"].outputs["num_detections"].name = meta.saver_def.save_tensor_name
 
 
 def unlisted(meta):
@@ -148,9 +149,6 @@ def test_an_altered_model_is_refused_or_writes_nothing(bases, tmp_path, *, attac
             graph_mutants.load_and_run(directory)
         assert not list(canary.iterdir()), (base, seed)
     assert refused
-
-
-BARE_FUNCTIONS = [graph_mutants.initialized_by_the_saver, graph_mutants.without_collections]
 
 
 @cases(

@@ -1,46 +1,63 @@
-"""Files as they were written before most of them told a version; a reader takes them for ever."""
+"""Files that steps leave, as they are written and read back; those of older versions are read for ever."""
 
+import dataclasses
 import json
+import math
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
+
+from detection_core.artifacts import detector as layout
+from detection_core.artifacts import prediction, quantization
+from detection_core.artifacts.benchmark import BENCHMARK
 from detection_core.artifacts.blessing import REASONS
+from detection_core.artifacts.data_statistics import Histogram, SampleStatistics
 from detection_core.artifacts.dataset_card import CARD
 from detection_core.artifacts.detector import MODEL
-from detection_core.artifacts.evaluation import CURVES, METRICS
+from detection_core.artifacts.ensemble import ENSEMBLE, Ensemble
+from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
+from detection_core.artifacts.feature_files import SCHEMA_FILE, STATISTICS_FILE, split_file, write_message
 from detection_core.artifacts.json_file import JsonFile
+from detection_core.artifacts.model_path import find_model
 from detection_core.artifacts.model_run import HISTORY, QUANTIZATION_REPORT, TRAIN_REPORT
-from detection_core.artifacts.parity import PARITY
-from detection_core.artifacts.pictures import PICTURES
-from detection_core.artifacts.prediction import PREDICTION
-from detection_core.artifacts.published import CURRENT, VERSION
-from detection_core.artifacts.pushed import PUSHED
-from detection_core.artifacts.quantization import QUANTIZATION
+from detection_core.artifacts.parity import PARITY, FileReport, ParityReport
+from detection_core.artifacts.pictures import PICTURES, list_pictures
+from detection_core.artifacts.prediction import PREDICTION, DetectedObject, Prediction
+from detection_core.artifacts.published import CURRENT, VERSION, Deployment, write_deployment
+from detection_core.artifacts.pushed import PUSHED, PushReport
+from detection_core.artifacts.quantization import QUANTIZATION, QuantizedLayer
 from detection_core.artifacts.run_info import RUN
-from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest
+from detection_core.artifacts.sensitivity_report import SENSITIVITY
+from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest, write_manifest
+from detection_core.artifacts.span_statistics import SPAN_STATISTICS, SpanStatistics
 from detection_core.errors import ContractError
+from detection_core.evaluation.thresholds import judge, parse_thresholds
+from detection_core.storage import files
+from detection_core.storage.record_files import Shard
+from tests.support.artifact_samples import benchmark, sensitivity
 from tests.support.cases import cases, refused
 
 FOLDER = Path(__file__).parent / "samples"
-SAMPLES = {
+_NAMED = (CURRENT, CURVES, CARD, MANIFEST, HISTORY, METRICS, MODEL, PARITY, PUSHED, QUANTIZATION, REASONS)
+SAMPLES = {file.name: file for file in (*_NAMED, RUN, TRAIN_REPORT)} | {
     "1795305663.json": VERSION,
-    "current.json": CURRENT,
-    "curves.json": CURVES,
-    "dataset_card.json": CARD,
-    "examples.tfrecord_manifest.json": MANIFEST,
-    "history.jsonl": HISTORY,
-    "metrics.json": METRICS,
-    "model.json": MODEL,
-    "parity.json": PARITY,
     "pictures_index.json": PICTURES,
     "prediction.json": PREDICTION,
-    "pushed.json": PUSHED,
-    "quantization.json": QUANTIZATION,
     "quantized_train_report.json": QUANTIZATION_REPORT,
-    "reasons.json": REASONS,
-    "run.json": RUN,
-    "train_report.json": TRAIN_REPORT,
 }
 OBJECTS = {name: file for name, file in SAMPLES.items() if isinstance(file, JsonFile)}
+VALUES = {"a": math.nan, "b": 0.5, "c": -1.0}
+JPEG = b"\xff\xd8\xff\xe0 picture"
+FOUND = DetectedObject(label=3, name="cat", score=0.123456789, box=(0.1, 0.2, 1 / 3, 1.0))
+FULL_PREDICTION = Prediction(image="a.png", height=4, width=6, detections=(FOUND,), picture="out/a.jpg")
+SETTINGS = {"delay": 0, "weight_bits": 8, "activation_bits": 8, "symmetric": False}
+REMOTE = Shard(uri="s3://b/x#1/a.tfrecord.gz", size=12, crc32c="0012abcd", examples=3)
+LOCAL = Shard(uri="/data/a.tfrecord", size=12, crc32c="0012abcd", examples=3)
+SAID = {"kind": "float", "name": "ssd", "parameters": 3, "num_classes": 2, "input_size": (64, 32)}
+INFO = layout.DetectorInfo(**SAID, extra={"steps": 5})
 
 
 def read_sample(name):
@@ -50,8 +67,7 @@ def read_sample(name):
 @cases(*OBJECTS)
 def test_what_an_older_version_wrote_is_read_with_all_that_it_says(*, name):
     file, old = OBJECTS[name], json.loads(read_sample(name))
-    written = json.loads(file.format(file.parse(read_sample(name), name)))
-    assert _without_what_is_new(written, old) == old
+    assert _without_what_is_new(json.loads(file.format(file.parse(read_sample(name), name))), old) == old
 
 
 def _without_what_is_new(new, old):
@@ -79,3 +95,195 @@ def test_lines_lists_and_manifests_are_read_with_all_that_they_say(tmp_path):
     assert [shard.examples for shard in read_manifest(str(tmp_path))] == [3, 2]
     lines = [HISTORY.parse_line(line, "history.jsonl") for line in read_sample("history.jsonl").splitlines()]
     assert [line.step for line in lines] == [20, 40, 60] and lines[0].losses["Loss/total_loss"] > 0
+
+
+def test_files_are_read_as_they_were_written(tmp_path):
+    histogram = Histogram(bins=["cat"], counts=[3], squares=[5], products=[5], images=[2], total_squares=5)
+    sample = SampleStatistics(images=4, empty_images=2, objects=3, histograms={"class": histogram})
+    file = FileReport(file="m", format="int8", metrics={"a": 0.5}, latency_ms={"1": 2.0}, passed=True)
+    for kind, value in (
+        (BENCHMARK, benchmark()),
+        (SENSITIVITY, sensitivity()),
+        (SENSITIVITY, dataclasses.replace(sensitivity(), accuracy=None)),
+        (SPAN_STATISTICS, SpanStatistics(span="2026-11-21", statistics=sample)),
+        (PARITY, ParityReport(split="test", images=3, files=[file], blessed=True, reasons=["r"])),
+        (PUSHED, PushReport(pushed=True, version=3, reasons=[], path="/pushed")),
+    ):
+        kind.write(str(tmp_path), value)
+        assert kind.read(str(tmp_path)) == value
+    assert benchmark().files[0].operator_milliseconds() == {"CONV_2D": 1.25}
+    assert '"schema_version": 1' in (tmp_path / "sensitivity.json").read_text()
+    (tmp_path / SPAN_STATISTICS.name).write_text('{"span": 1}')
+    refused(ContractError, "remove it", SPAN_STATISTICS.read, str(tmp_path))
+    nothing = PushReport(pushed=False, version=None, reasons=["mAP fell"])
+    expected = {"pushed": False, "version": None, "reasons": ["mAP fell"], "schema_version": 1}
+    assert json.loads(PUSHED.format(nothing)) == expected
+
+
+def test_json_without_what_is_not_a_number():
+    verdicts = judge(parse_thresholds({"a": {"lower_bound": 0.5}}, VALUES), VALUES, None)
+    said = {"split": "test", "images": 3, "blessed": False, "reasons": ("x",)}
+    report = EvalReport(metrics=finite(VALUES), thresholds=verdicts, **said)
+    data = json.loads(METRICS.format(report), parse_constant=lambda name: 1 / 0)
+    assert data["metrics"] == {"a": None, "b": 0.5, "c": -1.0}
+    assert data["baseline"] is None and data["schema_version"] == 1
+    text = "a could not be measured: no objects of that kind in the split"
+    said = {"metric": "a", "kind": "lower_bound", "bound": 0.5, "within_noise": False, "passed": False}
+    unknown = dict.fromkeys(("value", "baseline", "confidence", "interval"))
+    assert data["thresholds"][0] == {**said, **unknown, "text": text}
+    assert METRICS.parse(METRICS.format(report), "metrics.json") == report
+
+
+def test_messages_are_written_where_tfx_looks_for_them(tmp_path):
+    statistics = statistics_pb2.DatasetFeatureStatisticsList()
+    statistics.datasets.add(num_examples=3)
+    write_message(split_file(str(tmp_path), "train", STATISTICS_FILE), statistics)
+    written = (tmp_path / "Split-train" / "FeatureStats.pb").read_bytes()
+    assert statistics_pb2.DatasetFeatureStatisticsList.FromString(written) == statistics
+    write_message(str(tmp_path / SCHEMA_FILE), schema_pb2.Schema(feature=[{"name": "größe"}]))
+    assert 'name: "größe"' in (tmp_path / SCHEMA_FILE).read_text(encoding="utf-8")
+
+
+def test_latency_is_by_threads_or_plain_and_a_file_that_does_not_say_that_it_passed_did_not():
+    threads = {"2": 3.0, "1": 5.0}, [(1, 5.0), (2, 3.0)]
+    for latency, rows in (threads, (4.0, [(1, 4.0)]), ({}, []), (None, [])):
+        text = json.dumps({"files": [{"file": "m.tflite", "metrics": {}, "latency_ms": latency}]})
+        (file,) = PARITY.parse(text, "parity.json").files
+        assert file.latencies == rows, latency
+    report = PARITY.parse('{"files": [{"file": "m.tflite", "metrics": {}}]}', "parity.json")
+    assert not report.blessed and not report.files[0].passed
+
+
+def write_index(folder: Path, *names: str) -> None:
+    pictures = folder / "pictures"
+    pictures.mkdir(exist_ok=True)
+    entries = [{"kind": "miss", "file": name, "caption": name, "source_id": "1"} for name in names]
+    (pictures / "index.json").write_text(json.dumps(entries))
+
+
+def test_pictures_of_the_folder_are_found_by_the_index_and_no_other_file_is_read(tmp_path, caplog):
+    write_index(tmp_path, "a.jpg")
+    (tmp_path / "pictures" / "a.jpg").write_bytes(JPEG)
+    (picture,) = list_pictures(str(tmp_path))
+    assert (picture.kind, picture.caption, picture.read()) == ("miss", "a.jpg", JPEG)
+    (tmp_path / "secret.jpg").write_bytes(JPEG)
+    (tmp_path / "key").write_text("secret")
+    write_index(tmp_path, "../secret.jpg", f"{tmp_path}/secret.jpg", "..", "", "link.jpg", "no.jpg", "a\0b")
+    (tmp_path / "pictures" / "link.jpg").symlink_to(tmp_path / "key")
+    assert [p.caption for p in list_pictures(str(tmp_path))] == ["link.jpg", "no.jpg"]
+    assert [p.read() for p in list_pictures(str(tmp_path))] == [b"", b""]
+    assert "is no file of this folder" in caplog.text
+    for text in ("{", "{}", "[3]", '["a"]', "[" * 100_000):
+        (tmp_path / "pictures" / "index.json").write_text(text)
+        assert list_pictures(str(tmp_path)) == [], text
+
+
+def test_a_file_says_class_and_five_decimals_and_is_read_back(tmp_path):
+    prediction.write_prediction(str(tmp_path / "a"), FULL_PREDICTION)
+    written = json.loads((tmp_path / "a.json").read_text())
+    assert written == FULL_PREDICTION.as_json()
+    found = {"class": 3, "name": "cat", "score": 0.12346, "box": [0.1, 0.2, 0.33333, 1.0]}
+    assert written["detections"] == [found]
+    assert prediction.read_prediction(str(tmp_path / "a.json")).as_json() == written
+    assert Prediction(image="a.png", error="no image").as_json() == {"image": "a.png", "error": "no image"}
+
+
+def test_coverage_is_a_number_or_detailed_and_a_layer_without_a_range_says_nothing_of_one():
+    layers = [{"layer": "a", "kind": "Conv2D"}] * 2
+    for coverage in (0.75, {"fraction": 0.75, "convolutions": 4}):
+        text = json.dumps({"settings": SETTINGS, "quantized": layers, "coverage": coverage})
+        found = QUANTIZATION.parse(text, "quantization.json")
+        assert found.counts.fraction == 0.75 and (found.kinds, found.not_quantized) == ({"Conv2D": 2}, [])
+    layers = [QuantizedLayer(layer="a", range=(0.0, 6.0)), QuantizedLayer(layer="b", folded="bn")]
+    settings = quantization.QuantizationSettings(**SETTINGS)
+    text = QUANTIZATION.format(quantization.Quantization(settings=settings, quantized=layers))
+    first, second = json.loads(text)["quantized"]
+    assert first["range"] == [0.0, 6.0] and "folded" not in first
+    assert second["folded"] == "bn" and "range" not in second
+    assert QUANTIZATION.parse(text, "quantization.json").quantized == layers
+
+
+def test_a_manifest_is_read_back_and_any_change_of_it_is_noticed(tmp_path):
+    folder, beginnings = str(tmp_path), set()
+    for shards in ([REMOTE, LOCAL], [REMOTE], [LOCAL]):
+        write_manifest(folder, shards)
+        assert read_manifest(folder) == shards
+        beginnings.add((tmp_path / MANIFEST.name).read_text()[:90])
+    assert len(beginnings) == 3
+    write_manifest(str(tmp_path), [REMOTE])
+    path = tmp_path / MANIFEST.name
+    path.write_text(path.read_text().replace('"size": 12', '"size": 13'))
+    refused(ContractError, "the file was changed; make the examples again", read_manifest, str(tmp_path))
+    write_manifest(str(tmp_path), [])
+    refused(ContractError, "found no shard", read_manifest, str(tmp_path))
+    for text in ("[", "[]", '{"shards": [{"uri": "a"}]}', '{"shards": 3}'):
+        path.write_text(text)
+        error = refused(ContractError, "expected the JSON that ExampleGen writes", read_manifest, folder)
+        assert error.where == str(path), text
+
+
+def test_a_destination_stands_for_its_deployed_version_and_a_folder_of_files_for_the_only_one(tmp_path):
+    write_deployment(str(tmp_path), Deployment(7, ()))
+    assert find_model(str(tmp_path)) == str(tmp_path / "saved_model" / "7")
+    write_deployment(str(tmp_path), Deployment(None, (7,)))
+    refused(ContractError, "expected a deployed version, found none", find_model, str(tmp_path))
+    folder = tmp_path / "tflite"
+    files.write_text(f"{folder}/labels.txt", "cat")
+    assert find_model(str(folder)) == str(folder)
+    (folder / "model_int8.tflite").write_bytes(b"")
+    assert find_model(str(folder)) == str(folder / "model_int8.tflite")
+    (folder / "model_float32.tflite").write_bytes(b"")
+    found = r"found 2 \.tflite files; pass one of them: model_float32\.tflite, "
+    refused(ContractError, found, find_model, str(folder))
+
+
+@cases("saved_model.pb", "Format-Serving/saved_model.pb")
+def test_every_other_path_stays_as_it_is(tmp_path, *, inside):
+    path = tmp_path / inside
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"")
+    (tmp_path / "model.tflite").write_bytes(b"")
+    ensemble = tmp_path / "ensemble"
+    ensemble.mkdir()
+    ENSEMBLE.write(str(ensemble), Ensemble(detectors=("a.tflite",), iou_threshold=0.5))
+    (ensemble / "a.tflite").write_bytes(b"")
+    for given in ("", "missing", tmp_path, tmp_path / "model.tflite", ensemble):
+        assert find_model(str(given)) == str(given)
+
+
+@pytest.fixture
+def detector(tmp_path):
+    serving = tmp_path / "model" / layout.SERVING
+    files.write_text(str(serving / layout.SAVED_MODEL), "graph")
+    files.write_text(str(serving / layout.EXTRA / layout.MODEL_INFO), layout.format_info(INFO))
+    return tmp_path / "model"
+
+
+def test_a_description_is_found_read_and_refused_where_this_version_cannot_read_it(tmp_path, detector):
+    refused(ContractError, "expected a detector folder", layout.serving_dir, str(tmp_path))
+    files.write_text(str(tmp_path / layout.SAVED_MODEL), "graph")
+    found = r"assets.extra/detflow/model.json.*not written by"
+    refused(ContractError, found, layout.read_info, str(tmp_path))
+    for path in (str(detector), str(detector / layout.SERVING)):
+        assert layout.serving_dir(path) == str(detector / layout.SERVING) and layout.read_info(path) == INFO
+    path = detector / layout.SERVING / layout.EXTRA / layout.MODEL_INFO
+    known = json.loads(layout.format_info(INFO))
+    path.write_text(json.dumps({**known, "colour": "blue"}))
+    assert layout.read_info(str(detector)) == INFO
+    path.write_text(json.dumps({"format_version": layout.MODEL.version + 1, "shape": [1, 2]}))
+    refused(ContractError, "a newer detflow", layout.read_info, str(detector))
+    for text, message in (
+        ("not json", "expected the JSON that a training writes"),
+        ("[]", "expected an object"),
+        ("\xff", "expected text, found bytes"),
+        ('{"kind": "float"}', "expected name, found none"),
+        (json.dumps({**known, "format_version": 9}), "found 9"),
+        (json.dumps({**known, "kind": "pickled"}), "'pickled'"),
+    ):
+        path.write_bytes(text.encode("latin-1"))
+        refused(ContractError, message, layout.read_info, str(detector))
+
+
+def test_reading_needs_no_tensorflow():
+    code = "import sys, detection_core.artifacts.detector; sys.exit('tensorflow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

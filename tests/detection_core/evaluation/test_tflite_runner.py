@@ -1,24 +1,118 @@
+"""Detectors in TensorFlow Lite files: their heads, their runner and its trial."""
+
+import subprocess
+import sys
 import types
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
+from detection_core.artifacts.tflite_decoding import BoxDecoding
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.detectors.ssd.tflite import input_normalisation
 from detection_core.errors import ModelError
+from detection_core.evaluation import tflite_trial
 from detection_core.evaluation.runner import load_runner
+from detection_core.evaluation.tflite_heads import HeadSuppression, decoded_heads, suppressed_heads
 from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner, output_places
+from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.exporters.tflite_description import add_description
 from detection_core.ops.resampling import resize_pixels
+from detection_core.tasks.file_benchmark import BenchOptions, bench
 from tests.support import tiny_files
+from tests.support.bare_tflite import packed
 from tests.support.cases import cases, refused
 from tests.support.edge_files import converted
+from tests.support.tiny_files import integer_file
 
+# Two that overlap by a third, and one beside them; centre and size.
+ANCHORS = np.array([[0.5, 0.4, 0.4, 0.4], [0.5, 0.6, 0.4, 0.4], [0.5, 2.0, 0.4, 0.4]], np.float32)
+DECODING = BoxDecoding(anchors=ANCHORS, scales=(10.0, 10.0, 5.0, 5.0), num_classes=2, sigmoid=True)
+SCORES = np.array([[0.2, -1.0], [-1.0, 0.5], [-2.0, -1.0]], np.float32)
+NONE = np.zeros((3, 4), np.float32)
+ENDINGS = {
+    "import os; os.abort()": r"ends LiteRT natively \(SIGABRT\)",
+    "import time; time.sleep(60)": "has not run once after 0.5 seconds",
+    "import sys; sys.exit('no memory')": r"it refuses \(no memory\)",
+}
 IMAGE = np.random.default_rng(1).integers(0, 256, (48, 40, 3)).astype(np.uint8)
 RESIZED = np.asarray(resize_pixels(tf.constant(IMAGE), tf.constant([32, 32])))
 UNIT = Normalisation(mean=(127.5,), std=(127.5,))
+BOXES, LIST, COUNT = [1, 10, 4], [1, 10], [1]
+OP, CALL = "TFLite_Detection_PostProcess", "StatefulPartitionedCall"
+
+
+def test_boxes_are_decoded_and_suppress_each_other_as_mediapipe_does_it():
+    boxes, scores, classes = suppressed_heads(NONE, SCORES, DECODING)
+    assert classes.tolist() == [1.0, 1.0]
+    np.testing.assert_allclose(scores, 1 / (1 + np.exp([-0.5, 1.0])), atol=1e-6)
+    np.testing.assert_allclose(boxes[0], [0.3, 0.4, 0.7, 0.8], atol=1e-6)
+    found = suppressed_heads(NONE, SCORES, DECODING, HeadSuppression(overlap=0.34))
+    assert found[2].tolist() == [1.0, 0.0, 1.0]
+    few = HeadSuppression(overlap=0.34, max_detections=2, score_threshold=0.56)
+    assert suppressed_heads(NONE, SCORES, DECODING, few)[2].tolist() == [1.0]
+    nothing = HeadSuppression(score_threshold=0.9)
+    assert [part.shape for part in suppressed_heads(NONE, SCORES, DECODING, nothing)] == [(0, 4), (0,), (0,)]
+    codes = np.zeros((3, 4), np.float32)
+    codes[0] = [5.0, -5.0, 5.0 * np.log(2), 0.0]
+    np.testing.assert_allclose(decoded_heads(codes, DECODING)[0], [0.3, 0.0, 1.1, 0.4], atol=1e-6)
+    plain = BoxDecoding(anchors=ANCHORS, scales=DECODING.scales, num_classes=2, sigmoid=False)
+    assert suppressed_heads(NONE, SCORES, plain)[1].tolist() == [0.5]
+
+
+def with_scales(content: bytes, value: float) -> bytes:
+    """The file with one scale for every tensor that has any."""
+    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
+    for tensor in model.subgraphs[0].tensors:
+        if tensor.quantization is not None and tensor.quantization.scale is not None:
+            tensor.quantization.scale = np.full(len(tensor.quantization.scale), value, np.float32)
+    return packed(model)
+
+
+def test_a_whole_file_passes():
+    try_tflite(integer_file())
+    try_tflite(integer_file(), threads=2)
+
+
+@cases(float("inf"), -1.0, 1e-38)
+def test_damaged_quantization_is_one_message_for_every_user(tmp_path, *, value):
+    path = tmp_path / "damaged.tflite"
+    path.write_bytes(with_scales(integer_file(), value))
+    for use in (
+        lambda: TFLiteRunner(str(path), normalisation=Normalisation(mean=(127.5,), std=(127.5,))),
+        lambda: bench([str(path)], BenchOptions(threads=(1,), runs=1)),
+    ):
+        assert refused(ModelError, "expected a file that LiteRT runs", use).where == str(path)
+
+
+@cases(*ENDINGS)
+def test_however_the_child_ends_it_is_one_message(monkeypatch, *, program):
+    start = subprocess.run
+
+    def run_instead(command, **given):
+        return start([command[0], "-c", program], **given)
+
+    monkeypatch.setattr(subprocess, "run", run_instead)
+    monkeypatch.setattr(tflite_trial, "TIMEOUT_SECONDS", 0.5 if "sleep" in program else 60.0)
+    refused(ModelError, ENDINGS[program], try_tflite, program.encode())
+
+
+def test_the_childs_memory_is_bounded():
+    """Limits hold for the process that sets them, so a child of the test does."""
+    program = (
+        "import resource\n"
+        "from detection_core.evaluation import tflite_trial as t\n"
+        "t._MEMORY_BYTES = 2**30; t._limit(0)\n"
+        "print(resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_CORE)[0])\n"
+        "try: bytearray(2**31)\n"
+        "except MemoryError: print('refused')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(2**30), "0", "refused"]
 
 
 def file_of(integer: bool, described: bool = True) -> bytes:
@@ -96,10 +190,6 @@ def interpreter_of(outputs):
     """Outputs as other exports name and order them; tensor index = 10 + place."""
     details = [{"name": n, "index": 10 + i, "shape": np.array(shape)} for i, (n, shape) in enumerate(outputs)]
     return types.SimpleNamespace(get_signature_list=dict, get_output_details=lambda: details)
-
-
-BOXES, LIST, COUNT = [1, 10, 4], [1, 10], [1]
-OP, CALL = "TFLite_Detection_PostProcess", "StatefulPartitionedCall"
 
 
 @cases(

@@ -1,7 +1,21 @@
+"""What a page says of artifacts."""
+
 from detection_core.artifacts.coco_names import MAP, MAP_50
+from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Finding, FoundExample, OtherExample
+from detection_core.artifacts.dataset_card import CARD, ClassCard, DatasetCard
 from detection_core.artifacts.evaluation import ClassCurve, Confusion, Curves, EvalReport, ThresholdVerdict
+from detection_core.artifacts.pictures import PICTURES, PictureEntry
+from detection_core.artifacts.quarantine import QuarantinedEntry
+from detection_core.report.benchmark_page import benchmark_page
 from detection_core.report.charts import MAX_LINES
+from detection_core.report.data_findings import FindingsSummary
+from detection_core.report.data_page import data_page
+from detection_core.report.dataset import DatasetSummary, embed_samples
 from detection_core.report.evaluation import EvaluationSummary, curve_chart, metric_table
+from detection_core.report.pictures import PictureBudget
+from tests.support.artifact_samples import benchmark
+
+JPEG = b"\xff\xd8\xff picture"
 
 
 def curves_of(classes):
@@ -32,3 +46,86 @@ def test_tables_curves_and_confusion_show_what_can_be_read():
     assert [c["percent"] for c in confusion["rows"][0]["cells"]] == [100, 0, 0]
     assert [c["right"] for c in confusion["rows"][1]["cells"]] == [False, True, False]
     assert summary_of().verdicts[0].text == "is 0.5000, below 0.6"
+
+
+def test_what_is_too_much_for_a_page_is_counted():
+    rows = [QuarantinedEntry(split="train", record=str(i)) for i in range(60)]
+    summary = DatasetSummary(card=DatasetCard(), quarantined=rows, folder="/e")
+    assert (len(summary.rows), summary.more_rows, summary.most_objects) == (50, 10, 1)
+    assert summary.list == "/e/quarantine.jsonl"
+    assert DatasetSummary(card=DatasetCard(classes=[ClassCard(name="a", objects=7)])).most_objects == 7
+    classes = [ClassCard(id=n + 1, name=f"c{n}", objects=n % 1500) for n in range(3000)]
+    summary = DatasetSummary(card=DatasetCard(classes=classes))
+    assert (len(summary.classes), summary.more_classes) == (1000, 2000)
+    assert {c.objects for c in summary.classes} == set(range(1000, 1500))
+    assert list(summary.classes) == sorted(summary.classes, key=lambda c: c.id)
+    assert summary.most_objects == vars(summary)["most_objects"] == 1499  # asked for by each row
+    few = DatasetSummary(card=DatasetCard(classes=classes[:3]))
+    assert (list(few.classes), few.more_classes) == (classes[:3], 0)
+
+
+def test_samples_are_embedded_by_class_within_the_budget(tmp_path):
+    place = tmp_path / "pictures"
+    place.mkdir()
+    kinds = ["sample", "smallest", "sample", "sample", "miss"]
+    entries = []
+    for number, caption in enumerate(("cat", "dog, 3 px", "dog", "cat", "cat")):
+        (place / f"{number}.jpg").write_bytes(b"\xff\xd8\xff" + bytes(300))
+        named = {"source_id": f"train: {number}", "file": f"{number}.jpg"}
+        entries.append(PictureEntry(kind=kinds[number], caption=caption, **named))
+    PICTURES.write(str(place), entries)
+    samples, smallest = embed_samples(str(tmp_path), PictureBudget(10_000))
+    sources = {name: [p.source_id for p in found] for name, found in samples.items()}
+    assert sources == {"cat": ["train: 0", "train: 3"], "dog": ["train: 2"]}
+    assert [p.caption for p in smallest] == ["dog, 3 px"]
+    samples, smallest = embed_samples(str(tmp_path), PictureBudget(900))
+    # One of each class comes first, then the smallest boxes.
+    assert {name: len(found) for name, found in samples.items()} == {"cat": 1, "dog": 1} and not smallest
+    assert embed_samples("", PictureBudget(900)) == ({}, [])
+    assert embed_samples(str(tmp_path / "nothing"), PictureBudget(900)) == ({}, [])
+
+
+def _summary(tmp_path, picture="000.jpg"):
+    (tmp_path / "pictures").mkdir(exist_ok=True)
+    (tmp_path / "pictures" / "000.jpg").write_bytes(JPEG)
+    other = OtherExample(split="train", source_id="b", record=2)
+    said = {"split": "eval", "source_id": "<a>", "record": 1, "note": "the same image", "picture": picture}
+    found = {"id": "leakage:eval", "check": "leakage", "severity": "stop", "message": "1 of 4 <images>"}
+    finding = Finding(**found, measured=0.25, threshold=0.0, examples=[FoundExample(other=other, **said)])
+    checks = {"leakage": "stop", "drift": "nothing before"}
+    return FindingsSummary(found=DataFindings(findings=[finding], checks=checks), folder=str(tmp_path))
+
+
+def _page(found, folder):
+    FINDINGS.write(str(folder), found)
+    CARD.write(str(folder), DatasetCard(format="coco"))
+    return data_page(str(folder))
+
+
+def test_a_page_shows_verdict_message_picture_and_what_was_not_checked(tmp_path):
+    summary = _summary(tmp_path)
+    [shown] = summary.shown
+    assert shown.pictures[0].source_id == "eval: <a> | train: b"
+    page = _page(summary.found, tmp_path)
+    assert page.count("data:image/jpeg;base64,") == 1 and "1 of 4 &lt;images&gt;" in page
+    assert "refused" in page and "drift (nothing before)" in page and "://" not in page
+    page = _page(DataFindings(findings=[], images={"train": 4}), tmp_path)
+    assert "Nothing was found" in page and "passed" in page
+
+
+def test_a_picture_is_a_name_in_its_folder_and_a_jpeg_file(tmp_path):
+    (tmp_path / "secret.jpg").write_bytes(JPEG)
+    for name in ("../secret.jpg", "/etc/passwd", "..\\secret.jpg", ".hidden", "none.jpg"):
+        assert _summary(tmp_path, picture=name).shown[0].pictures == [], name
+    summary = _summary(tmp_path)
+    (tmp_path / "pictures" / "000.jpg").write_bytes(b"<script>")
+    assert summary.shown[0].pictures == [] and summary.shown[0].rows
+
+
+def test_the_page_has_every_figure_and_escapes_what_it_shows():
+    page = benchmark_page(benchmark())
+    figures = ("2.00", "3.50", "500.0", "1.250 (2, 2)")
+    for text in ("a/m.tflite", *figures, "CONV_2D", "a &lt;note&gt;", "unknown"):
+        assert text in page
+    assert "<m>" not in page and "b/&lt;m&gt;.tflite" in page
+    assert "<script" not in page and page.count("<table>") == 3

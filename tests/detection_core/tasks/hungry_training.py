@@ -31,8 +31,7 @@ def hungry_detectors(most: int, after: int = 0) -> Iterator[None]:
 
     def hungry(self: QuadrantDetector, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         found = losses(self, batch, training)
-        many = batch.images.pixels.shape[0] > most
-        refused = tf.logical_and(many, counted.assign_add(1) > after)
+        refused = tf.logical_and(batch.images.pixels.shape[0] > most, counted.assign_add(1) > after)
         numbers = tf.where(refused, tf.constant(_BEYOND, tf.int64), 1)
         none = 0.0 * tf.reduce_sum(tf.random.stateless_uniform([numbers], [0, 0]))
         return {name: loss + none for name, loss in found.items()}
@@ -54,18 +53,12 @@ def train_hungry(
     if not examples.exists():
         write_examples(examples)
     fields = {"seed": 1, "num_steps": steps, "batch_size": 4} | train_config
-    config = apply_overrides(
-        parse_pipeline_config(CONFIG), {f"train_config.{k}": v for k, v in fields.items()}
-    )
+    changes = {f"train_config.{name}": value for name, value in fields.items()}
+    config = apply_overrides(parse_pipeline_config(CONFIG), changes)
     config = point_at_examples(config, str(examples))
     plan = build_train_plan(config, log_every=1)
     plan.reproducibility.set_up()
     model = QuadrantDetector(2)
-    request = FitRequest(
-        model=model,
-        config=config,
-        label_map=load_label_map(str(examples / "label_map.pbtxt")),
-        plan=plan,
-        work_folder=str(folder / "work"),
-    )
+    labels, work = load_label_map(str(examples / "label_map.pbtxt")), str(folder / "work")
+    request = FitRequest(model=model, config=config, label_map=labels, plan=plan, work_folder=work)
     return model, fit(request, job="train", progress=progress)

@@ -65,19 +65,15 @@ def test_the_record_has_every_validation_and_what_is_written_measures_as_the_bes
     history = (trained.root / "run" / "history.jsonl").read_text().splitlines()
     assert json.loads(history[-1])["step"] == report.steps == 6 and not report.stopped_early
     assert list((trained.root / "run" / "logs" / "eval").iterdir())
-    found = evaluate_config(
-        model_path=str(trained.root / "model"),
-        config=trained.config,
-        evaluation_dir=str(trained.root / "evaluation"),
-    )
+    places = {"model_path": str(trained.root / "model"), "evaluation_dir": str(trained.root / "evaluation")}
+    found = evaluate_config(config=trained.config, **places)
     assert found.metrics == pytest.approx({name: best.metrics[name] for name in found.metrics}, abs=1e-5)
 
 
 def test_the_last_weights_are_written_where_the_config_says_so(trained, examples):
     changes = {f"{BLOCK}.every_steps": 3, f"{BLOCK}.weights": "LAST", f"{BLOCK}.max_images": 2}
     last = run(examples.parent / "last", examples, **changes)
-    assert last.report.weights == "last"
-    assert last.report.best_step in (3, 6)
+    assert last.report.weights == "last" and last.report.best_step in (3, 6)
     plain = run(examples.parent / "plain", examples)
     assert (plain.report.best_step, plain.report.weights) == (0, "last")
     for a, b in zip(
@@ -98,8 +94,7 @@ def measure_of(config, model=None, plain_model=None, **block):
 
 def test_a_sample_is_the_same_images_each_time_whichever_copy_of_the_model_is_measured(trained):
     measure = measure_of(trained.config, max_images=3)
-    assert measure.images == 3
-    assert measure() == measure()
+    assert measure.images == 3 and measure() == measure()
     detector = load_detector(str(trained.root / "model")).model
     plain = configured_model(trained.config).build(seed=7)
     directly = measure_of(trained.config, detector)()

@@ -24,6 +24,7 @@ from detection_core.tasks import export, export_networks
 from detection_core.tasks.compare_file import CompareOptions, compare_file
 from detection_core.tasks.export import TFLiteExportOptions, export_tflite
 from detection_core.tasks.parity import measure_parity
+from tests.support.cases import refused
 from tests.support.detectors import examples, quantized, trained
 from tests.support.tflite_operations import list_operations
 
@@ -67,11 +68,8 @@ def side_by_side(exporting):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(export, "measure_parity", after_collection)
-        return exporting(
-            "side",
-            options(("int8_post_training", "int8"), latency_runs=1),
-            quantized=quantized("plain") / "model",
-        )
+        formats = options(("int8_post_training", "int8"), latency_runs=1)
+        return exporting("side", formats, quantized=quantized("plain") / "model")
 
 
 def test_the_report_is_an_artifact_and_files_compared_again_are_as_the_gate_saw_them(root, side_by_side):
@@ -142,8 +140,7 @@ def test_weights_of_four_bits_that_were_trained_so_are_those_of_the_file(root, e
     assert (aware.made_from, aware.quantization) == ("quantization_aware", "post_training")
     assert (after.made_from, after.quantization) == ("float", "post_training")
     # Against the networks that they are made from: one is on the grid of the file already.
-    assert min(aware.network.heads.values()) > 35
-    assert max(after.network.heads.values()) < 30
+    assert min(aware.network.heads.values()) > 35 and max(after.network.heads.values()) < 30
     origin = read_provenance((root / "both" / "tflite" / aware.file).read_bytes())
     assert (origin.format, origin.made_from) == ("int4_weights_aware", "quantization_aware")
 
@@ -170,23 +167,19 @@ def test_layers_stay_in_float_until_the_budget_is_met_and_the_file_names_them(ro
     (file,) = exporting("mixed", options(("int8_mixed",), max_map_drop=0.1)).files
     assert file.quantization == "post_training"
     path = root / "mixed" / "tflite" / "model_int8_mixed.tflite"
-    layers = read_provenance(path.read_bytes()).float_layers
-    assert len(layers) >= 2
+    assert len(read_provenance(path.read_bytes()).float_layers) >= 2
     operations = list_operations(path.read_bytes())
     kinds = {op.outputs for op in operations if op.name in ("CONV_2D", "DEPTHWISE_CONV_2D")}
     assert kinds == {("int8",), ("float32",)}
     again = CompareOptions(representative_examples=2)
-    found = compare_file(str(path), str(trained("plain") / "model"), str(examples()), again)
-    assert found == file.network
+    assert compare_file(str(path), str(trained("plain") / "model"), str(examples()), again) == file.network
 
 
 def test_options_that_mean_nothing_are_refused():
     known = ", ".join(FORMATS)
     for formats, found in ((("float32", "int4"), "int4"), ((), "none")):
-        with pytest.raises(ConfigError, match=f"formats: expected some of {known}, found {found}"):
-            options(formats)
+        refused(ConfigError, f"formats: expected some of {known}, found {found}", options, formats)
     for name in ("max_detections", "representative_examples"):
-        with pytest.raises(ConfigError, match=f"{name}: expected at least 1, found 0"):
-            options(("float32",), **{name: 0})
+        refused(ConfigError, f"{name}: expected at least 1, found 0", options, ("float32",), **{name: 0})
     with pytest.raises(ConfigError, match=r"form: expected one of post_process, .*, found none"):
         options(("float32",), form="none")

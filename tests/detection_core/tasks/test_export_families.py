@@ -17,6 +17,21 @@ from detection_core.exporters.tflite_formats import FORMATS as ALL_FORMATS
 from tests.support.detectors import FORMATS, examples, exported, quantized, trained
 from tests.support.tflite_operations import list_operations
 
+_EXPORT_ALL = """
+import sys
+from detection_core.exporters.tflite_formats import FORMATS
+from detection_core.tasks.export import TFLiteExportOptions, export_tflite
+from detection_core.tasks.export_saved_model import SavedModelOptions, export_saved_model
+float_dir, aware_dir, examples, output = sys.argv[1:]
+options = TFLiteExportOptions(
+    max_map_drop=2.0, formats=tuple(FORMATS), latency_runs=0, representative_examples=4
+)
+folders = {"tflite_dir": output + "/tflite", "parity_dir": output + "/parity"}
+export_tflite(float_dir, examples, options, quantized_model_dir=aware_dir, **folders)
+saved = SavedModelOptions(frozen_graph=True)
+export_saved_model(float_dir, output + "/saved", saved, examples_dir=examples)
+"""
+
 
 @pytest.mark.parametrize("family", ["ssd", pytest.param("efficientdet", marks=pytest.mark.slow)])
 def test_every_file_says_what_it_takes_where_it_comes_from_and_how_good_it_is(family):
@@ -29,8 +44,7 @@ def test_every_file_says_what_it_takes_where_it_comes_from_and_how_good_it_is(fa
         origin = read_provenance(content)
         assert origin.written_by.startswith("detflow ") and origin.split == "eval"
         assert (origin.format, origin.quantization) == (file.format, file.quantization)
-        assert origin.made_from == file.made_from
-        assert set(origin.metrics) == set(file.metrics)
+        assert origin.made_from == file.made_from and set(origin.metrics) == set(file.metrics)
         for name, value in file.metrics.items():
             assert origin.metrics[name] == (None if value < 0 else round(value, 4))
         described = read_description(content)
@@ -49,15 +63,13 @@ def test_every_file_says_what_it_takes_where_it_comes_from_and_how_good_it_is(fa
 )
 def test_all_of_a_real_network_runs_in_int8(family, additions):
     """Backbone, pyramid and heads: no convolution, sum or resize of the file is in float."""
-    content = (exported(family) / "tflite" / "model_int8.tflite").read_bytes()
-    operations = list_operations(content)
+    operations = list_operations((exported(family) / "tflite" / "model_int8.tflite").read_bytes())
     counts = Counter(op.name for op in operations)
     assert counts["CONV_2D"] > 40 and counts["DEPTHWISE_CONV_2D"] > 20 and counts["ADD"] > additions
     for op in operations:
         if op.name in ("CONV_2D", "DEPTHWISE_CONV_2D"):
             assert op.inputs == ("int8", "int8", "int32") and op.outputs == ("int8",), op
-    names = [op.name for op in operations]
-    before = operations[: names.index("TFLite_Detection_PostProcess")]
+    before = operations[: [op.name for op in operations].index("TFLite_Detection_PostProcess")]
     floats = {op.name for op in before if "float32" in (*op.inputs, *op.outputs)}
     # EfficientDet's scores get the background's column in float.
     assert floats == {"DEQUANTIZE", "MUL", "LOGISTIC"} | ({"PAD"} if family == "efficientdet" else set())
@@ -76,35 +88,17 @@ def test_the_float_file_finds_what_the_saved_model_finds():
     assert sizes["int8"] < 0.6 * sizes["float32"]
 
 
-_EXPORT_ALL = """
-import sys
-from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.tasks.export import TFLiteExportOptions, export_tflite
-from detection_core.tasks.export_saved_model import SavedModelOptions, export_saved_model
-float_dir, aware_dir, examples, output = sys.argv[1:]
-options = TFLiteExportOptions(
-    max_map_drop=2.0, formats=tuple(FORMATS), latency_runs=0, representative_examples=4
-)
-folders = {"tflite_dir": output + "/tflite", "parity_dir": output + "/parity"}
-export_tflite(float_dir, examples, options, quantized_model_dir=aware_dir, **folders)
-saved = SavedModelOptions(frozen_graph=True)
-export_saved_model(float_dir, output + "/saved", saved, examples_dir=examples)
-"""
-
-
 @pytest.mark.zoo
 @pytest.mark.timeout(3600)
 def test_two_processes_write_the_same_files(tmp_path):
     """All that is exported of a detector folder, and what the gate says of it."""
     outputs = [tmp_path / f"process_{seed}" for seed in (1, 2)]
     given = [str(trained("ssd") / "model"), str(quantized("ssd") / "model"), str(examples())]
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", _EXPORT_ALL, *given, str(output)],
-            env={**os.environ, "PYTHONHASHSEED": output.name[-1]},
-        )
-        for output in outputs
-    ]
+    running = []
+    for output in outputs:
+        command = [sys.executable, "-c", _EXPORT_ALL, *given, str(output)]
+        seeded = {**os.environ, "PYTHONHASHSEED": output.name[-1]}
+        running.append(subprocess.Popen(command, env=seeded))
     try:
         assert [process.wait() for process in running] == [0, 0]
     finally:
@@ -112,7 +106,5 @@ def test_two_processes_write_the_same_files(tmp_path):
             process.kill()
     written = [{str(p.relative_to(o)): p for p in o.rglob("*") if p.is_file()} for o in outputs]
     assert written[0].keys() == written[1].keys() and len(written[0]) > len(ALL_FORMATS) + 10
-    differing = [
-        name for name, path in written[0].items() if path.read_bytes() != written[1][name].read_bytes()
-    ]
-    assert differing == []
+    first, second = ({name: path.read_bytes() for name, path in files.items()} for files in written)
+    assert [name for name in first if first[name] != second[name]] == []

@@ -12,6 +12,7 @@ from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.frozen_graph import FROZEN_GRAPH
 from detection_core.exporters.warm_up import WARM_UP_FILE
 from detection_core.tasks.export_saved_model import SavedModelOptions, export_saved_model
+from tests.support.cases import refused
 from tests.support.detectors import examples, trained
 from tests.support.served_requests import read_logs
 
@@ -60,10 +61,8 @@ def assert_answers_its_requests(written: str, batch_size: int, requests: int) ->
         signature = loaded.signatures[asked.model_spec.signature_name]
         specs = signature.structured_input_signature[1]
         assert set(asked.inputs) == set(specs) == {"input_tensor"}
-        inputs = {
-            name: tf.io.parse_tensor(v.SerializeToString(), specs[name].dtype)
-            for name, v in asked.inputs.items()
-        }
+        given = {name: value.SerializeToString() for name, value in asked.inputs.items()}
+        inputs = {name: tf.io.parse_tensor(text, specs[name].dtype) for name, text in given.items()}
         assert all(specs[name].shape.is_compatible_with(value.shape) for name, value in inputs.items())
         answer = signature(**inputs)
         assert answer["detection_boxes"].shape[0] == (batch_size or 1)
@@ -79,8 +78,7 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_read():
         ({"batch_size": -1}, ConfigError, "expected a batch size of at least 0"),
         ({"warm_up_requests": 1001}, ConfigError, "1 to 1000 requests"),
     ):
-        with pytest.raises(error, match=message):
-            SavedModelOptions(**changes)
+        refused(error, message, SavedModelOptions, **changes)
 
 
 def test_an_export_that_fails_leaves_no_half_of_a_model(tmp_path):
@@ -88,8 +86,7 @@ def test_an_export_that_fails_leaves_no_half_of_a_model(tmp_path):
         exported("plain", tmp_path / "out", warm_up=False, additional_output_tensor_names=("nothing",))
     for batch_size, message in ((0, "for converters and not for TensorFlow Serving"), (2, "pixels of one")):
         options = {"signatures": "portable_heads", "batch_size": batch_size}
-        with pytest.raises(ConfigError, match=message):
-            exported("plain", tmp_path / "out", warm_up=not batch_size, **options)
+        refused(ConfigError, message, exported, "plain", tmp_path / "out", warm_up=not batch_size, **options)
     assert not (tmp_path / "out").exists()
 
 

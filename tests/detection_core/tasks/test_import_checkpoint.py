@@ -62,10 +62,8 @@ def expect_detector(network, folder, report, checkpoint):
     assert detector.config.model.ssd.num_classes == 2
     for imported, original in zip(detector.model.network.variables, network.variables, strict=True):
         np.testing.assert_array_equal(imported, original, err_msg=original.name)
-    assert detector.info.extra["started_from"] == checkpoint
-    assert detector.info.extra["moving_averages"] == 0
-    table = read_extra(folder, RESTORED_TABLE)
-    assert table.count("  restored, plain value: ") == len(network.variables)
+    assert detector.info.extra["started_from"] == checkpoint and detector.info.extra["moving_averages"] == 0
+    assert read_extra(folder, RESTORED_TABLE).count("  restored, plain value: ") == len(network.variables)
 
 
 def test_a_detector_has_the_weights_of_a_name_based_checkpoint(network, checkpoints, label_map, tmp_path):
@@ -93,14 +91,12 @@ def test_an_object_based_one_on_an_object_store_is_fetched_once(
     assert fetched == [f"{there}.{part}" for part in ("data-00000-of-00001", "index")]
     expect_detector(network, folder, report, there)
     served = tf.saved_model.load(serving_dir(folder)).signatures["serving_default"]
-    image = np.zeros((1, 64, 64, 3), np.uint8)
-    assert served(tf.constant(image))["detection_boxes"].shape == (1, 10, 4)
+    assert served(tf.constant(np.zeros((1, 64, 64, 3), np.uint8)))["detection_boxes"].shape == (1, 10, 4)
 
 
 def test_a_checkpoint_of_other_heads_makes_no_detector(checkpoints, label_map, tmp_path):
-    config = apply_overrides(
-        CONFIG, {"model.ssd.box_predictor.weight_shared_convolutional_box_predictor.depth": "16"}
-    )
+    depth = "model.ssd.box_predictor.weight_shared_convolutional_box_predictor.depth"
+    config = apply_overrides(CONFIG, {depth: "16"})
     with pytest.raises(ModelError, match=r"variables of the detector, found \d+ that do not fit: ") as caught:
         import_checkpoint(
             config, checkpoints["object-based"], label_map=label_map, model_dir=str(tmp_path / "m")

@@ -4,6 +4,7 @@ import pytest
 
 from detection_core.errors import ConfigError
 from detection_core.tasks.input_benchmark import InputBenchmark, InputBenchOptions, Throughput, bench_input
+from tests.support.cases import refused
 from tests.support.detectors import pointed
 
 STAGES = ("read", "parse", "decode", "resize", "augment", "batch")
@@ -11,20 +12,14 @@ STAGES = ("read", "parse", "decode", "resize", "augment", "batch")
 
 def made(whole: float, step: float | None, *, gpus: int = 0, in_memory: bool = False) -> InputBenchmark:
     """On one core: decoding takes half of the input, the other stages a tenth each."""
-    shares = {name: 0.5 if name == "decode" else 0.1 for name in STAGES}
-    return InputBenchmark(
-        stages={
-            n: Throughput(images_per_second=whole / s, cpu_ms=1000 * s / whole) for n, s in shares.items()
-        },
-        whole=Throughput(images_per_second=whole, cpu_ms=1000 / whole),
-        bare=Throughput(images_per_second=2 * whole, cpu_ms=500 / whole),
-        step=None if step is None else Throughput(images_per_second=step, cpu_ms=1000 / step),
-        cores=1,
-        gpus=gpus,
-        batch_size=8,
-        decoded_bytes=1,
-        in_memory=in_memory,
-    )
+
+    def at(rate: float) -> Throughput:
+        return Throughput(images_per_second=rate, cpu_ms=1000 / rate)
+
+    stages = {name: at(whole / (0.5 if name == "decode" else 0.1)) for name in STAGES}
+    rates = {"whole": at(whole), "bare": at(2 * whole), "step": None if step is None else at(step)}
+    said = {"cores": 1, "gpus": gpus, "batch_size": 8, "decoded_bytes": 1, "in_memory": in_memory}
+    return InputBenchmark(stages=stages, **rates, **said)
 
 
 def test_the_slower_one_bounds_and_processors_are_shared():
@@ -38,8 +33,7 @@ def test_the_slower_one_bounds_and_processors_are_shared():
     ):
         assert (found.bound, found.expected) == (bound, pytest.approx(expected))
     # Without a step nothing is said of what bounds.
-    assert (made(100, None).bound, made(100, None).expected) == ("", None)
-    assert made(100, None).of_bare == 0.5
+    assert (made(100, None).bound, made(100, None).expected) == ("", None) and made(100, None).of_bare == 0.5
 
 
 def test_a_training_is_measured_and_nothing_cannot_be():
@@ -50,5 +44,4 @@ def test_a_training_is_measured_and_nothing_cannot_be():
     assert found.step is not None and found.step.cpu_ms > found.stages["read"].cpu_ms
     assert found.bound == "step"
     for wrong in ({"images": 0}, {"seconds": 0.0}):
-        with pytest.raises(ConfigError, match="expected at least one image"):
-            InputBenchOptions(**wrong)
+        refused(ConfigError, "expected at least one image", InputBenchOptions, **wrong)

@@ -17,10 +17,13 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
 from tests.support.blob_artifacts import write_examples
 from tests.support.blobs import BlobDetector, save, scenes
+from tests.support.cases import refused
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import FORMATS_OF_ITS_WEIGHTS, described, function_of, network
 
 OPTIONS = ParityOptions(split="eval", max_map_drop=0.02, latency_runs=0)
+TWO = ("float32", "int8")
+FEW = {"post_process": TWO, "plain_nms": TWO, "headless": FORMATS_OF_ITS_WEIGHTS}
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +45,12 @@ def parity(folder, *names: str, split: str = "eval", options: ParityOptions = OP
 
 
 def test_an_equal_file_passes_unless_it_costs_too_much(folder):
-    with pytest.raises(DataError, match="expected a split with objects"):
-        parity(folder, "good", split="empty")
+    refused(DataError, "expected a split with objects", parity, folder, "good", split="empty")
     report = parity(folder, "good")
-    assert report.blessed and report.images == 8
-    assert report.reference[MAP_50] == pytest.approx(1.0)
+    assert report.blessed and report.images == 8 and report.reference[MAP_50] == pytest.approx(1.0)
     (file,) = report.files
     assert file.drop == 0.0 and file.passed and file.metrics == report.reference
-    assert file.score_threshold > 0
-    assert file.size_bytes > 1000 and file.latency_ms == {}
+    assert file.score_threshold > 0 and file.size_bytes > 1000 and file.latency_ms == {}
     limits = {"float32": {"size_mb": 0.000001}}
     report = parity(folder, "good", options=dataclasses.replace(OPTIONS, limits=limits))
     (file,) = report.files
@@ -65,15 +65,13 @@ def test_an_equal_file_passes_unless_it_costs_too_much(folder):
 
 def test_one_worse_file_refuses_all_and_is_named(folder):
     report = parity(folder, "good", "worse")
-    assert not report.blessed
-    assert [file.passed for file in report.files] == [True, False]
+    assert not report.blessed and [file.passed for file in report.files] == [True, False]
     drop = report.files[1].drop
     assert report.files[1].score_threshold == 0  # nothing was found, so that nothing is hidden
     assert drop == pytest.approx(1.0 - report.files[1].metrics[MAP_50], abs=1e-6) and drop > 0.5
     (reason,) = report.reasons  # of the file that failed, not of the good one beside it
     assert reason.startswith("worse: mAP@.50") and "more than 0.0200" in reason
-    wide = dataclasses.replace(OPTIONS, max_map_drop=1.0)
-    assert parity(folder, "worse", options=wide).blessed
+    assert parity(folder, "worse", options=dataclasses.replace(OPTIONS, max_map_drop=1.0)).blessed
 
 
 def test_the_drop_has_an_interval_and_a_verdict_within_the_noise_says_so(folder):
@@ -96,8 +94,7 @@ def test_the_drop_has_an_interval_and_a_verdict_within_the_noise_says_so(folder)
 def tiny(folder):
     path = str(folder / "tiny")
     write_saved_model(TinyDetector(), FixedShapeResizer(height=32, width=32), path)
-    labels = label_map_from_names(["red", "green", "blue"])
-    (folder / "three.pbtxt").write_text(format_label_map(labels))
+    (folder / "three.pbtxt").write_text(format_label_map(label_map_from_names(["red", "green", "blue"])))
     return path
 
 
@@ -109,9 +106,8 @@ def gate_of_tiny(folder, tiny, form, formats):
         path.write_bytes(described(name, form))
         made_of = {"function": function_of(integer, form), "network": network(integer)}
         most = 100 if form == "headless" else 10
-        candidates.append(
-            Candidate(path=str(path), format=name, quantization="none", max_detections=most, **made_of)
-        )
+        made_of |= {"format": name, "quantization": "none", "max_detections": most}
+        candidates.append(Candidate(path=str(path), **made_of))
     config = point_at_examples(TrainEvalPipelineConfig(), str(folder), eval_split="eval")
     labels = load_label_map(str(folder / "three.pbtxt"))
     report = measure_parity(tiny, candidates, config, labels, dataclasses.replace(OPTIONS, max_map_drop=2.0))
@@ -121,10 +117,6 @@ def gate_of_tiny(folder, tiny, form, formats):
         assert set(file.network.heads) == {"box_codes", "class_logits"} and not file.network.unmatched
         assert len(file.network.layers) >= 9 and file.network.noisiest.db >= file.network.least_db
     assert report.blessed
-
-
-TWO = ("float32", "int8")
-FEW = {"post_process": TWO, "plain_nms": TWO, "headless": FORMATS_OF_ITS_WEIGHTS}
 
 
 @pytest.mark.parametrize("form", TFLITE_FORMS)

@@ -1,16 +1,22 @@
-"""`predict` on images: files and pixels, drawn and as JSON."""
+"""`predict` on images and on a video: detections as JSON, drawn, and what damage leaves."""
 
 import json
 import os
+import weakref
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
 
+from detection_core.data.video import VideoReader
 from detection_core.errors import ConfigError, DataError, ModelError
+from detection_core.evaluation.runner import load_runner
 from detection_core.tasks.predict import predict, read_image
+from detection_core.tasks.predict_video import VideoOptions, predict_video
 from tests.support.blobs import BlobDetector, save_folder, scenes
+from tests.support.cases import refused
+from tests.support.videos import SIZE, write
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +53,7 @@ def test_pixels_are_as_good_as_files_and_without_a_folder_nothing_is_written(mod
     assert (of_pixels.image, of_pixels.picture, of_file.picture) == ("image 0", "", "")
     assert [entry.name for entry in tmp_path.iterdir()] == ["scene0.png"]
     for image in (np.zeros((4, 4), np.uint8), np.zeros((4, 4, 3)), np.zeros((0, 4, 3), np.uint8)):
-        with pytest.raises(DataError, match=r"image 0: expected uint8 \[H, W, 3\], RGB, found"):
-            predict(model, [image])
+        refused(DataError, r"image 0: expected uint8 \[H, W, 3\], RGB, found", predict, model, [image])
     (result,) = predict(model, [path], str(tmp_path / "out"), min_score=0.95)
     assert result.detections == ()
     with pytest.raises(ConfigError, match="min_score: expected a number, found nan"):
@@ -64,8 +69,7 @@ def test_bad_images_are_told_and_others_go_on(model, tmp_path, caplog):
     results = predict(model, [*bad, *good], str(tmp_path / "out"))
     assert [bool(r.error) for r in results] == [True, True, True, False]
     assert all(path in caplog.text for path in bad)
-    with pytest.raises(DataError, match=r"text\.jpg: expected an image"):
-        predict(model, bad, str(tmp_path / "out2"))
+    refused(DataError, r"text\.jpg: expected an image", predict, model, bad, str(tmp_path / "out2"))
 
 
 def test_equal_names_do_not_overwrite_each_other(model, tmp_path):
@@ -100,17 +104,14 @@ def test_images_are_read_upright_in_colour_and_sixteen_bits_as_records_are_decod
 def test_bombs_other_formats_and_pipes_are_not_opened(tmp_path, monkeypatch):
     monkeypatch.setattr("detection_core.data.image_header.MAX_PIXELS", 100)
     Image.new("RGB", (20, 20)).save(tmp_path / "big.png")
-    with pytest.raises(DataError, match="expected at most 100 pixels"):
-        read_image(str(tmp_path / "big.png"))
+    refused(DataError, "expected at most 100 pixels", read_image, str(tmp_path / "big.png"))
     # PostScript would start Ghostscript on whatever the file says.
     monkeypatch.setattr(
         "PIL.EpsImagePlugin.Ghostscript", lambda *_, **__: pytest.fail("Ghostscript was started")
     )
-    (tmp_path / "photo.jpg").write_bytes(
-        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n(/etc/passwd) (r) file\n"
-    )
-    with pytest.raises(DataError, match=r"photo\.jpg: expected an image"):
-        read_image(str(tmp_path / "photo.jpg"))
+    head = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n"
+    (tmp_path / "photo.jpg").write_bytes(head + b"(/etc/passwd) (r) file\n")
+    refused(DataError, r"photo\.jpg: expected an image", read_image, str(tmp_path / "photo.jpg"))
     os.mkfifo(tmp_path / "pipe.jpg")
     with pytest.raises(DataError, match=r"pipe\.jpg: expected an image, .*regular file"):
         read_image(str(tmp_path / "pipe.jpg"))
@@ -124,7 +125,74 @@ def test_a_model_that_does_more_than_compute_is_run_for_those_who_trust_it(tmp_p
             return BlobDetector.serve.python_function(self, input_tensor)
 
     model, images = save_folder(Printing(), tmp_path / "m"), write_scenes(tmp_path, 1)
-    with pytest.raises(ModelError, match="found PrintV2"):
-        predict(model, images, str(tmp_path / "out"))
+    refused(ModelError, "found PrintV2", predict, model, images, str(tmp_path / "out"))
     predict(model, images, str(tmp_path / "out"), trust=True)
     assert (tmp_path / "seen").exists()
+
+
+def lines(report):
+    return [json.loads(line) for line in open(report.lines, encoding="utf-8")]
+
+
+def test_each_frame_is_a_line_and_the_video_is_drawn_on(model, tmp_path):
+    report = predict_video(model, write(tmp_path / "moving.mp4"), str(tmp_path), VideoOptions())
+    assert (report.frames, report.faults, report.error) == (20, 0, "") and report.frames_per_second > 0
+    found = lines(report)
+    assert [line["frame"] for line in found] == list(range(20))
+    lefts = [line["detections"][0]["box"][1] for line in found[:20]]
+    # The square moves by 2 of 64 pixels a frame; the codec blurs its edges.
+    np.testing.assert_allclose(lefts, np.arange(20) * 2 / SIZE[1], atol=0.05)
+    assert {d["name"] for line in found for d in line["detections"]} == {"red"}
+    with VideoReader(report.annotated) as reader:
+        assert len(list(reader)) == 20
+    assert sorted(os.listdir(tmp_path)) == ["moving-detected.mp4", "moving.jsonl", "moving.mp4"]
+
+
+def test_every_few_frames_lines_alone_and_no_low_scores(model, tmp_path):
+    options = VideoOptions(every=5, annotate=False)
+    report = predict_video(model, write(tmp_path / "v.avi"), str(tmp_path / "out"), options)
+    assert [line["frame"] for line in lines(report)] == [0, 5, 10, 15]
+    assert report.annotated == "" and os.listdir(tmp_path / "out") == ["v.jsonl"]
+    options = VideoOptions(min_score=0.95, annotate=False)
+    report = predict_video(model, write(tmp_path / "v.mp4", count=2), str(tmp_path), options)
+    assert report.detections == 0 and [line["detections"] for line in lines(report)] == [[], []]
+    for wrong in ({"every": 0}, {"min_score": float("nan")}, {"min_score": 2.0}):
+        refused(ConfigError, "expected every frame or every few", VideoOptions, **wrong)
+
+
+def test_what_breaks_leaves_nothing_but_what_was_read_before_a_video_breaks_off(model, tmp_path, monkeypatch):
+    write(tmp_path / "v.ts")
+    data = (tmp_path / "v.ts").read_bytes()
+    (tmp_path / "cut.ts").write_bytes(data[: len(data) // 2])
+    report = predict_video(model, str(tmp_path / "cut.ts"), str(tmp_path / "out"), VideoOptions())
+    assert 0 < report.frames == len(lines(report)) < 20
+    (tmp_path / "bad.mp4").write_bytes(data[:300])
+    with pytest.raises(DataError, match=r"bad\.mp4: expected a video"):
+        predict_video(model, str(tmp_path / "bad.mp4"), str(tmp_path / "out"), VideoOptions())
+    assert sorted(os.listdir(tmp_path / "out")) == ["cut-detected.mp4", "cut.jsonl"]
+    path = write(tmp_path / "v.mp4")
+    monkeypatch.setattr(
+        "detection_core.tasks.predict_video.draw_boxes", lambda *_: (_ for _ in ()).throw(MemoryError())
+    )
+    refused(MemoryError, "", predict_video, model, path, str(tmp_path / "none"), VideoOptions())
+    assert os.listdir(tmp_path / "none") == []
+
+
+def test_memory_does_not_grow_with_the_video(model, tmp_path, monkeypatch):
+    """No frame is kept: of those that were decoded before, none is alive when the next one comes."""
+    alive: list[weakref.ref] = []
+    most = 0
+
+    class Watching:
+        path = "w"
+
+        def __call__(self, image, source_id=""):
+            nonlocal most
+            alive.append(weakref.ref(image))
+            most = max(most, sum(ref() is not None for ref in alive))
+            return runner(image, source_id)
+
+    runner = load_runner(model)
+    monkeypatch.setattr("detection_core.tasks.predict_video.load_runner", lambda *_, **__: Watching())
+    predict_video(model, write(tmp_path / "v.mp4"), str(tmp_path), VideoOptions())
+    assert len(alive) == 20 and most <= 3

@@ -11,6 +11,7 @@ from detection_core.config.input_paths import point_at_examples
 from detection_core.errors import ConfigError
 from detection_core.protos import pipeline_pb2
 from detection_core.tasks.preview import preview_training_input
+from tests.support.cases import refused
 from tests.support.made_examples import Made, write_examples
 
 CONFIG = """
@@ -49,10 +50,8 @@ def test_a_seed_gives_the_same_pictures_and_another_one_others(examples, tmp_pat
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     assert contents(tmp_path / "a")["contact_sheet.png"] != contents(tmp_path / "c")["contact_sheet.png"]
     assert (first.seed, len(first.source_ids), other.seed) == (5, 4, 6)
-    assert [text.partition(" ")[0] for text in first.augmentations] == [
-        "random_horizontal_flip",
-        "random_adjust_brightness",
-    ]
+    names = [text.partition(" ")[0] for text in first.augmentations]
+    assert names == ["random_horizontal_flip", "random_adjust_brightness"]
     page = (tmp_path / "a" / "index.html").read_text()
     assert "seed 5" in page and "&lt;c&gt;" in page and "max_delta: 0.3" in page
     assert "<script" not in page and "://" not in page
@@ -73,19 +72,14 @@ def test_left_is_the_image_and_right_what_the_flip_made_of_it(examples, tmp_path
 
 def test_the_page_says_what_no_augmentation_and_stretched_values_show(examples, tmp_path):
     found = preview(examples, tmp_path, config=config(examples, ""), count=9)
-    assert found.augmentations == ()
-    assert "images are resized only" in (tmp_path / "index.html").read_text()
+    assert found.augmentations == () and "images are resized only" in (tmp_path / "index.html").read_text()
     # Of more images than there are some come again.
     assert len(found.source_ids) == 9 and len(set(found.source_ids)) == 6
-    step = (
-        "data_augmentation_options { normalize_image { original_minval: 0 original_maxval: 255 "
-        "target_minval: -1 target_maxval: 1 } }"
-    )
-    preview(examples, tmp_path, config=config(examples, step), count=1)
+    step = "normalize_image { original_minval: 0 original_maxval: 255 target_minval: -1 target_maxval: 1 }"
+    preview(examples, tmp_path, config=config(examples, f"data_augmentation_options {{ {step} }}"), count=1)
     assert "stretched to be seen" in (tmp_path / "index.html").read_text()
     for count in (0, 201):
-        with pytest.raises(ConfigError, match="expected 1 to 200"):
-            preview(examples, tmp_path / "out", count=count)
+        refused(ConfigError, "expected 1 to 200", preview, examples, tmp_path / "out", count=count)
     assert not (tmp_path / "out").exists()
 
 

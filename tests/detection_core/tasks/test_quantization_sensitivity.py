@@ -15,6 +15,7 @@ from detection_core.exporters.detector_folder import write_detector
 from detection_core.tasks.quantization_sensitivity import SensitivityOptions, measure_sensitivity
 from tests.support.blob_artifacts import LABELS
 from tests.support.blob_artifacts import write_examples as write_scenes
+from tests.support.cases import refused
 from tests.support.detectors import examples as stored_examples
 from tests.support.detectors import trained
 from tests.support.small_detectors import RESIDUAL, small_detector, spoil_residual
@@ -33,8 +34,7 @@ def write_split(folder, split, runner=None):
 
 
 def measured(model: Path, folder: Path, **options) -> Sensitivity:
-    given = SensitivityOptions(**{"examples": 6, **options})
-    return measure_sensitivity(str(model), str(folder), given)
+    return measure_sensitivity(str(model), str(folder), SensitivityOptions(**{"examples": 6, **options}))
 
 
 @pytest.mark.zoo
@@ -70,8 +70,7 @@ def test_layers_alone_need_no_split_and_the_accuracy_one_with_objects(tmp_path):
     assert groups <= {layer.group for layer in found.layers}
     write_split(tmp_path / "examples", "empty")
     folder = write_examples(tmp_path / "examples")
-    with pytest.raises(DataError, match="nowhere"):
-        measured(trained("plain") / "model", folder, split="nowhere")
+    refused(DataError, "nowhere", measured, trained("plain") / "model", folder, split="nowhere")
     with pytest.raises(ConfigError, match="examples: expected a number from 1, found 0"):
         measured(trained("plain") / "model", folder, examples=0)
     with pytest.raises(DataError, match="empty: expected a split with objects"):

@@ -17,6 +17,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.tasks.quantize import QuantizationReport, quantize
+from tests.support.cases import refused
 from tests.support.detectors import REWRITER, STEPS, examples, family_config, quantized, trained
 
 Quantizing = Callable[[str, str], QuantizationReport]
@@ -27,14 +28,11 @@ def quantizing(tmp_path):
     """Quantizes the plain detector, as a text says, with outputs under a name."""
 
     def run(name: str, text: str) -> QuantizationReport:
-        return quantize(
-            point_at_examples(parse_pipeline_config(text), str(examples())),
-            model_dir=str(trained("plain") / "model"),
-            quantized_model_dir=str(tmp_path / name / "model"),
-            quantized_run_dir=str(tmp_path / name / "run"),
-            quantization_dir=str(tmp_path / name / "quantization"),
-            work_dir=str(tmp_path / "work"),
-        )
+        folder, model_dir = str(tmp_path / name), str(trained("plain") / "model")
+        outputs = {"quantized_model_dir": f"{folder}/model", "quantized_run_dir": f"{folder}/run"}
+        outputs |= {"quantization_dir": f"{folder}/quantization", "work_dir": str(tmp_path / "work")}
+        config = point_at_examples(parse_pipeline_config(text), str(examples()))
+        return quantize(config, model_dir=model_dir, **outputs)
 
     return run
 
@@ -71,11 +69,9 @@ def assert_served_quantized(path: str) -> None:
     served = tf.saved_model.load(layout.serving_dir(path)).signatures["serving_default"]
     image = np.random.default_rng(0).integers(0, 256, (1, 64, 64, 3)).astype(np.uint8)
     scores = served(tf.constant(image))["raw_detection_scores"]
-    pixels = loaded.model.preprocess(tf.constant(image, tf.float32))
-    _, logits = loaded.model.network(pixels, training=False)
+    _, logits = loaded.model.network(loaded.model.preprocess(tf.constant(image, tf.float32)), training=False)
     np.testing.assert_allclose(scores, tf.sigmoid(logits), atol=1e-5)
-    assert 10 < len(np.unique(np.asarray(logits))) <= 256
-    assert loaded.model.network.trainable_weights
+    assert 10 < len(np.unique(np.asarray(logits))) <= 256 and loaded.model.network.trainable_weights
 
 
 def test_the_detector_can_be_rebuilt_and_its_saved_model_is_quantized():
@@ -103,22 +99,14 @@ def test_a_delay_beyond_the_end_is_warned_of_and_still_exports_quantized(quantiz
 
 
 def test_what_cannot_be_followed_is_refused_with_a_remedy_and_leaves_no_output(quantizing, tmp_path):
-    config = family_config("plain")
+    config, masks = family_config("plain"), "eval_config { eval_instance_masks: true }"
+    wide = REWRITER.replace("weight_bits: 8", "weight_bits: 40")
+    deeper = config.replace("depth: 8 num", "depth: 9 num")
     for text, message in (
         (config, "graph_rewriter: expected a graph_rewriter block"),
-        (
-            config + REWRITER.replace("weight_bits: 8", "weight_bits: 40"),
-            "weight_bits: expected 8, or 4 for a file with 4 bits, found 40",
-        ),
-        (
-            config + REWRITER + "eval_config { eval_instance_masks: true }",
-            "eval_config.eval_instance_masks: expected false, found true",
-        ),
-        (
-            config.replace("depth: 8 num", "depth: 9 num") + REWRITER,
-            "model: expected the model section that the detector",
-        ),
+        (config + wide, "weight_bits: expected 8, or 4 for a file with 4 bits, found 40"),
+        (config + REWRITER + masks, "eval_config.eval_instance_masks: expected false, found true"),
+        (deeper + REWRITER, "model: expected the model section that the detector"),
     ):
-        with pytest.raises(ConfigError, match=message):
-            quantizing("refused", text)
+        refused(ConfigError, message, quantizing, "refused", text)
     assert not (tmp_path / "refused").exists()

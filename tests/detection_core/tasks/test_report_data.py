@@ -15,6 +15,7 @@ from detection_core.config.load import load_checked_config
 from detection_core.errors import DetectionError
 from detection_core.report.data_page import data_page
 from detection_core.tasks.report_data import report_examples
+from tests.support.cases import refused
 from tests.support.made_examples import Made, write_examples
 
 CONFIG = Path(__file__).parents[3] / "examples" / "digits" / "pipeline.config"
@@ -26,9 +27,8 @@ def examples(tmp_path):
     dogs = [Made(boxes=BOXES, classes=("dog", "cat")) for _ in range(3)]
     crowd = Made(boxes=(BOXES[0],), classes=("cat",), crowd=(1,))
     shared = Made(picture=7, boxes=())
-    return write_examples(
-        tmp_path / "examples", {"train": [*dogs, crowd, shared], "eval": [Made(), Made(picture=7, boxes=())]}
-    )
+    splits = {"train": [*dogs, crowd, shared], "eval": [Made(), Made(picture=7, boxes=())]}
+    return write_examples(tmp_path / "examples", splits)
 
 
 def test_examples_of_any_version_get_a_page(examples, tmp_path):
@@ -56,8 +56,7 @@ def test_what_example_gen_counted_and_put_aside_is_taken_over(examples, tmp_path
     given = json.loads(CARD.format(CARD.parse('{"format": "voc", "images_in_two_splits": 3}', "card")))
     (tmp_path / "examples" / "dataset_card.json").write_text(json.dumps(given))
     QUARANTINE.write(examples, [QuarantinedEntry(split="train", file="b.xml", reason="box_outside")])
-    report = report_examples(examples, str(tmp_path / "report"))
-    assert report.card.format == "voc"
+    assert report_examples(examples, str(tmp_path / "report")).card.format == "voc"
     page = (tmp_path / "report" / "index.html").read_text()
     assert "3 images are in more than one split" in page and "b.xml" in page
 
@@ -100,6 +99,5 @@ def test_the_same_page_stands_beside_all_that_it_is_made_from_every_time(example
 
 
 def test_without_examples_there_is_no_page(tmp_path):
-    with pytest.raises(DetectionError):
-        report_examples(str(tmp_path / "nothing"), str(tmp_path / "report"))
+    refused(DetectionError, "", report_examples, str(tmp_path / "nothing"), str(tmp_path / "report"))
     assert not (tmp_path / "report" / "index.html").exists()

@@ -10,6 +10,7 @@ from detection_core.errors import ConfigError, DataError, ExportError
 from detection_core.evaluation.runner import load_runner
 from detection_core.tasks.serving_driver import ServingDriver
 from tests.support.blobs import BlobDetector, save_folder, scenes
+from tests.support.cases import refused
 from tests.support.detectors import trained
 from tests.support.served_requests import png
 from tests.support.tiny_files import described
@@ -46,8 +47,7 @@ def test_what_is_no_image_is_one_error(driver):
         (driver.serve_files, [b"no image"], "image 0: expected an image"),
         (driver.serve_base64, ["a*"], "image 0: expected base64"),
     ):
-        with pytest.raises(DataError, match=message):
-            call(given)
+        refused(DataError, message, call, given)
 
 
 def test_drawing_begins_at_a_score_and_has_the_original_s_defaults(driver):
@@ -79,8 +79,7 @@ def test_a_batch_is_timed_and_traced(driver, tmp_path):
 
 
 def test_the_network_alone_needs_its_signature_which_an_export_writes(driver, tmp_path):
-    with pytest.raises(ExportError, match="--signatures automl"):
-        driver.predict(np.zeros((1, 32, 32, 3), np.float32))
+    refused(ExportError, "--signatures automl", driver.predict, np.zeros((1, 32, 32, 3), np.float32))
     own = ServingDriver(str(trained("plain") / "model"))
     exported = ServingDriver.create("_", saved_model_dir=own.export(str(tmp_path / "out")))
     assert os.path.isfile(tmp_path / "out" / "frozen_inference_graph.pb")
@@ -90,8 +89,7 @@ def test_the_network_alone_needs_its_signature_which_an_export_writes(driver, tm
     images = np.stack([IMAGES[0], IMAGES[0][::-1]])
     for one, other in zip(exported.serve(images), own.serve(images), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-2)
-    with pytest.raises(ExportError, match="TensorRT's own tools"):
-        own.export(str(tmp_path / "out"), tensorrt="FP16")
+    refused(ExportError, "TensorRT's own tools", own.export, str(tmp_path / "out"), tensorrt="FP16")
 
 
 def test_hyper_parameters_name_the_classes_and_a_folder_is_needed():
@@ -120,5 +118,4 @@ def test_a_tensorflow_lite_file_is_served_as_theirs(tmp_path, caplog):
         np.testing.assert_allclose(boxes[place, :count], alone.boxes * np.tile(image.shape[:2], 2), rtol=1e-5)
         np.testing.assert_array_equal(classes[place, :count], alone.classes + 1)
     assert driver.benchmark(images[:2], bm_runs=1)["images_per_second"] > 0
-    with pytest.raises(ExportError, match="--signatures automl"):
-        driver.predict(np.zeros((1, 32, 32, 3), np.float32))
+    refused(ExportError, "--signatures automl", driver.predict, np.zeros((1, 32, 32, 3), np.float32))

@@ -23,9 +23,8 @@ EXTRACTOR = "ssd_mobilenet_v2_fpn_keras"
 
 def _config(path: str, **fields: object) -> TrainEvalPipelineConfig:
     changes = {f"train_config.{name}": value for name, value in fields.items()}
-    return apply_overrides(
-        parse_pipeline_config(config_text()), {"train_config.fine_tune_checkpoint": path, **changes}
-    )
+    changes = {"train_config.fine_tune_checkpoint": path, **changes}
+    return apply_overrides(parse_pipeline_config(config_text()), changes)
 
 
 def test_nothing_gives_random_weights():
@@ -62,9 +61,8 @@ def test_a_checkpoint_is_taken_for_what_its_files_are(checkpoint, tmp_path):
 
 
 def test_a_checkpoint_of_tensorflow_1_fills_what_fits(checkpoint):
-    config = _config(
-        checkpoint, fine_tune_checkpoint_type="detection", load_all_detection_checkpoint_vars=True
-    )
+    fields = {"fine_tune_checkpoint_type": "detection", "load_all_detection_checkpoint_vars": True}
+    config = _config(checkpoint, **fields)
     model = build_detector(config.model)
     start = fill_starting_weights(model, config, "")
     assert start.source == checkpoint
@@ -90,8 +88,7 @@ def test_a_published_detector_gives_all_but_the_classes(mirror):
     config = _config(f"zoo:{PUBLISHED}")
     check_pipeline_config(config)
     model = build_detector(config.model)
-    start = fill_starting_weights(model, config, "")
-    assert start.source == f"zoo:{PUBLISHED}"
+    assert fill_starting_weights(model, config, "").source == f"zoo:{PUBLISHED}"
     filled = {v.name for v in model.network.variables if np.all(v.numpy() == 0.25)}
     anew = {"class_head_pointwise/kernel:0", "class_head_pointwise/bias:0"}
     assert filled == {v.name for v in model.network.variables} - anew
@@ -119,8 +116,7 @@ def test_imagenet_fills_the_backbone(mirror):
     filled = {v.name for v in model.network.variables if np.all(v.numpy() == 0.25)}
     # The gammas make up for another epsilon; the last layer is narrower than Keras'.
     anew = {name for name in names if "gamma" in name or "backbone_head" in name}
-    assert len(names) > 200 and filled >= set(names) - anew
-    assert start.counts()["restored"] == len(names) - 5
+    assert len(names) > 200 and filled >= set(names) - anew and start.counts()["restored"] == len(names) - 5
     assert not any(np.all(v.numpy() == 0.25) for v in model.network.variables if "tower" in v.name)
     assert "5 skipped: another shape" in next(iter(start.tables().values()))
 

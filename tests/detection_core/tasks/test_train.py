@@ -20,10 +20,25 @@ from detection_core.progress import ProgressUpdate
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.train import TrainReport, train
 from detection_core.tasks.work_folder import ResumeOptions
+from tests.support.cases import refused
 from tests.support.detectors import trained
 from tests.support.field_checkpoints import write_named_checkpoint
 from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import MOBILENET, config_text, write_examples
+
+RECIPE = """
+train_config {
+  num_epochs: 3 close_mosaic_epochs: 1 mixing_pool_size: 4
+  multi_scale { scale: [0.5, 1] steps_per_scale: 1 }
+  freeze_backbone_stages: 1 backbone_rate_decay: 0.8
+  data_augmentation_options { mosaic { height: 128 width: 128 fit: KEEP_ASPECT_RATIO } }
+  data_augmentation_options { large_scale_jitter { height: 64 width: 64 scale_min: 0.5 } }
+  optimizer { momentum_optimizer { learning_rate { cosine_decay_learning_rate {
+    learning_rate_base: 0.002 total_epochs: 3 warmup_epochs: 0.5 warmup_learning_rate: 0.001 } } } }
+  gradient_clipping_by_norm: 10
+}
+train_input_reader { repeat_factor_threshold: 0.9 }
+"""
 
 
 @dataclasses.dataclass
@@ -59,8 +74,7 @@ class Run:
 
     def killed(self, name: str, at: int, **arguments: Any) -> None:
         self.killed_at = at
-        with pytest.raises(MemoryError):
-            self(name, **arguments)
+        refused(MemoryError, "", self, name, **arguments)
         self.killed_at = -1
 
     def weights(self, name: str) -> list[np.ndarray]:
@@ -90,10 +104,8 @@ def test_what_computed_in_fewer_bits_is_written_in_float32(run, report, precisio
     run.killed(precision, 4, **changes)
     resumed = run(precision, **changes)
     assert (resumed.precision, report.precision) == (precision, "float32")
-    assert resumed.start_step == 3 and np.isfinite(resumed.loss)
-    assert resumed.fingerprint != report.fingerprint
-    detector = load_detector(str(run.root / precision / "model")).model
-    network = detector.networks["detector"]
+    assert resumed.start_step == 3 and np.isfinite(resumed.loss) and resumed.fingerprint != report.fingerprint
+    network = load_detector(str(run.root / precision / "model")).model.networks["detector"]
     assert {layer.compute_dtype for layer in network.layers} == {"float32"}
     assert all(np.all(np.isfinite(variable)) for variable in network.variables)
     saved = tf.saved_model.load(str(run.root / precision / "model" / "Format-Serving"))
@@ -215,24 +227,8 @@ def test_what_cannot_be_trained_is_refused_and_leaves_no_output(run):
         ({"train_config.freeze_variables": ["nothing"]}, ConfigError, "matches none"),
         (absent | {"train_config.fine_tune_checkpoint_version": "V2"}, ModelError, "absent"),
     ):
-        with pytest.raises(error, match=text):
-            run("refused", **overrides)
+        refused(error, text, run, "refused", **overrides)
     assert not (run.root / "refused").exists()
-
-
-RECIPE = """
-train_config {
-  num_epochs: 3 close_mosaic_epochs: 1 mixing_pool_size: 4
-  multi_scale { scale: [0.5, 1] steps_per_scale: 1 }
-  freeze_backbone_stages: 1 backbone_rate_decay: 0.8
-  data_augmentation_options { mosaic { height: 128 width: 128 fit: KEEP_ASPECT_RATIO } }
-  data_augmentation_options { large_scale_jitter { height: 64 width: 64 scale_min: 0.5 } }
-  optimizer { momentum_optimizer { learning_rate { cosine_decay_learning_rate {
-    learning_rate_base: 0.002 total_epochs: 3 warmup_epochs: 0.5 warmup_learning_rate: 0.001 } } } }
-  gradient_clipping_by_norm: 10
-}
-train_input_reader { repeat_factor_threshold: 0.9 }
-"""
 
 
 @pytest.mark.slow

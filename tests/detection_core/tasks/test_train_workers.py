@@ -49,15 +49,9 @@ def start_workers(root: Path) -> list[subprocess.Popen[str]]:
     for index in range(2):
         place = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
         environment = {**os.environ, "TF_CONFIG": json.dumps(place), "TF_CPP_MIN_LOG_LEVEL": "2"}
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, "-c", SCRIPT, str(root), f"worker{index}"],
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        )
+        command = [sys.executable, "-c", SCRIPT, str(root), f"worker{index}"]
+        output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        processes.append(subprocess.Popen(command, env=environment, **output))
     return processes
 
 

@@ -37,11 +37,8 @@ def trained(tmp_path_factory):
 def test_the_last_checkpoint_of_a_finished_training_measures_as_what_it_wrote(trained, tmp_path):
     [line] = watch(str(trained.root / "work"), str(tmp_path / "watched"), QUICK)
     assert line.step == STEPS
-    written = evaluate_config(
-        model_path=str(trained.root / "model"),
-        config=trained.config,
-        evaluation_dir=str(tmp_path / "evaluation"),
-    )
+    places = {"model_path": str(trained.root / "model"), "evaluation_dir": str(tmp_path / "evaluation")}
+    written = evaluate_config(config=trained.config, **places)
     assert written.metrics == pytest.approx({n: line.metrics[n] for n in written.metrics}, abs=1e-5)
     assert list((tmp_path / "watched" / "logs" / "eval").iterdir())
     assert [line.step for line in watch(str(trained.folder), str(tmp_path / "watched"), QUICK)] == [STEPS]

@@ -1,17 +1,83 @@
+"""Labelled images as the checks read them, and what one pass gathers of them."""
+
+import contextlib
+import dataclasses
 import hashlib
+import io
 
 import numpy as np
+from PIL import Image
 
+from detection_core.artifacts.data_findings import Finding, FoundExample, OtherExample
 from detection_core.config.input_paths import split_pattern
 from detection_core.data.encode import int64_feature, serialise_features
 from detection_core.data.record_writer import write_record
-from detection_core.errors import DataError
+from detection_core.datasets.decoding import find_decoding
+from detection_core.errors import ConfigError, DataError
+from detection_core.evaluation.drawing import class_colour
+from detection_core.evaluation.results import iou_px
+from detection_core.progress import Progress
 from detection_core.validation import labelled_images
+from detection_core.validation.checks import CHECKS, EXAMPLES_LISTED, FindingList, Limit, make_limits
+from detection_core.validation.counted_card import ObjectCounter, counted_card
+from detection_core.validation.decoded_images import ImageFiles
+from detection_core.validation.drawn_objects import Emphasis, box_of, draw_image, pixels_of
+from detection_core.validation.duplicates import Pair
+from detection_core.validation.found_examples import complete_examples
 from detection_core.validation.labelled_images import folder_of, parse_record, read_some, read_split
-from tests.detection_core.validation.samples import LABELS, labelled
-from tests.support.cases import refused
+from detection_core.validation.perceptual_hash import hash_image_file
+from detection_core.validation.same_boxes import AnnotationChecker, check_copies, same_boxes
+from detection_core.validation.sample_pictures import SamplePictures
+from detection_core.validation.split_pass import MOST_FOLDERS, FolderCounters, PassOptions, pass_over
+from tests.detection_core.validation.samples import LABELS, findings_of, labelled
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import subfolder
-from tests.support.made_examples import Made, encode, picture_bytes, write_examples
+from tests.support.made_examples import CLASSES, Made, encode, picture_bytes, write_examples
+
+BOX, MOVED, OTHER = (0.1, 0.1, 0.5, 0.5), (0.1, 0.1, 0.5, 0.503), (0.6, 0.6, 0.9, 0.9)
+
+
+def test_checks_warn_until_the_settings_say_otherwise_and_are_ordered_by_severity():
+    limits = make_limits({})
+    assert limits.keys() == CHECKS.keys() and {limit.severity for limit in limits.values()} == {"warn"}
+    changed = make_limits({"leakage": {"severity": "stop"}, "rare_class": {"threshold": 3}})
+    assert changed["leakage"] == Limit(threshold=CHECKS["leakage"].threshold, severity="stop")
+    assert changed["rare_class"] == Limit(threshold=3.0, severity="warn")
+    findings = _list(duplicates={"severity": "stop"}, empty_images={"severity": "off"})
+    for check in ("leakage", "duplicates", "empty_images"):
+        findings.add(check, "eval", "found", measured=0.5)
+    assert [f.id for f in findings.findings()] == ["duplicates:eval", "leakage:eval"]
+    outcomes = findings.outcomes()
+    assert (outcomes["duplicates"], outcomes["leakage"], outcomes["empty_images"]) == ("stop", "warn", "off")
+    assert outcomes["rare_class"] == "passed"
+    findings = _list()
+    findings.could_not("leakage", "there is one split")
+    assert findings.outcomes()["leakage"] == "there is one split"
+    findings = _list(leakage={"threshold": 0.5})
+    findings.add_above("leakage", "eval", "found", measured=0.5)
+    assert findings.findings() == []
+    findings.add_above("leakage", "test", "found", measured=0.51)
+    assert [(f.measured, f.threshold) for f in findings.findings()] == [(0.51, 0.5)]
+    findings = _list()
+    many = [FoundExample(split="eval", source_id=str(i), record=i) for i in range(500)]
+    findings.add("leakage", "eval", "found", measured=1.0, count=500, examples=many)
+    [finding] = findings.findings()
+    assert len(finding.examples) == EXAMPLES_LISTED and finding.count == 500
+
+
+@cases(
+    ({"leekage": {}}, "found 'leekage'; did you mean leakage?"),
+    ({"leakage": {"limit": 1}}, "expected threshold and severity, found 'limit'"),
+    ({"leakage": {"threshold": 2}}, "expected 0 to 1 "), ({"leakage": {"threshold": "much"}}, "found 'much'"),
+    ({"leakage": {"threshold": True}}, "found True"), ({"leakage": {"threshold": float("nan")}}, "found nan"),
+    ({"leakage": {"severity": "halt"}}, "expected one of off, warn, stop, found 'halt'"),
+)  # fmt: skip
+def test_what_is_no_check_is_refused_with_its_place(*, given, message):
+    assert refused(ConfigError, message.replace("?", r"\?"), make_limits, given).where.startswith("checks")
+
+
+def _list(**given):
+    return FindingList(make_limits(given))
 
 
 def test_a_record_is_read_with_all_that_checks_look_at_and_what_it_lacks_is_none():
@@ -20,12 +86,10 @@ def test_a_record_is_read_with_all_that_checks_look_at_and_what_it_lacks_is_none
     assert (image.source_id, image.height, image.width) == ("a", 48, 64)
     np.testing.assert_array_equal(image.boxes, np.asarray(boxes, np.float32))
     assert image.classes.tolist() == [1, 0] and image.is_crowd.tolist() == [False, True]
-    assert image.encoded == picture_bytes(3)
-    assert image.sha256 == hashlib.sha256(image.encoded).digest()
+    assert image.encoded == picture_bytes(3) and image.sha256 == hashlib.sha256(image.encoded).digest()
     image = labelled(boxes=(), classes=())
     assert image.boxes.shape == (0, 4) and image.classes.shape == (0,)
-    other = parse_record(encode(Made(classes=("cow",)), 0, ("cow",)), 0, LABELS)
-    assert other.classes.tolist() == [-1]
+    assert parse_record(encode(Made(classes=("cow",)), 0, ("cow",)), 0, LABELS).classes.tolist() == [-1]
     for side in (-1, 0, 1 << 40):
         features = {"image/height": int64_feature([side]), "image/width": int64_feature([7])}
         image = parse_record(serialise_features(features), 0, LABELS)
@@ -70,3 +134,195 @@ def test_folders_spans_and_splits_are_told_and_records_not_asked_for_not_parsed(
     assert labelled_images.span_of(image, ()) == ""
     write_examples(below, {"eval": [Made()], "train": [Made()], "a": [Made()]})
     assert labelled_images.split_names(str(below)) == ["train", "a", "eval"]
+
+
+def _pass(tmp_path, images, *, split="train", spans=(), hashes=False):
+    folder = write_examples(tmp_path, {split: images})
+    counted = {"classes": LABELS.names, "pictures": SamplePictures(LABELS.names), "spans": spans}
+    options = PassOptions(**counted, decoding=find_decoding("none"), hashes=hashes)
+    folders = FolderCounters(LABELS.names)
+    with Progress("validate", total=len(images), unit="image") as progress:
+        read = read_split(split_pattern(folder, split), LABELS)
+        found = pass_over(split, read, len(images), options, folders, progress)
+    return found, folders.statistics()
+
+
+def test_everything_is_gathered_in_one_pass_by_span_and_by_folder(tmp_path):
+    images = [Made(picture=n) for n in (1, 2, 1)]
+    found, _ = _pass(tmp_path, images, hashes=True)
+    assert found.hashes[0] == found.hashes[2] != found.hashes[1]
+    assert found.digests.values()[0].tolist()[0] == found.digests.values()[0].tolist()[2]
+    assert len(found.boxes.boxes) == 3 and found.features.datasets[0].num_examples == 3
+    assert found.annotations.objects_digest(0) == found.annotations.objects_digest(1)
+    images = [Made(source_id=name) for name in ("1/a", "1/b", "2/a", "3/a")]
+    found, _ = _pass(tmp_path / "train", images, spans=("1", "2"))
+    assert {span: sample.images for span, sample in found.spans.items()} == {"1": 2, "2": 1}
+    assert found.statistics.images == 4
+    assert _pass(tmp_path / "eval", images, split="eval", spans=("1", "2"))[0].spans == {}
+    images = [Made(filename=f"{name}/{n}.png") for name in ("anna", "ben") for n in range(3)]
+    _, folders = _pass(tmp_path / "few", images)
+    assert {name: sample.images for name, sample in folders.items()} == {"anna": 3, "ben": 3}
+    many = [Made(filename=f"{n}/a.png", picture=1) for n in range(MOST_FOLDERS + 1)]
+    assert _pass(tmp_path / "many", many)[1] == {}
+    assert _pass(tmp_path / "one", [dataclasses.replace(images[0])] * 3)[1] == {}
+
+
+def _finding(*examples):
+    said = {"id": "leakage:eval", "check": "leakage", "severity": "warn", "message": "m"}
+    return Finding(**said, measured=1, threshold=0, examples=list(examples))
+
+
+def _example(record, other=None, split="train"):
+    return FoundExample(split=split, source_id="", record=record, other=other)
+
+
+def _complete(tmp_path, *findings):
+    made = [Made(source_id=f"id {i}") for i in range(30)]
+    made[3] = Made(source_id="broken", data=b"no image")
+    folder = write_examples(tmp_path / "examples", {"train": made, "eval": [Made(source_id="other")]})
+
+    def read(split, numbers):
+        return read_some(split_pattern(folder, split), LABELS, numbers)
+
+    return complete_examples(findings, read, LABELS.names, str(tmp_path / "out"))
+
+
+def test_examples_get_ids_and_pictures_where_they_decode_and_findings_without_read_nothing(tmp_path):
+    [finding] = _complete(tmp_path, _finding(*(_example(i) for i in range(4, 20))))
+    assert [e.source_id for e in finding.examples] == [f"id {i}" for i in range(4, 20)]
+    assert [bool(e.picture) for e in finding.examples] == [True] * 6 + [False] * 10
+    picture = (tmp_path / "out" / "pictures" / finding.examples[0].picture).read_bytes()
+    assert Image.open(io.BytesIO(picture)).size == (320, 240)
+    below = subfolder(tmp_path, 1)
+    [finding] = _complete(below, _finding(_example(3)))
+    assert (finding.examples[0].source_id, finding.examples[0].picture) == ("broken", "")
+    below = subfolder(tmp_path, 2)
+    [finding] = _complete(below, _finding(_example(2, OtherExample(split="eval", source_id="", record=0))))
+    [example] = finding.examples
+    assert example.other.source_id == "other"
+    picture = (below / "out" / "pictures" / example.picture).read_bytes()
+    assert Image.open(io.BytesIO(picture)).width > 2 * 240
+
+    def read(split, numbers):
+        raise AssertionError("nothing is to be read")
+
+    assert complete_examples([_finding()], read, [], "/nowhere") == [_finding()]
+
+
+def test_a_card_counts_images_and_objects_by_class_and_split(tmp_path):
+    two = Made(boxes=((0.1, 0.1, 0.5, 0.5), (0.2, 0.2, 0.9, 0.9)), classes=("cat", "dog"), crowd=(0, 1))
+    folder = write_examples(tmp_path, {"train": [two, Made(boxes=())], "eval": [Made()]})
+    cards = {}
+    for split in ("train", "eval"):
+        counter = ObjectCounter()
+        for image in read_split(split_pattern(folder, split), LABELS):
+            counter.add(image)
+        cards[split] = counter.card(LABELS)
+    assert cards["train"].classes == {"cat": 1, "dog": 1} and cards["train"].empty_images == 1
+    card = counted_card(LABELS, cards)
+    assert [(c.id, c.name, c.objects) for c in card.classes] == [(1, "cat", 2), (2, "dog", 1)]
+    assert (card.total.images, card.total.objects, card.total.empty_images) == (3, 3, 1)
+
+
+def _images(count, broken=()):
+    for number in range(count):
+        data = picture_bytes(number % 7)
+        yield labelled(number, data=data[: len(data) // 2] if number in broken else data)
+
+
+def _look(count, decode, *, hashes=False, broken=()):
+    with ImageFiles(count, find_decoding(decode), hashes=hashes) as files:
+        for image in _images(count, broken):
+            files.add(image)
+    return files, findings_of(files.report, "train")
+
+
+def test_images_are_decoded_as_asked_for_and_damaged_ones_found():
+    files, findings = _look(100, "none", hashes=True)
+    assert list(files.hashes) == [hash_image_file(picture_bytes(number % 7)) for number in range(100)]
+    assert files.decoded == 100 and findings.findings() == [] and _look(100, "all")[0].decoded == 100
+    assert _look(100, "sample")[0].decoded == 16
+    files, findings = _look(100, "none")
+    assert files.decoded == 0 and list(files.hashes) == [None] * 100
+    assert findings.outcomes()["undecodable_images"] == "no image was decoded"
+    for decode, hashes in (("all", False), ("all", True), ("none", True)):
+        files, findings = _look(10, decode, hashes=hashes, broken=(3, 7))
+        [finding] = findings.findings()
+        assert (finding.check, finding.measured) == ("undecodable_images", 0.2)
+        assert [e.record for e in finding.examples] == [3, 7] and "decode" in finding.examples[0].note
+        assert files.hashes[3] is None and len(files.hashes) == 10
+    files = ImageFiles(10, find_decoding("all"), hashes=True)
+    with contextlib.suppress(KeyboardInterrupt), files:
+        files.add(next(_images(1)))
+        raise KeyboardInterrupt
+    assert files._pool._shutdown
+
+
+def test_an_example_is_drawn_and_the_box_that_is_meant_is_in_its_colour():
+    image = labelled(boxes=((0.2, 0.2, 0.8, 0.8),))
+    pixels = pixels_of(image)
+    assert pixels.shape == (48, 64, 3)
+    picture = draw_image(pixels, image, LABELS.names, sides=(240, 360))
+    assert picture.size == (240, 180)
+    bare = draw_image(pixels, labelled(boxes=()), LABELS.names, sides=(240, 360))
+    unnamed = draw_image(pixels, image, LABELS.names, sides=(240, 360), emphasis=Emphasis(label=1))
+    shown = [np.asarray(p) for p in (picture, bare, unnamed)]
+    assert (shown[0] != shown[1]).any() and (shown[0] != shown[2]).any() and (shown[1] != shown[2]).any()
+    assert pixels_of(labelled(data=b"no image")) is None
+    assert box_of(np.array([0.0, 0.25, 0.5, 1.0], np.float32)) == (0.0, 0.25, 0.5, 1.0)
+    # The others are grey and have no name, so that a finding's picture shows what it is about.
+    image = labelled(boxes=((0.1, 0.1, 0.4, 0.4), (0.5, 0.5, 0.9, 0.9)), classes=("cat", "cat"))
+    meant = Emphasis(box=[0.5, 0.5, 0.9, 0.9])
+    assert not meant.names(0, image.boxes[0]) and meant.names(0, image.boxes[1])
+    picture = np.asarray(draw_image(pixels_of(image), image, LABELS.names, sides=(640, 640), emphasis=meant))
+    colour = np.asarray(class_colour(0))
+    is_coloured = (np.abs(picture.astype(int) - colour).sum(axis=2) < 12).nonzero()
+    assert len(is_coloured[0]) and is_coloured[0].min() > 0.4 * 480 and is_coloured[1].min() > 0.4 * 640
+
+
+def _checker(*images):
+    checker = AnnotationChecker()
+    for number, made in enumerate(images):
+        checker.add(labelled(number, made))
+    return checker
+
+
+def _found(*images):
+    findings = findings_of(_checker(*images).report, "train", CLASSES)
+    return {finding.check: finding for finding in findings.findings()}
+
+
+def test_same_boxes_overlap_and_have_an_area():
+    random = np.random.default_rng(0)
+    corners, sides = random.uniform(0, 0.5, (30, 2)), random.uniform(0.1, 0.5, (30, 2))
+    boxes = np.concatenate([corners, corners + sides], axis=1)
+    boxes[20:] = boxes[:10] + random.uniform(0, 0.01, (10, 4))
+    expected = (iou_px(boxes, boxes, np.zeros(30, bool)) >= 0.9) & ~np.eye(30, dtype=bool)
+    found = same_boxes(boxes, overlap=0.9)
+    assert (found == expected).all() and found.any()
+    flat = (0.5, 0.5, 0.5, 0.5)
+    assert same_boxes(np.asarray([flat, flat, BOX])).sum() == 0
+
+
+def test_one_box_twice_is_a_repetition_of_two_classes_a_contradiction_and_of_a_crowd_fine():
+    found = _found(Made(), Made(boxes=(BOX, OTHER, MOVED), classes=("cat", "cat", "dog")))
+    assert list(found) == ["contradictions"]
+    finding = found["contradictions"]
+    assert (finding.measured, [e.record for e in finding.examples]) == (0.5, [1])
+    assert finding.examples[0].note == "cat and dog"
+    found = _found(Made(boxes=(BOX, MOVED, MOVED, OTHER), classes=("cat",) * 4))
+    assert list(found) == ["repeated_boxes"] and found["repeated_boxes"].examples[0].note == "2 boxes again"
+    of_a_crowd = Made(boxes=(BOX, BOX), classes=("cat", "dog"), crowd=(0, 1))
+    others = Made(boxes=(BOX, OTHER), classes=("cat", "dog")), Made(boxes=(BOX,), classes=("cat",))
+    for made in (*others, of_a_crowd, Made(boxes=(), classes=())):
+        assert _found(made) == {}, made
+
+
+def test_copies_that_are_annotated_differently_are_found():
+    two = Made(boxes=(BOX, OTHER), classes=("cat", "dog"))
+    swapped = Made(boxes=(OTHER, BOX), classes=("dog", "cat"))
+    checkers = {"train": _checker(two, two), "eval": _checker(swapped, Made(boxes=(BOX,)))}
+    pairs = [Pair(split="eval", record=record, other_split="train", other_record=record) for record in (0, 1)]
+    [finding] = findings_of(check_copies, pairs, checkers).findings()
+    assert (finding.measured, finding.examples[0].record) == (0.5, 1)
+    assert findings_of(check_copies, [], checkers).findings() == []
