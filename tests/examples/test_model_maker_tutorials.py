@@ -67,24 +67,20 @@ def test_the_salads_tutorial(tmp_path, monkeypatch, capsys):
         train_data, model_spec=spec, batch_size=8, train_whole_model=True, validation_data=validation_data
     )
     assert re.search(r"train \| step 1/1\b.*loss", printed())
-    assert set(model.evaluate(test_data)) == KEYS
-    assert "evaluate | image 3/3" in printed()
+    assert set(model.evaluate(test_data)) == KEYS and "evaluate | image 3/3" in printed()
     model.export(export_dir=".")
     assert "export | model_int8.tflite" in printed()
     assert set(model.evaluate_tflite("model.tflite", test_data)) == KEYS
     assert "evaluate | image 3/3" in printed()
-
     # Test the TFLite model on your image.
     classes = ["???"] * model.model_spec.config.num_classes
-    label_map = model.model_spec.config.label_map
-    for label_id, label_name in label_map.as_dict().items():
+    for label_id, label_name in model.model_spec.config.label_map.as_dict().items():
         classes[label_id - 1] = label_name
     assert classes == list(CLASSES)
     Image.open("images/0.jpg").save("image.png")
     count, scores, found, boxes = detected("model.tflite", "image.png")
     assert 0 <= int(count) <= 25 and scores.shape == found.shape == (25,) and boxes.shape == (25, 4)
     assert all(classes[int(label)] in CLASSES for label in found[: int(count)])
-
     # Export to different formats, and customize the quantization.
     model.export(export_dir=".", export_format=[ExportFormat.SAVED_MODEL, ExportFormat.LABEL])
     assert (tmp_path / "saved_model" / "saved_model.pb").is_file()

@@ -43,8 +43,7 @@ def test_the_quick_start_learns_its_shapes_and_shows_a_picture(tmp_path_factory)
     assert sum("image/jpeg" in data for data in outputs) == 1
     texts = [eval(data["text/plain"]) for data in outputs if "image/jpeg" not in data]
     kind, training, metrics, seen, files, small = texts[-6:]
-    assert kind[1] == 2 and training[0] == 150
-    assert metrics["mAP@.50IOU"] > 0.5
+    assert kind[1] == 2 and training[0] == 150 and metrics["mAP@.50IOU"] > 0.5
     assert {name for name, _ in seen[0]} <= {"square", "circle"} and seen[0]
     assert set(files) == {"model_float32.tflite", "model_int8.tflite"}
     assert files["model_float32.tflite"][2] and small
@@ -56,8 +55,7 @@ def test_model_maker_s_calls(tmp_path_factory):
     assert sum("image/png" in data for data in found) == 1
     texts = [eval(data["text/plain"]) for data in found if "image/png" not in data]
     boxes, data, metrics, files, drop, smaller, seen = texts
-    assert boxes == 100
-    assert data == (32, 8, 8, {1: "one", 2: "zero"})
+    assert boxes == 100 and data == (32, 8, 8, {1: "one", 2: "zero"})
     assert {"AP", "AP50", "ARmax100", "AP_/zero", "AP_/one"} <= set(metrics)
     assert files == ["labels.txt", "model.tflite", "saved_model"]
     assert -1 <= drop <= 1 and smaller and seen

@@ -54,12 +54,9 @@ def write_overlay(folder, components):
     folder.mkdir(parents=True, exist_ok=True)
     where = os.path.relpath(K8S, folder.resolve())
     tree = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "namespace": "detflow",
-        "resources": [f"{where}/base"],
-        "components": [f"{where}/addons/{c}" for c in components],
-    }
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": "detflow",
+        "resources": [f"{where}/base"], "components": [f"{where}/addons/{c}" for c in components],
+    }  # fmt: skip
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(tree))
     return folder
 

@@ -16,17 +16,11 @@ from tests.support.plain_backbone import PLAIN
 
 SPLITS = {"train": 0.5, "eval": 0.25, "test": 0.25}
 SMALL = (
-    f"data.splits={json.dumps(SPLITS)}",
-    f"model.ssd.feature_extractor.type={PLAIN}",
-    "model.ssd.image_resizer={fixed_shape_resizer {height: 64 width: 64}}",
-    "model.ssd.num_classes=3",
-    "train_config.batch_size=2",
-    "evaluate.thresholds={}",
-    "evaluate.pictures=1",
-    "quantize.enabled=false",
-    "export.formats=[float32]",
-    "export.max_map_drop=1.0",
-)
+    f"data.splits={json.dumps(SPLITS)}", f"model.ssd.feature_extractor.type={PLAIN}",
+    "model.ssd.image_resizer={fixed_shape_resizer {height: 64 width: 64}}", "model.ssd.num_classes=3",
+    "train_config.batch_size=2", "evaluate.thresholds={}", "evaluate.pictures=1",
+    "quantize.enabled=false", "export.formats=[float32]", "export.max_map_drop=1.0",
+)  # fmt: skip
 
 
 def _parameters(folder):
@@ -62,8 +56,7 @@ def cluster(place):
 
 
 def _checks(**given):
-    settings = load_settings(str(SETTINGS), list(SMALL), check_files=False)
-    return run_checks(settings, splits=SPLITS, **given)
+    return run_checks(load_settings(str(SETTINGS), list(SMALL), check_files=False), splits=SPLITS, **given)
 
 
 @pytest.mark.slow
@@ -74,7 +67,6 @@ def test_the_workflow_publishes_and_its_repetition_knows_that(cluster, place, sp
     assert done["tflite-exporter"].artifacts["metrics"]["metadata"]["float32 bytes"] > 0
     assert done["baseline-resolver"].artifacts["baseline"]["metadata"]["absent"] == 1
     version = json.loads((done["pusher"].folder["pushed_model"] / "pushed.json").read_text())["version"]
-
     # The same again: its own publication is not its baseline, and the token says that it need not push.
     only_checks = _only(spec, "run-checker")
     again = run_compiled(cluster, only_checks, **_parameters(place), train_steps=3.0)["run-checker"]
@@ -92,10 +84,8 @@ def test_every_step_gets_the_values_of_the_slot_and_so_it_is_on_one_machine(clus
     assert found["resolved_data_path"] == f"{place}/data/2026-11-21"
     assert found["resolved_push_destination"] == f"{place}/first/20261121030000"
     assert found["resolved_work_dir"] == f"{place}/work/{cluster.run_id}"
-    bounds = {"DetectionBoxes_Precision/mAP": {"upper_bound": 0.21}}
-    assert json.loads(found["resolved_thresholds"]) == bounds
+    assert json.loads(found["resolved_thresholds"]) == {"DetectionBoxes_Precision/mAP": {"upper_bound": 0.21}}
     assert "8 images" in done["example-gen"].folder["card"].read_text()
-
     here = _checks(**parameters, scheduled_time=cluster.scheduled_time, run_id=cluster.run_id)
     same = [name for name in found if name.startswith("resolved_")]
     assert len(same) == 4

@@ -1,13 +1,28 @@
-import dataclasses
+"""The workflow as steps, their parameters, configs and states."""
 
-from component_specs import ConfigGenJob
+import dataclasses
+import json
+
+import pytest
+
+from component_specs import JOBS, ConfigGenJob
+from component_specs.annotations import job_fields
 from components.config_gen.run import run as write_config
+from components.run_checker.run import FILLED
 from components.runtime.config_artifact import read_pipeline_config
+from detection_core.artifacts.run_info import STEP_STATES, StepInfo
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
+from pipeline import step_configs
 from pipeline.dag import FromCheck, FromResult, FromStep, before, build_dag, check_contracts
-from pipeline.run_checks import CHECKS
+from pipeline.kubeflow.step_state import word_of
+from pipeline.parameters import Parameter, check_parameters, parse_parameters
+from pipeline.run_checks import CHECKS, check_step
+from pipeline.run_parameters import CHECKER, RUN_PARAMETERS, declared_parameters, set_parameters
 from pipeline.settings.settings_file import load_settings
-from pipeline.step_configs import training_config
+from pipeline.step_configs import fine_tune_checkpoint, shared_config_text, step_overrides, training_config
+from pipeline.step_states import StepStatus
 from tests.support.cases import refused
 from tests.support.refusals import not_refused
 
@@ -120,3 +135,147 @@ def test_training_goes_on_from_the_deployed_model_and_saves_as_often_as_the_sett
         steps = _steps(load_settings(digits_settings, overrides))
         found = {name for name, step in steps.items() if step.parameters.get("checkpoint_minutes") == minutes}
         assert found == {"trainer", "quantization_rewriter"}
+
+
+_KINDS = {"data_path": "STRING", "train_steps": "NUMBER_INTEGER", "learning_rate": "NUMBER_DOUBLE"}
+_KINDS |= {"fast": "BOOLEAN", "tags": "LIST", "extra": "STRUCT"}
+DECLARED = {n: Parameter(name=n, type=kind, required=n == "data_path") for n, kind in _KINDS.items()}
+
+
+def test_texts_become_typed_values_or_are_refused():
+    given = ["data_path=1", "train_steps=5", "learning_rate=1e-3", "fast=true", "tags=[1]", 'extra={"a": 1}']
+    values = {"data_path": "1", "train_steps": 5, "learning_rate": 0.001, "fast": True, "tags": [1]}
+    assert parse_parameters(DECLARED, given) == {**values, "extra": {"a": 1}}
+    texts = [
+        ("train_stepz=5", "no parameter train_stepz; did you mean train_steps?"),
+        ("nothing_like_it=5", "no parameter nothing_like_it; the pipeline has .*data_path"),
+        ("train_steps=5.5", "--param train_steps: expected a whole number, found '5.5'"),
+        ("train_steps=true", "expected a whole number"),
+        ("learning_rate=NaN", "expected a number, found 'NaN'"),
+        ("fast=yes", "expected true or false"),
+        ("tags={}", "expected a list, as JSON"),
+        ("train_steps", "expected NAME=VALUE"),
+    ]
+    assert not not_refused(lambda text: parse_parameters(DECLARED, [text]), texts, ConfigError)
+    assert check_parameters(DECLARED, {"data_path": "x", "learning_rate": 1}, "s.yaml")
+    wrong = {"data_path": "x", "train_steps": "5"}
+    values = [
+        ((DECLARED, wrong), "s.yaml: train_steps: expected a whole number, found '5'"),
+        ((DECLARED, {}), r"no value for data_path.*give --param data_path=VALUE"),
+        (({}, {"x": 1}), "no parameter x; the pipeline has none"),
+    ]
+    assert not not_refused(lambda given: check_parameters(*given, "s.yaml"), values, ConfigError)
+
+
+def test_every_target_is_a_field_texts_go_to_run_checker_alone_and_a_package_declares_them():
+    for parameter in RUN_PARAMETERS:
+        kinds = {job_fields(JOBS[step]).parameters[field].carried_as for step, field in parameter.targets}
+        assert len(kinds) == 1
+        if kinds == {str}:
+            assert [step for step, _ in parameter.targets] == [CHECKER] and parameter.name in FILLED
+    declared = declared_parameters()
+    assert list(declared) == [p.name for p in RUN_PARAMETERS]
+    assert declared["train_steps"].type == "NUMBER_INTEGER" and declared["span"].type == "STRING"
+    assert not any(p.required for p in declared.values())
+
+
+def test_values_reach_every_step_that_takes_them(digits_settings):
+    settings = load_settings(digits_settings)
+    steps = [check_step(settings), *build_dag(settings).steps]
+    changed = {s.id: s for s in set_parameters(steps, {"train_steps": 7, "learning_rate": 1, "span": "3"})}
+    assert changed[CHECKER].parameters["train_steps"] == changed["trainer"].parameters["train_steps"] == 7
+    assert type(changed["trainer"].parameters["learning_rate"]) is float
+    assert changed[CHECKER].parameters["span"] == "3"
+    same = set_parameters(steps, {})
+    assert [s.parameters for s in same] == [dict(s.parameters) for s in steps]
+
+
+def test_each_training_step_has_its_own_config(digits_settings):
+    settings = load_settings(digits_settings, ["train_config.batch_size=4", "train_config.num_steps=7"])
+    trained = training_config(settings, quantize=False)
+    quantized = training_config(settings, quantize=True)
+    assert trained.train_config.batch_size == quantized.train_config.batch_size == 4
+    assert trained.train_config.num_steps == 7
+    assert quantized.train_config.num_steps == settings.quantize.overrides["train_config.num_steps"]
+    assert quantized.HasField("graph_rewriter") and fine_tune_checkpoint(settings) == ""
+    field = "train_config.fine_tune_checkpoint"
+    named = load_settings(digits_settings, [f"{field}=/there/x", f"{field}_version=V2"])
+    assert fine_tune_checkpoint(named) == "/there/x"
+
+
+def test_override_files_and_additions_reach_the_training(digits_settings, tmp_path):
+    files = [tmp_path / "a.config", tmp_path / "b.config"]
+    files[0].write_text("train_config { batch_size: 2 num_steps: 3 }")
+    files[1].write_text(
+        'train_config { batch_size: 4 } eval_config { metrics_set: "coco_detection_metrics" }'
+    )
+    added = "eval_config.metrics_set[+]"
+    overrides = [f"{added}=pascal_voc_detection_metrics", f"train.overrides.{added}=oid_V2_detection_metrics"]
+    plain = load_settings(digits_settings)
+    settings = load_settings(digits_settings, overrides, override_files=[str(f) for f in files])
+    before = training_config(plain, quantize=False)
+    trained = training_config(settings, quantize=False)
+    assert (trained.train_config.batch_size, trained.train_config.num_steps) == (4, 3)
+    metrics = ("coco_detection_metrics", "pascal_voc_detection_metrics", "oid_V2_detection_metrics")
+    assert list(trained.eval_config.metrics_set) == [*before.eval_config.metrics_set, *metrics]
+
+
+def test_the_shared_config_leaves_the_quantization_to_its_step_and_its_own_block(digits_settings):
+    plain = load_settings(digits_settings)
+    changed = load_settings(digits_settings, ["graph_rewriter.quantization.delay=5"])
+    assert "\n" not in shared_config_text(plain).strip()
+    assert not parse_pipeline_config(shared_config_text(plain)).HasField("graph_rewriter")
+    assert shared_config_text(plain) == shared_config_text(changed)
+    assert step_overrides(plain, quantize=False) == step_overrides(changed, quantize=False)
+    assert step_overrides(plain, quantize=True) != step_overrides(changed, quantize=True)
+    own = "quantize.overrides={graph_rewriter: {quantization: {delay: 1}}}"
+    found = step_overrides(load_settings(digits_settings, [own]), quantize=True)
+    assert found == {"graph_rewriter": {"quantization": {"delay": 1}}}
+
+
+ZOO_MODEL = "zoo:ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
+
+
+def test_starting_from_published_weights_is_trainer_s_alone_and_imagenet_names_the_backbone(digits_settings):
+    published = 'train_config.fine_tune_checkpoint="PATH_TO_BE_CONFIGURED/mobilenet_v2.ckpt-1"'
+    settings = load_settings(digits_settings, [f"train.start_from={ZOO_MODEL}", published])
+    train = training_config(settings, quantize=False).train_config
+    assert (train.fine_tune_checkpoint, train.fine_tune_checkpoint_type) == (ZOO_MODEL, "full")
+    assert fine_tune_checkpoint(settings) == ZOO_MODEL
+    merged = apply_overrides(
+        parse_pipeline_config(shared_config_text(settings)), step_overrides(settings, quantize=False)
+    )
+    assert merged.train_config == train
+    assert not any("fine_tune" in path for path in step_overrides(settings, quantize=True))
+
+    def load(start, more):
+        return load_settings(digits_settings, [f"train.start_from={start}", more])
+
+    less = load(ZOO_MODEL, "train.overrides={train_config.fine_tune_checkpoint_type: detection}")
+    assert training_config(less, quantize=False).train_config.fine_tune_checkpoint_type == "detection"
+    multiplier = "model.ssd.feature_extractor.depth_multiplier"
+    assert fine_tune_checkpoint(load("imagenet", f"{multiplier}=0.5")) == "imagenet:mobilenet_v2:0.5"
+    with pytest.raises(ConfigError, match=r"depth_multiplier of 0.35, 0.5.*found 0.6"):
+        fine_tune_checkpoint(load("imagenet", f"{multiplier}=0.6"))
+
+
+def test_a_schema_travels_as_text_once_it_is_one(digits_settings, tmp_path):
+    assert step_configs.schema_text(load_settings(digits_settings)) == ""
+    schema = tmp_path / "examples_schema.pbtxt"
+    settings = load_settings(digits_settings, [f"validation.schema_file={schema}"])
+    refused(ConfigError, "schema", step_configs.schema_text, settings)
+    schema.write_text("feature { name: 'image/height' type: INT int_domain { min: 1 } }")
+    assert step_configs.schema_text(settings) == schema.read_text()
+    schema.write_text("feature { name: 'image/height' typ: INT }")
+    assert refused(ConfigError, "typ", step_configs.schema_text, settings).where.startswith(str(schema))
+
+
+def test_a_record_holds_every_state_of_one_machine_and_of_kubeflow_as_its_word():
+    for state in map(StepStatus, STEP_STATES):
+        assert StepInfo(id="a", component="a", state=state).state == str(state)
+    assert json.dumps([*StepStatus][:2]) == '["not run", "pending"]'
+    # The names of V2beta1RuntimeState in kfp_server_api 2.17.
+    for name in ("PENDING", "RUNNING", "SUCCEEDED", "SKIPPED", "FAILED", "CANCELING", "CANCELED"):
+        assert isinstance(word_of(name), StepStatus)
+    assert word_of("PAUSED") == "paused", "which is one of runs alone"
+    assert word_of(None) is StepStatus.PENDING

@@ -1,6 +1,8 @@
-"""Steps from outside are in the DAG, run on one machine, are cached, and stop what waits for them."""
+"""Steps and their descriptions."""
 
 import dataclasses
+import json
+import os
 import sys
 import types
 from typing import Annotated
@@ -9,13 +11,18 @@ import pytest
 
 from component_specs.annotations import EVALUATION, MODEL, Input, Output
 from component_specs.registration import register_component, unregister_component
-from detection_core.errors import ContractError
+from detection_core.config.load import load_pipeline_config
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.errors import ConfigError, ContractError
 from detection_core.storage import files
+from pipeline import descriptions
 from pipeline.dag import Dag, FromStep, Step, build_dag
+from pipeline.descriptions import KeptDescription, describe_config
 from pipeline.registered_steps import register_step, unregister_step
 from pipeline.settings.settings_file import load_settings
 from pipeline.settings.step_ids import step_ids
 from tests.support.cases import refused
+from tests.support.configs import PYRAMID
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -134,8 +141,7 @@ def test_registered_steps_run_on_one_machine_and_are_cached(components, tmp_path
 
     def run(run_id: str, size: int, name: str) -> None:
         first = dataclasses.replace(MAKE, parameters={"size": size})
-        grader = dataclasses.replace(GRADE, parameters={"size": name})
-        dag = Dag(name="outside", steps=(first, grader, last))
+        dag = Dag(name="outside", steps=(first, dataclasses.replace(GRADE, parameters={"size": name}), last))
         pipeline = build_tfx_pipeline(dag, {}, str(tmp_path / "root"), str(tmp_path / "m.sqlite"))
         run_tfx_pipeline(pipeline, dag, run_id, seen.append)
 
@@ -152,3 +158,87 @@ def test_registered_steps_run_on_one_machine_and_are_cached(components, tmp_path
     seen.clear()
     refused(ContractError, "prune it", run, "c", 1_000, "small")
     assert ended() == [("maker", "executed"), ("grader", "failed")]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("DETFLOW_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """Count what is built, in place of building it."""
+    found = []
+
+    def build(config):
+        found.append(config.model.ssd.num_classes)
+        if not config.HasField("train_config"):
+            raise ConfigError("expected a train_config, found none")
+        return KeptDescription(text=f"number {len(found)}", data={"number": len(found)})
+
+    monkeypatch.setattr(descriptions, "_build", build)
+    return found
+
+
+def _config(**overrides):
+    named = {key.replace("__", "."): value for key, value in overrides.items()}
+    return apply_overrides(load_pipeline_config(PYRAMID), named)
+
+
+def test_what_is_kept_is_what_the_network_says(monkeypatch):
+    config = _config(model__ssd__feature_extractor__depth_multiplier=0.35)
+    first = describe_config(config)
+    assert "ssd_mobilenet_v2_fpn_keras" in first.text and first.data["anchors"] == 8160
+    monkeypatch.setattr(descriptions, "_build", lambda config: pytest.fail("built again"))
+    assert describe_config(config) == first
+
+
+def test_what_differs_is_built_and_an_error_is_never_kept(built):
+    for classes in (3, 4, 3):
+        describe_config(_config(model__ssd__num_classes=classes))
+    assert built == [3, 4]
+    wrong, remote = _config(), _config(train_config__fine_tune_checkpoint="s3://bucket/ckpt-1")
+    wrong.ClearField("train_config")
+    for number in range(2):
+        refused(ConfigError, "expected a train_config", describe_config, wrong)
+        describe_config(remote)  # a file that may have changed
+        assert len(built) == 2 + 2 * (number + 1)
+
+
+def test_a_changed_checkpoint_code_or_variable_is_followed(tmp_path, built, monkeypatch):
+    config = _config(train_config__fine_tune_checkpoint=str(tmp_path / "ckpt-1"))
+    assert describe_config(config).text == "number 1"
+    (tmp_path / "ckpt-1.index").write_bytes(b"one")
+    assert describe_config(config).text == "number 2"
+    os.utime(tmp_path / "ckpt-1.index", ns=(1, 1))
+    assert describe_config(config).text == describe_config(config).text == "number 3"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    assert describe_config(config).text == "number 4"
+    monkeypatch.setattr(descriptions, "_code", lambda: [("module.py", 1, 1)])
+    assert describe_config(config).text == "number 5"
+
+
+def test_a_damaged_entry_is_made_again_and_a_cache_may_be_of_no_use(own_cache, built, tmp_path, monkeypatch):
+    describe_config(_config())
+    (entry,) = (own_cache / "descriptions").iterdir()
+    for number, content in enumerate(("", "{", "[]", '{"text": "no data"}'), start=2):
+        entry.write_text(content)
+        assert describe_config(_config()).text == f"number {number}"
+        assert json.loads(entry.read_text()) == {"text": f"number {number}", "data": {"number": number}}
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "file" / "below"))
+    assert [describe_config(_config()).text for _ in range(2)] == ["number 6", "number 7"]
+
+
+def test_the_oldest_entries_go(own_cache, built, monkeypatch):
+    monkeypatch.setattr(descriptions, "_KEPT", 2)
+    for number, classes in enumerate((3, 4, 5)):
+        describe_config(_config(model__ssd__num_classes=classes))
+        for entry in (own_cache / "descriptions").iterdir():
+            state = os.stat(entry)
+            os.utime(entry, ns=(state.st_atime_ns, state.st_mtime_ns - 10**9 * (number + 1)))
+    assert len(list((own_cache / "descriptions").iterdir())) == 2
+    describe_config(_config(model__ssd__num_classes=5))
+    assert built == [3, 4, 5]

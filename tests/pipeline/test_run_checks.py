@@ -1,3 +1,5 @@
+"""Checks before a run."""
+
 import json
 import shutil
 
@@ -13,6 +15,7 @@ from detection_core.artifacts.published import PublishedVersion
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError
 from detection_core.storage import files
 from detection_core.validation.span_history import keep_spans
+from pipeline.dag import build_dag
 from pipeline.run_checks import CHECKS, checker_parameters, run_checks
 from pipeline.settings.settings_file import load_settings
 from tests.support.archives import archive
@@ -46,8 +49,7 @@ def _publish(settings, tmp_path, checks):
 
 def test_the_first_run_has_no_baseline_and_other_data_are_another_run(checked, tmp_path):
     checks = checked()
-    assert tuple(checks) == CHECKS
-    assert checks["baseline_version"] == ""
+    assert tuple(checks) == CHECKS and checks["baseline_version"] == ""
     assert checks["code_version"] == code_version()
     assert checks["code_version_trainer"] == component_version("trainer") != checks["code_version_evaluator"]
     (tmp_path / "build" / "digits" / "scenes" / "train.json").write_text('{"images": [1]}')
@@ -87,8 +89,7 @@ def test_spans_are_resolved_when_the_run_begins(checked, tmp_path):
     again = checked(*overrides)
     assert list(again["earlier_spans"]) == ["2026-11-07"] and again["run_key"] == later["run_key"]
     # Asking for the earlier week by name makes the earlier run again.
-    earlier = checked(*overrides, "data.span=2026-11-14")
-    assert earlier["data_fingerprint"] == checks["data_fingerprint"]
+    assert checked(*overrides, "data.span=2026-11-14")["data_fingerprint"] == checks["data_fingerprint"]
 
 
 def test_configuration_counts_by_content_and_place_and_pods_do_not(checked, settings_path, tmp_path):
@@ -154,8 +155,7 @@ def test_published_weights_are_fetched_before_anything_runs(checked, tmp_path, m
     first = checked(*mirrored)
     assert first["starting_weights"]
     # Where they came from makes no other run of it.
-    assert checked(start)["run_key"] == first["run_key"]
-    assert checked()["run_key"] != first["run_key"]
+    assert checked(start)["run_key"] == first["run_key"] and checked()["run_key"] != first["run_key"]
 
 
 def test_a_label_map_and_a_schema_count_by_content(checked, settings_path, tmp_path):
@@ -171,5 +171,54 @@ def test_a_label_map_and_a_schema_count_by_content(checked, settings_path, tmp_p
     for name, text in (("one", "feature { }"), ("two", "feature { }"), ("two", "feature { name: 'a' }")):
         (tmp_path / name).write_text(text)
         keys.append(checked(f"validation.schema_file={tmp_path / name}")["run_key"])
-    assert keys[0] == keys[1] != keys[2]
-    assert checked()["run_key"] not in keys
+    assert keys[0] == keys[1] != keys[2] and checked()["run_key"] not in keys
+
+
+@pytest.fixture
+def label_map(tmp_path):
+    """A function that writes a label map of so many classes, and returns its path."""
+
+    def write(classes):
+        path = tmp_path / "label_map.pbtxt"
+        path.write_text("".join(f'item {{ id: {i + 1} name: "n{i}" }}\n' for i in range(classes)))
+        return f"data.label_map={path}"
+
+    return write
+
+
+def test_a_label_map_has_the_classes_of_the_model_or_their_number(digits_settings, label_map, tmp_path):
+    assert build_dag(load_settings(digits_settings, [label_map(10)]))
+    settings = load_settings(digits_settings, [label_map(9)])
+    refused(ConfigError, r"config:\d+: model.ssd.num_classes: expected the 9 classes", build_dag, settings)
+    (tmp_path / "label_map.pbtxt").write_text("item {", encoding="utf-8")
+    refused(ConfigError, r"label_map.pbtxt:", build_dag, settings)
+    for classes in (9, 10):
+        assert build_dag(load_settings(digits_settings, [label_map(classes), "model.ssd.num_classes=unset"]))
+    # One of the pods is not looked for.
+    assert build_dag(load_settings(digits_settings, ["data.label_map=/data/label_map.pbtxt"]))
+
+
+def test_what_trainer_would_refuse_stops_a_run_before_it_begins(digits_settings, tmp_path, cli):
+    for change, message in (
+        ("train_config.num_steps=0", "train_config.num_steps: expected the number of updates"),
+        ("model.ssd.feature_extractor.type=ssd_mobilenet_v9_keras", "pipeline.config:"),
+        ("model.ssd.anchor_generator.multiscale_anchor_generator.max_level=6", "pipeline.config:"),
+        ("train_input_reader.shuffle_buffer_size=4000000000", "pipeline.config:"),
+    ):
+        assert message in cli.refused("validate", digits_settings, "--set", change)
+        cli("run", digits_settings, "--set", change, code=2)
+        assert not (tmp_path / "build" / "digits" / "workspace").exists()
+
+
+def test_a_threshold_on_an_unknown_metric_is_refused_before_a_model_is_trained(digits_settings):
+    def build(change):
+        return build_dag(load_settings(digits_settings, [change]))
+
+    cases = {
+        "evaluate.thresholds.DetectionBoxes_Precision/mAP@.5IOU.lower_bound=0.9": (
+            r"evaluate.thresholds: .*did you mean .*mAP@.50IOU"
+        ),
+        "evaluate.quantized_thresholds.map.min_change=0": "evaluate.quantized_thresholds: expected a metric",
+    }
+    assert not not_refused(build, cases.items(), ConfigError)
+    assert build("evaluate.thresholds.DetectionBoxes_PerformanceByCategory/mAP/3.lower_bound=0.9")

@@ -43,8 +43,7 @@ def test_the_scenes_are_a_sound_coco_data_set(scenes):
     assert not any(dataset.rejected.values())
     assert [item.name for item in dataset.label_map.items] == [str(digit) for digit in range(10)]
     examples = [make_example(r, dataset.label_map.ids_by_text) for r in dataset.splits["train"]]
-    assert sum(e.clipped for e in examples) == 0
-    assert any(not e.objects for e in examples)
+    assert sum(e.clipped for e in examples) == 0 and any(not e.objects for e in examples)
     assert len({(e.image.height, e.image.width) for e in examples}) > 30
     assert len({o.name for e in examples for o in e.objects}) == 10
     # Most digits are large enough to be read.
@@ -57,8 +56,7 @@ def test_the_scenes_are_a_sound_coco_data_set(scenes):
 def test_boxes_are_tight_on_the_ink(compose):
     scan = np.zeros((8, 8))
     scan[1:7, 3:5] = 16
-    rng = np.random.default_rng(0)
-    opacity = compose.opacity_of(rng, scan, 64)
+    opacity = compose.opacity_of(np.random.default_rng(0), scan, 64)
     edges = (opacity[0], opacity[-1], opacity[:, 0], opacity[:, -1])
     assert all(edge.max() > compose.INK for edge in edges)
 
@@ -86,12 +84,10 @@ def test_a_finished_folder_is_left_alone_and_an_unfinished_one_made_anew(compose
     (partial / "train.json").write_text("half of")
     assert compose.compose(out, options) and not partial.exists()
     before, times = _content(out), {p: p.stat().st_mtime_ns for p in out.rglob("*")}
-    assert not compose.compose(out, options)
-    assert {p: p.stat().st_mtime_ns for p in out.rglob("*")} == times
+    assert not compose.compose(out, options) and {p: p.stat().st_mtime_ns for p in out.rglob("*")} == times
     (out / "manifest.json").unlink()
     (out / "eval.json").write_text("damaged")
-    assert compose.compose(out, options)
-    assert _content(out) == before
+    assert compose.compose(out, options) and _content(out) == before
 
 
 def test_the_command_says_what_it_did(compose, tmp_path, capsys):

@@ -83,8 +83,7 @@ def as_katib_runs_it(**values):
     """
     shell, flag, *words = CONTAINER["command"]
     assert (shell, flag) == ("sh", "-c")
-    text = re.sub(r"\$\{trialParameters\.(\w+)\}", lambda m: values[m[1]], " ".join(words))
-    return shlex.split(text)
+    return shlex.split(re.sub(r"\$\{trialParameters\.(\w+)\}", lambda m: values[m[1]], " ".join(words)))
 
 
 def test_every_field_is_one_of_katibs():

@@ -33,8 +33,7 @@ def test_submitting_a_compiled_file_prints_the_link_and_waiting_shows_the_steps(
     assert out == f"run {run['run_id']}\n{server.url}/#/runs/details/{run['run_id']}\n"
     assert run["runtime_config"]["parameters"] == {"data_path": "/data", "train_steps": 5}
     assert "pipeline | version digits-" in cli.err and "uploaded" in cli.err
-    assert re.match(r"run \S+ succeeded\n", submit(*WAITING))
-    assert "is there already" in cli.err
+    assert re.match(r"run \S+ succeeded\n", submit(*WAITING)) and "is there already" in cli.err
     assert [e["display_name"] for e in server.state.experiments.values()] == ["trials", "digits"]
     assert "step | trainer running" in cli.err and "step | trainer succeeded in 30 s" in cli.err
 
@@ -111,8 +110,7 @@ def test_runs_are_listed_shown_cancelled_and_retried(submit, call, cli):
     assert run_id in call("runs") and "pusher" in call("runs", "show", run_id)
     assert json.loads(call("runs", "cancel", run_id, "--json"))["state"] == "cancelled"
     call("runs", "cancel", run_id, code=2)
-    assert "the run was cancelled already; nothing to stop" in cli.err
-    assert "cancelled" in call("runs", "list")
+    assert "the run was cancelled already; nothing to stop" in cli.err and "cancelled" in call("runs", "list")
     assert "succeeded" in call("runs", "retry", run_id, *WAITING)
     call("runs", "show", "nope", code=2)
     assert "reading the run nope: refused (404: Run nope not found)" in cli.err
@@ -147,13 +145,10 @@ def test_steps_inside_others_are_shown_under_them(server, submit, call):
     for _ in range(3):
         out = call("runs", "show", run_id)
     assert out.split("\n\n")[1].splitlines() == [
-        "step         state      seconds  attempts",
-        "example-gen  succeeded  30       1",
-        "  probe      cached     -        -",
-        "  probe-2    succeeded  30       2",
-        "pusher       cached     -        -",
-        "trainer      succeeded  30       1",
-    ]
+        "step         state      seconds  attempts", "example-gen  succeeded  30       1",
+        "  probe      cached     -        -", "  probe-2    succeeded  30       2",
+        "pusher       cached     -        -", "trainer      succeeded  30       1",
+    ]  # fmt: skip
 
 
 def test_interrupting_the_waiting_leaves_the_run_alone(server, submit, cli, monkeypatch):
@@ -178,13 +173,11 @@ def test_every_option_of_a_connection_is_a_flag_with_the_meaning_of_its_setting(
 def test_what_could_not_begin_or_waits_is_shown_with_the_cause_and_where_to_look(server, submit, call):
     server.state.failing_root = True
     end = "F1123 10:00:00.2 18 main.go:127] KFP driver: no bucket"
-    log = "I1123 10:00:00.1 18 main.go:333] input:{\n  1\n}\n" + end
-    _let_write(server, "root", log, driver=True)
+    _let_write(server, "root", "I1123 10:00:00.1 18 main.go:333] input:{\n  1\n}\n" + end, driver=True)
     said = "step root failed: Kubeflow's driver could not prepare it: KFP driver: no bucket"
     assert said in submit(*WAITING, code=3).splitlines()[0]
     [run_id] = server.state.runs
-    assert said in call("runs", "show", run_id).splitlines()
-    assert call("runs", "log", run_id).strip() == end
+    assert said in call("runs", "show", run_id).splitlines() and call("runs", "log", run_id).strip() == end
     server.state.failing_root, server.state.waiting_step = False, "example-gen"
     out = call("runs", "show", json.loads(submit("--json"))["run_id"])
     assert re.search(r"example-gen +waiting for its pod", out)
@@ -199,7 +192,6 @@ def test_what_the_server_would_refuse_is_refused_before_anything_is_made(server,
             ("d", ["--experiment", "e" * 300], "experiment's name: expected 128 characters at most, found"),
             ("d", ["--param", "data_path=[[ScheduledTime]]"], "expected a server 2.17 or newer for [["),
         ):
-            words = [*verb, write_package(tmp_path, name=name), "--param", "data_path=/d", *more]
-            call(*words, code=2)
+            call(*verb, write_package(tmp_path, name=name), "--param", "data_path=/d", *more, code=2)
             assert message in cli.err
     assert not server.state.pipelines and not server.state.experiments

@@ -56,12 +56,9 @@ def test_people_are_told_in_lines_and_what_to_do_next_with_quotes(tmp_path, cli)
 def test_what_is_no_data_set_is_refused_and_images_of_another_machine_are_found(tmp_path, cli, data):
     (tmp_path / "empty").mkdir()
     assert "Looked for" in cli.refused("init", "empty", "-o", "mine")
-    assert "missing" in cli.refused("init", "missing", "-o", "mine")
-    assert "expected" in cli.refused("init")
-    no_text = Coco(tmp_path / "a\nb", images=40).write()
-    assert not cli("init", no_text, "-o", "mine", code=2)
-    assert "data.path: expected a text without control characters" in cli.err
-    assert not os.path.exists("mine")
+    assert "missing" in cli.refused("init", "missing", "-o", "mine") and "expected" in cli.refused("init")
+    assert not cli("init", Coco(tmp_path / "a\nb", images=40).write(), "-o", "mine", code=2)
+    assert "data.path: expected a text without control characters" in cli.err and not os.path.exists("mine")
     for number, image in enumerate(data.images):
         image["file_name"] = ("/home/me/cats/", "D:\\cats\\")[number % 2] + image["file_name"]
     said = cli.json("init", data.write(), "-o", "mine")
@@ -75,8 +72,7 @@ def test_a_zip_archive_and_a_data_yaml_are_data_sets(tmp_path, cli):
     WRITERS["yolo"](tmp_path / "cells")
     shutil.make_archive(str(tmp_path / "cells"), "zip", tmp_path, "cells")
     (tmp_path / "cells" / "another.yaml").write_text("train: none\nnames: [x]\n")
-    told = cli.refused("init", "cells/data.yaml", "--from-scratch")
-    assert "found another one beside data.yaml" in told
+    assert "found another one beside data.yaml" in cli.refused("init", "cells/data.yaml", "--from-scratch")
     divided = {"train": "images/a.jpg", "val": ["images/b.jpg", "images/c.jpg"], "names": ["cat", "dog"]}
     (tmp_path / "cells" / "data.yaml").write_text(json.dumps(divided))
     said = cli.json("init", "cells/data.yaml", "--from-scratch")
@@ -112,11 +108,9 @@ def test_data_on_an_object_store_are_looked_at_where_they_are_and_again(bucket, 
     for name in ("pipeline.config", "samples.png"):
         assert Path("mine", name).read_bytes() == Path("here", name).read_bytes()
     settings = load_settings(said["settings"])
-    assert settings.data.path == f"{bucket}/cells"
-    assert build_dag(settings).steps
+    assert settings.data.path == f"{bucket}/cells" and build_dag(settings).steps
     told = cli.refused("init", f"{bucket}/cells", "-o", f"{bucket}/mine")
     assert "expected a folder on this machine" in told
-
     data.add_image(99)
     data.images.append({**data.images[0], "id": 100, "file_name": "../../secret.jpg"})
     files.copy_file(str(data.root / "images" / "99.jpg"), f"{bucket}/cells/images/99.jpg")
@@ -160,8 +154,7 @@ def test_names_of_any_kind_are_names(tmp_path, cli):
     for number in range(40):
         data.annotations[number % len(data.annotations)]["category_id"] = data.categories[number % 4]["id"]
     settings = load_settings(cli.json("init", data.write(), "-o", "mine")["settings"])
-    assert settings.data.path == str(data.root)
-    assert build_dag(settings)
+    assert settings.data.path == str(data.root) and build_dag(settings)
 
 
 def test_without_a_picture_that_can_be_read_there_is_none_to_look_at(data, cli):

@@ -1,14 +1,24 @@
+"""The parser, what all verbs share, and verbs of a few lines."""
+
+import argparse
 import importlib.util
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
+from detection_core.errors import ConfigError
 from pipeline.cli import parser, verbs
+from pipeline.cli.base import Result, Verb, argument, config_overrides, valid_config
+from pipeline.cli.completion import SHELLS
 from pipeline.cli.group import Group
 from pipeline.local.workspace import Workspace
+from tests.pipeline.conftest import DIGITS
 from tests.support.cases import refused
 from tests.support.command_line import run_python
 from tests.support.run_records import record
@@ -26,8 +36,7 @@ def test_every_verb_has_help_with_an_example_that_parses_and_words_may_be_left_o
     groups = [verb for verb in verbs.VERBS if isinstance(verb, Group)]
     known = [([verb.name], verb) for verb in verbs.VERBS if verb not in groups]
     for words, verb in known + [([group.name, verb.name], verb) for group in groups for verb in group.verbs]:
-        stop = refused(SystemExit, "", parser.main, [*words, "--help"])
-        assert stop.code == 0
+        assert refused(SystemExit, "", parser.main, [*words, "--help"]).code == 0
         assert verb.example in capsys.readouterr().out
         found = shlex.split(verb.example)
         assert found[: len(words) + 1] == ["detflow", *words]
@@ -77,8 +86,7 @@ def test_settings_hyperparameters_and_their_overrides_are_validated(digits_setti
     more = tmp_path / "more.config"
     more.write_text("train_config { batch_size: 0 }", encoding="utf-8")
     words = ["validate", digits_settings, "--override-file", more]
-    assert "train_config.batch_size" in cli.refused(*words)
-    assert cli(*words, "--set", "batch_size=2")
+    assert "train_config.batch_size" in cli.refused(*words) and cli(*words, "--set", "batch_size=2")
     told = cli.refused("validate", digits_settings, "--set", "learning_rate=much")
     assert "expected a number, found much" in told
 
@@ -157,3 +165,92 @@ def test_a_crash_keeps_its_traceback_and_ctrl_c_says_how_to_go_on(digits_setting
     monkeypatch.setattr("pipeline.local.local_run.run_locally", mock.Mock(side_effect=KeyboardInterrupt))
     cli("run", digits_settings, code=130)
     assert re.fullmatch(r"interrupted after \d+\.\d s; run the same command again to resume\n", cli.err)
+
+
+def test_arguments_that_cost_time_are_made_when_the_verb_is_used():
+    made = []
+
+    def costly():
+        made.append(1)
+        yield argument("--b")
+
+    flags = (argument("a"), costly, argument("--c"))
+    verb = Verb(name="v", summary="s", example="e", arguments=flags, command=print)
+    assert not made
+    assert [a.flags for a in verb.all_arguments()] == [("a",), ("--b",), ("--c",)] and made == [1]
+    assert Result(text="", data=None).exit_code == 0
+
+
+def test_overrides_are_split_and_a_config_has_them_or_is_refused_with_line_and_field():
+    assert config_overrides(["b = 1", "a=x=y", "b="]) == [("b", " 1"), ("a", "x=y"), ("b", "")]
+    assert config_overrides([]) == []
+    with pytest.raises(ConfigError, match="--set: expected KEY=VALUE, found 'batch_size'"):
+        config_overrides(["a=1", "batch_size"])
+
+    def valid(override, file=DIGITS / "pipeline.config"):
+        return valid_config(argparse.Namespace(file=str(file), overrides=[override], override_files=[]))
+
+    assert valid("train_config.batch_size=3").train_config.batch_size == 3
+    refused(ConfigError, "batch_size", valid, "train_config.batch_size=-1")
+    refused(ConfigError, "nowhere", valid, "train_config.batch_size=3", "/nowhere.config")
+
+
+_ASK = """
+source "$1"
+COMP_WORDS=("${@:2}")
+COMP_CWORD=$(($# - 2))
+COMP_LINE="${*:2}"
+COMP_POINT=${#COMP_LINE}
+$(complete -p detflow | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def _run(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory):
+    """What bash offers after words."""
+    path = tmp_path_factory.mktemp("completion") / "detflow.bash"
+    path.write_text(_run(sys.executable, "-m", "pipeline.cli", "completion", "bash"))
+
+    def complete(*words):
+        asked = _run("bash", "-c", _ASK, "bash", str(path), "detflow", *words)
+        return {word.strip() for word in asked.splitlines()}
+
+    return complete
+
+
+def test_a_shell_completes_verbs_groups_flags_and_file_names(complete, tmp_path, monkeypatch):
+    assert {"submit", "schedule", "completion"} <= complete("") and complete("val") == {"validate"}
+    assert {"create", "pause", "run-now"} <= complete("schedule", "")
+    assert {"--token-file", "--token-env"} <= complete("submit", "--token")
+    assert {"bash", "zsh", "tcsh"} <= complete("completion", "")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "settings.yaml").touch()
+    (tmp_path / "folder").mkdir()
+    assert "settings.yaml" in complete("validate", "set")
+    assert "settings.yaml" in complete("submit", "--ca-file", "set")
+    assert complete("evaluate", "--model", "") & {"folder", "folder/"}
+
+
+def test_a_script_is_one_that_the_shell_reads_and_help_does_not_load_what_makes_it(cli, tmp_path):
+    for shell in SHELLS:
+        script = cli.json("completion", shell)["script"]
+        assert cli("completion", shell) == script.rstrip("\n") + "\n", "nothing of it is taken for hostile"
+        assert "detflow" in script and "schedule" in script
+        if shutil.which(shell):
+            (tmp_path / shell).write_text(script)
+            _run(shell, "-n", str(tmp_path / shell))
+    code = "import sys; from pipeline.cli import parser; parser.build_parser(); print('shtab' in sys.modules)"
+    assert _run(sys.executable, "-c", code).strip() == "False"
+
+
+def test_every_verb_has_a_name_of_its_own_and_one_sentence():
+    groups = [verb for verb in verbs.VERBS if isinstance(verb, Group)]
+    for found in (verbs.VERBS, *(group.verbs for group in groups)):
+        names = [verb.name for verb in found]
+        assert len(set(names)) == len(names) and all(verb.summary.endswith(".") for verb in found)
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", verbs.version())

@@ -104,18 +104,14 @@ def store(tmp_path_factory):
     (root / "zoo").mkdir()
     write_object_checkpoint(objects, root / "zoo" / "ckpt-0")
     texts = {
-        "pipeline.config": f"{CONFIG}\n{REWRITER}",
-        "partial.config": "train_config { num_steps: 1 }",
+        "pipeline.config": f"{CONFIG}\n{REWRITER}", "partial.config": "train_config { num_steps: 1 }",
         "label_map.pbtxt": LABELS,
         "settings.yaml": SETTINGS.replace("WORKSPACE", str(root / "workspace")),
         "model.config": config_text(1).partition("train_config")[0].strip().removeprefix("model {")[:-1],
-        "train.config": "batch_size: 2",
-        "input.config": "label_map_path: 'x'",
-        "eval.config": "num_examples: 3",
-        "rewriter.config": "quantization { delay: 1 }",
-        "hparams.yaml": "num_classes: 7",
-        "schema.pbtxt": "feature { name: 'image/encoded' type: BYTES }",
-    }
+        "train.config": "batch_size: 2", "input.config": "label_map_path: 'x'",
+        "eval.config": "num_examples: 3", "rewriter.config": "quantization { delay: 1 }",
+        "hparams.yaml": "num_classes: 7", "schema.pbtxt": "feature { name: 'image/encoded' type: BYTES }",
+    }  # fmt: skip
     for name, text in texts.items():
         (root / name).write_text(text)
     Coco(root / "data").write()
@@ -150,16 +146,12 @@ def test_paths_of_the_settings_are_taken_from_the_settings_own_folder(store):
 
     found = dict(paths(load_settings(f"{store}/settings.yaml")))
     assert {name: value for name, value in found.items() if name not in LOCAL_SETTINGS} == {
-        "data.path": f"{store}/data",
-        "data.label_map": f"{store}/label_map.pbtxt",
-        "data.shards_uri": f"{store}/shards",
-        "model.config": f"{store}/pipeline.config",
-        "model.override_files": [f"{store}/partial.config"],
-        "train.warm_start": f"{store}/base",
-        "push.destination": f"{store}/pushed",
-        "train.weights_mirror": "",
+        "data.path": f"{store}/data", "data.label_map": f"{store}/label_map.pbtxt",
+        "data.shards_uri": f"{store}/shards", "model.config": f"{store}/pipeline.config",
+        "model.override_files": [f"{store}/partial.config"], "train.warm_start": f"{store}/base",
+        "push.destination": f"{store}/pushed", "train.weights_mirror": "",
         "validation.schema_file": f"{store}/schema.pbtxt",
-    }
+    }  # fmt: skip
 
 
 def test_a_run_may_have_all_but_its_workspace_on_a_store(store, cli):
@@ -167,8 +159,7 @@ def test_a_run_may_have_all_but_its_workspace_on_a_store(store, cli):
     assert build_dag(settings).steps
     checks = run_checks(settings)
     assert checks["starting_weights"] and checks["data_fingerprint"]
-    elsewhere = ["--set", f"workspace={store}/workspace"]
-    refused = cli.json("run", f"{store}/settings.yaml", *elsewhere, code=2)
+    refused = cli.json("run", f"{store}/settings.yaml", "--set", f"workspace={store}/workspace", code=2)
     assert "expected a local folder as workspace" in refused["message"]
     for verb in ("report", "runs"):
         assert "expected a local folder" in cli.json(verb, f"{store}/workspace", code=2)["message"]
@@ -193,8 +184,7 @@ def test_settings_and_configurations_are_validated_shown_converted_and_joined_th
     assert parse_pipeline_config(files.read_text(f"{store}/joined.config")).train_config.num_steps == 1
     hparams = ["--hparams", f"{store}/hparams.yaml", "-o", f"{store}/lite0.config"]
     cli.json("config", "from-automl", "efficientdet-lite0", *hparams)
-    translated = parse_pipeline_config(files.read_text(f"{store}/lite0.config"))
-    assert translated.model.efficientdet.num_classes == 7
+    assert parse_pipeline_config(files.read_text(f"{store}/lite0.config")).model.efficientdet.num_classes == 7
 
 
 def test_packages_reports_and_spaces_are_on_a_store(store, cli):
@@ -263,7 +253,6 @@ def test_training_goes_on_from_weights_on_a_store_and_keeps_its_checkpoints_ther
     checkpoint = [w for k, v in fields.items() for w in ("--set", f"train_config.fine_tune_checkpoint{k}{v}")]
     other = cli.json(*common, *checkpoint, "--output", f"{store}/other")
     assert other["started_from"].startswith(f"{store}/zoo")
-
     output = f"{store}/trained"
     arguments = [*common, "--output", output, "--warm-start", f"{store}/base"]
     first = cli.json(*arguments, "--override-file", f"{store}/partial.config")
@@ -294,5 +283,4 @@ def test_a_detector_is_quantized_and_exported_on_a_store(store, cli):
     cli.json("export", *common, *quantized, "--formats", "int8", "--output", f"{store}/exported")
     path = f"{store}/exported/tflite/model_int8.tflite"
     assert cli.json("compare", path, *common, *quantized[:2])["problems"] == []
-    model = ["--model", path]
-    assert cli.json("predict", *model, f"{store}/image.png", "--output", f"{store}/predicted")
+    assert cli.json("predict", "--model", path, f"{store}/image.png", "--output", f"{store}/predicted")

@@ -75,16 +75,14 @@ def test_a_schedule_is_listed_shown_paused_resumed_run_and_deleted(server, creat
         kept["pipeline_version_reference"]["pipeline_version_id"],
     ):
         assert said in call("show", "nightly")
-    assert call("pause", "nightly") == "schedule nightly paused\n"
-    assert "paused" in call("list")
+    assert call("pause", "nightly") == "schedule nightly paused\n" and "paused" in call("list")
     assert call("resume", "nightly") == "schedule nightly resumed\n"
     said = cli.json("schedule", "run-now", "nightly", "--param", "train_steps=3", *words)
     [run] = server.state.runs.values()
     assert said["run"] == run["run_id"]
     assert run["runtime_config"]["parameters"] == {"data_path": "/d", "train_steps": 3}
     assert call("delete", "nightly") == "schedule nightly deleted; its runs stay\n"
-    told = cli.refused("schedule", "show", "nightly", *words)
-    assert "no schedule nightly; there is none yet" in told
+    assert "no schedule nightly; there is none yet" in cli.refused("schedule", "show", "nightly", *words)
 
 
 def test_units_crontab_lines_and_previews_are_printed(digits_settings, tmp_path, cli):

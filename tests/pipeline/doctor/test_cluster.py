@@ -1,4 +1,4 @@
-"""The checks of a cluster, against a fake Kubernetes API and a strict pipelines server."""
+"""What the cluster has."""
 
 import re
 from pathlib import Path
@@ -10,10 +10,15 @@ from detection_core.errors import ConfigError
 from pipeline.doctor.cluster import CLUSTER_CHECKS, Cluster
 from pipeline.doctor.custom_resources import KINDS
 from pipeline.doctor.finding import State, examine
-from pipeline.doctor.kube import open_kube
+from pipeline.doctor.kube import ForbiddenError, open_kube
+from pipeline.doctor.registry import look_up_image, parse_image
 from pipeline.doctor.rights import CALLER_RIGHTS, STEP_RIGHTS
+from pipeline.kubeflow.api_errors import ClusterError
 from tests.pipeline.doctor.fake_kube import named
 from tests.pipeline.kubeflow.clients import connect
+from tests.support.cases import refused
+from tests.support.local_server import LocalServer
+from tests.support.raw_server import serve_raw
 
 ROOT = Path(__file__).parents[3]
 OK, NOTE, PROBLEM = State.OK, State.NOTE, State.PROBLEM
@@ -37,8 +42,7 @@ def claim(mode, phase="Bound"):
 
 
 def zone(source):
-    variable = {"name": "CRON_SCHEDULE_TIMEZONE", **source}
-    spec = {"template": {"spec": {"containers": [{"env": [variable]}]}}}
+    spec = {"template": {"spec": {"containers": [{"env": [{"name": "CRON_SCHEDULE_TIMEZONE", **source}]}]}}}
     return named("deployments", "ml-pipeline-scheduledworkflow", api="apps", spec=spec)
 
 
@@ -57,15 +61,12 @@ def policy(address, port):
 
 
 WELL = {
-    NAMESPACE: {"metadata": {"name": "kubeflow"}},
-    f"{NAMESPACE}/events": {"items": []},
+    NAMESPACE: {"metadata": {"name": "kubeflow"}}, f"{NAMESPACE}/events": {"items": []},
     **named("serviceaccounts", "detflow-runner"),
     **named("configmaps", "kfp-launcher", data={"defaultPipelineRoot": "s3://bucket"}),
-    **named("secrets", "mlpipeline-minio-artifact"),
-    **claim("ReadWriteMany"),
-    **zone({"value": "UTC"}),
+    **named("secrets", "mlpipeline-minio-artifact"), **claim("ReadWriteMany"), **zone({"value": "UTC"}),
     **retries("{}"),
-}
+}  # fmt: skip
 DENIED = "denied"
 
 
@@ -91,12 +92,9 @@ def look(kube, server):
 
     def examined(check="", **changes):
         fields = {
-            "kube": open_kube(),
-            "connect": lambda: connect(server),
-            "account": "detflow-runner",
-            "claims": {"detflow-data": ["run_checker", "example_gen"]},
-            "images": ("detflow:1",),
-        }
+            "kube": open_kube(), "connect": lambda: connect(server), "account": "detflow-runner",
+            "claims": {"detflow-data": ["run_checker", "example_gen"]}, "images": ("detflow:1",),
+        }  # fmt: skip
         found = examine(CLUSTER_CHECKS, Cluster(**(fields | changes)))
         return [f for f in found if check in ("", f.check)]
 
@@ -205,8 +203,7 @@ def test_on_a_server_with_users_every_right_is_asked_for(look, kube, server):
     refused = (("create", "jobs"), ("terminate", "runs"))
     kube.may = lambda user, verb, resource: (verb, resource) not in refused
     (finding,) = look("rights", **connected)
-    assert finding.state is PROBLEM
-    assert "terminate runs (detflow runs cancel and retry)" in finding.found
+    assert finding.state is PROBLEM and "terminate runs (detflow runs cancel and retry)" in finding.found
     assert "create jobs (detflow schedule)" in finding.found and "get runs" not in finding.found
 
 
@@ -244,3 +241,88 @@ def test_the_page_the_table_and_the_folders_name_what_is_there():
     assert [name for name in sorted(named - {"k8s/pod/logs"}) if not (ROOT / name).exists()] == []
     needed = {name for kind in KINDS for name in re.findall(r"[a-z0-9-]+/[a-z-]+", kind.needed_by)}
     assert all(name.startswith(("addons/", "k8s/", "overlays/")) for name in needed)
+
+
+def test_what_is_there_is_read_and_what_is_not_is_none(kube_server):
+    kube = open_kube()
+    assert kube.get("/version")["gitVersion"] == "v1.35.4" and kube.get("/api/v1/namespaces/none") is None
+    kube_server.denied.add("/api/v1/namespaces/kubeflow")
+    refused(ForbiddenError, "your account may not", kube.get, "/api/v1/namespaces/kubeflow")
+    refused(ConfigError, "the context other", open_kube, "other")
+
+
+def test_a_token_that_is_not_accepted_or_a_server_that_fails_or_is_gone_is_one_message(kube_server, tmp_path):
+    kube, config = open_kube(), tmp_path / "kubeconfig"
+    config.write_text(config.read_text().replace("token: secret", "token: stale"))
+    refused(ClusterError, r"not accepted \(401\)", open_kube().get, "/version")
+    config.write_text(config.read_text().replace("token: stale", "token: secret"))
+    kube_server.broken = 500
+    refused(ClusterError, "answered 500", kube.get, "/version")
+    kube_server.stop()
+    kube = open_kube()  # not over the connection that is open
+    assert refused(ClusterError, "no answer", kube.get, "/version").transient
+
+
+def test_without_a_usable_kubeconfig_one_message_says_so(tmp_path, monkeypatch, clean_environment):
+    path = tmp_path / "config"
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    hostile = ("[" * 20_000, "clusters: !!int ''", "[a]", "a: &a [*a]", "clusters: [7]")
+    for text in (None, "", "[]", "{", "kind: Config", *hostile):
+        if text is not None:
+            path.write_text(text)
+        expected = "expected a kubeconfig with a current context.*name one with KUBECONFIG or --kube-context"
+        told = str(refused(ConfigError, expected, open_kube))
+        assert "\n" not in told and ("expected a mapping" in told) == (text in ("", "[]", "[a]"))
+
+
+def test_the_parts_of_a_name():
+    for name, parts in {
+        "detflow": ("", "detflow", ""),
+        "detflow:1.0": ("", "detflow", "1.0"),
+        "team/detflow:1.0": ("", "team/detflow", "1.0"),
+        "localhost/detflow:1": ("localhost", "detflow", "1"),
+        "registry.example:5000/a/b:1": ("registry.example:5000", "a/b", "1"),
+        "registry.example/a@sha256:12": ("registry.example", "a", "sha256:12"),
+        "registry.example/a:1@sha256:12": ("registry.example", "a", "sha256:12"),
+    }.items():
+        image = parse_image(name)
+        assert (image.registry, image.repository, image.reference) == parts, name
+
+
+@pytest.fixture
+def registry():
+    """Answers HEAD of a manifest by its tag: /v2/NAME/manifests/404 with 404."""
+    asked = []
+
+    def answer(request):
+        asked.append(request.path)
+        return int(request.path.rpartition("/")[2]), "text/plain", ""
+
+    server = LocalServer(answer)
+    server.start()
+    yield server.url.removeprefix("http://"), asked
+    server.stop()
+
+
+def test_the_registry_is_asked(registry):
+    host, asked = registry
+    for tag, state, words in (
+        ("200", State.OK, "has it"),
+        ("401", State.NOTE, "credentials"),
+        ("403", State.NOTE, "credentials"),
+        ("404", State.PROBLEM, "has no detflow 404"),
+        ("500", State.UNKNOWN, "answered 500"),
+    ):
+        finding = look_up_image(f"{host}/detflow:{tag}")
+        assert finding.state is state and words in finding.found
+        assert asked.pop() == f"/v2/detflow/manifests/{tag}" and not asked
+
+
+def test_a_registry_that_does_not_answer_is_not_seen_and_a_name_that_moves_is_refused():
+    assert look_up_image("127.0.0.1:1/detflow:1").state is State.UNKNOWN
+    with serve_raw(lambda connection, request: connection.sendall(b"SSH-2.0\r\n\r\n")) as address:
+        finding = look_up_image(f"{address.removeprefix('http://')}/detflow:1")
+    assert finding.state is State.UNKNOWN and "does not answer" in finding.found
+    for name in ("registry.example/detflow", "registry.example/detflow:latest"):
+        assert look_up_image(name).state is State.PROBLEM
+    assert look_up_image("detflow:1.0").state is State.NOTE

@@ -1,14 +1,21 @@
-"""The checks of this machine, read from folders instead of /proc and /sys."""
+"""What the machine has."""
 
 import json
+import sys
 import types
+from importlib import metadata
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from detection_core.errors import ConfigError
 from detection_core.training.memory_limits import System
 from pipeline.doctor import machine as doctor
-from pipeline.doctor.finding import State
+from pipeline.doctor import packages
+from pipeline.doctor.finding import Check, State, examine, note, ok, problem, unknown
+from pipeline.extras import EXTRAS
+from tests.support.cases import refused
 from tests.support.command_line import run_python
 
 
@@ -144,3 +151,75 @@ print(json.dumps([code, sorted(heavy)]), file=sys.stderr)
     names = [check.name for check in doctor.MACHINE_CHECKS if check.name != "registry"]
     assert list(dict.fromkeys(f["check"] for f in answer["findings"])) == names
     assert all(f["remedy"] for f in answer["findings"] if f["state"] != "ok")
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Pretend that other versions are installed."""
+
+    def pretend(**changes):
+        found = dict(packages.versions())
+        for name, version in changes.items():
+            found.pop(packages.normalized(name), None)
+            if version:
+                found[packages.normalized(name)] = version
+        monkeypatch.setattr(packages, "versions", lambda: found)
+
+    return pretend
+
+
+def test_these_packages_serve_and_one_that_is_missing_or_old_is_named(installed):
+    (finding,) = packages.check_packages()
+    assert finding.state is State.OK, finding
+    installed(tensorflow="2.15.0", pillow="")
+    (finding,) = packages.check_packages()
+    assert finding.state is State.PROBLEM
+    assert "pillow is missing" in finding.found and "tensorflow is 2.15.0, not <2.22,>=2.21" in finding.found
+    installed(numpy="1.0", jinja2="")
+    (finding,) = packages.check_lock()
+    assert finding.state is State.NOTE
+    assert "numpy 1.0 (lock: " in finding.found and "jinja2 missing" in finding.found
+    text = "absl-py==1.4.0 \\\n    --hash=sha256:00\nMoto[s3]==5.1 ; python_version < '4' \\\n# note==1\n"
+    assert packages.read_lock(text) == {"absl-py": "1.4.0", "moto": "5.1"}
+
+
+def test_another_python_is_told_and_without_metadata_nothing_is_claimed(monkeypatch):
+    monkeypatch.setattr(packages.platform, "python_version", lambda: "3.9.2")
+    (finding,) = packages.check_python()
+    assert finding.state is State.PROBLEM and "3.9.2" in finding.found
+    monkeypatch.undo()
+    monkeypatch.setattr(packages.metadata, "requires", mock.Mock(side_effect=metadata.PackageNotFoundError))
+    assert [f.state for f in packages.check_packages()] == [State.UNKNOWN]
+    # What docker/Dockerfile writes names no packages, and the image of the command line no `packaging`.
+    monkeypatch.setattr(packages.metadata, "requires", lambda name: None)
+    monkeypatch.setattr(packages, "_metadata", lambda key: "")
+    for name in ("packaging", "packaging.specifiers", "packaging.requirements"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert [f.state for f in packages.check_python()] == [State.OK]
+    assert [f.state for f in packages.check_packages()] == [State.UNKNOWN]
+
+
+def test_a_missing_extra_is_told_with_what_it_gives(monkeypatch):
+    monkeypatch.setattr("pipeline.extras.importlib.util.find_spec", lambda name: None)
+    found = list(packages.check_extras())
+    assert [f.state for f in found] == [State.NOTE] * len(EXTRAS)
+    assert "pip install 'detflow[cluster]'" in next(f.remedy for f in found if f.found.startswith("cluster"))
+
+
+def refuse(subject):
+    raise ConfigError("broken", where=subject)
+    yield
+
+
+def test_findings_come_in_the_order_of_the_table_and_a_check_that_cannot_look_ends_only_what_rests_on_it():
+    one = Check("one", lambda s: [ok(s), note("n", "do")])
+    found = examine((one, Check("two", lambda s: iter([problem("p", "do")]))), "here")
+    expected = [("one", State.OK, "here"), ("one", State.NOTE, "n"), ("two", State.PROBLEM, "p")]
+    assert [(f.check, f.state, f.found) for f in found] == expected
+    found = examine((Check("one", refuse), Check("two", lambda s: [ok(s)])), "here")
+    assert [(f.check, f.state) for f in found] == [("one", State.PROBLEM), ("two", State.OK)]
+    assert "here: broken" in found[0].found and found[0].remedy
+    found = examine((Check("one", refuse, essential=True), Check("two", lambda s: [ok(s)])), "here")
+    assert [f.check for f in found] == ["one"]
+    for state in (note, unknown, problem):
+        refused(ValueError, "remedy", state, "found", "")

@@ -3,9 +3,8 @@
 import numpy as np
 
 from detection_core.datasets.survey import Survey
-from pipeline.init.hardware import Hardware
+from pipeline.init.hardware import GIB, Hardware
 
-GIB = 1 << 30
 LAPTOP = Hardware(processors=2, memory=16 * GIB)
 WITH_GPU = Hardware(processors=16, memory=80 * GIB, gpu="H100")
 
@@ -20,21 +19,11 @@ def seen(*, images=400, side=0.3, size=(480, 640), objects=2_000, most=12, shape
     boxes = np.concatenate([corners, corners + sides], axis=1).astype(np.float32)
     positions = tuple(np.bincount(rng.integers(0, 100, images), minlength=100).tolist())
     known = {
-        "images": images,
-        "located": {"": images},
-        "located_annotated": {"": images},
-        "positions": positions,
-        "annotated_positions": positions,
-        "unannotated": 0,
-        "empty_images": 0,
-        "rejected": {},
-        "classes": {"cat": objects - 1, "dog": 1},
-        "most_objects": most,
-        "sizes": np.array([size] * min(images, 200)),
-        "boxes": boxes,
-        "box_sides": boxes[:, 2:] - boxes[:, :2],
-        "opened": min(images, 200),
-        "unreadable": (),
+        "images": images, "located": {"": images}, "located_annotated": {"": images},
+        "positions": positions, "annotated_positions": positions, "unannotated": 0, "empty_images": 0,
+        "rejected": {}, "classes": {"cat": objects - 1, "dog": 1}, "most_objects": most,
+        "sizes": np.array([size] * min(images, 200)), "boxes": boxes,
+        "box_sides": boxes[:, 2:] - boxes[:, :2], "opened": min(images, 200), "unreadable": (),
         "examples": (),
-    }
+    }  # fmt: skip
     return Survey(**{**known, **changed})

@@ -13,12 +13,9 @@ from tests.support.cases import refused
 NETWORKS = list_networks()
 # Of each kind the smallest is built in every run of the tests; the others take minutes.
 QUICK = (
-    SMALL,
-    "ssd_mobilenet_v2_320x320_coco17_tpu-8",
-    "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8",
-    "efficientdet-lite0",
-    "ssdlite_mobilenet_v3_small_320x320_coco",
-)
+    SMALL, "ssd_mobilenet_v2_320x320_coco17_tpu-8", "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8",
+    "efficientdet-lite0", "ssdlite_mobilenet_v3_small_320x320_coco",
+)  # fmt: skip
 BUILT = [n.name if n.name in QUICK else pytest.param(n.name, marks=pytest.mark.zoo) for n in NETWORKS]
 
 

@@ -1,12 +1,22 @@
+"""The plan, its documents and its summary."""
+
 import pytest
 
+from detection_core.artifacts.message_files import PIPELINE_CONFIG
 from detection_core.config.check import check_pipeline_config
+from detection_core.config.load import load_checked_config
 from detection_core.errors import ConfigError, DataError
+from pipeline.dag import build_dag
 from pipeline.init import plan as planning
+from pipeline.init.documents import GRID, SETTINGS, check_documents, write_documents
 from pipeline.init.found_weights import StartingWeights
-from pipeline.init.ladder import SMALL
+from pipeline.init.ladder import SMALL, list_networks
+from pipeline.init.plan import Request, make_plan
+from pipeline.init.summary import summary_data, summary_rows
+from pipeline.settings.settings_file import load_settings
+from tests.pipeline.init.looked_at import LAPTOP
 from tests.support.cases import refused
-from tests.support.dataset_files import Coco, write_voc
+from tests.support.dataset_files import Coco, picture, write_voc
 
 
 def reasons(choices):
@@ -39,10 +49,8 @@ def test_with_weights_the_published_network_is_trained_on(planned, monkeypatch):
 def test_a_network_that_was_asked_for_is_taken_without_weights_too(planned):
     name = "ssd_mobilenet_v2_320x320_coco17_tpu-8"
     plan = planned(model=name, weights=False)
-    assert plan.network.network.name == name
-    assert "--from-scratch" in plan.weights.reason
-    with pytest.raises(ConfigError, match="did you mean"):
-        planned(model=name[:-3])
+    assert plan.network.network.name == name and "--from-scratch" in plan.weights.reason
+    refused(ConfigError, "did you mean", planned, model=name[:-3])
     plan = planned(model="efficientdet-lite0")
     check_pipeline_config(plan.config)
     assert plan.config.model.efficientdet.name == "efficientdet-lite0"
@@ -54,13 +62,11 @@ def test_a_network_that_was_asked_for_is_taken_without_weights_too(planned):
 
 
 def test_splits_that_the_folder_has_are_taken_and_one_without_objects_is_left_out(tmp_path, planned):
-    lists = tmp_path / "voc" / "ImageSets" / "Main"
     write_voc(tmp_path / "voc", names="abcdef")
-    (lists / "val.txt").write_text("a\n")
+    (tmp_path / "voc" / "ImageSets" / "Main" / "val.txt").write_text("a\n")
     plan = planned(tmp_path / "voc")
     splits = {"train": "ImageSets/Main/train.txt", "eval": "ImageSets/Main/val.txt"}
-    assert plan.value("data.splits") == splits
-    assert "6 train, 1 eval" in reasons(plan.settings)["data.splits"]
+    assert plan.value("data.splits") == splits and "6 train, 1 eval" in reasons(plan.settings)["data.splits"]
     for split in ("train", "val", "test"):
         data = Coco(tmp_path / "split" / split, images=0)
         for number in range(1, 21):
@@ -73,8 +79,91 @@ def test_splits_that_the_folder_has_are_taken_and_one_without_objects_is_left_ou
     (tmp_path / "split" / "val" / "annotations.json").unlink()
     with pytest.raises(DataError, match="found none in eval; name the folder of the annotated images alone"):
         planned(tmp_path / "split", weights=False)
-    alone = planned(tmp_path / "split" / "train", weights=False)
-    assert set(alone.value("data.splits")) == {"train", "eval"}
+    assert set(planned(tmp_path / "split" / "train", weights=False).value("data.splits")) == {"train", "eval"}
     (tmp_path / "empty").mkdir()
     refused(DataError, r"Looked for .*COCO.*Found nothing", planned, tmp_path / "empty")
     refused(DataError, "correct the path", planned, tmp_path / "missing")
+
+
+def test_the_files_of_every_network_are_a_workflow_that_can_be_run_or_are_refused(tmp_path):
+    data = Coco(tmp_path / "data", images=30)
+    data.add_image(31, boxes=[(1, 1, 9, 9)] * 40)
+    path, mine = data.write(), tmp_path / "mine"
+    mine.mkdir()
+    for network in list_networks():
+        request = Request(data=path, folder=str(mine), model=network.name, weights=False)
+        contents = write_documents(make_plan(request, LAPTOP))
+        assert set(contents) == {SETTINGS, PIPELINE_CONFIG, GRID}
+        check_documents(contents, request.data)
+        for file, content in contents.items():
+            (mine / file).write_bytes(content)
+        settings = load_settings(str(mine / SETTINGS))
+        assert (settings.data.path, settings.name) == (str(tmp_path / "data"), "mine")
+        assert settings.workspace == str(mine / "workspace")
+        components = {step.component for step in build_dag(settings).steps}
+        assert {"trainer", "quantization_rewriter"} <= components, network.name
+    # Files that cannot be run are refused before they are written.
+    contents = {SETTINGS: b"name: x\nworkspace: w\ndata: {path: d}\nmodel: {config: pipeline.config}\n"}
+    with pytest.raises(ConfigError, match="no workflow can be made of it") as caught:
+        check_documents({**contents, PIPELINE_CONFIG: b"model { }"}, "/data")
+    assert caught.value.where == "/data"
+
+
+def test_every_choice_has_its_reason_above_it(tmp_path, planned):
+    plan = planned(weights=False)
+    contents = write_documents(plan)
+    for name, starts in (
+        (PIPELINE_CONFIG, "batch_size: |num_steps: |max_number_of_boxes: |image_resizer {|ssd {"),
+        (SETTINGS, "  format: |  splits: |  split: |  overrides:|  max_map_drop: |  thresholds:"),
+    ):
+        lines = contents[name].decode().split("\n")
+        for start in starts.split("|"):
+            at = next(i for i, x in enumerate(lines) if x.lstrip().startswith(start) or x.startswith(start))
+            assert lines[at - 1].strip().startswith("# "), start
+    (tmp_path / PIPELINE_CONFIG).write_bytes(contents[PIPELINE_CONFIG])
+    assert load_checked_config(str(tmp_path / PIPELINE_CONFIG)) == plan.config
+
+
+def test_what_was_found_and_what_is_wrong_is_said_in_ten_lines(data, planned):
+    (data.root / "images" / "7.jpg").unlink()
+    data.add_box(999, [1, 1, 5, 5])
+    rows = dict(summary_rows(planned()))
+    assert len(rows) == 10 and all(rows.values()) and rows["format"].startswith("coco: ")
+    assert rows["images"] == "60, 20 without objects; 40 x 30 pixels (59 were looked at)"
+    assert rows["objects"] == "40, at most 1 an image: cat 40, dog 0"
+    assert "million parameters" in rows["network"] and "multiply-adds" in rows["network"]
+    assert rows["weights"].endswith("settings.yaml says how to get them")
+    assert "40 boxes are too few" in rows["anchors"]
+    fault = "1 of 60 image files that were opened cannot be read"
+    assert rows["problems"].startswith(f"1 unknown_image; no object of dog; {fault}")
+    assert "7.jpg" in rows["problems"]
+
+
+def test_images_that_nobody_annotated_are_said(tmp_path, planned):
+    folder = write_voc(tmp_path / "voc", names=[f"i{n}" for n in range(20)])
+    for number in range(3):
+        (tmp_path / "voc" / "JPEGImages" / f"x{number}.jpg").write_bytes(picture(seed=number))
+    (tmp_path / "voc" / "ImageSets" / "Main" / "train.txt").unlink()
+    plan = planned(folder, weights=False)
+    assert ", and 3 without annotations, which are left out" in dict(summary_rows(plan))["images"]
+    assert plan.value("data.unannotated_images") == "leave_out"
+
+
+def test_names_that_are_alike_or_long_are_said(data, planned):
+    data.categories += [{"id": 8, "name": "Cat "}, {"id": 9, "name": "d og"}]
+    plan = planned(weights=False)
+    assert "differ only in case or blanks: 'Cat ', 'cat'" in dict(summary_rows(plan))["problems"]
+    assert summary_data(plan)["similar_classes"] == [["Cat ", "cat"], ["d og", "dog"]]
+    data.categories = [{"id": 3, "name": "n" * 4_000}, *({"id": i, "name": f"{i}"} for i in range(4, 50))]
+    plan = planned(weights=False)
+    assert all(len(text) < 400 for _, text in summary_rows(plan))
+    assert "no object of 4, 5, 6, 7 and 42 more" in dict(summary_rows(plan))["problems"]
+    assert all(len(choice.reason) < 2_000 for choice in plan.config_choices)
+
+
+def test_programs_are_told_numbers(planned):
+    said = summary_data(planned(weights=False))
+    counts = ("images", "objects", "most_objects", "steps", "batch_size", "multiply_adds")
+    for name in (*counts, "unreadable_images"):
+        assert type(said[name]) is int, name
+    assert said["splits"].keys() == {"train", "eval"} and sum(said["splits"].values()) == 60

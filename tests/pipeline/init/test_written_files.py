@@ -1,15 +1,32 @@
+"""What `detflow init` writes: settings, a sheet of samples, unpacked data."""
+
+import io
+import math
 import os
 import tempfile
+import time
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
+import yaml
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from PIL import Image
 
-from detection_core.errors import ConfigError
+from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject
+from detection_core.errors import ConfigError, DataError
+from detection_core.evaluation.drawing import class_colour
+from detection_core.zoo.fine_tuning import Choice
+from pipeline.init import sample_grid
+from pipeline.init.sample_grid import CELL, COLUMNS, draw_sample_grid
+from pipeline.init.settings_text import choice_comment, format_settings_file
+from pipeline.init.unpacked_data import unpacked
 from pipeline.init.written_files import RECORD, write_unchanged
 from tests.support.cases import refused
+from tests.support.dataset_files import picture, png_that_claims
 from tests.support.storage_faults import KILLED, killed_at, watched
 
 CONTENTS = {"a.yaml": b"a", "b.config": b"b"}
@@ -131,3 +148,137 @@ class Writing(RuleBasedStateMachine):
 
 TestWriting = Writing.TestCase
 TestWriting.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
+
+
+HOSTILE = ["a: b", "#x", "- x", "{SPAN}", "yes", "3", "", "a\nb", "\u2028é", '"', "null", "*a", "x" * 300]
+
+
+def choice(path, value, reason="", source=""):
+    return Choice(path=path, value=value, reason=reason, source=source)
+
+
+def test_the_text_holds_what_was_chosen_with_long_mappings_on_lines_of_their_own_and_papers():
+    for value in (*HOSTILE, 3, 0.5, ["a", "b"], {"train": 0.8, "eval": 0.2}, {"a": {"b": "c: d"}}):
+        choices = [choice("name", "x"), choice("data.path", value, f"of {value}")]
+        text = format_settings_file(["first"], choices)
+        assert yaml.safe_load(text) == {"name": "x", "data": {"path": value}}
+        assert text.startswith("# first\nname: x\n\ndata:\n  # of")
+    long = {f"train_config.optimizer.momentum_optimizer.field_{i}": i for i in range(4)}
+    text = format_settings_file([], [choice("quantize.overrides", long), choice("quantize.enabled", True)])
+    assert yaml.safe_load(text) == {"quantize": {"overrides": long, "enabled": True}}
+    assert "\n    train_config.optimizer.momentum_optimizer.field_2: 2\n" in text
+    assert text.count("quantize:") == 1
+    paper = "https://arxiv.org/abs/1811.08883"
+    assert choice_comment(choice("a", 1, "many epochs", paper)) == f"many epochs ({paper})"
+    assert choice_comment(choice("a", 1, "many epochs", "the caller")) == "many epochs"
+    assert choice_comment(choice("a", 1, "", paper)) == ""
+
+
+def _zip(path, text):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("set/a.txt", text)
+    return str(path)
+
+
+def test_an_archive_is_unpacked_once(tmp_path):
+    archive = _zip(tmp_path / "a.zip", "one")
+    with unpacked(archive, str(tmp_path / "mine")) as data:
+        assert data == str(tmp_path / "mine" / "data")
+        assert (tmp_path / "mine" / "data" / "set" / "a.txt").read_text() == "one"
+    before = os.stat(os.path.join(data, "set", "a.txt"))
+    with unpacked(archive, str(tmp_path / "mine")) as data:
+        assert os.stat(os.path.join(data, "set", "a.txt")) == before
+    another = unpacked(_zip(tmp_path / "b.zip", "two"), str(tmp_path / "mine"))
+    with pytest.raises(ConfigError, match="found others"), another:
+        pass
+    with unpacked(str(tmp_path), "mine") as data:
+        assert data == str(tmp_path)
+
+
+def test_what_is_no_data_set_does_not_stay(tmp_path):
+    found = unpacked(_zip(tmp_path / "a.zip", "x"), str(tmp_path / "mine"))
+    with pytest.raises(DataError, match="nothing in it"), found:
+        raise DataError("nothing in it")
+    assert os.listdir(tmp_path) == ["a.zip"]
+
+
+def annotated(path, *, size=(40, 30), boxes=((4, 6, 20, 24),), name="cat", **flags):
+    known = {"crowd": 0, "difficult": None, "truncated": None, "pose": None, "label": ""}
+    objects = [AnnotatedObject(name=name, box=box, area=0.0, **{**known, **flags}) for box in boxes]
+    return AnnotatedImage("id", str(path), str(path), *size, objects)
+
+
+def write(path, size, *, turned=False):
+    exif = Image.Exif()
+    exif[0x0112] = 6 if turned else 1
+    Image.new("RGB", size, (90, 90, 90)).save(path, exif=exif)
+    return path
+
+
+@pytest.fixture
+def small(tmp_path):
+    (tmp_path / "x.jpg").write_bytes(picture())
+    return tmp_path / "x.jpg"
+
+
+def drawn(images, classes=("cat", "dog")):
+    return np.asarray(Image.open(io.BytesIO(draw_sample_grid(images, classes))))
+
+
+def test_boxes_are_drawn_where_they_are_in_the_colour_of_their_class(tmp_path):
+    path = write(tmp_path / "grey.png", (400, 300))
+    sheet = drawn([annotated(path, size=(400, 300), boxes=((100, 60, 300, 240),), name="dog")])
+    rows, columns = np.nonzero((sheet[:270] == class_colour(1)).all(axis=-1))
+    scale = CELL / 400
+    assert abs(rows.max() - rows.min() - 180 * scale) <= 22  # with the name above it
+    assert abs(columns.max() - columns.min() - 200 * scale) <= 4 and abs(columns.min() - 6 - 100 * scale) <= 4
+    in_pixels = annotated(path, size=(400, 300), boxes=((100, 60, 300, 240),))
+    in_fractions = annotated(path, size=(0, 0), boxes=((0.25, 0.2, 0.75, 0.8),))._replace(in_fractions=True)
+    np.testing.assert_array_equal(drawn([in_pixels]), drawn([in_fractions]))
+
+
+def test_pictures_are_laid_in_rows_and_those_that_cannot_be_read_are_left_out(tmp_path):
+    paths = [tmp_path / f"{n}.jpg" for n in range(COLUMNS + 1)]
+    for n, path in enumerate(paths):
+        path.write_bytes(picture(seed=n))
+    assert COLUMNS * CELL < drawn([annotated(path) for path in paths]).shape[1] < (COLUMNS + 1) * CELL
+    bomb, nothing, good = (tmp_path / name for name in ("bomb.png", "nothing.jpg", "good.jpg"))
+    bomb.write_bytes(png_that_claims(60_000, 60_000))
+    nothing.write_bytes(b"x")
+    bad = [annotated(path) for path in (bomb, nothing, tmp_path / "missing.jpg")]
+    assert draw_sample_grid(bad, ["cat"]) is None
+    good.write_bytes(picture())
+    assert drawn([*bad, annotated(good)]).shape[1] < 2 * CELL
+
+
+def test_a_picture_lies_as_its_boxes_do_even_where_annotations_do_not_say_how_large_it_is(tmp_path):
+    path = write(tmp_path / "turned.jpg", (400, 200), turned=True)
+    upright = drawn([annotated(path, size=(200, 400))])
+    as_stored = drawn([annotated(path, size=(400, 200))])
+    assert upright.shape[0] > CELL and as_stored.shape[0] < CELL
+    for turned in (False, True):
+        path = write(tmp_path / "large.jpg", (1200, 1600) if turned else (1600, 1200), turned=turned)
+        known = annotated(path, size=(1600, 1200), boxes=((400, 240, 1200, 960),), name="")
+        assert (drawn([known._replace(width=0, height=0)]) == drawn([known])).all()
+    path = write(tmp_path / "turned.jpg", (200, 400), turned=True)  # 400 x 200 when turned
+    image = annotated(path, size=(0, 0), boxes=((0.25, 0.2, 0.75, 0.8),), name="")
+    known = annotated(path, size=(400, 200), boxes=((100, 40, 300, 160),), name="")
+    assert (drawn([image._replace(in_fractions=True)]) == drawn([known])).all()
+
+
+def test_names_of_any_kind_are_written_and_many_objects_are_soon_drawn(small):
+    image = annotated(small, name="a\nb", crowd=1)._replace(filename="a\n\ud800.jpg", width=0, height=0)
+    assert drawn([image], ["a\nb", "\u202ex", "", "é" * 200, "\ud800"] * 20).size
+    crowded = annotated(small, boxes=((4, 6, 20, 24),) * 20_000)
+    named = annotated(small, name="n" * 1_000_000, boxes=((math.nan, 1, math.inf, 2), (1, 1, 1e300, 9)))
+    sized = annotated(small, size=(10**400, 10**400))
+    began = time.process_time()
+    assert drawn([crowded, named, sized]).size and time.process_time() - began < 5
+
+
+def test_no_more_pictures_are_decoded_than_memory_and_time_allow(tmp_path, monkeypatch):
+    monkeypatch.setattr(sample_grid, "_DECODED_PIXELS", 2 * 3_000 * 2_000)
+    paths = [tmp_path / f"{n}.png" for n in range(3)]
+    for path in paths:
+        write(path, (3_000, 2_000))
+    assert 2 * CELL < drawn([annotated(path, size=(3_000, 2_000)) for path in paths]).shape[1] < 3 * CELL

@@ -25,14 +25,9 @@ from typing import Any
 import kfp_server_api
 
 STATES = {
-    "Pending": "PENDING",
-    "Running": "RUNNING",
-    "Succeeded": "SUCCEEDED",
-    "Skipped": "SKIPPED",
-    "Failed": "FAILED",
-    "Error": "FAILED",
-    "Omitted": "RUNTIME_STATE_UNSPECIFIED",
-}
+    "Pending": "PENDING", "Running": "RUNNING", "Succeeded": "SUCCEEDED", "Skipped": "SKIPPED",
+    "Failed": "FAILED", "Error": "FAILED", "Omitted": "RUNTIME_STATE_UNSPECIFIED",
+}  # fmt: skip
 BEGIN = datetime.datetime(2026, 11, 1, 1, tzinfo=datetime.UTC)
 
 

@@ -68,10 +68,8 @@ def write_package(folder, *, name="digits", steps=STEPS, fills=True, **changes):
     Its first step takes `data_path`, and fills placeholders in it unless `fills` is false.
     """
     constant = "{{$.pipeline_job_schedule_time_utc}}" if fills else ""
-    first = {
-        "data_path": {"componentInputParameter": "data_path"},
-        "scheduled_time": {"runtimeValue": {"constant": constant}},
-    }
+    first = {"data_path": {"componentInputParameter": "data_path"}}
+    first["scheduled_time"] = {"runtimeValue": {"constant": constant}}
     tasks = {
         step: {
             "taskInfo": {"name": step},
@@ -82,14 +80,11 @@ def write_package(folder, *, name="digits", steps=STEPS, fills=True, **changes):
     }
     container = {"container": {"image": "img:1", "command": ["true"]}}
     spec = {
-        "pipelineInfo": {"name": name},
-        "schemaVersion": "2.1.0",
-        "sdkVersion": "kfp-2.17.0",
+        "pipelineInfo": {"name": name}, "schemaVersion": "2.1.0", "sdkVersion": "kfp-2.17.0",
         "root": {"inputDefinitions": {"parameters": _PARAMETERS}, "dag": {"tasks": tasks}},
         "components": {f"comp-{step}": {"executorLabel": f"exec-{step}"} for step in steps},
-        "deploymentSpec": {"executors": {f"exec-{step}": container for step in steps}},
-        **changes,
-    }
+        "deploymentSpec": {"executors": {f"exec-{step}": container for step in steps}}, **changes,
+    }  # fmt: skip
     path = folder / "pipeline.yaml"
     path.write_text("# PIPELINE DEFINITION\n" + yaml.safe_dump(spec), encoding="utf-8")
     return str(path)

@@ -1,14 +1,18 @@
+"""Connections to the server, and who asks."""
+
 import json
 import sys
 
 import pytest
 
 from detection_core.errors import ConfigError
+from detection_core.redaction import redact
 from pipeline.kubeflow import connection as connection_module
 from pipeline.kubeflow import credentials, runs
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection, forget_namespace
 from pipeline.kubeflow.connection_options import resolve_options
+from pipeline.kubeflow.credentials import TokenFile, read_credentials
 from pipeline.kubeflow.schedules import list_schedules
 from pipeline.settings.connection_settings import ConnectionOptions
 from tests.pipeline.kubeflow.certificate import self_signed
@@ -30,8 +34,7 @@ def test_a_single_user_server_needs_no_credentials(server, connection):
 
 
 def test_credentials_come_from_a_file_each_time_or_the_environment(server, tmp_path, monkeypatch):
-    path = tmp_path / "token"
-    connection = None
+    path, connection = tmp_path / "token", None
     for server.token in ("first", "second"):
         path.write_text(f"{server.token}\n")
         connection = connection or connect(server, token_file=str(path))
@@ -108,8 +111,7 @@ def test_a_token_of_a_kubeconfig_that_expires_is_renewed(server, package_path, t
     _kubeconfig(server, tmp_path, monkeypatch, user)
     server.token = lambda: f"token-{count.read_text().strip()}"
     connection = Connection.open(ConnectionOptions(kube_context="one", timeout=5))
-    run_id = start(connection, package_path)
-    assert runs.wait_for(connection, run_id, poll_seconds=0, limit_seconds=0).good
+    assert runs.wait_for(connection, start(connection, package_path), poll_seconds=0, limit_seconds=0).good
     assert int(count.read_text()) > 10, "each request had a token of its own"
 
 
@@ -167,8 +169,7 @@ def test_what_goes_wrong_is_one_line_with_a_remedy(server, subtests):
         with subtests.test(fault=fault):
             with pytest.raises(ClusterError, match=message) as caught:
                 connect(server)
-            assert "\n" not in str(caught.value)
-            assert str(caught.value).startswith(server.url)
+            assert "\n" not in str(caught.value) and str(caught.value).startswith(server.url)
 
 
 def test_a_host_that_is_not_there_or_does_not_answer_says_so(server):
@@ -235,3 +236,87 @@ def test_a_client_forgets_its_namespace_and_writes_no_file(connection, tmp_path,
     written = file.read_text()
     forget_namespace(connection.client)
     assert connection.client.get_user_namespace() == "" and file.read_text() == written
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_settings_also_with_another_way_to_sign_in():
+    environment = {"KF_PIPELINES_ENDPOINT": "http://env", "DETFLOW_NAMESPACE": "env"}
+    settings = {"host": "http://settings", "namespace": "settings", "timeout": 7, "ca_file": ""}
+    found = resolve_options({"host": "http://flag", "namespace": None}, settings, environment)
+    assert found == ConnectionOptions(host="http://flag", namespace="env", timeout=7)
+    # A flag may switch something off.
+    assert not resolve_options({"verify_tls": False}, {"verify_tls": True}, {}).verify_tls
+    assert resolve_options({"verify_tls": None}, {"verify_tls": True}, {}).verify_tls
+    environment = {"KF_PIPELINES_SA_TOKEN_PATH": "/token"}
+    settings = {"cookie_env": "COOKIE"}
+    assert resolve_options({}, settings, environment) == ConnectionOptions(token_file="/token")
+    assert resolve_options({"token_env": "T"}, settings, environment) == ConnectionOptions(token_env="T")
+    assert resolve_options({}, settings, {}) == ConnectionOptions(cookie_env="COOKIE")
+
+
+@pytest.fixture
+def secret_in(tmp_path, monkeypatch):
+    """Put a secret where an option reads it, and return what the option is set to."""
+
+    def put(option, secret):
+        (tmp_path / "token").write_text(secret)
+        monkeypatch.setenv("MY_SECRET", secret)
+        return {option: str(tmp_path / "token") if option == "token_file" else "MY_SECRET"}
+
+    return put
+
+
+def test_a_secret_that_cannot_be_sent_is_refused_and_none_shows_itself(secret_in):
+    for option, secret, found in (
+        ("token_env", "tok-SENTINEL\nrest-SENTINEL", "a line break after 12 characters"),
+        ("token_env", "tok-SENTINEL\u2026", r"the character U\+2026 after 12 characters"),
+        ("token_env", "tok SENTINEL", r"the character U\+0020 after 3 characters"),
+        ("cookie_env", "s=SENTINEL-1\r\nX: y", "a line break after 12 characters"),
+        ("cookie_env", "s=SENTINEL-1\u2026", r"the character U\+2026 after 12 characters"),
+        ("token_file", "tok-SENTINEL\nsecond line\n", "a line break after 12 characters"),
+    ):
+        given = secret_in(option, secret)
+        with pytest.raises(ConfigError, match=f"{option}: .*found {found}; write the secret again") as caught:
+            Connection.open(ConnectionOptions(host="http://127.0.0.1:1", **given))
+        assert "SENTINEL" not in str(caught.value)
+    found = read_credentials(ConnectionOptions(**secret_in("cookie_env", " a=1; b=2 ")))
+    assert found.arguments == {"cookies": "a=1; b=2"} and "a=1" not in repr(found)
+    found = read_credentials(ConnectionOptions(**secret_in("token_env", "tok-SENTINEL")))
+    assert "SENTINEL" not in repr(found)
+
+
+def test_a_server_that_sends_the_secret_back_does_not_get_it_printed(server, secret_in):
+    for option in ("token_env", "cookie_env", "token_file"):
+        secret = f"s=SENTINEL-{option}"
+        connection = connect(server, **secret_in(option, secret))
+        server.misbehave("GET .*experiments", (500, f"you sent Bearer {secret} \x1b]0;pwned\x07"))
+        with pytest.raises(ClusterError) as caught:
+            connection.call("listing", connection.client.list_experiments)
+        assert "you sent Bearer ***" in str(caught.value) and "SENTINEL" not in str(caught.value)
+        assert "\x1b" not in str(caught.value)
+        assert redact(f"{server.url} {secret}") == f"{server.url} ***", "only the secret is hidden"
+
+
+def test_a_token_file_that_goes_bad_is_one_message(server, secret_in):
+    given = secret_in("token_file", "fine-token")
+    connection = connect(server, **given)
+    secret_in("token_file", "tok-SENTINEL\nmore")
+    with pytest.raises(ConfigError, match="found a line break") as caught:
+        connection.call("listing", connection.client.list_experiments)
+    assert "SENTINEL" not in str(caught.value)
+    for path, message in (
+        ("/no/token", "cannot read the token"),
+        ("/dev/zero", "expected a token, found more than 65,536 characters in /dev/zero"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            TokenFile(path).read()
+    secret_in("token_file", "\n")
+    with pytest.raises(ConfigError, match="is empty; write a token into it"):
+        connect(server, **given)
+
+
+def test_an_address_with_user_and_password_is_refused():
+    for option in ("host", "ui_host"):
+        given = {"host": "http://127.0.0.1:1", option: "http://user:pass-SENTINEL@127.0.0.1:1/x"}
+        with pytest.raises(ConfigError, match=f"{option}: expected an address without user and") as caught:
+            resolve_options(given, {}, {})
+        assert "SENTINEL" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""What the cluster example compiles to, and which settings change it how."""
+"""What kfp compiles, and its rules."""
 
 import hashlib
 import re
@@ -12,9 +12,19 @@ from detection_core.errors import ConfigError, ContractError
 from pipeline.cli import parser
 from pipeline.dag import build_dag
 from pipeline.kubeflow.kfp_backend import RUN_PARAMETERS, pipeline_name, render_pipeline
+from pipeline.kubeflow.kfp_rules import RULES, check_package, find_faults
+from pipeline.kubeflow.package import read_package
+from pipeline.kubeflow.placeholder_rules import (
+    check_placeholders,
+    check_schedule_time,
+    filled_parameters,
+    schedule_timed,
+)
 from pipeline.settings.kubeflow_settings import STEPS
 from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import GOLDEN, SETTINGS
+from tests.pipeline.kubeflow.clients import connect
+from tests.pipeline.kubeflow.conftest import write_package
 from tests.support.compiled import documents, with_short_stack
 
 PLAIN = (
@@ -111,13 +121,11 @@ def test_every_step_runs_the_image_of_the_run_without_root_and_only_the_checks_a
     # The rest of the golden is what it was: the first test compares it whole.
     tasks, kubernetes = _tasks(spec), _executors(documents()[1])
     uncached = [name for name, task in tasks.items() if not task.get("cachingOptions", {}).get("enableCache")]
-    assert uncached == ["run-checker"]
-    assert set(kubernetes) == set(spec["deploymentSpec"]["executors"])
+    assert uncached == ["run-checker"] and set(kubernetes) == set(spec["deploymentSpec"]["executors"])
     assert all(e["securityContext"] == {"runAsNonRoot": True} for e in kubernetes.values())
     assert set(_images(spec).values()) == {"{{$.inputs.parameters['pipelinechannel--image']}}"}
     for task in tasks.values():
-        given = task["inputs"]["parameters"]["pipelinechannel--image"]
-        assert given == {"componentInputParameter": "image"}
+        assert task["inputs"]["parameters"]["pipelinechannel--image"] == {"componentInputParameter": "image"}
 
 
 def test_a_fixed_image_no_time_and_no_quantization():
@@ -138,14 +146,12 @@ def test_secrets_config_maps_and_the_rest():
     assert pusher["configMapAsEnv"][0]["keyToEnv"][0]["envVar"] == "AWS_REGION"
     assert pusher["configMapAsVolume"][0]["mountPath"] == "/m"
     assert pusher["nodeSelector"]["labels"] == {"disk": "ssd"}
-    assert pusher["imagePullSecret"][0]["secretName"] == "registry"
-    assert pusher["imagePullPolicy"] == "Always"
+    assert pusher["imagePullSecret"][0]["secretName"] == "registry" and pusher["imagePullPolicy"] == "Always"
     env = spec["deploymentSpec"]["executors"]["exec-pusher"]["container"]["env"]
     assert env == [{"name": "A", "value": "b"}]
     tasks = _tasks(spec)
     assert "enableCache" not in tasks["pusher"].get("cachingOptions", {})
-    assert spec["defaultPipelineRoot"] == "gs://bucket/root"
-    assert spec["pipelineInfo"]["name"] == "my-digits"
+    assert spec["defaultPipelineRoot"] == "gs://bucket/root" and spec["pipelineInfo"]["name"] == "my-digits"
     parameters = spec["root"]["inputDefinitions"]["parameters"]
     assert parameters["work_dir"]["defaultValue"] == "gs://bucket/work"
     assert parameters["data_path"]["defaultValue"] == "/data/[[ScheduledTime]]"
@@ -173,8 +179,7 @@ def test_a_missing_configuration_is_one_message(tmp_path, capsys):
 def test_the_example_of_a_cluster_quantizes_as_the_digits_example_does():
     digits = SETTINGS.parents[1] / "digits" / "settings.yaml"
     here, there = (load_settings(str(path), check_files=False) for path in (SETTINGS, digits))
-    assert here.quantize == there.quantize
-    assert here.quantize.overrides["train_config.num_steps"] == 150
+    assert here.quantize == there.quantize and here.quantize.overrides["train_config.num_steps"] == 150
 
 
 def _render_with_paths(folder, names):
@@ -197,3 +202,144 @@ def test_a_pipeline_config_of_any_likely_length_fits_and_one_that_is_too_long_is
     assert next(rendering) < 90_000
     with pytest.raises(ContractError, match=r"Workflow of a run would reach .* \(config-gen \d{3}, "):
         next(rendering)
+
+
+_EVALUATOR = "components comp-evaluator"
+_REPORT = f"{_EVALUATOR} outputDefinitions artifacts report"
+_MODEL = f"{_EVALUATOR} inputDefinitions artifacts model"
+_EXECUTOR = "deploymentSpec executors exec-evaluator"
+_SPLIT = "root dag tasks evaluator inputs parameters split"
+
+# (where, what is put there; None removes it, part of the message)
+_BAD = [
+    ("schemaVersion", "2.0.0", "schemaVersion is '2.0.0'"),
+    ("pipelineInfo name", "My_Pipeline", "the pipeline's name 'My_Pipeline'"),
+    ("pipelineInfo name", "a" * 111, "hyphens, 110 at most"),
+    ("components evaluator", {}, "the component 'evaluator' does not begin with comp-"),
+    (f"{_EVALUATOR} inputDefinitions parameters split parameterType", None, "has no parameterType"),
+    (f"{_REPORT} artifactType", {"schemaTitle": "tfx.Examples"}, "has the type 'tfx.Examples'"),
+    (f"{_MODEL} artifactType", {"instanceSchema": "title: Model"}, "has the type ''"),
+    (_EXECUTOR, {"resolver": {}}, "is of the kind resolver"),
+    (f"{_EXECUTOR} container command", None, "has no command"),
+    (f"{_EXECUTOR} container image", None, "has no image"),
+    (f"{_EXECUTOR} container lifecycle", {"preCacheCheck": {}}, "has a lifecycle hook"),
+    (f"{_EXECUTOR} container args", ['{"IfPresent": {}}'], "begins with IfPresent"),
+    (f"{_EXECUTOR} container args", ["a {{workflow.name}}"], "which begins a placeholder"),
+    (f"{_EXECUTOR} container args", ["x" * 200_000], "is longer than 131072 bytes"),
+    (_SPLIT, {"runtimeValue": {"constant": "x" * 70_000}}, "they travel as one argument"),
+    (_SPLIT, {"runtimeValue": {"constant": "{{x}}"}}, "a value given to evaluator in root holds"),
+]
+
+
+def _changed(where, value):
+    spec, _ = documents()
+    *path, last = where.split()
+    node = spec
+    for part in path:
+        node = node[part]
+    if value is None:
+        del node[last]
+    else:
+        node[last] = value
+    return spec
+
+
+def test_a_good_package_and_one_at_the_limits_pass():
+    check_package(GOLDEN.read_text(encoding="utf-8"))
+    assert not list(find_faults(documents()[0]))
+    for where, value in (("pipelineInfo name", "a" * 110), (f"{_EXECUTOR} container args", ["x" * 131_000])):
+        assert find_faults(_changed(where, value)) == []
+
+
+def test_a_bad_package_is_told_by_its_rule(subtests):
+    broken = set()
+    for where, value, message in _BAD:
+        with subtests.test(message):
+            spec = _changed(where, value)
+            (fault,) = find_faults(spec)
+            assert message in fault
+            broken |= {rule for rule in RULES if list(rule(spec))}
+    assert broken == set(RULES), "every rule has a bad package"
+
+
+def test_a_package_whose_runs_could_not_be_shown_is_refused_with_the_arithmetic():
+    """30 KB in two steps pass as arguments of a program; Argo would compress the record of the run."""
+    spec, _ = documents()
+    for task in ("trainer", "quantization-rewriter"):
+        parameters = spec["root"]["dag"]["tasks"][task]["inputs"]["parameters"]
+        parameters["overrides"] = {"runtimeValue": {"constant": "x" * 30_000}}
+    with pytest.raises(ContractError) as refused:
+        check_package(yaml.safe_dump(spec))
+    message = str(refused.value)
+    assert re.search(r"Workflow of a run would reach 1\d\d\d kB, and beyond 944 kB", message)
+    assert re.search(r"11 tasks the rest \(trainer \d{3}, quantization-rewriter \d{3}, pusher \d+", message)
+    assert find_faults(spec) == []
+
+
+def test_a_field_that_the_server_does_not_know_is_refused():
+    good, _ = documents()
+    executors = {"exec-trainer": {"activeDeadlineSeconds": "60", "deadline": 3}}
+    kubernetes = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
+    for message, *package in (
+        (r'PipelineSpec: .*"speed"', _changed("root speed", 3)),
+        (r'PlatformSpec: .*"speed"', good, {"platforms": {"kubernetes": {}}, "speed": 3}),
+        (r'exec-trainer for Kubernetes: .*"deadline"', good, kubernetes),
+        (r"schemaVersion is '2\.0\.0'", _changed("schemaVersion", "2.0.0")),
+    ):
+        with pytest.raises(ContractError, match=message):
+            check_package(yaml.safe_dump_all(package))
+
+
+FILLED = {"data_path", "span", "thresholds", "push_destination", "work_dir"}
+
+
+def _parameters(spec, task="run-checker"):
+    return spec["root"]["dag"]["tasks"][task]["inputs"]["parameters"]
+
+
+def test_what_run_checker_fills_is_read_from_the_package(spec, tmp_path):
+    assert filled_parameters(spec) == FILLED == read_package(str(GOLDEN)).filled
+    assert filled_parameters({"pipeline_spec": spec, "platform_spec": {}}) == FILLED
+    # A text that reaches a step beside RunChecker is not filled, nor is anything in somebody else's pipeline.
+    _parameters(spec, "evaluator")["thresholds"] = {"componentInputParameter": "thresholds"}
+    assert filled_parameters(spec) == FILLED - {"thresholds"}
+    assert read_package(write_package(tmp_path, fills=False)).filled == frozenset()
+    # Checks that are told no time fill nothing.
+    del _parameters(spec)["scheduled_time"]
+    assert filled_parameters(spec) == frozenset()
+    with pytest.raises(ConfigError, match=r"s\.yaml: a: expected no placeholder.*fills them in no parameter"):
+        check_placeholders({"a": "[[ScheduledTime]]"}, filled_parameters(spec), "s.yaml")
+
+
+def test_what_would_reach_a_step_as_it_is_is_refused():
+    check_placeholders({"data_path": "x-[[ScheduledTime.2006-01-02]]", "n": 1, "c": "[[1]]"}, FILLED, "s")
+    for name, text, message in (
+        ("image", "app:[[ScheduledTime]]", r"s: image: expected no placeholder.* in data_path, push_dest"),
+        ("data_path", "[[Index]]", r"s: data_path: \[\[Index\]\] cannot be filled"),
+        ("data_path", "[[ScheduleTime]]", r"did you mean \[\[ScheduledTime\]\]\?"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            check_placeholders({name: text}, FILLED, "s")
+
+
+def test_a_default_or_a_constant_that_asks_for_the_scheduled_time_is_found(spec):
+    assert schedule_timed(spec) == frozenset()
+    spec["root"]["inputDefinitions"]["parameters"]["data_path"]["defaultValue"] = "/d/[[ScheduledTime]]"
+    assert schedule_timed(spec) == {"data_path"}
+    _parameters(spec)["request"] = {"runtimeValue": {"constant": "[[ScheduledTime.2006]]"}}
+    assert schedule_timed({"pipeline_spec": spec}) == {"data_path", ""}
+
+
+def test_the_scheduled_time_is_refused_for_servers_that_never_set_it(server):
+    for version in ("2.16.0", "2.16.1", "2.17.0", "master"):
+        server.version = version
+        connection = connect(server)
+        check_schedule_time(connection, {"data_path": "[[CurrentTime]]"}, (), "s.yaml")
+        check_schedule_time(connection, {"data_path": "/d"}, {"data_path"}, "s.yaml")
+        for values, timed in (({"data_path": "[[ScheduledTime]]"}, ()), ({}, {"data_path"})):
+            if not version.startswith("2.16"):
+                check_schedule_time(connection, values, timed, "s.yaml")
+                continue
+            expected = "s.yaml: data_path: expected a server 2.17 or newer for .*"
+            with pytest.raises(ConfigError, match=f"{expected}found {version}, which gives no run its time"):
+                check_schedule_time(connection, values, timed, "s.yaml")

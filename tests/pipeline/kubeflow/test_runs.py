@@ -8,6 +8,7 @@ from pipeline.kubeflow import runs
 from pipeline.kubeflow.api_errors import ClusterError
 from tests.pipeline.kubeflow.argo_model import Step
 from tests.pipeline.kubeflow.clients import start
+from tests.support.cases import refused
 
 _STEPS = ("example-gen", "pusher", "trainer")
 
@@ -47,8 +48,7 @@ def test_the_step_that_failed_is_named(server, connection, package_path, subtest
             setattr(server.state, name, value)
         with subtests.test(**changes):
             state = _wait(connection, start(connection, package_path))
-            assert state.failure() == failure
-            assert state.failed_step.name == failure.split()[1]
+            assert state.failure() == failure and state.failed_step.name == failure.split()[1]
             assert [s.state for s in state.steps] == states
 
 
@@ -81,8 +81,7 @@ def test_a_pod_that_does_not_start_is_said_once_with_where_to_look(server, conne
 def test_a_step_inside_another_one_and_attempts_are_named(server, connection, run_id, package_path, caplog):
     server.state.outcomes = {"pusher": {"inside": [Step(name="probe", phase="Failed", begin=1)]}}
     server.state.failing_step = "pusher"
-    state = _wait(connection, run_id)
-    assert state.failure() == "step pusher/probe failed: see its log"
+    assert _wait(connection, run_id).failure() == "step pusher/probe failed: see its log"
     assert "step | pusher/probe failed in 30 s" in caplog.messages
     # The attempts of what was repeated belong together.
     caplog.clear()
@@ -96,16 +95,14 @@ def test_a_step_inside_another_one_and_attempts_are_named(server, connection, ru
 def test_a_server_that_does_not_tell_steps_still_tells_the_end(server, connection, run_id, caplog):
     server.state.tells_steps = False
     server.state.failing_step = "trainer"
-    state = _wait(connection, run_id)
-    assert state.failure() == "the run failed: no step says why; see the user interface"
+    assert _wait(connection, run_id).failure() == "the run failed: no step says why; see the user interface"
     assert _said(caplog, "run |") == ["run | running", "run | failed"]
 
 
 def test_a_run_whose_version_or_workflow_is_gone_is_still_shown_and_not_cancelled(server, connection, run_id):
     runs.read_run(connection, run_id)
     server.misbehave("GET .*/versions/.*", 404)
-    names = [s.name for s in runs.read_run(connection, run_id).steps]
-    assert names == ["example-gen", "pusher"]
+    assert [s.name for s in runs.read_run(connection, run_id).steps] == ["example-gen", "pusher"]
     server.state.lost.add(run_id)
     with pytest.raises(ClusterError, match=r"no longer has the workflow of this run.*nothing of it runs"):
         runs.cancel(connection, run_id)
@@ -116,27 +113,23 @@ def test_waiting_outlives_a_restart_but_no_refusal(server, connection, run_id, c
     server.misbehave("GET .*/runs/.*", "close", times=3)
     assert _wait(connection, run_id).good
     server.misbehave("GET .*/runs/.*", 401)
-    with pytest.raises(ClusterError, match="401"):
-        _wait(connection, run_id)
+    refused(ClusterError, "401", _wait, connection, run_id)
     assert f"{run_id} is no longer watched; see `detflow runs show {run_id}`" in caplog.text
     monkeypatch.setattr(runs, "_PATIENCE_SECONDS", -1)
     server.misbehave("GET .*/runs/.*", 503, times=9)
-    with pytest.raises(ClusterError, match="503"):
-        _wait(connection, run_id)
+    refused(ClusterError, "503", _wait, connection, run_id)
 
 
 def test_waiting_has_a_limit_and_the_run_goes_on_until_it_is_cancelled(server, connection, run_id):
     expected = f"not ended within 1e-09 s and continues: `detflow runs show {run_id}`"
-    with pytest.raises(ClusterError, match=expected):
-        _wait(connection, run_id, limit_seconds=1e-9)
+    refused(ClusterError, expected, _wait, connection, run_id, limit_seconds=1e-9)
     runs.cancel(connection, run_id)
     state = _wait(connection, run_id)
     assert (state.state, state.good, state.ended, state.failure()) == ("cancelled", False, True, "")
     assert [s.state for s in state.steps] == ["succeeded", "cancelled", "not run"]
     [listed] = runs.list_runs(connection, 20)
     assert listed.state == "cancelled"
-    with pytest.raises(ConfigError, match="the run was cancelled already"):
-        runs.cancel(connection, run_id)
+    refused(ConfigError, "the run was cancelled already", runs.cancel, connection, run_id)
     # A run that was cancelled and then failed has failed.
     server.state.failing_step = "pusher"
     runs.retry(connection, run_id)
@@ -146,28 +139,24 @@ def test_waiting_has_a_limit_and_the_run_goes_on_until_it_is_cancelled(server, c
 def test_a_run_that_is_being_stopped_is_left_to_it(server, connection, run_id):
     server.state.read_run = lambda i: server.state.show_run(server.state.runs[i])  # it takes its time to stop
     server.state.terminate(run_id)
-    assert runs.cancel(connection, run_id).state == "cancelling"
-    assert server.count("POST .*:terminate") == 0
+    assert runs.cancel(connection, run_id).state == "cancelling" and server.count("POST .*:terminate") == 0
     server.state.runs[run_id]["state"] = "RUNNING"
     server.misbehave("POST .*:terminate", lambda: server.state.terminate(run_id))  # somebody is quicker
     assert runs.cancel(connection, run_id).state == "cancelling"
     server.state.runs[run_id]["state"] = "RUNNING"
     end = functools.partial(server.state.end_run, server.state.runs[run_id], "SUCCEEDED")
     server.misbehave("POST .*:terminate", end)
-    with pytest.raises(ConfigError, match="the run has succeeded already"):
-        runs.cancel(connection, run_id)
+    refused(ConfigError, "the run has succeeded already", runs.cancel, connection, run_id)
 
 
 def test_a_failed_run_is_retried(server, connection, run_id, caplog):
     expected = "only a failed or cancelled run can be retried, this one is running"
-    with pytest.raises(ConfigError, match=expected):
-        runs.retry(connection, run_id)
+    refused(ConfigError, expected, runs.retry, connection, run_id)
     server.state.failing_step = "trainer"
     _wait(connection, run_id)
     server.state.failing_step = ""
     caplog.clear()  # of the first attempt, where other tests left the level of logging so
-    before = runs.retry(connection, run_id)
-    assert _wait(connection, run_id, before=before).good
+    assert _wait(connection, run_id, before=runs.retry(connection, run_id)).good
     assert _said(caplog) == ["step | trainer running", "step | trainer succeeded in 30 s"]
 
 

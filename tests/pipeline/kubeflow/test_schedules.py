@@ -11,6 +11,7 @@ from pipeline.kubeflow.submission import ensure_experiment, publish
 from tests.pipeline.kubeflow.clients import connect
 from tests.pipeline.kubeflow.conftest import write_package
 from tests.pipeline.schedule.triggers import trigger
+from tests.support.cases import refused
 
 
 @pytest.fixture
@@ -75,8 +76,7 @@ def test_a_change_replaces_the_schedule_and_is_told(server, connection, spec, tm
         with subtests.test(told):
             old = apply(connection, spec).schedule
             applied = apply(connection, _change(spec, **changes))
-            assert applied.action == "replaced"
-            assert any(change.startswith(told) for change in applied.changes)
+            assert applied.action == "replaced" and any(change.startswith(told) for change in applied.changes)
             kept = _only(server)
             assert kept["recurring_run_id"] != old.schedule_id and kept["status"] == "ENABLED"
             assert apply(connection, _change(spec, **changes)).action == "unchanged"
@@ -115,8 +115,7 @@ def test_a_replacement_that_is_cut_off_anywhere_is_finished_later(server, connec
             apply(connection, _change(spec, paused=was_paused))
             server.misbehave(failing, 500)
             changed = _change(spec, max_concurrency=2)
-            with pytest.raises(ClusterError, match="500"):
-                apply(connection, changed)
+            refused(ClusterError, "500", apply, connection, changed)
             assert server.state.recurring, "there must be a schedule at every moment"
             firing = [r for r in server.state.recurring.values() if r["status"] == "ENABLED"]
             assert len(firing) <= 1, "and no more than one that fires"
@@ -127,8 +126,7 @@ def test_a_replacement_that_is_cut_off_anywhere_is_finished_later(server, connec
 def test_a_cut_off_replacement_is_finished_before_the_next_change(server, connection, spec):
     apply(connection, spec)
     server.misbehave(_RESUME, 500)
-    with pytest.raises(ClusterError):
-        apply(connection, _change(spec, max_concurrency=2))
+    refused(ClusterError, "", apply, connection, _change(spec, max_concurrency=2))
     assert apply(connection, _change(spec, max_concurrency=3)).action == "replaced"
     kept = _only(server)
     assert kept["max_concurrency"] == "3" and kept["status"] == "ENABLED"
@@ -140,15 +138,13 @@ def test_two_of_a_name_that_somebody_else_made_are_refused(server, connection, s
     _add(server, {**one, "recurring_run_id": "other", "description": "mine"})
     with pytest.raises(ConfigError, match=r"2 schedules are named nightly: .*other; delete all but one"):
         apply(connection, _change(spec, max_concurrency=2))
-    with pytest.raises(ConfigError, match="2 schedules are named nightly"):
-        find_schedule(connection, "nightly")
+    refused(ConfigError, "2 schedules are named nightly", find_schedule, connection, "nightly")
     schedules.delete(connection, find_schedule(connection, "other"))
     assert find_schedule(connection, "nightly").schedule_id == one["recurring_run_id"]
 
 
 def test_schedules_are_paused_resumed_listed_and_deleted(connection, spec):
-    with pytest.raises(ConfigError, match="no schedule nightly; there is none yet"):
-        find_schedule(connection, "nightly")
+    refused(ConfigError, "no schedule nightly; there is none yet", find_schedule, connection, "nightly")
     with pytest.raises(ClusterError, match="max concurrency of the recurring run is out of range"):
         apply(connection, _change(spec, max_concurrency=11))
     for i in range(3):
@@ -160,8 +156,7 @@ def test_schedules_are_paused_resumed_listed_and_deleted(connection, spec):
     schedules.resume(connection, schedule)
     assert find_schedule(connection, "night-1").enabled
     schedules.delete(connection, schedule)
-    with pytest.raises(ConfigError, match="no schedule night-1; did you mean night-"):
-        find_schedule(connection, "night-1")
+    refused(ConfigError, "no schedule night-1; did you mean night-", find_schedule, connection, "night-1")
     with pytest.raises(ClusterError, match=r"deleting the schedule night-1: refused \(404"):
         schedules.delete(connection, schedule)
 
@@ -170,13 +165,11 @@ def test_runs_under_way_outlive_the_schedule_that_started_them(server, spec):
     for version in ("2.16.1", "2.17.0"):
         server.version = version
         connection = connect(server)
-        first = apply(connection, spec).schedule
-        run_ids = [server.state.fire(first.schedule_id)]
+        run_ids = [server.state.fire(apply(connection, spec).schedule.schedule_id)]
         second = apply(connection, _change(spec, max_concurrency=2)).schedule
         run_ids.append(server.state.fire(second.schedule_id))
         schedules.delete(connection, second)
-        assert not server.state.recurring
-        assert all(_ends(connection, run_id) for run_id in run_ids)
+        assert not server.state.recurring and all(_ends(connection, run_id) for run_id in run_ids)
 
 
 @pytest.fixture
@@ -191,8 +184,7 @@ def test_a_schedule_whose_run_would_be_stopped_is_paused_and_not_deleted(server,
     run_id = server.state.fire(schedule.schedule_id)
     with pytest.raises(ClusterError, match=f"run {run_id} of this schedule is under way.*is paused"):
         schedules.delete(unnamed, schedule)
-    assert server.state.recurring[schedule.schedule_id]["status"] == "DISABLED"
-    assert _ends(unnamed, run_id)
+    assert server.state.recurring[schedule.schedule_id]["status"] == "DISABLED" and _ends(unnamed, run_id)
     schedules.delete(unnamed, schedule)
     assert not server.state.recurring
 
@@ -226,8 +218,7 @@ def test_run_now_uses_the_pinned_version_its_placeholders_and_folder(server, con
     parameters = run["runtime_config"]["parameters"]
     assert parameters["data_path"] == "/data/[[ScheduledTime]]" and parameters["train_steps"] == 7
     assert run["service_account"] == "pipeline-runner"
-    with pytest.raises(ConfigError, match="no parameter x"):
-        schedules.run_now(connection, schedule, ["x=1"])
+    refused(ConfigError, "no parameter x", schedules.run_now, connection, schedule, ["x=1"])
     # The folder of the artifacts is told to every run.
     path = write_package(tmp_path, defaultPipelineRoot="gs://bucket/root")
     schedule = apply(connection, _change(spec, version=publish(connection, read_package(path)))).schedule

@@ -1,20 +1,28 @@
+"""Runs on this machine: workspace, summary and live report."""
+
 import dataclasses
+import json
 import logging
 import os
 import sys
+import threading
 import types
 from unittest import mock
 
 import pytest
 
-from detection_core.artifacts.run_info import StepInfo
-from detection_core.errors import ConfigError, DataError
+from component_specs.example_gen import SPANS, Spans
+from detection_core.artifacts.run_info import RUN, StepInfo
+from detection_core.errors import ConfigError, DataError, StorageError
 from detection_core.storage import files
-from pipeline.local import local_run
+from pipeline.local import live_report, local_run
+from pipeline.local.live_report import LiveReport
 from pipeline.local.local_run import RunOptions, run_locally
-from pipeline.local.workspace import Workspace
+from pipeline.local.run_summary import summarise
+from pipeline.local.workspace import Workspace, new_run_id
 from pipeline.settings.settings_file import load_settings
 from tests.support.cases import refused
+from tests.support.run_records import record, step
 
 
 @pytest.fixture
@@ -37,14 +45,12 @@ def test_a_run_without_data_is_recorded_as_failed_before_any_step_and_a_second_o
     assert first.run_id < second.run_id and not Workspace(settings.workspace).is_locked()
 
 
-def test_the_step_that_was_interrupted_has_its_number_and_its_time_and_the_run_was_stopped(
-    settings, monkeypatch, caplog
-):
+def test_an_interrupted_step_has_its_number_and_time_and_the_run_was_stopped(settings, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
 
     def run(pipeline, dag, run_id, observe):
-        for number, step in enumerate(dag.steps):
-            info = StepInfo(id=step.id, component=step.component, state="running", seconds=0.0)
+        for number, node in enumerate(dag.steps):
+            info = StepInfo(id=node.id, component=node.component, state="running", seconds=0.0)
             observe(info)
             if number == 2:
                 observe(dataclasses.replace(info, state="not run", seconds=12.34))
@@ -89,3 +95,163 @@ def test_a_failed_run_has_a_report_and_one_that_cannot_be_drawn_hides_nothing(se
     with pytest.raises(DataError):
         run_locally(settings, RunOptions(write_report=mock.Mock(side_effect=ValueError("cannot draw"))))
     assert "detflow report" in caplog.text
+
+
+def _record(tmp_path, outputs, **fields):
+    made = {i: {n: str(tmp_path / i / n) for n in names} for i, names in outputs.items()}
+    return record(
+        *(step(i, seconds=1.5, outputs=made[i]) for i in made), run_id="r", workspace=str(tmp_path), **fields
+    )
+
+
+def test_a_full_run(tmp_path):
+    metrics = {"DetectionBoxes_Precision/mAP": 0.5, "DetectionBoxes_Precision/mAP@.50IOU": 0.9}
+    lite = {"file": "model_int8.tflite", "metrics": metrics, "passed": False, "size_bytes": 1}
+    written = {
+        "evaluator/evaluation/metrics": {"metrics": metrics, "blessed": True},
+        "tflite_exporter/parity/parity": {"files": [lite | {"latency_ms": 2.0}]},
+        "pusher/pushed_model/pushed": {"pushed": False, "version": None, "reasons": ["mAP fell by 0.1"]},
+    }
+    for name, tree in written.items():
+        files.write_text(str(tmp_path / f"{name}.json"), json.dumps(tree))
+    outputs = {"evaluator": ["evaluation"], "tflite_exporter": ["parity"], "pusher": ["pushed_model"]}
+    summary = summarise(_record(tmp_path, outputs))
+    assert [m["map_50"] for m in summary.data["models"]] == [0.9, 0.9]
+    assert "not published: mAP fell by 0.1" in str(summary.page)
+    assert "refused" in str(summary.page) and "0.900" in str(summary.page)
+    assert summary.data["places"]["report"].endswith("runs/r/report.html")
+
+
+def test_a_run_that_stopped_early_and_the_spans_of_one_that_had_any(tmp_path):
+    summary = summarise(_record(tmp_path, {"example_gen": ["examples"]}))
+    assert summary.data["models"] == [] and summary.data["pushed"] is None
+    assert "example_gen" in str(summary.page)
+    without = summarise(_record(tmp_path, {"trainer": []}))
+    assert "spans:" not in str(without.page) and without.data["spans"] == {}
+    spans = SPANS.encode(Spans(train=("1", "2"), evaluate=("2",)))
+    told = summarise(_record(tmp_path, {"trainer": []}, checks={"data_spans": spans}))
+    assert "spans: 1, 2 to train on, 2 for the other splits" in str(told.page)
+
+
+def test_a_damaged_output_is_left_out_by_name(tmp_path, caplog):
+    names = {"evaluator": "evaluation/metrics.json", "tflite_exporter": "parity/parity.json"}
+    outputs = {"evaluator": ["evaluation"], "tflite_exporter": ["parity"], "pusher": ["pushed_model"]}
+    wrong = '{"metrics": {"a": "b"}, "blessed": true}'
+    for text in ("", "{", "[]", '{"metrics": []}', wrong, '{"files": [1]}'):
+        caplog.clear()
+        for name, file in names.items():
+            files.write_text(str(tmp_path / name / file), text)
+        summary = summarise(_record(tmp_path, outputs))
+        assert "evaluator" in str(summary.page) and summary.data["models"] == []
+        assert "is left out" in caplog.text, text
+
+
+class Waits:
+    """Stands for the event that ends the writing: notes the waits, and ends after some of them."""
+
+    def __init__(self, count):
+        self.seconds, self._count = [], count
+        self._over = threading.Event()
+
+    def wait(self, seconds):
+        self.seconds.append(seconds)
+        if len(self.seconds) > self._count:
+            self._over.set()
+        return self._over.is_set()
+
+    def set(self):
+        assert self._over.wait(10)
+
+
+def _waits(write, count):
+    """Let a page be written some times; return how long was waited before each and after the last."""
+    page, waits = LiveReport(write, seconds=8.0), Waits(count)
+    page._ended = waits
+    with page:
+        pass
+    assert not page._thread.is_alive()
+    return waits.seconds
+
+
+def test_the_page_is_written_again_and_again_and_less_often_where_it_takes_long(monkeypatch):
+    written = []
+    assert _waits(lambda: written.append(1), 3) == [2.0, 8.0, 8.0, 8.0] and len(written) == 3
+    # Writing may take a twentieth of the time: 3 s every 60 s.
+    moments = iter((0.0, 3.0, 100.0, 100.1))
+    monkeypatch.setattr(live_report, "time", types.SimpleNamespace(monotonic=lambda: next(moments)))
+    assert _waits(lambda: None, 2) == [2.0, pytest.approx(60.0), 8.0]
+
+
+def test_a_page_that_cannot_be_written_ends_the_writing_and_a_run_that_fails_is_not_held_up(caplog):
+    write = mock.Mock(side_effect=OSError("No space left on device"))
+    with LiveReport(write, seconds=0.0) as page:
+        page._thread.join(10)
+    write.assert_called_once()
+    assert "it is written when the run has ended" in caplog.text
+    with pytest.raises(ValueError, match="early"), LiveReport(lambda: pytest.fail("written"), seconds=100.0):
+        raise ValueError("early")
+
+
+_RECORD = record(run_id="20260101-000000-aaaa", pipeline_name="p", status="running")
+
+
+def test_what_killed_runs_left_is_removed_and_they_were_stopped(tmp_path):
+    workspace = Workspace(str(tmp_path))
+    workspace.write_info(_RECORD)
+    assert workspace.run().status == "stopped"
+    with workspace.lock():
+        assert workspace.run().status == "running"
+    files.remove_tree(str(tmp_path / "runs"))
+    for name in ["runs/a/.run.json.0123abcd.partial", "artifacts/t/model/.5.0123abcd.partial/x"]:
+        files.write_text(str(tmp_path / name), "x")
+    files.write_text(str(tmp_path / "artifacts" / "t" / "model" / "4" / "kept"), "x")
+    with Workspace(str(tmp_path)).lock():
+        assert files.sizes(str(tmp_path)) == {".lock": 0, "artifacts/t/model/4/kept": 1}
+
+
+def test_the_newest_run_is_the_default_and_stays_it_when_the_clock_is_set_back(tmp_path):
+    workspace = Workspace(str(tmp_path))
+    for run_id in ("20260102-000000-aaaa", "20260101-000000-bbbb"):
+        workspace.write_info(dataclasses.replace(_RECORD, run_id=run_id, status="succeeded"))
+    assert workspace.run().run_id == "20260102-000000-aaaa"
+    assert workspace.run("20260101-000000-bbbb").status == "succeeded"
+    refused(ConfigError, "expected the run nothing", workspace.run, "nothing")
+    future = dataclasses.replace(_RECORD, run_id="29991231-235959-ffff", status="succeeded")
+    workspace.write_info(future)
+    run_id = workspace.new_run_id()
+    assert run_id > future.run_id and run_id.startswith("30000101-000000-")
+    empty = Workspace(str(tmp_path / "empty"))
+    assert empty.new_run_id() < future.run_id
+    refused(ConfigError, "expected a run, found none", empty.run)
+    assert len({new_run_id() for _ in range(100)}) > 90
+
+
+def test_a_workspace_s_name_is_no_pattern(tmp_path):
+    mine, neighbour = Workspace(str(tmp_path / "w[1]")), Workspace(str(tmp_path / "w1"))
+    mine.write_info(dataclasses.replace(_RECORD, status="succeeded"))
+    neighbour.write_info(dataclasses.replace(_RECORD, run_id="20270101-000000-aaaa", status="failed"))
+    (tmp_path / "w[1]" / "runs" / "without-record").mkdir()
+    assert [r.run_id for r in mine.runs()] == [_RECORD.run_id]
+
+
+def test_a_damaged_run_is_left_out_by_name_and_the_others_stay(tmp_path, caplog):
+    workspace = Workspace(str(tmp_path))
+    workspace.write_info(dataclasses.replace(_RECORD, status="succeeded"))
+    texts = [b"", b"{", b"[]", b"\xff", b'{"run_id": "../../escaped"}', b"[" * 99999]
+    for name, text in enumerate(texts):
+        files.write_bytes(str(tmp_path / "runs" / str(name) / "run.json"), text)
+    other = RUN.format(dataclasses.replace(_RECORD, run_id="../../escaped"))
+    files.write_text(str(tmp_path / "runs" / "g" / "run.json"), other)
+    (tmp_path / "runs" / "a file").write_text("x")
+    assert [r.run_id for r in workspace.runs()] == [_RECORD.run_id]
+    for name in (*range(len(texts)), "g"):
+        assert f"runs/{name}/run.json is left out" in caplog.text
+    assert workspace.run().run_id == _RECORD.run_id
+
+
+def test_a_lock_that_is_a_link_is_refused_and_its_target_left_alone(tmp_path):
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(StorageError, match="found a link"), Workspace(str(tmp_path)).lock():
+        pass
+    assert (tmp_path / "precious").read_text() == "precious"

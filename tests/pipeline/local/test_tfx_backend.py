@@ -11,21 +11,14 @@ from pipeline.settings.settings_file import load_settings
 pytestmark = pytest.mark.tfx
 
 _TEXTS = {
-    "data_fingerprint": "d",
-    "span_folder": "",
-    "starting_weights": "w",
-    "run_key": "r",
+    "data_fingerprint": "d", "span_folder": "", "starting_weights": "w", "run_key": "r",
     "push_token": "t",
-}
+}  # fmt: skip
 _RESOLVED = {"data_path": "/d", "thresholds": {}, "push_destination": "/p", "work_dir": "/w"}
 _CHECKS = {
-    **_TEXTS,
-    "data_spans": Spans(),
-    "earlier_spans": {},
-    **dict.fromkeys(CODE_VERSIONS.values(), "c"),
-    "baseline_version": "",
-    **{f"resolved_{name}": value for name, value in _RESOLVED.items()},
-}
+    **_TEXTS, "data_spans": Spans(), "earlier_spans": {}, **dict.fromkeys(CODE_VERSIONS.values(), "c"),
+    "baseline_version": "", **{f"resolved_{name}": value for name, value in _RESOLVED.items()},
+}  # fmt: skip
 
 
 @pytest.fixture

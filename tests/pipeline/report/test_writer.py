@@ -1,6 +1,7 @@
-"""The page of a run: what it tells, and what it leaves out."""
+"""The page of a run or a workspace."""
 
 import dataclasses
+import datetime
 import html.parser
 import json
 import logging
@@ -10,14 +11,25 @@ import shutil
 from unittest import mock
 
 import markupsafe
+import numpy as np
 import pytest
 
+from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings
 from detection_core.artifacts.dataset_card import CARD, DatasetCard, Totals
+from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve, Curves, EvalReport
+from detection_core.artifacts.model_run import ValidationLine
+from detection_core.artifacts.pushed import PUSHED
 from detection_core.report.page import CONTENT_SECURITY_POLICY
 from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
+from detection_core.training.validation_pictures import PictureFiles, ValidationPicture
 from pipeline.report import write_report
+from pipeline.report.evaluations import evaluations, metric_columns
+from pipeline.report.run_artifacts import RunArtifacts, find, read_text
+from pipeline.report.step_table import step_summary
+from pipeline.report.trainings import trainings
+from pipeline.report.unfinished import unfinished_training
 from pipeline.report.writer import render_report
 from tests.support.fixture_run import write_run
 from tests.support.run_records import record, step
@@ -73,8 +85,7 @@ def page(text):
 
 def test_one_file_without_script_or_link_elsewhere_and_the_same_each_time(run, text, page, tmp_path):
     write_report(run, str(tmp_path / "report.html"))
-    assert (tmp_path / "report.html").read_text() == text
-    assert len(text) < 3_000_000
+    assert (tmp_path / "report.html").read_text() == text and len(text) < 3_000_000
     assert "script" not in page.tags
     policy = markupsafe.escape(CONTENT_SECURITY_POLICY)
     assert text.index(f'http-equiv="Content-Security-Policy" content="{policy}"') < text.index("<style>")
@@ -125,8 +136,7 @@ def test_parts_that_are_missing_are_left_out_and_pictures_stop_at_the_budget(run
     monkeypatch.setattr("detection_core.report.pictures.PictureBudget.__init__.__defaults__", (100_000,))
     page = rendered("evaluator")
     pictures = [link for link in page.links if link.startswith("data:image/jpeg")]
-    assert 0 < sum(map(len, pictures)) <= 100_000 + 30 * len(pictures)
-    assert "All pictures:" in page.text
+    assert 0 < sum(map(len, pictures)) <= 100_000 + 30 * len(pictures) and "All pictures:" in page.text
 
 
 def test_a_failed_run_says_where_and_why_and_a_refused_detector_is_not_called_published(tmp_path):
@@ -134,14 +144,11 @@ def test_a_failed_run_says_where_and_why_and_a_refused_detector_is_not_called_pu
     trainer = step("trainer", "failed", seconds=3.0, error=error)
     steps = (step("example_gen", seconds=1.0), trainer, step("pusher", "not run"))
     page = Page(render_report(record(*steps, status="failed", started="2026-01-01T00:00:00+00:00")))
-    assert "Failed at trainer" in page.text
-    assert page.text.count(error) == 2
-    assert "4.0 s" in page.text
+    assert "Failed at trainer" in page.text and page.text.count(error) == 2 and "4.0 s" in page.text
     reasons = ["evaluator: mAP is 0.2, below 0.85"]
     (tmp_path / "pushed.json").write_text(json.dumps({"pushed": False, "version": None, "reasons": reasons}))
     page = Page(render_report(record(step("pusher", outputs={"pushed_model": str(tmp_path)}))))
-    assert "Not published" in page.text
-    assert reasons[0] in page.text
+    assert "Not published" in page.text and reasons[0] in page.text
 
 
 def test_damaged_artifacts_cost_their_part_of_the_page_alone(run, tmp_path, caplog):
@@ -152,10 +159,8 @@ def test_damaged_artifacts_cost_their_part_of_the_page_alone(run, tmp_path, capl
     history = copy / "trainer" / "model_run" / "history.jsonl"
     history.write_text(history.read_text()[:-30])
     (copy / "quantized_evaluator/evaluation/pictures/index.json").unlink()
-    steps = tuple(
-        dataclasses.replace(s, outputs={n: str(copy / s.id / n) for n in s.outputs}) for s in run.steps
-    )
-    page = Page(render_report(dataclasses.replace(run, steps=steps)))
+    steps = (dataclasses.replace(s, outputs={n: str(copy / s.id / n) for n in s.outputs}) for s in run.steps)
+    page = Page(render_report(dataclasses.replace(run, steps=tuple(steps))))
     assert "Quantized detector" in page.text and "Training: loss" in page.text
     damaged = (
         ("metrics.json", "[]"),
@@ -203,8 +208,7 @@ def test_the_data_are_shown_as_data_validator_left_them(run, tmp_path):
     FINDINGS.write(folder, DataFindings(findings=[]))
     examples = next(s for s in run.steps if s.id == "example_gen")
     validated = record(examples, step("data_validator", outputs={"anomalies": folder}))
-    page = render_report(validated)
-    assert "3 images, 5 objects, of the validator" in page
+    assert "3 images, 5 objects, of the validator" in render_report(validated)
     # What an older version validated has findings alone.
     os.remove(CARD.path(folder))
     older = render_report(validated)
@@ -220,3 +224,116 @@ def test_the_page_of_a_run_that_goes_on_loads_itself_again_and_shows_how_far_it_
     page = render_report(record(trainer, status="running", workspace=str(tmp_path)))
     assert '<meta http-equiv="refresh" content="20">' in page and "loads itself again" in page
     assert "Training: loss" in page
+
+
+def test_each_evaluator_s_findings_and_the_baseline_of_the_first(tmp_path):
+    steps = []
+    for id_, baseline in (("evaluator", {MAP: 0.4}), ("quantized_evaluator", {MAP: 0.5})):
+        folder = str(tmp_path / id_)
+        METRICS.write(folder, EvalReport(metrics={MAP: 0.5, MAP_50: 0.7}, baseline=baseline))
+        curve = ClassCurve(name="cat", ap50=0.5, recall=[0, 1], precision=[1, 0.5])
+        CURVES.write(folder, Curves(classes=[curve], score_threshold=0.5))
+        steps.append(step("evaluator", id=id_, outputs={"evaluation": folder}))
+    found = evaluations(RunArtifacts(record(*steps)), PictureBudget())
+    assert [e.title for e in found] == ["Float detector", "Quantized detector"]
+    assert all(e.chart is not None and e.left_out == 0 for e in found)
+    # The quantized detector's baseline is the float one, so it gets no column of its own.
+    titles = [title for title, _ in metric_columns(found)]
+    assert titles == ["Float detector", "Deployed baseline", "Quantized detector"]
+
+
+def test_bars_are_in_percent_of_the_longest_step():
+    found = step_summary(record(step("trainer", seconds=2.0), step("pusher", "cached", seconds=0.5)))
+    assert [row["percent"] for row in found["rows"]] == [100, 25]
+    assert (found["seconds"], found["executed"], found["cached"]) == (2.5, 1, 1)
+
+
+def test_outputs_by_component():
+    quantized = step("evaluator", "cached", id="quantized_evaluator", outputs={"evaluation": "/b"})
+    steps = (step("evaluator", outputs={"evaluation": "/a"}), quantized, step("pusher", "not run"))
+    artifacts = RunArtifacts(record(*steps, status="failed"))
+    assert [s.id for s in artifacts.steps_of("evaluator")] == ["evaluator", "quantized_evaluator"]
+    assert artifacts.folder("evaluator", "evaluation") == "/a"
+    assert artifacts.folder("pusher", "pushed_model") == ""
+
+
+def test_what_is_missing_or_torn_is_not_there(tmp_path, caplog):
+    (tmp_path / "pushed.json").write_text('{"pushed": ')
+    folder = str(tmp_path)
+    assert find(PUSHED, "") is None and find(PUSHED, str(tmp_path / "nowhere")) is None and not caplog.text
+    assert find(PUSHED, folder) is None and "pushed.json" in caplog.text
+    assert read_text(folder, "pushed.json") == '{"pushed": ' and read_text(folder, "missing") is None
+
+
+NOON = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.UTC)
+
+
+def _training(tmp_path, state="running", started=str(NOON), component="trainer"):
+    run = record(step("trainer", state, started=started), status="running", workspace=str(tmp_path))
+    return unfinished_training(run, component)
+
+
+def _history(tmp_path, name, minutes):
+    folder = tmp_path / "work" / name
+    folder.mkdir(parents=True)
+    (folder / "history.jsonl").write_text("{}\n")
+    moment = (NOON + datetime.timedelta(minutes=minutes)).timestamp()
+    os.utime(folder / "history.jsonl", (moment, moment))
+    return str(folder)
+
+
+def test_it_is_the_one_that_was_written_to_last_since_the_step_began_and_none_where_nothing_trains(tmp_path):
+    assert _training(tmp_path) == ""
+    _history(tmp_path, "earlier", -5)
+    assert _training(tmp_path) == ""
+    older = _history(tmp_path, "a", 5)
+    assert _training(tmp_path) == older
+    newest = _history(tmp_path, "b", 10)
+    (tmp_path / "work" / "c").mkdir()
+    assert _training(tmp_path) == newest and _training(tmp_path, state="not run") == ""
+    assert _training(tmp_path, component="quantization_rewriter") == ""
+    assert _training(tmp_path, started="?") == newest
+
+
+def _artifacts(**outputs):
+    return RunArtifacts(record(step("trainer", outputs={name: str(path) for name, path in outputs.items()})))
+
+
+def test_a_training_without_history_or_report_is_left_out(tmp_path):
+    artifacts = _artifacts(model_run=tmp_path)
+    assert trainings(artifacts) == trainings(_artifacts()) == []
+    (tmp_path / "history.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+    (training,) = trainings(artifacts)
+    assert training["loss_chart"].data.startswith("data:image/svg+xml;base64,")
+    assert training["rate_chart"] is None  # no learning rate in the history
+    assert training["validation_chart"] is None
+
+
+def test_validations_are_drawn_with_the_metrics_that_people_know(tmp_path, monkeypatch):
+    (tmp_path / "history.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+    (tmp_path / "validation.jsonl").write_text(
+        '{"step": 1, "score": 0.5, "metrics": {"DetectionBoxes_Precision/mAP": 0.25}}\n'
+        '{"step": 2, "score": null, "metrics": {"DetectionBoxes_Precision/mAP": null}}\n'
+    )
+    drawn = {}
+    monkeypatch.setattr(
+        "pipeline.report.trainings.line_chart", lambda lines, options: drawn.setdefault(options.title, lines)
+    )
+    trainings(_artifacts(model_run=tmp_path))
+    lines = drawn["Training: validation"]
+    found = [(line.label, list(line.x), list(line.y)) for line in lines]
+    assert found == [("score", [1], [0.5]), ("mAP", [1], [0.25])]
+
+
+def test_the_same_images_are_shown_at_the_first_the_last_and_a_step_between(tmp_path):
+    (tmp_path / "history.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+    image = np.zeros([8, 16, 3], np.uint8)
+    pictures = [ValidationPicture(number=i, source_id=f"image {i}", image=image) for i in range(2)]
+    action = PictureFiles(str(tmp_path), lambda: pictures)
+    action.start(0)
+    for number in (10, 20, 30, 40, 50):
+        action.validated(ValidationLine(step=number))
+    (training,) = trainings(_artifacts(model_run=tmp_path))
+    shown = [(p.source_id, p.caption) for p in training["pictures"]]
+    assert shown == [(f"image {i}", f"step {step}") for i in range(2) for step in (10, 30, 50)]
+    assert all(p.data.startswith("data:image/jpeg;base64,") for p in training["pictures"])

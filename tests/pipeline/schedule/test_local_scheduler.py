@@ -1,9 +1,12 @@
-"""A schedule on one machine, on a clock that steps forward whenever it is read."""
+"""Runs on a schedule on this machine."""
 
 import datetime
+import itertools
 import logging
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from unittest import mock
 
@@ -12,8 +15,11 @@ import pytest
 from detection_core.errors import ConfigError
 from pipeline.local.workspace import Workspace
 from pipeline.schedule import local_scheduler
+from pipeline.schedule.cron import parse_cron
 from pipeline.schedule.local_scheduler import LocalSchedule
+from pipeline.schedule.systemd import calendar_events, crontab_line, five_fields, systemd_units
 from tests.pipeline.schedule.triggers import trigger
+from tests.support.cases import refused
 
 NOTE = "import sys; open(sys.argv[1], 'a').write(' '.join(sys.argv[3:]) + '\\n'); sys.exit(int(sys.argv[2]))"
 
@@ -58,9 +64,7 @@ def test_every_run_waits_for_its_slot_and_is_told_it(tmp_path, notes, caplog):
     assert sum("run done in 0 s" in message for message in caplog.messages) == 3
 
 
-def test_a_slot_that_the_machine_slept_through_is_left_out_and_one_a_minute_late_is_kept(
-    tmp_path, notes, caplog
-):
+def test_a_slot_slept_through_is_left_out_and_one_a_minute_late_is_kept(tmp_path, notes, caplog):
     now = clock("01T02:59:00", "01T02:59:30", "01T08:00:00", "01T08:00:00", "01T08:00:00", "02T03:00:00")
     assert schedule(tmp_path, trigger(cron="0 0 3 * * *"), now).serve(max_runs=1) == 1
     assert "slot 2026-01-01T03:00:00+00:00 left out: it is over by 18000 s; the machine slept" in caplog.text
@@ -74,23 +78,18 @@ def test_a_slot_that_the_machine_slept_through_is_left_out_and_one_a_minute_late
 
 def test_a_failed_run_does_not_end_the_schedule_but_the_end_of_its_window_does(tmp_path, notes, caplog):
     schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00"), code=2).serve(max_runs=2)
-    assert len(notes()) == 2
-    assert "run failed with exit code 2; the next slot tries again" in caplog.text
+    assert len(notes()) == 2 and "run failed with exit code 2; the next slot tries again" in caplog.text
     (tmp_path / "notes").write_text("")
     fires = trigger(interval="1h", end="2026-01-01T02:30:00Z", start="2026-01-01T00:00:00Z")
     assert schedule(tmp_path, fires, clock("01T02:29:30")).serve() == 0
     # On the machine's own clock, too.
-    assert LocalSchedule(fires, ["false"], Workspace(str(tmp_path))).serve() == 0
-    assert notes() == []
+    assert LocalSchedule(fires, ["false"], Workspace(str(tmp_path))).serve() == 0 and notes() == []
 
 
-def test_a_slot_is_left_out_during_another_run_and_a_second_scheduler_is_refused(
-    tmp_path, notes, caplog, monkeypatch
-):
+def test_a_slot_during_a_run_is_left_out_and_a_second_scheduler_refused(tmp_path, notes, caplog, monkeypatch):
     monkeypatch.setattr(Workspace, "is_locked", mock.Mock(side_effect=(True, False)))  # at the first slot
     schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00")).serve(max_runs=1)
-    assert "slot 2026-01-01T01:00:20+00:00 left out: a run is under way" in caplog.text
-    assert len(notes()) == 1
+    assert "slot 2026-01-01T01:00:20+00:00 left out: a run is under way" in caplog.text and len(notes()) == 1
     first, second = (schedule(tmp_path, trigger(interval="1h"), clock("01T00:00:00")) for _ in range(2))
     with first.exclusive(), pytest.raises(ConfigError, match="expected no other scheduler here, found one"):
         second.serve()
@@ -140,5 +139,101 @@ def test_a_signal_ends_the_waiting_at_once(tmp_path, notes, monkeypatch):
             os.kill(os.getpid(), signal.SIGTERM)
         return datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
-    assert schedule(tmp_path, trigger(interval="1h"), now).serve() == 0
-    assert looks == [0, 1] and notes() == []
+    assert schedule(tmp_path, trigger(interval="1h"), now).serve() == 0 and looks == [0, 1] and notes() == []
+
+
+COMMAND = ["/opt/v env/bin/detflow", "run", "/data/50%/settings.yaml"]
+
+
+def test_a_service_and_a_timer_with_its_calendar_events():
+    text = systemd_units("digits", trigger(cron="0 0 3 * * mon-fri", time_zone="Europe/Paris"), COMMAND, "/w")
+    assert "OnCalendar=Mon,Tue,Wed,Thu,Fri *-*-* 3:0:0 Europe/Paris\n" in text
+    assert "ExecStart='/opt/v env/bin/detflow' run /data/50%%/settings.yaml\n" in text
+    assert "Persistent=false" in text and "# digits.service" in text and "# digits.timer" in text
+    text = systemd_units("digits", trigger(interval="6h"), COMMAND, "/w")
+    assert "OnActiveSec=21600\nOnUnitActiveSec=21600\n" in text
+    with pytest.raises(ConfigError, match="a systemd timer has no beginning and end"):
+        systemd_units("x", trigger(interval="6h", end="2036-01-01T00:00:00Z"), COMMAND, "/w")
+    for cron, events in (
+        ("0 0 3 * * *", ["*-*-* 3:0:0"]),
+        ("*/30 0-5 * 1 1,6 ?", ["*-1,6-1 *:0..5:0,30"]),
+        ("0 0 0 1,15 * 1", ["*-*-1,15 0:0:0", "Mon *-*-* 0:0:0"]),
+        ("0 0 0 */10 * 1", ["Mon *-*-1,11,21,31 0:0:0"]),
+        ("0 0 0 1 * 0-6", ["*-*-* 0:0:0"]),
+        ("* * * * * *", ["*-*-* *:*:*"]),
+        ("0 0 1-3,7,8 * * *", ["*-*-* 1..3,7,8:0:0"]),
+    ):
+        assert calendar_events(parse_cron(cron, "x")) == events
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")
+def test_systemd_reads_the_events_as_we_do():
+    base = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
+    read = ["systemd-analyze", "calendar", "--base-time=2026-11-21 00:00:00 UTC"]
+    for cron in ("0 0 3 * * *", "*/30 0-5 * 1 1,6 ?", "15 */20 1-4/3 ? jan-mar sun,sat"):
+        parsed = parse_cron(cron, "x")
+        [event] = calendar_events(parsed)
+        env = {"TZ": "UTC", "PATH": "/usr/bin:/bin"}
+        done = subprocess.run([*read, f"{event} UTC"], capture_output=True, text=True, check=True, env=env)
+        assert f"{parsed.next_after(base):%Y-%m-%d %H:%M:%S}" in done.stdout
+
+
+def test_a_crontab_line_keeps_runs_apart_and_takes_an_interval_that_divides_the_day():
+    text = crontab_line(trigger(cron="0 30 3 * * ?"), COMMAND, "/my files", "/w/.cron.lock")
+    comment, line = text.splitlines()
+    assert comment.startswith("#") and "UTC" in comment
+    assert line == (
+        "30 3 * * * cd '/my files' && mkdir -p /w && "
+        r"flock --nonblock /w/.cron.lock '/opt/v env/bin/detflow' run /data/50\%/settings.yaml"
+    )
+    for interval, fields in (
+        ("15m", "*/15 * * * *"),
+        ("30m", "*/30 * * * *"),
+        ("1h", "0 * * * *"),
+        ("6h", "0 */6 * * *"),
+        ("12h", "0 */12 * * *"),
+        ("1d", "0 0 * * *"),
+    ):
+        line = crontab_line(trigger(interval=interval), COMMAND, "/", "/w/l").splitlines()[1]
+        assert line.startswith(f"{fields} cd ")
+
+
+def test_five_fields_mean_the_same_as_the_six():
+    for cron, fields in {
+        "0 0 3 * * *": "0 3 * * *",
+        "0 */15 * ? * mon-fri": "0,15,30,45 * * * 1-5",
+        "0 5/25 0 1,15 * 1": "5,30,55 0 1,15 * 1",
+        "0 0 0 */10 * *": "0 0 1,11,21,31 * *",
+        "0 0 0 1-31 * 1": "0 0 1-31 * 1",
+        "@monthly": "0 0 1 * *",
+    }.items():
+        assert five_fields(parse_cron(cron, "x")) == fields
+    # Of every mix of day fields that is written, the days are those of the six fields.
+    written = 0
+    for day, weekday in itertools.product(("*", "1", "1-31", "*/2", "3,9"), ("?", "1", "0-6", "*/2", "1-5")):
+        six = parse_cron(f"0 0 0 {day} * {weekday}", "x")
+        try:
+            five = five_fields(six)
+        except ConfigError:
+            continue
+        written += 1
+        again = parse_cron(f"0 {five}", "x")
+        moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+        for _ in range(40):
+            expected = six.next_after(moment)
+            assert again.next_after(moment) == expected, (day, weekday, five)
+            moment = expected
+    assert written > 15
+
+
+def test_what_a_crontab_cannot_say_is_refused():
+    for given, message in (
+        ({"cron": "30 0 3 * * *"}, "a crontab knows no seconds, found '30 0 3"),
+        ({"cron": "0 0 3 */2 * 1"}, "cannot ask for both days"),
+        ({"interval": "45m"}, "a crontab cannot repeat every 2700 s"),
+        ({"interval": "30s"}, "a crontab cannot repeat every 30 s"),
+        ({"interval": "2d"}, "a crontab cannot repeat"),
+        ({"interval": "6h", "start": "2026-01-01T00:00:00Z"}, "a crontab has no beginning and end"),
+    ):
+        caught = refused(ConfigError, message, crontab_line, trigger(**given), COMMAND, "/", "/w/l")
+        assert "run it with `detflow schedule run-local`" in str(caught)

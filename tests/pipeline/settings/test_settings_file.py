@@ -1,17 +1,24 @@
+"""The settings file and its sections."""
+
 import functools
 import os
 from pathlib import Path
 from typing import get_args
 
 import hypothesis
+import pydantic
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from detection_core.errors import ConfigError
+from pipeline.settings.connection_settings import ConnectionOptions, ConnectionSettings
+from pipeline.settings.kubeflow_settings import KubeflowSettings
 from pipeline.settings.settings_file import format_settings, load_settings
+from pipeline.settings.validation_settings import ValidationSettings
 from pipeline.settings.workflow_settings import FileFormat
+from tests.pipeline.golden import SETTINGS
 from tests.support.cases import refused
 from tests.support.refusals import not_refused
 
@@ -30,7 +37,7 @@ def load(settings_path):
     return functools.partial(load_settings, settings_path)
 
 
-def test_paths_are_taken_from_the_file_and_those_of_the_command_line_from_the_working_directory(
+def test_paths_count_from_the_file_and_given_ones_from_the_working_directory(
     settings_path, tmp_path, monkeypatch
 ):
     monkeypatch.chdir("/")
@@ -64,11 +71,10 @@ def test_values_of_the_command_line_are_typed_and_those_of_a_config_land_in_the_
     }
     # A metric's name may have dots.
     thresholds = load(["evaluate.thresholds.DetectionBoxes_Precision/mAP@.50IOU.lower_bound=0.9"])
-    named = {"DetectionBoxes_Precision/mAP@.50IOU": {"lower_bound": 0.9}}
-    assert thresholds.evaluate.thresholds == named
+    assert thresholds.evaluate.thresholds == {"DetectionBoxes_Precision/mAP@.50IOU": {"lower_bound": 0.9}}
 
 
-def test_override_files_come_from_the_settings_and_then_from_the_command_line(
+def test_override_files_come_from_the_settings_and_then_the_command(
     settings_path, load, tmp_path, monkeypatch
 ):
     text = Path(settings_path).read_text() + "train: {overrides: {batch_size: 2}}\n"
@@ -79,8 +85,7 @@ def test_override_files_come_from_the_settings_and_then_from_the_command_line(
     monkeypatch.chdir(here)
     both = [str(tmp_path / "a.config"), str(here / "b.config")]
     assert load(override_files=["b.config"]).model.override_files == both
-    set_here = load(["model.override_files=[c.config]"])
-    assert set_here.model.override_files == [str(here / "c.config")]
+    assert load(["model.override_files=[c.config]"]).model.override_files == [str(here / "c.config")]
     with pytest.raises(ConfigError, match=r"--set: model\.override_files: expected a list, found 3"):
         load(["model.override_files=3"], override_files=["b.config"])
 
@@ -192,6 +197,92 @@ def test_settings_of_limits_and_retraining_that_cannot_work_are_refused(load, se
     assert not not_refused(load, OVERRIDES, ConfigError)
     (tmp_path / "weekly").mkdir()
     overrides = ["train.warm_start=deployed", f"data.path={tmp_path}/weekly/{{SPAN}}"]
-    settings = load_settings(settings_path, overrides)
-    assert settings.train.warm_start == "deployed"
+    assert load_settings(settings_path, overrides).train.warm_start == "deployed"
     refused(ConfigError, "no folder /none", load_settings, settings_path, ["data.path=/none/{SPAN}"])
+
+
+def test_the_schedule_is_checked_when_the_file_is_read_and_its_times_may_be_those_of_yaml(digits_settings):
+    settings = load_settings(digits_settings, ["schedule.cron=@daily", "schedule.start=2030-01-01T00:00:00Z"])
+    assert settings.schedule.trigger("x").cron.text == "@daily"
+    cases = [
+        (["schedule.cron=0 3 * * *"], r"schedule.cron: expected six fields.*Write '0 0 3 \* \* \*'"),
+        (["schedule.interval=6"], "schedule.interval: expected a time such as 90m"),
+        (["schedule.max_concurrency=11"], "schedule.max_concurrency: expected 1 to 10, found 11"),
+    ]
+    assert not not_refused(functools.partial(load_settings, digits_settings), cases, ConfigError)
+    over = ["schedule.cron=@daily", "schedule.end=2020-01-01T00:00:00Z"]
+    assert load_settings(digits_settings, over), "the rest of the file can be used"
+    with open(digits_settings, "a", encoding="utf-8") as f:
+        f.write('schedule:\n  cron: "0 0 3 * * *"\n  start: 2030-01-01T00:00:00+01:00\n')
+    trigger = load_settings(digits_settings).schedule.trigger("x")
+    assert trigger.start.isoformat() == "2030-01-01T00:00:00+01:00"
+
+
+def test_only_what_differs_from_the_checks_defaults_is_handed_on_and_what_no_check_takes_is_refused():
+    given = {"leakage": {"severity": "stop"}, "duplicates": {"threshold": 0.5}}
+    assert ValidationSettings(checks=given).given_checks == given and ValidationSettings().given_checks == {}
+    cases = [
+        ({"checks": {"leakage": {"severity": "never"}}}, "severity"),
+        ({"checks": {"leakage": {"threshold": 2}}}, "contradict"),
+        ({"checks": {"leak": {}}}, "leak"),
+        ({"earlier_spans": -1}, "earlier_spans"),
+        ({"near_duplicate_images": "many"}, "near_duplicate_images"),
+    ]
+    assert not not_refused(lambda given: ValidationSettings(**given), cases, pydantic.ValidationError)
+
+
+def _load(*overrides):
+    return load_settings(str(SETTINGS), overrides, check_files=False).kubeflow
+
+
+def test_a_step_has_the_defaults_with_its_own_over_them_and_what_is_wrong_is_named():
+    kubeflow = _load("kubeflow.defaults.env={A: a, B: b}", "kubeflow.steps.trainer={env: {B: c}, cpu: 3}")
+    trainer, pusher = kubeflow.task("trainer"), kubeflow.task("pusher")
+    assert trainer.env == {"A": "a", "B": "c"} and pusher.env == {"A": "a", "B": "b"}
+    assert trainer.cpu == "3" and pusher.cpu == "1" and trainer.memory == pusher.memory == "2Gi"
+    assert trainer.retries == 2
+    assert not not_refused(lambda override: _load(f"kubeflow.{override}"), WRONG_TASKS, ConfigError)
+
+
+WRONG_TASKS = [
+    ("image=", "kubeflow.image: expected the name of a container image"),
+    ("image_pull_policy=Sometimes", "kubeflow.image_pull_policy: expected Always"),
+    ("steps.trainr={}", "kubeflow.steps.trainr: expected one of run_checker"),
+    ("steps.trainer=3", r"kubeflow.steps.trainer: expected a mapping, found 3"),
+    ("steps.trainer={gpus: 1}", "unknown key kubeflow.steps.trainer.gpus; did you mean .*gpu"),
+    ("steps.trainer={gpu: many}", "kubeflow.steps.trainer.gpu: expected a whole number, found 'many'"),
+    ("defaults.gpu=-1", "kubeflow.defaults.gpu: expected 0 to 1,024"),
+    ("defaults.cpu=two", "kubeflow.defaults.cpu: expected a number of processors"),
+    ("defaults.memory=8GB", "kubeflow.defaults.memory: expected a size such as 8Gi"),
+    ("defaults.memory=1.5Gi", "kubeflow.defaults.memory: expected a size such as 8Gi"),
+    ("defaults.retry_delay=1m", "kubeflow.defaults.retry_delay: expected seconds"),
+    ("defaults.retry_factor=0.5", "kubeflow.defaults.retry_factor: expected 1 to 1,000"),
+    ("steps.pusher={pvcs: {claim: models}}", "kubeflow.steps.pusher.pvcs.claim: expected an absolute folder"),
+    (
+        "steps.pusher={pvcs: {a: /b}, secret_volumes: {a: /c}}",
+        "pusher.pvcs, .*: expected every name once, .*'a'",
+    ),
+    (
+        "steps.pusher={pvcs: {a: /a/}, config_map_volumes: {b: /a}}",
+        "expected every folder once, found '/a' tw",
+    ),
+    ("steps.trainer={pvcs: {c: /dev/shm}, shared_memory: 1Gi}", "found '/dev/shm' twice"),
+    ("steps.pusher={config_map_volumes: {ca.crt: /ca}}", "expected small letters, digits .*found 'ca.crt'"),
+    ("defaults.secret_env={s: KEY}", "kubeflow.defaults.secret_env.s: expected a mapping"),
+    ("defaults.env={A: 1}", "kubeflow.defaults.env.A: expected a text, found 1; put it in quotes"),
+    ("defaults.tolerations=[{taint: x}]", r"tolerations\[0\].taint: expected key, operator, value, effect"),
+]
+
+
+def test_the_options_of_a_connection_are_the_keys_of_the_settings_and_an_address_is_one_of_http():
+    section = ConnectionSettings(ui_host="https://ui", timeout=5)
+    kubeflow = KubeflowSettings(host="http://h", namespace="team", connection=section)
+    expected = ConnectionOptions(host="http://h", namespace="team", ui_host="https://ui", timeout=5)
+    assert kubeflow.connection_options() == expected
+    own = set(ConnectionOptions.model_fields) - set(ConnectionSettings.model_fields)
+    assert own == {"host", "namespace"} < set(KubeflowSettings.model_fields)
+    for address in ("http://h", "https://h:8/pipeline", ""):
+        assert ConnectionOptions(host=address).host == address
+    wrong = ("h:80", "ftp://h", "http://", "http://u:p@h", "http://h/ x", "http://h\n")
+    cases = [(address, "host") for address in wrong]
+    assert not not_refused(lambda host: ConnectionOptions(host=host), cases, pydantic.ValidationError)

@@ -1,15 +1,34 @@
+"""Types of settings, what does not fit them, and the pages made of them."""
+
+import json
 import math
+import re
+import typing
+from pathlib import Path
 from typing import Annotated, Literal
 
+import jsonschema
+import pydantic
 import pytest
 import yaml
 
 from detection_core.errors import ConfigError
+from pipeline.settings import kubernetes_names as names
 from pipeline.settings import setting_types as types
-from pipeline.settings.setting_types import Settings, Text, between, setting
+from pipeline.settings.connection_settings import ConnectionOptions
+from pipeline.settings.reference import PAGE, SCHEMA, render_page, render_schema
+from pipeline.settings.setting_types import (
+    IsPath,
+    Settings,
+    Text,
+    UnquotedText,
+    between,
+    is_unquoted_text,
+    setting,
+)
 from pipeline.settings.settings_file import checked_settings, load_settings
 from pipeline.settings.validation_errors import Source, build_settings
-from pipeline.settings.workflow_settings import Split
+from pipeline.settings.workflow_settings import PipelineSettings, Split
 from tests.pipeline.settings.least_settings import KEYS, tree_with
 from tests.support.cases import refused
 from tests.support.refusals import not_refused
@@ -167,3 +186,132 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file(tmp_path):
         "confidence, found 'lower'; did you mean lower_bound?",
         "  --set: export.max_detections: expected 1 to 10,000, found 0",
     ]
+
+
+def _models(model=PipelineSettings):
+    yield model
+    for field in model.model_fields.values():
+        for kind in [field.annotation, *typing.get_args(field.annotation)]:
+            if isinstance(kind, type) and issubclass(kind, Settings):
+                yield from _models(kind)
+
+
+MODELS = [*_models(), ConnectionOptions]
+
+
+def test_settings_are_frozen_checked_described_and_every_default_fits_its_own_type():
+    for model in MODELS:
+        assert model.model_config["frozen"] and model.model_config["extra"] == "forbid"
+        for name, field in model.model_fields.items():
+            # A plain `str` would let control characters through to a terminal.
+            assert field.annotation is not str or field.metadata, f"{model.__name__}.{name}"
+            if not field.is_required():
+                default = field.get_default(call_default_factory=True)
+                kind = typing.Annotated[(field.annotation, *field.metadata, None)]
+                brings_its_own = isinstance(field.annotation, type) and issubclass(field.annotation, Settings)
+                config = None if brings_its_own else Settings.model_config
+                adapter = pydantic.TypeAdapter(kind, config=config)
+                assert adapter.validate_python(default) == default, f"{model.__name__}.{name}"
+    for model in MODELS:
+        sections = [name for name, f in model.model_fields.items() if isinstance(f.annotation, type)]
+        for name, field in model.model_fields.items():
+            if model is PipelineSettings and name in sections[2:]:
+                assert field.annotation.__doc__, name
+            else:
+                assert field.description and field.description.endswith("."), name
+
+
+def test_marks_of_a_field_are_found():
+    class Section(Settings):
+        path: typing.Annotated[Text, IsPath(words=("none",))] = ""
+        when: UnquotedText = ""
+        count: typing.Annotated[int, between(1, 3)] = 1
+
+    fields = Section.model_fields
+    assert [name for name, field in fields.items() if is_unquoted_text(field)] == ["when"]
+    assert Section(when=3).when == "3"
+    properties = Section.model_json_schema()["properties"]
+    assert properties["when"]["type"] == ["string", "number"]
+    assert (properties["count"]["minimum"], properties["count"]["maximum"]) == (1, 3)
+
+
+RULES = [
+    (names.OBJECT_NAME, ["a", "ca.crt", "x" * 253], ["", "A", "a_b", "-a", "a-", "x" * 254, "a..b"]),
+    (names.NAMESPACE_OR_NOTHING, ["", "detflow", "x" * 63], ["a.b", "x" * 64, "-a", "Default"]),
+    (names.KEY, ["tls.crt", "_x", "9"], ["", "a b", "a/b"]),
+    (names.VARIABLE, ["PATH", "_a", "a.b-c"], ["", "1A", "A=B", "é"]),
+    (names.LABEL_KEY, ["disk", "kubernetes.io/arch"], ["", "a/b/c", "-a", "x" * 64, "/a"]),
+    (names.LABEL_VALUE, ["", "amd64", "a_b"], ["a b", "-a", "x" * 64]),
+    (names.RESOURCE, ["nvidia.com/gpu"], ["gpu", "", "a/"]),
+    (names.FOLDER, ["/", "/data"], ["", "data", "~/x"]),
+    (names.CPUS, ["", "2", "0.5", "500m"], ["two", "-1", "1e3", "0.5m"]),
+    (names.MEMORY, ["", "8Gi", "500M"], ["8GB", "1.5Gi", "8K", "-1", "1024"]),
+    (names.SECONDS, ["30s"], ["30", "1m", ""]),
+    (names.IMAGE, ["detflow:latest", "r.io/a/b@sha256:0"], ["", " a", "a b"]),
+]
+
+
+def test_names_and_quantities_as_kubernetes_takes_them():
+    for rule, good, bad in RULES:
+        assert [text for text in good if not rule.holds(text)] == []
+        assert [text for text in bad if rule.holds(text)] == []
+
+
+ROOT = Path(__file__).parents[3]
+_REWRITE = "`python -m pipeline.settings.reference` writes it anew"
+
+
+@pytest.fixture(scope="module")
+def validator():
+    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
+def test_the_page_and_the_schema_are_those_of_the_models():
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == render_page(page), _REWRITE
+    assert SCHEMA.read_text(encoding="utf-8") == render_schema(), _REWRITE
+    keys = [key.removeprefix("kubeflow.defaults.").removeprefix("kubeflow.connection.") for key in KEYS]
+    sections = {key for key in KEYS if any(other.startswith(f"{key}.") for other in KEYS)}
+    expected = [key for key in keys if key not in sections and not key.startswith("kubeflow.steps.trainer")]
+    assert len(expected) > 70 and [key for key in expected if f"| `{key}` |" not in page] == []
+    with pytest.raises(ValueError, match="found 0 times"):
+        render_page("# Settings\n")
+
+
+def test_an_example_fits_the_schema_that_its_first_line_names(validator):
+    validator.check_schema(json.loads(render_schema()))
+    for path in sorted(ROOT.glob("examples/*/settings*.yaml")):
+        text = path.read_text(encoding="utf-8")
+        named = re.match(r"# yaml-language-server: \$schema=(\S+)\n", text)
+        assert (path.parent / named[1]).resolve() == SCHEMA
+        validator.validate(yaml.safe_load(text))
+
+
+def test_an_editor_marks_what_is_wrong(validator):
+    for change in (
+        {"nme": "x"},
+        {"name": "no spaces"},
+        {"push": {"keep_versions": "many"}},
+        {"model": {"config": "c", "override_files": [1]}},
+        {"kubeflow": {"steps": {"trainr": {}}}},
+        {"kubeflow": {"defaults": {"memory": "8GB"}}},
+        {"evaluate": {"thresholds": {"m": {"lower": 1}}}},
+        {"export": {"formats": []}},
+    ):
+        tree = {**tree_with(), **change}
+        assert not validator.is_valid(tree), change
+        refused(ConfigError, "", checked_settings, tree, Source("s.yaml"))
+
+
+def test_an_editor_marks_nothing_that_is_right(validator):
+    wrong, right = [], 0
+    for value in (None, -7, 3, 0.5, "", "text", "2", True, [], ["a"], {}, {"a": "b"}):
+        for key in KEYS:
+            tree = tree_with(key, value)
+            try:
+                checked_settings(tree, Source("s.yaml"))
+            except ConfigError:
+                continue
+            right += 1
+            wrong += [] if validator.is_valid(tree) else [(key, value)]
+    assert wrong == [] and right > 150

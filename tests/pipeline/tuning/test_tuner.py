@@ -19,14 +19,9 @@ from tests.support.python_traps import set_traps
 def test_a_trial_does_not_run_a_user_s_own_pipeline_py(tmp_path):
     executed = set_traps(tmp_path / "started_in")
     done = subprocess.run(
-        trial_command(str(tmp_path / "none")),
-        cwd=tmp_path / "started_in",
-        env=python_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+        trial_command(str(tmp_path / "none")), cwd=tmp_path / "started_in", env=python_environment(),
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
     assert not executed.exists() and "FileNotFoundError" in done.stderr  # there is no job
 
 
@@ -39,8 +34,7 @@ def test_the_best_trial_is_found_and_its_detector_alone_is_kept(tmp_path):
         assert record.score == pytest.approx(1 - abs(record.overrides["x"] - 0.3))
     best = search.best
     assert best is not None and best.score == max(r.score for r in records if r.score is not None)
-    kept = [r.number for r in records if os.path.isdir(tuner.trial_folder(r.number).model)]
-    assert kept == [best.number]
+    assert [r.number for r in records if os.path.isdir(tuner.trial_folder(r.number).model)] == [best.number]
     assert not any(os.path.exists(tuner.trial_folder(r.number).work) for r in records)
 
 
@@ -95,7 +89,6 @@ def test_a_search_goes_on_with_more_trials_and_after_it_was_killed(tmp_path):
         tuner.run()
         assert len(search.records()) == trials
     assert [r.overrides for r in search.records()] == [r.overrides for r in straight.records()]
-
     for number, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 128 + signal.SIGTERM)):
         folder = tmp_path / number.name
         said = json.dumps({"stops_search": 2, "signal": number})
@@ -110,7 +103,6 @@ def test_a_search_goes_on_with_more_trials_and_after_it_was_killed(tmp_path):
         assert len(search.records()) == 3
         tuner.run()
         assert [r.overrides for r in search.records()] == [r.overrides for r in straight.records()]
-        assert all(r.state == "complete" for r in search.records())
-        assert search.best == straight.best
+        assert all(r.state == "complete" for r in search.records()) and search.best == straight.best
         began = [(folder / "trials" / f"{n:04d}" / "began").read_text() for n in range(6)]
         assert began == ["x", "x", "xx", "x", "x", "x"], "the training that was under way was begun again"

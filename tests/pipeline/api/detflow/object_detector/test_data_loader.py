@@ -1,3 +1,5 @@
+"""Data sets by Model Maker's names."""
+
 import shutil
 import tempfile
 
@@ -6,8 +8,10 @@ import tensorflow as tf
 from PIL import Image
 
 from detection_core import ConfigError, DataError
+from detection_core.datasets.annotated_images import Rejection
 from detection_core.storage import files
-from detflow.object_detector import DataLoader, data_loader
+from detflow.object_detector import DataLoader, Dataset, data_loader, record_cache
+from detflow.object_detector.annotated_sets import read_set
 from tests.support.cases import refused
 from tests.support.refusals import refused_at
 from tests.support.scenes import SIDE, draw, write_coco, write_csv, write_voc
@@ -35,8 +39,7 @@ def expected(scenes):
 
 
 def examples(loader):
-    paths = files.glob(loader.tfrecord_file_patten)
-    records = tf.data.TFRecordDataset(paths).as_numpy_iterator()
+    records = tf.data.TFRecordDataset(files.glob(loader.tfrecord_file_patten)).as_numpy_iterator()
     return [tf.train.Example.FromString(record).features.feature for record in records]
 
 
@@ -60,15 +63,13 @@ def voc(root, **changes):
 
 def test_pascal_voc_and_a_part_of_it(root, expected):
     loader = voc(root)
-    assert len(loader) == loader.size == 6 and loader.label_map == CLASSES
-    assert objects(loader) == expected
+    assert len(loader) == loader.size == 6 and loader.label_map == CLASSES and objects(loader) == expected
     assert set(objects(voc(root, annotation_filenames=["1", "3"]))) == {"1.jpg", "3.jpg"}
     assert len(voc(root, max_num_images=2)) == 2
     assert objects(voc(root, ignore_difficult_instances=True))["0.jpg"] == (None,)
     with refused_at("annotation_filenames", "'9'", DataError):
         voc(root, annotation_filenames=["1", "9"])
-    with pytest.raises(DataError, match="unknown_category"):
-        voc(root, label_map=["circle"])
+    refused(DataError, "unknown_category", voc, root, label_map=["circle"])
     for name, value in (("num_shards", 0), ("num_shards", "3"), ("max_num_images", 2.5)):
         with refused_at(name):
             voc(root, **{name: value})
@@ -85,8 +86,7 @@ def test_a_cache_is_used_until_an_annotation_or_an_image_changes(root, tmp_path,
     assert meta.stat().st_mtime_ns == written
     text = (copy / "xml" / "1.xml").read_text()
     (copy / "xml" / "1.xml").write_text(text.replace("<name>square", "<name>circle"))
-    assert objects(voc(copy, **arguments))["1.jpg"][0] == 1
-    assert meta.stat().st_mtime_ns > written
+    assert objects(voc(copy, **arguments))["1.jpg"][0] == 1 and meta.stat().st_mtime_ns > written
     assert len(DataLoader.from_cache(tmp_path / "cache" / "mine")) == 6
     path = write_csv(tmp_path / "boxes.csv", scenes, prefix=f"{copy}/images/")
     arguments["cache_prefix_filename"] = "other"
@@ -104,8 +104,7 @@ def test_a_csv_file_of_three_sets_and_with_paths_from_here(root, scenes, expecte
         dialect.pop("quoting", None)
         loaders = DataLoader.from_csv(path, images_dir=root / "images", **dialect)
         assert [len(loader) for loader in loaders] == [3, 1, 2]
-        found = {name: value for loader in loaders for name, value in objects(loader).items()}
-        assert found == expected
+        assert {name: value for loader in loaders for name, value in objects(loader).items()} == expected
         assert all(loader.label_map == CLASSES for loader in loaders)
     monkeypatch.chdir(root)
     path = write_csv(tmp_path / "boxes.csv", scenes, prefix="images/", sets=("TRAIN", "UNASSIGNED"))
@@ -113,7 +112,6 @@ def test_a_csv_file_of_three_sets_and_with_paths_from_here(root, scenes, expecte
     assert (len(train), validation, test) == (6, None, None)
     whole = write_csv(tmp_path / "whole.csv", scenes, prefix=f"{root}/images/", sets=("TEST",))
     assert objects(DataLoader.from_csv(whole)[2]) == expected
-
     monkeypatch.chdir(root / "images")
     whole = write_csv(tmp_path / "whole.csv", scenes, prefix=f"{root}/images/")
     assert len(DataLoader.from_csv(whole, images_dir=tmp_path)[0]) == 6
@@ -159,8 +157,7 @@ def test_records_that_are_there_are_split(root, tmp_path, expected):
     with refused_at("size"):
         DataLoader("x", 0, CLASSES)
     first, second = loader.split(0.5)
-    assert (len(first), len(second)) == (3, 3)
-    assert objects(first) | objects(second) == expected
+    assert (len(first), len(second)) == (3, 3) and objects(first) | objects(second) == expected
     for fraction in (0, 1, 0.01, 2, -1, "a"):
         with refused_at("fraction"):
             loader.split(fraction)
@@ -175,3 +172,91 @@ def test_temporary_records_go_with_what_keeps_their_folders(root, tmp_path, monk
     assert len(list(tmp_path.iterdir())) == len(data_loader._temporary) == 2
     data_loader._temporary.clear()  # at the end of the process, as its other objects
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("voc")
+    annotations = write_voc(folder / "xml", draw(folder / "images", 5))
+    return read_set("voc", "", {"annotations": str(annotations), "images": str(folder / "images")}).images
+
+
+def write(prefix, images, **changes):
+    arguments = {"rejected": (), "classes": CLASSES, "num_shards": 2, "made_from": "a"} | changes
+    record_cache.write_cache(str(prefix), images, **arguments)
+
+
+def test_what_is_written_is_read_and_replaced_whole_and_so_is_one_of_model_maker_s(tmp_path, images):
+    write(tmp_path / "train", images)
+    written = [f"train-0000{n}-of-00002.tfrecord" for n in range(2)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*written, "train_meta_data.yaml"]
+    found = record_cache.read_cache(str(tmp_path / "train"))
+    assert (found.size, found.classes, found.made_from) == (5, CLASSES, "a")
+    assert record_cache.is_current(str(tmp_path / "train"), "a")
+    assert not record_cache.is_current(str(tmp_path / "train"), "b")
+    write(tmp_path / "x", images, num_shards=100)  # no more files than images
+    assert len(list(tmp_path.glob("x*.tfrecord"))) == 5
+    write(tmp_path / "x", images[:2], num_shards=1)
+    assert [path.name for path in tmp_path.glob("x*.tfrecord")] == ["x-00000-of-00001.tfrecord"]
+    assert record_cache.read_cache(str(tmp_path / "x")).size == 2
+    # As Model Maker writes it: all shards, COCO JSON and the metadata, without a fingerprint.
+    (tmp_path / "train_annotations.json").write_text("{}")
+    (tmp_path / "train_meta_data.yaml").write_text("label_map:\n  1: circle\n  2: square\nsize: 5\n")
+    found = record_cache.read_cache(str(tmp_path / "train"))
+    assert found.annotations == str(tmp_path / "train_annotations.json")
+    assert record_cache.is_current(str(tmp_path / "train"), "anything")
+
+
+DAMAGE = {
+    "expected 5 images.*found 2": lambda folder: (folder / "x-00000-of-00002.tfrecord").unlink(),
+    "with its metadata": lambda folder: (folder / "x_meta_data.yaml").unlink(),
+    "size and label_map": lambda folder: (folder / "x_meta_data.yaml").write_text("size: many"),
+    "TFRecord files, found none": lambda folder: [path.unlink() for path in folder.glob("*.tfrecord")],
+    "x-00000-of-00002": lambda folder: (folder / "x-00000-of-00002.tfrecord").write_bytes(b"abc"),
+}
+
+
+def test_a_damaged_cache_is_refused_and_made_again(tmp_path, images):
+    for number, (message, damage) in enumerate(DAMAGE.items()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        write(folder / "x", images)
+        damage(folder)
+        refused(DataError, message, record_cache.read_cache, str(folder / "x"))
+        assert not record_cache.is_current(str(folder / "x"), "a")
+
+
+def test_too_much_that_cannot_be_used_leaves_no_cache_and_a_little_is_left_out(tmp_path, images, caplog):
+    write(tmp_path / "x", images)
+    rejected = [Rejection("a.xml", "a", "malformed_record", "no size")]
+    with pytest.raises(DataError, match=r"malformed_record 1.*mend the data") as caught:
+        write(tmp_path / "x", images, rejected=rejected)
+    assert caught.value.where == str(tmp_path / "x_quarantine.jsonl")
+    assert [path.name for path in tmp_path.iterdir()] == ["x_quarantine.jsonl"]
+    refused(DataError, "annotated images, found none", write, tmp_path / "y", [])
+    write(tmp_path / "x", images * 20, rejected=rejected)
+    assert record_cache.read_cache(str(tmp_path / "x")).size == 100
+    assert "1 of 101 images are left out: malformed_record 1" in caplog.text
+
+
+def test_a_folder(tmp_path):
+    folder, nothing = tmp_path / "scenes", tmp_path / "nothing"
+    scenes = draw(folder / "images", 5)
+    write_voc(folder / "Annotations", scenes)
+    write_coco(folder / "labels.json", scenes, background=True)
+    for name, read in (("coco", Dataset.from_coco_folder), ("voc", Dataset.from_pascal_voc_folder)):
+        data = read(folder, cache_dir=tmp_path / name)
+        assert isinstance(data, Dataset) and (len(data), data.size, data.num_classes) == (5, 5, 3)
+        assert data.label_names == ["background", "circle", "square"]
+        (meta,) = (tmp_path / name).glob("*_meta_data.yaml")
+        written = meta.stat().st_mtime_ns
+        assert len(read(folder, cache_dir=tmp_path / name)) == 5 and meta.stat().st_mtime_ns == written
+        first, second = data.split(0.4)
+        assert isinstance(first, Dataset) and (len(first), len(second)) == (2, 3)
+        assert len(read(folder, max_num_images=2)) == 2
+        assert len(Dataset.from_cache(str(meta).removesuffix("_meta_data.yaml"))) == 5
+    nothing.mkdir()
+    refused(DataError, r"labels\.json", Dataset.from_coco_folder, nothing)
+    refused(DataError, "Annotations", Dataset.from_pascal_voc_folder, nothing)
+    with refused_at("max_num_images"):
+        Dataset.from_coco_folder(folder, max_num_images=0)

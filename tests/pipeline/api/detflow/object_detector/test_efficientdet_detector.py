@@ -46,8 +46,7 @@ def measured(trained, data):
 
 
 def test_a_detector_is_measured_and_the_numbers_are_the_library_s(trained, data, measured):
-    assert set(measured) == NUMBERS
-    assert all(value == -1 or 0 <= value <= 1 for value in measured.values())
+    assert set(measured) == NUMBERS and all(value == -1 or 0 <= value <= 1 for value in measured.values())
     assert measured["APs"] == -1  # no object of the scenes is small
     config = detection_core.load_config(
         f"{trained.detector_dir}/Format-Serving/assets.extra/detflow/pipeline.config",

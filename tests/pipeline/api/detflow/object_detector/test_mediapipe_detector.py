@@ -44,11 +44,9 @@ def test_the_customization_guide_cell_by_cell(data, tmp_path, capsys):
     losses, found = model.evaluate(data, batch_size=4)
     assert "evaluate | image 6/6" in capsys.readouterr().out
     total, classes, boxes, both = losses
-    assert 0 < both == classes + boxes < total
-    assert {"AP", "AP50", "AP ByCategory/circle"} <= set(found)
+    assert 0 < both == classes + boxes < total and {"AP", "AP50", "AP ByCategory/circle"} <= set(found)
     model.export_model()
     assert input_of(tmp_path / "model.tflite") == (np.float32, (1, 256, 256, 3))
-
     hparams = object_detector.QATHParams(batch_size=6, epochs=1, learning_rate=0.01)
     model.quantization_aware_training(data, data, hparams)
     model.export_model("quantized.tflite")
@@ -57,16 +55,13 @@ def test_the_customization_guide_cell_by_cell(data, tmp_path, capsys):
     with refused_at("quantization_config", "restore_float_ckpt"):
         model.export_model(quantization_config=QuantizationConfig.for_int8(data))
     refused(ConfigError, "restore_float_ckpt", model.quantization_aware_training, data, data, hparams)
-
     model.restore_float_ckpt()
     more = {"learning_rate": 0.1, "batch_size": 6, "epochs": 1, "decay_steps": 5, "decay_rate": 0.96}
     model.quantization_aware_training(data, None, qat_hparams=object_detector.QATHParams(**more))
     assert len(model.evaluate(data)[0]) == 4
-
     model.restore_float_ckpt()
     model.export_model(model_name="model_fp16.tflite", quantization_config=QuantizationConfig.for_float16())
-    assert input_of(tmp_path / "model_fp16.tflite")[0] == np.float32
-    assert model.evaluate(data)[1] == found
+    assert input_of(tmp_path / "model_fp16.tflite")[0] == np.float32 and model.evaluate(data)[1] == found
     model.export_labels(tmp_path)
     assert (tmp_path / "labels.txt").read_text() == "circle\nsquare\n"
 

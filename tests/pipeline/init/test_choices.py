@@ -1,0 +1,257 @@
+"""What is chosen for a data set: network, training, settings, weights."""
+
+import dataclasses
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+from detection_core.config.anchor_match import fit_anchors
+from detection_core.config.check import check_pipeline_config
+from detection_core.config.load import parse_pipeline_config
+from detection_core.config.paths.overrides import apply_overrides
+from detection_core.datasets.layouts import Layout
+from detection_core.detectors.family import model_message
+from detection_core.errors import DataError
+from detection_core.tasks.describe import describe
+from detection_core.zoo.cache import MIRROR_VARIABLE
+from detection_core.zoo.published_models import find_model
+from pipeline.init import found_weights
+from pipeline.init import settings_choice as sets
+from pipeline.init import training_choice as training
+from pipeline.init.found_weights import find_weights
+from pipeline.init.hardware import GIB, Hardware, look_at_hardware
+from pipeline.init.ladder import SMALL, find_network, list_networks
+from pipeline.init.measured import measure
+from pipeline.init.network_choice import choose_network, fit_network, from_scratch, input_size, wanted_side
+from tests.pipeline.init.looked_at import LAPTOP, WITH_GPU, seen
+from tests.support.cases import refused
+from tests.support.plain_backbone import PLAIN
+from tests.support.tiny_training import config_text
+
+
+def test_small_objects_ask_for_a_larger_input_of_the_shape_of_the_pictures():
+    for data, hardware, sides, word in (
+        (seen(side=0.1), LAPTOP, range(255, 290), "should keep 24 pixels"),
+        (seen(side=0.8), LAPTOP, [224], "224 at least"),
+        (seen(side=0.02), LAPTOP, [320], "worth their time on 2 processors"),
+        (seen(side=0.02), WITH_GPU, range(554, 556), "but the pictures have 554"),
+        (seen(side=0.02, size=(2000, 3000)), WITH_GPU, [640], "worth their time on H100"),
+        (seen(side=0.5, size=(100, 100)), LAPTOP, [100], "24 pixels"),
+    ):
+        found, reason = wanted_side(data, hardware)
+        assert found in sides and word in reason
+    sizes = {(480, 640): (192, 256), (640, 480): (256, 192), (500, 500): (224, 224), (100, 2000): (128, 384)}
+    assert {size: input_size(seen(size=size), 224)[0] for size in sizes} == sizes
+    size, reason = input_size(seen(sizes=np.array([(480, 640)] * 60 + [(640, 480)] * 40)), 224)
+    assert size == (192, 256) and reason.startswith("60% of the pictures")
+
+
+def test_the_rung_follows_the_machine_unless_somebody_asks():
+    assert choose_network(seen(), LAPTOP, name="", speed=None)[0].speed == "fast"
+    assert choose_network(seen(), WITH_GPU, name="", speed=None)[0].speed == "balanced"
+    assert choose_network(seen(), LAPTOP, name="", speed="accurate")[0].speed == "accurate"
+    network, why = choose_network(seen(), LAPTOP, name=SMALL, speed=None)
+    assert network.name == SMALL and "--model" in why and from_scratch("no weights")[0].published is None
+
+
+def test_every_network_of_the_ladder_is_fitted_to_any_data():
+    data = seen(side=0.15, shape=3.0, objects=150)
+    for network in list_networks():
+        chosen = fit_network(network, "for the test", data, LAPTOP)
+        check_pipeline_config(chosen.config)
+        resizer = model_message(chosen.config.model)[0].image_resizer
+        assert resizer.WhichOneof("image_resizer_oneof") == "fixed_shape_resizer"  # TensorFlow Lite needs it
+        assert chosen.size == (resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width)
+        anchors = chosen.anchors
+        assert fit_anchors(chosen.config, data.boxes, keep_count=True).default == anchors.fitted, network.name
+        assert anchors.fitted >= anchors.default - 0.005 and anchors.fitted > 0.7, network.name
+
+
+def test_anchors_are_fitted_on_other_levels_and_not_to_a_few_boxes():
+    chosen = fit_network(list_networks()[0], "", seen(side=0.9, shape=1.3), LAPTOP)
+    pyramid = chosen.config.model.ssd.feature_extractor.fpn
+    assert chosen.anchors.fitted > 0.95
+    assert pyramid.max_level == chosen.config.model.ssd.anchor_generator.multiscale_anchor_generator.max_level
+    chosen = fit_network(list_networks()[0], "", seen(objects=20), LAPTOP)
+    assert chosen.anchors is None and not any("anchor" in choice.path for choice in chosen.choices)
+
+
+def test_the_input_of_google_automls_networks_is_as_large_as_published():
+    chosen = fit_network(find_network("efficientdet-lite1"), "", seen(side=0.2, size=(480, 640)), LAPTOP)
+    rows, columns = chosen.size
+    assert abs(rows * columns - 384**2) < 0.1 * 384**2 and columns > rows
+    message = chosen.config.model.efficientdet
+    # Heads of a checkpoint fit where as many anchors lie at each place.
+    assert (message.num_scales or 3) * (len(message.aspect_ratios) or 3) == 9
+    assert {choice.path for choice in chosen.choices} >= {"model", "model.efficientdet.image_resizer"}
+    assert any("an anchor matches" in choice.reason for choice in chosen.choices)
+
+
+DATA = seen()
+SMALLEST = fit_network(list_networks()[0], "", DATA, LAPTOP)
+PUBLISHED = fit_network(find_network("ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"), "", DATA, LAPTOP)
+
+
+def test_the_batch_follows_the_amount_of_data_and_fits_in_memory():
+    batches = {3: 3, 200: 8, 2_000: 16, 50_000: 32}
+    assert {images: training.choose_batch(images, SMALLEST, LAPTOP).value for images in batches} == batches
+    network = dataclasses.replace(SMALLEST.network, training_bytes=GIB // (192 * 256))
+    heavy = dataclasses.replace(SMALLEST, network=network)
+    machines = [Hardware(processors=2, memory=memory * GIB) for memory in (1, 8, 16, 200)]
+    batches = [training.choose_batch(50_000, heavy, machine) for machine in machines]
+    assert [choice.value for choice in batches] == [1, 2, 8, 32]
+    assert "32 images would take more" in batches[1].reason
+    assert training.choose_batch(50_000, heavy, Hardware(processors=2, memory=0)).value == 32
+
+
+def test_a_training_for_any_amount_of_data_is_valid():
+    amounts = (10, 700, 5_000, 200_000)
+    for chosen, images, weights in itertools.product((SMALLEST, PUBLISHED), amounts, (True, False)):
+        batch = training.choose_batch(images, chosen, LAPTOP)
+        choices = training.choose_training(DATA, images, chosen, batch, weights=weights)
+        paths = [choice.path for choice in choices]
+        assert len(set(paths)) == len(paths)
+        fields = {c.path: c.value for c in choices if not c.path.startswith("train.")}
+        config = apply_overrides(chosen.config, fields)
+        check_pipeline_config(config)
+        train = config.train_config
+        cosine = train.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate
+        assert cosine.total_steps == train.num_steps == training.num_steps(choices) > cosine.warmup_steps
+        assert cosine.learning_rate_base == pytest.approx(training.peak_rate(choices))
+        assert (train.batch_size, train.max_number_of_boxes) == (batch.value, 20)
+        assert ("train.start_from" in paths) == (weights and chosen is PUBLISHED)
+
+
+def test_more_data_are_seen_fewer_times():
+    def epochs(images):
+        batch = training.choose_batch(images, SMALLEST, LAPTOP)
+        return (
+            training.num_steps(training.choose_training(DATA, images, SMALLEST, batch, weights=False))
+            * batch.value
+            / images
+        )
+
+    assert epochs(300) > epochs(3_000) > epochs(30_000) > epochs(3_000_000)
+
+
+def test_full_pictures_keep_all_of_their_objects_but_one_does_not_fill_the_memory_of_all():
+    batch = training.choose_batch(300, SMALLEST, LAPTOP)
+    for most, kept in ((233, 240), (300_000, 1_000)):
+        choices = training.choose_training(seen(most=most), 300, SMALLEST, batch, weights=False)
+        assert next(c.value for c in choices if c.path == "train_config.max_number_of_boxes") == kept
+
+
+def test_the_best_weights_are_written_and_training_may_stop_early_but_not_by_a_few_images():
+    def validated(choice):
+        return apply_overrides(SMALLEST.config, {choice.path: choice.value}).train_config.validation
+
+    for steps in (1_000, 150_000):
+        validation = validated(training.choose_validation(steps, 40))
+        assert validation.weights == validation.BEST and validation.max_images == 0
+        assert 0 < validation.patience * validation.every_steps < steps / 2
+        assert training.choose_validation(steps, 5_000).value["max_images"] == 500
+    for images in (0, 3):
+        choice = training.choose_validation(1_500, images)
+        validation = validated(choice)
+        assert validation.weights == validation.LAST and not validation.patience and validation.every_steps
+        assert f"{images} images" in choice.reason
+
+
+LAYOUT = Layout(format="voc", path="/data", splits={"train": 0.8, "eval": 0.2}, evidence="4 files")
+
+
+def test_a_name_is_made_of_any_folder():
+    for folder in ("/a/blood cells", "x/été 2", "/", "___", "-9", "a" * 300, "mine"):
+        assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", sets.pipeline_name(folder)), folder
+    assert sets.pipeline_name("/a/blood cells/") == "blood-cells"
+
+
+def test_no_split_is_left_without_images_or_objects():
+    for images, more in ((4_000, {"test"}), (120, set()), (6, set())):
+        data = seen(images=images)
+        ratios, reason = sets.choose_ratios(data)
+        assert set(ratios) == {"train", "eval"} | more and sum(ratios.values()) == pytest.approx(1)
+        assert all(data.count(name, ratios) for name in ratios)
+        assert f"{data.count('train', ratios):,} train" in reason
+    refused(DataError, "found 1; annotate more", sets.choose_ratios, seen(images=1))
+    every_fifth = [1, 0, 0, 0, 0]
+    annotated = [*every_fifth * 15, *[0] * 25]  # what would be eval has nothing to measure
+    data = seen(images=20, positions=tuple(every_fifth * 20), annotated_positions=tuple(annotated))
+    ratios, _ = sets.choose_ratios(data)
+    assert all(data.count_annotated(name, ratios) for name in ratios)
+
+
+def test_a_small_set_may_have_some_broken_files_and_is_decoded_whole():
+    def values(images, **changed):
+        data = seen(images=images, **changed)
+        return {c.path: c.value for c in sets.data_choices(LAYOUT, LAYOUT.splits, "as it is", data)}
+
+    small, large = values(300), values(100_000)
+    assert small["data.quarantine_limit"] == 0.05 and small["data.decode_images"] == "all"
+    assert "data.quarantine_limit" not in large and "data.decode_images" not in large
+    assert values(100_000, rejected={"unknown_image": 3})["data.quarantine_limit"] == 0.01
+    assert small["data.path"] == "/data" and small["data.format"] == "voc"
+
+
+def test_measured_is_on_the_split_that_nothing_is_chosen_by():
+    for splits, split in (
+        ({"eval": 50, "test": 60}, "test"),
+        ({"eval": 50}, "eval"),
+        ({"eval": 9, "test": 0}, "eval"),
+    ):
+        assert next(iter(sets.evaluate_choices(splits))).value == split
+    chosen = [{c.path: c.value for c in sets.evaluate_choices({"eval": count})} for count in (50, 5_000)]
+    (few,), (many,) = (values["evaluate.thresholds"].values() for values in chosen)
+    assert few["min_change"] < many["min_change"] < 0 < few["lower_bound"]
+
+
+def test_quantization_is_shorter_than_the_training_and_full_pictures_keep_their_detections():
+    (choice,) = sets.quantize_choices(5_000, 0.08)
+    values = {path.rpartition(".")[2]: value for path, value in choice.value.items()}
+    assert values["num_steps"] == values["total_steps"] == 500
+    assert values["learning_rate_base"] == 0.004 and isinstance(values["total_steps"], int)
+    assert values["warmup_steps"] < 500
+    assert [c.path for c in sets.export_choices(seen(most=12), 50)] == ["export.max_map_drop"]
+    assert next(iter(sets.export_choices(seen(most=233), 50))).value == 240
+    assert next(iter(sets.export_choices(seen(most=300_000), 50))).value == 1_000
+
+
+def test_this_machine_has_processors_and_memory_and_says_so():
+    found = look_at_hardware()
+    assert found.processors >= 1 and found.memory > GIB // 4 and f"{found.memory / GIB:.0f} GiB" in found.text
+    for memory, gpu, text in (
+        (0, "", "2 processors without a GPU"),
+        (8 * GIB, "", "2 processors without a GPU, 8 GiB"),
+        (80 * GIB, "H100", "H100, 80 GiB"),
+    ):
+        assert Hardware(processors=2, memory=memory, gpu=gpu).text == text
+
+
+def test_a_network_is_built_and_timed():
+    config = parse_pipeline_config(config_text(backbone=PLAIN))
+    config.model.ssd.ClearField("num_classes")
+    found = measure(config, classes=4)
+    described = describe(apply_overrides(config, {"model.ssd.num_classes": 4}))
+    assert (found.parameters, found.multiply_adds) == (described.parameters, described.flops // 2)
+    assert 0 < found.milliseconds < 60_000
+
+
+NAME = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
+
+
+def test_weights_that_are_not_published_wanted_or_reachable(monkeypatch):
+    monkeypatch.setattr(found_weights, "fetch_model", None)
+    for name, wanted, remedy in (
+        (SMALL, True, ""),
+        ("efficientdet-lite0", True, "fine_tune_checkpoint"),
+        ("ssdlite_mobilenet_v3_large_320x320_coco", True, "fine_tune_checkpoint_version to V1"),
+        (NAME, False, ""),
+    ):
+        found = find_weights(find_network(name), wanted=wanted)
+        assert not found.found and remedy in found.remedy
+    assert found.remedy == ""
+    monkeypatch.undo()
+    found = find_weights(find_network(NAME), wanted=True)
+    assert not found.found and find_model(NAME).archive in found.remedy and MIRROR_VARIABLE in found.remedy
