@@ -67,7 +67,7 @@ test-install: setup ## a wheel in fresh environments by plain pip; INSTALL_PYTHO
 test-azure: setup ## the object stores on Azure's emulator, which npm installs to build/azurite
 	@npm install --prefix build/azurite --no-audit --no-fund azurite@3.35.0 >/dev/null
 	@AZURITE_BLOB=$$PWD/build/azurite/node_modules/.bin/azurite-blob .venv/bin/python -m pytest \
-		tests/detection_core/storage/test_object_store.py tests/detection_core/storage/test_azure.py $(PYTEST_ARGS)
+		tests/detection_core/storage/test_object_store.py $(PYTEST_ARGS)
 
 test-beam: setup ## ExampleGen on Prism, a Beam runner in processes of its own, where Go is at hand
 	@.ci/test-beam $(PYTEST_ARGS)

@@ -46,7 +46,6 @@ TESTED_IN = {
     f"{MAKER}/object_detector/measuring.py": f"{MAKER}/object_detector/test_efficientdet_detector.py",
     f"{MAKER}/object_detector/tflite_files.py": f"{MAKER}/object_detector/test_efficientdet_detector.py",
     "detection_core/tasks/fitting.py": "detection_core/tasks/test_train.py",
-    "detection_core/training/step_outputs.py": "detection_core/training/test_guard.py",
     "detection_core/tasks/model_run.py": "detection_core/tasks/test_train.py",
     "pipeline/cli/compile.py": "pipeline/kubeflow/test_kfp_backend.py",
     "pipeline/kubeflow/run_state.py": "pipeline/kubeflow/test_runs.py",

@@ -34,29 +34,6 @@ def test_every_row_has_a_public_source_known_conditions_and_operations_of_tensor
         assert table["sources"][family["note_source"]].startswith("https://")
 
 
-def test_parts_are_those_of_litert_and_of_an_integer_detector_one():
-    contents = [upsampling(6, 10), upsampling(6, 10, integer=False), repeat_by_copies(upsampling(6, 10))]
-    for between in ("", "reverse", "concat5", "concat6"):
-        contents += [convolutions(between=between, integer=integer) for integer in (False, True)]
-    for content in contents:
-        expected = [len(part) for part in xnnpack_delegation(content).partitions]
-        found = lint(content, "xnnpack")
-        assert list(found.parts) == expected and found.one_part == (len(expected) == 1)
-    for content in (float_file(), integer_file()):
-        graph, delegation = read_graph(content), xnnpack_delegation(content)
-        taken = {index for part in delegation.partitions for index in part}
-        assert sorted(map(sorted, partitions(graph, taken))) == sorted(map(list, delegation.partitions))
-    for family in families():
-        found = lint(integer_file(), family)
-        assert found.one_part and sum(found.parts) >= found.operations - 5, family
-        staying = {ending.name for ending in found.endings if ending.before_post_processing}
-        # Pixels become int8 before the part, scores and codes become floats behind it.
-        assert staying <= {"QUANTIZE", "DEQUANTIZE", "MUL", "LOGISTIC"}, family
-        assert all(ending.remedy for ending in found.endings if ending.before_post_processing)
-        (post,) = [ending for ending in found.endings if ending.name == OPERATION]
-        assert not post.before_post_processing and post.remedy
-
-
 @pytest.mark.zoo
 @pytest.mark.parametrize(
     "name",
@@ -85,7 +62,27 @@ def test_an_integer_detector_of_each_family_is_one_part(name):
     assert len(xnnpack_delegation(content).partitions) == 1
 
 
-def test_what_an_accelerator_refuses_is_told_with_what_to_do():
+def test_parts_are_those_of_litert_and_what_an_accelerator_refuses_is_told_with_what_to_do():
+    contents = [upsampling(6, 10), upsampling(6, 10, integer=False), repeat_by_copies(upsampling(6, 10))]
+    for between in ("", "reverse", "concat5", "concat6"):
+        contents += [convolutions(between=between, integer=integer) for integer in (False, True)]
+    for content in contents:
+        expected = [len(part) for part in xnnpack_delegation(content).partitions]
+        found = lint(content, "xnnpack")
+        assert list(found.parts) == expected and found.one_part == (len(expected) == 1)
+    for content in (float_file(), integer_file()):
+        graph, delegation = read_graph(content), xnnpack_delegation(content)
+        taken = {index for part in delegation.partitions for index in part}
+        assert sorted(map(sorted, partitions(graph, taken))) == sorted(map(list, delegation.partitions))
+    for family in families():
+        found = lint(integer_file(), family)
+        assert found.one_part and sum(found.parts) >= found.operations - 5, family
+        staying = {ending.name for ending in found.endings if ending.before_post_processing}
+        # Pixels become int8 before the part, scores and codes become floats behind it.
+        assert staying <= {"QUANTIZE", "DEQUANTIZE", "MUL", "LOGISTIC"}, family
+        assert all(ending.remedy for ending in found.endings if ending.before_post_processing)
+        (post,) = [ending for ending in found.endings if ending.name == OPERATION]
+        assert not post.before_post_processing and post.remedy
     found = lint(upsampling(6, 10, half_pixel=True), "edgetpu")
     names = [op.name for op in read_graph(upsampling(6, 10, half_pixel=True)).operators]
     before = names.index("RESIZE_NEAREST_NEIGHBOR")

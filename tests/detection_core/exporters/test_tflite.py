@@ -65,7 +65,7 @@ def assert_finds(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
     np.testing.assert_allclose(found["output_3"][0], expected["boxes"], atol=1e-5, rtol=0)
 
 
-def test_a_float_file_finds_what_the_model_finds_under_the_published_names():
+def test_a_float_file_finds_what_the_model_finds_and_its_rows_are_the_best_pairs():
     assert_finds(run(float_file(), INPUTS[0]), reference(TinyDetector()))
     operations = list_operations(float_file())
     assert {op.outputs for op in operations if op.name in CONVOLUTIONS} == {("float32",)}
@@ -75,9 +75,6 @@ def test_a_float_file_finds_what_the_model_finds_under_the_published_names():
     assert interpreter.get_signature_list() == GOLDEN["tflite"]["tflite_signatures"]
     (entry,) = interpreter.get_input_details()
     assert entry["name"] == "serving_default_input:0" and list(entry["shape"]) == [1, 32, 32, 3]
-
-
-def test_rows_are_the_best_pairs_of_box_and_class_and_empty_behind_the_count():
     options = dataclasses.replace(OPTIONS, max_classes_per_detection=2)
     found = run(tflite_of(TinyDetector(), options, integer=False), INPUTS[0])
     pairs = reference(TinyDetector(), classes=2)

@@ -23,14 +23,6 @@ OF_TRAINED_WEIGHTS = ("float16", "dynamic_range", "int16x8", "int8_weights", "in
 INTEGER_INPUTS = {"int8": np.uint8, "int8_post_training": np.uint8, "int8_int8_input": np.int8}
 
 
-def test_every_format_is_expected_here():
-    aware = [f"{name}_aware" for name in OF_TRAINED_WEIGHTS]
-    assert [*EXPECTED, "int8_mixed_aware", *aware] == list(FORMATS)
-    for name in OF_TRAINED_WEIGHTS:  # the same conversion, of another network
-        assert FORMATS[f"{name}_aware"].convert is FORMATS[name].convert
-    assert [file_name(name) for name in ("float32", "int8")] == ["model_float32.tflite", "model_int8.tflite"]
-
-
 @cases(*EXPECTED)
 def test_a_file_computes_in_its_types_what_the_float_file_does(*, name):
     activations, kernels, tolerance = EXPECTED[name]
@@ -48,7 +40,12 @@ def test_a_file_computes_in_its_types_what_the_float_file_does(*, name):
         assert set(np.unique(found["output_2"])) <= {0.0, 1.0, 2.0}
 
 
-def test_types_of_inputs_and_weights_are_the_format_s_and_bytes_always_the_same():
+def test_types_of_inputs_and_weights_are_every_format_s_and_bytes_always_the_same():
+    aware = [f"{name}_aware" for name in OF_TRAINED_WEIGHTS]
+    assert [*EXPECTED, "int8_mixed_aware", *aware] == list(FORMATS)
+    for name in OF_TRAINED_WEIGHTS:  # the same conversion, of another network
+        assert FORMATS[f"{name}_aware"].convert is FORMATS[name].convert
+    assert [file_name(name) for name in ("float32", "int8")] == ["model_float32.tflite", "model_int8.tflite"]
     for name in (*INTEGER_INPUTS, "int8_float32_input", "int16x8"):
         (taken,) = Interpreter(model_content=file_of(name)).get_input_details()
         assert taken["dtype"] == INTEGER_INPUTS.get(name, np.float32), name

@@ -1,25 +1,78 @@
+"""The forms of suppression in a TensorFlow Lite file."""
+
 import dataclasses
+import functools
+import json
+import pathlib
+import re
 
+import flatbuffers
 import numpy as np
+import pytest
 import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
+from flatbuffers import flexbuffers
+from google.protobuf import text_format
+from tensorflow.lite.python import schema_py_generated as schema
 
-from detection_core.detectors.ssd.tflite import tflite_function
+from detection_core.config.messages.tflite import OPERATION
+from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
+from detection_core.errors import ExportError
 from detection_core.evaluation.tflite_heads import suppressed_heads
 from detection_core.evaluation.tflite_runner import TFLiteRunner
-from detection_core.exporters.tflite import Conversion
+from detection_core.exporters.tflite import Conversion, to_float32
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_forms import CLASSES_OF_THREADS, suppression_function
-from detection_core.exporters.tflite_post_process import post_process_function
+from detection_core.exporters.tflite_plain_suppression import CANDIDATES, plain_post_process
+from detection_core.exporters.tflite_post_process import PostProcessOptions, post_process_function
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images
-from tests.detection_core.exporters.suppression_files import OPTIONS, ROWS, detections, suppression_file
-from tests.support import tiny_files
-from tests.support.cases import cases
+from tests.support import tiny_files, tiny_network
+from tests.support.cases import cases, refused
 from tests.support.tflite_operations import list_operations
+from tests.support.tflite_outputs import outputs
 from tests.support.tiny_files import DECODING, PIXELS, described, file_of, network
-from tests.support.tiny_network import CLASSES
+
+ANCHORS, CLASSES, ROWS = 200, 5, 20
+OPTIONS = PostProcessOptions(
+    max_detections=ROWS, max_classes_per_detection=2, use_regular_nms=True, nms_score_threshold=0.25,
+    nms_iou_threshold=0.5, num_classes=CLASSES, y_scale=10.0, x_scale=10.0, h_scale=5.0, w_scale=5.0,
+)  # fmt: skip
+NAMES = ("count", "scores", "classes", "boxes")
 
 
-def test_the_smallest_case_has_three_classes_and_two_threads():
+@functools.cache
+def boxes():
+    """Anchors in a few clusters, some beyond the image, and codes: float32 [A, 4] twice."""
+    random = np.random.default_rng(0)
+    centres = random.uniform(-0.2, 1.2, (25, 2)).repeat(ANCHORS // 25, axis=0)
+    centres += random.normal(0, 0.02, (ANCHORS, 2))
+    anchors = np.concatenate([centres, random.uniform(0.05, 0.4, (ANCHORS, 2))], axis=1)
+    return anchors.astype(np.float32), random.normal(0, 1, (ANCHORS, 4)).astype(np.float32)
+
+
+def suppression_file(post_process, options, anchors=None, codes=None) -> bytes:
+    """Convert one of the ways to suppress."""
+    anchors, codes = boxes() if anchors is None else (anchors, codes)
+
+    def serve(values):
+        found = post_process(tf.constant(codes[np.newaxis]), values, tf.constant(anchors))
+        return found.count, found.scores, found.classes, found.boxes
+
+    spec = tf.TensorSpec([1, len(anchors), options.num_classes + 1], tf.float32, name="input")
+    function = tf.function(serve, autograph=False).get_concrete_function(spec)
+    return to_float32(Conversion(function=function))
+
+
+def detections(content, values, threads=1, rows_each=1):
+    """What a file gives, up to its count."""
+    runner = Interpreter(model_content=content, num_threads=threads).get_signature_runner()
+    found = {NAMES[i]: value[0] for i, (_, value) in enumerate(sorted(runner(input=values).items()))}
+    count = int(found.pop("count")) * rows_each
+    return {name: value[:count] for name, value in found.items()}
+
+
+def test_built_in_operations_stand_in_where_the_kernel_gives_something_else():
     options = dataclasses.replace(OPTIONS, num_classes=3)
     anchors = np.array([[0, 0, 1, 1], [2, 2, 1, 1], [4, 4, 1, 1]], np.float32)
     values = np.pad(np.eye(3, dtype=np.float32), [[0, 0], [1, 0]])[np.newaxis]
@@ -27,9 +80,6 @@ def test_the_smallest_case_has_three_classes_and_two_threads():
         content = suppression_file(post_process(options), options, anchors, np.zeros_like(anchors))
         assert set(detections(content, values)["classes"]) == {0, 1, 2}
         assert set(detections(content, values, threads=2)["classes"]) == found
-
-
-def test_built_in_operations_stand_in_where_the_kernel_gives_something_else():
     changes = {
         "across classes": ({"use_regular_nms": False}, True),
         "two classes": ({"num_classes": CLASSES_OF_THREADS}, True),
@@ -64,7 +114,7 @@ def test_integer_files_compute_in_integers_but_for_scores_to_rank_by():
     found = [operation.name for operation in operations if "float32" in operation.outputs]
     assert found == ["DEQUANTIZE"] * 2
     # A sigmoid's range is known to the converter, which made int8 of it again: 256 scores to rank by.
-    without_background = dataclasses.replace(tiny_files.OPTIONS, num_classes=CLASSES + 1)
+    without_background = dataclasses.replace(tiny_files.OPTIONS, num_classes=tiny_network.CLASSES + 1)
     for form in ("post_process", "plain_nms"):
         function = tflite_function(network(True), without_background, integer=True, form=form)
         converted = FORMATS["int8"].convert(Conversion(function=function))
@@ -72,3 +122,164 @@ def test_integer_files_compute_in_integers_but_for_scores_to_rank_by():
             operations = list_operations(content)
             assert [op.outputs for op in operations if op.name == "LOGISTIC"] == [("float32",)], form
             assert sum(op.name == "QUANTIZE" for op in operations) == 1, form  # of the pixels
+
+
+def scores(seed):
+    values = np.random.default_rng(seed).uniform(0, 1, (1, len(boxes()[0]), CLASSES + 1))
+    return values.astype(np.float32) ** 2
+
+
+def same(found, expected):
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-6, err_msg=name)
+
+
+@functools.cache
+def operation_file():
+    return suppression_file(post_process_function(OPTIONS), OPTIONS)
+
+
+def by_operation(options):
+    """The operation with all attributes that its kernel reads, of which the converter hands on some."""
+    model = schema.ModelT.InitFromPackedBuf(operation_file(), 0)
+    (operator,) = [each for each in model.subgraphs[0].operators if each.customOptions is not None]
+    attributes = flexbuffers.Loads(bytes(operator.customOptions))
+    changed = {f.name: getattr(options, f.name) for f in dataclasses.fields(options)}
+    assert changed.keys() - attributes.keys() == {"detections_per_class"}
+    operator.customOptions = list(flexbuffers.Dumps(changed))
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def in_tensorflow(options, values):
+    """What TensorFlow itself gives with built-in operations, up to the count."""
+    anchors, codes = boxes()
+    found = plain_post_process(options)(tf.constant(codes[np.newaxis]), tf.constant(values), anchors)
+    count = int(found.count[0])
+    assert not any(np.asarray(value)[0, count:].any() for value in found[:3])
+    return {name: np.asarray(getattr(found, name))[0, :count] for name in NAMES[1:]}
+
+
+VARIANTS = {
+    "class by class": {},
+    "few of a class": {"detections_per_class": 3},
+    "one of a class": {"detections_per_class": 1, "max_detections": 50},
+    "across classes": {"use_regular_nms": False},
+    "one class a box": {"use_regular_nms": False, "max_classes_per_detection": 1},
+    "every score": {"nms_score_threshold": -float("inf"), "nms_iou_threshold": 0.3},
+    "nothing": {"nms_score_threshold": 1.5},
+    "nothing across classes": {"nms_score_threshold": 1.5, "use_regular_nms": False},
+}
+
+
+@cases(*VARIANTS)
+def test_built_in_operations_give_what_the_operation_gives_on_one_thread(*, variant):
+    options = dataclasses.replace(OPTIONS, **VARIANTS[variant])
+    kernel = by_operation(options)
+    for seed in range(3):
+        expected = best_rows(kernel, scores(seed), options)
+        assert (len(expected["scores"]) > 0) == ("nothing" not in variant)
+        same(in_tensorflow(options, scores(seed)), expected)
+
+
+def best_rows(kernel, values, options):
+    """Across classes the operation lists box by box, and counts boxes."""
+    each = 1 if options.use_regular_nms else options.max_classes_per_detection
+    found = detections(kernel, values, rows_each=each)
+    order = np.argsort(-found["scores"], kind="stable")[: options.max_detections]
+    return {name: value[order] for name, value in found.items()}
+
+
+@cases("class by class", "few of a class", "one class a box")
+def test_a_file_gives_the_same_with_any_number_of_threads(*, variant):
+    options = dataclasses.replace(OPTIONS, **VARIANTS[variant])
+    content = suppression_file(plain_post_process(options), options)
+    names = {operation.name for operation in list_operations(content)}
+    assert "NON_MAX_SUPPRESSION_V4" in names and "TFLite_Detection_PostProcess" not in names
+    expected = best_rows(by_operation(options), scores(0), options)
+    assert set(expected["classes"]) == set(range(CLASSES))
+    for threads in (1, 2, 3, 4, 8):
+        same(detections(content, scores(0), threads), expected)
+
+
+def test_the_kernel_loses_a_class_for_its_threads_and_the_best_pairs_are_taken():
+    """Where this fails LiteRT has mended its kernel."""
+    kernel, values = by_operation(OPTIONS), scores(0)
+    assert set(detections(kernel, values)["classes"]) == set(range(CLASSES))
+    for threads in (2, 3, 4):
+        lost = set(range(CLASSES)) - set(detections(kernel, values, threads)["classes"])
+        assert lost == {threads}
+    anchors = ANCHORS
+    classes = CANDIDATES // anchors + 10
+    options = dataclasses.replace(OPTIONS, num_classes=classes, nms_score_threshold=0.0)
+    values = np.random.default_rng(1).uniform(0, 1, (1, anchors, classes + 1)).astype(np.float32)
+    expected = detections(suppression_file(post_process_function(options), options), values)
+    assert len(expected["scores"]) == ROWS
+    same(in_tensorflow(options, values), expected)
+
+
+GOLDEN = json.loads((pathlib.Path(__file__).parent / "data" / "signatures.json").read_text())["tflite"]
+CONFIG = """
+ssd {
+  num_classes: 90
+  box_coder { faster_rcnn_box_coder { y_scale: 10 x_scale: 10 height_scale: 5 width_scale: 5 } }
+  post_processing { batch_non_max_suppression { score_threshold: 1e-8 iou_threshold: 0.6 } }
+}
+"""
+
+
+def config(text: str = CONFIG) -> TrainEvalPipelineConfig:
+    message = TrainEvalPipelineConfig()
+    text_format.Parse(text, message.model)
+    return message
+
+
+def test_the_operation_has_the_published_attributes_and_rows_for_all_classes():
+    post_process = post_process_function(post_process_options(config(), outputs(max_detections=10)))
+
+    def serve(codes):
+        return post_process(codes, tf.ones([1, 5, 91]) * codes[..., :1], tf.ones([5, 4]))
+
+    function = tf.function(serve).get_concrete_function(tf.TensorSpec([1, 5, 4], tf.float32))
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], tf.Module())
+    converter.allow_custom_ops = True
+    model = schema.ModelT.InitFromPackedBuf(converter.convert(), 0)
+    (operator,) = [o for o in model.subgraphs[0].operators if len(o.outputs) == 4]
+    assert model.operatorCodes[operator.opcodeIndex].customCode.decode() == OPERATION
+    found = flexbuffers.Loads(bytes(operator.customOptions))
+    (expected,) = GOLDEN["custom_ops"]
+    assert {name: pytest.approx(value) for name, value in expected["options"].items()} == found
+    post_process = post_process_function(post_process_options(config(), outputs(max_detections=7)))
+    found = post_process(tf.ones([1, 5, 4]), tf.ones([1, 5, 91]), tf.ones([5, 4]))
+    assert [tensor.shape for tensor in found] == [(1, 7, 4), (1, 7), (1, 7), (1,)]
+    assert not any(np.asarray(tensor).any() for tensor in found)
+    few = config(CONFIG.replace("num_classes: 90", "num_classes: 2"))
+    for about, changed, rows in ((config(), {}, 12), (config(), {"use_regular_nms": True}, 4), (few, {}, 8)):
+        given = outputs(max_detections=4, classes_per_detection=3, **changed)
+        options = post_process_options(about, given)
+        assert options.rows == rows
+        regular = 'key: "use_regular_nms" value { b: true }' in options.attribute_text()
+        assert regular == bool(changed)
+
+
+def test_an_attribute_that_the_operation_does_not_take_is_refused_by_name():
+    options = post_process_options(config(), outputs(max_detections=10))
+    for name, value, refusal in (
+        ("max_detections", 0, "expected 1 or more, found 0; change export.max_detections"),
+        ("max_classes_per_detection", 0, "expected 1 or more, found 0; change classes_per_detection"),
+        ("detections_per_class", 0, "found 0; change max_detections_per_class of"),
+        ("nms_score_threshold", -0.1, "expected 0 or more, found -0.1; change the score threshold"),
+        ("nms_score_threshold", float("nan"), "expected 0 or more, found nan"),
+        ("nms_iou_threshold", 0.0, "expected a number above 0, up to 1, found 0; change the IoU threshold"),
+        ("nms_iou_threshold", 1.1, "found 1.1; change the IoU threshold"),
+        ("num_classes", 0, "found 0; change the config's num_classes"),
+        ("y_scale", 0.0, "expected a number above 0, found 0; change the box coder's scales"),
+        ("w_scale", float("inf"), "found inf; change the box coder's scales"),
+    ):
+        with pytest.raises(ExportError, match=f"^{OPERATION}.{name}: .*{re.escape(refusal)}"):
+            dataclasses.replace(options, **{name: value})
+    # Every number among them has a range.
+    for field in dataclasses.fields(options):
+        if not isinstance(getattr(options, field.name), bool):
+            refused(ExportError, field.name, dataclasses.replace, options, **{field.name: float("nan")})

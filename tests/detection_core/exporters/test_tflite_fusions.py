@@ -75,8 +75,7 @@ def backbone(family: str, pixels: tf.Tensor) -> dict[int, tf.Tensor]:
 def detector(family: str, method: str) -> TinyDetector:
     """A backbone, the pyramid, and heads on its maps of 8 x 8 and 4 x 4."""
     pixels = tf_keras.Input((32, 32, 3), name="pixels")
-    levels = backbone(family, pixels)
-    maps = pyramid(family, method, levels)
+    maps = pyramid(family, method, backbone(family, pixels))
     sized = [each for each in maps if each.shape[1] in (8, 4)]
     heads = NetworkLayers(hyperparams=LayerHyperparams())
     box, classes = heads.conv("box", 2 * 4, 1), heads.conv("class", 2 * (CLASSES + 1), 1)

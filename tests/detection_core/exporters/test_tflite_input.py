@@ -31,10 +31,9 @@ class PerChannel(TinyDetector):
         return PerChannel(network)
 
 
-def test_channels_are_normalised_in_the_file_where_they_differ_which_no_efficientdet_s_do():
+def test_channels_are_normalised_in_the_file_where_they_differ_and_both_kinds_take_pixels():
     values = tf.random.normal([1, 2, 2, 3])
-    assert file_normalisation(ALIKE) == ALIKE
-    assert network_input(values, ALIKE, integer=True) is values
+    assert file_normalisation(ALIKE) == ALIKE and network_input(values, ALIKE, integer=True) is values
     # MediaPipe refuses 127.5 beside 127.50001.
     assert normalisation_of(TinyDetector().preprocess) == ALIKE
     assert normalisation_of(PerChannel().preprocess) == IMAGENET
@@ -47,9 +46,6 @@ def test_channels_are_normalised_in_the_file_where_they_differ_which_no_efficien
         built = build_efficientdet(message, "model.efficientdet", None)
         mean, std = family.tflite.normalisation(built)
         assert len(set(mean)) == len(set(std)) == 1, name
-
-
-def test_files_of_both_kinds_take_pixels():
     found = run(tflite_of(PerChannel(), integer=False), PICTURES[:1])
     expected = PerChannel().detect(IMAGE)
     np.testing.assert_allclose(found["output_1"][0, 0], expected.scores.numpy().max(), atol=1e-5)

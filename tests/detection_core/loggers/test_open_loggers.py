@@ -1,16 +1,29 @@
-"""The loggers that a config names."""
+"""Loggers that need no service."""
 
+import datetime
 import importlib.util
+import io
+import logging
+import re
+import threading
+import time
 
-import pytest
+import numpy as np
+import tensorflow as tf
+from PIL import Image
 
 from detection_core.errors import ConfigError
 from detection_core.loggers.background import BackgroundLogger
-from detection_core.loggers.metric_lines import MetricLines
+from detection_core.loggers.base import EVAL, TRAIN, Histogram
+from detection_core.loggers.jpeg import encode_jpeg
+from detection_core.loggers.metric_lines import MetricLines, metric_name
 from detection_core.loggers.mlflow_run import MlflowOptions
 from detection_core.loggers.open_loggers import LoggerOptions, check_loggers, open_loggers
+from detection_core.loggers.run_ids import NAME, RunIds
+from detection_core.loggers.tensorboard import TensorBoardLogger
 from detection_core.loggers.wandb_run import WandbOptions
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
+from tests.support.recording_logger import RecordingLogger
 
 BOTH = LoggerOptions(trackers=(MlflowOptions(), WandbOptions()), metric_lines=True)
 
@@ -19,8 +32,7 @@ BOTH = LoggerOptions(trackers=(MlflowOptions(), WandbOptions()), metric_lines=Tr
 def test_a_package_that_is_missing_is_told_with_its_remedy(monkeypatch, *, options, package):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     remedy = rf"train_config.monitoring.{package}: .*package {package}.*pip install 'detflow\[{package}\]'"
-    with pytest.raises(ConfigError, match=remedy):
-        check_loggers(LoggerOptions(trackers=(options,)))
+    refused(ConfigError, remedy, check_loggers, LoggerOptions(trackers=(options,)))
 
 
 def test_servers_are_logged_to_in_the_background(monkeypatch, tmp_path):
@@ -29,3 +41,140 @@ def test_servers_are_logged_to_in_the_background(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     kinds = [type(logger) for logger in open_loggers(BOTH, str(tmp_path))]
     assert kinds == [MetricLines, BackgroundLogger, BackgroundLogger]
+
+
+def test_everything_arrives_in_its_order():
+    server = RecordingLogger()
+    logger = BackgroundLogger(server, "test")
+    logger.log_parameters({"a": "1"})
+    logger.log_scalars({"loss": 1.5}, 1, TRAIN)
+    logger.log_images({"x": np.zeros([2, 2, 3], np.uint8)}, 1, EVAL)
+    logger.log_histograms({"w": Histogram(edges=np.zeros(2), counts=np.zeros(1))}, 1)
+    logger.log_artifact("a.txt", b"text")
+    logger.close("finished")
+    assert server.told == [
+        {"a": "1"}, ({"loss": 1.5}, 1, "train"), (["x"], 1, "eval"), (["w"], 1), ("a.txt", b"text"),
+        "finished",
+    ]  # fmt: skip
+
+
+def test_a_server_that_is_away_loses_nothing_but_what_it_refuses_for_good(caplog):
+    server = RecordingLogger(refuses=2)
+    logger = BackgroundLogger(server, "the server", waits=(0.0, 0.0, 0.0))
+    with caplog.at_level(logging.WARNING):
+        for step in range(3):
+            logger.log_scalars({"loss": 1.0}, step, TRAIN)
+        logger.close("finished")
+    assert [entry[1] for entry in server.told[:-1]] == [0, 1, 2]
+    away = "the server cannot be reached, or refuses an entry; training goes on"
+    assert caplog.messages == [f"{away}: ConnectionError: no route to host"]
+    server = RecordingLogger(refuses=2)
+    logger = BackgroundLogger(server, "the server", waits=(0.0,))
+    with caplog.at_level(logging.WARNING):
+        logger.log_scalars({"loss": 1.0}, 1, TRAIN)
+        logger.log_scalars({"loss": 1.0}, 2, TRAIN)
+        logger.close("failed")
+    assert server.told == [({"loss": 1.0}, 2, "train"), "failed"]
+    assert "1 entries were not delivered" in caplog.records[-1].message
+
+
+def test_training_does_not_wait_for_a_slow_server(caplog):
+    gate = threading.Event()
+    server = RecordingLogger(gate=gate)
+    logger = BackgroundLogger(server, "the server", most_waiting=3, close_seconds=0.1)
+    began = time.monotonic()
+    with caplog.at_level(logging.WARNING):
+        for step in range(100):
+            logger.log_scalars({"loss": 1.0}, step, TRAIN)
+        logger.close("finished")
+    assert time.monotonic() - began < 5
+    # The one that is under way, 96 or 97 dropped ones, and the newest that still wait, the end among them.
+    assert caplog.records[-1].message.startswith("the server: 101 entries were not delivered")
+    gate.set()
+    logger._thread.join(10)
+    assert server.told[-1] == "finished" and server.told[-2][1] == 99
+
+
+# The filters that Katib's collector uses where an Experiment gives none, an older one and one with exponents:
+# DefaultFilter of kubeflow/katib, pkg/metricscollector/v1beta1/common/const.go.
+KATIB = (
+    re.compile(r"([\w|-]+)\s*=\s*((-?\d+)(\.\d+)?)"),
+    re.compile(r"([\w|-]+)\s*=\s*([+-]?\d*(\.\d+)?([Ee][+-]?\d+)?)"),
+)
+
+
+@cases(*KATIB)
+def test_katib_reads_every_metric_of_a_validation_with_its_time(*, katib):
+    stream = io.StringIO()
+    lines = MetricLines(stream)
+    lines.log_scalars({"Loss/total_loss": 1.0}, 10, TRAIN)
+    metrics = {"score": 0.71234567, "DetectionBoxes_Precision/mAP@.50IOU": 1e-7, "gain": -0.5}
+    lines.log_scalars(metrics, 10, EVAL)
+    found = {}
+    for line in stream.getvalue().splitlines():
+        # Its file parser takes what is in front of the first blank as the time, in Go's RFC3339Nano.
+        time, _, rest = line.partition(" ")
+        assert datetime.datetime.fromisoformat(time).tzinfo is not None and time.endswith("Z")
+        (match,) = katib.finditer(rest)
+        found[match[1]] = float(match[2])
+    assert found == {"score": 0.71234567, "DetectionBoxes_Precision_mAP_50IOU": 1e-7, "gain": -0.5}
+    assert metric_name("DetectionBoxes_Recall/AR@100 (large)") == "DetectionBoxes_Recall_AR_100_large"
+    assert metric_name("f1-score") == "f1-score"
+
+
+def events(folder):
+    """Tag to step, plugin and tensor of the one event file of a folder."""
+    (path,) = folder.glob("events.*")
+    found = {}
+    for event in tf.compat.v1.train.summary_iterator(str(path)):
+        for value in event.summary.value:
+            plugin = value.metadata.plugin_data.plugin_name
+            found[value.tag] = (event.step, plugin, tf.make_ndarray(value.tensor))
+    return found
+
+
+def test_numbers_of_each_split_are_in_its_own_folder(tmp_path):
+    logger = TensorBoardLogger(str(tmp_path))
+    logger.log_scalars({"loss": 1.5}, 10, TRAIN)
+    logger.log_scalars({"mAP": 0.25}, 20, EVAL)
+    assert events(tmp_path / "train") == {"loss": (10, "scalars", 1.5)}, "what is logged shows at once"
+    logger.close("finished")
+    assert events(tmp_path / "eval") == {"mAP": (20, "scalars", 0.25)}
+
+
+def test_a_picture_has_its_sides_and_a_histogram_rows_of_two_edges_and_a_count(tmp_path):
+    logger = TensorBoardLogger(str(tmp_path))
+    logger.log_images({"validation/0": np.full([6, 10, 3], 200, np.uint8)}, 3, EVAL)
+    assert not (tmp_path / "train").exists()
+    step, plugin, (width, height, encoded) = events(tmp_path / "eval")["validation/0"]
+    assert (step, plugin, width, height) == (3, "images", b"10", b"6")
+    picture = np.asarray(Image.open(io.BytesIO(encoded)))
+    assert picture.shape == (6, 10, 3) and abs(picture.astype(int) - 200).max() <= 2
+    logger.log_histograms({"w": Histogram(edges=np.array([0.0, 1.0, 3.0]), counts=np.array([4, 5]))}, 7)
+    logger.close("finished")
+    step, plugin, rows = events(tmp_path / "train")["w"]
+    assert (step, plugin, rows.tolist()) == (7, "histograms", [[0.0, 1.0, 4.0], [1.0, 3.0, 5.0]])
+    TensorBoardLogger(str(tmp_path / "nothing")).close("finished")
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_picture_is_read_again():
+    image = np.zeros([16, 24, 3], np.uint8)
+    image[:, 12:] = 255
+    found = Image.open(io.BytesIO(encode_jpeg(image)))
+    assert (found.format, found.size) == ("JPEG", (24, 16))
+    assert abs(np.asarray(found).astype(int) - image).mean() < 3
+
+
+def test_ids_outlive_the_process_that_made_them_and_a_damaged_file_costs_new_runs(tmp_path):
+    ids = RunIds(str(tmp_path))
+    assert ids.find("mlflow") == ""
+    ids.keep("mlflow", "abc")
+    ids.keep("wandb", "def")
+    again = RunIds(str(tmp_path))
+    assert (again.find("mlflow"), again.find("wandb")) == ("abc", "def")
+    (tmp_path / NAME).write_text('{"mlflow": "a')
+    ids = RunIds(str(tmp_path))
+    assert ids.find("mlflow") == ""
+    ids.keep("mlflow", "new")
+    assert ids.find("mlflow") == "new"

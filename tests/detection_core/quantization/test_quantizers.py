@@ -1,11 +1,21 @@
-"""Fake quantization against plain numpy."""
+"""Where quantizers stand, and what they do."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
+from tf_keras import layers
 
+from detection_core.detectors.parts.layers.activations import hard_swish
+from detection_core.detectors.parts.layers.gates import hard_sigmoid
+from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
+from detection_core.quantization.folding import fold_batch_norms
+from detection_core.quantization.graph import read_graph
 from detection_core.quantization.options import QuantizationOptions
+from detection_core.quantization.placement import Placement, place_quantizers
 from detection_core.quantization.quantizers import (
     LARGEST_BIAS,
     ActivationQuantizer,
@@ -17,6 +27,7 @@ from detection_core.quantization.quantizers import (
     usable_range,
 )
 from tests.support.cases import cases
+from tests.support.tiny_network import tiny_network
 
 OPTIONS, CLOCK = QuantizationOptions(delay=0), Clock(0, None)
 
@@ -34,23 +45,6 @@ def kernel_by_hand(kernel: np.ndarray, bits: int) -> np.ndarray:
 
 def kernel_quantizer(bits: int = 8, **options) -> KernelQuantizer:
     return KernelQuantizer(bits, CLOCK, **{"depthwise": False, **options})
-
-
-def test_a_kernel_has_a_scale_per_output_channel():
-    rng = np.random.default_rng(0)
-    kernel = (rng.normal(size=(3, 3, 4, 5)) * np.logspace(-3, 0, 5)).astype(np.float32)
-    for bits in (4, 8):
-        found = kernel_quantizer(bits)(tf.constant(kernel), False, {})
-        np.testing.assert_allclose(found, kernel_by_hand(kernel, bits), rtol=1e-4, atol=1e-7)
-        assert all(len(np.unique(np.asarray(found)[..., c])) <= 2**bits - 1 for c in range(5))
-    dead = kernel_quantizer()(tf.zeros([1, 1, 2, 2]), False, {})
-    np.testing.assert_array_equal(dead, np.zeros([1, 1, 2, 2]))
-    # Of a depthwise one for each input channel and multiplier.
-    kernel = rng.normal(size=(3, 3, 4, 2)).astype(np.float32)
-    kernel *= np.array([1.0, 0.01, 3.0, 0.2], np.float32)[:, None]
-    found = kernel_quantizer(depthwise=True)(tf.constant(kernel), False, {})
-    expected = kernel_by_hand(kernel.reshape(3, 3, 8), 8).reshape(kernel.shape)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
 
 
 def scale_of(quantizer: KernelQuantizer, kernel: np.ndarray) -> np.ndarray:
@@ -83,7 +77,21 @@ def test_a_dead_channel_has_room_for_its_bias(*, depthwise):
     assert abs(bias[0]) / (plain[0] * 6.0 / 255) > 2**31
 
 
-def test_kernels_learn_as_if_they_were_not_rounded():
+def test_a_kernel_has_a_scale_per_output_channel_and_learns_as_if_it_were_not_rounded():
+    rng = np.random.default_rng(0)
+    kernel = (rng.normal(size=(3, 3, 4, 5)) * np.logspace(-3, 0, 5)).astype(np.float32)
+    for bits in (4, 8):
+        found = kernel_quantizer(bits)(tf.constant(kernel), False, {})
+        np.testing.assert_allclose(found, kernel_by_hand(kernel, bits), rtol=1e-4, atol=1e-7)
+        assert all(len(np.unique(np.asarray(found)[..., c])) <= 2**bits - 1 for c in range(5))
+    dead = kernel_quantizer()(tf.zeros([1, 1, 2, 2]), False, {})
+    np.testing.assert_array_equal(dead, np.zeros([1, 1, 2, 2]))
+    # Of a depthwise one for each input channel and multiplier.
+    kernel = rng.normal(size=(3, 3, 4, 2)).astype(np.float32)
+    kernel *= np.array([1.0, 0.01, 3.0, 0.2], np.float32)[:, None]
+    found = kernel_quantizer(depthwise=True)(tf.constant(kernel), False, {})
+    expected = kernel_by_hand(kernel.reshape(3, 3, 8), 8).reshape(kernel.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
     kernel = tf.Variable(np.random.default_rng(2).normal(size=(1, 1, 3, 4)).astype(np.float32))
     weight = tf.constant(np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4))
     with tf.GradientTape() as tape:
@@ -97,7 +105,7 @@ def activation(options: QuantizationOptions, step: tf.Variable | None) -> tuple:
     return quantizer, quantizer.build((None, 4), "output", layer)
 
 
-def test_the_range_follows_training_batches_and_stands_still_in_inference():
+def test_the_range_follows_training_batches_and_until_the_delay_values_pass():
     quantizer, variables = activation(OPTIONS, None)
     variables["min"].assign(-1.0)
     variables["max"].assign(2.0)
@@ -105,9 +113,6 @@ def test_the_range_follows_training_batches_and_stands_still_in_inference():
     assert (variables["min"].numpy(), variables["max"].numpy()) == (-1.0, 2.0)
     quantizer(tf.constant([[-3.0, 0.0, 1.0, 7.0]]), True, variables)
     np.testing.assert_allclose([variables["min"].numpy(), variables["max"].numpy()], [-1.02, 2.05], rtol=1e-5)
-
-
-def test_until_the_delay_values_pass_while_ranges_are_observed():
     step = tf.Variable(0, dtype=tf.int64)
     quantizer, variables = activation(QuantizationOptions(delay=2, activation_bits=2), step)
     values = tf.constant([[-6.0, 0.3, 1.0, 6.0]])
@@ -120,7 +125,7 @@ def test_until_the_delay_values_pass_while_ranges_are_observed():
     assert all(rounded)  # what is exported is quantized, whatever the delay
 
 
-def test_zero_is_always_in_the_range_and_symmetric_puts_it_in_the_middle():
+def test_zero_is_always_in_the_range_and_pixels_and_sigmoids_keep_their_256_values():
     low, high = usable_range(0.5, 2.0, OPTIONS)
     assert (float(low), float(high)) == (0.0, 2.0)
     for bits in (4, 8):
@@ -130,9 +135,6 @@ def test_zero_is_always_in_the_range_and_symmetric_puts_it_in_the_middle():
             steps = 2 ** (bits - 1)
             assert found_low <= low and found_high >= high * 0.999
             np.testing.assert_allclose(found_low / steps, -found_high / (steps - 1), rtol=1e-6)
-
-
-def test_pixels_keep_their_256_values_and_a_sigmoid_has_them_from_zero_on():
     pixels = np.arange(256, dtype=np.float32) / 127.5 - 1
     found = np.asarray(InputQuantizer(OPTIONS, CLOCK, (-1.0, 1.0), name="input")(pixels, training=False))
     assert len(np.unique(found)) == 256 and np.abs(found - pixels).max() < 1 / 127.5
@@ -147,3 +149,102 @@ def test_pixels_keep_their_256_values_and_a_sigmoid_has_them_from_zero_on():
     np.testing.assert_array_equal(quantize(values, True, {}), values)
     step.assign(5)
     assert float(quantize(values, True, {})[0]) == pytest.approx(32 / 256)
+
+
+def outputs_of(found: Placement) -> dict[str, str]:
+    return {name: entry.record()["output"] for name, entry in found.quantized.items()}
+
+
+def test_every_call_is_quantized_and_each_output_has_a_range_once():
+    graph = read_graph(fold_batch_norms(tiny_network()).network)
+    placement = place_quantizers(graph)
+    assert placement.not_quantized == {}
+    levels = [f"{name}_level_{level}" for name in ("tower", "box", "class") for level in (0, 1)]
+    kernels = dict.fromkeys(("stem", "project", "fine", "coarse", *levels), "kernel")
+    weights = {name: e.weights for name, e in placement.quantized.items() if e.weights}
+    assert weights == kernels | {"dw": "depthwise_kernel"}
+    expected = {
+        "pixels": "own",
+        "stem_pad": "pixels",  # moves values
+        "stem": "stem_relu",  # the activation is fused, what is before it is never written
+        "stem_relu": "own",
+        "project": "own",  # read by an Add, which needs its scale
+        "residual": "own",
+        "fine": "own",  # read twice
+        "coarse_pool": "fine",
+        "up": "coarse",
+        "box_level_0": "box_codes",  # all levels of a concatenation share a scale
+        "box_codes_1": "box_codes",
+        "class_logits": "own",
+    }
+    assert outputs_of(placement).items() >= expected.items()
+    assert placement.observed.count("box_codes") == 1 and "stem" not in placement.observed
+    # What is left in float is named, and the rest stays as it was.
+    found = place_quantizers(graph, ["project", "box_codes"])
+    assert set(found.not_quantized) == {"project", "box_codes"}
+    rest = {name: entry for name, entry in placement.quantized.items() if name not in found.not_quantized}
+    assert found.quantized == rest
+
+
+def test_what_has_no_integer_rule_is_named_with_the_reason():
+    pixels = tf_keras.Input((8, 8, 3), name="pixels")
+    x = layers.BatchNormalization(name="norm")(pixels)
+    x = layers.Conv2D(4, 1, activation="tanh", name="tanh_conv")(x)
+    x = layers.UpSampling2D(2, interpolation="bilinear", name="up")(x)
+    x = layers.LeakyReLU(name="leaky")(x)
+    found = place_quantizers(read_graph(tf_keras.Model(pixels, x)))
+    assert set(found.quantized) == {"pixels"}
+    assert "follows no convolution" in found.not_quantized["norm"]
+    assert "activation 'tanh'" in found.not_quantized["tanh_conv"]
+    assert found.not_quantized["up"] == "no integer rule for layers of class UpSampling2D"
+    assert found.not_quantized["leaky"] == "no integer rule for layers of class LeakyReLU"
+
+
+def test_sums_sigmoids_hard_swishes_and_products_have_ranges_of_their_own():
+    pixels = tf_keras.Input((8, 8, 3), name="pixels")
+    x = layers.Conv2D(4, 1, name="left")(pixels)
+    x = WeightedFusion("fast_attention", name="sum")([x, layers.Conv2D(4, 1, name="right")(pixels)])
+    gate = layers.Activation("sigmoid", name="gate")(x)
+    x = layers.Multiply(name="product")([x, gate])
+    scores = layers.Activation("sigmoid", name="scores")(x)
+    found = place_quantizers(read_graph(tf_keras.Model(pixels, [x, scores])))
+    own = dict.fromkeys(("pixels", "left", "right", "sum", "product"), "own")
+    assert outputs_of(found) == {**own, "gate": "fixed"}
+    assert set(found.not_quantized) == {"weighted_sums", "scores"} and "gate" not in found.observed
+    pixels = tf_keras.Input((8, 8, 3), name="pixels")
+    x = layers.Activation(hard_swish, name="swish")(layers.Conv2D(4, 1, name="conv")(pixels))
+    gate = hard_sigmoid(layers.Conv2D(4, 1, name="gate_conv")(x), "gate")
+    network = tf_keras.Model(pixels, layers.Multiply(name="product")([x, gate]))
+    graph = read_graph(fold_batch_norms(network).network)
+    found = place_quantizers(graph)
+    own = dict.fromkeys(("pixels", "conv", "swish", "gate_clip", "gate", "product"), "own")
+    assert outputs_of(found) == {**own, "gate_conv": "gate_clip"} and found.not_quantized == {}
+    assert set(place_quantizers(graph, hard_swish=False).not_quantized) == {"swish"}
+    # A sum of two weighted maps, taken apart; one of them pooled.
+    pixels = tf_keras.Input((8, 8, 3), name="pixels")
+    left = layers.MaxPooling2D(1, name="pool")(layers.Conv2D(4, 1, name="left")(pixels))
+    x = WeightedFusion("fast_attention", name="sum")([left, layers.Conv2D(4, 1, name="right")(pixels)])
+    graph = read_graph(fold_batch_norms(tf_keras.Model(pixels, x), weighted_sums=True).network)
+    found = place_quantizers(graph)
+    assert found.not_quantized == {}
+    entry = found.quantized["sum_share_0"]
+    record = {"layer": "sum_share_0", "kind": "ScaledMap", "weights": "factor", "output": "product"}
+    assert entry.record() == record
+    assert entry.range_owner == "sum_share_0" and "sum_share_0" not in found.observed
+    for in_float in ("left", "pool"):
+        found = place_quantizers(graph, [in_float])
+        assert set(found.not_quantized) == {in_float, "sum_share_0"}
+        assert "its input, which stays in float" in found.not_quantized["sum_share_0"]
+
+
+_SLOW = ("tensorflow_model_optimization", "keras", "sklearn", "matplotlib", "scipy.stats")
+
+
+def test_what_describes_and_plans_a_training_imports_no_slow_library():
+    code = (
+        "import sys; from pipeline.console import quick_tensorflow\n"
+        "with quick_tensorflow(): import detection_core.tasks.describe, detection_core.builders.train_plan\n"
+        f"print([name for name in {_SLOW!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[-2] == "[]"

@@ -36,12 +36,9 @@ def test_the_record_lists_what_is_quantized_and_what_is_not(rewritten):
     assert record["settings"] == settings
     entries = {entry["layer"]: entry for entry in record["quantized"]}
     assert entries["dw"] == {
-        "layer": "dw",
-        "kind": "DepthwiseConv2D",
-        "weights": "depthwise_kernel",
-        "output": "dw_relu",
+        "layer": "dw", "kind": "DepthwiseConv2D", "weights": "depthwise_kernel", "output": "dw_relu",
         "folded": "dw_bn",
-    }
+    }  # fmt: skip
     assert entries["dw_relu"]["range"][0] == 0.0 and 0 < entries["dw_relu"]["range"][1] <= 6.0
     assert {entry["layer"] for entry in record["not_quantized"]} == set(FLOAT_STAGES)
     assert record["coverage"]["convolutions"] == record["coverage"]["quantized_convolutions"] == 11

@@ -43,7 +43,7 @@ def test_nothing_but_the_rounding_goes(family):
         assert float(tf.reduce_max(tf.abs(found - other))) > 0.1 * spread  # training moved them
 
 
-def test_kernels_are_those_that_it_computes_with_or_those_that_train():
+def test_kernels_are_those_that_it_computes_with_or_those_that_training_moved():
     network = moved(TinyDetector(), PIXELS).aware.network
     rounded, exact = (
         strip_fake_quantization(network, name="plain", rounded=r).get_layer("tower_level_0")
@@ -58,9 +58,6 @@ def test_kernels_are_those_that_it_computes_with_or_those_that_train():
     steps = np.abs(rounded.kernel.numpy()).max(axis=(0, 1, 2)) / 127
     np.testing.assert_allclose(np.round(rounded.kernel / steps) * steps, rounded.kernel, atol=1e-6)
     assert np.abs(exact.kernel - rounded.kernel).max() > 1e-4
-
-
-def test_as_trained_the_float_network_has_the_weights_that_training_moved():
     rewritten = moved(TinyDetector(), PIXELS)
     prepared = rewritten.model.preprocess(tf.constant(PIXELS))
     trained = rewritten.as_trained()

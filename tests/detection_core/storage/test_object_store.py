@@ -1,17 +1,21 @@
-"""Every object store behaves alike: the same checks against a server of each."""
+"""Every object store behaves alike: the same checks against a server of each; then what is a store's own."""
 
+import json
 import multiprocessing
 import os
+import types
 
 import pytest
 
-from detection_core.errors import DataError
-from detection_core.storage import files, object_store, store_lock
+from detection_core.errors import ConfigError, DataError
+from detection_core.storage import azure, files, object_store, store_lock
+from detection_core.storage.gcs import stored_object
 from detection_core.storage.local_copy import local_copy
 from detection_core.storage.schemes import store_of
 from detection_core.storage.shard_cache import ShardCache
 from tests.support.cases import refused
-from tests.support.object_store import SERVERS
+from tests.support.object_store import SERVERS, azure_server, gcs_server
+from tests.support.raw_server import serve_raw
 from tests.support.threads import at_once
 
 
@@ -172,3 +176,71 @@ def test_a_bucket_that_is_not_there_is_named(server):
         path = f"{elsewhere}/*" if operation is files.glob else f"{elsewhere}/a"
         refused(DataError, r"expected access to the object store, found .*bucket|ontainer", operation, path)
     refused((DataError, FileNotFoundError), "", files.write_text, f"{elsewhere}/a", "x")
+
+
+@pytest.fixture
+def refusing(monkeypatch):
+    """A server that refuses as the service does: "HTTP status and error codes for JSON", Cloud Storage."""
+    answers = []
+
+    def answer(connection, _):
+        code, message = answers[0] if len(answers) == 1 else answers.pop(0)
+        body = json.dumps({"error": {"code": code, "message": message}})
+        head = f"HTTP/1.1 {code} None\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        connection.sendall(f"{head}{body}".encode())
+
+    with serve_raw(answer) as address:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
+        yield answers
+
+
+def test_a_refusal_is_told_with_its_reason_and_what_fails_for_a_moment_tried_again(refusing):
+    for code, message in (
+        (401, "Anonymous caller does not have storage.objects.get access to the object."),
+        (403, "me@example.com does not have storage.objects.get access."),
+    ):
+        refusing[:] = [(code, message)]
+        found = rf"gs://bucket/a: .*found {code} \(.*storage.objects.get"
+        error = refused(DataError, found, files.read_bytes, "gs://bucket/a")
+        assert "GOOGLE_APPLICATION_CREDENTIALS" in str(error)
+    refusing[:] = [(503, "Service Unavailable"), (403, "no")]
+    refused(DataError, "found 403", files.read_bytes, "gs://bucket/a")
+    assert len(refusing) == 1
+
+
+def test_a_composed_object_has_no_md5_and_counts_by_checksum_and_generation():
+    """The resource of an object: `md5Hash` "is not provided for composite objects"."""
+    entry = {"name": "a", "size": "3", "crc32c": "KpSy6Q==", "generation": "7"}
+    assert stored_object(entry).etag == "KpSy6Q== 7" and stored_object(entry).version == "7"
+    assert stored_object({**entry, "md5Hash": "+XxdKZQb=="}).etag == "+XxdKZQb=="
+    with gcs_server() as bucket:
+        assert not files.opened_by_tensorflow(f"{bucket}/a")
+
+
+def test_accounts_and_folders_are_azure_s_own(monkeypatch):
+    for name in azure._VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigError, match="AZURE_STORAGE_ACCOUNT_NAME: expected a storage account") as caught:
+        files.exists("abfs://container/a")
+    assert "AZURE_STORAGE_CONNECTION_STRING" in str(caught.value)
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountKey=c2VjcmV0LVNFTlRJTkVM;")
+    error = refused(ConfigError, "found none that can be used", files.exists, "abfs://container/a")
+    assert "c2VjcmV0" not in str(error)
+    # They are listed as empty blobs with `hdi_isfolder`: "List Blobs", Azure Blob Storage REST API.
+    for metadata, expected in (
+        ({"hdi_isfolder": "true"}, True),
+        ({"Hdi_isfolder": "true"}, True),
+        (None, False),
+    ):
+        assert azure.is_folder(types.SimpleNamespace(metadata=metadata)) == expected, metadata
+    store = store_of("abfss://")
+    assert store._split("abfss://box@account.dfs.core.windows.net/a/b/") == ("box", "a/b")
+    refused(DataError, "without a question mark", store.exists, "abfs://box/a?b")
+
+
+def test_a_key_that_does_not_fit_is_refused(monkeypatch):
+    with azure_server() as bucket:
+        text = os.environ["AZURE_STORAGE_CONNECTION_STRING"]
+        monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text.replace("Eby8", "Eby9"))
+        error = refused(DataError, r"found Auth[a-zA-Z]+ \(", files.read_bytes, f"{bucket}/a")
+        assert error.where == f"{bucket}/a"

@@ -1,3 +1,5 @@
+"""Local copies of what lies elsewhere."""
+
 import os
 from pathlib import Path
 
@@ -8,7 +10,9 @@ from detection_core.data.sequence import SequenceOptions, ordered_records, shuff
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from detection_core.storage import shard_cache as module
-from detection_core.storage.record_files import Shard
+from detection_core.storage.local_copy import local_copy
+from detection_core.storage.pending_upload import PendingTextUpload, PendingUpload
+from detection_core.storage.record_files import Shard, uri_of
 from detection_core.storage.shard_cache import ShardCache, shard_cache
 from tests.support.cases import refused
 from tests.support.object_store import dead_server, s3_server
@@ -66,8 +70,7 @@ def test_a_shard_is_fetched_once_by_many_threads_and_anew_when_its_object_change
     copy = cache.fetch(shard)
     assert Path(copy).read_bytes() == b"data" and copy.endswith(".tfrecord.gz")
     monkeypatch.setattr(files, "download", lambda *_: pytest.fail("fetched again"))
-    assert cache.fetch(shard) == copy
-    assert ShardCache(cache.folder, 1).fetch(shard) == copy
+    assert cache.fetch(shard) == copy and ShardCache(cache.folder, 1).fetch(shard) == copy
 
 
 def test_a_shard_that_was_changed_and_a_disk_that_is_full_are_named_with_what_to_do(
@@ -164,3 +167,51 @@ def test_a_folder_that_somebody_else_can_write_to_is_not_trusted(bucket, tmp_pat
         refused(ConfigError, "expected a private folder", cache.fetch, shard)
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     refused(ConfigError, "expected a private folder", mine.fetch, shard)
+
+
+def test_a_local_path_and_one_that_tensorflow_opens_are_taken_as_they_are(tmp_path):
+    """Copies of what lies on a store are tested with every store, in test_object_store.py."""
+    for path in (str(tmp_path), "gs://bucket/model"):
+        with local_copy(path) as here:
+            assert here == path
+
+
+def test_what_was_written_is_uploaded_once_unless_its_block_fails_or_it_is_left_open():
+    uploaded = []
+
+    def upload(path):
+        with open(path, "rb") as f:
+            uploaded.append((path, f.read()))
+
+    for kind in (PendingUpload, lambda u: PendingTextUpload(PendingUpload(u))):
+        with pytest.raises(ZeroDivisionError), kind(upload):
+            raise ZeroDivisionError
+        left_open = kind(upload)
+        del left_open
+    assert uploaded == []
+    with PendingUpload(upload) as f:
+        f.write(b"one")
+        assert uploaded == []
+    f.close()
+    text = PendingTextUpload(PendingUpload(upload))
+    text.write("grün")
+    text.close()
+    assert [content for _, content in uploaded] == [b"one", "grün".encode()]
+    assert not any(os.path.exists(path) for path, _ in uploaded)
+
+
+def test_a_failed_upload_is_raised_and_removes_the_file():
+    seen = []
+
+    def fail(path):
+        seen.append(path)
+        raise OSError("no store")
+
+    with pytest.raises(OSError, match="no store"), PendingUpload(fail):
+        pass
+    assert len(seen) == 1 and not os.path.exists(seen[0])
+
+
+def test_a_file_is_where_its_shard_or_its_path_says():
+    shard = Shard(uri="s3://b/x#1/a.tfrecord.gz", size=12, crc32c="0012abcd", examples=3)
+    assert uri_of(shard) == uri_of(shard.uri) == "s3://b/x#1/a.tfrecord.gz"

@@ -1,14 +1,21 @@
-"""Checkpoints: fall-back past damaged files, leftovers of killed writers, foreign models."""
+"""A run's checkpoints, and the names of its variables."""
 
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
-from detection_core.errors import ModelError, StorageError
+from detection_core.errors import ConfigError, ModelError, StorageError
 from detection_core.training.checkpoints import TrainingCheckpoints
-from tests.support.cases import cases
+from detection_core.training.folded_norms import folded_norms, warn_of_folded_norms
+from detection_core.training.loop_options import TrainOptions
+from detection_core.training.named_variables import restore_variables, variables_in_checkpoint
+from detection_core.training.variables import trained_variables
+from tests.support.cases import cases, refused
+from tests.support.field_checkpoints import write_named_checkpoint, write_object_checkpoint
 from tests.support.storage_faults import few_descriptors
 
 
@@ -39,12 +46,9 @@ def empty(path):
 
 
 DAMAGE = [
-    ("ckpt-6.index", truncate),
-    ("ckpt-6.index", empty),
-    ("ckpt-6.data-00000-of-00001", truncate),
-    ("ckpt-6.data-00000-of-00001", flip_a_byte),
-    ("ckpt-6.data-00000-of-00001", Path.unlink),
-]
+    ("ckpt-6.index", truncate), ("ckpt-6.index", empty), ("ckpt-6.data-00000-of-00001", truncate),
+    ("ckpt-6.data-00000-of-00001", flip_a_byte), ("ckpt-6.data-00000-of-00001", Path.unlink),
+]  # fmt: skip
 
 
 def contents(folder):
@@ -117,11 +121,112 @@ def test_the_start_the_last_few_and_what_cannot_be_gone_on_with(tmp_path):
     saved(tmp_path, [1, 2, 3, 4, 5])
     assert make(tmp_path)[0].steps() == [3, 4, 5]
     other = TrainingCheckpoints({"other": tf.Variable(1.0)}, str(tmp_path))
-    with pytest.raises(ModelError, match="of this model"):
-        other.restore_latest()
+    refused(ModelError, "of this model", other.restore_latest)
     # Damage to all is no silent start from zero.
     saved(tmp_path / "damaged", [2])
     empty(tmp_path / "damaged" / "ckpt-2.index")
     for _ in range(2):
         with pytest.raises(StorageError, match=r"all 1 are damaged .*Remove the folder"):
             make(tmp_path / "damaged")[0].restore_latest()
+
+
+NAMES = ["backbone/conv/kernel", "backbone/bn/gamma", "head/kernel", "head/bias"]
+VARIABLES = [tf.Variable(0.0, name=name) for name in NAMES]
+
+
+def chosen(update=(), freeze=()):
+    options = TrainOptions(num_steps=1, update_trainable_variables=update, freeze_variables=freeze)
+    return [v.name.split(":")[0] for v in trained_variables(VARIABLES, options)]
+
+
+def test_patterns_are_found_anywhere_in_a_name():
+    assert chosen() == NAMES and chosen(freeze=("backbone/",)) == NAMES[2:]
+    assert chosen(update=("backbone/conv", "head")) == [NAMES[0], *NAMES[2:]]
+    assert chosen(update=("head",), freeze=(".*bias$",)) == ["head/kernel"]
+    assert chosen(freeze=("/bn/", "bias")) == ["backbone/conv/kernel", "head/kernel"]
+    assert chosen(update=("gamma",)) == ["backbone/bn/gamma"] and chosen(freeze=("^head",)) == NAMES[:2]
+
+
+@cases(
+    ((), ("Other",), r"freeze_variables: pattern 'Other' matches none of .* 4 .*backbone/conv/kernel"),
+    (("nothing",), (), "update_trainable_variables: pattern 'nothing' matches none"),
+    ((), ("(",), "expected a regular expression"),
+    ((), ("head", "back"), "leave none of 4"),
+)
+def test_patterns_that_cannot_be_meant_are_refused(*, update, freeze, text):
+    refused(ConfigError, text, chosen, update, freeze)
+
+
+VALUES = {"weights": np.float32([[1, 2], [3, 4]]), "other": np.float32([5]), "global_step": np.int64(7)}
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    return write_named_checkpoint(VALUES, tmp_path / "model.ckpt")
+
+
+def fresh():
+    return {
+        "weights": tf.Variable(tf.zeros([2, 2]), name="mine"),
+        "other": tf.Variable(tf.zeros([3]), name="other"),
+        "absent": tf.Variable(0.0, name="absent"),
+        "global_step": tf.Variable(0, dtype=tf.int64, name="global_step"),
+    }
+
+
+def test_a_mapping_gives_a_mapping_and_what_is_there_is_restored(checkpoint, caplog):
+    for step, found in ((True, {"weights", "global_step"}), (False, {"weights"})):
+        variables = fresh()
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            available = variables_in_checkpoint(variables, checkpoint, include_global_step=step)
+        assert set(available) == found and all(available[name] is variables[name] for name in found)
+        messages = [record.getMessage() for record in caplog.records]
+        assert any("no variable absent" in m for m in messages)
+        assert any("other is [3], found [1]" in m for m in messages)
+        assert restore_variables(variables, checkpoint, include_global_step=step) == sorted(found)
+        np.testing.assert_array_equal(variables["weights"], VALUES["weights"])
+        assert int(variables["global_step"]) == (7 if step else 0)
+        np.testing.assert_array_equal(variables["other"], np.zeros(3))
+
+
+def test_a_list_goes_by_the_variables_own_names_and_other_forms_are_refused(checkpoint, tmp_path):
+    variables = [tf.Variable(tf.zeros([1]), name="other"), tf.Variable(tf.zeros([2, 2]), name="mine")]
+    assert variables_in_checkpoint(variables, checkpoint) == [variables[0]]
+    refused(ModelError, "nothing", restore_variables, fresh(), str(tmp_path / "nothing"))
+    objects = write_object_checkpoint({"model/weights": VALUES["weights"]}, tmp_path / "objects")
+    refused(ModelError, "object-based", restore_variables, fresh(), objects)
+    with pytest.raises(TypeError, match="mapping or a list"):
+        variables_in_checkpoint(tf.Variable(0.0), checkpoint)  # type: ignore[type-var]
+
+
+class _Detector:
+    def __init__(self, **statistics):
+        x = inputs = tf_keras.Input((4, 4, 3))
+        for number in range(4):
+            x = tf_keras.layers.BatchNormalization(name=f"norm_{number}")(x)
+        self.network = tf_keras.Model(inputs, x)
+        self.networks = {"network": self.network}
+        for layer in self.network.layers[1:]:
+            for name, value in statistics.items():
+                variable = getattr(layer, name)
+                variable.assign(np.full(variable.shape, value, np.float32))
+
+    @property
+    def names(self):
+        return [v.name for v in self.network.variables]
+
+
+def test_folded_norms_are_found_and_others_are_fine():
+    model = _Detector()
+    assert folded_norms(model, []) == ([], 0) and not warn_of_folded_norms(model, [], frozen=True)
+    model = _Detector(gamma=1, moving_mean=0, moving_variance=0.999, beta=0.7)
+    assert folded_norms(model, model.names) == ([f"norm_{n}" for n in range(4)], 4)
+    assert warn_of_folded_norms(model, model.names, frozen=True)
+    model = _Detector(gamma=0.9, moving_mean=0.3, moving_variance=2.0)
+    assert folded_norms(model, model.names) == ([], 4)
+    first = model.network.get_layer("norm_0")
+    for variable, value in ((first.gamma, 1.0), (first.moving_mean, 0.0), (first.moving_variance, 1.0)):
+        variable.assign(np.full(3, value, np.float32))
+    assert folded_norms(model, model.names) == (["norm_0"], 4)
+    assert not warn_of_folded_norms(model, model.names, frozen=True)

@@ -1,13 +1,25 @@
-"""How parameters and gradients are spread: what is measured, when, and what TensorBoard reads of it."""
+"""What is measured of a run, and graphs that are rewritten."""
+
+import logging
+import math
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from detection_core.loggers.tensorboard import TensorBoardLogger
+from detection_core.training import step as step_module
 from detection_core.training.actions import LoggedTraining
+from detection_core.training.graph_rewrites import gains_nothing_from_rewrites, without_rewrites
 from detection_core.training.histograms import BINS, as_histograms, measured_histograms
-from tests.detection_core.training.runs import assert_equal, whole_run
+from detection_core.training.loop_options import TrainOptions
+from detection_core.training.precision import Precision
+from detection_core.training.profiling import ProfileOptions, ProfilerTrace
+from detection_core.training.scales import Scales, resized
+from detection_core.training.step import compile_steps
+from tests.detection_core.training.runs import assert_equal, state_of, train, whole_run
 from tests.support.cases import cases
+from tests.support.tiny_model import TinyModel, make_dataset
 
 
 def measured(values, due=True):
@@ -60,3 +72,137 @@ def test_a_training_writes_them_for_tensorboard_and_ends_as_without(tmp_path):
         size = {"stem/kernel": 3 * 3 * 3 * 4, "head/kernel": 4 * 7, "head/bias": 7}
         assert rows.shape == (BINS, 3) and rows[:, 2].sum() == size.get(name.partition("/")[2], 4)
     assert_equal(plain.model.variables, measured.model.variables, 0, 0)
+
+
+def traced(folder, first=2, steps=2, num_steps=5):
+    """Train, or go on, with a trace of some updates; return the traces that are there."""
+    trace = ProfilerTrace(ProfileOptions(first_step=first, steps=steps), str(folder / "logs"))
+    whole_run(folder, None, trace, num_steps=num_steps, log_every=10, steps_per_call=4)
+    return sorted((folder / "logs").glob("plugins/profile/*/*.xplane.pb"))
+
+
+def test_a_trace_has_the_operations_of_the_updates_asked_for_as_far_as_there_are(tmp_path):
+    (trace,) = traced(tmp_path)
+    content = trace.read_bytes()
+    assert b"Conv2DBackpropFilter" in content and b"train" in content
+    assert traced(tmp_path, num_steps=7) == [trace]  # gone on with behind the span
+    assert len(traced(tmp_path / "short", first=1, steps=50, num_steps=2)) == 1
+    trace = ProfilerTrace(ProfileOptions(first_step=3, steps=4), str(tmp_path / "short"))
+    assert [trace.steps_until_due(step) for step in (0, 2, 3, 6, 7)] == [3, 1, 4, 1, math.inf]
+
+
+def test_a_profiler_that_is_busy_costs_the_training_nothing(tmp_path, caplog):
+    tf.profiler.experimental.start(str(tmp_path / "other"))
+    try:
+        with caplog.at_level(logging.WARNING):
+            assert not traced(tmp_path, first=0)
+    finally:
+        tf.profiler.experimental.stop(save=False)
+    assert caplog.text.count("the profiler does not start, and nothing is traced") == 1
+
+
+def test_a_size_stays_for_its_steps_and_pixels_and_masks_follow_it():
+    def drawn(seed):
+        scales = Scales(TinyModel(), [0, 1, 2], seed=seed, steps_per_scale=4)
+        return [scales.losses(step) for step in range(80)]
+
+    turns = np.reshape(drawn(1), (20, 4))
+    assert np.all(turns == turns[:, :1]) and set(turns[:, 0]) == {0, 1, 2}
+    assert drawn(1) == drawn(1) != drawn(2)
+    scales = Scales(TinyModel(), [0], seed=0, steps_per_scale=4)
+    assert [scales.steps_until_next(step) for step in range(6)] == [4, 3, 2, 1, 4, 3]
+    (batch,) = make_dataset(0, batch_size=2).take(1)
+    masks = np.zeros((2, 1, 8, 8), np.uint8)
+    masks[0, :, :, 4:] = 1
+    truth = batch.truth._replace(masks=tf.constant(masks))
+    images = batch.images._replace(true_sizes=tf.constant([[8, 8], [4, 6]]))
+    found = resized(batch._replace(truth=truth, images=images), (16, 4))
+    assert found.images.pixels.shape == (2, 16, 4, 3)
+    assert found.images.true_sizes.numpy().tolist() == [[16, 4], [8, 3]]
+    expected = np.zeros((2, 1, 16, 4), np.uint8)
+    expected[0, :, :, 2:] = 1
+    np.testing.assert_array_equal(found.truth.masks, expected)
+    assert found.truth.masks.dtype == tf.uint8
+    np.testing.assert_array_equal(found.truth.boxes, batch.truth.boxes)
+    whole = resized(batch, (16, 16))
+    assert whole.truth.masks.shape == (2, 1, 0, 0)
+    assert abs(float(tf.reduce_mean(whole.images.pixels) - tf.reduce_mean(batch.images.pixels))) < 1
+
+
+def test_training_goes_through_the_sizes_and_on_as_if_never_stopped(tmp_path):
+    """Another size is another network; here the same one at two of its own makes."""
+
+    def trained(folder, steps):
+        model, used = TinyModel(), []
+
+        def at(size):
+            def losses(batch, training):
+                used.append(size)
+                return model.losses(resized(resized(batch, (size, size)), (8, 8)), training)
+
+            return losses
+
+        scales = Scales(model, [at(8), at(4)], seed=3, steps_per_scale=2)
+        train(scales, tmp_path / folder, num_steps=steps, checkpoint_every=3, log_every=10)
+        return model.variables, used
+
+    whole, used = trained("whole", 12)
+    assert set(used) == {4, 8} and len(used) < 5  # traced, not called
+    trained("again", 5)
+    again, _ = trained("again", 12)
+    assert_equal(whole, again, 0, 0)
+
+
+def rewrites():
+    return not tf.config.optimizer.get_experimental_options().get("disable_meta_optimizer", False)
+
+
+class Watching(TinyModel):
+    """Notes whether graphs are rewritten where its losses are asked for."""
+
+    def losses(self, batch, training):
+        self.rewrites = rewrites()
+        return super().losses(batch, training)
+
+
+def trained(steps=3, precision=Precision.FLOAT32, steps_per_call=1):
+    model = Watching()
+    options = TrainOptions(num_steps=steps, precision=precision, steps_per_call=steps_per_call)
+    update = compile_steps(state_of(model, options), options, lambda outputs: None)
+    batches = iter(make_dataset(0))
+    for _ in range(steps // steps_per_call):
+        update(batches, tf.constant(steps_per_call))
+    return model
+
+
+def test_rewrites_are_back_afterwards_whatever_happens():
+    assert rewrites()
+    with pytest.raises(ValueError, match="inside"), without_rewrites():
+        assert not rewrites()
+        with without_rewrites():
+            pass
+        assert not rewrites()
+        raise ValueError("inside")
+    assert rewrites()
+
+
+@cases(1, 3)
+def test_an_update_is_the_same_without_them(monkeypatch, *, steps_per_call):
+    as_written = trained(steps_per_call=steps_per_call)
+    assert not as_written.rewrites
+    assert rewrites()
+    monkeypatch.setattr(step_module, "gains_nothing_from_rewrites", lambda precision: False)
+    rewritten = trained(steps_per_call=steps_per_call)
+    assert rewritten.rewrites
+    for ours, theirs in zip(as_written.variables, rewritten.variables, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_other_precisions_and_replicas_and_gpus_are_rewritten(monkeypatch):
+    assert gains_nothing_from_rewrites(Precision.FLOAT32)
+    assert not gains_nothing_from_rewrites(Precision.BFLOAT16)
+    assert trained(1, Precision.FLOAT16).rewrites
+    with tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]).scope():
+        assert not gains_nothing_from_rewrites(Precision.FLOAT32)
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: [kind])
+    assert not gains_nothing_from_rewrites(Precision.FLOAT32)

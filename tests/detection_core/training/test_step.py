@@ -1,4 +1,4 @@
-"""One update: which losses count, what is done to gradients, what is trained."""
+"""One step of training, and the guard of its values."""
 
 import dataclasses
 
@@ -11,10 +11,12 @@ from detection_core.errors import ConfigError, ModelError
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import Constant, ConstantOptions
 from detection_core.training import step as steps
+from detection_core.training.guard import FiniteGuard
 from detection_core.training.loop_options import TrainOptions
-from detection_core.training.step import TrainState, compile_steps, train_step
+from detection_core.training.step import TrainState, compile_steps, new_step, train_step
+from detection_core.training.step_outputs import StepOutputs
 from tests.detection_core.training.runs import RATE, assert_equal, state_of
-from tests.support.cases import cases
+from tests.support.cases import cases, refused
 from tests.support.tiny_model import TinyModel, make_dataset
 
 
@@ -122,8 +124,7 @@ def test_a_variable_that_the_loss_does_not_use_is_named():
             return [*super().trainable_variables, self.idle]
 
     for parts in (1, 2):
-        with pytest.raises(ModelError, match=r"\['a/bias'\] \(1 in all\)"):
-            stepped(Idle(), gradient_accumulation_steps=parts)
+        refused(ModelError, r"\['a/bias'\] \(1 in all\)", stepped, Idle(), gradient_accumulation_steps=parts)
 
 
 def test_a_batch_in_parts_has_the_mean_of_their_gradients():
@@ -166,3 +167,46 @@ def test_nothing_that_a_step_calls_is_translated(*, steps_per_call):
     update(iter(make_dataset(0)), tf.constant(steps_per_call))
     assert int(state.step) == steps_per_call
     assert set(seen) == {"DISABLED"}
+
+
+def watched(values, limit):
+    step = new_step()
+    guard = FiniteGuard(step, limit)
+
+    @tf.function
+    def update(box):
+        step.assign_add(1)
+        losses = {"Loss/localization_loss": box, "Loss/total_loss": box + 1.0}
+        skipped = tf.cast(tf.logical_not(tf.math.is_finite(box)), tf.float32)
+        guard.watch(
+            StepOutputs(losses=losses, learning_rate=0.5 * box, scalars={}, skipped=skipped, histograms={})
+        )
+
+    for value in values:
+        update(tf.constant(value))
+    return guard
+
+
+def test_bad_updates_up_to_the_limit_are_told_of_and_the_next_is_named_with_its_losses():
+    guard = watched((1.0, 2.0, float("inf"), 3.0, float("nan")), limit=0)
+    (found,) = guard.found()  # nothing is updated after it, so that nothing is to be told of
+    assert bool(guard.halted) and guard.total == 1 and not guard.found()
+    refused(ModelError, r"training step 2: .*localization_loss inf, Loss/total_loss inf", guard.refuse, found)
+    guard = watched([float("nan")] * 40, limit=100)
+    assert [update.step for update in guard.found()] == list(range(24, 40)) and guard.total == 40
+    guard = watched([float("inf")], limit=0)
+    (found,) = guard.found()
+    finite = type(found)(step=3, losses={"Loss/total_loss": 2.0}, learning_rate=0.1, is_last=True)
+    with pytest.raises(ModelError, match="expected finite gradients, found Loss/total_loss 2 at learning"):
+        guard.refuse(finite)
+    nan = float("nan")
+    guard = watched((nan, 1.0, nan), limit=2)
+    found = guard.found()
+    assert [update.step for update in found] == [0, 2] and not bool(guard.halted)
+    for update in found:
+        guard.refuse(update)
+    guard = watched((nan, 1.0, nan, nan, 2.0), limit=2)
+    *before, last = guard.found()
+    assert [u.is_last for u in before] == [False, False] and last.step == 3
+    with pytest.raises(ModelError, match=r"step 3: .*after 2 updates that were left out.* kept\. Where\."):
+        guard.refuse(last, " Where.")

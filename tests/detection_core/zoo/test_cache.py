@@ -1,4 +1,4 @@
-"""Files that are fetched once, kept unchanged and shared, and may be put there by hand."""
+"""The store of downloads."""
 
 import contextlib
 import dataclasses
@@ -24,9 +24,11 @@ from detection_core.errors import ModelError, StorageError
 from detection_core.zoo import cache as caches
 from detection_core.zoo import digests
 from detection_core.zoo.cache import PublishedFile, fetch_file, fetch_model, find_model_files
+from detection_core.zoo.cache_entries import is_file, sizes
 from detection_core.zoo.published_models import find_model
 from tests.support.archives import FILES, NAME, archive, use_cache_below
 from tests.support.cases import cases, refused
+from tests.support.dataset_files import subfolder
 from tests.support.object_store import s3_server
 from tests.support.weights_server import serve
 
@@ -59,8 +61,7 @@ def _data(found):
 def test_a_detector_is_fetched_once(mirror, cache):
     found = _fetch(mirror)
     assert _data(found) == WEIGHTS and Path(found.config).read_text() == "model { }\n"
-    assert _fetch(mirror) == found == find_model_files(MODEL)
-    assert len(mirror.requests) == 1
+    assert _fetch(mirror) == found == find_model_files(MODEL) and len(mirror.requests) == 1
     record = json.loads((cache / f"{MODEL.archive}.json").read_text())
     assert record["size"] == len(ARCHIVE) and record["address"] == MODEL.address
 
@@ -345,3 +346,19 @@ class CacheSteps(RuleBasedStateMachine):
 
 TestCacheSteps = CacheSteps.TestCase
 TestCacheSteps.settings = settings(max_examples=15, stateful_step_count=16, deadline=None)
+
+
+def test_files_gaps_and_links_are_told_and_not_followed(tmp_path):
+    (tmp_path / "a").write_text("x")
+    assert is_file(str(tmp_path / "a")) and not is_file(str(tmp_path / "b"))
+    assert not is_file(str(tmp_path / "a/below"))
+    below = subfolder(tmp_path, 1)
+    (below / "below").mkdir()
+    (below / "below/a").write_text("xyz")
+    (below / "below/loop").symlink_to("..")
+    os.mkfifo(below / "pipe")
+    assert sizes(str(below)) == {"below/a": 3, "below/loop": -1, "pipe": -1}
+    (tmp_path / "link").symlink_to("/dev/zero")
+    found = {"link": "a link", "part-1": "a folder", "part-1/pipe": "a named pipe", "/dev/zero": "a device"}
+    for path, kind in found.items():
+        refused(ModelError, f"expected a file in the cache, found {kind}", is_file, str(tmp_path / path))

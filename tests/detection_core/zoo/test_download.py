@@ -1,19 +1,22 @@
-"""Downloads from an honest and from a broken server on this machine."""
+"""Downloads, the connection they come over, and the digests they are held against."""
 
+import hashlib
 import itertools
 import json
 import os
 import socket
+import time
 import urllib.parse
 
 import pytest
 
 from detection_core.errors import StorageError
 from detection_core.redaction import CleanFormatter
+from detection_core.zoo import digests, watched_connection
 from detection_core.zoo import download as downloads
-from detection_core.zoo import watched_connection
+from detection_core.zoo.digests import file_digest
 from detection_core.zoo.download import Patience
-from detection_core.zoo.watched_connection import Unreachable
+from detection_core.zoo.watched_connection import Redirects, Unreachable, watched_opener
 from tests.support.cases import cases, refused
 from tests.support.raw_server import endless, once, serve_raw
 from tests.support.weights_server import serve
@@ -77,8 +80,7 @@ def test_another_process_goes_on_with_what_a_killed_one_has_left(server, tmp_pat
     refused(Unreachable, "broke after 100,000 of 300,000 bytes", _fetch, server, tmp_path)
     (tmp_path / "a.bin.part").write_bytes(left)
     server.cut_after, server.sent = [], 0
-    assert _fetch(server, tmp_path) == CONTENT
-    assert server.sent == sent
+    assert _fetch(server, tmp_path) == CONTENT and server.sent == sent
 
 
 @cases((500, 3), (503, 3), (429, 3), (403, 1), (410, 1))
@@ -178,8 +180,7 @@ def test_what_is_no_file_is_neither_waited_for_nor_followed(server, tmp_path, *,
         (os.mkfifo if kind == "pipe" else os.mkdir)(folder / name)
     else:
         os.symlink(victim if kind == "link" else "/dev/zero", folder / name)
-    assert _fetch(server, folder) == CONTENT
-    assert victim.read_bytes() == CONTENT[:1000]
+    assert _fetch(server, folder) == CONTENT and victim.read_bytes() == CONTENT[:1000]
 
 
 def test_a_disk_that_is_too_small_is_said_before_it_is_full_and_then(server, tmp_path, monkeypatch):
@@ -233,3 +234,100 @@ def test_name_and_password_go_to_their_host_and_into_no_file(server, tmp_path, c
         assert set(server.authorizations) == {"Basic bWU6c0BjcmV0"}
         download(f"{address}/moved", tmp_path, "b")
         assert elsewhere.authorizations == [None]
+
+
+def _read(address):
+    with watched_opener().open(address, timeout=10) as answer:
+        return answer.read()
+
+
+@cases(b"", b"HTTP/1.1 200 OK\r\nX-", b"HTTP/1.1 200 OK\r\n\r\n")
+def test_what_drips_is_given_up(monkeypatch, *, head):
+    monkeypatch.setattr(watched_connection, "_WINDOW_SECONDS", 0.05)
+    with serve_raw(endless(head, b"x", pause=0.01)) as address:
+        refused(OSError, "at least 5,000 a second", _read, address)
+
+
+def test_a_slow_reader_is_not_the_servers_fault(monkeypatch):
+    monkeypatch.setattr(watched_connection, "_WINDOW_SECONDS", 0.05)
+    with (
+        serve_raw(once(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")) as address,
+        watched_opener().open(address, timeout=10) as response,
+    ):
+        time.sleep(0.1)
+        assert response.read() == b"abc"
+
+
+def test_answers_are_read_whole_but_a_redirect_s_interim_ones_have_an_end_and_https_stays_https():
+    with serve_raw(once(b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000)) as address:
+        assert _read(address) == b"x" * 200_000
+    with serve_raw(endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)) as address:
+        refused(OSError, "headers of more than", _read, address)
+    request = watched_connection.urllib.request.Request("https://example.org/a")
+    arguments = (request, None, 302, "Found", {}, "http://example.org/a")
+    refused(Unreachable, "from https to http:", Redirects().redirect_request, *arguments)
+
+    def answer(connection, request):
+        if b"GET /there " in request:
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\nfound")
+        else:
+            endless(b"HTTP/1.1 302 Found\r\nLocation: /there\r\n\r\n", b"x" * 1_000_000)(connection, request)
+
+    with serve_raw(answer) as address:
+        assert _read(f"{address}/here") == b"found"
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.setattr(digests, "_SETTLED_NS", -1)
+    path = tmp_path / "zoo" / "ckpt-0.data"
+    path.parent.mkdir()
+    path.write_bytes(b"weights")
+    return path
+
+
+SMALL, LARGE = (hashlib.sha256(data).hexdigest() for data in (b"weights", b"WEIGHTS"))
+
+
+def test_a_file_that_stays_is_read_once_unless_it_was_written_just_now(tmp_path, file, monkeypatch):
+    reads, whole = [], hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda *a: reads.append(a) or whole(*a))
+    with monkeypatch.context() as young:
+        young.setattr(digests, "_SETTLED_NS", 60_000_000_000)
+        for _ in range(2):
+            file_digest(str(tmp_path), str(file))
+    assert len(reads) == 2 and not (tmp_path / "digests.json").exists()
+    for _ in range(3):
+        assert file_digest(str(tmp_path), str(file)) == SMALL
+        assert file_digest(str(tmp_path), str(file), "md5") == hashlib.md5(b"weights").hexdigest()
+    assert len(reads) == 4
+
+
+def test_every_change_is_seen_and_notes_of_files_that_are_gone_go(tmp_path, file):
+    file_digest(str(tmp_path), str(file))
+    before = file.stat()
+    while time.time_ns() - before.st_ctime_ns < 20_000_000:  # a tick of the file system's clock
+        time.sleep(0.005)
+    file.write_bytes(b"WEIGHTS")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file_digest(str(tmp_path), str(file)) == LARGE
+    other = file.with_name("other")
+    other.write_bytes(b"weights")
+    os.replace(other, file)
+    assert file_digest(str(tmp_path), str(file)) == SMALL
+    file.rename(other)
+    file_digest(str(tmp_path), str(other))
+    assert set(json.loads((tmp_path / "digests.json").read_text())) == {"zoo/other"}
+
+
+@cases("", "[]", '{"zoo/ckpt-0.data": 3}', '{"zoo/ckpt-0.data": {"state": []}}', "\xff", None)
+def test_notes_of_something_else_are_written_again_where_they_can_be(file, *, text):
+    root = file.parents[1]
+    notes = root / "digests.json"
+    if text is None:
+        notes.unlink()
+        notes.mkdir()
+    else:
+        notes.write_text(text, encoding="latin-1")
+    assert file_digest(str(root), str(file)) == SMALL
+    assert text is None or set(json.loads(notes.read_text())) == {"zoo/ckpt-0.data"}
