@@ -77,8 +77,6 @@ def test_many_maps_are_joined_few_at_a_time_in_their_order():
 
 L2 = Regularizer(kind="l2", weight=1.0)
 HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), regularizer=L2)
-
-
 SHARED_ZEROS = [tf.zeros([1, 4, 4, 8]), tf.zeros([1, 2, 2, 8])]
 
 

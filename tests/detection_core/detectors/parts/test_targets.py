@@ -19,8 +19,6 @@ CASES = cases_of("detection_core/detectors/parts/targets", "target_assigner")
 SINGLE = [case for case in CASES.values() if "groundtruth_labels" in case.inputs]
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
 ANCHORS = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
-
-
 BOX_CODER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
 
 
