@@ -16,7 +16,7 @@ import pytest
 
 from components.run_checker.code_version import component_version
 from detection_core import model_use, redaction
-from detection_core import progress as module
+from detection_core import progress as reports
 from detection_core.errors import ConfigError, DataError, as_user_error, is_exhausted, one_line, shorten
 from detection_core.extensions import load_extensions
 from detection_core.garbage import no_collection
@@ -181,11 +181,11 @@ def test_addresses_without_credentials_hide_nothing_and_of_many_tokens_the_lates
     ),
 )
 def test_the_line_has_what_is_known(*, update, line):
-    assert module.format_progress(update) == line
+    assert reports.format_progress(update) == line
 
 
 def test_durations_are_clocks_and_the_rate_forgets_what_is_long_ago():
-    found = [module.format_duration(seconds) for seconds in (0, 9.6, 75, 3600, 7325)]
+    found = [reports.format_duration(seconds) for seconds in (0, 9.6, 75, 3600, 7325)]
     assert found == ["0:00", "0:10", "1:15", "1:00:00", "2:02:05"]
     now = [0.0]
     meter = RateMeter(window=2, clock=lambda: now[0])
@@ -203,7 +203,7 @@ class Terminal(io.StringIO):
 def test_lines_go_to_a_terminal_or_a_log(caplog):
     terminal = Terminal()
     reporter = default_reporter(terminal)
-    assert isinstance(reporter, module.TerminalReporter)
+    assert isinstance(reporter, reports.TerminalReporter)
     reporter(ProgressUpdate(job="train", done=1, total=2))
     reporter(ProgressUpdate(job="train", done=2, total=2))
     assert terminal.getvalue() == "\r\x1b[Ktrain | step 1/2\r\x1b[Ktrain | step 2/2\n"

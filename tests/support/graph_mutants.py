@@ -68,12 +68,7 @@ def add_constant(nodes, name: str, value, kind: int) -> str:
 
 
 class Mutant:
-    """A SavedModel to alter.
-
-    Attributes:
-        meta: its first graph.
-        canary: prefix of the files that the payload writes.
-    """
+    """A SavedModel to alter: `meta` is its first graph; the payload's files begin with `canary`."""
 
     def __init__(self, base: str, directory: pathlib.Path, canary: str, seed: int) -> None:
         shutil.copytree(base, directory)

@@ -17,9 +17,7 @@ from tests.support.cases import cases
 from tests.support.replicas import assert_prints_equal
 
 # Labels that a data set cannot have are not among ours: they are refused where records are read.
-LABELLED = [
-    name for name in goldens.cases("anchor_targets") if name not in ("out_of_range_label", "padded_rows")
-]
+LABELLED = sorted(goldens.cases("anchor_targets").keys() - {"out_of_range_label", "padded_rows"})
 LOSSES = goldens.cases("losses")
 
 
@@ -31,9 +29,8 @@ def test_labels_equal_the_reference(*, case):
     assigner = losses.target_assigner(params["num_classes"], params["match_threshold"])
     truth = goldens.padded_truth([(given["boxes"], given["labels"])])
     targets = assigner.assign(tf.constant(anchors_px(settings, size)), truth)
-    levels = settings.levels
-    classes = np.concatenate([wanted[f"cls_targets_{level}"].reshape(-1) for level in levels])
-    boxes = np.concatenate([wanted[f"box_targets_{level}"].reshape(-1, 4) for level in levels])
+    classes = np.concatenate([wanted[f"cls_targets_{level}"].reshape(-1) for level in settings.levels])
+    boxes = np.concatenate([wanted[f"box_targets_{level}"].reshape(-1, 4) for level in settings.levels])
     one_hot = targets.class_targets[0].numpy()
     found = np.where(one_hot.any(axis=-1), one_hot.argmax(axis=-1), -1)
     np.testing.assert_array_equal(found, classes)
@@ -240,6 +237,7 @@ def test_as_in_numpy_the_best_box_of_each_class_is_kept_whatever_its_score():
     assert found[2].tolist() == [2, 0]
 
 
+# Running numbers, as the goldens' checkpoint_restore tells of a second model in one process.
 BLOCK = "efficientnet-b0/blocks_0/conv2d/kernel"
 AVERAGE = "/ExponentialMovingAverage"
 

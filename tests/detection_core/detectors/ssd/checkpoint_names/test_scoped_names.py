@@ -211,9 +211,6 @@ def test_ssd_mobilenet_v1_with_shared_layers_before_the_heads():
     assert _names(_message(LAYERS, "ssd_mobilenet_v1_keras", text)) == wanted
 
 
-"""With every kind of block and with gates; the others are slow."""
-
-
 def _pyramid(scope: str, coarse: tuple[str, str], convolution) -> set[str]:
     pyramid = f"FeatureExtractor/{scope}/fpn"
     names = set().union(*(_biased(f"{pyramid}/projection_{number}") for number in (1, 2, 3)))
