@@ -33,14 +33,10 @@ def walk(
     find: Callable[[str], Model | None],
     scalar: Callable[[str, Any, str], bool] | None = None,
 ) -> Iterator[Problem]:
-    """Yield what a value has that its type has not, all the way down.
+    """Yield what decoded JSON has that its type has not, all the way down.
 
-    Args:
-        value: decoded JSON.
-        kind: its type.
-        where: path of the value.
-        find: gives the model of a name; None where only the name is known, such as that of a quantity.
-        scalar: tells whether a scalar of a type fits at a path; without it, by its Python type.
+    `find` gives the model of a name, None where only the name is known, such as that of a quantity; `scalar`
+    tells whether a scalar of a type fits at a path, which its Python type says otherwise.
     """
     listed, mapped = re.fullmatch(r"list\[(.+)\]", kind), re.fullmatch(r"dict\(str, (.+)\)", kind)
     more = {"find": find, "scalar": scalar}

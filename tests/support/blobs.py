@@ -33,12 +33,9 @@ def scenes(count=6, seed=0) -> list[tuple[np.ndarray, ImageTruth]]:
 
 
 class BlobDetector(tf.Module):
-    """Boxes the pixels brighter than 200 of each of the first two channels, score 0.9.
+    """Boxes the pixels brighter than 200 of each of the first two channels.
 
-    Args:
-        score: of its detections; NaN for a broken detector.
-        shift: moves boxes down and right by this part of the image, for a worse detector.
-        first_class: id of the first class.
+    A score of NaN makes a broken detector, and boxes moved down and right by a part of the image a worse one.
     """
 
     def __init__(self, score=0.9, shift=0.0, first_class=1.0):

@@ -34,10 +34,8 @@ def has_ended(process: int, within: float = 60.0) -> bool:
 class CommandLine:
     """`cli("zoo", "list")` runs a verb and returns what it printed.
 
-    No process is forked for verbs that open models: `pipeline.cli.supervisor` has tests of its own.
-
-    Attributes:
-        err: what the last verb wrote to the standard error.
+    No process is forked for verbs that open models: `pipeline.cli.supervisor` has tests of its own. `err` is
+    what the last verb wrote to the standard error.
     """
 
     def __init__(self, capture: pytest.CaptureFixture[str]) -> None:

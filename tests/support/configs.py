@@ -72,11 +72,7 @@ def parsed(kind: type[AnyMessage], text: str) -> AnyMessage:
 
 def find_in(message: Message, path: str) -> list[Problem]:
     """What is wrong with one message."""
-    return [
-        *find_refused(message, path),
-        *contradictions(message, path),
-        *range_problems(message, path),
-    ]
+    return [*find_refused(message, path), *contradictions(message, path), *range_problems(message, path)]
 
 
 def assert_fine(path: str, changes: dict[str, Any]) -> None:

@@ -3,22 +3,14 @@
 from pathlib import Path
 
 from detection_core.artifacts import detector as layout
-from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.storage import files
 
 
-def save_as_detector(
-    detector: object, folder: Path, names: tuple[str, ...] = ("red", "green"), config: str = ""
-) -> str:
+def save_as_detector(detector: object, folder: Path) -> str:
     """Write a module of `tests.support.blobs` as the folder of a detector."""
-    from tests.support.blobs import save
+    from tests.support.blobs import save_folder
 
-    save(detector, folder / layout.SERVING)
-    extra = folder / layout.SERVING / layout.EXTRA
-    extra.mkdir(parents=True)
-    (extra / "label_map.pbtxt").write_text(format_label_map(label_map_from_names(list(names))))
-    (extra / "pipeline.config").write_text("")
-    return str(folder)
+    return save_folder(detector, folder)
 
 
 def fake_checkpoint(folder: Path, content: str = "weights", name: str = "ckpt-0") -> str:

@@ -70,17 +70,6 @@ def pointed(family: str, more: str = "", steps: int = 0) -> Any:
     return point_at_examples(config, str(examples()), eval_split="eval")
 
 
-def written_detector(config: Any, folder: Path) -> str:
-    """Write an untrained detector of a config, whose classes are those of the examples; return its folder."""
-    from detection_core.builders.detector import build_detector
-    from detection_core.data.label_map import label_map_from_names
-    from detection_core.exporters.detector_folder import write_detector
-
-    labels = label_map_from_names(["dark", "bright"])
-    write_detector(build_detector(config.model, seed=0), config, labels, str(folder))
-    return str(folder)
-
-
 def train_below(folder: Path, config: Any, **options: Any) -> Any:
     """Train, with `model`, `run` and `work` in a folder; return the report."""
     from detection_core.tasks.train import train

@@ -8,13 +8,9 @@ import tensorflow as tf
 
 @functools.cache
 def convolutions(*, between: str = "", integer: bool = False, side: int = 16) -> bytes:
-    """Two convolutions, and what may lie between them.
+    """Two convolutions, and what may lie between them; for integers quantized after training.
 
-    Args:
-        between: "" for nothing; `reverse`, which XNNPACK does not have; `concat5` or `concat6`, branches that
-            are concatenated, of which it takes five.
-        integer: quantize after training.
-        side: rows and columns of the input.
+    XNNPACK does not have `reverse`, and takes five branches: it runs `concat5` and not `concat6`.
     """
     first = tf.random.stateless_uniform([3, 3, 3, 8], [1, 2], -0.5, 0.5)
     branches = int(between.removeprefix("concat")) if between.startswith("concat") else 1

@@ -97,6 +97,17 @@ def level_parts(settings: Any, size: tuple[int, int]) -> Iterator[tuple[int, sli
         at = end
 
 
+def assert_levels(
+    settings: Any, size: tuple[int, int], heads: tuple[Any, Any], wanted: Any, name: str
+) -> None:
+    """Codes and logits of each level are the reference's, where `name` has {kind} and {level}."""
+    for level, part in level_parts(settings, size):
+        for kind, outputs in zip(("box", "cls"), heads, strict=True):
+            golden = np.asarray(wanted[name.format(kind=kind, level=level)]).reshape(-1)
+            np.testing.assert_allclose(sampled(outputs[:, part]), golden, 1e-3, 1e-3)
+    assert part.stop == heads[0].shape[1]
+
+
 def message(name: str = "efficientdet-d0", size: Any = None, **fields: Any) -> EfficientDet:
     """A message; `size` as google/automl writes it: a side, "WIDTHxHEIGHT" or (rows, columns)."""
     found = EfficientDet(name=name, num_classes=90)

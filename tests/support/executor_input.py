@@ -55,44 +55,28 @@ def through_metadata_store(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Finished:
-    """A step that has run.
+    """A step that has run."""
 
-    Attributes:
-        code: exit code.
-        log: standard error.
-        artifacts: output name to the artifact in the executor output; empty where none was written.
-        parameters: output parameter to the text in its file.
-        folder: output name to where it lies on this machine.
-    """
-
-    code: int
-    log: str
+    code: int  # exit code
+    log: str  # standard error
+    # output name to the artifact in the executor output; empty where none was written
     artifacts: Mapping[str, Mapping[str, Any]]
-    parameters: Mapping[str, str]
-    folder: Mapping[str, Path]
+    parameters: Mapping[str, str]  # output parameter to the text in its file
+    folder: Mapping[str, Path]  # output name to where it lies on this machine
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """The places of a pretended cluster.
+    """The places of a pretended cluster."""
 
-    Attributes:
-        root: folder below which `minio` and `tmp` lie.
-        prefix: what runs the YAML's command; empty: this Python.
-        in_process: whether steps run in this process, where TensorFlow is imported already.
-        source: folder with the packages to run; empty: this checkout.
-        scheduled_time: what the driver knows of the run's slot.
-        run_id: of the run on the server.
-        in_container: whether the prefix starts a container, with `minio` and `tmp` at their real places.
-    """
-
-    root: Path
-    prefix: Sequence[str] = ()
-    in_process: bool = False
-    source: str = ""
+    root: Path  # folder below which `minio` and `tmp` lie
+    prefix: Sequence[str] = ()  # what runs the YAML's command; empty: this Python
+    in_process: bool = False  # whether steps run in this process, where TensorFlow is imported already
+    source: str = ""  # folder with the packages to run; empty: this checkout
+    # whether the prefix starts a container, with `minio` and `tmp` at their real places
     in_container: bool = False
-    scheduled_time: str = "2026-11-21T03:00:00Z"
-    run_id: str = "5f0e6f6e-5a7e-4d4c-9d0e-3f1f1a7f6a10"
+    scheduled_time: str = "2026-11-21T03:00:00Z"  # what the driver knows of the run's slot
+    run_id: str = "5f0e6f6e-5a7e-4d4c-9d0e-3f1f1a7f6a10"  # of the run on the server
 
     def local(self, uri: str) -> Path:
         """Return where an artifact lies on this machine."""
@@ -114,14 +98,7 @@ class Cluster:
         inputs: Mapping[str, Mapping[str, Any]] | None = None,
         task: str = "",
     ) -> Finished:
-        """Run a component's YAML.
-
-        Args:
-            component: whose YAML in `component_specs/yaml` is run.
-            parameters: those that the caller sets.
-            inputs: input name to artifact, from `artifact`.
-            task: name of the task; the component's without one.
-        """
+        """Run a component's YAML; inputs are from `artifact`, and the task has its name unless given one."""
         spec = yaml.safe_load((FOLDER / f"{component}.yaml").read_text(encoding="utf-8"))
         (body,) = spec["components"].values()
         container = spec["deploymentSpec"]["executors"][body["executorLabel"]]["container"]

@@ -28,10 +28,8 @@ def write_object_checkpoint(
 ) -> str:
     """Write variables under object paths such as `model/_box_predictor/0/kernel`; returns the prefix.
 
-    Args:
-        values: path to value; `.S` in a path is a slash in an object's own name, as in TensorFlow's keys.
-        prefix: of the files.
-        averages: of some paths the moving averages, which an optimizer of the root keeps.
+    `.S` in a path is a slash in an object's own name, as in TensorFlow's keys. An optimizer of the root keeps
+    the moving averages of some.
     """
     variables = {path: tf.Variable(value) for path, value in values.items()}
     root = _node(variables)

@@ -10,25 +10,15 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GoldenCase:
-    """One call of the reference and what it gave.
+    """One call of the reference and what it gave."""
 
-    Attributes:
-        name: name of the case.
-        config: text of the message that describes the part; empty where it was built by hand.
-        params: arguments.
-        inputs: arrays that went in.
-        outputs: arrays that came out.
-        error: name of the exception type, empty when the call succeeds.
-        facts: the whole record.
-    """
-
-    name: str
-    config: str
-    params: dict[str, Any]
-    inputs: dict[str, np.ndarray]
-    outputs: dict[str, np.ndarray]
-    error: str
-    facts: dict[str, Any]
+    name: str  # name of the case
+    config: str  # text of the message that describes the part; empty where it was built by hand
+    params: dict[str, Any]  # arguments
+    inputs: dict[str, np.ndarray]  # arrays that went in
+    outputs: dict[str, np.ndarray]  # arrays that came out
+    error: str  # name of the exception type, empty when the call succeeds
+    facts: dict[str, Any]  # the whole record
 
 
 def load_cases(test_file: str, family: str) -> dict[str, GoldenCase]:

@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import json
 import pathlib
-import zlib
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,12 @@ from detection_core.builders.detector import build_detector
 from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
 from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.detectors.ssd.model import RawDetections, SsdModel
-from detection_core.ops.objects import new_truth
 from detection_core.protos import model_pb2
 from detection_core.structures import Detections, GroundTruth, Images
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+from tests.support.batches import images_of
+from tests.support.efficientdet_goldens import deterministic_weight, padded_truth
+from tests.support.efficientdet_goldens import sampled as sample
 
 DATA = pathlib.Path(__file__).parents[1] / "detection_core" / "detectors" / "data"
 TOLERANCE = {"rtol": 1e-3, "atol": 1e-3}
@@ -49,47 +50,20 @@ class Golden:
     @property
     def images(self) -> Images:
         """The golden input as a batch; what the network sees must equal it, so it is not preprocessed."""
-        batch, height, width, _ = self.facts["input_shape"]
-        sizes = tf.constant([[height, width]] * batch)
-        return Images(
-            pixels=tf.constant(self.input),
-            true_sizes=sizes,
-            original_sizes=sizes,
-            source_ids=tf.constant([""] * batch),
-        )
+        return images_of(self.input)
 
     @property
     def truth(self) -> GroundTruth:
-        """Three objects in the first image, one in the second."""
-        boxes = np.zeros((2, 3, 4), np.float32)
-        boxes[0] = [[0.1, 0.1, 0.5, 0.4], [0.3, 0.5, 0.9, 0.95], [0.6, 0.05, 0.75, 0.2]]
-        boxes[1, 0] = [0.2, 0.2, 0.8, 0.7]
-        classes = np.array([[0, 16, 2], [44, 0, 0]], np.int32)
-        valid = np.array([[True, True, True], [True, False, False]])
-        batch = self.facts["input_shape"][0]
-        fields = {"boxes": boxes, "classes": classes, "weights": valid.astype(np.float32), "valid": valid}
-        return new_truth(**{name: tf.constant(field[:batch]) for name, field in fields.items()})
+        """Three objects in the first image, one in the second; labels count from 1."""
+        first = [[0.1, 0.1, 0.5, 0.4], [0.3, 0.5, 0.9, 0.95], [0.6, 0.05, 0.75, 0.2]]
+        images = [(first, [1, 17, 3]), ([[0.2, 0.2, 0.8, 0.7]], [45])]
+        return padded_truth(images[: self.facts["input_shape"][0]])
 
 
 @functools.cache
 def load_golden(name: str) -> Golden:
     arrays = dict(np.load(DATA / f"{name}.npz"))
     return Golden(facts=json.loads(arrays.pop("facts").tobytes()), arrays=arrays)
-
-
-def deterministic_weight(path: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The value of the variable at a checkpoint path, which seeds its own generator."""
-    draw = np.random.RandomState(zlib.crc32(f"{path}{VARIABLE_SUFFIX}".encode()))
-    leaf = path.rsplit("/", 1)[-1]
-    if leaf == "moving_variance":
-        return (0.75 + 0.5 * draw.random_sample(shape)).astype(np.float32)
-    normal = draw.standard_normal(shape)
-    scales = {"gamma": 0.1, "beta": 0.2}
-    if leaf in ("kernel", "pointwise_kernel"):
-        scales[leaf] = np.sqrt(0.6 / np.prod(shape[:-1]))
-    elif leaf == "depthwise_kernel":
-        scales[leaf] = np.sqrt(0.6 / (shape[0] * shape[1]))
-    return ((leaf == "gamma") + scales.get(leaf, 0.1) * normal).astype(np.float32)
 
 
 def fill(model: SsdModel) -> None:
@@ -128,12 +102,6 @@ def train_predict(model: SsdModel, images: Images) -> AnchorPredictions:
         assert not np.array_equal(variable, value), variable.name
         variable.assign(value)
     return predictions
-
-
-def sample(values: tf.Tensor) -> np.ndarray:
-    """The elements of a large tensor that the golden files keep."""
-    flat = np.asarray(values).reshape(-1)
-    return flat if flat.size <= 4096 else flat[np.linspace(0, flat.size - 1, 512).astype(np.int64)]
 
 
 def assert_outputs(

@@ -12,11 +12,7 @@ from google.protobuf.message import Message
 from tensorflow.core.framework import variable_pb2
 from tensorflow.core.protobuf import saved_model_pb2, saver_pb2
 
-STRING, FLOAT, INT32 = (
-    tf.string.as_datatype_enum,
-    tf.float32.as_datatype_enum,
-    tf.int32.as_datatype_enum,
-)
+STRING, FLOAT, INT32 = (tf.string.as_datatype_enum, tf.float32.as_datatype_enum, tf.int32.as_datatype_enum)
 PAYLOAD, CALL = "__inference_payload_7", "payload_call"
 
 
@@ -64,13 +60,15 @@ BASES = {
 }
 
 
-class Mutant:
-    """A SavedModel to alter.
+def add_constant(nodes, name: str, value, kind: int) -> str:
+    node = nodes.add(name=name, op="Const")
+    node.attr["dtype"].type = kind
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
+    return name
 
-    Attributes:
-        meta: its first graph.
-        canary: prefix of the files that the payload writes.
-    """
+
+class Mutant:
+    """A SavedModel to alter: `meta` is its first graph; the payload's files begin with `canary`."""
 
     def __init__(self, base: str, directory: pathlib.Path, canary: str, seed: int) -> None:
         shutil.copytree(base, directory)
@@ -92,10 +90,7 @@ class Mutant:
         end = ":output:0" if inside else ""
 
         def constant(name, value, kind):
-            node = nodes.add(name=prefix + name, op="Const")
-            node.attr["dtype"].type = kind
-            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
-            return prefix + name + end
+            return add_constant(nodes, prefix + name, value, kind) + end
 
         name = constant("name", self.canary, STRING)
         text = constant("text", "x", STRING)
@@ -122,10 +117,7 @@ class Mutant:
         function.signature.control_output.append("act")
         act = self.payload_nodes(function.node_def, inside=True)
         function.control_ret["act"] = act
-        out = function.node_def.add(name="one", op="Const")
-        out.attr["dtype"].type = FLOAT
-        out.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(np.float32(1)))
-        function.ret["out"] = "one:output:0"
+        function.ret["out"] = add_constant(function.node_def, "one", np.float32(1), FLOAT) + ":output:0"
         return name
 
     def call(self, nodes, function: str, name: str = CALL) -> str:
@@ -138,10 +130,8 @@ class Mutant:
         node.attr["Tout"].list.type.append(FLOAT)
         node.attr["Tin"].list.SetInParent()
         if way in ("Case", "If"):
-            place = nodes.add(name=name + "_place", op="Const")
-            place.attr["dtype"].type = INT32
-            place.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(np.int32(0)))
-            node.input.append(place.name + (":output:0" if inside else ""))
+            place = add_constant(nodes, f"{name}_place", np.int32(0), INT32)
+            node.input.append(place + (":output:0" if inside else ""))
             if way == "Case":
                 node.attr["branches"].list.func.add(name=function)
             else:
@@ -155,6 +145,11 @@ class Mutant:
     def some_function(self):
         bodies = [each for each in self.functions if each.signature.name != PAYLOAD]
         return self.random.choice(bodies) if bodies else None
+
+    def hold(self, name: str, node: int | None = None) -> None:
+        """Let the root have an object, the last one unless a number is given."""
+        last = len(self.objects.nodes) - 1
+        self.objects.nodes[0].children.add(local_name=name, node_id=last if node is None else node)
 
     def depend(self, function, node: str) -> None:
         """Let a function run a node of its body."""
@@ -193,13 +188,9 @@ def through_another(m: Mutant) -> None:
     outer.signature.name = "__inference_outer_8"
     outer.signature.output_arg.add(name="out", type=FLOAT)
     m.depend(outer, m.call(outer.node_def, PAYLOAD))
-    one = outer.node_def.add(name="one", op="Const")
-    one.attr["dtype"].type = FLOAT
-    one.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(np.float32(1)))
-    outer.ret["out"] = "one:output:0"
-    m.objects.nodes[0].children.add(
-        local_name="more", node_id=list_concretely(m, outer.signature.name)
-    ) if len(m.objects.nodes) else None
+    outer.ret["out"] = add_constant(outer.node_def, "one", np.float32(1), FLOAT) + ":output:0"
+    if len(m.objects.nodes):
+        m.hold("more", list_concretely(m, outer.signature.name))
 
 
 def restored_resource(m: Mutant) -> None:
@@ -211,7 +202,7 @@ def restored_resource(m: Mutant) -> None:
     resource.resource.SetInParent()
     for name in m.random.sample(["_initialize", "_create_resource", "_destroy_resource"], 2):
         resource.children.add(local_name=name, node_id=number)
-    m.objects.nodes[0].children.add(local_name="held", node_id=len(m.objects.nodes) - 1)
+    m.hold("held")
 
 
 def initialized_by_the_saver(m: Mutant) -> None:
@@ -222,17 +213,16 @@ def initialized_by_the_saver(m: Mutant) -> None:
     number = list_concretely(m, saving[0].signature.name)
     bound = m.objects.concrete_functions[saving[0].signature.name].bound_inputs
     for argument in saving[0].signature.input_arg:
-        held = m.meta.graph_def.node.add(name=f"held_{argument.name}", op="Const")
         kind = tf.string if argument.type in (STRING, tf.resource.as_datatype_enum) else argument.type
         value = m.canary if kind == tf.string else tf.zeros([], kind)
-        held.attr["dtype"].type = tf.as_dtype(kind).as_datatype_enum
-        held.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
-        m.objects.nodes.add().constant.operation = held.name
+        kind = tf.as_dtype(kind).as_datatype_enum
+        held = add_constant(m.meta.graph_def.node, f"held_{argument.name}", value, kind)
+        m.objects.nodes.add().constant.operation = held
         bound.append(len(m.objects.nodes) - 1)
     resource = m.objects.nodes.add()
     resource.resource.SetInParent()
     resource.children.add(local_name="_initialize", node_id=number)
-    m.objects.nodes[0].children.add(local_name="held", node_id=len(m.objects.nodes) - 1)
+    m.hold("held")
 
 
 def listed_function(m: Mutant) -> None:
@@ -240,7 +230,7 @@ def listed_function(m: Mutant) -> None:
         list_concretely(m, m.payload_function())
         polymorphic = m.objects.nodes.add().function
         polymorphic.concrete_functions.append(PAYLOAD)
-        m.objects.nodes[0].children.add(local_name="__call__", node_id=len(m.objects.nodes) - 1)
+        m.hold("__call__")
 
 
 def saveable(m: Mutant) -> None:
@@ -403,10 +393,7 @@ def rewired(m: Mutant) -> None:
     leads = [m.meta.saver_def.save_tensor_name.partition(":")[0]]
     for nodes, end in ((m.meta.graph_def.node, ""), *((f.node_def, ":output:0") for f in m.functions)):
         for saving in [node for node in nodes if node.op == "SaveV2"]:
-            path = nodes.add(name="poison", op="Const")
-            path.attr["dtype"].type = STRING
-            path.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(m.canary))
-            saving.input[0] = f"poison{end}"
+            saving.input[0] = add_constant(nodes, "poison", m.canary, STRING) + end
             leads.append(saving.name)
     leads += [f.signature.name for f in m.functions if any(node.op == "SaveV2" for node in f.node_def)]
     places = [place for place in strings(m.meta) if place[2].partition(":")[0] not in leads]

@@ -28,10 +28,7 @@ _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:(?:[ \t].*)?\n)+", re.MULTILINE
 def imported_files(file: Path, *, when_passed: bool = False) -> frozenset[Path]:
     """Find the files of ours that a Python file imports or names in a string.
 
-    Args:
-        file: a module.
-        when_passed: it is the `__init__.py` of a package of which only a module below is imported, so that
-            its late imports do not count.
+    Late imports do not count when it is `__init__.py` of a package of which only a module below is imported.
     """
     text = _FOR_TYPES.sub("", file.read_text(encoding="utf-8"))
     names = {name for indent, name in _IMPORT.findall(text) if not (when_passed and indent)}

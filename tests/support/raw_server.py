@@ -9,11 +9,7 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def serve_raw(answer: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
-    """Yield the address of a server that answers each request by a function.
-
-    Args:
-        answer: is given the connection, closed afterwards, and the head of the request.
-    """
+    """Yield the address of a server; a function gets each connection, closed afterwards, and its head."""
 
     def handle(connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):

@@ -30,16 +30,7 @@ RESIDUAL = [f"backbone_block_{number}" for number in (13, 14, 15, 16)]
 
 
 def spoil(network: Any, family: str, factor: float) -> str:
-    """Give one channel of a layer a range that leaves no steps for the others.
-
-    Args:
-        network: of a small detector.
-        family: of it.
-        factor: by which the channel is multiplied.
-
-    Returns:
-        The name of the layer.
-    """
+    """Multiply one channel of a layer, so that its range leaves no steps for the others; return its name."""
     _multiply(network, LINEAR[family], factor)
     return LINEAR[family]
 
@@ -48,14 +39,7 @@ def spoil_residual(network: Any, factor: float = 1000.0) -> list[str]:
     """Do so to a channel of a residual sum, and divide the kernels that read it: the float network stays.
 
     Where one convolution gives the channel, that is the contrary of cross-layer equalisation, which mends
-    it. A sum it leaves alone.
-
-    Args:
-        network: of a small SSD.
-        factor: by which the channel is multiplied.
-
-    Returns:
-        The names of the convolutions that give the channel.
+    it. A sum it leaves alone. Returns the names of the convolutions that give the channel.
     """
     given = [f"{block}_project" for block in RESIDUAL[:-1]]
     for name in given:

@@ -35,12 +35,7 @@ KILLED = (Killed, KilledRemote)
 
 
 class Changes:
-    """The changes that were made, or tried, while it was active.
-
-    Attributes:
-        made: how many there were, the refused one included.
-        names: of the changes, in order.
-    """
+    """The changes that were made, or tried, while it was active: how many, and their names in order."""
 
     def __init__(
         self, refuse: Callable[[int], BaseException | None], seen: Callable[[], None] | None
@@ -101,12 +96,10 @@ def watched(
     remote: bool = False,
     seen: Callable[[], None] | None = None,
 ) -> Iterator[Changes]:
-    """Watch the changes of a block.
+    """Watch the changes that a block makes of the disk, or of S3 alone.
 
-    Args:
-        refuse: from the number of a change, counted from 1, to the error that takes its place.
-        remote: watch S3, and not the disk.
-        seen: called before each change of the disk: what a reader would do at that moment.
+    `refuse` gives the error that takes the place of a change, by its number from 1; `seen` is called before
+    each change of the disk, to do what a reader would do at that moment.
     """
     changes = Changes(refuse, seen)
     if remote:

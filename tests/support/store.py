@@ -24,14 +24,10 @@ UNUSED_SECONDS = 3 * 86400
 
 
 def stored(make: Callable[..., None], **settings: Any) -> Path:
-    """Return the folder that a maker fills, making it where no worker and no earlier run did.
+    """Return the folder that `make(folder, **settings)` fills, here or in another worker or earlier run.
 
-    Args:
-        make: a function of a module, `make(folder, **settings)`.
-        settings: of the maker; JSON values.
-
-    Returns:
-        The folder. All tests share it: copy what is to be changed.
+    The maker is a function of a module, its settings are JSON values. All tests share the folder: copy what
+    is to be changed.
     """
     name = f"{make.__module__.rpartition('.')[2]}.{make.__name__}"
     entry = _root() / f"{name}-{_key(make, json.dumps(settings, sort_keys=True))}"

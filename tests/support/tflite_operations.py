@@ -10,17 +10,11 @@ from detection_core.exporters.delegation import make_interpreter
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Operation:
-    """An operation of a TensorFlow Lite file.
+    """An operation of a TensorFlow Lite file."""
 
-    Attributes:
-        name: its name, `CONV_2D` and so on; of a custom operation its own name.
-        inputs: dtype names of its inputs.
-        outputs: dtype names of its outputs.
-    """
-
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    name: str  # its name, `CONV_2D` and so on; of a custom operation its own name
+    inputs: tuple[str, ...]  # dtype names of its inputs
+    outputs: tuple[str, ...]  # dtype names of its outputs
 
 
 def list_operations(content: bytes) -> list[Operation]:

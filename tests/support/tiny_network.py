@@ -9,13 +9,7 @@ CLASSES = 3
 
 
 def tiny_network(*, size: int = 32, seed: int = 0, width: int = 8) -> tf_keras.Model:
-    """Strided convs with explicit padding, a residual, a top-down sum, heads shared over two levels.
-
-    Args:
-        size: rows and columns of the input.
-        seed: of all weights and normalisation statistics.
-        width: channels.
-    """
+    """Strided convs with explicit padding, a residual, a top-down sum, heads shared over two levels."""
     pixels = tf_keras.Input((size, size, 3), name="pixels")
     x = layers.ZeroPadding2D(((0, 1), (0, 1)), name="stem_pad")(pixels)
     x = layers.Conv2D(width, 3, strides=2, use_bias=False, name="stem")(x)

@@ -14,29 +14,18 @@ from collections.abc import Callable, Iterator
 
 @dataclasses.dataclass
 class Behaviour:
-    """What a server does with its next requests; the tests change it.
+    """What a server does with its next requests; the tests change it."""
 
-    Attributes:
-        files: path to content.
-        ranges: whether parts are sent.
-        validator: whether an ETag is sent.
-        length: whether the size is sent.
-        cut_after: of each of the next answers, bytes after which the connection is closed.
-        statuses: of the next answers, in place of files.
-        redirects: path to where it leads.
-        on_request: called with the number of the request, from 1.
-        ignores_if_range: a part is sent even of another version.
-    """
-
-    files: dict[str, bytes]
-    ranges: bool = True
-    validator: bool = True
-    length: bool = True
+    files: dict[str, bytes]  # path to content
+    ranges: bool = True  # whether parts are sent
+    validator: bool = True  # whether an ETag is sent
+    length: bool = True  # whether the size is sent
+    # of each of the next answers, bytes after which the connection is closed
     cut_after: list[int] = dataclasses.field(default_factory=list)
-    statuses: list[int] = dataclasses.field(default_factory=list)
-    redirects: dict[str, str] = dataclasses.field(default_factory=dict)
-    on_request: Callable[[int], None] = lambda number: None
-    ignores_if_range: bool = False
+    statuses: list[int] = dataclasses.field(default_factory=list)  # of the next answers, in place of files
+    redirects: dict[str, str] = dataclasses.field(default_factory=dict)  # path to where it leads
+    on_request: Callable[[int], None] = lambda number: None  # called with the number of the request, from 1
+    ignores_if_range: bool = False  # a part is sent even of another version
     requests: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     authorizations: list[str | None] = dataclasses.field(default_factory=list)
     sent: int = 0

@@ -17,21 +17,13 @@ ZOO = tuple(_RECORDS)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ZooFacts:
-    """What the Object Detection API makes of a configuration.
+    """What the Object Detection API makes of a configuration."""
 
-    Attributes:
-        input_size: rows and columns of the network input.
-        parameters: numbers in all variables of the network.
-        trained: of them, those that training changes.
-        anchors: boxes predicted for one image.
-        levels: rows and columns of the feature maps.
-    """
-
-    input_size: tuple[int, int]
-    parameters: int
-    trained: int
-    anchors: int
-    levels: tuple[tuple[int, int], ...]
+    input_size: tuple[int, int]  # rows and columns of the network input
+    parameters: int  # numbers in all variables of the network
+    trained: int  # of them, those that training changes
+    anchors: int  # boxes predicted for one image
+    levels: tuple[tuple[int, int], ...]  # rows and columns of the feature maps
 
 
 @functools.cache

@@ -59,9 +59,7 @@ def test_the_anchors_are_those_of_the_detector(*, path, size):
     laid = build_anchor_generator(message.anchor_generator).generate(shapes, *size)
     expected = np.concatenate([level.numpy() for level in laid]) * np.array([*size, *size])
     np.testing.assert_allclose(lay_anchors(anchor_maps(message, size)), expected, rtol=1e-4, atol=1e-3)
-    if (
-        size != SIZE
-    ):  # those that it matches objects with: to the last bit, in their order, without its network
+    if size != SIZE:  # those that it matches objects with: to the last bit, in order, without its network
         model = configured_model(config)
         np.testing.assert_array_equal(model.anchors(), model.build(seed=None).anchors)
 
@@ -117,10 +115,8 @@ def test_anchors_that_match_all_stay_as_do_those_without_boxes_and_of_other_gene
         for s in (8, 16, 32, 64)
     )
     text = f"{{ flexible_grid_anchor_generator {{ {grids} normalize_coordinates: true }} }}"
-    message, found = (
-        sized(PYRAMID, **{"model.ssd.anchor_generator": text}).model.ssd,
-        boxes_like(30, 1.0, SIZE),
-    )
+    message = sized(PYRAMID, **{"model.ssd.anchor_generator": text}).model.ssd
+    found = boxes_like(30, 1.0, SIZE)
     fit = fitted(message, found)
     assert fit.overrides == {} and fit.default == fit.fitted == matched(message, found) > 0.5
 

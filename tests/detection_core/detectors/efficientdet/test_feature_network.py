@@ -96,8 +96,4 @@ def test_networks_with_other_settings_equal_the_reference(case):
     goldens.set_deterministic_weights(network, settings)
     side, wanted = params["image_size"], goldens.wanted("layers", case)
     pixels = np.random.RandomState(0).standard_normal((1, side, side, 3)).astype(np.float32)
-    codes, logits = network(pixels, training=False)
-    for level, part in goldens.level_parts(settings, (side, side)):
-        for kind, outputs in (("box", codes), ("cls", logits)):
-            golden = np.asarray(wanted[f"{kind}_{level}"]).reshape(-1)
-            np.testing.assert_allclose(goldens.sampled(outputs[:, part]), golden, 1e-3, 1e-3)
+    goldens.assert_levels(settings, (side, side), network(pixels, training=False), wanted, "{kind}_{level}")

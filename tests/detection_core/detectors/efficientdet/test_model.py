@@ -109,10 +109,8 @@ def test_detections_in_images_equal_the_reference(name):
     )
     golden = goldens.arrays(f"{name}.forward")
     predictions = detector.predict(images, training=False)
-    for level, part in goldens.level_parts(detector.parts.settings, (256, 256)):
-        for kind, values in (("cls", predictions.class_logits), ("box", predictions.box_codes)):
-            found = goldens.sampled(values[:, part])
-            np.testing.assert_allclose(found, golden[f"full256/{kind}/level_{level}"], 1e-3, 1e-3)
+    heads, name = (predictions.box_codes, predictions.class_logits), "full256/{kind}/level_{level}"
+    goldens.assert_levels(detector.parts.settings, (256, 256), heads, golden, name)
     scales = golden["full256/image_scales"][:, np.newaxis, np.newaxis]
     for mode in ("global", "per_class", "combined"):
         options = suppression_options(EfficientDet.NonMaxSuppression(mode=mode))

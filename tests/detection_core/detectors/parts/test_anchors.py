@@ -7,15 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.detectors.parts.anchors import choice
 from detection_core.detectors.parts.anchors.base import check_map_count, size_of, tile
-from detection_core.detectors.parts.anchors.choice import (
-    Candidate,
-    aspect_ratios,
-    choose_anchors,
-    sample,
-    scales_and_ratios,
-    to_pixels,
-)
 from detection_core.detectors.parts.anchors.coverage import (
     AnchorMap,
     aspect_clusters,
@@ -61,24 +54,24 @@ def anchors(*sides):
 def test_anchors_that_match_more_are_taken_and_further_ones_where_the_count_may_grow():
     corners = np.random.default_rng(0).uniform(0, 80 - 30, (100, 2))
     squares = np.concatenate([corners, corners + 30], axis=1)
-    given, better = Candidate({}, anchors(8)), Candidate({"side": 30}, anchors(30))
-    fit = choose_anchors(given, [better], squares, keep_count=True)
+    given, better = choice.Candidate({}, anchors(8)), choice.Candidate({"side": 30}, anchors(30))
+    fit = choice.choose_anchors(given, [better], squares, keep_count=True)
     assert (fit.changes, fit.default, fit.fitted, fit.anchors) == ({"side": 30}, 0.0, 1.0, 100)
     # A further anchor that matches nothing more is not laid.
-    more = Candidate({"sides": [30, 60]}, anchors(30, 60))
-    assert choose_anchors(Candidate({}, anchors(30)), [more], squares, keep_count=False).changes == {}
-    more = Candidate({"sides": [8, 30]}, anchors(8, 30))
-    assert choose_anchors(given, [more], squares, keep_count=True).changes == {}
-    assert choose_anchors(given, [more], squares, keep_count=False).fitted == 1.0
+    enough, more = choice.Candidate({}, anchors(30)), choice.Candidate({"sides": [30, 60]}, anchors(30, 60))
+    assert choice.choose_anchors(enough, [more], squares, keep_count=False).changes == {}
+    more = choice.Candidate({"sides": [8, 30]}, anchors(8, 30))
+    assert choice.choose_anchors(given, [more], squares, keep_count=True).changes == {}
+    assert choice.choose_anchors(given, [more], squares, keep_count=False).fitted == 1.0
 
 
 def test_some_thousands_of_boxes_are_tried_and_ratios_are_theirs_and_others_beside_them():
-    assert len(sample(np.zeros((10, 4)))) == 10 and len(sample(np.zeros((10_000, 4)))) < 4_000
-    np.testing.assert_array_equal(to_pixels(np.array([[0, 0.5, 1, 1]]), (10, 20)), [[0, 10, 10, 20]])
+    assert len(choice.sample(np.zeros((10, 4)))) == 10 and len(choice.sample(np.zeros((10_000, 4)))) < 4_000
+    np.testing.assert_array_equal(choice.to_pixels(np.array([[0, 0.5, 1, 1]]), (10, 20)), [[0, 10, 10, 20]])
     wide = np.tile([[0.0, 0.0, 10.0, 30.0]], (50, 1))
-    assert aspect_ratios(wide, 1) == [3.0]
-    assert aspect_ratios(wide, 3) == [2.0, 3.0, 4.5]
-    tried = list(scales_and_ratios(wide, 2))
+    assert choice.aspect_ratios(wide, 1) == [3.0]
+    assert choice.aspect_ratios(wide, 3) == [2.0, 3.0, 4.5]
+    tried = list(choice.scales_and_ratios(wide, 2))
     assert {octave for _, octave, _ in tried} == {1, 2, 3} and tried[0][0] == 1.0
 
 

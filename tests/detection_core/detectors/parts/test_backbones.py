@@ -298,18 +298,13 @@ def test_scopes_are_those_of_branches_and_convolutions():
 
 
 def test_modules_have_the_paper_s_channels_and_parameters():
-    inputs = tf_keras.Input((224, 224, 3))
-    layers = NetworkLayers(hyperparams=DEFAULT_HYPERPARAMS, seed=None)
-    ends = inception_v2(inputs, layers, MobileNetOptions())
-    network = tf_keras.Model(inputs, ends.levels[5])
+    network, ends, _ = _built(inception_v2, MobileNetOptions(), (224, 224))
     found = [network.get_layer(f"backbone_mixed_{number}").output.shape[-1] for number in range(10)]
     # Modules 3b to 5c, https://arxiv.org/abs/1502.03167, figure 5, as the slim library has them.
     assert found == [256, 320, *[576] * 5, *[1024] * 3]
     sizes = [(112, 64), (56, 192), (28, 320), (14, 576), (7, 1024)]
-    shapes = {level: tuple(features.shape[1:]) for level, features in ends.levels.items()}
-    assert shapes == {level: (side, side, depth) for level, (side, depth) in enumerate(sizes, 1)}
-    stem = network.get_layer("backbone_stem_depthwise")
-    assert stem.depthwise_kernel.shape == (7, 7, 3, 8)
+    assert _shapes(ends) == {level: (side, side, depth) for level, (side, depth) in enumerate(sizes, 1)}
+    assert network.get_layer("backbone_stem_depthwise").depthwise_kernel.shape == (7, 7, 3, 8)
     # 11.2 million with a classifier of 1001 classes.
     weights = sum(w.shape.num_elements() for w in network.weights if "kernel" in w.name)
     assert round((weights + 1024 * 1001) / 1e6, 1) == 11.2
@@ -329,11 +324,9 @@ def _ours(layer) -> tuple[object, ...]:
 
 
 def test_features_are_those_of_keras_classifier_with_the_same_weights():
-    norm = BatchNormOptions(epsilon=0.001, scale=False)
-    inputs = tf_keras.Input((SIDE, SIDE, 3))
-    layers = NetworkLayers(hyperparams=LayerHyperparams(batch_norm=norm), seed=None)
-    ends = inception_v3(inputs, layers, MobileNetOptions())
-    network = tf_keras.Model(inputs, list(ends.levels.values()))
+    norms = LayerHyperparams(batch_norm=BatchNormOptions(epsilon=0.001, scale=False))
+    network, ends, _ = _built(inception_v3, MobileNetOptions(), (SIDE, SIDE), norms)
+    network = tf_keras.Model(network.inputs, list(ends.levels.values()))
     tf_keras.backend.clear_session()
     peer = tf_keras.applications.InceptionV3(include_top=False, weights=None, input_shape=(SIDE, SIDE, 3))
     assert network.count_params() == peer.count_params()

@@ -29,9 +29,8 @@ def _network_convolutional(**options) -> tf_keras.Model:
 
 
 def test_every_map_has_its_own_predictors_and_anchors_and_dropout_acts_in_training_only():
-    network = _network_convolutional(
-        class_prediction_bias_init=-2.0, use_dropout=True, dropout_keep_probability=0.5
-    )
+    dropout = {"use_dropout": True, "dropout_keep_probability": 0.5}
+    network = _network_convolutional(class_prediction_bias_init=-2.0, **dropout)
     codes, logits = network([tf.zeros([2, 4, 4, 8]), tf.zeros([2, 2, 2, 6])])
     np.testing.assert_array_equal(codes, np.zeros((2, 3 * 16 + 2 * 4, 4)))
     np.testing.assert_array_equal(logits, np.full((2, 3 * 16 + 2 * 4, 5), -2.0))
@@ -77,16 +76,12 @@ def test_many_maps_are_joined_few_at_a_time_in_their_order():
 
 L2 = Regularizer(kind="l2", weight=1.0)
 HYPERPARAMS = LayerHyperparams(batch_norm=BatchNormOptions(), regularizer=L2)
-
-
 SHARED_ZEROS = [tf.zeros([1, 4, 4, 8]), tf.zeros([1, 2, 2, 8])]
 
 
 def _network_weight_shared(anchors=(3, 3), **options) -> tuple[tf_keras.Model, NetworkLayers]:
-    layers, maps = (
-        NetworkLayers(hyperparams=HYPERPARAMS),
-        [tf_keras.Input((4, 4, 8)), tf_keras.Input((2, 2, 8))],
-    )
+    layers = NetworkLayers(hyperparams=HYPERPARAMS)
+    maps = [tf_keras.Input((4, 4, 8)), tf_keras.Input((2, 2, 8))]
     head = WeightSharedHead(WeightSharedHeadOptions(depth=6, num_layers_before_predictor=2, **options))
     outputs = head(maps, layers, HeadOutputs(anchors_per_location=list(anchors), num_class_slots=5))
     return tf_keras.Model(maps, list(outputs)), layers
@@ -107,12 +102,8 @@ def test_levels_share_convolutions_but_not_normalisations(*, share, towers):
 
 @cases(*itertools.product((False, True), (False, True)))
 def test_which_separable_kernels_the_hyperparameters_reach(*, heads, pointwise):
-    _, layers = _network_weight_shared(
-        use_depthwise=True,
-        share_prediction_tower=True,
-        apply_conv_hyperparams_to_heads=heads,
-        apply_conv_hyperparams_pointwise=pointwise,
-    )
+    reach = {"apply_conv_hyperparams_to_heads": heads, "apply_conv_hyperparams_pointwise": pointwise}
+    _, layers = _network_weight_shared(use_depthwise=True, share_prediction_tower=True, **reach)
     found: dict[str, set[str]] = {"depthwise_kernel": set(), "kernel": set()}
     for name in layers.regularizers:
         layer, weight = name.split("/")

@@ -11,6 +11,7 @@ import tf_keras
 
 import detection_core.detectors
 from detection_core.builders.detector import build_detector
+from detection_core.detectors.parts.layers import layer_names
 from detection_core.detectors.parts.layers.activations import FUNCTIONS
 from detection_core.detectors.parts.layers.constants import AddConstant, MultiplyByConstant
 from detection_core.detectors.parts.layers.dropout import Dropout, stochastic_depth
@@ -21,16 +22,6 @@ from detection_core.detectors.parts.layers.layer_hyperparams import (
     LayerHyperparams,
     Regularizer,
     regularizer_loss,
-)
-from detection_core.detectors.parts.layers.layer_names import (
-    LayerName,
-    VariableName,
-    copy_name,
-    in_backbone,
-    parse_layer_name,
-    parse_variable_name,
-    scoped_name,
-    split_norm,
 )
 from detection_core.detectors.parts.layers.network_layers import NetworkLayers, pad_to_multiple
 from detection_core.detectors.parts.layers.preprocessing import PREPROCESSORS
@@ -271,8 +262,8 @@ EXEMPT = {
 }
 
 
-def _name(part: str, *indices: int, **rest) -> LayerName:
-    return LayerName(part=part, indices=indices, **rest)
+def _name(part: str, *indices: int, **rest) -> layer_names.LayerName:
+    return layer_names.LayerName(part=part, indices=indices, **rest)
 
 
 @cases(
@@ -302,7 +293,7 @@ def _name(part: str, *indices: int, **rest) -> LayerName:
     ("box_tower_2_level_4_bn", _name("box_tower", 2, level=4, norm=True), "box_tower_N_level_N", "bn"),
 )
 def test_what_a_name_says(*, name, parsed, unit, role):
-    found = parse_layer_name(name)
+    found = layer_names.parse_layer_name(name)
     assert (found, found.unit, found.role) == (parsed, unit, role)
 
 
@@ -310,30 +301,31 @@ def test_what_a_name_says(*, name, parsed, unit, role):
 def test_every_layer_with_weights_has_a_role_of_its_own(*, golden):
     network = build_detector(load_golden(golden).message).network
     names = [layer.name for layer in network.layers if layer.weights]
-    roles = [parse_layer_name(name) for name in names]
+    roles = [layer_names.parse_layer_name(name) for name in names]
     assert None not in roles
     assert len(set(roles)) == len(names) > 40
-    assert [in_backbone(name) for name in names] == [role.part.startswith("backbone_") for role in roles]
+    for name, role in zip(names, roles, strict=True):
+        assert layer_names.in_backbone(name) == role.part.startswith("backbone_"), name
 
 
 def test_a_variable_is_known_behind_the_scopes_of_wrappers():
     with tf.name_scope("quant_box_head_level_3"):
-        variable = tf.Variable(1.0, name=f"{copy_name('box_head', 3)}/kernel")
-    assert scoped_name(variable) == "quant_box_head_level_3/box_head_level_3/kernel"
-    found = parse_variable_name(variable)
-    assert found == VariableName(layer="box_head_level_3", weight="kernel")
+        variable = tf.Variable(1.0, name=f"{layer_names.copy_name('box_head', 3)}/kernel")
+    assert layer_names.scoped_name(variable) == "quant_box_head_level_3/box_head_level_3/kernel"
+    found = layer_names.parse_variable_name(variable)
+    assert found == layer_names.VariableName(layer="box_head_level_3", weight="kernel")
     assert (found.key, found.original.key) == ("box_head_level_3/kernel", "box_head/kernel")
     assert found.original.original == found.original
 
 
 def test_norms_are_called_after_their_layer_the_weight_inside_it_and_others_have_no_role():
-    assert split_norm("backbone_stem_bn") == ("backbone_stem", True)
-    assert split_norm("backbone_stem") == ("backbone_stem", False)
+    assert layer_names.split_norm("backbone_stem_bn") == ("backbone_stem", True)
+    assert layer_names.split_norm("backbone_stem") == ("backbone_stem", False)
     layer = tf_keras.layers.Dense(2, name="some/layer")
     layer.build((1, 3))
-    assert [parse_variable_name(weight).weight for weight in layer.weights] == ["kernel", "bias"]
+    assert [layer_names.parse_variable_name(weight).weight for weight in layer.weights] == ["kernel", "bias"]
     names = ("image", "somebody", "fpn_add_3", "tower-x", "head")
-    assert {name: parse_layer_name(name) for name in names} == dict.fromkeys(names)
+    assert {name: layer_names.parse_layer_name(name) for name in names} == dict.fromkeys(names)
 
 
 def _parsed_names(path: Path) -> set[str]:

@@ -19,18 +19,13 @@ CASES = cases_of("detection_core/detectors/parts/targets", "target_assigner")
 SINGLE = [case for case in CASES.values() if "groundtruth_labels" in case.inputs]
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
 ANCHORS = tf.constant([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
-
-
+THRESHOLDS = {"matched_threshold": 0.5, "unmatched_threshold": 0.5}
+THRESHOLDS |= {"negatives_lower_than_unmatched": True, "force_match_for_each_row": True}
 BOX_CODER = FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0)
 
 
 def make_assigner(params=(), **options):
-    thresholds = {
-        "matched_threshold": 0.5,
-        "unmatched_threshold": 0.5,
-        "negatives_lower_than_unmatched": True,
-        "force_match_for_each_row": not params,
-    }
+    thresholds = {**THRESHOLDS, "force_match_for_each_row": not params}
     params = dict(params)
     matcher = ArgMaxMatcherOptions(**{name: params.get(name, value) for name, value in thresholds.items()})
     return AnchorTargetAssigner(
@@ -174,20 +169,11 @@ def test_keypoints_stand_behind_the_box_and_missing_ones_are_told():
 
 
 def _confidence_assigner(background: bool, weight: float = 0.1):
-    matcher = ArgMaxMatcherOptions(
-        matched_threshold=0.5,
-        unmatched_threshold=0.4,
-        negatives_lower_than_unmatched=True,
-        force_match_for_each_row=True,
-    )
+    matcher = ArgMaxMatcherOptions(**{**THRESHOLDS, "unmatched_threshold": 0.4})
     return ConfidenceTargetAssigner(
-        similarity=iou_ops.iou,
-        matcher=ArgMaxMatcher(matcher),
-        box_coder=BOX_CODER,
-        num_classes=4,
-        add_background_class=background,
-        implicit_class_weight=weight,
-    )
+        similarity=iou_ops.iou, matcher=ArgMaxMatcher(matcher), box_coder=BOX_CODER, num_classes=4,
+        add_background_class=background, implicit_class_weight=weight,
+    )  # fmt: skip
 
 
 @cases(True, False)

@@ -80,21 +80,13 @@ _PLAIN_V2 = (_SHRUNK, _THREE, _TWICE_THREE, _POOLED)
 _HALVING_V2 = ((*_SHRUNK, "Conv2d_1a_3x3"), (*_THREE, "Conv2d_1a_3x3"))
 _WIDE_V3 = (_SHRUNK, (*_SHRUNK, "Conv2d_0b_5x5"), _TWICE_THREE, _POOLED)
 _SEVEN = (*_SHRUNK, "Conv2d_0b_1x7", "Conv2d_0c_7x1")
-
-
 _SEVENS_TWICE = (*_SHRUNK, "Conv2d_0b_7x1", "Conv2d_0c_1x7", "Conv2d_0d_7x1", "Conv2d_0e_1x7")
 _SEVENS_V3 = (_SHRUNK, _SEVEN, _SEVENS_TWICE, _POOLED)
-
-
 _SPLIT = (*_THREE, "Conv2d_0c_1x3", "Conv2d_0d_3x1")
-
-
 _INCEPTION_V2 = {
     **{f"Mixed_{name}": _PLAIN_V2 for name in ["3b", "3c", "4b", "4c", "4d", "4e", "5b", "5c"]},
     **dict.fromkeys(("Mixed_4a", "Mixed_5a"), _HALVING_V2),
 }
-
-
 _INCEPTION_V3 = {
     "Mixed_5b": _WIDE_V3,
     "Mixed_5c": (_SHRUNK, ("Conv2d_0b_1x1", "Conv_1_0c_5x5"), _TWICE_THREE, _POOLED),
@@ -217,9 +209,6 @@ def test_ssd_mobilenet_v1_with_shared_layers_before_the_heads():
     extra = _extra("FeatureExtractor/MobilenetV1/Conv2d_13_pointwise")
     wanted = _mobilenet_v1(), before | extra | _level_heads(6)
     assert _names(_message(LAYERS, "ssd_mobilenet_v1_keras", text)) == wanted
-
-
-"""With every kind of block and with gates; the others are slow."""
 
 
 def _pyramid(scope: str, coarse: tuple[str, str], convolution) -> set[str]:
