@@ -4,9 +4,6 @@ import contextlib
 import functools
 import os
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -15,9 +12,10 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from component_specs import ExampleGenJob
 from components.example_gen import run as example_gen
 from components.example_gen import transforms
+from tests.support import beam_programs
+from tests.support.beam_programs import free_port, listening, shards
 from tests.support.dataset_files import Coco
 
 PRISM = os.environ.get("DETFLOW_PRISM", "")
@@ -34,63 +32,30 @@ def data(tmp_path):
 
 @pytest.fixture
 def job_service(tmp_path):
-    port = _free_port()
-    with _program([PRISM, f"--job_port={port}", "--serve_http=false"], port, tmp_path / "prism.log"):
+    port = free_port()
+    with listening([PRISM, f"--job_port={port}", "--serve_http=false"], port, tmp_path / "prism.log"):
         yield ("--runner=PortableRunner", f"--job_endpoint=localhost:{port}")
 
 
 @pytest.fixture
 def worker_pool(tmp_path):
-    """What k8s/addons/beam-flink/taskmanager.yaml runs beside each task manager."""
-    port, module = _free_port(), "apache_beam.runners.worker.worker_pool_main"
-    command = [sys.executable, "-m", module, f"--service_port={port}"]
-    with _program(command, port, tmp_path / "pool.log") as pool:
-        yield pool, ("--environment_type=EXTERNAL", f"--environment_config=localhost:{port}")
-
-
-def _free_port():
-    with socket.create_server(("localhost", 0)) as s:
-        return s.getsockname()[1]
-
-
-@contextlib.contextmanager
-def _program(command, port, log):
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    with log.open("w") as out:
-        process = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
-    deadline = time.monotonic() + WAIT_SECONDS
-    try:
-        while True:
-            with contextlib.suppress(OSError):
-                socket.create_connection(("localhost", port), timeout=1).close()
-                break
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-            time.sleep(0.1)
-        yield process
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def _shards(data, folder, beam_args):
-    given = {"data_path": str(data), "splits": {"train": "train.json"}, "shard_examples": 4}
-    example_gen.run(ExampleGenJob(examples=str(folder), beam_args=tuple(beam_args), **given))
-    return {p.name: p.read_bytes() for p in sorted(folder.rglob("*.tfrecord"))}
+    with beam_programs.worker_pool(tmp_path / "pool.log") as pool:
+        yield pool
 
 
 def test_all_kinds_of_workers_write_the_same_bytes(tmp_path, data, job_service, worker_pool):
-    here = _shards(data, tmp_path / "here", [])
+    here = shards(data, tmp_path / "here")
     assert len(here) == 10
-    assert _shards(data, tmp_path / "loop", [*job_service, "--environment_type=LOOPBACK"]) == here
+    assert shards(data, tmp_path / "loop", *job_service, "--environment_type=LOOPBACK") == here
     _, external = worker_pool
-    assert _shards(data, tmp_path / "pool", [*job_service, *external]) == here
+    assert shards(data, tmp_path / "pool", *job_service, *external) == here
     assert "Starting worker" in (tmp_path / "pool.log").read_text()
 
 
 def test_a_run_after_a_killed_one_gives_the_same_bytes(tmp_path, monkeypatch, job_service, worker_pool):
     pool, external = worker_pool
     Coco(tmp_path / "data", images=200).write("train.json")
-    here = _shards(tmp_path / "data", tmp_path / "here", [])
+    here = shards(tmp_path / "data", tmp_path / "here")
     assert len(here) == 50
     for workers in (1, 2):
         if workers == 2:
@@ -101,10 +66,10 @@ def test_a_run_after_a_killed_one_gives_the_same_bytes(tmp_path, monkeypatch, jo
         killer.start()
         # Prism gives a job one worker and does not start another; Flink's restart strategy would.
         with pytest.raises(RuntimeError, match="SDK worker disconnected"):
-            _shards(tmp_path / "data", made / "examples", [*job_service, *external])
+            shards(tmp_path / "data", made / "examples", *job_service, *external)
         killer.join()
         assert killed == [True] and not (made / "examples").exists()
-        assert _shards(tmp_path / "data", made / "examples", [*job_service, *external]) == here
+        assert shards(tmp_path / "data", made / "examples", *job_service, *external) == here
 
 
 def _write_in_two_environments(tasks, beam_args):

@@ -50,14 +50,9 @@ def dump(page: str, folder: Path) -> str:
     """Return what a browser makes of a page after its scripts had time to run."""
     path = folder / "page.html"
     path.write_text(page, encoding="utf-8")
-    options = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--disable-extensions",
-    ]
-    options += [f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=2000", "--dump-dom"]
+    disabled = [f"--disable-{part}" for part in ("gpu", "dev-shm-usage", "extensions")]
+    options = ["--headless", "--no-sandbox", "--virtual-time-budget=2000", "--dump-dom", *disabled]
+    options.append(f"--user-data-dir={folder / 'profile'}")
     done = subprocess.run([BROWSER, *options, path.as_uri()], capture_output=True, timeout=120, check=True)
     return done.stdout.decode("utf-8", "replace")
 

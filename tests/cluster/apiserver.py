@@ -28,13 +28,7 @@ def free_port() -> int:
 
 
 class ApiServer:
-    """The server, and ways to speak to it.
-
-    Attributes:
-        kubectl: the program, of the server's version.
-        folder: for what belongs to it.
-        url: its address.
-    """
+    """The server, and ways to speak to it; `kubectl` is of its version."""
 
     def __init__(self, bin_folder: Path, folder: Path) -> None:
         self._bin, self.folder = bin_folder, folder
@@ -117,14 +111,10 @@ class ApiServer:
         authority = str(self.folder / "certificates" / "apiserver.crt")
         cluster = {"server": self.url, "certificate-authority": authority}
         cluster["tls-server-name"] = "kubernetes.default.svc"
-        tree = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "test",
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
-            "clusters": [{"name": "test", "cluster": cluster}],
-            "users": [{"name": user, "user": {"token": self._tokens[user]}}],
-        }
+        tree = {"apiVersion": "v1", "kind": "Config", "current-context": "test"}
+        tree["contexts"] = [{"name": "test", "context": {"cluster": "test", "user": user}}]
+        tree["clusters"] = [{"name": "test", "cluster": cluster}]
+        tree["users"] = [{"name": user, "user": {"token": self._tokens[user]}}]
         path.write_text(yaml.safe_dump(tree))
         return str(path)
 
@@ -132,9 +122,8 @@ class ApiServer:
         """Run kubectl as the administrator and return what it says; None takes any exit code."""
         environment = {**os.environ, "KUBECONFIG": self.kubeconfig(), "HOME": str(self.folder)}
         command = [self.kubectl, *arguments]
-        done = subprocess.run(
-            command, input=given, capture_output=True, text=True, check=False, env=environment
-        )
+        piped = {"input": given, "capture_output": True, "text": True}
+        done = subprocess.run(command, **piped, check=False, env=environment)
         assert code in (None, done.returncode), done.stdout[-2000:] + done.stderr[-4000:]
         return done.stdout + done.stderr
 

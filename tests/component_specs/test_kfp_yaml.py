@@ -1,15 +1,87 @@
+"""Contracts as Kubeflow Pipelines and TFX have them, and of components from outside."""
+
+import copy
 import dataclasses
 import json
+from typing import Annotated
 
+import pytest
 import yaml
 
 from component_specs import JOBS
-from component_specs.annotations import job_fields
-from component_specs.interface import interface
-from component_specs.kfp_outputs import KFP_OUTPUTS
+from component_specs.annotations import ARTIFACT_TYPES, EVALUATION, EXAMPLES, MODEL, Input, Output, job_fields
+from component_specs.example_gen import Spans
+from component_specs.interface import find_mismatch, format_interface, interface
+from component_specs.kfp_outputs import CODE_VERSIONS, CURVES, HTML, KFP_OUTPUTS, encode_results
 from component_specs.kfp_yaml import FOLDER, main, render
+from component_specs.registration import entry_module, register_component, unregister_component
 from pipeline.kubeflow.kfp_rules import find_faults
 from tests.support.cases import cases
+
+
+def _mismatch(kind, name, value):
+    theirs = copy.deepcopy(interface("evaluator"))
+    theirs[kind][name] = value
+    if value is None:
+        del theirs[kind][name]
+    return find_mismatch(theirs, "evaluator")
+
+
+@cases(*JOBS)
+def test_a_component_fits_itself(*, component):
+    assert find_mismatch(json.loads(format_interface(component)), component) == ""
+    assert "{{" not in format_interface(component)
+
+
+# An older YAML may lack what is optional.
+@cases(
+    ("parameters", "pictures", None, ""),
+    ("inputs", "baseline", None, ""),
+    ("views", "report", None, ""),
+    ("inputs", "model", None, "input model is known here only"),
+    ("outputs", "blessing", None, "output blessing is known here only"),
+    ("parameters", "speed", "int?", "parameter speed is known there only"),
+    ("outputs", "heat_map", "Heat", "output heat_map is known there only"),
+    ("inputs", "baseline", "Examples?", "input baseline is Examples? there and Model? here"),
+    ("parameters", "pictures", "str?", r"parameter pictures is str? there and int? here"),
+)
+def test_what_cannot_meet_is_named(*, kind, name, value, message):
+    assert _mismatch(kind, name, value) == message
+    assert find_mismatch(interface("pusher"), "evaluator") == "it is for the component 'pusher'"
+
+
+def test_every_component_has_its_outputs_and_every_step_that_makes_something_its_code_version():
+    assert set(KFP_OUTPUTS) == set(JOBS)
+    assert set(CODE_VERSIONS) == {name for name, job in JOBS.items() if job_fields(job).outputs}
+    assert set(CODE_VERSIONS.values()) <= set(KFP_OUTPUTS["run_checker"].results)
+    kinds = {name: view.kfp for name, view in KFP_OUTPUTS["evaluator"].views.items()}
+    assert kinds["curves"] == CURVES and kinds["report"] == HTML
+
+
+def test_results_travel_as_the_parameters_that_take_them():
+    codecs = KFP_OUTPUTS["run_checker"].results
+    for result, (component, field) in {
+        "data_spans": ("example_gen", "spans"),
+        "span_folder": ("data_validator", "span_folder"),
+        "earlier_spans": ("data_validator", "earlier_spans"),
+        "resolved_thresholds": ("evaluator", "thresholds"),
+        "resolved_data_path": ("example_gen", "data_path"),
+        "baseline_version": ("pusher", "baseline_version"),
+    }.items():
+        assert codecs[result] == job_fields(JOBS[component]).parameters[field].codec
+    stop_reasons = job_fields(JOBS["trainer"]).parameters["stop_reasons"].codec
+    assert KFP_OUTPUTS["data_validator"].results["stop_reasons"] == stop_reasons
+
+
+def test_what_run_returned_is_encoded_by_name():
+    assert encode_results("pusher", {"pushed": True, "version": 3}) == {"pushed": True}
+    report = {**dict.fromkeys(KFP_OUTPUTS["run_checker"].results, "x"), "data_spans": Spans(train=("1",))}
+    report |= {"earlier_spans": {"6": "d"}, "resolved_thresholds": {"b": {}, "a": {}}}
+    texts = encode_results("run_checker", report)
+    assert texts["data_spans"] == '{"train": ["1"], "evaluate": []}'
+    assert texts["resolved_thresholds"] == '{"a": {}, "b": {}}' and texts["run_key"] == "x"
+    with pytest.raises(KeyError, match="blessed"):
+        encode_results("evaluator", {})
 
 
 def _spec(component):
@@ -57,3 +129,72 @@ def test_the_files_are_up_to_date_and_hold_the_interface():
     assert arguments[:3] == ["--executor_input", "{{$}}", "--interface"]
     assert json.loads(arguments[3]) == interface("evaluator")
     assert main(["--check"]) == 0, "run `make specs`"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraderJob:
+    """Grades a model.
+
+    Attributes:
+        model: the model.
+        evaluation: the grade.
+        best: the best grade that there is.
+    """
+
+    model: Annotated[str, Input(MODEL)]
+    evaluation: Annotated[str, Output(EVALUATION)]
+    best: int = 10
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StrangeJob:
+    """Has a parameter of a type that no backend carries.
+
+    Attributes:
+        when: anything.
+    """
+
+    when: complex
+
+
+def test_it_is_rendered_with_its_own_module_under_a_name_that_is_given_once(request):
+    register_component("grader", GraderJob, module="somebody.grader")
+    request.addfinalizer(lambda: unregister_component("grader"))
+    component = yaml.safe_load(render("grader"))
+    executor = component["deploymentSpec"]["executors"]["exec-grader"]["container"]
+    assert executor["command"] == ["python", "-m", "somebody.grader"]
+    inputs = component["root"]["inputDefinitions"]
+    assert set(inputs["artifacts"]) == {"model"} and inputs["parameters"]["best"]["defaultValue"] == 10
+    for name in ("grader", "trainer"):
+        with pytest.raises(ValueError, match=f"'{name}', which is taken"):
+            register_component(name, GraderJob, module="somebody.grader")
+
+
+def test_a_contract_that_no_backend_carries_is_refused():
+    with pytest.raises(TypeError, match="when"):
+        register_component("strange", StrangeJob, module="somebody.strange")
+    assert "strange" not in JOBS and "strange" not in KFP_OUTPUTS
+    unregister_component("trainer")
+    assert "trainer" in JOBS and entry_module("trainer") == "components.trainer"
+
+
+@pytest.mark.tfx
+def test_every_job_has_a_tfx_spec_with_its_keys_and_every_artifact_type_a_class():
+    from tfx.types import standard_artifacts
+
+    from component_specs import tfx_spec
+
+    for job in JOBS.values():
+        spec = getattr(tfx_spec, job.__name__.removesuffix("Job") + "Spec")
+        fields = job_fields(job)
+        assert set(spec.OUTPUTS) == set(fields.outputs)
+        found = {n: (p.type, not p.optional) for n, p in spec.PARAMETERS.items()}
+        assert found == {n: (p.carried_as, p.required) for n, p in fields.parameters.items()}
+        found = {n: p.optional for n, p in spec.INPUTS.items()}
+        assert found == {n: i.optional for n, i in fields.inputs.items()}
+    assert tfx_spec.artifact_class(EXAMPLES) is standard_artifacts.Examples
+    for name, artifact_type in ARTIFACT_TYPES.items():
+        found = tfx_spec.artifact_class(artifact_type)
+        assert name == found.TYPE_NAME
+        # TFX imports the class of a stored artifact by its module and name.
+        assert artifact_type.standard or getattr(tfx_spec, name) is found

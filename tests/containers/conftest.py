@@ -1,6 +1,7 @@
 """Containers as a cluster runs them: any user, no capabilities, a read-only file system, no network."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,14 @@ from tests.pipeline.kubeflow.conftest import package_path  # noqa: F401
 from tests.pipeline.kubeflow.conftest import server as kfp_server  # noqa: F401
 from tests.support.executor_input import Cluster
 
-RESTRICTED = (
-    "--rm",
-    f"--user={USER}",
-    "--cap-drop=ALL",
-    "--security-opt=no-new-privileges",
-    "--read-only",
-    "--network=none",
-)
+RESTRICTED = (f"--user={USER}", *["--rm", "--cap-drop=ALL", "--read-only", "--network=none"])
+RESTRICTED += ("--security-opt=no-new-privileges",)
+
+
+def docker_run(*words, timeout=200):
+    """Run a container to its end, and return the end with what it wrote."""
+    command = ["docker", "run", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)
 
 
 def _built(variable):

@@ -17,17 +17,11 @@ USER = 13579
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a run left behind.
+    """What a run left behind."""
 
-    Attributes:
-        folder: of its steps' outputs; one that is not there where no step made any.
-        log: what the steps and the runner wrote.
-        failed: the runner's message when a step failed; "" otherwise.
-    """
-
-    folder: Path
-    log: str
-    failed: str
+    folder: Path  # of its steps' outputs; one that is not there where no step made any
+    log: str  # what the steps and the runner wrote
+    failed: str  # the runner's message when a step failed; "" otherwise
 
     @property
     def executed(self) -> set[str]:
@@ -47,8 +41,7 @@ class LocalPipeline:
     """The digits workflow, compiled for an image; its folders stay from run to run, and so does the cache."""
 
     def __init__(self, folder: Path, scenes: Path, image: str):
-        self.image = image
-        self.scenes = scenes
+        self.image, self.scenes = image, scenes
         self.pushed, self.work, self._root = (folder / n for n in ("pushed", "work", "root"))
         for place in (self.pushed, self.work, self._root):
             place.mkdir(mode=0o777)
@@ -76,13 +69,15 @@ class LocalPipeline:
         """The push destination's pointer to the deployed version."""
         return json.loads((self.pushed / "current.json").read_text())
 
-    def run(self, package: Path, watch=None, **arguments) -> Run:
-        """Run a package to its end.
+    @property
+    def record(self) -> dict:
+        """What Pusher wrote down about the deployed version."""
+        return json.loads((self.pushed / "versions" / f"{self.pointer['version']}.json").read_text())
 
-        Args:
-            package: from `compile`.
-            watch: called with the log so far, in a thread, again and again until it returns True.
-            arguments: parameters of the pipeline that differ from its defaults.
+    def run(self, package: Path, watch=None, **arguments) -> Run:
+        """Run a package to its end, with parameters of the pipeline that differ from its defaults.
+
+        `watch` is called with the log so far, in a thread, again and again until it returns True.
         """
         from kfp import components, local
 
@@ -92,15 +87,9 @@ class LocalPipeline:
             docker.types.Mount(str(place), str(place), type="bind", read_only=place == self.scenes)
             for place in (self.scenes, self.pushed, self.work)
         ]
-        runner = local.DockerRunner(
-            network_mode="none",
-            read_only=True,
-            user=str(USER),
-            cap_drop=["ALL"],
-            security_opt=["no-new-privileges"],
-            tmpfs={"/tmp": "mode=1777"},
-            mounts=mounts,
-        )
+        rights = {"read_only": True, "user": str(USER), "cap_drop": ["ALL"], "tmpfs": {"/tmp": "mode=1777"}}
+        rights |= {"network_mode": "none", "security_opt": ["no-new-privileges"]}
+        runner = local.DockerRunner(**rights, mounts=mounts)
         local.init(runner=runner, pipeline_root=str(self._root), enable_caching=True)
         pipeline = components.load_component_from_file(str(package))
         before, log, failed = set(self._runs()), io.StringIO(), ""

@@ -1,12 +1,10 @@
 """The command line in its own image, as a CronJob of the cluster starts it."""
 
-import subprocess
-
 import pytest
 import yaml
 
 from pipeline.cli import parser
-from tests.containers.conftest import RESTRICTED
+from tests.containers.conftest import RESTRICTED, docker_run
 from tests.end_to_end.conftest import ROOT
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
@@ -25,13 +23,7 @@ def _run(image, server, package, *command, mounts=()):
     mounts = [f"--volume={package}:/pipeline/pipeline.yaml:ro", "--tmpfs=/tmp", *mounts]
     # The server of the test is on this machine.
     flags = ["--network=host", f"--env=KF_PIPELINES_ENDPOINT={server.url}"]
-    return subprocess.run(
-        ["docker", "run", *restricted, *mounts, *flags, image, *command],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return docker_run(*restricted, *mounts, *flags, image, *command, timeout=120)
 
 
 def test_the_cronjobs_command_submits_and_waits(cli_image, container, kfp_server, package_path):
@@ -43,8 +35,8 @@ def test_the_cronjobs_command_submits_and_waits(cli_image, container, kfp_server
 
 
 def test_a_failed_run_fails_the_job(cli_image, container, kfp_server, package_path):
-    kfp_server.state.failing_step = "trainer"
     command = [*container["command"], "--param", "data_path=/data", "--poll", "0"]
+    kfp_server.state.failing_step = "trainer"
     done = _run(cli_image, kfp_server, package_path, *command)
     assert done.returncode == 3 and "step trainer failed" in done.stderr
 

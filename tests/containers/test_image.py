@@ -6,19 +6,13 @@ import subprocess
 import pytest
 
 from components.run_checker.code_version import code_version
-from tests.containers.conftest import RESTRICTED
+from tests.containers.conftest import RESTRICTED, docker_run
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 
 
 def _inside(image, *command, code=0):
-    done = subprocess.run(
-        ["docker", "run", *RESTRICTED, "--tmpfs=/tmp", image, *command],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
+    done = docker_run(*RESTRICTED, "--tmpfs=/tmp", image, *command)
     assert done.returncode == code, done.stderr
     return done.stdout
 
@@ -34,11 +28,8 @@ def test_it_says_which_code_it_holds(image, config):
     assert _inside(image, "python", "-c", program).strip() == code_version()
 
 
-def test_it_starts_as_a_user_without_rights(config):
+def test_it_starts_as_a_user_without_rights_and_any_user_has_a_name_and_a_home(image, config):
     assert config["User"] == "1000:1000"
-
-
-def test_a_user_without_an_entry_has_a_name_and_a_home(image):
     program = "import getpass, pathlib; print(getpass.getuser(), pathlib.Path.home())"
     assert _inside(image, "python", "-c", program).split() == ["detflow", "/tmp"]
 

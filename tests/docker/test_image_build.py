@@ -1,13 +1,18 @@
-"""docker/build with a few lines in place of Docker: which tag it gives, and what it builds on."""
+"""docker/build with a few lines for Docker, bills of materials, and which images are built on or run."""
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
-ROOT = Path(__file__).parents[2]
+from pipeline.doctor.packages import read_lock
+from tests.support.cases import cases
+from tests.support.scripts import ROOT, load_script
+
 # What `docker` does here: inspects images of a folder, and remembers what it was asked.
 ENGINE = """#!/bin/bash
 echo "$*" >>"$ENGINE/asked"
@@ -75,10 +80,9 @@ def test_another_base_is_another_tag_and_the_same_one_is_not_built_again(engine)
 
 def test_what_a_registry_named_is_built_on_by_digest(engine):
     engine.has("base:1", "a" * 64, digest="c" * 64)
-    assert engine.build().endswith("-cccccccc")
-    assert f"BASE_IMAGE=base@sha256:{'c' * 64}" in engine.asked
-    assert f"BUILD_IMAGE=base@sha256:{'c' * 64}" in engine.asked
-    assert f"BASE_DIGEST=sha256:{'c' * 64}" in engine.asked and "BASE_NAME=base:1" in engine.asked
+    assert engine.build().endswith("-cccccccc") and "BASE_NAME=base:1" in engine.asked
+    for name in ("BASE_IMAGE=base@", "BUILD_IMAGE=base@", "BASE_DIGEST="):
+        assert f"{name}sha256:{'c' * 64}" in engine.asked
 
 
 def test_a_base_that_is_not_here_is_pulled_and_a_newer_one_when_asked_for(engine):
@@ -98,3 +102,65 @@ def test_what_was_made_here_is_built_on_by_name_with_its_bill_of_materials(engin
     assert bill["metadata"]["component"]["name"] == name
     base = next(c for c in bill["components"] if c["bom-ref"] == "base-image")
     assert (base["name"], base["version"]) == ("base:1", f"sha256:{'a' * 64}")
+
+
+sbom = load_script("docker/sbom.py")
+LOCKS = sorted(p.name for p in ROOT.glob("requirements-image*.lock"))
+
+
+def _bill(lock, digest="sha256:ab"):
+    text = (ROOT / lock).read_text(encoding="utf-8")
+    return text, json.loads(sbom.bill(text, "detflow:1", "base:1", digest))
+
+
+@cases(*LOCKS)
+def test_every_pin_is_in_it_with_every_hash(*, lock):
+    text, bill = _bill(lock)
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    libraries = {c["purl"]: c for c in bill["components"] if c["type"] == "library"}
+    assert set(libraries) == {f"pkg:pypi/{name}@{version}" for name, version in read_lock(text).items()}
+    hashes = [h["content"] for c in libraries.values() for h in c["hashes"]]
+    assert sorted(hashes) == sorted(set(re.findall(r"sha256:(\w{64})", text)))
+    (detflow,) = (d for d in bill["dependencies"] if d["ref"].startswith("pkg:generic/detflow@"))
+    assert set(detflow["dependsOn"]) == set(libraries)
+
+
+def test_the_same_image_has_the_same_bill_with_the_licences_that_packages_state():
+    _, first = _bill("requirements-image-cli.lock")
+    assert _bill("requirements-image-cli.lock")[1] == first
+    other = _bill("requirements-image-cli.lock", "sha256:cd")[1]
+    assert other["serialNumber"] != first["serialNumber"]
+    assert sbom.licence_of("no-such-package", "1") is sbom.licence_of("pyyaml", "0.0.1") is None
+    stated = {c["name"]: c["licenses"][0] for c in first["components"] if c.get("licenses")}
+    assert stated["detflow"]["expression"] == "Apache-2.0" and "pyyaml" in stated
+
+
+OURS = ("detflow", "detflow-cli", "detflow-gpu")
+
+
+def _images(tree):
+    """Yield the images of containers anywhere in a manifest."""
+    if isinstance(tree, dict) and isinstance(tree.get("image"), str):
+        yield tree["image"]
+    for value in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        yield from _images(value)
+
+
+def test_the_base_is_an_argument_without_a_default_that_moves():
+    text = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    assert re.findall("^ARG BASE_IMAGE.*$", text, re.MULTILINE) == ["ARG BASE_IMAGE"]
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    stages = set(re.findall(r"^FROM \S+ AS (\S+)", text, re.MULTILINE)) | {"${CODE}"}
+    assert set(bases) - stages == {"${BUILD_IMAGE}", "${BASE_IMAGE}"}
+    build = (ROOT / "docker" / "build").read_text(encoding="utf-8")
+    assert '--build-arg BASE_IMAGE="$pinned"' in build and "RepoDigests" in build
+
+
+def test_images_of_others_have_a_version_and_the_page_says_how_to_pin_them():
+    """No digest stands here: the registries could not be asked when these manifests were written."""
+    manifests = [path.read_text(encoding="utf-8") for path in (ROOT / "k8s").rglob("*.yaml")]
+    for image in {image for text in manifests for image in _images(list(yaml.safe_load_all(text)))}:
+        name, _, version = image.rpartition(":")
+        assert name in OURS or re.match(r"\d+\.\d+\.\d+", version) or "@sha256" in name, image
+    page = (ROOT / "docs" / "kubeflow-cluster.md").read_text(encoding="utf-8")
+    assert '- {name: tensorflow/serving, digest: "sha256:..."}' in page

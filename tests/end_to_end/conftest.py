@@ -26,6 +26,8 @@ SMALL = (
     "export.max_map_drop=1.0",
     "evaluate.pictures=2",
 )
+# Leaves out what a test is not about.
+SHORT = ("quantize.enabled=false", "export.formats=[float32]")
 
 
 class Workflow:

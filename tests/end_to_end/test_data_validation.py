@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.end_to_end.conftest import Workflow, states
+from tests.end_to_end.conftest import SHORT, Workflow, states
 
 pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(900)]
 
@@ -71,7 +71,7 @@ def test_the_same_command_says_it_again_at_once_and_the_artifacts_are_there(work
 
 
 def test_without_a_check_that_stops_the_same_data_are_trained_on(workflow, failure):
-    summary = workflow.run("quantize.enabled=false", "export.formats=[float32]")
+    summary = workflow.run(*SHORT)
     assert summary["status"] == "succeeded" and states(summary)["trainer"] == "executed"
     found = {f["id"] for f in summary["validation"]["findings"]}
     assert summary["validation"]["blessed"] and {"leakage:eval", "class_without_objects:train"} <= found

@@ -37,18 +37,11 @@ def train(precision, examples, folder, start=None):
     """Train in a precision, from random weights or on from those of a detector."""
     steps, rate = REST if start else FIRST
     size = "model.ssd.image_resizer.fixed_shape_resizer"
-    overrides = {
-        f"{size}.height": SIDE,
-        f"{size}.width": SIDE,
-        "train_config.num_steps": steps,
-        "train_config.batch_size": 8,
-        "train_config.seed": 1,
-        "train_config.precision": precision,
-        f"{RATE}.total_steps": steps,
-        f"{RATE}.learning_rate_base": rate,
-        f"{RATE}.warmup_learning_rate": rate / 4,
-        f"{RATE}.warmup_steps": steps // 10,
-    }
+    overrides = {f"{size}.height": SIDE, f"{size}.width": SIDE}
+    given = {"num_steps": steps, "batch_size": 8, "seed": 1, "precision": precision}
+    overrides |= {f"train_config.{name}": value for name, value in given.items()}
+    overrides |= {f"{RATE}.total_steps": steps, f"{RATE}.warmup_steps": steps // 10}
+    overrides |= {f"{RATE}.learning_rate_base": rate, f"{RATE}.warmup_learning_rate": rate / 4}
     config = detection_core.load_config(CONFIG, overrides)
     return Path(detection_core.train(config, output=folder, examples=examples, warm_start=start))
 

@@ -9,12 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.conftest import Workflow, states
+from tests.end_to_end.conftest import SHORT, Workflow, states
 
 pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(1500)]
-
-# Leaves out what a test is not about.
-SHORT = ("quantize.enabled=false", "export.formats=[float32]")
 
 
 @pytest.fixture(scope="module")

@@ -51,17 +51,10 @@ class Outcomes:
 
 
 class Campaign:
-    """Attacks victims, one after the other.
-
-    Args:
-        work: folder for everything.
-        seed: of every choice.
-    """
+    """Attacks victims, one after the other, in a folder of its own; all chance comes from the seed."""
 
     def __init__(self, work, seed):
-        self._work = work
-        self._random = random.Random(seed)
-        self._trials = 0
+        self._work, self._random, self._trials = work, random.Random(seed), 0
         self.outcomes = Outcomes()
 
     def undisturbed(self, victim, folder):
@@ -99,17 +92,14 @@ class Campaign:
 
         def rounds():
             for _ in range(failures):
-                number, code = (
-                    self._random.randint(1, max(1, reference[0].changes)),
-                    self._random.choice(_ERRORS),
-                )
+                number = self._random.randint(1, max(1, reference[0].changes))
+                code = self._random.choice(_ERRORS)
                 with self._folder(victim) as folder:
                     ending = self._run(victim, folder, Fault(fail_at_change=number, error=code))
                     if ending.code not in (DONE, REFUSED):
-                        what = (
-                            f"{victim.name}, change {number}, {errno.errorcode[code]}: {_last_line(ending)}"
-                        )
-                        self.outcomes.complain(f"no message but exit {ending.code} of {what}")
+                        told = f"{victim.name}, change {number}, {errno.errorcode[code]}"
+                        told = f"{ending.code} of {told}: {_last_line(ending)}"
+                        self.outcomes.complain(f"no message but exit {told}")
                     yield 1, self._ends_well(victim, folder, reference[1])
 
         self._count(f"errors: {victim.name}", rounds())
@@ -221,9 +211,8 @@ def _server():
         "from tests.pipeline.kubeflow.kfp_server import KfpServer; import sys\n"
         "s = KfpServer(); s.start(); print(s.url, flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes, text=True) as process:
         assert process.stdout and process.stdin
         yield process.stdout.readline().strip()
         process.stdin.close()

@@ -26,55 +26,32 @@ _LIMIT_SECONDS = 600.0
 
 @dataclasses.dataclass(frozen=True)
 class Ending:
-    """How a process ended.
+    """How a process ended."""
 
-    Attributes:
-        code: as `detflow`'s: 0 done, 2 one message, 1 a crash; negative: the signal that killed it.
-        seconds: how long it took.
-        changes: how many it made, of one that was not killed.
-        answer: what its function returned, of one that was done.
-        log: its output's end.
-    """
-
-    code: int
+    code: int  # as `detflow`'s: 0 done, 2 one message, 1 a crash; negative: the signal that killed it
     seconds: float
-    changes: int
-    answer: Any
-    log: str
+    changes: int  # how many it made, of one that was not killed
+    answer: Any  # what its function returned, of one that was done
+    log: str  # its output's end
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What is done to a process.
+    """What is done to a process."""
 
-    Attributes:
-        kill_at_change: end it before this change; 0: do not.
-        kill_after: end it after so many seconds.
-        at_moment: asked all the time; sends it the signal of the first number that is not 0.
-        fail_at_change: let this change fail.
-        error: with this number.
-        clock: seconds by which its clock is wrong.
-    """
-
-    kill_at_change: int = 0
+    kill_at_change: int = 0  # end it before this change; 0: do not
     kill_after: float = _LIMIT_SECONDS
-    at_moment: Callable[[], int] | None = None
-    fail_at_change: int = 0
-    error: int = 0
-    clock: float = 0.0
+    at_moment: Callable[[], int] | None = None  # asked all the time; sends the first signal that is not 0
+    fail_at_change: int = 0  # let this change fail
+    error: int = 0  # with this number
+    clock: float = 0.0  # seconds by which its clock is wrong
 
 
 NO_FAULT = Fault()
 
 
 def run_forked(function, scratch, fault=NO_FAULT):
-    """Run a function in a process of its own; what it returns has to be JSON.
-
-    Args:
-        function: what to run.
-        scratch: folder for its log and its answer.
-        fault: what is done to it.
-    """
+    """Run a function in a process of its own; what it returns, into the folder `scratch`, has to be JSON."""
     scratch.mkdir(parents=True, exist_ok=True)
     log, answer = scratch / "log.txt", scratch / "answer.json"
     answer.unlink(missing_ok=True)

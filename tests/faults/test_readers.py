@@ -111,9 +111,8 @@ def _runs(root):
         write_report(record, os.path.join(root, "page.html"))
 
 
-_VERSION = json.dumps(
-    {"number": 5, "run_key": "k", "fingerprint": "f", "metrics": {"mAP": 0.5}, "files": {"saved_model.pb": 1}}
-)
+_VERSION = {"number": 5, "run_key": "k", "fingerprint": "f", "metrics": {"mAP": 0.5}}
+_VERSION = json.dumps(_VERSION | {"files": {"saved_model.pb": 1}})
 _VERDICT = {"metric": "m", "text": "m 0.5 is above 0.4", "passed": True, "value": 0.5, "bound": 0.4}
 _METRICS = {
     "metrics": {"DetectionBoxes_Precision/mAP": 0.5, "DetectionBoxes_Precision/mAP@.50IOU": 0.9},
@@ -131,18 +130,10 @@ _CURVES = {
 
 def _run_info(root):
     fields = ("pipeline_name", "settings_text", "workspace", "started", "finished")
-    outputs = {
-        "example_gen": "examples",
-        "evaluator": "evaluation",
-        "tflite_exporter": "parity",
-        "pusher": "pushed_model",
-        "quantization_rewriter": "quantization",
-        "trainer": "model_run",
-    }
-    steps = [
-        {"id": n, "component": n, "state": "executed", "outputs": {o: f"{root}/art/{n}"}}
-        for n, o in outputs.items()
-    ]
+    outputs = {"example_gen": "examples", "evaluator": "evaluation", "tflite_exporter": "parity"}
+    outputs |= {"pusher": "pushed_model", "quantization_rewriter": "quantization", "trainer": "model_run"}
+    done = {n: {"outputs": {o: f"{root}/art/{n}"}, "state": "executed"} for n, o in outputs.items()}
+    steps = [{"id": name, "component": name, **step} for name, step in done.items()]
     return json.dumps({"run_id": "r1", **dict.fromkeys(fields, "x"), "status": "succeeded", "steps": steps})
 
 
@@ -256,16 +247,10 @@ def test_a_changed_file_is_read_or_refused_in_one_message(tmp_path, name):
 
 def _lay_out(root):
     """Put sound files around the one that is changed."""
-    for name, text in {
-        "saved_model.pb": "x",
-        "BLESSED": "",
-        "current.json": '{"version": 5, "rolled_back": []}',
-        "runs/r1/run.json": _run_info(str(root)),
-        "saved_model/5/saved_model.pb": "x",
-        "versions/5.json": _VERSION,
-        "versions/4.json": _VERSION.replace('"number": 5', '"number": 4'),
-        "images/a.jpg": "x",
-        "art/evaluator/metrics.json": json.dumps(_METRICS),
-    }.items():
+    sound = dict.fromkeys(("saved_model.pb", "saved_model/5/saved_model.pb", "images/a.jpg"), "x")
+    sound |= {f"versions/{n}.json": _VERSION.replace('"number": 5', f'"number": {n}') for n in (4, 5)}
+    sound |= {"BLESSED": "", "current.json": '{"version": 5, "rolled_back": []}'}
+    sound |= {"runs/r1/run.json": _run_info(str(root)), "art/evaluator/metrics.json": json.dumps(_METRICS)}
+    for name, text in sound.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)

@@ -29,15 +29,11 @@ _VALIDATED_EVERY = 5
 _IN_A_ROW = 4
 _NO_LIMIT = 300.0
 _STOPPED = {143, -signal.SIGTERM}  # in the loop, which saves, and anywhere else
-_CHANGES = {
-    "train_config.num_steps": STEPS,
-    "train_config.deterministic": True,
-    "train_config.seed": 7,
-    "train_config.validation.every_steps": _VALIDATED_EVERY,
-    "train_config.optimizer.use_moving_average": True,
-    "eval_config.use_moving_averages": True,
-    "train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate.total_steps": STEPS,
-}
+_RATE = "optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate"
+_CHANGES = {"num_steps": STEPS, "deterministic": True, "seed": 7, f"{_RATE}.total_steps": STEPS}
+_CHANGES |= {"validation.every_steps": _VALIDATED_EVERY, "optimizer.use_moving_average": True}
+_CHANGES = {f"train_config.{name}": value for name, value in _CHANGES.items()}
+_CHANGES |= {"eval_config.use_moving_averages": True}
 
 
 def train_in(folder, examples):
@@ -46,18 +42,13 @@ def train_in(folder, examples):
     from detection_core.config.load import parse_pipeline_config
     from detection_core.config.paths.overrides import apply_overrides
     from detection_core.detectors.family import register_family
-    from detection_core.tasks.train import train
+    from tests.support.detectors import train_below
     from tests.support.quadrants import CONFIG, QUADRANT_FAMILY
 
     register_family(QUADRANT_FAMILY)
     config = apply_overrides(parse_pipeline_config(CONFIG), _CHANGES)
-    report = train(
-        point_at_examples(config, str(examples), eval_split="train"),
-        model_dir=str(folder / "model"),
-        model_run_dir=str(folder / "run"),
-        work_dir=str(folder / "work"),
-        log_every=1,
-    )
+    config = point_at_examples(config, str(examples), eval_split="train")
+    report = train_below(folder, config, log_every=1)
     return _digest(folder) | {"weights": report.weights, "steps": report.steps, "best": report.best_step}
 
 
@@ -84,30 +75,18 @@ def _digest(folder):
 
 @dataclasses.dataclass
 class Kills:
-    """What happened.
+    """What happened."""
 
-    Attributes:
-        where: kind of moment -> kills that hit there.
-        resumed: trainings that were run to their end after kills.
-        identical: of those the ones that ended as the undisturbed one.
-        most_lost: updates that one kill has cost.
-        wrong: what should not have happened.
-    """
-
+    # Kind of moment to kills that hit there.
     where: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
-    resumed: int = 0
-    identical: int = 0
-    most_lost: int = 0
-    wrong: list[str] = dataclasses.field(default_factory=list)
+    resumed: int = 0  # trainings that were run to their end after kills
+    identical: int = 0  # of those the ones that ended as the undisturbed one
+    most_lost: int = 0  # updates that one kill has cost
+    wrong: list[str] = dataclasses.field(default_factory=list)  # what should not have happened
 
 
 class Campaign:
-    """Kills trainings in folders of their own.
-
-    Args:
-        work: folder for everything.
-        seed: of every choice.
-    """
+    """Kills trainings in folders of their own; all chance comes from the seed."""
 
     def __init__(self, work, seed):
         self._work, self._random = work, random.Random(seed)

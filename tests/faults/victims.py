@@ -39,30 +39,19 @@ _SHORT = ("quantize.enabled=false", "export.formats=[float32]", "train.overrides
 _TIMES = re.compile(r"second|latency|start|moment|time|created|log_dir|resumed", re.IGNORECASE)
 # TensorFlow numbers what it writes by what the process has traced; the fingerprint of what is served stands
 # for it.
-_VARYING = re.compile(
-    r"saved_model\.pb|fingerprint\.pb|\.index$|\.data-|events\.out|keras_metadata|history\.jsonl|log"
-)
+_VARYING = r"saved_model\.pb|fingerprint\.pb|\.index$|\.data-|events\.out|keras_metadata|history\.jsonl|log"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Victim:
-    """Something that is run again and again in a folder of its own.
-
-    Attributes:
-        name: shown in the table.
-        run: does it, in a folder.
-        digest: returns what came of it, as JSON, to be compared.
-        share: of the kills.
-        in_a_row: kills before it is run to its end once; more where an end is dear.
-        faults: whether its changes fail, its disk fills up and its clock is wrong too.
-    """
+    """Something that is run again and again in a folder of its own."""
 
     name: str
     run: Callable[[Path], Any]
-    digest: Callable[[Path], Any]
-    share: float
-    in_a_row: int = 1
-    faults: bool = False
+    digest: Callable[[Path], Any]  # returns what came of it, as JSON, to be compared
+    share: float  # of the kills
+    in_a_row: int = 1  # kills before it is run to its end once; more where an end is dear
+    faults: bool = False  # whether its changes fail, its disk fills up and its clock is wrong too
 
 
 def compose_scenes(folder):
@@ -80,15 +69,10 @@ def _settings(base, workspace, *more):
 
 
 class Steps:
-    """The steps of the workflow, with the outputs of a run that nobody disturbed as their inputs.
-
-    Args:
-        base: has `scenes`; the outputs go to `reference`.
-    """
+    """The steps of the workflow, with the outputs of a run that nobody disturbed as their inputs."""
 
     def __init__(self, base):
-        self._base = base
-        self._reference = base / "reference"
+        self._base, self._reference = base, base / "reference"
 
     def prepare(self):
         """Return the values of the checks of a run; call it in a process of its own."""
@@ -155,16 +139,9 @@ class Steps:
         return job(**values)
 
 
-_SHARES = {
-    "example_gen": (0.16, 2),
-    "baseline_resolver": (0.01, 1),
-    "data_validator": (0.05, 3),
-    "trainer": (0.15, 5),
-    "evaluator": (0.1, 5),
-    "quantization_rewriter": (0.08, 5),
-    "tflite_exporter": (0.08, 5),
-    "pusher": (0.14, 1),
-}
+_SHARES = {"example_gen": (0.16, 2), "baseline_resolver": (0.01, 1), "data_validator": (0.05, 3)}
+_SHARES |= {"trainer": (0.15, 5), "evaluator": (0.1, 5), "pusher": (0.14, 1)}
+_SHARES |= dict.fromkeys(("quantization_rewriter", "tflite_exporter"), (0.08, 5))
 
 
 def _outputs_digest(folder):
@@ -177,7 +154,7 @@ def _outputs_digest(folder):
                 name = re.sub(r"\d{9,}", "VERSION", name)
                 if path.name == "saved_model.pb":
                     found[name] = _served(path.parent)
-                elif not _VARYING.search(name):
+                elif not re.search(_VARYING, name):
                     found |= {f"{name}{field}": d for field, d in _content(path, folder).items()}
     return found
 

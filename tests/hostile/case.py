@@ -18,33 +18,22 @@ Build = Callable[[Path, random.Random], object]
 class Case:
     """A call of the command line or of a step with hostile input.
 
-    Attributes:
-        name: its kind, a slash and what is wrong.
-        command: module that `python -m` runs, and arguments; {in} is the folder of what was built, {out} an
-            empty one, {server} the address of the server.
-        build: fills the folder {in}; all chance comes from its second argument.
-        expect: outcomes that are right: `ok`, `error` (exit code 2, one line), `usage`, `quarantine` (ok or
-            an error, with the record in quarantine.jsonl), `exit N`.
-        megabytes: memory that it may take beyond what imports take.
-        seconds: time that it may take on a busy machine.
-        env: variables to set.
-        fresh: a new interpreter runs it, as the verb watches its process only before TensorFlow is loaded.
-        server: answers the requests of a loopback server, given a connection and the head of a request.
-        secrets: texts that no output and no file below {out} may hold.
-        check: given {in}, {out} and the output, returns what else is wrong; "" where nothing is.
+    Its command is the module that `python -m` runs, and arguments; {in} is the folder of what was built,
+    {out} an empty one, {server} the address of the server. Outcomes are `ok`, `error` (exit code 2, one
+    line), `usage`, `quarantine` (ok or an error, with the record in quarantine.jsonl), `exit N`.
     """
 
-    name: str
+    name: str  # its kind, a slash and what is wrong
     command: tuple[str, ...]
-    build: Build = lambda folder, chance: None
-    expect: tuple[str, ...] = (ERROR,)
-    megabytes: int = 700
-    seconds: float = 60.0
+    build: Build = lambda folder, chance: None  # fills {in}; all chance comes from its second argument
+    expect: tuple[str, ...] = (ERROR,)  # outcomes that are right
+    megabytes: int = 700  # memory that it may take beyond what imports take
+    seconds: float = 60.0  # on a busy machine
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    fresh: bool = False
-    server: Callable[[socket.socket, bytes], None] | None = None
-    secrets: tuple[str, ...] = ()
-    check: Callable[[Path, Path, str], str] | None = None
+    fresh: bool = False  # in a new interpreter: the verb watches its process before TensorFlow is loaded
+    server: Callable[[socket.socket, bytes], None] | None = None  # given a connection and a request's head
+    secrets: tuple[str, ...] = ()  # texts that no output and no file below {out} may hold
+    check: Callable[[Path, Path, str], str] | None = None  # given {in}, {out}, the output; tells faults
 
     @property
     def kind(self):

@@ -25,16 +25,9 @@ def good_images(folder, count=3):
 
 
 def coco(folder, images=(), annotations=(), *, categories=None, raw=None, files=None, count=3):
-    """Write good images with a box each, and what else is given.
+    """Write `a.json` and good images with a box each, further entries of it, and further files of images.
 
-    Args:
-        folder: to write `a.json` and `images/` to.
-        images: further entries.
-        annotations: further entries.
-        categories: in place of one, `cat`.
-        raw: the whole file of annotations, in place of all that.
-        files: further images by name.
-        count: how many good images.
+    Categories stand in place of one, `cat`; `raw` is the whole file of annotations in place of all that.
     """
     names = good_images(folder / "images", count)
     for name, content in (files or {}).items():

@@ -14,6 +14,7 @@ from detection_core.data.record_writer import write_record
 from tests.hostile.case import ANY, EITHER, OK, QUARANTINE, Case, detflow, put, using
 from tests.hostile.data_sets import example_gen, good_images, labelme, voc, voc_xml, yolo
 from tests.hostile.images import jpeg
+from tests.hostile.texts import BOMB
 
 _Q = (QUARANTINE,)
 _ENTITY = '<!DOCTYPE a [<!ENTITY x SYSTEM "{}">]>'
@@ -76,9 +77,7 @@ YOLO_DATA = {
     "tag_python": 'train: !!python/object/apply:os.system ["touch PWNED"]\nnames: [cat]\n',
     "date": "train: images/train\nnames: [2026-13-45]\n",
     "brackets": "train: " + "[" * 20_000 + "\n",
-    "aliases": "a: &a [x,x,x,x,x,x,x,x,x]\n"
-    + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(9))
-    + "train: images/train\nnames: *j\n",
+    "aliases": BOMB + "train: images/train\nnames: *j\n",
     "same_key": "train: images/train\nnames: [cat]\nnames: [dog]\n",
     "list": "[1, 2]\n",
     "binary": b"\xff\xfe\x00\x01",
@@ -133,10 +132,9 @@ def _labelme():
 def _studio(url, value=None):
     result = value or {"x": 1, "y": 1, "width": 20, "height": 20, "rotation": 0, "rectanglelabels": ["cat"]}
     found = {"type": "rectanglelabels", "original_width": 64, "original_height": 48, "value": result}
-    tasks = [
-        {"id": i, "data": {"image": f"g{i}.jpg"}, "annotations": [{"result": [found]}]} for i in range(2)
-    ]
-    return json.dumps([*tasks, {"id": 9, "data": {"image": url}, "annotations": [{"result": [found]}]}])
+    images = {0: "g0.jpg", 1: "g1.jpg", 9: url}
+    done = {"annotations": [{"result": [found]}]}
+    return json.dumps([{"id": number, "data": {"image": image}, **done} for number, image in images.items()])
 
 
 def _labelme_files(folder, **fields):
@@ -171,14 +169,13 @@ _CSV = {
     "formula": "g2.jpg,1,1,20,20,=cmd|'/c calc'!A1\n",
     "passwd": "/etc/passwd,1,1,20,20,cat\n",
 }
+_CVAT_MASK = '<mask label="cat" rle="9999999999" left="0" top="0" width="100000" height="100000"/>'
 _CVAT = {
     "laughs": f'<!DOCTYPE a [<!ENTITY a0 "ha">{_LAUGHS}]><annotations><meta>&a9;</meta></annotations>',
     "entity": _ENTITY.format("file:///etc/passwd") + "<annotations>&x;</annotations>",
     "nan": _CVAT_IMAGE.format(64, '<box label="cat" xtl="nan" ytl="1" xbr="9" ybr="9"/>'),
     "size_digits": _CVAT_IMAGE.format("9" * 5000, ""),
-    "mask_rle": _CVAT_IMAGE.format(
-        64, '<mask label="cat" rle="9999999999" left="0" top="0" width="100000" height="100000"/>'
-    ),
+    "mask_rle": _CVAT_IMAGE.format(64, _CVAT_MASK),
     "nested": "<annotations>" + "<image>" * 200_000,
     "empty": "",
 }

@@ -69,7 +69,7 @@ def _oriented(value):
 
 def _jpegs():
     good, at = jpeg(), _frame(jpeg())
-    scan = good.find(b"\xff\xda")
+    scan, profile = good.find(b"\xff\xda"), b"\xff\xe2\xff\xffICC_PROFILE\0" + b"x" * 65521
     table = {
         "empty": (b"", _BAD),
         "one_byte": (b"\xff", _BAD),
@@ -87,10 +87,7 @@ def _jpegs():
         "two": (good + good, _EITHER),
         "html_behind": (good + b"<script>alert(1)</script>", _GOOD),
         "exif_garbage": (good[:2] + b"\xff\xe1\0\x28Exif\0\0" + b"\xde\xad" * 16 + good[2:], _EITHER),
-        "profile_2MB": (
-            good[:2] + (b"\xff\xe2\xff\xffICC_PROFILE\0" + b"x" * 65521) * 40 + good[2:],
-            _EITHER,
-        ),
+        "profile_2MB": (good[:2] + profile * 40 + good[2:], _EITHER),
         "cmyk": (encoded(picture(mode="CMYK"), "JPEG"), _EITHER),
         "grey": (encoded(picture(mode="L"), "JPEG"), _GOOD),
         "progressive": (encoded(picture(), "JPEG", progressive=True), _GOOD),
@@ -99,16 +96,17 @@ def _jpegs():
     table |= {f"exif_{n}": (_oriented(n), _GOOD) for n in (0, 1, 6, 9, 65535)}
     exif = Image.Exif()
     exif[0x0112] = 6
-    wide = exif.tobytes().replace(
-        struct.pack(">HHIHH", 0x112, 3, 1, 6, 0), struct.pack(">HHII", 0x112, 4, 1, 65537)
-    )
+    short, wide = struct.pack(">HHIHH", 0x112, 3, 1, 6, 0), struct.pack(">HHII", 0x112, 4, 1, 65537)
+    wide = exif.tobytes().replace(short, wide)
     return table | {"exif_65537": (encoded(picture(), "JPEG", exif=wide), _GOOD)}
 
 
 def _others():
     good, gif = encoded(picture(), "PNG"), encoded(picture(), "GIF")
     webp, bmp, tif = (encoded(picture(), kind) for kind in ("WEBP", "BMP", "TIFF"))
+    bomb = _chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(100_000_000), 9))
     lie = bytearray(bmp)
+    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n(/etc/passwd) (r) file\n"
     lie[18:26] = struct.pack("<ii", 2**31 - 1, 2**31 - 1)
     return {
         "png_50000": (png(50_000, 50_000), _BAD),
@@ -119,10 +117,7 @@ def _others():
         "png_depth_3": (png(64, 48, depth=3), _EITHER),
         "png_colour_5": (png(64, 48, colour=5), _EITHER),
         "png_wrong_sum": (good[:45] + b"\0\0" + good[47:], _BAD),
-        "png_text_bomb": (
-            png(64, 48, extra=_chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(100_000_000), 9))),
-            _EITHER,
-        ),
+        "png_text_bomb": (png(64, 48, extra=bomb), _EITHER),
         "png_cut": (good[: len(good) // 2], _BAD),
         "png_palette": (encoded(picture(mode="P"), "PNG"), _GOOD),
         "png_alpha": (encoded(picture(mode="LA"), "PNG"), _GOOD),
@@ -139,10 +134,7 @@ def _others():
         "svg": (b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>', _BAD),
         "heic": (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(200), _BAD),
         "pdf": (b"%PDF-1.4\n1 0 obj\n", _BAD),
-        "eps": (
-            b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n(/etc/passwd) (r) file\n",
-            _BAD,
-        ),
+        "eps": (eps, _BAD),
         "fli": (struct.pack("<IHHHH", 1000, 0xAF11, 1, 60000, 60000) + bytes(200), _BAD),
         "xbm": (b"#define x_width 99999\n#define x_height 99999\nstatic char x_bits[] = {0};", _BAD),
         "zeros_1MB": (bytes(1_000_000), _BAD),

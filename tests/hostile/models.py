@@ -1,4 +1,4 @@
-"""TensorFlow Lite files, SavedModels and checkpoints: damaged, lying, writing files, taking memory."""
+"""Models: damaged, lying, writing files, taking memory; and what a good one is to predict, and where to."""
 
 import atexit
 import dataclasses
@@ -16,7 +16,7 @@ from pathlib import Path
 import flatbuffers
 
 from tests.hostile.case import EITHER, ERROR, OK, Case, detflow, put
-from tests.hostile.images import jpeg
+from tests.hostile.images import image_tables, jpeg
 from tests.hostile.texts import DIGITS
 
 LOADED = {"megabytes": 2000, "seconds": 60.0}
@@ -27,9 +27,8 @@ def _seeds():
     """Return a folder of models that TensorFlow has written, made once."""
     folder = Path(tempfile.mkdtemp(prefix="hostile-seeds-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    subprocess.run(
-        [sys.executable, "-m", "tests.hostile.seed_models", str(folder)], check=True, capture_output=True
-    )
+    command = [sys.executable, "-m", "tests.hostile.seed_models", str(folder)]
+    subprocess.run(command, check=True, capture_output=True)
     return folder
 
 
@@ -56,24 +55,14 @@ def _flat_bomb(subgraphs, tensors, operators):
     numbers = builder.EndVector()
     tensor = table(8, {0: numbers, 3: name})
     operator = table(9, {1: numbers, 2: numbers})
-    fields = {
-        0: vector([tensor] * tensors),
-        1: numbers,
-        2: numbers,
-        3: vector([operator] * operators),
-        4: name,
-    }
-    graph = table(5, fields)
+    fields = {0: vector([tensor] * tensors), 1: numbers, 2: numbers, 3: vector([operator] * operators)}
+    graph = table(5, {**fields, 4: name})
     code, buffer = table(4, {1: name}), table(1, {})
     pair = table(2, {0: name})
     signature = table(5, {0: vector([pair] * tensors), 1: vector([pair] * tensors), 2: name})
-    model = {
-        1: vector([code] * tensors),
-        2: vector([graph] * subgraphs),
-        4: vector([buffer] * tensors),
-        6: vector([pair] * tensors),
-        7: vector([signature] * subgraphs),
-    }
+    counts = {1: (code, tensors), 2: (graph, subgraphs), 4: (buffer, tensors), 6: (pair, tensors)}
+    counts |= {7: (signature, subgraphs)}
+    model = {slot: vector([item] * count) for slot, (item, count) in counts.items()}
     builder.Finish(table(8, model), b"TFL3")
     return bytes(builder.Output())
 
@@ -272,16 +261,92 @@ def _checkpoint_cases():
         changes[f"shape_{name}"] = lambda folder, chance, write=write: write(folder / index)
     for number in range(8):
         changes[f"flip_{number}"] = lambda folder, chance: _flip(folder / index, chance)
-    labels = ("--label-map", "{in}/m.pbtxt", "--output", "{out}/i")
-    command = detflow(
-        "import", "--config", f"{DIGITS}/pipeline.config", "--checkpoint", "{in}/ckpt-0", *labels
-    )
+    given = ("--checkpoint", "{in}/ckpt-0", "--label-map", "{in}/m.pbtxt", "--output", "{out}/i")
+    command = detflow("import", "--config", f"{DIGITS}/pipeline.config", *given)
     for name, change in changes.items():
         yield Case(f"checkpoint/{name}", command, _checkpoint(change), **LOADED)
 
 
+def _predict(image, place="{out}/p"):
+    return detflow("predict", "--model", "{in}/m", image, "--output", place)
+
+
+_IMAGES = "jpeg_empty jpeg_65535 png_50000 svg eps gif_65535 tif_tags xbm zeros_1MB"
+_PLACES = {
+    "pipe": "{in}/pipe.jpg",
+    "device": "/dev/zero",
+    "missing": "/nope.jpg",
+    "url": "http://127.0.0.1:9/x.jpg",
+    "video": "{in}/v.mp4",
+}
+
+
+def _predict_cases():
+    def odd(folder, chance):
+        saved_model("good")(folder, chance)
+        os.mkfifo(folder / "pipe.jpg")
+        put(folder / "v.mp4", chance.randbytes(10_000))
+        put(folder / "f", "x")
+
+    for name in _IMAGES.split():
+        write = lambda model, name=name: put(model.parent / "x.jpg", image_tables()[name][0])  # noqa: E731
+        yield Case(f"predict/{name}", _predict("{in}/x.jpg"), saved_model("good", write), **LOADED)
+    for name, image in _PLACES.items():
+        yield Case(f"predict/{name}", _predict(image), odd, **LOADED)
+    for name, place in {"file": "{in}/f", "below": "{in}/f/x", "proc": "/proc/nope"}.items():
+        yield Case(f"predict/output_{name}", _predict("{in}/a.jpg", place), odd, **LOADED)
+
+
+def _linked(name, target):
+    return lambda folder: (folder / name).symlink_to(target)
+
+
+def _image(name, size=0):
+    def make(folder):
+        path = put(Path(os.fsdecode(os.fsencode(folder / name))), jpeg())
+        if size:
+            os.truncate(path, size)
+
+    return make
+
+
+_BESIDE = {
+    "pipe": (lambda folder: os.mkfifo(folder / "x.jpg"), (ERROR,)),
+    "folder": (lambda folder: (folder / "x.jpg").mkdir(), EITHER),
+    "device": (_linked("x.jpg", "/dev/zero"), (ERROR,)),
+    "loop": (_linked("x.jpg", "x.jpg"), (ERROR,)),
+    "dangling": (_linked("x.jpg", "none.jpg"), (ERROR,)),
+    "sparse": (_image("x.jpg", 5 << 30), (ERROR,)),
+    "png_50000": (lambda folder: put(folder / "x.png", image_tables()["png_50000"][0]), (ERROR,)),
+    "video": (lambda folder: put(folder / "x.mp4", bytes(10_000)), (ERROR,)),
+    "long_name": (_image("n" * 251 + ".jpg"), EITHER),
+    "escape": (_image("\x1b[31m\n.jpg"), EITHER),
+    "bytes": (_image("a\udcff.jpg"), EITHER),
+    "same_stem": (_image("g.jpeg"), (OK,)),
+    "same_number": (lambda folder: (_image("g.jpeg")(folder), _image("g-2.jpg")(folder)), (OK,)),
+}
+
+
+def _goes_on(folder, out, text):
+    return "" if list(out.glob("p/g*.json")) else "THE GOOD IMAGE WAS LEFT OUT"
+
+
+def _folder_cases():
+    """Yield folders to predict, of a good image and something beside it."""
+
+    def write(model, change):
+        change(put(model.parent / "f/g.jpg", jpeg()).parent)
+
+    for name, (change, expect) in _BESIDE.items():
+        build = saved_model("good", functools.partial(write, change=change))
+        command, case = _predict("{in}/f"), f"predict/beside_{name}"
+        yield Case(case, command, build, expect, check=_goes_on, **LOADED)
+
+
 def cases():
-    """Yield foreign models for every verb that opens one."""
+    """Yield foreign models for every verb that opens one, and what is predicted by a good one."""
     yield from _tflite_cases()
     yield from _saved_model_cases()
     yield from _checkpoint_cases()
+    yield from _predict_cases()
+    yield from _folder_cases()

@@ -14,7 +14,8 @@ from tests.hostile.case import ERROR, OK, Case, detflow, put, using
 _MODEL = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
 _ARCHIVE = f"{_MODEL}.tar.gz"
 _GET = detflow("zoo", "get", _MODEL, "--mirror", "{server}")
-_OK_HEAD = "HTTP/1.1 200 OK\r\n"
+_OK_HEAD, _PART_HEAD = "HTTP/1.1 200 OK\r\n", "HTTP/1.1 206 Part\r\nContent-Range: "
+_CHUNKED = f"{_OK_HEAD}Transfer-Encoding: chunked\r\n\r\n"
 Answer = Callable[[socket.socket, bytes], None]
 
 
@@ -63,10 +64,8 @@ def _breaking(connection, request):
 
 _SERVERS = {
     "endless": _endless(f"{_OK_HEAD}\r\n"),
-    "endless_chunks": _endless(
-        f"{_OK_HEAD}Transfer-Encoding: chunked\r\n\r\n", b"100000\r\n" + bytes(1 << 20) + b"\r\n"
-    ),
-    "endless_part": _endless("HTTP/1.1 206 Part\r\nContent-Range: bytes 0-9/*\r\n\r\n"),
+    "endless_chunks": _endless(_CHUNKED, b"100000\r\n" + bytes(1 << 20) + b"\r\n"),
+    "endless_part": _endless(f"{_PART_HEAD}bytes 0-9/*\r\n\r\n"),
     "endless_headers": _endless(_OK_HEAD, b"X-More: 1\r\n" * 1000),
     "endless_header": _endless(f"{_OK_HEAD}X-", b"x" * 65536),
     "endless_interim": _endless("", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
@@ -76,12 +75,10 @@ _SERVERS = {
     "size_digits": _endless(f"{_OK_HEAD}Content-Length: {'9' * 5000}\r\n\r\n"),
     "size_words": _endless(f"{_OK_HEAD}Content-Length: many\r\n\r\n"),
     "size_negative": _endless(f"{_OK_HEAD}Content-Length: -1\r\n\r\n"),
-    "range_digits": _endless(
-        f"HTTP/1.1 206 Part\r\nContent-Range: bytes 0-{'9' * 5000}/{'9' * 5000}\r\n\r\n"
-    ),
-    "range_words": _endless("HTTP/1.1 206 Part\r\nContent-Range: all of it\r\n\r\n"),
-    "chunk_negative": _endless(f"{_OK_HEAD}Transfer-Encoding: chunked\r\n\r\n", b"-5\r\nxxxxx\r\n" * 10_000),
-    "chunk_digits": _endless(f"{_OK_HEAD}Transfer-Encoding: chunked\r\n\r\n", b"f" * 5000 + b"\r\n"),
+    "range_digits": _endless(f"{_PART_HEAD}bytes 0-{'9' * 5000}/{'9' * 5000}\r\n\r\n"),
+    "range_words": _endless(f"{_PART_HEAD}all of it\r\n\r\n"),
+    "chunk_negative": _endless(_CHUNKED, b"-5\r\nxxxxx\r\n" * 10_000),
+    "chunk_digits": _endless(_CHUNKED, b"f" * 5000 + b"\r\n"),
     "no_http": _send(b"", "SSH-2.0\r\n"),
     "status_digits": _send(b"", f"HTTP/1.1 {'9' * 5000} OK\r\n"),
     "status_control": _send(b"", "HTTP/1.1 404 \x1b]0;pwned\x07\r\n"),

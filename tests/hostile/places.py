@@ -99,24 +99,28 @@ def _pipe(root):
     os.mkfifo(root / "current.json")
 
 
+def _device(root):
+    (root / "current.json").unlink()
+    (root / "current.json").symlink_to("/dev/zero")
+
+
+def _file_for_versions(root):
+    shutil.rmtree(root / "versions")
+    put(root / "versions", "x")
+
+
 def _precious(folder, out, text):
     return "" if (folder / "victim").read_text() == "precious" else "OVERWRITTEN"
 
 
 _CHANGES = {
     "good": (lambda root: None, (OK,)),
-    "versions_are_file": (
-        lambda root: (shutil.rmtree(root / "versions"), put(root / "versions", "x")),
-        (ERROR,),
-    ),
+    "versions_are_file": (_file_for_versions, (ERROR,)),
     "superscript": (lambda root: put(root / "versions/\u00b2.json", "{}"), EITHER),
     "lock_is_folder": (lambda root: (root / ".lock").mkdir(), (ERROR,)),
     "lock_is_link": (_link_lock, EITHER),
     "pointer_is_pipe": (_pipe, (ERROR,)),
-    "pointer_is_device": (
-        lambda root: ((root / "current.json").unlink(), (root / "current.json").symlink_to("/dev/zero")),
-        (ERROR,),
-    ),
+    "pointer_is_device": (_device, (ERROR,)),
     "no_models": (lambda root: shutil.rmtree(root / "saved_model"), (ERROR,)),
 }
 
@@ -137,16 +141,8 @@ def _destinations():
         yield Case(f"destination/to_{name}", command, using(_destination), REFUSED)
 
 
-_RUN = {
-    "run_id": "r1",
-    "pipeline_name": "t",
-    "started": "2026-01-01T00:00:00+00:00",
-    "finished": "2026-01-01T00:01:00+00:00",
-    "status": "succeeded",
-    "settings_text": "x",
-    "workspace": "w",
-    "steps": [],
-}
+_RUN = {"run_id": "r1", "pipeline_name": "t", "settings_text": "x", "workspace": "w", "status": "succeeded"}
+_RUN |= {"started": "2026-01-01T00:00:00+00:00", "finished": "2026-01-01T00:01:00+00:00", "steps": []}
 _EVALUATOR = {"id": "evaluator", "component": "evaluator", "state": "executed"}
 _RUNS = {
     "empty": "",
@@ -159,10 +155,8 @@ _RUNS = {
     "types": json.dumps({**_RUN, "started": 5, "pipeline_name": None}),
     "dotdot": json.dumps({**_RUN, "run_id": "../../../escaped"}),
     "control": json.dumps({**_RUN, "pipeline_name": "\x1b]0;pwned\x07"}),
-    "outputs_text": json.dumps({**_RUN, "steps": [{**_EVALUATOR, "outputs": "text"}]}),
-    "output_passwd": json.dumps(
-        {**_RUN, "steps": [{**_EVALUATOR, "outputs": {"evaluation": "/etc/passwd"}}]}
-    ),
+    "outputs_text": json.dumps({**_RUN, "steps": [_EVALUATOR | {"outputs": "text"}]}),
+    "output_passwd": json.dumps({**_RUN, "steps": [_EVALUATOR | {"outputs": {"evaluation": "/etc/passwd"}}]}),
 }
 
 

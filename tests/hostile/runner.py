@@ -34,23 +34,14 @@ _REPO = Path(__file__).parents[2]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
-    """What came of a case.
-
-    Attributes:
-        case: which.
-        outcome: in the words of `Case.expect`, or in capitals what must never be.
-        faults: what else is wrong.
-        seconds: that it took.
-        megabytes: of memory that it took at most, beyond the imports'.
-        output: its end.
-    """
+    """What came of a case."""
 
     case: Case
-    outcome: str
-    faults: tuple[str, ...]
+    outcome: str  # in the words of `Case.expect`, or in capitals what must never be
+    faults: tuple[str, ...]  # what else is wrong
     seconds: float
-    megabytes: int
-    output: str
+    megabytes: int  # of memory that it took at most, beyond the imports'
+    output: str  # its end
 
     @property
     def passed(self):
@@ -88,14 +79,7 @@ def import_everything():
 
 
 def run_cases(cases, seed, folder, jobs):
-    """Run cases, some at a time, and yield results as they come.
-
-    Args:
-        cases: what to run.
-        seed: of all that is random in them.
-        folder: for what they read and write; of a case that passed nothing is kept.
-        jobs: how many run at a time.
-    """
+    """Run cases, `jobs` at a time, and yield results as they come; of a case that passed nothing is kept."""
     waiting, running, own = iter(cases), [], _anonymous_bytes(os.getpid())
     while True:
         while len(running) < jobs and (case := next(waiting, None)) is not None:
@@ -210,14 +194,9 @@ def _judge(process, code):
     with open(folder / "log.txt", "rb") as file:
         text = file.read(_LONGEST_OUTPUT).decode("utf-8", "backslashreplace")
     faults = list(_faults(case, folder, text, killed=bool(process.killed)))
-    return Result(
-        case=case,
-        outcome=process.killed or _outcome(code, text, folder),
-        faults=tuple(faults),
-        seconds=time.monotonic() - process.began,
-        megabytes=process.most_bytes >> 20,
-        output=text[-3000:],
-    )
+    taken = {"seconds": time.monotonic() - process.began, "megabytes": process.most_bytes >> 20}
+    outcome = process.killed or _outcome(code, text, folder)
+    return Result(case=case, outcome=outcome, faults=tuple(faults), output=text[-3000:], **taken)
 
 
 def _outcome(code, text, folder):

@@ -6,20 +6,15 @@ import json
 
 from tests.hostile.case import ERROR, REFUSED, Case, detflow, put, step, using
 from tests.hostile.data_sets import coco
-from tests.hostile.texts import DIGITS
+from tests.hostile.texts import settings_of
 
 _TOKEN, _COOKIE, _KEY = "tok-SENTINEL-1a2b3c", "session=cook-SENTINEL-9z8y", "AKIASENTINEL00000001"
 _SECRET, _PASSWORD = "sEcReTsEnTiNeL/abc+def", "pass-SENTINEL-7"
 _WORDS = ("SENTINEL", "sEcReTsEnTiNeL")
 _SPLITS = '{"train": {"annotations": "a.json", "images": "i"}}'
 _NOBODY = "http://127.0.0.1:9"
-_AWS = {
-    "AWS_ACCESS_KEY_ID": _KEY,
-    "AWS_SECRET_ACCESS_KEY": _SECRET,
-    "AWS_SESSION_TOKEN": "sess-SENTINEL-77",
-    "AWS_REGION": "us-east-1",
-    "AWS_MAX_ATTEMPTS": "1",
-}
+_AWS = {"AWS_ACCESS_KEY_ID": _KEY, "AWS_SECRET_ACCESS_KEY": _SECRET, "AWS_REGION": "us-east-1"}
+_AWS |= {"AWS_SESSION_TOKEN": "sess-SENTINEL-77", "AWS_MAX_ATTEMPTS": "1"}
 
 
 def _answer(status, echo=False, kind="text/plain", body=b""):
@@ -45,12 +40,8 @@ _SERVERS = {
 
 def _write_settings(folder, field, value):
     coco(folder / "data")
-    tree = {
-        "name": "t",
-        "workspace": str(folder.parent / "out/w"),
-        "data": {"path": str(folder / "data"), "splits": {"train": 0.5, "eval": 0.5}},
-        "model": {"config": str(DIGITS / "pipeline.config")},
-    }
+    data = {"path": str(folder / "data"), "splits": {"train": 0.5, "eval": 0.5}}
+    tree = settings_of(workspace=str(folder.parent / "out/w"), data=data)
     section, name = field.split("__")
     tree.setdefault(section, {})[name] = value
     put(folder / "settings.yaml", json.dumps(tree))
@@ -60,9 +51,8 @@ def _cluster():
     for name, server in _SERVERS.items():
         call = detflow("runs", "list", "--host", "{server}", "--timeout", "5")
         for flag, value in {"token": _TOKEN, "cookie": _COOKIE}.items():
-            yield Case(
-                f"secrets/{flag}_{name}", (*call, f"--{flag}-env", "T"), env={"T": value}, server=server
-            )
+            command = (*call, f"--{flag}-env", "T")
+            yield Case(f"secrets/{flag}_{name}", command, env={"T": value}, server=server)
     odd = {"newline": f"{_TOKEN}\nrest", "not_latin": f"{_TOKEN}\u2026", "carriage": f"{_TOKEN}\rX: y"}
     for (name, value), flag in itertools.product(odd.items(), ("token", "cookie")):
         command = detflow("runs", "list", "--host", _NOBODY, f"--{flag}-env", "T")

@@ -3,6 +3,7 @@
 python -m tests.hostile.seed_models FOLDER
 """
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -64,16 +65,14 @@ _MODELS = {
     "no_boxes": _without("detection_boxes"),
     "boxes_shape": _other("detection_boxes", lambda: tf.zeros([1, 2, 3])),
     "boxes_text": _other("detection_boxes", lambda: tf.constant([[["a"] * 4] * 2])),
-    "count_nan": _other("num_detections", lambda: tf.constant([float("nan")])),
+    "count_nan": _other("num_detections", lambda: tf.constant([math.nan])),
     "count_1e30": _other("num_detections", lambda: tf.constant([1e30])),
-    "score_nan": _other("detection_scores", lambda: tf.constant([[float("nan"), 1.0]])),
+    "score_nan": _other("detection_scores", lambda: tf.constant([[math.nan, 1.0]])),
     "class_1e20": _other("detection_classes", lambda: tf.constant([[1e20, 1.0]])),
     "boxes_1e30": _other("detection_boxes", lambda: tf.constant([[[-1e30, -1e30, 1e30, 1e30]] * 2])),
     "memory": _other("detection_scores", lambda: tf.reduce_sum(tf.ones([200_000, 20_000])) * tf.ones([1, 2])),
     "endless": _other("detection_scores", lambda: _loop() * tf.ones([1, 2])),
-    "fails": _other(
-        "detection_scores", lambda: tf.debugging.check_numerics(tf.constant([[float("nan")] * 2]), "")
-    ),
+    "fails": _other("detection_scores", lambda: tf.debugging.check_numerics(tf.ones([1, 2]) * math.nan, "")),
 }
 
 

@@ -1,5 +1,6 @@
 """Settings, label maps, hparams, pipeline.config, packages: odd values, tags, bombs and mutants."""
 
+import itertools
 import json
 import random
 import re
@@ -11,14 +12,13 @@ from tests.hostile.data_sets import coco, example_gen
 DIGITS = Path(__file__).parents[2] / "examples/digits"
 _CONFIG = (DIGITS / "pipeline.config").read_text()
 
-_BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
-    f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(9)
-)
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n"
+BOMB += "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in itertools.pairwise("abcdefghij"))
 # Whatever reads YAML gets these.
 YAML = {
     "empty": "",
     "list": "- a\n",
-    "bomb": _BOMB,
+    "bomb": BOMB,
     "alias_itself": "name: &a [*a]\n",
     "brackets": "name: " + "[" * 20_000,
     "braces": "name: " + "{a: " * 20_000,
@@ -29,9 +29,7 @@ YAML = {
     "digits": "name: " + "9" * 5000 + "\n",
     "hex": "name: 0x" + "f" * 100_000 + "\n",
     "float": "name: 1e999999\n",
-    "tag_bool": 'name: !!bool "abc"\n',
-    "tag_int": 'name: !!int "abc"\n',
-    "tag_float": 'name: !!float "abc"\n',
+    **{f"tag_{kind}": f'name: !!{kind} "abc"\n' for kind in ("bool", "int", "float")},
     "tag_time": 'name: !!timestamp "abc"\n',
     "tag_binary": 'name: !!binary "\u00e9"\n',
     "tag_set": "name: !!set {a, b}\n",
@@ -106,27 +104,22 @@ _LABEL_MAPS = {
     "comment_20MB": ("#" + "x" * 20_000_000 + '\nitem{id:1 name:"cat"}', EITHER),
     "items_1e6": ("".join(f'item{{id:{i} name:"c{i}"}}' for i in range(1, 300_000)), ANY),
 }
+_PACKAGE = "pipelineInfo: {name: x}\nschemaVersion: 2.1.0\n"
 _PACKAGES = {
     "info_list": "pipelineInfo: []\nschemaVersion: 2.1.0\n",
-    "root_list": "pipelineInfo: {name: x}\nschemaVersion: 2.1.0\nroot: []\n",
-    "root_null": "pipelineInfo: {name: x}\nschemaVersion: 2.1.0\nroot: null\n",
-    "parameters_list": "pipelineInfo: {name: x}\nschemaVersion: 2.1.0\n"
-    "root: {inputDefinitions: {parameters: [1]}}\n",
-    "tasks_number": "pipelineInfo: {name: x}\nschemaVersion: 2.1.0\nroot: {dag: {tasks: 5}}\n",
+    "root_list": f"{_PACKAGE}root: []\n",
+    "root_null": f"{_PACKAGE}root: null\n",
+    "parameters_list": f"{_PACKAGE}root: {{inputDefinitions: {{parameters: [1]}}}}\n",
+    "tasks_number": f"{_PACKAGE}root: {{dag: {{tasks: 5}}}}\n",
     "mixed_keys": "pipelineInfo: {name: x, 1: 2}\nschemaVersion: 2.1.0\nroot: {}\n",
     "version_list": "pipelineInfo: {name: x}\nschemaVersion: [2]\nroot: {}\n",
 }
 
 
-def _settings(**changes):
-    splits = {"annotations": "a.json", "images": "images"}
-    base = {
-        "name": "t",
-        "workspace": "w",
-        "data": {"path": "data", "splits": {"train": splits, "eval": splits}},
-        "model": {"config": str(DIGITS / "pipeline.config")},
-    }
-    return {**base, **changes}
+def settings_of(**changes):
+    split = {"annotations": "a.json", "images": "images"}
+    base = {"name": "t", "workspace": "w", "model": {"config": str(DIGITS / "pipeline.config")}}
+    return {**base, "data": {"path": "data", "splits": {"train": split, "eval": split}}, **changes}
 
 
 def _file(name, content, data=True):
@@ -167,7 +160,7 @@ def _setting_cases():
     for number, key in enumerate(keys):
         # A third of the values for each key, others for the next.
         for name, value in list(_VALUES.items())[number % 3 :: 3]:
-            tree = _settings(schedule={"cron": "0 0 3 * * *"})
+            tree = settings_of(schedule={"cron": "0 0 3 * * *"})
             *above, last = key.split(".")
             node = tree
             for part in above:
@@ -175,9 +168,9 @@ def _setting_cases():
             node[last] = "@VALUE@"
             text = json.dumps(tree).replace('"@VALUE@"', f"{value} ")
             yield Case(f"setting/{key}_{name}", _VALIDATE, _file("s.yaml", text), EITHER)
-    literal = json.dumps(_settings(workspace="${HOME}/$(touch {in}/PWNED)/`id`"))
+    literal = json.dumps(settings_of(workspace="${HOME}/$(touch {in}/PWNED)/`id`"))
     yield Case("setting/shell", _VALIDATE, _file("s.yaml", literal), EITHER)
-    yield Case("setting/good", _VALIDATE, _file("s.yaml", json.dumps(_settings())), (OK,))
+    yield Case("setting/good", _VALIDATE, _file("s.yaml", json.dumps(settings_of())), (OK,))
 
 
 _HPARAMS = {
@@ -195,10 +188,9 @@ _HPARAMS = {
 
 
 def _config_cases():
+    counts = {"negative_classes": -1, "classes_overflow": 99999999999, "classes_2e9": 2000000000}
     changed = {
-        "negative_classes": _CONFIG.replace("num_classes: 10", "num_classes: -1"),
-        "classes_overflow": _CONFIG.replace("num_classes: 10", "num_classes: 99999999999"),
-        "classes_2e9": _CONFIG.replace("num_classes: 10", "num_classes: 2000000000"),
+        **{name: _CONFIG.replace("num_classes: 10", f"num_classes: {n}") for name, n in counts.items()},
         "nan": _CONFIG.replace("anchor_scale: 3.0", "anchor_scale: nan"),
         "two_models": _CONFIG + "\nmodel { faster_rcnn { } }",
         "braces": "model {" * 50_000,

@@ -5,7 +5,7 @@ import dataclasses
 import importlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -17,15 +17,10 @@ _ROW = re.compile(r"^\| \[(.+?)\]\(#[\w-]+\) \| (\d+) \|", re.MULTILINE)
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A recipe, its files written to a folder from which they can be imported.
-
-    Attributes:
-        folder: where they are.
-        files: name to content.
-    """
+    """A recipe, its files written to a folder from which they can be imported."""
 
     folder: Path
-    files: dict[str, str]
+    files: dict[str, str]  # name to content
 
     def path(self, name: str) -> str:
         """Return where a file is."""
@@ -62,3 +57,15 @@ def recipe(title: str, folder: Path) -> Iterator[Recipe]:
         sys.path.remove(str(folder))
         for module in modules:
             sys.modules.pop(module, None)
+
+
+@contextlib.contextmanager
+def registered(title: str, folder: Path, module: str, *forget: Callable[[], None]) -> Iterator[Recipe]:
+    """Write a recipe's files and register their part; then call what takes it back."""
+    with recipe(title, folder) as found:
+        found.load(module).register()
+        try:
+            yield found
+        finally:
+            for take_back in forget:
+                take_back()

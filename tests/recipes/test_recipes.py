@@ -31,7 +31,7 @@ from pipeline.registered_steps import unregister_step
 from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import SETTINGS
 from tests.recipes import page
-from tests.recipes.page import recipe
+from tests.recipes.page import recipe, registered
 from tests.support.blob_artifacts import save_model
 from tests.support.blob_artifacts import write_examples as write_blob_examples
 from tests.support.blobs import BlobDetector, scenes
@@ -75,10 +75,9 @@ def test_the_table_counts_the_files():
 
 @pytest.fixture
 def poly(tmp_path):
-    with recipe("a loss", tmp_path) as found:
-        found.load("poly_loss").register()
+    forget = lambda: unregister_part("classification_loss", "poly")  # noqa: E731
+    with registered("a loss", tmp_path, "poly_loss", forget) as found:
         yield found
-        unregister_part("classification_loss", "poly")
 
 
 def test_a_loss_is_what_its_paper_says_and_refuses_an_option_out_of_range(poly, tiny):
@@ -108,26 +107,21 @@ def test_a_loss_trains(poly, tiny, tmp_path):
 
 @pytest.mark.slow
 def test_a_backbone_trains_and_is_loaded_again(tiny, tmp_path):
-    with recipe("a backbone", tmp_path) as plain:
-        plain.load("plain_backbone").register()
-        try:
-            config = loaded(tiny, plain, "plain.config")
-            trained = detection_core.train(config, output=tmp_path / "trained")
-            detector = detection_core.build_detector(trained)
-            names = {layer.name for network in detector.networks.values() for layer in network.layers}
-            assert {f"backbone_conv_{level}" for level in range(1, 6)} <= names
-            assert not any("expanded" in name for name in names)
-        finally:
-            unregister_backbone("plain")
-            unregister_extractor("ssd_plain_fpn")
+    forget = (lambda: unregister_backbone("plain"), lambda: unregister_extractor("ssd_plain_fpn"))
+    with registered("a backbone", tmp_path, "plain_backbone", *forget) as plain:
+        config = loaded(tiny, plain, "plain.config")
+        trained = detection_core.train(config, output=tmp_path / "trained")
+        detector = detection_core.build_detector(trained)
+        names = {layer.name for network in detector.networks.values() for layer in network.layers}
+        assert {f"backbone_conv_{level}" for level in range(1, 6)} <= names
+        assert not any("expanded" in name for name in names)
 
 
 @pytest.fixture
 def solarize(tmp_path):
-    with recipe("an augmentation", tmp_path) as found:
-        found.load("solarize").register()
+    forget = lambda: unregister_part("augmentation", "solarize")  # noqa: E731
+    with registered("an augmentation", tmp_path, "solarize", forget) as found:
         yield found
-        unregister_part("augmentation", "solarize")
 
 
 def test_an_augmentation_of_a_config_changes_a_sample(solarize, tiny):
@@ -155,17 +149,14 @@ def test_an_input_format_is_ingested(tmp_path):
         lines.append(f"{number}.png,4,3,20,27,cat")
     lines += ["0.png,1,1,5,x,cat", "1.png,1,1,9,9,dog"]
     (data / "boxes.csv").write_text("\n".join(lines))
-    with recipe("an input format", tmp_path) as csv_boxes:
-        csv_boxes.load("csv_boxes").register()
-        try:
-            text = csv_boxes.files["csv.yaml"].replace("PATH", str(data))
-            text += f"name: csv\nmodel: {{config: {ROOT}/examples/digits/pipeline.config}}\nworkspace: w\n"
-            (tmp_path / "settings.yaml").write_text(text)
-            source = load_settings(str(tmp_path / "settings.yaml"), check_files=False).data
-            given = {"data_path": source.path, "data_format": source.format, "splits": dict(source.splits)}
-            card = ingest(ExampleGenJob(examples=str(tmp_path / "examples"), quarantine_limit=0.5, **given))
-        finally:
-            unregister_reader("csv_boxes")
+    forget = lambda: unregister_reader("csv_boxes")  # noqa: E731
+    with registered("an input format", tmp_path, "csv_boxes", forget) as csv_boxes:
+        text = csv_boxes.files["csv.yaml"].replace("PATH", str(data))
+        text += f"name: csv\nmodel: {{config: {ROOT}/examples/digits/pipeline.config}}\nworkspace: w\n"
+        (tmp_path / "settings.yaml").write_text(text)
+        source = load_settings(str(tmp_path / "settings.yaml"), check_files=False).data
+        given = {"data_path": source.path, "data_format": source.format, "splits": dict(source.splits)}
+        card = ingest(ExampleGenJob(examples=str(tmp_path / "examples"), quarantine_limit=0.5, **given))
     assert card["total"]["images"] == 8 and card["total"]["objects"] == 9
     assert card["quarantine"]["reasons"] == {"malformed_annotation": 1}
     rows = (tmp_path / "examples" / "quarantine.jsonl").read_text().splitlines()
@@ -181,15 +172,12 @@ def test_an_input_format_is_ingested(tmp_path):
 
 def test_a_metric_is_measured_and_gates(tmp_path):
     write_blob_examples(tmp_path / "examples", "eval", scenes(4))
-    with recipe("a metric", tmp_path) as coverage:
-        coverage.load("image_coverage").register()
-        try:
-            config = coverage.files["coverage.config"]
-            model = save_model(BlobDetector(), tmp_path / "model", config=config)
-            options = detection_core.EvaluateOptions(thresholds={"Coverage_Images@0.5": {"lower_bound": 1.1}})
-            report = detection_core.evaluate(model, examples=tmp_path / "examples", options=options)
-        finally:
-            unregister_metric_set("coverage_metrics")
+    forget = lambda: unregister_metric_set("coverage_metrics")  # noqa: E731
+    with registered("a metric", tmp_path, "image_coverage", forget) as coverage:
+        config = coverage.files["coverage.config"]
+        model = save_model(BlobDetector(), tmp_path / "model", config=config)
+        options = detection_core.EvaluateOptions(thresholds={"Coverage_Images@0.5": {"lower_bound": 1.1}})
+        report = detection_core.evaluate(model, examples=tmp_path / "examples", options=options)
     expected = np.mean([len(truth.boxes) > 0 for _, truth in scenes(4)])
     assert report.metrics["Coverage_Images@0.5"] == expected > 0
     assert not report.blessed
@@ -221,22 +209,19 @@ def test_a_family_trains_is_measured_and_predicts(tiny, tmp_path):
             unregister_family("one_box")
 
 
-def test_a_component_is_compiled_beside_ours_and_runs(tmp_path):
+def test_a_component_is_compiled_beside_ours_and_runs(tmp_path, request):
     from kfp import compiler
 
     with recipe("a component", tmp_path) as graded:
-        try:
-            pipeline = graded.load("graded_pipeline").graded
-            with_short_stack(compiler.Compiler().compile, pipeline, str(tmp_path / "graded.yaml"))
-        finally:
-            unregister_component("grader")
+        request.addfinalizer(lambda: unregister_component("grader"))
+        pipeline = graded.load("graded_pipeline").graded
+        with_short_stack(compiler.Compiler().compile, pipeline, str(tmp_path / "graded.yaml"))
     package = next(yaml.safe_load_all((tmp_path / "graded.yaml").read_text()))
     executors = package["deploymentSpec"]["executors"]
     assert executors["exec-grader"]["container"]["command"] == ["python", "-m", "grader"]
     assert executors["exec-evaluator"]["container"]["command"] == ["python", "-m", "components.evaluator"]
     tasks = package["root"]["dag"]["tasks"]
     assert tasks["grader"]["inputs"]["parameters"]["largest"]["runtimeValue"]["constant"] == 1_000_000
-
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights").write_bytes(b"x" * 100)
     assert run_in(tmp_path, "grader --model model --evaluation grade --largest 100").returncode == 0
@@ -249,14 +234,10 @@ def test_a_component_is_a_step_of_a_workflow_in_a_compiled_package(tmp_path):
     image = ["kubeflow.steps.grader.image=registry/grader:1.0"]
     with pytest.raises(detection_core.ConfigError, match=r"kubeflow.steps.grader: expected one of"):
         load_settings(str(SETTINGS), image, check_files=False)
-    with recipe("a component", tmp_path) as graded:
-        try:
-            graded.load("grader_step").register()
-            settings = load_settings(str(SETTINGS), image, check_files=False)
-            package = with_short_stack(render_pipeline, settings)
-        finally:
-            unregister_step("grader")
-            unregister_component("grader")
+    forget = (lambda: unregister_step("grader"), lambda: unregister_component("grader"))
+    with registered("a component", tmp_path, "grader_step", *forget):
+        settings = load_settings(str(SETTINGS), image, check_files=False)
+        package = with_short_stack(render_pipeline, settings)
     compiled = next(yaml.safe_load_all(package))
     tasks = compiled["root"]["dag"]["tasks"]
     assert tasks["grader"]["inputs"]["artifacts"]["model"]["taskOutputArtifact"]["producerTask"] == "trainer"

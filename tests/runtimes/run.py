@@ -21,9 +21,8 @@ def onnx(folder, images):
     names = [node.name for node in graph.node]
     outputs = [f"{name}:0" for name in os.environ["OUTPUTS"].split(",") if name in names]
     path = f"{folder}/model.onnx"
-    tf2onnx.convert.from_graph_def(
-        graph, input_names=["images:0"], output_names=outputs, opset=18, output_path=path
-    )
+    given = {"input_names": ["images:0"], "output_names": outputs}
+    tf2onnx.convert.from_graph_def(graph, **given, opset=18, output_path=path)
     return onnxruntime(path, images)
 
 

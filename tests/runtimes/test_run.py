@@ -34,16 +34,9 @@ NAMES = {
 # Sums of float32 in another order: logits of 5 come out 0.00013 apart on some processors.
 RELATIVE, ABSOLUTE = 1e-4, 1e-4
 # Environment, what is run in it, and on what. OpenCV runs what tf2onnx wrote, so it comes after it.
-RUNS = (
-    ("onnx", "onnx", "portable"),
-    ("openvino", "openvino", "portable"),
-    ("onnx", "onnx", "portable_heads"),
-    ("openvino", "openvino", "portable_heads"),
-    ("opencv", "opencv_onnx", "portable_heads"),
-    ("opencv", "opencv", "portable_heads"),
-    ("opencv4", "opencv", "portable_heads"),
-    ("coreml", "coreml", "portable_heads"),
-)
+RUNS = [(name, name, signatures) for signatures in NAMES for name in ("onnx", "openvino")]
+OF_HEADS = (("opencv", "opencv_onnx"), ("opencv", "opencv"), ("opencv4", "opencv"), ("coreml", "coreml"))
+RUNS += [(*run, "portable_heads") for run in OF_HEADS]
 
 
 @pytest.fixture(scope="module", params=NETWORKS)

@@ -1,16 +1,38 @@
+"""From annotations to shards: splits, task records, workers."""
+
 import gc
 import json
+import math
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from component_specs.example_gen import Spans
+from components.example_gen import transforms
 from components.example_gen.ingestion import gather, read_dataset
+from components.example_gen.local_workers import run_with_workers
+from components.example_gen.shards import read_reports, shard_settings, write_shard, write_tasks
+from components.example_gen.task_records import format_record, parse_json, read_record
+from components.example_gen.transforms import IN_PROCESS, choose_arguments
 from detection_core.data.label_map import label_map_from_names
-from detection_core.datasets.annotated_images import Rejection
+from detection_core.datasets import annotated_images as boxes
+from detection_core.datasets.annotated_images import AnnotatedImage, AnnotatedObject, ImageLabel, Rejection
 from detection_core.datasets.counts import Counts
-from detection_core.errors import DataError
-from tests.support.cases import cases
+from detection_core.errors import ConfigError, DataError
+from detection_core.storage import files
+from detection_core.storage.schemes import store_of
+from tests.support.beam_programs import shards, worker_pool
+from tests.support.cases import cases, refused
 from tests.support.dataset_files import Coco, picture, voc_xml, write_voc
+from tests.support.object_store import s3_server
 from tests.support.same_set import WRITERS
 
 RATIOS = {"eval": 0.3, "train": 0.7}
@@ -64,9 +86,7 @@ def _with_more_images(tmp_path):
 
 # Never e, whose annotation cannot be read.
 @cases(({}, "abc"), ({"unannotated_images": "background"}, "abcxyz"))
-def test_images_without_annotations_are_counted_once_and_background_where_settings_say_so(
-    tmp_path, *, given, train
-):
+def test_images_without_annotations_are_counted_once_and_background_where_asked(tmp_path, *, given, train):
     dataset = read_dataset(str(tmp_path), "voc", _with_more_images(tmp_path), None, **given)
     assert dataset.unannotated == {"train": 3} and dataset.background == bool(given)
     assert _ids(dataset) == {"train": [*train], "eval": ["d"]}
@@ -148,3 +168,155 @@ def test_given_splits_may_name_spans_and_a_fixed_set_beside_them(tmp_path):
     ids = _ids(read_dataset(str(tmp_path), "coco", splits, None, spans))
     assert ids["train"] == ["1/1", "1/2", "2/1", "2/2", "2/3"]
     assert len(ids["eval"]) == 4 and not any("/" in i for i in ids["eval"])
+
+
+PLAIN = AnnotatedObject("cat", (1.0, 2.5, 3.0, 4.0), 7.5, 0, None, None, None, "annotation 1")
+IMAGE = AnnotatedImage("1", "ä \udcff.jpg", "/x/ä \udcff.jpg", 40, 30, [PLAIN])
+
+
+def _again(image):
+    return read_record(parse_json(format_record(image)))
+
+
+def test_boxes_alone_are_what_they_always_were():
+    assert parse_json(format_record(IMAGE)) == [
+        "1", "ä \udcff.jpg", "/x/ä \udcff.jpg", 40, 30,
+        [["cat", [1.0, 2.5, 3.0, 4.0], 7.5, 0, None, None, None, "annotation 1"]],
+    ]  # fmt: skip
+    assert _again(IMAGE) == IMAGE
+
+
+def test_every_field_comes_back():
+    rest = {"keypoints": [(1.5, 2.0, 2)], "group_of": 1, "occluded": 0, "depiction": 1, "confidence": 0.5}
+    full = PLAIN._replace(**rest, weight=0.25, mask=boxes.RunLengths(30, 40, [1200]))
+    packed = PLAIN._replace(mask=boxes.RunLengths(30, 40, "PQ"))
+    image = IMAGE._replace(
+        objects=[full, packed, PLAIN._replace(mask=boxes.MaskFile("/m.png")), PLAIN._replace(weight=2.0)],
+        labels=[ImageLabel("dog", 0.0), ImageLabel("cat")],
+    )
+    assert _again(image) == image
+    image = IMAGE._replace(in_fractions=True, example="part:1+2:/a.record")
+    assert _again(image) == image and _again(image._replace(labels=[ImageLabel("dog")])).in_fractions
+
+
+def test_polygons_come_back_to_the_last_bit():
+    rings = [[0.1, 1 / 3, 1e-300, 5.0, 6.0, 7.0], [1, 2, 3, 4, 5, 6]]
+    [found] = _again(IMAGE._replace(objects=[PLAIN._replace(mask=boxes.Polygons(rings))])).objects
+    assert [ring.tolist() for ring in map(np.asarray, found.mask.rings)] == rings
+    [found] = _again(IMAGE._replace(objects=[PLAIN._replace(box=(float("nan"), 0.0, 1.0, 1.0))])).objects
+    assert math.isnan(found.box[0])
+
+
+NUMBERS = st.floats(allow_nan=False) | st.floats(-1e4, 1e4)
+BOXES, TEXTS = st.tuples(*[NUMBERS] * 4), st.text(st.characters(), max_size=8)
+
+
+@given(st.lists(st.tuples(TEXTS, BOXES, NUMBERS), max_size=4), TEXTS, st.integers(0, 1 << 70))
+def test_any_numbers_and_texts_come_back(objects, name, width):
+    # Infinity, lone surrogates and numbers of more than 64 bits are not in orjson's JSON.
+    items = [PLAIN._replace(name=label, box=box, area=area) for label, box, area in objects]
+    image = IMAGE._replace(objects=items, filename=name, width=width)
+    found = _again(image)
+    assert found._replace(width=0) == image._replace(width=0)
+    assert found.width == pytest.approx(width)
+
+
+def _tasks(tmp_path, images=7, shard_examples=3, compression=""):
+    dataset = read_dataset(Coco(tmp_path / "data", images=images).write(), "coco", {"train": 1}, None)
+    out = tmp_path / "out"
+    settings = shard_settings(dataset.label_map.ids_by_text, compression)
+    return out, write_tasks(str(out), "train", dataset.splits["train"], shard_examples, settings)
+
+
+def test_records_are_divided_evenly_and_in_order(tmp_path):
+    _, tasks = _tasks(tmp_path)
+    assert list(tasks.values()) == [2, 2, 3]
+    parts = [[json.loads(line) for line in Path(path).read_text().splitlines()] for path in tasks]
+    assert [head["index"] for head, *_ in parts] == [0, 1, 2]
+    assert len({record[0] for _, *records in parts for record in records}) == 7
+
+
+@cases(("", ""), ("GZIP", ".gz"))
+def test_a_shard_is_named_for_its_place_and_the_same_twice(tmp_path, monkeypatch, *, compression, suffix):
+    out, tasks = _tasks(tmp_path, compression=compression)
+    for path in tasks:
+        assert write_shard(path) == tasks[path]
+    before = {path.name: path.read_bytes() for path in (out / "Split-train").iterdir()}
+    assert sorted(before) == [f"examples-{n:05d}-of-00003.tfrecord{suffix}" for n in range(3)]
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    write_shard(list(tasks)[1])
+    assert {path.name: path.read_bytes() for path in (out / "Split-train").iterdir()} == before
+
+
+def test_a_bad_image_is_left_out_and_reported(tmp_path):
+    out, (task, *_) = _tasks(tmp_path, shard_examples=100)
+    (tmp_path / "data" / "images" / "3.jpg").unlink()
+    assert write_shard(task) == 6
+    (report,) = read_reports(str(out))
+    assert report["split"] == "train" and report["counts"]["counts"]["total"]["images"] == 6
+    assert report["rejected"] == [["3.jpg", "3", "missing_image", "there is no such file"]]
+    with pytest.raises(ConfigError, match="GZIP"):
+        shard_settings({}, "ZIP")
+
+
+def test_processes_are_started_only_where_that_pays():
+    for images in ((1000, 16), (10_000_000, 1), (50_000, 2)):
+        assert choose_arguments(*images) == IN_PROCESS
+    assert "--direct_num_workers=16" in choose_arguments(50_000, 16)
+    assert "--direct_running_mode=multi_processing" in choose_arguments(118_000, 2)
+    for images in (1, 10_000_000):
+        assert "--runner=FnApiRunner" in choose_arguments(images, 8)
+
+
+def test_waiting_for_many_shards_takes_few_requests(monkeypatch):
+    monkeypatch.setattr(transforms, "_POLL_SECONDS", 0.02)
+    advanced, requests = [], []
+    monkeypatch.setattr(transforms.Progress, "advance", lambda self, amount: advanced.append(amount))
+    with s3_server() as bucket:
+        tasks = {f"{bucket}/examples/.work/train-{i:05d}.task.json": 10 for i in range(500)}
+        events = store_of(bucket).file_system.s3.meta.events
+        count = lambda model, **_: requests.append(model.name)  # noqa: E731
+        events.register_first("before-call.s3", count)
+        try:
+            with transforms._watched(tasks):
+                for number in range(3):
+                    files.write_text(f"{bucket}/examples/.work/train-{number:05d}.report.json", "{}")
+                until = time.monotonic() + 60
+                while sum(advanced) < 30 and time.monotonic() < until:
+                    time.sleep(0.01)
+        finally:
+            events.unregister("before-call.s3", count)
+    assert sum(advanced) == 30
+    assert "HeadObject" not in requests and requests.count("PutObject") == 3
+
+
+def test_what_the_pipeline_raises_is_raised_and_its_end_is_waited_for():
+    done = []
+    run_with_workers(lambda: done.append(time.sleep(0.05)))
+    assert done == [None]
+    refused(KeyError, "reason", run_with_workers, lambda: {}["reason"])
+
+
+def test_a_dead_worker_ends_the_wait_and_the_others_and_hooks_are_as_before():
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "sdk_worker_main"])
+
+    def dies():
+        raise RuntimeError("exited with return code 137")
+
+    def waits_for_ever():
+        threading.Thread(target=dies, name="run_worker").start()
+        threading.Event().wait(60)
+
+    before = threading.excepthook
+    refused(RuntimeError, r"one has died \(exited with return code 137\)", run_with_workers, waits_for_ever)
+    assert other.wait(10) == -signal.SIGKILL and threading.excepthook is before
+
+
+def test_a_worker_pool_writes_the_same_bytes(tmp_path):
+    """Beam's portable interface, ExampleGen's Python in a worker pool: how it runs on Flink."""
+    Coco(tmp_path / "data", images=9).write("train.json")
+    with worker_pool(tmp_path / "pool.log") as (_, external):
+        portable = ("--runner=PortableRunner", "--job_endpoint=embed", *external)
+        made = shards(tmp_path / "data", tmp_path / "pool", *portable)
+    assert len(made) == 3 and made == shards(tmp_path / "data", tmp_path / "here")
+    assert "Starting worker" in (tmp_path / "pool.log").read_text()

@@ -1,16 +1,27 @@
+"""Publishing, rolling back and pruning versions, by writers that are killed at each change too."""
+
+import contextlib
 import json
 import multiprocessing
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from components.publishing.destination import PushDestination
-from detection_core.artifacts.published import PublishedVersion
-from detection_core.errors import ContractError
-from detection_core.storage import files
-from tests.support.cases import refused
+from components.publishing.folders import VersionFolders
+from components.publishing.rollback import predecessor, returned_to, superfluous
+from detection_core.artifacts import published
+from detection_core.artifacts.published import IN_SERVICE, WITHDRAWN, Deployment, PublishedVersion
+from detection_core.errors import ContractError, StorageError
+from detection_core.storage import files, store_lock
+from tests.components.publishing.models import leftovers, look, make_model, publish, served_numbers
+from tests.support.cases import cases, refused
 from tests.support.object_store import s3_server
+from tests.support.storage_faults import KILLED, killed_at, watched
 
 NOTHING_TO_RETURN_TO = pytest.raises(ContractError, match="expected a version to return to")
 
@@ -191,3 +202,157 @@ def test_an_object_store_serves_as_destination(tmp_path):
         published = sorted(d.result().number for d in done)
         assert [v.number for v in destination.versions()][-2:] == published
         assert destination.current().number == published[1]
+
+
+@pytest.fixture
+def folders(tmp_path):
+    return VersionFolders(str(tmp_path))
+
+
+def _add(folders, number, place=IN_SERVICE, recorded=True):
+    folder = make_model(folders.path(place, number), "m")
+    version = PublishedVersion(number=number, files=files.sizes(folder) if recorded else {})
+    published.write_version(folders.version_path(number), version)
+    return folder
+
+
+@cases((True, "variables/variables.index"), (False, "variables"))
+def test_whole_is_what_has_its_files_at_their_size_or_a_graph_and_variables(tmp_path, *, recorded, damaged):
+    folders = VersionFolders(str(tmp_path))
+    path = os.path.join(_add(folders, 5, recorded=recorded), damaged)
+    assert folders.complete() == [5]
+    files.write_text(path, "short") if recorded else files.remove_tree(path)
+    assert folders.complete() == []
+
+
+def test_a_whole_model_goes_out_of_service_and_back_and_half_a_model_does_not(folders):
+    folder = _add(folders, 5)
+    for out, here, gone in ((True, WITHDRAWN, IN_SERVICE), (False, IN_SERVICE, WITHDRAWN)):
+        folders.move(5, out=out)
+        assert folders.is_complete(here, 5) and not folders.is_complete(gone, 5)
+    folders.move(5, out=True)
+    files.remove_tree(os.path.join(folders.path(WITHDRAWN, 5), "saved_model.pb"))
+    folders.move(5, out=False)
+    assert not files.exists(folder)
+
+
+def test_what_others_put_there_counts_and_stays_and_what_no_version_owns_is_tidied_away(folders, caplog):
+    _add(folders, 5)
+    make_model(folders.path(IN_SERVICE, 90), "somebody else's")
+    assert folders.newest_number() == 90 and folders.numbers() == [5]
+    make_model(folders.path("tflite", 3), "of a killed push")
+    make_model(folders.path(IN_SERVICE, ".7.0123abcd.partial"), "of a killed push")
+    folders.tidy()
+    assert os.listdir(folders.path("tflite")) == []
+    assert sorted(os.listdir(folders.path(IN_SERVICE))) == ["5", "90"]
+    assert "was not published by detflow" in caplog.text
+
+
+def test_a_file_in_place_of_a_folder_is_named(folders):
+    files.write_text(folders.path("versions"), "x")
+    with pytest.raises(StorageError, match="expected a folder, found a file"):
+        folders.numbers()
+
+
+def test_a_folder_that_comes_while_a_reader_looks_for_it_is_no_file(folders, monkeypatch):
+    def looks_before_it_comes(path, is_dir=files.is_dir):
+        found = is_dir(path)
+        files.make_dirs(path)
+        return found
+
+    monkeypatch.setattr(files, "is_dir", looks_before_it_comes)
+    assert folders.numbers() == []
+
+
+_NUMBERS = st.sets(st.integers(1, 9))
+
+
+def test_the_predecessor_is_the_newest_earlier_one_in_service():
+    assert predecessor(Deployment(4, (2,)), [1, 2, 3, 4]) == 3
+    assert predecessor(Deployment(3, (2,)), [1, 2, 3]) == 1
+    assert predecessor(Deployment(1, (2,)), [1, 2]) is None
+    assert predecessor(Deployment(None, ()), [1]) is None
+    assert superfluous(Deployment(3, (2,)), [1, 2, 3], keep=2) == [2]
+    assert superfluous(Deployment(5, (4,)), [1, 2, 3, 4, 5], keep=3) == [4, 1]
+    assert superfluous(Deployment(2, ()), [1, 2], keep=1) == []
+    assert superfluous(Deployment(3, ()), [1, 2, 3], keep=0) == []
+
+
+def test_what_was_rolled_back_stays_so_when_another_rollback_follows():
+    first = returned_to(Deployment(2, ()), 1, [1, 2])
+    second = returned_to(first.pointing_at(4), 3, [1, 2, 3, 4])
+    assert (first, second) == (Deployment(1, (2,)), Deployment(3, (2, 4)))
+    assert predecessor(second, [1, 2, 3, 4]) == 1
+
+
+@given(_NUMBERS, _NUMBERS, st.integers(1, 9), st.integers(1, 9))
+def test_only_the_target_comes_back_and_nothing_later_stays(known, out, current, target):
+    after = returned_to(Deployment(current, tuple(sorted(out))), target, known)
+    assert after.version == target
+    assert set(after.rolled_back) == (out | {n for n in known if n > target}) - {target}
+
+
+@given(_NUMBERS, _NUMBERS, st.integers(1, 9), st.integers(0, 9))
+def test_the_deployed_one_and_its_predecessor_are_never_superfluous(whole, out, current, keep):
+    deployment = Deployment(current, tuple(sorted(out - {current})))
+    gone = superfluous(deployment, whole, keep)
+    assert not {current, predecessor(deployment, whole)} & set(gone)
+    assert len(whole) - len(gone) <= max(keep, 2) or not keep
+    assert not gone or len(whole) - len(gone) >= keep
+
+
+@pytest.fixture
+def models(tmp_path):
+    lite = tmp_path / "lite"
+    files.write_text(str(lite / "model.tflite"), "flat")
+    return [make_model(tmp_path / f"model{n}", f"m{n}") for n in range(6)], str(lite)
+
+
+_COMMANDS = {
+    "publish": lambda d, m, n: publish(d, m[0][4], m[1]),
+    "publish and prune": lambda d, m, n: publish(d, m[0][4], m[1], keep=2),
+    "roll back": lambda d, m, n: d.rollback(),
+    "return to an older one": lambda d, m, n: d.rollback(n[0]),
+    "return to a rolled-back one": lambda d, m, n: d.rollback(n[3]),
+}
+
+
+@cases(*_COMMANDS)
+def test_a_local_writer_killed_at_any_change_leaves_whole_versions(tmp_path, models, *, name):
+    _kill_at_each_change(str(tmp_path / "base"), str(tmp_path / "work"), models, _COMMANDS[name])
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+@pytest.mark.faults
+@pytest.mark.timeout(1800)
+def test_a_writer_on_s3_killed_at_every_fifth_change_leaves_whole_versions(models, name, monkeypatch):
+    monkeypatch.setattr(store_lock, "_STALE_SECONDS", -1)
+    with s3_server() as bucket:
+        _kill_at_each_change(f"{bucket}/base", f"{bucket}/work", models, _COMMANDS[name], step=5)
+
+
+def _kill_at_each_change(base, work, models, command, step=1):
+    remote = files.is_remote(base)
+    saved, lite = models
+    numbers = [publish(PushDestination(base), model, lite).number for model in saved[:4]]
+    PushDestination(base).rollback()
+    returns = command is _COMMANDS["return to a rolled-back one"]
+    out = numbers[3]
+    at, killed = 1 - step, True
+    while killed:
+        at += step
+        files.remove_tree(work)
+        (files.copy_tree if remote else shutil.copytree)(base, work)
+        destination = PushDestination(work)
+        with watched(killed_at(at, remote=remote), remote=remote), contextlib.suppress(KILLED):
+            command(destination, models, numbers)
+            killed = False
+        deployed = look(work)
+        assert not killed or returns or out not in served_numbers(work)
+        assert deployed in numbers[:3] or deployed > out or returns
+        last = publish(destination, saved[5], lite)
+        assert look(work) == last.number == served_numbers(work)[-1]
+        assert leftovers(work) == []
+        # What a killed push had shown already is finished by the next writer.
+        assert destination.rollback().number in (deployed, *range(out + 1, last.number))
+    assert at > 5

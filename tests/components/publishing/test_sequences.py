@@ -6,15 +6,9 @@ import tempfile
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, settings, stateful
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from components.publishing.destination import PushDestination
 from detection_core.errors import ContractError
@@ -38,12 +32,8 @@ class Publishing(RuleBasedStateMachine):
         self.models = self.local or tempfile.mkdtemp(prefix="publishing-")
         self.root = f"{self.bucket or self.local}/{next(_TRIALS)}"
         self.destination = PushDestination(self.root)
-        self.withdrawn = set()
-        self.undecided = set()
-        self.known = set()
-        self.named = 0
-        self.made = 0
-        self.crashed = False
+        self.withdrawn, self.undecided, self.known = set(), set(), set()
+        self.named, self.made, self.crashed = 0, 0, False
 
     def teardown(self):
         shutil.rmtree(self.models)
@@ -162,17 +152,9 @@ class Publishing(RuleBasedStateMachine):
 
 def _run(machine, examples, steps, *, derandomize=True):
     """Run the same sequences each time, or others each time, which is for a run of its own."""
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            derandomize=derandomize,
-            suppress_health_check=list(HealthCheck),
-            print_blob=True,
-        ),
-    )
+    sizes = {"max_examples": examples, "stateful_step_count": steps, "derandomize": derandomize}
+    checks = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
+    stateful.run_state_machine_as_test(machine, settings=settings(**sizes, **checks))
 
 
 @pytest.mark.slow

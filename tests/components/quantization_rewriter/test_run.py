@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import types
+from unittest import mock
 
 import pytest
 
@@ -22,13 +23,9 @@ def job(tmp_path):
     """A job of one step without a graph_rewriter block."""
     write_examples(tmp_path / "examples", images=2)
     files.write_text(str(tmp_path / "config" / "pipeline.config"), plain_config(1))
-    return QuantizationRewriterJob(
-        examples=str(tmp_path / "examples"),
-        model=untrained(),
-        pipeline_config=str(tmp_path / "config"),
-        work_dir=str(tmp_path / "work"),
-        **{name: str(tmp_path / name) for name in OUTPUTS},
-    )
+    places = {name: str(tmp_path / name) for name in (*OUTPUTS, "examples")}
+    places |= {"pipeline_config": str(tmp_path / "config"), "work_dir": str(tmp_path / "work")}
+    return QuantizationRewriterJob(model=untrained(), **places)
 
 
 def test_without_a_graph_rewriter_block_the_error_says_what_to_add(job, tmp_path):
@@ -38,17 +35,12 @@ def test_without_a_graph_rewriter_block_the_error_says_what_to_add(job, tmp_path
 
 
 def test_what_the_job_says_reaches_the_task(job, monkeypatch):
-    calls = []
-
-    def quantize(config, **given):
-        calls.append((config, given))
-        return types.SimpleNamespace(steps=1, loss=0.5, seconds=2.0, coverage=0.75, not_quantized=["a", "b"])
-
+    measured = {"steps": 1, "loss": 0.5, "seconds": 2.0, "coverage": 0.75}
+    quantize = mock.Mock(return_value=types.SimpleNamespace(**measured, not_quantized=["a", "b"]))
     monkeypatch.setattr(component, "quantize", quantize)
     job = dataclasses.replace(job, code_version="c", checkpoint_minutes=4.0, overrides={"batch_size": 3})
-    properties = {"steps": 1, "loss": 0.5, "seconds": 2.0, "coverage": 0.75, "not_quantized": 2}
-    assert run(job) == properties
-    [(config, given)] = calls
+    assert run(job) == {**measured, "not_quantized": 2}
+    [((config,), given)] = quantize.call_args_list
     assert config.train_config.batch_size == 3
     assert config.train_input_reader.label_map_path == f"{job.examples}/label_map.pbtxt"
     folders = {f"{name}_dir": getattr(job, name) for name in ("model", *OUTPUTS)}

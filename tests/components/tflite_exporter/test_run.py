@@ -1,4 +1,5 @@
 import dataclasses
+from unittest import mock
 
 import pytest
 
@@ -41,12 +42,8 @@ def test_a_file_within_the_bound_is_blessed(examples, tmp_path):
 
 
 def test_what_the_job_says_reaches_the_export_and_its_verdict_the_blessing(examples, tmp_path, monkeypatch):
-    calls = []
-
-    def export(*inputs, **outputs):
-        calls.append((inputs, outputs))
-        return ParityReport(split="train", images=2, files=[], blessed=False, reasons=["too large"])
-
+    report = ParityReport(split="train", images=2, files=[], blessed=False, reasons=["too large"])
+    export = mock.Mock(return_value=report)
     monkeypatch.setattr(component, "export_tflite", export)
     given = {"max_map_drop": 0.5, "limits": {"int8": {"size_mb": 1}}, "max_detections": 7, "form": "headless"}
     given |= {"use_regular_nms": True, "representative_examples": 3, "formats": ("int8",)}
@@ -54,7 +51,7 @@ def test_what_the_job_says_reaches_the_export_and_its_verdict_the_blessing(examp
     assert run(asked) == {"blessed": False}
     options = TFLiteExportOptions(split="train", **given)
     folders = {"tflite_dir": asked.tflite, "parity_dir": asked.parity, "quantized_model_dir": "q"}
-    assert calls == [((asked.model, examples, options), folders)]
+    export.assert_called_once_with(asked.model, examples, options, **folders)
     assert not is_blessed(asked.blessing) and blessing_reasons(asked.blessing) == ["too large"]
 
 

@@ -1,0 +1,53 @@
+"""Programs that Beam runs its workers in, and ExampleGen's shards by whatever runner."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from component_specs import ExampleGenJob
+from components.example_gen import run as example_gen
+
+
+def free_port() -> int:
+    with socket.create_server(("localhost", 0)) as s:
+        return int(s.getsockname()[1])
+
+
+@contextlib.contextmanager
+def listening(command: list[str], port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program as soon as it listens; it starts `python` from PATH."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    with log.open("w") as out:
+        process = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
+    deadline = time.monotonic() + 300
+    try:
+        while True:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("localhost", port), timeout=1).close()
+                break
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+        yield process
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@contextlib.contextmanager
+def worker_pool(log: Path) -> Iterator[tuple[subprocess.Popen[bytes], tuple[str, ...]]]:
+    """Run what k8s/addons/beam-flink/taskmanager.yaml has beside a task manager; give what Beam is told."""
+    port, module = free_port(), "apache_beam.runners.worker.worker_pool_main"
+    with listening([sys.executable, "-m", module, f"--service_port={port}"], port, log) as pool:
+        yield pool, ("--environment_type=EXTERNAL", f"--environment_config=localhost:{port}")
+
+
+def shards(data: Path, folder: Path, *beam_args: str) -> dict[str, bytes]:
+    """Ingest `train.json` in shards of four examples; return them by name."""
+    given = {"data_path": str(data), "splits": {"train": "train.json"}, "shard_examples": 4}
+    example_gen.run(ExampleGenJob(examples=str(folder), beam_args=beam_args, **given))
+    return {path.name: path.read_bytes() for path in sorted(folder.rglob("*.tfrecord"))}
