@@ -21,6 +21,7 @@ from pipeline.report import write_report
 from pipeline.settings.settings_file import load_settings
 from tests.end_to_end.conftest import states
 from tests.support.object_store import s3_server
+from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text
 
 pytestmark = [pytest.mark.slow, pytest.mark.tfx, pytest.mark.timeout(900)]
@@ -47,7 +48,7 @@ push: {destination: BUCKET/pushed}
 METRIC = "DetectionBoxes_Precision/mAP"
 STEPS = 60
 CONFIG_TEXT = (
-    config_text(STEPS)
+    config_text(STEPS, PLAIN)
     .replace("learning_rate_base: 0.05", "learning_rate_base: 0.1")
     .replace("warmup_steps: 0", "warmup_steps: 6 warmup_learning_rate: 0.01")
 )

@@ -9,6 +9,7 @@ from components.example_gen.run import run as generate
 from detection_core.artifacts.model_run import VALIDATIONS
 from pipeline.cli.parser import main
 from tests.end_to_end.conftest import ROOT, SMALL, Workflow
+from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import LABELS, config_text
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -26,10 +27,10 @@ def examples(tmp_path_factory, scenes):
 
 def test_train_evaluate_quantize_export(examples, scenes, tmp_path):
     cli = Workflow(tmp_path, scenes)
-    resizer, batch = SMALL[0], SMALL[1]
-    common = ["--examples", examples, "--output", tmp_path, "--set", resizer, "--set", batch]
+    small = (*SMALL[:2], f"model.ssd.feature_extractor.type={PLAIN}")
+    common = ["--examples", examples, "--output", tmp_path, *(w for s in small for w in ("--set", s))]
 
-    trained = cli.call_process("train", "--config", CONFIG, *common, "--set", "train_steps=4")
+    trained = cli.call("train", "--config", CONFIG, *common, "--set", "train_steps=4")
     assert trained["steps"] == 4
 
     watched = cli.call("evaluate", "--watch", tmp_path / "work", "--output", tmp_path / "watched")
@@ -39,7 +40,7 @@ def test_train_evaluate_quantize_export(examples, scenes, tmp_path):
 
     # What the config's own reader names, where no examples are given.
     records = f"train_input_path={examples}/Split-train/*.tfrecord"
-    changes = (records, f"label_map_path={examples}/label_map.pbtxt", resizer, batch, "train_steps=1")
+    changes = (records, f"label_map_path={examples}/label_map.pbtxt", *small, "train_steps=1")
     own = [word for change in changes for word in ("--set", change)]
     warm = ["--warm-start", tmp_path / "model", "--output", tmp_path / "again"]
     again = cli.call("train", "--config", CONFIG, *own, *warm)

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 SIDE, CLASSES = 96, ("circle", "square")
-TINY = "image_size=64,fpn_num_filters=16,fpn_cell_repeats=1,box_class_repeats=1"
+TINY = "image_size=64,max_level=5,fpn_num_filters=16,fpn_cell_repeats=1,box_class_repeats=1"
 
 
 def draw(folder: Path, count: int, *, seed: int = 0) -> list[tuple[str, str, tuple[int, int, int, int]]]:
