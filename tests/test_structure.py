@@ -13,75 +13,38 @@ PACKAGES = ("detection_core", "component_specs", "components", "pipeline")
 FILE_BUDGET, FUNCTION_BUDGET = 400, 60
 MAKER = "pipeline/api/detflow"
 
-# Modules without behaviour of their own, or tested through the one that they serve: module to its test file.
+# Tested through another module, or asked through whole configs: test file to modules.
 TESTED_IN = {
-    "detection_core/artifacts/box_profile.py": "detection_core/datasets/test_box_counter.py",
-    "detection_core/bounded/limits.py": "detection_core/bounded/test_plain_yaml.py",
-    "detection_core/artifacts/message_files.py": "detection_core/config/test_input_paths.py",
-    "detection_core/artifacts/box_profile.py": "detection_core/datasets/test_survey.py",
-    "detection_core/artifacts/video_prediction.py": "detection_core/tasks/test_predict_video.py",
-    "detection_core/artifacts/ensemble.py": "detection_core/evaluation/test_ensemble_runner.py",
-    "detection_core/evaluation/known_classes.py": "detection_core/evaluation/test_ensemble_runner.py",
-    "detection_core/artifacts/anchor_matches.py": "detection_core/validation/test_anchor_comparison.py",
-    "detection_core/artifacts/dataset_card.py": "detection_core/datasets/test_survey.py",
-    "detection_core/artifacts/box_profile.py": "detection_core/datasets/test_box_counter.py",
-    "detection_core/artifacts/video_prediction.py": "detection_core/tasks/test_predict.py",
-    "detection_core/evaluation/known_classes.py": "detection_core/evaluation/test_runner.py",
-    "detection_core/artifacts/anchor_matches.py": "detection_core/validation/test_box_statistics.py",
-    "detection_core/artifacts/dataset_card.py": "detection_core/datasets/test_card.py",
-    "detection_core/artifacts/data_findings.py": "components/data_validator/test_run.py",
-    "detection_core/artifacts/data_statistics.py": "detection_core/validation/test_box_statistics.py",
-    "detection_core/artifacts/quarantine.py": "detection_core/datasets/test_annotated_images.py",
-    "detection_core/artifacts/model_run.py": "detection_core/artifacts/test_samples.py",
-    "detection_core/artifacts/coco_names.py": "detection_core/evaluation/test_coco_metrics.py",
-    "detection_core/evaluation/metric_sets.py": "components/evaluator/test_run.py",
-    "detection_core/detectors/parts/backbones/mobilenet.py": (
-        "detection_core/detectors/parts/test_backbones.py"
+    "components/data_validator/test_run.py": (
+        "detection_core/artifacts/data_findings detection_core/tasks/validate_data"
     ),
-    "detection_core/detectors/parts/anchor_criterion.py": "detection_core/detectors/ssd/test_model.py",
-    "detection_core/tasks/validate_data.py": "components/data_validator/test_run.py",
-    "detection_core/tasks/evaluate.py": "components/evaluator/test_run.py",
-    "detection_core/tasks/export.py": "end_to_end/test_workflow.py",
-    f"{MAKER}/object_detector/annotated_sets.py": f"{MAKER}/object_detector/test_data_loader.py",
-    f"{MAKER}/object_detector/measuring.py": f"{MAKER}/object_detector/test_efficientdet_detector.py",
-    f"{MAKER}/object_detector/tflite_files.py": f"{MAKER}/object_detector/test_efficientdet_detector.py",
-    "detection_core/tasks/fitting.py": "detection_core/tasks/test_train.py",
-    "detection_core/tasks/model_run.py": "detection_core/tasks/test_train.py",
-    "pipeline/cli/compile.py": "pipeline/kubeflow/test_kfp_backend.py",
-    "pipeline/kubeflow/run_state.py": "pipeline/kubeflow/test_runs.py",
-    "pipeline/kubeflow/recurring_run.py": "pipeline/kubeflow/test_schedules.py",
-    "pipeline/kubeflow/schedule_removal.py": "pipeline/kubeflow/test_schedules.py",
-    "pipeline/doctor/custom_resources.py": "pipeline/doctor/test_cluster.py",
-    "pipeline/doctor/rights.py": "pipeline/doctor/test_cluster.py",
-    "pipeline/cli/detector_arguments.py": "pipeline/cli/test_inference.py",
-    "pipeline/cli/group.py": "pipeline/cli/test_parser.py",
-    "pipeline/cli/server.py": "pipeline/cli/test_cluster.py",
-    "pipeline/cli/standalone.py": "end_to_end/test_standalone.py",
-    "pipeline/cli/verbs.py": "pipeline/cli/test_parser.py",
-    "pipeline/cli/workflow.py": "pipeline/cli/test_parser.py",
-    "pipeline/settings/step_ids.py": "pipeline/kubeflow/test_kfp_backend.py",
-    "pipeline/settings/workflow_settings.py": "pipeline/settings/test_settings_file.py",
-    "pipeline/cli/bench_input.py": "pipeline/cli/test_bench.py",
-    "pipeline/cli/compare.py": "pipeline/cli/test_bench.py",
-    "pipeline/cli/inspect.py": "pipeline/cli/test_bench.py",
-    "pipeline/cli/sensitivity.py": "pipeline/cli/test_bench.py",
-    "pipeline/cli/data_convert.py": "pipeline/cli/test_data.py",
-    "pipeline/cli/data_preview.py": "pipeline/cli/test_data.py",
-    "pipeline/cli/data_report.py": "pipeline/cli/test_data.py",
-    "pipeline/cli/zoo.py": "pipeline/cli/test_config.py",
-    "pipeline/config_checks.py": "pipeline/test_run_checks.py",
-    "pipeline/settings/schedule_settings.py": "pipeline/settings/test_settings_file.py",
-    f"{MAKER}/object_detector/mediapipe_data.py": f"{MAKER}/object_detector/test_data_loader.py",
-    f"{MAKER}/object_detector/mediapipe_options.py": f"{MAKER}/object_detector/test_options.py",
+    "detection_core/config/messages/test_detectors.py": "recipe tflite",
+    "detection_core/config/messages/test_ssd.py": (
+        "box_predictors hyperparams losses matchers post_processing"
+    ),
+    "detection_core/config/messages/test_training.py": (
+        "augmentations fine_tuning input_reader monitoring optimizers"
+    ),
+    "detection_core/datasets/test_annotated_images.py": "detection_core/artifacts/quarantine",
+    "detection_core/datasets/test_survey.py": "detection_core/artifacts/box_profile",
+    "detection_core/detectors/ssd/test_model.py": "detection_core/detectors/parts/anchor_criterion",
+    "detection_core/evaluation/test_coco_metrics.py": "detection_core/artifacts/coco_names",
+    "detection_core/evaluation/test_runner.py": "known_classes",
+    "detection_core/tasks/test_predict.py": "detection_core/artifacts/video_prediction",
+    "detection_core/tasks/test_train.py": "fitting model_run",
+    "detection_core/validation/test_box_statistics.py": "detection_core/artifacts/anchor_matches",
+    "pipeline/api/detflow/object_detector/test_data_loader.py": "mediapipe_data",
+    "pipeline/api/detflow/object_detector/test_efficientdet_detector.py": "measuring tflite_files",
+    "pipeline/api/detflow/object_detector/test_options.py": "mediapipe_options",
+    "pipeline/cli/test_bench.py": "bench_input compare inspect sensitivity",
+    "pipeline/cli/test_config.py": "zoo",
+    "pipeline/cli/test_data.py": "data_convert data_preview data_report",
+    "pipeline/kubeflow/test_kfp_backend.py": "pipeline/cli/compile pipeline/settings/step_ids",
+    "pipeline/kubeflow/test_runs.py": "run_state",
+    "pipeline/kubeflow/test_schedules.py": "recurring_run schedule_removal",
+    "pipeline/settings/test_settings_file.py": "schedule_settings",
+    "pipeline/test_run_checks.py": "config_checks",
 }
-# Rules that nothing but the table of them imports: they are asked through whole configs.
-for names, tests in (
-    ("box_predictors hyperparams losses matchers post_processing", "test_ssd.py"),
-    ("augmentations fine_tuning input_reader monitoring optimizers", "test_training.py"),
-    ("recipe tflite", "test_detectors.py"),
-):
-    for name in names.split():
-        TESTED_IN[f"detection_core/config/messages/{name}.py"] = f"detection_core/config/messages/{tests}"
 # Of these nobody reads a config: builders, config and the families turn its fields into types of their own.
 HAND_A_CONFIG_ON = (
     "api.py",
@@ -215,19 +178,23 @@ def _tree(module):
     return ast.parse((ROOT / module).read_text(encoding="utf-8"))
 
 
+def _tested_elsewhere():
+    for test, names in TESTED_IN.items():
+        assert (ROOT / "tests" / test).is_file(), test
+        for name in names.split():
+            yield f"{name}.py" if "/" in name else f"{test.rpartition('/')[0]}/{name}.py"
+
+
 def test_every_module_has_a_test_file_at_the_same_place():
-    untested, needless = [], []
+    untested = []
     for module in _modules():
         folder = ROOT / "tests" / module.parent
-        beside = {*folder.glob("test_*.py"), *folder.parent.glob(f"test_{folder.name}.py")}
-        own = folder / f"test_{module.name}"
-        tested = own in beside or any(ROOT / module in imported_files(test) for test in beside)
-        elsewhere = ROOT / "tests" / TESTED_IN.get(str(module), "nowhere")
-        if tested and elsewhere.is_file():
-            needless.append(str(module))
-        elif not tested and not elsewhere.is_file() and not any(map(module.match, WITHOUT_TEST)):
-            untested.append(f"{module}: expected a test in {folder.relative_to(ROOT)} that imports it")
-    assert (untested, needless) == ([], [])
+        own, whole = folder / f"test_{module.name}", folder.with_name(f"test_{folder.name}.py")
+        beside = {*folder.glob("test_*.py"), *filter(Path.is_file, [whole])}
+        tested = {own, whole} & beside or any(ROOT / module in imported_files(test) for test in beside)
+        if not tested and not any(map(module.match, WITHOUT_TEST)):
+            untested.append(module.as_posix())
+    assert sorted(untested) == sorted(_tested_elsewhere()), "import it in a test beside it"
 
 
 def test_every_module_keeps_to_the_budget():
