@@ -129,7 +129,10 @@ class Publishing(RuleBasedStateMachine):
                 # Killed before the record says so: the next writer may let it stay rolled back.
                 self.withdrawn.discard(target)
                 self.undecided.add(target)
-            self.withdrawn |= set(self.destination.rolled_back()) - set(served_numbers(self.root))
+            # Killed after the record says so: served until the next writer takes it out, or returns to it.
+            out, served = set(self.destination.rolled_back()), set(served_numbers(self.root))
+            self.undecided |= out & served
+            self.withdrawn |= out - served
             return
         assert version.number == target == look(self.root)
         # A push that was killed when its version was whole is finished first, and then rolled back.

@@ -178,6 +178,8 @@ def test_faults_are_asked_again_a_few_times_and_are_one_error_then(faulty):
 def test_a_missing_package_is_one_message_with_the_line_for_pip(monkeypatch, *, scheme, module, extra):
     monkeypatch.setattr(store_connection, "_connected", {})
 
+    store_of(f"{scheme}://")  # imports the store's module, which the next line would hide
+
     def absent(name):
         raise ModuleNotFoundError(f"No module named {name!r}")
 
