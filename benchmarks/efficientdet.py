@@ -119,9 +119,9 @@ def write_files(found: Subject, folder: str) -> dict[str, str]:
 
     from detection_core.builders.configured_model import configured_model
     from detection_core.detectors.family import TFLiteOutputOptions
+    from detection_core.detectors.quantization import QuantizationOptions
     from detection_core.exporters.tflite import Conversion
     from detection_core.exporters.tflite_formats import FORMATS
-    from detection_core.quantization.options import QuantizationOptions
 
     configured = configured_model(found.config)
     model, family = configured.build(), configured.family

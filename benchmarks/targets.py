@@ -16,11 +16,11 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
-from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
-from detection_core.detectors.parts.targets.anchor_targets import AnchorTargetAssigner, AnchorTargets
 from detection_core.ops import iou as iou_ops
 from detection_core.ops.objects import new_truth
+from detection_core.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
+from detection_core.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner, AnchorTargets
 from detection_core.structures import GroundTruth
 
 

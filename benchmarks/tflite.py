@@ -22,11 +22,11 @@ from detection_core.builders.detector import build_detector
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.family import TFLiteOutputOptions
-from detection_core.detectors.ssd.tflite import post_process_options, tflite_function
+from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.latency import measure_latency
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.quantization.options import QuantizationOptions
+from detection_core.families.ssd.tflite import post_process_options, tflite_function
 from detection_core.quantization.rewriting import rewrite
 
 CONFIG = Path(__file__).parent / "ssd_mobilenet_v2_fpnlite.config"

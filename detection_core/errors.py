@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 import re
@@ -152,3 +153,16 @@ def _errno_of(error: BaseException) -> int:
     if numbered:
         return int(numbered[1])
     return next((number for words, number in _TEXTS.items() if words in text), 0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Something wrong with one field.
+
+    Attributes:
+        path: field path from the root.
+        message: what was expected, what was found and what to do.
+    """
+
+    path: str
+    message: str

@@ -30,73 +30,7 @@ from pipeline.settings.step_ids import (
 )
 from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.step_configs import schema_text, shared_config_text, step_overrides, training_config
-
-
-@dataclasses.dataclass(frozen=True)
-class FromCheck:
-    """A parameter whose value a check finds when the run begins.
-
-    Attributes:
-        name: one of `pipeline.run_checks.CHECKS`.
-    """
-
-    name: str
-
-
-@dataclasses.dataclass(frozen=True)
-class FromResult:
-    """A parameter whose value is a result of an earlier step.
-
-    Unlike an artifact, it has a place in the caches' keys by its value: where the earlier step runs again and
-    finds the same, what follows is not run again.
-
-    Attributes:
-        step: id of the earlier step.
-        name: one of its component's `component_specs.kfp_outputs` results.
-    """
-
-    step: str
-    name: str
-
-
-@dataclasses.dataclass(frozen=True)
-class FromStep:
-    """An input artifact.
-
-    Attributes:
-        step: id of the step that makes it.
-        output: the producer's output field.
-    """
-
-    step: str
-    output: str
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Step:
-    """A step of the workflow.
-
-    Attributes:
-        id: unique in the DAG.
-        component: key of `component_specs.JOBS`.
-        parameters: parameter field to value, which the backends encode.
-        inputs: input field to where it comes from.
-        after: ids of steps that it waits for beside those that it takes something from.
-    """
-
-    id: str
-    component: str
-    parameters: Mapping[str, Any]
-    inputs: Mapping[str, FromStep]
-    after: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Dag:
-    """Steps in an order in which every producer comes before its consumers."""
-
-    name: str
-    steps: tuple[Step, ...]
+from pipeline.steps import Dag, FromCheck, FromResult, FromStep, Step
 
 
 def build_dag(settings: PipelineSettings) -> Dag:

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from component_specs import JOBS
 from pipeline.settings.step_ids import STEPS, add_step_id, remove_step_id
 from pipeline.settings.workflow_settings import PipelineSettings
-
-if TYPE_CHECKING:
-    from pipeline.dag import Step
+from pipeline.steps import Step
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

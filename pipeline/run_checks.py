@@ -19,13 +19,13 @@ from components.run_checker.placeholders import asks_for_value
 from components.run_checker.run import FILLED
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from pipeline.dag import FromCheck, FromResult, Step
 from pipeline.settings.kubeflow_settings import KubeflowSettings
 from pipeline.settings.schedule_settings import ScheduleSettings
 from pipeline.settings.settings_file import format_settings
 from pipeline.settings.step_ids import RUN_CHECKER
 from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.step_configs import fine_tune_checkpoint
+from pipeline.steps import FromCheck, FromResult, Step
 
 CHECKS = tuple(KFP_OUTPUTS[RUN_CHECKER].results)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from component_specs import JOBS
 from component_specs.annotations import job_fields
-from pipeline.dag import Step
 from pipeline.parameters import Parameter
 from pipeline.settings.step_ids import RUN_CHECKER, TRAINER
+from pipeline.steps import Step
 
 _KFP_TYPES = {str: "STRING", int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN"}
 

@@ -19,6 +19,9 @@ TESTED_IN = {
         "detection_core/artifacts/data_findings detection_core/tasks/validate_data"
     ),
     "detection_core/config/messages/test_detectors.py": "recipe tflite",
+    "detection_core/config/test_check.py": "detection_core/allowed_values",
+    "detection_core/families/ssd/test_checkpoint_names.py": "detection_core/detectors/checkpoint_names",
+    "detection_core/quantization/test_aware.py": "detection_core/detectors/quantization",
     "detection_core/config/messages/test_ssd.py": (
         "box_predictors hyperparams losses matchers post_processing"
     ),
@@ -27,7 +30,7 @@ TESTED_IN = {
     ),
     "detection_core/datasets/test_annotated_images.py": "detection_core/artifacts/quarantine",
     "detection_core/datasets/test_survey.py": "detection_core/artifacts/box_profile",
-    "detection_core/detectors/ssd/test_model.py": "detection_core/detectors/parts/anchor_criterion",
+    "detection_core/families/ssd/test_model.py": "detection_core/parts/anchor_criterion",
     "detection_core/evaluation/test_coco_metrics.py": "detection_core/artifacts/coco_names",
     "detection_core/evaluation/test_runner.py": "known_classes",
     "detection_core/tasks/test_predict.py": "detection_core/artifacts/video_prediction",
@@ -71,16 +74,16 @@ WITHOUT_TEST = (
     "components/*/__main__.py",
     "detection_core/detectors/base.py",
     "detection_core/loggers/base.py",
-    "detection_core/detectors/parts/backbones/base.py",
-    "detection_core/detectors/parts/box_coders/base.py",
-    "detection_core/detectors/parts/losses/base.py",
+    "detection_core/parts/backbones/base.py",
+    "detection_core/parts/box_coders/base.py",
+    "detection_core/parts/losses/base.py",
     "pipeline/cli/__main__.py",
 )
 # Names that stand in several folders: why, the folders, the names.
 BUILDERS, MESSAGES = "detection_core/builders", "detection_core/config/messages"
 ARTIFACTS, REPORT = "detection_core/artifacts", "detection_core/report"
-OPS, SSD = "detection_core/ops", "detection_core/detectors/ssd"
-EFFICIENTDET, TRAINING = "detection_core/detectors/efficientdet", "detection_core/training"
+OPS, SSD = "detection_core/ops", "detection_core/families/ssd"
+EFFICIENTDET, TRAINING = "detection_core/families/efficientdet", "detection_core/training"
 SAME_NAME = (
     (
         "what a family of configuration messages may hold, and what is built of it",
@@ -105,7 +108,11 @@ SAME_NAME = (
         "pictures",
     ),
     ("the detector in a folder, and the one in memory", (ARTIFACTS, BUILDERS), "detector"),
-    ("a step's file, and what a family says in it", (ARTIFACTS, SSD), "quantization"),
+    (
+        "a step's file, what a family is asked for, and what each says in it",
+        (ARTIFACTS, "detection_core/detectors", SSD),
+        "quantization",
+    ),
     (
         "the record of any family, and each one's own",
         ("detection_core/detectors", SSD, EFFICIENTDET),
@@ -114,7 +121,11 @@ SAME_NAME = (
     ("the same of each family", (SSD, EFFICIENTDET), "anchor_fit build description model tflite"),
     ("what a family says in a step's file", (EFFICIENTDET,), "quantization"),
     ("what a family has of its own beside the parts that families share", (EFFICIENTDET,), "anchors losses"),
-    ("how a format names variables, and a family's names", (EFFICIENTDET, TRAINING), "checkpoint_names"),
+    (
+        "how a format names variables, and a family's names",
+        (EFFICIENTDET, "detection_core/detectors"),
+        "checkpoint_names",
+    ),
     (
         "a part's layers, and the names of their variables",
         (BUILDERS, f"{SSD}/checkpoint_names"),
@@ -125,7 +136,7 @@ SAME_NAME = (
         (OPS, BUILDERS),
         "calibration post_processing",
     ),
-    ("a function of tensors, and the loss made of it", (OPS, "detection_core/detectors/parts/losses"), "iou"),
+    ("a function of tensors, and the loss made of it", (OPS, "detection_core/parts/losses"), "iou"),
     ("keypoints in tensors, and as data sets have them", (OPS, "detection_core/datasets"), "keypoints"),
     (
         "what a TensorFlow Lite file cannot hold, what SSD puts in one, and its conversion",
@@ -148,7 +159,7 @@ SAME_NAME = (
 BY_LAYOUT = ("__main__.py", "base.py", "run.py")
 
 # Parts of a detector that cite no paper, and why.
-PARTS = "detection_core/detectors/parts"
+PARTS = "detection_core/parts"
 WITHOUT_PAPER = {
     f"{PARTS}/anchors/base.py": "protocol and helpers of all generators",
     f"{PARTS}/backbones/base.py": "what backbones return",

@@ -7,14 +7,14 @@ from typing import Any
 
 from detection_core.builders.oneof import build_oneof
 from detection_core.config.messages.anchors import ssd_anchor_layers
-from detection_core.detectors.parts.anchors.base import AnchorGenerator
-from detection_core.detectors.parts.anchors.flexible_grid import AnchorGrid, FlexibleGridAnchorGenerator
-from detection_core.detectors.parts.anchors.grid import GridAnchorGenerator, GridAnchorOptions
-from detection_core.detectors.parts.anchors.multiscale import (
+from detection_core.parts.anchors.base import AnchorGenerator
+from detection_core.parts.anchors.flexible_grid import AnchorGrid, FlexibleGridAnchorGenerator
+from detection_core.parts.anchors.grid import GridAnchorGenerator, GridAnchorOptions
+from detection_core.parts.anchors.multiscale import (
     MultiscaleAnchorGenerator,
     MultiscaleAnchorOptions,
 )
-from detection_core.detectors.parts.anchors.ssd_anchors import SsdAnchorGenerator, SsdAnchorOptions
+from detection_core.parts.anchors.ssd_anchors import SsdAnchorGenerator, SsdAnchorOptions
 from detection_core.protos import (
     anchor_generator_pb2,
     flexible_grid_anchor_generator_pb2,

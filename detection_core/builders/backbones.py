@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from detection_core.detectors.parts.backbones import (
+from detection_core.parts.backbones import (
     efficientnet,
     inception_v2,
     inception_v3,
@@ -19,9 +19,9 @@ from detection_core.detectors.parts.backbones import (
     mobilenet_v3,
     resnet_v1,
 )
-from detection_core.detectors.parts.backbones.base import Endpoints
-from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
-from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from detection_core.parts.backbones.base import Endpoints
+from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
+from detection_core.parts.layers.network_layers import NetworkLayers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class BackboneEntry:
 
     Attributes:
         family: the backbone's family.
-        preprocessing: name in `detectors.parts.layers.preprocessing.PREPROCESSORS`.
+        preprocessing: name in `parts.layers.preprocessing.PREPROCESSORS`.
         hyperparams: of the backbone, where the config does not override them.
         build: adds the backbone to a network, from its preprocessed input [B, H, W, 3].
         overrides_regularizer_only: overriding the hyperparameters replaces the regularizer and nothing else.

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core.builders.oneof import build_oneof
-from detection_core.detectors.parts.box_coders.base import BoxCoder
-from detection_core.detectors.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
-from detection_core.detectors.parts.box_coders.keypoint import KeypointBoxCoder
-from detection_core.detectors.parts.box_coders.mean_stddev import MeanStddevBoxCoder
-from detection_core.detectors.parts.box_coders.square import SquareBoxCoder
+from detection_core.parts.box_coders.base import BoxCoder
+from detection_core.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
+from detection_core.parts.box_coders.keypoint import KeypointBoxCoder
+from detection_core.parts.box_coders.mean_stddev import MeanStddevBoxCoder
+from detection_core.parts.box_coders.square import SquareBoxCoder
 from detection_core.protos import (
     box_coder_pb2,
     faster_rcnn_box_coder_pb2,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from detection_core.config.check import find_problems
 from detection_core.config.messages.detectors import missing_classes_problems
 from detection_core.config.messages.table import RULES
-from detection_core.config.problems import Problem, raise_first
+from detection_core.config.problems import raise_first
 from detection_core.config.refusals import find_refused
 from detection_core.detectors.family import FAMILIES, family_name, find_family, model_message
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, Problem
 from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.detectors.family import extractor_type, model_message
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import CheckpointVersion
-from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.zoo.starting_points import ZOO
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.quantization.options import QuantizationOptions
 
 
 def find_quantization_options(config: TrainEvalPipelineConfig) -> QuantizationOptions | None:

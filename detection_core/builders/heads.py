@@ -9,10 +9,10 @@ from typing import Any
 
 from detection_core.builders.hyperparams import build_hyperparams
 from detection_core.builders.oneof import build_oneof
-from detection_core.detectors.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
-from detection_core.detectors.parts.heads.predictions import PredictionHead
-from detection_core.detectors.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
-from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
+from detection_core.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
+from detection_core.parts.heads.predictions import PredictionHead
+from detection_core.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
+from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.protos.box_predictor_pb2 import (
     BoxPredictor,
     ConvolutionalBoxPredictor,

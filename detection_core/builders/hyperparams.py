@@ -8,7 +8,7 @@ from typing import Any
 import tf_keras
 
 from detection_core.config.check import check_message
-from detection_core.detectors.parts.layers.layer_hyperparams import (
+from detection_core.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,
     BatchNormOptions,
     InitializerOptions,

@@ -8,16 +8,16 @@ from typing import Any
 from detection_core.builders.oneof import build_oneof
 from detection_core.config.check import check_message
 from detection_core.config.messages.registered import build_registered
-from detection_core.detectors.parts.losses.anchor_losses import AnchorLosses
-from detection_core.detectors.parts.losses.base import ClassificationLoss, LocalizationLoss
-from detection_core.detectors.parts.losses.dice import DiceLoss
-from detection_core.detectors.parts.losses.focal import PenaltyReducedFocalLoss, SigmoidFocalLoss
-from detection_core.detectors.parts.losses.iou import GiouLoss, IouLoss
-from detection_core.detectors.parts.losses.sigmoid import BootstrappedSigmoidLoss, SigmoidLoss
-from detection_core.detectors.parts.losses.smooth_l1 import L1Loss, L2Loss, SmoothL1Loss
-from detection_core.detectors.parts.losses.softmax import SoftmaxAgainstLogitsLoss, SoftmaxLoss
-from detection_core.detectors.parts.samplers.balanced import BalancedSampler
-from detection_core.detectors.parts.samplers.hard_examples import (
+from detection_core.parts.losses.anchor_losses import AnchorLosses
+from detection_core.parts.losses.base import ClassificationLoss, LocalizationLoss
+from detection_core.parts.losses.dice import DiceLoss
+from detection_core.parts.losses.focal import PenaltyReducedFocalLoss, SigmoidFocalLoss
+from detection_core.parts.losses.iou import GiouLoss, IouLoss
+from detection_core.parts.losses.sigmoid import BootstrappedSigmoidLoss, SigmoidLoss
+from detection_core.parts.losses.smooth_l1 import L1Loss, L2Loss, SmoothL1Loss
+from detection_core.parts.losses.softmax import SoftmaxAgainstLogitsLoss, SoftmaxLoss
+from detection_core.parts.samplers.balanced import BalancedSampler
+from detection_core.parts.samplers.hard_examples import (
     HardExampleMiner,
     HardExampleOptions,
     MiningLoss,

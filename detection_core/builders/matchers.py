@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core.builders.oneof import build_oneof
-from detection_core.detectors.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
-from detection_core.detectors.parts.matchers.base import Matcher
-from detection_core.detectors.parts.matchers.bipartite import GreedyBipartiteMatcher
+from detection_core.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.parts.matchers.base import Matcher
+from detection_core.parts.matchers.bipartite import GreedyBipartiteMatcher
 from detection_core.protos import argmax_matcher_pb2, bipartite_matcher_pb2, matcher_pb2
 
 

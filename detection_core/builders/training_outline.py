@@ -11,8 +11,8 @@ from detection_core.builders.input_reader import build_decoding
 from detection_core.builders.train_plan import build_optimization, build_precision
 from detection_core.builders.training_labels import build_label_targets, score_columns
 from detection_core.config.messages.epochs import in_steps
+from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.quantization.options import QuantizationOptions
 from detection_core.training.precision import Precision
 
 _ANY_UPDATES = 1_000

@@ -9,12 +9,12 @@ from google.protobuf.message import Message
 
 from detection_core.config.contradictions import contradictions
 from detection_core.config.messages.pipeline import size_problems
-from detection_core.config.problems import Problem, raise_first
+from detection_core.config.problems import raise_first
 from detection_core.config.ranges import range_problems
 from detection_core.config.refusals import find_refused, warn_without_effect
 from detection_core.config.text.positions import nearest_line
 from detection_core.config.text.text_proto import line_of
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 _LISTED = 30

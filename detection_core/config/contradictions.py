@@ -8,7 +8,8 @@ from typing import Any
 from google.protobuf.message import Message
 
 from detection_core.config.messages.table import rules_of
-from detection_core.config.problems import Problem, missing_arm, walk_messages
+from detection_core.config.problems import missing_arm, walk_messages
+from detection_core.errors import Problem
 
 
 def contradictions(message: Message, path: str) -> Iterator[Problem]:

@@ -1,28 +1,14 @@
-"""What a check finds, and how messages are walked to find it."""
+"""How messages are walked to find problems."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterator
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from detection_core.config.paths.field_paths import is_map
-from detection_core.errors import ConfigError
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Problem:
-    """Something wrong with one field.
-
-    Attributes:
-        path: field path from the root.
-        message: what was expected, what was found and what to do.
-    """
-
-    path: str
-    message: str
+from detection_core.errors import ConfigError, Problem
 
 
 def missing_arm(

@@ -9,10 +9,11 @@ from typing import Any, cast
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from detection_core.allowed_values import FACTOR, FRACTION, POSITIVE, POSITIVE_FRACTION, Range, up_to
 from detection_core.config.messages.table import rules_of
-from detection_core.config.problems import Problem, child_path, walk_messages
-from detection_core.config.rules import FACTOR, FRACTION, POSITIVE, POSITIVE_FRACTION, Range, up_to
+from detection_core.config.problems import child_path, walk_messages
 from detection_core.data.label_map import MAX_CLASS_ID
+from detection_core.errors import Problem
 
 BY_FIELD_NAME: Mapping[str, Range] = {
     "probability": FRACTION,

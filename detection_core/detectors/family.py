@@ -17,16 +17,15 @@ if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
+    from detection_core.allowed_values import Option
     from detection_core.artifacts.quantization import Quantization
     from detection_core.artifacts.sensitivity_report import LayerError
     from detection_core.artifacts.tflite_decoding import BoxDecoding
-    from detection_core.config.messages.registered import Option
-    from detection_core.config.problems import Problem
     from detection_core.detectors.base import Detector
-    from detection_core.detectors.parts.anchors.choice import Chosen
-    from detection_core.quantization.options import QuantizationOptions
-    from detection_core.quantization.range_checks import RangeCheck
-    from detection_core.training.checkpoint_names import CheckpointNames
+    from detection_core.detectors.checkpoint_names import CheckpointNames
+    from detection_core.detectors.quantization import QuantizationOptions, RangeCheck
+    from detection_core.errors import Problem
+    from detection_core.parts.anchors.choice import Chosen
 
 Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
 
@@ -298,8 +297,8 @@ class Family:
 
 
 FAMILIES: dict[str, str | Family] = {
-    "ssd": "detection_core.detectors.ssd.family",
-    "efficientdet": "detection_core.detectors.efficientdet.family",
+    "ssd": "detection_core.families.ssd.family",
+    "efficientdet": "detection_core.families.efficientdet.family",
 }
 """Name to record, or to the module that has it as `FAMILY`."""
 

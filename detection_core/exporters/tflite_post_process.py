@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from detection_core.allowed_values import NOT_NEGATIVE, POSITIVE, POSITIVE_FRACTION, Range
 from detection_core.config.messages.tflite import OPERATION
-from detection_core.config.rules import NOT_NEGATIVE, POSITIVE, POSITIVE_FRACTION, Range
 from detection_core.detectors.family import Normalisation
 from detection_core.errors import ExportError
 

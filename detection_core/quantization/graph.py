@@ -12,8 +12,8 @@ from typing import Any
 
 import tf_keras
 
-from detection_core.detectors.parts.layers.layer_names import copy_name
 from detection_core.errors import ModelError
+from detection_core.parts.layers.layer_names import copy_name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

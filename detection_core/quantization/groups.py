@@ -16,7 +16,7 @@ _PARTS = {
     ("segmentation_",): "segmentation head",
     ("head_", "tower_"): "shared head",
 }
-"""Beginnings of a layer's name, as `detectors.parts` and the families give it, to the part."""
+"""Beginnings of a layer's name, as `parts` and the families give it, to the part."""
 
 
 def layer_groups(graph: NetworkGraph) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_model_optimization as tfmot
 
-from detection_core.quantization.options import QuantizationOptions
+from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.quantization.quantizers import Clock, Range, usable_range
 
 # A map whose share is smaller gets the steps of this one. XNNPACK adds maps whose steps are at most 2^10

@@ -17,7 +17,7 @@ import tensorflow as tf
 import tensorflow_model_optimization as tfmot
 import tf_keras
 
-from detection_core.quantization.options import QuantizationOptions
+from detection_core.detectors.quantization import QuantizationOptions
 
 RANGE_MOMENTUM = 0.99
 # Below this a channel is dead; a smaller scale would leave the range that integer kernels accept.

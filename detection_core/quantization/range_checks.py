@@ -7,14 +7,14 @@ either, where the training was short or the weights moved on.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from detection_core.artifacts.quantization import RangeUse
+from detection_core.detectors.quantization import RangeCheck
 from detection_core.errors import ModelError
 from detection_core.quantization.aware import PREFIX, AwareNetwork, read_ranges
 
@@ -22,19 +22,6 @@ MOST_CUT = 0.01
 """Fraction of a tensor's values outside of its range from which it is warned of."""
 LEAST_USED = 0.25
 """Fraction of a range that values have below which it is warned of: two of eight bits tell nothing."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RangeCheck:
-    """What was found of each range.
-
-    Attributes:
-        uses: name of a layer to how its values use its range, in the order of the network.
-        warnings: what is far off, a sentence for each layer.
-    """
-
-    uses: Mapping[str, RangeUse]
-    warnings: tuple[str, ...]
 
 
 def check_ranges(aware: AwareNetwork, batches: Iterable[Any]) -> RangeCheck:

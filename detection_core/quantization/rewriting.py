@@ -21,6 +21,7 @@ from detection_core.artifacts.quantization import (
     QuantizedLayer,
 )
 from detection_core.artifacts.sensitivity_report import LayerError
+from detection_core.detectors.quantization import QuantizationOptions, RangeCheck
 from detection_core.quantization.aware import (
     AwareNetwork,
     add_fake_quantization,
@@ -35,9 +36,8 @@ from detection_core.quantization.folding import FoldedNetwork, fold_batch_norms
 from detection_core.quantization.graph import read_graph
 from detection_core.quantization.groups import layer_groups
 from detection_core.quantization.layer_errors import OutputNoise, layer_errors
-from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.placement import WEIGHTED
-from detection_core.quantization.range_checks import RangeCheck, check_ranges
+from detection_core.quantization.range_checks import check_ranges
 from detection_core.quantization.stripping import strip_fake_quantization
 
 _logger = logging.getLogger(__name__)

@@ -20,10 +20,10 @@ from detection_core.config.messages.graph_rewriter import format_problems
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import Detector
 from detection_core.detectors.family import QuantizedDetector, TFLiteOutputOptions
+from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ExportError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.tflite_formats import Network
-from detection_core.quantization.options import QuantizationOptions
 from detection_core.tasks.mixed_precision import IMAGES, MixedBudget, choose_float_layers
 from detection_core.tasks.quantization_sensitivity import coco_metrics_of
 from detection_core.tasks.representative import representative_pixels

@@ -11,11 +11,11 @@ from detection_core.config.label_map_file import load_label_map
 from detection_core.config.num_classes import classes_field, with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap, LabelMapItem
+from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.errors import ConfigError, ModelError
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.tasks.train import check_classes
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.restore import restore_fine_tune_checkpoint
 from detection_core.training.restore_report import Outcome, RestoredVariable, RestoreReport
 from detection_core.zoo.coco_classes import COCO_CLASSES

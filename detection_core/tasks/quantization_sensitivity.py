@@ -19,13 +19,13 @@ from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import Detector
 from detection_core.detectors.family import QuantizedDetector
+from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.measure import class_names, measure
 from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.signatures import serving_function
-from detection_core.quantization.options import QuantizationOptions
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.representative import representative_pixels
 

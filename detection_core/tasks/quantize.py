@@ -18,10 +18,10 @@ from detection_core.config.check import check_pipeline_config
 from detection_core.config.num_classes import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.family import QuantizedDetector
+from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector, write_detector
 from detection_core.progress import Reporter
-from detection_core.quantization.options import QuantizationOptions
 from detection_core.tasks.fitting import FitRequest, fit, fit_facts, written_weights
 from detection_core.tasks.model_run import write_model_run
 from detection_core.tasks.representative import representative_pixels

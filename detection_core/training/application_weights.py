@@ -16,8 +16,8 @@ import numpy as np
 import tf_keras
 
 from detection_core.detectors.base import Detector
-from detection_core.detectors.parts.layers.layer_names import in_backbone, scoped_name, split_norm
 from detection_core.errors import ModelError, as_user_error
+from detection_core.parts.layers.layer_names import in_backbone, scoped_name, split_norm
 from detection_core.training.restore_report import Outcome, RestoredVariable, RestoreReport
 
 

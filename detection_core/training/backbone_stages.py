@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.parts.layers.layer_names import in_backbone
+from detection_core.parts.layers.layer_names import in_backbone
 
 
 def backbone_stages(networks: Iterable[tf_keras.Model]) -> Mapping[str, int]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from detection_core.detectors.checkpoint_names import CheckpointNames
 from detection_core.training.checkpoint_damage import OBJECT_GRAPH
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.checkpoint_names import CheckpointNames
 
 DETECTOR, CLASSIFIER = "detector", "classifier"
 # What `fine_tune_checkpoint_type` may say of each.

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from detection_core.detectors.parts.layers.layer_names import scoped_name
 from detection_core.loggers.base import Histogram
+from detection_core.parts.layers.layer_names import scoped_name
 
 BINS = 30
 """Of a histogram, all of one width, as TensorBoard draws them."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from detection_core.detectors.checkpoint_names import StoredNames
 from detection_core.errors import ModelError
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.checkpoint_names import StoredNames
 
 
 class NamedCheckpoint:

@@ -8,7 +8,7 @@ from typing import overload
 
 import tensorflow as tf
 
-from detection_core.detectors.parts.layers.layer_names import scoped_name
+from detection_core.parts.layers.layer_names import scoped_name
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.named_checkpoint import NamedCheckpoint
 

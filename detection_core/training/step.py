@@ -11,12 +11,12 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS, with_total
-from detection_core.detectors.parts.layers.layer_names import scoped_name
 from detection_core.errors import ConfigError, ModelError
 from detection_core.garbage import no_collection
 from detection_core.ops.update_draws import update_draws
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.optimizers.optimization import Optimization
+from detection_core.parts.layers.layer_names import scoped_name
 from detection_core.structures import Batch, GroundTruth
 from detection_core.training.backbone_stages import backbone_stages, rate_factors, scaled_updates
 from detection_core.training.graph_rewrites import gains_nothing_from_rewrites, without_rewrites

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.parts.layers.layer_names import scoped_name
 from detection_core.errors import ConfigError
+from detection_core.parts.layers.layer_names import scoped_name
 from detection_core.training.backbone_stages import backbone_stages
 from detection_core.training.loop_options import TrainOptions
 

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from detection_core.artifacts import detector as layout
 from detection_core.config.label_map_file import load_label_map, parse_label_map
-from detection_core.detectors.parts.layers.layer_names import scoped_name
 from detection_core.errors import ModelError
+from detection_core.parts.layers.layer_names import scoped_name
 
 _logger = logging.getLogger(__name__)
 _NAMED = 6

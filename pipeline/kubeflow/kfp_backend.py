@@ -17,12 +17,13 @@ from detection_core.errors import ConfigError
 from detection_core.redaction import redact
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
-from pipeline.dag import FromCheck, FromResult, Step, build_dag
+from pipeline.dag import build_dag
 from pipeline.extras import require
 from pipeline.run_checks import check_step, refuse_placeholders
 from pipeline.run_parameters import CHECKER, IMAGE, RUN_PARAMETERS, RunParameter, parameter_type
 from pipeline.settings.kubeflow_settings import TaskSettings
 from pipeline.settings.workflow_settings import PipelineSettings
+from pipeline.steps import FromCheck, FromResult, Step
 
 
 def compile_pipeline(settings: PipelineSettings, path: str) -> None:

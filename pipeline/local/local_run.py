@@ -16,7 +16,7 @@ from detection_core.storage import files
 from detection_core.training.host_allocator import keep_host_memory
 from pipeline.config_checks import check_steps
 from pipeline.console import file_log, native_output_to
-from pipeline.dag import Dag, before, build_dag
+from pipeline.dag import before, build_dag
 from pipeline.extras import require
 from pipeline.interruption import interrupted_by
 from pipeline.local.live_report import LiveReport
@@ -26,6 +26,7 @@ from pipeline.run_parameters import CHECKER, set_parameters
 from pipeline.settings.settings_file import format_settings
 from pipeline.settings.workflow_settings import PipelineSettings
 from pipeline.step_configs import training_config
+from pipeline.steps import Dag
 
 _logger = logging.getLogger(__name__)
 

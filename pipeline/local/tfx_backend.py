@@ -18,9 +18,9 @@ from tfx.orchestration.portable import launcher, runtime_parameter_utils
 from components.runtime.tfx import RESULTS, tfx_component
 from detection_core.artifacts.run_info import StepInfo
 from detection_core.training.memory import peak_host_memory
-from pipeline.dag import Dag, FromCheck, FromResult, Step
 from pipeline.interruption import interrupted_by
 from pipeline.step_states import StepStatus
+from pipeline.steps import Dag, FromCheck, FromResult, Step
 
 _logger = logging.getLogger(__name__)
 

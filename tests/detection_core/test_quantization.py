@@ -7,17 +7,17 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.detectors.efficientdet.feature_network import NodeFusion
-from detection_core.detectors.parts.layers.constants import AddConstant
-from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
+from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ModelError
+from detection_core.families.efficientdet.feature_network import NodeFusion
+from detection_core.parts.layers.constants import AddConstant
+from detection_core.parts.necks.bifpn_fusion import WeightedFusion
 from detection_core.quantization.aware import PREFIX, add_fake_quantization, observe_ranges, set_ranges
 from detection_core.quantization.bias_correction import correct_biases
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.fusions import ScaledMap, split_fusions
 from detection_core.quantization.graph import read_graph, rebuild, split_sums
 from detection_core.quantization.groups import OTHER, layer_groups
-from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.product_quantizers import SMALLEST_FACTOR, FactorQuantizer, ProductQuantizer
 from detection_core.quantization.quantizers import Clock
 from tests.support.cases import cases, refused

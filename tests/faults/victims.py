@@ -119,7 +119,7 @@ class Steps:
         return Victim(name="deployed baseline", run=run, digest=_outputs_digest, share=0.09, faults=True)
 
     def _job(self, step, checks, folder):
-        from pipeline.dag import FromCheck, FromResult
+        from pipeline.steps import FromCheck, FromResult
 
         values = {
             name: checks[value.name] if isinstance(value, FromCheck) else value

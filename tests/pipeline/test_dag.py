@@ -15,7 +15,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from pipeline import step_configs
-from pipeline.dag import FromCheck, FromResult, FromStep, before, build_dag, check_contracts
+from pipeline.dag import before, build_dag, check_contracts
 from pipeline.kubeflow.step_state import word_of
 from pipeline.parameters import Parameter, check_parameters, parse_parameters
 from pipeline.run_checks import CHECKS, check_step
@@ -23,6 +23,7 @@ from pipeline.run_parameters import CHECKER, RUN_PARAMETERS, declared_parameters
 from pipeline.settings.settings_file import load_settings
 from pipeline.step_configs import fine_tune_checkpoint, shared_config_text, step_overrides, training_config
 from pipeline.step_states import StepStatus
+from pipeline.steps import FromCheck, FromResult, FromStep
 from tests.support.cases import refused
 from tests.support.refusals import not_refused
 

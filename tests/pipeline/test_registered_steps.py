@@ -16,11 +16,12 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError, ContractError
 from detection_core.storage import files
 from pipeline import descriptions
-from pipeline.dag import Dag, FromStep, Step, build_dag
+from pipeline.dag import build_dag
 from pipeline.descriptions import KeptDescription, describe_config
 from pipeline.registered_steps import register_step, unregister_step
 from pipeline.settings.settings_file import load_settings
 from pipeline.settings.step_ids import step_ids
+from pipeline.steps import Dag, FromStep, Step
 from tests.support.cases import refused
 from tests.support.configs import PYRAMID
 

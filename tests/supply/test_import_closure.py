@@ -22,7 +22,7 @@ def test_a_closure_has_what_is_imported_at_any_depth_late_or_by_name() -> None:
     assert {"detection_core/ops/iou.py", "detection_core/ops/boxes.py", "tests/conftest.py"} <= found
     assert "detection_core/api.py" not in found  # the package's face imports it only when it is asked for
     families = _closure("detection_core/detectors/family.py")
-    assert "detection_core/detectors/efficientdet/family.py" in families  # named in a table
+    assert "detection_core/families/efficientdet/family.py" in families  # named in a table
     verbs = _closure("pipeline/cli/standalone.py")
     assert "components/trainer/run.py" in verbs  # named by a pattern
 

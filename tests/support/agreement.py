@@ -24,8 +24,8 @@ from detection_core.builders.similarity import build_similarity
 from detection_core.builders.training_labels import build_label_targets, score_columns
 from detection_core.config.check import check_pipeline_config, find_problems
 from detection_core.config.refusals import find_refused
-from detection_core.detectors.ssd.target_assigner import build_target_assigner
 from detection_core.errors import ConfigError
+from detection_core.families.ssd.target_assigner import build_target_assigner
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.box_coder_pb2 import BoxCoder
 from detection_core.protos.box_predictor_pb2 import BoxPredictor

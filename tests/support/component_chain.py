@@ -38,7 +38,7 @@ def publish_detector(mirror: Path) -> None:
 
     from detection_core.builders.detector import build_detector
     from detection_core.config.paths.overrides import apply_overrides
-    from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
+    from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
     from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
     from tests.support.field_checkpoints import write_object_checkpoint
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from detection_core.config.messages.efficientdet import settings_of
-from detection_core.detectors.efficientdet.checkpoint_names import automl_variables, regularized
+from detection_core.families.efficientdet.checkpoint_names import automl_variables, regularized
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 
-DATA = pathlib.Path(__file__).parents[1] / "detection_core" / "detectors" / "efficientdet" / "data"
+DATA = pathlib.Path(__file__).parents[1] / "detection_core" / "families" / "efficientdet" / "data"
 _SPREAD = {
     "kernel": lambda random, shape: random.standard_normal(shape) * np.sqrt(0.6 / np.prod(shape[:-1])),
     "depthwise_kernel": lambda random, shape: (
@@ -179,8 +179,8 @@ def predictions(maps: dict[str, Any], names: str, settings: Any, size: tuple[int
     """Outputs of two images, from maps with names such as "{kind}_{level}", where kinds are box and cls."""
     import tensorflow as tf
 
-    from detection_core.detectors.efficientdet.anchors import anchors_px
-    from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
+    from detection_core.families.efficientdet.anchors import anchors_px
+    from detection_core.parts.anchor_criterion import AnchorPredictions
 
     def joined(kind: str, columns: int) -> Any:
         levels = (maps[names.format(kind=kind, level=level)] for level in settings.levels)
@@ -201,6 +201,6 @@ def small_message(**fields: Any) -> EfficientDet:
 
 def small_detector(seed: int | None = 0, **fields: Any) -> Any:
     """The detector of such a message."""
-    from detection_core.detectors.efficientdet.build import build_efficientdet
+    from detection_core.families.efficientdet.build import build_efficientdet
 
     return build_efficientdet(small_message(**fields), "model.efficientdet", seed)

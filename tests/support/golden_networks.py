@@ -15,9 +15,9 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from detection_core.builders.detector import build_detector
-from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
-from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.detectors.ssd.model import RawDetections, SsdModel
+from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.families.ssd.model import RawDetections, SsdModel
+from detection_core.parts.anchor_criterion import AnchorPredictions
 from detection_core.protos import model_pb2
 from detection_core.structures import Detections, GroundTruth, Images
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
@@ -25,7 +25,7 @@ from tests.support.batches import images_of
 from tests.support.efficientdet_goldens import deterministic_weight, padded_truth
 from tests.support.efficientdet_goldens import sampled as sample
 
-DATA = pathlib.Path(__file__).parents[1] / "detection_core" / "detectors" / "data"
+DATA = pathlib.Path(__file__).parents[1] / "detection_core" / "families" / "data"
 TOLERANCE = {"rtol": 1e-3, "atol": 1e-3}
 MOBILE = ("ssd_mobilenet_v2_320x320", "ssd_mobilenet_v2_fpnlite_320x320")
 NAMES = tuple(sorted(path.stem for path in DATA.glob("ssd_*.npz")))

@@ -4,8 +4,8 @@ from typing import Any
 
 from detection_core.builders.backbones import BackboneEntry, register_backbone
 from detection_core.config.messages.extractors import Extractor, register_extractor
-from detection_core.detectors.parts.backbones.base import Endpoints
-from detection_core.detectors.parts.backbones.mobilenet import DEFAULT_HYPERPARAMS
+from detection_core.parts.backbones.base import Endpoints
+from detection_core.parts.backbones.mobilenet import DEFAULT_HYPERPARAMS
 
 PLAIN = "ssd_tests_plain_fpn"
 """`feature_extractor.type` in this process; child processes know it only where they import this module."""

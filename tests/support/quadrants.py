@@ -5,8 +5,8 @@ import dataclasses
 import tensorflow as tf
 import tf_keras
 
-from detection_core.config.messages.registered import Option, option_values
-from detection_core.config.rules import CHANNELS
+from detection_core.allowed_values import CHANNELS, Option
+from detection_core.config.messages.registered import option_values
 from detection_core.detectors.base import Detector, InputShape, with_total
 from detection_core.detectors.family import Family
 from detection_core.structures import Batch, Detections, Images, box_detections

@@ -4,7 +4,7 @@ from typing import Any
 
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
-from detection_core.detectors.efficientdet.build import build_efficientdet
+from detection_core.families.efficientdet.build import build_efficientdet
 from tests.support import efficientdet_goldens as goldens
 from tests.support.tiny_network import randomise
 from tests.support.tiny_training import config_text

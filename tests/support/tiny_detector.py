@@ -7,8 +7,8 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.detectors.base import Detector, InputShape, with_total
-from detection_core.detectors.parts.anchor_criterion import AnchorPredictions
-from detection_core.detectors.ssd.model import RawDetections, SsdModel
+from detection_core.families.ssd.model import RawDetections, SsdModel
+from detection_core.parts.anchor_criterion import AnchorPredictions
 from detection_core.structures import Batch, Detections, Images, box_detections
 from tests.support.tiny_network import CLASSES, tiny_network
 

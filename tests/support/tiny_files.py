@@ -12,12 +12,12 @@ from detection_core.artifacts.tflite_decoding import BoxDecoding
 from detection_core.artifacts.tflite_graph import read_graph
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.artifacts.tflite_network import network_outputs
-from detection_core.detectors.ssd.tflite import tflite_function
+from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_post_process import PostProcessOptions, centred
-from detection_core.quantization.options import QuantizationOptions
+from detection_core.families.ssd.tflite import tflite_function
 from detection_core.quantization.rewriting import rewrite
 from tests.support.store import stored
 from tests.support.tiny_detector import SCALES, TinyDetector, grid_anchors

@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from detection_core.allowed_values import LOSS_SCALE
 from detection_core.config.automl.hyperparameters import HyperParameters
-from detection_core.config.rules import LOSS_SCALE
 
 Kind = Literal["followed", "without effect", "refused"]
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from detection_core.allowed_values import up_to
 from detection_core.config.automl.defaults import DEFAULTS
 from detection_core.config.automl.fates import FATES, MODEL
 from detection_core.config.automl.hparams_text import RUN_SETTINGS, WHERE
@@ -15,7 +16,6 @@ from detection_core.config.automl.train_optimization import RunLength, fill_opti
 from detection_core.config.automl.typed_values import LoadedHyperParameters, load_hyperparameters
 from detection_core.config.automl.value_readers import refusal, whole
 from detection_core.config.automl.yaml_text import read_yaml_file
-from detection_core.config.rules import up_to
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import ConfigError
 from detection_core.protos.efficientdet_pb2 import EfficientDet

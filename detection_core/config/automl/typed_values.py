@@ -7,17 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from detection_core.config.automl import value_readers as readers
-from detection_core.config.automl.defaults import MODELS, model_values
-from detection_core.config.automl.hparams_text import (
-    WHERE,
-    apply_overrides,
-    read_overrides,
-    split_run_settings,
-)
-from detection_core.config.automl.hyperparameters import HyperParameters, NmsConfigs
-from detection_core.config.automl.value_readers import Reader
-from detection_core.config.rules import (
+from detection_core.allowed_values import (
     BOXES,
     CHANNELS,
     DECAY,
@@ -30,6 +20,16 @@ from detection_core.config.rules import (
     Range,
     up_to,
 )
+from detection_core.config.automl import value_readers as readers
+from detection_core.config.automl.defaults import MODELS, model_values
+from detection_core.config.automl.hparams_text import (
+    WHERE,
+    apply_overrides,
+    read_overrides,
+    split_run_settings,
+)
+from detection_core.config.automl.hyperparameters import HyperParameters, NmsConfigs
+from detection_core.config.automl.value_readers import Reader
 
 ACTIVATIONS = ("swish", "silu", "swish_native", "hswish", "relu", "relu6", "mish", "srelu")
 BACKBONES = (

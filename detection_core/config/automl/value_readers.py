@@ -17,8 +17,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from detection_core.allowed_values import Range
 from detection_core.config.automl.hyperparameters import Size
-from detection_core.config.rules import Range
 from detection_core.config.suggestions import near_names
 from detection_core.errors import ConfigError, shorten
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from detection_core.config.problems import Problem
-from detection_core.config.rules import LEVEL, POSITIVE, Rules, up_to
+from detection_core.allowed_values import LEVEL, POSITIVE, up_to
+from detection_core.config.rules import Rules
+from detection_core.errors import Problem
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.flexible_grid_anchor_generator_pb2 import AnchorGrid, FlexibleGridAnchorGenerator
 from detection_core.protos.grid_anchor_generator_pb2 import GridAnchorGenerator

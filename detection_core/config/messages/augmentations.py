@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detection_core.config.messages.registered import registered_problems
-from detection_core.config.problems import Problem
-from detection_core.config.rules import (
+from detection_core.allowed_values import (
     FACTOR,
     FRACTION,
     POSITIVE,
     POSITIVE_FRACTION,
     SIDE,
     SIDE_OR_NONE,
-    Check,
     Range,
-    Rules,
     up_to,
 )
+from detection_core.config.messages.registered import registered_problems
+from detection_core.config.rules import Check, Rules
+from detection_core.errors import Problem
 from detection_core.protos import preprocessor_pb2 as pb
 from detection_core.protos.automl_input_pb2 import AutomlScaleJitter
 from detection_core.protos.input_reader_pb2 import InputReader

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from detection_core.config.problems import Problem
-from detection_core.config.rules import CHANNELS, KERNEL, LAYERS, POSITIVE, Rules
+from detection_core.allowed_values import CHANNELS, KERNEL, LAYERS, POSITIVE
+from detection_core.config.rules import Rules
+from detection_core.errors import Problem
 from detection_core.protos.box_predictor_pb2 import WeightSharedConvolutionalBoxPredictor
 
 
@@ -32,7 +33,7 @@ RULES: Mapping[str, Rules] = {
         },
     ),
     "ConvolutionalBoxPredictor": Rules(
-        ("builders.heads", "detectors.parts.heads.convolutional", "config.messages.ssd"),
+        ("builders.heads", "parts.heads.convolutional", "config.messages.ssd"),
         ranges={**_LAYERS, "min_depth": CHANNELS, "max_depth": CHANNELS},
         refused={
             "apply_sigmoid_to_scores": "scores are made from logits in one place; set "
@@ -41,7 +42,7 @@ RULES: Mapping[str, Rules] = {
     ),
     "ConvolutionalBoxPredictor.BoxEncodingsClipRange": Rules("builders.heads"),
     "WeightSharedConvolutionalBoxPredictor": Rules(
-        ("builders.heads", "detectors.parts.heads.weight_shared", "config.messages.ssd"),
+        ("builders.heads", "parts.heads.weight_shared", "config.messages.ssd"),
         ranges={**_LAYERS, "depth": CHANNELS},
         check=_weight_shared,
     ),

@@ -8,20 +8,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from detection_core.allowed_values import CHANNELS, FRACTION, LAYERS, NOT_NEGATIVE, POSITIVE, Range, up_to
 from detection_core.config.automl.defaults import MODELS, model_values
 from detection_core.config.messages.feature_nodes import PYRAMIDS, Node, named_nodes, node_problems
 from detection_core.config.messages.image_resizers import network_size, one_size_problems
-from detection_core.config.problems import Problem
-from detection_core.config.rules import (
-    CHANNELS,
-    FRACTION,
-    LAYERS,
-    NOT_NEGATIVE,
-    POSITIVE,
-    Range,
-    Rules,
-    up_to,
-)
+from detection_core.config.rules import Rules
+from detection_core.errors import Problem
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 
 BACKBONES = (
@@ -308,7 +300,7 @@ _MOMENTUM = Range(-math.inf, 1, "a number up to 1")
 
 RULES: Mapping[str, Rules] = {
     "EfficientDet": Rules(
-        ("config.messages.efficientdet", "detectors.efficientdet.build", "builders.training_labels"),
+        ("config.messages.efficientdet", "families.efficientdet.build", "builders.training_labels"),
         ranges={
             "stddev_rgb": POSITIVE,
             "fpn_num_filters": CHANNELS,
@@ -337,7 +329,7 @@ RULES: Mapping[str, Rules] = {
         ranges={"width_factor": POSITIVE, "height_factor": POSITIVE},
     ),
     "EfficientDet.NonMaxSuppression": Rules(
-        "detectors.efficientdet.build",
+        "families.efficientdet.build",
         ranges={
             "iou_thresh": FRACTION,
             "score_thresh": FRACTION,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detection_core.config.problems import Problem, raise_first
-from detection_core.config.rules import Range
+from detection_core.allowed_values import Range
+from detection_core.config.problems import raise_first
+from detection_core.errors import Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import TrainConfig
 

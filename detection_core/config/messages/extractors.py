@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from detection_core.allowed_values import LAYERS, Range, up_to
 from detection_core.config.legacy.tensorflow_1 import (
     COUNTERPARTS,
     KEPT,
@@ -14,9 +15,9 @@ from detection_core.config.legacy.tensorflow_1 import (
     with_counterpart,
     without_counterpart,
 )
-from detection_core.config.problems import Problem
-from detection_core.config.rules import LAYERS, Range, Rules, up_to
+from detection_core.config.rules import Rules
 from detection_core.config.suggestions import near_names
+from detection_core.errors import Problem
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
 
 LAST_BACKBONE_LEVEL = 5
@@ -335,7 +336,7 @@ _UP_TO_16384 = Range(-math.inf, 16_384, "a number up to 16,384")
 
 RULES: Mapping[str, Rules] = {
     "SsdFeatureExtractor": Rules(
-        ("detectors.ssd.feature_maps", "detectors.ssd.build"),
+        ("families.ssd.feature_maps", "families.ssd.build"),
         ranges={
             "min_depth": _UP_TO_16384,
             "num_layers": LAYERS,
@@ -347,10 +348,10 @@ RULES: Mapping[str, Rules] = {
         },
     ),
     "FeaturePyramidNetworks": Rules(
-        "detectors.ssd.feature_maps", ranges={"additional_layer_depth": up_to(16_384)}
+        "families.ssd.feature_maps", ranges={"additional_layer_depth": up_to(16_384)}
     ),
     "BidirectionalFeaturePyramidNetworks": Rules(
-        "detectors.ssd.feature_maps",
+        "families.ssd.feature_maps",
         ranges={
             "num_iterations": Range(-math.inf, 100, "a number up to 100"),
             "num_filters": _UP_TO_16384,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from detection_core.config.problems import Problem
+from detection_core.errors import Problem
 
 
 class Node(NamedTuple):

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterator
 
 from detection_core.config.legacy.tensorflow_1 import COUNTERPARTS, WITHOUT_COUNTERPART
 from detection_core.config.messages.extractors import EXTRACTORS
-from detection_core.config.problems import Problem
 from detection_core.config.suggestions import near_names
 from detection_core.config.text.text_proto import BACKSLASHES
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, Problem
 from detection_core.protos.train_pb2 import CheckpointVersion, TrainConfig
 from detection_core.zoo.keras_backbones import IMAGENET, PUBLISHED_BACKBONES
 from detection_core.zoo.published_models import find_model

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
-from detection_core.config.problems import Problem
-from detection_core.config.rules import NOT_NEGATIVE, Rules
+from detection_core.allowed_values import NOT_NEGATIVE
+from detection_core.config.rules import Rules
+from detection_core.errors import Problem
 from detection_core.protos.graph_rewriter_pb2 import Quantization
 
 INTEGER_BITS = 8

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detection_core.config.problems import Problem, raise_first
-from detection_core.config.rules import SIDE, Rules, up_to
-from detection_core.errors import ConfigError
+from detection_core.allowed_values import SIDE, up_to
+from detection_core.config.problems import raise_first
+from detection_core.config.rules import Rules
+from detection_core.errors import ConfigError, Problem
 from detection_core.protos.automl_input_pb2 import AutomlResizer
 from detection_core.protos.image_resizer_pb2 import (
     ConditionalShapeResizer,

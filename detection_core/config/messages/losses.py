@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from detection_core.allowed_values import NOT_NEGATIVE, POSITIVE, POSITIVE_FRACTION
 from detection_core.config.messages.registered import registered_problems
-from detection_core.config.problems import Problem
-from detection_core.config.rules import NOT_NEGATIVE, POSITIVE, POSITIVE_FRACTION, Rules
+from detection_core.config.rules import Rules
+from detection_core.errors import Problem
 from detection_core.protos.losses_pb2 import ClassificationLoss, LocalizationLoss, Loss
 
 _ANCHORWISE = {"anchorwise_output": "losses are always kept one for each anchor"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from detection_core.config.problems import Problem
-from detection_core.config.rules import FRACTION, Rules
+from detection_core.allowed_values import FRACTION
+from detection_core.config.rules import Rules
+from detection_core.errors import Problem
 from detection_core.protos.argmax_matcher_pb2 import ArgMaxMatcher
 
 _KERNEL = "it chose a kernel for an accelerator; the result is the same with and without"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from detection_core.config.problems import Problem
-from detection_core.config.rules import Rules, up_to
+from detection_core.allowed_values import up_to
+from detection_core.config.rules import Rules
+from detection_core.errors import Problem
 from detection_core.protos.monitoring_pb2 import Monitoring
 
 _READER = "builders.monitoring"

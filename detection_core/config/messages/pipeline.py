@@ -10,7 +10,6 @@ from detection_core.config.messages.fine_tuning import fine_tuning_problems
 from detection_core.config.messages.sizes import image_size_problems
 from detection_core.config.messages.tflite import CLIP_RANGE
 from detection_core.config.messages.training import score_problems
-from detection_core.config.problems import Problem
 from detection_core.config.rules import Rules
 from detection_core.detectors.family import (
     extractor_type,
@@ -19,6 +18,7 @@ from detection_core.detectors.family import (
     model_message,
     no_tflite,
 )
+from detection_core.errors import Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detection_core.config.problems import Problem
-from detection_core.config.rules import FACTOR, FRACTION, SIDE, Range, Rules, up_to
+from detection_core.allowed_values import FACTOR, FRACTION, SIDE, Range, up_to
+from detection_core.config.rules import Rules
+from detection_core.errors import Problem
 from detection_core.protos.recipe_pb2 import LargeScaleJitter, MultiScale
 
 _MIXED_SIDE = up_to(16_384, 2)

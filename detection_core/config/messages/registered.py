@@ -14,29 +14,16 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
-from detection_core.config.problems import Problem
-from detection_core.config.rules import Check, Range, Rules, no_problems
+from detection_core.allowed_values import Option, Value
+from detection_core.config.rules import Check, Rules, no_problems
 from detection_core.config.suggestions import near_names
+from detection_core.errors import Problem
 from detection_core.protos.model_pb2 import ExperimentalModel
 from detection_core.protos.registered_pb2 import RegisteredPart
 
 PartKind = Literal["classification_loss", "localization_loss", "augmentation"]
-Value = bool | int | float | str
 _SHOWN = 60
 _BOOLEANS = {"true": True, "false": False}
-
-
-@dataclasses.dataclass(frozen=True)
-class Option:
-    """One option of a registered part.
-
-    Attributes:
-        default: its value where a config does not set it; the option has its type.
-        allowed: interval of a number; None: any.
-    """
-
-    default: Value
-    allowed: Range | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

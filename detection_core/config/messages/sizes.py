@@ -9,7 +9,7 @@ from detection_core.config.messages.anchors import anchors_per_location
 from detection_core.config.messages.efficientdet import efficientdet_problems, settings_of
 from detection_core.config.messages.extractors import least_side_problems, map_levels, map_shapes
 from detection_core.config.messages.image_resizers import network_size
-from detection_core.config.problems import Problem
+from detection_core.errors import Problem
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.ssd_pb2 import Ssd

@@ -13,8 +13,8 @@ from detection_core.config.messages.extractors import (
     map_levels,
 )
 from detection_core.config.messages.image_resizers import one_size_problems
-from detection_core.config.problems import Problem
 from detection_core.config.rules import Rules
+from detection_core.errors import Problem
 from detection_core.protos.ssd_pb2 import Ssd
 
 # Losses that compare decoded boxes, rather than all numbers of their codes.
@@ -135,7 +135,7 @@ def keypoints(ssd: Ssd) -> tuple[int, str] | None:
 
 RULES: Mapping[str, Rules] = {
     "Ssd": Rules(
-        ("detectors.ssd.build", "detectors.ssd.target_assigner", "builders.training_labels"),
+        ("families.ssd.build", "families.ssd.target_assigner", "builders.training_labels"),
         parts=(
             "box_coder",
             "matcher",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from detection_core.config.problems import Problem
-from detection_core.config.rules import POSITIVE_FRACTION
+from detection_core.allowed_values import POSITIVE_FRACTION
+from detection_core.errors import Problem
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.ssd_pb2 import Ssd

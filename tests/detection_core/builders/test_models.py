@@ -37,18 +37,18 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.refusals import find_refused
 from detection_core.data.resize import FixedShapeResizer, KeepAspectRatioResizer
 from detection_core.detectors.family import FAMILIES, Family, register_family, unregister_family
-from detection_core.detectors.parts.backbones.base import Endpoints
-from detection_core.detectors.parts.layers.layer_hyperparams import LayerHyperparams
-from detection_core.detectors.parts.layers.network_layers import NetworkLayers
-from detection_core.detectors.ssd import feature_maps
-from detection_core.detectors.ssd.feature_maps import build_feature_maps
+from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.families.ssd import feature_maps
+from detection_core.families.ssd.feature_maps import build_feature_maps
+from detection_core.parts.backbones.base import Endpoints
+from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
+from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.protos import post_processing_pb2
 from detection_core.protos.calibration_pb2 import CalibrationConfig
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
-from detection_core.quantization.options import QuantizationOptions
 from tests.support.cases import cases, config_refused, refused
 from tests.support.configs import parsed
 from tests.support.golden_cases import cases_of

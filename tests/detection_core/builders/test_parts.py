@@ -20,11 +20,11 @@ from detection_core.builders.matchers import MATCHERS, build_matcher
 from detection_core.builders.oneof import build_oneof
 from detection_core.builders.similarity import SIMILARITIES, build_similarity
 from detection_core.config.messages.hyperparams import INITIALIZER_NAMES
-from detection_core.detectors.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
-from detection_core.detectors.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
-from detection_core.detectors.parts.layers import layer_hyperparams as layers
-from detection_core.detectors.parts.losses import masking
 from detection_core.errors import ModelError
+from detection_core.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
+from detection_core.parts.heads.weight_shared import WeightSharedHead, WeightSharedHeadOptions
+from detection_core.parts.layers import layer_hyperparams as layers
+from detection_core.parts.losses import masking
 from detection_core.protos import box_predictor_pb2, hyperparams_pb2, losses_pb2
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.box_coder_pb2 import BoxCoder
@@ -35,7 +35,7 @@ from tests.support.cases import cases, config_refused, refused
 from tests.support.configs import parsed
 from tests.support.golden_cases import cases_of, load_cases
 
-PARTS = "detection_core/detectors/parts"
+PARTS = "detection_core/parts"
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
 CASES = cases_of(f"{PARTS}/anchors", "anchor_generators")
 BUILT = [case for case in CASES.values() if case.outputs]

@@ -25,6 +25,8 @@ from detection_core.builders.validation_plan import build_validation
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.data.label_targets import LabelTargets
+from detection_core.detectors.checkpoint_names import FineTuneOptions
+from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
@@ -34,8 +36,6 @@ from detection_core.loggers.wandb_run import WandbOptions
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.protos import optimizer_pb2, pipeline_pb2
 from detection_core.protos.train_pb2 import TrainConfig
-from detection_core.quantization.options import QuantizationOptions
-from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import Precision
 from detection_core.training.profiling import ProfileOptions

@@ -5,17 +5,18 @@ import logging
 from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import given, settings
 
+from detection_core.allowed_values import DECAY, POSITIVE_FRACTION, up_to
 from detection_core.config import suggestions
 from detection_core.config.check import check_pipeline_config, find_problems
 from detection_core.config.contradictions import contradictions
 from detection_core.config.load import format_pipeline_config, load_pipeline_config, parse_pipeline_config
 from detection_core.config.messages.table import RULES, message_name, rules_of
-from detection_core.config.problems import Problem, child_path, missing_arm, walk_messages
+from detection_core.config.problems import child_path, missing_arm, walk_messages
 from detection_core.config.ranges import BY_FIELD_NAME
 from detection_core.config.refusals import find_refused, find_without_effect
-from detection_core.config.rules import DECAY, POSITIVE_FRACTION, Rules, no_problems, up_to
+from detection_core.config.rules import Rules, no_problems
 from detection_core.config.suggestions import describe_unknown_field, near_names
-from detection_core.errors import ConfigError
+from detection_core.errors import ConfigError, Problem
 from detection_core.protos.losses_pb2 import Loss
 from detection_core.protos.matcher_pb2 import Matcher
 from detection_core.protos.optimizer_pb2 import Optimizer

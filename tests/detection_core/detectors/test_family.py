@@ -8,13 +8,12 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from detection_core.allowed_values import SIDE, Option
 from detection_core.builders.image_resizer import model_image_resizer, resizer_name
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.pipeline import tflite_problems
-from detection_core.config.messages.registered import Option, option_values
-from detection_core.config.problems import Problem
-from detection_core.config.rules import SIDE
+from detection_core.config.messages.registered import option_values
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.detectors import family as families
 from detection_core.detectors.base import TOTAL_LOSS, Detector, InputShape, named_detections, with_total
@@ -28,7 +27,7 @@ from detection_core.detectors.family import (
     register_family,
     unregister_family,
 )
-from detection_core.errors import ConfigError, ExportError, ModelError
+from detection_core.errors import ConfigError, ExportError, ModelError, Problem
 from detection_core.protos.image_resizer_pb2 import ImageResizer
 from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -111,7 +110,7 @@ def test_the_table_and_its_records_are_read_without_tensorflow():
         "import sys; from detection_core.config.load import parse_pipeline_config;"
         "from detection_core.config.check import check_pipeline_config;"
         "from detection_core.detectors.family import FAMILIES, find_family;"
-        "import detection_core.detectors.efficientdet.family;"
+        "import detection_core.families.efficientdet.family;"
         f"config = parse_pipeline_config({config_text()!r}); check_pipeline_config(config);"
         "assert find_family(config.model).name == 'ssd';"
         "assert not {'tensorflow', 'tf_keras', 'numpy'} & set(sys.modules), 'imported'"

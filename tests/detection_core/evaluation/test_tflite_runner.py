@@ -13,7 +13,6 @@ from ai_edge_litert.interpreter import Interpreter
 
 from detection_core.artifacts.tflite_decoding import BoxDecoding
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
-from detection_core.detectors.ssd.tflite import input_normalisation
 from detection_core.errors import ModelError
 from detection_core.evaluation import tflite_trial
 from detection_core.evaluation.runner import load_runner
@@ -21,6 +20,7 @@ from detection_core.evaluation.tflite_heads import HeadSuppression, decoded_head
 from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner, output_places
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.exporters.tflite_description import add_description
+from detection_core.families.ssd.tflite import input_normalisation
 from detection_core.ops.resampling import resize_pixels
 from detection_core.tasks.file_benchmark import BenchOptions, bench
 from tests.support import tiny_files

@@ -8,10 +8,10 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from google.protobuf import text_format
 
-from detection_core.detectors.ssd.tflite import post_process_options
 from detection_core.errors import ExportError
 from detection_core.evaluation.results import iou_px
 from detection_core.exporters.tflite import check_biases, check_convertible, integer_biases
+from detection_core.families.ssd.tflite import post_process_options
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images
 from tests.support.cases import refused

@@ -2,10 +2,10 @@ import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
-from detection_core.detectors.efficientdet.build import build_efficientdet
 from detection_core.detectors.family import family_of
 from detection_core.exporters.tflite_input import PIXELS, file_normalisation, network_input
 from detection_core.exporters.tflite_post_process import normalisation_of
+from detection_core.families.efficientdet.build import build_efficientdet
 from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.structures import Images
 from tests.support import efficientdet_goldens as goldens

@@ -7,6 +7,7 @@ import tf_keras
 from tf_keras import layers
 
 from detection_core.artifacts.quantization import QUANTIZATION
+from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ModelError
 from detection_core.quantization.aware import (
     AwareNetwork,
@@ -17,7 +18,6 @@ from detection_core.quantization.aware import (
 )
 from detection_core.quantization.equalisation import HEADROOM, LARGEST_SCALE, equalise
 from detection_core.quantization.folding import fold_batch_norms
-from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.range_checks import check_ranges
 from detection_core.quantization.rewriting import rewrite
 from tests.support.cases import cases, refused

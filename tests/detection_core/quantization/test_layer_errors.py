@@ -5,11 +5,11 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ModelError
 from detection_core.quantization.aware import PREFIX, add_fake_quantization, observe_ranges, set_ranges
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.layer_errors import MOST_DB, layer_errors
-from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from tests.support.cases import refused
 from tests.support.small_detectors import small_detector, spoil

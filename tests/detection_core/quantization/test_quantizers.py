@@ -9,12 +9,12 @@ import tensorflow as tf
 import tf_keras
 from tf_keras import layers
 
-from detection_core.detectors.parts.layers.activations import hard_swish
-from detection_core.detectors.parts.layers.gates import hard_sigmoid
-from detection_core.detectors.parts.necks.bifpn_fusion import WeightedFusion
+from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.parts.layers.activations import hard_swish
+from detection_core.parts.layers.gates import hard_sigmoid
+from detection_core.parts.necks.bifpn_fusion import WeightedFusion
 from detection_core.quantization.folding import fold_batch_norms
 from detection_core.quantization.graph import read_graph
-from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.placement import Placement, place_quantizers
 from detection_core.quantization.quantizers import (
     LARGEST_BIAS,

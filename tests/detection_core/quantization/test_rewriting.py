@@ -9,9 +9,9 @@ import tensorflow as tf
 import tf_keras
 
 from detection_core.artifacts.quantization import QUANTIZATION
+from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ContractError
 from detection_core.quantization.layer_errors import OutputNoise
-from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import RewrittenDetector, input_range, read_options, rewrite
 from tests.support.cases import cases
 from tests.support.tiny_detector import TinyDetector

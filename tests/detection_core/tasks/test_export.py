@@ -15,10 +15,10 @@ from detection_core.artifacts.coco_names import MAP_50
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.artifacts.tflite_provenance import read_provenance
+from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError, ExportError
 from detection_core.exporters.detector_folder import load_detector, write_detector
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.quantization.options import QuantizationOptions
 from detection_core.quantization.rewriting import rewrite
 from detection_core.tasks import export, export_networks
 from detection_core.tasks.compare_file import CompareOptions, compare_file

@@ -12,10 +12,10 @@ from detection_core.artifacts.model_run import RESTORED_TABLE
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.errors import ConfigError, ModelError
 from detection_core.exporters.detector_folder import load_detector
+from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.families.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.storage import files
 from detection_core.tasks.import_checkpoint import import_checkpoint
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX

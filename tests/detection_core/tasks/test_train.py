@@ -13,9 +13,9 @@ from detection_core.artifacts.model_run import TRAIN_REPORT
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.errors import ConfigError, ModelError
 from detection_core.exporters.detector_folder import load_detector
+from detection_core.families.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.progress import ProgressUpdate
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.train import TrainReport, train

@@ -16,7 +16,7 @@ import tf_keras
 
 from detection_core.artifacts.model_run import ValidationLine
 from detection_core.artifacts.pictures import list_pictures
-from detection_core.detectors.ssd.family import FAMILY
+from detection_core.families.ssd.family import FAMILY
 from detection_core.progress import format_progress
 from detection_core.training import stop_signal
 from detection_core.training.actions import HistoryFile, LoggedTraining, ProgressLines, reported_at

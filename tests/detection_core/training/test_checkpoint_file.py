@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from detection_core.detectors.ssd.checkpoint_names.kinds import SSD_NAMES
+from detection_core.detectors.checkpoint_names import CheckpointNames, Naming
 from detection_core.errors import ModelError, StorageError
+from detection_core.families.ssd.checkpoint_names.kinds import SSD_NAMES
 from detection_core.storage import files
 from detection_core.training.checkpoint_content import DETECTOR, checkpoint_content
 from detection_core.training.checkpoint_damage import find_damage, readable
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.checkpoint_names import CheckpointNames, Naming
 from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
 from detection_core.training.named_checkpoint import NamedCheckpoint
 from detection_core.training.object_checkpoint import ObjectCheckpoint

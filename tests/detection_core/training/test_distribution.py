@@ -18,8 +18,8 @@ def test_without_gpus_the_default_strategy_is_taken():
 REPLICAS = """
 import sys
 import tf_keras
-from detection_core.detectors.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
-from detection_core.detectors.parts.layers.network_layers import NetworkLayers
+from detection_core.parts.layers.layer_hyperparams import BatchNormOptions, LayerHyperparams
+from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.training.loop import run_training
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.precision import Precision, computing_in

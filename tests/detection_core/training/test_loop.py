@@ -10,8 +10,8 @@ import tf_keras
 from google.protobuf import text_format
 
 from detection_core.builders.optimizer import build_optimizer
-from detection_core.detectors.parts.layers.dropout import Dropout, stochastic_depth
 from detection_core.errors import DataError, ModelError
+from detection_core.parts.layers.dropout import Dropout, stochastic_depth
 from detection_core.protos.optimizer_pb2 import Optimizer
 from detection_core.training import loop
 from detection_core.training.actions import HistoryFile, TrainingAction

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tf_keras
 
-from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.optimizers.optimization import Optimization
 from detection_core.optimizers.schedules import CosineDecay, CosineDecayOptions
 from detection_core.structures import Batch

@@ -12,14 +12,14 @@ import tf_keras
 from detection_core.artifacts import detector as layout
 from detection_core.builders.detector import build_detector
 from detection_core.data.label_map import format_label_map, label_map_from_names
-from detection_core.detectors.ssd.checkpoint_names.kinds import SSD_NAMES
-from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
-from detection_core.detectors.ssd.checkpoint_names.scoped_names import scoped_variables
+from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.errors import ConfigError, ModelError
+from detection_core.families.ssd.checkpoint_names.kinds import SSD_NAMES
+from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.families.ssd.checkpoint_names.scoped_names import scoped_variables
 from detection_core.storage import files
 from detection_core.training.backbone_stages import backbone_stages, rate_factors, scaled_updates
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.checkpoint_names import FineTuneOptions
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from detection_core.training.restore import restore_fine_tune_checkpoint

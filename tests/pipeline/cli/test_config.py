@@ -8,8 +8,8 @@ import pytest
 
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import format_pipeline_config, load_pipeline_config, parse_pipeline_config
-from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.exporters.detector_folder import load_detector
+from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.protos.train_pb2 import CheckpointVersion
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from detection_core.zoo.coco_classes import COCO_CLASSES

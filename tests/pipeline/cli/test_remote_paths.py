@@ -14,8 +14,8 @@ from detection_core.artifacts.published import PublishedVersion
 from detection_core.builders.detector import build_detector
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
-from detection_core.detectors.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.exporters.detector_folder import write_detector
+from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
 from detection_core.storage import files
 from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
 from pipeline.cli import verbs

@@ -5,8 +5,9 @@ from component_specs.annotations import job_fields
 from component_specs.example_gen import Spans
 from component_specs.kfp_outputs import CODE_VERSIONS
 from detection_core.errors import ContractError
-from pipeline.dag import Dag, FromCheck, FromResult, build_dag
+from pipeline.dag import build_dag
 from pipeline.settings.settings_file import load_settings
+from pipeline.steps import Dag, FromCheck, FromResult
 
 pytestmark = pytest.mark.tfx
 

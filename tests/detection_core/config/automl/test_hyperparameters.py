@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detection_core.allowed_values import FRACTION, up_to
 from detection_core.config.automl import hparams_text
 from detection_core.config.automl import value_readers as readers
 from detection_core.config.automl.comparison import check_made_with, is_efficientdet
@@ -22,7 +23,6 @@ from detection_core.config.automl.translation import translate
 from detection_core.config.automl.typed_values import READERS, load_hyperparameters
 from detection_core.config.automl.yaml_text import read_yaml, read_yaml_file
 from detection_core.config.pipeline_config import PipelineConfig
-from detection_core.config.rules import FRACTION, up_to
 from detection_core.errors import ConfigError
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from tests.detection_core.config.automl.facts import changed, load_facts, plain

@@ -9,9 +9,9 @@ from detection_core.builders.train_options import build_train_options
 from detection_core.builders.train_plan import build_optimization
 from detection_core.config.automl.translation import RunFlags, translate
 from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
-from detection_core.detectors.efficientdet import model
-from detection_core.detectors.efficientdet.checkpoint_names import automl_variables
-from detection_core.detectors.efficientdet.losses import SEGMENTATION_LOSS
+from detection_core.families.efficientdet import model
+from detection_core.families.efficientdet.checkpoint_names import automl_variables
+from detection_core.families.efficientdet.losses import SEGMENTATION_LOSS
 from detection_core.ops.objects import new_truth
 from detection_core.structures import Batch, Images
 from detection_core.training.step import TrainState, train_step

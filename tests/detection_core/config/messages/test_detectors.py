@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from detection_core.allowed_values import POSITIVE, Option
 from detection_core.config.automl.defaults import MODELS
 from detection_core.config.check import check_message, check_pipeline_config, find_problems
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
@@ -13,13 +14,12 @@ from detection_core.config.messages.efficientdet import input_size, settings_of
 from detection_core.config.messages.feature_nodes import Node
 from detection_core.config.messages.graph_rewriter import AWARE, FORMATS_OF_8_BITS, format_problems
 from detection_core.config.messages.pipeline import clip_range_problems, size_problems, tflite_problems
-from detection_core.config.messages.registered import Option, build_registered, register_part, unregister_part
+from detection_core.config.messages.registered import build_registered, register_part, unregister_part
 from detection_core.config.messages.sizes import efficientdet_size_problems
 from detection_core.config.messages.table import RULES
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.config.problems import Problem
-from detection_core.config.rules import POSITIVE
 from detection_core.detectors.family import FAMILIES, find_family
+from detection_core.errors import Problem
 from detection_core.exporters.tflite_formats import FORMATS, Network
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.graph_rewriter_pb2 import Quantization

@@ -7,8 +7,8 @@ from ai_edge_litert.interpreter import Interpreter
 import detection_core
 from detection_core import ConfigError, DataError
 from detection_core.artifacts.tflite_graph import read_graph
-from detection_core.detectors.efficientdet.checkpoint_names import automl_variables
 from detection_core.exporters.detector_folder import load_detector
+from detection_core.families.efficientdet.checkpoint_names import automl_variables
 from detflow import model_spec, object_detector
 from detflow.config import ExportFormat, QuantizationConfig
 from tests.support.cases import refused

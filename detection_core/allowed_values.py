@@ -1,0 +1,66 @@
+"""Which values a field or an option may have."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+Value = bool | int | float | str
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """An interval of numbers.
+
+    Attributes:
+        low: lower end.
+        high: upper end.
+        text: the interval in words.
+        open_low: whether the lower end is excluded.
+        open_high: whether the upper end is excluded.
+    """
+
+    low: float
+    high: float
+    text: str
+    open_low: bool = False
+    open_high: bool = False
+
+    def holds(self, value: float) -> bool:
+        """Tell whether a number lies in the interval."""
+        above = value > self.low if self.open_low else value >= self.low
+        return above and (value < self.high if self.open_high else value <= self.high)
+
+
+def up_to(high: float, low: float = 1) -> Range:
+    """Return the interval from `low` to `high`; a value above it is a typing error or exhausts the memory."""
+    return Range(low, high, f"a number from {low:,} to {high:,}")
+
+
+FRACTION = Range(0, 1, "a number from 0 to 1")
+POSITIVE_FRACTION = Range(0, 1, "a number above 0, up to 1", open_low=True)
+DECAY = Range(0, 1, "a number from 0 to below 1", open_high=True)
+POSITIVE = Range(0, math.inf, "a number above 0", open_low=True)
+NOT_NEGATIVE = Range(0, math.inf, "0 or more")
+SIDE = up_to(16_384)  # pixels of an image
+SIDE_OR_NONE = up_to(16_384, 0)
+CHANNELS = up_to(16_384, 0)
+KERNEL = up_to(64)
+LAYERS = up_to(100, 0)
+BOXES = up_to(100_000)
+FACTOR = Range(0, 16, "a number above 0, up to 16", open_low=True)
+LEVEL = up_to(12, 0)
+LOSS_SCALE = up_to(2**24)
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One option of a registered part.
+
+    Attributes:
+        default: its value where a config does not set it; the option has its type.
+        allowed: interval of a number; None: any.
+    """
+
+    default: Value
+    allowed: Range | None = None

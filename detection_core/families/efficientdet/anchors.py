@@ -1,0 +1,65 @@
+"""Anchors of google/automl's EfficientDet, without TensorFlow.
+
+Strides are the input's sides over the map's, a fraction where a side is no multiple.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from detection_core.config.messages.efficientdet import EfficientDetSettings
+from detection_core.parts.anchors.coverage import AnchorMap
+
+
+def anchor_maps(settings: EfficientDetSettings, size: tuple[int, int]) -> list[AnchorMap]:
+    """Return the anchors of each level, finest first.
+
+    Args:
+        settings: of the detector.
+        size: rows and columns of the network's input.
+    """
+    maps = []
+    for shape, scale in zip(settings.map_shapes(size), settings.anchor_scale, strict=True):
+        stride = size[0] / shape[0], size[1] / shape[1]
+        sizes = []
+        for octave in range(settings.num_scales):
+            factor = scale * 2 ** (octave / settings.num_scales)
+            sizes += [
+                (factor * stride[0] * height, factor * stride[1] * width)
+                for width, height in settings.anchor_shapes
+            ]
+        offset = stride[0] / 2, stride[1] / 2
+        maps.append(AnchorMap(shape=shape, stride=stride, offset=offset, sizes=sizes))
+    return maps
+
+
+def anchors_px(settings: EfficientDetSettings, size: tuple[int, int]) -> np.ndarray:
+    """Lay the anchors.
+
+    Args:
+        settings: of the detector.
+        size: rows and columns of the network's input.
+
+    Returns:
+        float32 [A, 4], pixels of the input, not clipped: level after level, row by row, and at each place
+        scale after scale, with all shapes of each.
+    """
+    return np.concatenate([_laid(level) for level in anchor_maps(settings, size)]).astype(np.float32)
+
+
+def normalized_anchors(settings: EfficientDetSettings) -> np.ndarray:
+    """Return the anchors of the settings' input size, float32 [A, 4], normalised to it; see `anchors_px`."""
+    rows, columns = settings.image_size
+    anchors: np.ndarray = anchors_px(settings, (rows, columns)) / np.float32([rows, columns] * 2)
+    return anchors
+
+
+def _laid(level: AnchorMap) -> np.ndarray:
+    rows, columns = (
+        offset + stride * np.arange(count)
+        for offset, stride, count in zip(level.offset, level.stride, level.shape, strict=True)
+    )
+    y, x = np.broadcast_arrays(rows[:, np.newaxis], columns)
+    centres = np.stack([y, x, y, x], axis=-1)[:, :, np.newaxis]
+    half = np.array(level.sizes) / 2
+    return (centres + np.concatenate([-half, half], axis=1)).reshape(-1, 4)

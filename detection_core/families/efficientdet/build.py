@@ -1,0 +1,58 @@
+"""EfficientDet messages -> detectors."""
+
+from __future__ import annotations
+
+from detection_core.config.messages.efficientdet import settings_of
+from detection_core.families.efficientdet.anchors import anchors_px
+from detection_core.families.efficientdet.checkpoint_names import automl_variables, regularized
+from detection_core.families.efficientdet.model import EfficientDetModel, EfficientDetParts
+from detection_core.families.efficientdet.network import build_network
+from detection_core.families.efficientdet.post_process import SuppressionOptions
+from detection_core.parts.layers.layer_hyperparams import Regularizer
+from detection_core.parts.layers.layer_names import parse_variable_name
+from detection_core.protos.efficientdet_pb2 import EfficientDet
+
+HARD_THRESHOLD = 0.5
+SOFT_SIGMA = 0.5
+SOFT_LEAST_SCORE = 0.001
+
+
+def build_efficientdet(message: EfficientDet, where: str, seed: int | None = 0) -> EfficientDetModel:
+    """Build the detector that a checked message describes.
+
+    Args:
+        message: of the detector.
+        where: its path in the configuration.
+        seed: of the first weights; None: zeros.
+    """
+    del where  # Nothing is refused here.
+    settings = settings_of(message)
+    size = settings.image_size
+    network = build_network(settings, size, seed)
+    variables = automl_variables(network, settings)
+    frozen = {parse_variable_name(found.variable).key for found in variables if settings.freezes(found.name)}
+    decayed = {parse_variable_name(found.variable).key for found in regularized(variables)}
+    decay = Regularizer(kind="l2", weight=settings.weight_decay)
+    parts = EfficientDetParts(
+        settings=settings,
+        input_size=size,
+        anchors_px=anchors_px(settings, size),
+        suppression=suppression_options(message.nms_configs),
+        regularizers={key: decay for key in sorted(decayed - frozen)},
+        frozen=frozenset(frozen),
+    )
+    return EfficientDetModel(network, parts)
+
+
+def suppression_options(message: EfficientDet.NonMaxSuppression) -> SuppressionOptions:
+    """Read how detections are chosen; a number that is 0 means what google/automl's means."""
+    soft = message.method == "gaussian"
+    return SuppressionOptions(
+        mode=message.mode,
+        soft=soft,
+        iou_threshold=message.iou_thresh or HARD_THRESHOLD,
+        score_threshold=message.score_thresh or (SOFT_LEAST_SCORE if soft else -float("inf")),
+        sigma=message.sigma or SOFT_SIGMA,
+        max_inputs=message.max_nms_inputs,
+        max_detections=message.max_output_size,
+    )

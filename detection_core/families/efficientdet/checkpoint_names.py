@@ -1,0 +1,266 @@
+"""What google/automl's checkpoints call the variables of a network.
+
+Keys are those of object-based checkpoints whose root is the network, names those of name-based ones. The
+order of the variables is the reference's too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+import tf_keras
+
+from detection_core.config.messages.efficientdet import LAST_BACKBONE_LEVEL, EfficientDetSettings
+from detection_core.detectors.checkpoint_names import (
+    CheckpointNames,
+    FillableVariables,
+    FineTuneOptions,
+    Naming,
+)
+from detection_core.families.efficientdet.model import EfficientDetModel
+from detection_core.families.efficientdet.running_names import running_names
+from detection_core.parts.layers.layer_names import (
+    LayerName,
+    in_backbone,
+    parse_layer_name,
+    parse_variable_name,
+)
+from detection_core.training.object_checkpoint import escaped_child
+from detection_core.training.restore_report import AVERAGED, OPTIMIZER_SLOT
+
+_REGULARIZED = ("kernel", "weight")
+
+
+class AutomlVariable(NamedTuple):
+    """A variable and what the checkpoints call it.
+
+    Attributes:
+        key: in an object-based checkpoint, without the suffix of its attribute.
+        name: in a name-based checkpoint.
+        variable: of the network.
+    """
+
+    key: str
+    name: str
+    variable: tf.Variable
+
+
+class _Scope(NamedTuple):
+    """Where the variables of one of our layers lie: path of the object, and scope of the names."""
+
+    path: str
+    name: str
+
+
+def automl_variables(network: tf_keras.Model, settings: EfficientDetSettings) -> list[AutomlVariable]:
+    """Name every variable of a network, in the order in which google/automl's network lists them.
+
+    Args:
+        network: as it was built, before any rewriting.
+        settings: that it was built of.
+    """
+    layers = {layer.name: layer for layer in network.layers if layer.weights}
+    found = []
+    for ours, scope in _Names(settings, list(layers)).scopes():
+        for layer in ours:
+            if layer in layers:
+                found += [_named(variable, layer, scope) for variable in layers.pop(layer).weights]
+    if layers:
+        raise ValueError(f"no name for layers {sorted(layers)}: the network is not one that is built here")
+    return found
+
+
+def regularized(variables: Iterable[AutomlVariable]) -> Iterator[AutomlVariable]:
+    """Yield the variables that weight decay is for: kernels, also those of depthwise convolutions."""
+    return (found for found in variables if found.key.endswith(_REGULARIZED))
+
+
+def _named(variable: tf.Variable, layer: str, scope: _Scope) -> AutomlVariable:
+    leaf = parse_variable_name(variable).weight
+    if layer.endswith("_pointwise") and leaf == "kernel":
+        leaf = "pointwise_kernel"
+    return AutomlVariable(f"{scope.path}/{leaf}", f"{scope.name}/{leaf}", variable)
+
+
+def _both(name: str) -> tuple[str, ...]:
+    """Our layers that are one convolution there: a plain one, or the halves of a separable one."""
+    return name, f"{name}_depthwise", f"{name}_pointwise"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Names:
+    """The names of a network's layers.
+
+    Attributes:
+        settings: of the detector.
+        layers: names of the network's layers that have variables.
+    """
+
+    settings: EfficientDetSettings
+    layers: Sequence[str]
+
+    def scopes(self) -> Iterator[tuple[tuple[str, ...], _Scope]]:
+        """Yield our layers that share a scope, with the scope, in the reference's order."""
+        yield from self._backbone()
+        yield from self._coarse()
+        for cell in range(self.settings.fpn_cell_repeats):
+            for index in range(len(self.settings.nodes)):
+                yield from self._node(cell, index)
+        yield from self._head("class", "class_net", "classes")
+        yield from self._head("box", "box_net", "boxes")
+        yield from self._segmentation()
+
+    def _backbone(self) -> Iterator[tuple[tuple[str, ...], _Scope]]:
+        parsed = [parse_layer_name(layer) for layer in self.layers if in_backbone(layer)]
+        positions = sorted({name.indices for name in parsed if name and name.indices})
+        for index, position in enumerate(positions):
+            own = [name for name in parsed if name and name.indices == position]
+            yield from self._block(index, "backbone_block_{}_{}".format(*position), own)
+        path, name = "backbone/_stem", f"{self.settings.backbone_name}/stem"
+        yield ("backbone_stem",), _Scope(f"{path}/_conv_stem", f"{name}/conv2d")
+        yield ("backbone_stem_bn",), _Scope(f"{path}/_bn", f"{name}/tpu_batch_normalization")
+
+    def _block(
+        self, index: int, layer: str, own: list[LayerName]
+    ) -> Iterator[tuple[tuple[str, ...], _Scope]]:
+        """Layers of a kind are numbered in the order in which they are made, and the number 0 is left out."""
+        path, name = f"backbone/_blocks/{index}", f"{self.settings.backbone_name}/blocks_{index}"
+        expands = any(part.piece == "expand" for part in own)
+        first = int(expands)
+        norm = f"{name}/tpu_batch_normalization"
+        if expands:
+            yield (f"{layer}_expand",), _Scope(f"{path}/_expand_conv", f"{name}/conv2d")
+            yield (f"{layer}_expand_bn",), _Scope(f"{path}/_bn0", norm)
+        yield (f"{layer}_depthwise",), _Scope(f"{path}/_depthwise_conv", f"{name}/depthwise_conv2d")
+        yield (f"{layer}_depthwise_bn",), _Scope(f"{path}/_bn1", _numbered(norm, first))
+        yield (f"{layer}_gate_reduce",), _Scope(f"{path}/_se/_se_reduce", f"{name}/se/conv2d")
+        yield (f"{layer}_gate_expand",), _Scope(f"{path}/_se/_se_expand", f"{name}/se/conv2d_1")
+        project = _numbered(f"{name}/conv2d", first)
+        yield (f"{layer}_project",), _Scope(f"{path}/_project_conv", project)
+        yield (f"{layer}_project_bn",), _Scope(f"{path}/_bn2", _numbered(norm, first + 1))
+
+    def _coarse(self) -> Iterator[tuple[tuple[str, ...], _Scope]]:
+        for level in range(LAST_BACKBONE_LEVEL + 1, self.settings.max_level + 1):
+            path = f"resample_layers/{level - LAST_BACKBONE_LEVEL - 1}"
+            yield from _projection(f"bifpn_coarse_{level}", _Scope(path, f"resample_p{level}"))
+
+    def _node(self, cell: int, index: int) -> Iterator[tuple[tuple[str, ...], _Scope]]:
+        made = len(self.settings.levels) + index
+        path = f"fpn_cells/cells/{cell}/fnodes/{index}"
+        name = f"fpn_cells/cell_{cell}/fnode{index}"
+        layer = f"bifpn_{cell}_{index}"
+        yield (f"{layer}_combine",), _Scope(path, name)
+        for number, place in enumerate(self.settings.nodes[index].inputs):
+            scope = _Scope(f"{path}/resample_layers/{number}", f"{name}/resample_{number}_{place}_{made}")
+            yield from _projection(f"{layer}_input_{number}", scope)
+        after = _Scope(f"{path}/op_after_combine", f"{name}/op_after_combine{made}")
+        yield _both(layer), _Scope(f"{after.path}/conv_op", f"{after.name}/conv")
+        yield (f"{layer}_bn",), _Scope(f"{after.path}/bn", f"{after.name}/bn")
+
+    def _head(self, kind: str, net: str, outputs: str) -> Iterator[tuple[tuple[str, ...], _Scope]]:
+        repeats = range(self.settings.box_class_repeats)
+        for repeat in repeats:
+            yield (
+                _both(f"{kind}_tower_{repeat}"),
+                _Scope(f"{net}/conv_ops/{repeat}", f"{net}/{kind}-{repeat}"),
+            )
+        for repeat in repeats:
+            for index, level in enumerate(self.settings.levels):
+                name = f"{net}/{kind}-{repeat}-bn-{level}"
+                layer = f"{kind}_tower_{repeat}_level_{index}_bn"
+                yield (layer,), _Scope(f"{net}/bns/{repeat}/{index}", name)
+        yield _both(f"{kind}_head"), _Scope(f"{net}/{outputs}", f"{net}/{kind}-predict")
+
+    def _segmentation(self) -> Iterator[tuple[tuple[str, ...], _Scope]]:
+        path, name = "seg_head", "segmentation_head"
+        steps = range(len(self.settings.levels) - 1)
+        for step in steps:
+            transpose = _numbered(f"{name}/conv2d_transpose", step)
+            yield (f"segmentation_{step}",), _Scope(f"{path}/con2d_ts/{step}", transpose)
+        for step in steps:
+            scope = _Scope(f"{path}/con2d_t_bns/{step}", f"{name}/bn_{step}")
+            yield (f"segmentation_{step}_bn",), scope
+        last = _numbered(f"{name}/conv2d_transpose", len(steps))
+        yield ("segmentation_head",), _Scope(f"{path}/head_transpose", last)
+
+
+def _projection(layer: str, scope: _Scope) -> Iterator[tuple[tuple[str, ...], _Scope]]:
+    yield (layer,), _Scope(f"{scope.path}/conv2d", f"{scope.name}/conv2d")
+    yield (f"{layer}_bn",), _Scope(f"{scope.path}/bn", f"{scope.name}/bn")
+
+
+def _numbered(name: str, number: int) -> str:
+    return f"{name}_{number}" if number else name
+
+
+_BACKBONE, _CLASS_NET, _BOX_NET = "backbone/", "class_net/", "box_net/"
+_HEADS = (_CLASS_NET, _BOX_NET, "seg_head/")
+_HUB_MODULE = "base_model/"
+_BESIDE_HUB_MODULE = {f"{_CLASS_NET}class-predict/": "classes", f"{_BOX_NET}box-predict/": "boxes"}
+# What the optimizer with moving averages keeps of a variable in object-based checkpoints of a training.
+_AVERAGE_SLOT = f"{OPTIMIZER_SLOT}average"
+# What a kind of checkpoint has of the network, by what its keys begin with.
+_PARTS: Mapping[str, Callable[[str], bool]] = {
+    "classification": lambda key: key.startswith(_BACKBONE),
+    "detection": lambda key: not key.startswith(_HEADS),
+    "full": lambda key: True,
+}
+
+
+def _hub_path(name: str) -> str:
+    """Return the path of a variable by its name, where all but the last layers came from TensorFlow Hub.
+
+    Such trainings, Model Maker's among them, have the module as one layer, whose variables are its children
+    by their whole names.
+    """
+    for scope, layer in _BESIDE_HUB_MODULE.items():
+        if name.startswith(scope):
+            return f"{layer}/{name.removeprefix(scope)}"
+    return f"{_HUB_MODULE}{escaped_child(f'{name}:0')}"
+
+
+def _in_objects(kind: str) -> Callable[[EfficientDetModel, FineTuneOptions], FillableVariables]:
+    def fillable(model: EfficientDetModel, options: FineTuneOptions) -> FillableVariables:
+        settings = model.parts.settings
+        found = (own for own in automl_variables(model.network, settings) if _PARTS[kind](own.key))
+        # A checkpoint of training has averages of what was trained in its optimizer, the better values.
+        ends = (_AVERAGE_SLOT, "") if settings.restore_moving_averages else ("",)
+        return [
+            (own.variable, [f"{path}{end}" for end in ends for path in (own.key, _hub_path(own.name))])
+            for own in found
+        ]
+
+    return fillable
+
+
+def _by_name(kind: str) -> Callable[[EfficientDetModel, FineTuneOptions], FillableVariables]:
+    def fillable(model: EfficientDetModel, options: FineTuneOptions) -> FillableVariables:
+        part = _PARTS["full" if options.heads and kind == "detection" else kind]
+        settings = model.parts.settings
+        found = automl_variables(model.network, settings)
+        # A checkpoint of training has the averaged values too, which are the better ones.
+        ends = (AVERAGED, "") if settings.restore_moving_averages else ("",)
+        return [(own.variable, [f"{own.name}{end}" for end in ends]) for own in found if part(own.key)]
+
+    return fillable
+
+
+EFFICIENTDET_NAMES = CheckpointNames(
+    object_based=Naming(
+        kinds={kind: _in_objects(kind) for kind in _PARTS},
+        detector=("fpn_cells/", _HUB_MODULE),
+        classifier=(_BACKBONE,),
+        heads=(_CLASS_NET, "classes/"),
+        model=(_BACKBONE, "resample_layers/", "fpn_cells/", *_HEADS, _HUB_MODULE, "classes/", "boxes/"),
+    ),
+    name_based=Naming(
+        kinds={kind: _by_name(kind) for kind in _PARTS},
+        detector=("fpn_cells/",),
+        classifier=("efficientnet-",),
+        heads=(_CLASS_NET,),
+        stored_names=running_names,
+    ),
+)

@@ -1,0 +1,184 @@
+"""Losses of google/automl's EfficientDet, with what they leave out and what they are divided by."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import tensorflow as tf
+
+from detection_core.config.messages.efficientdet import EfficientDetSettings
+from detection_core.families.efficientdet.box_coder import EfficientDetBoxCoder
+from detection_core.ops import iou as iou_ops
+from detection_core.parts.anchor_criterion import AnchorPredictions, classification_loss
+from detection_core.parts.losses.focal import SigmoidFocalLoss
+from detection_core.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
+from detection_core.parts.matchers.base import IGNORED
+from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
+from detection_core.structures import GroundTruth
+
+MATCH_THRESHOLD = 0.5
+CLASSIFICATION_LOSS = "Loss/classification_loss"
+LOCALIZATION_LOSS = "Loss/localization_loss"
+IOU_LOSS = "Loss/iou_loss"
+SEGMENTATION_LOSS = "Loss/segmentation_loss"
+
+
+def target_assigner(num_classes: int, threshold: float = MATCH_THRESHOLD) -> AnchorTargetAssigner:
+    """Return what labels anchors: those that overlap an object enough, and the best one of each object.
+
+    Args:
+        num_classes: C, without background.
+        threshold: least overlap.
+    """
+    matcher = ArgMaxMatcher(
+        ArgMaxMatcherOptions(
+            matched_threshold=threshold,
+            unmatched_threshold=threshold,
+            negatives_lower_than_unmatched=True,
+            force_match_for_each_row=True,
+        )
+    )
+    return AnchorTargetAssigner(
+        similarity=iou_ops.iou,
+        matcher=matcher,
+        box_coder=EfficientDetBoxCoder(),
+        num_classes=num_classes,
+        add_background_class=False,
+    )
+
+
+def huber_loss(prediction: tf.Tensor, target: tf.Tensor, delta: float) -> tf.Tensor:
+    """Sum Huber's loss over all numbers of a code whose target is not 0, a float32 scalar.
+
+    Args:
+        prediction: float32 [B, A, 4].
+        target: float32 [B, A, 4]; 0 where there is no object, and where a number happens to be 0.
+        delta: error from which the loss grows linearly.
+    """
+    error = tf.abs(prediction - target)
+    quadratic = tf.minimum(error, delta)
+    loss = 0.5 * quadratic**2 + delta * (error - quadratic)
+    return tf.reduce_sum(tf.where(target != 0.0, loss, 0.0))
+
+
+def box_overlap_loss(prediction: tf.Tensor, target: tf.Tensor, kind: str) -> tf.Tensor:
+    """One minus the overlap of boxes, 0 where the target has no area.
+
+    Args:
+        prediction: float32 [..., 4].
+        target: float32 [..., 4].
+        kind: "iou", "giou" (https://arxiv.org/abs/1902.09630), "diou" or "ciou"
+            (https://arxiv.org/abs/1911.08287).
+
+    Returns:
+        float32 [...].
+    """
+    low, high = tf.split(prediction, 2, axis=-1)
+    target_low, target_high = tf.split(target, 2, axis=-1)
+    sides, target_sides = tf.maximum(high - low, 0.0), tf.maximum(target_high - target_low, 0.0)
+    shared = tf.maximum(tf.minimum(high, target_high) - tf.maximum(low, target_low), 0.0)
+    intersection = _area(shared)
+    union = _area(sides) + _area(target_sides) - intersection
+    overlap = tf.math.divide_no_nan(intersection, union)
+    enclosing = tf.maximum(tf.maximum(high, target_high) - tf.minimum(low, target_low), 0.0)
+    if kind == "giou":
+        area = _area(enclosing)
+        overlap -= tf.math.divide_no_nan(area - union, area)
+    if kind in ("diou", "ciou"):
+        shift = (low + high - target_low - target_high) / 2.0
+        diagonal = tf.reduce_sum(enclosing**2, axis=-1)
+        distance = tf.math.divide_no_nan(tf.reduce_sum(shift**2, axis=-1), diagonal)
+        if kind == "ciou":
+            unlike = _aspect_difference(sides, target_sides)
+            distance += tf.math.divide_no_nan(unlike**2, 1.0 - overlap + unlike)
+        overlap -= distance
+    return tf.where(_area(target_sides) > 0.0, 1.0 - overlap, 0.0)
+
+
+def _area(sides: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_prod(sides, axis=-1)
+
+
+def _aspect_difference(sides: tf.Tensor, target_sides: tf.Tensor) -> tf.Tensor:
+    """Compare aspect ratios, 0..1."""
+    angles = [tf.atan(tf.math.divide_no_nan(each[..., 1], each[..., 0])) for each in (sides, target_sides)]
+    return 4.0 * ((angles[1] - angles[0]) / math.pi) ** 2
+
+
+def moving_normalizer() -> tf.Variable:
+    """Make the moving average of what losses are divided by; of several replicas each has its own."""
+    return tf.Variable(
+        0.0,
+        trainable=False,
+        name="moving_normalizer",
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=tf.VariableAggregation.MEAN,
+    )
+
+
+def steadied(normalizer: tf.Tensor, momentum: float, positives: tf.Variable | None) -> tf.Tensor:
+    """Return what losses are divided by, so that it varies less.
+
+    Args:
+        normalizer: of the replica's batch, float32 [].
+        momentum: above 0, of a moving average; below 0, the mean over the replicas is taken.
+        positives: from `moving_normalizer`, updated where the momentum is above 0; None: it is not kept.
+    """
+    context = tf.distribute.get_replica_context()
+    if momentum < 0 and context is not None:
+        return context.all_reduce("MEAN", normalizer)
+    if momentum > 0 and positives is not None:
+        normalizer = positives * momentum + normalizer * (1.0 - momentum)
+        positives.assign(normalizer)
+    return normalizer
+
+
+@dataclasses.dataclass(frozen=True)
+class DetectionLosses:
+    """The losses of boxes and classes.
+
+    Attributes:
+        settings: of the detector.
+    """
+
+    settings: EfficientDetSettings
+
+    def __call__(
+        self, predictions: AnchorPredictions, truth: GroundTruth, positives: tf.Variable | None = None
+    ) -> dict[str, tf.Tensor]:
+        """Compare predictions with ground truth.
+
+        Args:
+            predictions: anchors and boxes in pixels of the network's input.
+            truth: boxes in pixels of it, too.
+            positives: moving average of what losses are divided by; None: they are divided by the batch's.
+
+        Returns:
+            Name to float32 scalar, weighted.
+        """
+        settings = self.settings
+        targets = target_assigner(settings.num_classes).assign(predictions.anchors, truth)
+        matched = tf.cast(targets.matched >= 0, tf.float32)
+        normalizer = steadied(tf.reduce_sum(matched) + 1.0, settings.positives_momentum, positives)
+        focal = SigmoidFocalLoss(
+            gamma=settings.gamma, alpha=settings.alpha, label_smoothing=settings.label_smoothing
+        )
+        counted = tf.cast(targets.matched != IGNORED, tf.float32)[..., tf.newaxis]
+        targets = targets._replace(class_weights=counted)
+        class_losses = classification_loss(focal, predictions.class_logits, targets)
+        found = {CLASSIFICATION_LOSS: tf.reduce_sum(class_losses) / normalizer}
+        codes, box_targets = predictions.box_codes, targets.box_targets
+        if settings.box_loss_weight:
+            loss = huber_loss(codes, box_targets, settings.delta) / (4.0 * normalizer)
+            found[LOCALIZATION_LOSS] = settings.box_loss_weight * loss
+        if settings.iou_loss_type:
+            loss = self._overlap_loss(codes, box_targets, predictions.anchors) / (4.0 * normalizer)
+            found[IOU_LOSS] = settings.iou_loss_weight * loss
+        return found
+
+    def _overlap_loss(self, codes: tf.Tensor, targets: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        """Compare decoded boxes, each number of which is 0 where the code's target is."""
+        coder, mask = EfficientDetBoxCoder(), tf.cast(targets != 0.0, tf.float32)
+        boxes, target_boxes = coder.decode(codes, anchors) * mask, coder.decode(targets, anchors) * mask
+        return tf.reduce_sum(box_overlap_loss(boxes, target_boxes, self.settings.iou_loss_type))

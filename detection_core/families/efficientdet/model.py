@@ -1,0 +1,249 @@
+"""EfficientDet, https://arxiv.org/abs/1911.09070, as google/automl published it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Self
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from detection_core.config.messages.efficientdet import EfficientDetSettings
+from detection_core.detectors.base import (
+    REGULARIZATION_LOSS,
+    Detector,
+    InputShape,
+    by_level,
+    in_float32,
+    named_detections,
+    with_total,
+)
+from detection_core.errors import ModelError
+from detection_core.families.efficientdet.anchors import normalized_anchors
+from detection_core.families.efficientdet.box_coder import EfficientDetBoxCoder
+from detection_core.families.efficientdet.losses import SEGMENTATION_LOSS, DetectionLosses, moving_normalizer
+from detection_core.families.efficientdet.post_process import (
+    SuppressionOptions,
+    detections_px,
+    in_true_image,
+)
+from detection_core.families.efficientdet.segmentation import pixel_classes, segmentation_loss
+from detection_core.ops import boxes as box_ops
+from detection_core.parts.anchor_criterion import AnchorPredictions
+from detection_core.parts.layers.layer_hyperparams import Regularizer
+from detection_core.parts.layers.layer_names import parse_variable_name
+from detection_core.parts.layers.regularization import regularization_loss, regularized_variables
+from detection_core.structures import Batch, Detections, GroundTruth, Images
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EfficientDetParts:
+    """What a detector is made of, besides its network.
+
+    Attributes:
+        settings: its numbers and names.
+        input_size: rows and columns of the network's input.
+        anchors_px: float32 [A, 4], pixels of the network's input.
+        suppression: how detections are chosen.
+        regularizers: on the network's weights, "layer/weight" -> regularizer.
+        frozen: weights that are not trained, as "layer/weight".
+    """
+
+    settings: EfficientDetSettings
+    input_size: tuple[int, int]
+    anchors_px: np.ndarray
+    suppression: SuppressionOptions
+    regularizers: Mapping[str, Regularizer]
+    frozen: Collection[str] = ()
+
+
+class EfficientDetModel(Detector):
+    """A one-stage detector whose boxes, losses and suppression are in pixels of the network's input.
+
+    Attributes:
+        network: flat functional model, float32 [B, H, W, 3] preprocessed to (box codes [B, A, 4], class
+            logits [B, A, C]) and, with a segmentation head, its logits.
+        num_classes: C, without background.
+        parts: what it is made of.
+        positives: moving average of what losses are divided by; None where they are divided by the batch's.
+    """
+
+    def __init__(self, network: tf_keras.Model, parts: EfficientDetParts) -> None:
+        super().__init__(name="efficientdet")
+        self.network = network
+        self.num_classes = parts.settings.num_classes
+        self.positives = moving_normalizer() if parts.settings.positives_momentum > 0 else None
+        self._parts = parts
+
+    @property
+    def parts(self) -> EfficientDetParts:
+        """What it is made of."""
+        return self._parts
+
+    @property
+    def networks(self) -> Mapping[str, tf_keras.Model]:
+        """The one network."""
+        return {"detector": self.network}
+
+    @property
+    def trainable_variables(self) -> list[tf.Variable]:
+        """The variables that are trained: those that nothing froze."""
+        variables = super().trainable_variables
+        return [variable for variable in variables if not self._is_frozen(variable)]
+
+    def _is_frozen(self, variable: tf.Variable) -> bool:
+        name = parse_variable_name(variable)
+        return name.key in self._parts.frozen or name.original.key in self._parts.frozen
+
+    @property
+    def input_shape(self) -> InputShape:
+        """Images of one size; see `Detector.input_shape`."""
+        return InputShape.fixed(self._parts.input_size)
+
+    @property
+    def anchors(self) -> np.ndarray:
+        """The anchors, float32 [A, 4], normalised to the network input."""
+        return normalized_anchors(self._parts.settings)
+
+    def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
+        """Compare predictions with ground truth; see `Detector.losses`."""
+        settings = self._parts.settings
+        predictions, segmentation = self._outputs(self._prepared(batch.images), training)
+        truth, positives = self._truth_px(batch.truth, training), self.positives if training else None
+        found = DetectionLosses(settings)(predictions, truth, positives)
+        for logits in segmentation:
+            classes = pixel_classes(settings, truth, tuple(logits.shape[1:3]))
+            found[SEGMENTATION_LOSS] = segmentation_loss(logits, classes)
+        regularizer = regularization_loss(regularized_variables(self.network, self._parts.regularizers))
+        return with_total({**found, REGULARIZATION_LOSS: regularizer})
+
+    def gradient_factor(self, images: int) -> float:
+        """Count the pixels of a batch's segmentation; see `Detector.gradient_factor`.
+
+        google/automl adds the losses of boxes and weights to that of each pixel and follows the gradient of
+        the map of sums: that of the mean times the number of pixels, which shows where gradients are clipped.
+        """
+        factor = 1.0
+        for _, height, width, _ in self.network.output_shape[2:]:
+            factor = float(images * height * width)
+        return factor
+
+    def _truth_px(self, truth: GroundTruth, training: bool) -> GroundTruth:
+        """Objects in pixels of the network's input.
+
+        Boxes around crowds are left out in training, unless a config says otherwise, and count in evaluation,
+        as in google/automl's `dataloader.py`.
+        """
+        left_out = truth.is_crowd if training and self._parts.settings.skip_crowd_during_training else False
+        return truth._replace(
+            boxes=box_ops.scale(truth.boxes, *self._parts.input_size),
+            valid=truth.valid & tf.logical_not(left_out),
+        )
+
+    def detect(self, images: Images) -> Detections:
+        """Detect objects; see `Detector.detect`."""
+        return self.suppress(self.predict(images, training=False), images.true_sizes)
+
+    def serving_outputs(self, images: Images) -> dict[str, tf.Tensor]:
+        """Return what a SavedModel's signature gives, with the predictions before suppression.
+
+        Returns:
+            As `named_detections`, and float32 raw_detection_boxes [B, A, 4], normalised to the network
+            input, raw_detection_scores [B, A, C] and, with a segmentation head, segmentation_logits
+            [B, h, w, C].
+        """
+        predictions, segmentation = self._outputs(self._prepared(images), training=False)
+        boxes = EfficientDetBoxCoder().decode(predictions.box_codes, predictions.anchors)
+        height, width = self._parts.input_size
+        return named_detections(self.suppress(predictions, images.true_sizes)) | {
+            "raw_detection_boxes": box_ops.scale(boxes, 1.0 / height, 1.0 / width),
+            "raw_detection_scores": tf.sigmoid(predictions.class_logits),
+            **dict(zip(["segmentation_logits"], segmentation, strict=False)),
+        }
+
+    def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
+        """Normalise resized pixels.
+
+        Args:
+            pixels: float32 [B, H, W, 3], RGB, 0..255.
+
+        Returns:
+            float32 [B, H, W, 3].
+        """
+        settings = self._parts.settings
+        normalized = (pixels - tf.constant(settings.mean_rgb)) / tf.constant(settings.stddev_rgb)
+        return normalized * (2.0 / 255.0) - 1.0 if settings.scale_range else normalized
+
+    def predict(self, images: Images, training: bool) -> AnchorPredictions:
+        """Run the network; what is padding is what the mean is after normalisation.
+
+        Args:
+            images: a batch of the input size.
+            training: normalise with batch statistics and collect them, drop features.
+
+        Returns:
+            Predictions with anchors in pixels.
+
+        Raises:
+            ModelError: when the images do not have the network's input size (static check).
+        """
+        return self.run(self._prepared(images), training)
+
+    def _prepared(self, images: Images) -> tf.Tensor:
+        size = self._parts.input_size
+        found = tuple(images.pixels.shape[1:3])
+        if any(side not in (None, own) for side, own in zip(found, size, strict=True)):
+            raise ModelError(
+                f"expected images of {size[0]}x{size[1]}, found {found[0]}x{found[1]};"
+                " resize them as the config's image_resizer says"
+            )
+        inside = _inside(images.true_sizes, size)
+        blank = -1.0 if self._parts.settings.scale_range else 0.0
+        return self.preprocess(images.pixels) * inside + blank * (1.0 - inside)
+
+    def run(self, preprocessed: tf.Tensor, training: bool) -> AnchorPredictions:
+        """Run the network on normalised pixels, float32 [B, H, W, 3]; see `predict`."""
+        return self._outputs(preprocessed, training)[0]
+
+    def _outputs(self, preprocessed: tf.Tensor, training: bool) -> tuple[AnchorPredictions, list[tf.Tensor]]:
+        """Return predictions and, with a segmentation head, its logits."""
+        codes, logits, *segmentation = in_float32(self.network(preprocessed, training=training))
+        anchors = tf.constant(self._parts.anchors_px)
+        predictions = AnchorPredictions(box_codes=codes, class_logits=logits, anchors=anchors)
+        return predictions, segmentation
+
+    def level_outputs(self, preprocessed: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        """Run the network alone; see `Detector.level_outputs`."""
+        found = self.run(preprocessed, training=False)
+        settings = self._parts.settings
+        anchors = settings.anchors_per_location
+        shapes = [(*shape, anchors) for shape in settings.map_shapes(self._parts.input_size)]
+        return by_level(found.class_logits, shapes), by_level(found.box_codes, shapes)
+
+    def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> Detections:
+        """Choose detections.
+
+        Args:
+            predictions: of `predict`.
+            true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
+
+        Returns:
+            Detections normalised to the true image.
+        """
+        found = detections_px(predictions, self._parts.suppression, self._parts.input_size)
+        return in_true_image(found, true_sizes)
+
+    def with_network(self, network: tf_keras.Model) -> Self:
+        """Return the same detector around a rewritten network with the same inputs and outputs."""
+        return type(self)(network, self._parts)
+
+
+def _inside(true_sizes: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+    """Return float32 [B, H, W, 1], 1 where the image is and 0 in the padding."""
+    rows, columns = (
+        tf.cast(tf.range(side) < true_sizes[:, axis, tf.newaxis], tf.float32)
+        for axis, side in enumerate(size)
+    )
+    return (rows[:, :, tf.newaxis] * columns[:, tf.newaxis, :])[..., tf.newaxis]

@@ -1,0 +1,65 @@
+"""Checkpoint key -> variable of a network, for object-based checkpoints of the field."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tf_keras
+
+from detection_core.errors import ModelError
+from detection_core.families.ssd.checkpoint_names.backbones import backbone_paths
+from detection_core.families.ssd.checkpoint_names.heads import HEAD_RULES
+from detection_core.families.ssd.checkpoint_names.necks import NECK_RULES
+from detection_core.families.ssd.checkpoint_names.object_paths import (
+    NetworkNames,
+    ObjectPaths,
+    PathRules,
+    names_of,
+)
+from detection_core.parts.layers.layer_names import (
+    in_backbone,
+    parse_layer_name,
+    parse_variable_name,
+)
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+
+RULES: PathRules = {**NECK_RULES, **HEAD_RULES}
+
+
+def _object_paths(layer: str, names: NetworkNames) -> ObjectPaths:
+    if in_backbone(layer):
+        return backbone_paths(layer, names)
+    name = parse_layer_name(layer)
+    rule = RULES.get((name.unit, name.role)) if name else None
+    if name is None or rule is None:
+        raise ModelError(
+            f"expected a layer of a detector's network as it was built, found {layer!r}; read the checkpoint"
+            " before the network is rewritten",
+            where=layer,
+        )
+    return rule(name, names)
+
+
+def object_keys(network: tf_keras.Model) -> dict[str, tf.Variable]:
+    """Name every variable of a network as a checkpoint of the field does.
+
+    Args:
+        network: as a builder made it, before any rewriting.
+
+    Returns:
+        Full checkpoint key, from "model/" to the attribute suffix, -> variable. A variable that the
+        checkpoint tracks twice appears twice.
+
+    Raises:
+        ModelError: when the network has a layer that no rule knows.
+    """
+    names = names_of(network)
+    keys: dict[str, tf.Variable] = {}
+    for layer in network.layers:
+        if not layer.weights:
+            continue
+        objects = _object_paths(layer.name, names)
+        for variable in layer.weights:
+            leaf = parse_variable_name(variable).weight
+            for path in objects.paths:
+                keys[f"model/{path}/{objects.leaves.get(leaf, leaf)}{VARIABLE_SUFFIX}"] = variable
+    return keys

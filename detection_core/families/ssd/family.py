@@ -1,0 +1,110 @@
+"""The record of the family; see `detectors.family`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from detection_core.config.messages.extractors import EXTRACTORS, NAMED_EXTRACTORS
+from detection_core.config.messages.sizes import prediction_size_problems
+from detection_core.config.messages.ssd import keypoints
+from detection_core.config.messages.tflite import ssd_tflite_problems
+from detection_core.detectors.family import (
+    AnchorFit,
+    AnchorSupport,
+    CheckpointSupport,
+    Family,
+    FamilyDescription,
+    Normalisation,
+    QuantizationSupport,
+    QuantizedDetector,
+    TFLiteExport,
+    TFLiteOutputOptions,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    import tensorflow as tf
+
+    from detection_core.artifacts.tflite_decoding import BoxDecoding
+    from detection_core.detectors.base import Detector
+    from detection_core.detectors.checkpoint_names import CheckpointNames
+    from detection_core.detectors.quantization import QuantizationOptions
+
+
+def _build(message: Any, where: str, seed: int | None) -> Detector:
+    from detection_core.families.ssd.build import build_ssd
+
+    return build_ssd(message, where, seed)
+
+
+def _describe(message: Any, detector: Any) -> FamilyDescription:
+    from detection_core.families.ssd.description import describe_ssd
+
+    return describe_ssd(message, detector)
+
+
+def _checkpoint_names() -> CheckpointNames:
+    from detection_core.families.ssd.checkpoint_names.kinds import SSD_NAMES
+
+    return SSD_NAMES
+
+
+def _tflite_function(detector: Any, config: Any, options: TFLiteOutputOptions, integer: bool) -> Any:
+    from detection_core.families.ssd.tflite import post_process_options, tflite_function
+
+    attributes = post_process_options(config, options)
+    return tflite_function(detector, attributes, integer=integer, form=options.form)
+
+
+def _decoding(detector: Any, config: Any, options: TFLiteOutputOptions) -> BoxDecoding:
+    from detection_core.families.ssd.tflite import box_decoding, post_process_options
+
+    return box_decoding(detector, post_process_options(config, options))
+
+
+def _normalisation(detector: Any) -> Normalisation:
+    from detection_core.families.ssd.tflite import input_normalisation
+
+    return input_normalisation(detector)
+
+
+def _rewrite(detector: Any, options: QuantizationOptions, step: tf.Variable | None) -> QuantizedDetector:
+    from detection_core.families.ssd.quantization import rewrite_ssd
+
+    return rewrite_ssd(detector, options, step)
+
+
+def _anchor_boxes(message: Any, where: str) -> np.ndarray:
+    from detection_core.families.ssd.build import lay_anchors
+
+    return lay_anchors(message, where)
+
+
+def _fit_anchors(message: Any, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:
+    from detection_core.families.ssd.anchor_fit import fit_anchors
+
+    return fit_anchors(message, where, boxes, keep_count=keep_count)
+
+
+FAMILY = Family(
+    name="ssd",
+    build=_build,
+    describe=_describe,
+    loss_names={
+        "Loss/classification_loss": "class",
+        "Loss/localization_loss": "box",
+        "Loss/regularization_loss": "reg",
+    },
+    extractor_types=EXTRACTORS,
+    size_problems=prediction_size_problems,
+    keypoints=keypoints,
+    checkpoints=CheckpointSupport(names=_checkpoint_names, named_extractors=NAMED_EXTRACTORS),
+    anchors=AnchorSupport(boxes=_anchor_boxes, fit=_fit_anchors),
+    tflite=TFLiteExport(
+        problems=ssd_tflite_problems,
+        function=_tflite_function,
+        normalisation=_normalisation,
+        decoding=_decoding,
+    ),
+    quantization=QuantizationSupport(rewrite=_rewrite),
+)

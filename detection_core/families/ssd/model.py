@@ -1,0 +1,281 @@
+"""One-stage detectors on anchors: SSD, RetinaNet, EfficientDet."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import NamedTuple, Self
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from detection_core.detectors.base import (
+    REGULARIZATION_LOSS,
+    Detector,
+    InputShape,
+    by_level,
+    in_float32,
+    named_detections,
+    with_total,
+)
+from detection_core.errors import ModelError
+from detection_core.ops.nms import multiclass_nms
+from detection_core.ops.post_processing import PostProcessing, ScoreConverter
+from detection_core.parts.anchor_criterion import AnchorCriterion, AnchorPredictions
+from detection_core.parts.box_coders.base import BoxCoder
+from detection_core.parts.layers.layer_hyperparams import Regularizer
+from detection_core.parts.layers.preprocessing import PREPROCESSORS
+from detection_core.parts.layers.regularization import regularization_loss, regularized_variables
+from detection_core.structures import Batch, Detections, GroundTruth, Images, box_detections
+
+LOCALIZATION_LOSS = "Loss/localization_loss"
+CLASSIFICATION_LOSS = "Loss/classification_loss"
+
+
+class RawDetections(NamedTuple):
+    """Every anchor's detection before suppression.
+
+    Attributes:
+        boxes: float32 [B, A, 4], decoded, normalised to the (padded) network input, not clipped.
+        scores: float32 [B, A, C + 1], converted, background first; 0 for it where the network has none.
+        anchors: float32 [A, 4], normalised to the (padded) network input.
+    """
+
+    boxes: tf.Tensor
+    scores: tf.Tensor
+    anchors: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SsdOptions:
+    """Numbers of a one-stage detector.
+
+    Attributes:
+        num_classes: C, without the background.
+        input_size: rows and columns of the network input.
+        preprocessing: name in `layers.preprocessing.PREPROCESSORS`.
+        code_clip: smallest and largest box code.
+        background: whether the first class logit is the background's.
+    """
+
+    num_classes: int
+    input_size: tuple[int, int]
+    preprocessing: str
+    code_clip: tuple[float, float] = (-math.inf, math.inf)
+    background: bool = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnchorLevel:
+    """The anchors on one feature map.
+
+    Attributes:
+        rows: of the feature map.
+        columns: of the feature map.
+        anchors: on the whole map.
+    """
+
+    rows: int
+    columns: int
+    anchors: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SsdParts:
+    """What a one-stage detector is made of, besides its network.
+
+    Attributes:
+        options: its numbers.
+        anchors: float32 [A, 4], normalised to the network input, feature map after feature map.
+        levels: rows, columns and anchors per location of each feature map, finest first.
+        box_coder: boxes to codes and back.
+        post_processing: logits to scores, and the choice of detections.
+        criterion: what training minimises, regularizers aside.
+        regularizers: on the network's weights, "layer/weight" -> regularizer.
+    """
+
+    options: SsdOptions
+    anchors: np.ndarray
+    levels: tuple[AnchorLevel, ...]
+    box_coder: BoxCoder
+    post_processing: PostProcessing
+    criterion: AnchorCriterion
+    regularizers: Mapping[str, Regularizer]
+
+
+class SsdModel(Detector):
+    """A detector whose network predicts for fixed anchors.
+
+    Liu et al., SSD: Single Shot MultiBox Detector, 2016, https://arxiv.org/abs/1512.02325; with other
+    backbones, necks and losses also RetinaNet (https://arxiv.org/abs/1708.02002) and EfficientDet
+    (https://arxiv.org/abs/1911.09070).
+
+    Attributes:
+        network: flat functional model of stock layers, float32 [B, H, W, 3] preprocessed to
+            (box codes [B, A, code size], class logits [B, A, C + 1]).
+        num_classes: C, without the background.
+        input_size: rows and columns of the network input.
+        has_background: whether the network has a class slot for the background.
+    """
+
+    def __init__(self, network: tf_keras.Model, parts: SsdParts) -> None:
+        super().__init__(name="ssd")
+        self.network = network
+        self.num_classes = parts.options.num_classes
+        # Kept as an attribute of its own: checkpoints of detectors that exist list it among their objects.
+        self.input_size = parts.options.input_size
+        self.has_background = parts.options.background
+        self._parts = parts
+
+    @property
+    def networks(self) -> Mapping[str, tf_keras.Model]:
+        """The one network."""
+        return {"detector": self.network}
+
+    @property
+    def input_shape(self) -> InputShape:
+        """Images of one size; see `Detector.input_shape`."""
+        height, width = self.input_size
+        return InputShape.fixed((height, width))
+
+    @property
+    def levels(self) -> tuple[AnchorLevel, ...]:
+        """The anchors on each feature map, finest first."""
+        return self._parts.levels
+
+    @property
+    def anchors(self) -> np.ndarray:
+        """The anchors, float32 [A, 4], normalised to the network input."""
+        return self._parts.anchors
+
+    def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
+        """Compare predictions with ground truth; see `Detector.losses`."""
+        return self.compare(self.predict(batch.images, training), batch.truth)
+
+    def detect(self, images: Images) -> Detections:
+        """Detect objects; see `Detector.detect`."""
+        return self.suppress(self.predict(images, training=False), images.true_sizes)[0]
+
+    def serving_outputs(self, images: Images) -> dict[str, tf.Tensor]:
+        """Return what a SavedModel's signature gives, with the predictions before suppression.
+
+        Returns:
+            As `named_detections`, and float32 detection_anchor_indices [B, D], detection_multiclass_scores
+            [B, D, C + 1], raw_detection_boxes [B, A, 4] and raw_detection_scores [B, A, C + 1] (background
+            first, where the network has it: else C columns). Rows past num_detections are 0, but for
+            classes.
+        """
+        predictions = self.predict(images, training=False)
+        raw = self.raw_detections(predictions)
+        raw_scores = raw.scores if self.has_background else raw.scores[:, :, 1:]
+        detections, anchors = self.suppress(predictions, images.true_sizes)
+        filled = tf.sequence_mask(detections.count, tf.shape(anchors)[1])[..., tf.newaxis]
+        scores = tf.where(filled, tf.gather(raw_scores, anchors, batch_dims=1), 0.0)
+        return named_detections(detections) | {
+            "detection_anchor_indices": tf.cast(anchors, tf.float32),
+            "detection_multiclass_scores": scores,
+            "raw_detection_boxes": raw.boxes,
+            "raw_detection_scores": raw_scores,
+        }
+
+    def preprocess(self, pixels: tf.Tensor) -> tf.Tensor:
+        """Normalise resized and padded pixels as the backbone expects.
+
+        Args:
+            pixels: float32 [B, H, W, 3], RGB, 0..255.
+
+        Returns:
+            float32 [B, H, W, 3].
+        """
+        return PREPROCESSORS[self._parts.options.preprocessing](pixels)
+
+    def predict(self, images: Images, training: bool) -> AnchorPredictions:
+        """Run the network.
+
+        Args:
+            images: a batch of `input_size`.
+            training: normalise with batch statistics and collect them, drop features.
+
+        Raises:
+            ModelError: when the images do not have the network's input size (static check).
+        """
+        found = tuple(images.pixels.shape[1:3])
+        if any(size not in (None, own) for size, own in zip(found, self.input_size, strict=True)):
+            raise ModelError(
+                f"expected images of {self.input_size[0]}x{self.input_size[1]}, found {found[0]}x{found[1]};"
+                " resize them as the config's image_resizer says"
+            )
+        codes, logits = in_float32(self.network(self.preprocess(images.pixels), training=training))
+        lowest, highest = self._parts.options.code_clip
+        if math.isfinite(lowest) or math.isfinite(highest):
+            codes = tf.clip_by_value(codes, lowest, highest)
+        return AnchorPredictions(
+            box_codes=codes, class_logits=logits, anchors=tf.constant(self._parts.anchors)
+        )
+
+    def level_outputs(self, preprocessed: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        """Run the network alone; see `Detector.level_outputs`. Classes have the background's column."""
+        codes, logits = self.network(preprocessed, training=False)
+        shapes = [
+            (level.rows, level.columns, level.anchors // (level.rows * level.columns))
+            for level in self.levels
+        ]
+        return by_level(logits, shapes), by_level(codes, shapes)
+
+    def compare(self, predictions: AnchorPredictions, truth: GroundTruth) -> dict[str, tf.Tensor]:
+        """Compare predictions with ground truth of the same images; returns as `Detector.losses`."""
+        found = self._parts.criterion(predictions, truth)
+        regularizer = regularization_loss(regularized_variables(self.network, self._parts.regularizers))
+        return with_total(
+            {
+                LOCALIZATION_LOSS: found.localization,
+                CLASSIFICATION_LOSS: found.classification,
+                REGULARIZATION_LOSS: regularizer,
+            }
+        )
+
+    @property
+    def scores_are_sigmoids(self) -> bool:
+        """Whether scores are the sigmoids of the logits, and nothing more."""
+        return self._parts.post_processing.score_converter == ScoreConverter(activation=tf.sigmoid)
+
+    def class_scores(self, logits: tf.Tensor) -> tf.Tensor:
+        """Convert class logits, float32 [B, A, C] or [B, A, C + 1], to scores of the same shape."""
+        return self._parts.post_processing.score_converter(logits)
+
+    def raw_detections(self, predictions: AnchorPredictions) -> RawDetections:
+        """Decode the boxes and convert the logits of every anchor."""
+        scores = self.class_scores(predictions.class_logits)
+        if not self._parts.options.background:
+            scores = tf.pad(scores, [[0, 0], [0, 0], [1, 0]])
+        boxes = self._parts.box_coder.decode(predictions.box_codes, predictions.anchors)
+        return RawDetections(boxes=boxes, scores=scores, anchors=predictions.anchors)
+
+    def suppress(self, predictions: AnchorPredictions, true_sizes: tf.Tensor) -> tuple[Detections, tf.Tensor]:
+        """Turn predictions into detections, and say which anchors they come from.
+
+        Args:
+            predictions: of `predict`.
+            true_sizes: int32 [B, 2], rows and columns of the input that hold the image.
+
+        Returns:
+            Detections normalised to the true image, and int32 [B, D], the anchor of each.
+        """
+        raw = self.raw_detections(predictions)
+        fraction = tf.cast(true_sizes, tf.float32) / tf.constant(self.input_size, tf.float32)
+        window = tf.concat([tf.zeros_like(fraction), fraction], axis=-1)
+        found = multiclass_nms(raw.boxes, raw.scores[:, :, 1:], self._parts.post_processing.nms, window)
+        detections = box_detections(found.boxes, found.scores, found.classes, found.count)
+        coder = self._parts.box_coder
+        if coder.num_keypoints:
+            codes = tf.gather(predictions.box_codes, found.anchor_indices, batch_dims=1)
+            anchors = tf.gather(predictions.anchors, found.anchor_indices)
+            keypoints = coder.decode_keypoints(codes, anchors) / fraction[:, tf.newaxis, tf.newaxis, :]
+            detections = detections._replace(keypoints=keypoints)
+        return detections, found.anchor_indices
+
+    def with_network(self, network: tf_keras.Model) -> Self:
+        """Return the same detector around a rewritten network with the same inputs and outputs."""
+        return type(self)(network, self._parts)

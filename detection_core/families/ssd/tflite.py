@@ -1,0 +1,115 @@
+"""One-stage detectors as TensorFlow Lite files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from detection_core.artifacts.tflite_decoding import BoxDecoding
+from detection_core.config.messages.tflite import box_coder_problems
+from detection_core.config.num_classes import foreground_classes
+from detection_core.detectors.family import Normalisation, TFLiteOutputOptions
+from detection_core.errors import ExportError
+from detection_core.exporters.signatures import TFLITE_INPUT
+from detection_core.exporters.tflite_forms import HeadOptions, Outputs, heads_function
+from detection_core.exporters.tflite_input import file_normalisation, network_input
+from detection_core.exporters.tflite_post_process import (
+    PostProcessOptions,
+    centred,
+    normalisation_of,
+)
+from detection_core.families.ssd.model import SsdModel
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.structures import Images
+
+
+def post_process_options(config: TrainEvalPipelineConfig, outputs: TFLiteOutputOptions) -> PostProcessOptions:
+    """Read the operation's attributes from a config.
+
+    Args:
+        config: of an ssd model.
+        outputs: what the file gives; no more classes of a box than there are.
+
+    Raises:
+        ExportError: when the operation cannot do what the config's box coder or suppression does.
+    """
+    ssd = config.model.ssd
+    for problem in box_coder_problems(ssd, "model.ssd.box_coder"):
+        raise ExportError(problem.message, where=problem.path)
+    scales = ssd.box_coder.faster_rcnn_box_coder
+    nms = ssd.post_processing.batch_non_max_suppression
+    return PostProcessOptions(
+        max_detections=outputs.max_detections,
+        max_classes_per_detection=min(outputs.classes_per_detection, foreground_classes(ssd)),
+        detections_per_class=nms.max_detections_per_class,
+        use_regular_nms=outputs.use_regular_nms,
+        nms_score_threshold=nms.score_threshold,
+        nms_iou_threshold=nms.iou_threshold,
+        num_classes=foreground_classes(ssd),
+        y_scale=scales.y_scale,
+        x_scale=scales.x_scale,
+        h_scale=scales.height_scale,
+        w_scale=scales.width_scale,
+    )
+
+
+def tflite_function(
+    model: SsdModel, options: PostProcessOptions, *, integer: bool, form: str = "post_process"
+) -> Any:
+    """Make what TensorFlow Lite runs: one image in, post-processed detections out.
+
+    Args:
+        model: detector.
+        options: of the post-processing operation.
+        integer: the network's outputs are going to be integers.
+        form: of `family.TFLITE_FORMS`.
+
+    Returns:
+        A concrete function: `input` float32 [1, H, W, 3], normalised as `tflite_input.file_normalisation`
+        says -> count, scores, classes, boxes, or what the form gives.
+    """
+    normalisation = normalisation_of(model.preprocess)
+    heads = HeadOptions(
+        post_process=options,
+        anchors=centred(tf.constant(model_anchors(model))),
+        to_scores=model.class_scores,
+        sigmoid=model.scores_are_sigmoids,
+        integer=integer,
+    )
+    give = heads_function(form, heads)
+
+    def serve(pixels: tf.Tensor) -> Outputs:
+        codes, logits = model.network(network_input(pixels, normalisation, integer=integer), training=False)
+        return give(codes, logits)
+
+    spec = tf.TensorSpec([1, *model.input_size, 3], tf.float32, name=TFLITE_INPUT)
+    return tf.function(serve, autograph=False).get_concrete_function(spec)
+
+
+def box_decoding(model: SsdModel, options: PostProcessOptions) -> BoxDecoding:
+    """Return how the outputs of a file without post-processing are decoded."""
+    return BoxDecoding(
+        anchors=np.asarray(centred(tf.constant(model_anchors(model)))),
+        scales=options.scales,
+        num_classes=options.num_classes,
+        sigmoid=model.scores_are_sigmoids,
+    )
+
+
+def model_anchors(model: SsdModel) -> np.ndarray:
+    """Return the anchors of a model's input size, float32 [A, 4], normalised to it."""
+    height, width = model.input_size
+    blank = Images(
+        pixels=tf.zeros([1, height, width, 3]),
+        true_sizes=tf.constant([[height, width]]),
+        original_sizes=tf.constant([[height, width]]),
+        source_ids=tf.constant([""]),
+    )
+    return np.asarray(model.predict(blank, training=False).anchors)
+
+
+def input_normalisation(model: SsdModel) -> Normalisation:
+    """Return mean and std of each channel with which (pixel - mean) / std is what a file takes."""
+    return file_normalisation(normalisation_of(model.preprocess))

@@ -1,0 +1,119 @@
+"""What an anchor-based detector minimises."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from detection_core.parts.losses.anchor_losses import AnchorLosses
+from detection_core.parts.losses.base import ClassificationLoss, ColumnLoss
+from detection_core.parts.losses.masking import replace_nan_targets
+from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner, AnchorTargets
+from detection_core.structures import GroundTruth
+
+
+class AnchorPredictions(NamedTuple):
+    """What is predicted for every anchor, by a one-stage detector or a region proposal network.
+
+    Attributes:
+        box_codes: float32 [B, A, code size], encoded relative to `anchors` by the assigner's box coder.
+        class_logits: float32 [B, A, C + 1], background first.
+        anchors: float32 [A, 4], normalised to the (padded) network input, not clipped.
+    """
+
+    box_codes: tf.Tensor
+    class_logits: tf.Tensor
+    anchors: tf.Tensor
+
+
+class CriterionLosses(NamedTuple):
+    """Weighted and normalised losses of a batch.
+
+    Attributes:
+        localization: float32 [].
+        classification: float32 [].
+    """
+
+    localization: tf.Tensor
+    classification: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnchorCriterion:
+    """Compares predictions with the targets of their anchors.
+
+    Attributes:
+        assigner: makes the targets.
+        losses: the losses per anchor, their weights, and what chooses the anchors that count.
+        normalize_by_matches: divide by the number of positive anchors of the batch, at least one.
+        normalize_by_code_size: divide the localisation loss by the numbers in a box code too.
+    """
+
+    assigner: AnchorTargetAssigner
+    losses: AnchorLosses
+    normalize_by_matches: bool
+    normalize_by_code_size: bool
+
+    def __call__(self, predictions: AnchorPredictions, truth: GroundTruth) -> CriterionLosses:
+        """Compute the losses.
+
+        Args:
+            predictions: raw heads.
+            truth: of the same images; boxes normalised to the network input.
+        """
+        targets = self._sampled(self.assigner.assign(predictions.anchors, truth))
+        localization = self._localization(predictions, targets)
+        classification = classification_loss(self.losses.classification, predictions.class_logits, targets)
+        if self.losses.hard_example_miner is None:
+            box_sum, class_sum = tf.reduce_sum(localization), tf.reduce_sum(classification)
+        else:
+            boxes = self._decode(predictions.box_codes, predictions.anchors)
+            mined = self.losses.hard_example_miner.mine(localization, classification, boxes, targets.matched)
+            box_sum, class_sum = mined.localization, mined.classification
+        normalizer = tf.constant(1.0)
+        if self.normalize_by_matches:
+            normalizer = tf.maximum(tf.reduce_sum(targets.box_weights), 1.0)
+        code_size = float(self.assigner.box_coder.code_size) if self.normalize_by_code_size else 1.0
+        return CriterionLosses(
+            localization=self.losses.localization_weight * box_sum / (normalizer * code_size),
+            classification=self.losses.classification_weight * class_sum / normalizer,
+        )
+
+    def _sampled(self, targets: AnchorTargets) -> AnchorTargets:
+        sampler = self.losses.random_example_sampler
+        if sampler is None:
+            return targets
+        candidates = tf.reduce_max(targets.class_weights, axis=-1) > 0.0
+        drawn = tf.cast(sampler.sample(candidates, targets.matched >= 0), tf.float32)
+        return targets._replace(
+            class_weights=targets.class_weights * drawn[..., tf.newaxis],
+            box_weights=targets.box_weights * drawn,
+        )
+
+    def _localization(self, predictions: AnchorPredictions, targets: AnchorTargets) -> tf.Tensor:
+        """Loss of each anchor's box, float32 [B, A]."""
+        predicted, target = predictions.box_codes, targets.box_targets
+        if self.losses.localization.compares_boxes:
+            predicted, target = (self._decode(codes, predictions.anchors) for codes in (predicted, target))
+        elif self.assigner.box_coder.num_keypoints:
+            target = replace_nan_targets(predicted, target)  # keypoints that the object does not show
+        return self.losses.localization(predicted, target, targets.box_weights)
+
+    def _decode(self, codes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+        return self.assigner.box_coder.decode(codes, anchors)
+
+
+def classification_loss(loss: ClassificationLoss, logits: tf.Tensor, targets: AnchorTargets) -> tf.Tensor:
+    """Compute the loss of each anchor's classes, float32 [B, A], the faster way where there is one.
+
+    Args:
+        loss: which.
+        logits: float32 [B, A, K].
+        targets: of the anchors.
+    """
+    if isinstance(loss, ColumnLoss) and targets.class_columns is not None:
+        return loss.of_columns(logits, targets.class_columns, targets.class_weights[..., 0])
+    found = loss(logits, targets.class_targets, targets.class_weights)
+    return tf.reduce_sum(found, axis=-1) if len(found.shape) == 3 else found

@@ -1,0 +1,131 @@
+"""Anchors of SSD: scales that grow from map to map, relative to the image."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from detection_core.parts.anchors.base import MapShape, Size, check_map_count, size_of, tile
+
+# Scale and aspect ratio of the reduced set in the lowest layer: the first is small, whatever min_scale is.
+REDUCED_SCALE = 0.1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SsdAnchorOptions:
+    """How to choose the anchors of each layer.
+
+    Attributes:
+        num_layers: feature maps.
+        min_scale: scale of the first layer, as a fraction of the image's shorter side.
+        max_scale: scale of the last layer.
+        scales: scale of each layer; replaces min_scale and max_scale when not empty.
+        aspect_ratios: width over height of the anchors that have the layer's own scale.
+        interpolated_scale_aspect_ratio: aspect ratio of one more anchor between this layer's scale and the
+            next one's; 0 leaves it out.
+        reduce_boxes_in_lowest_layer: whether the first layer has three fixed anchors instead.
+        base_anchor_height: height of scale 1, as a fraction of the image's shorter side.
+        base_anchor_width: width of scale 1, likewise.
+        strides: (y, x) pixels between cells of each layer; empty for the image divided by the map.
+        offsets: (y, x) pixels of the first centre of each layer; empty for half a stride.
+    """
+
+    num_layers: int
+    min_scale: float
+    max_scale: float
+    scales: tuple[float, ...]
+    aspect_ratios: tuple[float, ...]
+    interpolated_scale_aspect_ratio: float
+    reduce_boxes_in_lowest_layer: bool
+    base_anchor_height: float
+    base_anchor_width: float
+    strides: tuple[tuple[float, float], ...] = ()
+    offsets: tuple[tuple[float, float], ...] = ()
+
+
+class SsdAnchorGenerator:
+    """Tiles each layer with anchors of its own scale.
+
+    SSD, https://arxiv.org/abs/1512.02325.
+    """
+
+    def __init__(self, options: SsdAnchorOptions) -> None:
+        self.options = options
+        self._specs = _layer_specs(options)
+
+    @property
+    def normalised(self) -> bool:
+        """Whether anchors are fractions of the image, rather than pixels."""
+        return True
+
+    def num_anchors_per_location(self) -> list[int]:
+        """Count the anchors that each cell of each feature map has."""
+        return [len(specs) for specs in self._specs]
+
+    def generate(
+        self, feature_map_shapes: Sequence[MapShape], image_height: int, image_width: int
+    ) -> list[tf.Tensor]:
+        """Lay the anchors of every feature map, normalised; see `AnchorGenerator.generate`.
+
+        Raises:
+            ModelError: when the number of maps is not num_layers.
+        """
+        check_map_count(len(feature_map_shapes), len(self._specs))
+        height, width = tf.cast(image_height, tf.float32), tf.cast(image_width, tf.float32)
+        shorter = tf.minimum(height, width)
+        # Scales refer to the shorter side, so that aspect ratio 1 is square on the image.
+        base_height = self.options.base_anchor_height * shorter / height
+        base_width = self.options.base_anchor_width * shorter / width
+        anchors = []
+        for layer, (shape, specs) in enumerate(zip(feature_map_shapes, self._specs, strict=True)):
+            stride = self._stride(layer, shape, (height, width))
+            sizes = [(size[0] * base_height, size[1] * base_width) for size in specs]
+            offset = self._offset(layer, stride, (height, width))
+            anchors.append(tile(shape, sizes, stride=stride, offset=offset))
+        return anchors
+
+    def _stride(
+        self, layer: int, shape: MapShape, image: tuple[tf.Tensor, tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        if not self.options.strides:
+            return 1.0 / tf.cast(shape[0], tf.float32), 1.0 / tf.cast(shape[1], tf.float32)
+        y, x = self.options.strides[layer]
+        return y / image[0], x / image[1]
+
+    def _offset(
+        self, layer: int, stride: tuple[tf.Tensor, tf.Tensor], image: tuple[tf.Tensor, tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        if not self.options.offsets:
+            return 0.5 * stride[0], 0.5 * stride[1]
+        y, x = self.options.offsets[layer]
+        return y / image[0], x / image[1]
+
+
+def _layer_scales(options: SsdAnchorOptions) -> list[float]:
+    """Scale of every layer and one past the last, which only the interpolated anchor uses."""
+    if options.scales:
+        return [*options.scales, 1.0]
+    # One layer takes min_scale: there is nothing to interpolate towards.
+    steps = max(options.num_layers - 1, 1)
+    span = options.max_scale - options.min_scale
+    return [options.min_scale + span * layer / steps for layer in range(options.num_layers)] + [1.0]
+
+
+def _layer_specs(options: SsdAnchorOptions) -> list[list[Size]]:
+    """Height and width of each anchor of a cell, in units of the base anchor, layer by layer."""
+    scales = _layer_scales(options)
+    layers = []
+    for layer in range(options.num_layers):
+        scale = scales[layer]
+        if layer == 0 and options.reduce_boxes_in_lowest_layer:
+            layers.append([size_of(REDUCED_SCALE, 1.0), size_of(scale, 2.0), size_of(scale, 0.5)])
+            continue
+        sizes = [size_of(scale, ratio) for ratio in options.aspect_ratios]
+        if options.interpolated_scale_aspect_ratio > 0.0:
+            between = math.sqrt(scale * scales[layer + 1])
+            sizes.append(size_of(between, options.interpolated_scale_aspect_ratio))
+        layers.append(sizes)
+    return layers

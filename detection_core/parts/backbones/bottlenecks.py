@@ -1,0 +1,177 @@
+"""The blocks that networks for mobile devices are searched in, each between narrow features.
+
+Inverted residuals of MobileNetV2, https://arxiv.org/abs/1801.04381, and with gates of MobileNetV3,
+https://arxiv.org/abs/1905.02244; fused ones, whose first convolution is not separated, and compressed ones
+after Tucker, both of MobileDet, https://arxiv.org/abs/2004.14525.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Literal
+
+import tensorflow as tf
+import tf_keras
+
+from detection_core.parts.layers.gates import GateOptions, squeeze_excite
+from detection_core.parts.layers.layer_hyperparams import InitializerOptions
+from detection_core.parts.layers.network_layers import NetworkLayers
+
+GATE_RATIO = 0.25
+"""Channels between a gate's convolutions, as a fraction of those that it weighs."""
+
+Kind = Literal["inverted", "fused", "tucker"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bottleneck:
+    """Shape of a block.
+
+    Attributes:
+        channels: of its output, where the depth multiplier is 1.
+        kind: "inverted" is a 1x1 convolution, a depthwise one and a 1x1 one, "fused" a whole convolution and
+            a 1x1 one, "tucker" a whole convolution between 1x1 ones.
+        kernel_size: of the depthwise or whole convolution.
+        expansion: channels after the first convolution to input channels; without any where they are not
+            more; not for "tucker".
+        ranks: of "tucker": input and output channels of its whole convolution, as fractions of the block's
+            own.
+        stride: of the depthwise or whole convolution.
+        gated: a gate weighs what is projected.
+        activation: of all its convolutions but the last; see `LayerHyperparams.activation`.
+        shortcut: the input is added where it has the shape of the output.
+    """
+
+    channels: int
+    kind: Kind = "inverted"
+    kernel_size: int = 3
+    expansion: float = 1.0
+    ranks: tuple[float, float] = (0.25, 0.25)
+    stride: int = 1
+    gated: bool = False
+    activation: str = "relu6"
+    shortcut: bool = True
+
+
+class BottleneckBuilder:
+    """Adds blocks to a network; every layer's name starts with that of its block.
+
+    Args:
+        layers: maker of the layers.
+        channels: nominal channel count of an output -> the count.
+        rounded: exact channel count inside a block -> the count.
+        gate: of gated blocks, a name in `gates.GATES`.
+        gate_activation: between a gate's convolutions; "" for that of the block.
+        depthwise_initializer: kernel size -> what depthwise kernels are drawn from; None for the
+            hyperparameters' own.
+    """
+
+    def __init__(
+        self,
+        layers: NetworkLayers,
+        *,
+        channels: Callable[[int], int],
+        rounded: Callable[[float], int],
+        gate: str = "sigmoid",
+        gate_activation: str = "",
+        depthwise_initializer: Callable[[int], InitializerOptions] | None = None,
+    ) -> None:
+        self._layers = layers
+        self._channels = channels
+        self._rounded = rounded
+        self._gate = gate
+        self._gate_activation = gate_activation
+        self._depthwise_initializer = depthwise_initializer
+
+    def conv(
+        self,
+        features: tf.Tensor,
+        name: str,
+        channels: int,
+        kernel_size: int = 1,
+        *,
+        stride: int = 1,
+        activation: str,
+    ) -> tf.Tensor:
+        """A convolution with normalisation and activation, its channels counted exactly."""
+        layers = self._with(activation)
+        convolution = layers.conv(name, channels, kernel_size, stride=stride, use_bias=False)
+        return layers.norm_activation(convolution(features), name)
+
+    def block(self, features: tf.Tensor, name: str, block: Bottleneck) -> tuple[tf.Tensor, tf.Tensor]:
+        """Add a block.
+
+        Returns:
+            The features after its first convolution, those of the input where it has none before the
+            depthwise one, and its output.
+        """
+        channels = self._channels(block.channels)
+        first, inner = _INSIDE[block.kind](self, features, name, block)
+        if block.gated:
+            options = GateOptions(
+                channels=self._rounded(inner.shape[-1] * GATE_RATIO),
+                activation=self._gate_activation or block.activation,
+                gate=self._gate,
+            )
+            inner = squeeze_excite(inner, self._layers, name, options)
+        project = self._layers.conv(f"{name}_project", channels, 1, use_bias=False)
+        output = self._layers.norm(f"{name}_project_bn")(project(inner))
+        if block.shortcut and block.stride == 1 and features.shape[-1] == channels:
+            output = tf_keras.layers.Add(name=f"{name}_add")([output, features])
+        return first, output
+
+    def inverted(self, features: tf.Tensor, name: str, block: Bottleneck) -> tuple[tf.Tensor, tf.Tensor]:
+        """What comes before the projection of an inverted residual; see `block`."""
+        expanded, layers = self._expanded(features, name, block, 1, 1), self._with(block.activation)
+        drawn = layers
+        if self._depthwise_initializer is not None:
+            initializer = self._depthwise_initializer(block.kernel_size)
+            hyperparams = dataclasses.replace(layers.hyperparams, initializer=initializer)
+            drawn = dataclasses.replace(layers, hyperparams=hyperparams)
+        depthwise = drawn.depthwise(f"{name}_depthwise", block.kernel_size, stride=block.stride)
+        return expanded, layers.norm_activation(depthwise(expanded), f"{name}_depthwise")
+
+    def fused(self, features: tf.Tensor, name: str, block: Bottleneck) -> tuple[tf.Tensor, tf.Tensor]:
+        """What comes before the projection of a fused block; see `block`."""
+        expanded = self._expanded(features, name, block, block.kernel_size, block.stride)
+        return expanded, expanded
+
+    def tucker(self, features: tf.Tensor, name: str, block: Bottleneck) -> tuple[tf.Tensor, tf.Tensor]:
+        """What comes before the last convolution of a block after Tucker; see `block`."""
+        ranks = (features.shape[-1] * block.ranks[0], self._channels(block.channels) * block.ranks[1])
+        before, after = (self._rounded(rank) for rank in ranks)
+        reduced = self.conv(features, f"{name}_reduce", before, activation=block.activation)
+        spatial = self.conv(
+            reduced,
+            f"{name}_spatial",
+            after,
+            block.kernel_size,
+            stride=block.stride,
+            activation=block.activation,
+        )
+        return reduced, spatial
+
+    def _expanded(
+        self, features: tf.Tensor, name: str, block: Bottleneck, kernel_size: int, stride: int
+    ) -> tf.Tensor:
+        before = features.shape[-1]
+        channels = self._rounded(before * block.expansion)
+        if channels <= before:
+            return features
+        return self.conv(
+            features, f"{name}_expand", channels, kernel_size, stride=stride, activation=block.activation
+        )
+
+    def _with(self, activation: str) -> NetworkLayers:
+        layers = self._layers
+        hyperparams = dataclasses.replace(layers.hyperparams, activation=activation)
+        return dataclasses.replace(layers, hyperparams=hyperparams)
+
+
+_Inside = Callable[[BottleneckBuilder, tf.Tensor, str, Bottleneck], tuple[tf.Tensor, tf.Tensor]]
+_INSIDE: dict[Kind, _Inside] = {
+    "inverted": BottleneckBuilder.inverted,
+    "fused": BottleneckBuilder.fused,
+    "tucker": BottleneckBuilder.tucker,
+}

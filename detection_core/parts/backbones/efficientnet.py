@@ -1,0 +1,205 @@
+"""EfficientNet-B0 to B8, L2 and Lite0 to Lite4, as the body of a detector.
+
+https://arxiv.org/abs/1905.11946; Lite is without gates, with a stem and outer stages that do not grow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import tensorflow as tf
+import tf_keras
+
+from detection_core.parts.backbones.base import Endpoints
+from detection_core.parts.backbones.mobilenet_v2 import round_channels
+from detection_core.parts.layers.dropout import stochastic_depth
+from detection_core.parts.layers.gates import GateOptions, squeeze_excite
+from detection_core.parts.layers.layer_hyperparams import (
+    BatchNormOptions,
+    InitializerOptions,
+    LayerHyperparams,
+    Regularizer,
+)
+from detection_core.parts.layers.network_layers import NetworkLayers
+
+# (kernel size, expansion factor, channels, number of blocks, stride of the first block) of B0, table 1
+STAGES = (
+    (3, 1, 16, 1, 1),
+    (3, 6, 24, 2, 2),
+    (5, 6, 40, 2, 2),
+    (3, 6, 80, 3, 2),
+    (5, 6, 112, 3, 1),
+    (5, 6, 192, 4, 2),
+    (3, 6, 320, 1, 1),
+)
+STEM_CHANNELS = 32
+L2 = 100
+# Version -> factors of the channel counts and of the numbers of blocks.
+SCALES = {
+    0: (1.0, 1.0),
+    1: (1.0, 1.1),
+    2: (1.1, 1.2),
+    3: (1.2, 1.4),
+    4: (1.4, 1.8),
+    5: (1.6, 2.2),
+    6: (1.8, 2.6),
+    7: (2.0, 3.1),
+    8: (2.2, 3.6),
+    L2: (4.3, 5.3),
+}
+# (stage, block) -> level that it gives. Detectors of the field take these blocks in every version, so that
+# deeper versions have blocks of the same stride behind them, and do without the last ones altogether.
+LEVEL_ENDS = {(0, 0): 1, (1, 1): 2, (2, 1): 3, (4, 2): 4, (6, 0): 5}
+# In google/automl's detectors a level is what a stage ends with, however deep it is.
+LAST_STAGES = {0: 1, 1: 2, 2: 3, 4: 4, 6: 5}
+MAX_LEVEL = 5
+# Channels of the squeezed features, as a fraction of a block's input channels.
+SQUEEZE_RATIO = 0.25
+DROP_RATE = 0.2
+
+# What the backbone is made with where the config does not override it.
+DEFAULT_HYPERPARAMS = LayerHyperparams(
+    initializer=InitializerOptions(
+        class_name="VarianceScaling",
+        arguments={"scale": 2.0, "mode": "fan_out", "distribution": "truncated_normal"},
+    ),
+    regularizer=Regularizer(kind="l2", weight=0.00001),
+    batch_norm=BatchNormOptions(momentum=0.99, epsilon=0.001, center=True, scale=True),
+    activation="swish",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EfficientNetOptions:
+    """Shape of the backbone.
+
+    Attributes:
+        version: 0 to 8, or L2.
+        max_level: 1 to 5, the coarsest level that is needed; nothing is built behind it.
+        lite: no gates; a stem as in B0, and first and last stages with as many blocks as in B0.
+        whole_stages: levels are what stages end with, rather than the blocks of `LEVEL_ENDS`.
+        drop_rate: probability of dropping the last block in training; it grows linearly from 0 at the first.
+    """
+
+    version: int
+    max_level: int = MAX_LEVEL
+    lite: bool = False
+    whole_stages: bool = False
+    drop_rate: float = DROP_RATE
+
+    @property
+    def stem_channels(self) -> int:
+        """Channels of the first convolution."""
+        return STEM_CHANNELS if self.lite else self.channels(STEM_CHANNELS)
+
+    def channels(self, nominal: int) -> int:
+        """Channels of a layer that has `nominal` in B0."""
+        return round_channels(nominal * SCALES[self.version][0])
+
+    def blocks(self, stage: int) -> int:
+        """Number of blocks of a stage."""
+        nominal = STAGES[stage][3]
+        fixed = self.lite and stage in (0, len(STAGES) - 1)
+        return nominal if fixed else math.ceil(nominal * SCALES[self.version][1])
+
+    def level(self, stage: int, block: int) -> int | None:
+        """The level that a block gives; None for none."""
+        if not self.whole_stages:
+            return LEVEL_ENDS.get((stage, block))
+        return LAST_STAGES.get(stage) if block == self.blocks(stage) - 1 else None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Block:
+    """Shape of one inverted residual block."""
+
+    name: str
+    kernel_size: int
+    expansion: int
+    channels: int
+    stride: int
+    drop_rate: float
+
+
+def _blocks(options: EfficientNetOptions) -> dict[tuple[int, int], _Block]:
+    """List every block by stage and number, also those that no level needs, as they count for drop rates."""
+    total = sum(options.blocks(stage) for stage in range(len(STAGES)))
+    blocks: dict[tuple[int, int], _Block] = {}
+    for stage, (kernel_size, expansion, channels, _, first_stride) in enumerate(STAGES):
+        for repeat in range(options.blocks(stage)):
+            blocks[stage, repeat] = _Block(
+                name=f"backbone_block_{stage}_{repeat}",
+                kernel_size=kernel_size,
+                expansion=expansion,
+                channels=options.channels(channels),
+                stride=first_stride if repeat == 0 else 1,
+                drop_rate=options.drop_rate * len(blocks) / total,
+            )
+    return blocks
+
+
+class _Builder:
+    """Grows the chain of layers; every layer's name starts with "backbone_"."""
+
+    def __init__(self, layers: NetworkLayers, *, gates: bool) -> None:
+        self._layers = layers
+        self._gates = gates
+        self._without_regularizer = layers.under(dataclasses.replace(layers.hyperparams, regularizer=None))
+
+    def conv(self, features: tf.Tensor, name: str, channels: int, kernel_size: int, stride: int) -> tf.Tensor:
+        convolution = self._layers.conv(name, channels, kernel_size, stride=stride, use_bias=False)
+        return self._layers.norm_activation(convolution(features), name)
+
+    def block(self, features: tf.Tensor, block: _Block) -> tf.Tensor:
+        """One inverted residual block, with squeeze and excitation where there are gates."""
+        layers, name, shortcut = self._layers, block.name, features
+        before = features.shape[-1]
+        if block.expansion > 1:
+            features = self.conv(features, f"{name}_expand", before * block.expansion, 1, 1)
+        # Models of the field have no regularizer on depthwise kernels, but one on the biases of the gates.
+        depthwise = self._without_regularizer.depthwise(
+            f"{name}_depthwise", block.kernel_size, stride=block.stride
+        )
+        features = layers.norm_activation(depthwise(features), f"{name}_depthwise")
+        if self._gates:
+            features = squeeze_excite(features, layers, name, self._gate(before))
+        features = layers.conv(f"{name}_project", block.channels, 1, use_bias=False)(features)
+        features = layers.norm(f"{name}_project_bn")(features)
+        if block.stride > 1 or before != block.channels:
+            return features
+        if block.drop_rate > 0:
+            features = stochastic_depth(block.drop_rate, f"{name}_drop")(features)
+        return tf_keras.layers.Add(name=f"{name}_add")([features, shortcut])
+
+    def _gate(self, before: int) -> GateOptions:
+        """Shape of the gate of a block with so many input channels."""
+        return GateOptions(
+            channels=max(1, int(before * SQUEEZE_RATIO)),
+            activation=self._layers.hyperparams.activation,
+            regularize_biases=True,
+        )
+
+
+def efficientnet(inputs: tf.Tensor, layers: NetworkLayers, options: EfficientNetOptions) -> Endpoints:
+    """Build the backbone on an input.
+
+    Args:
+        inputs: float32 [B, H, W, 3], standardised with ImageNet's means and deviations.
+        layers: maker of the layers.
+        options: shape of the backbone.
+
+    Returns:
+        Levels 1 to `max_level`.
+    """
+    builder = _Builder(layers, gates=not options.lite)
+    features = builder.conv(inputs, "backbone_stem", options.stem_channels, 3, 2)
+    levels: dict[int, tf.Tensor] = {}
+    for position, block in _blocks(options).items():
+        features = builder.block(features, block)
+        level = options.level(*position)
+        if level is not None:
+            levels[level] = features
+        if level == options.max_level:
+            break
+    return Endpoints(levels)

@@ -1,0 +1,136 @@
+"""MobileNetV3, large and small, https://arxiv.org/abs/1905.02244, as the body of a detector."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import tensorflow as tf
+
+from detection_core.parts.backbones.base import Endpoints
+from detection_core.parts.backbones.bottlenecks import Bottleneck, BottleneckBuilder
+from detection_core.parts.backbones.mobilenet import MobileNetOptions
+from detection_core.parts.backbones.mobilenet_v2 import round_channels
+from detection_core.parts.layers.network_layers import NetworkLayers
+
+STEM_CHANNELS = 16
+
+
+def _blocks(*rows: tuple[int, float, int, int, bool, str]) -> tuple[Bottleneck, ...]:
+    """Read rows of (kernel size, expansion, channels, stride, gated, activation)."""
+    return tuple(
+        Bottleneck(
+            kernel_size=kernel_size,
+            expansion=expansion,
+            channels=channels,
+            stride=stride,
+            gated=gated,
+            activation=activation,
+        )
+        for kernel_size, expansion, channels, stride, gated, activation in rows
+    )
+
+
+# Size -> blocks, the paper's tables 1 and 2, and channels of the last convolution.
+BLOCKS = {
+    "large": _blocks(
+        (3, 1, 16, 1, False, "relu"),
+        (3, 4, 24, 2, False, "relu"),
+        (3, 3, 24, 1, False, "relu"),
+        (5, 3, 40, 2, True, "relu"),
+        *[(5, 3, 40, 1, True, "relu")] * 2,
+        (3, 6, 80, 2, False, "hswish"),
+        (3, 2.5, 80, 1, False, "hswish"),
+        *[(3, 2.3, 80, 1, False, "hswish")] * 2,
+        *[(3, 6, 112, 1, True, "hswish")] * 2,
+        (5, 6, 160, 2, True, "hswish"),
+        *[(5, 6, 160, 1, True, "hswish")] * 2,
+    ),
+    "small": _blocks(
+        (3, 1, 16, 2, True, "relu"),
+        (3, 72 / 16, 24, 2, False, "relu"),
+        (3, 88 / 24, 24, 1, False, "relu"),
+        (5, 4, 40, 2, True, "hswish"),
+        *[(5, 6, 40, 1, True, "hswish")] * 2,
+        *[(5, 3, 48, 1, True, "hswish")] * 2,
+        (5, 6, 96, 2, True, "hswish"),
+        *[(5, 6, 96, 1, True, "hswish")] * 2,
+    ),
+}
+FINAL_CHANNELS = {"large": 960, "small": 576}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MobileNetV3Options(MobileNetOptions):
+    """Shape of the backbone.
+
+    Attributes:
+        size: "large" or "small".
+        minimalistic: without gates, hard swish and kernels of 5x5, which not every accelerator has.
+        narrow_top: the channels behind the last stride are halved, as in detectors of the paper.
+    """
+
+    size: str
+    minimalistic: bool = False
+    narrow_top: bool = True
+
+    @property
+    def activation(self) -> str:
+        """Activation of the first and the last convolution."""
+        return "relu" if self.minimalistic else "hswish"
+
+    @property
+    def blocks(self) -> tuple[Bottleneck, ...]:
+        """The blocks, with the channel counts of a depth multiplier of 1."""
+        blocks = BLOCKS[self.size]
+        if self.minimalistic:
+            plain = functools.partial(dataclasses.replace, kernel_size=3, gated=False, activation="relu")
+            blocks = tuple(plain(block) for block in blocks)
+        if not self.narrow_top:
+            return blocks
+        last = max(index for index, block in enumerate(blocks) if block.stride > 1)
+        narrow = [dataclasses.replace(block, channels=block.channels // 2) for block in blocks[last:]]
+        return (*blocks[:last], *narrow)
+
+    @property
+    def final_channels(self) -> int:
+        """Channels of the last convolution, where the depth multiplier is 1."""
+        return FINAL_CHANNELS[self.size] // (2 if self.narrow_top else 1)
+
+    def channels(self, nominal: int) -> int:
+        """Channels of a layer whose nominal count is given."""
+        return round_channels(nominal * self.depth_multiplier, least=self.min_depth)
+
+
+def mobilenet_v3(inputs: tf.Tensor, layers: NetworkLayers, options: MobileNetV3Options) -> Endpoints:
+    """Build the backbone on an input.
+
+    Args:
+        inputs: float32 [B, H, W, 3], in [-1, 1].
+        layers: maker of the layers; their activations are the network's own.
+        options: shape of the backbone.
+
+    Returns:
+        Levels 1 to 5, level 5 after the final 1x1 convolution; expanded levels 1 to 4, the expansion of the
+        first block of the next stride.
+    """
+    builder = BottleneckBuilder(
+        layers,
+        channels=options.channels,
+        rounded=round_channels,
+        gate="hard_sigmoid",
+        gate_activation="relu",
+    )
+    stem = options.channels(STEM_CHANNELS)
+    features = builder.conv(inputs, "backbone_stem", stem, 3, stride=2, activation=options.activation)
+    levels, before_stride = {1: features}, {}
+    level = 1
+    for index, block in enumerate(options.blocks):
+        expanded, features = builder.block(features, f"backbone_block_{index}", block)
+        if block.stride == 2:
+            before_stride[level] = expanded
+            level += 1
+        levels[level] = features
+    final = options.channels(options.final_channels)
+    levels[level] = builder.conv(features, "backbone_head", final, activation=options.activation)
+    return Endpoints(levels, before_stride)

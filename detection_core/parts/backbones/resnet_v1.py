@@ -1,0 +1,104 @@
+"""ResNet with 50, 101 or 152 layers, https://arxiv.org/abs/1512.03385, as the body of a detector."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+import tf_keras
+
+from detection_core.parts.backbones.base import Endpoints
+from detection_core.parts.layers.layer_hyperparams import (
+    BatchNormOptions,
+    InitializerOptions,
+    LayerHyperparams,
+    Regularizer,
+)
+from detection_core.parts.layers.network_layers import NetworkLayers
+
+# Layers of the network -> bottleneck blocks of its four stages, the paper's table 1.
+BLOCKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+STAGE_CHANNELS = (64, 128, 256, 512)
+EXPANSION = 4
+
+# What the backbone is made with where the config does not override it.
+DEFAULT_HYPERPARAMS = LayerHyperparams(
+    initializer=InitializerOptions(class_name="VarianceScaling"),
+    regularizer=Regularizer(kind="l2", weight=0.0002),
+    batch_norm=BatchNormOptions(momentum=0.997, epsilon=1e-5, center=True, scale=True),
+    activation="relu",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ResNetOptions:
+    """Shape of the backbone.
+
+    Attributes:
+        num_layers: 50, 101 or 152.
+        depth_multiplier: factor of all channel counts.
+        min_depth: lower bound of channel counts.
+    """
+
+    num_layers: int
+    depth_multiplier: float = 1.0
+    min_depth: int = 16
+
+    def channels(self, nominal: int) -> int:
+        """Channels of a layer whose nominal count is given."""
+        return max(int(nominal * self.depth_multiplier), self.min_depth)
+
+
+def _conv(
+    features: tf.Tensor, name: str, channels: int, kernel_size: int, layers: NetworkLayers, *, stride: int = 1
+) -> tf.Tensor:
+    convolution = layers.conv(name, channels, kernel_size, stride=stride, use_bias=False)
+    return layers.norm(f"{name}_bn")(convolution(features))
+
+
+def _block(
+    features: tf.Tensor,
+    position: tuple[int, int],
+    nominal: int,
+    stride: int,
+    layers: NetworkLayers,
+    options: ResNetOptions,
+) -> tf.Tensor:
+    """Add the bottleneck block at (stage, repeat); the first of a stage projects its shortcut."""
+    stage, repeat = position
+    name = f"backbone_block_{stage}_{repeat}"
+    narrow, wide = options.channels(nominal), options.channels(EXPANSION * nominal)
+    shortcut = features
+    if repeat == 0:
+        shortcut = _conv(features, f"{name}_shortcut", wide, 1, layers, stride=stride)
+    features = _conv(features, f"{name}_reduce", narrow, 1, layers, stride=stride)
+    features = layers.activation(f"{name}_reduce_act")(features)
+    features = _conv(features, f"{name}_spatial", narrow, 3, layers)
+    features = layers.activation(f"{name}_spatial_act")(features)
+    features = _conv(features, f"{name}_expand", wide, 1, layers)
+    total = tf_keras.layers.Add(name=f"{name}_add")([shortcut, features])
+    return layers.activation(f"{name}_act")(total)
+
+
+def resnet_v1(inputs: tf.Tensor, layers: NetworkLayers, options: ResNetOptions) -> Endpoints:
+    """Build the backbone on an input.
+
+    Args:
+        inputs: float32 [B, H, W, 3], the channel means subtracted.
+        layers: maker of the layers.
+        options: shape of the backbone.
+
+    Returns:
+        Levels 2 to 5, the outputs of the stages.
+    """
+    stem = layers.under(layers.hyperparams, explicit_padding=True)
+    features = _conv(inputs, "backbone_stem", options.channels(64), 7, stem, stride=2)
+    features = layers.activation("backbone_stem_act")(features)
+    features = tf_keras.layers.MaxPooling2D(3, strides=2, padding="same", name="backbone_pool")(features)
+    levels: dict[int, tf.Tensor] = {}
+    for stage, (repeats, nominal) in enumerate(zip(BLOCKS[options.num_layers], STAGE_CHANNELS, strict=True)):
+        for repeat in range(repeats):
+            stride = 2 if repeat == 0 and stage > 0 else 1
+            features = _block(features, (stage, repeat), nominal, stride, layers, options)
+        levels[stage + 2] = features
+    return Endpoints(levels)

@@ -1,0 +1,208 @@
+"""Makes the stock layers of a detector's one flat functional network.
+
+Layers carry no tf_keras regularizers. The maker records the regularizer of each kernel by name instead, so
+that each variable counts once, however often a shared layer is called, and so that a rewritten copy of the
+network is regularized like the original.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+import tf_keras
+
+from detection_core.parts.layers.activations import FUNCTIONS
+from detection_core.parts.layers.layer_hyperparams import (
+    GLOROT_UNIFORM,
+    InitializerOptions,
+    LayerHyperparams,
+    Regularizer,
+)
+
+LayerCall = Callable[[tf.Tensor], tf.Tensor]
+
+
+def _identity(features: tf.Tensor) -> tf.Tensor:
+    return features
+
+
+def swish(features: tf.Tensor, name: str) -> tf.Tensor:
+    """The product of the features and their sigmoid, https://arxiv.org/abs/1710.05941."""
+    gate = tf_keras.layers.Activation("sigmoid", name=f"{name}_sigmoid")(features)
+    return tf_keras.layers.Multiply(name=name)([features, gate])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkLayers:
+    """Makes named layers under one set of hyperparameters.
+
+    Attributes:
+        hyperparams: what the layers are made with.
+        freeze_batch_norm: normalise with the moving averages in training too, and leave them as they are.
+        explicit_padding: pad with zeros by kernel size before convolutions.
+        seed: of the first weights; the same seed and name give the same weights on every machine; None:
+            zeros.
+        regularizers: filled while layers are made: "layer/weight" -> regularizer.
+    """
+
+    hyperparams: LayerHyperparams
+    freeze_batch_norm: bool = False
+    explicit_padding: bool = False
+    seed: int | None = 0
+    regularizers: dict[str, Regularizer] = dataclasses.field(default_factory=dict)
+
+    def under(self, hyperparams: LayerHyperparams, *, explicit_padding: bool = False) -> NetworkLayers:
+        """A maker for another part of the same network."""
+        return dataclasses.replace(self, hyperparams=hyperparams, explicit_padding=explicit_padding)
+
+    def conv(
+        self,
+        name: str,
+        filters: int,
+        kernel_size: int | tuple[int, int],
+        *,
+        stride: int = 1,
+        use_bias: bool | None = None,
+        bias: float = 0.0,
+        plain: bool = False,
+        padding: str = "same",
+    ) -> LayerCall:
+        """A convolution without normalisation and activation.
+
+        Args:
+            name: of the layer.
+            filters: output channels.
+            kernel_size: rows and columns.
+            stride: rows and columns.
+            use_bias: None for what the hyperparameters say.
+            bias: first value of the bias.
+            plain: Glorot's initialiser and no regularizer, whatever the hyperparameters say.
+            padding: "same" or "valid"; where padding is explicit, "same" is what it gives.
+        """
+        layer = tf_keras.layers.Conv2D(
+            filters,
+            kernel_size,
+            strides=stride,
+            padding=self._padding(kernel_size) if padding == "same" else padding,
+            use_bias=self.hyperparams.use_bias if use_bias is None else use_bias,
+            kernel_initializer=self._initializer(f"{name}/kernel", plain),
+            bias_initializer=tf_keras.initializers.Constant(bias),
+            name=name,
+        )
+        return self._padded(layer, kernel_size, name) if padding == "same" else layer
+
+    def depthwise(
+        self,
+        name: str,
+        kernel_size: int,
+        *,
+        stride: int = 1,
+        use_bias: bool = False,
+        plain: bool = False,
+        multiplier: int = 1,
+    ) -> LayerCall:
+        """A depthwise convolution without normalisation and activation; arguments as for `conv`.
+
+        `multiplier` is the number of filters for each channel.
+        """
+        layer = tf_keras.layers.DepthwiseConv2D(
+            kernel_size,
+            depth_multiplier=multiplier,
+            strides=stride,
+            padding=self._padding(kernel_size),
+            use_bias=use_bias,
+            depthwise_initializer=self._initializer(f"{name}/depthwise_kernel", plain),
+            name=name,
+        )
+        return self._padded(layer, kernel_size, name)
+
+    def separable(
+        self,
+        name: str,
+        filters: int,
+        kernel_size: int,
+        *,
+        stride: int = 1,
+        use_bias: bool | None = None,
+        bias: float = 0.0,
+        plain: tuple[bool, bool] = (False, True),
+    ) -> LayerCall:
+        """A depthwise and a 1x1 convolution with nothing between, `NAME_depthwise` and `NAME_pointwise`.
+
+        `plain` is for the two in turn. By default the hyperparameters do not reach the 1x1 convolution:
+        models of the field were trained so.
+        """
+        depthwise = self.depthwise(f"{name}_depthwise", kernel_size, stride=stride, plain=plain[0])
+        pointwise = self.conv(f"{name}_pointwise", filters, 1, use_bias=use_bias, bias=bias, plain=plain[1])
+        return lambda features: pointwise(depthwise(features))
+
+    def norm(self, name: str) -> LayerCall:
+        """The batch normalisation of the hyperparameters; the identity where they have none."""
+        options = self.hyperparams.batch_norm
+        if options is None:
+            return _identity
+        # One replica has the whole batch, and its fused operation is faster.
+        shared = tf.distribute.get_strategy().num_replicas_in_sync > 1
+        layer = tf_keras.layers.BatchNormalization(
+            momentum=options.momentum,
+            epsilon=options.epsilon,
+            center=options.center,
+            scale=options.scale,
+            synchronized=options.synchronized and shared,
+            name=name,
+        )
+        if self.freeze_batch_norm or not options.train:
+            return lambda features: layer(features, training=False)
+        return layer
+
+    def activation(self, name: str) -> LayerCall:
+        """The activation of the hyperparameters; the identity for "none"."""
+        kind = self.hyperparams.activation
+        if kind in FUNCTIONS:
+            return tf_keras.layers.Activation(FUNCTIONS[kind], name=name)
+        makers: dict[str, Callable[[], LayerCall]] = {
+            "none": lambda: _identity,
+            "relu": lambda: tf_keras.layers.ReLU(name=name),
+            "relu6": lambda: tf_keras.layers.ReLU(max_value=6.0, name=name),
+            "swish": lambda: lambda features: swish(features, name),
+        }
+        return makers[kind]()
+
+    def norm_activation(self, features: tf.Tensor, name: str) -> tf.Tensor:
+        """Normalisation `NAME_bn` and activation `NAME_act` applied to the features."""
+        return self.activation(f"{name}_act")(self.norm(f"{name}_bn")(features))
+
+    def _padding(self, kernel_size: int | tuple[int, int]) -> str:
+        return "valid" if self.explicit_padding and kernel_size not in (1, (1, 1)) else "same"
+
+    def _padded(
+        self, layer: tf_keras.layers.Layer, kernel_size: int | tuple[int, int], name: str
+    ) -> LayerCall:
+        """The layer, after zero padding that does not depend on the input size where that is asked for.
+
+        A stride of two then sees the same rows for every input size, where "same" shifts them by one.
+        """
+        if self._padding(kernel_size) == "same":
+            return layer
+        sides = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
+        amounts = tuple(((side - 1) // 2, side // 2) for side in sides)
+        pad = tf_keras.layers.ZeroPadding2D(amounts, name=f"{name}_pad")
+        return lambda features: layer(pad(features))
+
+    def _initializer(self, weight: str, plain: bool) -> tf_keras.initializers.Initializer:
+        """Make the weight's initialiser and record its regularizer."""
+        options: InitializerOptions = GLOROT_UNIFORM if plain else self.hyperparams.initializer
+        if self.hyperparams.regularizer is not None and not plain:
+            self.regularizers[weight] = self.hyperparams.regularizer
+        return options.build(self.seed, weight)
+
+
+def pad_to_multiple(inputs: tf.Tensor, multiple: int, name: str = "input_padding") -> tf.Tensor:
+    """Zero rows below and columns to the right until both are multiples of `multiple`."""
+    height, width = inputs.shape[1], inputs.shape[2]
+    below, right = -height % multiple, -width % multiple
+    if not below and not right:
+        return inputs
+    return tf_keras.layers.ZeroPadding2D(((0, below), (0, right)), name=name)(inputs)

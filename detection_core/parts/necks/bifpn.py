@@ -1,0 +1,120 @@
+"""Bidirectional feature pyramid network of EfficientDet, https://arxiv.org/abs/1911.09070."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+import tf_keras
+
+from detection_core.parts.layers.network_layers import NetworkLayers
+from detection_core.parts.necks.bifpn_fusion import PLAIN_SUM, WeightedFusion
+from detection_core.parts.necks.fpn import upsample_like
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BifpnOptions:
+    """Shape of the pyramid; a level's stride is two to its power.
+
+    Attributes:
+        channels: of every level.
+        iterations: passes, each from the coarsest level to the finest and back.
+        min_level: finest level.
+        max_level: coarsest level; those above the backbone's last are made by pooling.
+        backbone_max_level: coarsest level that the backbone offers.
+        combine_method: how a node adds up its inputs, a name in `bifpn_fusion.COMBINE_METHODS`.
+    """
+
+    channels: int
+    iterations: int
+    min_level: int = 3
+    max_level: int = 7
+    backbone_max_level: int = 5
+    combine_method: str = "fast_attention"
+
+
+class _Nodes:
+    """Makes the nodes of the pyramid, named `bifpn_N` in the order in which they are made."""
+
+    def __init__(self, layers: NetworkLayers, options: BifpnOptions) -> None:
+        self._layers = layers
+        self._options = options
+        self._made = 0
+
+    def coarser(self, features: tf.Tensor) -> tf.Tensor:
+        """A node that starts a level above the backbone's last."""
+        return self._halved(self._projected(features, f"{self._next()}_input_0"))
+
+    def from_above(self, same: Sequence[tf.Tensor], above: tf.Tensor) -> tf.Tensor:
+        """A node of the way down: maps of its own level, and the map of the next coarser one."""
+        name = self._next()
+        *inputs, coarser = self._all_projected([*same, above], name)
+        return self._combined([*inputs, upsample_like(coarser, inputs[0], name)], name)
+
+    def from_below(self, same: Sequence[tf.Tensor], below: tf.Tensor) -> tf.Tensor:
+        """A node of the way up: maps of its own level, and the map of the next finer one."""
+        name = self._next()
+        *inputs, finer = self._all_projected([*same, below], name)
+        return self._combined([*inputs, self._halved(finer)], name)
+
+    def _next(self) -> str:
+        self._made += 1
+        return f"bifpn_{self._made - 1}"
+
+    def _all_projected(self, maps: Sequence[tf.Tensor], node: str) -> list[tf.Tensor]:
+        return [self._projected(features, f"{node}_input_{index}") for index, features in enumerate(maps)]
+
+    def _projected(self, features: tf.Tensor, name: str) -> tf.Tensor:
+        """The features with the pyramid's channels; maps that have them are left as they are."""
+        if features.shape[-1] == self._options.channels:
+            return features
+        projected = self._layers.conv(name, self._options.channels, 1)(features)
+        return self._layers.norm(f"{name}_bn")(projected)
+
+    def _halved(self, features: tf.Tensor) -> tf.Tensor:
+        name = f"bifpn_{self._made - 1}_pool"
+        return tf_keras.layers.MaxPooling2D(3, strides=2, padding="same", name=name)(features)
+
+    def _combined(self, maps: list[tf.Tensor], name: str) -> tf.Tensor:
+        method = self._options.combine_method
+        combine: tf_keras.layers.Layer = (
+            tf_keras.layers.Add(name=f"{name}_combine")
+            if method == PLAIN_SUM
+            else WeightedFusion(method, name=f"{name}_combine")
+        )
+        features = self._layers.activation(f"{name}_act")(combine(maps))
+        convolution = self._layers.separable(name, self._options.channels, 3, plain=(False, False))
+        return self._layers.norm(f"{name}_bn")(convolution(features))
+
+
+def bidirectional_pyramid(
+    levels: Mapping[int, tf.Tensor], layers: NetworkLayers, options: BifpnOptions
+) -> list[tf.Tensor]:
+    """Build the pyramid on backbone features.
+
+    Args:
+        levels: features of the backbone by level, at least min_level to the coarsest that is used.
+        layers: maker of the layers.
+        options: shape of the pyramid; it has two levels at least.
+
+    Returns:
+        Features of min_level to max_level, finest first, each [B, h, w, channels].
+    """
+    low, high = options.min_level, options.max_level
+    nodes = _Nodes(layers, options)
+    maps = {level: levels[level] for level in range(low, min(high, options.backbone_max_level) + 1)}
+    for level in range(max(maps) + 1, high + 1):
+        maps[level] = nodes.coarser(maps[level - 1])
+    for _ in range(options.iterations):
+        down: dict[int, tf.Tensor] = {}
+        above = maps[high]
+        for level in range(high - 1, low - 1, -1):
+            above = down[level] = nodes.from_above([maps[level]], above)
+        up = {low: down[low]}
+        for level in range(low + 1, high + 1):
+            # The coarsest level is passed on the way up only.
+            same = [maps[level], down[level]] if level < high else [maps[level]]
+            up[level] = nodes.from_below(same, up[level - 1])
+        maps = up
+    return [maps[level] for level in range(low, high + 1)]

@@ -1,0 +1,80 @@
+"""Feature pyramid network, https://arxiv.org/abs/1612.03144; with depthwise convolutions: FPN-Lite."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import tensorflow as tf
+import tf_keras
+
+from detection_core.parts.layers.network_layers import NetworkLayers
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FpnOptions:
+    """Shape of the pyramid; a level's stride is two to its power.
+
+    Attributes:
+        min_level: finest level.
+        max_level: coarsest level; those above the backbone's last are made by strided convolutions.
+        backbone_max_level: coarsest level that the backbone offers.
+        channels: of every level.
+        use_depthwise: separable 3x3 convolutions (FPN-Lite).
+    """
+
+    min_level: int = 3
+    max_level: int = 7
+    backbone_max_level: int = 5
+    channels: int = 256
+    use_depthwise: bool = False
+
+
+def _conv_block(
+    features: tf.Tensor, name: str, layers: NetworkLayers, options: FpnOptions, stride: int
+) -> tf.Tensor:
+    """A 3x3 convolution, plain or separable, with normalisation and activation."""
+    make = layers.separable if options.use_depthwise else layers.conv
+    features = make(name, options.channels, 3, stride=stride)(features)
+    return layers.norm_activation(features, name)
+
+
+def upsample_like(features: tf.Tensor, finer: tf.Tensor, name: str) -> tf.Tensor:
+    """Twice the rows and columns by repetition, cropped to the finer features where that is more."""
+    features = tf_keras.layers.UpSampling2D(2, interpolation="nearest", name=f"{name}_up")(features)
+    below, right = features.shape[1] - finer.shape[1], features.shape[2] - finer.shape[2]
+    if below or right:
+        features = tf_keras.layers.Cropping2D(((0, below), (0, right)), name=f"{name}_crop")(features)
+    return features
+
+
+def feature_pyramid(
+    levels: Mapping[int, tf.Tensor], layers: NetworkLayers, options: FpnOptions
+) -> list[tf.Tensor]:
+    """Build the pyramid on backbone features.
+
+    Args:
+        levels: features of the backbone by level, at least min_level to the coarsest that is used.
+        layers: maker of the layers.
+        options: shape of the pyramid.
+
+    Returns:
+        Features of min_level to max_level, finest first, each [B, h, w, channels]. The coarsest level that
+        comes from the backbone is its bare projection.
+    """
+    top = min(options.max_level, options.backbone_max_level)
+    channels = options.channels
+
+    def lateral(level: int) -> tf.Tensor:
+        return layers.conv(f"fpn_lateral_{level}", channels, 1, use_bias=True)(levels[level])
+
+    # Each level is made from the output of the one above it, after that one's smoothing.
+    pyramid = {top: lateral(top)}
+    for level in range(top - 1, options.min_level - 1, -1):
+        residual = lateral(level)
+        above = upsample_like(pyramid[level + 1], residual, f"fpn_top_down_{level}")
+        total = tf_keras.layers.Add(name=f"fpn_add_{level}")([above, residual])
+        pyramid[level] = _conv_block(total, f"fpn_smooth_{level}", layers, options, 1)
+    for level in range(top + 1, options.max_level + 1):
+        pyramid[level] = _conv_block(pyramid[level - 1], f"fpn_coarse_{level}", layers, options, 2)
+    return [pyramid[level] for level in range(options.min_level, options.max_level + 1)]

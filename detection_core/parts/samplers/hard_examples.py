@@ -1,0 +1,124 @@
+"""Counts only the anchors that a detector finds hardest."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from detection_core.parts.matchers.base import UNMATCHED
+
+
+class MiningLoss(enum.Enum):
+    """Which loss says how hard an anchor is."""
+
+    BOTH = "both"
+    CLASSIFICATION = "classification"
+    LOCALIZATION = "localization"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HardExampleOptions:
+    """How many anchors count.
+
+    Attributes:
+        num_hard_examples: anchors of an image that count at most; 0 for no limit.
+        iou_threshold: of two anchors whose decoded boxes overlap more, only the harder one counts.
+        loss: which loss says how hard an anchor is.
+        max_negatives_per_positive: negatives for each positive; 0 for no limit.
+        min_negatives_per_image: negatives that may count in any image, whatever its positives.
+        classification_weight: factor of the classification loss in `loss`.
+        localization_weight: factor of the localisation loss in `loss`.
+    """
+
+    num_hard_examples: int
+    iou_threshold: float
+    loss: MiningLoss
+    max_negatives_per_positive: float
+    min_negatives_per_image: int
+    classification_weight: float
+    localization_weight: float
+
+
+class MinedLosses(NamedTuple):
+    """Sums over the anchors that count.
+
+    Attributes:
+        localization: float32 [].
+        classification: float32 [].
+    """
+
+    localization: tf.Tensor
+    classification: tf.Tensor
+
+
+class HardExampleMiner:
+    """Keeps the anchors of largest loss, without near duplicates, and balances negatives with positives.
+
+    Online hard example mining, https://arxiv.org/abs/1604.03540; the
+    ratio of negatives is SSD's.
+    """
+
+    def __init__(self, options: HardExampleOptions) -> None:
+        self.options = options
+
+    def select(
+        self, localization: tf.Tensor, classification: tf.Tensor, boxes: tf.Tensor, matched: tf.Tensor
+    ) -> tf.Tensor:
+        """Choose the anchors that count.
+
+        Args:
+            localization: float32 [B, A], loss of each anchor.
+            classification: float32 [B, A], loss of each anchor.
+            boxes: float32 [B, A, 4], decoded.
+            matched: int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
+
+        Returns:
+            bool [B, A].
+        """
+        hardness = tf.stop_gradient(self._hardness(localization, classification))
+        kept = tf.map_fn(
+            self._select_in_image,
+            (hardness, tf.stop_gradient(boxes), matched),
+            fn_output_signature=tf.TensorSpec([None], tf.bool),
+        )
+        return tf.ensure_shape(kept, localization.shape)
+
+    def mine(
+        self, localization: tf.Tensor, classification: tf.Tensor, boxes: tf.Tensor, matched: tf.Tensor
+    ) -> MinedLosses:
+        """Sum the losses of the anchors that `select` chooses, over the batch; arguments are its own."""
+        kept = self.select(localization, classification, boxes, matched)
+        zeros = tf.zeros_like(localization)
+        return MinedLosses(
+            localization=tf.reduce_sum(tf.where(kept, localization, zeros)),
+            classification=tf.reduce_sum(tf.where(kept, classification, zeros)),
+        )
+
+    def _hardness(self, localization: tf.Tensor, classification: tf.Tensor) -> tf.Tensor:
+        weighted = {
+            MiningLoss.LOCALIZATION: localization * self.options.localization_weight,
+            MiningLoss.CLASSIFICATION: classification * self.options.classification_weight,
+        }
+        return weighted.get(self.options.loss, tf.add_n(list(weighted.values())))
+
+    def _select_in_image(self, image: tuple[tf.Tensor, tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        """Choose the anchors of one image: (float32 [A], float32 [A, 4], int32 [A]) to bool [A]."""
+        hardness, boxes, matched = image
+        anchors = tf.shape(hardness)[0]
+        limit = tf.minimum(self.options.num_hard_examples or anchors, anchors)
+        chosen = tf.image.non_max_suppression(boxes, hardness, limit, self.options.iou_threshold)
+        if self.options.max_negatives_per_positive:
+            chosen = self._balance(chosen, tf.gather(matched, chosen))
+        return tf.scatter_nd(chosen[:, tf.newaxis], tf.ones_like(chosen, tf.bool), [anchors])
+
+    def _balance(self, chosen: tf.Tensor, matched: tf.Tensor) -> tf.Tensor:
+        """Drop what follows the last negative allowed, except positives; `chosen` falls in hardness."""
+        positive = matched >= 0
+        positives = tf.reduce_sum(tf.cast(positive, tf.float32))
+        allowed = tf.cast(positives * self.options.max_negatives_per_positive, tf.int32)
+        allowed = tf.maximum(allowed, self.options.min_negatives_per_image)
+        negatives_so_far = tf.cumsum(tf.cast(matched == UNMATCHED, tf.int32))
+        return tf.boolean_mask(chosen, positive | (negatives_so_far <= allowed))

@@ -1,0 +1,102 @@
+"""Targets from image-level verification, as Open Images has it (https://arxiv.org/abs/1811.00982)."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from detection_core.ops.similarities import Similarity
+from detection_core.parts.box_coders.base import BoxCoder
+from detection_core.parts.matchers.base import Matcher
+from detection_core.parts.targets.anchor_targets import (
+    AnchorTargetAssigner,
+    AnchorTargets,
+    gather_matched,
+)
+from detection_core.structures import GroundTruth
+
+
+class ConfidenceTargetAssigner(AnchorTargetAssigner):
+    """Gives verified classes full weight and all others a small one.
+
+    A confidence above 0 says that the object is of the class, below 0 that it is not; both were checked
+    and count in full. At 0 the class was not checked: it is taken for a negative of small weight.
+    """
+
+    def __init__(
+        self,
+        *,
+        similarity: Similarity,
+        matcher: Matcher,
+        box_coder: BoxCoder,
+        num_classes: int,
+        add_background_class: bool = True,
+        implicit_class_weight: float = 1.0,
+    ) -> None:
+        """Make an assigner from its parts.
+
+        Args:
+            similarity: measure of a box and an anchor.
+            matcher: decides from the similarities.
+            box_coder: writes the box targets.
+            num_classes: C, without background.
+            add_background_class: whether class targets have a background column in front of the C classes.
+            implicit_class_weight: weight of a class that was not verified.
+        """
+        super().__init__(
+            similarity=similarity,
+            matcher=matcher,
+            box_coder=box_coder,
+            num_classes=num_classes,
+            add_background_class=add_background_class,
+        )
+        self._implicit_class_weight = implicit_class_weight
+
+    def assign(self, anchors: tf.Tensor, truth: GroundTruth) -> AnchorTargets:
+        """Write the targets of a batch.
+
+        Args:
+            anchors: float32 [A, 4], in the frame of the boxes.
+            truth: ground truth of a batch; an object without class scores was checked for its own class only.
+
+        Returns:
+            The targets.
+        """
+        if truth.class_scores.shape[-1] != 0:
+            scores = truth.class_scores[..., -self.num_classes :]
+        else:
+            scores = tf.one_hot(truth.classes, self.num_classes, dtype=tf.float32)
+        confidences = scores * truth.confidences[..., tf.newaxis]
+        return self.assign_confidences(anchors, truth, confidences)
+
+    def assign_confidences(
+        self, anchors: tf.Tensor, truth: GroundTruth, confidences: tf.Tensor
+    ) -> AnchorTargets:
+        """Write the targets of a batch.
+
+        Args:
+            anchors: float32 [A, 4], in the frame of the boxes.
+            truth: ground truth of a batch; its classes are not read.
+            confidences: float32 [B, G, C]; 1: verified present, -1: verified absent, 0: not verified.
+
+        Returns:
+            The targets; class_weights is float32 [B, A, C + 1].
+        """
+        matched = tf.stop_gradient(self.match(anchors, truth))
+        matched_confidences = gather_matched(confidences, matched, matched >= 0)
+        targets = tf.cast(matched_confidences > 0.0, tf.float32)
+        positive = tf.reduce_max(targets, axis=-1, keepdims=True)
+        weights = tf.where(matched_confidences != 0.0, 1.0, self._implicit_class_weight)
+        if self.target_columns > self.num_classes:
+            # Positives count for the background column; unmatched anchors do not, as they were not verified.
+            targets = tf.concat([1.0 - positive, targets], axis=-1)
+            weights = tf.concat(
+                [tf.where(positive > 0.0, 1.0, self._implicit_class_weight), weights], axis=-1
+            )
+        box_weights = positive[..., 0]
+        return AnchorTargets(
+            class_targets=targets,
+            class_weights=weights,
+            box_targets=self.box_targets(anchors, truth, matched),
+            box_weights=box_weights,
+            matched=matched,
+        )

@@ -1,0 +1,74 @@
+"""What the list of steps is made of: a step, and where its inputs and parameters come from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class FromCheck:
+    """A parameter whose value a check finds when the run begins.
+
+    Attributes:
+        name: one of `pipeline.run_checks.CHECKS`.
+    """
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class FromResult:
+    """A parameter whose value is a result of an earlier step.
+
+    Unlike an artifact, it has a place in the caches' keys by its value: where the earlier step runs again and
+    finds the same, what follows is not run again.
+
+    Attributes:
+        step: id of the earlier step.
+        name: one of its component's `component_specs.kfp_outputs` results.
+    """
+
+    step: str
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class FromStep:
+    """An input artifact.
+
+    Attributes:
+        step: id of the step that makes it.
+        output: the producer's output field.
+    """
+
+    step: str
+    output: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Step:
+    """A step of the workflow.
+
+    Attributes:
+        id: unique in the DAG.
+        component: key of `component_specs.JOBS`.
+        parameters: parameter field to value, which the backends encode.
+        inputs: input field to where it comes from.
+        after: ids of steps that it waits for beside those that it takes something from.
+    """
+
+    id: str
+    component: str
+    parameters: Mapping[str, Any]
+    inputs: Mapping[str, FromStep]
+    after: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Dag:
+    """Steps in an order in which every producer comes before its consumers."""
+
+    name: str
+    steps: tuple[Step, ...]

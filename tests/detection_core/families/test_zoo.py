@@ -1,0 +1,193 @@
+"""The MobileNetV2 and ResNet configurations of the model zoo, whole: variables, outputs, losses, one update.
+
+`data/zoo` holds each configuration's text and what `data` does not have of its reference computation;
+`data/padded_resnet50_256.npz` the reference's outputs for an image smaller than the network's input.
+"""
+
+import dataclasses
+import functools
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from detection_core.builders.detector import build_detector
+from detection_core.builders.optimizer import build_optimizer
+from detection_core.config.check import check_pipeline_config
+from detection_core.config.load import parse_pipeline_config
+from detection_core.detectors.base import REGULARIZATION_LOSS, TOTAL_LOSS
+from detection_core.families.ssd.checkpoint_names.object_keys import object_keys
+from detection_core.families.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS, SsdModel
+from detection_core.parts.anchor_criterion import AnchorPredictions
+from detection_core.protos import model_pb2
+from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.structures import Batch, Detections, Images
+from detection_core.training.loop_options import TrainOptions
+from detection_core.training.object_checkpoint import VARIABLE_SUFFIX
+from detection_core.training.step import TrainState, train_step
+from tests.support.golden_networks import (
+    DATA,
+    TOLERANCE,
+    Golden,
+    assert_outputs,
+    assert_same_detections,
+    build_filled,
+    build_golden,
+    load_golden,
+    sample,
+    train_predict,
+)
+
+ZOO = tuple(sorted(path.stem for path in (DATA / "zoo").glob("ssd_*.npz")))
+ROUNDINGS = 10
+"""How many times the effect of rounding the input once more two processors may differ by."""
+full_size = [pytest.mark.zoo, pytest.mark.slow]
+
+
+@functools.cache
+def _arrays(name: str) -> dict[str, np.ndarray]:
+    """What the reference computed."""
+    return {**load_golden(name).arrays, **dict(np.load(DATA / "zoo" / f"{name}.npz"))}
+
+
+def _config(name: str) -> TrainEvalPipelineConfig:
+    return parse_pipeline_config(json.loads(_arrays(name)["facts"].tobytes())["config"])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """Everything that one detector gave for the golden input, in this order."""
+
+    name: str
+    golden: Golden
+    model: SsdModel
+    predictions: AnchorPredictions
+    detections: Detections
+    train_predictions: AnchorPredictions
+    losses: dict[str, tf.Tensor]
+
+
+@pytest.fixture(scope="module", params=ZOO)
+def outputs(request: pytest.FixtureRequest) -> Outputs:
+    golden, model = load_golden(request.param), build_golden(request.param)
+    predictions = model.predict(golden.images, training=False)
+    train_predictions = model.predict(golden.images, training=True)
+    return Outputs(
+        name=request.param,
+        golden=golden,
+        model=model,
+        predictions=predictions,
+        detections=model.suppress(predictions, golden.images.true_sizes)[0],
+        train_predictions=train_predictions,
+        losses=model.compare(train_predictions, golden.truth),
+    )
+
+
+def _near(found: tf.Tensor, wanted: np.ndarray, what: str, rtol: float, atol: float) -> None:
+    difference = np.abs(sample(found) - wanted)
+    print(f"largest difference of {what}: {difference.max():.2e}")
+    np.testing.assert_allclose(sample(found), wanted, rtol=rtol, atol=atol, err_msg=what)
+
+
+def _box_codes_of_rounded_pixels(outputs: Outputs) -> tf.Tensor:
+    """Return the box codes in training of pixels changed by a unit in the last place."""
+    images = outputs.golden.images
+    rounded = images._replace(pixels=tf.constant(images.pixels) * (1 + 2**-23))
+    return train_predict(outputs.model, rounded).box_codes
+
+
+def test_all_seven_configurations_pass_the_checks() -> None:
+    assert len(ZOO) == 7
+    for name in ZOO:
+        config = _config(name)
+        check_pipeline_config(config, name)
+        assert config.model == load_golden(name).message
+
+
+def test_an_image_that_does_not_fill_the_input() -> None:
+    """Its detections are relative to itself, and none lies in the padding."""
+    wanted = np.load(DATA / "padded_resnet50_256.npz")
+    message = model_pb2.DetectionModel()
+    message.CopyFrom(load_golden("ssd_resnet50_v1_fpn_640x640").message)
+    resizer = message.ssd.image_resizer.keep_aspect_ratio_resizer
+    resizer.min_dimension = resizer.max_dimension = 256
+    resizer.pad_to_max_dimension = True
+    model, true_sizes = build_filled(message), tf.constant(wanted["true_size"])
+    pixels = np.random.RandomState(0).standard_normal((1, 256, 256, 3)).astype(np.float32)
+    predictions = model.predict(Images(pixels, true_sizes, true_sizes, tf.constant([""])), training=False)
+    found, raw = model.suppress(predictions, true_sizes)[0], model.raw_detections(predictions)
+    for values, name in (
+        (predictions.box_codes, "predict_box_encodings"),
+        (predictions.class_logits, "predict_class_predictions_with_background"),
+        (raw.boxes, "postprocess_raw_detection_boxes"),
+        (raw.scores, "postprocess_raw_detection_scores"),
+        (found.scores[0], "postprocess_detection_scores"),
+    ):
+        _near(values, wanted[name].reshape(-1), name, **TOLERANCE)
+    assert found.count.numpy() == wanted["postprocess_num_detections"]
+    same = np.isclose(found.boxes[0], wanted["postprocess_detection_boxes"][0], **TOLERANCE).all(axis=1)
+    same &= found.classes[0].numpy() == wanted["postprocess_detection_classes"][0]
+    assert same.mean() > 0.95
+
+
+class TestFullSize:
+    pytestmark = full_size
+
+    def test_variables(self, outputs: Outputs) -> None:
+        found = {
+            key.removesuffix(VARIABLE_SUFFIX): list(variable.shape)
+            for key, variable in object_keys(outputs.model.network).items()
+        }
+        assert found == outputs.golden.facts["variables"]
+        network, counts = outputs.model.network, outputs.golden.facts["parameters"]
+        assert sum(int(np.prod(v.shape)) for v in network.trainable_variables) == counts["trainable"]
+        assert sum(int(np.prod(v.shape)) for v in network.non_trainable_variables) == counts["non_trainable"]
+
+    def test_forward_pass_and_detections(self, outputs: Outputs) -> None:
+        arrays = _arrays(outputs.name)
+        assert_outputs(outputs.golden, arrays, outputs.model, outputs.predictions)
+        assert_same_detections(arrays, outputs.detections)
+
+    def test_training_losses(self, outputs: Outputs) -> None:
+        facts, losses = outputs.golden.facts, outputs.losses
+        found = sample(outputs.train_predictions.box_codes)
+        difference = np.abs(found - _arrays(outputs.name)["train_predict/box_encodings"])
+        rounding = np.abs(found - sample(_box_codes_of_rounded_pixels(outputs)))
+        # Batch statistics of a few pixels amplify rounding, a hundred layers of random weights do so a
+        # hundred times, and each kind of processor rounds its sums in another order.
+        for measure in (np.max, lambda values: np.sqrt(np.mean(values**2))):
+            print(f"box codes in training: {measure(difference):.2e}, by rounding {measure(rounding):.2e}")
+            assert measure(difference) <= TOLERANCE["atol"] + ROUNDINGS * measure(rounding)
+        for name in (LOCALIZATION_LOSS, CLASSIFICATION_LOSS):
+            print(f"{name}: {float(losses[name]) / facts['losses'][name] - 1.0:+.2e} of the reference's")
+            np.testing.assert_allclose(losses[name], facts["losses"][name], rtol=1e-2)
+        np.testing.assert_allclose(losses[REGULARIZATION_LOSS], facts["regularization_loss"], rtol=1e-5)
+
+    def test_moving_statistics_after_one_training_forward(self, outputs: Outputs) -> None:
+        variables = object_keys(outputs.model.network)
+        after = {k.removeprefix("bn_after/"): v for k, v in _arrays(outputs.name).items() if "bn_after/" in k}
+        assert len(after) == 4
+        for path, wanted in after.items():
+            _near(variables[f"{path}{VARIABLE_SUFFIX}"], wanted, path, **TOLERANCE)
+
+    @pytest.mark.parametrize("name", ZOO)
+    def test_updates_on_one_batch_lower_its_loss(self, name: str) -> None:
+        golden, config = load_golden(name), _config(name)
+        model = build_detector(config.model)
+        # The configurations' rates are for large batches; a rate goes with the size of the batch.
+        rate = config.train_config.optimizer.momentum_optimizer.learning_rate.cosine_decay_learning_rate
+        share = golden.facts["input_shape"][0] / config.train_config.batch_size
+        rate.learning_rate_base *= share
+        rate.warmup_learning_rate *= share
+        pixels = np.random.RandomState(1).uniform(0.0, 255.0, golden.facts["input_shape"]).astype(np.float32)
+        batch = Batch(golden.images._replace(pixels=tf.constant(pixels)), golden.truth)
+        # A ResNet of random weights has gradients (1e5 for 152 layers) that no update is small enough for.
+        held = ("backbone_",) if "resnet" in name else ()
+        options = TrainOptions(num_steps=3, freeze_variables=held)
+        state = TrainState(model, build_optimizer(config.train_config.optimizer), options, None)
+        step = tf.function(lambda: train_step(state, options, 1, batch).losses[TOTAL_LOSS])
+        losses = [float(step()) for _ in range(3)]
+        print(f"losses: {losses}")
+        assert np.isfinite(losses).all()
+        assert losses[2] < losses[0]
