@@ -31,7 +31,7 @@ from detection_core.data.sequence import SequenceOptions, ordered_records, shuff
 from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.record_files import RecordFile, uri_of
-from detection_core.structures import ImageTruth, Sample
+from detection_core.structures import Instances, Sample
 
 _logger = logging.getLogger(__name__)
 
@@ -202,7 +202,7 @@ class Reader:
         """Return a decoded record and how often it is read."""
         return decode(record), repeats.of_image(self._classes(record))
 
-    def truth(self) -> Iterator[tuple[np.ndarray, ImageTruth]]:
+    def truth(self) -> Iterator[tuple[np.ndarray, Instances]]:
         """Yield each image as decoded, uint8 [H, W, 3], with its ground truth.
 
         Logs a warning with the number of unusable objects: many of them mean a label map that is not the one
@@ -266,10 +266,10 @@ class _RecordReader(Reader):
         return record
 
 
-def _image_truth(example: DecodedExample) -> ImageTruth:
+def _image_truth(example: DecodedExample) -> Instances:
     sample = example.sample
     height, width = sample.image.shape[:2]
-    return ImageTruth(
+    return Instances(
         source_id=sample.source_id.numpy().decode("utf-8", "replace"),
         height=height,
         width=width,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from detection_core.errors import ModelError
-from detection_core.structures import ImageDetections
+from detection_core.structures import Instances
 
 MOST_CLASS = 2**24
 """Beyond it float32, in which models give classes, has not every whole number."""
@@ -19,7 +19,7 @@ def checked_detections(
     *,
     source_id: str,
     where: str,
-) -> ImageDetections:
+) -> Instances:
     """Take the padding off a detector's outputs and refuse what is not a number.
 
     Args:
@@ -57,7 +57,7 @@ def checked_detections(
             where=where,
         )
     order = np.argsort(-scores, kind="stable")
-    return ImageDetections(
+    return Instances(
         source_id=source_id,
         boxes=boxes[order].astype(np.float32),
         scores=scores[order].astype(np.float32),

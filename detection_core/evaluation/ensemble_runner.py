@@ -13,7 +13,7 @@ from detection_core.evaluation.known_classes import known_classes
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.ops.box_fusion import IOU_THRESHOLD, fuse_boxes
 from detection_core.storage import files
-from detection_core.structures import ImageDetections
+from detection_core.structures import Instances
 
 
 class EnsembleRunner:
@@ -31,7 +31,7 @@ class EnsembleRunner:
         self._runners = tuple(runners)
         self._iou_threshold = iou_threshold
 
-    def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
+    def __call__(self, image: np.ndarray, source_id: str = "") -> Instances:
         """Detect objects; see `Runner`."""
         found = [runner(image, source_id) for runner in self._runners]
         boxes, scores, classes = fuse_boxes(
@@ -41,7 +41,7 @@ class EnsembleRunner:
             models=len(found),
             iou_threshold=self._iou_threshold,
         )
-        return ImageDetections(source_id=source_id, boxes=boxes, scores=scores, classes=classes)
+        return Instances(source_id=source_id, boxes=boxes, scores=scores, classes=classes)
 
 
 def write_ensemble(directory: str, detectors: Sequence[str], *, iou_threshold: float = IOU_THRESHOLD) -> None:

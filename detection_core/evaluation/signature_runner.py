@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from detection_core.errors import ModelError
 from detection_core.evaluation.checked_detections import checked_detections
-from detection_core.structures import FIRST_CLASS, ImageDetections
+from detection_core.structures import FIRST_CLASS, Instances
 
 OUTPUTS = ("detection_boxes", "detection_scores", "detection_classes", "num_detections")
 
@@ -23,7 +23,7 @@ class Runner(Protocol):
         """Where it was loaded from."""
         ...
 
-    def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
+    def __call__(self, image: np.ndarray, source_id: str = "") -> Instances:
         """Detect objects.
 
         Args:
@@ -49,7 +49,7 @@ class SignatureRunner:
         self.path = path
         self._function = function
 
-    def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
+    def __call__(self, image: np.ndarray, source_id: str = "") -> Instances:
         """Detect objects; see `Runner`."""
         try:
             outputs = self._function(tf.constant(image[np.newaxis]))

@@ -18,7 +18,7 @@ from detection_core.evaluation.tflite_heads import suppressed_heads
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.model_use import model_in_use
 from detection_core.ops.resampling import resize_pixels
-from detection_core.structures import ImageDetections
+from detection_core.structures import Instances
 
 # Order of the post-processing operation's outputs, by names and positions in known files. Exports of
 # TensorFlow 2 name the signature's outputs; those of TensorFlow 1 have no signature but name the tensors.
@@ -108,7 +108,7 @@ class TFLiteRunner:
             else _head_places(self._interpreter, read_tensor_names(content, where=path)[1], path)
         )
 
-    def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
+    def __call__(self, image: np.ndarray, source_id: str = "") -> Instances:
         """Detect objects; see `Runner`."""
         try:
             self._interpreter.set_tensor(self._input["index"], self.prepare(image)[np.newaxis])

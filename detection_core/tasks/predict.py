@@ -21,7 +21,7 @@ from detection_core.evaluation.pictures import detection_boxes, jpeg
 from detection_core.evaluation.runner import load_runner
 from detection_core.progress import Progress
 from detection_core.storage import files
-from detection_core.structures import ImageDetections
+from detection_core.structures import Instances
 
 _logger = logging.getLogger(__name__)
 
@@ -162,7 +162,7 @@ def _free_name(path: str, taken: set[str]) -> str:
 
 
 def _prediction(
-    image: np.ndarray, found: ImageDetections, names: dict[int, str], stem: str, min_score: float
+    image: np.ndarray, found: Instances, names: dict[int, str], stem: str, min_score: float
 ) -> Prediction:
     """Return what was found from a score on; draw and write it where `stem` names a place."""
     names = {int(label): str(int(label) + 1) for label in found.classes} | names

@@ -23,7 +23,7 @@ from detection_core.evaluation.signature_runner import Runner
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
-from detection_core.structures import FIRST_CLASS, ImageDetections
+from detection_core.structures import FIRST_CLASS, Instances
 
 _logger = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class _Look:
         )
 
 
-def _objects(found: ImageDetections, names: dict[int, str], min_score: float) -> tuple[DetectedObject, ...]:
+def _objects(found: Instances, names: dict[int, str], min_score: float) -> tuple[DetectedObject, ...]:
     rows = zip(found.boxes.tolist(), found.scores.tolist(), found.classes.tolist(), strict=True)
     return tuple(
         DetectedObject(

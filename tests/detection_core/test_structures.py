@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from detection_core import structures
 from detection_core.ops.objects import new_truth
-from detection_core.structures import Batch, Images, ImageTruth, Sample
+from detection_core.structures import Batch, Images, Instances, Sample
 from tests.support.cases import cases
 
 TENSOR_TYPES = [
@@ -39,7 +39,7 @@ def test_a_batch_passes_through_tf_data_as_it_is():
 
 
 def test_fields_are_documented_with_their_shapes():
-    for cls in (*TENSOR_TYPES, structures.ImageDetections, ImageTruth):
+    for cls in (*TENSOR_TYPES, Instances):
         names = [f.name for f in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else cls._fields
         for name in names if cls is not Batch else ():
             assert f"    {name}: " in cls.__doc__, f"{cls.__name__}.{name}"

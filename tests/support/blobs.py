@@ -9,11 +9,11 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.data.label_map import format_label_map, label_map_from_names
-from detection_core.structures import ImageTruth
+from detection_core.structures import Instances
 from tests.support.evaluated_images import make_truth
 
 
-def scenes(count=6, seed=0) -> list[tuple[np.ndarray, ImageTruth]]:
+def scenes(count=6, seed=0) -> list[tuple[np.ndarray, Instances]]:
     """Dark images, a bright red (class 0) or green (class 1) square in most; every fourth is empty."""
     rng = np.random.default_rng(seed)
     made = []

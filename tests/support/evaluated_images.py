@@ -3,12 +3,12 @@
 import numpy as np
 
 from detection_core.evaluation.results import EvaluatedImage
-from detection_core.structures import ImageDetections, ImageTruth
+from detection_core.structures import Instances
 
 
-def make_truth(boxes, classes, *, height=100, width=200, crowd=None, area=None, source_id="x") -> ImageTruth:
+def make_truth(boxes, classes, *, height=100, width=200, crowd=None, area=None, source_id="x") -> Instances:
     count = len(classes)
-    return ImageTruth(
+    return Instances(
         source_id=source_id,
         height=height,
         width=width,
@@ -16,15 +16,12 @@ def make_truth(boxes, classes, *, height=100, width=200, crowd=None, area=None, 
         classes=np.asarray(classes, np.int32),
         is_crowd=np.zeros(count, bool) if crowd is None else np.asarray(crowd, bool),
         area=np.zeros(count, np.float32) if area is None else np.asarray(area, np.float32),
-        difficult=np.zeros(count, bool),
-        group_of=np.zeros(count, bool),
-        labelled=np.zeros(0, np.int32),
     )
 
 
-def make_detections(boxes, scores, classes, source_id="x") -> ImageDetections:
+def make_detections(boxes, scores, classes, source_id="x") -> Instances:
     order = np.argsort(-np.asarray(scores, np.float32), kind="stable")
-    return ImageDetections(
+    return Instances(
         source_id=source_id,
         boxes=np.asarray(boxes, np.float32).reshape(-1, 4)[order],
         scores=np.asarray(scores, np.float32)[order],
