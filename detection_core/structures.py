@@ -148,6 +148,8 @@ class Instances:
         difficult: bool [N], Pascal VOC's flag.
         group_of: bool [N], Open Images' flag: one box around several objects.
         labelled: int32 [L], classes in [0, C) of the image's own labels: present, or known to be absent.
+        masks: object [N] of bytes, COCO's compressed run lengths of the whole image; empty where unknown.
+        keypoints: float32 [N, K, 2], (y, x) normalised, NaN where not labelled; K is 0 where there are none.
     """
 
     source_id: str
@@ -161,12 +163,19 @@ class Instances:
     difficult: np.ndarray = dataclasses.field(default_factory=_not_given)
     group_of: np.ndarray = dataclasses.field(default_factory=_not_given)
     labelled: np.ndarray = dataclasses.field(default_factory=_not_given)
+    masks: np.ndarray = dataclasses.field(default_factory=_not_given)
+    keypoints: np.ndarray = dataclasses.field(default_factory=_not_given)
 
     def __post_init__(self) -> None:
         """Fill the fields of N rows that are not given."""
         for name, row in _UNKNOWN_ROWS.items():
             if getattr(self, name) is _NOT_GIVEN:
                 object.__setattr__(self, name, np.repeat(row, len(self.classes), axis=0))
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether there are objects, and each has a mask."""
+        return bool(len(self.masks)) and all(self.masks)
 
     def take(self, rows: np.ndarray) -> Instances:
         """Return the objects of some rows: int [M], or bool [N]."""
@@ -180,5 +189,7 @@ _UNKNOWN_ROWS: Mapping[str, np.ndarray] = {
     "area": np.zeros(1, np.float32),
     "difficult": np.zeros(1, bool),
     "group_of": np.zeros(1, bool),
+    "masks": np.array([b""], object),
+    "keypoints": np.zeros((1, 0, 2), np.float32),
 }
 """Field of N rows to the row of an object that has no value of it."""

@@ -134,9 +134,9 @@ class TFLiteRunner:
             )
         # The operation does not clip its boxes to the image, a SavedModel does.
         boxes = np.clip(values["boxes"], 0.0, 1.0)
-        return checked_detections(
-            boxes, values["scores"], values["classes"], count, source_id=source_id, where=self.path
-        )
+        size = (image.shape[0], image.shape[1])
+        found = {name: values[name] for name in ("scores", "classes")} | {"boxes": boxes}
+        return checked_detections(found, count, size, source_id=source_id, where=self.path)
 
     def prepare(self, image: np.ndarray) -> np.ndarray:
         """Return what the network takes, [h, w, 3] of its own dtype, for an image uint8 [H, W, 3]."""

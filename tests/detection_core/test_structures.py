@@ -3,6 +3,7 @@
 import dataclasses
 import typing
 
+import numpy as np
 import tensorflow as tf
 
 from detection_core import structures
@@ -36,6 +37,23 @@ def test_a_batch_passes_through_tf_data_as_it_is():
     (found,) = tf.data.Dataset.from_tensors(element).map(_with_checks)
     assert isinstance(found, Batch) and isinstance(found.images, Images)
     tf.nest.map_structure(tf.debugging.assert_equal, found.truth._replace(area=truth.area), truth)
+
+
+def test_what_is_not_known_of_objects_has_a_value_and_rows_are_taken_of_every_field():
+    boxes = np.array([[0, 0, 1, 1], [0, 0, 0.5, 0.5], [0, 0, 0.1, 0.1]], np.float32)
+    known = {"boxes": boxes, "classes": np.arange(3), "area": np.array([7.0, 8.0, 9.0], np.float32)}
+    found = Instances(source_id="a", height=4, width=5, labelled=np.array([2]), **known)
+    assert [len(getattr(found, name)) for name in ("scores", "is_crowd", "masks", "keypoints")] == [3] * 4
+    assert found.scores.tolist() == [1.0] * 3 and not found.has_masks and found.keypoints.shape == (3, 0, 2)
+    for rows in (np.array([False, True, True]), np.array([1, 2])):
+        part = found.take(rows)
+        assert (part.source_id, part.height, part.width, part.labelled.tolist()) == ("a", 4, 5, [2])
+        for field in dataclasses.fields(Instances):
+            value = getattr(found, field.name)
+            if isinstance(value, np.ndarray) and field.name != "labelled":
+                np.testing.assert_array_equal(getattr(part, field.name), value[1:], err_msg=field.name)
+    nothing = found.take(np.zeros(3, bool))
+    assert nothing.area.shape == (0,) and not nothing.has_masks
 
 
 def test_fields_are_documented_with_their_shapes():

@@ -63,6 +63,20 @@ class BlobDetector(tf.Module):
         }
 
 
+class ShapeDetector(BlobDetector):
+    """Finds the lower half of each box as its mask, and two of its corners as keypoints."""
+
+    def boxes(self, input_tensor):
+        return BlobDetector.serve.python_function(self, input_tensor)
+
+    @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8, name="input_tensor")])
+    def serve(self, input_tensor):
+        found = self.boxes(input_tensor)
+        mask = tf.repeat(tf.constant([[[[0.0], [0.0], [1.0], [1.0]]]]), 2, axis=1)
+        corners = tf.reshape(found["detection_boxes"], [1, 2, 2, 2])
+        return found | {"detection_masks": mask, "detection_keypoints": corners}
+
+
 def save(detector: tf.Module, path) -> str:
     tf.saved_model.save(detector, str(path), signatures={"serving_default": detector.serve})
     return str(path)
