@@ -12,10 +12,11 @@ import time
 
 import numpy as np
 
-from detection_core.evaluation.coco_metrics import coco_dictionaries, evaluate_coco
+from detection_core.evaluation.coco_metrics import evaluate_coco
+from detection_core.evaluation.coco_objects import coco_dictionaries
 from detection_core.evaluation.matching import match_image
 from detection_core.evaluation.results import EvaluatedImage
-from detection_core.structures import ImageDetections, ImageTruth
+from detection_core.structures import Instances
 
 NAMES = {c: str(c) for c in range(80)}
 
@@ -29,20 +30,16 @@ def make_images(count: int, seed: int = 0) -> list[EvaluatedImage]:
         boxes = np.concatenate([low, low + rng.uniform(0.02, 0.3, (107, 2))], 1).astype(np.float32)
         classes = rng.integers(0, 80, 107).astype(np.int32)
         boxes[7:21], classes[7:21] = np.tile(boxes[:7] + 0.01, (2, 1)), np.tile(classes[:7], 2)
-        truth = ImageTruth(
+        truth = Instances(
             source_id=str(i),
             height=480,
             width=640,
             boxes=boxes[:7],
             classes=classes[:7],
             is_crowd=rng.random(7) < 0.01,
-            area=np.zeros(7, np.float32),
-            difficult=np.zeros(7, bool),
-            group_of=np.zeros(7, bool),
-            labelled=np.zeros(0, np.int32),
         )
         order = np.argsort(-(scores := rng.random(100).astype(np.float32)))
-        found = ImageDetections(
+        found = Instances(
             source_id=str(i), boxes=boxes[7:][order], scores=scores[order], classes=classes[7:][order]
         )
         images.append(EvaluatedImage(truth=truth, detections=found))

@@ -10,6 +10,7 @@ dimension. Host-side data is a frozen dataclass of numpy arrays.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -122,47 +123,73 @@ def box_detections(boxes: tf.Tensor, scores: tf.Tensor, classes: tf.Tensor, coun
     )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ImageDetections:
-    """Detections of one image on the host, without padding.
+_NOT_GIVEN: np.ndarray = np.zeros(0, np.int32)
 
-    Attributes:
-        source_id: id of the image, as in its record.
-        boxes: float32 [D, 4], normalised.
-        scores: float32 [D], falling.
-        classes: int32 [D], in [0, C).
-    """
 
-    source_id: str
-    boxes: np.ndarray
-    scores: np.ndarray
-    classes: np.ndarray
+def _not_given() -> np.ndarray:
+    return _NOT_GIVEN
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ImageTruth:
-    """Ground truth of one image on the host, without padding.
+class Instances:
+    """Objects of one image on the host, annotated or detected, without padding.
+
+    A field of N rows that is not given has the value of an object of which nothing more is known.
 
     Attributes:
         source_id: id of the image, as in its record.
-        height: rows of the original image, pixels.
-        width: columns of the original image, pixels.
-        boxes: float32 [G, 4], normalised.
-        classes: int32 [G], in [0, C).
-        is_crowd: bool [G].
-        area: float32 [G], pixels of the original image; 0 where unknown (then the box's own area counts).
-        difficult: bool [G], Pascal VOC's flag.
-        group_of: bool [G], Open Images' flag: one box around several objects.
+        height: rows of the original image, pixels; 0 where unknown.
+        width: columns of the original image, pixels; 0 where unknown.
+        boxes: float32 [N, 4], normalised.
+        classes: int32 [N], in [0, C).
+        scores: float32 [N], falling; 1 for annotated objects.
+        is_crowd: bool [N], a COCO crowd region.
+        area: float32 [N], pixels of the original image; 0 where unknown (then the box's own area counts).
+        difficult: bool [N], Pascal VOC's flag.
+        group_of: bool [N], Open Images' flag: one box around several objects.
         labelled: int32 [L], classes in [0, C) of the image's own labels: present, or known to be absent.
+        masks: object [N] of bytes, COCO's compressed run lengths of the whole image; empty where unknown.
+        keypoints: float32 [N, K, 2], (y, x) normalised, NaN where not labelled; K is 0 where there are none.
     """
 
     source_id: str
-    height: int
-    width: int
+    height: int = 0
+    width: int = 0
     boxes: np.ndarray
     classes: np.ndarray
-    is_crowd: np.ndarray
-    area: np.ndarray
-    difficult: np.ndarray
-    group_of: np.ndarray
-    labelled: np.ndarray
+    scores: np.ndarray = dataclasses.field(default_factory=_not_given)
+    is_crowd: np.ndarray = dataclasses.field(default_factory=_not_given)
+    area: np.ndarray = dataclasses.field(default_factory=_not_given)
+    difficult: np.ndarray = dataclasses.field(default_factory=_not_given)
+    group_of: np.ndarray = dataclasses.field(default_factory=_not_given)
+    labelled: np.ndarray = dataclasses.field(default_factory=_not_given)
+    masks: np.ndarray = dataclasses.field(default_factory=_not_given)
+    keypoints: np.ndarray = dataclasses.field(default_factory=_not_given)
+
+    def __post_init__(self) -> None:
+        """Fill the fields of N rows that are not given."""
+        for name, row in _UNKNOWN_ROWS.items():
+            if getattr(self, name) is _NOT_GIVEN:
+                object.__setattr__(self, name, np.repeat(row, len(self.classes), axis=0))
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether there are objects, and each has a mask."""
+        return bool(len(self.masks)) and all(self.masks)
+
+    def take(self, rows: np.ndarray) -> Instances:
+        """Return the objects of some rows: int [M], or bool [N]."""
+        fields = ("boxes", "classes", *_UNKNOWN_ROWS)
+        return dataclasses.replace(self, **{name: getattr(self, name)[rows] for name in fields})
+
+
+_UNKNOWN_ROWS: Mapping[str, np.ndarray] = {
+    "scores": np.ones(1, np.float32),
+    "is_crowd": np.zeros(1, bool),
+    "area": np.zeros(1, np.float32),
+    "difficult": np.zeros(1, bool),
+    "group_of": np.zeros(1, bool),
+    "masks": np.array([b""], object),
+    "keypoints": np.zeros((1, 0, 2), np.float32),
+}
+"""Field of N rows to the row of an object that has no value of it."""

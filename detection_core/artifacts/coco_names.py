@@ -26,20 +26,43 @@ COCO_METRICS = (
 )
 """COCO's twelve numbers, which are always reported, in the order of its own summary."""
 
+MASK_METRICS = tuple(name.replace("DetectionBoxes", "DetectionMasks") for name in COCO_METRICS)
+"""COCO's twelve numbers of masks."""
+KEYPOINT_METRICS = (
+    "Keypoints_Precision/mAP",
+    "Keypoints_Precision/mAP@.50IOU",
+    "Keypoints_Precision/mAP@.75IOU",
+    "Keypoints_Precision/mAP (medium)",
+    "Keypoints_Precision/mAP (large)",
+    "Keypoints_Recall/AR@20",
+    "Keypoints_Recall/AR@20@.50IOU",
+    "Keypoints_Recall/AR@20@.75IOU",
+    "Keypoints_Recall/AR@20 (medium)",
+    "Keypoints_Recall/AR@20 (large)",
+)
+"""COCO's ten numbers of keypoints, by object keypoint similarity in place of overlap, in its own order."""
+SHAPE_METRICS = {"coco_mask_metrics": MASK_METRICS, "coco_keypoint_metrics": KEYPOINT_METRICS}
+"""Set of metrics of an `eval_config` to the numbers that it adds to those of boxes."""
+
 CATEGORY_PREFIX = "DetectionBoxes_PerformanceByCategory/mAP/"
 GROUP_PREFIX = "DetectionBoxes_PerformanceBySuperCategory/"
 NOTHING_TO_MEASURE = -1.0
 """COCO's value of a metric of which the split has no object."""
 
 
-def category_metric(name: str) -> str:
-    """Return the name under which a class's own mAP is reported."""
-    return CATEGORY_PREFIX + name
+def category_metric(name: str, of: str = MAP) -> str:
+    """Return the name under which a class's own mAP is reported, of boxes or what else `of` is the mAP of."""
+    return CATEGORY_PREFIX.replace(metric_prefix(MAP), metric_prefix(of)) + name
 
 
-def group_metric(name: str) -> str:
-    """Return the name under which the mean mAP of a group of classes is reported."""
-    return GROUP_PREFIX + name
+def group_metric(name: str, of: str = MAP) -> str:
+    """Return the name under which the mean mAP of a group of classes is reported; `of` as above."""
+    return GROUP_PREFIX.replace(metric_prefix(MAP), metric_prefix(of)) + name
+
+
+def metric_prefix(metric: str) -> str:
+    """Return what the names of a set of metrics begin with, such as `DetectionBoxes`."""
+    return metric.partition("_")[0]
 
 
 def is_measured(value: float | None) -> bool:

@@ -14,6 +14,19 @@ _ENDING = ".json"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class MaskRuns:
+    """A mask of the whole image as COCO's compressed run lengths, which pycocotools decodes.
+
+    Attributes:
+        size: rows and columns of the image, pixels.
+        counts: the run lengths.
+    """
+
+    size: tuple[int, int]
+    counts: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class DetectedObject:
     """One detection in an image.
 
@@ -22,17 +35,26 @@ class DetectedObject:
         name: the class's name; its id where the model does not say it.
         score: 0 to 1.
         box: ymin, xmin, ymax, xmax, normalised to the image.
+        mask: its pixels; None where the detector finds no masks.
+        keypoints: y, x of each, normalised to the image; none where the detector finds none.
     """
 
     label: int = dataclasses.field(metadata={JSON_KEY: "class"})
     name: str
     score: float
     box: tuple[float, float, float, float]
+    mask: MaskRuns | None = dataclasses.field(default=None, metadata=OMIT_DEFAULT)
+    keypoints: tuple[tuple[float, float], ...] = dataclasses.field(default=(), metadata=OMIT_DEFAULT)
 
-    def _rounded(self) -> DetectedObject:
+    def rounded(self) -> DetectedObject:
         """Return the detection with the decimals that files show."""
         ymin, xmin, ymax, xmax = (round(edge, _DECIMALS) for edge in self.box)
-        return dataclasses.replace(self, score=round(self.score, _DECIMALS), box=(ymin, xmin, ymax, xmax))
+        return dataclasses.replace(
+            self,
+            score=round(self.score, _DECIMALS),
+            box=(ymin, xmin, ymax, xmax),
+            keypoints=tuple((round(y, _DECIMALS), round(x, _DECIMALS)) for y, x in self.keypoints),
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,7 +85,7 @@ class Prediction:
 
     def _rounded(self) -> Prediction:
         """Return the prediction with the decimals that files show."""
-        return dataclasses.replace(self, detections=tuple(found._rounded() for found in self.detections))
+        return dataclasses.replace(self, detections=tuple(found.rounded() for found in self.detections))
 
 
 PREDICTION = JsonFile(

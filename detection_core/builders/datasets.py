@@ -26,7 +26,7 @@ from detection_core.data.records import count_records, naming_bad_records
 from detection_core.data.resize import Resizer
 from detection_core.errors import ConfigError
 from detection_core.protos import pipeline_pb2
-from detection_core.structures import Batch, ImageTruth, Sample
+from detection_core.structures import Batch, Instances, Sample
 
 _logger = logging.getLogger(__name__)
 
@@ -319,7 +319,7 @@ def _plain_batches(reader: Reader, resizer: Resizer, batch_size: int) -> tf.data
 
 def iterate_truth(
     config: pipeline_pb2.TrainEvalPipelineConfig, *, label_map: LabelMap
-) -> Iterator[tuple[np.ndarray, ImageTruth]]:
+) -> Iterator[tuple[np.ndarray, Instances]]:
     """Yield each evaluation image as stored, uint8 [H, W, 3] RGB, with all its ground truth.
 
     Args:

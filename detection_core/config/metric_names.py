@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from detection_core.artifacts.coco_names import CATEGORY_PREFIX, COCO_METRICS, GROUP_PREFIX
+from detection_core.artifacts.coco_names import (
+    CATEGORY_PREFIX,
+    COCO_METRICS,
+    GROUP_PREFIX,
+    SHAPE_METRICS,
+    category_metric,
+    group_metric,
+    metric_prefix,
+)
 from detection_core.config.suggestions import near_names
 from detection_core.errors import ConfigError
 from detection_core.protos.eval_pb2 import EvalConfig
@@ -58,8 +67,9 @@ def register_metric_set(
         ValueError: when the name or the prefix is taken.
     """
     prefixes = {*SET_PREFIXES.values(), *(known.prefix for known in REGISTERED_SETS.values())}
-    reserved = {begin.partition("_")[0] for begin in _OF_CLASSES}
-    if name in SET_PREFIXES or name in REGISTERED_SETS or name == COCO_SET:
+    reserved = {metric_prefix(begin) for begin in _OF_CLASSES}
+    reserved |= {metric_prefix(metrics[0]) for metrics in SHAPE_METRICS.values()}
+    if name in {COCO_SET, *SHAPE_METRICS, *SET_PREFIXES, *REGISTERED_SETS}:
         raise ValueError(
             f"expected a new name for a set of metrics, found {name!r}, which is taken; rename it"
         )
@@ -89,13 +99,16 @@ def check_metric_names(names: Iterable[str], message: EvalConfig, where: str) ->
     prefixes = [SET_PREFIXES[name] for name in message.metrics_set if name in SET_PREFIXES]
     parts = ("Precision/mAP@", "PerformanceByCategory/AP@")
     own = (f"{REGISTERED_SETS[name].prefix}_" for name in message.metrics_set if name in REGISTERED_SETS)
-    begins = (*_OF_CLASSES, *(f"{prefix}_{part}" for prefix in prefixes for part in parts), *own)
+    shapes = [SHAPE_METRICS[name] for name in message.metrics_set if name in SHAPE_METRICS]
+    of_shapes = (named("", of[0]) for of in shapes for named in (category_metric, group_metric))
+    begins = (*_OF_CLASSES, *of_shapes, *(f"{prefix}_{part}" for prefix in prefixes for part in parts), *own)
     for name in names:
-        if name in COCO_METRICS or name.startswith(begins):
+        if name in itertools.chain(COCO_METRICS, *shapes) or name.startswith(begins):
             continue
         near = near_names(name[:100], COCO_METRICS)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one is {COCO_METRICS[0]!r}"
         known = SET_PREFIXES | {other: found.prefix for other, found in REGISTERED_SETS.items()}
+        known |= {other: metric_prefix(of[0]) for other, of in SHAPE_METRICS.items()}
         missing = [s for s, prefix in known.items() if name.startswith(f"{prefix}_")]
         if missing:
             hint = f"add {missing[0]} to eval_config.metrics_set"

@@ -29,9 +29,10 @@ from detection_core.data.records import check_records, count_records, naming_bad
 from detection_core.data.repeat_factors import RepeatFactors, find_repeat_factors
 from detection_core.data.sequence import SequenceOptions, ordered_records, shuffled_epochs, shuffled_files
 from detection_core.errors import DataError
+from detection_core.ops.mask_runs import encode_masks
 from detection_core.storage import files
 from detection_core.storage.record_files import RecordFile, uri_of
-from detection_core.structures import ImageTruth, Sample
+from detection_core.structures import Instances, Sample
 
 _logger = logging.getLogger(__name__)
 
@@ -202,7 +203,7 @@ class Reader:
         """Return a decoded record and how often it is read."""
         return decode(record), repeats.of_image(self._classes(record))
 
-    def truth(self) -> Iterator[tuple[np.ndarray, ImageTruth]]:
+    def truth(self) -> Iterator[tuple[np.ndarray, Instances]]:
         """Yield each image as decoded, uint8 [H, W, 3], with its ground truth.
 
         Logs a warning with the number of unusable objects: many of them mean a label map that is not the one
@@ -266,11 +267,12 @@ class _RecordReader(Reader):
         return record
 
 
-def _image_truth(example: DecodedExample) -> ImageTruth:
+def _image_truth(example: DecodedExample) -> Instances:
     sample = example.sample
     height, width = sample.image.shape[:2]
-    return ImageTruth(
-        source_id=sample.source_id.numpy().decode("utf-8", "replace"),
+    source_id = sample.source_id.numpy().decode("utf-8", "replace")
+    return Instances(
+        source_id=source_id,
         height=height,
         width=width,
         boxes=sample.truth.boxes.numpy(),
@@ -280,4 +282,21 @@ def _image_truth(example: DecodedExample) -> ImageTruth:
         difficult=example.difficult.numpy(),
         group_of=example.group_of.numpy(),
         labelled=example.labelled.numpy(),
+        masks=_run_lengths(sample.truth.masks.numpy(), height, width, source_id),
+        keypoints=sample.truth.keypoints.numpy(),
     )
+
+
+def _run_lengths(masks: np.ndarray, height: int, width: int, source_id: str) -> np.ndarray:
+    """Return the masks of an image, uint8 [G, h, w], as `Instances` has them.
+
+    Raises:
+        DataError: when they have not the image's size.
+    """
+    if masks.size and masks.shape[1:] != (height, width):
+        raise DataError(
+            f"expected masks of {height} rows and {width} columns, as the image has, found"
+            f" {masks.shape[1]} and {masks.shape[2]}; make the record again",
+            where=source_id,
+        )
+    return encode_masks(masks) if masks.size else np.full(len(masks), b"", object)

@@ -234,6 +234,7 @@ class Family:
             than there can be.
         keypoints: message -> keypoints of an object that the detector is trained on, and the field below the
             message that says so; None: it is not trained on any.
+        masks: message -> whether the detector finds masks.
         checkpoints: how it starts from checkpoints of the field; None: it starts from none.
         anchors: which anchors objects are matched with, and how they are chosen; None: it has none, or others
             for every image.
@@ -252,6 +253,7 @@ class Family:
     problems: Callable[[Any, str], Iterable[Problem]] = lambda message, path: ()
     size_problems: Callable[[Any, str, tuple[int, int]], Iterable[Problem]] = lambda message, path, size: ()
     keypoints: Callable[[Any], tuple[int, str] | None] = lambda message: None
+    masks: Callable[[Any], bool] = lambda message: False
     checkpoints: CheckpointSupport | None = None
     anchors: AnchorSupport | None = None
     tflite: TFLiteExport | None = None

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from detection_core.errors import ModelError
-from detection_core.structures import ImageDetections
+from detection_core.ops.mask_runs import paste_masks
+from detection_core.structures import Instances
 
 MOST_CLASS = 2**24
 """Beyond it float32, in which models give classes, has not every whole number."""
 
 
+_REQUIRED = ("boxes", "scores", "classes")
+
+
 def checked_detections(
-    boxes: np.ndarray,
-    scores: np.ndarray,
-    classes: np.ndarray,
-    count: int,
-    *,
-    source_id: str,
-    where: str,
-) -> ImageDetections:
+    outputs: Mapping[str, np.ndarray], count: int, size: tuple[int, int], *, source_id: str, where: str
+) -> Instances:
     """Take the padding off a detector's outputs and refuse what is not a number.
 
     Args:
-        boxes: float32 [D, 4].
-        scores: float32 [D].
-        classes: float32 [D], whole numbers from 0.
+        outputs: float32 boxes [D, 4], scores [D] and classes [D], whole numbers from 0; of a detector that
+            finds them also masks [D, h, w] in the frame of the box, and keypoints [D, K, 2], as `Detections`
+            has them. Others are left out.
         count: how many rows are detections.
+        size: rows and columns of the image, pixels.
         source_id: of the image.
         where: the model, for errors.
 
@@ -34,15 +35,9 @@ def checked_detections(
         ModelError: for NaN or infinity among the detections, for classes that are none, and where there are
             not as many boxes and classes as scores.
     """
-    if boxes.shape != (len(scores), 4) or scores.shape != classes.shape or scores.ndim != 1 or count < 0:
-        raise ModelError(
-            f"expected boxes [D, 4], scores [D], classes [D] and a count for image {source_id!r}, found"
-            f" {list(boxes.shape)}, {list(scores.shape)}, {list(classes.shape)} and {count}; export the model"
-            " again",
-            where=where,
-        )
-    boxes, scores, classes = boxes[:count], scores[:count], classes[:count]
-    for name, values in (("boxes", boxes), ("scores", scores), ("classes", classes)):
+    _check_shapes(outputs, count, source_id, where)
+    found = {name: outputs[name][:count] for name in (*_REQUIRED, "masks", "keypoints") if name in outputs}
+    for name, values in found.items():
         if not np.isfinite(values).all():
             raise ModelError(
                 f"expected finite {name} for image {source_id!r}, found {values[~np.isfinite(values)][0]};"
@@ -50,16 +45,35 @@ def checked_detections(
                 " learning rate or clip gradients",
                 where=where,
             )
+    classes = found["classes"]
     if classes.size and not 0 <= classes.min() <= classes.max() <= MOST_CLASS:
         raise ModelError(
             f"expected classes of a label map for image {source_id!r}, found numbers from {classes.min()} to"
             f" {classes.max()}; export the model again",
             where=where,
         )
-    order = np.argsort(-scores, kind="stable")
-    return ImageDetections(
-        source_id=source_id,
-        boxes=boxes[order].astype(np.float32),
-        scores=scores[order].astype(np.float32),
-        classes=np.rint(classes[order]).astype(np.int32),
-    )
+    order = np.argsort(-found["scores"], kind="stable")
+    found = {name: values[order].astype(np.float32) for name, values in found.items()}
+    if "masks" in found:
+        found["masks"] = paste_masks(found["masks"], found["boxes"], *size)
+    found["classes"] = np.rint(classes[order]).astype(np.int32)
+    return Instances(source_id=source_id, height=size[0], width=size[1], **found)
+
+
+def _check_shapes(outputs: Mapping[str, np.ndarray], count: int, source_id: str, where: str) -> None:
+    """Refuse outputs of different numbers of rows."""
+    boxes, scores, classes = (outputs[name] for name in _REQUIRED)
+    if boxes.shape != (len(scores), 4) or scores.shape != classes.shape or scores.ndim != 1 or count < 0:
+        raise ModelError(
+            f"expected boxes [D, 4], scores [D], classes [D] and a count for image {source_id!r}, found"
+            f" {list(boxes.shape)}, {list(scores.shape)}, {list(classes.shape)} and {count}; export the model"
+            " again",
+            where=where,
+        )
+    masks, keypoints = outputs.get("masks", boxes[:, None]), outputs.get("keypoints", boxes[:, None, :2])
+    if masks.ndim != 3 or keypoints.shape[2:] != (2,) or {len(masks), len(keypoints)} != {len(scores)}:
+        raise ModelError(
+            f"expected masks [D, h, w] and keypoints [D, K, 2] of {len(scores)} detections for image"
+            f" {source_id!r}, found {list(masks.shape)} and {list(keypoints.shape)}; export the model again",
+            where=where,
+        )

@@ -1,21 +1,23 @@
-"""COCO's box metrics (Lin et al., Microsoft COCO, ECCV 2014) under the Object Detection API's names."""
+"""COCO's metrics (Lin et al., Microsoft COCO, ECCV 2014) under the Object Detection API's names."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from detection_core.artifacts.coco_names import (
     COCO_METRICS,
+    KEYPOINT_METRICS,
     MAP,
+    MASK_METRICS,
     NOTHING_TO_MEASURE,
     category_metric,
     group_metric,
 )
-from detection_core.evaluation.results import EvaluatedImage, box_areas, to_px
+from detection_core.evaluation.coco_objects import coco_dictionaries, keypoint_sigmas
+from detection_core.evaluation.results import EvaluatedImage
 
 AREA_RANGES = {
     "all": (0.0, 1e5**2),
@@ -30,41 +32,75 @@ MAX_DETECTIONS = (1, 10, 100)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Summary:
-    """How one of the twelve numbers is taken from the tables of precision and recall.
+    """How one of COCO's numbers is taken from the tables of precision and recall.
 
     Attributes:
         is_precision: average precision; else average recall.
         iou: index in `IOU_THRESHOLDS`; None for their mean.
         area: name of the area range.
-        max_detections: index in `MAX_DETECTIONS`.
+        max_detections: index in `MAX_DETECTIONS`, or from the end in what the kind has.
     """
 
     is_precision: bool = True
     iou: int | None = None
     area: str = "all"
-    max_detections: int = 2
+    max_detections: int = -1
 
 
-SUMMARIES = dict(
-    zip(
-        COCO_METRICS,
-        (
-            Summary(),
-            Summary(iou=0),
-            Summary(iou=5),
-            Summary(area="small"),
-            Summary(area="medium"),
-            Summary(area="large"),
-            Summary(is_precision=False, max_detections=0),
-            Summary(is_precision=False, max_detections=1),
-            Summary(is_precision=False),
-            Summary(is_precision=False, area="small"),
-            Summary(is_precision=False, area="medium"),
-            Summary(is_precision=False, area="large"),
-        ),
-        strict=True,
-    )
+_TWELVE = (
+    Summary(),
+    Summary(iou=0),
+    Summary(iou=5),
+    Summary(area="small"),
+    Summary(area="medium"),
+    Summary(area="large"),
+    Summary(is_precision=False, max_detections=0),
+    Summary(is_precision=False, max_detections=1),
+    Summary(is_precision=False),
+    Summary(is_precision=False, area="small"),
+    Summary(is_precision=False, area="medium"),
+    Summary(is_precision=False, area="large"),
 )
+_OF_KEYPOINTS = (Summary(), Summary(iou=0), Summary(iou=5), Summary(area="medium"), Summary(area="large"))
+SUMMARIES = dict(zip(COCO_METRICS, _TWELVE, strict=True))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What detections and objects are compared by.
+
+    Attributes:
+        iou_type: COCO's name of it.
+        summaries: name of a metric to how it is taken, the mAP first.
+        areas: names of the area ranges.
+    """
+
+    iou_type: str
+    summaries: Mapping[str, Summary]
+    areas: tuple[str, ...] = tuple(AREA_RANGES)
+
+    @property
+    def map_name(self) -> str:
+        """Name of its mAP."""
+        return next(iter(self.summaries))
+
+
+BOXES = Kind(iou_type="bbox", summaries=SUMMARIES)
+SHAPE_KINDS = {
+    "coco_mask_metrics": Kind(iou_type="segm", summaries=dict(zip(MASK_METRICS, _TWELVE, strict=True))),
+    "coco_keypoint_metrics": Kind(
+        iou_type="keypoints",
+        summaries=dict(
+            zip(
+                KEYPOINT_METRICS,
+                (*_OF_KEYPOINTS, *(dataclasses.replace(s, is_precision=False) for s in _OF_KEYPOINTS)),
+                strict=True,
+            )
+        ),
+        areas=("all", "medium", "large"),
+    ),
+}
+"""Set of metrics of an `eval_config` to what it compares."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,6 +152,7 @@ class CocoResult:
         precision: float64 [T, R, K, A, M], -1 where a class has no object.
         scores: float64 [T, R, K, A, M], score from which that recall is reached.
         recall: float64 [T, K, A, M], -1 where a class has no object.
+        kind: what was compared.
     """
 
     classes: tuple[int, ...]
@@ -123,6 +160,7 @@ class CocoResult:
     precision: np.ndarray
     scores: np.ndarray
     recall: np.ndarray
+    kind: Kind = BOXES
 
     def metrics(
         self,
@@ -131,30 +169,30 @@ class CocoResult:
         all_per_category: bool = False,
         groups: Mapping[str, Sequence[str]] | None = None,
     ) -> dict[str, float]:
-        """Return the twelve numbers, -1 where there is nothing to measure.
+        """Return COCO's numbers, -1 where there is nothing to measure.
 
         Args:
             per_category: add each class's mAP.
-            all_per_category: add all twelve numbers of each class.
+            all_per_category: add all numbers of each class.
             groups: add the mean mAP of each of these groups of classes, by their names; classes without an
                 object are left out.
         """
-        everything = range(len(self.classes))
-        found = {name: self._summarise(summary, everything) for name, summary in SUMMARIES.items()}
+        everything, summaries, map_name = range(len(self.classes)), self.kind.summaries, self.kind.map_name
+        found = {name: self._summarise(summary, everything) for name, summary in summaries.items()}
         for k, name in enumerate(self.names):
             if per_category or all_per_category:
-                found[category_metric(name)] = self._summarise(SUMMARIES[MAP], [k])
+                found[category_metric(name, map_name)] = self._summarise(summaries[map_name], [k])
             if all_per_category:
-                for metric, summary in SUMMARIES.items():
+                for metric, summary in summaries.items():
                     found[_by_category(metric, name)] = self._summarise(summary, [k])
         for group, members in (groups or {}).items():
-            found[group_metric(group)] = self._summarise(
-                SUMMARIES[MAP], [self.names.index(member) for member in members]
+            found[group_metric(group, map_name)] = self._summarise(
+                summaries[map_name], [self.names.index(member) for member in members]
             )
         return found
 
     def _summarise(self, summary: Summary, classes: Sequence[int]) -> float:
-        area = list(AREA_RANGES).index(summary.area)
+        area = self.kind.areas.index(summary.area)
         table = self.precision if summary.is_precision else self.recall
         values = table[..., list(classes), area, summary.max_detections]
         if summary.iou is not None:
@@ -163,20 +201,35 @@ class CocoResult:
         return float(known.mean()) if known.size else NOTHING_TO_MEASURE
 
 
-def evaluate_coco(images: Sequence[EvaluatedImage], class_names: Mapping[int, str]) -> CocoResult:
+def evaluate_coco(
+    images: Sequence[EvaluatedImage], class_names: Mapping[int, str], kind: Kind = BOXES
+) -> CocoResult:
     """Match detections with ground truth as COCO does and accumulate precision and recall.
 
     Gives the numbers of pycocotools (Lin et al., Microsoft COCO, 2014), counted by faster-coco-eval.
 
     Args:
         images: every image of the split once; crowds are neither hits nor misses. An object's area comes from
-            its record, its box's where the record has none.
+            its record, its mask's or box's where the record has none.
         class_names: class in [0, C) to name; detections and objects of other classes are left out.
+        kind: what is compared. Keypoints have the tolerances of COCO's persons where there are 17 of them.
+
+    Raises:
+        DataError: for an object without the mask or keypoints that are to be compared.
+        ModelError: for such a detection.
     """
     from faster_coco_eval import COCO, COCOeval_faster
 
-    truth, found = coco_dictionaries(images, class_names)
-    engine = COCOeval_faster(COCO(truth), COCO(found), "bbox", print_function=_silent)
+    truth, found = coco_dictionaries(images, class_names, kind.iou_type)
+    engine = COCOeval_faster(
+        COCO(truth),
+        COCO(found),
+        kind.iou_type,
+        print_function=_silent,
+        kpt_oks_sigmas=keypoint_sigmas(images) if kind.iou_type == "keypoints" else None,
+    )
+    # Of keypoints it would leave out the classes without an object.
+    engine.params.catIds = [c + 1 for c in sorted(class_names)]
     engine.evaluate()
     engine.accumulate()
     classes = tuple(sorted(class_names))
@@ -186,61 +239,8 @@ def evaluate_coco(images: Sequence[EvaluatedImage], class_names: Mapping[int, st
         precision=np.asarray(engine.eval["precision"], np.float64),
         scores=np.asarray(engine.eval["scores"], np.float64),
         recall=np.asarray(engine.eval["recall"], np.float64),
+        kind=kind,
     )
-
-
-def coco_dictionaries(
-    images: Sequence[EvaluatedImage], class_names: Mapping[int, str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return ground truth and detections as the two data sets of COCO's tools.
-
-    Images are numbered from 1 in their order, annotations from 1 (0 means "unmatched" in COCO's tools).
-    Boxes are x, y, width, height in pixels.
-    """
-    shared = {
-        "info": {},
-        "images": [
-            {"id": i, "height": image.truth.height, "width": image.truth.width}
-            for i, image in enumerate(images, start=1)
-        ],
-        "categories": [{"id": c + 1, "name": class_names[c]} for c in sorted(class_names)],
-    }
-    truth: list[dict[str, Any]] = []
-    found: list[dict[str, Any]] = []
-    for image_id, image in enumerate(images, start=1):
-        truth += _true_objects(image, image_id)
-        found += _detected_objects(image, image_id)
-    for objects in (truth, found):
-        objects[:] = [a for a in objects if a["category_id"] - 1 in class_names]
-        for number, annotation in enumerate(objects, start=1):
-            annotation["id"] = number
-    return {**shared, "annotations": truth}, {**shared, "annotations": found}
-
-
-def _true_objects(image: EvaluatedImage, image_id: int) -> list[dict[str, Any]]:
-    truth = image.truth
-    boxes = to_px(truth.boxes, truth)
-    areas = np.where(truth.area > 0, truth.area, box_areas(boxes))
-    return [
-        {"image_id": image_id, "category_id": c + 1, "bbox": b, "area": a, "iscrowd": int(crowd)}
-        for c, b, a, crowd in zip(
-            truth.classes.tolist(), _xywh(boxes), areas.tolist(), truth.is_crowd.tolist(), strict=True
-        )
-    ]
-
-
-def _detected_objects(image: EvaluatedImage, image_id: int) -> list[dict[str, Any]]:
-    found = image.detections
-    boxes = _xywh(to_px(found.boxes, image.truth))
-    return [
-        {"image_id": image_id, "category_id": c + 1, "bbox": b, "area": b[2] * b[3], "score": s, "iscrowd": 0}
-        for c, b, s in zip(found.classes.tolist(), boxes, found.scores.tolist(), strict=True)
-    ]
-
-
-def _xywh(boxes: np.ndarray) -> list[list[float]]:
-    low, high = boxes[:, 1::-1], boxes[:, :1:-1]
-    return np.concatenate([low, high - low], axis=1).tolist()
 
 
 def _silent(*_: object) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from detection_core.artifacts.ensemble import ENSEMBLE, Ensemble
 from detection_core.errors import ConfigError, ModelError
 from detection_core.evaluation.known_classes import known_classes
+from detection_core.evaluation.results import iou_px
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.ops.box_fusion import IOU_THRESHOLD, fuse_boxes
 from detection_core.storage import files
-from detection_core.structures import ImageDetections
+from detection_core.structures import Instances
 
 
 class EnsembleRunner:
@@ -31,7 +34,7 @@ class EnsembleRunner:
         self._runners = tuple(runners)
         self._iou_threshold = iou_threshold
 
-    def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
+    def __call__(self, image: np.ndarray, source_id: str = "") -> Instances:
         """Detect objects; see `Runner`."""
         found = [runner(image, source_id) for runner in self._runners]
         boxes, scores, classes = fuse_boxes(
@@ -41,7 +44,28 @@ class EnsembleRunner:
             models=len(found),
             iou_threshold=self._iou_threshold,
         )
-        return ImageDetections(source_id=source_id, boxes=boxes, scores=scores, classes=classes)
+        height, width = image.shape[:2]
+        fused = Instances(
+            source_id=source_id, height=height, width=width, boxes=boxes, scores=scores, classes=classes
+        )
+        return _with_shapes(fused, found)
+
+
+def _with_shapes(fused: Instances, found: Sequence[Instances]) -> Instances:
+    """Give each fused box the mask and keypoints of the detection of its class that overlaps it most.
+
+    Masks are left out where one detection has none, keypoints where detectors differ in their number.
+    """
+    classes, boxes, masks = (
+        np.concatenate([getattr(f, name) for f in found]) for name in ("classes", "boxes", "masks")
+    )
+    overlaps = iou_px(fused.boxes, boxes, np.zeros(len(boxes), bool))
+    same_class = fused.classes[:, np.newaxis] == classes
+    nearest = np.where(same_class, overlaps, -1.0).argmax(axis=1) if len(boxes) else np.zeros(0, int)
+    shapes: dict[str, Any] = {"masks": masks[nearest]} if all(masks) else {}
+    if len({f.keypoints.shape[1] for f in found}) == 1:
+        shapes["keypoints"] = np.concatenate([f.keypoints for f in found])[nearest]
+    return dataclasses.replace(fused, **shapes)
 
 
 def write_ensemble(directory: str, detectors: Sequence[str], *, iou_threshold: float = IOU_THRESHOLD) -> None:

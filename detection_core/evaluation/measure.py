@@ -13,7 +13,7 @@ from detection_core.errors import DataError, ModelError
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.progress import Progress
-from detection_core.structures import ImageDetections, ImageTruth
+from detection_core.structures import Instances
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ def class_names(label_map: LabelMap) -> dict[int, str]:
 
 def measure(
     runners: Mapping[str, Runner],
-    truth: Iterable[tuple[np.ndarray, ImageTruth]],
+    truth: Iterable[tuple[np.ndarray, Instances]],
     label_map: LabelMap,
     *,
     job: str = "evaluate",
@@ -82,7 +82,7 @@ def measure(
     }
 
 
-def _check_truth(truth: ImageTruth, label_map: LabelMap) -> None:
+def _check_truth(truth: Instances, label_map: LabelMap) -> None:
     unknown = set(truth.classes.tolist()) - set(label_map.classes)
     if unknown:
         raise DataError(
@@ -92,7 +92,7 @@ def _check_truth(truth: ImageTruth, label_map: LabelMap) -> None:
         )
 
 
-def _of_known_classes(found: ImageDetections, label_map: LabelMap, path: str) -> ImageDetections:
+def _of_known_classes(found: Instances, label_map: LabelMap, path: str) -> Instances:
     """Drop detections of ids that are gaps in the label map; nothing can be said of them."""
     if found.classes.size and not 0 <= found.classes.min() <= found.classes.max() < label_map.num_classes:
         raise ModelError(
@@ -101,8 +101,4 @@ def _of_known_classes(found: ImageDetections, label_map: LabelMap, path: str) ->
             where=path,
         )
     known = np.isin(found.classes, label_map.classes)
-    if known.all():
-        return found
-    return dataclasses.replace(
-        found, boxes=found.boxes[known], scores=found.scores[known], classes=found.classes[known]
-    )
+    return found if known.all() else found.take(known)

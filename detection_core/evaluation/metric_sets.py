@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from detection_core.artifacts.coco_names import COCO_METRICS, category_metric, group_metric
+from detection_core.artifacts.coco_names import category_metric, group_metric
 from detection_core.config.metric_names import COCO_SET, REGISTERED_SETS
 from detection_core.errors import ConfigError
-from detection_core.evaluation.coco_metrics import CocoResult
-from detection_core.evaluation.results import EvaluatedImage
+from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, CocoResult, Kind, evaluate_coco
+from detection_core.evaluation.results import EvaluatedImage, only_labelled
 from detection_core.evaluation.voc_metrics import WHOLE_CURVE, VocOptions, evaluate_voc
 
 
@@ -18,7 +18,8 @@ class MetricOptions:
     """What is reported beyond COCO's twelve numbers, which always are.
 
     Attributes:
-        sets: names as in eval.proto's `metrics_set`: `COCO_SET`, one of `VOC_SETS`, or a registered one.
+        sets: names as in eval.proto's `metrics_set`: `COCO_SET`, one of `SHAPE_KINDS` or `VOC_SETS`, or a
+            registered one.
         per_category: each class's own COCO mAP too.
         all_per_category: all twelve COCO numbers of each class.
         groups: name to classes whose mean COCO mAP is reported.
@@ -34,7 +35,7 @@ class MetricOptions:
     recall_bounds: tuple[float, float] = WHOLE_CURVE
 
     def __post_init__(self) -> None:
-        known = (COCO_SET, *VOC_SETS, *REGISTERED_SETS)
+        known = (COCO_SET, *SHAPE_KINDS, *VOC_SETS, *REGISTERED_SETS)
         for name in self.sets:
             if name not in known:
                 message = f"expected one of {', '.join(known)}, found {name!r}; remove it"
@@ -70,7 +71,11 @@ def known_metrics(options: MetricOptions, class_names: Mapping[int, str]) -> lis
                     f" found {member!r}; correct it",
                     where=f"eval_config.super_categories[{group}]",
                 )
-    known = [*COCO_METRICS, *map(category_metric, class_names.values()), *map(group_metric, options.groups)]
+    known: list[str] = []
+    for kind in (BOXES, *_shape_kinds(options)):
+        known += kind.summaries
+        known += (category_metric(name, kind.map_name) for name in class_names.values())
+        known += (group_metric(group, kind.map_name) for group in options.groups)
     for voc in _voc(options):
         known += evaluate_voc([], class_names, voc)
     return known + list(_registered([], class_names, options))
@@ -92,14 +97,24 @@ def compute_metrics(
         options: what to report.
         further: more metrics of `known_metrics` to report: those with a threshold.
     """
-    found = coco.metrics(
-        per_category=options.per_category, all_per_category=options.all_per_category, groups=options.groups
-    )
-    by_class = coco.metrics(per_category=True)
-    found |= {name: by_class[name] for name in further if name in by_class}
+    counted = tuple(map(only_labelled, images)) if options.only_labelled else images
+    shapes = (evaluate_coco(counted, class_names, kind) for kind in _shape_kinds(options))
+    found: dict[str, float] = {}
+    for result in (coco, *shapes):
+        found |= result.metrics(
+            per_category=options.per_category,
+            all_per_category=options.all_per_category,
+            groups=options.groups,
+        )
+        by_class = result.metrics(per_category=True)
+        found |= {name: by_class[name] for name in further if name in by_class}
     for voc in _voc(options):
         found |= evaluate_voc(images, class_names, voc)
     return found | _registered(images, class_names, options)
+
+
+def _shape_kinds(options: MetricOptions) -> list[Kind]:
+    return [SHAPE_KINDS[name] for name in options.sets if name in SHAPE_KINDS]
 
 
 def _voc(options: MetricOptions) -> list[VocOptions]:

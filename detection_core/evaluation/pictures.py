@@ -16,7 +16,7 @@ from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.mistakes import Mistake, largest_misses, worst_false_positives
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.storage import files
-from detection_core.structures import ImageDetections, ImageTruth
+from detection_core.structures import Instances
 
 _JPEG_QUALITY = 82
 
@@ -93,7 +93,7 @@ def spread_evenly(total: int, count: int) -> tuple[int, ...]:
 
 def write_pictures(
     plan: PicturePlan,
-    pixels: Iterable[tuple[np.ndarray, ImageTruth]],
+    pixels: Iterable[tuple[np.ndarray, Instances]],
     split: EvaluatedSplit,
     folder: str,
     options: PictureOptions | None = None,
@@ -146,7 +146,7 @@ def _save(
 
 
 def detection_boxes(
-    found: ImageDetections,
+    found: Instances,
     class_names: Mapping[int, str],
     score_threshold: float,
     options: PictureOptions | None = None,
@@ -161,7 +161,7 @@ def detection_boxes(
 
 
 def truth_boxes(
-    truth: ImageTruth,
+    truth: Instances,
     class_names: Mapping[int, str],
     *,
     names: bool = True,

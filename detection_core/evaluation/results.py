@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from detection_core.structures import ImageDetections, ImageTruth
+from detection_core.structures import Instances
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -18,8 +18,8 @@ class EvaluatedImage:
         detections: what was found.
     """
 
-    truth: ImageTruth
-    detections: ImageDetections
+    truth: Instances
+    detections: Instances
 
     @property
     def labelled_classes(self) -> np.ndarray:
@@ -33,15 +33,10 @@ def only_labelled(image: EvaluatedImage) -> EvaluatedImage:
         return image
     found = image.detections
     kept = np.isin(found.classes, image.labelled_classes)
-    return dataclasses.replace(
-        image,
-        detections=dataclasses.replace(
-            found, boxes=found.boxes[kept], scores=found.scores[kept], classes=found.classes[kept]
-        ),
-    )
+    return dataclasses.replace(image, detections=found.take(kept))
 
 
-def to_px(boxes: np.ndarray, truth: ImageTruth) -> np.ndarray:
+def to_px(boxes: np.ndarray, truth: Instances) -> np.ndarray:
     """Scale normalised boxes, float32 [N, 4], to pixels of the image they lie in; ymin, xmin, ymax, xmax."""
     size = np.array([truth.height, truth.width] * 2, np.float32)
     return np.asarray(boxes, np.float32).reshape(-1, 4) * size

@@ -10,9 +10,10 @@ import tensorflow as tf
 
 from detection_core.errors import ModelError
 from detection_core.evaluation.checked_detections import checked_detections
-from detection_core.structures import FIRST_CLASS, ImageDetections
+from detection_core.structures import FIRST_CLASS, Instances
 
 OUTPUTS = ("detection_boxes", "detection_scores", "detection_classes", "num_detections")
+_OPTIONAL = ("detection_masks", "detection_keypoints")
 
 
 class Runner(Protocol):
@@ -23,7 +24,7 @@ class Runner(Protocol):
         """Where it was loaded from."""
         ...
 
-    def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
+    def __call__(self, image: np.ndarray, source_id: str = "") -> Instances:
         """Detect objects.
 
         Args:
@@ -43,38 +44,36 @@ class SignatureRunner:
         """Take the function.
 
         Args:
-            function: one image, uint8 [1, H, W, 3] -> `OUTPUTS`.
+            function: one image, uint8 [1, H, W, 3] -> `OUTPUTS`, and of a detector that finds them
+                detection_masks and detection_keypoints.
             path: where it comes from, for errors.
         """
         self.path = path
         self._function = function
 
-    def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
+    def __call__(self, image: np.ndarray, source_id: str = "") -> Instances:
         """Detect objects; see `Runner`."""
         try:
-            outputs = self._function(tf.constant(image[np.newaxis]))
-            boxes, scores, classes, count = (np.asarray(outputs[name])[0] for name in OUTPUTS)
+            given = self._function(tf.constant(image[np.newaxis]))
+            found = {name: np.asarray(given[name])[0] for name in (*OUTPUTS, *_OPTIONAL) if name in given}
         except (tf.errors.OpError, ValueError, IndexError) as error:
             raise ModelError(
                 f"expected a detector of one image, found one that fails on image {source_id!r}"
                 f" ({first_line(error)}); export the model again",
                 where=self.path,
             ) from error
-        if not np.isfinite(count) or not 0 <= count <= len(scores):
+        count, rows = found["num_detections"], len(found["detection_scores"])
+        if not np.isfinite(count) or not 0 <= count <= rows:
             raise ModelError(
-                f"expected 0 to {len(scores)} detections in num_detections for image {source_id!r}, found"
-                f" {count}; export the model again",
+                f"expected 0 to {rows} detections in num_detections for image {source_id!r}, found {count};"
+                " export the model again",
                 where=self.path,
             )
-        return checked_detections(
-            # Its classes are numbered as in the label map; those of a TensorFlow Lite file from 0.
-            boxes,
-            scores,
-            classes - FIRST_CLASS,
-            int(count),
-            source_id=source_id,
-            where=self.path,
-        )
+        # Its classes are numbered as in the label map; those of a TensorFlow Lite file from 0.
+        found["detection_classes"] = found["detection_classes"] - FIRST_CLASS
+        outputs = {name.removeprefix("detection_"): values for name, values in found.items()}
+        size = (image.shape[0], image.shape[1])
+        return checked_detections(outputs, int(count), size, source_id=source_id, where=self.path)
 
 
 def first_line(error: Exception) -> str:

@@ -18,7 +18,7 @@ from detection_core.evaluation.tflite_heads import suppressed_heads
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.model_use import model_in_use
 from detection_core.ops.resampling import resize_pixels
-from detection_core.structures import ImageDetections
+from detection_core.structures import Instances
 
 # Order of the post-processing operation's outputs, by names and positions in known files. Exports of
 # TensorFlow 2 name the signature's outputs; those of TensorFlow 1 have no signature but name the tensors.
@@ -108,7 +108,7 @@ class TFLiteRunner:
             else _head_places(self._interpreter, read_tensor_names(content, where=path)[1], path)
         )
 
-    def __call__(self, image: np.ndarray, source_id: str = "") -> ImageDetections:
+    def __call__(self, image: np.ndarray, source_id: str = "") -> Instances:
         """Detect objects; see `Runner`."""
         try:
             self._interpreter.set_tensor(self._input["index"], self.prepare(image)[np.newaxis])
@@ -134,9 +134,9 @@ class TFLiteRunner:
             )
         # The operation does not clip its boxes to the image, a SavedModel does.
         boxes = np.clip(values["boxes"], 0.0, 1.0)
-        return checked_detections(
-            boxes, values["scores"], values["classes"], count, source_id=source_id, where=self.path
-        )
+        size = (image.shape[0], image.shape[1])
+        found = {name: values[name] for name in ("scores", "classes")} | {"boxes": boxes}
+        return checked_detections(found, count, size, source_id=source_id, where=self.path)
 
     def prepare(self, image: np.ndarray) -> np.ndarray:
         """Return what the network takes, [h, w, 3] of its own dtype, for an image uint8 [H, W, 3]."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from detection_core.evaluation.results import EvaluatedImage, iou_px, to_px
-from detection_core.structures import ImageTruth
+from detection_core.structures import Instances
 
 WHOLE_CURVE = (0.0, 1.0)
 
@@ -139,7 +139,7 @@ def _rank(image: EvaluatedImage, label: int, options: VocOptions) -> _Ranked:
     return _Ranked(scores[counts], hits[counts], objects)
 
 
-def _overlaps(found: np.ndarray, truth: ImageTruth, chosen: np.ndarray, *, fraction: bool) -> np.ndarray:
+def _overlaps(found: np.ndarray, truth: Instances, chosen: np.ndarray, *, fraction: bool) -> np.ndarray:
     """Return float64 [D, G]: IoU, or the fraction of the detection that lies in the object."""
     alone = np.full(int(chosen.sum()), fraction)
     return iou_px(to_px(found, truth), to_px(truth.boxes[chosen], truth), alone)

@@ -16,7 +16,7 @@ from detection_core.artifacts.parity import BoxParity
 from detection_core.evaluation.results import EvaluatedImage, iou_px
 from detection_core.evaluation.tflite_heads import MEDIAPIPE_OVERLAP
 from detection_core.exporters.tflite_formats import Tolerance
-from detection_core.structures import ImageDetections
+from detection_core.structures import Instances
 
 LEAST_SCORE = 0.3
 """Of the SavedModel's detections that a file has to find."""
@@ -96,7 +96,7 @@ def box_clauses(parity: BoxParity) -> Iterator[str]:
         )
 
 
-def _pairs(wanted: ImageDetections, found: ImageDetections) -> _Pairs:
+def _pairs(wanted: Instances, found: Instances) -> _Pairs:
     """Pair each detection with one of its class that overlaps it most; each may be found once."""
     pairs = _Pairs([], [], [])
     overlaps = _overlaps(found.boxes, wanted.boxes)
@@ -128,7 +128,7 @@ class _Chance:
     most_wanted: int
     most_found: int
 
-    def decides(self, wanted: ImageDetections, found: ImageDetections, missing: Sequence[int]) -> np.ndarray:
+    def decides(self, wanted: Instances, found: Instances, missing: Sequence[int]) -> np.ndarray:
         """Tell which of the missing detections may have been suppressed or cut off by it, bool [M].
 
         Suppressed: a box of the file that overlaps it is as good, but for the noise. A box counts for this
@@ -148,7 +148,7 @@ class _Chance:
         is_full = len(found.scores) >= self.most_found
         return np.asarray(suppressed | (is_full and least <= best.min()), bool)
 
-    def _known(self, wanted: ImageDetections, found: ImageDetections) -> np.ndarray:
+    def _known(self, wanted: Instances, found: Instances) -> np.ndarray:
         """Tell which of a file's detections the SavedModel has as well, or may have cut off, bool [D]."""
         is_same = _overlaps(found.boxes, wanted.boxes) >= LEAST_IOU
         is_same &= found.classes[:, np.newaxis] == wanted.classes

@@ -24,7 +24,7 @@ from detection_core.evaluation.metric_sets import compute_metrics, known_metrics
 from detection_core.evaluation.pictures import draw_both, spread_evenly
 from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.exporters.signatures import serving_function
-from detection_core.structures import ImageTruth
+from detection_core.structures import Instances
 from detection_core.training.distribution import current_worker
 from detection_core.training.validation_pictures import ValidationPicture
 
@@ -102,8 +102,8 @@ class DetectorMeasure:
         return {f"validation/{picture.number}": picture.image for picture in self.pictures}
 
     def _keeping(
-        self, truth: Iterable[tuple[np.ndarray, ImageTruth]], kept: dict[int, np.ndarray]
-    ) -> Iterator[tuple[np.ndarray, ImageTruth]]:
+        self, truth: Iterable[tuple[np.ndarray, Instances]], kept: dict[int, np.ndarray]
+    ) -> Iterator[tuple[np.ndarray, Instances]]:
         """Yield images, and keep the pixels of those that are drawn."""
         for number, (image, image_truth) in enumerate(truth):
             if number in self._drawn:

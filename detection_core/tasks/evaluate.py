@@ -30,14 +30,14 @@ from detection_core.evaluation.pictures import plan_pictures, write_pictures
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
 from detection_core.storage import files
-from detection_core.structures import ImageTruth
+from detection_core.structures import Instances
 from detection_core.tasks.evaluate_options import EvaluateOptions, with_eval_config
 from detection_core.tasks.examples import check_split
 from detection_core.training.memory import peak_host_memory
 
 _logger = logging.getLogger(__name__)
 
-TruthSource = Callable[[], Iterable[tuple[np.ndarray, ImageTruth]]]
+TruthSource = Callable[[], Iterable[tuple[np.ndarray, Instances]]]
 """Gives the images, uint8 [H, W, 3], with their ground truth; called once to measure and once to draw."""
 
 _MODEL, _BASELINE = "model", "baseline"

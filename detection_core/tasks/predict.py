@@ -6,12 +6,12 @@ import io
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from detection_core.artifacts.model_path import find_model
-from detection_core.artifacts.prediction import DetectedObject, Prediction, write_prediction
+from detection_core.artifacts.prediction import DetectedObject, MaskRuns, Prediction, write_prediction
 from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, find_format
 from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError
@@ -21,7 +21,7 @@ from detection_core.evaluation.pictures import detection_boxes, jpeg
 from detection_core.evaluation.runner import load_runner
 from detection_core.progress import Progress
 from detection_core.storage import files
-from detection_core.structures import ImageDetections
+from detection_core.structures import FIRST_CLASS, Instances
 
 _logger = logging.getLogger(__name__)
 
@@ -161,27 +161,54 @@ def _free_name(path: str, taken: set[str]) -> str:
     return name
 
 
+def all_names(found: Instances, names: Mapping[int, str]) -> dict[int, str]:
+    """Return the names of classes, with the ids of those found that have none."""
+    return {int(label): str(int(label) + FIRST_CLASS) for label in found.classes} | dict(names)
+
+
+def detected_objects(
+    found: Instances, names: Mapping[int, str], min_score: float
+) -> tuple[DetectedObject, ...]:
+    """Return detections from a score on, best first.
+
+    Args:
+        found: in an image.
+        names: class in [0, C) to name.
+        min_score: detections below it are left out.
+    """
+    found = found.take(found.scores >= min_score)
+    size = (found.height, found.width)
+    rows = zip(
+        found.boxes.tolist(),
+        found.scores.tolist(),
+        found.classes.tolist(),
+        found.masks,
+        found.keypoints.tolist(),
+        strict=True,
+    )
+    return tuple(
+        DetectedObject(
+            label=label + FIRST_CLASS,
+            name=names[label],
+            score=score,
+            box=tuple(box),
+            mask=MaskRuns(size=size, counts=mask.decode("ascii")) if mask else None,
+            keypoints=tuple((y, x) for y, x in keypoints),
+        )
+        for box, score, label, mask, keypoints in rows
+    )
+
+
 def _prediction(
-    image: np.ndarray, found: ImageDetections, names: dict[int, str], stem: str, min_score: float
+    image: np.ndarray, found: Instances, names: dict[int, str], stem: str, min_score: float
 ) -> Prediction:
     """Return what was found from a score on; draw and write it where `stem` names a place."""
-    names = {int(label): str(int(label) + 1) for label in found.classes} | names
+    names = all_names(found, names)
     prediction = Prediction(
         image=found.source_id,
         height=image.shape[0],
         width=image.shape[1],
-        detections=tuple(
-            DetectedObject(
-                label=int(label) + 1,
-                name=names[int(label)],
-                score=float(score),
-                box=(ymin, xmin, ymax, xmax),
-            )
-            for (ymin, xmin, ymax, xmax), score, label in zip(
-                found.boxes.tolist(), found.scores, found.classes, strict=True
-            )
-            if score >= min_score
-        ),
+        detections=detected_objects(found, names, min_score),
         picture=f"{stem}.jpg" if stem else "",
     )
     if stem:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from detection_core.artifacts.prediction import DetectedObject
 from detection_core.artifacts.video_prediction import FRAMES, FramePrediction, VideoPrediction
 from detection_core.data.video import VideoFrame, VideoReader, VideoWriter, video_writer
 from detection_core.errors import ConfigError
@@ -23,7 +22,7 @@ from detection_core.evaluation.signature_runner import Runner
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
-from detection_core.structures import FIRST_CLASS, ImageDetections
+from detection_core.tasks.predict import all_names, detected_objects
 
 _logger = logging.getLogger(__name__)
 
@@ -123,7 +122,7 @@ class _Look:
 
     def __call__(self, frame: VideoFrame, annotated: VideoWriter | None) -> FramePrediction:
         found = self.runner(frame.pixels, f"frame {frame.number}")
-        names = {int(label): str(int(label) + FIRST_CLASS) for label in found.classes} | self.names
+        names = all_names(found, self.names)
         if annotated is not None:
             picture = fit(frame.pixels, longest=_LONGEST_PX)
             drawn = draw_boxes(picture, detection_boxes(found, names, self.options.min_score))
@@ -131,22 +130,8 @@ class _Look:
         return FramePrediction(
             frame=frame.number,
             seconds=round(frame.seconds, _DECIMALS),
-            detections=_objects(found, names, self.options.min_score),
+            detections=tuple(o.rounded() for o in detected_objects(found, names, self.options.min_score)),
         )
-
-
-def _objects(found: ImageDetections, names: dict[int, str], min_score: float) -> tuple[DetectedObject, ...]:
-    rows = zip(found.boxes.tolist(), found.scores.tolist(), found.classes.tolist(), strict=True)
-    return tuple(
-        DetectedObject(
-            label=label + FIRST_CLASS,
-            name=names[label],
-            score=round(score, _DECIMALS),
-            box=tuple(round(edge, _DECIMALS) for edge in box),
-        )
-        for box, score, label in rows
-        if score >= min_score
-    )
 
 
 def _progress(reader: VideoReader, every: int) -> Iterator[VideoFrame]:

@@ -28,7 +28,7 @@ from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS
-from detection_core.structures import ImageDetections
+from detection_core.structures import Instances
 from pipeline.init.ladder import find_network
 
 PYTHON = os.environ.get("DETFLOW_MEDIAPIPE", "")
@@ -158,7 +158,7 @@ def suppressed_with_ties_of(rows, codes, raw_scores, decoding):
     scores = 1 / (1 + np.exp(-raw_scores)) if decoding.sigmoid else raw_scores
     boxes = np.clip(decoded_heads(codes, decoding), 0.0, 1.0)
     best, classes = scores.max(axis=1), scores.argmax(axis=1)
-    every = ImageDetections(source_id="", boxes=boxes, scores=best, classes=classes)
+    every = Instances(source_id="", boxes=boxes, scores=best, classes=classes)
     listed = np.any([alike(row, every, TIE) for row in rows], axis=0)
     return suppressed_heads(codes, raw_scores + TIE * listed[:, None], decoding)
 

@@ -9,11 +9,11 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.data.label_map import format_label_map, label_map_from_names
-from detection_core.structures import ImageTruth
+from detection_core.structures import Instances
 from tests.support.evaluated_images import make_truth
 
 
-def scenes(count=6, seed=0) -> list[tuple[np.ndarray, ImageTruth]]:
+def scenes(count=6, seed=0) -> list[tuple[np.ndarray, Instances]]:
     """Dark images, a bright red (class 0) or green (class 1) square in most; every fourth is empty."""
     rng = np.random.default_rng(seed)
     made = []
@@ -61,6 +61,20 @@ class BlobDetector(tf.Module):
             "detection_classes": (tf.cast(order, tf.float32) + self.first_class)[tf.newaxis],
             "num_detections": tf.reduce_sum(tf.cast(scores != 0, tf.float32))[tf.newaxis],
         }
+
+
+class ShapeDetector(BlobDetector):
+    """Finds the lower half of each box as its mask, and two of its corners as keypoints."""
+
+    def boxes(self, input_tensor):
+        return BlobDetector.serve.python_function(self, input_tensor)
+
+    @tf.function(input_signature=[tf.TensorSpec([1, None, None, 3], tf.uint8, name="input_tensor")])
+    def serve(self, input_tensor):
+        found = self.boxes(input_tensor)
+        mask = tf.repeat(tf.constant([[[[0.0], [0.0], [1.0], [1.0]]]]), 2, axis=1)
+        corners = tf.reshape(found["detection_boxes"], [1, 2, 2, 2])
+        return found | {"detection_masks": mask, "detection_keypoints": corners}
 
 
 def save(detector: tf.Module, path) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from detection_core.evaluation.coco_metrics import coco_dictionaries
+from detection_core.evaluation.coco_objects import coco_dictionaries
 from tests.support.evaluated_images import evaluated
 
 NAMES = {0: "cat", 1: "dog", 2: "bird", 3: "fish", 4: "newt"}
@@ -27,20 +27,25 @@ def golden_images(crowd: bool, area: bool):
     return images
 
 
-def coco_engine(images, names):
+def coco_engine(images, names, iou_type="bbox", sigmas=None):
     """Return the engine of pycocotools with all that it computes."""
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
 
-    truth, found = (copy.deepcopy(d) for d in coco_dictionaries(images, names))
+    truth, found = (copy.deepcopy(d) for d in coco_dictionaries(images, names, iou_type))
     with contextlib.redirect_stdout(io.StringIO()):
         coco_truth, coco_found = COCO(), COCO()
         for each, content in ((coco_truth, truth), (coco_found, found)):
             each.dataset = content
             each.createIndex()
-        if found["annotations"]:
-            coco_found = coco_truth.loadRes(found["annotations"])
-        engine = COCOeval(coco_truth, coco_found, "bbox")
+        # Of results with boxes pycocotools takes the boxes alone.
+        left_out = () if iou_type == "bbox" else ("bbox", "area", "num_keypoints")
+        results = [{k: v for k, v in a.items() if k not in left_out} for a in found["annotations"]]
+        if results:
+            coco_found = coco_truth.loadRes(results)
+        engine = COCOeval(coco_truth, coco_found, iou_type)
+        if sigmas is not None:
+            engine.params.kpt_oks_sigmas = sigmas
         engine.evaluate()
         engine.accumulate()
         engine.summarize()

@@ -1,14 +1,17 @@
 """Random evaluated images, for the tests of this folder."""
 
+import dataclasses
+
 import numpy as np
 
 from detection_core.evaluation.results import EvaluatedImage
-from detection_core.structures import ImageDetections, ImageTruth
+from detection_core.ops.mask_runs import paste_masks
+from detection_core.structures import Instances
 
 
-def make_truth(boxes, classes, *, height=100, width=200, crowd=None, area=None, source_id="x") -> ImageTruth:
+def make_truth(boxes, classes, *, height=100, width=200, crowd=None, area=None, source_id="x") -> Instances:
     count = len(classes)
-    return ImageTruth(
+    return Instances(
         source_id=source_id,
         height=height,
         width=width,
@@ -16,15 +19,12 @@ def make_truth(boxes, classes, *, height=100, width=200, crowd=None, area=None, 
         classes=np.asarray(classes, np.int32),
         is_crowd=np.zeros(count, bool) if crowd is None else np.asarray(crowd, bool),
         area=np.zeros(count, np.float32) if area is None else np.asarray(area, np.float32),
-        difficult=np.zeros(count, bool),
-        group_of=np.zeros(count, bool),
-        labelled=np.zeros(0, np.int32),
     )
 
 
-def make_detections(boxes, scores, classes, source_id="x") -> ImageDetections:
+def make_detections(boxes, scores, classes, source_id="x") -> Instances:
     order = np.argsort(-np.asarray(scores, np.float32), kind="stable")
-    return ImageDetections(
+    return Instances(
         source_id=source_id,
         boxes=np.asarray(boxes, np.float32).reshape(-1, 4)[order],
         scores=np.asarray(scores, np.float32)[order],
@@ -65,6 +65,32 @@ def random_images(seed, count=40, classes=5, max_objects=8, clutter=12):
         images.append(
             EvaluatedImage(truth=truth, detections=make_detections(found, scores, found_labels, f"image {i}"))
         )
+    return images
+
+
+def shaped_images(seed, keypoints=17):
+    """Random images whose objects have masks, about ellipses, and keypoints, some of them not labelled."""
+    rng = np.random.default_rng(seed)
+    places = rng.random((keypoints, 2))
+    ellipse = np.hypot(*np.mgrid[-1:1:8j, -1:1:8j]) < 1
+
+    def shaped(objects, truth, noise):
+        count = len(objects.boxes)
+        masks = ellipse + rng.normal(0, noise, (count, 8, 8))
+        low, high = objects.boxes[:, None, :2], objects.boxes[:, None, 2:]
+        points = low + (high - low) * (places + rng.normal(0, noise / 4, (count, keypoints, 2)))
+        return dataclasses.replace(
+            objects,
+            masks=paste_masks(masks, objects.boxes, truth.height, truth.width),
+            keypoints=points.astype(np.float32),
+        )
+
+    images = []
+    for image in random_images(seed):
+        truth = shaped(image.truth, image.truth, 0.1)
+        truth.keypoints[rng.random(truth.keypoints.shape[:2]) < 0.3] = np.nan
+        truth.keypoints[rng.random(len(truth.keypoints)) < 0.1] = np.nan
+        images.append(EvaluatedImage(truth=truth, detections=shaped(image.detections, truth, 0.2)))
     return images
 
 

@@ -14,6 +14,8 @@ from detection_core.protos.eval_pb2 import EvalConfig
 
 MEASURED = (
     "coco_detection_metrics",
+    "coco_keypoint_metrics",
+    "coco_mask_metrics",
     "oid_V2_detection_metrics",
     "oid_challenge_detection_metrics",
     "pascal_voc_detection_metrics",
@@ -23,8 +25,6 @@ MEASURED = (
 _MASKS = "detectors here find boxes, not masks; use {}"
 
 NOT_MEASURED: Mapping[str, str] = {
-    "coco_keypoint_metrics": "detectors here find boxes, not keypoints; use coco_detection_metrics",
-    "coco_mask_metrics": _MASKS.format("coco_detection_metrics"),
     "coco_panoptic_metrics": _MASKS.format("coco_detection_metrics"),
     "lvis_mask_metrics": _MASKS.format("coco_detection_metrics"),
     "oid_challenge_segmentation_metrics": _MASKS.format("oid_challenge_detection_metrics"),
@@ -103,7 +103,8 @@ RULES: Mapping[str, Rules] = {
             "use_dummy_loss_in_eval": "an evaluation computes no loss",
         },
         refused={
-            "parameterized_metric": "keypoints are not measured; remove it",
+            "parameterized_metric": "17 keypoints have the tolerances of COCO's persons, others 0.05; add"
+            " coco_keypoint_metrics to metrics_set in its place",
             "ignore_groundtruth": "measuring needs ground truth; run `detflow predict` to detect only",
             "eval_instance_masks": "detectors here find boxes only; remove it",
             "retain_original_image_additional_channels": "images have three channels; remove it",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from detection_core.artifacts.coco_names import SHAPE_METRICS
 from detection_core.config.messages.augmentations import reading_problems
 from detection_core.config.messages.detectors import model_resizer
 from detection_core.config.messages.fine_tuning import fine_tuning_problems
 from detection_core.config.messages.sizes import image_size_problems
 from detection_core.config.messages.tflite import CLIP_RANGE
 from detection_core.config.messages.training import score_problems
+from detection_core.config.metric_names import COCO_SET
 from detection_core.config.rules import Rules
 from detection_core.detectors.family import (
     extractor_type,
@@ -24,6 +26,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
     del path  # It is the root.
+    yield from shape_metric_problems(config)
     if not config.HasField("train_config"):
         return
     family = find_family(config.model)
@@ -37,6 +40,26 @@ def _pipeline(config: TrainEvalPipelineConfig, path: str) -> Iterator[Problem]:
             " false. Set both or neither."
         )
         yield Problem(path="eval_config.use_moving_averages", message=message)
+
+
+def shape_metric_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
+    """Find sets of metrics of masks or keypoints where none are found, or none are read."""
+    family = find_family(config.model)
+    message, _ = model_message(config.model)
+    for i, name in enumerate(config.eval_config.metrics_set):
+        if name not in SHAPE_METRICS or family is None:
+            continue
+        masks = name == "coco_mask_metrics"
+        if not (family.masks(message) if masks else family.keypoints(message)):
+            found = f"found {name!r}; the detector finds no {'masks' if masks else 'keypoints'}"
+            text = f"expected a set of metrics that it has a value of, {found}: use {COCO_SET}"
+            yield Problem(path=f"eval_config.metrics_set[{i}]", message=text)
+            continue
+        field = "load_instance_masks" if masks else "num_keypoints"
+        for reader in config.eval_input_reader[:1]:
+            if not getattr(reader, field):
+                text = f"expected objects with what {name} compares, found none read; set {field}"
+                yield Problem(path=f"eval_input_reader[0].{field}", message=text)
 
 
 def training_input_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:

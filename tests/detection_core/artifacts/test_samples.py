@@ -25,7 +25,7 @@ from detection_core.artifacts.model_path import find_model
 from detection_core.artifacts.model_run import HISTORY, QUANTIZATION_REPORT, TRAIN_REPORT
 from detection_core.artifacts.parity import PARITY, FileReport, ParityReport
 from detection_core.artifacts.pictures import PICTURES, list_pictures
-from detection_core.artifacts.prediction import PREDICTION, DetectedObject, Prediction
+from detection_core.artifacts.prediction import PREDICTION, DetectedObject, MaskRuns, Prediction
 from detection_core.artifacts.published import CURRENT, VERSION, Deployment, write_deployment
 from detection_core.artifacts.pushed import PUSHED, PushReport
 from detection_core.artifacts.quantization import QUANTIZATION, QuantizedLayer
@@ -185,6 +185,11 @@ def test_a_file_says_class_and_five_decimals_and_is_read_back(tmp_path):
     found = {"class": 3, "name": "cat", "score": 0.12346, "box": [0.1, 0.2, 0.33333, 1.0]}
     assert written["detections"] == [found]
     assert prediction.read_prediction(str(tmp_path / "a.json")).as_json() == written
+    shaped = dataclasses.replace(FOUND, mask=MaskRuns(size=(4, 6), counts="04"), keypoints=((1 / 3, 0.5),))
+    full = dataclasses.replace(FULL_PREDICTION, detections=(shaped,))
+    prediction.write_prediction(str(tmp_path / "a"), full)
+    (detection,) = prediction.read_prediction(str(tmp_path / "a.json")).detections
+    assert detection == dataclasses.replace(shaped.rounded(), keypoints=((0.33333, 0.5),))
     assert Prediction(image="a.png", error="no image").as_json() == {"image": "a.png", "error": "no image"}
 
 

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detection_core.data.ahead import done_ahead
-from detection_core.data.decode import class_text_table
+from detection_core.data.decode import DecodeOptions, class_text_table
 from detection_core.data.label_map import LabelMapItem
 from detection_core.data.reader import Reader
 from detection_core.data.repeat_factors import find_repeat_factors
 from detection_core.data.sequence import SequenceOptions
 from detection_core.errors import DataError
+from detection_core.ops.mask_runs import decode_mask
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import png_that_claims
 from tests.support.record_files import example, image_bytes, numbered_example, write_records
@@ -36,6 +37,31 @@ def test_truth_carries_every_flag_and_leaves_unknown_classes_out(tmp_path, caplo
     np.testing.assert_allclose(truth.boxes, [[0.1, 0.2, 0.5, 0.9]] * 2)
     (line,) = caplog.messages
     assert line.startswith("1 objects of the images read are left out: the label map does not know")
+
+
+def test_truth_carries_masks_and_keypoints_and_refuses_masks_of_another_size(tmp_path):
+    masks = (np.random.default_rng(0).random((2, 4, 5)) < 0.5).astype(np.uint8)
+    fields = {f"image/object/bbox/{side}": [0.0 + (side[1:] == "max")] * 2 for side in SIDES} | {
+        "image/encoded": [image_bytes(4, 5)], "image/object/class/label": [1, 2],
+        "image/object/mask": [tf.io.encode_png(mask[..., None]).numpy() for mask in masks],
+        "image/object/keypoint/y": [0.1, 0.2, 0.3, 0.4], "image/object/keypoint/x": [0.5, 0.6, 0.7, 0.8],
+        "image/object/keypoint/visibility": [2, 1, 0, 2],
+    }  # fmt: skip
+    decoding = DecodeOptions(masks="PNG_MASKS", keypoints=2)
+    ((_, truth),) = Reader(paths=(written(tmp_path, example(fields)),), decoding=decoding).truth()
+    found = [decode_mask(counts, truth.height, truth.width) for counts in truth.masks]
+    np.testing.assert_array_equal(found, masks)
+    expected = [[[0.1, 0.5], [0.2, 0.6]], [[np.nan] * 2, [0.4, 0.8]]]
+    np.testing.assert_allclose(truth.keypoints, expected, atol=1e-6)
+    ((_, truth),) = Reader(paths=(written(tmp_path, example(fields)),)).truth()
+    assert list(truth.masks) == [b"", b""] and truth.keypoints.shape == (2, 0, 2)
+    fields |= {"image/encoded": [image_bytes(4, 6)], "image/source_id": [b"a"]}
+    reader = Reader(paths=(written(tmp_path, example(fields)),), decoding=decoding)
+    with pytest.raises(DataError, match=r"a: expected masks of 4 rows and 6 columns, .* found 4 and 5"):
+        list(reader.truth())
+
+
+SIDES = ("ymin", "xmin", "ymax", "xmax")
 
 
 def written(folder, *records, name="a.tfrecord"):

@@ -285,8 +285,8 @@ def test_what_is_reported_is_known_and_what_cannot_be_measured_refused(measured,
             assert set(found) <= set(known_metrics(options, NAMES)) and list(found)[:12] == list(COCO_METRICS)
             assert (category_metric("dog") in found) == per_category
             assert ("PascalBoxes_Precision/mAP@0.5IOU" in found) == ("pascal_voc_detection_metrics" in sets)
-    with pytest.raises(ConfigError, match=r"metrics_set: expected one of .*'coco_mask_metrics'"):
-        MetricOptions(sets=("coco_mask_metrics",))
+    with pytest.raises(ConfigError, match=r"metrics_set: expected one of .*'coco_panoptic_metrics'"):
+        MetricOptions(sets=("coco_panoptic_metrics",))
     for metric, fits in (("Own_count", True), ("Ownership", False)):
         own = types.SimpleNamespace(prefix="Own", compute=lambda *_, name=metric: {name: 3})
         monkeypatch.setitem(metric_sets.REGISTERED_SETS, "own", own)

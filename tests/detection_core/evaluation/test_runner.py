@@ -41,8 +41,9 @@ SCENE = scenes(1)[0][0]
 LABELS = label_map_from_names(["red", "green"])
 
 
-def _checked(boxes=BOXES, scores=SCORES, classes=CLASSES, count=2):
-    return checked_detections(boxes, scores, classes, count, source_id="a.jpg", where="m.tflite")
+def _checked(boxes=BOXES, scores=SCORES, classes=CLASSES, count=2, **further):
+    given = {"boxes": boxes, "scores": scores, "classes": classes, **further}
+    return checked_detections(given, count, (10, 20), source_id="a.jpg", where="m.tflite")
 
 
 def test_rows_past_the_count_are_cut_and_the_rest_is_sorted():

@@ -22,7 +22,7 @@ from detection_core.evaluation.results import EvaluatedImage, iou_px
 from detection_core.exporters.tflite_formats import FORMATS, Network, Tolerance
 from detection_core.exporters.tflite_layers import ReferenceNetwork
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.structures import ImageDetections
+from detection_core.structures import Instances
 from detection_core.tasks import compare_file as module
 from detection_core.tasks.box_parity import LEAST_SCORE, box_clauses, compare_boxes
 from detection_core.tasks.compare_file import CompareOptions, compare_file
@@ -61,7 +61,7 @@ WEIGHTS = dict.fromkeys(NOISE, 100) | {"dw": 10, "head_conv": 1000}
 def evaluated(boxes: np.ndarray, scores: np.ndarray, classes: np.ndarray) -> EvaluatedImage:
     boxes, scores = np.asarray(boxes, np.float32).reshape(-1, 4), np.asarray(scores, np.float32)
     classes = np.asarray(classes, np.int32)
-    detections = ImageDetections(source_id="x", boxes=boxes, scores=scores, classes=classes)
+    detections = Instances(source_id="x", boxes=boxes, scores=scores, classes=classes)
     return EvaluatedImage(truth=make_truth([], [], height=10, width=10, source_id="x"), detections=detections)
 
 

@@ -10,7 +10,7 @@ from detection_core.config.messages.extractors import NAMED_EXTRACTORS
 from detection_core.config.messages.training import endless_training_problems
 from detection_core.config.messages.validation import validation_problems
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.evaluation.metric_sets import COCO_SET, VOC_SETS
+from detection_core.evaluation.metric_sets import COCO_SET, SHAPE_KINDS, VOC_SETS
 from detection_core.families.ssd.checkpoint_names.scoped_names import FAMILIES
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from tests.support.cases import cases, config_refused
@@ -301,6 +301,17 @@ def test_images_to_validate_on_are_asked_for_when_training_begins():
     assert problem.path == "eval_input_reader"
 
 
+def test_shapes_are_measured_where_they_are_found_and_read():
+    ssd = "model.ssd.box_{}.{}.{}".format
+    coder = {ssd("coder", "keypoint_box_coder", "num_keypoints"): 2, "train_input_reader.num_keypoints": 2}
+    coder |= {ssd("predictor", "convolutional_box_predictor", "box_code_size"): 8}
+    coder |= {SETS: ["coco_keypoint_metrics"], "eval_input_reader": [{"num_readers": 2}]}
+    assert_problems(LAYERS, coder, {"eval_input_reader[0].num_keypoints"})
+    assert_fine(LAYERS, coder | {"eval_input_reader": [{"num_readers": 2, "num_keypoints": 2}]})
+    masks = {SETS: ["coco_mask_metrics"], "eval_input_reader": [{"load_instance_masks": True}]}
+    assert_problems(LAYERS, coder | masks, {f"{SETS}[0]"})
+
+
 EVAL = "eval_config"
 SETS, CATEGORY = f"{EVAL}.metrics_set", f"{EVAL}.super_categories[animal]"
 BOXES = f"{EVAL}.max_num_boxes_to_visualize"
@@ -310,13 +321,13 @@ DRAWN, COLOUR = f"{EVAL}.visualize_groundtruth_boxes", f"{EVAL}.groundtruth_box_
 def test_a_problem_is_found_where_it_is_and_what_can_be_followed_passes():
     assert_each_refused(PYRAMID, {CATEGORY: "cat,,dog", BOXES: -1, f"{EVAL}.recall_upper_bound": 1.5})
     assert_problems(PYRAMID, {SETS: "coco_detection_metric"}, {f"{SETS}[0]"})
-    assert_problems(PYRAMID, {SETS: [COCO_SET, "coco_mask_metrics"]}, {f"{SETS}[1]"})
+    assert_problems(PYRAMID, {SETS: [COCO_SET, *SHAPE_KINDS]}, {f"{SETS}[1]", f"{SETS}[2]"})
     lower, upper = f"{EVAL}.recall_lower_bound", f"{EVAL}.recall_upper_bound"
     assert_problems(PYRAMID, {lower: 0.7, upper: 0.3}, {lower})
     assert_problems(PYRAMID, {DRAWN: True, COLOUR: "blak"}, {COLOUR})
-    assert_fine(PYRAMID, {SETS: list(MEASURED), CATEGORY: "cat, dog", BOXES: 0})
+    assert_fine(PYRAMID, {SETS: sorted({*MEASURED} - {*SHAPE_KINDS}), CATEGORY: "cat, dog", BOXES: 0})
     assert_fine(PYRAMID, {DRAWN: True, COLOUR: "AliceBlue"})
-    assert set(MEASURED) == {COCO_SET, *VOC_SETS} and not set(MEASURED) & set(NOT_MEASURED)
+    assert set(MEASURED) == {COCO_SET, *SHAPE_KINDS, *VOC_SETS} and not set(MEASURED) & set(NOT_MEASURED)
     assert len(MEASURED) + len(NOT_MEASURED) == 13
     # What cannot be measured is refused with one that can.
     for name in NOT_MEASURED:

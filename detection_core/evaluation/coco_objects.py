@@ -1,0 +1,159 @@
+"""Ground truth and detections as the data sets of COCO's tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from detection_core.errors import DataError, ModelError
+from detection_core.evaluation.results import EvaluatedImage, box_areas, to_px
+from detection_core.ops.mask_runs import as_coco, mask_areas
+from detection_core.structures import Instances
+
+_PERSON_KEYPOINTS = 17
+_SIGMA = 0.05
+"""Tolerance of keypoints that are not those of COCO's persons, as in the Object Detection API."""
+
+
+def coco_dictionaries(
+    images: Sequence[EvaluatedImage], class_names: Mapping[int, str], iou_type: str = "bbox"
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return ground truth and detections as the two data sets of COCO's tools.
+
+    Images are numbered from 1 in their order, annotations from 1 (0 means "unmatched" in COCO's tools).
+    Boxes are x, y, width, height in pixels.
+
+    Args:
+        images: every image once.
+        class_names: class in [0, C) to name; others are left out.
+        iou_type: what else than boxes there has to be: bbox, segm or keypoints.
+
+    Raises:
+        DataError: for an object that has no mask or keypoints where they are needed.
+        ModelError: for such a detection.
+    """
+    shared = {
+        "info": {},
+        "images": [
+            {"id": i, "height": image.truth.height, "width": image.truth.width}
+            for i, image in enumerate(images, start=1)
+        ],
+        "categories": [{"id": c + 1, "name": class_names[c]} for c in sorted(class_names)],
+    }
+    truth: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
+    for image_id, image in enumerate(images, start=1):
+        _check_shapes(image, iou_type)
+        truth += _true_objects(image.truth, image_id, iou_type)
+        found += _detected_objects(image, image_id, iou_type)
+    for objects in (truth, found):
+        objects[:] = [a for a in objects if a["category_id"] - 1 in class_names]
+        for number, annotation in enumerate(objects, start=1):
+            annotation["id"] = number
+    return {**shared, "annotations": truth}, {**shared, "annotations": found}
+
+
+def keypoint_sigmas(images: Sequence[EvaluatedImage]) -> np.ndarray | None:
+    """Return the tolerance of each keypoint, float64 [K]; None: those of COCO's persons, or no object.
+
+    Raises:
+        ModelError: when detections have other keypoints than objects.
+    """
+    objects = [o for image in images for o in (image.truth, image.detections) if len(o.classes)]
+    counts = sorted({o.keypoints.shape[1] for o in objects})
+    if len(counts) > 1:
+        raise ModelError(
+            f"expected detections with as many keypoints as objects, found {counts[0]} and {counts[1]}; set"
+            " num_keypoints of eval_input_reader to what the detector was trained on"
+        )
+    return np.full(counts[0], _SIGMA) if counts and counts[0] != _PERSON_KEYPOINTS else None
+
+
+def _check_shapes(image: EvaluatedImage, iou_type: str) -> None:
+    """Refuse objects without what is compared."""
+    for objects, error, whose in (
+        (image.truth, DataError, "objects"),
+        (image.detections, ModelError, "detections"),
+    ):
+        has_shapes = {"segm": objects.has_masks, "keypoints": objects.keypoints.shape[1] > 0}
+        if len(objects.classes) and not has_shapes.get(iou_type, True):
+            what, field = _NEEDED[iou_type]
+            raise error(
+                f"expected {whose} with {what}, found one without; set {field} in eval_input_reader and"
+                f" measure a detector that finds {what}, or remove this set of eval_config.metrics_set",
+                where=f"image {image.truth.source_id}",
+            )
+
+
+_NEEDED = {"segm": ("masks", "load_instance_masks"), "keypoints": ("keypoints", "num_keypoints")}
+"""What is compared to its name for people, and the field by which it is read."""
+
+
+def _true_objects(truth: Instances, image_id: int, iou_type: str) -> list[dict[str, Any]]:
+    boxes = to_px(truth.boxes, truth)
+    rows = zip(
+        truth.classes.tolist(),
+        _xywh(boxes),
+        box_areas(boxes).tolist(),
+        truth.is_crowd.tolist(),
+        _SHAPES[iou_type](truth, truth),
+        truth.area.tolist(),
+        strict=True,
+    )
+    return [
+        {"image_id": image_id, "category_id": c + 1, "bbox": b, "area": a, "iscrowd": int(crowd)}
+        | {name: value for name, value in shape.items() if name != "area" or iou_type == "segm"}
+        | ({"area": known} if known > 0 else {})
+        for c, b, a, crowd, shape, known in rows
+    ]
+
+
+def _detected_objects(image: EvaluatedImage, image_id: int, iou_type: str) -> list[dict[str, Any]]:
+    found = image.detections
+    boxes = _xywh(to_px(found.boxes, image.truth))
+    shapes = _SHAPES[iou_type](found, image.truth)
+    return [
+        {"image_id": image_id, "category_id": c + 1, "bbox": b, "area": b[2] * b[3], "score": s, "iscrowd": 0}
+        | shape
+        for c, b, s, shape in zip(found.classes.tolist(), boxes, found.scores.tolist(), shapes, strict=True)
+    ]
+
+
+def _mask_fields(objects: Instances, truth: Instances) -> list[dict[str, Any]]:
+    areas = mask_areas(objects.masks, truth.height, truth.width).tolist()
+    return [
+        {"segmentation": as_coco(counts, truth.height, truth.width), "area": area}
+        for counts, area in zip(objects.masks, areas, strict=True)
+    ]
+
+
+def _keypoint_fields(objects: Instances, truth: Instances) -> list[dict[str, Any]]:
+    """Return keypoints as x, y and whether labelled; the area is that of the box around them."""
+    fields = []
+    for points in objects.keypoints.astype(np.float64) * [truth.height, truth.width]:
+        labelled = np.isfinite(points).all(axis=1)
+        xyv = np.where(labelled[:, np.newaxis], np.c_[points[:, ::-1], np.full(len(points), 2.0)], 0.0)
+        sides = np.ptp(xyv[:, :2], axis=0)
+        fields.append(
+            {
+                "keypoints": xyv.ravel().tolist(),
+                "num_keypoints": int(labelled.sum()),
+                "area": float(sides[0] * sides[1]),
+            }
+        )
+    return fields
+
+
+_SHAPES: Mapping[str, Callable[[Instances, Instances], list[dict[str, Any]]]] = {
+    "bbox": lambda objects, _: [{}] * len(objects.classes),
+    "segm": _mask_fields,
+    "keypoints": _keypoint_fields,
+}
+"""What is compared to (objects, ground truth of the image) -> its fields of each object."""
+
+
+def _xywh(boxes: np.ndarray) -> list[list[float]]:
+    low, high = boxes[:, 1::-1], boxes[:, :1:-1]
+    return np.concatenate([low, high - low], axis=1).tolist()
