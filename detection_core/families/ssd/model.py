@@ -216,7 +216,7 @@ class SsdModel(Detector):
         )
 
     def level_outputs(self, preprocessed: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-        """Run the network alone; see `Detector.level_outputs`. Classes have the background's column."""
+        """Run the network alone; see `Family.level_outputs`. Classes have the background's column."""
         codes, logits = self.network(preprocessed, training=False)
         shapes = [
             (level.rows, level.columns, level.anchors // (level.rows * level.columns))
