@@ -1,42 +1,67 @@
-"""Target assignment of a whole batch against one image after the other.
+"""Targets and losses of anchors, for a batch at once, against the code before and one image after the other.
 
-Run it with `python -m benchmarks.targets`. Both ways give the same targets (checked); both are traced
-graphs, so the ratio tells what vectorising over the batch saves; what tracing costs is printed beside it.
-The work is the same number of overlaps either way, except that an image alone needs no padding to the
-objects of the fullest image, so the ratio falls with their spread and rises as anchors become few.
+    git worktree add /tmp/before v1.0
+    python -m benchmarks.targets [--before /tmp/before] [--batch 16] [--anchors 20000] ...
+
+Anchors are shared by all images, as those of a one-stage detector, or each image has its own, fewer ones, as
+proposals are. `--before` names a checkout whose code for shared anchors takes turns in the same process; both
+have to give the same numbers, bit by bit. An image alone needs no padding to the objects of the fullest
+image, so that ratio falls with their spread and rises as anchors become few.
+
+Each step is a traced graph. Losses are those of a batch with their gradients. Memory is that of the tensors
+that a step holds at once, and varies a little with the order in which threads come.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
+import dataclasses
+import functools
+import importlib
+import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+# The allocator that training has, which counts what it gives.
+os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "true")
 
 import numpy as np
 import tensorflow as tf
 
-from detection_core.ops import iou as iou_ops
-from detection_core.ops.objects import new_truth
-from detection_core.parts.box_coders.faster_rcnn import FasterRcnnBoxCoder
-from detection_core.parts.matchers.argmax import ArgMaxMatcher, ArgMaxMatcherOptions
-from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner, AnchorTargets
-from detection_core.structures import GroundTruth
+Step = Callable[["Data"], Sequence[tf.Tensor]]
+
+_PARTS = ("targets", "criterion")
+_MEASURED = 9
+_MODULES = {
+    "iou": "ops.iou",
+    "objects": "ops.objects",
+    "criterion": "parts.anchor_criterion",
+    "coder": "parts.box_coders.faster_rcnn",
+    "losses": "parts.losses.anchor_losses",
+    "focal": "parts.losses.focal",
+    "smooth_l1": "parts.losses.smooth_l1",
+    "matcher": "parts.matchers.argmax",
+    "targets": "parts.targets.anchor_targets",
+}
 
 
-def make_assigner(classes: int) -> AnchorTargetAssigner:
-    options = ArgMaxMatcherOptions(
-        matched_threshold=0.5,
-        unmatched_threshold=0.5,
-        negatives_lower_than_unmatched=True,
-        force_match_for_each_row=True,
-    )
-    return AnchorTargetAssigner(
-        similarity=iou_ops.iou,
-        matcher=ArgMaxMatcher(options),
-        box_coder=FasterRcnnBoxCoder(y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0),
-        num_classes=classes,
-    )
+class Data(NamedTuple):
+    """A batch: anchors [A, 4] or [B, A, 4], objects [B, G, ...], and what a network predicts, [B, A, K]."""
+
+    anchors: tf.Tensor
+    boxes: tf.Tensor
+    classes: tf.Tensor
+    valid: tf.Tensor
+    codes: tf.Tensor
+    logits: tf.Tensor
+
+    def image(self, number: int) -> Data:
+        """Return a batch of one image, without padding."""
+        anchors = self.anchors if len(self.anchors.shape) == 2 else self.anchors[number]
+        objects = (tf.boolean_mask(field[number], self.valid[number])[tf.newaxis] for field in self[1:4])
+        return Data(anchors, *objects, *(field[number : number + 1] for field in self[4:]))
 
 
 def make_boxes(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -44,74 +69,177 @@ def make_boxes(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return np.concatenate([low, low + rng.uniform(0.02, 0.3, (*shape, 2))], axis=-1).astype(np.float32)
 
 
-def make_truth(rng: np.random.Generator, batch: int, rows: int, classes: int) -> GroundTruth:
+def make_data(arguments: argparse.Namespace, *, own: bool) -> Data:
+    """Draw a batch; `own`: each image has its own anchors."""
+    rng = np.random.default_rng(0)
+    batch, rows, anchors, classes = (
+        getattr(arguments, name)
+        for name in ("batch", "objects", "proposals" if own else "anchors", "classes")
+    )
     valid = np.arange(rows) < rng.integers(1, rows + 1, (batch, 1))
-    return new_truth(
+    return Data(
+        anchors=tf.constant(make_boxes(rng, *[batch] * own, anchors)),
         boxes=tf.constant(make_boxes(rng, batch, rows) * valid[..., np.newaxis]),
         classes=tf.constant(rng.integers(0, classes, (batch, rows)) * valid, tf.int32),
-        weights=tf.constant(valid, tf.float32),
-        is_crowd=tf.zeros([batch, rows], tf.bool),
-        area=tf.zeros([batch, rows]),
         valid=tf.constant(valid),
-        masks=tf.zeros([batch, rows, 0, 0], tf.uint8),
+        codes=tf.constant(rng.normal(size=(batch, anchors, 4)), tf.float32),
+        logits=tf.constant(rng.normal(size=(batch, anchors, classes + 1)), tf.float32),
     )
 
 
-def one_by_one(assigner: AnchorTargetAssigner, anchors: tf.Tensor, truth: GroundTruth) -> AnchorTargets:
-    """The naive way: the unpadded objects of each image, one image after the other, then stacked."""
-    results = []
-    for image in range(truth.boxes.shape[0]):
-        rows = truth.valid[image]
-        single = GroundTruth(*(tf.boolean_mask(field[image], rows)[tf.newaxis] for field in truth))
-        results.append(assigner.assign(anchors, single))
-    return AnchorTargets(*(tf.concat(fields, axis=0) for fields in zip(*results, strict=True)))
+def load(checkout: str = "") -> dict[str, Any]:
+    """Import `_MODULES` from another checkout, beside those of this one; "" for this one."""
+    if not checkout:
+        return {name: importlib.import_module(f"detection_core.{path}") for name, path in _MODULES.items()}
+    ours = {name: sys.modules.pop(name) for name in [*sys.modules] if name.split(".")[0] == "detection_core"}
+    sys.path.insert(0, checkout)
+    try:
+        return load()
+    finally:
+        sys.path.remove(checkout)
+        for name in [name for name in sys.modules if name.split(".")[0] == "detection_core"]:
+            del sys.modules[name]
+        sys.modules.update(ours)
 
 
-def measure(calls: list[Callable[[], AnchorTargets]], repeats: int) -> list[tuple[float, float]]:
-    """Median wall and processor seconds of each call, taken in turns so that other work slows all alike."""
+def make_steps(code: dict[str, Any], classes: int) -> dict[str, Step]:
+    """Return the steps of a checkout's modules: the targets, and the losses with their gradients."""
+    options = code["matcher"].ArgMaxMatcherOptions(
+        matched_threshold=0.5,
+        unmatched_threshold=0.5,
+        negatives_lower_than_unmatched=True,
+        force_match_for_each_row=True,
+    )
+    assigner = code["targets"].AnchorTargetAssigner(
+        similarity=code["iou"].iou,
+        matcher=code["matcher"].ArgMaxMatcher(options),
+        box_coder=code["coder"].FasterRcnnBoxCoder(
+            y_scale=10.0, x_scale=10.0, height_scale=5.0, width_scale=5.0
+        ),
+        num_classes=classes,
+    )
+    losses = code["losses"].AnchorLosses(
+        classification=code["focal"].SigmoidFocalLoss(gamma=2.0, alpha=0.25),
+        localization=code["smooth_l1"].SmoothL1Loss(delta=1.0),
+        classification_weight=1.0,
+        localization_weight=1.0,
+        hard_example_miner=None,
+        random_example_sampler=None,
+    )
+    criterion = code["criterion"].AnchorCriterion(
+        assigner=assigner, losses=losses, normalize_by_matches=False, normalize_by_code_size=False
+    )
+
+    def truth(data: Data) -> Any:
+        weights = tf.cast(data.valid, tf.float32)
+        return code["objects"].new_truth(data.boxes, data.classes, weights=weights, valid=data.valid)
+
+    def targets(data: Data) -> Sequence[tf.Tensor]:
+        return tuple(assigner.assign(data.anchors, truth(data)))
+
+    def criterion_step(data: Data) -> Sequence[tf.Tensor]:
+        heads = (data.codes, data.logits)
+        with tf.GradientTape() as tape:
+            tape.watch(heads)
+            found = criterion(code["criterion"].AnchorPredictions(*heads, data.anchors), truth(data))
+        return (*found, *tape.gradient(found, heads))
+
+    return dict(zip(_PARTS, (targets, criterion_step), strict=True))
+
+
+def one_by_one(step: Step, batch: int) -> Step:
+    """Return a step that takes one image after the other, and joins or adds what they give."""
+
+    def loop(data: Data) -> Sequence[tf.Tensor]:
+        results = zip(*(step(data.image(number)) for number in range(batch)), strict=True)
+        return [tf.concat(each, axis=0) if len(each[0].shape) else tf.add_n(each) for each in results]
+
+    return loop
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What a step takes: median seconds on the clock and the processors, of the first call, and megabytes."""
+
+    wall: float
+    processor: float
+    first: float
+    memory: float
+
+
+def peak(call: Callable[[], object]) -> float:
+    """Return the megabytes of tensors that a call holds at most, beyond those held before it."""
+    memory = tf.config.experimental
+    memory.reset_memory_stats("CPU:0")
+    before = memory.get_memory_info("CPU:0")["current"]
+    call()
+    return float(memory.get_memory_info("CPU:0")["peak"] - before) / 1e6
+
+
+def measure(calls: Sequence[Callable[[], Sequence[tf.Tensor]]], repeats: int) -> list[Cost]:
+    """Trace each call and let them take turns, so that other work slows all alike."""
     times: list[list[tuple[float, float]]] = [[] for _ in calls]
+    first = []
     for call in calls:
+        began = time.perf_counter()
         call()
+        first.append(time.perf_counter() - began)
     for _ in range(repeats):
         for call, taken in zip(calls, times, strict=True):
             wall, processor = time.perf_counter(), time.process_time()
             call()[0].numpy()
             taken.append((time.perf_counter() - wall, time.process_time() - processor))
-    return [(float(np.median([w for w, _ in t])), float(np.median([p for _, p in t]))) for t in times]
+    medians = [np.median(taken, axis=0) for taken in times]
+    memory = [float(np.median([peak(call) for _ in range(_MEASURED)])) for call in calls]
+    return [
+        Cost(float(wall), float(processor), *rest)
+        for (wall, processor), *rest in zip(medians, first, memory, strict=True)
+    ]
+
+
+def compare(arguments: argparse.Namespace, steps: dict[str, dict[str, Step]], part: str, own: bool) -> None:
+    """Print what the contenders cost and how they compare with this checkout's code."""
+    data = make_data(arguments, own=own)
+    ours = steps["at once"][part]
+    contenders = {"at once": ours, "image by image": one_by_one(ours, arguments.batch)}
+    if "before" in steps and not own:
+        contenders["before"] = steps["before"][part]
+    traced = {name: tf.function(step) for name, step in contenders.items()}
+    costs = measure([functools.partial(step, data) for step in traced.values()], arguments.repeats)
+    base, expected = costs[0], traced["at once"](data)
+    print(f"{part}, {'anchors of each image' if own else 'shared anchors'}")
+    for (name, step), cost in zip(traced.items(), costs, strict=True):
+        for one, other in zip(step(data), expected, strict=True):
+            if name == "before":
+                np.testing.assert_array_equal(one, other)
+            else:
+                np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+        print(
+            f"  {name:15}{cost.wall * 1e3:9.1f} ms, processor {cost.processor * 1e3:9.1f} ms, memory"
+            f" {cost.memory:7.1f} MB, first call {cost.first:5.2f} s; ratios {cost.wall / base.wall:5.2f},"
+            f" {cost.processor / base.processor:5.2f}, {cost.memory / (base.memory or np.nan):5.2f}"
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--before", metavar="CHECKOUT", help="with the code to compare with")
+    parser.add_argument("--parts", nargs="+", choices=_PARTS, default=_PARTS)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--objects", type=int, default=30)
     parser.add_argument("--anchors", type=int, default=20_000)
+    parser.add_argument("--proposals", type=int, default=300, help="anchors that each image has of its own")
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=10)
     arguments = parser.parse_args()
-    rng = np.random.default_rng(0)
-    assigner = make_assigner(arguments.classes)
-    anchors = tf.constant(make_boxes(rng, arguments.anchors))
-    truth = make_truth(rng, arguments.batch, arguments.objects, arguments.classes)
-    batched = tf.function(assigner.assign)
-    naive = tf.function(lambda anchors, truth: one_by_one(assigner, anchors, truth))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    started = time.perf_counter()
-    batched(anchors, truth)
-    fast_first = time.perf_counter() - started
-    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    started = time.perf_counter()
-    naive(anchors, truth)
-    slow_first = time.perf_counter() - started
-    calls = [lambda: batched(anchors, truth), lambda: naive(anchors, truth)]
-    (fast, fast_cpu), (slow, slow_cpu) = measure(calls, arguments.repeats)
-    for one, other in zip(batched(anchors, truth), naive(anchors, truth), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-    print(
-        f"batch at once   {fast * 1e3:8.1f} ms, processor {fast_cpu * 1e3:8.1f} ms, memory +{memory:.0f} MB"
-    )
-    print(f"image by image  {slow * 1e3:8.1f} ms, processor {slow_cpu * 1e3:8.1f} ms")
-    print(f"first call, traced: {fast_first:.2f} s at once, {slow_first:.2f} s image by image")
-    print(f"ratio           {slow / fast:8.2f}   , processor {slow_cpu / fast_cpu:8.2f}")
+    steps = {"at once": make_steps(load(), arguments.classes)}
+    if arguments.before:
+        steps["before"] = make_steps(load(arguments.before), arguments.classes)
+    for own in (False, True):
+        for part in arguments.parts:
+            compare(arguments, steps, part, own)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import math
 
 from detection_core.builders.detector import build_detector
 from detection_core.detectors.base import Detector
-from detection_core.detectors.family import model_message
+from detection_core.detectors.family import family_of, model_message
 from detection_core.errors import ConfigError, ModelError
 from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
@@ -70,7 +70,7 @@ def _losses_at(message: DetectionModel, detector: Detector, size: tuple[int, int
     try:
         like = build_detector(_with_size(message, size), seed=None)
         (owner,), (network,) = detector.networks.values(), like.networks.values()
-        other = like.with_network(sharing_layers(network, owner))
+        other = family_of(message).require_with_network()(like, sharing_layers(network, owner))
     except (ConfigError, ModelError, ValueError) as error:
         found = f"{size[0]} x {size[1]}"
         raise ConfigError(

@@ -14,7 +14,6 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from detection_core.errors import ExportError, ModelError
 from detection_core.structures import FIRST_CLASS, Batch, Detections, Images
 
 REGULARIZATION_LOSS = "Loss/regularization_loss"
@@ -111,29 +110,6 @@ class Detector(tf.Module, abc.ABC):
             As `named_detections`.
         """
         return named_detections(self.detect(images))
-
-    def level_outputs(self, preprocessed: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-        """Run the network alone, in inference form, of a detector with fixed anchors on several levels.
-
-        Args:
-            preprocessed: float32 [B, H, W, 3], normalised as the backbone expects.
-
-        Returns:
-            Class outputs of each level, finest first, float32 [B, h, w, anchors * C], and box outputs,
-            [B, h, w, anchors * 4].
-
-        Raises:
-            ExportError: when the detector has no such levels.
-        """
-        raise ExportError(f"expected a detector with anchors on fixed levels, found {self.name}")
-
-    def with_network(self, network: tf_keras.Model) -> Detector:
-        """Return the same detector around a rewritten network with the same inputs and outputs.
-
-        Raises:
-            ModelError: when it is not one network that it does everything with.
-        """
-        raise ModelError(f"expected a detector of one network, found {self.name}")
 
     @property
     def variables(self) -> list[tf.Variable]:

@@ -16,18 +16,21 @@ from detection_core.errors import ConfigError, ExportError, ModelError
 if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
+    import tf_keras
 
     from detection_core.allowed_values import Option
-    from detection_core.artifacts.quantization import Quantization
-    from detection_core.artifacts.sensitivity_report import LayerError
     from detection_core.artifacts.tflite_decoding import BoxDecoding
     from detection_core.detectors.base import Detector
     from detection_core.detectors.checkpoint_names import CheckpointNames
-    from detection_core.detectors.quantization import QuantizationOptions, RangeCheck
+    from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
     from detection_core.errors import Problem
     from detection_core.parts.anchors.choice import Chosen
 
 Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
+
+LevelOutputs = tuple[list["tf.Tensor"], list["tf.Tensor"]]
+"""Class outputs of each level, finest first, float32 [B, h, w, anchors * C], and box outputs,
+[B, h, w, anchors * 4]."""
 
 TFLITE_FORMS = ("post_process", "plain_nms", "headless")
 """What a TensorFlow Lite file ends with: the operation TFLite_Detection_PostProcess, built-in operations that
@@ -98,54 +101,6 @@ class TFLiteExport:
     function: Callable[[Detector, Any, TFLiteOutputOptions, bool], Any]
     normalisation: Callable[[Detector], Normalisation]
     decoding: Callable[[Detector, Any, TFLiteOutputOptions], BoxDecoding]
-
-
-class QuantizedDetector(Protocol):
-    """A detector rewritten with fake quantization."""
-
-    @property
-    def model(self) -> Detector:
-        """The rewritten detector."""
-
-    @property
-    def options(self) -> QuantizationOptions:
-        """How it is quantized."""
-
-    def calibrate(self, batches: Iterable[tf.Tensor]) -> None:
-        """Let every range start from what is measured on resized pixels, float32 [B, H, W, 3], 0..255."""
-
-    def calibrate_untrained(self, batches: Callable[[], Iterable[tf.Tensor]]) -> None:
-        """Calibrate on the same where nothing is trained afterwards; pixels are given anew at each call."""
-
-    def float_layers(self) -> list[str]:
-        """Return the layers that stay in float."""
-
-    def layer_errors(self, batches: Iterable[tf.Tensor]) -> list[LayerError]:
-        """Measure what quantization changes in each layer's output, on resized pixels."""
-
-    def groups(self) -> Mapping[str, Collection[str]]:
-        """Return the parts of the network, each with its layers, in the order of the network."""
-
-    def as_trained(self) -> QuantizedDetector:
-        """Return it with the weights that it has now as those of its float network, too."""
-
-    def without_fake_quantization(self) -> Detector:
-        """Return the detector in float, its kernels on the grid of their bits."""
-
-    def leave_in_float(self, layers: Collection[str]) -> Detector:
-        """Return the detector, not trained on, without fake quantization in some layers."""
-
-    def sharing_range(self, layer: str) -> list[str]:
-        """Return the layers that cannot leave the integers one without the other."""
-
-    def weight_count(self, layers: Collection[str]) -> int:
-        """Count the weights of some layers."""
-
-    def check_ranges(self, batches: Iterable[tf.Tensor]) -> RangeCheck:
-        """Hold the ranges against what the tensors have, on resized pixels."""
-
-    def describe(self, check: RangeCheck | None = None) -> Quantization:
-        """Describe the quantization, from whose `settings` it is built again."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -240,6 +195,10 @@ class Family:
             for every image.
         tflite: how it becomes a TensorFlow Lite file; None: it does not.
         quantization: how it is quantized; None: it is not.
+        level_outputs: (detector, float32 [B, H, W, 3], normalised as the backbone expects) -> what its
+            network alone gives in inference form; None: it has no fixed anchors on several levels.
+        with_network: (detector, a rewritten network with the same inputs and outputs) -> the same detector
+            around it; None: it is not one network that it does everything with.
     """
 
     name: str
@@ -258,6 +217,8 @@ class Family:
     anchors: AnchorSupport | None = None
     tflite: TFLiteExport | None = None
     quantization: QuantizationSupport | None = None
+    level_outputs: Callable[[Any, tf.Tensor], LevelOutputs] | None = None
+    with_network: Callable[[Any, tf_keras.Model], Detector] | None = None
 
     def require_checkpoint_names(self) -> CheckpointNames:
         """Return how checkpoints of the field name its variables.
@@ -266,11 +227,9 @@ class Family:
             ModelError: when it starts from none.
         """
         if self.checkpoints is None:
-            raise ModelError(
-                f"expected a family whose checkpoints can be read, {_having('checkpoints')}, found"
-                f" {self.name}; train without fine_tune_checkpoint, or from a detector folder",
-                where="model",
-            )
+            advice = "train without fine_tune_checkpoint, or from a detector folder"
+            found = self._lacking("a family whose checkpoints can be read", "checkpoints", advice)
+            raise ModelError(found, where="model")
         return self.checkpoints.names()
 
     def require_tflite(self) -> TFLiteExport:
@@ -290,12 +249,35 @@ class Family:
             ConfigError: when it is not.
         """
         if self.quantization is None:
-            raise ConfigError(
-                f"expected a model that can be quantized, {_having('quantization')}, found {self.name};"
-                " leave graph_rewriter out, and export with formats=float32 where it converts at all",
-                where="graph_rewriter",
-            )
+            advice = "leave graph_rewriter out, and export with formats=float32 where it converts at all"
+            found = self._lacking("a model that can be quantized", "quantization", advice)
+            raise ConfigError(found, where="graph_rewriter")
         return self.quantization
+
+    def require_level_outputs(self) -> Callable[[Any, tf.Tensor], LevelOutputs]:
+        """Return what runs a detector's network alone.
+
+        Raises:
+            ExportError: when there are no fixed anchors on several levels.
+        """
+        if self.level_outputs is None:
+            what, advice = "a detector with anchors on fixed levels", "export with other signatures"
+            raise ExportError(self._lacking(what, "level_outputs", advice), where="model")
+        return self.level_outputs
+
+    def require_with_network(self) -> Callable[[Any, tf_keras.Model], Detector]:
+        """Return what puts a rewritten network into a detector.
+
+        Raises:
+            ModelError: when it is not one network that it does everything with.
+        """
+        if self.with_network is None:
+            what, advice = "a detector of one network", "train it at one size"
+            raise ModelError(self._lacking(what, "with_network", advice), where="model")
+        return self.with_network
+
+    def _lacking(self, what: str, capability: str, advice: str) -> str:
+        return f"expected {what}, {_having(capability)}, found {self.name}; {advice}"
 
 
 FAMILIES: dict[str, str | Family] = {

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
-from detection_core.artifacts.quantization import RangeUse
+from detection_core.artifacts.quantization import Quantization, RangeUse
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from detection_core.artifacts.sensitivity_report import LayerError
+    from detection_core.detectors.base import Detector
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,3 +56,51 @@ class RangeCheck:
 
     uses: Mapping[str, RangeUse]
     warnings: tuple[str, ...]
+
+
+class QuantizedDetector(Protocol):
+    """A detector rewritten with fake quantization."""
+
+    @property
+    def model(self) -> Detector:
+        """The rewritten detector."""
+
+    @property
+    def options(self) -> QuantizationOptions:
+        """How it is quantized."""
+
+    def calibrate(self, batches: Iterable[tf.Tensor]) -> None:
+        """Let every range start from what is measured on resized pixels, float32 [B, H, W, 3], 0..255."""
+
+    def calibrate_untrained(self, batches: Callable[[], Iterable[tf.Tensor]]) -> None:
+        """Calibrate on the same where nothing is trained afterwards; pixels are given anew at each call."""
+
+    def float_layers(self) -> list[str]:
+        """Return the layers that stay in float."""
+
+    def layer_errors(self, batches: Iterable[tf.Tensor]) -> list[LayerError]:
+        """Measure what quantization changes in each layer's output, on resized pixels."""
+
+    def groups(self) -> Mapping[str, Collection[str]]:
+        """Return the parts of the network, each with its layers, in the order of the network."""
+
+    def as_trained(self) -> QuantizedDetector:
+        """Return it with the weights that it has now as those of its float network, too."""
+
+    def without_fake_quantization(self) -> Detector:
+        """Return the detector in float, its kernels on the grid of their bits."""
+
+    def leave_in_float(self, layers: Collection[str]) -> Detector:
+        """Return the detector, not trained on, without fake quantization in some layers."""
+
+    def sharing_range(self, layer: str) -> list[str]:
+        """Return the layers that cannot leave the integers one without the other."""
+
+    def weight_count(self, layers: Collection[str]) -> int:
+        """Count the weights of some layers."""
+
+    def check_ranges(self, batches: Iterable[tf.Tensor]) -> RangeCheck:
+        """Hold the ranges against what the tensors have, on resized pixels."""
+
+    def describe(self, check: RangeCheck | None = None) -> Quantization:
+        """Describe the quantization, from whose `settings` it is built again."""

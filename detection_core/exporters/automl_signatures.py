@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from detection_core.data.resize import Resizer
 from detection_core.detectors.base import Detector
+from detection_core.detectors.family import Family
 from detection_core.errors import ExportError
 from detection_core.exporters.signatures import SERVING_DEFAULT, images_function
 from detection_core.structures import FIRST_CLASS, Images
@@ -23,11 +24,14 @@ SERVING_BASE64, PREDICT = "serving_base64", "predict"
 BOXES, SCORES, CLASSES, COUNT = (f"output_{i}" for i in range(4))
 
 
-def automl_functions(model: Detector, resizer: Resizer, batch_size: int | None) -> dict[str, Any]:
+def automl_functions(
+    model: Detector, family: Family, resizer: Resizer, batch_size: int | None
+) -> dict[str, Any]:
     """Make the signatures.
 
     Args:
         model: detector.
+        family: that it is of.
         resizer: turns an image into the network's input, as in training.
         batch_size: of every request; None: any.
 
@@ -58,22 +62,22 @@ def automl_functions(model: Detector, resizer: Resizer, batch_size: int | None) 
     return {
         SERVING_DEFAULT: of("image_tensor", IMAGES),
         SERVING_BASE64: of("encoded_image_string_tensor", IMAGE_FILES),
-        PREDICT: head_function(model, batch_size),
+        PREDICT: head_function(model, family, batch_size),
     }
 
 
-def head_function(model: Detector, batch_size: int | None) -> Any:
+def head_function(model: Detector, family: Family, batch_size: int | None) -> Any:
     """Make what computes the outputs of class and box nets alone; see `automl_functions`.
 
     Raises:
         ExportError: when the detector has no levels of fixed size.
     """
-    size = model.input_shape.size
+    level_outputs, size = family.require_level_outputs(), model.input_shape.size
     if size is None:
         raise ExportError("expected a detector whose images have one size, found one with bounds only")
 
     def predict(images: tf.Tensor) -> dict[str, tf.Tensor]:
-        classes, boxes = model.level_outputs(images)
+        classes, boxes = level_outputs(model, images)
         return {f"output_{i}": output for i, output in enumerate([*classes, *boxes])}
 
     spec = tf.TensorSpec([batch_size, *size, 3], tf.float32, name=IMAGES)

@@ -20,7 +20,7 @@ from detection_core.config.load import format_pipeline_config, load_pipeline_con
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap, format_label_map
 from detection_core.detectors.base import Detector, count_parameters
-from detection_core.detectors.family import QuantizedDetector
+from detection_core.detectors.quantization import QuantizedDetector
 from detection_core.errors import ContractError, ModelError, as_user_error
 from detection_core.exporters.signatures import write_saved_model
 from detection_core.model_use import model_in_use

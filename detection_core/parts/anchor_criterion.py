@@ -20,12 +20,18 @@ class AnchorPredictions(NamedTuple):
     Attributes:
         box_codes: float32 [B, A, code size], encoded relative to `anchors` by the assigner's box coder.
         class_logits: float32 [B, A, C + 1], background first.
-        anchors: float32 [A, 4], normalised to the (padded) network input, not clipped.
+        anchors: float32 [A, 4] of all images, or [B, A, 4] of each, such as proposals, whose gradient the
+            caller stops; normalised to the (padded) network input, not clipped.
     """
 
     box_codes: tf.Tensor
     class_logits: tf.Tensor
     anchors: tf.Tensor
+
+    def anchors_at(self, places: tf.Tensor) -> tf.Tensor:
+        """Take anchors by their places in each image, int32 [B, N]; gives float32 [B, N, 4]."""
+        anchors = self.anchors[0] if tuple(self.anchors.shape[:-2]) == (1,) else self.anchors
+        return tf.gather(anchors, places, batch_dims=len(anchors.shape) - 2)
 
 
 class CriterionLosses(NamedTuple):

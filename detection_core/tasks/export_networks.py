@@ -19,8 +19,8 @@ from detection_core.builders.datasets import sampled_evaluation
 from detection_core.config.messages.graph_rewriter import format_problems
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.base import Detector
-from detection_core.detectors.family import QuantizedDetector, TFLiteOutputOptions
-from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.detectors.family import TFLiteOutputOptions
+from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
 from detection_core.errors import ExportError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.tflite_formats import Network

@@ -101,8 +101,9 @@ def _automl_functions(detector: LoadedDetector, options: SavedModelOptions) -> d
             " automl, serving_base64 takes encoded images and predict gives the network's outputs",
             where="signatures",
         )
-    resizer = configured_model(detector.config).build_resizer()
-    return automl_functions(detector.model, resizer, options.batch_size or None)
+    model = configured_model(detector.config)
+    resizer = model.build_resizer()
+    return automl_functions(detector.model, model.family, resizer, options.batch_size or None)
 
 
 def _portable_functions(detector: LoadedDetector, options: SavedModelOptions) -> dict[str, Any]:

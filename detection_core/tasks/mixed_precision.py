@@ -25,7 +25,7 @@ Score = Callable[[Detector], float]
 
 
 class MixedDetector(Protocol):
-    """What is asked of a detector that is quantized, see `detectors.family.QuantizedDetector`."""
+    """What is asked of a detector that is quantized, see `detectors.quantization.QuantizedDetector`."""
 
     def layer_errors(self, batches: Iterable[tf.Tensor]) -> list[LayerError]:
         """Measure what quantization changes in each layer's output."""

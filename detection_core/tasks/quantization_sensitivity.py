@@ -18,8 +18,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import Detector
-from detection_core.detectors.family import QuantizedDetector
-from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.coco_metrics import evaluate_coco
 from detection_core.evaluation.measure import class_names, measure

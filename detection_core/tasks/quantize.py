@@ -17,8 +17,7 @@ from detection_core.builders.training_length import with_steps
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.num_classes import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
-from detection_core.detectors.family import QuantizedDetector
-from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector, write_detector
 from detection_core.progress import Reporter

@@ -3,11 +3,14 @@
 import importlib
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
 from pipeline.init.ladder import list_networks
 from tests.support.cases import cases
+
+TARGETS = f"targets --batch 2 --anchors 64 --proposals 16 --repeats 1 --before {Path(__file__).parents[2]}"
 
 
 @pytest.fixture
@@ -25,7 +28,7 @@ def run(monkeypatch, capsys):
 
 @cases(
     ("evaluation --images 4", "pycocotools"),
-    ("targets --batch 2 --anchors 64 --repeats 1", "image by image"),
+    (f"{TARGETS} --parts targets", "image by image"),
     ("ingest --masks --images 4 --repeat 1", "painted"),
 )
 def test_prints_ratios_beside_its_peer(run, *, words, peer):
@@ -44,6 +47,8 @@ def test_non_maximum_suppression_and_the_operations_of_a_network(run):
 def test_what_takes_seconds_prints_ratios_beside_its_peers_too(run):
     assert "plain" in run("ingest --images 80 --repeat 1")
     assert "nothing" in run("drift_false_alarms --repeats 1")
+    printed = run(f"{TARGETS} --parts criterion")
+    assert printed.count("image by image") == 2 and printed.count("  before") == 1
     small = "--size 64 --depth 0.25 --classes 2"
     found = json.loads(run(f"prediction {small} --runs 1 --batches 1"))
     for kind in ("spread", "alike"):

@@ -215,7 +215,7 @@ class EfficientDetModel(Detector):
         return predictions, segmentation
 
     def level_outputs(self, preprocessed: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-        """Run the network alone; see `Detector.level_outputs`."""
+        """Run the network alone; see `Family.level_outputs`."""
         found = self.run(preprocessed, training=False)
         settings = self._parts.settings
         anchors = settings.anchors_per_location

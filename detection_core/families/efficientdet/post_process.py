@@ -63,7 +63,7 @@ def candidates(predictions: AnchorPredictions, max_inputs: int) -> tuple[tf.Tens
         flat = tf.reshape(logits, [tf.shape(logits)[0], -1])
         best, pairs = tf.math.top_k(flat, tf.minimum(max_inputs, tf.shape(flat)[1]))
         rows = pairs // classes
-        codes, anchors = tf.gather(codes, rows, batch_dims=1), tf.gather(anchors, rows)
+        codes, anchors = tf.gather(codes, rows, batch_dims=1), predictions.anchors_at(rows)
         chosen = pairs % classes
     else:
         best, chosen = tf.reduce_max(logits, axis=-1), tf.argmax(logits, axis=-1, output_type=tf.int32)

@@ -16,7 +16,6 @@ from detection_core.detectors.family import (
     FamilyDescription,
     Normalisation,
     QuantizationSupport,
-    QuantizedDetector,
     TFLiteExport,
     TFLiteOutputOptions,
 )
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from detection_core.artifacts.tflite_decoding import BoxDecoding
     from detection_core.detectors.base import Detector
     from detection_core.detectors.checkpoint_names import CheckpointNames
-    from detection_core.detectors.quantization import QuantizationOptions
+    from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
 
 
 def _build(message: Any, where: str, seed: int | None) -> Detector:
@@ -107,4 +106,6 @@ FAMILY = Family(
         decoding=_decoding,
     ),
     quantization=QuantizationSupport(rewrite=_rewrite),
+    level_outputs=lambda detector, preprocessed: detector.level_outputs(preprocessed),
+    with_network=lambda detector, network: detector.with_network(network),
 )

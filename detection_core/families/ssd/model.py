@@ -40,7 +40,7 @@ class RawDetections(NamedTuple):
     Attributes:
         boxes: float32 [B, A, 4], decoded, normalised to the (padded) network input, not clipped.
         scores: float32 [B, A, C + 1], converted, background first; 0 for it where the network has none.
-        anchors: float32 [A, 4], normalised to the (padded) network input.
+        anchors: of the `AnchorPredictions`.
     """
 
     boxes: tf.Tensor
@@ -216,7 +216,7 @@ class SsdModel(Detector):
         )
 
     def level_outputs(self, preprocessed: tf.Tensor) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-        """Run the network alone; see `Detector.level_outputs`. Classes have the background's column."""
+        """Run the network alone; see `Family.level_outputs`. Classes have the background's column."""
         codes, logits = self.network(preprocessed, training=False)
         shapes = [
             (level.rows, level.columns, level.anchors // (level.rows * level.columns))
@@ -271,7 +271,7 @@ class SsdModel(Detector):
         coder = self._parts.box_coder
         if coder.num_keypoints:
             codes = tf.gather(predictions.box_codes, found.anchor_indices, batch_dims=1)
-            anchors = tf.gather(predictions.anchors, found.anchor_indices)
+            anchors = predictions.anchors_at(found.anchor_indices)
             keypoints = coder.decode_keypoints(codes, anchors) / fraction[:, tf.newaxis, tf.newaxis, :]
             detections = detections._replace(keypoints=keypoints)
         return detections, found.anchor_indices

@@ -81,12 +81,14 @@ class AnchorTargetAssigner:
         """Decide which object each anchor stands for.
 
         Args:
-            anchors: float32 [A, 4], in the frame of the boxes.
+            anchors: float32 [A, 4] of all images, or [B, A, 4] of each, in the frame of the boxes.
             truth: ground truth of a batch.
 
         Returns:
             int32 [B, A], row of the ground truth, -1 unmatched, -2 ignored.
         """
+        # Shared anchors stay one row, which the similarity broadcasts.
+        columns = anchors if len(anchors.shape) == 3 else anchors[tf.newaxis]
         # No image has an object past the last row that any image uses: padding to a fixed size is free.
         used = tf.reduce_max(tf.where(truth.valid, tf.range(tf.shape(truth.valid)[1]) + 1, 0))
         used = tf.maximum(used, 0)
@@ -95,18 +97,18 @@ class AnchorTargetAssigner:
 
         def similarity_of(row: tf.Tensor) -> tf.Tensor:
             boxes = tf.gather(truth.boxes, row, axis=1)[:, tf.newaxis, :]
-            similarity = self._similarity(boxes, anchors[tf.newaxis])[:, 0, :]
+            similarity = self._similarity(boxes, columns)[:, 0, :]
             return similarity + tf.gather(absent, row, axis=1)[:, tf.newaxis]
 
         valid = (truth.valid & (truth.weights > 0.0))[:, :used]
-        matched = self._matcher.match_rows(similarity_of, valid, tf.shape(anchors)[0])
-        return tf.ensure_shape(matched, [truth.boxes.shape[0], anchors.shape[0]])
+        matched = self._matcher.match_rows(similarity_of, valid, tf.shape(anchors)[-2])
+        return tf.ensure_shape(matched, [truth.boxes.shape[0], anchors.shape[-2]])
 
     def assign(self, anchors: tf.Tensor, truth: GroundTruth) -> AnchorTargets:
         """Write the targets of a batch.
 
         Args:
-            anchors: float32 [A, 4], in the frame of the boxes.
+            anchors: float32 [A, 4] of all images, or [B, A, 4] of each, in the frame of the boxes.
             truth: ground truth of a batch.
 
         Returns:
@@ -162,7 +164,7 @@ class AnchorTargetAssigner:
         """Encode the matched box of each anchor, with its keypoints where the coder wants them.
 
         Args:
-            anchors: float32 [A, 4].
+            anchors: float32 [A, 4] or [B, A, 4], as for `match`.
             truth: ground truth of a batch.
             matched: int32 [B, A].
 
@@ -174,8 +176,7 @@ class AnchorTargetAssigner:
         """
         positive = matched >= 0
         # Anchors without an object encode themselves, so that no logarithm of zero is ever taken.
-        own = tf.broadcast_to(anchors, tf.concat([tf.shape(matched), [4]], axis=0))
-        chosen = tf.where(positive[..., tf.newaxis], gather_matched(truth.boxes, matched, positive), own)
+        chosen = tf.where(positive[..., tf.newaxis], gather_matched(truth.boxes, matched, positive), anchors)
         keypoints = None
         if expected := self.box_coder.num_keypoints:
             if truth.keypoints.shape[-2] != expected:

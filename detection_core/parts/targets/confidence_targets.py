@@ -55,7 +55,7 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
         """Write the targets of a batch.
 
         Args:
-            anchors: float32 [A, 4], in the frame of the boxes.
+            anchors: float32 [A, 4] of all images, or [B, A, 4] of each, in the frame of the boxes.
             truth: ground truth of a batch; an object without class scores was checked for its own class only.
 
         Returns:
@@ -74,7 +74,7 @@ class ConfidenceTargetAssigner(AnchorTargetAssigner):
         """Write the targets of a batch.
 
         Args:
-            anchors: float32 [A, 4], in the frame of the boxes.
+            anchors: float32 [A, 4] of all images, or [B, A, 4] of each, in the frame of the boxes.
             truth: ground truth of a batch; its classes are not read.
             confidences: float32 [B, G, C]; 1: verified present, -1: verified absent, 0: not verified.
 

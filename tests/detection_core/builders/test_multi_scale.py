@@ -10,9 +10,11 @@ from detection_core.config.check import check_message
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.detectors.base import TOTAL_LOSS
+from detection_core.detectors.family import Family, register_family, unregister_family
 from detection_core.training.scales import resized
 from tests.support.cases import cases, config_refused
 from tests.support.precision_models import MODELS, batch_for
+from tests.support.tiny_detector import TinyDetector
 
 
 @cases(
@@ -72,6 +74,22 @@ def test_a_detector_without_the_block_has_no_scales_and_one_of_several_sizes_is_
     assert build_scales(parse_pipeline_config(MODELS[SMALL]), Several()) is None
     message = r"train_config\.multi_scale: .*takes several already; remove it"
     config_refused(message, build_scales, _config(SMALL, {}), Several())
+
+
+def test_a_family_that_cannot_give_a_network_to_another_detector_is_named():
+    family = Family(name="tiny", build=lambda *_: TinyDetector(), describe=lambda *_: None, loss_names={})
+    register_family(family)
+    try:
+        config = _config(SMALL, {"scale": [2.0]})
+        config.model.Clear()
+        config.model.experimental_model.name, config.model.experimental_model.num_classes = "tiny", 3
+        config.model.experimental_model.image_resizer.fixed_shape_resizer.height = 32
+        message = (
+            r"multi_scale\.scale: .*found 64 x 64, .*of one network, ssd or efficientdet, found tiny; train"
+        )
+        config_refused(message, build_scales, config, TinyDetector())
+    finally:
+        unregister_family("tiny")
 
 
 @cases(

@@ -128,6 +128,7 @@ def test_every_record_is_complete(*, name):
     names = family.require_checkpoint_names()
     assert names.object_based.kinds and names.name_based.kinds
     assert family.require_tflite().function and family.require_quantization().rewrite
+    assert family.require_level_outputs() and family.require_with_network()
 
 
 def test_a_model_says_its_family_and_extractor():
@@ -231,6 +232,8 @@ def test_what_a_family_cannot_do_is_a_sentence(table):
             "ssd or efficientdet, found toy; train without fine_tune_checkpoint",
             TOY.require_checkpoint_names,
         ),
+        (ExportError, "on fixed levels, ssd or efficientdet, found toy; export", TOY.require_level_outputs),
+        (ModelError, "of one network, ssd or efficientdet, found toy; train", TOY.require_with_network),
     ):
         refused(error, sentence, call)
     (problem,) = tflite_problems(parse_pipeline_config('model { experimental_model { name: "toy" } }'))

@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,9 @@ from detection_core.errors import ExportError
 from detection_core.exporters.automl_signatures import automl_functions, head_function
 from detection_core.exporters.signatures import save_signatures, serving_function
 from detection_core.families.efficientdet.build import build_efficientdet
+from detection_core.families.efficientdet.family import FAMILY
 from tests.support import efficientdet_goldens as goldens
+from tests.support.cases import refused
 from tests.support.served_requests import png
 from tests.support.tiny_detector import TinyDetector
 
@@ -29,7 +32,7 @@ def detector():
 @pytest.fixture(scope="module")
 def served(detector, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("automl"))
-    save_signatures(automl_functions(detector, RESIZER, None), folder)
+    save_signatures(automl_functions(detector, FAMILY, RESIZER, None), folder)
     return tf.saved_model.load(folder)
 
 
@@ -69,15 +72,16 @@ def test_heads_are_given_level_by_level_where_there_are_levels(served, detector)
     whole = detector.run(pixels, training=False)
     joined = np.concatenate([found[f"output_{i}"].numpy().reshape(2, -1, 3) for i in range(5)], 1)
     np.testing.assert_allclose(joined, whole.class_logits, atol=1e-4)
-    with pytest.raises(ExportError, match="expected a detector with anchors on fixed levels"):
-        head_function(TinyDetector(), None)
+    without = dataclasses.replace(FAMILY, name="tiny", level_outputs=None)
+    sentence = "expected a detector with anchors on fixed levels, ssd or efficientdet, found tiny; export"
+    refused(ExportError, sentence, head_function, TinyDetector(), without, None)
 
 
 @pytest.mark.slow
 def test_the_network_of_lite0_gives_the_reference_s_numbers():
     model = build_efficientdet(goldens.message("efficientdet-lite0", 320), "model.efficientdet", None)
     goldens.set_deterministic_weights(model.network, model.parts.settings)
-    function = head_function(model, 1)
+    function = head_function(model, FAMILY, 1)
     pixels = np.random.RandomState(0).standard_normal((1, 320, 320, 3)).astype(np.float32)
     found = function(tf.constant(pixels))
     wanted = np.load(Path(__file__).parent / "data" / "automl_lite0_network.npz")

@@ -89,6 +89,12 @@ def test_overlap_of_decoded_boxes_equals_the_reference(*, kind):
     )
 
 
+def _of_each_image(predictions):
+    """The same predictions, their anchors once for every image."""
+    images = len(predictions.box_codes)
+    return predictions._replace(anchors=tf.tile(predictions.anchors[tf.newaxis], [images, 1, 1]))
+
+
 @cases(*[name for name in LOSSES if name.startswith("detection_")])
 def test_losses_of_a_batch_equal_the_reference(*, case):
     """Labelling, masks, normaliser and weights together."""
@@ -107,6 +113,8 @@ def test_losses_of_a_batch_equal_the_reference(*, case):
         weighted = settings.iou_loss_weight * wanted["box_iou_loss"]
         np.testing.assert_allclose(found[losses.IOU_LOSS], weighted, 1e-4)
     np.testing.assert_allclose(sum(found.values()), wanted["det_loss"], 1e-4)
+    if positives is None:
+        assert losses.DetectionLosses(settings)(_of_each_image(predictions), truth) == found
 
 
 def test_replicas_divide_by_their_mean_or_by_an_average_of_their_own():
@@ -164,7 +172,9 @@ def test_detections_equal_the_reference(*, case):
 @cases(("pre_nms_topk0", 0), ("pre_nms_topk40", 40))
 def test_candidates_equal_the_reference(*, case, inputs):
     wanted = goldens.wanted("postprocess", case)
-    boxes, scores, classes = candidates(_predictions("raw_square")[0], inputs)
+    predictions = _predictions("raw_square")[0]
+    boxes, scores, classes = candidates(predictions, inputs)
+    np.testing.assert_array_equal(candidates(_of_each_image(predictions), inputs)[0], boxes)
     np.testing.assert_allclose(scores, wanted["scores"], 1e-4, 1e-5)
     np.testing.assert_allclose(boxes, wanted["boxes"], 1e-4, 1e-3)
     np.testing.assert_array_equal(classes, wanted["classes_zero_based"])
