@@ -3,8 +3,8 @@
     python -m benchmarks.networks operations [NAME...]
     python -m benchmarks.networks memory [--batches=2,6] [NAME...]
 
-`pipeline/init/ladder.py` has them. `operations` builds each network for 90 classes at its published input.
-`memory` trains some steps on noise with two batch sizes, each in a process of its own, and divides the
+`networks.yaml` of each family has them. `operations` builds each network for 90 classes at its published
+input. `memory` trains some steps on noise with two batch sizes, each in a process of its own, and divides the
 difference of their peaks by that of their pixels: bytes for each pixel of a batch, on processors. Those of
 EfficientDet D5 to D7 are measured with --batches=1,3, for which 16 GiB are enough.
 """

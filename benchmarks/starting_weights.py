@@ -36,7 +36,6 @@ from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.zoo.fine_tuning import fine_tuning_recipe
-from detection_core.zoo.networks import network_text
 from detection_core.zoo.published_models import find_model
 
 PACKAGE, ASSETS = "@mediapipe/objectron@0.4.1675468480", "package/objectron_solution_packed_assets.data"
@@ -182,7 +181,7 @@ def main() -> None:
                 continue
             side = "model.ssd.image_resizer.fixed_shape_resizer"
             size = {f"{side}.height": arguments.size, f"{side}.width": arguments.size}
-            text = network_text(recipe.model, classes)
+            text = recipe.model.text(classes)
             config = apply_overrides(
                 parse_pipeline_config(text), {**recipe.overrides(), RATE: rates, **changes, **size}
             )

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from detection_core.artifacts.message_files import PIPELINE_CONFIG
 from detection_core.errors import ModelError, shorten
 from detection_core.storage import files
-from detection_core.zoo.published_models import ARCHIVE_SUFFIX
+from detection_core.zoo.networks import ARCHIVE_SUFFIX
 
 CHECKPOINT = "checkpoint"
 """Folder of the checkpoint in an archive."""

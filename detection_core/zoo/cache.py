@@ -23,7 +23,7 @@ from detection_core.zoo.archive import CHECKPOINT, CHECKPOINT_NAME, CONFIG, unpa
 from detection_core.zoo.cache_entries import is_file, sizes
 from detection_core.zoo.digests import file_digest
 from detection_core.zoo.download import download
-from detection_core.zoo.published_models import PublishedModel
+from detection_core.zoo.networks import PublishedModel
 from detection_core.zoo.watched_connection import Unreachable
 
 _logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from detection_core.zoo.published_models import PublishedModel
+from detection_core.zoo.networks import PublishedModel
 
 FEW_IMAGES, MANY_IMAGES = 1_000, 10_000
 """Below the first a detector is fine-tuned on few images, from the second on on many."""
@@ -192,10 +192,8 @@ def _batch_norm(model: PublishedModel, batch_size: int, num_steps: int) -> tuple
                 source=_GROUP_NORM,
             ),
         )
-    if num_steps >= _SHORT or "_bifpn_" in model.extractor:
+    if num_steps >= _SHORT:
         return ()
-    arm = "weight_shared_" if "_fpn_" in model.extractor else ""
-    parts = "feature_extractor", f"box_predictor.{arm}convolutional_box_predictor"
     return tuple(
         Choice(
             path=f"model.ssd.{part}.conv_hyperparams.batch_norm.decay",
@@ -203,7 +201,7 @@ def _batch_norm(model: PublishedModel, batch_size: int, num_steps: int) -> tuple
             reason=f"moving statistics follow within a hundred of the {num_steps:,} steps",
             source=_MEASURED,
         )
-        for part in parts
+        for part in model.kind.batch_norms
     )
 
 
@@ -237,11 +235,10 @@ _CAREFUL_CROP: dict[str, Any] = {
 
 
 def _augmentation(model: PublishedModel, images: int) -> Choice:
-    side = model.input_side
-    jitter = {
-        "random_scale_crop_and_pad_to_square": {"output_size": side, "scale_min": 0.1, "scale_max": 2.0}
-    }
-    published = jitter if "_bifpn_" in model.extractor else _PUBLISHED_CROP
+    published = _PUBLISHED_CROP
+    if model.kind.augmentation == "scale_jitter":
+        jitter = {"output_size": model.side, "scale_min": 0.1, "scale_max": 2.0}
+        published = {"random_scale_crop_and_pad_to_square": jitter}
     if images < FEW_IMAGES:
         steps = [_FLIP, *_COLOURS, _CAREFUL_CROP]
         reason = f"{images:,} images are few: flips, colours and crops that keep half of an object"

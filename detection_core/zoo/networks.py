@@ -1,266 +1,258 @@
-"""The `model` sections of the zoo's configurations, as far as they change what is built or trained here."""
+"""The networks that are built here, as facts: reads `families/NAME/networks.yaml` of every family.
+
+A file has `parts`, texts that its kinds share; `kinds`, each a text of a config with what its networks have
+in common; and `networks`. A `$name` in a text stands for a fact or a value of the network, a value of its
+kind, or a part, which may contain others. The files are read when a network is first asked for.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import string
+from collections.abc import Collection, Mapping
+from importlib.resources import files
+from typing import Any, Literal, TypeVar, cast
 
-from detection_core.zoo.published_models import PublishedModel
+from detection_core.artifacts.json_values import decode, encode
+from detection_core.bounded.plain_yaml import parse_yaml
+from detection_core.errors import ConfigError, shorten
 
-SSD_TARGETS = """
-    box_coder { faster_rcnn_box_coder { y_scale: 10.0 x_scale: 10.0 height_scale: 5.0 width_scale: 5.0 } }
-    matcher {
-      argmax_matcher {
-        matched_threshold: 0.5
-        unmatched_threshold: 0.5
-        ignore_thresholds: false
-        negatives_lower_than_unmatched: true
-        force_match_for_each_row: true
-      }
-    }
-    similarity_calculator { iou_similarity { } }
-    encode_background_as_zeros: true
-    normalize_loss_by_num_matches: true
-    normalize_loc_loss_by_codesize: true"""
-"""How boxes are coded, matched and weighed, the same in every one of them: fields of `model.ssd`."""
+_T = TypeVar("_T")
+
+Speed = Literal["fast", "balanced", "accurate"]
+SPEEDS: tuple[Speed, ...] = ("fast", "balanced", "accurate")
+
+PUBLISHED_AT = "https://download.tensorflow.org/models/object_detection/tf2"
+"""Folder of the archives' folders, which are called by their dates; an archive is called after its model."""
+ARCHIVE_SUFFIX = ".tar.gz"
+# Most parameters of a class; what has more is large.
+_SIZE_CLASSES = ((8_000_000, "small"), (40_000_000, "medium"))
+_DEPTH = 8  # of parts in parts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Convolutions:
-    """Hyperparameters of a network's convolutions.
+class Kind:
+    """What several networks have in common.
 
     Attributes:
-        weight_decay: of the L2 regularizer.
-        decay: of the batch normalisation's moving statistics.
-        activation: its name in a configuration.
-        has_bias: convolutions have biases beside the batch normalisation's.
+        text: the `model` section of their pipeline.config.
+        values: name to text of what stands in it as `$name`.
+        weights: whose checkpoints, not fetched, they may start from: `automl`, `tensorflow_1`, or "".
+        augmentation: what they were trained with, as `zoo.fine_tuning` knows it: `crop` or `scale_jitter`.
+        batch_norms: parts of `model.ssd` whose moving statistics follow too slowly in a short training.
+        gradient_norm: largest norm of the gradients in a training from scratch; 0: any.
     """
 
-    weight_decay: str
-    decay: str
-    activation: str = "RELU_6"
-    has_bias: bool = False
+    text: str
+    values: Mapping[str, str | int] = dataclasses.field(default_factory=dict)
+    weights: str = ""
+    augmentation: str = "crop"
+    batch_norms: tuple[str, ...] = ()
+    gradient_norm: float = 0.0
 
-    def text(self, initializer: str, indent: int) -> str:
-        bias = "\n  force_use_bias: true" if self.has_bias else ""
-        text = f"""
-conv_hyperparams {{{bias}
-  activation: {self.activation}
-  regularizer {{ l2_regularizer {{ weight: {self.weight_decay} }} }}
-  initializer {{ {initializer} }}
-  batch_norm {{ scale: true decay: {self.decay} epsilon: 0.001 }}
-}}"""
-        return text.replace("\n", "\n" + " " * indent)
+    def __post_init__(self) -> None:
+        """Refuse values that do not exist."""
+        _one_of("weights", self.weights, ("", "automl", "tensorflow_1"))
+        _one_of("augmentation", self.augmentation, ("crop", "scale_jitter"))
 
+    def fill(self, num_classes: int | None = None, **values: str | int) -> str:
+        """Return the text, in text format.
 
-_NARROW, _WIDE = (
-    "random_normal_initializer { stddev: 0.01 mean: 0.0 }",
-    "truncated_normal_initializer { stddev: 0.03 mean: 0.0 }",
-)
-_MOBILE = _Convolutions(weight_decay="0.00004", decay="0.997")
-_MOBILE_WITHOUT_PYRAMID = _Convolutions(weight_decay="0.00004", decay="0.97")
-_RESNET = _Convolutions(weight_decay="0.0004", decay="0.997")
-_EFFICIENT = _Convolutions(weight_decay="0.00004", decay="0.99", activation="SWISH", has_bias=True)
+        Args:
+            num_classes: None leaves the field out.
+            values: that take the place of the kind's own.
 
-# Input -> filters and layers of the pyramid, layers of the heads, how the pyramid's nodes add up inputs;
-# table 1 of https://arxiv.org/abs/1911.09070, and the published configurations.
-_EFFICIENT_DETS = {
-    512: (64, 3, 3, ""),
-    640: (88, 4, 3, ""),
-    768: (112, 5, 3, ""),
-    896: (160, 6, 4, ""),
-    1024: (224, 7, 4, ""),
-    1280: (288, 7, 4, ""),
-    1408: (384, 8, 5, "sum"),
-    1536: (384, 8, 5, "sum"),
-}
+        Raises:
+            ValueError: for a name in the text that has no value, or parts that contain themselves.
+        """
+        classes = "" if num_classes is None else f"num_classes: {num_classes}"
+        known, text = {**self.values, **values, "num_classes": classes}, self.text
+        for _ in range(_DEPTH):
+            if "$" not in text:
+                return text
+            try:
+                text = string.Template(text).substitute(known)
+            except KeyError as e:
+                raise ValueError(f"expected a value of ${e.args[0]}, found none; add it") from e
+        raise ValueError(f"expected parts in parts at most {_DEPTH} deep, found more; correct their names")
 
 
-def network_text(model: PublishedModel, num_classes: int | None = None) -> str:
-    """Return the `model` section of a pipeline.config that a published checkpoint fits.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Network:
+    """A detector to start from, its weights or its architecture.
+
+    Attributes:
+        name: in its family's file, unique in all of them.
+        kind: of what it is one.
+        extractor: its `feature_extractor.type`; "" where the family has none.
+        speed: rung of the ladder from fast to accurate.
+        side: height and width of the input that the other numbers are for, pixels.
+        parameters: numbers in all variables of a detector of 90 classes, moving statistics included;
+            published EfficientDets carry parts of the classifier beside them.
+        multiply_adds: of a detector of 90 classes for one image.
+        training_bytes: memory that a step of training takes for each pixel of a batch; 0: not measured.
+        coco_map: published mAP on COCO 2017 val, percent; None: none is published for float weights.
+        from_scratch: `detflow init` takes it where there are no weights to start from, with another input and
+            other anchors as the data ask for.
+        values: name to text of what its kind's text leaves open.
+    """
+
+    name: str
+    kind: Kind
+    extractor: str = ""
+    speed: str
+    side: int
+    parameters: int
+    multiply_adds: int
+    training_bytes: int = 0
+    coco_map: float | None = None
+    from_scratch: bool = False
+    values: Mapping[str, str | int] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse values that do not exist."""
+        _one_of("speed", self.speed, SPEEDS)
+        if min(self.side, self.parameters, self.multiply_adds) < 1 or self.training_bytes < 0:
+            raise ValueError("expected positive numbers, found others; correct them")
+
+    def text(self, num_classes: int | None = None) -> str:
+        """Return the `model` section of its pipeline.config, in text format.
+
+        Args:
+            num_classes: None leaves the field out.
+        """
+        side = {"height": self.side, "width": self.side}
+        return self.kind.fill(num_classes, name=self.name, extractor=self.extractor, **side, **self.values)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PublishedModel(Network):
+    """A detector of the TensorFlow 2 detection model zoo, trained on COCO 2017 with class numbers up to 90.
+
+    Its name is the published one: the archive and the folder in it are called so.
+
+    Attributes:
+        coco_map: published mAP on COCO 2017 val, percent.
+        title: as the zoo's page calls it.
+        published: date of its archive, as in the address.
+        published_ms: published time for an image on the zoo's own machine, milliseconds.
+        licence: of the weights and of the configuration.
+    """
+
+    coco_map: float = dataclasses.field()  # without the default of any network
+    title: str
+    published: str
+    published_ms: int
+    licence: str = "Apache-2.0"
+
+    @property
+    def archive(self) -> str:
+        """Name of the archive's file."""
+        return self.name + ARCHIVE_SUFFIX
+
+    @property
+    def address(self) -> str:
+        """Where the archive is published."""
+        return f"{PUBLISHED_AT}/{self.published}/{self.archive}"
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes that its archive cannot exceed; it holds each parameter twice, in 4 bytes each."""
+        return (64 << 20) + 16 * self.parameters
+
+    @property
+    def size_class(self) -> str:
+        """Small, medium or large, by the number of parameters."""
+        return next((name for most, name in _SIZE_CLASSES if self.parameters <= most), "large")
+
+
+def list_all() -> tuple[Network, ...]:
+    """Return the networks of all families, in the order of their files."""
+    return tuple(_read_all()[1].values())
+
+
+def find_kind(name: str) -> Kind:
+    """Return a kind of networks by its name in its family's file.
+
+    Raises:
+        KeyError: where there is none.
+    """
+    return _read_all()[0][name]
+
+
+@functools.cache
+def _read_all() -> tuple[dict[str, Kind], dict[str, Network]]:
+    kinds: dict[str, Kind] = {}
+    networks: dict[str, Network] = {}
+    families = files("detection_core") / "families"
+    for folder in sorted(families.iterdir(), key=lambda folder: folder.name):
+        file = folder / "networks.yaml"
+        if file.is_file():
+            found = read_networks(file.read_text("utf-8"), str(file))
+            if twice := sorted(kinds.keys() & found[0].keys() | networks.keys() & found[1].keys()):
+                text = f"expected names that no other family has, found {', '.join(twice)}; change them"
+                raise ConfigError(text, where=str(file))
+            kinds |= found[0]
+            networks |= found[1]
+    return kinds, networks
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _File:
+    kinds: Mapping[str, Mapping[str, Any]]
+    networks: Mapping[str, Mapping[str, Any]]
+    parts: Mapping[str, str | int] = dataclasses.field(default_factory=dict)
+
+
+def read_networks(text: str, where: str) -> tuple[dict[str, Kind], dict[str, Network]]:
+    """Read the file of a family.
 
     Args:
-        model: of the zoo.
-        num_classes: None leaves the field out.
+        text: its content.
+        where: its path, for errors.
 
     Returns:
-        Text format, `model { ssd { ... } }`.
+        Kinds and networks by their names.
+
+    Raises:
+        ConfigError: naming the file and the entry that is wrong.
     """
-    classes = "" if num_classes is None else f"\n    num_classes: {num_classes}"
-    parts = _efficient_det if "_bifpn_" in model.extractor else _retina_net
-    body = _without_pyramid(model) if model.extractor == "ssd_mobilenet_v2_keras" else parts(model)
-    return f"model {{\n  ssd {{{classes}{body}{SSD_TARGETS}\n  }}\n}}\n"
+    try:
+        file = _decode(_File, parse_yaml(text, where), "")
+        kinds = {name: _kind(name, entry, file.parts) for name, entry in file.kinds.items()}
+        networks = {name: _network(name, entry, kinds) for name, entry in file.networks.items()}
+    except ValueError as e:
+        raise ConfigError(str(e), where=where) from e
+    return kinds, networks
 
 
-def ssdlite_text(
-    extractor: str,
-    *,
-    overridden: bool,
-    side: int = 320,
-    multiplier: float = 1.0,
-    num_classes: int | None = None,
-) -> str:
-    """Return the `model` section of an SSDLite as TensorFlow 1's configurations for mobile devices have it.
-
-    SSD, https://arxiv.org/abs/1512.02325, with separable convolutions of MobileNetV2,
-    https://arxiv.org/abs/1801.04381.
-
-    Args:
-        extractor: its `feature_extractor.type`.
-        overridden: the extractor's hyperparameters are the backbone's, too.
-        side: height and width of the network's input, pixels.
-        multiplier: of the channel counts.
-        num_classes: None leaves the field out.
-
-    Returns:
-        Text format, `model { ssd { ... } }`.
-    """
-    classes = "" if num_classes is None else f"\n    num_classes: {num_classes}"
-    narrow = _NARROW.replace("0.01", "0.03")
-    body = f"""
-    image_resizer {{ fixed_shape_resizer {{ height: {side} width: {side} }} }}
-    feature_extractor {{
-      type: "{extractor}"
-      use_depthwise: true
-      min_depth: 16
-      depth_multiplier: {multiplier}
-      override_base_feature_extractor_hyperparams: {str(overridden).lower()}\
-{_MOBILE_WITHOUT_PYRAMID.text(_WIDE, 6)}
-    }}
-    box_predictor {{
-      convolutional_box_predictor {{
-        min_depth: 0
-        max_depth: 0
-        num_layers_before_predictor: 0
-        use_dropout: false
-        kernel_size: 3
-        use_depthwise: true
-        class_prediction_bias_init: -4.6{_MOBILE_WITHOUT_PYRAMID.text(narrow, 8)}
-      }}
-    }}
-    anchor_generator {{
-      ssd_anchor_generator {{
-        num_layers: 6
-        min_scale: 0.2
-        max_scale: 0.95
-        aspect_ratios: [1.0, 2.0, 0.5, 3.0, 0.3333]
-      }}
-    }}{_loss(alpha="0.75", gamma="2.0", iou="0.6")}"""
-    return f"model {{\n  ssd {{{classes}{body}{SSD_TARGETS}\n  }}\n}}\n"
+def _kind(name: str, entry: Mapping[str, Any], parts: Mapping[str, str | int]) -> Kind:
+    kind = _decode(Kind, entry, f"kinds.{name}")
+    return dataclasses.replace(kind, values={**parts, **kind.values})
 
 
-def _without_pyramid(model: PublishedModel) -> str:
-    """SSD, https://arxiv.org/abs/1512.02325."""
-    return f"""
-    image_resizer {{ fixed_shape_resizer {{ height: {model.input_side} width: {model.input_side} }} }}
-    feature_extractor {{
-      type: "{model.extractor}"
-      min_depth: 16
-      depth_multiplier: 1.0
-      override_base_feature_extractor_hyperparams: true{_MOBILE_WITHOUT_PYRAMID.text(_WIDE, 6)}
-    }}
-    box_predictor {{
-      convolutional_box_predictor {{
-        min_depth: 0
-        max_depth: 0
-        num_layers_before_predictor: 0
-        use_dropout: false
-        dropout_keep_probability: 0.8
-        kernel_size: 1
-        box_code_size: 4
-        apply_sigmoid_to_scores: false
-        class_prediction_bias_init: -4.6{_MOBILE_WITHOUT_PYRAMID.text(_NARROW, 8)}
-      }}
-    }}
-    anchor_generator {{
-      ssd_anchor_generator {{
-        num_layers: 6
-        min_scale: 0.2
-        max_scale: 0.95
-        aspect_ratios: [1.0, 2.0, 0.5, 3.0, 0.3333]
-      }}
-    }}{_loss(alpha="0.75", gamma="2.0", iou="0.6")}"""
+def _network(name: str, entry: Mapping[str, Any], kinds: Mapping[str, Kind]) -> Network:
+    at = f"networks.{name}"
+    _one_of(f"{at}.kind", entry.get("kind"), kinds)
+    cls = PublishedModel if "published" in entry else Network
+    network = _decode(cls, {**entry, "name": name, "kind": encode(kinds[entry["kind"]])}, at)
+    try:
+        network.text()
+    except (ValueError, TypeError) as e:
+        raise ValueError(f"{at}: {e}") from e
+    return network
 
 
-def _retina_net(model: PublishedModel) -> str:
-    """RetinaNet, https://arxiv.org/abs/1708.02002, and its light form for MobileNetV2."""
-    light = model.extractor == "ssd_mobilenet_v2_fpn_keras"
-    resnet = "_resnet" in model.extractor
-    convolutions = _RESNET if resnet else _MOBILE
-    separable = "\n      use_depthwise: true" if light else ""
-    narrow = " additional_layer_depth: 128" if light else ""
-    tower = "\n        share_prediction_tower: true\n        use_depthwise: true" if light else ""
-    return f"""
-    image_resizer {{ fixed_shape_resizer {{ height: {model.input_side} width: {model.input_side} }} }}
-    feature_extractor {{
-      type: "{model.extractor}"{separable}
-      fpn {{ min_level: 3 max_level: 7{narrow} }}
-      min_depth: 16
-      depth_multiplier: 1.0
-      override_base_feature_extractor_hyperparams: true{convolutions.text(_WIDE if resnet else _NARROW, 6)}
-    }}
-    box_predictor {{
-      weight_shared_convolutional_box_predictor {{
-        depth: {128 if light else 256}
-        num_layers_before_predictor: 4
-        kernel_size: 3
-        class_prediction_bias_init: -4.6{tower}{convolutions.text(_NARROW, 8)}
-      }}
-    }}{_pyramid_anchors(2)}{_loss(alpha="0.25", gamma="2.0", iou="0.6")}"""
+def _decode(cls: type[_T], value: Any, at: str) -> _T:
+    """Return a value as a dataclass; a key that it does not have is refused."""
+    keys = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    for key in value if isinstance(value, dict) else ():
+        _one_of(f"a key of {at}" if at else "a key", key, keys)
+    return cast(_T, decode(cls, value, at))
 
 
-def _efficient_det(model: PublishedModel) -> str:
-    """EfficientDet, https://arxiv.org/abs/1911.09070."""
-    side = model.input_side
-    filters, layers, head_layers, combine = _EFFICIENT_DETS[side]
-    combined = f' combine_method: "{combine}"' if combine else ""
-    return f"""
-    add_background_class: false
-    image_resizer {{
-      keep_aspect_ratio_resizer {{ min_dimension: {side} max_dimension: {side} pad_to_max_dimension: true }}
-    }}
-    feature_extractor {{
-      type: "{model.extractor}"
-      bifpn {{ min_level: 3 max_level: 7 num_iterations: {layers} num_filters: {filters}{combined} }}\
-{_EFFICIENT.text(_WIDE, 6)}
-    }}
-    box_predictor {{
-      weight_shared_convolutional_box_predictor {{
-        depth: {filters}
-        num_layers_before_predictor: {head_layers}
-        kernel_size: 3
-        use_depthwise: true
-        class_prediction_bias_init: -4.6{_EFFICIENT.text(_NARROW, 8)}
-      }}
-    }}{_pyramid_anchors(3)}{_loss(alpha="0.25", gamma="1.5", iou="0.5")}"""
-
-
-def _pyramid_anchors(scales: int) -> str:
-    return f"""
-    anchor_generator {{
-      multiscale_anchor_generator {{
-        min_level: 3
-        max_level: 7
-        anchor_scale: 4.0
-        aspect_ratios: [1.0, 2.0, 0.5]
-        scales_per_octave: {scales}
-      }}
-    }}"""
-
-
-def _loss(*, alpha: str, gamma: str, iou: str) -> str:
-    return f"""
-    loss {{
-      classification_loss {{ weighted_sigmoid_focal {{ alpha: {alpha} gamma: {gamma} }} }}
-      localization_loss {{ weighted_smooth_l1 {{ }} }}
-      classification_weight: 1.0
-      localization_weight: 1.0
-    }}
-    post_processing {{
-      batch_non_max_suppression {{
-        score_threshold: 1e-8
-        iou_threshold: {iou}
-        max_detections_per_class: 100
-        max_total_detections: 100
-      }}
-      score_converter: SIGMOID
-    }}"""
+def _one_of(what: str, value: Any, allowed: Collection[str]) -> None:
+    if value not in allowed:
+        names = ", ".join(name or "nothing" for name in allowed)
+        raise ValueError(f"expected one of {names} as {what}, found {shorten(value)}; correct it")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.base import Result, Verb, argument
@@ -11,9 +10,10 @@ from pipeline.cli.group import Group
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
-    from detection_core.zoo.published_models import PublishedModel
+    from detection_core.zoo.networks import PublishedModel
 
 _HEADER = ("name", "input", "COCO mAP", "published ms", "parameters", "size", "speed", "here")
+_FACTS = "name title extractor side coco_map published_ms parameters speed licence size_class archive address"
 
 
 def list_models(arguments: argparse.Namespace) -> Result:
@@ -33,7 +33,7 @@ def list_models(arguments: argparse.Namespace) -> Result:
 def _row(model: PublishedModel, is_here: bool) -> tuple[str, ...]:
     return (
         model.name,
-        f"{model.input_side} x {model.input_side}",
+        f"{model.side} x {model.side}",
         f"{model.coco_map:.1f}",
         f"{model.published_ms}",
         f"{model.parameters / 1e6:.1f} M",
@@ -44,8 +44,7 @@ def _row(model: PublishedModel, is_here: bool) -> tuple[str, ...]:
 
 
 def _facts(model: PublishedModel) -> dict[str, Any]:
-    derived = {"size_class": model.size_class, "archive": model.archive, "address": model.address}
-    return dataclasses.asdict(model) | derived
+    return {"input_side" if name == "side" else name: getattr(model, name) for name in _FACTS.split()}
 
 
 def show(arguments: argparse.Namespace) -> Result:
@@ -59,7 +58,7 @@ def show(arguments: argparse.Namespace) -> Result:
     rows = (
         ("name", model.name),
         ("title", model.title),
-        ("network", f"{model.extractor}, {model.input_side} x {model.input_side}"),
+        ("network", f"{model.extractor}, {model.side} x {model.side}"),
         ("parameters", f"{model.parameters:,} ({model.size_class})"),
         ("COCO mAP", f"{model.coco_map:.1f}, as published"),
         ("time", f"{model.published_ms} ms an image, as published ({model.speed} here)"),

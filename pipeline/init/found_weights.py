@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 
-from detection_core.config.automl.defaults import MODELS
 from detection_core.errors import ModelError, StorageError
 from detection_core.zoo.cache import fetch_model, find_model_files
-from pipeline.init.ladder import SSDLITE, Network
+from detection_core.zoo.networks import Network, PublishedModel
 
-_AUTOML_REMEDY = (
-    "where its archive lies unpacked, set train_config.fine_tune_checkpoint to the checkpoint's prefix and"
-    ' fine_tune_checkpoint_type to "full", and take a tenth of the steps and of the learning rate'
-)
-
-
-_TENSORFLOW_1_REMEDY = (
-    "where its archive lies unpacked, set train_config.fine_tune_checkpoint to the prefix model.ckpt in it,"
-    ' fine_tune_checkpoint_version to V1 and fine_tune_checkpoint_type to "detection", and take a tenth of'
-    " the steps and of the learning rate"
-)
+# Whose checkpoints -> their name, and what to set to start from them.
+_NOT_FETCHED = {
+    "automl": ("google/automl's", 'the checkpoint\'s prefix and fine_tune_checkpoint_type to "full"'),
+    "tensorflow_1": (
+        "TensorFlow 1's",
+        "the prefix model.ckpt in it, fine_tune_checkpoint_version to V1 and fine_tune_checkpoint_type to"
+        ' "detection"',
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,21 +41,20 @@ def find_weights(network: Network, *, wanted: bool) -> StartingWeights:
         network: that is to start from them.
         wanted: False leaves them alone.
     """
-    if network.name in MODELS:
-        return StartingWeights(
-            found=False, reason="google/automl's checkpoints are not fetched", remedy=_AUTOML_REMEDY
+    if network.kind.weights:
+        owner, values = _NOT_FETCHED[network.kind.weights]
+        remedy = (
+            f"where its archive lies unpacked, set train_config.fine_tune_checkpoint to {values}, and take a"
+            " tenth of the steps and of the learning rate"
         )
-    if network.name in SSDLITE:
-        return StartingWeights(
-            found=False, reason="TensorFlow 1's checkpoints are not fetched", remedy=_TENSORFLOW_1_REMEDY
-        )
-    if network.published is None:
+        return StartingWeights(found=False, reason=f"{owner} checkpoints are not fetched", remedy=remedy)
+    if not isinstance(network, PublishedModel):
         return StartingWeights(found=False, reason="nobody publishes weights of this network")
     if not wanted:
         return StartingWeights(found=False, reason="--from-scratch says so")
-    here = find_model_files(network.published) is not None
+    here = find_model_files(network) is not None
     try:
-        fetched = fetch_model(network.published)
+        fetched = fetch_model(network)
     except (ModelError, StorageError) as error:
         return StartingWeights(
             found=False,

@@ -15,9 +15,10 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.datasets.survey import Survey
 from detection_core.detectors.family import AnchorFit, model_message
 from detection_core.zoo.fine_tuning import Choice
-from detection_core.zoo.published_models import Speed, nearest_model
+from detection_core.zoo.networks import Network, Speed
+from detection_core.zoo.published_models import nearest_model
 from pipeline.init.hardware import Hardware
-from pipeline.init.ladder import SMALL, Network, find_network
+from pipeline.init.ladder import find_network, list_networks
 
 SMALLEST_OBJECT = 24
 """Pixels that a small object's side should have in the network's input: three cells of a map of stride 8."""
@@ -118,15 +119,16 @@ def choose_network(
     why = f"asked for by --speed {speed}" if speed else f"for {hardware.text}"
     # The smallest published inputs are 300, without a pyramid, and 320 with one, which finds small objects.
     published = nearest_model((max(side, _SMALLEST_PYRAMID),) * 2, speed=rung)
-    return find_network(published.name), (
-        f"the {rung} rung, {why}: of it the input of {published.input_side} suits objects that ask for {side}"
+    return published, (
+        f"the {rung} rung, {why}: of it the input of {published.side} suits objects that ask for {side}"
         " pixels a side; `detflow init --list-models` shows the others"
     )
 
 
 def from_scratch(reason: str) -> tuple[Network, str]:
     """Return the network that is trained where there are no weights to start from, and why."""
-    return find_network(SMALL), f"half as wide as the published one, as it is trained from scratch: {reason}"
+    small = next(network for network in list_networks() if network.from_scratch)
+    return small, f"half as wide as the published one, as it is trained from scratch: {reason}"
 
 
 def fit_network(network: Network, why: str, seen: Survey, hardware: Hardware) -> NetworkChoice:
@@ -139,7 +141,7 @@ def fit_network(network: Network, why: str, seen: Survey, hardware: Hardware) ->
         hardware: that is trained on.
     """
     side, side_reason = (network.side, f"as many pixels as the published {network.side} x {network.side}")
-    if network.name == SMALL:
+    if network.from_scratch:
         side, side_reason = wanted_side(seen, hardware)
     size, size_reason = input_size(seen, side)
     resizer = {"fixed_shape_resizer": {"height": size[0], "width": size[1]}}
@@ -155,7 +157,7 @@ def fit_network(network: Network, why: str, seen: Survey, hardware: Hardware) ->
         ),
     ]
     config = apply_overrides(config, {resizer_path: resizer})
-    fit, changes = _anchors(config, seen, keep_count=network.name != SMALL)
+    fit, changes = _anchors(config, seen, keep_count=not network.from_scratch)
     if fit is not None:
         choices.append(_anchor_choice(fit, seen, _anchor_path(config, fit)))
     return NetworkChoice(

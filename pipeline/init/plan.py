@@ -18,7 +18,7 @@ from detection_core.datasets.survey import Survey, survey
 from detection_core.detectors.family import model_message
 from detection_core.errors import DataError, one_line
 from detection_core.zoo.fine_tuning import Choice
-from detection_core.zoo.published_models import Speed
+from detection_core.zoo.networks import Speed
 from pipeline.init import settings_choice
 from pipeline.init.found_weights import StartingWeights, find_weights
 from pipeline.init.hardware import Hardware

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from detection_core.config.automl.defaults import MODELS
 from detection_core.datasets.survey import Survey
 from detection_core.zoo.fine_tuning import FEW_IMAGES, MANY_IMAGES, Choice, fine_tuning_recipe
+from detection_core.zoo.networks import PublishedModel
 from pipeline.doctor.machine import GIB
 from pipeline.init.hardware import Hardware
 from pipeline.init.network_choice import NetworkChoice
@@ -21,12 +21,6 @@ _SCRATCH = "https://arxiv.org/abs/1811.08883"
 _LINEAR_SCALING = "https://arxiv.org/abs/1706.02677"
 _SSD = "SSD, https://arxiv.org/abs/1512.02325"
 _LEAST_BOXES = 20
-_CLIPPING = Choice(
-    path="train_config.gradient_clipping_by_norm",
-    value=10.0,
-    reason="as google/automl trains it",
-    source="https://arxiv.org/abs/1911.09070",
-)
 VALIDATION = "train_config.validation"
 _VALIDATIONS, _MOST_VALIDATED = 30, 500  # of a training; images of each
 _PATIENCE = 10  # validations: a third of the training
@@ -72,15 +66,17 @@ def choose_training(
         batch: its batch size.
         weights: published ones are started from.
     """
-    if weights and chosen.network.published:
+    if weights and isinstance(chosen.network, PublishedModel):
         recipe = fine_tuning_recipe(
-            chosen.network.published, images=train_images, classes=len(seen.classes), batch_size=batch.value
+            chosen.network, images=train_images, classes=len(seen.classes), batch_size=batch.value
         )
         choices = [batch if choice.path == batch.path else choice for choice in recipe.choices]
     else:
         choices = [batch, *_from_scratch(train_images, batch.value)]
-        if chosen.network.name in MODELS:
-            choices.append(_CLIPPING)
+        if norm := chosen.network.kind.gradient_norm:
+            source = "https://arxiv.org/abs/1911.09070"
+            path, reason = "train_config.gradient_clipping_by_norm", "as google/automl trains it"
+            choices.append(Choice(path=path, value=norm, reason=reason, source=source))
     return *choices, _boxes(seen)
 
 

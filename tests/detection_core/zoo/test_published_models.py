@@ -21,8 +21,8 @@ from detection_core.zoo.archive import unpack_detector
 from detection_core.zoo.coco_classes import COCO_CLASSES
 from detection_core.zoo.fine_tuning import fine_tuning_recipe
 from detection_core.zoo.keras_backbones import PUBLISHED_BACKBONES, find_backbone
-from detection_core.zoo.networks import network_text
-from detection_core.zoo.published_models import SPEEDS, find_model, list_models, nearest_model
+from detection_core.zoo.networks import SPEEDS
+from detection_core.zoo.published_models import find_model, list_models, nearest_model
 from detection_core.zoo.starting_points import FetchedStart, fetch_start, is_named
 from tests.support.archives import FILES, NAME, archive, member, use_cache_below
 from tests.support.cases import cases, config_refused, refused
@@ -46,7 +46,7 @@ def test_names_inputs_and_parameters_are_the_published_ones_and_others_are_refus
     assert set(goldens) == set(ZOO)
     for golden, model in goldens.items():
         facts = zoo_facts(golden)
-        assert facts.input_size == (model.input_side, model.input_side), golden
+        assert facts.input_size == (model.side, model.side), golden
         # The reference counts the classifier's layers that no detector uses, too.
         counts = operator.gt if "efficientdet" in golden else operator.eq
         assert counts(facts.parameters, model.parameters), golden
@@ -136,7 +136,7 @@ LITE = find_model("ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8")
 
 
 def _config(recipe, classes=3):
-    return apply_overrides(parse_pipeline_config(network_text(recipe.model, classes)), recipe.overrides())
+    return apply_overrides(parse_pipeline_config(recipe.model.text(classes)), recipe.overrides())
 
 
 @cases(*itertools.product(list_models(), [(100, 4), (2_000, 8), (50_000, 32)]))

@@ -122,7 +122,7 @@ def test_help_and_refusals_by_line_import_nothing_heavy(tmp_path):
         cases[str(path)] = message
     code = f"""
 import sys; from pipeline import cli
-light = {{'numpy', 'google.protobuf', 'pydantic', 'rich', 'shtab', 'matplotlib'}}
+light = {{'numpy', 'yaml', 'google.protobuf', 'pydantic', 'rich', 'shtab', 'matplotlib'}}
 heavy = {{'tensorflow', 'tf_keras', 'apache_beam', 'tfx'}}
 try: cli.main(['--help'])
 except SystemExit: pass

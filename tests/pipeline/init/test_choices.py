@@ -16,13 +16,14 @@ from detection_core.detectors.family import model_message
 from detection_core.errors import DataError
 from detection_core.tasks.describe import describe
 from detection_core.zoo.cache import MIRROR_VARIABLE
+from detection_core.zoo.networks import PublishedModel
 from detection_core.zoo.published_models import find_model
 from pipeline.init import found_weights
 from pipeline.init import settings_choice as sets
 from pipeline.init import training_choice as training
 from pipeline.init.found_weights import find_weights
 from pipeline.init.hardware import GIB, Hardware, look_at_hardware
-from pipeline.init.ladder import SMALL, find_network, list_networks
+from pipeline.init.ladder import find_network, list_networks
 from pipeline.init.measured import measure
 from pipeline.init.network_choice import choose_network, fit_network, from_scratch, input_size, wanted_side
 from tests.pipeline.init.looked_at import LAPTOP, WITH_GPU, seen
@@ -52,8 +53,9 @@ def test_the_rung_follows_the_machine_unless_somebody_asks():
     assert choose_network(seen(), LAPTOP, name="", speed=None)[0].speed == "fast"
     assert choose_network(seen(), WITH_GPU, name="", speed=None)[0].speed == "balanced"
     assert choose_network(seen(), LAPTOP, name="", speed="accurate")[0].speed == "accurate"
-    network, why = choose_network(seen(), LAPTOP, name=SMALL, speed=None)
-    assert network.name == SMALL and "--model" in why and from_scratch("no weights")[0].published is None
+    small = from_scratch("no weights")[0]
+    network, why = choose_network(seen(), LAPTOP, name=small.name, speed=None)
+    assert network == small and "--model" in why and not isinstance(small, PublishedModel)
 
 
 def test_every_network_of_the_ladder_is_fitted_to_any_data():
@@ -244,7 +246,7 @@ NAME = "ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8"
 def test_weights_that_are_not_published_wanted_or_reachable(monkeypatch):
     monkeypatch.setattr(found_weights, "fetch_model", None)
     for name, wanted, remedy in (
-        (SMALL, True, ""),
+        (SMALLEST.network.name, True, ""),
         ("efficientdet-lite0", True, "fine_tune_checkpoint"),
         ("ssdlite_mobilenet_v3_large_320x320_coco", True, "fine_tune_checkpoint_version to V1"),
         (NAME, False, ""),

@@ -10,7 +10,7 @@ from pipeline.dag import build_dag
 from pipeline.init import plan as planning
 from pipeline.init.documents import GRID, SETTINGS, check_documents, write_documents
 from pipeline.init.found_weights import StartingWeights
-from pipeline.init.ladder import SMALL, list_networks
+from pipeline.init.ladder import list_networks
 from pipeline.init.plan import Request, make_plan
 from pipeline.init.summary import summary_data, summary_rows
 from pipeline.settings.settings_file import load_settings
@@ -25,7 +25,7 @@ def reasons(choices):
 
 def test_without_weights_the_small_network_is_trained_from_scratch(tmp_path, planned):
     plan = planned()
-    assert plan.network.network.name == SMALL and not plan.weights.found
+    assert plan.network.network.from_scratch and not plan.weights.found
     assert str(tmp_path / "cache") in plan.weights.remedy
     check_pipeline_config(plan.config)
     assert plan.config.train_config.HasField("validation")

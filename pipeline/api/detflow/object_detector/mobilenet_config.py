@@ -9,80 +9,16 @@ from __future__ import annotations
 
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.zoo.networks import find_kind
 from detflow.object_detector.mediapipe_options import HParams, ModelOptions, ModelSpec, QATHParams
 
 IMAGES_OF_A_RATE = 256
 _MOMENTUM = 0.9
 _MOST_BOXES = 100
-_NORM = """
-      conv_hyperparams {
-        activation: RELU_6
-        regularizer { l2_regularizer { weight: %(decay)r } }
-        initializer { variance_scaling_initializer { factor: 2.0 mode: FAN_IN uniform: false } }
-        batch_norm { scale: true decay: 0.99 epsilon: 0.001 }
-      }
-"""
-_TEXT = (
-    """
-model {
-  ssd {
-    num_classes: %(classes)d
-    image_resizer { fixed_shape_resizer { height: %(height)d width: %(width)d } }
-    feature_extractor {
-      type: "ssd_mobilenet_v2_fpn_keras"
-      use_depthwise: true
-      fpn { min_level: 3 max_level: 7 additional_layer_depth: 128 }
-      override_base_feature_extractor_hyperparams: true
-"""
-    + _NORM
-    + """
-    }
-    box_predictor {
-      weight_shared_convolutional_box_predictor {
-        depth: 128
-        num_layers_before_predictor: 4
-        kernel_size: 3
-        use_depthwise: true
-        class_prediction_bias_init: -4.6
-"""
-    + _NORM
-    + """
-      }
-    }
-    anchor_generator {
-      multiscale_anchor_generator {
-        min_level: 3 max_level: 7 anchor_scale: 3.0 aspect_ratios: [0.5, 1.0, 2.0] scales_per_octave: 3
-      }
-    }
-    box_coder { faster_rcnn_box_coder { y_scale: 1 x_scale: 1 height_scale: 1 width_scale: 1 } }
-    matcher {
-      argmax_matcher {
-        matched_threshold: 0.5 unmatched_threshold: 0.5 ignore_thresholds: false
-        negatives_lower_than_unmatched: true force_match_for_each_row: true
-      }
-    }
-    similarity_calculator { iou_similarity { } }
-    encode_background_as_zeros: true
-    normalize_loss_by_num_matches: true
-    normalize_loc_loss_by_codesize: true
-    loss {
-      classification_loss { weighted_sigmoid_focal { alpha: 0.25 gamma: 1.5 } }
-      localization_loss { weighted_smooth_l1 { delta: 0.1 } }
-      classification_weight: 1.0
-      localization_weight: 50.0
-    }
-    post_processing {
-      batch_non_max_suppression {
-        score_threshold: 0.001 iou_threshold: 0.5 max_detections_per_class: 100 max_total_detections: 100
-      }
-      score_converter: SIGMOID
-    }
-  }
-}
+_REST = """
 train_config { data_augmentation_options { random_horizontal_flip { } } }
 eval_config { metrics_set: "coco_detection_metrics" include_metrics_per_category: true }
 """
-)
 
 
 def make_config(
@@ -101,8 +37,14 @@ def make_config(
         ConfigError: for a number that is out of range, naming the field.
     """
     height, width, _ = spec.input_image_shape
-    values = {"classes": classes, "height": height, "width": width, "decay": options.l2_weight_decay}
-    config = parse_pipeline_config(_TEXT % values, where=spec.name)
+    text = find_kind("mediapipe").fill(
+        classes,
+        extractor="ssd_mobilenet_v2_fpn_keras",
+        height=height,
+        width=width,
+        weight_decay=repr(options.l2_weight_decay),
+    )
+    config = parse_pipeline_config(text + _REST, where=spec.name)
     per_epoch = hparams.steps_per_epoch or max(1, images // hparams.batch_size)
     _set_length(config, hparams.batch_size, per_epoch * hparams.epochs)
     rate = hparams.learning_rate * hparams.batch_size / IMAGES_OF_A_RATE
