@@ -7,8 +7,8 @@ names, the code, the packages and the device.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -20,8 +20,8 @@ from typing import Any
 from google.protobuf.message import Message
 
 from detection_core.config.pipeline_config import PipelineConfig
-from detection_core.errors import StorageError
 from detection_core.storage import files
+from detection_core.storage.disk_cache import Cache, entry_key
 from detection_core.zoo.cache import cache_folder
 from pipeline.console import native_output_to, quick_tensorflow
 
@@ -59,12 +59,13 @@ def describe_config(config: PipelineConfig) -> KeptDescription:
     named = list(_texts(config))
     if any(files.is_remote(text) for text in named):
         return _build(config)
-    path = os.path.join(cache_folder(), _FOLDER, f"{_key(config, named)}.json")
-    kept = _read(path)
-    if kept is None:
-        kept = _build(config)
-        _keep(path, kept)
-    return kept
+    cache, key = Cache(os.path.join(cache_folder(), _FOLDER), 0, _KEPT), f"{_key(config, named)}.json"
+    kept = cache.read_json(key)
+    with contextlib.suppress(KeyError, TypeError):  # missing or damaged
+        return KeptDescription(text=kept["text"], data=kept["data"])
+    built = _build(config)
+    cache.write_json(key, dataclasses.asdict(built))
+    return built
 
 
 def _build(config: PipelineConfig) -> KeptDescription:
@@ -85,9 +86,7 @@ def _key(config: Message, named: list[str]) -> str:
         sorted(item for item in os.environ.items() if item[0].startswith(_VARIABLES)),
         [state for text in named for state in _states(text)],
     ]
-    digest = hashlib.sha256(config.SerializeToString(deterministic=True))
-    digest.update(json.dumps(parts).encode())
-    return digest.hexdigest()
+    return entry_key(config.SerializeToString(deterministic=True), json.dumps(parts))
 
 
 def _code() -> list[tuple[str, int, int]]:
@@ -131,25 +130,3 @@ def _states(text: str) -> Iterator[tuple[str, int, int]]:
         path = os.path.join(folder, name)
         state = os.stat(path, follow_symlinks=True) if os.path.exists(path) else os.lstat(path)
         yield os.path.abspath(path), state.st_size, state.st_mtime_ns
-
-
-def _read(path: str) -> KeptDescription | None:
-    try:
-        found = json.loads(files.read_text(path))
-        return KeptDescription(text=found["text"], data=found["data"])
-    except (StorageError, OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _keep(path: str, description: KeptDescription) -> None:
-    """Write a description and remove the oldest ones; a cache that cannot be written keeps nothing."""
-    folder = os.path.dirname(path)
-    try:
-        files.make_dirs(folder)
-        with files.atomic_file(path) as file:
-            file.write(json.dumps(dataclasses.asdict(description)).encode())
-        kept = [os.path.join(folder, name) for name in os.listdir(folder)]
-        for old in sorted(kept, key=os.path.getmtime)[:-_KEPT]:
-            os.remove(old)
-    except (StorageError, OSError):
-        return

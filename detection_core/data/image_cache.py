@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import logging
 import os
 import struct
 import threading
-import time
-import uuid
 from collections.abc import Callable
 
 import google_crc32c
@@ -24,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.errors import ConfigError
-from detection_core.storage.shard_cache import gigabytes_of
+from detection_core.storage.disk_cache import Cache, entry_key, gigabytes_of
 
 FOLDER, GIGABYTES = "DETFLOW_IMAGE_CACHE", "DETFLOW_IMAGE_CACHE_GB"
 
@@ -33,8 +30,6 @@ _DEFAULT_GIGABYTES = "50"
 # Rows, columns, channels, CRC-32C of the pixels.
 _HEADER = struct.Struct("<IIII")
 _NONE: np.ndarray = np.zeros((0, 0, 0), np.uint8)
-_PARTIAL = ".partial"
-_LEFTOVER_SECONDS = 3600
 
 
 class ImageCache:
@@ -48,6 +43,7 @@ class ImageCache:
             limit: bytes of all entries together.
         """
         self.folder, self.limit = folder, limit
+        self._cache = Cache(folder, spread=True)
         self._lock = threading.Lock()
         self._used = self._measure()
         self._is_full = False
@@ -65,10 +61,10 @@ class ImageCache:
         """
 
         def find(content: bytes) -> np.ndarray:
-            return self.find(_name(content, variant))
+            return self.find(entry_key(variant, content))
 
         def keep(content: bytes, pixels: np.ndarray) -> np.ndarray:
-            self.keep(_name(content, variant), pixels)
+            self.keep(entry_key(variant, content), pixels)
             return pixels
 
         def decoded() -> tf.Tensor:
@@ -80,7 +76,7 @@ class ImageCache:
 
     def find(self, name: str) -> np.ndarray:
         """Return the pixels of an entry, uint8 [H, W, C]; empty where there is none."""
-        path = self._path(name)
+        path = self._cache.path(name)
         try:
             with open(path, "rb") as file:
                 content = file.read()
@@ -109,18 +105,12 @@ class ImageCache:
                 self._give_up(f"{self.limit / 1e9:g} GB are full; {GIGABYTES} allows for more")
                 return
             self._used += size
-        path = self._path(name)
-        partial = f"{path}.{uuid.uuid4().hex[:8]}{_PARTIAL}"
         content = np.ascontiguousarray(pixels)
         try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(partial, "wb") as file:
+            with self._cache.add(name) as path, open(path, "wb") as file:
                 file.write(_HEADER.pack(*pixels.shape, _checksum(content)))
                 file.write(content.data)
-            os.replace(partial, path)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                os.remove(partial)
             with self._lock:
                 self._give_up(f"{error.strerror or error}; free some space, or name another {FOLDER}")
 
@@ -129,9 +119,6 @@ class ImageCache:
         if not self._is_full:
             _logger.warning("decoded images | no more are kept in %s: %s", self.folder, reason)
         self._is_full = True
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self.folder, name[:2], name)
 
     def _without(self, path: str) -> np.ndarray:
         """Remove a damaged entry; its image is decoded, and kept, again."""
@@ -148,7 +135,7 @@ class ImageCache:
         """
         try:
             os.makedirs(self.folder, exist_ok=True)
-            return sum(_measure_folder(entry.path) for entry in os.scandir(self.folder) if entry.is_dir())
+            return self._cache.measure()
         except OSError as error:
             raise ConfigError(
                 f"expected a folder to keep decoded images in, found {self.folder}, where it says:"
@@ -157,28 +144,9 @@ class ImageCache:
             ) from error
 
 
-def _measure_folder(folder: str) -> int:
-    total, now = 0, time.time()
-    for entry in os.scandir(folder):
-        with contextlib.suppress(FileNotFoundError):
-            state = entry.stat()
-            if not entry.name.endswith(_PARTIAL):
-                total += state.st_size
-            elif now - state.st_mtime > _LEFTOVER_SECONDS:
-                os.remove(entry.path)
-    return total
-
-
 def _checksum(pixels: np.ndarray) -> int:
     # It takes an array as the bytes that it holds; to make bytes of it takes longer than the sum.
     return int(google_crc32c.value(pixels))
-
-
-def _name(content: bytes, variant: str) -> str:
-    # Processors have instructions for this one, and it lets other threads go on.
-    digest = hashlib.sha256(variant.encode() + b"\0")
-    digest.update(content)
-    return digest.hexdigest()[:32]
 
 
 def image_cache() -> ImageCache | None:

@@ -14,7 +14,7 @@ from detection_core.artifacts.dataset_card import ClassCard, DatasetCard, SplitC
 from detection_core.artifacts.pictures import SAMPLE, SMALLEST, PictureFile, list_pictures
 from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
 from detection_core.report.figures import (
-    BarChart,
+    Chart,
     HeatMap,
     anchor_charts,
     anchor_maps,
@@ -56,7 +56,7 @@ class DatasetSummary:
         return dict(sorted(self.card.splits.items(), key=lambda item: item[0] != TRAIN))
 
     @property
-    def charts(self) -> list[BarChart]:
+    def charts(self) -> list[Chart]:
         """Charts of the boxes; none where they are not known."""
         return profile_charts(self.profiles.splits) if self.profiles else []
 
@@ -66,7 +66,7 @@ class DatasetSummary:
         return profile_maps(self.profiles.splits) if self.profiles else []
 
     @property
-    def anchor_charts(self) -> list[BarChart]:
+    def anchor_charts(self) -> list[Chart]:
         """Charts of how well anchors fit; none where that is not known."""
         return anchor_charts(self.anchors) if self.anchors else []
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from detection_core.artifacts.coco_names import COCO_METRICS
-from detection_core.artifacts.evaluation import ClassCurve, Confusion, Curves, EvalReport, ThresholdVerdict
-from detection_core.report.charts import MAX_LINES, Chart, ChartOptions, Line, line_chart
+from detection_core.artifacts.evaluation import Confusion, Curves, EvalReport, ThresholdVerdict
+from detection_core.report.figures import SERIES, Chart, Line, line_chart
 from detection_core.report.pictures import Picture
 
 WORDS = dict(
@@ -50,9 +50,8 @@ class EvaluationSummary:
         pictures: kind to pictures.
         folder: where all pictures are; "" where nobody who reads the page can look there.
         curves: of the classes; None where there are none.
-        chart: the curves as one chart; None where there is none, or `drawn` is in its place.
+        chart: the curves as one chart; None where there is none.
         left_out: classes that the chart has no line of.
-        drawn: classes whose curves are drawn one by one, without Matplotlib.
     """
 
     id: str
@@ -63,7 +62,6 @@ class EvaluationSummary:
     curves: Curves | None = None
     chart: Chart | None = None
     left_out: int = 0
-    drawn: Sequence[ClassCurve] = ()
 
     @property
     def verdicts(self) -> list[ThresholdVerdict]:
@@ -102,21 +100,12 @@ def _short(verdict: ThresholdVerdict) -> ThresholdVerdict:
 def curve_chart(curves: Curves, title: str) -> tuple[Chart | None, int]:
     """Return the chart of the weakest classes' curves, and how many classes it has no line of."""
     drawn = [c for c in curves.classes if c.precision]
-    weakest = sorted(drawn, key=lambda c: c.ap50 or 0.0)[:MAX_LINES]
+    weakest = sorted(drawn, key=lambda c: c.ap50 or 0.0)[:SERIES]
     kept = [c for c in drawn if c in weakest]
-    lines = [
-        Line(label=f"{c.name}  {c.ap50 or 0.0:.2f}", x=c.recall, y=c.precision, series=i)
-        for i, c in enumerate(kept)
-    ]
-    options = ChartOptions(
-        title=f"Precision over recall at IoU .50, {title.lower()}; AP beside the class",
-        x_label="recall",
-        y_label="precision",
-        unit_square=True,
-        legend_outside=True,
-        size=(7.2, 3.9),
-    )
-    return (line_chart(lines, options) if lines else None), len(drawn) - len(kept)
+    lines = [Line(label=f"{c.name}  {c.ap50 or 0.0:.2f}", x=c.recall, y=c.precision) for c in kept]
+    title = f"Precision over recall at IoU .50, {title.lower()}; AP beside the class"
+    chart = line_chart(title, "recall", lines, unit_square=True) if lines else None
+    return chart, len(drawn) - len(kept)
 
 
 def _confusion(confusion: Confusion | None) -> dict[str, Any] | None:

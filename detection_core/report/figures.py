@@ -1,4 +1,4 @@
-"""Bars and heat maps that a page draws itself, as SVG elements in its own colours, without Matplotlib."""
+"""Lines, bars and heat maps, which a page draws as SVG elements in its own colours."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from detection_core.artifacts.anchor_matches import AnchorMatches
 from detection_core.artifacts.box_profile import BoxProfile, Histogram, SizeGrid
 
-WIDTH, HEIGHT = 360, 190
-"""Of a bar chart, units of its view box."""
+WIDTH, HEIGHT = 360, 194
+"""Of a chart, units of its view box."""
 
-_LEFT, _TOP, _BOTTOM = 40, 10, 34
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 24, 10, 38
 _LABELS = 7
-SERIES = 6
+SERIES = 12
 """How many colours there are; more splits than that share them."""
 
 
@@ -40,26 +40,47 @@ class Bar:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BarChart:
-    """Groups of bars, one for each split: which part of the split's boxes or images is in a bin.
+class Line:
+    """One line of a chart.
+
+    Attributes:
+        label: for the legend; may hold any text.
+        x: abscissas.
+        y: ordinates.
+        thick: draw it thick.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    thick: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Chart:
+    """Bars or lines in one frame.
 
     Attributes:
         title: name of the chart.
-        x_label: what the bins are of.
-        bars: all of them.
-        ticks: (x, text) below the bins.
-        levels: (y, text) of the lines behind the bars.
-        series: name of the split of each colour.
+        x_label: what the x axis shows.
+        bars: all of them, those of a split in one colour.
+        lines: (points of a polyline, whether it is thick), each in a colour of its own.
+        ticks: (x, text) below.
+        levels: (y, text) of the lines across.
+        series: name of the split or line of each colour.
+        left: where the plot begins.
     """
 
     title: str
     x_label: str
-    bars: Sequence[Bar]
+    bars: Sequence[Bar] = ()
+    lines: Sequence[tuple[str, bool]] = ()
     ticks: Sequence[tuple[float, str]]
     levels: Sequence[tuple[float, str]]
     series: Sequence[str]
     width: int = WIDTH
     height: int = HEIGHT
+    left: int = _LEFT
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,7 +108,7 @@ class HeatMap:
 
 def bar_chart(
     title: str, x_label: str, histograms: Mapping[str, Histogram], labels: Sequence[str], unit: str
-) -> BarChart:
+) -> Chart:
     """Draw the histograms of several splits beside each other, each as parts of its own sum.
 
     Args:
@@ -99,7 +120,7 @@ def bar_chart(
     """
     counts, labels = _without_empty_ends(histograms, labels)
     shares = {name: [count / max(1, sum(values)) for count in values] for name, values in counts.items()}
-    top = _round_up(max((max(values) for values in shares.values()), default=0.0))
+    top = min(1.0, _round_up(max((max(values) for values in shares.values()), default=0.0)))
     step = (WIDTH - _LEFT) / max(1, len(labels))
     each = step * 0.84 / max(1, len(shares))
     room = HEIGHT - _TOP - _BOTTOM
@@ -119,7 +140,7 @@ def bar_chart(
                     )
                 )
     every = math.ceil(len(labels) / _LABELS)
-    return BarChart(
+    return Chart(
         title=title,
         x_label=x_label,
         bars=bars,
@@ -133,6 +154,62 @@ def bar_chart(
         ],
         series=list(shares),
     )
+
+
+def line_chart(
+    title: str, x_label: str, lines: Sequence[Line], *, unit_square: bool = False, log_y: bool = False
+) -> Chart:
+    """Draw lines.
+
+    Args:
+        title: name of the chart.
+        x_label: what the x axis shows.
+        lines: at most `SERIES`, or colours come twice. Values that are not finite are left out.
+        unit_square: both axes run from 0 to 1.
+        log_y: logarithmic y axis; values that are not positive are left out.
+    """
+    points = [_points(line, log_y=log_y) for line in lines]
+    columns = _grid([0, 1] if unit_square else [x for line in points for x, _ in line])
+    rows = _grid([0, 1] if unit_square else [y for line in points for _, y in line], whole=log_y)
+
+    def across(x: float) -> float:
+        return round(_LEFT + (WIDTH - _LEFT - _RIGHT) * (x - columns[0]) / (columns[-1] - columns[0]), 1)
+
+    def down(y: float) -> float:
+        room = HEIGHT - _TOP - _BOTTOM
+        return round(_TOP + room * (rows[-1] - y) / (rows[-1] - rows[0]), 1)
+
+    drawn = []
+    for line, found in zip(lines, points, strict=True):
+        places = list(dict.fromkeys(f"{across(x):g},{down(y):g}" for x, y in found))
+        # A single point has no line to see: its round end is drawn.
+        drawn.append((" ".join(places * 2 if len(places) == 1 else places), line.thick))
+    return Chart(
+        title=title,
+        x_label=x_label,
+        lines=drawn,
+        ticks=[(across(x), f"{x:,.6g}") for x in columns],
+        levels=[(down(y), f"{10**y if log_y else y:,.6g}") for y in rows],
+        series=[line.label for line in lines],
+    )
+
+
+def _points(line: Line, *, log_y: bool) -> list[tuple[float, float]]:
+    pairs = [(x, y) for x, y in zip(line.x, line.y, strict=False) if math.isfinite(x) and math.isfinite(y)]
+    return [(x, math.log10(y)) for x, y in pairs if y > 0] if log_y else pairs
+
+
+def _grid(values: Sequence[float], *, whole: bool = False) -> list[float]:
+    """Return round numbers at equal distances, the first below all values and the last above.
+
+    Args:
+        values: what is drawn.
+        whole: whole numbers only.
+    """
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    step = max(_round_up((high - low) / 5), 1.0 if whole else 0.0)
+    first, last = math.floor(low / step), math.ceil(high / step - 1e-9)
+    return [step * place for place in range(first, max(last, first + 1) + 1)]
 
 
 def _without_empty_ends(
@@ -194,7 +271,7 @@ def _place(value: float, grid: SizeGrid) -> float:
     return round(min(max(place, 0.0), float(bins)), 2)
 
 
-def anchor_charts(matches: AnchorMatches) -> list[BarChart]:
+def anchor_charts(matches: AnchorMatches) -> list[Chart]:
     """Return the chart of how well anchors fit boxes."""
     if not matches.splits:
         return []
@@ -219,7 +296,7 @@ def anchor_maps(matches: AnchorMatches) -> list[HeatMap]:
     ]
 
 
-def profile_charts(profiles: Mapping[str, BoxProfile]) -> list[BarChart]:
+def profile_charts(profiles: Mapping[str, BoxProfile]) -> list[Chart]:
     """Return the charts of a data set's boxes: sizes, aspects, boxes of an image."""
     if not any(profile.boxes for profile in profiles.values()):
         return []
@@ -281,9 +358,9 @@ def _percent(edge: float) -> str:
     return f"{100 * edge:.3g}" if edge >= 0.1 else f"{100 * edge:.2g}"
 
 
-def _round_up(share: float) -> float:
-    """Return the next 1, 2 or 5 times a power of ten, 1 at most."""
-    if share <= 0:
+def _round_up(value: float) -> float:
+    """Return the next 1, 2 or 5 times a power of ten."""
+    if value <= 0:
         return 1.0
-    power: float = 10.0 ** math.floor(math.log10(share))
-    return min(1.0, next(power * step for step in (1, 2, 5, 10) if share <= power * step * (1 + 1e-9)))
+    power: float = 10.0 ** math.floor(math.log10(value))
+    return next(power * step for step in (1, 2, 5, 10) if value <= power * step * (1 + 1e-9))

@@ -7,22 +7,20 @@ folder. A copy that is removed while it is read stays readable to its reader.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import hashlib
 import logging
 import os
 import re
 import stat
 import tempfile
-import time
 import uuid
 
 import google_crc32c
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
+from detection_core.storage.disk_cache import Cache, entry_key, gigabytes_of
 from detection_core.storage.record_files import RecordFile, Shard, uri_of
 
 FOLDER, GIGABYTES = "DETFLOW_SHARD_CACHE", "DETFLOW_SHARD_CACHE_GB"
@@ -32,22 +30,18 @@ FETCHED_AHEAD = 4
 _logger = logging.getLogger(__name__)
 # A copy is opened soon after it was fetched; it must not be removed before.
 _NEVER_REMOVED = 4 * FETCHED_AHEAD
-_LEFTOVER_SECONDS = 3600
 
 
 @dataclasses.dataclass(frozen=True)
-class ShardCache:
+class ShardCache(Cache):
     """A folder of copies.
 
     Attributes:
-        folder: where they are.
-        limit: bytes above which the oldest ones are removed; the newest few stay whatever their size.
         private: whether the folder has to be of this user alone, as below a shared folder; one
             that the environment names is trusted as it is.
     """
 
-    folder: str
-    limit: int
+    newest: int = _NEVER_REMOVED
     private: bool = False
 
     def fetch(self, shard: RecordFile) -> str:
@@ -59,14 +53,13 @@ class ShardCache:
         Raises:
             DataError: when the store does not answer, or the shard is gone or not what the manifest says.
         """
-        copy = os.path.join(self.folder, _name(shard))
-        try:
-            os.utime(copy)
+        key = _key(shard)
+        if self.find(key):
             self._check_owner()
-        except FileNotFoundError:
-            self._download(shard, copy)
-            self._shrink()
-        return copy
+        else:
+            self._download(shard, key)
+            self.shrink()
+        return self.path(key)
 
     def _check_owner(self) -> None:
         """Refuse a folder that other users can write to: copies are checked on download only.
@@ -84,15 +77,15 @@ class ShardCache:
                 where=self.folder,
             )
 
-    def _download(self, shard: RecordFile, copy: str) -> None:
+    def _download(self, shard: RecordFile, key: str) -> None:
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         self._check_owner()
-        uri, partial = uri_of(shard), f"{copy}.{uuid.uuid4().hex[:8]}.partial"
+        uri = uri_of(shard)
         try:
-            files.download(uri, partial)
-            if isinstance(shard, Shard):
-                _check(shard, *_measure(partial))
-            os.replace(partial, copy)
+            with self.add(key) as copy:
+                files.download(uri, copy)
+                if isinstance(shard, Shard):
+                    _check(shard, *_measure(copy))
         except FileNotFoundError as e:
             raise DataError(
                 "expected a shard of the examples, found none; run ExampleGen again, or restore the object",
@@ -104,40 +97,6 @@ class ShardCache:
                 f"larger disk or {GIGABYTES} to less",
                 where=self.folder,
             ) from e
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(partial)
-
-    def _shrink(self) -> None:
-        """Remove the copies that were asked for longest ago, and what killed processes left."""
-        copies, now = [], time.time()
-        for entry in os.scandir(self.folder):
-            with contextlib.suppress(FileNotFoundError):
-                state = entry.stat()
-                if not entry.name.endswith(".partial"):
-                    copies.append((state.st_mtime, state.st_size, entry.path))
-                elif now - state.st_mtime > _LEFTOVER_SECONDS:
-                    os.remove(entry.path)
-        copies.sort(reverse=True)
-        total = 0
-        for number, (_, size, path) in enumerate(copies):
-            total += size
-            if total > self.limit and number >= _NEVER_REMOVED:
-                with contextlib.suppress(FileNotFoundError):
-                    os.remove(path)
-
-
-def gigabytes_of(variable: str, default: str) -> float:
-    """Return the gigabytes that a variable of the environment says.
-
-    Raises:
-        ConfigError: for what is no number.
-    """
-    text = os.environ.get(variable) or default
-    try:
-        return float(text)
-    except ValueError as e:
-        raise ConfigError(f"expected a number of gigabytes, found {text!r}", where=variable) from e
 
 
 @functools.cache
@@ -186,15 +145,11 @@ def find_failure(text: str) -> DataError | None:
     return next((_failures[token] for token in tokens if token in _failures), None)
 
 
-def _name(shard: RecordFile) -> str:
-    """Return a name that changes with the content, ending as the shard's does."""
+def _key(shard: RecordFile) -> str:
+    """Return a key that changes with the content, ending as the shard's name does."""
     uri = uri_of(shard)
-    if isinstance(shard, Shard):
-        known = "\0".join(map(str, dataclasses.astuple(shard)))
-    else:
-        known = "\0".join([uri, *files.etags(uri)])
-    suffix = ".tfrecord.gz" if uri.endswith((".gz", ".gzip")) else ".tfrecord"
-    return hashlib.sha256(known.encode()).hexdigest()[:32] + suffix
+    known = map(str, dataclasses.astuple(shard)) if isinstance(shard, Shard) else [uri, *files.etags(uri)]
+    return entry_key(*known) + (".tfrecord.gz" if uri.endswith((".gz", ".gzip")) else ".tfrecord")
 
 
 def _check(shard: Shard, size: int, crc32c: str) -> None:

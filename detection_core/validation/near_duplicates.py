@@ -8,7 +8,7 @@ so.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -43,27 +43,36 @@ _SHIFT = 40
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NearDuplicates:
-    """Which images of a data set are near-identical to others. Images go by their index.
+class NearestImages:
+    """Which images look like one of others. Images go by their index.
 
     Attributes:
-        nearest: int64 [N], the most alike other image within the distance, of several the first; -1 where
+        nearest: int64 [N], the most alike of the others within the distance, of several the first; -1 where
             there is none.
         distances: int64 [N], bits to it; -1 where there is none.
-        nearest_across: int64 [N], likewise among the images of other splits.
-        distances_across: int64 [N], likewise.
-        groups: int64 [N], the first image of the group that chains of near-identical images make; an image
-            that has none is its own.
         complete: whether every pair within the distance was compared; False where too many images are alike
             for that, and the numbers are lower bounds.
     """
 
     nearest: np.ndarray
     distances: np.ndarray
+    complete: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NearDuplicates(NearestImages):
+    """Which images of a data set are near-identical to others of it.
+
+    Attributes:
+        nearest_across: as `nearest`, among the images of other splits.
+        distances_across: as `distances`, likewise.
+        groups: int64 [N], the first image of the group that chains of near-identical images make; an image
+            that has none is its own.
+    """
+
     nearest_across: np.ndarray
     distances_across: np.ndarray
     groups: np.ndarray
-    complete: bool
 
     @property
     def images(self) -> int:
@@ -91,22 +100,6 @@ class NearDuplicates:
         return [(first, second, distance) for distance, first, second in sorted(pairs)]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NearestImages:
-    """Which images look like one of others. Images go by their index.
-
-    Attributes:
-        nearest: int64 [N], the most alike of the others within the distance, of several the first; -1 where
-            there is none.
-        distances: int64 [N], bits to it; -1 where there is none.
-        complete: as of `NearDuplicates`.
-    """
-
-    nearest: np.ndarray
-    distances: np.ndarray
-    complete: bool
-
-
 def find_near_duplicates(
     hashes: Sequence[bytes | None],
     splits: Sequence[int] | None = None,
@@ -128,14 +121,12 @@ def find_near_duplicates(
             million different images need a sixth of.
         on_band: called after each of `band_count` bands.
     """
-    _check_distance(max_distance)
     nodes = _Nodes.of(hashes, splits)
     links = _Links(nodes)
-    index = HammingIndex(nodes.hashes, max_distance)
-    window = search_window(index, None, budget or _default_budget(len(nodes.first)))
-    for one, other, bits in near_pairs(index, None, window, on_band):
+    complete, pairs = _search(nodes, None, max_distance, budget, on_band)
+    for one, other, bits in pairs:
         links.add(one, other, bits)
-    return links.result(len(hashes), complete=window is None)
+    return links.result(len(hashes), complete=complete)
 
 
 def find_nearest_images(
@@ -155,24 +146,13 @@ def find_nearest_images(
         budget: comparisons above which full buckets are searched in part.
         on_band: called after each of `band_count` bands.
     """
-    _check_distance(max_distance)
     asked, known = _Nodes.of(hashes, None), _Nodes.of(others, None)
-    index = HammingIndex(known.hashes, max_distance)
-    window = search_window(index, asked.hashes, budget or _default_budget(len(asked.first)))
     best = np.full(len(asked.first), _NONE)
-    for one, other, bits in near_pairs(index, asked.hashes, window, on_band):
+    complete, pairs = _search(known, asked.hashes, max_distance, budget, on_band)
+    for one, other, bits in pairs:
         np.minimum.at(best, one, (bits << _SHIFT) + known.first[other])
     nearest, distances = _unpacked(best[asked.node], asked.images, len(hashes))
-    return NearestImages(nearest=nearest, distances=distances, complete=window is None)
-
-
-def _check_distance(max_distance: int) -> None:
-    if not 0 <= max_distance <= MAX_INDEXED_DISTANCE:
-        raise ValueError(f"expected a distance from 0 to {MAX_INDEXED_DISTANCE} bits, found {max_distance}")
-
-
-def _default_budget(images: int) -> int:
-    return max(_LEAST_BUDGET, _BUDGET_AN_IMAGE * images)
+    return NearestImages(nearest=nearest, distances=distances, complete=complete)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,6 +200,21 @@ class _Nodes:
             first=images[first],
             second=second,
         )
+
+
+def _search(
+    known: _Nodes,
+    asking: np.ndarray | None,
+    max_distance: int,
+    budget: int | None,
+    on_band: Callable[[], None],
+) -> tuple[bool, Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    """Return whether all pairs are compared, and the near ones, as `near_pairs` does."""
+    if not 0 <= max_distance <= MAX_INDEXED_DISTANCE:
+        raise ValueError(f"expected a distance from 0 to {MAX_INDEXED_DISTANCE} bits, found {max_distance}")
+    index, asked = HammingIndex(known.hashes, max_distance), known.hashes if asking is None else asking
+    window = search_window(index, asking, budget or max(_LEAST_BUDGET, _BUDGET_AN_IMAGE * len(asked)))
+    return window is None, near_pairs(index, asking, window, on_band)
 
 
 class _Links:

@@ -3,7 +3,7 @@
 The hash is pHash (Zauner, "Implementation and Benchmarking of Perceptual Image Hash Functions", 2010,
 https://www.phash.org/docs/pubs/thesis_zauner.pdf): signs of the lowest frequencies of the picture's cosine
 transform, here 256 of them instead of 64, as 64 bits take one of a few hundred thousand pairs of different
-pictures for the same.
+pictures for the same. By hand, as the package imagehash takes a square of frequencies, not the lowest.
 """
 
 from __future__ import annotations

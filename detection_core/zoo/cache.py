@@ -1,8 +1,8 @@
 """Fetched weights, kept on this machine and shared by all runs: `detflow` in the user's cache folder.
 
 Of each file its size and SHA-256 are recorded when it is first there, in `FILE.json` beside it, and compared
-from then on: the publishers give none. `digests.json` keeps checksums of files that have not changed since,
-so that they are not read again for each run.
+from then on: the publishers give none. `digests` keeps checksums of files that have not changed since, so
+that they are not read again for each run.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from detection_core.errors import ModelError, StorageError
 from detection_core.progress import Reporter
 from detection_core.redaction import clean
 from detection_core.storage import files
+from detection_core.storage.disk_cache import Cache
 from detection_core.zoo.archive import CHECKPOINT, CHECKPOINT_NAME, CONFIG, unpack_detector
-from detection_core.zoo.cache_entries import is_file, sizes
-from detection_core.zoo.digests import file_digest
+from detection_core.zoo.cache_entries import file_digest, is_file, sizes
 from detection_core.zoo.download import download
 from detection_core.zoo.networks import PublishedModel
 from detection_core.zoo.watched_connection import Unreachable
@@ -257,9 +257,7 @@ def _writing(path: str) -> Any:
     """Hold what is made at a path for one process at a time; others wait."""
     folder, name = os.path.split(path)
     try:
-        files.make_dirs(folder)
-        lock = files.exclusive(os.path.join(folder, f".{name}.lock"))
-        with lock:
+        with Cache(folder).exclusive(name):
             yield
     except PermissionError as error:
         raise StorageError(

@@ -1,11 +1,21 @@
-"""What stands in the cache: only files are read; anything else could block, never end or lead elsewhere."""
+"""Files in the cache of weights: their kinds, sizes and checksums.
+
+Only files are read: anything else could block, never end or lead elsewhere.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+import time
 
 from detection_core.errors import ModelError
+from detection_core.storage.disk_cache import Cache, entry_key
+
+_FOLDER, _KEPT = "digests", 2_000
+# A file that is written twice within one tick of a file system's clock has the same times after both.
+_SETTLED_NS = 2_000_000_000
 
 
 def is_file(path: str) -> bool:
@@ -37,3 +47,34 @@ def sizes(folder: str) -> dict[str, int]:
             state = os.lstat(path)
             found[os.path.relpath(path, folder)] = state.st_size if stat.S_ISREG(state.st_mode) else -1
     return found
+
+
+def file_digest(root: str, path: str, kind: str = "sha256") -> str:
+    """Return a checksum of a file, from `digests` in a folder above it where it is known.
+
+    The file's size, times, device and inode have to be what they were. The time of its last change of state
+    is one of them: it moves with the content, and no program can set it back.
+
+    Args:
+        root: folder with `digests`; it may be read-only.
+        path: of the file, below the folder.
+        kind: algorithm, as `hashlib` names it.
+
+    Returns:
+        Hexadecimal digits.
+    """
+    state, cache = _state(path), Cache(os.path.join(root, _FOLDER), 0, _KEPT)
+    key = entry_key(os.path.relpath(path, root), kind, *map(str, state))
+    known = cache.read_json(key)
+    if isinstance(known, str):
+        return known
+    with open(path, "rb") as stream:
+        found = hashlib.file_digest(stream, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
+    if _state(path) == state and time.time_ns() - max(state[1:3]) > _SETTLED_NS:
+        cache.write_json(key, found)
+    return found
+
+
+def _state(path: str) -> list[int]:
+    state = os.stat(path)
+    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino, state.st_dev]

@@ -1,7 +1,8 @@
 """Downloads that go on where they stopped: HTTP range requests, as RFC 9110 (section 14) has them.
 
 What arrives is collected in `FILE.part`; `FILE.part.json` says of which version it is. Only a version that
-the server can tell from others, by a strong ETag or a date, is gone on with.
+the server can tell from others, by a strong ETag or a date, is gone on with. By hand, as pooch and fsspec
+cannot resume, and bound neither the size nor the rate of what a server sends.
 """
 
 from __future__ import annotations

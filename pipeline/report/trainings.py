@@ -16,7 +16,7 @@ from detection_core.artifacts.model_run import (
     ValidationLine,
 )
 from detection_core.artifacts.pictures import PictureFile, list_pictures
-from detection_core.report.charts import Chart, ChartOptions, Line, line_chart
+from detection_core.report.figures import Chart, Line, line_chart
 from detection_core.report.pictures import Picture, PictureBudget
 from pipeline.report.run_artifacts import RunArtifacts, find, read_text
 from pipeline.report.unfinished import unfinished_training
@@ -68,28 +68,24 @@ def _pictures(folder: str) -> list[Picture]:
 
 def _loss_chart(history: list[HistoryLine], title: str) -> Chart | None:
     steps = [line.step for line in history]
-    lines = [Line(label="total", x=steps, y=[line.loss for line in history], series=0, thick=True)]
+    lines = [Line(label="total", x=steps, y=[line.loss for line in history], thick=True)]
     names = sorted({name for line in history for name in line.losses} - {_TOTAL_LOSS})
-    for i, name in enumerate(names, start=1):
+    for name in names:
         words = name.removeprefix("Loss/").removesuffix("_loss").replace("_", " ")
         values = [line.losses[name] for line in history if name in line.losses]
         if len(values) == len(history):
-            lines.append(Line(label=words, x=steps, y=values, series=i))
+            lines.append(Line(label=words, x=steps, y=values))
     positive = [v for line in lines for v in line.y if v > 0]
     wide = bool(positive) and max(positive) > 30 * min(positive)
-    return line_chart(lines, ChartOptions(title=f"{title}: loss", x_label="step", y_label="loss", log_y=wide))
+    return line_chart(f"{title}: loss", "step", lines, log_y=wide)
 
 
 def _rate_chart(history: list[HistoryLine], title: str) -> Chart | None:
     known = [line for line in history if line.learning_rate is not None]
     if not known:
         return None
-    line = Line(
-        label="learning rate", x=[h.step for h in known], y=[h.learning_rate or 0.0 for h in known], series=4
-    )
-    return line_chart(
-        [line], ChartOptions(title=f"{title}: learning rate", x_label="step", y_label="learning rate")
-    )
+    x, y = [h.step for h in known], [h.learning_rate or 0.0 for h in known]
+    return line_chart(f"{title}: learning rate", "step", [Line(label="learning rate", x=x, y=y)])
 
 
 def _validation_chart(validations: list[ValidationLine], title: str) -> Chart | None:
@@ -99,12 +95,10 @@ def _validation_chart(validations: list[ValidationLine], title: str) -> Chart | 
         for label, name in _VALIDATED.items()
     }
     lines = []
-    for series, (label, points) in enumerate(values.items()):
+    for label, points in values.items():
         known = [(step, value) for step, value in points if value is not None]
         # COCO's mAP is the score unless the config says otherwise.
         if known and (label == "score" or points != values["score"]):
             x, y = [step for step, _ in known], [value for _, value in known]
-            lines.append(Line(label=label, x=x, y=y, series=series, thick=label == "score"))
-    if not lines:
-        return None
-    return line_chart(lines, ChartOptions(title=f"{title}: validation", x_label="step", y_label="score"))
+            lines.append(Line(label=label, x=x, y=y, thick=label == "score"))
+    return line_chart(f"{title}: validation", "step", lines) if lines else None

@@ -11,12 +11,9 @@ from detection_core.artifacts.evaluation import Curves, EvalReport
 from detection_core.artifacts.pictures import SIDE_BY_SIDE
 from detection_core.artifacts.pushed import PushReport
 from detection_core.report.dataset import DatasetSummary
-from detection_core.report.evaluation import EvaluationSummary, metric_table
+from detection_core.report.evaluation import EvaluationSummary, curve_chart, metric_table
 from detection_core.report.page import render, shown
 from detection_core.report.pictures import Picture
-
-# Classes whose curves are drawn; the table has all of them.
-CURVES = 40
 
 
 def evaluation_page(report: EvalReport, curves: Curves, pictures: Sequence[Picture]) -> str:
@@ -27,14 +24,15 @@ def evaluation_page(report: EvalReport, curves: Curves, pictures: Sequence[Pictu
         curves: content of curves.json.
         pictures: detections beside ground truth.
     """
-    drawn = sorted((c for c in curves.classes if c.recall), key=lambda c: -c.objects)[:CURVES]
+    chart, left_out = curve_chart(curves, "Detector")
     summary = EvaluationSummary(
         id="evaluation",
         title="Detector",
         report=report,
         pictures={SIDE_BY_SIDE: pictures},
         curves=curves,
-        drawn=drawn,
+        chart=chart,
+        left_out=left_out,
     )
     columns = [("model", report.metrics), *([("baseline", report.baseline)] if report.baseline else [])]
     return render(

@@ -7,11 +7,11 @@ from detection_core.artifacts.evaluation import ClassCurve, Confusion, Curves, E
 from detection_core.artifacts.pictures import PICTURES, PictureEntry
 from detection_core.artifacts.quarantine import QuarantinedEntry
 from detection_core.report.benchmark_page import benchmark_page
-from detection_core.report.charts import MAX_LINES
 from detection_core.report.data_findings import FindingsSummary
 from detection_core.report.data_page import data_page
 from detection_core.report.dataset import DatasetSummary, embed_samples
 from detection_core.report.evaluation import EvaluationSummary, curve_chart, metric_table
+from detection_core.report.figures import SERIES
 from detection_core.report.pictures import PictureBudget
 from tests.support.artifact_samples import benchmark
 
@@ -39,7 +39,7 @@ def test_tables_curves_and_confusion_show_what_can_be_read():
     (row,) = metric_table([("a", {"own": 1.0})], ["own"])["rows"]
     assert row == {"name": "own", "words": "own", "values": [1.0]}
     chart, left_out = curve_chart(curves_of(40), "Float")
-    assert chart is not None and left_out == 40 - MAX_LINES
+    assert chart is not None and left_out == 40 - SERIES
     assert curve_chart(Curves(classes=[], score_threshold=0.5), "Float") == (None, 0)
     assert summary_of(40).confusion is None  # too large to read
     confusion = summary_of().confusion

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import jinja2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,20 +26,18 @@ from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
 from detection_core.datasets.box_counter import BoxCounter
 from detection_core.errors import ContractError
 from detection_core.report import figures, formats
-from detection_core.report.charts import ChartOptions, Line, line_chart
 from detection_core.report.data_page import data_page, read_dataset
 from detection_core.report.dataset import DatasetSummary
-from detection_core.report.figures import bar_chart, heat_map, profile_charts, profile_maps
+from detection_core.report.figures import Line, bar_chart, heat_map, line_chart, profile_charts, profile_maps
 from detection_core.report.formats import DASH
 from detection_core.report.page import CONTENT_SECURITY_POLICY, TEMPLATES, render, shown
 from detection_core.report.pictures import PictureBudget
 from tests.support.cases import refused
 
 LINES = [
-    Line(label="a $b^2$", x=[0, 1, 2], y=[3, 2, 1], series=0),
-    Line(label="_<hidden>", x=[0, 1, 2], y=[1, 2, 3], series=1),
+    Line(label="a $b^2$", x=[0, 1, 2], y=[3, 2, 1], thick=True),
+    Line(label="_<hidden>\x1b", x=[0, 1, 2], y=[1, 2, 3]),
 ]
-OPTIONS = ChartOptions(title="Loss & <rate>", x_label="step", y_label="loss")
 LIMITS = {"side_by_side": 2, "miss": 9}
 ROOT = Path(__file__).parents[3]
 JPEG = b"\xff\xd8\xff picture"
@@ -61,29 +60,58 @@ def test_numbers_durations_and_times_are_short_and_what_was_not_measured_is_a_da
 
 
 def svg_of(chart):
-    kind, _, data = chart.data.partition(",")
-    assert kind == "data:image/svg+xml;base64"
-    return ElementTree.fromstring(base64.b64decode(data))
+    macro = '{% import "figures.html" as f %}{{ f.chart(c) }}'
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True)
+    return ElementTree.fromstring(environment.from_string(macro).render(c=chart).replace("\x1b", ""))
 
 
-def test_a_chart_is_an_image_without_links_of_odd_and_equal_data_too():
-    chart = line_chart(LINES, OPTIONS)
+def places(line):
+    """The points of a polyline."""
+    return [tuple(map(float, point.split(","))) for point in line[0].split()]
+
+
+def test_lines_are_drawn_to_scale_among_round_numbers_each_with_its_name():
+    chart = line_chart("Loss & <rate>", "step", LINES)
+    assert chart == line_chart("Loss & <rate>", "step", LINES)
+    assert [text for _, text in chart.ticks] == ["0", "0.5", "1", "1.5", "2"]
+    assert [text for _, text in chart.levels] == ["1", "1.5", "2", "2.5", "3"]
+    first, second = map(places, chart.lines)
+    assert [x for x, _ in first] == [x for x, _ in chart.ticks[::2]] == [x for x, _ in second]
+    assert [y for _, y in first] == [y for y, _ in chart.levels[::-2]] == [y for _, y in second[::-1]]
     root = svg_of(chart)
-    assert chart.title == "Loss & <rate>" and root.tag == "{http://www.w3.org/2000/svg}svg"
-    text = ElementTree.tostring(root, encoding="unicode")
-    assert "#0b62c4" in text and "#d9730d" in text
-    links = [value for node in root.iter() for name, value in node.attrib.items() if name.endswith("href")]
-    assert links and all(link.startswith("#") for link in links)
-    assert not [node for node in root.iter() if node.tag.endswith(("script", "image", "foreignObject"))]
-    log = ChartOptions(title="log", x_label="", y_label="", log_y=True)
-    charts = (
-        line_chart([Line(label="one", x=[5], y=[0.0])], OPTIONS),
-        line_chart([Line(label="zero", x=[1, 2], y=[0, 1])], log),
-        line_chart([Line(label="\x1b[31m\0", x=[1, 2], y=[0, 1])], OPTIONS),
-    )
-    for chart in charts:
-        assert "#0b62c4" in ElementTree.tostring(svg_of(chart), encoding="unicode")
-    assert line_chart(LINES, OPTIONS) == line_chart(LINES, OPTIONS)
+    drawn = [(node.get("class"), node.find("title").text) for node in root.iter("polyline")]
+    assert drawn == [("s0 thick", "a $b^2$"), ("s1", "_<hidden>")]
+    assert root.find("svg").get("aria-label") == root.find("figcaption/b").text == "Loss & <rate>"
+    many = line_chart("t", "x", [Line(label="l", x=range(100_000), y=[n % 2 for n in range(100_000)])])
+    assert len(many.lines[0][0]) < 80_000  # what is not seen is not in the page
+
+
+@pytest.mark.parametrize(
+    ("line", "log_y", "levels", "count"),
+    [
+        (Line(label="one", x=[5], y=[0.0]), False, ["0", "1"], 2),
+        (Line(label="zero", x=[1, 2], y=[0, 1]), True, ["1", "10"], 2),
+        (Line(label="n", x=[1, 2, 3], y=[1, math.nan, 3.5]), False, ["1", "1.5", "2", "2.5", "3", "3.5"], 2),
+        (Line(label="wide", x=[1, 2], y=[0.02, 300]), True, ["0.01", "0.1", "1", "10", "100", "1,000"], 2),
+        (Line(label="below", x=[-3, 2], y=[-0.3, 0.0001]), False, ["-0.3", "-0.2", "-0.1", "0", "0.1"], 2),
+        (Line(label="rate", x=[0, 9], y=[0.0, 4e-5]), False, ["0", "1e-05", "2e-05", "3e-05", "4e-05"], 2),
+        (Line(label="none", x=[], y=[]), True, ["1", "10"], 0),
+    ],
+)  # fmt: skip
+def test_odd_values_have_a_scale_too(line, log_y, levels, count):
+    chart = line_chart("t", "x", [line], log_y=log_y)
+    assert [text for _, text in chart.levels] == levels
+    drawn = places(chart.lines[0])
+    assert len(drawn) == count
+    assert all(chart.left <= x <= figures.WIDTH and 0 <= y <= figures.HEIGHT for x, y in drawn)
+    (node,) = svg_of(chart).iter("polyline")
+    assert node.get("points") == chart.lines[0][0]
+
+
+def test_precision_over_recall_has_axes_from_0_to_1():
+    chart = line_chart("t", "recall", [Line(label="l", x=[0.2, 0.4], y=[0.5, 0.3])], unit_square=True)
+    wanted = ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+    assert [text for _, text in chart.ticks] == [text for _, text in chart.levels] == wanted
 
 
 def test_matplotlib_and_jinja2_are_loaded_only_to_draw():

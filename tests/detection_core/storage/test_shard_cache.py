@@ -1,6 +1,8 @@
-"""Local copies of what lies elsewhere."""
+"""Caches on disk, and local copies of what lies elsewhere."""
 
+import dataclasses
 import os
+import time
 from pathlib import Path
 
 import google_crc32c
@@ -10,6 +12,7 @@ from detection_core.data.sequence import SequenceOptions, ordered_records, shuff
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
 from detection_core.storage import shard_cache as module
+from detection_core.storage.disk_cache import Cache, entry_key
 from detection_core.storage.local_copy import local_copy
 from detection_core.storage.pending_upload import PendingTextUpload, PendingUpload
 from detection_core.storage.record_files import Shard, uri_of
@@ -93,14 +96,43 @@ def test_a_shard_that_was_changed_and_a_disk_that_is_full_are_named_with_what_to
     refused(ConfigError, "found 'much'", shard_cache)
 
 
-def test_leftovers_of_killed_processes_go(bucket, cache):
-    os.makedirs(cache.folder)
-    old, new = Path(cache.folder, "a.partial"), Path(cache.folder, "b.partial")
-    old.touch()
-    new.touch()
-    os.utime(old, (1, 1))
-    cache.fetch(_shard(bucket, "d", b"data"))
-    assert not old.exists() and new.exists()
+@pytest.mark.parametrize("spread", [False, True])
+def test_a_cache_counts_and_removes_its_own_files_and_leftovers_of_killed_processes(tmp_path, spread):
+    cache = Cache(str(tmp_path / "a" / "b"), most_bytes=10, newest=1, spread=spread)
+    assert cache.find("x") is None
+    for age, key in ((30, "old"), (20, "read"), (10, "new")):
+        with cache.add(key) as path:
+            Path(path).write_bytes(bytes(5))
+            assert cache.find(key) is None
+        os.utime(cache.path(key), (1000 - age, 1000 - age))
+    with pytest.raises(ZeroDivisionError), cache.add("failed") as path:
+        Path(path).touch()
+        raise ZeroDivisionError
+    old, new, theirs = (Path(cache.path(n)) for n in ("old.partial", "new.partial", "theirs/deep/x"))
+    theirs.parent.mkdir(parents=True)
+    for path in (old, new, theirs):
+        path.touch()
+        os.utime(path, (1, 1) if path != new else None)
+    assert cache.measure() == 15 and not old.exists() and new.exists()
+    assert cache.find("read") == cache.path("read")  # counts as used now
+    cache.shrink()
+    kept = [key for key in ("old", "read", "new", "failed") if os.path.exists(cache.path(key))]
+    assert kept == ["read", "new"] and new.exists()
+    dataclasses.replace(cache, most_bytes=0).shrink()
+    assert os.path.exists(cache.path("read")) and not os.path.exists(cache.path("new")) and theirs.exists()
+
+
+def test_keys_change_with_each_part_and_an_entry_has_one_writer_at_a_time(tmp_path):
+    assert len({entry_key("ab", "c"), entry_key("a", "bc"), entry_key(b"abc"), entry_key()}) == 4
+    cache, writing = Cache(str(tmp_path / "new")), []
+
+    def write(number):
+        with cache.exclusive("key"):
+            writing.append(number)
+            time.sleep(0.01)
+            assert writing.pop() == number and not writing
+
+    at_once(list(range(4)), write)
 
 
 def test_a_failure_inside_tf_data_is_found_by_its_token_and_not_by_its_words(bucket, tmp_path, monkeypatch):

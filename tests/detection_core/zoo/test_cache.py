@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from detection_core.errors import ModelError, StorageError
 from detection_core.zoo import cache as caches
-from detection_core.zoo import digests
+from detection_core.zoo import cache_entries
 from detection_core.zoo.cache import PublishedFile, fetch_file, fetch_model, find_model_files
 from detection_core.zoo.cache_entries import is_file, sizes
 from detection_core.zoo.published_models import find_model
@@ -67,7 +67,7 @@ def test_a_detector_is_fetched_once(mirror, cache):
 
 
 def test_files_that_stay_are_not_read_for_each_run(mirror, monkeypatch):
-    monkeypatch.setattr(digests, "_SETTLED_NS", -1)
+    monkeypatch.setattr(cache_entries, "_SETTLED_NS", -1)
     reads, whole = [], hashlib.file_digest
     monkeypatch.setattr(hashlib, "file_digest", lambda *a: reads.append(a) or whole(*a))
     _fetch(mirror)

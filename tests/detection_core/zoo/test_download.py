@@ -12,9 +12,9 @@ import pytest
 
 from detection_core.errors import StorageError
 from detection_core.redaction import CleanFormatter
-from detection_core.zoo import digests, watched_connection
+from detection_core.zoo import cache_entries, watched_connection
 from detection_core.zoo import download as downloads
-from detection_core.zoo.digests import file_digest
+from detection_core.zoo.cache_entries import file_digest
 from detection_core.zoo.download import Patience
 from detection_core.zoo.watched_connection import Redirects, Unreachable, watched_opener
 from tests.support.cases import cases, refused
@@ -279,7 +279,7 @@ def test_answers_are_read_whole_but_a_redirect_s_interim_ones_have_an_end_and_ht
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    monkeypatch.setattr(digests, "_SETTLED_NS", -1)
+    monkeypatch.setattr(cache_entries, "_SETTLED_NS", -1)
     path = tmp_path / "zoo" / "ckpt-0.data"
     path.parent.mkdir()
     path.write_bytes(b"weights")
@@ -293,17 +293,18 @@ def test_a_file_that_stays_is_read_once_unless_it_was_written_just_now(tmp_path,
     reads, whole = [], hashlib.file_digest
     monkeypatch.setattr(hashlib, "file_digest", lambda *a: reads.append(a) or whole(*a))
     with monkeypatch.context() as young:
-        young.setattr(digests, "_SETTLED_NS", 60_000_000_000)
+        young.setattr(cache_entries, "_SETTLED_NS", 60_000_000_000)
         for _ in range(2):
             file_digest(str(tmp_path), str(file))
-    assert len(reads) == 2 and not (tmp_path / "digests.json").exists()
+    assert len(reads) == 2 and not (tmp_path / "digests").exists()
     for _ in range(3):
         assert file_digest(str(tmp_path), str(file)) == SMALL
         assert file_digest(str(tmp_path), str(file), "md5") == hashlib.md5(b"weights").hexdigest()
     assert len(reads) == 4
 
 
-def test_every_change_is_seen_and_notes_of_files_that_are_gone_go(tmp_path, file):
+def test_every_change_is_seen_and_only_the_latest_checksums_are_kept(tmp_path, file, monkeypatch):
+    monkeypatch.setattr(cache_entries, "_KEPT", 1)
     file_digest(str(tmp_path), str(file))
     before = file.stat()
     while time.time_ns() - before.st_ctime_ns < 20_000_000:  # a tick of the file system's clock
@@ -317,17 +318,19 @@ def test_every_change_is_seen_and_notes_of_files_that_are_gone_go(tmp_path, file
     assert file_digest(str(tmp_path), str(file)) == SMALL
     file.rename(other)
     file_digest(str(tmp_path), str(other))
-    assert set(json.loads((tmp_path / "digests.json").read_text())) == {"zoo/other"}
+    (note,) = (tmp_path / "digests").iterdir()
+    assert json.loads(note.read_text()) == SMALL
 
 
-@cases("", "[]", '{"zoo/ckpt-0.data": 3}', '{"zoo/ckpt-0.data": {"state": []}}', "\xff", None)
+@cases("", "[]", "3", f'"{LARGE}', "\xff", None)
 def test_notes_of_something_else_are_written_again_where_they_can_be(file, *, text):
     root = file.parents[1]
-    notes = root / "digests.json"
+    file_digest(str(root), str(file))
+    (note,) = (root / "digests").iterdir()
     if text is None:
-        notes.unlink()
-        notes.mkdir()
+        note.unlink()
+        note.mkdir()
     else:
-        notes.write_text(text, encoding="latin-1")
+        note.write_text(text, encoding="latin-1")
     assert file_digest(str(root), str(file)) == SMALL
-    assert text is None or set(json.loads(notes.read_text())) == {"zoo/ckpt-0.data"}
+    assert text is None or json.loads(note.read_text()) == SMALL

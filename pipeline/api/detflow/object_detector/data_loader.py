@@ -14,12 +14,7 @@ from detflow.argument_checks import check_count, check_counts, is_number
 from detflow.object_detector import annotated_sets
 from detflow.object_detector.annotated_sets import SPLITS, AnnotatedSet
 from detflow.object_detector.class_names import Classes, as_label_map, read_classes
-from detflow.object_detector.record_cache import (
-    count_images,
-    is_current,
-    read_cache,
-    write_cache,
-)
+from detflow.object_detector.record_cache import count_images, keep_records, read_cache
 
 Path = str | os.PathLike[str]
 
@@ -99,10 +94,7 @@ class DataLoader:
         )
         made_from = annotated_sets.fingerprint({"": part}, classes=sorted(classes.items()), shards=num_shards)
         prefix = make_prefix(cache_dir, cache_prefix_filename, made_from)
-        if not is_current(prefix, made_from):
-            write_cache(
-                prefix, part.images, part.rejected, classes, num_shards=num_shards, made_from=made_from
-            )
+        keep_records(prefix, part, classes, num_shards=num_shards, made_from=made_from)
         return cls.from_cache(prefix)
 
     @classmethod
@@ -255,10 +247,7 @@ class DataLoader:
         loaders: dict[str, DataLoader] = {}
         for split, part in sets.items():
             prefix = files.join(folder, f"{split}_{name}")
-            if not is_current(prefix, made_from):
-                write_cache(
-                    prefix, part.images, part.rejected, classes, num_shards=num_shards, made_from=made_from
-                )
+            keep_records(prefix, part, classes, num_shards=num_shards, made_from=made_from)
             loaders[split] = cls.from_cache(prefix)
         return [loaders.get(split) for split in SPLITS]
 

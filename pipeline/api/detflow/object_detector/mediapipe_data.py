@@ -10,7 +10,7 @@ from detflow.argument_checks import check_counts
 from detflow.object_detector import annotated_sets
 from detflow.object_detector.class_names import Classes
 from detflow.object_detector.data_loader import DataLoader, Path, make_prefix
-from detflow.object_detector.record_cache import RecordCache, is_current, read_cache, write_cache
+from detflow.object_detector.record_cache import RecordCache, keep_records, read_cache
 
 _IMAGES, _ANNOTATIONS, _LABELS = "images", "Annotations", "labels.json"
 _IMAGES_OF_A_SHARD, _MOST_SHARDS = 100, 10
@@ -99,6 +99,5 @@ class Dataset(DataLoader):
         shards = min(-(-len(part.images) // _IMAGES_OF_A_SHARD), _MOST_SHARDS)
         made_from = annotated_sets.fingerprint({"": part}, classes=sorted(classes.items()))
         prefix = make_prefix(cache_dir, None, made_from)
-        if not is_current(prefix, made_from):
-            write_cache(prefix, part.images, part.rejected, classes, num_shards=shards, made_from=made_from)
+        keep_records(prefix, part, classes, num_shards=shards, made_from=made_from)
         return cls.from_cache(prefix)

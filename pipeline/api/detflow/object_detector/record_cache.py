@@ -24,6 +24,8 @@ from detection_core.datasets.encoding import make_example
 from detection_core.datasets.quarantine import check_limit, count_reasons
 from detection_core.errors import ConfigError, DataError, shorten
 from detection_core.storage import files
+from detection_core.storage.disk_cache import Cache
+from detflow.object_detector.annotated_sets import AnnotatedSet
 from detflow.object_detector.class_names import read_classes
 
 _META_DATA, _ANNOTATIONS = "_meta_data.yaml", "_annotations.json"
@@ -116,6 +118,20 @@ def is_current(prefix: str, made_from: str) -> bool:
         return read_cache(prefix).made_from in ("", made_from)
     except (DataError, ConfigError):
         return False
+
+
+def keep_records(
+    prefix: str, part: AnnotatedSet, classes: Mapping[int, str], *, num_shards: int, made_from: str
+) -> None:
+    """Write the cache of a set, as `write_cache` does, unless it is current; one process writes at a time."""
+    folder, _, name = prefix.rpartition("/")
+    if is_current(prefix, made_from):
+        return
+    with Cache(folder).exclusive(name):
+        if not is_current(prefix, made_from):
+            write_cache(
+                prefix, part.images, part.rejected, classes, num_shards=num_shards, made_from=made_from
+            )
 
 
 def write_cache(
