@@ -70,7 +70,7 @@ def _present(indices: Any) -> list[int]:
 
 def _single(schema: Any, model: Any, operator: Any) -> tuple[bytes, list[int]]:
     """Return a file of one operation, and the tensors of the original that are its inputs."""
-    import flatbuffers  # type: ignore[import-untyped]
+    import flatbuffers
 
     graph = model.subgraphs[0]
     used = sorted({*_present(operator.inputs), *_present(operator.outputs)})

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import flatbuffers  # type: ignore[import-untyped]
+import flatbuffers
 import numpy as np
 
 from detection_core.artifacts import tflite_slots as slots

@@ -26,7 +26,7 @@ def repeat_by_copies(content: bytes) -> bytes:
     Args:
         content: a TensorFlow Lite file without an archive at its end.
     """
-    import flatbuffers  # type: ignore[import-untyped]
+    import flatbuffers
     from tensorflow.lite.python import schema_py_generated as schema
 
     model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
