@@ -13,7 +13,6 @@ from typing import Any
 from ai_edge_litert.schema_py_generated import Model
 
 from detection_core.artifacts.flatbuffer_table import FlatbufferError, decoded, numbers, read_root, tables
-from detection_core.artifacts.tflite_slots import MODEL_IDENTIFIER
 from detection_core.errors import ModelError
 from detection_core.storage import files
 
@@ -52,7 +51,7 @@ def verify_tflite(content: bytes, *, where: str = "") -> None:
     Raises:
         ModelError: saying what is wrong.
     """
-    if content[4:8] != MODEL_IDENTIFIER:
+    if not Model.ModelBufferHasIdentifier(content, 0):
         raise ModelError("expected a TensorFlow Lite file, found another kind; pass a .tflite", where=where)
     try:
         _verify_model(read_root(Model, content))

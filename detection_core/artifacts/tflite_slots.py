@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-MODEL_IDENTIFIER = b"TFL3"
 METADATA_IDENTIFIER = b"M001"
 DETECTOR_IDENTIFIER = b"V001"
 

@@ -60,8 +60,8 @@ _MEASURED = {"split": "eval", "metrics": {"mAP": 0.5, "mAP (large)": None}}
 ORIGIN = tflite_provenance.Provenance(**_MADE, **_OF, **_MEASURED)
 
 
-def test_the_identifier_is_that_of_the_schema_and_no_reader_or_writer_states_a_slot():
-    assert schema.Model.ModelBufferHasIdentifier(b"\0" * 4 + slots.MODEL_IDENTIFIER, 0)
+def test_identifiers_are_the_published_ones_and_no_reader_or_writer_states_one_or_a_slot():
+    assert (slots.METADATA_IDENTIFIER, slots.DETECTOR_IDENTIFIER) == (b"M001", b"V001")
     readers = [ROOT / "artifacts" / f"tflite_{name}.py" for name in ("metadata", "file", "graph", "decoding")]
     called = r"\.(place|number|raw|text|floats|table|tables)\(\d"
     for path in (*readers, ROOT / "exporters" / "tflite_description.py"):
