@@ -1,13 +1,17 @@
-"""Reader of untrusted flatbuffers: every offset and length is checked against the data's end.
+"""Checked reading of untrusted flatbuffers, by the classes of a generated schema or by slots.
 
-Lists may share their bytes, so that a small file can stand for one of gigabytes. What is read in all is
-bounded by the file's size.
+flatbuffers' own accessors cut off what ends behind the data, and follow lists that share their bytes, so that
+a small file can stand for one of gigabytes. Here every offset and length is checked against the data's end,
+and what is read in all is bounded by the file's size.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import struct
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from flatbuffers import number_types as types
 
 # A file's lists are read a few times over, by one reader after another.
 _READS = 8
@@ -34,128 +38,140 @@ class _Allowance:
             raise FlatbufferError("lists that share their bytes, many times over")
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """A flatbuffer table, read by the slots of its fields in the schema.
+class Table(flatbuffers.table.Table):
+    """A table whose fields are read by their slots in the schema.
 
-    Attributes:
-        data: the whole flatbuffer.
+    What generated classes call is checked here, too; see `read_root`. Every method raises `FlatbufferError`
+    for what lies outside the data.
+
+    Args:
+        data: the whole flatbuffer, bytes or an array of uint8.
         position: of the table in it.
         allowance: shared by all tables of the flatbuffer.
     """
 
-    data: bytes
-    position: int
-    allowance: _Allowance
+    def __init__(self, data: Any, position: int, allowance: _Allowance) -> None:
+        super().__init__(data, position)
+        self.allowance = allowance
 
     @classmethod
-    def root(cls, data: bytes) -> Table:
-        """Return the table that a flatbuffer begins with.
+    def root(cls, data: Any, allowance: _Allowance | None = None) -> Table:
+        """Return the table that a flatbuffer begins with; one inside of another shares its allowance."""
+        allowance = allowance or _Allowance(len(data))
+        return cls(data, cls(data, 0, allowance).Indirect(0), allowance)
 
-        Raises:
-            FlatbufferError: as every method does, for what lies outside the data.
-        """
-        return cls(data, _unpack("<I", data, 0), _Allowance(len(data)))
+    def Get(self, flags: Any, off: int) -> Any:
+        """Return the number at a position."""
+        if not 0 <= off <= len(self.Bytes) - flags.bytewidth:
+            raise FlatbufferError(f"an offset to byte {off} of {len(self.Bytes)}")
+        return flags.packer_type.unpack_from(self.Bytes, off)[0]
 
-    def has(self, slot: int) -> bool:
-        """Tell whether the table has a field."""
-        return bool(self._field(slot))
+    def Indirect(self, off: int) -> int:
+        """Return the position that the offset at a position leads to."""
+        position = off + self.Get(types.UOffsetTFlags, off)
+        self.Get(types.UOffsetTFlags, position)  # the least that lies at one
+        return position
 
-    def number(self, slot: int, code: str, default: int = 0) -> int:
-        """Return a field of the `struct` format `code`."""
-        field = self._field(slot)
-        return _unpack("<" + code, self.data, field) if field else default
+    def VectorLen(self, off: int) -> int:
+        """Return the length of a vector of tables, texts or numbers of 4 bytes."""
+        return self._vector(self.Pos + off, 4)[0]
 
-    def float32(self, slot: int) -> float:
-        """Return a field of 32 bits, 0 where the table does not have it."""
-        field = self._field(slot)
-        if not field:
-            return 0.0
-        (value,) = struct.unpack("<f", struct.pack("<I", _unpack("<I", self.data, field)))
-        return float(value)
-
-    def place(self, slot: int) -> int:
-        """Return where a scalar field lies in the data, 0 where the table does not have it."""
-        return self._field(slot)
-
-    def start(self, slot: int) -> int:
-        """Return where a vector of bytes begins in the data."""
-        return self._vector(slot, 1)[1]
-
-    def length(self, slot: int) -> int:
-        """Return how many bytes a vector of bytes has."""
-        return self._vector(slot, 1)[0]
-
-    def raw(self, slot: int) -> bytes:
-        """Return a vector of bytes."""
-        count, start = self._vector(slot, 1)
+    def String(self, off: int) -> bytes:
+        """Return the text at a position."""
+        count, start = self._vector(off, 1)
         self.allowance.spend(count)
-        return self.data[start : start + count]
+        return bytes(self.Bytes[start : start + count])
 
-    def text(self, slot: int) -> str:
-        """Return a text."""
-        try:
-            return self.raw(slot).decode()
-        except UnicodeDecodeError as error:
-            raise FlatbufferError(f"a text that is no UTF-8 ({error.reason})") from error
+    def GetVectorAsNumpy(self, flags: Any, off: int) -> Any:
+        """Return a vector of numbers, an array that shares the data's memory."""
+        count, start = self._vector(self.Pos + off, flags.bytewidth)
+        return np.frombuffer(self.Bytes, types.to_numpy_type(flags), count, start)
 
-    def floats(self, slot: int) -> tuple[float, ...]:
-        """Return a vector of float32."""
-        count, start = self._vector(slot, 4)
-        self.allowance.spend(4 * count)
-        return struct.unpack_from(f"<{count}f", self.data, start)
-
-    def integers(self, slot: int) -> tuple[int, ...]:
-        """Return a vector of int32."""
-        count, start = self._vector(slot, 4)
-        self.allowance.spend(4 * count)
-        return struct.unpack_from(f"<{count}i", self.data, start)
-
-    def longs(self, slot: int) -> tuple[int, ...]:
-        """Return a vector of int64."""
-        count, start = self._vector(slot, 8)
-        self.allowance.spend(8 * count)
-        return struct.unpack_from(f"<{count}q", self.data, start)
-
-    def table(self, slot: int) -> Table:
-        """Return a field that is a table."""
-        field = self._field(slot)
-        if not field:
-            raise FlatbufferError("a table without one of its parts")
-        self.allowance.spend(_TABLE_BYTES, 1)
-        return Table(self.data, self._follow(field), self.allowance)
-
-    def tables(self, slot: int) -> list[Table]:
-        """Return a vector of tables."""
-        count, start = self._vector(slot, 4)
-        self.allowance.spend(_TABLE_BYTES * count, count)
-        return [Table(self.data, self._follow(start + 4 * i), self.allowance) for i in range(count)]
-
-    def _field(self, slot: int) -> int:
-        """Return a field's position, 0 where the table does not have it."""
-        layout = self.position - _unpack("<i", self.data, self.position)
-        entry = 4 + 2 * slot
-        if entry + 2 > _unpack("<H", self.data, layout):
-            return 0
-        offset = _unpack("<H", self.data, layout + entry)
-        return self.position + offset if offset else 0
-
-    def _follow(self, position: int) -> int:
-        return position + _unpack("<I", self.data, position)
-
-    def _vector(self, slot: int, size: int) -> tuple[int, int]:
+    def _vector(self, place: int, size: int) -> tuple[int, int]:
         """Return a vector's length and the position of its first item, which has `size` bytes."""
-        field = self._field(slot)
-        if not field:
-            return 0, 0
-        start = self._follow(field)
-        count = _unpack("<I", self.data, start)
-        if start + 4 + count * size > len(self.data):
+        start = self.Indirect(place)
+        count = self.Get(types.UOffsetTFlags, start)
+        if start + 4 + count * size > len(self.Bytes):
             raise FlatbufferError(f"a list of {count} items that ends behind the file's end")
         return count, start + 4
 
+    def place(self, slot: int) -> int:
+        """Return where a field lies in the data, 0 where the table does not have it."""
+        offset = self.Offset(4 + 2 * slot)
+        return self.Pos + offset if offset else 0
 
-def _unpack(code: str, data: bytes, position: int) -> int:
-    if not 0 <= position <= len(data) - struct.calcsize(code):
-        raise FlatbufferError(f"an offset to byte {position} of {len(data)}")
-    return int(struct.unpack_from(code, data, position)[0])
+    def number(self, slot: int, flags: Any) -> Any:
+        """Return a field of the kind `flags` of flatbuffers' `number_types`, 0 where there is none."""
+        place = self.place(slot)
+        return self.Get(flags, place) if place else 0
+
+    def raw(self, slot: int) -> bytes:
+        """Return a vector of bytes."""
+        place = self.place(slot)
+        return self.String(place) if place else b""
+
+    def text(self, slot: int) -> str:
+        """Return a text."""
+        return decoded(self.raw(slot))
+
+    def floats(self, slot: int) -> tuple[float, ...]:
+        """Return a vector of float32."""
+        offset = self.Offset(4 + 2 * slot)
+        return self.taken(self.GetVectorAsNumpy(types.Float32Flags, offset)) if offset else ()
+
+    def taken(self, values: Any) -> tuple[Any, ...]:
+        """Return the numbers of an array of the data as Python's."""
+        self.allowance.spend(values.nbytes)
+        return tuple(values.tolist())
+
+    def table(self, slot: int) -> Table:
+        """Return a field that is a table."""
+        place = self.place(slot)
+        if not place:
+            raise FlatbufferError("a table without one of its parts")
+        self.allowance.spend(_TABLE_BYTES, 1)
+        return Table(self.Bytes, self.Indirect(place), self.allowance)
+
+    def tables(self, slot: int) -> list[Table]:
+        """Return a vector of tables."""
+        place = self.place(slot)
+        count, start = self._vector(place, 4) if place else (0, 0)
+        self.allowance.spend(_TABLE_BYTES * count, count)
+        return [Table(self.Bytes, self.Indirect(start + 4 * i), self.allowance) for i in range(count)]
+
+
+def read_root(kind: Any, data: Any) -> Any:
+    """Return the table that a flatbuffer begins with, as an object of its generated class `kind`.
+
+    Its accessors of numbers and texts are checked; use `numbers`, `tables` and `checked` for others.
+    """
+    found = kind()
+    found._tab = Table.root(data)
+    return found
+
+
+def decoded(text: bytes | None) -> str:
+    """Return what a generated accessor of a text gives as a str, "" where there is none."""
+    try:
+        return (text or b"").decode()
+    except UnicodeDecodeError as error:
+        raise FlatbufferError(f"a text that is no UTF-8 ({error.reason})") from error
+
+
+def numbers(owner: Any, field: str) -> tuple[Any, ...]:
+    """Return a vector of numbers by its name in the generated class."""
+    values = getattr(owner, f"{field}AsNumpy")()
+    return () if isinstance(values, int) else owner._tab.taken(values)  # 0 where there is none
+
+
+def tables(owner: Any, field: str) -> list[Any]:
+    """Return a vector of tables by its name in the generated class."""
+    count = getattr(owner, f"{field}Length")()
+    owner._tab.allowance.spend(_TABLE_BYTES * count, count)
+    return [checked(getattr(owner, field)(i), owner) for i in range(count)]
+
+
+def checked(found: Any, owner: Any) -> Any:
+    """Return a table that an accessor of `owner` gave, checked like its owner."""
+    found._tab = Table(found._tab.Bytes, found._tab.Pos, owner._tab.allowance)
+    return found

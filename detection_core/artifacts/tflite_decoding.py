@@ -9,9 +9,11 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+from ai_edge_litert.schema_py_generated import Model
+from flatbuffers import number_types as types
 
 from detection_core.artifacts import tflite_slots as slots
-from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table
+from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table, read_root
 from detection_core.artifacts.tflite_file import damaged, verify_tflite
 from detection_core.artifacts.tflite_metadata import metadata_graphs
 
@@ -47,10 +49,10 @@ def read_decoding(content: bytes, *, where: str = "") -> BoxDecoding | None:
     """
     verify_tflite(content, where=where)
     try:
-        for graph in metadata_graphs(Table.root(content)):
+        for graph in metadata_graphs(read_root(Model, content)):
             for entry in graph.tables(slots.SubGraphMetadata.CUSTOM_METADATA):
                 if entry.text(slots.CustomMetadata.NAME) == DECODING_NAME:
-                    return _decoding(Table.root(entry.raw(slots.CustomMetadata.DATA)))
+                    return _decoding(Table.root(entry.raw(slots.CustomMetadata.DATA), entry.allowance))
     except FlatbufferError as error:
         raise damaged(error, where) from error
     return None
@@ -67,11 +69,14 @@ def _decoding(detector: Table) -> BoxDecoding:
     options = detector.table(slots.ObjectDetectorOptions.TENSORS_DECODING_OPTIONS)
     names = slots.TensorsDecodingOptions
     y, x, height, width = (
-        options.float32(slot) for slot in (names.Y_SCALE, names.X_SCALE, names.H_SCALE, names.W_SCALE)
+        options.number(slot, types.Float32Flags)
+        for slot in (names.Y_SCALE, names.X_SCALE, names.H_SCALE, names.W_SCALE)
     )
     return BoxDecoding(
-        anchors=np.array([[anchor.float32(slot) for slot in order] for anchor in anchors], np.float32),
+        anchors=np.array(
+            [[anchor.number(slot, types.Float32Flags) for slot in order] for anchor in anchors], np.float32
+        ),
         scales=(y, x, height, width),
-        num_classes=options.number(names.NUM_CLASSES, "i"),
-        sigmoid=bool(options.number(names.SIGMOID_SCORE, "B")),
+        num_classes=options.number(names.NUM_CLASSES, types.Int32Flags),
+        sigmoid=bool(options.number(names.SIGMOID_SCORE, types.Uint8Flags)),
     )

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
-from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table
-from detection_core.artifacts.tflite_slots import MODEL_IDENTIFIER, Buffer, Model, Operator, SubGraph, Tensor
+from ai_edge_litert.schema_py_generated import Model
+
+from detection_core.artifacts.flatbuffer_table import FlatbufferError, decoded, numbers, read_root, tables
 from detection_core.errors import ModelError
 from detection_core.storage import files
 
@@ -49,10 +51,10 @@ def verify_tflite(content: bytes, *, where: str = "") -> None:
     Raises:
         ModelError: saying what is wrong.
     """
-    if content[4:8] != MODEL_IDENTIFIER:
+    if not Model.ModelBufferHasIdentifier(content, 0):
         raise ModelError("expected a TensorFlow Lite file, found another kind; pass a .tflite", where=where)
     try:
-        _verify_model(Table.root(content))
+        _verify_model(read_root(Model, content))
     except FlatbufferError as error:
         raise damaged(error, where) from error
 
@@ -65,48 +67,47 @@ def damaged(error: Exception, where: str) -> ModelError:
     )
 
 
-def _verify_model(model: Table) -> None:
-    codes = len(model.tables(Model.OPERATOR_CODES))
-    sizes = [_buffer_size(buffer) for buffer in model.tables(Model.BUFFERS)]
-    graphs = model.tables(Model.SUBGRAPHS)
+def _verify_model(model: Any) -> None:
+    codes = len(tables(model, "OperatorCodes"))
+    sizes = [buffer_size(buffer) for buffer in tables(model, "Buffers")]
+    graphs = tables(model, "Subgraphs")
     if not graphs:
         raise FlatbufferError("no graph")
     for graph in graphs:
-        tensors = graph.tables(SubGraph.TENSORS)
+        tensors = tables(graph, "Tensors")
         for tensor in tensors:
             _verify_tensor(tensor, sizes)
-        for slot in (SubGraph.INPUTS, SubGraph.OUTPUTS):
-            _verify_indices(graph.integers(slot), len(tensors))
-        for operator in graph.tables(SubGraph.OPERATORS):
-            if operator.number(Operator.OPCODE_INDEX, "I") >= codes:
+        for field in ("Inputs", "Outputs"):
+            _verify_indices(numbers(graph, field), len(tensors))
+        for operator in tables(graph, "Operators"):
+            if operator.OpcodeIndex() >= codes:
                 raise FlatbufferError("an operation of no kind")
-            _verify_indices(operator.integers(Operator.INPUTS), len(tensors), least=_OPTIONAL)
-            _verify_indices(operator.integers(Operator.OUTPUTS), len(tensors))
+            _verify_indices(numbers(operator, "Inputs"), len(tensors), least=_OPTIONAL)
+            _verify_indices(numbers(operator, "Outputs"), len(tensors))
 
 
-def _buffer_size(buffer: Table) -> int:
-    """Return a buffer's bytes, which lie in the flatbuffer or behind it."""
-    offset, size = buffer.number(Buffer.OFFSET, "Q"), buffer.number(Buffer.SIZE, "Q")
-    if offset > 1:
-        if offset + size > len(buffer.data):
+def buffer_size(buffer: Any) -> int:
+    """Return how many bytes a buffer has, which lie in the flatbuffer or behind it."""
+    if buffer.Offset() > 1:
+        if buffer.Offset() + buffer.Size() > len(buffer._tab.Bytes):
             raise FlatbufferError("a buffer that ends behind the file's end")
-        return size
-    return buffer.length(Buffer.DATA)
+        return int(buffer.Size())
+    return 0 if buffer.DataIsNone() else len(buffer.DataAsNumpy())
 
 
-def _verify_tensor(tensor: Table, sizes: Sequence[int]) -> None:
-    index = tensor.number(Tensor.BUFFER, "I")
+def _verify_tensor(tensor: Any, sizes: Sequence[int]) -> None:
+    index = tensor.Buffer()
     if index >= len(sizes):
         raise FlatbufferError(f"a tensor in buffer {index} of {len(sizes)}")
-    tensor.text(Tensor.NAME)
-    shape = tensor.integers(Tensor.SHAPE)
-    item = _ITEM_BYTES.get(tensor.number(Tensor.TYPE, "b"))
+    decoded(tensor.Name())
+    shape = numbers(tensor, "Shape")
+    item = _ITEM_BYTES.get(tensor.Type())
     if item is None:
         return
     expected = math.prod(max(side, 1) for side in shape) * item
     if min(shape, default=0) < _OPTIONAL or expected > MAX_TENSOR_BYTES:
         raise FlatbufferError(f"a tensor of the shape {list(shape)}")
-    if sizes[index] and sizes[index] != expected and not tensor.has(Tensor.SPARSITY):
+    if sizes[index] and sizes[index] != expected and tensor.Sparsity() is None:
         raise FlatbufferError(f"{sizes[index]} bytes for a tensor of {expected}")
 
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
 from collections.abc import Mapping
+from typing import Any
 
-from detection_core.artifacts import tflite_slots as slots
-from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table
-from detection_core.artifacts.tflite_file import damaged, verify_tflite
+from ai_edge_litert.schema_py_generated import BuiltinOperator, Model, TensorType
 
-_TYPES = (
-    "float32", "float16", "int32", "uint8", "int64", "string", "bool", "int16", "complex64", "int8",
-    "float64", "complex128", "uint64", "resource", "variant", "uint32", "uint16", "int4", "bfloat16", "int2",
-)  # fmt: skip
+from detection_core.artifacts.flatbuffer_table import (
+    FlatbufferError,
+    checked,
+    decoded,
+    numbers,
+    read_root,
+    tables,
+)
+from detection_core.artifacts.tflite_file import buffer_size, damaged, verify_tflite
+
+_TYPES = {code: name.lower() for name, code in vars(TensorType).items() if isinstance(code, int)}
+_OPERATORS = {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
 _FIRST_NEW_CODE = 127
 
 
@@ -107,82 +113,66 @@ def read_graph(content: bytes, *, where: str = "") -> TFLiteGraph:
     """
     verify_tflite(content, where=where)
     try:
-        return _graph(Table.root(content))
+        return _graph(read_root(Model, content))
     except FlatbufferError as error:
         raise damaged(error, where) from error
 
 
-def _graph(model: Table) -> TFLiteGraph:
-    graph = model.tables(slots.Model.SUBGRAPHS)[0]
-    kinds = [_kind(code) for code in model.tables(slots.Model.OPERATOR_CODES)]
-    buffers = model.tables(slots.Model.BUFFERS)
+def _graph(model: Any) -> TFLiteGraph:
+    graph = tables(model, "Subgraphs")[0]
+    kinds = [_kind(code) for code in tables(model, "OperatorCodes")]
+    buffers = tables(model, "Buffers")
     return TFLiteGraph(
-        schema_version=model.number(slots.Model.VERSION, "I"),
-        tensors=tuple(_tensor(tensor, buffers) for tensor in graph.tables(slots.SubGraph.TENSORS)),
-        operators=tuple(_operator(entry, kinds) for entry in graph.tables(slots.SubGraph.OPERATORS)),
-        inputs=graph.integers(slots.SubGraph.INPUTS),
-        outputs=graph.integers(slots.SubGraph.OUTPUTS),
+        schema_version=model.Version(),
+        tensors=tuple(_tensor(tensor, buffers) for tensor in tables(graph, "Tensors")),
+        operators=tuple(_operator(entry, kinds) for entry in tables(graph, "Operators")),
+        inputs=numbers(graph, "Inputs"),
+        outputs=numbers(graph, "Outputs"),
         signature_names=_signature_names(model),
     )
 
 
-def _operator(entry: Table, kinds: list[tuple[str, bool]]) -> OperatorInfo:
-    name, is_custom = kinds[entry.number(slots.Operator.OPCODE_INDEX, "I")]
-    return OperatorInfo(
-        name=name,
-        is_custom=is_custom,
-        inputs=entry.integers(slots.Operator.INPUTS),
-        outputs=entry.integers(slots.Operator.OUTPUTS),
-    )
+def _operator(entry: Any, kinds: list[tuple[str, bool]]) -> OperatorInfo:
+    name, is_custom = kinds[entry.OpcodeIndex()]
+    inputs, outputs = numbers(entry, "Inputs"), numbers(entry, "Outputs")
+    return OperatorInfo(name=name, is_custom=is_custom, inputs=inputs, outputs=outputs)
 
 
-def _kind(code: Table) -> tuple[str, bool]:
-    custom = code.text(slots.OperatorCode.CUSTOM_CODE)
+def _kind(code: Any) -> tuple[str, bool]:
+    custom = decoded(code.CustomCode())
     if custom:
         return custom, True
-    old = code.number(slots.OperatorCode.DEPRECATED_BUILTIN_CODE, "b")
-    new = code.number(slots.OperatorCode.BUILTIN_CODE, "i")
+    old, new = code.DeprecatedBuiltinCode(), code.BuiltinCode()
     number = max(old, new) if old < _FIRST_NEW_CODE else new
-    return _builtin_names().get(number, f"BUILTIN_{number}"), False
+    return _OPERATORS.get(number, f"BUILTIN_{number}"), False
 
 
-@functools.cache
-def _builtin_names() -> dict[int, str]:
-    from ai_edge_litert.schema_py_generated import BuiltinOperator
-
-    return {code: name for name, code in vars(BuiltinOperator).items() if isinstance(code, int)}
-
-
-def _tensor(tensor: Table, buffers: list[Table]) -> TensorInfo:
-    number = tensor.number(slots.Tensor.TYPE, "b")
-    buffer = buffers[tensor.number(slots.Tensor.BUFFER, "I")]
+def _tensor(tensor: Any, buffers: list[Any]) -> TensorInfo:
     return TensorInfo(
-        name=tensor.text(slots.Tensor.NAME),
-        shape=tensor.integers(slots.Tensor.SHAPE),
-        dtype=_TYPES[number] if 0 <= number < len(_TYPES) else f"type {number}",
+        name=decoded(tensor.Name()),
+        shape=numbers(tensor, "Shape"),
+        dtype=_TYPES.get(tensor.Type(), f"type {tensor.Type()}"),
         quantization=_quantization(tensor),
-        is_constant=bool(buffer.length(slots.Buffer.DATA) or buffer.number(slots.Buffer.SIZE, "Q")),
+        is_constant=buffer_size(buffers[tensor.Buffer()]) > 0,
     )
 
 
-def _quantization(tensor: Table) -> TensorQuantization | None:
-    if not tensor.has(slots.Tensor.QUANTIZATION):
-        return None
-    parameters = tensor.table(slots.Tensor.QUANTIZATION)
-    scale = parameters.floats(slots.QuantizationParameters.SCALE)
+def _quantization(tensor: Any) -> TensorQuantization | None:
+    parameters = tensor.Quantization()
+    scale = numbers(checked(parameters, tensor), "Scale") if parameters else ()
     if not scale:
         return None
     return TensorQuantization(
         scale=scale,
-        zero_point=parameters.longs(slots.QuantizationParameters.ZERO_POINT) or (0,) * len(scale),
-        axis=parameters.number(slots.QuantizationParameters.QUANTIZED_DIMENSION, "i"),
+        zero_point=numbers(parameters, "ZeroPoint") or (0,) * len(scale),
+        axis=parameters.QuantizedDimension(),
     )
 
 
-def _signature_names(model: Table) -> dict[int, str]:
+def _signature_names(model: Any) -> dict[int, str]:
     return {
-        entry.number(slots.TensorMap.TENSOR_INDEX, "I"): entry.text(slots.TensorMap.NAME)
-        for signature in model.tables(slots.Model.SIGNATURE_DEFS)[:1]
-        for slot in (slots.SignatureDef.INPUTS, slots.SignatureDef.OUTPUTS)
-        for entry in signature.tables(slot)
+        entry.TensorIndex(): decoded(entry.Name())
+        for signature in tables(model, "SignatureDefs")[:1]
+        for field in ("Inputs", "Outputs")
+        for entry in tables(signature, field)
     }

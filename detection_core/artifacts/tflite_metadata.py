@@ -12,10 +12,14 @@ import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ai_edge_litert.schema_py_generated import Model
+from flatbuffers import number_types as types
 
 from detection_core.artifacts import tflite_slots as slots
-from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table
+from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table, decoded, read_root, tables
 from detection_core.artifacts.tflite_file import damaged, verify_tflite
 from detection_core.errors import ModelError
 
@@ -23,6 +27,7 @@ METADATA_NAME = "TFLITE_METADATA"
 LABEL_FILE = "labels.txt"
 # A class takes some 20 bytes; a small archive may hold gigabytes.
 MAX_LABEL_BYTES = 2**22
+_THRESHOLD = slots.ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD
 _DAMAGED_ARCHIVE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -87,12 +92,14 @@ def find_description(content: bytes, *, where: str = "") -> TFLiteDescription | 
     """
     verify_tflite(content, where=where)
     try:
-        options, name = _normalisation(Table.root(content))
+        model = read_root(Model, content)
+        options, name = _normalisation(model)
         if options is not None:
             mean = options.floats(slots.NormalizationOptions.MEAN)
             std = options.floats(slots.NormalizationOptions.STD)
             labels = _read_labels(content, where)
-            threshold = max((found for found, _ in _score_thresholds(Table.root(content))), default=0.0)
+            thresholds = (o.number(_THRESHOLD, types.Float32Flags) for o in _thresholdings(model))
+            threshold = max(thresholds, default=0.0)
             return TFLiteDescription(name=name, mean=mean, std=std, labels=labels, score_threshold=threshold)
     except FlatbufferError as error:
         raise damaged(error, where) from error
@@ -110,17 +117,17 @@ def with_score_threshold(content: bytes, threshold: float) -> bytes:
         ModelError: when it is no TensorFlow Lite file or a damaged one, or has no place for the threshold.
     """
     verify_tflite(content)
+    changed = bytearray(content)  # of which metadata are a view
     try:
-        places = [place for _, place in _score_thresholds(Table.root(content)) if place]
+        thresholdings = [o for o in _thresholdings(read_root(Model, changed)) if o.place(_THRESHOLD)]
     except FlatbufferError as error:
         raise damaged(error, "") from error
-    if not places:
+    if not thresholdings:
         raise ModelError(
             "expected metadata with a score threshold, found none; export the file with `detflow export`"
         )
-    changed = bytearray(content)
-    for place in places:
-        struct.pack_into("<f", changed, place, threshold)
+    for options in thresholdings:
+        struct.pack_into("<f", options.Bytes, options.place(_THRESHOLD), threshold)
     return bytes(changed)
 
 
@@ -132,7 +139,7 @@ def read_tensor_names(content: bytes, *, where: str = "") -> tuple[tuple[str, ..
     """
     verify_tflite(content, where=where)
     try:
-        graphs = [g for m in _metadata(Table.root(content)) for g in _graphs(m)][:1]
+        graphs = metadata_graphs(read_root(Model, content))[:1]
         inputs, outputs = (
             tuple(t.text(slots.TensorMetadata.NAME) for g in graphs for t in g.tables(slot))
             for slot in (
@@ -145,39 +152,36 @@ def read_tensor_names(content: bytes, *, where: str = "") -> tuple[tuple[str, ..
     return inputs, outputs
 
 
-def _normalisation(model: Table) -> tuple[Table | None, str]:
+def _normalisation(model: Any) -> tuple[Table | None, str]:
     """Return the options of the input's normalisation, and the model's name."""
     for metadata in _metadata(model):
-        graphs = _graphs(metadata)
-        inputs = graphs[0].tables(slots.SubGraphMetadata.INPUT_TENSOR_METADATA) if graphs else []
-        for unit in inputs[0].tables(slots.TensorMetadata.PROCESS_UNITS) if inputs else []:
-            if unit.number(slots.ProcessUnit.OPTIONS_TYPE, "B") == slots.NORMALIZATION_OPTIONS:
-                return unit.table(slots.ProcessUnit.OPTIONS), metadata.text(slots.ModelMetadata.NAME)
+        field = slots.SubGraphMetadata.INPUT_TENSOR_METADATA
+        inputs = [tensor for graph in _graphs(metadata)[:1] for tensor in graph.tables(field)[:1]]
+        for options in _options(inputs, slots.NORMALIZATION_OPTIONS):
+            return options, metadata.text(slots.ModelMetadata.NAME)
     return None, ""
 
 
-def _score_thresholds(model: Table) -> Iterator[tuple[float, int]]:
-    """Yield each threshold of scores, and where it lies in the file; 0 where it is left out."""
-    slot = slots.ScoreThresholdingOptions.GLOBAL_SCORE_THRESHOLD
-    for begin, metadata in _placed_metadata(model):
-        for output in _outputs(metadata):
-            for unit in output.tables(slots.TensorMetadata.PROCESS_UNITS):
-                if unit.number(slots.ProcessUnit.OPTIONS_TYPE, "B") == slots.SCORE_THRESHOLDING_OPTIONS:
-                    options = unit.table(slots.ProcessUnit.OPTIONS)
-                    place = options.place(slot)
-                    yield options.float32(slot), begin + place if place else 0
+def _thresholdings(model: Any) -> list[Table]:
+    """Return the options of each threshold of scores."""
+    field = slots.SubGraphMetadata.OUTPUT_TENSOR_METADATA
+    outputs = [tensor for graph in metadata_graphs(model) for tensor in graph.tables(field)]
+    return list(_options(outputs, slots.SCORE_THRESHOLDING_OPTIONS))
 
 
-def _outputs(metadata: Table) -> list[Table]:
-    graphs = _graphs(metadata)
-    return [each for graph in graphs for each in graph.tables(slots.SubGraphMetadata.OUTPUT_TENSOR_METADATA)]
+def _options(tensors: Sequence[Table], kind: int) -> Iterator[Table]:
+    """Yield the options of a kind from the process units of tensors."""
+    for tensor in tensors:
+        for unit in tensor.tables(slots.TensorMetadata.PROCESS_UNITS):
+            if unit.number(slots.ProcessUnit.OPTIONS_TYPE, types.Uint8Flags) == kind:
+                yield unit.table(slots.ProcessUnit.OPTIONS)
 
 
-def metadata_graphs(model: Table) -> list[Table]:
+def metadata_graphs(model: Any) -> list[Table]:
     """Return the metadata of a file's graphs.
 
     Args:
-        model: root of the file.
+        model: root of the file, of `read_root`.
 
     Raises:
         FlatbufferError: when the metadata are damaged.
@@ -185,19 +189,16 @@ def metadata_graphs(model: Table) -> list[Table]:
     return [graph for metadata in _metadata(model) for graph in _graphs(metadata)]
 
 
-def _metadata(model: Table) -> Iterator[Table]:
-    return (table for _, table in _placed_metadata(model))
-
-
-def _placed_metadata(model: Table) -> Iterator[tuple[int, Table]]:
-    """Yield where each metadata begin in the file, and their root."""
-    buffers = model.tables(slots.Model.BUFFERS)
-    for entry in model.tables(slots.Model.METADATA):
-        if entry.text(slots.Metadata.NAME) == METADATA_NAME:
-            index = entry.number(slots.Metadata.BUFFER, "I")
-            if index >= len(buffers):
-                raise FlatbufferError(f"metadata in buffer {index} of {len(buffers)}")
-            yield buffers[index].start(slots.Buffer.DATA), Table.root(buffers[index].raw(slots.Buffer.DATA))
+def _metadata(model: Any) -> Iterator[Table]:
+    """Yield the roots of the metadata, which share the file's memory."""
+    buffers = tables(model, "Buffers")
+    for entry in tables(model, "Metadata"):
+        if decoded(entry.Name()) == METADATA_NAME:
+            if entry.Buffer() >= len(buffers):
+                raise FlatbufferError(f"metadata in buffer {entry.Buffer()} of {len(buffers)}")
+            buffer = buffers[entry.Buffer()]
+            data = b"" if buffer.DataIsNone() else buffer.DataAsNumpy()
+            yield Table.root(data, model._tab.allowance)
 
 
 def _graphs(metadata: Table) -> list[Table]:

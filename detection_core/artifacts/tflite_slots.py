@@ -1,106 +1,16 @@
-"""Slots of the tables in a TensorFlow Lite file: where a field lies, by its name in the schema.
+"""Slots of the tables in a TensorFlow Lite file's metadata: where a field lies, by its name in the schema.
 
-`Model` to `Metadata` are tables of TensorFlow Lite's schema, version 3; the others are tables of the
-metadata, TensorFlow Lite Support's metadata_schema.fbs, `M001`, and from `ObjectDetectorOptions` on of
-MediaPipe's object_detector_metadata_schema.fbs, `V001`. A schema only ever appends fields, so slots stay.
-Named are those that are read or written here.
+No package of the lock has these schemas generated: TensorFlow Lite Support's metadata_schema.fbs, `M001`, and
+from `ObjectDetectorOptions` on MediaPipe's object_detector_metadata_schema.fbs, `V001`. A schema only ever
+appends fields, so slots stay. Named are those that are read or written here.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-MODEL_IDENTIFIER = b"TFL3"
 METADATA_IDENTIFIER = b"M001"
 DETECTOR_IDENTIFIER = b"V001"
-
-
-class Model(IntEnum):
-    """The root of a file."""
-
-    VERSION = 0
-    OPERATOR_CODES = 1
-    SUBGRAPHS = 2
-    DESCRIPTION = 3
-    BUFFERS = 4
-    METADATA = 6
-    SIGNATURE_DEFS = 7
-
-
-class OperatorCode(IntEnum):
-    """A kind of operation; codes above 127 are in the second field alone."""
-
-    DEPRECATED_BUILTIN_CODE = 0
-    CUSTOM_CODE = 1
-    VERSION = 2
-    BUILTIN_CODE = 3
-
-
-class SubGraph(IntEnum):
-    """A graph."""
-
-    TENSORS = 0
-    INPUTS = 1
-    OUTPUTS = 2
-    OPERATORS = 3
-
-
-class Tensor(IntEnum):
-    """A tensor of a graph."""
-
-    SHAPE = 0
-    TYPE = 1
-    BUFFER = 2
-    NAME = 3
-    QUANTIZATION = 4
-    SPARSITY = 6
-
-
-class QuantizationParameters(IntEnum):
-    """How numbers are stored as integers: (code - zero point) * scale."""
-
-    SCALE = 2
-    ZERO_POINT = 3
-    QUANTIZED_DIMENSION = 6
-
-
-class SignatureDef(IntEnum):
-    """Names of a graph's inputs and outputs."""
-
-    INPUTS = 0
-    OUTPUTS = 1
-    SIGNATURE_KEY = 2
-    SUBGRAPH_INDEX = 4
-
-
-class TensorMap(IntEnum):
-    """A name in a signature, and its tensor."""
-
-    NAME = 0
-    TENSOR_INDEX = 1
-
-
-class Operator(IntEnum):
-    """An operation of a graph."""
-
-    OPCODE_INDEX = 0
-    INPUTS = 1
-    OUTPUTS = 2
-
-
-class Buffer(IntEnum):
-    """The data of a tensor or of metadata."""
-
-    DATA = 0
-    OFFSET = 1
-    SIZE = 2
-
-
-class Metadata(IntEnum):
-    """What names a buffer that holds metadata."""
-
-    NAME = 0
-    BUFFER = 1
 
 
 class ModelMetadata(IntEnum):

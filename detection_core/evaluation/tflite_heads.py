@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
+import tensorflow as tf
 
 from detection_core.artifacts.tflite_decoding import BoxDecoding
+from detection_core.ops.nms import NmsOptions, multiclass_nms
 
 # MediaPipe 1.2.2's ObjectDetector, which has no option for it: with 0.3 its detections are these.
 MEDIAPIPE_OVERLAP = 0.3
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class HeadSuppression:
-    """What is kept.
-
-    Attributes:
-        overlap: boxes whose intersection over union with a better one is larger go, of whatever class.
-        max_detections: boxes that are kept.
-        score_threshold: least score.
-    """
-
-    overlap: float = MEDIAPIPE_OVERLAP
-    max_detections: int = 100
-    score_threshold: float = 0.0
+MOST_DETECTIONS = 100
+MEDIAPIPE_NMS = NmsOptions(
+    score_threshold=-float(np.finfo(np.float32).tiny),  # 0 is a score
+    iou_threshold=MEDIAPIPE_OVERLAP,
+    max_detections_per_class=MOST_DETECTIONS,
+    max_total_detections=MOST_DETECTIONS,
+    class_agnostic=True,
+)
 
 
 def suppressed_heads(
-    codes: np.ndarray, raw_scores: np.ndarray, decoding: BoxDecoding, options: HeadSuppression | None = None
+    codes: np.ndarray, raw_scores: np.ndarray, decoding: BoxDecoding, options: NmsOptions = MEDIAPIPE_NMS
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Decode boxes, and let them suppress each other by their best classes.
 
@@ -36,24 +29,17 @@ def suppressed_heads(
         codes: float32 [A, 4], ty, tx, th, tw.
         raw_scores: float32 [A, C].
         decoding: what they mean.
-        options: what is kept; None: what MediaPipe keeps, up to 100.
+        options: what is kept.
 
     Returns:
         Boxes float32 [D, 4] (ymin, xmin, ymax, xmax, normalised, not clipped), scores [D], falling, and
         classes [D], from 0.
     """
-    options = options or HeadSuppression()
     scores = 1 / (1 + np.exp(-raw_scores)) if decoding.sigmoid else raw_scores
-    classes, best = scores.argmax(axis=1), scores.max(axis=1)
     boxes = decoded_heads(codes, decoding)
-    order = np.argsort(-best, kind="stable")
-    order = order[best[order] >= options.score_threshold]
-    kept: list[int] = []
-    while len(order) and len(kept) < options.max_detections:
-        first, order = order[0], order[1:]
-        kept.append(int(first))
-        order = order[_overlap(boxes[first], boxes[order]) <= options.overlap]
-    return boxes[kept], best[kept], classes[kept].astype(np.float32)
+    found = multiclass_nms(tf.constant(boxes[np.newaxis]), tf.constant(scores[np.newaxis]), options)
+    boxes, scores, classes = (each[0, : found.count[0]].numpy() for each in found[:3])
+    return boxes, scores, classes.astype(np.float32)
 
 
 def decoded_heads(codes: np.ndarray, decoding: BoxDecoding) -> np.ndarray:
@@ -63,11 +49,3 @@ def decoded_heads(codes: np.ndarray, decoding: BoxDecoding) -> np.ndarray:
     centres = scaled[:, :2] * anchors[:, 2:] + anchors[:, :2]
     halves = np.exp(scaled[:, 2:]) * anchors[:, 2:] / 2
     return np.concatenate([centres - halves, centres + halves], axis=1)
-
-
-def _overlap(box: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return the intersections over union of a box with others, float32 [N]."""
-    sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    shared = np.clip(sides, 0, None).prod(axis=1)
-    union = (box[2:] - box[:2]).prod() + (others[:, 2:] - others[:, :2]).prod(axis=1) - shared
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)

@@ -13,6 +13,8 @@ import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from ai_edge_litert import schema_py_generated as schema
+
 from detection_core.artifacts.tflite_graph import TensorInfo, TFLiteGraph, read_graph
 from detection_core.bounded.plain_yaml import parse_yaml
 from detection_core.bounded.text_file import read_text_file
@@ -287,8 +289,6 @@ def _remedy(operation: Operation) -> str:
 
 
 def _operations(content: bytes, graph: TFLiteGraph) -> list[Operation]:
-    from ai_edge_litert import schema_py_generated as schema
-
     model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
     return [
         Operation(

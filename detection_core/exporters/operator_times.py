@@ -13,8 +13,9 @@ import time
 from typing import Any
 
 import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.tools.flatbuffer_utils import convert_object_to_bytearray
 
-from detection_core.artifacts.tflite_slots import MODEL_IDENTIFIER
 from detection_core.exporters.delegation import make_interpreter
 from detection_core.exporters.latency import fill_inputs
 
@@ -43,8 +44,6 @@ def operator_times(content: bytes, *, threads: int, delegate: str, runs: int) ->
         delegate: of `delegation.DELEGATES`.
         runs: timed inferences of each operation.
     """
-    from ai_edge_litert import schema_py_generated as schema
-
     # The kernels of LiteRT itself keep every tensor, those of a delegate none that stays within it.
     whole = make_interpreter(content, threads=1, delegate="none", keep_tensors=True)
     fill_inputs(whole)
@@ -58,7 +57,7 @@ def operator_times(content: bytes, *, threads: int, delegate: str, runs: int) ->
     del whole
     found = []
     for place, operator in enumerate(model.subgraphs[0].operators):
-        single, inputs = _single(schema, model, operator)
+        single, inputs = _single(model, operator)
         arrays = [values[index] for index in inputs]
         found.append(OperatorTime(index=place, milliseconds=_time(single, arrays, threads, delegate, runs)))
     return found
@@ -68,10 +67,8 @@ def _present(indices: Any) -> list[int]:
     return [int(index) for index in indices if index >= 0]
 
 
-def _single(schema: Any, model: Any, operator: Any) -> tuple[bytes, list[int]]:
+def _single(model: Any, operator: Any) -> tuple[bytes, list[int]]:
     """Return a file of one operation, and the tensors of the original that are its inputs."""
-    import flatbuffers  # type: ignore[import-untyped]
-
     graph = model.subgraphs[0]
     used = sorted({*_present(operator.inputs), *_present(operator.outputs)})
     places = {index: place for place, index in enumerate(used)}
@@ -95,9 +92,7 @@ def _single(schema: Any, model: Any, operator: Any) -> tuple[bytes, list[int]]:
     computed = [i for i in dict.fromkeys(_present(operator.inputs)) if part.tensors[places[i]].buffer == 0]
     part.inputs, part.outputs, part.operators = [places[i] for i in computed], copy.outputs, [copy]
     result.subgraphs = [part]
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(result.Pack(builder), MODEL_IDENTIFIER)
-    return bytes(builder.Output()), computed
+    return bytes(convert_object_to_bytearray(result)), computed
 
 
 def _time(content: bytes, inputs: list[np.ndarray], threads: int, delegate: str, runs: int) -> float | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from ai_edge_litert import schema_py_generated as schema
 
 from detection_core.config.messages.pipeline import tflite_problems
 from detection_core.config.pipeline_config import PipelineConfig
@@ -176,8 +177,6 @@ class IntegerBias:
 
 def integer_biases(content: bytes) -> list[IntegerBias]:
     """Read every int32 constant with a scale of a TensorFlow Lite file: the biases of its convolutions."""
-    from tensorflow.lite.python import schema_py_generated as schema
-
     model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
     return [
         IntegerBias(

@@ -8,8 +8,10 @@ import zipfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import flatbuffers  # type: ignore[import-untyped]
+import flatbuffers
 import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.tools.flatbuffer_utils import convert_object_to_bytearray
 
 from detection_core.artifacts import tflite_slots as slots
 from detection_core.artifacts.tflite_decoding import DECODING_NAME, BoxDecoding
@@ -48,8 +50,6 @@ def add_description(
         description: what to say.
         decoding: of a file without post-processing.
     """
-    from tensorflow.lite.python import schema_py_generated as schema
-
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     names = TFLITE_OUTPUTS if decoding is None else RAW_OUTPUTS
     by_tensor = {o.tensorIndex: names[o.name.decode()] for o in model.signatureDefs[0].outputs}
@@ -59,9 +59,8 @@ def add_description(
     model.buffers.append(buffer)
     entry.name, entry.buffer = METADATA_NAME, len(model.buffers) - 1
     model.metadata = [*(model.metadata or []), entry]
-    builder = flatbuffers.Builder(len(content) + 4096)
-    builder.Finish(model.Pack(builder), slots.MODEL_IDENTIFIER)
-    return bytes(builder.Output()) + _archive("".join(f"{label}\n" for label in description.labels))
+    labels = "".join(f"{label}\n" for label in description.labels)
+    return bytes(convert_object_to_bytearray(model)) + _archive(labels)
 
 
 def _archive(labels: str) -> bytes:
@@ -140,8 +139,8 @@ class _Writer:
             self._table(*((slot, "float32", value) for slot, value in zip(order, row, strict=True)))
             for row in decoding.anchors.tolist()
         ]
-        schema = self._table((slots.FixedAnchorsSchema.ANCHORS, "offset", self._tables(anchors)))
-        ssd = self._table((slots.SsdAnchorsOptions.FIXED_ANCHORS_SCHEMA, "offset", schema))
+        listed = self._table((slots.FixedAnchorsSchema.ANCHORS, "offset", self._tables(anchors)))
+        ssd = self._table((slots.SsdAnchorsOptions.FIXED_ANCHORS_SCHEMA, "offset", listed))
         names = slots.TensorsDecodingOptions
         scales = (names.Y_SCALE, names.X_SCALE, names.H_SCALE, names.W_SCALE)
         options = self._table(

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from ai_edge_litert.schema_py_generated import BufferT, BuiltinOperator, TensorType
+from ai_edge_litert.tools import flatbuffer_utils
 
 from detection_core.errors import ExportError
 
@@ -75,8 +77,6 @@ def restore_biases(content: bytes, float_content: bytes) -> bytes:
     Raises:
         ExportError: when the two have not the same convolutions.
     """
-    from ai_edge_litert.tools import flatbuffer_utils
-
     model = flatbuffer_utils.read_model_from_bytearray(bytearray(content))
     source = flatbuffer_utils.read_model_from_bytearray(bytearray(float_content))
     by_kernel: dict[int, list[_Convolution]] = {}
@@ -107,7 +107,7 @@ def _convolutions(model: Any, source: Any) -> list[_Convolution]:
         tensors = model.subgraphs[0].tensors
         if len(operator.inputs) <= bias or operator.inputs[bias] < 0:
             continue
-        if not _is(tensors[operator.inputs[bias]], "INT64"):
+        if tensors[operator.inputs[bias]].type != TensorType.INT64:
             continue  # one that stayed in float32
         place = operator.inputs[_INPUTS.get(kind, 0)]
         found.append(
@@ -125,8 +125,6 @@ def _convolutions(model: Any, source: Any) -> list[_Convolution]:
 
 def _weighted(model: Any) -> list[tuple[str, Any]]:
     """Return the operations with a kernel and their names, in their order."""
-    from ai_edge_litert.schema_py_generated import BuiltinOperator
-
     kinds = {getattr(BuiltinOperator, name): name for name in _KERNEL_AND_BIAS}
     codes = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes]
     operators = model.subgraphs[0].operators
@@ -135,8 +133,6 @@ def _weighted(model: Any) -> list[tuple[str, Any]]:
 
 def _own_buffer(model: Any, tensor: Any) -> Any:
     """Give a tensor a buffer that no other tensor has."""
-    from ai_edge_litert.schema_py_generated import BufferT
-
     model.buffers.append(BufferT())
     tensor.buffer = len(model.buffers) - 1
     return tensor
@@ -166,9 +162,3 @@ def _constant(model: Any, index: int) -> np.ndarray:
 def _scale(tensor: Any) -> float:
     (scale,) = tensor.quantization.scale
     return float(scale)
-
-
-def _is(tensor: Any, kind: str) -> bool:
-    from ai_edge_litert.schema_py_generated import TensorType
-
-    return bool(tensor.type == getattr(TensorType, kind))

@@ -4,6 +4,7 @@ It gives what TFLite_Detection_PostProcess gives with the same attributes. Suppr
 where a detector has more than two classes: with T > 1 threads LiteRT's kernel of that operation (2.3, and
 TensorFlow Lite since class by class it has threads) never looks at class T. Its threads start with classes 0
 to T - 1, and the counter that hands out the next class starts at T and is raised before it is read.
+`ops.nms` cannot stand here: its kernel of all classes, its branches and loops are no operations of LiteRT.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from ai_edge_litert.tools import flatbuffer_utils
 
 from detection_core.artifacts.tflite_graph import read_graph
 from detection_core.artifacts.tflite_network import network_operators
@@ -113,8 +114,6 @@ def _in_one(content: bytes) -> bytes:
     The package puts those of 1 KB and more behind it where they come to 256 KB, and there whoever writes the
     file again, as for its metadata, would lose them.
     """
-    from ai_edge_litert.tools import flatbuffer_utils
-
     model = flatbuffer_utils.read_model_from_bytearray(content)
     return bytes(flatbuffer_utils.convert_object_to_bytearray(model))
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from detection_core.artifacts.tflite_slots import MODEL_IDENTIFIER
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.tools.flatbuffer_utils import convert_object_to_bytearray
 
 # As many as XNNPACK's concatenation takes.
 _MOST_COPIES = 5
@@ -26,24 +28,19 @@ def repeat_by_copies(content: bytes) -> bytes:
     Args:
         content: a TensorFlow Lite file without an archive at its end.
     """
-    import flatbuffers  # type: ignore[import-untyped]
-    from tensorflow.lite.python import schema_py_generated as schema
-
     model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
     graph = model.subgraphs[0]
     operators = []
     for operator in graph.operators:
-        factors = _factors(schema, model, operator)
-        operators += _Rewriting(schema, model).copies(operator, *factors) if factors else [operator]
+        factors = _factors(model, operator)
+        operators += _Rewriting(model).copies(operator, *factors) if factors else [operator]
     if len(operators) == len(graph.operators):
         return content
     graph.operators = operators
-    builder = flatbuffers.Builder(len(content) + 4096)
-    builder.Finish(model.Pack(builder), MODEL_IDENTIFIER)
-    return bytes(builder.Output())
+    return bytes(convert_object_to_bytearray(model))
 
 
-def _factors(schema: Any, model: Any, operator: Any) -> tuple[int, int] | None:
+def _factors(model: Any, operator: Any) -> tuple[int, int] | None:
     """Return by how much rows and columns of a resizing grow; None for anything else."""
     code = model.operatorCodes[operator.opcodeIndex]
     kind = schema.BuiltinOperator.RESIZE_NEAREST_NEIGHBOR
@@ -60,8 +57,8 @@ def _factors(schema: Any, model: Any, operator: Any) -> tuple[int, int] | None:
 class _Rewriting:
     """Adds operations and tensors to a model."""
 
-    def __init__(self, schema: Any, model: Any) -> None:
-        self._schema, self._model, self._graph = schema, model, model.subgraphs[0]
+    def __init__(self, model: Any) -> None:
+        self._model, self._graph = model, model.subgraphs[0]
 
     def copies(self, operator: Any, rows: int, columns: int) -> list[Any]:
         """Return the operations that repeat each cell of a map, in their order."""
@@ -79,33 +76,31 @@ class _Rewriting:
         ]
 
     def _concatenation(self, inputs: list[int], output: int, *, axis: int) -> Any:
-        options = self._schema.ConcatenationOptionsT()
+        options = schema.ConcatenationOptionsT()
         options.axis = axis
         return self._operator("CONCATENATION", "ConcatenationOptions", options, inputs, output)
 
     def _reshape(self, source: int, target: int) -> Any:
-        import numpy as np
-
         shape = np.asarray(self._graph.tensors[target].shape, np.int32)
-        options = self._schema.ReshapeOptionsT()
+        options = schema.ReshapeOptionsT()
         options.newShape = shape
         constant = self._constant(f"{self._graph.tensors[target].name.decode()}/shape", shape)
         return self._operator("RESHAPE", "ReshapeOptions", options, [source, constant], target)
 
     def _operator(self, kind: str, union: str, options: Any, inputs: list[int], output: int) -> Any:
-        operator = self._schema.OperatorT()
+        operator = schema.OperatorT()
         operator.opcodeIndex = self._code(kind)
         operator.inputs, operator.outputs = inputs, [output]
-        operator.builtinOptionsType = getattr(self._schema.BuiltinOptions, union)
+        operator.builtinOptionsType = getattr(schema.BuiltinOptions, union)
         operator.builtinOptions = options
         return operator
 
     def _code(self, kind: str) -> int:
-        codes, builtin = self._model.operatorCodes, getattr(self._schema.BuiltinOperator, kind)
+        codes, builtin = self._model.operatorCodes, getattr(schema.BuiltinOperator, kind)
         for index, code in enumerate(codes):
             if max(code.builtinCode, code.deprecatedBuiltinCode) == builtin:
                 return index
-        code = self._schema.OperatorCodeT()
+        code = schema.OperatorCodeT()
         code.builtinCode = code.deprecatedBuiltinCode = builtin
         code.version = _VERSIONS[kind]
         codes.append(code)
@@ -113,16 +108,16 @@ class _Rewriting:
 
     def _like(self, other: int, name: str, shape: tuple[int, ...]) -> int:
         """Add a tensor with the type and the scale of another one."""
-        tensor = self._schema.TensorT()
+        tensor = schema.TensorT()
         vars(tensor).update(vars(self._graph.tensors[other]))
         tensor.name, tensor.shape, tensor.shapeSignature, tensor.buffer = name.encode(), list(shape), None, 0
         return self._add(tensor)
 
     def _constant(self, name: str, value: Any) -> int:
-        buffer, tensor = self._schema.BufferT(), self._schema.TensorT()
+        buffer, tensor = schema.BufferT(), schema.TensorT()
         buffer.data = list(value.tobytes())
         self._model.buffers.append(buffer)
-        tensor.name, tensor.shape, tensor.type = name.encode(), [len(value)], self._schema.TensorType.INT32
+        tensor.name, tensor.shape, tensor.type = name.encode(), [len(value)], schema.TensorType.INT32
         tensor.buffer = len(self._model.buffers) - 1
         return self._add(tensor)
 

@@ -36,7 +36,8 @@ class NmsOptions:
     """How to suppress.
 
     Attributes:
-        score_threshold: candidates have a score above it; at least 0.
+        score_threshold: candidates have a score above it; at least 0, or minus infinity: scores of minus
+            infinity are no candidates.
         iou_threshold: two boxes of one class that overlap more are the same object; in [0, 1].
         max_detections_per_class: boxes of one class in one image.
         max_total_detections: boxes of all classes in one image, D.

@@ -25,7 +25,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.detectors.family import TFLITE_FORMS, TFLiteOutputOptions
 from detection_core.errors import ConfigError
-from detection_core.evaluation.tflite_heads import HeadSuppression
+from detection_core.evaluation.tflite_heads import MOST_DETECTIONS
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.tflite import Conversion, check_convertible
 from detection_core.exporters.tflite_description import add_description
@@ -267,7 +267,7 @@ def _made(
         function=conversion.function,
         network=model,
         # Without post-processing it is the reader that keeps so many.
-        max_detections=HeadSuppression.max_detections if is_headless else outputs.max_detections,
+        max_detections=MOST_DETECTIONS if is_headless else outputs.max_detections,
     )
     origin = _origin(source, candidate, networks.float_layers(kind.network))
     return content, dataclasses.replace(candidate, origin=origin)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 
 import tensorflow as tf
 
 from detection_core.families.efficientdet.box_coder import EfficientDetBoxCoder
 from detection_core.ops import boxes as box_ops
+from detection_core.ops.nms import NmsOptions, multiclass_nms
 from detection_core.parts.anchor_criterion import AnchorPredictions
 from detection_core.structures import Detections, box_detections
 
 SOFT_IOU_THRESHOLD = 0.5
 COMBINED_IOU_THRESHOLD = 0.5
 _NO_CANDIDATE = -1.0
-Suppression = Callable[[tf.Tensor, tf.Tensor, "SuppressionOptions"], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
-"""From boxes [N, 4], scores [N] and options to the kept rows, their scores, and their count, padded to D."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,8 +24,8 @@ class SuppressionOptions:
 
     Attributes:
         mode: "global": boxes of all classes suppress each other; "per_class": those of one class do;
-            "combined": the same with TensorFlow's combined operation, hard, of all classes of each anchor;
-            "numpy_per_class": those of one class do as `_suppress_as_numpy` says.
+            "combined": the same, hard, of all classes of each anchor; "numpy_per_class": those of one class
+            do as `_numpy_per_class` says.
         soft: lower the scores of boxes that overlap, https://arxiv.org/abs/1704.04503, in place of dropping
             them.
         iou_threshold: overlap from which a box is dropped.
@@ -45,6 +43,17 @@ class SuppressionOptions:
     sigma: float
     max_inputs: int
     max_detections: int
+
+    @property
+    def nms(self) -> NmsOptions:
+        """The same for `multiclass_nms`, which takes half of the paper's sigma."""
+        return NmsOptions(
+            score_threshold=self.score_threshold,
+            iou_threshold=SOFT_IOU_THRESHOLD if self.soft else self.iou_threshold,
+            max_detections_per_class=self.max_detections,
+            max_total_detections=self.max_detections,
+            soft_nms_sigma=self.sigma / 2.0 if self.soft else 0.0,
+        )
 
 
 def candidates(predictions: AnchorPredictions, max_inputs: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -88,126 +97,65 @@ def detections_px(
 
 
 def _global(predictions: AnchorPredictions, options: SuppressionOptions, window: tf.Tensor) -> Detections:
-    def suppress(image: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
-        chosen, kept, count = _suppress(image[0], image[1], options)
-        return tf.gather(image[0], chosen), kept, tf.gather(image[2], chosen), count
-
-    found = candidates(predictions, options.max_inputs)
-    boxes, *others = _each_image(suppress, found, options)
-    return _detections(box_ops.clip(boxes, window), *others)
+    boxes, scores, classes = candidates(predictions, options.max_inputs)
+    found = multiclass_nms(boxes, scores[..., tf.newaxis], options.nms)
+    chosen = tf.gather(classes, found.anchor_indices, batch_dims=1)
+    return _detections(box_ops.clip(found.boxes, window), found.scores, chosen, found.count)
 
 
-def _per_class(
-    predictions: AnchorPredictions,
-    options: SuppressionOptions,
-    window: tf.Tensor,
-    *,
-    suppress_one: Suppression,
-) -> Detections:
+def _per_class(predictions: AnchorPredictions, options: SuppressionOptions, window: tf.Tensor) -> Detections:
     del window  # Boxes are not clipped.
-    num_classes = predictions.class_logits.shape[2]
-    limit = options.max_detections
-
-    def suppress(image: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
-        boxes, scores, classes = image
-
-        def of_class(label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            own = tf.where(classes == label, scores, -float("inf"))
-            chosen, kept, count = suppress_one(boxes, own, options)
-            return chosen, tf.where(tf.range(limit) < count, kept, _NO_CANDIDATE)
-
-        specs = tf.TensorSpec([limit], tf.int32), tf.TensorSpec([limit], tf.float32)
-        chosen, kept = tf.map_fn(of_class, tf.range(num_classes), fn_output_signature=specs)
-        best, order = tf.math.top_k(tf.reshape(kept, [-1]), limit)
-        rows = tf.gather(tf.reshape(chosen, [-1]), order)
-        count = tf.math.count_nonzero(best > _NO_CANDIDATE, dtype=tf.int32)
-        return tf.gather(boxes, rows), best, order // limit, count
-
-    return _detections(*_each_image(suppress, candidates(predictions, options.max_inputs), options))
+    boxes, scores = _by_class(predictions, options)
+    found = multiclass_nms(boxes, scores, options.nms)
+    return _detections(found.boxes, found.scores, found.classes, found.count)
 
 
 def _combined(predictions: AnchorPredictions, options: SuppressionOptions, window: tf.Tensor) -> Detections:
     boxes = EfficientDetBoxCoder().decode(predictions.box_codes, predictions.anchors)
-    found = tf.image.combined_non_max_suppression(
-        boxes[:, :, tf.newaxis],
-        tf.sigmoid(predictions.class_logits),
-        options.max_detections,
-        options.max_detections,
-        iou_threshold=COMBINED_IOU_THRESHOLD,
-        score_threshold=options.score_threshold,
-        clip_boxes=False,
-    )
-    classes = tf.cast(found.nmsed_classes, tf.int32)
-    boxes = box_ops.clip(found.nmsed_boxes, window)
-    return _detections(boxes, found.nmsed_scores, classes, found.valid_detections)
+    hard = dataclasses.replace(options.nms, iou_threshold=COMBINED_IOU_THRESHOLD, soft_nms_sigma=0.0)
+    found = multiclass_nms(boxes, tf.sigmoid(predictions.class_logits), hard)
+    return _detections(box_ops.clip(found.boxes, window), found.scores, found.classes, found.count)
 
 
-def _suppress(
-    boxes: tf.Tensor, scores: tf.Tensor, options: SuppressionOptions
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Return the rows that are kept, their scores, and how many they are, padded to D."""
-    return _suppress_above(SOFT_IOU_THRESHOLD, boxes, scores, options)
-
-
-def _suppress_above(
-    soft_iou_threshold: float, boxes: tf.Tensor, scores: tf.Tensor, options: SuppressionOptions
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    # The operation takes half of the paper's sigma.
-    found = tf.raw_ops.NonMaxSuppressionV5(
-        boxes=boxes,
-        scores=scores,
-        max_output_size=options.max_detections,
-        iou_threshold=soft_iou_threshold if options.soft else options.iou_threshold,
-        score_threshold=options.score_threshold,
-        soft_nms_sigma=options.sigma / 2.0 if options.soft else 0.0,
-        pad_to_max_output_size=True,
-    )
-    return found.selected_indices, found.selected_scores, found.valid_outputs
-
-
-def _suppress_as_numpy(
-    boxes: tf.Tensor, scores: tf.Tensor, options: SuppressionOptions
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Suppress as google/automl's evaluation in NumPy does, and return what `_suppress` does.
+def _numpy_per_class(
+    predictions: AnchorPredictions, options: SuppressionOptions, window: tf.Tensor
+) -> Detections:
+    """Suppress as google/automl's evaluation in NumPy does.
 
     A box holds its last pixel, so that its sides are a pixel longer where overlaps are measured. Hard: no
-    score is too low. Soft: no overlap is too large, and the best box is kept whatever its score.
+    score is too low. Soft: no overlap is too large, and the best box of a class is kept whatever its score.
     """
-    if not options.soft:
-        options = dataclasses.replace(options, score_threshold=-float("inf"))
-    last_pixel = tf.constant([0.0, 0.0, 1.0, 1.0])
-    chosen, kept, count = _suppress_above(1.0, boxes + last_pixel, scores, options)
-    best, best_score = tf.argmax(scores, output_type=tf.int32), tf.reduce_max(scores)
-    alone = (count == 0) & (best_score > -float("inf"))
-    return (
-        tf.where(alone, tf.fill(tf.shape(chosen), best), chosen),
-        tf.where(alone, tf.fill(tf.shape(kept), best_score), kept),
-        tf.where(alone, 1, count),
-    )
+    del window  # Boxes are not clipped.
+    boxes, scores = _by_class(predictions, options)
+    soft = dataclasses.replace(options.nms, iou_threshold=1.0)
+    nms = soft if options.soft else dataclasses.replace(options.nms, score_threshold=-float("inf"))
+    found = multiclass_nms(boxes + tf.constant([0.0, 0.0, 1.0, 1.0]), scores, nms)
+    filled = tf.sequence_mask(found.count, options.max_detections)
+    best = tf.reduce_max(scores, axis=1)
+    low = tf.where(best > nms.score_threshold, -float("inf"), best)
+    all_scores = tf.concat([tf.where(filled, found.scores, -float("inf")), low], axis=1)
+    rows = tf.concat([found.anchor_indices, tf.argmax(scores, axis=1, output_type=tf.int32)], axis=1)
+    each_class = tf.broadcast_to(tf.range(scores.shape[2]), tf.shape(low))
+    classes = tf.concat([found.classes, each_class], axis=1)
+    kept, order = tf.math.top_k(all_scores, options.max_detections)
+    count = tf.math.count_nonzero(kept > -float("inf"), axis=1, dtype=tf.int32)
+    chosen = tf.gather(boxes, tf.gather(rows, order, batch_dims=1), batch_dims=1)
+    return _detections(chosen, kept, tf.gather(classes, order, batch_dims=1), count)
+
+
+def _by_class(predictions: AnchorPredictions, options: SuppressionOptions) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the candidates' boxes and their scores, float32 [B, N, C], minus infinity in other classes."""
+    boxes, scores, classes = candidates(predictions, options.max_inputs)
+    own = tf.one_hot(classes, predictions.class_logits.shape[2], True, False, dtype=tf.bool)
+    return boxes, tf.where(own, scores[..., tf.newaxis], -float("inf"))
 
 
 _MODES: dict[str, Callable[[AnchorPredictions, SuppressionOptions, tf.Tensor], Detections]] = {
     "global": _global,
-    "per_class": functools.partial(_per_class, suppress_one=_suppress),
+    "per_class": _per_class,
     "combined": _combined,
-    "numpy_per_class": functools.partial(_per_class, suppress_one=_suppress_as_numpy),
+    "numpy_per_class": _numpy_per_class,
 }
-
-
-def _each_image(
-    suppress: Callable[[tuple[tf.Tensor, ...]], tuple[tf.Tensor, ...]],
-    batch: tuple[tf.Tensor, ...],
-    options: SuppressionOptions,
-) -> tuple[tf.Tensor, ...]:
-    limit = options.max_detections
-    specs = (
-        tf.TensorSpec([limit, 4], tf.float32),
-        tf.TensorSpec([limit], tf.float32),
-        tf.TensorSpec([limit], tf.int32),
-        tf.TensorSpec([], tf.int32),
-    )
-    found: tuple[tf.Tensor, ...] = tf.map_fn(suppress, batch, fn_output_signature=specs)
-    return found
 
 
 def _detections(boxes: tf.Tensor, scores: tf.Tensor, classes: tf.Tensor, count: tf.Tensor) -> Detections:

@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import dataclasses
-import inspect
 import io
 import os
 import random
@@ -18,13 +17,14 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
-from tensorflow.lite.python import schema_py_generated as schema
+from flatbuffers import number_types as types
 
 import detection_core
 from detection_core.artifacts import tflite_metadata, tflite_provenance
 from detection_core.artifacts import tflite_slots as slots
-from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table
+from detection_core.artifacts.flatbuffer_table import FlatbufferError, Table, read_root, tables
 from detection_core.artifacts.tflite_decoding import BoxDecoding, read_decoding
 from detection_core.artifacts.tflite_file import MAX_FILE_BYTES, read_tflite, verify_tflite
 from detection_core.artifacts.tflite_graph import OperatorInfo, TensorInfo, TFLiteGraph, read_graph
@@ -38,7 +38,6 @@ from tests.support.cases import cases, refused
 from tests.support.tiny_files import integer_file
 
 ROOT = Path(detection_core.__file__).parent
-TABLES = [t for t in vars(slots).values() if isinstance(t, type) and hasattr(schema, t.__name__)]
 # Operation, inputs, output; tensors beside those that an operation gives, and the picture, are constants.
 SSD = (
     ("QUANTIZE", "picture", "pixels"),
@@ -61,51 +60,56 @@ _MEASURED = {"split": "eval", "metrics": {"mAP": 0.5, "mAP (large)": None}}
 ORIGIN = tflite_provenance.Provenance(**_MADE, **_OF, **_MEASURED)
 
 
-@cases(*TABLES)
-def test_a_field_lies_where_the_compiled_schema_has_it(*, table):
-    assert len(TABLES) == 10
-    code = inspect.getsource(schema)
-    prefix = re.escape(f"def {table.__name__}Add")
-    written = re.findall(prefix + r"(\w+)\(.*\n\s+builder\.Prepend\w+Slot\((\d+)", code)
-    compiled = {name.lower(): int(slot) for name, slot in written}
-    stated = {name.replace("_", "").lower(): slot.value for name, slot in table.__members__.items()}
-    assert compiled and stated.items() <= compiled.items()
-
-
-def test_the_identifier_is_that_of_the_compiled_schema_and_no_reader_or_writer_states_a_slot():
-    assert schema.Model.ModelBufferHasIdentifier(b"\0" * 4 + slots.MODEL_IDENTIFIER, 0)
-    readers = [ROOT / "artifacts" / f"tflite_{name}.py" for name in ("metadata", "file", "graph")]
-    called = r"\.(has|number|raw|text|floats|integers|table|tables)\(\d"
+def test_identifiers_are_the_published_ones_and_no_reader_or_writer_states_one_or_a_slot():
+    assert (slots.METADATA_IDENTIFIER, slots.DETECTOR_IDENTIFIER) == (b"M001", b"V001")
+    readers = [ROOT / "artifacts" / f"tflite_{name}.py" for name in ("metadata", "file", "graph", "decoding")]
+    called = r"\.(place|number|raw|text|floats|table|tables)\(\d"
     for path in (*readers, ROOT / "exporters" / "tflite_description.py"):
         code = path.read_text(encoding="utf-8")
         assert not re.search(called, code) and not re.search(r'\(\d+, "(offset|u?int\d+)"', code), path
         assert 'b"TFL3"' not in code and 'b"M001"' not in code, path
 
 
-def table() -> Table:
+def flat_table() -> bytes:
     data = bytearray(struct.pack("<I", 14))  # root: the table at 14
     data += struct.pack("<HHHHH", 10, 16, 4, 8, 12)  # its layout at 4: size, table's size, three fields
     data += struct.pack("<i", 10)  # at 14: back to the layout
-    data += struct.pack("<III", 12, 14, 7)  # at 18: the text at 30, the integers at 36; a number
-    data += struct.pack("<I", 2) + b"hi" + struct.pack("<Iii", 2, -5, 6)
-    return Table.root(bytes(data))
+    data += struct.pack("<III", 12, 14, 7)  # at 18: the text at 30, the numbers at 36; a number
+    data += struct.pack("<I", 2) + b"hi" + struct.pack("<Iff", 2, -5, 6)
+    return bytes(data)
 
 
 def test_fields_are_read_by_their_slots_and_damage_is_an_error_of_its_own_kind():
-    found = table()
-    assert (found.text(0), found.integers(1), found.number(2, "I")) == ("hi", (-5, 6), 7)
-    assert found.number(3, "I", 9) == 9 and found.raw(3) == b"" and not found.has(3)
-    data = table().data
+    data = flat_table()
+    found = Table.root(data)
+    assert (found.text(0), found.floats(1), found.number(2, types.Uint32Flags)) == ("hi", (-5, 6), 7)
+    assert (found.number(3, types.Uint32Flags), found.raw(3), found.floats(3), found.place(3)) == (
+        0,
+        b"",
+        (),
+        0,
+    )
+    assert found.place(2) == 26
     for end in range(len(data)):
         with pytest.raises(FlatbufferError):
             cut = Table.root(data[:end])
-            _ = cut.text(0), cut.integers(1), cut.number(2, "I")
-    refused(FlatbufferError, "without one of its parts", table().table, 3)
-    data = table().data.replace(b"hi", b"\xff\xfe")
-    refused(FlatbufferError, "no UTF-8", Table.root(data).text, 0)
-    data = bytearray(table().data)
-    data[36:40] = struct.pack("<I", 2**31)
-    refused(FlatbufferError, "a list of 2147483648 items", Table.root(bytes(data)).integers, 1)
+            _ = cut.text(0), cut.floats(1), cut.number(2, types.Uint32Flags)
+    refused(FlatbufferError, "without one of its parts", found.table, 3)
+    refused(FlatbufferError, "no UTF-8", Table.root(data.replace(b"hi", b"\xff\xfe")).text, 0)
+    long = data[:36] + struct.pack("<I", 2**31) + data[40:]
+    for read in (Table.root(long).floats, Table.root(long).tables):
+        refused(FlatbufferError, "a list of 2147483648 items", read, 1)
+
+
+def test_what_generated_accessors_read_is_checked():
+    # As a TensorMap the table has a text that ends behind the data, which flatbuffers would cut.
+    data = flat_table()
+    long = data[:30] + struct.pack("<I", 15) + data[34:]
+    entry = read_root(schema.TensorMap, long)
+    assert schema.TensorMap.GetRootAs(long).Name() == long[34:]
+    refused(FlatbufferError, "a list of 15 items that ends behind the file's end", entry.Name)
+    # As a SignatureDef it has one of tables, the first of which would lie outside.
+    refused(FlatbufferError, "an offset to byte", tables, read_root(schema.SignatureDef, data), "Outputs")
 
 
 def changed(change) -> bytes:

@@ -1,5 +1,6 @@
 """Detectors in TensorFlow Lite files: their heads, their runner and its trial."""
 
+import dataclasses
 import subprocess
 import sys
 import types
@@ -16,7 +17,7 @@ from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.errors import ModelError
 from detection_core.evaluation import tflite_trial
 from detection_core.evaluation.runner import load_runner
-from detection_core.evaluation.tflite_heads import HeadSuppression, decoded_heads, suppressed_heads
+from detection_core.evaluation.tflite_heads import MEDIAPIPE_NMS, decoded_heads, suppressed_heads
 from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner, output_places
 from detection_core.evaluation.tflite_trial import try_tflite
 from detection_core.exporters.tflite_description import add_description
@@ -51,11 +52,11 @@ def test_boxes_are_decoded_and_suppress_each_other_as_mediapipe_does_it():
     assert classes.tolist() == [1.0, 1.0]
     np.testing.assert_allclose(scores, 1 / (1 + np.exp([-0.5, 1.0])), atol=1e-6)
     np.testing.assert_allclose(boxes[0], [0.3, 0.4, 0.7, 0.8], atol=1e-6)
-    found = suppressed_heads(NONE, SCORES, DECODING, HeadSuppression(overlap=0.34))
-    assert found[2].tolist() == [1.0, 0.0, 1.0]
-    few = HeadSuppression(overlap=0.34, max_detections=2, score_threshold=0.56)
+    wide = dataclasses.replace(MEDIAPIPE_NMS, iou_threshold=0.34)
+    assert suppressed_heads(NONE, SCORES, DECODING, wide)[2].tolist() == [1.0, 0.0, 1.0]
+    few = dataclasses.replace(wide, max_total_detections=2, score_threshold=0.56)
     assert suppressed_heads(NONE, SCORES, DECODING, few)[2].tolist() == [1.0]
-    nothing = HeadSuppression(score_threshold=0.9)
+    nothing = dataclasses.replace(MEDIAPIPE_NMS, score_threshold=0.9)
     assert [part.shape for part in suppressed_heads(NONE, SCORES, DECODING, nothing)] == [(0, 4), (0,), (0,)]
     codes = np.zeros((3, 4), np.float32)
     codes[0] = [5.0, -5.0, 5.0 * np.log(2), 0.0]

@@ -114,7 +114,7 @@ def test_a_cut_out_operation_gives_what_it_gives_in_the_whole(*, integer):
     whole.invoke()
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     for operator in model.subgraphs[0].operators:
-        single, inputs = module._single(schema, model, operator)
+        single, inputs = module._single(model, operator)
         assert len(read_graph(single).operators) == 1
         alone = make_interpreter(single, threads=1, delegate="none")
         for details, index in zip(alone.get_input_details(), inputs, strict=True):
