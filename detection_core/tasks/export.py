@@ -10,6 +10,7 @@ from importlib import metadata
 
 import numpy as np
 
+from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
@@ -23,7 +24,7 @@ from detection_core.config.input_paths import (
 )
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.pipeline_config import PipelineConfig
-from detection_core.detectors.family import TFLITE_FORMS, TFLiteOutputOptions
+from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.errors import ConfigError
 from detection_core.evaluation.tflite_heads import HeadSuppression
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
@@ -53,9 +54,9 @@ class TFLiteExportOptions:
             SavedModel, which suppresses class by class, may report a box with all its classes.
         use_regular_nms: suppress class by class, as the SavedModel does; off: boxes of all classes suppress
             each other, which is faster.
-        form: what files end with, of `family.TFLITE_FORMS`; without post-processing (`headless`) boxes of all
-            classes suppress each other as MediaPipe does it, of one class a box, and the three options above
-            say nothing.
+        form: what files end with, of `TFLITE_FORMS`; without post-processing (`headless`) boxes of all
+            classes suppress each other as MediaPipe does it, of one class a box, and the three options
+            above say nothing.
         representative_examples: training images that the ranges of post-training quantization come from.
         latency_runs: timed inferences of each file; 0 does not measure.
         limits: format to what a file of it may cost, by keys of `file_limits.LIMITS`.
