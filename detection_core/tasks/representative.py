@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from detection_core.builders.datasets import build_representative_dataset
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
 
 
 def representative_pixels(
-    config: PipelineConfig, *, label_map: LabelMap, examples: int, batch_size: int = 8
+    config: CheckedConfig, *, label_map: LabelMap, examples: int, batch_size: int = 8
 ) -> Iterator[tf.Tensor]:
     """Yield the first images of the training input as the network sees them in inference.
 
