@@ -28,7 +28,7 @@ def measure_losses(model_path: str, config: PipelineConfig, *, batch_size: int =
 
     Raises:
         ModelError: when the detector cannot be read.
-        ConfigError: when something of the reader is not supported.
+        ConfigError: when `eval_config` or a reader for evaluation cannot be followed.
         DataError: when there are no records, or one is damaged.
     """
     checked = check_evaluation(config)

@@ -26,7 +26,6 @@ def representative_pixels(
         float32 [B, H, W, 3], resized pixels, 0..255.
 
     Raises:
-        ConfigError: when the reader is not supported.
         DataError: when there are no records, or one is damaged.
     """
     dataset = build_representative_dataset(config, label_map=label_map, batch_size=batch_size)
