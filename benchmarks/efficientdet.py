@@ -64,6 +64,7 @@ class Subject:
 
 def subject(name: str) -> Subject:
     from benchmarks.tflite import CONFIG
+    from detection_core.config.check import check_pipeline_config
     from detection_core.config.load import load_pipeline_config, parse_pipeline_config
     from detection_core.tasks.describe import describe
 
@@ -74,6 +75,7 @@ def subject(name: str) -> Subject:
             f'model {{ efficientdet {{ name: "{name}" num_classes: {CLASSES}'
             ' nms_configs { method: "hard" mode: "per_class" iou_thresh: 0.5 score_thresh: 0.05 } } }'
         )
+    config = check_pipeline_config(config)
     found = describe(config)
     return Subject(
         name=name, side=found.input_shape.smallest[0], multiply_adds=found.flops // 2, config=config

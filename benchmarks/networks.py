@@ -16,8 +16,10 @@ import resource
 import subprocess
 import sys
 
-from detection_core.config.load import PipelineConfig, parse_pipeline_config
+from detection_core.config.check import check_pipeline_config
+from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.family import model_message
 from pipeline.init.ladder import find_network, list_networks
 
@@ -26,12 +28,12 @@ _SIDE, _STEPS = 256, 3
 _BATCHES, _OPTION = (2, 6), "--batches="
 
 
-def _config(name: str, side: int = 0) -> PipelineConfig:
+def _config(name: str, side: int = 0) -> CheckedConfig:
     config = parse_pipeline_config(find_network(name).text())
     arm = model_message(config.model)[1]
     size = {"height": side, "width": side}
     changes = {f"{arm}.image_resizer": {"fixed_shape_resizer": size}} if side else {}
-    return apply_overrides(config, {f"{arm}.num_classes": _CLASSES, **changes})
+    return check_pipeline_config(apply_overrides(config, {f"{arm}.num_classes": _CLASSES, **changes}))
 
 
 def operations(name: str, batches: tuple[int, int]) -> dict[str, int]:

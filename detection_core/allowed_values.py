@@ -4,8 +4,44 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Literal, get_args
 
 Value = bool | int | float | str
+
+DecodeImages = Literal["sample", "all", "none"]
+ExifAnnotations = Literal["upright", "stored"]
+UnannotatedImages = Literal["auto", "background", "leave_out"]
+AnnotationFormat = Literal[
+    "coco", "voc", "yolo", "cvat", "label_studio", "labelme", "csv", "createml", "via", "open_images",
+    "tfrecord",
+]  # fmt: skip
+"""Keys of `datasets.readers.READERS`; those that are registered from outside the package come on top."""
+
+FileFormat = Literal[
+    "float32",
+    "float16",
+    "dynamic_range",
+    "int8",
+    "int8_post_training",
+    "int8_mixed",
+    "int8_int8_input",
+    "int8_float32_input",
+    "int16x8",
+    "int8_weights",
+    "int4_weights",
+    "int8_mixed_aware",
+    "float16_aware",
+    "dynamic_range_aware",
+    "int16x8_aware",
+    "int8_weights_aware",
+    "int4_weights_aware",
+]
+"""Keys of `exporters.tflite_formats.FORMATS`."""
+
+TFLiteForm = Literal["post_process", "plain_nms", "headless"]
+TFLITE_FORMS: tuple[TFLiteForm, ...] = get_args(TFLiteForm)
+"""What a TensorFlow Lite file ends with: the operation TFLite_Detection_PostProcess, built-in operations that
+do the same, or the network's heads."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from detection_core.artifacts.parity import ParityReport
     from detection_core.artifacts.prediction import Prediction
     from detection_core.config.paths.overrides import Overrides
+    from detection_core.config.pipeline_config import CheckedConfig, Config
     from detection_core.detectors.base import Detector
     from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
     from detection_core.tasks.evaluate_options import EvaluateOptions
@@ -120,12 +121,13 @@ def build_detector(config: Path | TrainEvalPipelineConfig, *, seed: int = 0) -> 
         ModelError: when the folder's weights do not fit its config.
     """
     from detection_core.builders.detector import build_detector as build
+    from detection_core.config.check import check_detector
     from detection_core.exporters.detector_folder import load_detector
     from detection_core.storage import files
 
     if isinstance(config, str | os.PathLike) and files.is_dir(os.fspath(config)):
         return load_detector(os.fspath(config)).model
-    return build(_config(config).model, seed=seed)
+    return build(check_detector(_config(config)).model, seed=seed)
 
 
 @with_extensions
@@ -161,7 +163,7 @@ def train(
     folder = os.fspath(output)
     model_dir, run_dir = (files.join(folder, name) for name in ("model", "model_run"))
     report = run(
-        _reading(_config(config), examples, split="train"),
+        _checked(config, examples),
         model_dir=model_dir,
         model_run_dir=run_dir,
         work_dir=files.join(folder, "work"),
@@ -248,7 +250,7 @@ def quantize(
     folder, path = os.fspath(output), os.fspath(model)
     model_dir, run_dir = (files.join(folder, name) for name in ("quantized_model", "quantized_run"))
     report = run(
-        _reading(_stored_config(path) if config is None else _config(config), examples, split="train"),
+        _checked(_stored_config(path) if config is None else config, examples),
         model_dir=path,
         quantized_model_dir=model_dir,
         quantized_run_dir=run_dir,
@@ -354,6 +356,16 @@ def _config(config: Path | TrainEvalPipelineConfig) -> TrainEvalPipelineConfig:
     return load_config(config) if isinstance(config, str | os.PathLike) else config
 
 
+def _checked(config: Path | TrainEvalPipelineConfig, examples: Path | None) -> CheckedConfig:
+    """Return a config to train by, checked once: that of a file where it is read, as its lines are known."""
+    from detection_core.config.check import check_pipeline_config
+    from detection_core.config.load import load_checked_config
+
+    if isinstance(config, str | os.PathLike):
+        return _reading(load_checked_config(os.fspath(config)), examples, split="train")
+    return check_pipeline_config(_reading(config, examples, split="train"))
+
+
 def _stored_config(model: str) -> TrainEvalPipelineConfig:
     """Return the config inside a detector folder, which has to be one."""
     from detection_core.artifacts.detector import PIPELINE_CONFIG, extra_file, read_extra
@@ -362,9 +374,7 @@ def _stored_config(model: str) -> TrainEvalPipelineConfig:
     return parse_pipeline_config(read_extra(model, PIPELINE_CONFIG), where=extra_file(model, PIPELINE_CONFIG))
 
 
-def _reading(
-    config: TrainEvalPipelineConfig, examples: Path | None, *, split: str, eval_split: str = "eval"
-) -> TrainEvalPipelineConfig:
+def _reading(config: Config, examples: Path | None, *, split: str, eval_split: str = "eval") -> Config:
     """Return a config that reads a folder of examples, where one is given.
 
     Args:
@@ -388,10 +398,9 @@ def _reading(
 
 def _with_eval_input(config: TrainEvalPipelineConfig, model: str) -> TrainEvalPipelineConfig:
     """Return the config, refused where it does not say what the model is to be measured on."""
-    from detection_core.builders.evaluation_settings import build_evaluation_settings
     from detection_core.errors import ConfigError
 
-    if build_evaluation_settings(config).label_map_path:
+    if config.eval_input_reader and config.eval_input_reader[0].label_map_path:
         return config
     raise ConfigError(
         "expected records and a label map to measure on, found none; pass `examples`, or a `config` whose"

@@ -19,7 +19,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.storage import files
 from detection_core.storage.disk_cache import Cache, entry_key
 from detection_core.zoo.cache import cache_folder
@@ -45,7 +45,7 @@ class KeptDescription:
     data: dict[str, Any]
 
 
-def describe_config(config: PipelineConfig) -> KeptDescription:
+def describe_config(config: CheckedConfig) -> KeptDescription:
     """Say what a config builds, from what is kept where that is still true.
 
     A config that names files in an object store is built each time: asking for their state may take longer.
@@ -68,7 +68,7 @@ def describe_config(config: PipelineConfig) -> KeptDescription:
     return built
 
 
-def _build(config: PipelineConfig) -> KeptDescription:
+def _build(config: CheckedConfig) -> KeptDescription:
     with native_output_to(os.devnull), quick_tensorflow():
         from detection_core.tasks.describe import describe
 

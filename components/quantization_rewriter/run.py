@@ -6,6 +6,7 @@ from typing import Any
 
 from component_specs.quantization_rewriter import QuantizationRewriterJob
 from components.runtime.config_artifact import read_pipeline_config
+from detection_core.config.check import check_pipeline_config
 from detection_core.config.input_paths import point_at_examples
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.quantize import quantize
@@ -21,7 +22,7 @@ def run(job: QuantizationRewriterJob) -> dict[str, Any]:
     check_split(job.examples, "train")
     config = read_pipeline_config(job.pipeline_config, job.overrides)
     report = quantize(
-        point_at_examples(config, job.examples),
+        check_pipeline_config(point_at_examples(config, job.examples)),
         model_dir=job.model,
         quantized_model_dir=job.quantized_model,
         quantized_run_dir=job.quantized_run,

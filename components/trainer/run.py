@@ -6,9 +6,10 @@ from typing import Any
 
 from component_specs import TrainerJob
 from components.runtime.config_artifact import read_pipeline_config
+from detection_core.config.check import check_pipeline_config
 from detection_core.config.input_paths import point_at_examples
-from detection_core.config.load import PipelineConfig
 from detection_core.config.paths.overrides import apply_overrides
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.errors import DataError
 from detection_core.tasks.examples import check_split
@@ -56,7 +57,7 @@ def run(job: TrainerJob) -> dict[str, Any]:
     return {"steps": report.steps, "parameters": report.parameters, "started_from": report.started_from}
 
 
-def training_config(job: TrainerJob) -> PipelineConfig:
+def training_config(job: TrainerJob) -> CheckedConfig:
     """Return the job's pipeline.config, reading the job's examples, with what the job itself sets.
 
     Raises:
@@ -67,4 +68,4 @@ def training_config(job: TrainerJob) -> PipelineConfig:
         read_pipeline_config(job.pipeline_config, job.overrides),
         {name: value for name, value in given.items() if value},
     )
-    return point_at_examples(config, job.examples)
+    return check_pipeline_config(point_at_examples(config, job.examples))

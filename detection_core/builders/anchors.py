@@ -94,19 +94,6 @@ ANCHOR_GENERATORS: dict[str, Callable[[Any], AnchorGenerator]] = {
 }
 
 
-def build_anchor_generator(
-    message: anchor_generator_pb2.AnchorGenerator, where: str = "anchor_generator"
-) -> AnchorGenerator:
-    """Build the anchor generator that a message describes.
-
-    Args:
-        message: the message.
-        where: its path in the configuration, for errors.
-
-    Returns:
-        The generator.
-
-    Raises:
-        ConfigError: when none is set, or its values contradict each other.
-    """
-    return build_oneof(message, "anchor_generator_oneof", ANCHOR_GENERATORS, where)
+def build_anchor_generator(message: anchor_generator_pb2.AnchorGenerator) -> AnchorGenerator:
+    """Build the anchor generator that a checked message describes."""
+    return build_oneof(message, "anchor_generator_oneof", ANCHOR_GENERATORS)

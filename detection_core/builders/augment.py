@@ -30,9 +30,9 @@ from detection_core.augment.mixing import MixedAugmentations, Mixing
 from detection_core.builders.oneof import build_oneof
 from detection_core.config.messages.augmentations import UNSET_MAX_TARGET_PIXELS
 from detection_core.config.messages.registered import build_registered
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.text.text_proto import format_message
 from detection_core.protos import preprocessor_pb2 as pb
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.recipe_pb2 import Mosaic
 
 _Step = TypeVar("_Step", Augmentation, Mixing)
@@ -242,35 +242,18 @@ PREPROCESSING_STEPS: dict[str, Callable[[Any], Augmentation | Mixing]] = {
 }
 
 
-def build_augmentation(
-    message: pb.PreprocessingStep, where: str = "data_augmentation_options"
-) -> Augmentation | Mixing:
-    """Build the step that a message describes.
-
-    Args:
-        message: the message.
-        where: its path in the configuration, for errors.
-
-    Raises:
-        ConfigError: when no step is set, or its values contradict each other.
-    """
-    return build_oneof(message, "preprocessing_step", PREPROCESSING_STEPS, where)
+def build_augmentation(message: pb.PreprocessingStep) -> Augmentation | Mixing:
+    """Build the step that a checked message describes."""
+    return build_oneof(message, "preprocessing_step", PREPROCESSING_STEPS)
 
 
-def describe_augmentations(config: TrainEvalPipelineConfig) -> list[str]:
+def describe_augmentations(config: CheckedConfig) -> list[str]:
     """Return the augmentations of a config in their order, each as the text of its message on one line."""
     return [format_message(m, one_line=True) for m in config.train_config.data_augmentation_options]
 
 
-def build_augmentations(
-    messages: Sequence[pb.PreprocessingStep],
-    where: str = "train_config.data_augmentation_options",
-) -> Augmentations | MixedAugmentations:
-    """Build all steps, to be applied in the order of the configuration.
-
-    Raises:
-        ConfigError: see `build_augmentation`.
-    """
-    steps = tuple(build_augmentation(message, f"{where}[{i}]") for i, message in enumerate(messages))
+def build_augmentations(messages: Sequence[pb.PreprocessingStep]) -> Augmentations | MixedAugmentations:
+    """Build all steps, to be applied in the order of the configuration."""
+    steps = tuple(map(build_augmentation, messages))
     plain = tuple(step for step in steps if not isinstance(step, Mixing))
     return Augmentations(augmentations=plain) if plain == steps else MixedAugmentations(steps=steps)

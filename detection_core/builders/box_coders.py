@@ -51,17 +51,6 @@ BOX_CODERS: dict[str, Callable[[Any], BoxCoder]] = {
 }
 
 
-def build_box_coder(message: box_coder_pb2.BoxCoder, where: str = "box_coder") -> BoxCoder:
-    """Build the box coder that a message describes.
-
-    Args:
-        message: the message.
-        where: its path in the configuration, for errors.
-
-    Returns:
-        The coder.
-
-    Raises:
-        ConfigError: when no coder is set, or a scale is not positive.
-    """
-    return build_oneof(message, "box_coder_oneof", BOX_CODERS, where)
+def build_box_coder(message: box_coder_pb2.BoxCoder) -> BoxCoder:
+    """Build the box coder that a checked message describes."""
+    return build_oneof(message, "box_coder_oneof", BOX_CODERS)

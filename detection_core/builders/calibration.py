@@ -55,19 +55,6 @@ CALIBRATIONS: dict[str, Callable[[Any], Calibration]] = {
 }
 
 
-def build_calibration(
-    message: calibration_pb2.CalibrationConfig, where: str = "calibration_config"
-) -> Calibration:
-    """Build the calibration that a message describes.
-
-    Args:
-        message: the message.
-        where: its path in the configuration, for errors.
-
-    Returns:
-        The map and where it belongs.
-
-    Raises:
-        ConfigError: when none is set, or it is refused.
-    """
-    return build_oneof(message, "calibrator", CALIBRATIONS, where)
+def build_calibration(message: calibration_pb2.CalibrationConfig) -> Calibration:
+    """Build the calibration that a checked message describes."""
+    return build_oneof(message, "calibrator", CALIBRATIONS)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from detection_core.builders.detector import build_detector
 from detection_core.builders.image_resizer import model_image_resizer, resizer_name
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.resize import Resizer
 from detection_core.detectors.family import (
     Family,
@@ -17,7 +18,6 @@ from detection_core.detectors.family import (
     model_message,
 )
 from detection_core.protos.model_pb2 import DetectionModel
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,11 +37,7 @@ class ConfiguredModel:
 
     @property
     def family(self) -> Family:
-        """The family that builds it.
-
-        Raises:
-            ConfigError: when there is no such.
-        """
+        """The family that builds it."""
         return family_of(self.message)
 
     @property
@@ -64,11 +60,7 @@ class ConfiguredModel:
         return build_detector(self.message, seed=seed)
 
     def build_resizer(self) -> Resizer:
-        """Build what brings images to the size of the detector's input.
-
-        Raises:
-            ConfigError: when there is none, or it cannot be built.
-        """
+        """Build what brings images to the size of the detector's input."""
         return model_image_resizer(self.message)
 
     def anchors(self) -> np.ndarray | None:
@@ -76,9 +68,6 @@ class ConfiguredModel:
 
         Returns:
             float32 [A, 4], normalised to the detector's input.
-
-        Raises:
-            ConfigError: when there is no such family, or its input has no fixed size.
         """
         support = self.family.anchors
         return support.boxes(*model_message(self.message)) if support else None
@@ -88,6 +77,6 @@ class ConfiguredModel:
         return self.family.describe(model_message(self.message)[0], detector)
 
 
-def configured_model(config: TrainEvalPipelineConfig) -> ConfiguredModel:
+def configured_model(config: CheckedConfig) -> ConfiguredModel:
     """Return what a config says of its detector."""
     return ConfiguredModel(config.model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import logging
@@ -17,6 +18,7 @@ from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.input_reader import build_input_reader
 from detection_core.builders.training_labels import score_columns
 from detection_core.builders.training_stream import build_training_stream
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.batch import batched, network_input
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import find_undecodable
@@ -24,8 +26,6 @@ from detection_core.data.mixture import mixture
 from detection_core.data.reader import Reader
 from detection_core.data.records import count_records, naming_bad_records
 from detection_core.data.resize import Resizer
-from detection_core.errors import ConfigError
-from detection_core.protos import pipeline_pb2
 from detection_core.structures import Batch, Instances, Sample
 
 _logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ _ALL = WorkerShard()
 
 
 def build_train_dataset(
-    config: pipeline_pb2.TrainEvalPipelineConfig,
+    config: CheckedConfig,
     *,
     label_map: LabelMap,
     batch_size: int,
@@ -84,7 +84,6 @@ def build_train_dataset(
         `Batch`es of exactly `batch_size / shard.replicas`.
 
     Raises:
-        ConfigError: when something of the reader, resizer or augmentations is not supported.
         DataError: when there are no records, or one is damaged.
     """
     reader = train_reader(config, label_map).leaving_out(shard.left_out)
@@ -99,7 +98,7 @@ def build_train_dataset(
 
 
 def training_records(
-    config: pipeline_pb2.TrainEvalPipelineConfig,
+    config: CheckedConfig,
     *,
     label_map: LabelMap,
     seed: int,
@@ -129,14 +128,13 @@ def training_records(
 
 
 def one_batch_config(
-    config: pipeline_pb2.TrainEvalPipelineConfig,
-) -> pipeline_pb2.TrainEvalPipelineConfig:
+    config: CheckedConfig,
+) -> CheckedConfig:
     """Return a copy of a training's config for records of one batch of it, read in their order.
 
     It trains as the config does, without validation and from no checkpoint: the start is said beside.
     """
-    alone = pipeline_pb2.TrainEvalPipelineConfig()
-    alone.CopyFrom(config)
+    alone = copy.deepcopy(config)
     alone.train_input_reader.shuffle = False
     for field in ("repeat_factor_threshold", "sample_1_of_n_examples", "num_epochs"):
         alone.train_input_reader.ClearField(field)
@@ -146,7 +144,7 @@ def one_batch_config(
 
 
 def iterate_training_pairs(
-    config: pipeline_pb2.TrainEvalPipelineConfig, *, label_map: LabelMap, seed: int
+    config: CheckedConfig, *, label_map: LabelMap, seed: int
 ) -> Iterator[tuple[Sample, Batch]]:
     """Yield each training sample as decoded and as training takes it, in the order in which it takes them.
 
@@ -159,7 +157,6 @@ def iterate_training_pairs(
         The sample, and an element of a batch without the leading B, all tensors eager.
 
     Raises:
-        ConfigError: when something of the reader, resizer or augmentations is not supported.
         DataError: when there are no records, or one is damaged.
     """
     reader = train_reader(config, label_map)
@@ -169,7 +166,7 @@ def iterate_training_pairs(
         yield from stream.drawn(samples, 0).map(stream.pair, num_parallel_calls=1, deterministic=True)
 
 
-def count_train_examples(config: pipeline_pb2.TrainEvalPipelineConfig, *, label_map: LabelMap) -> int:
+def count_train_examples(config: CheckedConfig, *, label_map: LabelMap) -> int:
     """Count the examples of an epoch of the train_input_reader.
 
     Args:
@@ -177,17 +174,15 @@ def count_train_examples(config: pipeline_pb2.TrainEvalPipelineConfig, *, label_
         label_map: class text to class id.
 
     Raises:
-        ConfigError: when something of the reader is not supported.
         DataError: when there are no records, or a file is damaged.
     """
     return train_reader(config, label_map).examples()
 
 
-def train_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelMap) -> Reader:
+def train_reader(config: CheckedConfig, label_map: LabelMap) -> Reader:
     """Return what reads the records of the train_input_reader, all of them.
 
     Raises:
-        ConfigError: when something of the reader is not supported.
         DataError: when there are no records.
     """
     message, scores = config.train_input_reader, score_columns(config.model)
@@ -228,9 +223,7 @@ def _samples_of(reader: Reader, start: int, *, seed: int, cached: bool) -> tf.da
     )
 
 
-def naming_bad_train_records(
-    config: pipeline_pb2.TrainEvalPipelineConfig, *, label_map: LabelMap
-) -> AbstractContextManager[None]:
+def naming_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> AbstractContextManager[None]:
     """Return a context in which a failure to read a training record names file and record.
 
     Example:
@@ -241,9 +234,7 @@ def naming_bad_train_records(
     return naming_bad_records(reader.paths, reader.decode)
 
 
-def find_bad_train_records(
-    config: pipeline_pb2.TrainEvalPipelineConfig, *, label_map: LabelMap
-) -> tuple[list[LeftOut], int]:
+def find_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> tuple[list[LeftOut], int]:
     """Decode every training record once.
 
     Returns:
@@ -257,7 +248,7 @@ def find_bad_train_records(
 
 
 def build_eval_dataset(
-    config: pipeline_pb2.TrainEvalPipelineConfig,
+    config: CheckedConfig,
     *,
     label_map: LabelMap,
     batch_size: int = 1,
@@ -273,14 +264,13 @@ def build_eval_dataset(
         `Batch`es.
 
     Raises:
-        ConfigError: when something of the reader or resizer is not supported.
         DataError: when there are no records.
     """
     return _plain_batches(_eval_reader(config, label_map), model_image_resizer(config.model), batch_size)
 
 
 def build_representative_dataset(
-    config: pipeline_pb2.TrainEvalPipelineConfig, *, label_map: LabelMap, batch_size: int
+    config: CheckedConfig, *, label_map: LabelMap, batch_size: int
 ) -> tf.data.Dataset:
     """Build the dataset to measure ranges on: each training example once, in order, not augmented.
 
@@ -293,11 +283,9 @@ def build_representative_dataset(
         `Batch`es.
 
     Raises:
-        ConfigError: when something of the reader or resizer is not supported.
         DataError: when there are no records.
     """
-    message = type(config.train_input_reader)()
-    message.CopyFrom(config.train_input_reader)
+    message = copy.deepcopy(config.train_input_reader)
     message.num_epochs = 1
     reader = build_input_reader(message, label_map, "train_input_reader")
     return _plain_batches(reader, model_image_resizer(config.model), batch_size)
@@ -317,9 +305,7 @@ def _plain_batches(reader: Reader, resizer: Resizer, batch_size: int) -> tf.data
     return batched(elements, batch_size, drop_remainder=False).prefetch(reader.prefetched_batches)
 
 
-def iterate_truth(
-    config: pipeline_pb2.TrainEvalPipelineConfig, *, label_map: LabelMap
-) -> Iterator[tuple[np.ndarray, Instances]]:
+def iterate_truth(config: CheckedConfig, *, label_map: LabelMap) -> Iterator[tuple[np.ndarray, Instances]]:
     """Yield each evaluation image as stored, uint8 [H, W, 3] RGB, with all its ground truth.
 
     Args:
@@ -327,15 +313,14 @@ def iterate_truth(
         label_map: class text to class id.
 
     Raises:
-        ConfigError: when something of the reader is not supported.
         DataError: when there are no records, or one is damaged.
     """
     return _eval_reader(config, label_map).truth()
 
 
 def sampled_evaluation(
-    config: pipeline_pb2.TrainEvalPipelineConfig, images: int, *, label_map: LabelMap
-) -> tuple[pipeline_pb2.TrainEvalPipelineConfig, int]:
+    config: CheckedConfig, images: int, *, label_map: LabelMap
+) -> tuple[CheckedConfig, int]:
     """Let a config evaluate a fixed sample of its images, spread evenly over the records.
 
     Args:
@@ -347,21 +332,16 @@ def sampled_evaluation(
         The config, and how many images it evaluates.
 
     Raises:
-        ConfigError: when something of the reader is not supported.
         DataError: when there are no records, or a file is damaged.
     """
     found = _eval_reader(config, label_map).examples()
     if not images or found <= images:
         return config, found
-    sampled = pipeline_pb2.TrainEvalPipelineConfig()
-    sampled.CopyFrom(config)
+    sampled = copy.deepcopy(config)
     reader, every = sampled.eval_input_reader[0], -(-found // images)
     reader.sample_1_of_n_examples = every * max(1, reader.sample_1_of_n_examples)
     return sampled, -(-found // every)
 
 
-def _eval_reader(config: pipeline_pb2.TrainEvalPipelineConfig, label_map: LabelMap) -> Reader:
-    # The check of the config accepts a missing eval_input_reader: training needs none.
-    if not config.eval_input_reader:
-        raise ConfigError("expected an eval_input_reader, found none; add one", where="eval_input_reader")
+def _eval_reader(config: CheckedConfig, label_map: LabelMap) -> Reader:
     return build_input_reader(config.eval_input_reader[0], label_map, "eval_input_reader[0]")

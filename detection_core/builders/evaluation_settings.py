@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.evaluation.drawing import named_colour
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
 from detection_core.protos.eval_pb2 import EvalConfig
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class EvaluationSettings:
     metrics: MetricOptions
 
 
-def build_evaluation_settings(config: TrainEvalPipelineConfig) -> EvaluationSettings:
+def build_evaluation_settings(config: CheckedConfig) -> EvaluationSettings:
     """Read the `eval_config` of a checked config, and where its first reader has the classes."""
     message, readers = config.eval_config, config.eval_input_reader
     return EvaluationSettings(

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.detectors.family import extractor_type, model_message
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import CheckpointVersion
 from detection_core.zoo.starting_points import ZOO
 
 
-def freezes_batch_norm(config: TrainEvalPipelineConfig) -> bool:
+def freezes_batch_norm(config: CheckedConfig) -> bool:
     """Tell whether a training normalises with the statistics that it starts with."""
     return bool(getattr(model_message(config.model)[0], "freeze_batchnorm", False))
 
 
-def build_fine_tune_options(config: TrainEvalPipelineConfig) -> FineTuneOptions:
+def build_fine_tune_options(config: CheckedConfig) -> FineTuneOptions:
     """Return what a checked config restores from its `fine_tune_checkpoint`.
 
     The old `from_detection_checkpoint` decides where `fine_tune_checkpoint_type` is not given. A detector of

@@ -84,17 +84,12 @@ BOX_PREDICTORS: dict[str, Callable[[Any], HeadPlan]] = {
 }
 
 
-def build_head(message: BoxPredictor, where: str, *, code_size: int = 4) -> HeadPlan:
+def build_head(message: BoxPredictor, *, code_size: int = 4) -> HeadPlan:
     """Read the prediction head of a one-stage detector.
 
     Args:
-        message: the message.
-        where: its path in the configuration, for errors.
+        message: the message, checked.
         code_size: numbers in a code of the detector's box coder.
-
-    Raises:
-        ConfigError: when no head is set, it is one that one-stage detectors do not have, or it is not made
-            for the box coder.
     """
-    plan = build_oneof(message, "box_predictor_oneof", BOX_PREDICTORS, where)
+    plan = build_oneof(message, "box_predictor_oneof", BOX_PREDICTORS)
     return dataclasses.replace(plan, code_size=code_size)

@@ -7,7 +7,6 @@ from typing import Any
 
 import tf_keras
 
-from detection_core.config.check import check_message
 from detection_core.parts.layers.layer_hyperparams import (
     GLOROT_UNIFORM,
     BatchNormOptions,
@@ -72,15 +71,11 @@ REGULARIZERS = {"l1_regularizer": "l1", "l2_regularizer": "l2"}
 NORMALIZERS = ("batch_norm", "sync_batch_norm")
 
 
-def build_hyperparams(message: Hyperparams, where: str = "conv_hyperparams") -> LayerHyperparams:
-    """Read the settings of a group of convolutions.
+def build_hyperparams(message: Hyperparams) -> LayerHyperparams:
+    """Read the settings of a group of convolutions from a checked message.
 
     Without an initializer kernels are drawn as tf_keras does by itself, with Glorot's uniform distribution.
-
-    Raises:
-        ConfigError: when the check refuses the message.
     """
-    check_message(message, where)
     return LayerHyperparams(
         initializer=_build_initializer(message.initializer),
         regularizer=_build_regularizer(message.regularizer),

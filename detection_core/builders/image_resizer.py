@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core.builders.oneof import build_oneof
-from detection_core.config.check import check_message
 from detection_core.config.messages.detectors import model_resizer
 from detection_core.data.resize import (
     AutomlResizer,
@@ -81,17 +80,9 @@ IMAGE_RESIZERS: dict[str, Callable[[Any], Resizer]] = {
 }
 
 
-def build_image_resizer(message: pb.ImageResizer, where: str = "image_resizer") -> Resizer:
-    """Build the resizer that a message describes.
-
-    Args:
-        message: the message.
-        where: its path in the configuration, for errors.
-
-    Raises:
-        ConfigError: when none is set or its values contradict each other.
-    """
-    return build_oneof(message, "image_resizer_oneof", IMAGE_RESIZERS, where)
+def build_image_resizer(message: pb.ImageResizer) -> Resizer:
+    """Build the resizer that a checked message describes."""
+    return build_oneof(message, "image_resizer_oneof", IMAGE_RESIZERS)
 
 
 def resizer_name(model: model_pb2.DetectionModel) -> str:
@@ -101,11 +92,5 @@ def resizer_name(model: model_pb2.DetectionModel) -> str:
 
 
 def model_image_resizer(model: model_pb2.DetectionModel) -> Resizer:
-    """Build the resizer of whatever kind of model is configured.
-
-    Raises:
-        ConfigError: when the model has none, or it cannot be built.
-    """
-    if model.WhichOneof("model") is None:
-        check_message(model, "model")  # It refuses that.
-    return build_image_resizer(*model_resizer(model))
+    """Build the resizer of whatever kind of model is configured."""
+    return build_image_resizer(model_resizer(model)[0])

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
-from detection_core.builders.oneof import build_oneof
 from detection_core.data.decode import DecodeOptions, MaskType, class_text_table
 from detection_core.data.label_map import LabelMap
 from detection_core.data.reader import Reader
@@ -20,10 +17,6 @@ _MASKS: dict[int, MaskType] = {
     pb.DEFAULT: "NUMERICAL_MASKS",
     pb.NUMERICAL_MASKS: "NUMERICAL_MASKS",
     pb.PNG_MASKS: "PNG_MASKS",
-}
-
-INPUT_READERS: dict[str, Callable[[Any], tuple[str, ...]]] = {
-    "tf_record_input_reader": lambda message: tuple(message.input_path),
 }
 
 
@@ -47,19 +40,18 @@ def build_input_reader(
     *,
     scores: ScoreColumns | None = None,
 ) -> Reader:
-    """Build the reader that a message describes.
+    """Build the reader that a checked message describes.
 
     Args:
         message: the message.
         label_map: class text to class id.
-        where: its path in the configuration, for errors.
+        where: its path in the configuration, for records that are missing.
         scores: what class scores look like; None: they are left alone, as they only serve training.
 
     Raises:
-        ConfigError: when it asks for something that is not supported.
         DataError: when a pattern names no file.
     """
-    patterns = build_oneof(message, "input_reader", INPUT_READERS, where)
+    patterns = tuple(message.tf_record_input_reader.input_path)
     paths = expand_patterns(patterns, where=f"{where}.tf_record_input_reader.input_path")
     weights = tuple(message.sample_from_datasets_weights)
     sequence = SequenceOptions(

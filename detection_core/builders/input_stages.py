@@ -10,11 +10,11 @@ import tensorflow as tf
 from detection_core.builders.datasets import build_train_dataset, train_reader
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.training_stream import build_training_stream
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.batch import batched, network_input
 from detection_core.data.decode import decode_pixels, parse_record
 from detection_core.data.label_map import LabelMap
 from detection_core.data.resize import Resizer
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Batch, Sample
 
 READ, PARSE, DECODE, RESIZE, AUGMENT, BATCH = "read", "parse", "decode", "resize", "augment", "batch"
@@ -22,7 +22,7 @@ WHOLE, BARE = "whole input", "bare decoding"
 
 
 def build_input_stages(
-    config: TrainEvalPipelineConfig, *, label_map: LabelMap, batch_size: int, images: int
+    config: CheckedConfig, *, label_map: LabelMap, batch_size: int, images: int
 ) -> Mapping[str, tf.data.Dataset]:
     """Build what the stages of a training's input make, endless, each from the stage before it in memory.
 
@@ -38,7 +38,6 @@ def build_input_stages(
         BATCH and WHOLE are batches, those of the others are of one image.
 
     Raises:
-        ConfigError: when something of the reader, resizer or augmentations is not supported.
         DataError: when there are no records, or one is damaged.
     """
     reader, resizer = train_reader(config, label_map), model_image_resizer(config.model)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from detection_core.builders.oneof import build_oneof
-from detection_core.config.check import check_message
 from detection_core.config.messages.registered import build_registered
 from detection_core.parts.losses.anchor_losses import AnchorLosses
 from detection_core.parts.losses.base import ClassificationLoss, LocalizationLoss
@@ -65,29 +64,14 @@ MINING_LOSSES: dict[int, MiningLoss] = {
 }
 
 
-def build_classification_loss(
-    message: losses_pb2.ClassificationLoss, where: str = "classification_loss"
-) -> ClassificationLoss:
-    """Build the classification loss that a message describes.
-
-    Args:
-        message: the message.
-        where: its path in the configuration, for errors.
-
-    Returns:
-        The loss.
-
-    Raises:
-        ConfigError: when none is set, or its values are refused.
-    """
-    return build_oneof(message, "classification_loss", CLASSIFICATION_LOSSES, where)
+def build_classification_loss(message: losses_pb2.ClassificationLoss) -> ClassificationLoss:
+    """Build the classification loss that a checked message describes."""
+    return build_oneof(message, "classification_loss", CLASSIFICATION_LOSSES)
 
 
-def build_localization_loss(
-    message: losses_pb2.LocalizationLoss, where: str = "localization_loss"
-) -> LocalizationLoss:
-    """Build the localisation loss that a message describes; see `build_classification_loss`."""
-    return build_oneof(message, "localization_loss", LOCALIZATION_LOSSES, where)
+def build_localization_loss(message: losses_pb2.LocalizationLoss) -> LocalizationLoss:
+    """Build the localisation loss that a checked message describes."""
+    return build_oneof(message, "localization_loss", LOCALIZATION_LOSSES)
 
 
 def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | None:
@@ -114,23 +98,11 @@ def build_hard_example_miner(message: losses_pb2.Loss) -> HardExampleMiner | Non
     return HardExampleMiner(options)
 
 
-def build_losses(message: losses_pb2.Loss, where: str = "loss") -> AnchorLosses:
-    """Build all losses of an anchor-based detector.
-
-    Args:
-        message: the message.
-        where: its path in the configuration, for errors.
-
-    Returns:
-        The losses, their weights and what chooses the anchors that count.
-
-    Raises:
-        ConfigError: when a loss is missing, settings contradict each other, or one is not supported.
-    """
-    check_message(message, where)
+def build_losses(message: losses_pb2.Loss) -> AnchorLosses:
+    """Build the losses of an anchor-based detector, their weights and what chooses the anchors that count."""
     return AnchorLosses(
-        classification=build_classification_loss(message.classification_loss, f"{where}.classification_loss"),
-        localization=build_localization_loss(message.localization_loss, f"{where}.localization_loss"),
+        classification=build_classification_loss(message.classification_loss),
+        localization=build_localization_loss(message.localization_loss),
         classification_weight=message.classification_weight,
         localization_weight=message.localization_weight,
         hard_example_miner=build_hard_example_miner(message),

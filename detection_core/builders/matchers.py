@@ -35,17 +35,6 @@ MATCHERS: dict[str, Callable[[Any], Matcher]] = {
 }
 
 
-def build_matcher(message: matcher_pb2.Matcher, where: str = "matcher") -> Matcher:
-    """Build the matcher that a message describes.
-
-    Args:
-        message: the message.
-        where: its path in the configuration, for errors.
-
-    Returns:
-        The matcher.
-
-    Raises:
-        ConfigError: when none is set, or its thresholds contradict each other.
-    """
-    return build_oneof(message, "matcher_oneof", MATCHERS, where)
+def build_matcher(message: matcher_pb2.Matcher) -> Matcher:
+    """Build the matcher that a checked message describes."""
+    return build_oneof(message, "matcher_oneof", MATCHERS)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 from detection_core.builders.detector import build_detector
+from detection_core.config.check import check_detector
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.base import Detector
 from detection_core.detectors.family import family_of, model_message
 from detection_core.errors import ConfigError, ModelError
-from detection_core.protos.model_pb2 import DetectionModel
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.training.scales import Scales, resized, sharing_layers
 from detection_core.training.step import Losses
 
@@ -18,12 +19,12 @@ _DEFAULT_SCALES = (0.75, 1.0, 1.25)
 _MULTIPLE = 32
 
 
-def asks_for_scales(config: TrainEvalPipelineConfig) -> bool:
+def asks_for_scales(config: CheckedConfig) -> bool:
     """Tell whether a config's training goes through several sizes."""
     return bool(config.train_config.HasField("multi_scale"))
 
 
-def build_scales(config: TrainEvalPipelineConfig, detector: Detector) -> Scales | None:
+def build_scales(config: CheckedConfig, detector: Detector) -> Scales | None:
     """Build the losses of a detector at the sizes that its training goes through.
 
     Call it where the detector was built: in the same strategy's scope, to compute in the same precision.
@@ -48,7 +49,7 @@ def build_scales(config: TrainEvalPipelineConfig, detector: Detector) -> Scales 
             where=WHERE,
         )
     sizes = scaled_sizes(own, tuple(train.multi_scale.scale) or _DEFAULT_SCALES)
-    losses = [detector.losses if size == own else _losses_at(config.model, detector, size) for size in sizes]
+    losses = [detector.losses if size == own else _losses_at(config, detector, size) for size in sizes]
     return Scales(detector, losses, seed=train.seed, steps_per_scale=train.multi_scale.steps_per_scale)
 
 
@@ -61,16 +62,16 @@ def scaled_sizes(own: tuple[int, int], scales: tuple[float, ...]) -> list[tuple[
     return sorted({(side(own[0], scale), side(own[1], scale)) for scale in scales}, reverse=True)
 
 
-def _losses_at(message: DetectionModel, detector: Detector, size: tuple[int, int]) -> Losses:
+def _losses_at(config: CheckedConfig, detector: Detector, size: tuple[int, int]) -> Losses:
     """Return the losses of a detector on images of another size.
 
     Raises:
         ConfigError: when it cannot take such images.
     """
     try:
-        like = build_detector(_with_size(message, size), seed=None)
+        like = build_detector(_with_size(config, size).model, seed=None)
         (owner,), (network,) = detector.networks.values(), like.networks.values()
-        other = family_of(message).require_with_network()(like, sharing_layers(network, owner))
+        other = family_of(config.model).require_with_network()(like, sharing_layers(network, owner))
     except (ConfigError, ModelError, ValueError) as error:
         found = f"{size[0]} x {size[1]}"
         raise ConfigError(
@@ -80,10 +81,10 @@ def _losses_at(message: DetectionModel, detector: Detector, size: tuple[int, int
     return lambda batch, training: other.losses(resized(batch, size), training)
 
 
-def _with_size(message: DetectionModel, size: tuple[int, int]) -> DetectionModel:
-    other = DetectionModel()
-    other.CopyFrom(message)
-    resizer = model_message(other)[0].image_resizer
+def _with_size(config: CheckedConfig, size: tuple[int, int]) -> CheckedConfig:
+    """Return a config with another input size, which its model has to go with."""
+    other = copy.deepcopy(config)
+    resizer = model_message(other.model)[0].image_resizer
     resizer.Clear()
     resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width = size
-    return other
+    return check_detector(other)

@@ -110,15 +110,9 @@ LEARNING_RATES: dict[str, Callable[[Any], schedules.Schedule]] = {
 }
 
 
-def build_learning_rate(
-    message: optimizer_pb2.LearningRate, where: str = "learning_rate"
-) -> schedules.Schedule:
-    """Build the learning rate that the message describes.
-
-    Raises:
-        ConfigError: when none is set, or its numbers contradict each other.
-    """
-    return build_oneof(message, "learning_rate", LEARNING_RATES, where)
+def build_learning_rate(message: optimizer_pb2.LearningRate) -> schedules.Schedule:
+    """Build the learning rate that a checked message describes."""
+    return build_oneof(message, "learning_rate", LEARNING_RATES)
 
 
 # tf_keras' `decay` divides the rate by (1 + decay * updates). The Object Detection API hands RMSProp's
@@ -151,8 +145,7 @@ def _adam(message: optimizer_pb2.AdamOptimizer, rate: schedules.Schedule) -> Any
 
 def _with_rate(make: Callable[[_Rated, schedules.Schedule], Any]) -> Callable[[_Rated], Any]:
     def build(message: _Rated) -> Any:
-        where = f"{message.DESCRIPTOR.name}.learning_rate"
-        return make(message, build_learning_rate(message.learning_rate, where))
+        return make(message, build_learning_rate(message.learning_rate))
 
     return build
 
@@ -164,15 +157,12 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def build_optimizer(message: optimizer_pb2.Optimizer, where: str = "train_config.optimizer") -> Optimization:
-    """Build the optimizer, its learning rate and the moving average's decay.
+def build_optimizer(message: optimizer_pb2.Optimizer) -> Optimization:
+    """Build the optimizer of a checked message, its learning rate and the moving average's decay.
 
     Call it inside the distribution strategy's scope: the optimizer makes variables.
-
-    Raises:
-        ConfigError: when no optimizer or no learning rate is set, or their numbers contradict each other.
     """
-    optimizer = build_oneof(message, "optimizer", OPTIMIZERS, where)
+    optimizer = build_oneof(message, "optimizer", OPTIMIZERS)
     decay = message.moving_average_decay if message.use_moving_average else 0.0
     return Optimization(
         optimizer=optimizer,

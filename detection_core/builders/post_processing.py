@@ -5,7 +5,6 @@ from __future__ import annotations
 import tensorflow as tf
 
 from detection_core.builders.calibration import build_calibration
-from detection_core.config.check import check_message
 from detection_core.ops.nms import NmsOptions
 from detection_core.ops.post_processing import Elementwise, PostProcessing, ScoreConverter
 from detection_core.protos import post_processing_pb2
@@ -17,49 +16,22 @@ SCORE_ACTIVATIONS: dict[int, Elementwise] = {
 }
 
 
-def build_post_processing(
-    message: post_processing_pb2.PostProcessing, where: str = "post_processing"
-) -> PostProcessing:
-    """Build the post-processing: from raw predictions to detections.
-
-    Args:
-        message: the message.
-        where: its path in the configuration, for errors.
-
-    Returns:
-        Score conversion and suppression options.
-
-    Raises:
-        ConfigError: when settings are out of range or contradict each other.
-    """
+def build_post_processing(message: post_processing_pb2.PostProcessing) -> PostProcessing:
+    """Build what makes detections of raw predictions, as a checked message describes it."""
     return PostProcessing(
-        score_converter=build_score_converter(message, where),
-        nms=build_nms_options(message.batch_non_max_suppression, f"{where}.batch_non_max_suppression"),
+        score_converter=build_score_converter(message),
+        nms=build_nms_options(message.batch_non_max_suppression),
     )
 
 
-def build_score_converter(
-    message: post_processing_pb2.PostProcessing, where: str = "post_processing"
-) -> ScoreConverter:
-    """Build the conversion of class logits to scores.
-
-    Args:
-        message: the message.
-        where: its path in the configuration, for errors.
-
-    Returns:
-        The converter, calibration included.
-
-    Raises:
-        ConfigError: when the logit scale is not positive, or the calibration is refused.
-    """
-    check_message(message, where)
+def build_score_converter(message: post_processing_pb2.PostProcessing) -> ScoreConverter:
+    """Build the conversion of class logits to scores, calibration included."""
     converter = ScoreConverter(
         activation=SCORE_ACTIVATIONS[message.score_converter], logit_scale=message.logit_scale
     )
     if not message.HasField("calibration_config"):
         return converter
-    calibration = build_calibration(message.calibration_config, f"{where}.calibration_config")
+    calibration = build_calibration(message.calibration_config)
     return ScoreConverter(
         activation=converter.activation,
         logit_scale=converter.logit_scale,
@@ -71,22 +43,8 @@ def build_score_converter(
 # These chose a kernel for a TPU or CPU; detections do not depend on them:
 # use_static_shapes, use_partitioned_nms, use_cpu_nms, and use_combined_nms, whose kernel serves every
 # hard suppression here.
-def build_nms_options(
-    message: post_processing_pb2.BatchNonMaxSuppression, where: str = "batch_non_max_suppression"
-) -> NmsOptions:
-    """Build the options of suppression.
-
-    Args:
-        message: the message.
-        where: its path in the configuration, for errors.
-
-    Returns:
-        The options.
-
-    Raises:
-        ConfigError: when settings are out of range or contradict each other.
-    """
-    check_message(message, where)
+def build_nms_options(message: post_processing_pb2.BatchNonMaxSuppression) -> NmsOptions:
+    """Build the options of suppression."""
     return NmsOptions(
         score_threshold=message.score_threshold,
         iou_threshold=message.iou_threshold,

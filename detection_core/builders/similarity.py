@@ -20,18 +20,6 @@ SIMILARITIES: dict[str, Callable[[Any], Similarity]] = {
 
 def build_similarity(
     message: region_similarity_calculator_pb2.RegionSimilarityCalculator,
-    where: str = "similarity_calculator",
 ) -> Similarity:
-    """Build the similarity that a message describes.
-
-    Args:
-        message: the message.
-        where: its path in the configuration, for errors.
-
-    Returns:
-        A function of rows [..., G, 4] and columns [..., A, 4].
-
-    Raises:
-        ConfigError: when none is set.
-    """
-    return build_oneof(message, "region_similarity", SIMILARITIES, where)
+    """Build the similarity that a checked message describes, of rows [..., G, 4] and columns [..., A, 4]."""
+    return build_oneof(message, "region_similarity", SIMILARITIES)

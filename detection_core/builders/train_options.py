@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from detection_core.config.messages.training import endless_training_problems
-from detection_core.config.problems import raise_first
 from detection_core.errors import ConfigError
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.training.loop_options import CHECKPOINT_MINUTES, TrainOptions
@@ -17,7 +15,7 @@ def build_train_options(
     checkpoint_minutes: float = CHECKPOINT_MINUTES,
     steps_per_call: int = 1,
 ) -> TrainOptions:
-    """Turn a `train_config` into the loop's options.
+    """Turn a checked `train_config` into the loop's options.
 
     Args:
         train_config: the message; its optimizer is read by `build_optimizer`.
@@ -27,14 +25,13 @@ def build_train_options(
         steps_per_call: updates in one call of the compiled function.
 
     Raises:
-        ConfigError: when `num_steps` is missing, or the time is below 0.
+        ConfigError: when the time is below 0.
     """
     if not checkpoint_minutes >= 0:
         raise ConfigError(
             f"expected 0, for checkpoints by steps alone, or more, found {checkpoint_minutes}",
             where="checkpoint_minutes",
         )
-    raise_first(endless_training_problems(train_config))
     steps = train_config.num_steps
     return TrainOptions(
         num_steps=steps,

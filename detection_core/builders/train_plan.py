@@ -8,10 +8,10 @@ from detection_core.builders.monitoring import build_loggers, build_profile
 from detection_core.builders.optimizer import build_optimizer
 from detection_core.builders.train_options import build_train_options
 from detection_core.builders.validation_plan import ValidationPlan, build_validation
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.loggers.open_loggers import NO_LOGGERS, LoggerOptions
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import precision_pb2 as proto
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.training.loop_options import CHECKPOINT_MINUTES, TrainOptions
 from detection_core.training.precision import Precision
@@ -53,7 +53,7 @@ class TrainPlan:
 
 
 def build_train_plan(
-    config: TrainEvalPipelineConfig, *, log_every: int = 20, checkpoint_minutes: float = CHECKPOINT_MINUTES
+    config: CheckedConfig, *, log_every: int = 20, checkpoint_minutes: float = CHECKPOINT_MINUTES
 ) -> TrainPlan:
     """Read what a checked config says of a training.
 
@@ -63,7 +63,7 @@ def build_train_plan(
         checkpoint_minutes: time after which a checkpoint is written whatever the step; 0: by steps alone.
 
     Raises:
-        ConfigError: when `num_steps` is missing, the time is below 0, or there are no images to validate on.
+        ConfigError: when the time is below 0.
     """
     train = config.train_config
     options = build_train_options(train, log_every=log_every, checkpoint_minutes=checkpoint_minutes)
@@ -95,10 +95,6 @@ def build_reproducibility(train_config: TrainConfig) -> Reproducibility:
     )
 
 
-def build_optimization(config: TrainEvalPipelineConfig) -> Optimization:
-    """Build the optimizer of a config's `train_config`; call it in the scope of the training's strategy.
-
-    Raises:
-        ConfigError: when none is set, or its values contradict each other.
-    """
+def build_optimization(config: CheckedConfig) -> Optimization:
+    """Build the optimizer of a config's `train_config`; call it in the scope of the training's strategy."""
     return build_optimizer(config.train_config.optimizer)

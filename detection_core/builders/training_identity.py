@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 
 from detection_core.builders.validation_plan import build_validation
 from detection_core.config.load import format_pipeline_config
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.storage import files
 
 _MEASURING = (
@@ -38,14 +39,13 @@ class TrainingIdentity:
     inputs: tuple[str, ...]
 
 
-def build_training_identity(config: TrainEvalPipelineConfig) -> TrainingIdentity:
+def build_training_identity(config: CheckedConfig) -> TrainingIdentity:
     """Tell what a config asks a training to do; the config itself is left as it is.
 
     The text names folders of unfinished work, which an update of detflow must find again: it never changes
     for a config that was there before.
     """
-    about = TrainEvalPipelineConfig()
-    about.CopyFrom(config)
+    about = copy.deepcopy(config)
     reader = about.train_input_reader
     inputs = (files.escape(reader.label_map_path), *reader.tf_record_input_reader.input_path)
     reader.ClearField("label_map_path")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from detection_core.builders.input_reader import ScoreColumns
-from detection_core.config.messages.pipeline import label_problems
 from detection_core.config.num_classes import ModelMessage, foreground_classes
-from detection_core.config.problems import raise_first
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_targets import LabelTargets
 from detection_core.detectors.family import model_message
-from detection_core.protos import model_pb2, pipeline_pb2
+from detection_core.protos import model_pb2
 
 
 def score_columns(model: model_pb2.DetectionModel) -> ScoreColumns:
@@ -20,18 +19,13 @@ def score_columns(model: model_pb2.DetectionModel) -> ScoreColumns:
     )
 
 
-def build_label_targets(config: pipeline_pb2.TrainEvalPipelineConfig) -> LabelTargets:
+def build_label_targets(config: CheckedConfig) -> LabelTargets:
     """Build what chooses the labels that a model is trained on.
 
     Args:
         config: its train_config says which labels, its train_input_reader what is read.
-
-    Raises:
-        ConfigError: when scores are to be used that are not read, or beside merged boxes, or when the box
-            coder wants other keypoints than are read.
     """
     train, reader = config.train_config, config.train_input_reader
-    raise_first(label_problems(config))
     message: ModelMessage | None = model_message(config.model)[0]
     return LabelTargets(
         classes=foreground_classes(message) if message is not None else 0,

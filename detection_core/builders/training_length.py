@@ -5,10 +5,10 @@ from __future__ import annotations
 from detection_core.builders.datasets import count_train_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.messages.epochs import fields_in_epochs, in_steps
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 
 
-def with_steps(config: TrainEvalPipelineConfig) -> TrainEvalPipelineConfig:
+def with_steps(config: CheckedConfig) -> CheckedConfig:
     """Return a config in which every length is in steps.
 
     An epoch is one pass over the training examples, batch_size of them an update.

@@ -11,8 +11,8 @@ from detection_core.builders.input_reader import build_decoding
 from detection_core.builders.train_plan import build_optimization, build_precision
 from detection_core.builders.training_labels import build_label_targets, score_columns
 from detection_core.config.messages.epochs import in_steps
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.quantization import QuantizationOptions
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.training.precision import Precision
 
 _ANY_UPDATES = 1_000
@@ -43,7 +43,7 @@ class TrainingOutline:
     precision: Precision | None = None
 
 
-def build_training_outline(config: TrainEvalPipelineConfig) -> TrainingOutline:
+def build_training_outline(config: CheckedConfig) -> TrainingOutline:
     """Read what a checked config chose for a training."""
     train = config.train_config
     arm = train.optimizer.WhichOneof("optimizer") if train.HasField("optimizer") else None
@@ -61,12 +61,8 @@ def build_training_outline(config: TrainEvalPipelineConfig) -> TrainingOutline:
     )
 
 
-def build_without_data(config: TrainEvalPipelineConfig) -> None:
-    """Build what a training needs beside its detector, as far as that needs no data, to see that it can be.
-
-    Raises:
-        ConfigError: when it cannot.
-    """
+def build_without_data(config: CheckedConfig) -> None:
+    """Build what a training needs beside its detector and its data, to see that it can be built."""
     configured_model(config).build_resizer()
     build_augmentations(config.train_config.data_augmentation_options)
     build_label_targets(config)

@@ -12,13 +12,11 @@ from detection_core.augment.mixing import MixedAugmentations, Pool
 from detection_core.builders.augment import build_augmentations
 from detection_core.builders.image_resizer import model_image_resizer
 from detection_core.builders.training_labels import build_label_targets
-from detection_core.config.messages.pipeline import training_input_problems
-from detection_core.config.problems import raise_first
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.batch import network_input
 from detection_core.data.label_targets import LabelTargets
 from detection_core.data.resize import Resizer
 from detection_core.data.window import element_at, window_size, with_following
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Batch, Sample
 
 
@@ -83,17 +81,13 @@ class TrainingStream:
         )
 
 
-def build_training_stream(config: TrainEvalPipelineConfig, *, batch_size: int) -> TrainingStream:
+def build_training_stream(config: CheckedConfig, *, batch_size: int) -> TrainingStream:
     """Build what turns the samples of a training into elements of batches.
 
     Args:
         config: its train_config has the augmentations, its model the resizer.
         batch_size: images an update, over all replicas.
-
-    Raises:
-        ConfigError: when something of the resizer or augmentations is not supported.
     """
-    raise_first(training_input_problems(config))
     train = config.train_config
     closed = train.close_mosaic_steps
     return TrainingStream(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from detection_core.artifacts.coco_names import MAP
-from detection_core.config.messages.validation import validation_problems
-from detection_core.config.problems import raise_first
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.protos.validation_pb2 import Validation
 from detection_core.training.validation import ValidationOptions
 
@@ -32,7 +30,7 @@ class ValidationPlan:
     pictures: int = PICTURES
 
 
-def build_validation(config: TrainEvalPipelineConfig, *, checkpoint_every: int) -> ValidationPlan | None:
+def build_validation(config: CheckedConfig, *, checkpoint_every: int) -> ValidationPlan | None:
     """Read what a checked config says of validation while training.
 
     It is on where `train_config.validation` is set, or `eval_config.eval_interval_secs` is given as for the
@@ -44,11 +42,7 @@ def build_validation(config: TrainEvalPipelineConfig, *, checkpoint_every: int) 
 
     Returns:
         None where it is off.
-
-    Raises:
-        ConfigError: when there are no images to validate on.
     """
-    raise_first(validation_problems(config))
     message, evaluation = config.train_config.validation, config.eval_config
     seconds = evaluation.eval_interval_secs if evaluation.HasField("eval_interval_secs") else 0
     if not config.train_config.HasField("validation") and not (seconds and config.eval_input_reader):

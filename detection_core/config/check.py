@@ -1,4 +1,4 @@
-"""Refusing configs, and single messages of them, before any tensor is made."""
+"""Refusing configs, whole or in part, before any tensor is made: whoever reads a config calls this once."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from collections.abc import Mapping
 from google.protobuf.message import Message
 
 from detection_core.config.contradictions import contradictions
+from detection_core.config.messages.detectors import missing_classes_problems
 from detection_core.config.messages.pipeline import size_problems
+from detection_core.config.messages.table import RULES
+from detection_core.config.messages.training import endless_training_problems
+from detection_core.config.messages.validation import validation_problems
+from detection_core.config.num_classes import with_classes
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.problems import raise_first
 from detection_core.config.ranges import range_problems
 from detection_core.config.refusals import find_refused, warn_without_effect
 from detection_core.config.text.positions import nearest_line
 from detection_core.config.text.text_proto import line_of
+from detection_core.detectors.family import FAMILIES, family_name, find_family
 from detection_core.errors import ConfigError, Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 
@@ -23,7 +30,7 @@ _LONGEST = 600  # characters of one problem
 
 def check_pipeline_config(
     config: TrainEvalPipelineConfig, where: str = "", *, lines: Mapping[str, int] | None = None
-) -> None:
+) -> CheckedConfig:
     """Refuse a config whose values are out of range, contradict each other, or ask for what is not done here.
 
     Fields that are accepted but change nothing here are named in one line of the log.
@@ -32,6 +39,9 @@ def check_pipeline_config(
         config: a parsed config, overrides applied.
         where: file the config came from, for errors.
         lines: line of each field path, as `field_lines` gives them; without it errors name fields only.
+
+    Returns:
+        The config itself, for builders.
 
     Raises:
         ConfigError: naming every problem with its field path, and with its line where that is known; what
@@ -45,7 +55,7 @@ def check_pipeline_config(
     problems = list(found.values())
     if not problems:
         warn_without_effect(config, where)
-        return
+        return CheckedConfig(config)
     first, *rest = problems
     line = nearest_line(first.path, lines or {})
     message = f"{first.path}: {_short(first.message)}"
@@ -71,11 +81,106 @@ def find_problems(config: TrainEvalPipelineConfig) -> list[Problem]:
     return list(found.values())
 
 
+def check_detector(config: TrainEvalPipelineConfig) -> CheckedConfig:
+    """Refuse a config whose `model` cannot be built; its other sections are not looked at.
+
+    Returns:
+        The config itself, for builders that read its `model` only.
+
+    Raises:
+        ConfigError: for the first problem, with its field path as `where`.
+    """
+    model = config.model
+    if find_family(model) is None:
+        reason = RULES["DetectionModel"].refused.get(str(model.WhichOneof("model")), "set one")
+        raise ConfigError(
+            f"expected {' or '.join(FAMILIES)}, found {family_name(model) or 'none'}: {reason}", where="model"
+        )
+    alone = TrainEvalPipelineConfig(model=model)
+    found = itertools.chain(find_refused(alone), missing_classes_problems(model), find_problems(alone))
+    raise_first(problem for problem in found if problem.path.startswith("model"))
+    return CheckedConfig(config)
+
+
+def check_classes_filled_in(config: CheckedConfig, classes: int) -> CheckedConfig:
+    """Return the config with its number of classes, refused where its model does not go with it.
+
+    Args:
+        config: left as it is; its own number, where it has one, stays and was checked.
+        classes: without the background.
+
+    Raises:
+        ConfigError: as `check_detector`.
+    """
+    filled = with_classes(config, classes)
+    return config if filled is config else check_detector(filled)
+
+
+def check_readers(config: TrainEvalPipelineConfig) -> CheckedConfig:
+    """Refuse a config whose input readers cannot be followed; its other sections are not looked at.
+
+    Raises:
+        ConfigError: as `check_message`.
+    """
+    check_message(config.train_input_reader, "train_input_reader")
+    for i, reader in enumerate(config.eval_input_reader):
+        check_message(reader, f"eval_input_reader[{i}]")
+    return CheckedConfig(config)
+
+
+def check_evaluation(config: TrainEvalPipelineConfig) -> CheckedConfig:
+    """Refuse a config whose `eval_config` or readers for evaluation cannot be followed, and look at no other.
+
+    Raises:
+        ConfigError: as `check_message`.
+    """
+    check_message(config.eval_config, "eval_config")
+    for i, reader in enumerate(config.eval_input_reader):
+        check_message(reader, f"eval_input_reader[{i}]")
+    check_evaluated_input(CheckedConfig(config))
+    return CheckedConfig(config)
+
+
+def check_evaluated_input(config: CheckedConfig) -> None:
+    """Refuse a config without images to evaluate on; the check of a whole config accepts it for training.
+
+    Raises:
+        ConfigError: naming the field.
+    """
+    if not config.eval_input_reader:
+        raise ConfigError("expected an eval_input_reader, found none; add one", where="eval_input_reader")
+
+
+def check_training(config: CheckedConfig) -> None:
+    """Refuse a config that lacks what only a training needs: an end, and images where it is validated.
+
+    Args:
+        config: its input readers are filled in.
+
+    Raises:
+        ConfigError: for the first problem, with its field path as `where`.
+    """
+    raise_first(itertools.chain(endless_training_problems(config.train_config), validation_problems(config)))
+
+
+def check_quantization(config: CheckedConfig) -> None:
+    """Refuse a config that does not say how to quantize.
+
+    Raises:
+        ConfigError: naming the block that is missing.
+    """
+    if not config.graph_rewriter.HasField("quantization"):
+        raise ConfigError(
+            "expected a graph_rewriter block, which says how to quantize, found none; add"
+            " `graph_rewriter { quantization { delay: 0 weight_bits: 8 activation_bits: 8 } }`",
+            where="graph_rewriter",
+        )
+
+
 def check_message(message: Message, where: str) -> None:
     """Refuse one message of a config, as the check of a whole config refuses it.
 
-    Builders call it first, so that they translate nothing that was not checked; how the message goes with
-    others of the config is not looked at.
+    How the message goes with others of the config is not looked at.
 
     Args:
         message: any message of a config.

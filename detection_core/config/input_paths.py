@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 
 from detection_core.artifacts.message_files import LABEL_MAP
+from detection_core.config.pipeline_config import Config, PipelineConfig
 from detection_core.protos.input_reader_pb2 import InputReader
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 
 _logger = logging.getLogger(__name__)
@@ -22,12 +23,12 @@ EVALUATION_SPLITS = ("eval", "test")
 
 
 def point_at_examples(
-    config: TrainEvalPipelineConfig,
+    config: Config,
     examples_dir: str,
     *,
     train_split: str = "train",
     eval_split: str = "eval",
-) -> TrainEvalPipelineConfig:
+) -> Config:
     """Return a copy of the config that reads a folder of examples.
 
     Whatever else the readers say (shuffling, masks, workers, ...) stays. Of several readers for evaluation
@@ -40,8 +41,7 @@ def point_at_examples(
         train_split: split that train_input_reader reads.
         eval_split: split that eval_input_reader reads.
     """
-    result = TrainEvalPipelineConfig()
-    result.CopyFrom(config)
+    result = copy.deepcopy(config)
     if len(result.eval_input_reader) > 1:
         _logger.warning(
             "of %d eval_input_reader the first is kept, and reads split %s; measure others by their split",
@@ -58,26 +58,21 @@ def point_at_examples(
     return result
 
 
-def with_readers_of(
-    config: TrainEvalPipelineConfig, other: TrainEvalPipelineConfig
-) -> TrainEvalPipelineConfig:
+def with_readers_of(config: PipelineConfig, other: PipelineConfig) -> PipelineConfig:
     """Return a copy of a config that reads what another one reads.
 
     Args:
         config: left as it is.
         other: its input readers are taken.
     """
-    result = TrainEvalPipelineConfig()
-    result.CopyFrom(config)
+    result = copy.deepcopy(config)
     result.train_input_reader.CopyFrom(other.train_input_reader)
     del result.eval_input_reader[:]
     result.eval_input_reader.extend(other.eval_input_reader)
     return result
 
 
-def point_at_other_split(
-    config: TrainEvalPipelineConfig, examples_dir: str, split: str
-) -> TrainEvalPipelineConfig:
+def point_at_other_split(config: Config, examples_dir: str, split: str) -> Config:
     """Return a copy of the config that evaluates another split of a folder than the one that is reported on.
 
     Args:
@@ -93,14 +88,13 @@ def point_at_other_split(
     return point_at_examples(config, examples_dir, eval_split=there[0] if there else "train")
 
 
-def evaluating_training(config: TrainEvalPipelineConfig) -> TrainEvalPipelineConfig:
+def evaluating_training(config: Config) -> Config:
     """Return a copy of the config that evaluates its training images, once and in order.
 
     Args:
         config: left as it is.
     """
-    result = TrainEvalPipelineConfig()
-    result.CopyFrom(config)
+    result = copy.deepcopy(config)
     del result.eval_input_reader[:]
     reader = result.eval_input_reader.add()
     reader.CopyFrom(config.train_input_reader)

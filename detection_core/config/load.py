@@ -10,6 +10,7 @@ from google.protobuf.descriptor import Descriptor
 from detection_core.bounded.text_file import read_text_file
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.paths.overrides import Overrides, apply_overrides, merge_override_file
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.text.comments import with_comments
 from detection_core.config.text.positions import field_lines, nearest_line
 from detection_core.config.text.text_proto import format_message, line_of, parse_message
@@ -62,7 +63,7 @@ def format_commented_config(config: TrainEvalPipelineConfig, comments: Mapping[s
 
 def load_checked_config(
     path: str, overrides: Overrides = (), *, override_files: Sequence[str] = ()
-) -> TrainEvalPipelineConfig:
+) -> CheckedConfig:
     """Read a pipeline.config, apply overrides and refuse contradictions, which are named with their lines.
 
     Args:
@@ -75,8 +76,7 @@ def load_checked_config(
     """
     config = load_config(path, overrides, override_files=override_files)
     text = read_text_file(path, what="pipeline.config")
-    check_pipeline_config(config, where=path, lines=field_lines(text, _ROOT))
-    return config
+    return check_pipeline_config(config, where=path, lines=field_lines(text, _ROOT))
 
 
 def load_config(

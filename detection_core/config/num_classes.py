@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+
+from detection_core.config.pipeline_config import Config
 from detection_core.detectors.family import model_message
 from detection_core.protos.center_net_pb2 import CenterNet
 from detection_core.protos.faster_rcnn_pb2 import FasterRcnn
@@ -24,7 +27,7 @@ def configured_classes(config: TrainEvalPipelineConfig) -> int | None:
     return foreground_classes(message) if message is not None and message.HasField(_FIELD) else None
 
 
-def with_classes(config: TrainEvalPipelineConfig, classes: int) -> TrainEvalPipelineConfig:
+def with_classes(config: Config, classes: int) -> Config:
     """Return the config with its number of classes filled in where it leaves it out.
 
     A number that the config gives stays as it is; who builds the detector holds it against the label map.
@@ -36,8 +39,7 @@ def with_classes(config: TrainEvalPipelineConfig, classes: int) -> TrainEvalPipe
     message = model_message(config.model)[0]
     if message is None or message.HasField(_FIELD):
         return config
-    result = TrainEvalPipelineConfig()
-    result.CopyFrom(config)
+    result = copy.deepcopy(config)
     filled = model_message(result.model)[0]
     filled.num_classes = classes
     filled.num_classes += classes - foreground_classes(filled)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 
+from detection_core.allowed_values import ExifAnnotations
 from detection_core.data.orientation import UPRIGHT, turn_point, upright_size
 from detection_core.datasets.annotated_images import (
     AnnotatedImage,
@@ -16,9 +17,7 @@ from detection_core.datasets.annotated_images import (
 )
 from detection_core.errors import ConfigError
 
-SHOWN, STORED = "upright", "stored"
-FRAMES = (SHOWN, STORED)
-"""What `data.exif_annotations` may be."""
+SHOWN, STORED = FRAMES = get_args(ExifAnnotations)
 
 
 class Frame(NamedTuple):

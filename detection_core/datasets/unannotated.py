@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import get_args
 
+from detection_core.allowed_values import UnannotatedImages
 from detection_core.datasets.annotated_images import AnnotatedImage, Rejected, checked_id, checked_text
 from detection_core.datasets.image_files import ImageFiles
 from detection_core.errors import ConfigError
 
-AUTO, BACKGROUND, LEAVE_OUT = "auto", "background", "leave_out"
-CHOICES = (AUTO, BACKGROUND, LEAVE_OUT)
-"""What `data.unannotated_images` may be."""
+AUTO, BACKGROUND, LEAVE_OUT = CHOICES = get_args(UnannotatedImages)
 
 
 def check_unannotated_images(value: str) -> str:

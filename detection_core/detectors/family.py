@@ -32,10 +32,6 @@ LevelOutputs = tuple[list["tf.Tensor"], list["tf.Tensor"]]
 """Class outputs of each level, finest first, float32 [B, h, w, anchors * C], and box outputs,
 [B, h, w, anchors * 4]."""
 
-TFLITE_FORMS = ("post_process", "plain_nms", "headless")
-"""What a TensorFlow Lite file ends with: the operation TFLite_Detection_PostProcess, built-in operations that
-do the same, or the network's heads."""
-
 
 class FamilyDescription(Protocol):
     """What a family says of a detector that a config describes; a dataclass of JSON-able fields."""
@@ -73,7 +69,7 @@ class TFLiteOutputOptions:
         max_detections: boxes that it keeps.
         classes_per_detection: best classes that each box is reported with.
         use_regular_nms: suppress class by class; off: boxes of all classes suppress each other.
-        form: of `TFLITE_FORMS`.
+        form: of `allowed_values.TFLITE_FORMS`.
     """
 
     max_detections: int

@@ -15,9 +15,10 @@ from detection_core.artifacts.checkpoint_index import check_index
 from detection_core.artifacts.detector import DetectorInfo, serving_dir
 from detection_core.artifacts.graph_operations import check_graph
 from detection_core.builders.configured_model import configured_model
+from detection_core.config.check import check_detector
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import format_pipeline_config, load_pipeline_config
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap, format_label_map
 from detection_core.detectors.base import Detector, count_parameters
 from detection_core.detectors.quantization import QuantizedDetector
@@ -46,7 +47,7 @@ class LoadedDetector:
     """
 
     model: Detector
-    config: PipelineConfig
+    config: CheckedConfig
     label_map: LabelMap
     info: DetectorInfo
     quantized: QuantizedDetector | None = None
@@ -54,7 +55,7 @@ class LoadedDetector:
 
 def write_detector(
     model: Detector,
-    config: PipelineConfig,
+    config: CheckedConfig,
     label_map: LabelMap,
     directory: str,
     *,
@@ -122,7 +123,7 @@ def load_detector(directory: str, *, kinds: Collection[str] = layout.KINDS) -> L
         )
     for name in (layout.PIPELINE_CONFIG, layout.LABEL_MAP):
         layout.read_extra(directory, name)  # names the missing file
-    config = load_pipeline_config(layout.extra_file(directory, layout.PIPELINE_CONFIG))
+    config = check_detector(load_pipeline_config(layout.extra_file(directory, layout.PIPELINE_CONFIG)))
     model = configured_model(config).build()
     rewritten = _REWRITERS[info.kind](model, config, directory)
     model = rewritten.model if rewritten else model
@@ -137,7 +138,7 @@ def load_detector(directory: str, *, kinds: Collection[str] = layout.KINDS) -> L
     )
 
 
-def _rewritten(model: Detector, config: PipelineConfig, directory: str) -> QuantizedDetector:
+def _rewritten(model: Detector, config: CheckedConfig, directory: str) -> QuantizedDetector:
     """Put fake quantization into a freshly built detector, as the folder's record of it says."""
     text = layout.read_extra(directory, layout.QUANTIZATION)
     where = layout.extra_file(directory, layout.QUANTIZATION)
@@ -145,7 +146,7 @@ def _rewritten(model: Detector, config: PipelineConfig, directory: str) -> Quant
     return support.rewrite(model, read_options(text, where=where), None)
 
 
-_REWRITERS: Mapping[str, Callable[[Detector, PipelineConfig, str], QuantizedDetector | None]] = {
+_REWRITERS: Mapping[str, Callable[[Detector, CheckedConfig, str], QuantizedDetector | None]] = {
     "float": lambda model, config, directory: None,
     "quantized": _rewritten,
 }
@@ -177,7 +178,7 @@ def _restore(model: Detector, directory: str) -> None:
         ) from error
 
 
-def _describe(model: Detector, config: PipelineConfig, kind: str, extra: Mapping[str, Any]) -> DetectorInfo:
+def _describe(model: Detector, config: CheckedConfig, kind: str, extra: Mapping[str, Any]) -> DetectorInfo:
     configured = configured_model(config)
     return DetectorInfo(
         kind=kind,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from detection_core.detectors.family import TFLITE_FORMS
+from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.exporters.tflite_plain_suppression import plain_post_process
 from detection_core.exporters.tflite_post_process import (
     PostProcessed,
@@ -73,7 +73,7 @@ def heads_function(form: str, options: HeadOptions) -> Heads:
     """Make what turns a network's heads into a file's outputs.
 
     Args:
-        form: of `family.TFLITE_FORMS`.
+        form: of `allowed_values.TFLITE_FORMS`.
         options: what the heads mean.
 
     Returns:

@@ -7,14 +7,16 @@ import itertools
 
 import numpy as np
 
+from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import NetworkParity
 from detection_core.artifacts.tflite_decoding import read_decoding
 from detection_core.artifacts.tflite_file import read_tflite
 from detection_core.artifacts.tflite_provenance import Provenance, read_provenance
 from detection_core.builders.datasets import iterate_truth
+from detection_core.config.check import check_readers
 from detection_core.config.input_paths import point_at_examples
-from detection_core.detectors.family import TFLITE_FORMS, TFLiteOutputOptions
+from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.tflite_runner import TFLiteRunner
 from detection_core.exporters.detector_folder import load_detector
@@ -87,7 +89,7 @@ def compare_file(
     _check_training(origin, quantized_dir or model_dir, path)
     check_split(examples_dir, options.split)
     detector = load_detector(model_dir, kinds=("float",))
-    config = point_at_examples(detector.config, examples_dir, eval_split=options.split)
+    config = check_readers(point_at_examples(detector.config, examples_dir, eval_split=options.split))
     source = ExportSource(
         detector=detector,
         config=config,

@@ -11,8 +11,9 @@ import tf_keras
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.fine_tuning import build_fine_tune_options
 from detection_core.builders.training_outline import build_training_outline, build_without_data
-from detection_core.config.num_classes import configured_classes, with_classes
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.check import check_classes_filled_in
+from detection_core.config.num_classes import configured_classes
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.detectors.base import InputShape, count_parameters
 from detection_core.detectors.family import FamilyDescription
@@ -80,7 +81,7 @@ class Description:
         )
 
 
-def describe(config: PipelineConfig) -> Description:
+def describe(config: CheckedConfig) -> Description:
     """Build all of a config that needs no data, and say what it is.
 
     Args:
@@ -89,7 +90,7 @@ def describe(config: PipelineConfig) -> Description:
     Raises:
         ConfigError: when the config cannot be followed.
     """
-    given, config = configured_classes(config), with_classes(config, 1)
+    given, config = configured_classes(config), check_classes_filled_in(config, 1)
     build_without_data(config)
     configured = configured_model(config)
     detector = configured.build(seed=None)
@@ -131,7 +132,7 @@ def _layer_flops(layer: Any) -> int:
     return int(2 * math.prod(kernel.shape) * places)
 
 
-def _start(config: PipelineConfig) -> str:
+def _start(config: CheckedConfig) -> str:
     """Say what the checkpoint to start from is, by its files; refuse one that is not what the config says.
 
     A checkpoint that is not here may be where the training will be.
@@ -161,7 +162,7 @@ def _start(config: PipelineConfig) -> str:
     return f"{path}, {content.text()}, {taken}"
 
 
-def _parts(config: PipelineConfig) -> dict[str, str]:
+def _parts(config: CheckedConfig) -> dict[str, str]:
     """Say what else the config chose, in its own words."""
     outline, parts = build_training_outline(config), {}
     if outline.optimizer:

@@ -13,7 +13,7 @@ from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import iterate_truth, sampled_evaluation
 from detection_core.builders.evaluation_settings import build_evaluation_settings
 from detection_core.builders.validation_plan import ValidationPlan
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.suggestions import near_names
 from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import Detector
@@ -42,7 +42,7 @@ class DetectorMeasure:
     def __init__(
         self,
         model: Detector,
-        config: PipelineConfig,
+        config: CheckedConfig,
         label_map: LabelMap,
         plan: ValidationPlan,
         *,

@@ -15,6 +15,7 @@ from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, fin
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.datasets import iterate_truth
 from detection_core.builders.evaluation_settings import build_evaluation_settings
+from detection_core.config.check import check_evaluation
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map, parse_label_map
 from detection_core.config.load import parse_pipeline_config
@@ -155,14 +156,15 @@ def evaluate_config(
     Raises:
         DetectionError: as `evaluate`; ConfigError for an `eval_config` or reader that cannot be used.
     """
-    label_map = load_label_map(build_evaluation_settings(config).label_map_path)
+    checked = check_evaluation(config)
+    label_map = load_label_map(build_evaluation_settings(checked).label_map_path)
     return evaluate(
         model_path=model_path,
-        truth=lambda: iterate_truth(config, label_map=label_map),
+        truth=lambda: iterate_truth(checked, label_map=label_map),
         label_map=label_map,
         evaluation_dir=evaluation_dir,
         baseline_path=baseline_path,
-        options=with_eval_config(options or EvaluateOptions(), config),
+        options=with_eval_config(options or EvaluateOptions(), checked),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from detection_core.builders.evaluation_settings import build_evaluation_settings
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
 
@@ -41,7 +41,7 @@ class EvaluateOptions:
     trust: bool = False
 
 
-def with_eval_config(options: EvaluateOptions, config: PipelineConfig) -> EvaluateOptions:
+def with_eval_config(options: EvaluateOptions, config: CheckedConfig) -> EvaluateOptions:
     """Return the options with what a config's `eval_config` says of metrics and pictures.
 
     Args:

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from detection_core.builders.datasets import build_eval_dataset
 from detection_core.builders.evaluation_settings import build_evaluation_settings
+from detection_core.config.check import check_evaluation
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.exporters.detector_folder import load_detector
@@ -27,15 +28,16 @@ def measure_losses(model_path: str, config: PipelineConfig, *, batch_size: int =
 
     Raises:
         ModelError: when the detector cannot be read.
-        ConfigError: when something of the reader is not supported.
+        ConfigError: when `eval_config` or a reader for evaluation cannot be followed.
         DataError: when there are no records, or one is damaged.
     """
-    label_map = load_label_map(build_evaluation_settings(config).label_map_path)
+    checked = check_evaluation(config)
+    label_map = load_label_map(build_evaluation_settings(checked).label_map_path)
     model = load_detector(model_path).model
     losses = tf.function(lambda batch: model.losses(batch, training=False))
     sums: defaultdict[str, float] = defaultdict(float)
     images = 0
-    for batch in build_eval_dataset(config, label_map=label_map, batch_size=batch_size):
+    for batch in build_eval_dataset(checked, label_map=label_map, batch_size=batch_size):
         count = int(batch.images.pixels.shape[0])
         images += count
         for name, value in losses(batch).items():

@@ -10,11 +10,13 @@ from importlib import metadata
 
 import numpy as np
 
+from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, provenance_of_training
 from detection_core.builders.configured_model import configured_model
+from detection_core.config.check import check_readers
 from detection_core.config.input_paths import (
     evaluating_training,
     point_at_examples,
@@ -22,8 +24,8 @@ from detection_core.config.input_paths import (
     with_readers_of,
 )
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.pipeline_config import PipelineConfig
-from detection_core.detectors.family import TFLITE_FORMS, TFLiteOutputOptions
+from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
+from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.errors import ConfigError
 from detection_core.evaluation.tflite_heads import MOST_DETECTIONS
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
@@ -53,9 +55,9 @@ class TFLiteExportOptions:
             SavedModel, which suppresses class by class, may report a box with all its classes.
         use_regular_nms: suppress class by class, as the SavedModel does; off: boxes of all classes suppress
             each other, which is faster.
-        form: what files end with, of `family.TFLITE_FORMS`; without post-processing (`headless`) boxes of all
-            classes suppress each other as MediaPipe does it, of one class a box, and the three options above
-            say nothing.
+        form: what files end with, of `TFLITE_FORMS`; without post-processing (`headless`) boxes of all
+            classes suppress each other as MediaPipe does it, of one class a box, and the three options
+            above say nothing.
         representative_examples: training images that the ranges of post-training quantization come from.
         latency_runs: timed inferences of each file; 0 does not measure.
         limits: format to what a file of it may cost, by keys of `file_limits.LIMITS`.
@@ -200,25 +202,25 @@ def _written(
     tflite_dir: str,
     quantized_model_dir: str,
     choice_config: PipelineConfig | None = None,
-) -> tuple[PipelineConfig, LoadedDetector, list[Candidate]]:
+) -> tuple[CheckedConfig, LoadedDetector, list[Candidate]]:
     """Write the files; return the detector's config with the other's readers, the detector, and the files."""
     detector = load_detector(model_dir, kinds=("float",))
     choice_config = with_readers_of(detector.config, choice_config or evaluating_training(config))
-    config = with_readers_of(detector.config, config)
-    check_convertible(config)
+    checked = check_readers(with_readers_of(detector.config, config))
+    check_convertible(checked)
     choice = FloatLayerChoice(
-        config=choice_config,
+        config=check_readers(choice_config),
         max_map_drop=options.max_map_drop,
         size_mb={name: limit["size_mb"] for name, limit in options.limits.items() if "size_mb" in limit},
     )
     source = ExportSource(
         detector=detector,
-        config=config,
+        config=checked,
         quantized_dir=quantized_model_dir,
         representative_examples=options.representative_examples,
         choice=choice,
     )
-    return config, detector, _write_files(source, options, tflite_dir)
+    return checked, detector, _write_files(source, options, tflite_dir)
 
 
 def _write_files(source: ExportSource, options: TFLiteExportOptions, tflite_dir: str) -> list[Candidate]:

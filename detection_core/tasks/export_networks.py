@@ -17,7 +17,7 @@ from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import sampled_evaluation
 from detection_core.config.messages.graph_rewriter import format_problems
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.base import Detector
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
@@ -43,7 +43,7 @@ class FloatLayerChoice:
         size_mb: name of a format to how many millions of bytes a file of it may have.
     """
 
-    config: PipelineConfig
+    config: CheckedConfig
     max_map_drop: float
     size_mb: Mapping[str, float]
 
@@ -61,7 +61,7 @@ class ExportSource:
     """
 
     detector: LoadedDetector
-    config: PipelineConfig
+    config: CheckedConfig
     quantized_dir: str
     representative_examples: int
     choice: FloatLayerChoice | None = None

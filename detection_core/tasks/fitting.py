@@ -25,7 +25,7 @@ from detection_core.builders.datasets import (
 from detection_core.builders.train_plan import TrainPlan, build_optimization
 from detection_core.config.load import write_as_run
 from detection_core.config.paths.field_texts import field_texts
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import load_left_out, save_left_out
 from detection_core.detectors.base import TOTAL_LOSS, Detector
@@ -79,7 +79,7 @@ class FitRequest:
     """
 
     model: Detector
-    config: PipelineConfig
+    config: CheckedConfig
     label_map: LabelMap
     plan: TrainPlan
     work_folder: str

@@ -6,10 +6,10 @@ import logging
 
 from detection_core.artifacts.model_run import RESTORED_TABLE
 from detection_core.builders.configured_model import configured_model
-from detection_core.config.check import check_pipeline_config
+from detection_core.config.check import check_classes_filled_in
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.num_classes import classes_field, with_classes
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.num_classes import classes_field
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap, LabelMapItem
 from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.errors import ConfigError, ModelError
@@ -26,7 +26,7 @@ _NAMED_IN_ERROR = 5
 
 
 def import_checkpoint(
-    config: PipelineConfig, checkpoint: str, *, label_map: str, model_dir: str
+    config: CheckedConfig, checkpoint: str, *, label_map: str, model_dir: str
 ) -> RestoreReport:
     """Write a detector folder with the weights of a detector's checkpoint.
 
@@ -45,10 +45,9 @@ def import_checkpoint(
             the checkpoint is of a backbone alone.
         ModelError: when the checkpoint cannot be had or read, or lacks a variable of the detector.
     """
-    check_pipeline_config(config)
     start = _detector_start(checkpoint)
     labels = _labels(label_map, start)
-    config = with_classes(config, labels.num_classes)
+    config = check_classes_filled_in(config, labels.num_classes)
     configured = configured_model(config)
     model = configured.build()
     check_classes(model, labels, classes_field(config))

@@ -24,9 +24,9 @@ from detection_core.builders.input_stages import (
 )
 from detection_core.builders.train_plan import TrainPlan, build_optimization, build_train_plan
 from detection_core.builders.training_length import with_steps
+from detection_core.config.check import check_classes_filled_in, check_training
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.num_classes import with_classes
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.data.records import naming_bad_records
 from detection_core.detectors.base import TOTAL_LOSS
@@ -139,7 +139,7 @@ class InputBenchmark:
         return min(rates) if self.gpus else 1.0 / sum(1.0 / rate for rate in rates)
 
 
-def bench_input(config: PipelineConfig, options: InputBenchOptions) -> InputBenchmark:
+def bench_input(config: CheckedConfig, options: InputBenchOptions) -> InputBenchmark:
     """Measure the input of a training.
 
     Args:
@@ -151,10 +151,11 @@ def bench_input(config: PipelineConfig, options: InputBenchOptions) -> InputBenc
         DataError: when the examples cannot be read.
     """
     keep_host_memory()
+    check_training(config)
     config = with_steps(config)
     plan = build_train_plan(config, log_every=1)
     label_map = load_label_map(plan.label_map_path)
-    config = with_classes(config, label_map.num_classes)
+    config = check_classes_filled_in(config, label_map.num_classes)
     reader = train_reader(config, label_map)
     decoded = reader.decoded_bytes(limit=DEFAULT_CACHE_BYTES)
     stages = build_input_stages(
@@ -199,7 +200,7 @@ def _throughput(dataset: tf.data.Dataset, images: int, options: InputBenchOption
     )
 
 
-def _step(config: PipelineConfig, label_map: LabelMap, plan: TrainPlan) -> Throughput:
+def _step(config: CheckedConfig, label_map: LabelMap, plan: TrainPlan) -> Throughput:
     """Measure the training step on one batch, as the config says on one device."""
     precision = choose_precision(plan.precision)
     options = dataclasses.replace(plan.computing_in(precision).options, steps_per_call=1)

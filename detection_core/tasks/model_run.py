@@ -8,12 +8,12 @@ from detection_core.artifacts.message_files import PIPELINE_CONFIG
 from detection_core.artifacts.model_run import CHECKPOINTS, HISTORY, LOGS, TRAIN_REPORT, VALIDATIONS
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.config.load import write_as_run
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.storage import files
 
 
 def write_model_run(
-    config: PipelineConfig,
+    config: CheckedConfig,
     report: str,
     checkpoint: str,
     work_folder: str,

@@ -15,7 +15,7 @@ from detection_core.artifacts.parity import BoxParity, FileReport, NetworkParity
 from detection_core.artifacts.tflite_metadata import with_score_threshold
 from detection_core.artifacts.tflite_provenance import Provenance, with_provenance
 from detection_core.builders.datasets import iterate_truth
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import Detector
 from detection_core.errors import DataError
@@ -86,7 +86,7 @@ class ParityOptions:
 def measure_parity(
     model_dir: str,
     candidates: Sequence[Candidate],
-    config: PipelineConfig,
+    config: CheckedConfig,
     label_map: LabelMap,
     options: ParityOptions,
 ) -> ParityReport:

@@ -14,9 +14,9 @@ from detection_core.builders.augment import describe_augmentations
 from detection_core.builders.datasets import iterate_training_pairs
 from detection_core.builders.train_plan import build_train_plan
 from detection_core.builders.training_length import with_steps
+from detection_core.config.check import check_classes_filled_in, check_training
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.num_classes import with_classes
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.errors import ConfigError
 from detection_core.evaluation.drawing import side_by_side
 from detection_core.evaluation.truth_pictures import DrawnTruth, draw_truth
@@ -52,7 +52,7 @@ class Preview:
 
 
 def preview_training_input(
-    config: PipelineConfig, folder: str, *, seed: int | None = None, count: int = 12, title: str = ""
+    config: CheckedConfig, folder: str, *, seed: int | None = None, count: int = 12, title: str = ""
 ) -> Preview:
     """Draw the first images of a training before and after all that its input pipeline does to them.
 
@@ -69,11 +69,12 @@ def preview_training_input(
     """
     if not 1 <= count <= MOST_IMAGES:
         raise ConfigError(f"expected 1 to {MOST_IMAGES} images, found {count}", where="count")
+    check_training(config)
     config = with_steps(config)
     plan = build_train_plan(config, log_every=1)
     seed = plan.reproducibility.seed if seed is None else seed
     label_map = load_label_map(plan.label_map_path)
-    config = with_classes(config, label_map.num_classes)
+    config = check_classes_filled_in(config, label_map.num_classes)
     pairs = iterate_training_pairs(config, label_map=label_map, seed=seed)
     drawn = [_draw(sample, batch, label_map.names) for sample, batch in itertools.islice(pairs, count)]
     augmentations = describe_augmentations(config)

@@ -13,9 +13,10 @@ from detection_core.artifacts.quantization import QuantizationSettings
 from detection_core.artifacts.sensitivity_report import Accuracy, FloatGroup, LayerError, Sensitivity
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import iterate_truth, naming_bad_train_records, sampled_evaluation
+from detection_core.config.check import check_detector, check_readers
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.detectors.base import Detector
 from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
@@ -71,9 +72,9 @@ def measure_sensitivity(model_dir: str, examples_dir: str, options: SensitivityO
     if options.accuracy:
         check_split(examples_dir, options.split)
     config = parse_pipeline_config(layout.read_extra(model_dir, layout.PIPELINE_CONFIG), model_dir)
-    support = configured_model(config).family.require_quantization()
+    support = configured_model(check_detector(config)).family.require_quantization()
     detector = load_detector(model_dir, kinds=("float",))
-    config = point_at_examples(detector.config, examples_dir, eval_split=options.split)
+    config = check_readers(point_at_examples(detector.config, examples_dir, eval_split=options.split))
     quantization = QuantizationOptions(delay=0)
     rewritten = support.rewrite(detector.model, quantization, None)
     layers = _layer_errors(rewritten, config, detector, options.examples)
@@ -86,7 +87,7 @@ def measure_sensitivity(model_dir: str, examples_dir: str, options: SensitivityO
 
 
 def _layer_errors(
-    rewritten: QuantizedDetector, config: PipelineConfig, detector: LoadedDetector, examples: int
+    rewritten: QuantizedDetector, config: CheckedConfig, detector: LoadedDetector, examples: int
 ) -> list[LayerError]:
     labels = detector.label_map
     with naming_bad_train_records(config, label_map=labels):
@@ -97,7 +98,7 @@ def _layer_errors(
 
 def _accuracy(
     rewritten: QuantizedDetector,
-    config: PipelineConfig,
+    config: CheckedConfig,
     detector: LoadedDetector,
     options: SensitivityOptions,
 ) -> Accuracy:
@@ -131,7 +132,7 @@ def _accuracy(
 
 
 def coco_metrics_of(
-    models: Mapping[str, Detector], config: PipelineConfig, labels: LabelMap, *, job: str, total: int
+    models: Mapping[str, Detector], config: CheckedConfig, labels: LabelMap, *, job: str, total: int
 ) -> dict[str, dict[str, float]]:
     """Measure detectors in one pass over the images that a config evaluates.
 

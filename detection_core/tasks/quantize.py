@@ -14,9 +14,8 @@ from detection_core.builders.graph_rewriter import build_quantization_options
 from detection_core.builders.multi_scale import asks_for_scales
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.builders.training_length import with_steps
-from detection_core.config.check import check_pipeline_config
-from detection_core.config.num_classes import with_classes
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.check import check_classes_filled_in, check_quantization, check_training
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector, write_detector
@@ -44,7 +43,7 @@ _WARNINGS = 5
 
 
 def quantize(
-    config: PipelineConfig,
+    config: CheckedConfig,
     *,
     model_dir: str,
     quantized_model_dir: str,
@@ -72,8 +71,9 @@ def quantize(
         ConfigError: when the config is no use or of another model; ContractError: for no detector folder.
         DataError: for unreadable examples; ModelError: for a loss that is not finite, or an unfit checkpoint.
     """
-    check_pipeline_config(config)
-    config = with_steps(with_classes(config, layout.read_info(model_dir).num_classes))
+    check_training(config)
+    check_quantization(config)
+    config = with_steps(check_classes_filled_in(config, layout.read_info(model_dir).num_classes))
     options = build_quantization_options(config)
     support = configured_model(config).family.require_quantization()
     plan = _train_plan(config, options, resume)
@@ -105,9 +105,7 @@ def quantize(
     return report
 
 
-def _train_plan(
-    config: PipelineConfig, quantization: QuantizationOptions, resume: ResumeOptions
-) -> TrainPlan:
+def _train_plan(config: CheckedConfig, quantization: QuantizationOptions, resume: ResumeOptions) -> TrainPlan:
     """Return the plan of the training; penalties made up for normalisations, which are folded away."""
     plan = build_train_plan(config, checkpoint_minutes=resume.checkpoint_minutes)
     _warn_of_delay(quantization, plan.options.num_steps)
@@ -128,7 +126,7 @@ def _warn_of_delay(options: QuantizationOptions, steps: int) -> None:
         )
 
 
-def _float_detector(config: PipelineConfig, model_dir: str) -> LoadedDetector:
+def _float_detector(config: CheckedConfig, model_dir: str) -> LoadedDetector:
     """Load the detector that is quantized, refused where the config is of another model."""
     detector = load_detector(model_dir, kinds=("float",))
     if configured_model(config) != configured_model(detector.config):
@@ -141,14 +139,14 @@ def _float_detector(config: PipelineConfig, model_dir: str) -> LoadedDetector:
     return detector
 
 
-def _calibrate(rewritten: QuantizedDetector, config: PipelineConfig, detector: LoadedDetector) -> None:
+def _calibrate(rewritten: QuantizedDetector, config: CheckedConfig, detector: LoadedDetector) -> None:
     pixels = representative_pixels(config, label_map=detector.label_map, examples=CALIBRATION_EXAMPLES)
     with naming_bad_train_records(config, label_map=detector.label_map):
         rewritten.calibrate(pixels)
 
 
 def _write_record(
-    rewritten: QuantizedDetector, config: PipelineConfig, detector: LoadedDetector, directory: str
+    rewritten: QuantizedDetector, config: CheckedConfig, detector: LoadedDetector, directory: str
 ) -> Quantization:
     """Write what is quantized how; warn of learnt ranges that are far off what training images give."""
     pixels = representative_pixels(config, label_map=detector.label_map, examples=CALIBRATION_EXAMPLES)
@@ -182,7 +180,7 @@ def _report(
 
 def _write(
     rewritten: QuantizedDetector,
-    config: PipelineConfig,
+    config: CheckedConfig,
     detector: LoadedDetector,
     directory: str,
     report: QuantizationReport,

@@ -6,7 +6,7 @@ import dataclasses
 
 from detection_core.artifacts.data_findings import DataFindings
 from detection_core.artifacts.dataset_card import CARD, DatasetCard
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.datasets.decoding import find_decoding
 from detection_core.report.data_page import PAGE
 from detection_core.storage import files
@@ -33,7 +33,7 @@ class DataReport:
 
 
 def report_examples(
-    examples_dir: str, folder: str, *, title: str = "", config: PipelineConfig | None = None
+    examples_dir: str, folder: str, *, title: str = "", config: CheckedConfig | None = None
 ) -> DataReport:
     """Write a page about examples, with the artifacts that it is made from, as DataValidator writes them.
 

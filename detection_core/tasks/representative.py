@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from detection_core.builders.datasets import build_representative_dataset
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.label_map import LabelMap
 
 
 def representative_pixels(
-    config: PipelineConfig, *, label_map: LabelMap, examples: int, batch_size: int = 8
+    config: CheckedConfig, *, label_map: LabelMap, examples: int, batch_size: int = 8
 ) -> Iterator[tf.Tensor]:
     """Yield the first images of the training input as the network sees them in inference.
 
@@ -26,7 +26,6 @@ def representative_pixels(
         float32 [B, H, W, 3], resized pixels, 0..255.
 
     Raises:
-        ConfigError: when the reader is not supported.
         DataError: when there are no records, or one is damaged.
     """
     dataset = build_representative_dataset(config, label_map=label_map, batch_size=batch_size)

@@ -12,7 +12,7 @@ from detection_core.artifacts.message_files import LABEL_MAP, PIPELINE_CONFIG
 from detection_core.artifacts.model_run import SKIPPED_BATCHES, LeftOut, SkippedBatch
 from detection_core.builders.datasets import one_batch_config, training_records
 from detection_core.config.load import write_as_run
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.example_columns import image_name
 from detection_core.data.label_map import LabelMap
 from detection_core.data.record_writer import write_record
@@ -37,7 +37,7 @@ class SkippedBatches(TrainingAction):
 
     def __init__(
         self,
-        config: PipelineConfig,
+        config: CheckedConfig,
         label_map: LabelMap,
         label_map_path: str,
         work_folder: str,

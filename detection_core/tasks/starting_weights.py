@@ -9,9 +9,10 @@ from detection_core.artifacts.model_run import RESTORED_TABLE
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.fine_tuning import build_fine_tune_options, freezes_batch_norm
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
 from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.detectors.base import Detector
+from detection_core.detectors.family import family_of
 from detection_core.errors import DetectionError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.training.application_weights import fill_backbone, load_application
@@ -47,7 +48,7 @@ class StartingWeights:
         return {RESTORED_TABLE: self.restored.table() + "\n"} if self.restored else {}
 
 
-def fill_starting_weights(model: Detector, config: PipelineConfig, warm_start_dir: str) -> StartingWeights:
+def fill_starting_weights(model: Detector, config: CheckedConfig, warm_start_dir: str) -> StartingWeights:
     """Fill in a new model's first weights.
 
     Args:
@@ -84,7 +85,7 @@ def take_checkpoint_as_it_is(config: PipelineConfig) -> PipelineConfig:
     of neither a detector nor a classifier, is taken as the config says.
     """
     path = fine_tune_checkpoint(config)
-    names = configured_model(config).family.require_checkpoint_names()
+    names = family_of(config.model).require_checkpoint_names()
     try:
         content = checkpoint_content(CheckpointFile(path, names_only=True), names)
     except DetectionError as error:
@@ -100,7 +101,7 @@ def take_checkpoint_as_it_is(config: PipelineConfig) -> PipelineConfig:
     return apply_overrides(config, {f"train_config.{name}": value for name, value in changes.items()})
 
 
-def _restored(model: Detector, config: PipelineConfig, checkpoint: str) -> RestoreReport:
+def _restored(model: Detector, config: CheckedConfig, checkpoint: str) -> RestoreReport:
     """Fill a model from a checkpoint, or from published weights, which are fetched."""
     start = fetch_start(checkpoint)
     if start.backbone:

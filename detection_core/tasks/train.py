@@ -14,10 +14,10 @@ from detection_core.builders.configured_model import configured_model
 from detection_core.builders.multi_scale import build_scales
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.builders.training_length import with_steps
-from detection_core.config.check import check_pipeline_config
+from detection_core.config.check import check_classes_filled_in, check_training
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.num_classes import classes_field, with_classes
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.num_classes import classes_field
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import left_out_table
@@ -47,7 +47,7 @@ _logger = logging.getLogger(__name__)
 
 
 def train(
-    config: PipelineConfig,
+    config: CheckedConfig,
     *,
     model_dir: str,
     model_run_dir: str,
@@ -81,14 +81,14 @@ def train(
     keep_host_memory()
     worker = this_worker()
     strategy = choose_strategy(worker)
-    check_pipeline_config(config)
+    check_training(config)
     config = with_steps(config)
     plan = build_train_plan(config, log_every=log_every, checkpoint_minutes=resume.checkpoint_minutes)
     check_loggers(plan.loggers)
     _check(plan, strategy.num_replicas_in_sync)
     plan.reproducibility.set_up()
     label_map = load_label_map(plan.label_map_path)
-    config = with_classes(config, label_map.num_classes)
+    config = check_classes_filled_in(config, label_map.num_classes)
     fingerprint = _fingerprint(config, warm_start_dir)
     with work_folder(work_dir, fingerprint, code_version=resume.code_version, worker=worker) as folder:
         request = _request(config, label_map, plan, folder, strategy)
@@ -104,7 +104,7 @@ def train(
 
 
 def _request(
-    config: PipelineConfig,
+    config: CheckedConfig,
     label_map: LabelMap,
     plan: TrainPlan,
     folder: str,
@@ -137,9 +137,7 @@ def _request(
     return dataclasses.replace(request, write_weights=write_weights if one else None)
 
 
-def _plain_model(
-    config: PipelineConfig, plan: TrainPlan, strategy: tf.distribute.Strategy
-) -> Detector | None:
+def _plain_model(config: CheckedConfig, plan: TrainPlan, strategy: tf.distribute.Strategy) -> Detector | None:
     """Return what is validated in place of a model with copies on several devices, or of fewer bits.
 
     Call it outside of the strategy's scope.
@@ -170,7 +168,7 @@ def _fit(
     return start, fit(request, job="train", progress=progress)
 
 
-def _fingerprint(config: PipelineConfig, warm_start_dir: str) -> str:
+def _fingerprint(config: CheckedConfig, warm_start_dir: str) -> str:
     weights_from = starting_files(warm_start_dir, fine_tune_checkpoint(config))
     return training_fingerprint(config, weights=weights_from)
 
@@ -234,7 +232,7 @@ def _trained_model(request: FitRequest, weights: list[np.ndarray]) -> Detector:
 
 def _write_model(
     model: Detector,
-    config: PipelineConfig,
+    config: CheckedConfig,
     label_map: LabelMap,
     model_dir: str,
     report: TrainReport,

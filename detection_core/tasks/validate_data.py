@@ -25,10 +25,11 @@ from detection_core.artifacts.message_files import LABEL_MAP
 from detection_core.artifacts.pictures import FOLDER
 from detection_core.artifacts.quarantine import QUARANTINE
 from detection_core.builders.configured_model import configured_model
+from detection_core.config.check import check_detector
 from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
-from detection_core.config.load import PipelineConfig
 from detection_core.config.num_classes import with_classes
+from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.decoding import Decoding
 from detection_core.errors import ContractError
@@ -240,7 +241,7 @@ def _view(config: PipelineConfig | None, label_map: LabelMap, findings: FindingL
         return None
     if not findings.is_on("tiny_boxes") and not findings.is_on("unmatched_boxes"):
         return None
-    model = configured_model(with_classes(config, label_map.num_classes))
+    model = configured_model(check_detector(with_classes(config, label_map.num_classes)))
     anchors = model.anchors() if findings.is_on("unmatched_boxes") else None
     return NetworkView(resizer=model.build_resizer(), anchors=anchors)
 

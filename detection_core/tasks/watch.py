@@ -13,11 +13,16 @@ from detection_core.artifacts.model_run import LOGS, VALIDATIONS, ValidationLine
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.train_plan import TrainPlan, build_optimization, build_train_plan
 from detection_core.builders.validation_plan import ValidationPlan
+from detection_core.config.check import (
+    check_classes_filled_in,
+    check_evaluated_input,
+    check_pipeline_config,
+    check_training,
+)
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import load_pipeline_config
-from detection_core.config.num_classes import with_classes
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.errors import ConfigError, DataError
 from detection_core.loggers.tensorboard import TensorBoardLogger
 from detection_core.optimizers.moving_average import MovingAverage, with_average
@@ -88,7 +93,7 @@ class _Watched:
         config = _training_config(folder, options)
         self._plan = build_train_plan(config)
         label_map = load_label_map(self._plan.label_map_path)
-        config = with_classes(config, label_map.num_classes)
+        config = check_classes_filled_in(config, label_map.num_classes)
         self._validation = self._plan.validation or _default_validation(self._plan)
         self._model = configured_model(config).build()
         decay = build_optimization(config).average_decay
@@ -171,10 +176,13 @@ def _default_validation(plan: TrainPlan) -> ValidationPlan:
     return ValidationPlan(options=options, max_images=0, writes_best=True)
 
 
-def _training_config(folder: str, options: WatchOptions) -> PipelineConfig:
-    config = load_pipeline_config(files.join(folder, PIPELINE_CONFIG))
+def _training_config(folder: str, options: WatchOptions) -> CheckedConfig:
+    path = files.join(folder, PIPELINE_CONFIG)
+    config = check_pipeline_config(load_pipeline_config(path), where=path)
     if options.examples_dir:
-        return point_at_examples(config, options.examples_dir, eval_split=options.split)
+        config = point_at_examples(config, options.examples_dir, eval_split=options.split)
+    check_training(config)
+    check_evaluated_input(config)
     return config
 
 

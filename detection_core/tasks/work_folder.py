@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from detection_core.builders.training_identity import TrainingIdentity, build_training_identity
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.storage import files, local_files
 from detection_core.tasks.starting_files import fingerprint_files
 from detection_core.training.checkpoints import CHECKPOINT_FORMAT
@@ -43,7 +43,7 @@ class ResumeOptions:
 DEFAULT_RESUME = ResumeOptions()
 
 
-def training_fingerprint(config: PipelineConfig, *, weights: Iterable[str] = ()) -> str:
+def training_fingerprint(config: CheckedConfig, *, weights: Iterable[str] = ()) -> str:
     """Name what a training was asked to do, wherever its files lie and whatever code does it.
 
     Configuration, content of the examples, content of the first weights and the format of checkpoints count:
@@ -64,7 +64,7 @@ def training_fingerprint(config: PipelineConfig, *, weights: Iterable[str] = ())
     return digest.hexdigest()[:16]
 
 
-def training_origin(config: PipelineConfig) -> dict[str, str]:
+def training_origin(config: CheckedConfig) -> dict[str, str]:
     """Name what a training was asked for and what it was given, each on its own, for the detector's folder.
 
     Args:

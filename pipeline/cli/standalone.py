@@ -26,14 +26,14 @@ from pipeline.console import native_output_to
 if TYPE_CHECKING:
     from detection_core.artifacts.json_file import JsonFile
     from detection_core.artifacts.model_run import TrainReport
-    from detection_core.config.load import PipelineConfig
+    from detection_core.config.pipeline_config import CheckedConfig
 
 _CONFIG = argument("--config", required=True, help="pipeline.config")
 _MODEL = argument("--model", required=True, metavar="DIR", help="trained detector")
 _SPLIT = argument("--split", default="eval", help="split to measure on (default: eval)")
 
 
-def _config(arguments: argparse.Namespace) -> PipelineConfig:
+def _config(arguments: argparse.Namespace) -> CheckedConfig:
     from detection_core.config.load import load_checked_config
 
     return load_checked_config(

@@ -6,6 +6,7 @@ import dataclasses
 import statistics
 import time
 
+from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import PipelineConfig
 from detection_core.config.num_classes import with_classes
 
@@ -44,9 +45,9 @@ def measure(config: PipelineConfig, *, classes: int) -> Measured:
     from detection_core.structures import Images
     from detection_core.tasks.describe import describe
 
-    config = with_classes(config, classes)
-    described = describe(config)
-    detector = configured_model(config).build(seed=None)
+    checked = check_pipeline_config(with_classes(config, classes))
+    described = describe(checked)
+    detector = configured_model(checked).build(seed=None)
     rows, columns = detector.input_shape.smallest
     pixels = tf.constant(np.random.default_rng(0).uniform(0, 255, (1, rows, columns, 3)), tf.float32)
     sizes = tf.constant([[rows, columns]])

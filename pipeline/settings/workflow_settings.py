@@ -11,6 +11,14 @@ import pydantic
 from component_specs import TFLiteExporterJob
 from component_specs.example_gen import DEFAULT_SPLITS
 from component_specs.run_checker import DEPLOYED
+from detection_core.allowed_values import (
+    AnnotationFormat,
+    DecodeImages,
+    ExifAnnotations,
+    FileFormat,
+    TFLiteForm,
+    UnannotatedImages,
+)
 from detection_core.errors import ConfigError, shorten
 from detection_core.zoo.keras_backbones import IMAGENET
 from detection_core.zoo.published_models import find_model
@@ -42,25 +50,6 @@ Bound = Literal["lower_bound", "upper_bound", "min_change", "confidence"]
 Thresholds = dict[Text, Annotated[dict[Bound, float], NOT_EMPTY]]
 Limit = Literal["size_mb", "latency_ms", "memory_mb"]
 FileLimits = Annotated[dict[Limit, Annotated[float, between(0.000_001, 1_000_000)]], NOT_EMPTY]
-FileFormat = Literal[
-    "float32",
-    "float16",
-    "dynamic_range",
-    "int8",
-    "int8_post_training",
-    "int8_mixed",
-    "int8_int8_input",
-    "int8_float32_input",
-    "int16x8",
-    "int8_weights",
-    "int4_weights",
-    "int8_mixed_aware",
-    "float16_aware",
-    "dynamic_range_aware",
-    "int16x8_aware",
-    "int8_weights_aware",
-    "int4_weights_aware",
-]
 Limits = dict[FileFormat, FileLimits]
 Overrides = dict[Text, Plain]
 Split = Annotated[
@@ -88,13 +77,7 @@ def _registered_format(value: object, check: pydantic.ValidatorFunctionWrapHandl
     return value if isinstance(value, str) and value in READERS else check(value)
 
 
-Format = Annotated[
-    Literal[
-        "auto", "coco", "voc", "yolo", "cvat", "label_studio", "labelme", "csv", "createml", "via",
-        "open_images", "tfrecord",
-    ],
-    pydantic.WrapValidator(_registered_format),
-]  # fmt: skip
+Format = Annotated[Literal["auto", AnnotationFormat], pydantic.WrapValidator(_registered_format)]
 
 
 class DataSettings(Settings):
@@ -129,19 +112,19 @@ class DataSettings(Settings):
     quarantine_limit: Annotated[float, between(0, 1)] = setting(
         0.01, "Fraction of quarantined records above which the run stops."
     )
-    decode_images: Literal["sample", "all", "none"] = setting(
+    decode_images: DecodeImages = setting(
         "sample",
         "Which images are decoded while they are ingested: `sample` (one in a thousand of each split and"
         " no fewer than 16, by Pillow), `all` (every one, by Pillow and TensorFlow, whose pixels are"
         " compared) or `none`; see [own data](own-data.md).",
     )
-    exif_annotations: Literal["upright", "stored"] = setting(
+    exif_annotations: ExifAnnotations = setting(
         "upright",
         "How the boxes of an image that its EXIF orientation turns were drawn: on the picture as viewers show"
         " it, `upright`, or as the file stores it, `stored`. It counts only where the size in the"
         " annotation does not tell; see [own data](own-data.md#images-of-every-kind).",
     )
-    unannotated_images: Literal["auto", "background", "leave_out"] = setting(
+    unannotated_images: UnannotatedImages = setting(
         "auto",
         "What images are that no annotation is about: `background`, such without objects, or left out and"
         " counted, `leave_out`; `auto`: background in YOLO, left out elsewhere.",
@@ -281,7 +264,7 @@ class ExportSettings(Settings):
         " of all classes suppress each other, and each is reported with its three best classes, which is"
         " faster.",
     )
-    form: Literal["post_process", "plain_nms", "headless"] = setting(
+    form: TFLiteForm = setting(
         "post_process",
         "What files end with: `post_process`, the operation TFLite_Detection_PostProcess; `plain_nms`,"
         " built-in operations that give the same; `headless`, box codes and scores of every anchor, so that a"

@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
 from detection_core.builders.configured_model import configured_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.num_classes import with_classes
 from detection_core.config.paths.overrides import apply_overrides
-from detection_core.detectors.family import TFLITE_FORMS, TFLiteOutputOptions, model_message
+from detection_core.detectors.family import TFLiteOutputOptions, model_message
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.evaluation import tflite_runner
 from detection_core.evaluation.tflite_heads import decoded_heads, suppressed_heads

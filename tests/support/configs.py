@@ -9,7 +9,7 @@ import pytest
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
-from detection_core.config.check import check_pipeline_config, find_problems
+from detection_core.config.check import check_message, check_pipeline_config, find_problems
 from detection_core.config.contradictions import contradictions
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
@@ -67,6 +67,12 @@ def assert_any(problems: Iterable[Problem], pattern: str) -> None:
 def parsed(kind: type[AnyMessage], text: str) -> AnyMessage:
     """Read a message of a type from its text."""
     return text_format.Parse(text, kind())
+
+
+def checked(message: AnyMessage, where: str = "m") -> AnyMessage:
+    """Return a message, as builders may have it, or raise the check's refusal."""
+    check_message(message, where)
+    return message
 
 
 def find_in(message: Message, path: str) -> list[Problem]:

@@ -20,6 +20,9 @@ def model_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
 
     That is the config's `image_resizer`, else the one to the input size that the family has of its own;
     where there is neither, the message is empty.
+
+    Args:
+        model: whose `options` are right.
     """
     message, path = model_message(model)
     resizer = getattr(message, "image_resizer", ImageResizer())
@@ -30,12 +33,18 @@ def model_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
     return resizer, f"{path}.image_resizer"
 
 
+def unchecked_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
+    """Do what `model_resizer` does; where options are wrong, the family is not asked for its input size."""
+    message, path = model_message(model)
+    if any(_option_problems(model, path)):
+        return getattr(message, "image_resizer", ImageResizer()), f"{path}.image_resizer"
+    return model_resizer(model)
+
+
 def _own_size(model: DetectionModel) -> tuple[int, int] | None:
-    """Return the input size that the family says; None where it says none, or cannot as options are wrong."""
-    family, (message, path) = find_family(model), model_message(model)
-    if family is None or any(_option_problems(model, path)):
-        return None
-    return family.input_size(message)
+    """Return the input size that the family says; None where it says none."""
+    family = find_family(model)
+    return family.input_size(model_message(model)[0]) if family else None
 
 
 def _option_problems(model: DetectionModel, path: str) -> Iterator[Problem]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from detection_core.allowed_values import Range
+from detection_core.config.pipeline_config import Config
 from detection_core.config.problems import raise_first
 from detection_core.errors import Problem
-from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.train_pb2 import TrainConfig
 
 _MOST = (1 << 32) - 1  # what a field of the schema holds
@@ -68,7 +69,7 @@ def learning_rate_of(train: TrainConfig) -> Any:
     return getattr(rate, schedule) if schedule else None
 
 
-def in_steps(config: TrainEvalPipelineConfig, updates: float) -> TrainEvalPipelineConfig:
+def in_steps(config: Config, updates: float) -> Config:
     """Return a config in which every length is in steps.
 
     A length is rounded to whole updates, and is at least one where it is above 0.
@@ -80,8 +81,7 @@ def in_steps(config: TrainEvalPipelineConfig, updates: float) -> TrainEvalPipeli
     Raises:
         ConfigError: when a length has more updates than a field holds.
     """
-    result = TrainEvalPipelineConfig()
-    result.CopyFrom(config)
+    result = copy.deepcopy(config)
     for message, epochs, steps in fields_in_epochs(result.train_config):
         length = getattr(message, epochs)
         count = max(1, round(length * updates)) if length else 0

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from detection_core.allowed_values import SIDE, up_to
-from detection_core.config.problems import raise_first
 from detection_core.config.rules import Rules
-from detection_core.errors import ConfigError, Problem
+from detection_core.errors import Problem
 from detection_core.protos.automl_input_pb2 import AutomlResizer
 from detection_core.protos.image_resizer_pb2 import (
     ConditionalShapeResizer,
@@ -45,21 +44,9 @@ def one_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
         yield Problem(path=path, message=text)
 
 
-def required_network_size(message: ImageResizer, path: str) -> tuple[int, int]:
-    """Return rows and columns that every image has after resizing and padding.
-
-    Args:
-        message: the resizer.
-        path: its field path.
-
-    Raises:
-        ConfigError: when there is no resizer, or it gives images of different sizes.
-    """
-    raise_first(one_size_problems(message, path))
-    size = network_size(message)
-    if size is None:
-        raise ConfigError("expected an image_resizer, found none; set fixed_shape_resizer", where=path)
-    return size
+def fixed_size(message: ImageResizer) -> tuple[int, int]:
+    """Return rows and columns of every image for a checked one-stage detector, which takes one size."""
+    return cast(tuple[int, int], network_size(message))
 
 
 def _padding(message: KeepAspectRatioResizer | AutomlResizer, path: str) -> Iterator[Problem]:

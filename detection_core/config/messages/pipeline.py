@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from detection_core.artifacts.coco_names import SHAPE_METRICS
 from detection_core.config.messages.augmentations import reading_problems
-from detection_core.config.messages.detectors import model_resizer
+from detection_core.config.messages.detectors import unchecked_resizer
 from detection_core.config.messages.fine_tuning import fine_tuning_problems
 from detection_core.config.messages.sizes import image_size_problems
 from detection_core.config.messages.tflite import CLIP_RANGE
@@ -93,7 +93,7 @@ def size_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
     """
     message, path = model_message(config.model)
     batch_size = config.train_config.batch_size if config.HasField("train_config") else 1
-    problems, size = image_size_problems(*model_resizer(config.model), batch_size)
+    problems, size = image_size_problems(*unchecked_resizer(config.model), batch_size)
     yield from problems
     family = find_family(config.model)
     if size is not None and family:

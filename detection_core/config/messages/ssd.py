@@ -26,16 +26,6 @@ def _ssd(ssd: Ssd, path: str) -> Iterator[Problem]:
     if not list(extractor_problems(ssd.feature_extractor, f"{path}.feature_extractor")):
         yield from fitting_problems(ssd, path)
     yield from _head(ssd, path)
-    yield from target_problems(ssd, path)
-
-
-def target_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
-    """Find classes, coder and loss that contradict each other.
-
-    Args:
-        ssd: the model.
-        path: its field path.
-    """
     yield from _background(ssd, path)
     yield from _keypoint_loss(ssd, path)
 

@@ -53,7 +53,7 @@ def tflite_function(
         model: detector.
         options: of the post-processing operation.
         integer: the network's outputs are going to be integers.
-        form: of `family.TFLITE_FORMS`.
+        form: of `allowed_values.TFLITE_FORMS`.
 
     Returns:
         A concrete function: `images` float32 [1, H, W, 3], normalised as `tflite_input.file_normalisation`

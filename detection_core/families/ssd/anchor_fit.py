@@ -14,7 +14,7 @@ import numpy as np
 
 from detection_core.config.messages.anchors import ssd_anchor_layers
 from detection_core.config.messages.extractors import map_levels, map_shapes
-from detection_core.config.messages.image_resizers import required_network_size
+from detection_core.config.messages.image_resizers import fixed_size
 from detection_core.detectors.family import AnchorFit
 from detection_core.parts.anchors.choice import (
     Candidate,
@@ -55,11 +55,8 @@ def fit_anchors(ssd: Ssd, where: str, boxes: np.ndarray, *, keep_count: bool) ->
         where: its field path.
         boxes: float [N, 4], normalised to the network's input.
         keep_count: as many anchors at each place as there are, as weights to start from may need it.
-
-    Raises:
-        ConfigError: when the size of the network's input is not known.
     """
-    size = required_network_size(ssd.image_resizer, f"{where}.image_resizer")
+    size = fixed_size(ssd.image_resizer)
     pixels = to_pixels(boxes, size)
     arm = str(ssd.anchor_generator.WhichOneof("anchor_generator_oneof"))
     changes: Iterator[dict[str, Any]] = iter(())

@@ -13,7 +13,7 @@ from detection_core.builders.heads import HeadPlan, build_head
 from detection_core.builders.losses import build_losses
 from detection_core.builders.post_processing import build_post_processing
 from detection_core.config.messages.extractors import map_shapes
-from detection_core.config.messages.image_resizers import required_network_size
+from detection_core.config.messages.image_resizers import fixed_size
 from detection_core.config.num_classes import foreground_classes
 from detection_core.families.ssd.feature_maps import build_feature_maps, find_backbone
 from detection_core.families.ssd.model import AnchorLevel, SsdModel, SsdOptions, SsdParts
@@ -49,19 +49,18 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
 
     Args:
         message: of the detector.
-        where: its path in the configuration, for errors.
+        where: its path in the configuration, for errors and warnings.
         seed: of the first weights; None: zeros.
 
     Raises:
-        ConfigError: when a part does not exist here.
+        ConfigError: when its backbone is not registered.
     """
-    input_size = required_network_size(message.image_resizer, f"{where}.image_resizer")
-    generator = build_anchor_generator(message.anchor_generator, f"{where}.anchor_generator")
-    assigner = build_target_assigner(message, where)
-    code_size = assigner.box_coder.code_size
-    plan = build_head(message.box_predictor, f"{where}.box_predictor", code_size=code_size)
-    criterion = _build_criterion(message, assigner, where)
-    post_processing = build_post_processing(message.post_processing, f"{where}.post_processing")
+    input_size = fixed_size(message.image_resizer)
+    generator = build_anchor_generator(message.anchor_generator)
+    assigner = build_target_assigner(message)
+    plan = build_head(message.box_predictor, code_size=assigner.box_coder.code_size)
+    criterion = _build_criterion(message, assigner)
+    post_processing = build_post_processing(message.post_processing)
     entry = find_backbone(message.feature_extractor, f"{where}.feature_extractor")
     built = _build_network(message, where, plan, generator, input_size, seed)
     options = SsdOptions(
@@ -83,21 +82,17 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
     return SsdModel(built.network, parts)
 
 
-def lay_anchors(message: ssd_pb2.Ssd, where: str) -> np.ndarray:
+def lay_anchors(message: ssd_pb2.Ssd) -> np.ndarray:
     """Return the anchors of a detector without building its network.
 
     Args:
         message: checked.
-        where: its path in the configuration, for errors.
 
     Returns:
         float32 [A, 4], normalised to the input, in the order of the predictions: `SsdModel.anchors`.
-
-    Raises:
-        ConfigError: when the size of the network's input is not known.
     """
-    input_size = required_network_size(message.image_resizer, f"{where}.image_resizer")
-    generator = build_anchor_generator(message.anchor_generator, f"{where}.anchor_generator")
+    input_size = fixed_size(message.image_resizer)
+    generator = build_anchor_generator(message.anchor_generator)
     shapes = map_shapes(message.feature_extractor, *input_size)
     return np.concatenate(_lay_levels(generator, shapes, input_size), axis=0)
 
@@ -109,10 +104,10 @@ def _lay_levels(
     return [level.numpy().astype(np.float32) for level in generator.generate(shapes, *input_size)]
 
 
-def _build_criterion(message: ssd_pb2.Ssd, assigner: AnchorTargetAssigner, where: str) -> AnchorCriterion:
+def _build_criterion(message: ssd_pb2.Ssd, assigner: AnchorTargetAssigner) -> AnchorCriterion:
     return AnchorCriterion(
         assigner=assigner,
-        losses=build_losses(message.loss, f"{where}.loss"),
+        losses=build_losses(message.loss),
         normalize_by_matches=message.normalize_loss_by_num_matches,
         normalize_by_code_size=message.normalize_loc_loss_by_codesize,
     )

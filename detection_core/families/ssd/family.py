@@ -76,7 +76,8 @@ def _rewrite(detector: Any, options: QuantizationOptions, step: tf.Variable | No
 def _anchor_boxes(message: Any, where: str) -> np.ndarray:
     from detection_core.families.ssd.build import lay_anchors
 
-    return lay_anchors(message, where)
+    del where  # Nothing is refused.
+    return lay_anchors(message)
 
 
 def _fit_anchors(message: Any, where: str, boxes: np.ndarray, *, keep_count: bool) -> AnchorFit:

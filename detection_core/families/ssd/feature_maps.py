@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from detection_core.builders.backbones import BACKBONES, BackboneEntry, BackboneShape
 from detection_core.builders.hyperparams import build_hyperparams
-from detection_core.config.check import check_message
 from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.errors import ConfigError
 from detection_core.parts.backbones.base import Endpoints
@@ -26,14 +25,13 @@ def find_backbone(message: SsdFeatureExtractor, where: str) -> BackboneEntry:
     """Look the extractor's backbone up.
 
     Args:
-        message: the extractor.
+        message: the extractor, checked.
         where: its field path, for errors.
 
     Raises:
-        ConfigError: when the check refuses the message; when an extractor from outside the package names a
-            backbone that is not registered, which is seen here, as backbones need TensorFlow.
+        ConfigError: when an extractor from outside the package names a backbone that is not registered. The
+            check cannot see it, as backbones need TensorFlow.
     """
-    check_message(message, where)
     name = EXTRACTORS[message.type].backbone
     if name not in BACKBONES:
         raise ConfigError(
@@ -53,7 +51,7 @@ def build_feature_maps(
         message: the extractor.
         inputs: float32 [B, H, W, 3], preprocessed.
         layers: maker of layers; its hyperparameters are replaced.
-        where: field path of the message, for errors.
+        where: field path of the message, for errors and warnings.
 
     Returns:
         Feature maps, finest first.
@@ -62,7 +60,7 @@ def build_feature_maps(
         ConfigError: see `find_backbone`.
     """
     entry = find_backbone(message, where)
-    own = build_hyperparams(message.conv_hyperparams, f"{where}.conv_hyperparams")
+    own = build_hyperparams(message.conv_hyperparams)
     override = message.override_base_feature_extractor_hyperparams
     explicit = message.use_explicit_padding
     hyperparams = entry.overridden(own) if override else entry.hyperparams

@@ -5,32 +5,18 @@ from __future__ import annotations
 from detection_core.builders.box_coders import build_box_coder
 from detection_core.builders.matchers import build_matcher
 from detection_core.builders.similarity import build_similarity
-from detection_core.config.messages.ssd import target_problems
 from detection_core.config.num_classes import foreground_classes
-from detection_core.config.problems import raise_first
 from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.parts.targets.confidence_targets import ConfidenceTargetAssigner
 from detection_core.protos import ssd_pb2
 
 
-def build_target_assigner(message: ssd_pb2.Ssd, where: str = "model.ssd") -> AnchorTargetAssigner:
-    """Build what gives each anchor of a one-stage detector its targets.
-
-    Args:
-        message: the detector.
-        where: its path in the configuration, for errors.
-
-    Returns:
-        The assigner.
-
-    Raises:
-        ConfigError: when a part is missing, or settings contradict each other.
-    """
-    raise_first(target_problems(message, where))
-    box_coder = build_box_coder(message.box_coder, f"{where}.box_coder")
+def build_target_assigner(message: ssd_pb2.Ssd) -> AnchorTargetAssigner:
+    """Build what gives each anchor of a checked one-stage detector its targets."""
+    box_coder = build_box_coder(message.box_coder)
     background = message.add_background_class or message.explicit_background_class
-    similarity = build_similarity(message.similarity_calculator, f"{where}.similarity_calculator")
-    matcher = build_matcher(message.matcher, f"{where}.matcher")
+    similarity = build_similarity(message.similarity_calculator)
+    matcher = build_matcher(message.matcher)
     if message.use_confidences_as_targets:
         return ConfidenceTargetAssigner(
             similarity=similarity,

@@ -15,14 +15,16 @@ from detection_core.augment.crops import OneOfCrops, RandomCropImage
 from detection_core.augment.pads import RandomCropPadImage
 from detection_core.augment.policies import moves_in_boxes
 from detection_core.builders.augment import build_augmentation, build_augmentations, describe_augmentations
+from detection_core.config.check import check_message
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.augmentations import POLICIES
 from detection_core.config.messages.registered import register_part, unregister_part
 from detection_core.ops.objects import new_truth
 from detection_core.protos import preprocessor_pb2
+from detection_core.protos.train_pb2 import TrainConfig
 from detection_core.structures import Sample
 from tests.support.cases import cases, config_refused
-from tests.support.configs import parsed
+from tests.support.configs import assert_any, find_in, parsed
 
 FACTS = json.loads((Path(__file__).parent / "data" / "preprocessing_parameters.json").read_text())
 STEPS = [field.name for field in preprocessor_pb2.PreprocessingStep.DESCRIPTOR.oneofs[0].fields]
@@ -209,7 +211,7 @@ def test_options_are_those_of_the_reference(*, name):
 def test_operations_of_an_ssd_crop_keep_their_own_values():
     config = FACTS["ssd_random_crop with operations"]["config"]
     # The second operation has none.
-    config_refused("min_aspect_ratio", build_augmentation, _parse(config))
+    config_refused("min_aspect_ratio", check_message, _parse(config), "step")
     step = build_augmentation(_parse(config.split(" operations { min_object_covered: 0.25")[0] + "}"))
     [crop] = step.crops
     assert crop == RandomCropImage(
@@ -220,9 +222,9 @@ def test_operations_of_an_ssd_crop_keep_their_own_values():
 
 def test_steps_are_applied_in_their_order_and_a_contradiction_names_its_step():
     texts = ("random_horizontal_flip {}", "random_crop_image { min_area: 0.5 max_area: 0.25 }")
-    wrong = [*map(_parse, texts)]
-    error = config_refused("at most max_area, which is 0.25, found 0.5", build_augmentations, wrong)
-    assert error.where.startswith("train_config.data_augmentation_options[1]")
+    problems = find_in(TrainConfig(data_augmentation_options=map(_parse, texts)), "train_config")
+    place = r"^train_config\.data_augmentation_options\[1\]\.random_crop_image\.min_area"
+    assert_any(problems, f"{place}: expected at most max_area, which is 0.25, found 0.5")
     texts = ("random_rotation90 { probability: 1 }", "resize_image { new_height: 3 new_width: 4 }")
     steps = [*map(_parse, texts)]
     sample = _sample(np.random.default_rng(0), 8, 9, 2, False)

@@ -12,12 +12,13 @@ import tensorflow as tf
 from PIL import Image
 
 from detection_core.builders import datasets
+from detection_core.config.check import check_evaluation, check_pipeline_config
 from detection_core.config.load import parse_pipeline_config
 from detection_core.data.example_columns import image_name
 from detection_core.data.label_map import label_map_from_names
-from detection_core.errors import ConfigError, DataError
+from detection_core.errors import DataError
 from detection_core.protos import pipeline_pb2
-from tests.support.cases import cases, refused
+from tests.support.cases import cases, config_refused, refused
 from tests.support.record_files import example, image_bytes, numbered_example, write_records
 
 LABEL_MAP = label_map_from_names(["class1", "class2", "class3"])
@@ -230,7 +231,7 @@ def test_evaluation_may_read_a_sample(records):
         assert datasets.sampled_evaluation(config, enough, label_map=LABEL_MAP) == (config, 12)
     message = "^eval_input_reader: expected an eval_input_reader, found none"
     empty = pipeline_pb2.TrainEvalPipelineConfig()
-    refused(ConfigError, message, datasets.build_eval_dataset, empty, label_map=LABEL_MAP)
+    config_refused(message, check_evaluation, empty)
 
 
 def test_truth_is_that_of_the_original_image(tmp_path):
@@ -295,8 +296,8 @@ def test_keypoints_and_labels_reach_the_batch(tmp_path, *, options, scores):
 
 def test_what_is_not_read_and_flips_without_an_order_of_keypoints_are_refused(records):
     unread, flipped = _config(records, "load_track_id: true"), _config(records, READ, FLIP % "")
-    refused(ConfigError, r"train_input_reader\.load_track_id", _train, unread, 1)
-    refused(ConfigError, r"random_horizontal_flip\.keypoint_flip_permutation", _train, flipped, 1)
+    config_refused(r"train_input_reader\.load_track_id", check_pipeline_config, unread)
+    config_refused(r"random_horizontal_flip\.keypoint_flip_permutation", check_pipeline_config, flipped)
 
 
 def test_a_config_of_one_batch_reads_it_in_order_and_leaves_the_other_alone():

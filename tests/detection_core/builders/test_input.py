@@ -11,6 +11,7 @@ from detection_core.builders.datasets import build_train_dataset
 from detection_core.builders.input_reader import ScoreColumns, build_input_reader
 from detection_core.builders.input_stages import build_input_stages
 from detection_core.builders.training_stream import build_training_stream
+from detection_core.config.check import check_message
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.load import parse_pipeline_config
@@ -19,7 +20,7 @@ from detection_core.data.label_map import LabelMap, LabelMapItem, label_map_from
 from detection_core.data.sequence import SequenceOptions
 from detection_core.protos.input_reader_pb2 import InputReader
 from tests.support.cases import cases, config_refused
-from tests.support.configs import parsed
+from tests.support.configs import checked, parsed
 from tests.support.record_files import numbered_example, write_records
 from tests.support.tiny_training import config_text, write_examples
 
@@ -30,7 +31,7 @@ REFUSED = RULES["InputReader"].refused
 def _build(tmp_path, text, **options):
     path = write_records(tmp_path / "a.tfrecord", [numbered_example(0)])
     message = parsed(InputReader, f'{text} tf_record_input_reader {{ input_path: "{path}" }}')
-    return build_input_reader(message, LABEL_MAP, "reader", **options)
+    return build_input_reader(checked(message, "reader"), LABEL_MAP, "reader", **options)
 
 
 @cases(*sorted(set(REFUSED) - {"external_input_reader"}))
@@ -50,7 +51,7 @@ def test_weights_need_one_for_each_input_and_defaults_are_accepted(tmp_path):
     left_out = _build(tmp_path, "")
     assert (written.decoding, written.sequence) == (left_out.decoding, left_out.sequence)
     other = parsed(InputReader, "external_input_reader {}")
-    config_refused("write TFRecords", build_input_reader, other, LABEL_MAP)
+    config_refused("write TFRecords", check_message, other, "reader")
 
 
 def test_fields_become_options(tmp_path):

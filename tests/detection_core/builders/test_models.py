@@ -17,7 +17,6 @@ from detection_core.builders import (
     heads,
     hyperparams,
     image_resizer,
-    input_reader,
     losses,
     matchers,
     optimizer,
@@ -30,6 +29,7 @@ from detection_core.builders.configured_model import configured_model
 from detection_core.builders.detector import build_detector
 from detection_core.builders.graph_rewriter import build_quantization_options, find_quantization_options
 from detection_core.builders.image_resizer import IMAGE_RESIZERS, build_image_resizer, model_image_resizer
+from detection_core.config.check import check_detector, check_message, check_quantization
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.messages.extractors import Extractor, register_extractor, unregister_extractor
 from detection_core.config.messages.table import RULES
@@ -50,7 +50,7 @@ from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.ssd_pb2 import SsdFeatureExtractor
 from tests.support.cases import cases, config_refused, refused
-from tests.support.configs import parsed
+from tests.support.configs import assert_any, checked, find_in, parsed
 from tests.support.golden_cases import cases_of
 from tests.support.plain_backbone import PLAIN
 from tests.support.schema_messages import MESSAGES
@@ -103,7 +103,7 @@ def test_a_backbone_from_outside_gets_a_neck_and_names_are_given_once(plain):
     ("ssd { num_classes: 2 }", "model.ssd.box_coder: expected one of"),
 )
 def test_what_cannot_be_built_is_refused(*, text, match):
-    config_refused(match, build_detector, parsed(DetectionModel, text))
+    config_refused(match, check_detector, parsed(TrainEvalPipelineConfig, f"model {{ {text} }}"))
 
 
 def test_the_family_gets_its_message_its_path_and_the_seed():
@@ -140,7 +140,7 @@ def test_the_model_of_a_config_says_what_it_is_and_builds_its_parts():
 
 
 def _build(text):
-    return build_image_resizer(parsed(ImageResizer, text))
+    return build_image_resizer(checked(parsed(ImageResizer, text), "image_resizer"))
 
 
 def test_fields_are_the_message_s_or_the_schema_s():
@@ -170,8 +170,9 @@ def test_the_resizer_of_a_model_is_found_in_any_kind_and_a_missing_one_named():
         text = f"{kind} {{ image_resizer {{ fixed_shape_resizer {{ height: 4 width: 5 }} }} }}"
         assert model_image_resizer(parsed(DetectionModel, text)) == FixedShapeResizer(height=4, width=5)
     message = "^model: expected one of ssd, efficientdet, found none"
-    config_refused(message, model_image_resizer, DetectionModel())
-    config_refused(r"model\.ssd\.image_resizer", model_image_resizer, parsed(DetectionModel, "ssd {}"))
+    config_refused(message, check_message, DetectionModel(), "model")
+    problems = find_in(parsed(DetectionModel, "ssd {}"), "model")
+    assert_any(problems, r"^model\.ssd\.image_resizer: expected one of .*found none")
 
 
 CASES = cases_of("detection_core/ops", "calibration")
@@ -179,7 +180,7 @@ BUILT = [case for case in CASES.values() if case.outputs]
 
 
 def _calibration_build(text):
-    return build_calibration(parsed(CalibrationConfig, text))
+    return build_calibration(checked(parsed(CalibrationConfig, text)))
 
 
 def test_goldens_points_out_of_order_and_what_the_reference_refuses(caplog):
@@ -227,8 +228,7 @@ def test_golden_options_and_refusals_and_hard_suppression_beats_sigma():
             assert getattr(found, ours) == pytest.approx(SUPPRESSION[name].facts["keywords"][theirs]), ours
     for case in SUPPRESSION.values():
         if case.name.startswith("builder_error"):
-            build = post_processing.build_post_processing
-            config_refused("batch_non_max_suppression", build, _message(case.config))
+            config_refused("batch_non_max_suppression", check_message, _message(case.config), "m")
     message = parsed(post_processing_pb2.BatchNonMaxSuppression, "use_hard_nms: true soft_nms_sigma: 0.5")
     assert post_processing.build_nms_options(message).soft_nms_sigma == 0.0
 
@@ -242,7 +242,7 @@ def test_the_block_says_how_to_quantize():
         config = parse_pipeline_config(text)
         assert find_quantization_options(config) is None
         message = "graph_rewriter: expected a graph_rewriter block, .*found none"
-        config_refused(message, build_quantization_options, config)
+        config_refused(message, check_quantization, config)
         assert config == parse_pipeline_config(text), "reading a field would set it"
 
 
@@ -260,7 +260,7 @@ TABLES = {
     "Hyperparams.normalizer_oneof": hyperparams.NORMALIZERS,
     "ImageResizer.image_resizer_oneof": image_resizer.IMAGE_RESIZERS,
     "Initializer.initializer_oneof": hyperparams.INITIALIZERS,
-    "InputReader.input_reader": input_reader.INPUT_READERS,
+    "InputReader.input_reader": {"tf_record_input_reader"},
     "LearningRate.learning_rate": optimizer.LEARNING_RATES,
     "LocalizationLoss.localization_loss": losses.LOCALIZATION_LOSSES,
     "Matcher.matcher_oneof": matchers.MATCHERS,

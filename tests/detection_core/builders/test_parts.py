@@ -13,12 +13,12 @@ import tf_keras
 from detection_core.builders import losses as builders
 from detection_core.builders.anchors import ANCHOR_GENERATORS, build_anchor_generator
 from detection_core.builders.box_coders import BOX_CODERS, build_box_coder
-from detection_core.builders.calibration import CALIBRATIONS
 from detection_core.builders.heads import build_head
 from detection_core.builders.hyperparams import build_hyperparams
 from detection_core.builders.matchers import MATCHERS, build_matcher
 from detection_core.builders.oneof import build_oneof
 from detection_core.builders.similarity import SIMILARITIES, build_similarity
+from detection_core.config.check import check_message
 from detection_core.config.messages.hyperparams import INITIALIZER_NAMES
 from detection_core.errors import ModelError
 from detection_core.parts.heads.convolutional import ConvolutionalHead, ConvolutionalHeadOptions
@@ -32,7 +32,7 @@ from detection_core.protos.calibration_pb2 import CalibrationConfig
 from detection_core.protos.matcher_pb2 import Matcher
 from detection_core.protos.region_similarity_calculator_pb2 import RegionSimilarityCalculator
 from tests.support.cases import cases, config_refused, refused
-from tests.support.configs import parsed
+from tests.support.configs import checked, parsed
 from tests.support.golden_cases import cases_of, load_cases
 
 PARTS = "detection_core/parts"
@@ -42,7 +42,7 @@ BUILT = [case for case in CASES.values() if case.outputs]
 
 
 def _build(text):
-    return build_anchor_generator(parsed(AnchorGenerator, text))
+    return build_anchor_generator(checked(parsed(AnchorGenerator, text)))
 
 
 @cases(*BUILT)
@@ -82,7 +82,7 @@ CODED = [c for c in cases_of(f"{PARTS}/box_coders", "box_coders").values() if c.
 
 @cases(*CODED)
 def test_golden_codes(*, case):
-    coder = build_box_coder(parsed(BoxCoder, case.config))
+    coder = build_box_coder(checked(parsed(BoxCoder, case.config)))
     assert coder.code_size == case.params["code_size"]
     keypoints = (case.inputs["keypoints"],) if "keypoints" in case.inputs else ()
     anchors = case.inputs["anchors"]
@@ -113,7 +113,9 @@ def _expected(case, valid):
 def test_golden_matches(*, case):
     similarity = case.inputs["similarity"]
     valid = case.inputs.get("valid_rows", np.ones(len(similarity), bool))
-    found = build_matcher(parsed(Matcher, case.config)).match(similarity[np.newaxis], valid[np.newaxis])
+    found = build_matcher(checked(parsed(Matcher, case.config))).match(
+        similarity[np.newaxis], valid[np.newaxis]
+    )
     np.testing.assert_array_equal(found[0], _expected(case, valid))
 
 
@@ -122,7 +124,7 @@ ALIKE = [c for c in cases_of("detection_core/ops", "region_similarity").values()
 
 @cases(*ALIKE)
 def test_golden_similarity(*, case):
-    similarity = build_similarity(parsed(RegionSimilarityCalculator, case.config))
+    similarity = build_similarity(checked(parsed(RegionSimilarityCalculator, case.config)))
     found = similarity(case.inputs["boxes1"], case.inputs["boxes2"]).numpy()
     # Ground truth has score 1; the golden's rows have scores of their own.
     scores = case.inputs.get("scores_of_boxes1", np.ones(len(found), np.float32))
@@ -210,12 +212,12 @@ def test_losses_of_a_detector_and_defaults_of_the_miner():
     assert sampled.random_example_sampler.positive_fraction == pytest.approx(0.01)
 
     text = PAIR.replace("sigmoid {", "softmax { logit_scale: 0")
-    caught = config_refused("", builders.build_losses, _message(text))
+    caught = config_refused("", check_message, _message(text), "loss")
     assert caught.where == "loss.classification_loss.weighted_softmax.logit_scale"
 
 
 def _head(text):
-    return build_head(parsed(box_predictor_pb2.BoxPredictor, text), "p")
+    return build_head(parsed(box_predictor_pb2.BoxPredictor, text))
 
 
 def test_defaults_of_options_are_those_of_the_schema():
@@ -265,7 +267,7 @@ _hyperparams = functools.partial(parsed, hyperparams_pb2.Hyperparams)
 @cases(*sorted(set(HYPERPARAMS) - set(REFUSED)))
 def test_hyperparams_are_those_of_the_reference(*, name):
     wanted = HYPERPARAMS[name].facts["value"]
-    found = build_hyperparams(_hyperparams(HYPERPARAMS[name].config), "conv_hyperparams")
+    found = build_hyperparams(checked(_hyperparams(HYPERPARAMS[name].config)))
     assert found.activation == (wanted["activation"] or "none")
     assert (found.use_bias, found.force_use_bias) == (wanted["use_bias"], wanted["force_use_bias"])
     assert (found.batch_norm is not None) == wanted["use_batch_norm"]
@@ -295,9 +297,9 @@ def _check_initializer(built, wanted):
 def test_what_has_no_effect_is_refused_and_frozen_norms_are_built():
     for name, message in REFUSED.items():
         given = _hyperparams(HYPERPARAMS[name].config)
-        config_refused(message, build_hyperparams, given, "conv_hyperparams")
+        config_refused(message, check_message, given, "conv_hyperparams")
     text = "batch_norm { train: false decay: 0.5 } regularizer { l1_regularizer { weight: 2 } }"
-    found = build_hyperparams(_hyperparams(text), "x")
+    found = build_hyperparams(_hyperparams(text))
     norm = layers.BatchNormOptions(momentum=0.5, epsilon=pytest.approx(0.001), train=False)
     assert found.batch_norm == norm
     assert found.regularizer == layers.Regularizer(kind="l1", weight=2.0)
@@ -318,14 +320,12 @@ def test_the_check_knows_the_initializers_of_tf_keras_that_fill_a_kernel():
 
 def test_a_oneof_gives_a_value_or_its_place():
     message = BoxCoder()
-    arguments = (message, "box_coder_oneof", {}, "a.b")
-    config_refused(r"^a\.b: .*found none", build_oneof, *arguments)
+    config_refused(r"^a\.b: .*found none", check_message, message, "a.b")
     message.square_box_coder.y_scale = 3
     assert build_oneof(message, "box_coder_oneof", {"square_box_coder": lambda arm: arm.y_scale}) == 3
     message.square_box_coder.y_scale = 0
     pattern = r"^a\.b\.square_box_coder\.y_scale: expected a number above 0"
-    config_refused(pattern, build_oneof, *arguments)
+    config_refused(pattern, check_message, message, "a.b")
     calibrated = CalibrationConfig()
     calibrated.sigmoid_calibration.SetInParent()
-    pattern = r"^c\.sigmoid_calibration: .*use function_approximation"
-    config_refused(pattern, build_oneof, calibrated, "calibrator", CALIBRATIONS, "c")
+    config_refused(r"^c\.sigmoid_calibration: .*use function_approximation", check_message, calibrated, "c")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tf_keras
 
-from detection_core.config.check import check_pipeline_config
+from detection_core.config.check import check_detector, check_pipeline_config
 from detection_core.config.load import load_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
@@ -136,4 +136,4 @@ def test_what_cannot_be_built_and_labels_that_do_not_fit_are_found_before_there_
         config = apply_overrides(load_pipeline_config(PYRAMID), changes | flip)
         refused(ConfigError, place, check_pipeline_config, config)
     with pytest.raises(ConfigError, match="ssd or efficientdet, found faster_rcnn: two-stage detectors"):
-        describe(load_pipeline_config(TWO_STAGE))
+        check_detector(load_pipeline_config(TWO_STAGE))

@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
+from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts.coco_names import MAP_50
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.data.resize import FixedShapeResizer
-from detection_core.detectors.family import TFLITE_FORMS
 from detection_core.errors import DataError
 from detection_core.exporters.signatures import write_saved_model
 from detection_core.exporters.tflite_formats import FORMATS

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.model_run import QUANTIZATION_REPORT
+from detection_core.config.check import check_pipeline_config
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import parse_pipeline_config
 from detection_core.errors import ConfigError
@@ -32,7 +33,7 @@ def quantizing(tmp_path):
         outputs = {"quantized_model_dir": f"{folder}/model", "quantized_run_dir": f"{folder}/run"}
         outputs |= {"quantization_dir": f"{folder}/quantization", "work_dir": str(tmp_path / "work")}
         config = point_at_examples(parse_pipeline_config(text), str(examples()))
-        return quantize(config, model_dir=model_dir, **outputs)
+        return quantize(check_pipeline_config(config), model_dir=model_dir, **outputs)
 
     return run
 

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from detection_core.artifacts.model_run import TRAIN_REPORT
+from detection_core.config.check import check_pipeline_config
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
@@ -57,7 +58,7 @@ class Run:
         config = self.config or parse_pipeline_config(config_text(backbone=self.backbone))
         config = apply_overrides(config, overrides)
         return train(
-            point_at_examples(config, str(self.examples), eval_split="train"),
+            check_pipeline_config(point_at_examples(config, str(self.examples), eval_split="train")),
             model_dir=str(self.root / name / "model"),
             model_run_dir=str(self.root / name / "run"),
             work_dir=str(self.root / "work"),

@@ -12,12 +12,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from detection_core.allowed_values import AnnotationFormat, DecodeImages, FileFormat
 from detection_core.errors import ConfigError
 from pipeline.settings.connection_settings import ConnectionOptions, ConnectionSettings
 from pipeline.settings.kubeflow_settings import KubeflowSettings
 from pipeline.settings.settings_file import format_settings, load_settings
 from pipeline.settings.validation_settings import ValidationSettings
-from pipeline.settings.workflow_settings import FileFormat
 from tests.pipeline.golden import SETTINGS
 from tests.support.cases import refused
 from tests.support.refusals import not_refused
@@ -150,9 +150,12 @@ def test_settings_survive_a_round_trip(settings_path, tmp_path):
     assert load_settings(str(copy)) == settings
     assert load_settings(str(copy)).kubeflow.task("trainer") == settings.kubeflow.task("trainer")
     assert "gpu_type" not in copy.read_text().partition("steps:")[2]
+    from detection_core.datasets.decoding import DECODINGS
+    from detection_core.datasets.readers import READERS
     from detection_core.exporters.tflite_formats import FORMATS
 
     assert list(get_args(FileFormat)) == list(FORMATS), "those that the exporter writes"
+    assert set(get_args(AnnotationFormat)) == set(READERS) and set(get_args(DecodeImages)) == set(DECODINGS)
 
 
 @hypothesis.settings(deadline=None, max_examples=50)  # the first example loads modules

@@ -10,7 +10,7 @@ from typing import Any
 from detection_core.artifacts.detector import EXTRA, SERVING
 from detection_core.config.automl.translation import RunFlags, translate
 from detection_core.config.check import check_pipeline_config
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
 from detection_core.errors import ConfigError
 from detection_core.storage import files
 from detflow.object_detector.data_loader import DataLoader
@@ -61,7 +61,7 @@ def make_config(
     epochs: int,
     batch_size: int,
     label_map_path: str,
-) -> PipelineConfig:
+) -> CheckedConfig:
     """Return a specification as a config that reads some data.
 
     Args:
@@ -96,8 +96,7 @@ def make_config(
     point_at(config, validation_data or train_data, label_map_path, training=False)
     if start.checkpoint:
         _start_from(config, start.checkpoint)
-    check_pipeline_config(config, where=spec.model_name)
-    return config
+    return check_pipeline_config(config, where=spec.model_name)
 
 
 def _trained_variables(changes: Mapping[str, Any], start: Start) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from detection_core import api
-from detection_core.config.pipeline_config import PipelineConfig
+from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.errors import ConfigError, shorten
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder
@@ -321,7 +321,7 @@ class ObjectDetector:
 
     def _config(
         self, train_data: DataLoader, validation_data: DataLoader | None, *, epochs: int, batch_size: int
-    ) -> PipelineConfig:
+    ) -> CheckedConfig:
         path = write_labels(as_label_map(self.label_map), self.model_spec.model_dir)
         return make_config(
             self.model_spec,

@@ -11,10 +11,11 @@ from detection_core.parts.layers.preprocessing import PREPROCESSORS
 from detection_core.parts.necks import bifpn_fusion
 from detection_core.protos import ssd_pb2
 from tests.support.cases import cases, refused
+from tests.support.configs import checked
 
 
 def _message(text: str) -> ssd_pb2.SsdFeatureExtractor:
-    return text_format.Parse(text, ssd_pb2.SsdFeatureExtractor())
+    return checked(text_format.Parse(text, ssd_pb2.SsdFeatureExtractor()), "e")
 
 
 def _network(text: str, size: tuple[int, int] = (64, 96)) -> tuple[tf_keras.Model, NetworkLayers]:
