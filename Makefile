@@ -5,7 +5,7 @@ DEMO := build/digits
 PYTEST := .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup demo test test-slow test-changed test-mutants test-record test-all test-zoo test-faults test-browser test-mediapipe test-runtimes test-trackers test-containers test-install test-azure test-beam test-cluster
-.PHONY: image wheelhouse lint lint-manifests audit protos specs reference lock image-lock clean
+.PHONY: docs image wheelhouse lint lint-manifests audit protos specs reference lock image-lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -103,7 +103,10 @@ specs: setup ## render the components and the example for Kubeflow Pipelines aga
 	@.venv/bin/python -m component_specs.kfp_yaml
 	@.venv/bin/python -m tests.pipeline.golden
 
-reference: setup ## write docs/reference/api.md from the docstrings, docs/settings.md from the models again
+docs: setup ## the site of docs/ in build/site; fails on a page or link that leads nowhere
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
+
+reference: setup ## write the generated pages again: docs/reference from the code, docs/settings.md from the models
 	@.venv/bin/python -m tests.docs.reference
 	@.venv/bin/python -m pipeline.settings.reference
 

@@ -11,8 +11,8 @@
     for prediction in predict(exported.files["int8"], ["photo.jpg"], output="build/predicted"):
         print(prediction.picture, prediction.detections)
 
-What is named here is public, nothing else is; docs/versioning.md says how long it stays. Nothing is imported
-before it is used.
+What is named here is public, nothing else is; docs/architecture.md says how long it stays. Nothing is
+imported before it is used.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ EXTRAS: Mapping[str, Extra] = {
             gives="`detflow run` and `detflow schedule run-local`",
             # Its pins contradict those of TensorFlow 2.21, so a resolver needs overrides.
             remedy="pip cannot resolve TFX's pins: `make setup` in a checkout, or the lines for [tfx] in"
-            " docs/installing.md",
+            " docs/index.md",
         ),
         Extra(
             name="cluster",

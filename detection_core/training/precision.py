@@ -71,7 +71,7 @@ def device_precision() -> Precision:
     """Return what this machine's devices are fast in.
 
     Processors with AMX-BF16, too, are faster in float32: depthwise convolutions and normalisations of half as
-    many bits cost more there than products gain, see docs/precision.md.
+    many bits cost more there than products gain, see docs/measured.md.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:

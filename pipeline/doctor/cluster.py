@@ -78,7 +78,7 @@ def check_pipelines(cluster: Cluster) -> Iterator[Finding]:
         connection = cluster.connect()
     except DetectionError as e:
         cluster.namespace = cluster.namespace or SYSTEM_NAMESPACE
-        yield problem(str(e), "docs/submitting.md has the ways to reach a server and to sign in")
+        yield problem(str(e), "docs/kubeflow.md has the ways to reach a server and to sign in")
         return
     cluster.multi_user = connection.namespace is not None
     cluster.namespace = connection.namespace or cluster.namespace or SYSTEM_NAMESPACE

@@ -141,7 +141,7 @@ class KubeflowSettings(Settings):
     schedule_time: bool = setting(
         True,
         "Whether RunChecker gets the run's scheduled time and id, which"
-        " [placeholders](schedules.md#placeholders) are filled with; false for KFP's local runner, which"
+        " [placeholders](kubeflow.md#placeholders) are filled with; false for KFP's local runner, which"
         " (in 2.17) breaks where the time is asked for.",
     )
     image_pull_policy: Literal["", "Always", "IfNotPresent", "Never"] = setting(
@@ -167,7 +167,7 @@ class KubeflowSettings(Settings):
     )
     connection: ConnectionSettings = setting(
         ConnectionSettings(),
-        "How the server is reached, apart from its address; see [submitting](submitting.md).",
+        "How the server is reached, apart from its address; see [submitting](kubeflow.md#submit).",
     )
     experiment: Text = setting("", "Experiment of the runs.", unset="the pipeline's name")
     service_account: Annotated[Text, OBJECT_NAME_OR_NOTHING] = setting(

@@ -18,7 +18,7 @@ class ScheduleSettings(Settings):
     name: Text = setting("", "By which the schedule is found again.", unset="the workflow's name")
     cron: UnquotedText = setting(
         "",
-        "Six fields, seconds first, or `@daily` and the like; see [schedules](schedules.md).",
+        "Six fields, seconds first, or `@daily` and the like; see [schedules](kubeflow.md#schedule).",
         examples=["0 0 3 * * 0", "@daily"],
     )
     interval: UnquotedText = setting(
@@ -48,7 +48,7 @@ class ScheduleSettings(Settings):
     parameters: dict[Text, Plain] = setting(
         dict,
         "Pipeline parameter to value, for the scheduled runs; texts may hold"
-        " [placeholders](schedules.md#placeholders).",
+        " [placeholders](kubeflow.md#placeholders).",
         examples=[{"data_path": "/data/[[ScheduledTime]]"}],
     )
 

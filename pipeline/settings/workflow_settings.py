@@ -94,7 +94,7 @@ class DataSettings(Settings):
     span: Annotated[UnquotedText, _SPAN] = setting(
         "latest",
         "Where `data.path` or a location in `data.splits` holds `{SPAN}` or `{YYYY}`, `{MM}`, `{DD}`: the"
-        " newest span to read, `latest`, a number or a date; see [retraining](retraining.md).",
+        " newest span to read, `latest`, a number or a date; see [spans](kubeflow.md#spans).",
         examples=["latest", "3", "2026-11-21"],
     )
     window: Annotated[int, between(1, 100_000)] = setting(
@@ -136,7 +136,7 @@ class DataSettings(Settings):
     shards_uri: Path = setting(
         "",
         "Folder, usually on an object store, for the shards; the artifact then holds a list of them, and"
-        " every step reads them from there, see [large data](large-data.md).",
+        " every step reads them from there, see [large data](own-data.md#object-stores).",
         unset="in the artifact",
         examples=["s3://bucket/shards"],
     )
@@ -181,7 +181,7 @@ class TrainSettings(Settings):
         "",
         "Published weights to start from: `zoo:NAME` for a detector that `detflow zoo list` shows, or"
         " `imagenet` for a backbone that Keras publishes; with `warm_start: deployed` only where nothing is"
-        " deployed yet. See [weights to start from](starting-weights.md).",
+        " deployed yet. See [weights to start from](training.md#starting-weights).",
         unset="the config's `fine_tune_checkpoint`, or from scratch",
         examples=["zoo:ssd_mobilenet_v2_fpnlite_320x320_coco17_tpu-8", "imagenet"],
     )
@@ -196,7 +196,7 @@ class TrainSettings(Settings):
         5.0,
         "Time between two checkpoints of unfinished training, in Trainer and QuantizationRewriter: what a"
         " kill without a warning costs at most, beside a step; 0: by steps alone, see"
-        " [running](running.md#what-a-kill-costs).",
+        " [running](training.md#stop-and-resume).",
         unit="minutes",
     )
 
@@ -242,7 +242,7 @@ class ExportSettings(Settings):
 
     formats: Annotated[list[FileFormat], NOT_EMPTY, EACH_ONCE] = setting(
         lambda: ["float32", "int8"],
-        "TensorFlow Lite files to make; [what each is](quantization-and-tflite.md#files).",
+        "TensorFlow Lite files to make; [what each is](export.md#files).",
     )
     max_map_drop: Annotated[float, between(0, 1)] = setting(
         TFLiteExporterJob.max_map_drop, "How far a file's mAP@.50 may lie below the SavedModel's, absolute."
@@ -285,7 +285,7 @@ class PushSettings(Settings):
     destination: Path = setting(
         "",
         "Where blessed versions go, whose `saved_model` folder TensorFlow Serving watches; see"
-        " [publishing](publishing.md).",
+        " [publishing](serving.md#publish-and-roll-back).",
         unset="`pushed` in the workspace",
         examples=["s3://bucket/digits"],
     )

@@ -1,7 +1,7 @@
-"""Writes docs/reference/api.md and model_maker.md: `python -m tests.docs.reference [--check]`.
+"""Writes the pages of docs/reference: `python -m tests.docs.reference [--check]`.
 
-The public names, their signatures and their docstrings are read by griffe; nothing is imported but the list
-of names. `--check` writes nothing and fails where the page is not what the source gives.
+api.md: the public names, their signatures and their docstrings, which griffe reads. tables.py has the others.
+`--check` writes nothing and fails where a page is not what the source gives.
 """
 
 import argparse
@@ -18,10 +18,10 @@ import detection_core
 import detflow.config
 import detflow.model_spec
 import detflow.object_detector
+from tests.docs import tables
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "api.md"
-MODEL_MAKER_PAGE = ROOT / "docs" / "reference" / "model_maker.md"
 COMMAND = "python -m tests.docs.reference"
 HEAD = f"""# The library
 
@@ -31,24 +31,23 @@ Generated from the source by `{COMMAND}`; change the docstrings, not this page.
 {{example}}
 ```
 
-What is named on this page is public; [versioning](../versioning.md) says how long it stays. Everything else
-may change with any version. A `Path` is text or an `os.PathLike`, local or on an object store.
+What is named on this page is public; [versions](../architecture.md#versions-and-compatibility) say how long
+it stays. Everything else may change with any version. A `Path` is text or an `os.PathLike`, local or on an
+object store.
 """
-MODEL_MAKER_HEAD = f"""# Model Maker's names
-
-Generated from the source by `{COMMAND}`; change the docstrings, not this page.
+MODEL_MAKER_HEAD = """
+## Model Maker's names
 
 ```python
-{{example}}
+{example}
 ```
 
-[Coming from Model Maker](../coming-from-model-maker.md) says what is the same and what is not. A `Path` is
-text or an `os.PathLike`; `Classes` are names in the order of their ids, ids to names, a .yaml file, or coco,
-voc or waymo.
+[From Model Maker](../migrating.md#from-model-maker) says what is the same and what is not.
+`Classes` are names in the order of their ids, ids to names, a .yaml file, or coco, voc or waymo.
 """
 MODULES = (detflow.object_detector, detflow.model_spec, detflow.config)
 _CONFIG = """The Object Detection API's message of a whole configuration; its fields are those of \
-[pipeline.proto](../../detection_core/protos/pipeline.proto)."""
+`detection_core/protos/pipeline.proto`."""
 MESSAGES = {"TrainEvalPipelineConfig": _CONFIG}
 """Generated classes, which have no docstrings."""
 _DATA = griffe.DocstringSectionKind
@@ -71,12 +70,12 @@ def render() -> str:
 
 
 def render_model_maker() -> str:
-    """Return the page of Model Maker's names."""
+    """Return the part about Model Maker's names."""
     package = griffe.load("detflow", search_paths=[str(ROOT / "pipeline" / "api")], docstring_parser="google")
     griffe.load("detection_core", search_paths=[str(ROOT)], docstring_parser="google")
     lines = [MODEL_MAKER_HEAD.format(example=example_code(package.docstring.value))]
     for module in MODULES:
-        lines += [f"## `{module.__name__}`", ""]
+        lines += [f"### `{module.__name__}`", ""]
         found = package[module.__name__.removeprefix("detflow.")]
         for name in module.__all__:
             lines += _named(found.members[name])
@@ -88,10 +87,10 @@ def _named(member: Any) -> Iterator[str]:
     member = _target(member)
     if isinstance(member, griffe.Attribute):
         text = _first(member) if member.docstring else MADE_OF.get(member.name, "")
-        yield from (f"### `{member.name}`", "", text, "")
+        yield from (f"#### `{member.name}`", "", text, "")
         return
     heading, empty, *rest = _member(member)
-    yield from (heading, empty)
+    yield from (f"#{heading}", empty)
     constructor = member.members.get("__init__") if isinstance(member, griffe.Class) else None
     if constructor is not None:
         (code, *lines) = _signature(constructor)
@@ -106,7 +105,12 @@ MADE_OF = {f"EfficientDetLite{number}Spec": _MAKES.format(number) for number in 
 
 def pages() -> dict[Path, str]:
     """Return each page and what it holds."""
-    return {PAGE: render(), MODEL_MAKER_PAGE: render_model_maker()}
+    folder = PAGE.parent
+    return {
+        PAGE: render() + render_model_maker(),
+        folder / "commands.md": tables.render_commands(),
+        folder / "models.md": tables.render_models(),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

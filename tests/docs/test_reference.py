@@ -8,11 +8,13 @@ import pkgutil
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import jsonschema
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
 
 import detection_core
@@ -23,7 +25,7 @@ from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.tflite_description import add_description
 from detection_core.validation.checks import CHECKS
 from tests.detection_core.artifacts.test_samples import SAMPLES, read_sample
-from tests.docs import reference
+from tests.docs import reference, site
 from tests.docs.artifact_schemas import FOLDER, files, schema_name, schema_of, texts
 from tests.support.cases import cases
 from tests.support.tiny_files import file_of
@@ -107,16 +109,47 @@ def test_links_lead_somewhere(*, page):
             assert not anchor or target.suffix != ".md" or anchor in _anchors(target), link
 
 
-def test_every_page_is_linked_from_the_readme():
+def _pages_of(nav):
+    for entry in nav:
+        (value,) = entry.values()
+        yield from _pages_of(value) if isinstance(value, list) else [value]
+
+
+def test_every_page_is_in_the_site_s_navigation_and_every_how_to_in_the_readme():
+    # `mkdocs build --strict` refuses links that lead nowhere; decisions are listed by their index.
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    found = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    found = {name for name in found if not re.match(r"decisions/\d", name)}
+    found |= {f"project/{name}" for name in site.PAGES}
+    pages = list(_pages_of(nav))
+    assert len(set(pages)) == len(pages) and set(pages) == found
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    pages = [page.name for page in (ROOT / "docs").glob("*.md")]
-    assert pages and [name for name in pages if f"(docs/{name})" not in readme] == []
+    how_to = next(entry["How to"] for entry in nav if "How to" in entry)
+    assert [page for page in ["index.md", *_pages_of(how_to)] if f"(docs/{page})" not in readme] == []
+    assert len(readme.splitlines()) <= 120
+
+
+@cases("settings.md", "reference/commands.md", "reference/models.md", "reference/api.md")
+def test_a_generated_page_says_so_at_its_head(*, name):
+    assert "Generated from the" in (ROOT / "docs" / name).read_text(encoding="utf-8").split("\n\n")[1]
+
+
+def test_the_site_has_the_pages_of_the_root_and_no_link_out_of_it():
+    page = types.SimpleNamespace(file=types.SimpleNamespace(src_uri="reference/api.md"))
+    text = "[a](../architecture.md#x) [b](../../CONTRIBUTING.md) [c `d`](../../k8s/base/rbac.yaml)"
+    text += " [e](https://e.org) [f](#f)"
+    expected = "[a](../architecture.md#x) [b](../project/CONTRIBUTING.md) c `d` (`k8s/base/rbac.yaml`)"
+    assert site.on_page_markdown(text, page) == f"{expected} [e](https://e.org) [f](#f)"
+    page.file.src_uri = "project/SECURITY.md"
+    text = "[a](docs/serving.md#models) [b](CONTRIBUTING.md#a-part) [k8s/x.yaml](k8s/x.yaml)"
+    expected = "[a](../serving.md#models) [b](CONTRIBUTING.md#a-part) `k8s/x.yaml`"
+    assert site.on_page_markdown(text, page) == expected
 
 
 @cases("float32", "int8")
 def test_the_program_for_linux_finds_what_predict_finds(tmp_path, *, name):
-    page = (Path(__file__).parents[2] / "docs" / "on-device.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page.partition("### Raspberry Pi")[2], re.DOTALL)
     (tmp_path / "program.py").write_text(code.replace("score >= 0.5", "score >= 0.0"), encoding="utf-8")
     description = TFLiteDescription(name="m", mean=(127.5,) * 3, std=(127.5,) * 3, labels=LABELS)
     (tmp_path / "m.tflite").write_bytes(add_description(file_of(name), description))
@@ -143,7 +176,7 @@ def test_a_page_that_is_not_what_the_source_gives_is_refused_and_written_again(t
 
 def test_every_public_name_has_its_place():
     assert [n for n in detection_core.__all__ if f"### `{n}`" not in TEXT and f"| `{n}` |" not in TEXT] == []
-    text = reference.MODEL_MAKER_PAGE.read_text(encoding="utf-8")
+    text = TEXT.partition("## Model Maker's names")[2]
     for module in reference.MODULES:
         for name in module.__all__:
             assert len(_section(text, name).strip()) > 20, name
@@ -151,7 +184,7 @@ def test_every_public_name_has_its_place():
 
 
 def _section(text, name):
-    return text.split(f"### `{name}`")[1].split("\n### ")[0]
+    return text.split(f"### `{name}`")[1].split("\n###")[0]
 
 
 @cases("train", "evaluate", "quantize", "export", "predict", "load_config")
@@ -199,7 +232,7 @@ def test_the_index_has_each_record_with_its_date_and_status():
 
 
 def _rows():
-    text = (ROOT / "docs" / "versioning.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     return re.findall(r"^\| .*? \| (\S+) \| `([\w.]+)` \|$", text, re.MULTILINE)
 
 

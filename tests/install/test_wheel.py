@@ -109,7 +109,7 @@ def test_the_core_trains_and_looks_after_itself(python, tmp_path):
 def test_what_an_extra_is_missing_for_says_how_to_get_it_and_that_works_as_it_is_written(python, tmp_path):
     settings = ROOT / "examples" / "digits" / "settings.yaml"
     said = detflow(python, "run", settings, "--set", f"data.path={ROOT}", code=2)
-    assert "detflow[tfx]" in said and "docs/installing.md" in said
+    assert "detflow[tfx]" in said and "docs/index.md" in said
     settings, package = ROOT / "examples" / "kubeflow" / "settings.yaml", tmp_path / "pipeline.yaml"
     said = detflow(python, "compile", settings, "-o", package, code=2)
     (advice,) = re.findall(r"`pip install '(.*?)'`", said)

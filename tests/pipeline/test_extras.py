@@ -17,7 +17,7 @@ BESIDE = ("mlflow", "wandb")
 
 
 def test_the_extras_are_those_of_the_distribution_and_what_is_missing_is_one_message(monkeypatch):
-    page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     extras = set(PROJECT["optional-dependencies"]) - {"dev"}
     assert set(EXTRAS) == extras == set(re.findall(r"`\[(\w+)\]`", page))
     assert not [d for d in PROJECT["dependencies"] if d.startswith(("tfx", "kfp", "ml-metadata", "dill"))]

@@ -1,7 +1,7 @@
 """What becomes of each hyper-parameter: the field that follows it, why it changes nothing, why it is refused.
 
-The table is the one list of them: the translation reads it, the page 'Coming from google/automl EfficientDet'
-shows it, and a test changes each in turn.
+The table is the one list of them: the translation reads it, docs/reference/models.md shows it,
+and a test changes each in turn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What goes wrong on the way, and what then happens: the table of docs/leaving-it-alone.md, row by row."""
+"""What goes wrong on the way, and what then happens: the table of docs/training.md, row by row."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ from tests.support.record_files import example, write_records
 from tests.support.tiny_model import TinyModel, make_dataset
 from tests.support.tiny_training import config_text, write_examples
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "leaving-it-alone.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "training.md"
 
 
 def run(folder, steps=4, poison_at=-1, **options):

@@ -109,8 +109,9 @@ def test_what_cannot_be_followed_is_one_message(cli):
 
 
 def test_overrides_of_the_page_for_newcomers_change_a_config(tmp_path, cli):
-    page = DIGITS_FOLDER.parents[1] / "docs" / "coming-from-the-object-detection-api.md"
-    words = page.read_text(encoding="utf-8").replace("`", " ").replace("|", " ").split()
+    page = DIGITS_FOLDER.parents[1] / "docs" / "migrating.md"
+    theirs = page.read_text(encoding="utf-8").partition("## From google/automl")[0]
+    words = theirs.replace("`", " ").replace("|", " ").split()
     texts = [text for flag, text in itertools.pairwise(words) if flag == "--set" and "=" in text]
     texts = [text for text in texts if not text.startswith(("data.", "workspace"))]
     base, output = tmp_path / "pipeline.config", str(tmp_path / "changed.config")

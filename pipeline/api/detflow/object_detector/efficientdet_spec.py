@@ -33,8 +33,8 @@ class Table(dict[Any, Any]):
 class SpecConfig:
     """The hyper-parameters of a specification, as attributes that can be set.
 
-    The names and meanings are google/automl's: docs/coming-from-google-automl-efficientdet.md says what
-    becomes of each.
+    The names and meanings are google/automl's: docs/reference/models.md says what becomes
+    of each.
     """
 
     def __init__(self, model_name: str, hparams: str | Mapping[str, Any] | None) -> None:

@@ -1,0 +1,153 @@
+"""Renders docs/reference/commands.md and models.md; `python -m tests.docs.reference` writes them."""
+
+import argparse
+import re
+from collections.abc import Iterator
+
+from detection_core.artifacts.coco_names import (
+    CATEGORY_PREFIX,
+    COCO_METRICS,
+    GROUP_PREFIX,
+    SHAPE_METRICS,
+    metric_prefix,
+)
+from detection_core.config.automl.fates import FATES
+from detection_core.config.metric_names import COCO_SET, SET_PREFIXES
+from detection_core.zoo.networks import Network, PublishedModel
+from pipeline.cli.base import Argument, Verb
+from pipeline.cli.group import Group
+from pipeline.cli.verbs import VERBS
+from pipeline.init.ladder import list_networks
+
+GENERATED = "Generated from the source by `python -m tests.docs.reference`; change {}, not this page."
+COMMANDS_HEAD = f"""# Commands
+
+{GENERATED.format("`pipeline/cli`")}
+
+Every command also takes `--help` and `--json`, which prints the result for scripts. Exit codes are on
+the [first page](../index.md#run-resume-look); `--wait` has [more](../kubeflow.md#submit).
+"""
+MODELS_HEAD = f"""# Networks, metrics, hyper-parameters
+
+{GENERATED.format("the tables in the code")}
+
+## Networks
+
+`detflow init --model NAME` and `--speed` choose one. Multiply-adds are per image with 90 classes; mAP
+is the published one on COCO 2017, in percent. Weights *zoo* are fetched by `zoo:NAME`; see
+[starting weights](../training.md#starting-weights).
+
+| name | speed | input | parameters, millions | multiply-adds, billions | mAP | weights |
+|---|---|---|---|---|---|---|
+"""
+METRICS_HEAD = """
+## Metrics
+
+COCO's twelve numbers are always measured and equal pycocotools'. A value without objects to measure is -1.
+
+| metric |
+|---|
+"""
+SETS_HEAD = f"""
+`include_metrics_per_category` adds each class's COCO numbers as `{CATEGORY_PREFIX}NAME`,
+`super_categories` the mean of a group of classes as `{GROUP_PREFIX}NAMES`. Sets for
+`eval_config.metrics_set`:
+
+| set | names begin with | measures |
+|---|---|---|
+"""
+MEASURES = {
+    COCO_SET: "the twelve numbers above",
+    "pascal_voc_detection_metrics": "Pascal VOC's; objects marked difficult do not count",
+    "weighted_pascal_voc_detection_metrics": "the same, all classes' detections ranked in one list",
+    "precision_at_recall_detection_metrics": (
+        "Pascal VOC's between `recall_lower_bound` and `recall_upper_bound`"
+    ),
+    "coco_mask_metrics": (
+        "the same of masks; of a detector that finds them, with `load_instance_masks` in `eval_input_reader`"
+    ),
+    "coco_keypoint_metrics": (
+        "COCO's ten numbers of keypoints, with `num_keypoints` in `eval_input_reader`; `AR@1`, `AR@10` and"
+        " `AR@100` are the recall over all thresholds, at 0.5 and at 0.75; tolerances of COCO's persons at 17"
+        " keypoints, else 0.05"
+    ),
+    "oid_V2_detection_metrics": "Open Images: detections inside a group (`image/object/group_of`) do no harm",
+    "oid_challenge_detection_metrics": (
+        "Open Images challenge: a detection inside a group finds it once; unverified classes do no harm"
+    ),
+}
+FATES_HEAD = """
+Other sets for masks, and those for panoptic segmentation, are refused when the config is checked.
+
+## Hyper-parameters of google/automl
+
+What `detflow config from-automl` does with each. A hyper-parameter without effect is named when
+it is set to another value; nothing is dropped silently.
+[Migrating](../migrating.md#from-googleautoml-efficientdet) has the rest.
+
+| hyper-parameter | is | by which field, or why |
+|---|---|---|
+"""
+
+
+def render_commands() -> str:
+    """Return the page of all commands with their arguments."""
+    lines = [COMMANDS_HEAD, "| command | does |", "|---|---|"]
+    verbs = list(_verbs())
+    for name, verb in verbs:
+        lines.append(f"| [`detflow {name}`](#detflow-{name.replace(' ', '-')}) | {_cell(verb.summary)} |")
+    for name, verb in verbs:
+        lines += ["", f"## detflow {name}", "", verb.summary, "", "```sh", verb.example, "```", ""]
+        rows = [_row(argument) for argument in verb.all_arguments()]
+        lines += (
+            ["| argument | meaning |", "|---|---|", *rows] if rows else ["It takes no arguments of its own."]
+        )
+    return "\n".join(lines) + "\n"
+
+
+def render_models() -> str:
+    """Return the page of networks, metrics and hyper-parameters."""
+    metrics = "".join(f"| `{name}` |\n" for name in COCO_METRICS)
+    shapes = {name: metric_prefix(metrics[0]) for name, metrics in SHAPE_METRICS.items()}
+    prefixes = {COCO_SET: "DetectionBoxes", **shapes, **SET_PREFIXES}
+    sets = "".join(f"| `{name}` | `{prefix}_` | {MEASURES[name]} |\n" for name, prefix in prefixes.items())
+    fates = "".join(f"| `{name}` | {fate.kind} | {fate.text} |\n" for name, fate in FATES.items())
+    networks = "".join(map(_network, list_networks()))
+    return f"{MODELS_HEAD}{networks}{METRICS_HEAD}{metrics}{SETS_HEAD}{sets}{FATES_HEAD}{fates}"
+
+
+def _verbs() -> Iterator[tuple[str, Verb]]:
+    for entry in VERBS:
+        if isinstance(entry, Group):
+            yield from ((f"{entry.name} {verb.name}", verb) for verb in entry.verbs)
+        else:
+            yield entry.name, entry
+
+
+def _row(argument: Argument) -> str:
+    parser = argparse.ArgumentParser(prog="detflow", add_help=False)
+    action = parser.add_argument(*argument.flags, **argument.options)
+    formatter = parser._get_formatter()
+    call = formatter._format_action_invocation(action)
+    meaning = formatter._expand_help(action) if action.help else ""
+    return f"| `{_cell(call)}` | {_cell(_marked(meaning))} |"
+
+
+def _marked(text: str) -> str:
+    """Keep what Markdown would take for markup: text in angle brackets, stars and underscores."""
+    parts = text.split("`")
+    return "`".join(part if n % 2 else re.sub(r"([<*_\[\]])", r"\\\1", part) for n, part in enumerate(parts))
+
+
+def _network(network: Network) -> str:
+    adds = f"{network.multiply_adds / 1e9:.2f}" if network.multiply_adds else ""
+    coco_map = f"{network.coco_map:g}" if network.coco_map is not None else ""
+    weights = "zoo" if isinstance(network, PublishedModel) else ""
+    return (
+        f"| `{network.name}` | {network.speed} | {network.side} | {network.parameters / 1e6:.2f} | {adds} |"
+        f" {coco_map} | {weights} |\n"
+    )
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", r"\|")
