@@ -200,6 +200,7 @@ def evaluate(
         DataError: when there is no image, or a record is damaged.
         ModelError: when a detector cannot be run or gives what is not a number.
     """
+    from detection_core.config.input_paths import require_evaluation_input
     from detection_core.tasks.evaluate import evaluate_config, own_config
     from detection_core.tasks.evaluate_options import EvaluateOptions
 
@@ -211,7 +212,7 @@ def evaluate(
     with ScratchFolder() as scratch:
         return evaluate_config(
             model_path=path,
-            config=_with_eval_input(
+            config=require_evaluation_input(
                 _reading(read, examples, split=options.split, eval_split=options.split), path
             ),
             evaluation_dir=os.path.join(scratch, "evaluation") if output is None else os.fspath(output),
@@ -288,7 +289,7 @@ def export(
         ExportError: when the detector cannot be converted.
     """
     from detection_core.artifacts.tflite_metadata import LABEL_FILE
-    from detection_core.config.input_paths import point_at_other_split
+    from detection_core.config.input_paths import point_at_other_split, require_evaluation_input
     from detection_core.exporters.tflite_formats import file_name
     from detection_core.storage import files
     from detection_core.tasks.export import export_tflite_config
@@ -299,7 +300,9 @@ def export(
     other = None if examples is None else point_at_other_split(read, os.fspath(examples), options.split)
     report = export_tflite_config(
         path,
-        _with_eval_input(_reading(read, examples, split=options.split, eval_split=options.split), path),
+        require_evaluation_input(
+            _reading(read, examples, split=options.split, eval_split=options.split), path
+        ),
         options,
         tflite_dir=written,
         parity_dir=files.join(folder, "parity"),
@@ -394,16 +397,3 @@ def _reading(config: Config, examples: Path | None, *, split: str, eval_split: s
     folder = os.fspath(examples)
     check_split(folder, split)
     return point_at_examples(config, folder, eval_split=eval_split)
-
-
-def _with_eval_input(config: TrainEvalPipelineConfig, model: str) -> TrainEvalPipelineConfig:
-    """Return the config, refused where it does not say what the model is to be measured on."""
-    from detection_core.errors import ConfigError
-
-    if config.eval_input_reader and config.eval_input_reader[0].label_map_path:
-        return config
-    raise ConfigError(
-        "expected records and a label map to measure on, found none; pass `examples`, or a `config` whose"
-        " eval_input_reader names them",
-        where=model,
-    )

@@ -7,6 +7,7 @@ import logging
 
 from detection_core.artifacts.message_files import LABEL_MAP
 from detection_core.config.pipeline_config import Config, PipelineConfig
+from detection_core.errors import ConfigError
 from detection_core.protos.input_reader_pb2 import InputReader
 from detection_core.storage import files
 
@@ -113,3 +114,18 @@ def _point(reader: InputReader, examples_dir: str, split: str) -> None:
         )
         reader.ClearField("sample_from_datasets_weights")
     reader.tf_record_input_reader.input_path[:] = [split_pattern(examples_dir, split)]
+
+
+def require_evaluation_input(config: Config, model: str) -> Config:
+    """Return the config if it says what to measure a model on.
+
+    Raises:
+        ConfigError: when it names no records or no label map.
+    """
+    if config.eval_input_reader and config.eval_input_reader[0].label_map_path:
+        return config
+    raise ConfigError(
+        "expected records and a label map to measure on, found none; pass `examples`, or a `config` whose"
+        " eval_input_reader names them",
+        where=model,
+    )

@@ -79,10 +79,8 @@ def quantize(
     plan = _train_plan(config, options, resume)
     plan.reproducibility.set_up()
     fingerprint = training_fingerprint(config, weights=starting_files(model_dir, ""))
-    with (
-        work_folder(work_dir, fingerprint, code_version=resume.code_version) as folder,
-        choose_strategy().scope(),
-    ):
+    unfinished = work_folder(work_dir, fingerprint, code_version=resume.code_version)
+    with unfinished as folder, choose_strategy().scope():
         detector = _float_detector(config, model_dir)
         step = new_step()
         rewritten = support.rewrite(detector.model, options, step)

@@ -12,7 +12,6 @@ from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
 from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.detectors.base import Detector
-from detection_core.detectors.family import family_of
 from detection_core.errors import DetectionError
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.training.application_weights import fill_backbone, load_application
@@ -85,7 +84,8 @@ def take_checkpoint_as_it_is(config: PipelineConfig) -> PipelineConfig:
     of neither a detector nor a classifier, is taken as the config says.
     """
     path = fine_tune_checkpoint(config)
-    names = family_of(config.model).require_checkpoint_names()
+    # Only the family's name is read of a config that may still lack classes.
+    names = configured_model(CheckedConfig(config)).family.require_checkpoint_names()
     try:
         content = checkpoint_content(CheckpointFile(path, names_only=True), names)
     except DetectionError as error:

@@ -269,8 +269,9 @@ def test_a_package_counts_where_it_is_imported():
     trainer, evaluator = (import_closure(f"components.{c}.run")[1] for c in ("trainer", "evaluator"))
     trained_with, evaluated_with = versions.package_versions(trainer), versions.package_versions(evaluator)
     assert {"tensorflow", "tf_keras", "numpy", "protobuf"} <= set(trained_with)
-    assert "ai-edge-litert" in evaluated_with and "ai-edge-litert" not in trained_with
-    assert "apache-beam" in versions.package_versions(import_closure("components.example_gen.run")[1])
+    ingested_with = versions.package_versions(import_closure("components.example_gen.run")[1])
+    assert "ai-edge-litert" in evaluated_with and "ai-edge-litert" not in ingested_with
+    assert "apache-beam" in ingested_with and "apache-beam" not in trained_with
     # A name that several packages share is told apart; the standard library and what is not installed is not.
     found = versions.package_versions(["google.protobuf", "json", "there_is_no_such_module"])
     assert found == {"protobuf": importlib.metadata.version("protobuf")}

@@ -7,6 +7,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from detection_core.builders.image_resizer import build_image_resizer
+from detection_core.config.check import check_message
 from detection_core.data import resize
 from detection_core.data.batch import batched, network_input, pad_objects
 from detection_core.data.decode import DecodedExample, drop_unusable_objects
@@ -114,8 +115,12 @@ RESIZED = [name for name, case in RESIZING.items() if "image" in case.outputs an
 NO_MASKS = tf.zeros([0, 0, 0], tf.uint8)
 
 
+def _message(name):
+    return text_format.Parse(RESIZING[name].config, image_resizer_pb2.ImageResizer())
+
+
 def _build(name):
-    return build_image_resizer(text_format.Parse(RESIZING[name].config, image_resizer_pb2.ImageResizer()))
+    return build_image_resizer(_message(name))
 
 
 @cases(*RESIZED)
@@ -145,7 +150,7 @@ def test_golden_sizes_of_kept_aspect_ratios():
 
 def test_what_cannot_be_is_refused():
     for name in GRAY:  # no extractor takes one channel
-        refused(ConfigError, "takes three channels", _build, name)
+        refused(ConfigError, "takes three channels", check_message, _message(name), "image_resizer")
     kept, message = KeepAspectRatioResizer, r"min_dimension \(12\)"
     refused(ValueError, message, kept, min_dimension=12, max_dimension=6)
     refused(ValueError, "3 values or none, found 2", kept, per_channel_pad_value=(1.0, 2.0))
