@@ -135,8 +135,9 @@ class TrainingCheckpoints:
     def restore_latest(self) -> int:
         """Restore the newest sound checkpoint.
 
-        Damaged ones that are newer are moved away with a warning. Where all are damaged none is moved, so
-        that the next call fails as well, and training does not start from zero unasked.
+        Damaged ones that are newer are moved away with a warning, and so is one that was being written when
+        the process ended. Where all others are damaged none is moved, so that the next call fails as well,
+        and training does not start from zero unasked.
 
         Returns:
             Its step, or 0 when the folder has none.
@@ -148,7 +149,11 @@ class TrainingCheckpoints:
         damage: dict[int, str] = {}
         for step in reversed(self.steps()):
             damage[step] = self._restore(step)
-            if not damage[step]:
+            if damage[step] and files.is_dir(self._unfinished(step)):
+                self._put_aside(step, damage.pop(step))
+                if self._is_chief:
+                    files.remove_tree(self._unfinished(step))
+            elif not damage[step]:
                 for number in reversed(damage):
                     self._put_aside(number, damage[number])
                 return step
@@ -159,6 +164,10 @@ class TrainingCheckpoints:
                 where=self.directory,
             )
         return 0
+
+    def _unfinished(self, step: int) -> str:
+        """Return the folder that TensorFlow removes when a checkpoint is whole; its index is written last."""
+        return f"{self.path(step)}_temp"
 
     def restore(self, step: int) -> bool:
         """Restore the checkpoint of a step; a damaged one is moved away with a warning.

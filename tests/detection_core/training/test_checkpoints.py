@@ -130,6 +130,20 @@ def test_the_start_the_last_few_and_what_cannot_be_gone_on_with(tmp_path):
             make(tmp_path / "damaged")[0].restore_latest()
 
 
+def test_a_checkpoint_that_was_being_written_gives_way_even_to_the_start(tmp_path):
+    for steps, restored in (([2], 0), ([2, 4], 2)):
+        folder = tmp_path / str(len(steps))
+        saved(folder, steps)
+        # TensorFlow removes this folder when all files are whole, and writes the index last.
+        unfinished = folder / f"ckpt-{steps[-1]}_temp"
+        assert not list(folder.glob("*_temp"))
+        unfinished.mkdir()
+        truncate(folder / f"ckpt-{steps[-1]}.index")
+        for _ in range(2):
+            assert make(folder)[0].restore_latest() == restored
+        assert make(folder)[0].steps() == steps[:-1] and not unfinished.exists()
+
+
 NAMES = ["backbone/conv/kernel", "backbone/bn/gamma", "head/kernel", "head/bias"]
 VARIABLES = [tf.Variable(0.0, name=name) for name in NAMES]
 
