@@ -123,8 +123,7 @@ def check_readers(config: TrainEvalPipelineConfig) -> CheckedConfig:
         ConfigError: as `check_message`.
     """
     check_message(config.train_input_reader, "train_input_reader")
-    for i, reader in enumerate(config.eval_input_reader):
-        check_message(reader, f"eval_input_reader[{i}]")
+    _check_evaluation_readers(config)
     return CheckedConfig(config)
 
 
@@ -135,10 +134,14 @@ def check_evaluation(config: TrainEvalPipelineConfig) -> CheckedConfig:
         ConfigError: as `check_message`.
     """
     check_message(config.eval_config, "eval_config")
-    for i, reader in enumerate(config.eval_input_reader):
-        check_message(reader, f"eval_input_reader[{i}]")
+    _check_evaluation_readers(config)
     check_evaluated_input(CheckedConfig(config))
     return CheckedConfig(config)
+
+
+def _check_evaluation_readers(config: TrainEvalPipelineConfig) -> None:
+    for i, reader in enumerate(config.eval_input_reader):
+        check_message(reader, f"eval_input_reader[{i}]")
 
 
 def check_evaluated_input(config: CheckedConfig) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from detection_core.evaluation.coco_metrics import CocoResult, evaluate_coco
 from detection_core.evaluation.matching import ImageMatch, best_score_threshold, finds_any, match_image
-from detection_core.evaluation.results import EvaluatedImage, only_labelled
+from detection_core.evaluation.results import EvaluatedImage, counted_images
 
 # Of a score threshold.
 _STEPS = 10_000
@@ -38,8 +38,7 @@ class EvaluatedSplit:
             class_names: class in [0, C) to name.
             labelled_only: leave out detections of classes that nobody looked for in an image.
         """
-        counted = tuple(map(only_labelled, images)) if labelled_only else images
-        return cls(images=counted, class_names=class_names)
+        return cls(images=counted_images(images, labelled_only=labelled_only), class_names=class_names)
 
     @functools.cached_property
     def coco(self) -> CocoResult:

@@ -9,7 +9,7 @@ from detection_core.artifacts.coco_names import category_metric, group_metric
 from detection_core.config.metric_names import COCO_SET, REGISTERED_SETS
 from detection_core.errors import ConfigError
 from detection_core.evaluation.coco_metrics import BOXES, SHAPE_KINDS, CocoResult, Kind, evaluate_coco
-from detection_core.evaluation.results import EvaluatedImage, only_labelled
+from detection_core.evaluation.results import EvaluatedImage, counted_images
 from detection_core.evaluation.voc_metrics import WHOLE_CURVE, VocOptions, evaluate_voc
 
 
@@ -97,8 +97,10 @@ def compute_metrics(
         options: what to report.
         further: more metrics of `known_metrics` to report: those with a threshold.
     """
-    counted = tuple(map(only_labelled, images)) if options.only_labelled else images
-    shapes = (evaluate_coco(counted, class_names, kind) for kind in _shape_kinds(options))
+    shapes = (
+        evaluate_coco(counted_images(images, labelled_only=options.only_labelled), class_names, kind)
+        for kind in _shape_kinds(options)
+    )
     found: dict[str, float] = {}
     for result in (coco, *shapes):
         found |= result.metrics(

@@ -151,8 +151,6 @@ class TrainingCheckpoints:
             damage[step] = self._restore(step)
             if damage[step] and files.is_dir(self._unfinished(step)):
                 self._put_aside(step, damage.pop(step))
-                if self._is_chief:
-                    files.remove_tree(self._unfinished(step))
             elif not damage[step]:
                 for number in reversed(damage):
                     self._put_aside(number, damage[number])
@@ -213,6 +211,7 @@ class TrainingCheckpoints:
         files.make_dirs(folder)
         for path in files.list_matching(self.directory, f"{name}.*"):
             files.rename(path, files.join(folder, os.path.basename(path)))
+        files.remove_tree(self._unfinished(step))
         _logger.warning(
             "checkpoint %s is damaged and is moved to %s; another is used where there is one (%s)",
             self.path(step),
