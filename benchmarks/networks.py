@@ -1,4 +1,4 @@
-"""Parameters, operations and memory of the networks that `detflow init` offers: the facts of its ladder.
+"""Parameters, operations and memory of the networks that `detflow init` offers: the facts of its list.
 
     python -m benchmarks.networks operations [NAME...]
     python -m benchmarks.networks memory [--batches=2,6] [NAME...]

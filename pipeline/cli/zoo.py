@@ -102,7 +102,7 @@ GROUP = Group(
                     "--speed",
                     choices=("fast", "balanced", "accurate"),
                     default="",
-                    help="a rung of the ladder",
+                    help="only networks of this speed",
                 ),
             ),
             command=list_models,
