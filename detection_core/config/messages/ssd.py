@@ -125,7 +125,7 @@ def keypoints(ssd: Ssd) -> tuple[int, str] | None:
 
 RULES: Mapping[str, Rules] = {
     "Ssd": Rules(
-        ("families.ssd.build", "families.ssd.target_assigner", "builders.training_labels"),
+        ("families.ssd.build", "families.ssd.target_assigner", "builders.input_pipeline"),
         parts=(
             "box_coder",
             "matcher",
