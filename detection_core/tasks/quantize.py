@@ -20,17 +20,17 @@ from detection_core.detectors.quantization import QuantizationOptions, Quantized
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector, write_detector
 from detection_core.progress import Reporter
-from detection_core.tasks.fitting import FitRequest, fit, fit_facts, written_weights
-from detection_core.tasks.model_run import write_model_run
-from detection_core.tasks.representative import representative_pixels
-from detection_core.tasks.starting_files import starting_files
-from detection_core.tasks.work_folder import (
+from detection_core.tasks.fitting.fit import FitRequest, fit, fit_facts, written_weights
+from detection_core.tasks.fitting.model_run import write_model_run
+from detection_core.tasks.fitting.starting_files import starting_files
+from detection_core.tasks.fitting.work_folder import (
     DEFAULT_RESUME,
     ResumeOptions,
     training_fingerprint,
     training_origin,
     work_folder,
 )
+from detection_core.tasks.representative import representative_pixels
 from detection_core.training.distribution import choose_strategy
 from detection_core.training.loop import TrainingResult
 from detection_core.training.step import new_step

@@ -24,7 +24,7 @@ from detection_core.detectors.quantization import QuantizationOptions, Quantized
 from detection_core.errors import ExportError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.tflite_formats import Network
-from detection_core.tasks.mixed_precision import IMAGES, MixedBudget, choose_float_layers
+from detection_core.tasks.exporting.mixed_precision import IMAGES, MixedBudget, choose_float_layers
 from detection_core.tasks.quantization_sensitivity import coco_metrics_of
 from detection_core.tasks.representative import representative_pixels
 

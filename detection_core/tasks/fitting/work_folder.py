@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from detection_core.builders.training_identity import TrainingIdentity, build_training_identity
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.storage import files, local_files
-from detection_core.tasks.starting_files import fingerprint_files
+from detection_core.tasks.fitting.starting_files import fingerprint_files
 from detection_core.training.checkpoints import CHECKPOINT_FORMAT
 from detection_core.training.distribution import Worker
 from detection_core.training.loop_options import CHECKPOINT_MINUTES
