@@ -36,7 +36,7 @@ TESTED_IN = {
         "detection_core/evaluation/served_file detection_core/tasks/exporting/file_limits"
     ),
     "detection_core/tasks/test_predict.py": "detection_core/artifacts/video_prediction",
-    "detection_core/tasks/test_train.py": "detection_core/tasks/fitting/fit detection_core/tasks/fitting/model_run",
+    "detection_core/tasks/test_train.py": "detection_core/tasks/fitting/fit",
     "detection_core/validation/test_box_statistics.py": "detection_core/artifacts/anchor_matches",
     "pipeline/api/detflow/object_detector/test_data_loader.py": "mediapipe_data",
     "pipeline/api/detflow/object_detector/test_efficientdet_detector.py": "measuring tflite_files",
@@ -103,7 +103,6 @@ SAME_NAME = (
         "data_findings evaluation pictures",
     ),
     ("a step's file, and the messages that say what is measured", (ARTIFACTS, MESSAGES), "evaluation"),
-    ("a step's file, and what a task makes it with", (ARTIFACTS, "detection_core/tasks/fitting"), "model_run"),
     ("a step's file, and what a task makes it with", (ARTIFACTS, "detection_core/tasks/exporting"), "parity"),
     ("a step's file, and what collects its lines", (ARTIFACTS, "detection_core/datasets"), "quarantine"),
     (

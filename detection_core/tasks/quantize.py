@@ -9,7 +9,7 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.model_run import QUANTIZATION_REPORT, QuantizationReport
 from detection_core.artifacts.quantization import QUANTIZATION, Quantization
 from detection_core.builders.configured_model import configured_model
-from detection_core.builders.datasets import naming_bad_train_records
+from detection_core.builders.datasets import naming_bad_train_records, representative_pixels
 from detection_core.builders.graph_rewriter import build_quantization_options
 from detection_core.builders.multi_scale import asks_for_scales
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
@@ -21,7 +21,6 @@ from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector, write_detector
 from detection_core.progress import Reporter
 from detection_core.tasks.fitting.fit import FitRequest, fit, fit_facts, written_weights
-from detection_core.tasks.fitting.model_run import write_model_run
 from detection_core.tasks.fitting.starting_files import starting_files
 from detection_core.tasks.fitting.work_folder import (
     DEFAULT_RESUME,
@@ -29,8 +28,8 @@ from detection_core.tasks.fitting.work_folder import (
     training_fingerprint,
     training_origin,
     work_folder,
+    write_model_run,
 )
-from detection_core.tasks.representative import representative_pixels
 from detection_core.training.distribution import choose_strategy
 from detection_core.training.loop import TrainingResult
 from detection_core.training.step import new_step

@@ -15,7 +15,7 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.coco_names import MAP_50
 from detection_core.artifacts.quantization import QUANTIZATION
 from detection_core.builders.configured_model import configured_model
-from detection_core.builders.datasets import sampled_evaluation
+from detection_core.builders.datasets import representative_pixels, sampled_evaluation
 from detection_core.config.messages.graph_rewriter import format_problems
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.base import Detector
@@ -26,7 +26,6 @@ from detection_core.exporters.detector_folder import LoadedDetector, load_detect
 from detection_core.exporters.tflite_formats import Network
 from detection_core.tasks.exporting.mixed_precision import IMAGES, MixedBudget, choose_float_layers
 from detection_core.tasks.quantization_sensitivity import coco_metrics_of
-from detection_core.tasks.representative import representative_pixels
 
 FLOAT_NETWORK, AWARE_NETWORK = "float", "quantization_aware"
 """What a file is made from, as its provenance and the report say it."""

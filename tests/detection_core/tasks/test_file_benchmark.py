@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.benchmark import Machine
+from detection_core.builders.datasets import representative_pixels
 from detection_core.config.automl.typed_values import load_hyperparameters
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.resize import AutomlResizer
@@ -17,7 +18,6 @@ from detection_core.evaluation.tflite_runner import Normalisation, TFLiteRunner
 from detection_core.tasks import file_benchmark as module
 from detection_core.tasks.exporting.file_limits import Footprint, check_limits, measure_memory
 from detection_core.tasks.file_benchmark import BenchOptions, bench, tflite_files
-from detection_core.tasks.representative import representative_pixels
 from detection_core.tasks.serving_benchmark import ServingBenchOptions, bench_saved_models
 from detection_core.tasks.serving_driver import ServingDriver
 from tests.support.blobs import BlobDetector, save
