@@ -36,8 +36,11 @@ TESTED_IN = {
     "detection_core/datasets/test_survey.py": "detection_core/artifacts/box_profile",
     "detection_core/evaluation/test_coco_metrics.py": "detection_core/artifacts/coco_names",
     "detection_core/evaluation/test_runner.py": "known_classes",
+    "detection_core/tasks/test_file_benchmark.py": (
+        "detection_core/evaluation/served_file detection_core/tasks/exporting/file_limits"
+    ),
     "detection_core/tasks/test_predict.py": "detection_core/artifacts/video_prediction",
-    "detection_core/tasks/test_train.py": "fitting model_run",
+    "detection_core/tasks/test_train.py": "detection_core/tasks/fitting/fit",
     "detection_core/validation/test_box_statistics.py": "detection_core/artifacts/anchor_matches",
     "pipeline/api/detflow/object_detector/test_data_loader.py": "mediapipe_data",
     "pipeline/api/detflow/object_detector/test_efficientdet_detector.py": "measuring tflite_files",
@@ -62,6 +65,7 @@ HAND_A_CONFIG_ON = (
     "optimizers/*.py",
     "quantization/*.py",
     "tasks/*.py",
+    "tasks/*/*.py",
     "training/*.py",
 )
 CONFIG_SECTIONS = {
@@ -100,7 +104,7 @@ SAME_NAME = (
         "data_findings evaluation pictures",
     ),
     ("a step's file, and the messages that say what is measured", (ARTIFACTS, MESSAGES), "evaluation"),
-    ("a step's file, and the task that makes it", (ARTIFACTS, "detection_core/tasks"), "model_run parity"),
+    ("a step's file, and what a task makes it with", (ARTIFACTS, "detection_core/tasks/exporting"), "parity"),
     ("a step's file, and what collects its lines", (ARTIFACTS, "detection_core/datasets"), "quarantine"),
     (
         "a step's file, and what draws the pictures in it",

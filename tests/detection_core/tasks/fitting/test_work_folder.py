@@ -15,10 +15,15 @@ from detection_core.artifacts.model_run import BATCH_PARTS, BatchParts
 from detection_core.errors import ConfigError, ContractError, ModelError, StorageError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
-from detection_core.tasks import work_folder as module
-from detection_core.tasks.batch_parts import fitting_parts, settled_parts
-from detection_core.tasks.starting_files import fingerprint_files, starting_files
-from detection_core.tasks.work_folder import FINISHED, code_versions, training_fingerprint, work_folder
+from detection_core.tasks.fitting import work_folder as module
+from detection_core.tasks.fitting.batch_parts import fitting_parts, settled_parts
+from detection_core.tasks.fitting.starting_files import fingerprint_files, starting_files
+from detection_core.tasks.fitting.work_folder import (
+    FINISHED,
+    code_versions,
+    training_fingerprint,
+    work_folder,
+)
 from detection_core.training.distribution import Worker
 from detection_core.training.loop_options import TrainOptions
 from detection_core.training.trial_updates import BatchTooLargeError, TrialUpdates

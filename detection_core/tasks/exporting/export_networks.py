@@ -14,7 +14,7 @@ import tensorflow as tf
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.coco_names import MAP_50
 from detection_core.artifacts.quantization import QUANTIZATION
-from detection_core.builders.datasets import sampled_evaluation
+from detection_core.builders.datasets import representative_pixels, sampled_evaluation
 from detection_core.builders.detector import configured_model
 from detection_core.config.messages.graph_rewriter import format_problems
 from detection_core.config.pipeline_config import CheckedConfig
@@ -24,9 +24,8 @@ from detection_core.detectors.quantization import QuantizationOptions, Quantized
 from detection_core.errors import ExportError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector
 from detection_core.exporters.tflite_formats import Network
-from detection_core.tasks.mixed_precision import IMAGES, MixedBudget, choose_float_layers
+from detection_core.tasks.exporting.mixed_precision import IMAGES, MixedBudget, choose_float_layers
 from detection_core.tasks.quantization_sensitivity import coco_metrics_of
-from detection_core.tasks.representative import representative_pixels
 
 FLOAT_NETWORK, AWARE_NETWORK = "float", "quantization_aware"
 """What a file is made from, as its provenance and the report say it."""

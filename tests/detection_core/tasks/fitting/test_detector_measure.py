@@ -17,8 +17,8 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import load_detector
-from detection_core.tasks.detector_measure import DetectorMeasure
 from detection_core.tasks.evaluate import evaluate_config
+from detection_core.tasks.fitting.detector_measure import DetectorMeasure
 from tests.support.detectors import train_below
 from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import config_text, write_examples

@@ -29,9 +29,13 @@ from detection_core.exporters.latency import measure_latency
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_layers import ReferenceNetwork
 from detection_core.storage import files
-from detection_core.tasks.box_parity import box_clauses, compare_boxes
-from detection_core.tasks.file_limits import Footprint, Limits, measure_memory
-from detection_core.tasks.network_parity import compare_network, network_clauses
+from detection_core.tasks.exporting.comparisons import (
+    box_clauses,
+    compare_boxes,
+    compare_network,
+    network_clauses,
+)
+from detection_core.tasks.exporting.file_limits import Footprint, Limits, measure_memory
 
 _logger = logging.getLogger(__name__)
 

@@ -7,12 +7,16 @@ import dataclasses
 import hashlib
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.model_run import CHECKPOINTS, HISTORY, LOGS, TRAIN_REPORT, VALIDATIONS
+from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.train_plan import TrainingIdentity, build_training_identity
+from detection_core.config.load import write_as_run
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.storage import files, local_files
-from detection_core.tasks.starting_files import fingerprint_files
+from detection_core.tasks.fitting.starting_files import fingerprint_files
 from detection_core.training.checkpoints import CHECKPOINT_FORMAT
 from detection_core.training.distribution import Worker
 from detection_core.training.loop_options import CHECKPOINT_MINUTES
@@ -210,3 +214,39 @@ def _prune(root: str, keep_finished: int, keep: str) -> None:
         path = os.path.join(root, name, _LOCK)
         with contextlib.suppress(BlockingIOError), local_files.lock(path, wait=False):
             files.remove_tree(os.path.join(root, name))
+
+
+def write_model_run(
+    config: CheckedConfig,
+    report: str,
+    checkpoint: str,
+    work_folder: str,
+    model_run_dir: str,
+    *,
+    tables: Mapping[str, str] | None = None,
+) -> None:
+    """Write the record of a training, whole or not at all; quantization-aware training has the same.
+
+    Args:
+        config: as run.
+        report: text of train_report.json.
+        checkpoint: prefix of the last checkpoint's files.
+        work_folder: has `logs/`, `history.jsonl` and, of a validated training, `validation.jsonl`.
+        model_run_dir: folder to make.
+        tables: further files to write, name to text.
+    """
+    with files.atomic_dir(model_run_dir) as folder:
+        write_as_run(config, files.join(folder, PIPELINE_CONFIG))
+        name = checkpoint.rpartition("/")[2]
+        for path in files.glob(f"{files.escape(checkpoint)}.*"):
+            files.copy_file(path, files.join(folder, CHECKPOINTS, path.rpartition("/")[2]))
+        # TensorFlow's own note of which checkpoint is the latest, so that its tools find it.
+        files.write_text(files.join(folder, CHECKPOINTS, "checkpoint"), f'model_checkpoint_path: "{name}"\n')
+        files.copy_tree(files.join(work_folder, LOGS), files.join(folder, LOGS))
+        if files.is_dir(files.join(work_folder, PICTURES)):
+            files.copy_tree(files.join(work_folder, PICTURES), files.join(folder, PICTURES))
+        for lines in (HISTORY, VALIDATIONS):
+            if files.exists(lines.path(work_folder)):
+                files.copy_file(lines.path(work_folder), lines.path(folder))
+        for file, text in {TRAIN_REPORT.name: report, **(tables or {})}.items():
+            files.write_text(files.join(folder, file), text)

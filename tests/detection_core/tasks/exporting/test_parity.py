@@ -14,7 +14,7 @@ from detection_core.errors import DataError
 from detection_core.exporters.signatures import write_saved_model
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
-from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
+from detection_core.tasks.exporting.parity import Candidate, ParityOptions, measure_parity
 from tests.support.blob_artifacts import write_examples
 from tests.support.blobs import BlobDetector, save, scenes
 from tests.support.cases import refused

@@ -24,11 +24,16 @@ from detection_core.exporters.tflite_layers import ReferenceNetwork
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Instances
 from detection_core.tasks import compare_file as module
-from detection_core.tasks.box_parity import LEAST_SCORE, box_clauses, compare_boxes
 from detection_core.tasks.compare_file import CompareOptions, compare_file
-from detection_core.tasks.export_networks import ExportNetworks, ExportSource
-from detection_core.tasks.mixed_precision import MixedBudget, choose_float_layers
-from detection_core.tasks.network_parity import compare_network, network_clauses
+from detection_core.tasks.exporting.comparisons import (
+    LEAST_SCORE,
+    box_clauses,
+    compare_boxes,
+    compare_network,
+    network_clauses,
+)
+from detection_core.tasks.exporting.export_networks import ExportNetworks, ExportSource
+from detection_core.tasks.exporting.mixed_precision import MixedBudget, choose_float_layers
 from tests.support.cases import refused
 from tests.support.evaluated_images import make_truth
 from tests.support.tiny_files import file_of, function_of, inputs_of
