@@ -136,7 +136,6 @@ SAME_NAME = (
         "calibration post_processing",
     ),
     ("a function of tensors, and the loss made of it", (OPS, "detection_core/parts/losses"), "iou"),
-    ("keypoints in tensors, and as data sets have them", (OPS, "detection_core/datasets"), "keypoints"),
     (
         "what a TensorFlow Lite file cannot hold, what SSD puts in one, and its conversion",
         (MESSAGES, SSD, "detection_core/exporters"),

@@ -16,7 +16,7 @@ from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.batch import network_input
 from detection_core.data.label_targets import LabelTargets
 from detection_core.data.resize import Resizer
-from detection_core.data.window import element_at, window_size, with_following
+from detection_core.data.sequence import element_at, window_size, with_following
 from detection_core.structures import Batch, Sample
 
 
