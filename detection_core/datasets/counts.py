@@ -260,8 +260,8 @@ class Counts:
         boxes = (xmax - xmin) * (ymax - ymin)
         given: np.ndarray = np.array(areas, np.float64)
         self._histogram("box_sides", tuple(map(str, BOX_SIDES)), _bins(np.sqrt(boxes / pixels), BOX_SIDES))
-        areas_px = np.where(given == 0, boxes, given)
-        self._histogram("box_areas", _AREA_NAMES, np.searchsorted(_AREAS, areas_px, side="right"))
+        areas = np.where(given == 0, boxes, given)
+        self._histogram("box_areas", _AREA_NAMES, np.asarray(np.searchsorted(_AREAS, areas, side="right")))
 
     def _histogram(self, table: str, names: tuple[str, ...], bins: np.ndarray) -> None:
         for name, count in zip(names, np.bincount(bins, minlength=len(names)).tolist(), strict=True):
