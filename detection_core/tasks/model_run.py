@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.model_run import CHECKPOINTS, HISTORY, LOGS, TRAIN_REPORT, VALIDATIONS
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.config.load import write_as_run

@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.artifacts.tflite_graph import read_graph
-from detection_core.artifacts.tflite_network import network_operators
+from detection_core.artifacts.tflite_graph import network_operators, read_graph
 from detection_core.config.messages.efficientdet import WEIGHT_METHODS
 from detection_core.config.messages.extractors import COMBINE_METHODS
 from detection_core.detectors.quantization import QuantizationOptions
