@@ -32,7 +32,6 @@ TESTED_IN = {
     "detection_core/config/messages/test_training.py": (
         "augmentations fine_tuning input_reader monitoring optimizers"
     ),
-    "detection_core/datasets/test_annotated_images.py": "detection_core/artifacts/quarantine",
     "detection_core/datasets/test_survey.py": "detection_core/artifacts/box_profile",
     "detection_core/evaluation/test_coco_metrics.py": "detection_core/artifacts/coco_names",
     "detection_core/evaluation/test_runner.py": "known_classes",
@@ -41,7 +40,6 @@ TESTED_IN = {
     ),
     "detection_core/tasks/test_predict.py": "detection_core/artifacts/video_prediction",
     "detection_core/tasks/test_train.py": "detection_core/tasks/fitting/fit",
-    "detection_core/validation/test_box_statistics.py": "detection_core/artifacts/anchor_matches",
     "pipeline/api/detflow/object_detector/test_data_loader.py": "mediapipe_data",
     "pipeline/api/detflow/object_detector/test_efficientdet_detector.py": "measuring tflite_files",
     "pipeline/api/detflow/object_detector/test_options.py": "mediapipe_options",
@@ -106,6 +104,7 @@ SAME_NAME = (
     ("a step's file, and the messages that say what is measured", (ARTIFACTS, MESSAGES), "evaluation"),
     ("a step's file, and what a task makes it with", (ARTIFACTS, "detection_core/tasks/exporting"), "parity"),
     ("a step's file, and what collects its lines", (ARTIFACTS, "detection_core/datasets"), "quarantine"),
+    ("a step's file, and the task that makes it", (ARTIFACTS, "detection_core/tasks"), "model_run parity"),
     (
         "a step's file, and what draws the pictures in it",
         (ARTIFACTS, "detection_core/evaluation"),

@@ -78,7 +78,7 @@ def _videos(
     if not videos:
         return []
     from detection_core.artifacts.json_values import encode
-    from detection_core.artifacts.video_prediction import VideoPrediction
+    from detection_core.artifacts.prediction import VideoPrediction
     from detection_core.tasks.predict_video import VideoOptions, predict_video
 
     options = VideoOptions(

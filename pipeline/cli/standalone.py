@@ -45,7 +45,7 @@ def _config(arguments: argparse.Namespace) -> CheckedConfig:
 
 def _config_folder(arguments: argparse.Namespace, output: str) -> str:
     """Write the config, overrides applied, as the steps of a workflow get it; return its folder."""
-    from detection_core.artifacts.message_files import PIPELINE_CONFIG
+    from detection_core.artifacts.detector import PIPELINE_CONFIG
     from detection_core.config.load import write_as_run
 
     config, folder = _config(arguments), os.path.join(output, "pipeline_config")

@@ -19,7 +19,7 @@ from detection_core.artifacts.data_findings import FINDINGS, DataFindings
 from detection_core.artifacts.dataset_card import CARD, DatasetCard, Totals
 from detection_core.artifacts.evaluation import CURVES, METRICS, ClassCurve, Curves, EvalReport
 from detection_core.artifacts.model_run import ValidationLine
-from detection_core.artifacts.pushed import PUSHED
+from detection_core.artifacts.published import PUSHED
 from detection_core.report.page import CONTENT_SECURITY_POLICY
 from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files

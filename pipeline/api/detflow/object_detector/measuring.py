@@ -6,7 +6,7 @@ from typing import Any
 
 from detection_core.api import evaluate
 from detection_core.artifacts.coco_names import COCO_METRICS, NOTHING_TO_MEASURE, category_metric
-from detection_core.artifacts.message_files import LABEL_MAP
+from detection_core.artifacts.detector import LABEL_MAP
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap, format_label_map
 from detection_core.errors import DataError
