@@ -1,10 +1,13 @@
-"""What the list of steps is made of: a step, and where its inputs and parameters come from."""
+"""Steps of the workflow: where their inputs and parameters come from, and the states of a run's steps."""
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Mapping
 from typing import Any
+
+from detection_core.artifacts import run_info
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,3 +75,26 @@ class Dag:
 
     name: str
     steps: tuple[Step, ...]
+
+
+class StepStatus(enum.StrEnum):
+    """How a step of a run stands; written in run.json and in the results of verbs."""
+
+    NOT_RUN = run_info.NOT_RUN
+    """The run ended, or has not come to it yet, without it."""
+    PENDING = "pending"
+    WAITING = "waiting for its pod"
+    """On a cluster: begun, but Kubernetes has not started its container yet, or cannot."""
+    RUNNING = run_info.RUNNING
+    EXECUTED = run_info.EXECUTED
+    """On one machine: it has ended well and did not come from the cache."""
+    SUCCEEDED = "succeeded"
+    """The same on a cluster."""
+    CACHED = run_info.CACHED
+    SKIPPED = "skipped"
+    """A condition of the pipeline left it out."""
+    FAILED = run_info.FAILED
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+    """The run has ended and the server did not tell how the step did."""

@@ -38,12 +38,10 @@ TESTED_IN = {
     "pipeline/api/detflow/object_detector/test_data_loader.py": "mediapipe_data",
     "pipeline/api/detflow/object_detector/test_efficientdet_detector.py": "measuring tflite_files",
     "pipeline/api/detflow/object_detector/test_options.py": "mediapipe_options",
-    "pipeline/cli/test_bench.py": "bench_input compare inspect sensitivity",
+    "pipeline/cli/test_bench.py": "accuracy_loss inspect",
     "pipeline/cli/test_config.py": "zoo",
-    "pipeline/cli/test_data.py": "data_convert data_preview data_report",
-    "pipeline/kubeflow/test_kfp_backend.py": "pipeline/cli/compile pipeline/settings/step_ids",
-    "pipeline/kubeflow/test_runs.py": "run_state",
-    "pipeline/kubeflow/test_schedules.py": "recurring_run schedule_removal",
+    "pipeline/kubeflow/test_kfp_backend.py": "pipeline/settings/step_ids",
+    "pipeline/kubeflow/test_schedules.py": "recurring_run",
     "pipeline/settings/test_settings_file.py": "schedule_settings",
     "pipeline/test_run_checks.py": "config_checks",
 }
@@ -145,7 +143,6 @@ SAME_NAME = (
     ("the recipe to train on, and what of a config it sets", ("detection_core/zoo", BUILDERS), "fine_tuning"),
     ("what is measured on the way, and the message that says when", (TRAINING, MESSAGES), "validation"),
     ("the verb, and the checks of `doctor`", ("pipeline/cli", "pipeline/doctor"), "cluster"),
-    ("the verb, and the compiler of the protos", ("pipeline/cli", "detection_core/protos"), "compile"),
     ("modules by the names that Model Maker gives them", (MAKER,), "config quantization"),
     ("the verb, and the module of Model Maker's name", ("pipeline/cli",), "config"),
     (

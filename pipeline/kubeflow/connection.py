@@ -15,8 +15,12 @@ from detection_core.errors import ConfigError
 from detection_core.redaction import hide
 from pipeline.extras import require
 from pipeline.kubeflow.api_errors import OLDEST_SERVER, ClusterError, explain
-from pipeline.kubeflow.connection_options import VARIABLES, refuse_unusable_options
-from pipeline.kubeflow.credentials import Credentials, read_credentials
+from pipeline.kubeflow.connection_options import (
+    VARIABLES,
+    Credentials,
+    read_credentials,
+    refuse_unusable_options,
+)
 from pipeline.kubeflow.transport import (
     bounded_rest,
     hide_token,

@@ -26,8 +26,7 @@ from pipeline.kubeflow.placeholder_rules import (
     filled_parameters,
     schedule_timed,
 )
-from pipeline.kubeflow.recurring_run import Schedule, schedule_from
-from pipeline.kubeflow.schedule_removal import remove
+from pipeline.kubeflow.recurring_run import Schedule, remove, schedule_from
 from pipeline.kubeflow.submission import PipelineVersion, RunRequest, filter_by_name, pages, start_run
 from pipeline.parameters import check_parameters, parse_parameters
 from pipeline.schedule.trigger import Trigger

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.kubeflow.argo_nodes import NodeTree, node_id
-from pipeline.step_states import StepStatus
+from pipeline.steps import StepStatus
 
 Tasks = Mapping[str, Any]  # a task to the tasks inside it
 

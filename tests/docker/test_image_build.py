@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.doctor.packages import read_lock
+from pipeline.doctor.machine import read_lock
 from tests.support.cases import cases
 from tests.support.scripts import ROOT, load_script
 

@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 
 from detection_core.errors import ConfigError
-from pipeline.doctor.packages import read_lock
+from pipeline.doctor.machine import read_lock
 from pipeline.extras import EXTRAS, require
 from tests.support.cases import refused
 from tests.support.command_line import run_python

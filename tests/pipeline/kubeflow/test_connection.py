@@ -11,8 +11,7 @@ from pipeline.kubeflow import connection as connection_module
 from pipeline.kubeflow import credentials, runs
 from pipeline.kubeflow.api_errors import ClusterError
 from pipeline.kubeflow.connection import Connection, forget_namespace
-from pipeline.kubeflow.connection_options import resolve_options
-from pipeline.kubeflow.credentials import TokenFile, read_credentials
+from pipeline.kubeflow.connection_options import TokenFile, read_credentials, resolve_options
 from pipeline.kubeflow.schedules import list_schedules
 from pipeline.settings.connection_settings import ConnectionOptions
 from tests.pipeline.kubeflow.certificate import self_signed
