@@ -1,7 +1,7 @@
 """A schedule as the server has it, as plain values, and its deletion.
 
-The workflow of a run belongs to the schedule that started it. When Kubernetes deletes the schedule, it deletes
-the workflow too, while Kubeflow still reports the run as running. `remove` keeps active runs.
+The workflow of a run belongs to the schedule that started it. When Kubernetes deletes the schedule, it
+deletes the workflow too, while Kubeflow still reports the run as running. `remove` keeps active runs.
 """
 
 from __future__ import annotations

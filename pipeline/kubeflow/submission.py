@@ -1,7 +1,7 @@
 """Submit a settings file or a compiled pipeline: pipeline, version, experiment, run.
 
-Existing parts are reused: the pipeline and the experiment by name, the version by the fingerprint of the file,
-which is its name. Two submissions at the same time end with the same version.
+Existing parts are reused: the pipeline and the experiment by name, the version by the fingerprint of the
+file, which is its name. Two submissions at the same time end with the same version.
 """
 
 from __future__ import annotations
