@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from detflow import config, model_spec, object_detector, quantization
 
-if (
-    __name__ != "detflow"
-):  # a checkout's folders also make it `pipeline.api.detflow`: every class would exist twice
+# In a checkout it is also found as `pipeline.api.detflow`, where every class would exist twice.
+if __name__ != "detflow":
     raise ImportError(f"expected `import detflow`, found `import {__name__}`; import it as detflow")
 
 __all__ = ["config", "model_spec", "object_detector", "quantization"]
