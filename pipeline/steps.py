@@ -25,8 +25,8 @@ class FromCheck:
 class FromResult:
     """A parameter whose value is a result of an earlier step.
 
-    Unlike an artifact, it has a place in the caches' keys by its value: where the earlier step runs again and
-    finds the same, what follows is not run again.
+    Unlike an artifact, it enters the cache keys by its value. If the earlier step runs again with the same
+    result, later steps are still cache hits.
 
     Attributes:
         step: id of the earlier step.
@@ -58,8 +58,8 @@ class Step:
         id: unique in the DAG.
         component: key of `component_specs.JOBS`.
         parameters: parameter field to value, which the backends encode.
-        inputs: input field to where it comes from.
-        after: ids of steps that it waits for beside those that it takes something from.
+        inputs: input field to source.
+        after: ids of further steps to wait for.
     """
 
     id: str
@@ -78,16 +78,16 @@ class Dag:
 
 
 class StepStatus(enum.StrEnum):
-    """How a step of a run stands; written in run.json and in the results of verbs."""
+    """The state of a step in a run; written in run.json and in the results of verbs."""
 
     NOT_RUN = run_info.NOT_RUN
-    """The run ended, or has not come to it yet, without it."""
+    """The run ended without it, or has not reached it yet."""
     PENDING = "pending"
     WAITING = "waiting for its pod"
-    """On a cluster: begun, but Kubernetes has not started its container yet, or cannot."""
+    """On a cluster: Kubernetes has not started its container yet, or cannot."""
     RUNNING = run_info.RUNNING
     EXECUTED = run_info.EXECUTED
-    """On one machine: it has ended well and did not come from the cache."""
+    """Locally: it succeeded and is no cache hit."""
     SUCCEEDED = "succeeded"
     """The same on a cluster."""
     CACHED = run_info.CACHED
@@ -97,4 +97,4 @@ class StepStatus(enum.StrEnum):
     CANCELLING = "cancelling"
     CANCELLED = "cancelled"
     UNKNOWN = "unknown"
-    """The run has ended and the server did not tell how the step did."""
+    """The run ended and the server did not report the step's end."""

@@ -67,11 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _end(error: BaseException, arguments: argparse.Namespace, seconds: float) -> int:
-    """Say how a verb ended that did not come to its end; return the exit code.
-
-    Raises:
-        BaseException: the error itself, where it is nothing that a user can mend.
-    """
+    """Say how a verb ended that did not come to its end; return the exit code."""
     code = interrupted_by(error)
     if code:
         resume = "; run the same command again to resume" if arguments.resumes else ""

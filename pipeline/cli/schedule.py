@@ -222,11 +222,7 @@ def run_local(arguments: argparse.Namespace) -> Result:
 
 
 def _local_parameters(settings: PipelineSettings) -> list[str]:
-    """Return `schedule.parameters` as `NAME=VALUE`, for runs on this machine.
-
-    Raises:
-        ConfigError: for a parameter that there is not, or a value of another type.
-    """
+    """Return `schedule.parameters` as `NAME=VALUE`, for runs on this machine."""
     from pipeline.parameters import check_parameters
     from pipeline.run_parameters import IMAGE, declared_parameters
 

@@ -7,14 +7,14 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Right:
-    """Something that an account may have to do.
+    """A right that an account may need.
 
     Attributes:
         group: API group; empty for Kubernetes' core.
         resource: plural name, with a subresource after a slash.
-        verbs: what is done with it.
-        purpose: what does not work without it.
-        name: of the one object that is meant; empty: any.
+        verbs: of Kubernetes.
+        purpose: which feature needs it.
+        name: of the only object; empty: any.
     """
 
     group: str
@@ -47,8 +47,7 @@ CALLER_RIGHTS = (
     ),
 )
 
-# What a pod of a run does, with the account of the steps: the rules of k8s/base/rbac.yaml, which a test holds
-# against this.
+# What a pod of a run does with the steps' account: a test compares it with k8s/base/rbac.yaml.
 STEP_RIGHTS = (
     Right("argoproj.io", "workflows", ("get",), "Kubeflow's driver, for the time of a schedule"),
     Right(
@@ -62,7 +61,7 @@ STEP_RIGHTS = (
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Kind:
     """A kind that a cluster may lack.
 
@@ -71,8 +70,8 @@ class Kind:
         version: version of the API.
         plural: as the API names it.
         project: that provides it.
-        release: of the project, which the manifests were applied against.
-        needed_by: what does not work without it.
+        release: of the project, with which the manifests are tested.
+        needed_by: which feature needs it.
         always: whether every run needs it.
     """
 
@@ -92,62 +91,54 @@ class Kind:
 
 # `make test-cluster` applies k8s/ against these releases; tests/cluster/crds.txt says where they come from.
 KINDS = (
+    Kind("argoproj.io", "v1alpha1", "workflows", "Argo Workflows", "4.0.5", "every run", always=True),
     Kind(
-        group="argoproj.io",
-        version="v1alpha1",
-        plural="workflows",
-        project="Argo Workflows",
-        release="4.0.5",
-        needed_by="every run",
+        "kubeflow.org",
+        "v1beta1",
+        "scheduledworkflows",
+        "Kubeflow Pipelines",
+        "2.17.0",
+        "every schedule",
         always=True,
     ),
     Kind(
-        group="kubeflow.org",
-        version="v1beta1",
-        plural="scheduledworkflows",
-        project="Kubeflow Pipelines",
-        release="2.17.0",
-        needed_by="every schedule",
-        always=True,
+        "serving.kserve.io",
+        "v1beta1",
+        "inferenceservices",
+        "KServe",
+        "0.17.0",
+        "k8s/addons/serving-kserve and k8s/overlays/gpu",
     ),
     Kind(
-        group="serving.kserve.io",
-        version="v1beta1",
-        plural="inferenceservices",
-        project="KServe",
-        release="0.17.0",
-        needed_by="k8s/addons/serving-kserve and k8s/overlays/gpu",
+        "trainer.kubeflow.org",
+        "v1alpha1",
+        "trainjobs",
+        "Kubeflow Trainer",
+        "2.2.0",
+        "k8s/addons/distributed-training and k8s/overlays/gpu",
     ),
     Kind(
-        group="trainer.kubeflow.org",
-        version="v1alpha1",
-        plural="trainjobs",
-        project="Kubeflow Trainer",
-        release="2.2.0",
-        needed_by="k8s/addons/distributed-training and k8s/overlays/gpu",
+        "trainer.kubeflow.org",
+        "v1alpha1",
+        "trainingruntimes",
+        "Kubeflow Trainer",
+        "2.2.0",
+        "k8s/addons/distributed-training and k8s/overlays/gpu",
     ),
     Kind(
-        group="trainer.kubeflow.org",
-        version="v1alpha1",
-        plural="trainingruntimes",
-        project="Kubeflow Trainer",
-        release="2.2.0",
-        needed_by="k8s/addons/distributed-training and k8s/overlays/gpu",
+        "jobset.x-k8s.io",
+        "v1alpha2",
+        "jobsets",
+        "JobSet",
+        "0.11.1",
+        "Kubeflow Trainer, so k8s/addons/distributed-training",
     ),
     Kind(
-        group="jobset.x-k8s.io",
-        version="v1alpha2",
-        plural="jobsets",
-        project="JobSet",
-        release="0.11.1",
-        needed_by="Kubeflow Trainer, so k8s/addons/distributed-training",
-    ),
-    Kind(
-        group="kubeflow.org",
-        version="v1",
-        plural="tfjobs",
-        project="Kubeflow training operator",
-        release="1.9.3",
-        needed_by="k8s/addons/distributed-training-tfjob",
+        "kubeflow.org",
+        "v1",
+        "tfjobs",
+        "Kubeflow training operator",
+        "1.9.3",
+        "k8s/addons/distributed-training-tfjob",
     ),
 )

@@ -16,7 +16,7 @@ from detection_core.redaction import find_header_fault, hide
 from pipeline.settings.connection_settings import ConnectionOptions
 from pipeline.settings.validation_errors import Source, build_settings
 
-# Variables that kfp itself knows where it has one, so that a shell set up for kfp works here.
+# The variables of kfp, where it has one, so that a shell set up for kfp works here.
 VARIABLES: Mapping[str, str] = {
     "host": "KF_PIPELINES_ENDPOINT",
     "ui_host": "KF_PIPELINES_UI_ENDPOINT",
@@ -91,7 +91,7 @@ def read_credentials(options: ConnectionOptions) -> Credentials:
     """Read what the options name.
 
     Raises:
-        ConfigError: for a secret that is not there or cannot be sent; it says why without saying the secret.
+        ConfigError: for a secret that is missing or cannot be sent; the message does not contain it.
     """
     if options.token_file:
         return _of_file(options.token_file)
@@ -117,9 +117,9 @@ _MOST_CHARACTERS = 1 << 16
 
 
 class TokenFile:
-    """A bearer token in a file, read anew for every request, as the kubelet renews it.
+    """A bearer token in a file, read again for every request, as the kubelet renews it.
 
-    It has what `kfp.Client` wants of its `TokenCredentialsBase`.
+    It has the methods of kfp's `TokenCredentialsBase` that `kfp.Client` calls.
     """
 
     def __init__(self, path: str) -> None:

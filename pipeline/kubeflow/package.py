@@ -19,7 +19,7 @@ from pipeline.kubeflow.kfp_rules import SCHEMA_VERSION
 from pipeline.kubeflow.placeholder_rules import filled_parameters, schedule_timed
 from pipeline.parameters import Parameter
 
-# Conditions and loops inside one another; a component that contains itself would have no end.
+# Bound of nested conditions and loops; a component that contains itself would recurse without end.
 _DEEPEST = 12
 
 
@@ -161,7 +161,7 @@ def read_documents(path: str) -> tuple[dict[str, Any], list[Any]]:
         The pipeline, and all documents of the file, among which it is.
 
     Raises:
-        ConfigError: when it is no such file, or one that no server takes; naming the key.
+        ConfigError: when it is no compiled pipeline, or no server takes it; naming the key.
     """
     text = read_text_file(path, what="pipeline file")
     documents = [document for document in parse_yaml_documents(text, path) if document]
@@ -179,7 +179,7 @@ def read_documents(path: str) -> tuple[dict[str, Any], list[Any]]:
     version = spec.get("schemaVersion")
     if version != SCHEMA_VERSION:
         remedy = (
-            "it is of a newer kfp than any server takes that this version knows: compile it with an older one"
+            "its kfp is newer than all servers that this version knows: compile it with an older one"
             if _numbers(version) > _numbers(SCHEMA_VERSION)
             else f"compile it with kfp {OLDEST_SERVER} or newer"
         )
@@ -193,7 +193,7 @@ def _numbers(version: object) -> tuple[int, ...]:
 
 
 def _check_keys(document: Any, path: str) -> None:
-    """Refuse keys that are no text, which JSON, and so the server, does not have."""
+    """Refuse keys that are not text: the server reads JSON, which has no others."""
     left = [document]
     while left:
         value = left.pop()
@@ -211,8 +211,8 @@ def _check_keys(document: Any, path: str) -> None:
 def _check_shape(spec: Mapping[str, Any], path: str) -> None:
     if "pipeline_spec" in spec:
         raise ConfigError(
-            "expected a compiled pipeline, found the key pipeline_spec, under which a server gives one back; "
-            "take what stands below it",
+            "expected a compiled pipeline, found the key pipeline_spec, under which a server returns one; "
+            "take the content of that key",
             where=path,
         )
     for mapping in _MAPPINGS:
@@ -240,6 +240,6 @@ def _at(tree: Any, keys: list[str], path: str = "") -> Iterator[tuple[str, Any]]
         yield path, tree
         return
     if not isinstance(tree, dict):
-        return  # the check of the mapping above has refused it
+        return  # refused by the check of its parent
     for key in tree if keys[0] == "*" else [keys[0]] if keys[0] in tree else []:
         yield from _at(tree[key], keys[1:], f"{path}.{key}" if path else key)

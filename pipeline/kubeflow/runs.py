@@ -88,17 +88,17 @@ class RunState:
 
 
 def run_state(connection: Connection, run: Any, tasks: Tasks) -> RunState:
-    """Return what the server says about a run.
+    """Return a run of the server as plain values.
 
     Args:
         connection: to the server.
         run: as the client gives it.
-        tasks: the pipeline's tasks, as `step_tree` gives them; empty where they are not known.
+        tasks: the pipeline's tasks, as `step_tree` gives them; empty if unknown.
     """
     cancelled = _cancelled_at(run)
     state = word_of(run.state)
     if state == "failed" and cancelled:
-        # Argo knows no cancelled workflow: one that was stopped has failed.
+        # Argo marks a cancelled workflow as failed.
         state = "cancelled"
     details = (run.run_details and run.run_details.task_details) or []
     return RunState(
@@ -107,7 +107,7 @@ def run_state(connection: Connection, run: Any, tasks: Tasks) -> RunState:
         state=state,
         error=error_of(run),
         started=_time(run.created_at),
-        # A run under way bears the beginning of time.
+        # An active run has 1970 as its end.
         finished=_time(run.finished_at) if run.finished_at and run.finished_at.year > 1970 else "",
         schedule_id=run.recurring_run_id or "",
         link=connection.link(f"runs/details/{run.run_id}"),
@@ -117,11 +117,10 @@ def run_state(connection: Connection, run: Any, tasks: Tasks) -> RunState:
 
 
 def is_settled(run: Any) -> bool:
-    """Tell whether the tasks of a run that has ended are those of its end.
+    """Tell whether the tasks of an ended run are up to date.
 
-    The server stores the run's state first and the tasks after it (2.17.0,
-    `server/report_server.go:reportWorkflow`): for some 0.3 s they are those of the report before, in which at
-    least the workflow itself is running.
+    The server stores the run's state before the tasks (2.17.0, `server/report_server.go:reportWorkflow`). For
+    about 0.3 s the tasks are those of the previous report, in which at least the workflow is running.
     """
     details = (run.run_details and run.run_details.task_details) or []
     return bool(details) and not any(detail.state == "RUNNING" for detail in details)
@@ -238,7 +237,7 @@ def wait_for(
         if limit_seconds and time.monotonic() - begun > limit_seconds:
             raise ClusterError(
                 f"the run {run_id} has not ended within {limit_seconds:g} s and continues: "
-                f"`detflow runs show {run_id}` tells how it does",
+                f"`detflow runs show {run_id}` shows its state",
                 where=connection.host,
             )
         sleep(poll_seconds)
@@ -268,8 +267,8 @@ def cancel(connection: Connection, run_id: str) -> RunState:
         if e.status >= 500 and "not found" in e.message:
             raise ClusterError(
                 "the cluster no longer has the workflow of this run, which was deleted while it was "
-                f"{state.state}, perhaps with its schedule: nothing of it runs, though Kubeflow will never "
-                "say so; archive or delete it in the user interface",
+                f"{state.state}, perhaps with its schedule: nothing of it runs, though Kubeflow still shows "
+                "it; archive or delete it in the user interface",
                 where=run_id,
                 status=e.status,
             ) from e

@@ -39,8 +39,8 @@ class PipelineVersion:
         version_id: of the version.
         name: of the version: the fingerprint of its file.
         reused: True where the server had it already.
-        root: folder of the artifacts that the file names; each run gets it, as the server does not look
-            it up. Empty: the server's.
+        root: artifacts' folder of the file, passed to each run, as the server does not look it up. Empty:
+            the server's.
     """
 
     pipeline_id: str
@@ -52,7 +52,7 @@ class PipelineVersion:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """What a run is asked to be.
+    """A run to start.
 
     Attributes:
         name: shown in the user interface.
@@ -68,7 +68,7 @@ class RunRequest:
 
 
 def check_names(pipeline: str, experiment: str) -> None:
-    """Refuse names that a server refuses only when a part of what was asked for is made.
+    """Refuse names that the server would refuse only after it has created other parts.
 
     Raises:
         ConfigError: naming the length that fits.
@@ -137,7 +137,7 @@ def start_run(connection: Connection, version: PipelineVersion, request: RunRequ
 
 
 def ensure_experiment(connection: Connection, name: str) -> str:
-    """Return the id of an experiment, which is made where it is missing."""
+    """Return the id of an experiment, created if missing."""
     experiments = _Lookup(
         what="experiment",
         function=connection.client.list_experiments,
@@ -165,7 +165,7 @@ def default_run_name(pipeline_name: str) -> str:
 def pages(
     connection: Connection, doing: str, function: Callable[..., Any], field: str, **arguments: Any
 ) -> Iterator[Any]:
-    """Yield what a listing function of the client lists, page after page."""
+    """Yield the entries of a listing function of the client, page by page."""
     token = ""
     while True:
         answer = connection.call(doing, function, page_token=token, page_size=_PAGE, **arguments)
@@ -182,15 +182,7 @@ def filter_by_name(name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Lookup:
-    """How one kind of thing is found by name.
-
-    Attributes:
-        what: it is, for messages.
-        function: of the client, which lists them.
-        field: of its answer that holds them.
-        id_field: of one that holds its id.
-        arguments: of the function.
-    """
+    """How the server's objects of one kind are listed, and where answer and entry hold list and id."""
 
     what: str
     function: Callable[..., Any]
@@ -216,7 +208,7 @@ class _Lookup:
 def _find_or_make(
     connection: Connection, lookup: _Lookup, name: str, make: Callable[[], Any]
 ) -> tuple[str, bool]:
-    """Return an id, and whether there was one already; two callers at the same time get the same."""
+    """Return an id, and whether it existed; concurrent callers get the same one."""
     found = lookup.find(connection, name)
     if found:
         return found, True
@@ -242,7 +234,7 @@ def _ensure_pipeline(connection: Connection, name: str) -> str:
     )
 
     def create() -> Any:
-        # Not `upload_pipeline`, which makes a first version that bears the pipeline's name.
+        # Not `upload_pipeline`, which also makes a version with the pipeline's name.
         body = kfp_server_api.V2beta1Pipeline(display_name=name, namespace=connection.namespace)
         return connection.call(
             f"creating the pipeline {name}",
@@ -260,7 +252,7 @@ class Source:
     Attributes:
         path: the file that the user named.
         package: the compiled pipeline.
-        settings: of the workflow; None for a file that was compiled before.
+        settings: of the workflow; None for a compiled file.
     """
 
     path: str
