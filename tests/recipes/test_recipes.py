@@ -32,9 +32,8 @@ from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import SETTINGS
 from tests.recipes import page
 from tests.recipes.page import recipe, registered
-from tests.support.blob_artifacts import save_model
-from tests.support.blob_artifacts import write_examples as write_blob_examples
-from tests.support.blobs import BlobDetector, scenes
+from tests.support.blobs import BlobDetector, save_folder, scenes
+from tests.support.blobs import write_examples as write_blob_examples
 from tests.support.compiled import with_short_stack
 from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import MOBILENET, config_text, write_examples
@@ -175,7 +174,7 @@ def test_a_metric_is_measured_and_gates(tmp_path):
     forget = lambda: unregister_metric_set("coverage_metrics")  # noqa: E731
     with registered("a metric", tmp_path, "image_coverage", forget) as coverage:
         config = coverage.files["coverage.config"]
-        model = save_model(BlobDetector(), tmp_path / "model", config=config)
+        model = save_folder(BlobDetector(), tmp_path / "model", config=config)
         options = detection_core.EvaluateOptions(thresholds={"Coverage_Images@0.5": {"lower_bound": 1.1}})
         report = detection_core.evaluate(model, examples=tmp_path / "examples", options=options)
     expected = np.mean([len(truth.boxes) > 0 for _, truth in scenes(4)])

@@ -40,7 +40,7 @@ from detection_core.protos.preprocessor_pb2 import PreprocessingStep
 from detection_core.protos.region_similarity_calculator_pb2 import RegionSimilarityCalculator
 from tests.support.cases import config_refused
 from tests.support.configs import find_in
-from tests.support.mutations import edge_messages
+from tests.support.random_messages import edge_messages
 
 BUILDERS: dict[type[Message], Callable[[Any], Any]] = {
     AnchorGenerator: build_anchor_generator,

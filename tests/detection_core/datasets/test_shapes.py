@@ -21,8 +21,8 @@ from detection_core.datasets.masks import encode_masks, has_area
 from detection_core.datasets.run_lengths import add_mask, brush_mask, place_mask, row_mask
 from detection_core.datasets.shapes import box_around, ellipse, make_object, polygon_object, rectangle, turn
 from detection_core.errors import ConfigError, DataError
-from tests.support.brushes import brush_bytes
 from tests.support.cases import cases, refused
+from tests.support.dataset_files import brush_bytes
 
 
 def test_polygons_ellipses_and_rectangles_have_boxes_and_turn_and_other_rings_are_refused():
