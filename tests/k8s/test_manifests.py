@@ -10,7 +10,6 @@ import pytest
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from detection_core.training.distribution import this_worker
-from tests.k8s.kubernetes_models import problems
 from tests.k8s.manifests import (
     COMPONENTS,
     FILES,
@@ -22,6 +21,7 @@ from tests.k8s.manifests import (
     pod_specs,
     pod_templates,
     policies,
+    problems,
     write_overlay,
 )
 from tests.support.cases import cases
