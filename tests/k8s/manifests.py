@@ -1,7 +1,8 @@
 """The manifests of k8s/, and a strict check against the Kubernetes API's own models.
 
 The models of the core kinds are those of the `kubernetes` package; those of the custom kinds are in
-data/crd_models.json. A server drops unknown keys; here they are problems. `make test-cluster` asks a real server.
+data/crd_models.json. A server drops unknown keys; here they are
+problems. `make test-cluster` asks a real server.
 """
 
 import functools

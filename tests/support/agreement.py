@@ -56,7 +56,7 @@ BUILDERS: dict[type[Message], Callable[[Any], Any]] = {
     PreprocessingStep: build_augmentation,
     RegionSimilarityCalculator: build_similarity,
 }
-"""Every public builder that needs one message and no file; inputs and networks have tests of their own."""
+"""Every public builder that needs one message and no file; inputs and networks are tested elsewhere."""
 
 PARTS: dict[str, Callable[[TrainEvalPipelineConfig], Any]] = {
     "anchors": lambda c: build_anchor_generator(c.model.ssd.anchor_generator),

@@ -147,7 +147,7 @@ def write_voc(root, names=("a", "b", "c", "d"), **changed):
 
 
 def brush_bytes(width, height, painted, alike=True):
-    """Encode a mask as Label Studio's brush does, with runs of up to 16 values alike, or each on its own."""
+    """Encode a mask as Label Studio's brush does, with runs of up to 16 equal values, or without runs."""
     values = [255 * ((at // 4 // width, at // 4 % width) in painted) for at in range(width * height * 4)]
     bits = f"{len(values):032b}{7:05b}" + "".join(f"{length - 1:04b}" for length in (1, 2, 3, 4))
     at = 0

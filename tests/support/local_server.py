@@ -30,7 +30,7 @@ Answer = tuple[int, str, str] | None
 
 
 class LocalServer:
-    """Answers each request in a thread of its own, from `start` to `stop`."""
+    """Answers each request in a separate thread, from `start` to `stop`."""
 
     def __init__(self, answer: Callable[[Request], Answer]) -> None:
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(answer))
