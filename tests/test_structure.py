@@ -50,7 +50,7 @@ TESTED_IN = {
     "pipeline/settings/test_settings_file.py": "schedule_settings",
     "pipeline/test_run_checks.py": "config_checks",
 }
-# Of these nobody reads a config: builders, config and the families turn its fields into types of their own.
+# These read no config: builders, config and the families turn its fields into typed options.
 HAND_A_CONFIG_ON = (
     "api.py",
     "artifacts/*.py",
@@ -123,7 +123,7 @@ SAME_NAME = (
     ("the check of a whole config, and of a family's message", ("detection_core/config",), "check"),
     ("names of extractors for any family, and a family's extractors", (MESSAGES, SSD), "extractors"),
     ("what a family says in a step's file", (EFFICIENTDET,), "quantization"),
-    ("what a family has of its own beside the parts that families share", (EFFICIENTDET,), "anchors losses"),
+    ("a family's own parts beside those that families share", (EFFICIENTDET,), "anchors losses"),
     (
         "how a format names variables, and a family's names",
         (EFFICIENTDET, "detection_core/detectors"),
