@@ -38,7 +38,6 @@ TESTED_IN = {
     "detection_core/tasks/test_file_benchmark.py": (
         "detection_core/evaluation/served_file detection_core/tasks/exporting/file_limits"
     ),
-    "detection_core/tasks/test_predict.py": "detection_core/artifacts/video_prediction",
     "detection_core/tasks/test_train.py": "detection_core/tasks/fitting/fit",
     "pipeline/api/detflow/object_detector/test_data_loader.py": "mediapipe_data",
     "pipeline/api/detflow/object_detector/test_efficientdet_detector.py": "measuring tflite_files",
