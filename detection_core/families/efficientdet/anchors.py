@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from detection_core.families.efficientdet.settings import EfficientDetSettings, settings_of
-from detection_core.parts.anchors.coverage import AnchorMap
+from detection_core.parts.anchors.choice import AnchorMap
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 
 
