@@ -155,7 +155,7 @@ def _measured(
     path: str, content: bytes, graph: TFLiteGraph, timings: list[Timing], options: BenchOptions
 ) -> BenchmarkedFile:
     delegation = xnnpack_delegation(content)
-    kinds = _operator_kinds(content, graph, delegation) if options.operators else []
+    kinds = _operator_kinds(content, graph, delegation, path) if options.operators else []
     convolutions = [op for op in graph.operators if op.name in _CONVOLUTIONS]
     integer = [op for op in convolutions if "int" in graph.tensors[op.inputs[0]].dtype]
     return BenchmarkedFile(
@@ -169,10 +169,12 @@ def _measured(
     )
 
 
-def _operator_kinds(content: bytes, graph: TFLiteGraph, delegation: Delegation) -> list[OperatorKind]:
+def _operator_kinds(
+    content: bytes, graph: TFLiteGraph, delegation: Delegation, path: str
+) -> list[OperatorKind]:
     known: dict[str, list[float]] = collections.defaultdict(list)
     left = collections.Counter(graph.operators[index].name for index in delegation.left)
-    for one in operator_times(content, threads=1, delegate="xnnpack", runs=_OPERATOR_RUNS):
+    for one in operator_times(content, threads=1, delegate="xnnpack", runs=_OPERATOR_RUNS, where=path):
         if one.milliseconds is not None:
             known[graph.operators[one.index].name].append(one.milliseconds)
     kinds = [
