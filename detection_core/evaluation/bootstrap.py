@@ -192,7 +192,7 @@ def _average_precision(found: np.ndarray, counted: np.ndarray, objects: np.ndarr
 def _tail(level: float, images: int) -> float:
     """Return the fraction of resamples to leave out at each end.
 
-    Normal quantiles take the place of Student's t, of so many images, with its quantile (Abramowitz and
+    The quantile of Student's t for this number of images replaces the normal one (Abramowitz and
     Stegun, 26.7.5).
     """
     normal, freedom = statistics.NormalDist(), images - 1

@@ -77,7 +77,7 @@ def compare_layers(
     Args:
         content: a TensorFlow Lite file, with or without metadata.
         reference: what was converted.
-        inputs: what the file's input takes, [1, H, W, 3] of its own dtype.
+        inputs: what the file's input takes, [1, H, W, 3] of the file's dtype.
 
     Raises:
         ModelError: when there is no input.

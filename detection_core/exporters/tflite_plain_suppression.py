@@ -63,7 +63,7 @@ def decoded(box_codes: tf.Tensor, anchors: tf.Tensor, options: PostProcessOption
 
 
 def _class_by_class(boxes: tf.Tensor, scores: tf.Tensor, options: PostProcessOptions) -> PostProcessed:
-    """Suppress each class for itself: every class has a place of its own, where no other one's boxes lie."""
+    """Suppress class by class: shift the boxes of each class to where no other class has boxes."""
     classes = options.num_classes
     candidates = min(CANDIDATES, scores.shape[0] * classes)
     best, pairs = tf.math.top_k(tf.reshape(scores, [-1]), candidates)

@@ -6,8 +6,7 @@ where all that read it divide their kernels by s_c, as f(s x) = s f(x) for a ReL
 scale each, and their ranges are what is equalised. Here kernels have a scale for each output channel,
 activations one for all channels, and so it is their ranges, measured on images, that are.
 
-A ReLU6 is no such f. But a channel that stays below 6 on all images may be scaled up as long as it still
-does.
+A ReLU6 does not scale so. But a channel below 6 on all images may be scaled up as long as it stays below.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def equalise(folded: FoldedNetwork, batches: Iterable[Any]) -> dict[str, np.ndar
 
     What a reader's activations gain in steps its kernels may lose, which have one scale for all of their
     input channels. So of some powers of the factors that is taken with which readers have the least noise;
-    where each channel has a kernel of its own (depthwise), channels get the whole factor.
+    where each channel has its own kernel (depthwise), channels get the whole factor.
 
     Args:
         folded: network in inference form; its kernels and biases change.

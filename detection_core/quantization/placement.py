@@ -112,7 +112,7 @@ class Placement:
 
     @property
     def observed(self) -> list[str]:
-        """Names of the calls whose outputs have a range of their own, inputs included."""
+        """Names of the calls whose outputs have their own range, inputs included."""
         return [name for name, entry in self.quantized.items() if entry.range_source is RangeSource.OWN]
 
 

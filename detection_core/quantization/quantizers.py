@@ -210,7 +210,7 @@ class CallConfig(tfmot.quantization.keras.QuantizeConfig):
         """Leave the layer's activation as it is."""
 
     def get_output_quantizers(self, layer: Any) -> list[Any]:
-        """Return the output's quantizer, where it has a range of its own."""
+        """Return the output's quantizer, where it has its own range."""
         return [self.output] if self.output else []
 
     def get_config(self) -> dict[str, Any]:
@@ -247,7 +247,7 @@ class QuantizedCall(tfmot.quantization.keras.QuantizeWrapperV2):
             self.layer.bias.assign(layer.bias)
 
     def output_range(self) -> tuple[Any, Any]:
-        """Return the range of the call's quantized output, where it has one of its own."""
+        """Return the range of the call's quantized output, where it has its own."""
         (quantizer,) = self.quantize_config.get_output_quantizers(self.layer)
         return quantizer.range_of(self._output_quantizer_vars)
 

@@ -41,7 +41,7 @@ class BenchOptions:
         threads: numbers of threads.
         delegates: of `delegation.DELEGATES`.
         runs: timed inferences of each file in each setting.
-        operators: also time each operation on its own.
+        operators: also time each operation separately.
     """
 
     threads: tuple[int, ...] = (1, 2)
@@ -67,11 +67,11 @@ def bench(paths: Sequence[str], options: BenchOptions) -> Benchmark:
     The files take turns, so that what else the machine does in the meantime is shared among them.
 
     Args:
-        paths: .tflite files, or folders with such, as a push destination has one for each version.
+        paths: .tflite files, or folders of them, such as a version in a push destination.
         options: what to measure.
 
     Raises:
-        ConfigError: when a folder has no such file, or one is not there.
+        ConfigError: when a folder has no .tflite file, or a path does not exist.
         ModelError: when a file is none, damaged, or nothing that LiteRT runs.
     """
     found = tflite_files(paths)
@@ -102,7 +102,7 @@ def tflite_files(paths: Sequence[str]) -> list[str]:
     found: list[str] = []
     for path in paths:
         if not files.exists(path):
-            raise ConfigError("expected a .tflite file or a folder with such, found nothing", where=path)
+            raise ConfigError("expected a .tflite file or a folder of them, found nothing", where=path)
         inside = files.list_matching(path, "*.tflite") if files.is_dir(path) else [path]
         if not inside:
             raise ConfigError("expected a folder with .tflite files, found none in it", where=path)

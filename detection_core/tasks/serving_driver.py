@@ -169,7 +169,7 @@ class ServingDriver:
             Class outputs of each level, then box outputs.
 
         Raises:
-            ExportError: when the SavedModel has no such signature.
+            ExportError: when the SavedModel does not have this signature.
         """
         signature = self._model.signatures.get(_PREDICT)
         if signature is None:
