@@ -11,7 +11,7 @@ import numpy as np
 
 from detection_core.artifacts.ensemble import ENSEMBLE, Ensemble
 from detection_core.errors import ConfigError, ModelError
-from detection_core.evaluation.known_classes import known_classes
+from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.results import iou_px
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.ops.box_fusion import IOU_THRESHOLD, fuse_boxes

@@ -1,9 +1,9 @@
 """Fake quantization of kernels and activations, as tensorflow-model-optimization's wrapper applies it.
 
 Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
-CVPR 2018, https://arxiv.org/abs/1712.05877. Kernels: symmetric, one scale per output channel, the range is
-the kernel's own at every step, but wide enough for the channel's bias, an int32 in units of the input's scale
-times the kernel's. Activations: one scale per tensor, the range follows a moving average of the batches'
+CVPR 2018, https://arxiv.org/abs/1712.05877. Kernels: symmetric, one scale per output channel, over the
+kernel's range at each step. The range is also wide enough for the channel's bias, an int32 in units of the
+input's scale times the kernel's. Activations: one scale per tensor, over a moving average of the batches'
 extremes. Both train through a straight-through estimator.
 """
 

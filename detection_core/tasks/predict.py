@@ -16,7 +16,7 @@ from detection_core.data.image_header import MAX_FILE_BYTES, ImageFault, find_fo
 from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import draw_boxes, fit
-from detection_core.evaluation.known_classes import known_classes
+from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes, jpeg
 from detection_core.evaluation.runner import load_runner
 from detection_core.progress import Progress
