@@ -9,10 +9,10 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
-from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.model_run import CHECKPOINTS, HISTORY, LOGS, TRAIN_REPORT, VALIDATIONS
 from detection_core.artifacts.pictures import FOLDER as PICTURES
-from detection_core.builders.training_identity import TrainingIdentity, build_training_identity
+from detection_core.builders.train_plan import TrainingIdentity, build_training_identity
 from detection_core.config.load import write_as_run
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.storage import files, local_files
