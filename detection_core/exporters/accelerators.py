@@ -10,6 +10,7 @@ import functools
 import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import eq, le
 from typing import Any
 
 import numpy as np
@@ -85,65 +86,45 @@ def _is_symmetric_int8(operation: Operation) -> bool:
     )
 
 
-def _equal(found: Any, wanted: Any) -> bool:
-    return bool(found == wanted)
-
-
 CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], bool], str]] = {
     "no_activation": (
         lambda op: op.options.FusedActivationFunction() == _NO_ACTIVATION,
-        _equal,
+        eq,
         "no fused activation",
     ),
     "same_dilation": (
         lambda op: op.options.DilationHFactor() == op.options.DilationWFactor(),
-        _equal,
+        eq,
         "the same dilation in both directions",
     ),
-    "bias": (lambda op: len(op.inputs) > 2, _equal, "a bias"),
-    "most_inputs": (lambda op: len(op.inputs), lambda found, most: found <= most, "{} inputs at most"),
-    "largest_version": (lambda op: op.version, lambda found, most: found <= most, "version {} at most"),
+    "bias": (lambda op: len(op.inputs) > 2, eq, "a bias"),
+    "most_inputs": (lambda op: len(op.inputs), le, "{} inputs at most"),
+    "largest_version": (lambda op: op.version, le, "version {} at most"),
     "largest_stride": (
         lambda op: max(op.options.StrideH(), op.options.StrideW()),
-        lambda found, most: found <= most,
+        le,
         "strides of {} at most",
     ),
-    "largest_side": (
-        lambda op: max(op.outputs[0].shape[1:3]),
-        lambda found, most: found <= most,
-        "outputs of {} rows and columns at most",
-    ),
-    "largest_dilated_filter": (_dilated, lambda found, most: found <= most, "kernels of {} at most"),
-    "filter_width": (
-        lambda op: op.inputs[1].shape[2],
-        _equal,
-        "kernels of {0} x {0}",
-    ),
-    "depth_multiplier": (
-        lambda op: op.options.DepthMultiplier(),
-        _equal,
-        "a depth multiplier of {}",
-    ),
-    "largest_vector": (_longest_vector, lambda found, most: found <= most, "one row of {:,} numbers at most"),
-    "unit_steps": (lambda op: set(op.parameters.get(3, (0,))) == {1}, _equal, "steps of 1"),
-    "no_ellipsis": (_masks("EllipsisMask"), _equal, "no ellipsis mask"),
-    "no_new_axes": (_masks("EllipsisMask", "NewAxisMask"), _equal, "no ellipsis and no new axes"),
+    "largest_side": (lambda op: max(op.outputs[0].shape[1:3]), le, "outputs of {} rows and columns at most"),
+    "largest_dilated_filter": (_dilated, le, "kernels of {} at most"),
+    "filter_width": (lambda op: op.inputs[1].shape[2], eq, "kernels of {0} x {0}"),
+    "depth_multiplier": (lambda op: op.options.DepthMultiplier(), eq, "a depth multiplier of {}"),
+    "largest_vector": (_longest_vector, le, "one row of {:,} numbers at most"),
+    "unit_steps": (lambda op: set(op.parameters.get(3, (0,))) == {1}, eq, "steps of 1"),
+    "no_ellipsis": (_masks("EllipsisMask"), eq, "no ellipsis mask"),
+    "no_new_axes": (_masks("EllipsisMask", "NewAxisMask"), eq, "no ellipsis and no new axes"),
     "no_masks": (
         _masks("EllipsisMask", "NewAxisMask", "ShrinkAxisMask"),
-        _equal,
+        eq,
         "no ellipsis, no new and no dropped axes",
     ),
-    "constant_parameters": (
-        lambda op: all(tensor.is_constant for tensor in op.inputs[1:]),
-        _equal,
-        "constant parameters",
-    ),
+    "constant_parameters": (lambda op: all(t.is_constant for t in op.inputs[1:]), eq, "constant parameters"),
     "one_scale": (
         lambda op: op.inputs[0].quantization == op.outputs[0].quantization,
-        _equal,
+        eq,
         "one scale and zero point before and behind it",
     ),
-    "symmetric_int8": (_is_symmetric_int8, _equal, "a zero point of 0"),
+    "symmetric_int8": (_is_symmetric_int8, eq, "a zero point of 0"),
     "scale_up": (_scale_up, lambda found, allowed: found in allowed, "a factor of {}"),
 }
 """Condition to what it looks at, how that is compared with the row's value, and what it asks for in words."""
