@@ -26,7 +26,7 @@ def starting_files(warm_start: str, fine_tune_checkpoint: str, *, mirror: str = 
         ModelError: when the checkpoint is not there, or a part of it is not, or cannot be fetched.
     """
     if warm_start:
-        layout.read_info(warm_start)  # says so where it is none of ours
+        layout.read_info(warm_start)  # raises for a folder of another tool
         fine_tune_checkpoint = layout.extra_file(warm_start, layout.CHECKPOINT)
     if not fine_tune_checkpoint:
         return []
