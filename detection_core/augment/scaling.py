@@ -1,4 +1,4 @@
-"""Scaling."""
+"""Random sizes of an image: scaling, and the scale jitters of google/automl and of Mask R-CNN's successors."""
 
 from __future__ import annotations
 

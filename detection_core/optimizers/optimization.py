@@ -1,4 +1,4 @@
-"""An optimizer with its learning rate, and moving averages of weights."""
+"""An optimizer with its learning rate, and moving averages of the weights."""
 
 from __future__ import annotations
 

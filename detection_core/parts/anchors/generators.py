@@ -1,4 +1,4 @@
-"""Anchor generators."""
+"""Anchor generators of Faster R-CNN, RetinaNet and SSD, and one with a grid for each level."""
 
 from __future__ import annotations
 

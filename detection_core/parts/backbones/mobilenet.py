@@ -1,4 +1,4 @@
-"""MobileNet V1 and V2."""
+"""MobileNet V1, https://arxiv.org/abs/1704.04861, and V2, https://arxiv.org/abs/1801.04381, as backbones."""
 
 from __future__ import annotations
 

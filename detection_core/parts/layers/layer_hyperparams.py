@@ -1,4 +1,4 @@
-"""Hyperparameters of layers."""
+"""Settings of a group of layers: initialiser, regularizer, normalisation, activation; the regularization loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classification losses."""
+"""Classification losses: sigmoid, softmax, focal and dice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BiFPN."""
+"""Bidirectional feature pyramid network of EfficientDet, https://arxiv.org/abs/1911.09070."""
 
 from __future__ import annotations
 
