@@ -31,7 +31,7 @@ from detection_core.config.label_map_file import load_label_map
 from detection_core.config.num_classes import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
-from detection_core.datasets.decoding import Decoding
+from detection_core.datasets.encoding import Decoding
 from detection_core.errors import ContractError
 from detection_core.progress import Progress
 from detection_core.report.data_page import PAGE, SAMPLE_BYTES, data_page

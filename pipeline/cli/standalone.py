@@ -337,8 +337,8 @@ VERBS = (
                 "--model",
                 action="append",
                 default=[],
-                metavar="DIR",
-                help="trained detector; given several times, what they find is fused (OUTPUT/ensemble)",
+                metavar="DIR_OR_JSON",
+                help="trained detector or COCO results (.json); several are fused (OUTPUT/ensemble)",
             ),
             argument(
                 "--watch",

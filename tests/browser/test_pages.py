@@ -19,7 +19,7 @@ from detection_core.artifacts.data_findings import FINDINGS, DataFindings, Findi
 from detection_core.artifacts.dataset_card import CARD, ClassCard, DatasetCard, QuarantineCard, SplitCard
 from detection_core.artifacts.evaluation import CURVES, METRICS
 from detection_core.artifacts.quarantine import QUARANTINE, QuarantinedEntry
-from detection_core.datasets.box_counter import BoxCounter
+from detection_core.datasets.counts import BoxCounter
 from detection_core.report.data_page import data_page
 from detection_core.report.pictures import Picture
 from pipeline.report.writer import render_report
