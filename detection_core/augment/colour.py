@@ -1,9 +1,9 @@
-"""Brightness, contrast, hue, saturation and other even changes of pixels, and the tones of learned policies.
+"""Brightness, contrast, hue and saturation, and the tone changes of learned policies.
 
 The functions without a class take and return uint8 [h, w, 3]. They imitate Pillow's `ImageOps` and
-`ImageEnhance`, with the roundings that published policies were learned with. Augmentations work on float32, and
-their factors mean something else. Cubuk et al., "AutoAugment: Learning Augmentation Policies from Data", 2019,
-https://arxiv.org/abs/1805.09501.
+`ImageEnhance`, with the roundings that published policies were learned with. Augmentations work on float32,
+and their factors mean something else. Cubuk et al., "AutoAugment: Learning Augmentation Policies from
+Data", 2019, https://arxiv.org/abs/1805.09501.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Augmentations that make one image of several: mixup, mosaic, copy-paste, and the chain that runs them.
 
-The other images come from a pool: the images that follow in training order. Random numbers depend on the image's
-own seed alone, so that threads and the step of a resume do not change them. An image of the pool has passed all
-steps before the one that mixes, with a seed of its pool position: it never looks the same twice.
+The other images come from a pool: the images that follow in training order. Random numbers depend on the
+image's own seed alone, so that threads and the step of a resume do not change them. An image of the pool
+has passed all steps before the one that mixes, with another seed: it never looks the same twice.
 """
 
 from __future__ import annotations

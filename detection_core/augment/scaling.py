@@ -1,4 +1,4 @@
-"""Random sizes of an image: scaling, and the scale jitters of google/automl and of Mask R-CNN's successors."""
+"""Random sizes of an image: scaling, google/automl's scale jitter and large-scale jitter."""
 
 from __future__ import annotations
 

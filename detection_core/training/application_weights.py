@@ -1,9 +1,9 @@
 """Start a detector's backbone from a classifier of `tf_keras.applications`, layer by layer.
 
-The backbones compute the same as the classifiers' bodies, with three differences that the copy corrects: Keras'
-ResNets take channels in the order blue, green, red; they have biases before their batch norms; and the epsilon
-of their batch norms differs. One difference stays: where the number of rows or columns is even, Keras' first
-pooling lies one pixel up and left of the one here and of the Object Detection API's.
+The backbones compute the same as the classifiers' bodies, with three differences that the copy corrects:
+Keras' ResNets take channels in the order blue, green, red; they have biases before their batch norms; and
+the epsilon of their batch norms differs. One difference stays: where the number of rows or columns is even,
+Keras' first pooling lies one pixel up and left of the one here and of the Object Detection API's.
 
 Files made for inference have their batch norms folded into the convolutions; these are unfolded first.
 """

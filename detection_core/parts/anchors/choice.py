@@ -1,8 +1,9 @@
 """Choose anchors by the boxes of a data set, whatever generates them. Nothing here imports TensorFlow.
 
 As many boxes as possible should have a similar anchor, with as few anchors as possible: Redmon and Farhadi,
-2017, section 2, https://arxiv.org/abs/1612.08242. Coverage is measured without laying the anchors out: a box
-and an anchor of given sizes overlap most where their centres are nearest, so one place of a feature map counts.
+2017, section 2, https://arxiv.org/abs/1612.08242. Coverage is measured without laying the anchors out: a
+box and an anchor of given sizes overlap most where their centres are nearest, so one place of a feature map
+counts.
 """
 
 from __future__ import annotations

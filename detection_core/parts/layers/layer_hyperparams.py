@@ -1,4 +1,4 @@
-"""Settings of a group of layers: initialiser, regularizer, normalisation, activation; the regularization loss."""
+"""Settings of a group of layers, from initialiser to activation, and the regularization loss."""
 
 from __future__ import annotations
 
