@@ -206,7 +206,7 @@ class RGBtoGray:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomPixelValueScale:
-    """Multiply every value by a factor of its own.
+    """Multiply every value by a separate random factor.
 
     Attributes:
         minval: smallest factor.

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 
 def with_average(average: MovingAverage | None, *, asked: bool) -> contextlib.AbstractContextManager[None]:
-    """Return a context in which weights have their averages, where such are kept and asked for."""
+    """Return a context in which averages, if kept and `asked`, replace the weights."""
     return average.swapped_in() if average is not None and asked else contextlib.nullcontext()
 
 
