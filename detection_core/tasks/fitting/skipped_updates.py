@@ -8,7 +8,7 @@ import math
 import shlex
 from collections.abc import Callable, Sequence
 
-from detection_core.artifacts.message_files import LABEL_MAP, PIPELINE_CONFIG
+from detection_core.artifacts.detector import LABEL_MAP, PIPELINE_CONFIG
 from detection_core.artifacts.model_run import SKIPPED_BATCHES, LeftOut, SkippedBatch
 from detection_core.builders.datasets import one_batch_config, training_records
 from detection_core.config.load import write_as_run
