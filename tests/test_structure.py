@@ -4,6 +4,7 @@ import ast
 import collections
 import fnmatch
 import functools
+import re
 import tomllib
 from pathlib import Path
 
@@ -170,6 +171,30 @@ WITHOUT_PAPER = {
 CITING = ("anchors", "backbones", "box_coders", "heads", "losses", "matchers", "necks", "samplers", "targets")
 
 
+# Code outside of the families that names one, and why.
+FAMILY_NAMES = re.compile(r"(?<![a-z])(ssd|efficientdet)(?![a-z])")
+NAMES_OF_OTHERS = re.compile(
+    r"(ssd|efficientdet) pb2|ssd anchor\w*|ssd (random )?crop\w*|https://\S*",
+    re.IGNORECASE,
+)
+NAMES_A_FAMILY = {
+    "detection_core/detectors/family.py": "the table of families",
+    "detection_core/builders/a*.py": "builders of parts that the schema names after SSD",
+    "detection_core/config/automl/*.py": "the hyper-parameters of google/automl, a format of one family",
+    "detection_core/config/legacy/*.py": "names of TensorFlow 1, also of families that are not built here",
+    "detection_core/config/messages/*.py": "messages that suggest a family, and readers of a message",
+    "detection_core/config/num_classes.py": "the type of an arm",
+    "detection_core/config/paths/short_names.py": "short names of fields",
+    "detection_core/exporters/tflite_description.py": "metadata that names MediaPipe's decoder",
+    "detection_core/tasks/serving_driver.py": "google/automl's ServingDriver",
+    "detection_core/zoo/fine_tuning.py": "the recipe for the model zoo, and titles of papers",
+    "pipeline/api/detflow/*.py": "Model Maker's names",
+    "pipeline/cli/*.py": "examples in the help",
+    "pipeline/init/training_choice.py": "titles of papers",
+    "pipeline/settings/workflow_settings.py": "an example",
+}
+
+
 @functools.cache
 def _modules():
     return tuple(_found_modules())
@@ -269,6 +294,40 @@ def _collisions(modules):
         for name, found in by_name.items()
         if len(found) > 1 and {module.parent.as_posix() for module in found} - on_purpose[name]
     }
+
+
+def _family_names(tree):
+    """Find names and texts in code that contain the name of a family; docstrings may."""
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        texts = [getattr(node, field, None) for field in ("id", "attr", "name", "module", "arg")]
+        if isinstance(node, ast.Constant) and id(node) not in prose:
+            texts.append(node.value)
+        for text in texts:
+            if isinstance(text, str):
+                words = NAMES_OF_OTHERS.sub("", text.replace("_", " "))
+                if FAMILY_NAMES.search(words.lower()):
+                    yield text
+
+
+def test_only_families_and_listed_modules_name_a_family():
+    found = {
+        module.as_posix(): names
+        for module in _modules()
+        if "families" not in module.parts
+        if (names := sorted(set(_family_names(_tree(module)))))
+    }
+    listed = {pattern: fnmatch.filter(found, pattern) for pattern in NAMES_A_FAMILY}
+    unlisted = sorted(set(found).difference(*listed.values()))
+    assert unlisted == [], "move it into detection_core/families/NAME, or ask the family's record"
+    assert [pattern for pattern, paths in listed.items() if not paths] == []
+
+
+def test_a_name_of_a_family_is_seen():
+    for code in ("config.model.ssd", "f('model.ssd.loss')", "def is_efficientdet(): pass", "Ssd()"):
+        assert list(_family_names(ast.parse(code))), code
+    for code in ("f('ssd_anchor_generator')", "'Of SSD.'", "_passed"):
+        assert not list(_family_names(ast.parse(code))), code
 
 
 def test_no_two_modules_have_one_name_without_a_reason():

@@ -32,9 +32,9 @@ def point_at_examples(
 ) -> Config:
     """Return a copy of the config that reads a folder of examples.
 
-    Whatever else the readers say (shuffling, masks, workers, ...) stays. Of several readers for evaluation
-    the first is kept, as one split is evaluated, and weights of inputs go, as a split is one input: the log
-    says so.
+    Other fields of the readers (shuffling, masks, workers, ...) stay. Only the first evaluation reader is
+    kept, because one split is evaluated. Weights of inputs are removed, because a split is one input. Both
+    are logged.
 
     Args:
         config: left as it is.

@@ -37,7 +37,7 @@ def find_label_map(root: str) -> LabelMap | None:
     found: set[LabelMap] = set()
     try:
         listing = list_folder(root, bounded=True)
-    except OSError:  # who reads the data set says so
+    except OSError:  # The reader of the data set reports it.
         return None
     for path in listing.paths(".pbtxt"):
         with contextlib.suppress(ConfigError):  # a graph or another message

@@ -57,21 +57,21 @@ def find_without_effect(config: Message) -> list[Problem]:
 def warn_without_effect(config: Message, where: str = "") -> None:
     """Log one line that lists what has no effect here; once a process.
 
-    A config whose file is not known any more is not told again of what its file was told of.
+    A config without a known file does not repeat that file's warnings.
     """
     found = find_without_effect(config)
     if found:
         _warn_once(where, "; ".join(f"{field.path} ({field.message})" for field in found))
 
 
-_SAID: dict[str, set[str]] = {}
+_WARNED: dict[str, set[str]] = {}
 
 
 def _warn_once(where: str, listed: str) -> None:
-    said = _SAID.setdefault(listed, set())
-    if where in said or (said and not where):
+    files = _WARNED.setdefault(listed, set())
+    if where in files or (files and not where):
         return
-    said.add(where)
+    files.add(where)
     _logger.warning("%s: without effect here: %s", where or "config", listed)
 
 

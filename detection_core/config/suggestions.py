@@ -29,7 +29,7 @@ def near_names(name: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
 
 
 def describe_unknown_field(name: str, message: Descriptor) -> str:
-    """Say that a message has no such field, and which it could have been."""
+    """Describe an unknown field of a message, with similar names."""
     removed = REMOVED_FIELDS.get((message.name, name))
     if removed is not None:
         return f"{message.name} has no field '{name}'; {removed}"

@@ -101,7 +101,7 @@ class Detector(tf.Module, abc.ABC):
         """
 
     def serving_outputs(self, images: Images) -> dict[str, tf.Tensor]:
-        """Return what a SavedModel's signature gives; a family may add outputs of its own.
+        """Return what a SavedModel's signature gives; a family may add outputs.
 
         Args:
             images: a batch of `input_shape`.

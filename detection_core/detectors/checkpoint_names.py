@@ -43,8 +43,8 @@ class Naming:
         detector: any of these some names of a detector's checkpoint begin with.
         classifier: any of these some names of a classifier's checkpoint begin with.
         heads: any of these stands in the names of a detector's heads.
-        model: what names of a model's variables begin with; () in formats where other names are told by
-            their ends.
+        model: what names of a model's variables begin with; () in formats where the ends of names
+            distinguish other variables.
         stored_names: finds the names that a checkpoint has under others; None: each stands for itself.
     """
 

@@ -27,6 +27,21 @@ if TYPE_CHECKING:
     from detection_core.errors import Problem
     from detection_core.parts.anchors.choice import Chosen
 
+
+def late(path: str) -> Callable[..., Any]:
+    """Return a function that imports another one at its first call, as records need no TensorFlow.
+
+    Args:
+        path: of the other, `MODULE:FUNCTION`.
+    """
+    module, _, name = path.partition(":")
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(*args, **kwargs)
+
+    return call
+
+
 Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
 
 LevelOutputs = tuple[list["tf.Tensor"], list["tf.Tensor"]]
@@ -35,7 +50,7 @@ LevelOutputs = tuple[list["tf.Tensor"], list["tf.Tensor"]]
 
 
 class FamilyDescription(Protocol):
-    """What a family says of a detector that a config describes; a dataclass of JSON-able fields."""
+    """A family's description of a configured detector: a dataclass of fields for JSON."""
 
     @property
     def parts(self) -> Mapping[str, str]:
@@ -53,7 +68,7 @@ class CheckpointSupport:
     """How detectors of a family start from checkpoints of the field.
 
     Attributes:
-        names: gives how such checkpoints name its variables.
+        names: gives how these checkpoints name its variables.
         named_extractors: feature extractors that TensorFlow 1 had, so that the names in its checkpoints are
             known.
         backbone: type of a feature extractor -> its backbone, whose published weights it can start from; "":
@@ -87,7 +102,7 @@ class TFLiteExport:
     """How detectors of a family become TensorFlow Lite files.
 
     Attributes:
-        problems: (message of the arm, its field path) -> what such a file cannot hold.
+        problems: (message of the arm, its field path) -> what the file cannot hold.
         function: (detector, its config, what to give, whether the network's outputs are going to be integers)
             -> a concrete function from one image, `input` float32 [1, H, W, 3], to the four
             outputs of `exporters.signatures.TFLITE_OUTPUTS`, in that order, or to those of the form.
@@ -180,7 +195,7 @@ class Family:
         describe: (message, detector) -> what `validate` prints of it.
         rules: name of a message type that only this family has, such as `Ssd` -> its rules.
         settings: message -> name to value of all that it sets and of all that its named network has for the
-            rest; None: the message has no such names.
+            rest; None: its messages name no networks.
         loss_names: name of a part of the loss -> its short name in progress lines and charts.
         extractor_types: what `feature_extractor.type` may say, for an arm that has one.
         options: name -> option that `experimental_model.options` may set.
@@ -191,7 +206,7 @@ class Family:
         size_problems: (message, path, rows and columns of the network's input) -> what needs more memory
             than there can be.
         keypoints: message -> keypoints of an object that the detector is trained on, and the field below the
-            message that says so; None: it is not trained on any.
+            message that sets them; None: it is not trained on any.
         masks: message -> whether the detector finds masks.
         checkpoints: how it starts from checkpoints of the field; None: it starts from none.
         anchors: which anchors objects are matched with, and how they are chosen; None: it has none, or others
@@ -334,7 +349,7 @@ def extractor_type(message: Any) -> str:
 
 
 def find_family(model: Any) -> Family | None:
-    """Return the family that a `model` message configures; None where there is no such."""
+    """Return the family that a `model` message configures; None where none has its name."""
     name = family_name(model)
     return _load(name) if name in FAMILIES else None
 
@@ -363,7 +378,7 @@ def family_of(model: Any) -> Family:
     """Return the family that a `model` message configures.
 
     Raises:
-        ConfigError: when there is no such.
+        ConfigError: when no family has its name.
     """
     family = find_family(model)
     if family is None:
@@ -374,7 +389,7 @@ def family_of(model: Any) -> Family:
 
 
 def no_tflite(name: str) -> str:
-    """Say that a family does not become TensorFlow Lite files."""
+    """Return the error message for a family without TensorFlow Lite export."""
     return f"expected a model that converts to TensorFlow Lite, {_having('tflite')}, found {name}"
 
 

@@ -73,7 +73,7 @@ class QuantizedDetector(Protocol):
         """Let every range start from what is measured on resized pixels, float32 [B, H, W, 3], 0..255."""
 
     def calibrate_untrained(self, batches: Callable[[], Iterable[tf.Tensor]]) -> None:
-        """Calibrate on the same where nothing is trained afterwards; pixels are given anew at each call."""
+        """Calibrate on the same where nothing is trained afterwards; each call gives the pixels again."""
 
     def float_layers(self) -> list[str]:
         """Return the layers that stay in float."""

@@ -198,7 +198,7 @@ def _obtain(file: PublishedFile, mirror: str, progress: Reporter | None) -> bool
 
 
 def _fetch(file: PublishedFile, mirror: str, progress: Reporter | None) -> None:
-    """Fetch to a name of its own, compare, and let it appear."""
+    """Download to a temporary name, compare, and rename."""
     source = _source(file, mirror)
     fetched = f"{file.path}.fetched"
     files.remove_tree(fetched)
@@ -209,7 +209,7 @@ def _fetch(file: PublishedFile, mirror: str, progress: Reporter | None) -> None:
         elif files.exists(source) and not files.is_dir(source):
             _copy(source, fetched, file.most_bytes)
         else:
-            raise Unreachable("there is no such file", where=source)
+            raise Unreachable("there is no file of that name", where=source)
     except Unreachable as error:
         raise _not_to_be_had(file, source, error) from error
     try:
@@ -287,7 +287,7 @@ def _compare(file: PublishedFile, path: str) -> None:
     if path == file.path:
         cause = "somebody changed it; remove it to fetch it again"
     else:
-        cause = "it was published anew, or changed on the way; if you trust it, remove the record"
+        cause = "it was published again, or changed on the way; if you trust it, remove the record"
     raise ModelError(
         f"expected {record.text()}, as {file.path}.json recorded it when it was first there, found"
         f" {found.text()}: {cause}",

@@ -89,7 +89,7 @@ def fine_tuning_recipe(
                 value=f"zoo:{model.name}",
                 reason=(
                     "all that fits is taken over: backbone, pyramid and what the heads share; the last layer"
-                    f" starts anew, for {classes:,} classes"
+                    f" starts again, for {classes:,} classes"
                 ),
                 source=_MEASURED,
             ),
@@ -135,7 +135,7 @@ def _schedule(batch_size: int, num_steps: int) -> tuple[Choice, ...]:
             path=f"{momentum}.learning_rate.cosine_decay_learning_rate",
             value=cosine,
             reason=(
-                f"a peak of {rate:g}, at most half of what such detectors are trained with from scratch, as"
+                f"a peak of {rate:g}, at most half of what these detectors are trained with from scratch, as"
                 f" trained weights are good already; it follows the batch size; {warm_up} steps of warm-up"
                 " protect them from the first, large gradients of the new layers"
             ),

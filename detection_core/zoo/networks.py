@@ -50,7 +50,7 @@ class Kind:
     """
 
     text: str
-    values: Mapping[str, str | int] = dataclasses.field(default_factory=dict)
+    values: Mapping[str, str | int | float] = dataclasses.field(default_factory=dict)
     weights: str = ""
     augmentation: str = "crop"
     batch_norms: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Kind:
         _one_of("weights", self.weights, ("", "automl", "tensorflow_1"))
         _one_of("augmentation", self.augmentation, ("crop", "scale_jitter"))
 
-    def fill(self, num_classes: int | None = None, **values: str | int) -> str:
+    def fill(self, num_classes: int | None = None, **values: str | int | float) -> str:
         """Return the text, in text format.
 
         Args:
@@ -91,7 +91,7 @@ class Network:
         name: in its family's file, unique in all of them.
         kind: of what it is one.
         extractor: its `feature_extractor.type`; "" where the family has none.
-        speed: rung of the ladder from fast to accurate.
+        speed: one of `SPEEDS`.
         side: height and width of the input that the other numbers are for, pixels.
         parameters: numbers in all variables of a detector of 90 classes, moving statistics included;
             published EfficientDets carry parts of the classifier beside them.
@@ -113,7 +113,7 @@ class Network:
     training_bytes: int = 0
     coco_map: float | None = None
     from_scratch: bool = False
-    values: Mapping[str, str | int] = dataclasses.field(default_factory=dict)
+    values: Mapping[str, str | int | float] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse values that do not exist."""
@@ -172,6 +172,11 @@ class PublishedModel(Network):
         return next((name for most, name in _SIZE_CLASSES if self.parameters <= most), "large")
 
 
+def list_all() -> tuple[Network, ...]:
+    """Return the networks of all families, in the order of their files."""
+    return tuple(_read_all()[1].values())
+
+
 def list_networks() -> tuple[Network, ...]:
     """Return all from fast to accurate, fewest operations first; of equal ones the model zoo's first."""
 
@@ -179,12 +184,12 @@ def list_networks() -> tuple[Network, ...]:
         speed = SPEEDS.index(network.speed)
         return speed, network.multiply_adds, not isinstance(network, PublishedModel)
 
-    return tuple(sorted(_read_all()[1].values(), key=place))
+    return tuple(sorted(list_all(), key=place))
 
 
 def list_models() -> tuple[PublishedModel, ...]:
     """Return the detectors that are published and built here, family by family, small ones first."""
-    return tuple(network for network in _read_all()[1].values() if isinstance(network, PublishedModel))
+    return tuple(network for network in list_all() if isinstance(network, PublishedModel))
 
 
 def find_network(name: str) -> Network:
@@ -219,20 +224,20 @@ def _find(name: str, networks: Iterable[_N], text: tuple[str, str], where: str) 
 
 
 def nearest_model(input_size: tuple[int, int], *, speed: Speed = "balanced") -> PublishedModel:
-    """Return the detector of a rung whose input is nearest to a size; of equally near ones the more accurate.
+    """Return the detector of a speed with the nearest input size; on a tie, the more accurate one.
 
     Args:
         input_size: height and width that the data ask for, pixels.
-        speed: rung of the ladder.
+        speed: one of `SPEEDS`.
 
     Raises:
-        ValueError: for another rung, or a size that is none.
+        ValueError: for another speed, or a size that is none.
     """
     if speed not in SPEEDS or min(input_size) < 1:
         raise ValueError(f"expected one of {SPEEDS} and a size in pixels, found {speed!r}, {input_size}")
     side = math.sqrt(input_size[0] * input_size[1])
-    rung = [model for model in list_models() if model.speed == speed]
-    return min(rung, key=lambda model: (abs(math.log(model.side / side)), -model.coco_map))
+    candidates = [model for model in list_models() if model.speed == speed]
+    return min(candidates, key=lambda model: (abs(math.log(model.side / side)), -model.coco_map))
 
 
 def find_kind(name: str) -> Kind:
@@ -265,7 +270,7 @@ def _read_all() -> tuple[dict[str, Kind], dict[str, Network]]:
 class _File:
     kinds: Mapping[str, Mapping[str, Any]]
     networks: Mapping[str, Mapping[str, Any]]
-    parts: Mapping[str, str | int] = dataclasses.field(default_factory=dict)
+    parts: Mapping[str, str | int | float] = dataclasses.field(default_factory=dict)
 
 
 def read_networks(text: str, where: str) -> tuple[dict[str, Kind], dict[str, Network]]:
@@ -290,7 +295,7 @@ def read_networks(text: str, where: str) -> tuple[dict[str, Kind], dict[str, Net
     return kinds, networks
 
 
-def _kind(name: str, entry: Mapping[str, Any], parts: Mapping[str, str | int]) -> Kind:
+def _kind(name: str, entry: Mapping[str, Any], parts: Mapping[str, str | int | float]) -> Kind:
     kind = _decode(Kind, entry, f"kinds.{name}")
     return dataclasses.replace(kind, values={**parts, **kind.values})
 

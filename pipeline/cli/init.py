@@ -133,7 +133,7 @@ VERBS = (
                 "-o", "--output", default="", metavar="FOLDER", help="folder of the files; changed ones stay"
             ),
             argument("--model", default="", metavar="NAME", help="network to take; without it one that fits"),
-            argument("--speed", choices=_SPEEDS, default=None, help="rung of the ladder to choose from"),
+            argument("--speed", choices=_SPEEDS, default=None, help="speed of the network to choose"),
             argument("--from-scratch", action="store_true", help="look for no weights to start from"),
             argument("--measure", action="store_true", help="build the network and time it on this machine"),
             argument("--list-models", action="store_true", help="list the networks, from fast to accurate"),

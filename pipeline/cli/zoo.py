@@ -101,7 +101,7 @@ GROUP = Group(
                     "--speed",
                     choices=("fast", "balanced", "accurate"),
                     default="",
-                    help="a rung of the ladder",
+                    help="only networks of this speed",
                 ),
             ),
             command=list_models,

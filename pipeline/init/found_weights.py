@@ -51,7 +51,7 @@ def find_weights(network: Network, *, wanted: bool) -> StartingWeights:
     if not isinstance(network, PublishedModel):
         return StartingWeights(found=False, reason="nobody publishes weights of this network")
     if not wanted:
-        return StartingWeights(found=False, reason="--from-scratch says so")
+        return StartingWeights(found=False, reason="--from-scratch is given")
     here = find_model_files(network) is not None
     try:
         fetched = fetch_model(network)

@@ -179,9 +179,10 @@ def _anchors(
         return None, {}
     tried.append((default, default.overrides))
     if not keep_count:
+        _, arm = model_message(config.model)
         for low, high in ((3, 6), (4, 6)):
             levels = {
-                f"model.ssd.{part}.{name}_level": level
+                f"{arm}.{part}.{name}_level": level
                 for part in ("feature_extractor.fpn", "anchor_generator.multiscale_anchor_generator")
                 for name, level in (("min", low), ("max", high))
             }

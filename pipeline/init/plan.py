@@ -44,7 +44,7 @@ class Request:
         data: folder of the data set.
         folder: that the files go to.
         model: name of a network; "" for the one that fits.
-        speed: rung of the ladder; None: by the machine.
+        speed: one of `SPEEDS`; None: by the machine.
         weights: look for weights to start from.
     """
 

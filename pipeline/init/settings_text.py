@@ -35,7 +35,7 @@ def format_settings_file(head: Iterable[str], choices: Iterable[Choice]) -> str:
 
 
 def choice_comment(choice: Choice) -> str:
-    """Return why something was chosen, with the paper that says so."""
+    """Return why something was chosen, with its source."""
     is_paper = "://" in choice.source
     return f"{choice.reason} ({choice.source})" if choice.reason and is_paper else choice.reason
 

@@ -11,7 +11,7 @@ from detection_core.artifacts.coco_names import (
     SHAPE_METRICS,
     metric_prefix,
 )
-from detection_core.config.automl.fates import FATES
+from detection_core.config.automl.support import SUPPORT
 from detection_core.config.metric_names import COCO_SET, SET_PREFIXES
 from detection_core.zoo.networks import Network, PublishedModel, list_networks
 from pipeline.cli.base import Argument, Group, Verb
@@ -74,7 +74,7 @@ MEASURES = {
         "Open Images challenge: a detection inside a group finds it once; unverified classes do no harm"
     ),
 }
-FATES_HEAD = """
+SUPPORT_HEAD = """
 Other sets for masks, and those for panoptic segmentation, are refused when the config is checked.
 
 ## Hyper-parameters of google/automl
@@ -109,9 +109,9 @@ def render_models() -> str:
     shapes = {name: metric_prefix(metrics[0]) for name, metrics in SHAPE_METRICS.items()}
     prefixes = {COCO_SET: "DetectionBoxes", **shapes, **SET_PREFIXES}
     sets = "".join(f"| `{name}` | `{prefix}_` | {MEASURES[name]} |\n" for name, prefix in prefixes.items())
-    fates = "".join(f"| `{name}` | {fate.kind} | {fate.text} |\n" for name, fate in FATES.items())
+    rows = "".join(f"| `{name}` | {support.kind} | {support.text} |\n" for name, support in SUPPORT.items())
     networks = "".join(map(_network, list_networks()))
-    return f"{MODELS_HEAD}{networks}{METRICS_HEAD}{metrics}{SETS_HEAD}{sets}{FATES_HEAD}{fates}"
+    return f"{MODELS_HEAD}{networks}{METRICS_HEAD}{metrics}{SETS_HEAD}{sets}{SUPPORT_HEAD}{rows}"
 
 
 def _verbs() -> Iterator[tuple[str, Verb]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from detection_core.config.automl.fates import FATES
+from detection_core.config.automl.support import SUPPORT
 from pipeline.cli import parser
 from tests.support.made_examples import Made, write_examples
 
@@ -20,7 +20,7 @@ SECTIONS = dict(re.findall(r"^### (\S+)\.py\n(.*?)(?=^##)", TEXT, re.MULTILINE |
 
 def test_the_reference_has_the_fate_of_every_hyperparameter() -> None:
     text = (DOCS / "reference" / "models.md").read_text(encoding="utf-8")
-    rows = [f"| `{name}` | {fate.kind} | {fate.text} |" for name, fate in FATES.items()]
+    rows = [f"| `{name}` | {support.kind} | {support.text} |" for name, support in SUPPORT.items()]
     assert "\n".join(rows) in text
 
 

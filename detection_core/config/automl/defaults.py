@@ -11,6 +11,7 @@ from typing import Any
 
 from detection_core.config.suggestions import near_names
 from detection_core.errors import ConfigError, shorten
+from detection_core.zoo.networks import Network, list_all
 
 DEFAULTS: Mapping[str, Any] = {
     "name": "efficientdet-d1",
@@ -101,45 +102,23 @@ DEFAULTS: Mapping[str, Any] = {
 }
 """Hyper-parameter to its value where neither a model nor an override sets it, as their YAML has it."""
 
-_LITE = {"mean_rgb": 127.0, "stddev_rgb": 128.0, "act_type": "relu6", "fpn_weight_method": "sum"}
 
-
-def _size(backbone: str, image: int, filters: int, cells: int, repeats: int) -> dict[str, Any]:
-    return {
-        "backbone_name": f"efficientnet-{backbone}",
-        "image_size": image,
-        "fpn_num_filters": filters,
-        "fpn_cell_repeats": cells,
-        "box_class_repeats": repeats,
-    }
+def _changes(network: Network) -> dict[str, Any]:
+    values = {**network.kind.values, **network.values}
+    return {"image_size": network.side, **{key: values[key] for key in DEFAULTS if key in values}}
 
 
 MODELS: Mapping[str, Mapping[str, Any]] = {
-    "efficientdet-d0": _size("b0", 512, 64, 3, 3),
-    "efficientdet-d1": _size("b1", 640, 88, 4, 3),
-    "efficientdet-d2": _size("b2", 768, 112, 5, 3),
-    "efficientdet-d3": _size("b3", 896, 160, 6, 4),
-    "efficientdet-d4": _size("b4", 1024, 224, 7, 4),
-    "efficientdet-d5": _size("b5", 1280, 288, 7, 4),
-    "efficientdet-d6": _size("b6", 1280, 384, 8, 5) | {"fpn_weight_method": "sum"},
-    "efficientdet-d7": _size("b6", 1536, 384, 8, 5) | {"anchor_scale": 5.0, "fpn_weight_method": "sum"},
-    "efficientdet-d7x": _size("b7", 1536, 384, 8, 5)
-    | {"anchor_scale": 4.0, "max_level": 8, "fpn_weight_method": "sum"},
-    "efficientdet-lite0": _size("lite0", 320, 64, 3, 3) | _LITE | {"anchor_scale": 3.0},
-    "efficientdet-lite1": _size("lite1", 384, 88, 4, 3) | _LITE | {"anchor_scale": 3.0},
-    "efficientdet-lite2": _size("lite2", 448, 112, 5, 3) | _LITE | {"anchor_scale": 3.0},
-    "efficientdet-lite3": _size("lite3", 512, 160, 6, 4) | _LITE,
-    "efficientdet-lite3x": _size("lite3", 640, 200, 6, 4) | _LITE | {"anchor_scale": 3.0},
-    "efficientdet-lite4": _size("lite4", 640, 224, 7, 4) | _LITE,
+    network.name: _changes(network) for network in list_all() if network.kind.weights == "automl"
 }
-"""Model name to the hyper-parameters that it sets."""
+"""Model name to the hyper-parameters that it sets, as the family's `networks.yaml` lists them."""
 
 
 def model_values(model_name: str) -> dict[str, Any]:
     """Return every hyper-parameter of a model, none of them overridden.
 
     Raises:
-        ConfigError: when there is no such model.
+        ConfigError: for an unknown model name.
     """
     if model_name not in MODELS:
         near = near_names(model_name, MODELS, limit=1)

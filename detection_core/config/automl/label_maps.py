@@ -42,7 +42,7 @@ def resolve_label_map(
         where: field path, for errors.
 
     Raises:
-        ConfigError: when there is no such label map, or the file cannot be used.
+        ConfigError: when there is no label map of that name, or the file cannot be used.
     """
     if not label_map:
         return {}

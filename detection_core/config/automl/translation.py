@@ -8,10 +8,10 @@ from typing import Any
 
 from detection_core.allowed_values import up_to
 from detection_core.config.automl.defaults import DEFAULTS
-from detection_core.config.automl.fates import FATES, MODEL
 from detection_core.config.automl.hparams_text import RUN_SETTINGS, WHERE
 from detection_core.config.automl.hyperparameters import HyperParameters
 from detection_core.config.automl.label_maps import resolve_label_map, to_label_map
+from detection_core.config.automl.support import MODEL, SUPPORT
 from detection_core.config.automl.train_optimization import RunLength, fill_optimization
 from detection_core.config.automl.typed_values import LoadedHyperParameters, load_hyperparameters
 from detection_core.config.automl.value_readers import refusal, whole
@@ -131,17 +131,17 @@ def holds_hyperparameters(path: str) -> bool:
 
 
 def _refuse(values: HyperParameters) -> None:
-    for name, fate in FATES.items():
-        if not fate.fits(values):
-            raise refusal(fate.expected, getattr(values, name), f"{WHERE}.{name}", fate.remedy)
+    for name, support in SUPPORT.items():
+        if not support.fits(values):
+            raise refusal(support.expected, getattr(values, name), f"{WHERE}.{name}", support.remedy)
 
 
 def _notes(loaded: LoadedHyperParameters) -> tuple[str, ...]:
     typed = load_hyperparameters(loaded.model_name).values
-    changed = [name for name in FATES if getattr(loaded.values, name) != getattr(typed, name)]
-    found = [f"{name}: {FATES[name].text}" for name in changed if FATES[name].kind == "without effect"]
+    changed = [name for name in SUPPORT if getattr(loaded.values, name) != getattr(typed, name)]
+    found = [f"{name}: {SUPPORT[name].text}" for name in changed if SUPPORT[name].kind == "without effect"]
     if loaded.values.strategy:
-        found.append(f"strategy: {FATES['strategy'].text}")
+        found.append(f"strategy: {SUPPORT['strategy'].text}")
     return tuple(found)
 
 
@@ -179,8 +179,8 @@ def _fill_model(message: EfficientDet, loaded: LoadedHyperParameters) -> None:
     message.name = _VARIANTS.get(loaded.model_name, loaded.model_name)
     named = load_hyperparameters(message.name).values
     message.num_classes = values.num_classes
-    for name, fate in FATES.items():
-        if fate.text != f"{MODEL}.{name}" or getattr(values, name) == getattr(named, name):
+    for name, support in SUPPORT.items():
+        if support.text != f"{MODEL}.{name}" or getattr(values, name) == getattr(named, name):
             continue
         _set_field(message, name, getattr(values, name))
     if (values.min_level, values.max_level) != (named.min_level, named.max_level):

@@ -157,7 +157,7 @@ def _rename(config: TrainEvalPipelineConfig, values: list[Written], where: str) 
 
 
 def _written_as(config: TrainEvalPipelineConfig, text: str, edits: list[Edit]) -> str:
-    """Apply the edits; where that does not give the config, write it anew."""
+    """Apply the edits; where that does not give the config, write the whole config again."""
     result = edited(text, edits)
     try:
         same = parse_message(result, TrainEvalPipelineConfig) == config

@@ -69,7 +69,7 @@ def without_counterpart(extractor: str) -> str:
     """Say what to do about an extractor of `WITHOUT_COUNTERPART`."""
     return (
         f"expected an extractor that TensorFlow 2 has, found {extractor!r}, which has no counterpart; "
-        f"set type: {WITHOUT_COUNTERPART[extractor]!r}, which comes nearest, and train it anew"
+        f"set type: {WITHOUT_COUNTERPART[extractor]!r}, which comes nearest, and train again"
     )
 
 

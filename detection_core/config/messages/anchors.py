@@ -15,7 +15,7 @@ from detection_core.protos.multiscale_anchor_generator_pb2 import MultiscaleAnch
 from detection_core.protos.ssd_anchor_generator_pb2 import SsdAnchorGenerator
 
 MAX_PER_LOCATION = 1_000
-_REDUCED = 3  # anchors of the lowest layer, where reduce_boxes_in_lowest_layer says so
+_REDUCED = 3  # anchors of the lowest layer with reduce_boxes_in_lowest_layer: true
 
 
 def ssd_anchor_layers(message: SsdAnchorGenerator) -> int:

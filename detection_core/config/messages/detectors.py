@@ -16,10 +16,10 @@ from detection_core.protos.model_pb2 import DetectionModel
 
 
 def model_resizer(model: DetectionModel) -> tuple[ImageResizer, str]:
-    """Return how a model's images are resized, and the field path that says so or should.
+    """Return how a model's images are resized, and the path of that field.
 
-    That is the config's `image_resizer`, else the one to the input size that the family has of its own;
-    where there is neither, the message is empty.
+    Without an `image_resizer` in the config, images are resized to the family's input size. Without that,
+    the message is empty.
 
     Args:
         model: whose `options` are right.
@@ -78,7 +78,7 @@ def _common(model: DetectionModel, path: str) -> Iterator[Problem]:
     """Check what every family has."""
     message, _ = model_message(model)
     family, arm = find_family(model), model.WhichOneof("model")
-    # Without its family an experimental_model is a name, and is refused as such.
+    # Without its family an experimental_model is only a name; that name is refused.
     if message is None or (family is None and arm == "experimental_model"):
         return
     path = f"{path}.{arm}"

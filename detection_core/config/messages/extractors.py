@@ -33,9 +33,9 @@ class Extractor:
         neck: "extra_layers", "fpn" or "bifpn".
         maps: levels of the backbone's features that an `extra_layers` neck starts with, finest first.
         expanded: whether the neck starts with the finest of them before its block's last convolution.
-        fixed: fields of the message that have to keep their defaults, as the extractor has no such option.
+        fixed: fields that must keep their defaults, because the extractor lacks these options.
         extra: nominal channels of the maps that an `extra_layers` neck can put on top.
-        overridden: the message has to override the backbone's hyperparameters, as it has none of its own.
+        overridden: the message must override hyperparameters, because the backbone has no defaults.
         sides: rows or columns of the input -> those of `maps`; None where each stride rounds up.
         least_side: fewest rows and columns of an input.
     """

@@ -45,7 +45,7 @@ def fine_tuning_problems(
         return
     yield from _path(train.fine_tune_checkpoint)
     if train.fine_tune_checkpoint_version == CheckpointVersion.V1:
-        # An unknown family or an extractor that is gone is a problem of its own.
+        # An unknown family or an extractor that is gone is reported separately.
         if extractor and extractor not in WITHOUT_COUNTERPART:
             named = support.named_extractors if support else ()
             yield from _named(train, COUNTERPARTS.get(extractor, extractor), named)

@@ -1,4 +1,4 @@
-"""Where a training is followed: what a tracking server needs to be told."""
+"""Where a training is followed: the settings of a tracking server."""
 
 from __future__ import annotations
 

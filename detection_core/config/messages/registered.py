@@ -1,4 +1,4 @@
-"""Parts from outside the package: losses and augmentations that a config names, with options of their own.
+"""Parts from outside the package: losses and augmentations that a config names, with their options.
 
 A part is registered where the process starts, before a config is checked, by `register_part`. The config
 then asks for it by name, here for a classification loss:

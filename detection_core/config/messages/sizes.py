@@ -48,7 +48,7 @@ def image_size_problems(
 
 
 class Laid(NamedTuple):
-    """Anchors of an image, the most at one place, and the field that says so."""
+    """The number of anchors of an image, the most at one location, and the field that sets it."""
 
     anchors: int
     most: int

@@ -14,7 +14,7 @@ from detection_core.config.problems import child_path, walk_messages
 def field_texts(config: Message) -> dict[str, str]:
     """Return path to value of every field that is set, in the order of the schema.
 
-    A path is one that an override takes; a message without fields of its own has the value `{}`.
+    A path is one that an override takes; a message without fields has the value `{}`.
     """
     found = {}
     for path, message in walk_messages(config):

@@ -77,7 +77,7 @@ def _expanded(config: TrainEvalPipelineConfig, name: str, value: Any) -> Overrid
         near = near_names(name, [*_FIXED, *_BY_CONFIG])
         if near:
             message = (
-                f"no such short name; did you mean {' or '.join(near)}? A field is named by its full path"
+                f"unknown short name; did you mean {' or '.join(near)}? A field is named by its full path"
             )
             raise ConfigError(message, where=f"override {name}")
     return [(name, value)]

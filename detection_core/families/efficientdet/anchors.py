@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from detection_core.families.efficientdet.settings import EfficientDetSettings
+from detection_core.families.efficientdet.settings import EfficientDetSettings, settings_of
 from detection_core.parts.anchors.choice import AnchorMap
+from detection_core.protos.efficientdet_pb2 import EfficientDet
 
 
 def anchor_maps(settings: EfficientDetSettings, size: tuple[int, int]) -> list[AnchorMap]:
@@ -63,3 +64,9 @@ def _laid(level: AnchorMap) -> np.ndarray:
     centres = np.stack([y, x, y, x], axis=-1)[:, :, np.newaxis]
     half = np.array(level.sizes) / 2
     return (centres + np.concatenate([-half, half], axis=1)).reshape(-1, 4)
+
+
+def anchor_boxes(message: EfficientDet, where: str) -> np.ndarray:
+    """Return the anchors of a config; see `AnchorSupport.boxes`."""
+    del where  # Nothing is refused.
+    return normalized_anchors(settings_of(message))

@@ -213,7 +213,7 @@ _PARTS: Mapping[str, Callable[[str], bool]] = {
 def _hub_path(name: str) -> str:
     """Return the path of a variable by its name, where all but the last layers came from TensorFlow Hub.
 
-    Such trainings, Model Maker's among them, have the module as one layer, whose variables are its children
+    These trainings, Model Maker's among them, have the module as one layer, whose variables are its children
     by their whole names.
     """
     for scope, layer in _BESIDE_HUB_MODULE.items():
@@ -264,3 +264,8 @@ EFFICIENTDET_NAMES = CheckpointNames(
         stored_names=running_names,
     ),
 )
+
+
+def checkpoint_names() -> CheckpointNames:
+    """Return how checkpoints name the variables of EfficientDet."""
+    return EFFICIENTDET_NAMES

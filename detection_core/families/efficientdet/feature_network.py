@@ -33,7 +33,7 @@ class NodeFusion(WeightedFusion):
     """Adds up maps of one shape, each times its share, from a variable for each: `WSM`, `WSM_1`, ...
 
     The methods are "fastattn", each weight by the sum of all, and "attn", the softmax of all; with "channel_"
-    before it each channel has weights of its own.
+    before it each channel has separate weights.
     """
 
     def build(self, input_shape: Any) -> None:

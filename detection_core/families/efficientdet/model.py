@@ -180,7 +180,7 @@ class EfficientDetModel(Detector):
         return normalized * (2.0 / 255.0) - 1.0 if settings.scale_range else normalized
 
     def predict(self, images: Images, training: bool) -> AnchorPredictions:
-        """Run the network; what is padding is what the mean is after normalisation.
+        """Run the network; padding pixels have the value of the mean after normalisation.
 
         Args:
             images: a batch of the input size.

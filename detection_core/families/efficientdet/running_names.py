@@ -1,8 +1,8 @@
 """Running numbers in the names of google/automl's name-based checkpoints.
 
-The stem, its layers and the transposed convolutions of the segmentation head have no name of their own there,
-and are numbered through a process: a second network in it has `stem_1/conv2d_5` where the first has
-`stem/conv2d`. Its own restoring then misses them.
+The stem, its layers and the transposed convolutions of the segmentation head have no fixed names. They are
+numbered within a process: the first network has `stem/conv2d`, a second one `stem_1/conv2d_5`. google/automl
+itself does not find these when it restores.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def _each(values: tuple[float, ...], count: int) -> tuple[float, ...]:
     return values * count if len(values) == 1 else values
 
 
-# Fields that no hyper-parameter gives a default, or that are messages of their own.
+# Fields that no hyper-parameter gives a default, or that are messages.
 _OTHERS = ("image_resizer", "nms_configs", "num_classes")
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from detection_core.artifacts.tflite_metadata import BoxDecoding
-from detection_core.detectors.family import TFLiteOutputOptions
+from detection_core.detectors.family import Normalisation, TFLiteOutputOptions
 from detection_core.exporters.tflite_forms import HeadOptions, Outputs, heads_function
-from detection_core.exporters.tflite_input import network_input
+from detection_core.exporters.tflite_input import file_normalisation, network_input
 from detection_core.exporters.tflite_post_process import PostProcessOptions, centred, normalisation_of
 from detection_core.families.efficientdet.build import HARD_THRESHOLD
 from detection_core.families.efficientdet.model import EfficientDetModel
@@ -78,11 +78,23 @@ def tflite_function(
     return tf.function(serve, autograph=False).get_concrete_function(spec)
 
 
-def box_decoding(model: EfficientDetModel, options: PostProcessOptions) -> BoxDecoding:
+def export_function(detector: Any, config: Any, outputs: TFLiteOutputOptions, integer: bool) -> Any:
+    """Make `tflite_function` for a config; see `TFLiteExport.function`."""
+    options = post_process_options(config.model.efficientdet, outputs)
+    return tflite_function(detector, options, integer=integer, form=outputs.form)
+
+
+def box_decoding(model: EfficientDetModel, config: Any, outputs: TFLiteOutputOptions) -> BoxDecoding:
     """Return how the outputs of a file without post-processing are decoded."""
+    options = post_process_options(config.model.efficientdet, outputs)
     return BoxDecoding(
         anchors=np.asarray(centred(tf.constant(np.asarray(model.anchors)))),
         scales=options.scales,
         num_classes=options.num_classes,
         sigmoid=True,
     )
+
+
+def input_normalisation(model: EfficientDetModel) -> Normalisation:
+    """Return mean and std of each channel with which (pixel - mean) / std is the file's input."""
+    return file_normalisation(normalisation_of(model.preprocess))

@@ -82,15 +82,17 @@ def build_ssd(message: ssd_pb2.Ssd, where: str, seed: int | None = 0) -> SsdMode
     return SsdModel(built.network, parts)
 
 
-def lay_anchors(message: ssd_pb2.Ssd) -> np.ndarray:
+def anchor_boxes(message: ssd_pb2.Ssd, where: str) -> np.ndarray:
     """Return the anchors of a detector without building its network.
 
     Args:
         message: checked.
+        where: its field path; nothing is refused.
 
     Returns:
         float32 [A, 4], normalised to the input, in the order of the predictions: `SsdModel.anchors`.
     """
+    del where
     input_size = fixed_size(message.image_resizer)
     generator = build_anchor_generator(message.anchor_generator)
     shapes = map_shapes(message.feature_extractor, *input_size)

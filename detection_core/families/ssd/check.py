@@ -123,7 +123,7 @@ def _keypoint_loss(ssd: Ssd, path: str) -> Iterator[Problem]:
 
 
 def keypoints(ssd: Ssd) -> tuple[int, str] | None:
-    """Return the keypoints that a detector is trained on and the field that says so; None without any."""
+    """Return the keypoints that a detector is trained on and the field that sets them; None without any."""
     coder = ssd.box_coder
     if not coder.HasField("keypoint_box_coder"):
         return None

@@ -104,11 +104,11 @@ def extractor_problems(message: SsdFeatureExtractor, path: str) -> Iterator[Prob
     for name in entry.fixed:
         found, default = getattr(message, name), message.DESCRIPTOR.fields_by_name[name].default_value
         if found != default:
-            text = f"expected {_text(default)}, as {message.type} has no such option, found {_text(found)}"
+            text = f"expected {_text(default)}, as {message.type} lacks this option, found {_text(found)}"
             yield Problem(path=f"{path}.{name}", message=f"{text}; remove the field")
     if entry.overridden and not message.override_base_feature_extractor_hyperparams:
         name = "override_base_feature_extractor_hyperparams"
-        text = f"expected true, as {message.type} has no hyperparameters of its own, found false; set it"
+        text = f"expected true, as {message.type} has no default hyperparameters, found false; set it"
         yield Problem(path=f"{path}.{name}", message=text)
     yield from _NECKS[entry.neck](entry, message, path)
     yield from _foreign_pyramid(entry, message, path)
@@ -121,7 +121,7 @@ def extractor_problems(message: SsdFeatureExtractor, path: str) -> Iterator[Prob
 
 
 def backbone(extractor: str) -> str:
-    """Return an extractor's backbone; "" where there is no such extractor."""
+    """Return an extractor's backbone; "" for an unknown extractor."""
     return EXTRACTORS[extractor].backbone if extractor in EXTRACTORS else ""
 
 

@@ -127,7 +127,7 @@ class SsdModel(Detector):
         super().__init__(name="ssd")
         self.network = network
         self.num_classes = parts.options.num_classes
-        # Kept as an attribute of its own: checkpoints of detectors that exist list it among their objects.
+        # Kept as a separate attribute: checkpoints of detectors that exist list it among their objects.
         self.input_size = parts.options.input_size
         self.has_background = parts.options.background
         self._parts = parts

@@ -88,8 +88,15 @@ def tflite_function(
     return tf.function(serve, autograph=False).get_concrete_function(spec)
 
 
-def box_decoding(model: SsdModel, options: PostProcessOptions) -> BoxDecoding:
+def export_function(detector: Any, config: Any, outputs: TFLiteOutputOptions, integer: bool) -> Any:
+    """Make `tflite_function` for a config; see `TFLiteExport.function`."""
+    options = post_process_options(config, outputs)
+    return tflite_function(detector, options, integer=integer, form=outputs.form)
+
+
+def box_decoding(model: SsdModel, config: Any, outputs: TFLiteOutputOptions) -> BoxDecoding:
     """Return how the outputs of a file without post-processing are decoded."""
+    options = post_process_options(config, outputs)
     return BoxDecoding(
         anchors=np.asarray(centred(tf.constant(model_anchors(model)))),
         scales=options.scales,
@@ -111,5 +118,5 @@ def model_anchors(model: SsdModel) -> np.ndarray:
 
 
 def input_normalisation(model: SsdModel) -> Normalisation:
-    """Return mean and std of each channel with which (pixel - mean) / std is what a file takes."""
+    """Return mean and std of each channel with which (pixel - mean) / std is the file's input."""
     return file_normalisation(normalisation_of(model.preprocess))

@@ -149,7 +149,7 @@ OF_THE_FIELD = """train_config {
 def test_what_has_no_effect_is_accepted_and_named_in_one_line(caplog):
     config = load_pipeline_config(PYRAMID)
     config.MergeFrom(parse_pipeline_config(OF_THE_FIELD))
-    refusals._SAID.clear()
+    refusals._WARNED.clear()
     with caplog.at_level(logging.WARNING, logger=refusals.__name__):
         check_pipeline_config(config, where="old.config")
         warn_without_effect(config, where="old.config")

@@ -199,7 +199,7 @@ def test_the_mirror_may_be_a_folder_or_a_bucket_and_an_environment_variable(tmp_
     folder.mkdir()
     monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "second"))
     monkeypatch.setenv("DETFLOW_WEIGHTS_MIRROR", str(folder))
-    refused(ModelError, "no such file", fetch_model, MODEL)
+    refused(ModelError, "no file of that name", fetch_model, MODEL)
     (folder / MODEL.archive).write_bytes(ARCHIVE)
     assert _data(fetch_model(MODEL))
     monkeypatch.setenv("DETFLOW_CACHE", str(tmp_path / "third"))

@@ -161,7 +161,7 @@ def test_without_a_picture_that_can_be_read_there_is_none_to_look_at(data, cli):
     for path in (data.root / "images").iterdir():
         path.write_bytes(b"nothing")
     said = cli("init", data.write(), "-o", "mine", "--from-scratch", code=1)
-    assert "from scratch, as --from-scratch says so" in said
+    assert "from scratch, as --from-scratch is given" in said
     assert "40 of 40 image files that were opened cannot be read" in said
     assert said.endswith("\ndetflow run mine/settings.yaml\n")
     assert sorted(os.listdir("mine")) == [".detflow-init.json", "pipeline.config", "settings.yaml"]

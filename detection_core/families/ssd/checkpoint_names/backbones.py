@@ -6,7 +6,7 @@ from detection_core.families.ssd.checkpoint_names.object_paths import NetworkNam
 from detection_core.parts.layers.layer_names import in_backbone
 
 CLASSIFICATION_BACKBONE = "_feature_extractor/classification_backbone"
-# The part of an EfficientNet that a detector uses is a model of its own beside the whole.
+# The part of an EfficientNet that a detector uses is a separate model beside the whole.
 EFFICIENTNET = "_feature_extractor/_efficientnet"
 
 # Objects of a detector's checkpoint that a classifier's has under "feature_extractor".

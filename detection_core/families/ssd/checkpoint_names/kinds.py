@@ -82,3 +82,8 @@ SSD_NAMES = CheckpointNames(
         heads=("Predictor",),
     ),
 )
+
+
+def checkpoint_names() -> CheckpointNames:
+    """Return how checkpoints name the variables of SSD."""
+    return SSD_NAMES

@@ -32,7 +32,7 @@ from detection_core.parts.layers.layer_names import (
 FEATURE_EXTRACTOR = "FeatureExtractor/"
 _SHARED_PREDICTOR = "WeightSharedConvolutionalBoxPredictor"
 
-# Our variable's name -> its name there. Variables of a batch norm lie in a scope of their own.
+# Our variable's name -> its name there. Variables of a batch norm lie in a separate scope.
 _LEAVES = {"kernel": "weights", "bias": "biases", "depthwise_kernel": "depthwise_weights"}
 _NORM_LEAVES = ("gamma", "beta", "moving_mean", "moving_variance")
 
@@ -228,7 +228,7 @@ class _Namer:
         return f"{_SHARED_PREDICTOR}/ProjectionLayer/conv2d_{name.indices[0]}"
 
     def _predictor(self, level: int) -> str:
-        """Predictors of a single feature map have no scope of their own."""
+        """Predictors of a single feature map have no separate scope."""
         return f"BoxPredictor_{level}/" if "box_head_1" in self._names else ""
 
 

@@ -39,7 +39,6 @@ def make_config(
     height, width, _ = spec.input_image_shape
     text = find_kind("mediapipe").fill(
         classes,
-        extractor="ssd_mobilenet_v2_fpn_keras",
         height=height,
         width=width,
         weight_decay=repr(options.l2_weight_decay),

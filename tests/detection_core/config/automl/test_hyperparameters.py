@@ -15,10 +15,10 @@ from detection_core.config.automl import hparams_text
 from detection_core.config.automl import value_readers as readers
 from detection_core.config.automl.comparison import check_made_with, is_efficientdet
 from detection_core.config.automl.defaults import DEFAULTS, MODELS, model_values
-from detection_core.config.automl.fates import FATES, MODEL
 from detection_core.config.automl.hparams_text import apply_overrides, read_overrides, split_run_settings
 from detection_core.config.automl.hyperparameters import HyperParameters, NmsConfigs
 from detection_core.config.automl.label_maps import BUILT_IN, resolve_label_map, to_label_map
+from detection_core.config.automl.support import MODEL, SUPPORT
 from detection_core.config.automl.translation import translate
 from detection_core.config.automl.typed_values import READERS, load_hyperparameters
 from detection_core.config.automl.yaml_text import read_yaml, read_yaml_file
@@ -56,16 +56,16 @@ def test_defaults_and_models_are_theirs():
 
 
 def test_every_hyperparameter_has_a_fate_with_a_reason_or_a_field():
-    assert list(FATES) == list(DEFAULTS)
+    assert list(SUPPORT) == list(DEFAULTS)
     fields = EfficientDet.DESCRIPTOR.fields_by_name
-    for fate in FATES.values():
-        assert fate.text
-        if fate.text.startswith(f"{MODEL}."):
-            assert re.split("[,; .]", fate.text.removeprefix(f"{MODEL}."))[0] in fields
-        assert bool(fate.expected) == bool(fate.remedy)
-        assert fate.expected or fate.kind != "refused"
+    for support in SUPPORT.values():
+        assert support.text
+        if support.text.startswith(f"{MODEL}."):
+            assert re.split("[,; .]", support.text.removeprefix(f"{MODEL}."))[0] in fields
+        assert bool(support.expected) == bool(support.remedy)
+        assert support.expected or support.kind != "refused"
     values = load_hyperparameters("efficientdet-d0").values
-    assert all(fate.fits(values) for fate in FATES.values())
+    assert all(support.fits(values) for support in SUPPORT.values())
 
 
 # Accepted by theirs at first, and then failed on by their model, training or input.

@@ -14,7 +14,7 @@ from detection_core.builders.optimizer import build_learning_rate, build_optimiz
 from detection_core.builders.train_plan import build_train_options
 from detection_core.config.automl import translation
 from detection_core.config.automl.defaults import DEFAULTS, MODELS, model_values
-from detection_core.config.automl.fates import FATES
+from detection_core.config.automl.support import SUPPORT
 from detection_core.config.automl.train_optimization import RunLength, fill_optimization
 from detection_core.config.automl.translation import RunFlags, holds_hyperparameters, translate
 from detection_core.config.automl.typed_values import load_hyperparameters
@@ -87,7 +87,7 @@ def test_every_hyperparameter_reaches_the_config_or_is_told(*, name):
     try:
         found = translate(D0, {**context, name: OTHERS[name]})
     except ConfigError as error:
-        assert FATES[name].kind == "refused"
+        assert SUPPORT[name].kind == "refused"
         assert str(error).startswith(f"hparams.{name}: expected")
         return
     try:
@@ -96,7 +96,7 @@ def test_every_hyperparameter_reaches_the_config_or_is_told(*, name):
         assert "model.efficientdet.heads: expected" in str(error) and name in ("heads", "seg_num_classes")
     changed = found.config != usual.config or found.label_map != usual.label_map
     noted = any(note.startswith(f"{name}: ") for note in found.notes)
-    assert (changed, noted) == (FATES[name].kind == "followed", FATES[name].kind == "without effect")
+    assert (changed, noted) == (SUPPORT[name].kind == "followed", SUPPORT[name].kind == "without effect")
 
 
 @settings(max_examples=25, deadline=None)

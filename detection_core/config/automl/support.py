@@ -1,4 +1,4 @@
-"""What becomes of each hyper-parameter: the field that follows it, why it changes nothing, why it is refused.
+"""The support for each hyper-parameter: the field that follows it, or why it has no effect or is refused.
 
 The table is the one list of them: the translation reads it, docs/reference/models.md shows it,
 and a test changes each in turn.
@@ -17,8 +17,8 @@ Kind = Literal["followed", "without effect", "refused"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Fate:
-    """What becomes of a hyper-parameter.
+class Support:
+    """How a hyper-parameter is supported.
 
     Attributes:
         kind: what, in a word.
@@ -43,27 +43,27 @@ _SCHEDULE = f"the learning_rate of {_OPTIMIZER}"
 _STEPS = "train_config.data_augmentation_options"
 
 
-def _model(name: str) -> Fate:
-    return Fate("followed", f"{MODEL}.{name}")
+def _model(name: str) -> Support:
+    return Support("followed", f"{MODEL}.{name}")
 
 
-def _followed(text: str) -> Fate:
-    return Fate("followed", text)
+def _followed(text: str) -> Support:
+    return Support("followed", text)
 
 
-def _nothing(reason: str) -> Fate:
-    return Fate("without effect", reason)
+def _nothing(reason: str) -> Support:
+    return Support("without effect", reason)
 
 
-def _only(value: Any, name: str, reason: str, remedy: str) -> Fate:
-    """Return the fate of a hyper-parameter that is refused for all values but one."""
+def _only(value: Any, name: str, reason: str, remedy: str) -> Support:
+    """Return the support of a hyper-parameter that is refused for all values but one."""
     expected = f"{value!r}, as {reason}"
-    return Fate("refused", reason, lambda values: getattr(values, name) == value, expected, remedy)
+    return Support("refused", reason, lambda values: getattr(values, name) == value, expected, remedy)
 
 
 _TF1 = "only their code for TensorFlow 1 reads it"
 
-FATES: Mapping[str, Fate] = {
+SUPPORT: Mapping[str, Support] = {
     "name": _nothing("a label; the model is the one that the command names"),
     "act_type": _model("act_type"),
     "image_size": _followed(f"{MODEL}.image_resizer.automl_resizer"),
@@ -83,7 +83,7 @@ FATES: Mapping[str, Fate] = {
     ),
     "label_map": _followed(f"a label map file, {_READER}.label_map_path"),
     "max_instances_per_image": _followed(f"train_config.max_number_of_boxes, {_READER}.max_number_of_boxes"),
-    "regenerate_source_id": _nothing("images are told apart by their records, not by their ids"),
+    "regenerate_source_id": _nothing("images are distinguished by their records, not by their ids"),
     "min_level": _model("min_level"),
     "max_level": _model("max_level"),
     "num_scales": _model("num_scales"),
@@ -114,7 +114,7 @@ FATES: Mapping[str, Fate] = {
     "iou_loss_type": _model("iou_loss_type"),
     "iou_loss_weight": _model("iou_loss_weight"),
     "weight_decay": _model("weight_decay"),
-    "strategy": Fate(
+    "strategy": Support(
         "refused",
         f"all GPUs that TensorFlow sees are used; gpus: with {MODEL}.sync_batch_norm, as theirs; multi-gpus:"
         " with a batch norm of each GPU, as theirs; tpu is refused, as there is no training on TPUs here",
@@ -126,7 +126,7 @@ FATES: Mapping[str, Fate] = {
         "train_config.precision: FLOAT32, or AUTO, which is bfloat16 on GPUs that are fast in it, float16 on"
         " GPUs that are only fast in that, and else float32"
     ),
-    "loss_scale": Fate(
+    "loss_scale": Support(
         "followed",
         "train_config.initial_loss_scale, with mixed_precision; it then follows the gradients, as theirs, and"
         " is used without one, too",
@@ -146,7 +146,7 @@ FATES: Mapping[str, Fate] = {
         f"{MODEL}.nms_configs; pyfunc, which only their evaluation reads, is its mode numpy_per_class, in"
         " evaluation and in what is exported; linear and diou, which only pyfunc knows, are refused",
     ),
-    "tflite_max_detections": Fate(
+    "tflite_max_detections": Support(
         "refused",
         "a TensorFlow Lite file gives as many detections as nms_configs.max_output_size",
         lambda values: values.tflite_max_detections in (100, values.nms_configs.max_output_size),
@@ -181,4 +181,4 @@ FATES: Mapping[str, Fate] = {
     "verbose": _nothing("progress is reported by the command"),
     "save_freq": _nothing("a checkpoint is written every tenth of the training, or each five minutes"),
 }
-"""Hyper-parameter to its fate, in their order."""
+"""Hyper-parameter to its support, in their order."""
