@@ -31,7 +31,9 @@ TESTED_IN = {
     "detection_core/datasets/test_annotated_images.py": "detection_core/artifacts/quarantine",
     "detection_core/datasets/test_survey.py": "detection_core/artifacts/box_profile",
     "detection_core/evaluation/test_coco_metrics.py": "detection_core/artifacts/coco_names",
-    "detection_core/evaluation/test_runner.py": "known_classes",
+    "detection_core/evaluation/test_runner.py": (
+        "known_classes detection_core/optional/ensembles/ensemble_runner"
+    ),
     "detection_core/tasks/test_predict.py": "detection_core/artifacts/video_prediction",
     "detection_core/tasks/test_train.py": "fitting model_run",
     "detection_core/validation/test_box_statistics.py": "detection_core/artifacts/anchor_matches",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 from detection_core.artifacts.json_file import JsonLines
 from detection_core.artifacts.json_values import OMIT_DEFAULT
@@ -52,3 +53,10 @@ class VideoPrediction:
 FRAMES = JsonLines(
     name="VIDEO.jsonl", content=FramePrediction, writer="`detflow predict`", remedy="predict again"
 )
+
+ENDINGS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm", ".wmv")
+
+
+def is_video(path: str) -> bool:
+    """Return whether a file's ending is that of a video."""
+    return os.path.splitext(path)[1].lower() in ENDINGS

@@ -7,15 +7,16 @@ import concurrent.futures
 import functools
 import os
 from collections.abc import Callable
+from typing import Any
 
 from detection_core.artifacts.data_findings import FoundExample
+from detection_core.capabilities import capability
 from detection_core.data.image_header import ImageFault
 from detection_core.datasets.decoding import Decoding
 from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
-from detection_core.validation.hash_list import HashList
 from detection_core.validation.labelled_images import LabelledImage
-from detection_core.validation.perceptual_hash import hash_image_file
 
+_Look = Callable[[bytes], bytes | None]
 _WAITING = 4
 """Images a thread that wait for it."""
 
@@ -36,14 +37,15 @@ class ImageFiles:
     def __init__(self, images: int, decoding: Decoding, *, hashes: bool) -> None:
         self._images = images
         self._decoding = decoding
-        self._wants_hashes = hashes
         self._pool = concurrent.futures.ThreadPoolExecutor(_threads())
         self._waiting: collections.deque[tuple[int, concurrent.futures.Future[bytes | None]]] = (
             collections.deque()
         )
         self._faults: list[FoundExample] = []
         self._faulty = 0
-        self.hashes = HashList()
+        near = capability("near_duplicates") if hashes else None
+        self._hash_file: _Look | None = near.hash_image_file if near else None
+        self.hashes: Any = near.HashList() if near else []
         self.decoded = 0
 
     def __enter__(self) -> ImageFiles:
@@ -65,10 +67,10 @@ class ImageFiles:
         self._waiting.append((image.record, self._pool.submit(look, image.encoded)))
         self._take(_WAITING * _threads())
 
-    def _looker(self, record: int) -> Callable[[bytes], bytes | None] | None:
+    def _looker(self, record: int) -> _Look | None:
         if not self._decoding.images_in(record, record + 1, self._images):
-            return hash_image_file if self._wants_hashes else None
-        return functools.partial(_check, self._decoding.check, hashes=self._wants_hashes)
+            return self._hash_file
+        return functools.partial(_check, self._decoding.check, self._hash_file)
 
     def _take(self, leave: int) -> None:
         """Take results until so many are waiting."""
@@ -93,7 +95,7 @@ class ImageFiles:
             findings: takes what is found.
         """
         if not self.decoded:
-            findings.could_not("undecodable_images", "no image was decoded")
+            findings.not_made("undecodable_images", "no image was decoded")
             return
         findings.add_above(
             "undecodable_images",
@@ -109,6 +111,6 @@ class ImageFiles:
         )
 
 
-def _check(check: Callable[[bytes], None], data: bytes, *, hashes: bool) -> bytes | None:
+def _check(check: Callable[[bytes], None], hash_file: _Look | None, data: bytes) -> bytes | None:
     check(data)
-    return hash_image_file(data) if hashes else None
+    return hash_file(data) if hash_file else None

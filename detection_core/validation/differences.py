@@ -45,7 +45,7 @@ def _compare_splits(statistics: DataStatistics, findings: FindingList) -> None:
     train = statistics.splits.get(_TRAIN)
     others = [split for split in statistics.splits if split != _TRAIN]
     if train is None or not others:
-        findings.could_not("split_drift", "there are no two splits")
+        findings.not_made("split_drift", "there are no two splits")
         return
     for split in others:
         names = (split, _TRAIN)
@@ -56,9 +56,7 @@ def _compare_splits(statistics: DataStatistics, findings: FindingList) -> None:
 def _compare_folders(folders: Mapping[str, SampleStatistics], findings: FindingList) -> None:
     large = {name: sample for name, sample in folders.items() if sample.images >= LEAST_IMAGES}
     if len(large) < 2:
-        findings.could_not(
-            "folder_drift", f"the images lie in no two to fifty folders of {LEAST_IMAGES} each"
-        )
+        findings.not_made("folder_drift", f"the images lie in no two to fifty folders of {LEAST_IMAGES} each")
         return
     for folder, sample in large.items():
         others = add_up([other for name, other in large.items() if name != folder])
@@ -70,12 +68,12 @@ def _compare_spans(
     spans: Mapping[str, SampleStatistics], earlier: Mapping[str, SampleStatistics], findings: FindingList
 ) -> None:
     if not spans:
-        findings.could_not("span_drift", "the training data are not of spans")
+        findings.not_made("span_drift", "the training data are not of spans")
         return
     known = {**{span: earlier[span] for span in earlier if span not in spans}, **spans}
     *before, newest = known
     if not before:
-        findings.could_not("span_drift", f"span {newest} is the first that is known; see data.window")
+        findings.not_made("span_drift", f"span {newest} is the first that is known; see data.window")
         return
     names = (
         f"span {newest}",
@@ -92,7 +90,7 @@ def _compare_with_baseline(
     reference = baseline.splits.get(_TRAIN) if baseline else None
     sample = statistics.splits.get(_TRAIN)
     if reference is None or sample is None:
-        findings.could_not("baseline_drift", "there are no statistics of a deployed model's data")
+        findings.not_made("baseline_drift", "there are no statistics of a deployed model's data")
         return
     names = ("train", "what the deployed model was trained on")
     check_drift("baseline_drift", names, sample, reference, findings)

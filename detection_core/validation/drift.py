@@ -124,7 +124,7 @@ def check_drift(
     here, there = names
     if min(sample.images, reference.images) < LEAST_IMAGES:
         fewest = min(sample.images, reference.images)
-        findings.could_not(check, f"{fewest:,} images in {here} or {there}, {LEAST_IMAGES} are needed")
+        findings.not_made(check, f"{fewest:,} images in {here} or {there}, {LEAST_IMAGES} are needed")
         return
     drifted = find_drift(
         sample,

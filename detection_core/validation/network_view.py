@@ -144,7 +144,7 @@ def check_boxes_at_input(split: str, sample: SampledBoxes, view: NetworkView, fi
             findings,
         )
     if view.anchors is None or None in view.resizer.static_shape:
-        findings.could_not("unmatched_boxes", "the detector has no fixed anchors")
+        findings.not_made("unmatched_boxes", "the detector has no fixed anchors")
     elif findings.is_on("unmatched_boxes"):
         some = evenly_spaced(sample, MATCHED)
         best = view.best_overlaps(some)

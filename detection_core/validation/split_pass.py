@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
-from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList
 
 from detection_core.artifacts.box_profile import BoxProfile
 from detection_core.artifacts.data_statistics import SampleStatistics
+from detection_core.capabilities import capability, has_capability
 from detection_core.datasets.box_counter import BoxCounter
 from detection_core.datasets.decoding import Decoding
 from detection_core.progress import Progress
@@ -17,8 +18,6 @@ from detection_core.validation.box_statistics import SampleCounter
 from detection_core.validation.counted_card import ObjectCounter
 from detection_core.validation.decoded_images import ImageFiles
 from detection_core.validation.duplicates import DigestList
-from detection_core.validation.feature_statistics import FeatureCounter
-from detection_core.validation.hash_list import HashList
 from detection_core.validation.labelled_images import LabelledImage, folder_of, span_of
 from detection_core.validation.network_view import BoxSample, SampledBoxes
 from detection_core.validation.same_boxes import AnnotationChecker
@@ -84,7 +83,7 @@ class SplitPass:
     Attributes:
         statistics: of its images.
         spans: of training images by span.
-        features: statistics of its columns.
+        features: DatasetFeatureStatisticsList of its columns; None without the capability `tfdv`.
         digests: of its image files.
         hashes: of its images; empty where none were wanted.
         files: what became of decoding.
@@ -96,9 +95,9 @@ class SplitPass:
 
     statistics: SampleStatistics
     spans: dict[str, SampleStatistics]
-    features: DatasetFeatureStatisticsList
+    features: Any
     digests: DigestList
-    hashes: HashList
+    hashes: Sequence[bytes | None]
     files: ImageFiles
     annotations: AnnotationChecker
     boxes: SampledBoxes
@@ -129,12 +128,13 @@ def pass_over(
     """
     counter, digests, annotations = SampleCounter(options.classes), DigestList(), AnnotationChecker()
     spans = {span: SampleCounter(options.classes) for span in options.spans if split == TRAIN}
-    sample, features = BoxSample(), FeatureCounter()
+    sample, features = BoxSample(), capability("tfdv").FeatureCounter() if has_capability("tfdv") else None
     profile, objects = BoxCounter(), ObjectCounter()
     with ImageFiles(count, options.decoding, hashes=options.hashes) as files:
         for image in images:
             counter.add(image)
-            features.add(image.features)
+            if features is not None:
+                features.add(image.features)
             folders.add(image)
             digests.add(image.sha256)
             annotations.add(image)
@@ -149,9 +149,9 @@ def pass_over(
     return SplitPass(
         statistics=counter.statistics(),
         spans={span: of_span.statistics() for span, of_span in spans.items()},
-        features=features.statistics(),
+        features=None if features is None else features.statistics(),
         digests=digests,
-        hashes=files.hashes if options.hashes else HashList(),
+        hashes=files.hashes if options.hashes else (),
         files=files,
         annotations=annotations,
         boxes=sample.drawn(),

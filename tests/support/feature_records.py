@@ -3,7 +3,7 @@
 from tensorflow.core.example.example_pb2 import Example
 
 from detection_core.data.encode import serialise_features
-from detection_core.validation.feature_statistics import FeatureCounter
+from detection_core.optional.tfdv.feature_statistics import FeatureCounter
 
 
 def make_statistics(records):

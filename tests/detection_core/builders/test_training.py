@@ -32,9 +32,7 @@ from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
-from detection_core.loggers.mlflow_run import MlflowOptions
 from detection_core.loggers.open_loggers import LoggerOptions
-from detection_core.loggers.wandb_run import WandbOptions
 from detection_core.optimizers.moving_average import MovingAverage
 from detection_core.protos import optimizer_pb2, pipeline_pb2
 from detection_core.protos.train_pb2 import TrainConfig
@@ -304,12 +302,17 @@ def test_profiles_and_trackers_are_those_that_are_asked_for():
         first_step=3, steps=2
     )
     assert build_loggers(config("")) == LoggerOptions()
-    assert build_loggers(config("mlflow {} wandb {}")).trackers == (MlflowOptions(), WandbOptions())
+    assert build_loggers(config("mlflow {} wandb {}")).trackers == {
+        "mlflow": {"tracking_uri": "", "experiment": "detflow", "run_name": ""},
+        "wandb": {"project": "detflow", "entity": "", "run_name": ""},
+    }
     block = "mlflow { tracking_uri: 'http://x:5000' experiment: 'e' run_name: 'r' } metric_lines: true"
     block += " wandb { project: 'p' entity: 't' run_name: 'n' }"
-    mlflow = MlflowOptions(tracking_uri="http://x:5000", experiment="e", run_name="r")
-    wandb = WandbOptions(project="p", entity="t", run_name="n")
-    assert build_loggers(config(block)) == LoggerOptions(trackers=(mlflow, wandb), metric_lines=True)
+    mlflow = dict(tracking_uri="http://x:5000", experiment="e", run_name="r")
+    wandb = dict(project="p", entity="t", run_name="n")
+    assert build_loggers(config(block)) == LoggerOptions(
+        trackers={"mlflow": mlflow, "wandb": wandb}, metric_lines=True
+    )
 
 
 def build(**fields):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from detection_core.validation.perceptual_hash import BITS, HASH_BYTES
+from detection_core.optional.near_duplicates.perceptual_hash import BITS, HASH_BYTES
 
 MIN_BANDS = 13
 """Bands at least: a table of 2^20 buckets each is as large as fits a processor's cache."""

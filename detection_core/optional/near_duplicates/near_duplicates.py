@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from detection_core.validation.hamming_index import (
+from detection_core.optional.near_duplicates.hamming_index import (
     HASH_WORDS,
     HammingIndex,
     ignore_band,

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from detection_core.artifacts.video_prediction import ENDINGS
 from detection_core.data.image_header import MAX_PIXELS
 from detection_core.errors import ConfigError, DataError
 
-ENDINGS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm", ".wmv")
 # Containers of one file, without playlists and the like, which FFmpeg would follow to other files and hosts.
 _FORMATS = "avi,asf,matroska,webm,mov,mp4,m4a,3gp,3g2,mj2,mpeg,mpegts,mpegvideo"
 _DEFAULT_RATE = fractions.Fraction(25)
@@ -37,11 +37,6 @@ class VideoFrame(NamedTuple):
     number: int
     seconds: float
     pixels: np.ndarray
-
-
-def is_video(path: str) -> bool:
-    """Return whether a file's ending is that of a video."""
-    return os.path.splitext(path)[1].lower() in ENDINGS
 
 
 def _av() -> Any:

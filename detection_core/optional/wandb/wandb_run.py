@@ -99,3 +99,8 @@ class WandbLogger(Logger):
             # of steps would refuse.
             self._run.define_metric("*", step_metric=_STEP)
         return self._run
+
+
+def open_run(values: Mapping[str, str], folder: str) -> Logger:
+    """Return a logger of the fields of `WandbOptions`, for a training with this folder."""
+    return WandbLogger(WandbOptions(**values), RunIds(folder), folder)

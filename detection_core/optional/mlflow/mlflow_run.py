@@ -131,6 +131,11 @@ class MlflowLogger(Logger):
         return str(run.info.run_id)
 
 
+def open_run(values: Mapping[str, str], folder: str) -> Logger:
+    """Return a logger of the fields of `MlflowOptions`, for a training with this folder."""
+    return MlflowLogger(MlflowOptions(**values), RunIds(folder))
+
+
 def run_name(name: str) -> str:
     """Return a name as MLflow takes it: without other signs, relative, of a limited length."""
     plain = posixpath.normpath(_NOT_A_NAME.sub("_", name)).lstrip("/.")

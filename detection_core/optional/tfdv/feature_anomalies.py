@@ -16,18 +16,11 @@ import numpy as np
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
-from detection_core.validation.feature_statistics import INVALID_TEXT
-from detection_core.validation.schema_file import is_current
+from detection_core.optional.tfdv.feature_statistics import INVALID_TEXT
+from detection_core.optional.tfdv.schema import FEATURE_TYPES, is_current
 
 _INFO = anomalies_pb2.AnomalyInfo
 _STATS = pb.FeatureNameStatistics
-FEATURE_TYPES = {
-    _STATS.INT: schema_pb2.INT,
-    _STATS.FLOAT: schema_pb2.FLOAT,
-    _STATS.STRING: schema_pb2.BYTES,
-    _STATS.BYTES: schema_pb2.BYTES,
-}
-"""Type of statistics to type of a feature."""
 _FOR_FILES = (None, "image_domain", "natural_language_domain", "url_domain")
 """Domains that a column of files may have."""
 
