@@ -119,7 +119,7 @@ def _from_automl(arguments: argparse.Namespace) -> Result:
     found = translate(arguments.file, arguments.hparams, flags)
     config = found.config
     if arguments.pretrained_ckpt:
-        from detection_core.tasks.starting_weights import take_checkpoint_as_it_is
+        from detection_core.tasks.fitting.starting_weights import take_checkpoint_as_it_is
 
         config = take_checkpoint_as_it_is(config)
     config = overridden_config(config, arguments)

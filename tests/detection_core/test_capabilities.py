@@ -28,7 +28,8 @@ def check():
     for package in ("detection_core", "component_specs", "components", "pipeline"):
         for path in sorted(pathlib.Path(package).rglob("*.py")):
             name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
-            if path.name != "__main__.py" and "pipeline.api" not in name and name != "detection_core.protos.compile":
+            apart = name.startswith(("pipeline.api", "detection_core.protos.compile"))
+            if path.name != "__main__.py" and not apart:
                 importlib.import_module(name)
     verbs = [[], *([verb.name] for verb in VERBS)]
     verbs += [[verb.name, below.name] for verb in VERBS for below in getattr(verb, "verbs", ())]
@@ -68,7 +69,11 @@ def test_the_folders_are_those_of_the_table_and_an_unknown_one_is_refused():
 def test_everything_else_works_without_a_capability(tmp_path):
     copies = [_copy_without(name, tmp_path / name) for name in CAPABILITIES]
     done = subprocess.run(
-        [sys.executable, "-c", CHECK, *map(str, copies)], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-c", CHECK, *map(str, copies)],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0 and done.stdout == "", done.stdout + done.stderr[-3000:]
 

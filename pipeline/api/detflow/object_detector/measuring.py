@@ -64,9 +64,9 @@ def mean_losses(
         The sum of all, that of the classes, of the boxes, and the sum of these two.
 
     Raises:
-        DetectionError: as `detection_core.tasks.evaluation_losses.measure_losses`.
+        DetectionError: as `detection_core.tasks.evaluate.measure_losses`.
     """
-    from detection_core.tasks.evaluation_losses import measure_losses
+    from detection_core.tasks.evaluate import measure_losses
 
     found = measure_losses(path, _reading(config, data, folder), batch_size=batch_size)
     classes, boxes = found["Loss/classification_loss"], found["Loss/localization_loss"]
