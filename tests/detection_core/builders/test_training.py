@@ -362,13 +362,16 @@ def test_settings_are_as_the_message_says_and_classes_those_of_the_first_reader(
     text = """eval_config {
       num_visualizations: 3 min_score_threshold: 0.25 skip_labels: true max_num_boxes_to_visualize: 7
       visualize_groundtruth_boxes: true groundtruth_box_visualization_color: "AliceBlue"
+      keypoint_edge { start: 0 end: 2 }
       metrics_set: "coco_detection_metrics" include_metrics_per_category: true
       skip_predictions_for_unlabeled_class: true recall_lower_bound: 0.25 recall_upper_bound: 0.75
       super_categories { key: "pets" value: "cat, dog" }
     }"""
     found = build_evaluation_settings(parse_pipeline_config(text))
     assert (found.pictures, found.min_score) == (3, 0.25)
-    drawn = PictureOptions(most_boxes=7, names=False, scores=True, truth_colour=(240, 248, 255))
+    drawn = PictureOptions(
+        most_boxes=7, names=False, scores=True, truth_colour=(240, 248, 255), keypoint_edges=((0, 2),)
+    )
     assert found.drawing == drawn
     assert found.metrics == MetricOptions(
         sets=("coco_detection_metrics",), per_category=True, all_per_category=False,
