@@ -22,9 +22,8 @@ _WAITS = (1.0, 5.0, 30.0)
 class BackgroundLogger(Logger):
     """Hands everything to another logger in a thread.
 
-    An entry that cannot be delivered is tried again a few times; of too many that wait the oldest are
-    dropped. Either is told once when it begins, and counted at the end. All that is logged stands in the
-    training's own files as well.
+    A failed entry is retried a few times. When the queue is full, its oldest entries are dropped. Both are
+    logged the first time, and counted at the end. The training's own files have every entry.
 
     Args:
         inner: takes the entries, in their order, in one thread.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 from collections.abc import Mapping
 from typing import Literal
 
@@ -50,3 +51,15 @@ class Logger:
 
     def close(self, status: Status) -> None:
         """Let go of files and connections; called once, also after an error."""
+
+
+_QUALITY = 84
+
+
+def encode_jpeg(image: np.ndarray) -> bytes:
+    """Return a picture, uint8 [H, W, 3], as a JPEG file."""
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.fromarray(image).save(stream, "JPEG", quality=_QUALITY)
+    return stream.getvalue()

@@ -182,7 +182,7 @@ def add_up(parts: Sequence[SampleStatistics]) -> SampleStatistics:
 
 
 def _add_histograms(parts: Sequence[Histogram]) -> Histogram:
-    """Bins are told by name: a later sample may have classes that an earlier one lacks."""
+    """Add counts of bins of the same name: a later sample may have classes that an earlier one lacks."""
     bins = list(dict.fromkeys(b for part in parts for b in part.bins))
 
     def total(field: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Decodes images of examples in threads, to see whether they can be, and hashes them."""
+"""Check in threads that images decode, and hash them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from detection_core.validation.labelled_images import LabelledImage
 
 _Look = Callable[[bytes], bytes | None]
 _WAITING = 4
-"""Images a thread that wait for it."""
+"""Images in the queue for each thread."""
 
 
 def _threads() -> int:
@@ -49,17 +49,17 @@ class ImageFiles:
         self.decoded = 0
 
     def __enter__(self) -> ImageFiles:
-        """Begin to look."""
+        """Start."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Wait for what is under way; after an error, for nothing that has not begun."""
+        """Wait for the queue; after an error, only for images already started."""
         if exception[0] is None:
             self._take(0)
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def add(self, image: LabelledImage) -> None:
-        """Look at an image, sooner or later; waits where too many are waiting."""
+        """Queue an image; wait while the queue is full."""
         look = self._looker(image.record)
         if look is None:
             self.hashes.append(None)
@@ -73,7 +73,7 @@ class ImageFiles:
         return functools.partial(_check, self._decoding.check, self._hash_file)
 
     def _take(self, leave: int) -> None:
-        """Take results until so many are waiting."""
+        """Take results until the queue is this short."""
         while len(self._waiting) > leave:
             record, future = self._waiting.popleft()
             self.decoded += 1
@@ -101,7 +101,7 @@ class ImageFiles:
             "undecodable_images",
             split,
             f"{self._faulty:,} of {self.decoded:,} decoded images of {split} are damaged; training leaves"
-            " them out: save them anew",
+            " them out: save them again",
             measured=self._faulty / self.decoded,
             count=self._faulty,
             examples=[

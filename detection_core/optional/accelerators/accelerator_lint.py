@@ -1,4 +1,4 @@
-"""Which operations of a TensorFlow Lite graph end what an accelerator takes over, by public documents.
+"""Find the operations of a TensorFlow Lite graph that an accelerator does not run, by public documents.
 
 The table is accelerators.yaml: every row names the document that it comes from.
 """

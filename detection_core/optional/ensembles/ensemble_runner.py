@@ -98,7 +98,7 @@ def write_ensemble(directory: str, detectors: Sequence[str], *, iou_threshold: f
     if len(detectors) < 2 or not 0 < iou_threshold <= 1:
         raise ConfigError(
             f"expected two or more detectors and an overlap in (0, 1], found {len(detectors)} and"
-            f" {iou_threshold:g}; name each detector by a --model of its own",
+            f" {iou_threshold:g}; name each detector by a separate --model",
             where="ensemble",
         )
     check_same_classes(detectors)

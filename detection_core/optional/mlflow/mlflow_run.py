@@ -71,7 +71,7 @@ class MlflowLogger(Logger):
         """Log metrics of a step."""
         from mlflow.entities import Metric
 
-        del split  # losses and metrics have names of their own
+        del split  # losses and metrics have different names
         client, now = self._connected(), int(time.time() * 1000)
         metrics = [Metric(run_name(name), float(value), now, step) for name, value in values.items()]
         for first in range(0, len(metrics), _BATCH):

@@ -1,9 +1,8 @@
-"""What statistics of columns do not fit of a schema, as TensorFlow Data Validation tells it.
+"""Anomalies: where statistics of columns do not fit a schema, as TensorFlow Data Validation reports them.
 
-For the same statistics and schema, `find_anomalies` gives the message that TFDV 1.16's
-`validate_statistics(statistics, schema)` gives, types and texts alike, on the constraints that columns of
-`tf.train.Example` can have, but for what TFDV prints of a feature whose domain no file can have.
-`schema_file.unchecked_constraints` names the other constraints.
+`find_anomalies` gives the message of TFDV 1.16's `validate_statistics(statistics, schema)`, with the same
+types and texts. It checks the constraints that columns of `tf.train.Example` can have. Only the text
+differs for a feature whose domain no file can have. `schema.unchecked_constraints` names the others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The schema of examples: inferred from their statistics, or read from a file, and checked.
 
-It is a proto of TensorFlow Metadata, inferred as TensorFlow Data Validation infers one. It also
-has facts of the Object Detection API's columns: the classes of the label map, and 0 to 1 as the range of a
-box's sides.
+It is a proto of TensorFlow Metadata, inferred as TensorFlow Data Validation infers one. It also has facts of
+the Object Detection API's columns: the label map's classes, and the range 0 to 1 of a box's sides.
 """
 
 from __future__ import annotations

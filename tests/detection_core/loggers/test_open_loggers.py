@@ -14,8 +14,7 @@ from PIL import Image
 
 from detection_core.errors import ConfigError
 from detection_core.loggers.background import BackgroundLogger
-from detection_core.loggers.base import EVAL, TRAIN, Histogram
-from detection_core.loggers.jpeg import encode_jpeg
+from detection_core.loggers.base import EVAL, TRAIN, Histogram, encode_jpeg
 from detection_core.loggers.metric_lines import MetricLines, metric_name
 from detection_core.loggers.open_loggers import LoggerOptions, check_loggers, open_loggers
 from detection_core.loggers.run_ids import NAME, RunIds
