@@ -29,7 +29,7 @@ from component_specs.evaluator import Thresholds
 from component_specs.example_gen import Spans
 from component_specs.kfp_outputs import CODE_VERSIONS
 from component_specs.run_checker import DEPLOYED
-from components.example_gen.fingerprint import fingerprint
+from components.example_gen.data_search import fingerprint
 from components.example_gen.spans import SpanQuery, resolve_spans
 from components.publishing.destination import PushDestination
 from components.run_checker.code_version import code_version, component_version

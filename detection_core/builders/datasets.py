@@ -24,10 +24,10 @@ from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.batch import batched, network_input
 from detection_core.data.label_map import LabelMap
 from detection_core.data.left_out import find_undecodable
-from detection_core.data.mixture import mixture
 from detection_core.data.reader import Reader
 from detection_core.data.records import count_records, naming_bad_records
 from detection_core.data.resize import Resizer
+from detection_core.data.sequence import mixture
 from detection_core.structures import Batch, Instances, Sample
 
 _logger = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ import numpy as np
 from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import NetworkParity
-from detection_core.artifacts.tflite_decoding import read_decoding
 from detection_core.artifacts.tflite_file import read_tflite
+from detection_core.artifacts.tflite_metadata import read_decoding
 from detection_core.artifacts.tflite_provenance import Provenance, read_provenance
 from detection_core.builders.datasets import iterate_truth
 from detection_core.config.check import check_readers

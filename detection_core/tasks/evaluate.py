@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.coco_names import MAP
-from detection_core.artifacts.ensemble import members
 from detection_core.artifacts.evaluation import CURVES, METRICS, EvalReport, finite
+from detection_core.artifacts.model_path import members
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.datasets import build_eval_dataset, iterate_truth
 from detection_core.builders.evaluation_settings import build_evaluation_settings
@@ -26,12 +26,14 @@ from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import ContractError
 from detection_core.evaluation.bootstrap import Resampled, known_intervals, resample
+from detection_core.evaluation.coco_results import CocoResults
 from detection_core.evaluation.curves import make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.measure import Measurement, class_names, measure
 from detection_core.evaluation.metric_sets import MetricOptions, compute_metrics, known_metrics
 from detection_core.evaluation.pictures import PictureOptions, plan_pictures, write_pictures
 from detection_core.evaluation.runner import load_runner
+from detection_core.evaluation.signature_runner import Runner
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.storage import files
@@ -108,7 +110,8 @@ def evaluate(
     Only detections are kept in memory. The baseline runs in the same pass, on the same images.
 
     Args:
-        model_path: a detector folder, a SavedModel, a .tflite file or the folder of an ensemble.
+        model_path: a detector folder, a SavedModel, a .tflite file, the folder of an ensemble, or a .json
+            file of detections in COCO's results format, see `evaluation.coco_results`.
         truth: gives the images and their ground truth.
         label_map: classes of the ground truth and of the detector.
         evaluation_dir: folder to make; one that exists is replaced.
@@ -125,8 +128,7 @@ def evaluate(
     thresholds = parse_thresholds(options.thresholds, known_metrics(options.metrics, names), "thresholds")
     note = _why_not_comparable(baseline_path, label_map) if baseline_path else ""
     paths = {_MODEL: model_path} | ({_BASELINE: baseline_path} if baseline_path and not note else {})
-    runners = {name: load_runner(path, trust=options.trust) for name, path in paths.items()}
-    measured = measure(runners, truth(), label_map, total=options.images)
+    measured = _measured(paths, truth, label_map, options)
     demanded = [t.metric for t in thresholds]
     splits = _counted(measured, names, options)
     metrics = {
@@ -230,6 +232,20 @@ def own_config(model_path: str) -> PipelineConfig:
     if not files.exists(path):
         return PipelineConfig()
     return parse_pipeline_config(files.read_text(path), path)
+
+
+def _measured(
+    paths: Mapping[str, str], truth: TruthSource, label_map: LabelMap, options: EvaluateOptions
+) -> dict[str, Measurement]:
+    runners: dict[str, Runner] = {
+        name: CocoResults(path) if path.lower().endswith(".json") else load_runner(path, trust=options.trust)
+        for name, path in paths.items()
+    }
+    measured = measure(runners, truth(), label_map, total=options.images)
+    for runner in runners.values():
+        if isinstance(runner, CocoResults):
+            runner.check_all_seen()
+    return measured
 
 
 def _counted(

@@ -12,7 +12,7 @@ from typing import Any
 from detection_core.artifacts.data_findings import FoundExample
 from detection_core.capabilities import capability
 from detection_core.data.image_header import ImageFault
-from detection_core.datasets.decoding import Decoding
+from detection_core.datasets.encoding import Decoding
 from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
 from detection_core.validation.labelled_images import LabelledImage
 

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts.anchor_matches import AnchorMatch, AnchorMatches
-from detection_core.artifacts.box_profile import Histogram, SizeGrid
+from detection_core.artifacts.box_profile import AnchorMatch, AnchorMatches, Histogram, SizeGrid
 from detection_core.artifacts.data_findings import FoundExample
 from detection_core.data.resize import Resizer
-from detection_core.datasets.box_counter import SIDES
+from detection_core.datasets.counts import SIDES
 from detection_core.ops.iou import iou
 from detection_core.validation.checks import FindingList
 from detection_core.validation.labelled_images import LabelledImage, stored_box

@@ -14,8 +14,8 @@ from detection_core.artifacts.data_statistics import SampleStatistics
 from detection_core.artifacts.dataset_card import ClassCard, DatasetCard, SplitCard, Totals
 from detection_core.capabilities import capability, has_capability
 from detection_core.data.label_map import LabelMap
-from detection_core.datasets.box_counter import BoxCounter
-from detection_core.datasets.decoding import Decoding
+from detection_core.datasets.counts import BoxCounter
+from detection_core.datasets.encoding import Decoding
 from detection_core.progress import Progress
 from detection_core.validation.box_statistics import SampleCounter
 from detection_core.validation.decoded_images import ImageFiles

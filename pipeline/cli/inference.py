@@ -18,7 +18,7 @@ _logger = logging.getLogger(__name__)
 
 def predict(arguments: argparse.Namespace) -> Result:
     """Detect in images and videos, and draw."""
-    from detection_core.artifacts.video_prediction import is_video
+    from detection_core.artifacts.prediction import is_video
 
     given = [path for name in arguments.images for path in _files_of(name)]
     images = [path for path in given if not is_video(path)]
@@ -30,7 +30,12 @@ def predict(arguments: argparse.Namespace) -> Result:
         found = _videos(model, videos, arguments, alone=not images)
         if images:
             results = predict_each(
-                model, images, arguments.output, arguments.min_score, trust=arguments.trust
+                model,
+                images,
+                arguments.output,
+                arguments.min_score,
+                trust=arguments.trust,
+                coco_images=arguments.coco_images,
             )
             found = [prediction.as_json() for prediction in results] + found
     failed = [entry for entry in found if "error" in entry]
@@ -46,19 +51,15 @@ def predict(arguments: argparse.Namespace) -> Result:
 
 
 def _files_of(path: str) -> list[str]:
-    """Return the images and videos in a folder, in the order of their names; of a file itself alone.
-
-    Raises:
-        DataError: when the folder holds none.
-    """
-    from detection_core.artifacts.video_prediction import ENDINGS
+    """Return the images and videos in a folder, in the order of their names; of a file itself alone."""
+    from detection_core.artifacts.prediction import VIDEO_ENDINGS
     from detection_core.datasets.layouts import IMAGE_SUFFIXES
     from detection_core.storage import files
 
     if not files.is_dir(path):
         return [path]
     folders, names = files.list_entries(path)
-    endings = (*IMAGE_SUFFIXES, *ENDINGS)
+    endings = (*IMAGE_SUFFIXES, *VIDEO_ENDINGS)
     found = [n for n in names if n.lower().endswith(endings) and not n.startswith(".")]
     if not found:
         inside = f", and the folders {one_line(', '.join(folders))}; pass one of them" if folders else ""
@@ -73,7 +74,7 @@ def _videos(
     if not videos:
         return []
     from detection_core.artifacts.json_values import encode
-    from detection_core.artifacts.video_prediction import VideoPrediction
+    from detection_core.artifacts.prediction import VideoPrediction
     from detection_core.capabilities import capability
 
     video_files = capability("video")
@@ -165,6 +166,13 @@ VERBS = (
                 "--lines-only",
                 action="store_true",
                 help="of a video, write a line of JSON a frame (NAME.jsonl) and no video with boxes",
+            ),
+            argument(
+                "--coco-images",
+                default="",
+                metavar="FILE",
+                help="COCO JSON with the ids of the images; writes all detections to OUTPUT/coco_results.json"
+                " in COCO's results format",
             ),
             TRUST,
         ),

@@ -1,4 +1,4 @@
-"""A family from outside: two networks, predictions of its own, several image sizes, masks and keypoints."""
+"""A family from outside: two networks, its own predictions, several image sizes, masks and keypoints."""
 
 import dataclasses
 
@@ -29,7 +29,9 @@ METRICS = """eval_config {
   min_score_threshold: 0
   keypoint_edge { start: 0 end: 1 }
 }"""
-CONFIG = MODEL + config_text(3)[config_text(3).index("train_config") :] + READERS + METRICS
+FLIP = "random_horizontal_flip { keypoint_flip_permutation: [0, 1] }"
+TRAINING = config_text(3)[config_text(3).index("train_config") :].replace("random_horizontal_flip { }", FLIP)
+CONFIG = MODEL + TRAINING + READERS + METRICS
 QUADRANTS = [[y, x, y + 0.5, x + 0.5] for y in (0.0, 0.5) for x in (0.0, 0.5)]
 STAGES = ("Loss/first_stage", "Loss/second_stage")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList
 
-from detection_core.artifacts.feature_files import (
+from detection_core.artifacts.data_statistics import (
     ANOMALIES_FILE,
     SCHEMA_FILE,
     STATISTICS_FILE,

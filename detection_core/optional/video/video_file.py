@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from detection_core.artifacts.video_prediction import ENDINGS
+from detection_core.artifacts.prediction import VIDEO_ENDINGS
 from detection_core.data.image_header import MAX_PIXELS
 from detection_core.errors import ConfigError, DataError
 
@@ -89,7 +89,8 @@ class VideoReader:
 
     def _unreadable(self, reason: str) -> DataError:
         return DataError(
-            f"expected a video ({', '.join(ENDINGS)}), found a file that cannot be read as one ({reason});"
+            f"expected a video ({', '.join(VIDEO_ENDINGS)}), found a file that cannot be read as one"
+            f" ({reason});"
             " copy it again, or convert it to MP4",
             where=self._path,
         )

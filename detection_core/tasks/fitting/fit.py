@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.model_run import HISTORY, LOGS, VALIDATIONS, FitReport, LeftOut
 from detection_core.builders.datasets import (
     WorkerShard,

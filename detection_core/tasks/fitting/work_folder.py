@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
-from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.artifacts.model_run import CHECKPOINTS, HISTORY, LOGS, TRAIN_REPORT, VALIDATIONS
 from detection_core.artifacts.pictures import FOLDER as PICTURES
 from detection_core.builders.train_plan import TrainingIdentity, build_training_identity

@@ -14,7 +14,7 @@ from components.example_gen.run import run
 from detection_core.builders.input_pipeline import build_input_reader
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
-from detection_core.data.record_writer import write_record
+from detection_core.data.record_format import write_record
 from detection_core.data.records import naming_bad_records
 from detection_core.errors import ConfigError, DataError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig

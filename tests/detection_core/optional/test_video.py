@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from detection_core.artifacts.video_prediction import is_video
+from detection_core.artifacts.prediction import is_video
 from detection_core.errors import ConfigError, DataError
 from detection_core.optional.video.video_file import VideoReader, video_writer
 from tests.support.cases import cases, refused

@@ -15,8 +15,7 @@ from detection_core.exporters.signatures import write_saved_model
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.tasks.exporting.parity import Candidate, ParityOptions, measure_parity
-from tests.support.blob_artifacts import write_examples
-from tests.support.blobs import BlobDetector, save, scenes
+from tests.support.blobs import BlobDetector, save, scenes, write_examples
 from tests.support.cases import refused
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import FORMATS_OF_ITS_WEIGHTS, described, function_of, network
