@@ -1,7 +1,7 @@
 """Near-identical images of a data set, found by their perceptual hashes without comparing all with all.
 
 The search is exact: every pair within the distance is compared. Only where very many images are alike, as
-frames of a fixed camera are, the budget limits the comparisons of an image. The result says so.
+frames of a fixed camera are, the budget limits the comparisons of an image. `complete` is then False.
 """
 
 from __future__ import annotations

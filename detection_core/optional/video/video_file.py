@@ -90,8 +90,7 @@ class VideoReader:
     def _unreadable(self, reason: str) -> DataError:
         return DataError(
             f"expected a video ({', '.join(VIDEO_ENDINGS)}), found a file that cannot be read as one"
-            f" ({reason});"
-            " copy it again, or convert it to MP4",
+            f" ({reason}); copy it again, or convert it to MP4",
             where=self._path,
         )
 
