@@ -1,4 +1,4 @@
-"""A family from outside: two networks, predictions of its own, images of several sizes, masks and keypoints.
+"""A family from outside: two networks, its own predictions, images of several sizes, masks and keypoints.
 
 It goes through everything that knows detectors but not their families: the check of its config, training,
 its folder and SavedModel, evaluation, and the description. What it cannot do is refused with a sentence.
@@ -71,7 +71,7 @@ def test_its_folder_is_read_back_with_the_variables_of_both_networks(trained):
     assert [v.name for v in loaded.model.variables] == [v.name for v in QuadrantDetector(2).variables]
     assert len(loaded.model.variables) == 8 and len(loaded.model.trainable_variables) == 6
     moved = loaded.model.backbone.get_layer("look_bn").moving_mean.numpy()
-    assert np.abs(moved).max() > 0  # training was told to the first network
+    assert np.abs(moved).max() > 0  # the first network ran in training mode
 
 
 def test_it_predicts_images_of_any_shape(trained):
