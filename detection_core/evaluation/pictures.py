@@ -198,7 +198,7 @@ def _labelled(
             text=text,
             dashed=bool(objects.is_crowd[row]),
             colour=colour,
-            mask=objects.masks[row],
+            mask=bytes(objects.masks[row]),
             mask_size=(objects.height, objects.width),
             keypoints=tuple((y, x) for y, x in objects.keypoints[row].tolist()),
             edges=edges,
