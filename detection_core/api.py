@@ -1,7 +1,7 @@
 """The functions of the library, as `from detection_core import ...` gives them.
 
-Each takes paths or what another one returned, imports what it needs when it is called, and raises errors of
-`DetectionError` for what its caller can put right.
+Each takes paths or the result of another. It imports what it needs when called, and raises a `DetectionError`
+for what its caller can correct.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 def no_collection() -> Iterator[None]:
     """Pause garbage collection, which would scan millions of new objects repeatedly without result.
 
-    What is no longer referred to is freed all the same; only circles stay until the end.
+    Unreferenced objects are still freed; only reference cycles stay until the end.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -1,6 +1,6 @@
-"""Says which model native code works on, to whoever bounds its time and memory.
+"""Announce the model that native code works on, so that a supervisor can limit its time and memory.
 
-The command line listens in a process that it watches; in a library nobody does, and nothing happens.
+The command line listens in a supervised process. In a library there is no listener, and nothing happens.
 """
 
 from __future__ import annotations

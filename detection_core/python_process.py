@@ -20,7 +20,7 @@ def python_command(module: str) -> list[str]:
 
 
 def python_environment() -> dict[str, str]:
-    """Return the environment of such a program, which holds for the programs that it starts, too."""
+    """Return the environment for `python_command`; programs that it starts inherit it."""
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if sysconfig.get_path("purelib") != _PACKAGES:
         path.insert(0, _PACKAGES)  # a checkout that is not installed, found through the working directory

@@ -1,7 +1,7 @@
 """Redaction of text that leaves the process: secrets and control sequences are removed.
 
-What is secret is registered where it is read. What clients of object stores read from the environment is
-known by name; a user and password in an address, a signature, an account key, a bearer token by their form.
+Secrets are registered where they are read. Secrets of object stores' clients are known by the names of their
+environment variables. Passwords in addresses, signatures, account keys and bearer tokens are known by form.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Letters: B batch, G padded ground truth, C classes without background, D detections, K keypoints, H W pixels.
 Boxes are float32 [ymin, xmin, ymax, xmax], normalised to the true image, unless a name says otherwise
 (`_px`). Classes are int32 in [0, C): the label map's id minus one. Data that crosses tf.data, tf.function,
-tf.distribute or a SavedModel is a NamedTuple of tensors without None fields: an unused field has a zero
+tf.distribute or a SavedModel is a NamedTuple of tensors. No field is None: an unused one has a zero
 dimension. Host-side data is a frozen dataclass of numpy arrays.
 """
 
@@ -31,12 +31,12 @@ class GroundTruth(NamedTuple):
         area: float32 [G], object area in pixels of the original image; 0 where unknown.
         valid: bool [G], False in padded rows.
         masks: uint8 [G, h, w]; h = w = 0 where masks are not used.
-        class_scores: float32 [G, S], how much the object is of each class, where that is not `classes` alone;
-            S is 0 where soft labels are not used, else C, or C + 1 with the background first.
-        confidences: float32 [G], whether the object is of its class: above 0 verified as present, below 0
-            verified as absent, 0 not verified; 1 where records have no confidence.
-        keypoints: float32 [G, K, 2], (y, x) in the frame of the boxes, NaN where not in the image; K is 0
-            where keypoints are not used.
+        class_scores: float32 [G, S], soft labels. S is 0 where they are not used, else C, or C + 1 with the
+            background first.
+        confidences: float32 [G]. Above 0 the class is verified as present, below 0 as absent; 0 is not
+            verified. 1 where records have no confidence.
+        keypoints: float32 [G, K, 2], (y, x) in the frame of the boxes, NaN where not in the image. K is 0 if
+            unused.
         keypoint_weights: float32 [G, K], weight of each keypoint in the losses; 0 where it is not visible.
     """
 

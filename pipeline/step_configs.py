@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from detection_core.capabilities import capability
 from detection_core.config import starting_point
 from detection_core.config.graph_rewriter import (
     FIELD,
@@ -75,9 +76,8 @@ def schema_text(settings: PipelineSettings) -> str:
     """
     if not settings.validation.schema_file:
         return ""
-    from detection_core.validation.schema_file import read_schema_text
-
-    return read_schema_text(settings.validation.schema_file)
+    text: str = capability("tfdv").read_schema_text(settings.validation.schema_file)
+    return text
 
 
 def step_overrides(settings: PipelineSettings, *, quantize: bool) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 from detection_core.artifacts.json_file import JsonFile, JsonLines
@@ -155,3 +156,10 @@ class VideoPrediction:
 FRAMES = JsonLines(
     name="VIDEO.jsonl", content=FramePrediction, writer="`detflow predict`", remedy="predict again"
 )
+
+VIDEO_ENDINGS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm", ".wmv")
+
+
+def is_video(path: str) -> bool:
+    """Return whether a file's ending is that of a video."""
+    return os.path.splitext(path)[1].lower() in VIDEO_ENDINGS

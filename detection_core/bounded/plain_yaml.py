@@ -1,7 +1,7 @@
-"""The one parser of YAML: plain values, where each key stands, and nothing that unfolds without end.
+"""The one parser of YAML: plain values, the position of each key, and limits on what aliases repeat.
 
-libyaml reads the events. Depth, values and characters are counted as they come, so that a document which asks
-for too much is refused before it is in memory.
+libyaml reads the events. Depth, values and characters are counted on the way: a document over the limits is
+refused before it is in memory.
 """
 
 from __future__ import annotations

@@ -49,6 +49,7 @@ def _drawing(message: EvalConfig) -> PictureOptions:
         names=not message.skip_labels,
         scores=not message.skip_scores,
         truth_colour=colour if message.visualize_groundtruth_boxes else None,
+        keypoint_edges=tuple((edge.start, edge.end) for edge in message.keypoint_edge),
     )
 
 

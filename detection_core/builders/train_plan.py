@@ -15,9 +15,7 @@ from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.detectors.family import extractor_type, model_message
 from detection_core.errors import ConfigError
-from detection_core.loggers.mlflow_run import MlflowOptions
-from detection_core.loggers.open_loggers import NO_LOGGERS, LoggerOptions
-from detection_core.loggers.wandb_run import WandbOptions
+from detection_core.loggers.open_loggers import NO_LOGGERS, TRACKERS, LoggerOptions
 from detection_core.optimizers.optimization import Optimization
 from detection_core.protos import precision_pb2 as proto
 from detection_core.protos.train_pb2 import CheckpointVersion, TrainConfig
@@ -94,21 +92,13 @@ def build_profile(train_config: TrainConfig) -> ProfileOptions | None:
 def build_loggers(train_config: TrainConfig) -> LoggerOptions:
     """Read what a checked config says of where its training is followed."""
     message = train_config.monitoring
-    mlflow = MlflowOptions(
-        tracking_uri=message.mlflow.tracking_uri,
-        experiment=message.mlflow.experiment,
-        run_name=message.mlflow.run_name,
-    )
-    wandb = WandbOptions(
-        project=message.wandb.project, entity=message.wandb.entity, run_name=message.wandb.run_name
-    )
-    return LoggerOptions(
-        trackers=(
-            *([mlflow] if message.HasField("mlflow") else []),
-            *([wandb] if message.HasField("wandb") else []),
-        ),
-        metric_lines=message.metric_lines,
-    )
+    trackers = {
+        name: {field.name: getattr(tracker, field.name) for field in tracker.DESCRIPTOR.fields}
+        for name in TRACKERS
+        if message.HasField(name)
+        for tracker in [getattr(message, name)]
+    }
+    return LoggerOptions(trackers=trackers, metric_lines=message.metric_lines)
 
 
 PICTURES = 4

@@ -1,4 +1,4 @@
-"""Boxes and labels on images, readable on any background."""
+"""Boxes, masks, keypoints and labels on images, readable on any background."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from PIL import Image, ImageColor, ImageDraw, ImageFont
+from PIL import Image, ImageChops, ImageColor, ImageDraw, ImageFilter, ImageFont
 
 from detection_core.errors import one_line
+from detection_core.ops.mask_runs import decode_mask
 
 # Hues far apart in a row, so that neighbouring classes differ; from Okabe and Ito's colours for all kinds of
 # colour vision, then more of the same lightness. Further classes start again.
@@ -23,11 +24,14 @@ PALETTE = (
 _JPEG_QUALITY = 84
 _DARK, _LIGHT = (20, 20, 20), (255, 255, 255)
 _LONGEST_TEXT = 60
+_MASK_OPACITY = 0.45
+_MASK_EDGE = 5
+"""Size of the filter that leaves the outline of a mask: 5 leaves 2 pixels."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelledBox:
-    """A box to draw.
+    """An object to draw.
 
     Attributes:
         box: ymin, xmin, ymax, xmax, normalised.
@@ -35,6 +39,10 @@ class LabelledBox:
         text: what to write at it; nothing where empty.
         dashed: draw the outline dashed, for what does not count.
         colour: RGB; None: the class's own.
+        mask: COCO's compressed run lengths of a mask of the whole picture; nothing where empty.
+        mask_size: rows and columns of the mask.
+        keypoints: (y, x) of each, normalised; one that is not a number is not drawn.
+        edges: pairs of keypoints to draw a line between, by number.
     """
 
     box: tuple[float, float, float, float]
@@ -42,6 +50,10 @@ class LabelledBox:
     text: str = ""
     dashed: bool = False
     colour: tuple[int, int, int] | None = None
+    mask: bytes = b""
+    mask_size: tuple[int, int] = (0, 0)
+    keypoints: tuple[tuple[float, float], ...] = ()
+    edges: tuple[tuple[int, int], ...] = ()
 
     @property
     def drawn_colour(self) -> tuple[int, int, int]:
@@ -103,14 +115,14 @@ def jpeg_bytes(picture: Image.Image) -> bytes:
 def draw_boxes(
     picture: Image.Image, boxes: Sequence[LabelledBox], *, thickness: int | None = None
 ) -> Image.Image:
-    """Return the picture with boxes on it; the first ones lie on top.
+    """Return the picture with boxes, masks and keypoints on it; the first objects lie on top.
 
     Args:
         picture: RGB; left as it is.
         boxes: what to draw; a box may reach beyond the picture.
         thickness: pixels of the coloured lines; None: by the picture's size.
     """
-    drawn = picture.copy()
+    drawn = _with_masks(picture, boxes)
     draw = ImageDraw.Draw(drawn)
     width, height = drawn.size
     size = max(11, round(min(width, height) / 28))
@@ -120,9 +132,43 @@ def draw_boxes(
         corners = xmin * width, ymin * height, xmax * width, ymax * height
         _outline(draw, corners, item, thickness=max(2, size // 6) if thickness is None else thickness)
     for item in near:
+        _keypoints(draw, drawn.size, item)
+    for item in near:
         if item.text:
             _label(draw, drawn.size, item, size)
     return drawn
+
+
+def _with_masks(picture: Image.Image, boxes: Sequence[LabelledBox]) -> Image.Image:
+    """Return a copy with each mask translucent within its outline."""
+    blended = picture.copy()
+    for item in reversed(boxes):
+        if item.mask:
+            mask = decode_mask(item.mask, *item.mask_size)
+            shape = Image.fromarray(mask.astype(np.uint8) * 255).resize(
+                picture.size, Image.Resampling.NEAREST
+            )
+            outline = ImageChops.subtract(shape, shape.filter(ImageFilter.MinFilter(_MASK_EDGE)))
+            inside = shape.point([round(value * _MASK_OPACITY) for value in range(256)])
+            blended.paste(item.drawn_colour, mask=ImageChops.lighter(inside, outline))
+    return blended
+
+
+def _keypoints(draw: ImageDraw.ImageDraw, size: tuple[int, int], item: LabelledBox) -> None:
+    """Draw the lines of the skeleton in the object's colour, then each keypoint in a colour of its number."""
+    width, height = size
+    radius = max(2.0, min(size) / 90)
+    points = {
+        number: (x * width, y * height)
+        for number, (y, x) in enumerate(np.clip(item.keypoints, -1.0, 2.0).tolist())
+        if np.isfinite(x) and np.isfinite(y)
+    }
+    for start, end in item.edges:
+        if start in points and end in points:
+            draw.line((*points[start], *points[end]), fill=item.drawn_colour, width=max(2, round(radius)))
+    for number, (x, y) in points.items():
+        corners = (x - radius, y - radius, x + radius, y + radius)
+        draw.ellipse(corners, fill=class_colour(number), outline=_LIGHT)
 
 
 def _nearby(box: Sequence[float]) -> tuple[float, float, float, float]:

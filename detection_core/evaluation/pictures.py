@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from PIL import Image
@@ -34,6 +34,7 @@ class PictureOptions:
         names: write the classes' names at the boxes.
         scores: write the scores at detections.
         truth_colour: RGB in which ground truth is drawn onto the detections too; None: only beside them.
+        keypoint_edges: pairs of keypoints to draw a line between, by number.
     """
 
     longest_px: int = 420
@@ -44,6 +45,7 @@ class PictureOptions:
     names: bool = True
     scores: bool = True
     truth_colour: tuple[int, int, int] | None = None
+    keypoint_edges: tuple[tuple[int, int], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -153,10 +155,11 @@ def detection_boxes(
 ) -> list[LabelledBox]:
     """Return the boxes to draw for detections from a score on, best first; without options all of them."""
     options = options or PictureOptions(most_boxes=len(found.scores))
-    boxes = []
-    for box, label, score in zip(found.boxes.tolist(), found.classes.tolist(), found.scores, strict=True):
-        words = [class_names[label]] * options.names + [f"{score:.2f}"] * options.scores
-        boxes.append(LabelledBox(box=tuple(box), label=label, text=" ".join(words)))
+    texts = [
+        " ".join([class_names[label]] * options.names + [f"{score:.2f}"] * options.scores)
+        for label, score in zip(found.classes.tolist(), found.scores, strict=True)
+    ]
+    boxes = _labelled(found, texts, edges=options.keypoint_edges)
     return boxes[: min(options.most_boxes, int((found.scores >= score_threshold).sum()))]
 
 
@@ -166,6 +169,7 @@ def truth_boxes(
     *,
     names: bool = True,
     colour: tuple[int, int, int] | None = None,
+    edges: tuple[tuple[int, int], ...] = (),
 ) -> list[LabelledBox]:
     """Return the boxes to draw for ground truth, crowds dashed.
 
@@ -174,18 +178,32 @@ def truth_boxes(
         class_names: class in [0, C) to name.
         names: write them at the boxes.
         colour: RGB; None: each class's own.
+        edges: pairs of keypoints to draw a line between, by number.
     """
+    texts = [class_names[label] if names else "" for label in truth.classes.tolist()]
+    return _labelled(truth, texts, edges=edges, colour=colour)
+
+
+def _labelled(
+    objects: Instances,
+    texts: Sequence[str],
+    *,
+    edges: tuple[tuple[int, int], ...],
+    colour: tuple[int, int, int] | None = None,
+) -> list[LabelledBox]:
     return [
         LabelledBox(
-            box=tuple(box),
-            label=label,
-            text=class_names[label] if names else "",
-            dashed=crowd,
+            box=tuple(objects.boxes[row].tolist()),
+            label=int(objects.classes[row]),
+            text=text,
+            dashed=bool(objects.is_crowd[row]),
             colour=colour,
+            mask=bytes(objects.masks[row]),
+            mask_size=(objects.height, objects.width),
+            keypoints=tuple((y, x) for y, x in objects.keypoints[row].tolist()),
+            edges=edges,
         )
-        for box, label, crowd in zip(
-            truth.boxes.tolist(), truth.classes.tolist(), truth.is_crowd.tolist(), strict=True
-        )
+        for row, text in enumerate(texts)
     ]
 
 
@@ -199,7 +217,7 @@ def draw_both(
     """Return an image with its detections beside the same with its ground truth."""
     picture = fit(image, longest=options.longest_px, smallest=options.smallest_px)
     found = detection_boxes(evaluated.detections, class_names, score_threshold, options)
-    true = truth_boxes(evaluated.truth, class_names, names=options.names)
+    true = truth_boxes(evaluated.truth, class_names, names=options.names, edges=options.keypoint_edges)
     if options.truth_colour:
         found += truth_boxes(evaluated.truth, class_names, names=False, colour=options.truth_colour)
     return side_by_side({"detections": draw_boxes(picture, found), "ground truth": draw_boxes(picture, true)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Callable
@@ -9,9 +10,9 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from detection_core.artifacts.detector import EXTRA, MODEL_INFO, serving_dir
-from detection_core.artifacts.model_path import find_ensemble, members
+from detection_core.artifacts.model_path import find_ensemble
+from detection_core.capabilities import capability
 from detection_core.errors import ModelError
-from detection_core.evaluation.ensemble_runner import EnsembleRunner, check_same_classes
 from detection_core.evaluation.loaded_model import SIGNATURE, LoadedModel, load_saved_model
 from detection_core.evaluation.signature_runner import OUTPUTS, Runner, SignatureRunner
 from detection_core.evaluation.tflite_runner import TFLiteRunner
@@ -99,9 +100,9 @@ def load_runner(path: str, *, threads: int = 0, trust: bool = False) -> Runner:
         )
     ensemble = find_ensemble(path)
     if ensemble is not None:
-        check_same_classes(members(path))
-        runners = [load_runner(member, threads=threads, trust=trust) for member in members(path)]
-        return EnsembleRunner(path, runners, ensemble.iou_threshold)
+        load_member = functools.partial(load_runner, threads=threads, trust=trust)
+        runner: Runner = capability("ensembles").load_ensemble(path, ensemble, load_member)
+        return runner
     kind = os.path.splitext(path)[1].lower()
     load = _LOADERS[kind if kind in _LOADERS else ""]
     return load(path, threads or os.cpu_count() or 1, trust)

@@ -6,12 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image
 
-from detection_core.evaluation.drawing import LabelledBox, class_colour, draw_boxes, fit
+from detection_core.evaluation.drawing import LabelledBox, draw_boxes, fit
+from detection_core.ops.mask_runs import encode_masks
 from detection_core.structures import GroundTruth
-
-_OPACITY = 0.45
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,39 +53,19 @@ def draw_truth(image: np.ndarray, truth: DrawnTruth, names: Sequence[str], *, lo
         names: of the classes.
         longest: longer side of the picture, pixels.
     """
-    picture = fit(image, longest=longest, smallest=longest)
-    if truth.masks.shape[1] and truth.masks.shape[2]:
-        picture = _with_masks(picture, truth)
-    boxes = [
+    rows = zip(truth.boxes.tolist(), truth.classes.tolist(), truth.is_crowd.tolist(), strict=True)
+    size = (truth.masks.shape[1], truth.masks.shape[2])
+    masks = encode_masks(truth.masks) if all(size) else [b""] * len(truth.masks)
+    objects = [
         LabelledBox(
-            box=(float(box[0]), float(box[1]), float(box[2]), float(box[3])),
-            label=int(label),
+            box=tuple(box),
+            label=label,
             text=names[label] if 0 <= label < len(names) else str(label),
-            dashed=bool(crowd),
+            dashed=crowd,
+            mask=mask,
+            mask_size=size,
+            keypoints=tuple((y, x) for y, x in keypoints),
         )
-        for box, label, crowd in zip(truth.boxes, truth.classes, truth.is_crowd, strict=True)
+        for (box, label, crowd), mask, keypoints in zip(rows, masks, truth.keypoints.tolist(), strict=True)
     ]
-    picture = draw_boxes(picture, boxes)
-    _draw_keypoints(picture, truth)
-    return picture
-
-
-def _with_masks(picture: Image.Image, truth: DrawnTruth) -> Image.Image:
-    blended = picture
-    for mask, label in zip(truth.masks, truth.classes, strict=True):
-        shape = Image.fromarray(np.where(mask > 0, round(255 * _OPACITY), 0).astype(np.uint8))
-        shape = shape.resize(picture.size, Image.Resampling.NEAREST)
-        colour = Image.new("RGB", picture.size, class_colour(int(label)))
-        blended = Image.composite(colour, blended, shape)
-    return blended
-
-
-def _draw_keypoints(picture: Image.Image, truth: DrawnTruth) -> None:
-    draw = ImageDraw.Draw(picture)
-    radius = max(2.0, min(picture.size) / 90)
-    for points in truth.keypoints:
-        for number, (y, x) in enumerate(points):
-            if np.isfinite(y) and np.isfinite(x):
-                at = (float(x) * picture.width, float(y) * picture.height)
-                edges = (at[0] - radius, at[1] - radius, at[0] + radius, at[1] + radius)
-                draw.ellipse(edges, fill=class_colour(number), outline=(255, 255, 255))
+    return draw_boxes(fit(image, longest=longest, smallest=longest), objects)

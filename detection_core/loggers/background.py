@@ -22,15 +22,14 @@ _WAITS = (1.0, 5.0, 30.0)
 class BackgroundLogger(Logger):
     """Hands everything to another logger in a thread.
 
-    An entry that cannot be delivered is tried again a few times; of too many that wait the oldest are
-    dropped. Either is told once when it begins, and counted at the end. All that is logged stands in the
-    training's own files as well.
+    A failed entry is retried a few times. When the queue is full, its oldest entries are dropped. Both are
+    logged the first time, and counted at the end. The training's own files have every entry.
 
     Args:
         inner: takes the entries, in their order, in one thread.
         name: of what it logs to, for messages.
         most_waiting: entries that are kept while the server is away.
-        close_seconds: how long the end of a training waits for entries that are under way.
+        close_seconds: how long the end of a training waits for queued entries.
         waits: seconds before each further attempt.
     """
 
@@ -50,7 +49,7 @@ class BackgroundLogger(Logger):
         self._changed = threading.Condition()
         self._closing = False
         self._dropped = 0
-        self._told = False
+        self._warned = False
         self._thread = threading.Thread(target=self._deliver, name=f"log-to-{name}", daemon=True)
         self._thread.start()
 
@@ -75,7 +74,7 @@ class BackgroundLogger(Logger):
         self._add(self._inner.log_artifact, name, content)
 
     def close(self, status: Status) -> None:
-        """Wait for what is under way, for a while, and say what was not delivered."""
+        """Wait a limited time for the queue, and warn of entries that were not delivered."""
         self._add(self._inner.close, status)
         with self._changed:
             self._closing = True
@@ -110,23 +109,23 @@ class BackgroundLogger(Logger):
                     self._dropped += 1
 
     def _delivered(self, entry: Callable[[], None]) -> bool:
-        """Tell whether an entry was taken, at the first attempt or a later one."""
+        """Deliver an entry with retries; return whether it worked."""
         for wait in (*self._waits, None):
             try:
                 entry()
                 return True
             # Whatever a client library raises: it must not end a training.
             except Exception as error:
-                self._tell(error)
+                self._warn_once(error)
             if wait is None:
                 break
             with self._changed:
                 self._changed.wait_for(lambda: self._closing, wait)
         return False
 
-    def _tell(self, error: Exception) -> None:
-        if not self._told:
-            self._told = True
+    def _warn_once(self, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
             text = one_line(f"{type(error).__name__}: {error}", 300)
             _logger.warning(
                 "%s cannot be reached, or refuses an entry; training goes on: %s", self._name, text

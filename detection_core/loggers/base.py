@@ -1,15 +1,16 @@
-"""What a training tells, and the one interface of whatever takes it."""
+"""The interface of loggers, to which a training sends numbers and pictures."""
 
 from __future__ import annotations
 
 import dataclasses
+import io
 from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 
 TRAIN, EVAL = "train", "eval"
-"""Splits that numbers and pictures are of."""
+"""Splits of numbers and pictures."""
 
 Status = Literal["finished", "failed", "stopped"]
 
@@ -28,13 +29,13 @@ class Histogram:
 
 
 class Logger:
-    """Takes what a training tells; the default keeps nothing of it.
+    """Receives numbers, pictures and files of a training; the default ignores them.
 
     A resumed training logs the steps since its checkpoint again.
     """
 
     def log_parameters(self, values: Mapping[str, str]) -> None:
-        """Take what the training was asked to do: config field to value."""
+        """Take the training's parameters: config field to value."""
 
     def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:
         """Take numbers of a step, by name; each finite."""
@@ -49,4 +50,16 @@ class Logger:
         """Take a small file; of the same name only the last counts."""
 
     def close(self, status: Status) -> None:
-        """Let go of files and connections; called once, also after an error."""
+        """Close files and connections; called once, also after an error."""
+
+
+_QUALITY = 84
+
+
+def encode_jpeg(image: np.ndarray) -> bytes:
+    """Return a picture, uint8 [H, W, 3], as a JPEG file."""
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.fromarray(image).save(stream, "JPEG", quality=_QUALITY)
+    return stream.getvalue()

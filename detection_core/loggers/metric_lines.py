@@ -16,10 +16,10 @@ _NOT_A_NAME = re.compile(r"[^\w-]+")
 class MetricLines(Logger):
     """Prints `time name=value`, a line for each metric of a validation, flushed at once.
 
-    It is what Katib's metrics collector reads from standard output by default: words and hyphens as a name,
-    and in front of it a time in the form of RFC 3339 (kubeflow/katib, pkg/metricscollector/v1beta1). What
-    else stands in a metric's name becomes one `_`: `DetectionBoxes_Precision_mAP`. Numbers are written
-    without an exponent, of which the collectors of older versions of Katib read the first digits only.
+    Katib's metrics collector reads this format from standard output by default (kubeflow/katib,
+    pkg/metricscollector/v1beta1): an RFC 3339 time, then a name of words and hyphens. Other characters in a
+    name become one `_`: `DetectionBoxes_Precision_mAP`. Numbers have no exponent, as collectors of older
+    versions of Katib do not read it.
 
     Args:
         stream: standard output where not given.

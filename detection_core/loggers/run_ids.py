@@ -1,4 +1,4 @@
-"""Which runs of tracking servers a training belongs to, so that a resumed one goes on with them."""
+"""Ids of a training's runs on tracking servers, which a resumed training continues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAME = "tracked_runs.json"
 
 
 class RunIds:
-    """The ids of runs, by the name of what keeps them, in the folder of the unfinished training.
+    """The ids of runs by tracking server, in the folder of the unfinished training.
 
     Args:
         folder: of the training.

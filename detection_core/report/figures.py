@@ -63,7 +63,7 @@ class Chart:
         title: name of the chart.
         x_label: what the x axis shows.
         bars: all of them, those of a split in one colour.
-        lines: (points of a polyline, whether it is thick), each in a colour of its own.
+        lines: (points of a polyline, whether it is thick), each in a different colour.
         ticks: (x, text) below.
         levels: (y, text) of the lines across.
         series: name of the split or line of each colour.
@@ -108,7 +108,7 @@ class HeatMap:
 def bar_chart(
     title: str, x_label: str, histograms: Mapping[str, Histogram], labels: Sequence[str], unit: str
 ) -> Chart:
-    """Draw the histograms of several splits beside each other, each as parts of its own sum.
+    """Draw the histograms of several splits beside each other, each as fractions of its sum.
 
     Args:
         title: name of the chart.

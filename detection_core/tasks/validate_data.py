@@ -6,24 +6,14 @@ import dataclasses
 import logging
 from collections.abc import Collection, Iterator, Mapping
 
-from tensorflow_metadata.proto.v0 import schema_pb2
-
 from detection_core.artifacts.box_profile import ANCHOR_MATCHES, BOX_PROFILES, BoxProfiles
 from detection_core.artifacts.data_findings import FINDINGS, DataFindings
-from detection_core.artifacts.data_statistics import (
-    ANOMALIES_FILE,
-    SCHEMA_FILE,
-    STATISTICS,
-    STATISTICS_FILE,
-    DataStatistics,
-    SampleStatistics,
-    split_file,
-    write_message,
-)
+from detection_core.artifacts.data_statistics import STATISTICS, DataStatistics, SampleStatistics
 from detection_core.artifacts.dataset_card import CARD, QUARANTINE
 from detection_core.artifacts.detector import LABEL_MAP, extra_file
 from detection_core.artifacts.pictures import FOLDER
 from detection_core.builders.detector import configured_model
+from detection_core.capabilities import capability, has_capability
 from detection_core.config.check import check_detector
 from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
@@ -36,26 +26,24 @@ from detection_core.progress import Progress
 from detection_core.report.data_page import PAGE, SAMPLE_BYTES, data_page
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
-from detection_core.validation.anchor_comparison import match_anchors
 from detection_core.validation.checks import FindingList, Limits
 from detection_core.validation.class_balance import check_classes
-from detection_core.validation.counted_card import counted_card
-from detection_core.validation.differences import Before, check_differences
+from detection_core.validation.drift import Before, check_differences
 from detection_core.validation.duplicates import check_duplicates
-from detection_core.validation.feature_anomalies import find_anomalies
-from detection_core.validation.feature_schema import infer_schema
 from detection_core.validation.found_examples import complete_examples
 from detection_core.validation.labelled_images import LabelledImage, read_some, read_split, split_names
-from detection_core.validation.near_copies import check_near_copies
-from detection_core.validation.network_view import NetworkView, check_boxes_at_input
+from detection_core.validation.network_view import NetworkView, check_boxes_at_input, match_anchors
 from detection_core.validation.same_boxes import check_copies
 from detection_core.validation.sample_pictures import SamplePictures
-from detection_core.validation.schema_file import parse_schema, unchecked_constraints
-from detection_core.validation.split_pass import FolderCounters, PassOptions, SplitPass, pass_over
+from detection_core.validation.split_pass import (
+    FolderCounters,
+    PassOptions,
+    SplitPass,
+    counted_card,
+    pass_over,
+)
 
-_ANOMALIES = 5
-"""Columns that the message of a finding names."""
-
+_NOT_INSTALLED = "this installation does not have it"
 _logger = logging.getLogger(__name__)
 
 
@@ -135,7 +123,12 @@ def validate_examples(
     )
     view = _view(config, label_map, findings)
     _check_all(passes, label_map, view, findings)
-    _check_schema(passes, _schema(options.schema, passes, label_map), folders, findings)
+    if has_capability("tfdv"):
+        features = {split: found.features for split, found in passes.items()}
+        written_to = (folders.statistics, folders.schema, folders.anomalies)
+        capability("tfdv").check_schema(features, options.schema, label_map.names, written_to, findings)
+    else:
+        findings.not_made("schema", _NOT_INSTALLED)
     before = Before(spans=options.earlier_spans, baseline=_baseline_statistics(baseline_dir))
     check_differences(statistics, before, findings)
 
@@ -216,10 +209,14 @@ def _wanted(
 
 def _wants_hashes(images: int, options: ValidationOptions, findings: FindingList) -> bool:
     checks = [check for check in ("near_leakage", "near_duplicates") if findings.is_on(check)]
+    if not has_capability("near_duplicates"):
+        for check in checks:
+            findings.not_made(check, _NOT_INSTALLED)
+        return False
     if images <= options.near_duplicate_images:
         return bool(checks)
     for check in checks:
-        findings.could_not(
+        findings.not_made(
             check,
             f"{images:,} images are more than validation.near_duplicate_images,"
             f" {options.near_duplicate_images:,}",
@@ -236,7 +233,7 @@ def _view(config: PipelineConfig | None, label_map: LabelMap, findings: FindingL
     """Return what the network does with images; None where no check asks, or nothing is known of it."""
     if config is None:
         for check in ("tiny_boxes", "unmatched_boxes"):
-            findings.could_not(check, "no pipeline.config was given")
+            findings.not_made(check, "no pipeline.config was given")
         return None
     if not findings.is_on("tiny_boxes") and not findings.is_on("unmatched_boxes"):
         return None
@@ -252,51 +249,14 @@ def _check_all(
     copies = check_duplicates({split: found.digests for split, found in passes.items()}, findings)
     annotations = {split: found.annotations for split, found in passes.items()}
     check_copies([pair for pairs in copies.values() for pair in pairs], annotations, findings)
-    check_near_copies({split: found.hashes for split, found in passes.items()}, copies, findings)
+    hashes = {split: found.hashes for split, found in passes.items()}
+    if any(hashes.values()):
+        capability("near_duplicates").check_near_copies(hashes, copies, findings)
     for split, found in passes.items():
         found.annotations.report(split, label_map.names, findings)
         found.files.report(split, findings)
         if view:
             check_boxes_at_input(split, found.boxes, view, findings)
-
-
-def _schema(text: str, passes: Mapping[str, SplitPass], label_map: LabelMap) -> schema_pb2.Schema | None:
-    """Return the schema that was given, or that of `train`, or of the first split; None without examples."""
-    if text:
-        return parse_schema(text, where="schema")
-    if not passes:
-        return None
-    return infer_schema(passes.get("train", next(iter(passes.values()))).features, label_map.names)
-
-
-def _check_schema(
-    passes: Mapping[str, SplitPass],
-    schema: schema_pb2.Schema | None,
-    folders: ValidationFolders,
-    findings: FindingList,
-) -> None:
-    """Write statistics of columns, the schema, and what does not fit it."""
-    if schema is None:
-        return
-    write_message(files.join(folders.schema, SCHEMA_FILE), schema)
-    for split, found in passes.items():
-        write_message(split_file(folders.statistics, split, STATISTICS_FILE), found.features)
-        anomalies = find_anomalies(found.features, schema)
-        write_message(split_file(folders.anomalies, split, ANOMALIES_FILE), anomalies)
-        texts = [f"{name} ({info.description})" for name, info in sorted(anomalies.anomaly_info.items())]
-        if anomalies.HasField("dataset_anomaly_info"):
-            texts.insert(0, anomalies.dataset_anomaly_info.description)
-        more = f"; and {len(texts) - _ANOMALIES:,} more" if len(texts) > _ANOMALIES else ""
-        findings.add_above(
-            "schema",
-            split,
-            f"{split} does not fit the schema: {'; '.join(texts[:_ANOMALIES])}{more}; make the examples so"
-            " that they fit, or change the schema",
-            measured=len(texts),
-            count=len(texts),
-        )
-    if unchecked := unchecked_constraints(schema):
-        findings.partly("schema", f"of the schema, {', '.join(unchecked)} cannot be checked here")
 
 
 def _baseline_statistics(baseline_dir: str) -> DataStatistics | None:

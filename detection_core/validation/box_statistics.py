@@ -1,6 +1,6 @@
-"""Adds up what examples are compared by: boxes by class, size, aspect and place, images by size and number.
+"""Count boxes by class, size, aspect and place, and images by size and number of objects.
 
-Statistics of parts add up to those of the whole, whatever the order, so they may be gathered anywhere.
+Statistics of parts add up to those of the whole in any order.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SampleCounter:
         self._of_images = {name: _HistogramCounter(bins) for name, bins in image_bins.items()}
 
     def add(self, image: LabelledImage) -> None:
-        """Count an image. Crowd regions are no objects."""
+        """Count an image, its crowd regions left out."""
         self._waiting.append(dataclasses.replace(image, features=None))
         if len(self._waiting) >= _CHUNK:
             self._count()
@@ -182,7 +182,7 @@ def add_up(parts: Sequence[SampleStatistics]) -> SampleStatistics:
 
 
 def _add_histograms(parts: Sequence[Histogram]) -> Histogram:
-    """Bins are told by name: a later sample may have classes that an earlier one lacks."""
+    """Add counts of bins of the same name: a later sample may have classes that an earlier one lacks."""
     bins = list(dict.fromkeys(b for part in parts for b in part.bins))
 
     def total(field: str) -> list[int]:

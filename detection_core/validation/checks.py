@@ -171,7 +171,7 @@ class FindingList:
         if self.is_on(check):
             self._left_out[check] = reason
 
-    def could_not(self, check: str, reason: str) -> None:
+    def not_made(self, check: str, reason: str) -> None:
         """Note why a check was not made."""
         self._not_made[check] = reason
 

@@ -72,7 +72,7 @@ def _check_other(
         "class_not_trained",
         split,
         f"{_number(untrained)} with objects in {split} and none in train: {_names(untrained)}; every one of"
-        " these objects will be missed; divide the images into splits anew",
+        " these objects will be missed; divide the images into splits again",
         measured=len(untrained),
         count=len(untrained),
     )

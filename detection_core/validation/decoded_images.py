@@ -1,4 +1,4 @@
-"""Decodes images of examples in threads, to see whether they can be, and hashes them."""
+"""Check in threads that images decode, and hash them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import concurrent.futures
 import functools
 import os
 from collections.abc import Callable
+from typing import Any
 
 from detection_core.artifacts.data_findings import FoundExample
+from detection_core.capabilities import capability
 from detection_core.data.image_header import ImageFault
 from detection_core.datasets.encoding import Decoding
 from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
-from detection_core.validation.hash_list import HashList
 from detection_core.validation.labelled_images import LabelledImage
-from detection_core.validation.perceptual_hash import hash_image_file
 
+_Look = Callable[[bytes], bytes | None]
 _WAITING = 4
-"""Images a thread that wait for it."""
+"""Images in the queue for each thread."""
 
 
 def _threads() -> int:
@@ -36,28 +37,29 @@ class ImageFiles:
     def __init__(self, images: int, decoding: Decoding, *, hashes: bool) -> None:
         self._images = images
         self._decoding = decoding
-        self._wants_hashes = hashes
         self._pool = concurrent.futures.ThreadPoolExecutor(_threads())
         self._waiting: collections.deque[tuple[int, concurrent.futures.Future[bytes | None]]] = (
             collections.deque()
         )
         self._faults: list[FoundExample] = []
         self._faulty = 0
-        self.hashes = HashList()
+        near = capability("near_duplicates") if hashes else None
+        self._hash_file: _Look | None = near.hash_image_file if near else None
+        self.hashes: Any = near.HashList() if near else []
         self.decoded = 0
 
     def __enter__(self) -> ImageFiles:
-        """Begin to look."""
+        """Start."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Wait for what is under way; after an error, for nothing that has not begun."""
+        """Wait for the queue; after an error, only for images already started."""
         if exception[0] is None:
             self._take(0)
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def add(self, image: LabelledImage) -> None:
-        """Look at an image, sooner or later; waits where too many are waiting."""
+        """Queue an image; wait while the queue is full."""
         look = self._looker(image.record)
         if look is None:
             self.hashes.append(None)
@@ -65,13 +67,13 @@ class ImageFiles:
         self._waiting.append((image.record, self._pool.submit(look, image.encoded)))
         self._take(_WAITING * _threads())
 
-    def _looker(self, record: int) -> Callable[[bytes], bytes | None] | None:
+    def _looker(self, record: int) -> _Look | None:
         if not self._decoding.images_in(record, record + 1, self._images):
-            return hash_image_file if self._wants_hashes else None
-        return functools.partial(_check, self._decoding.check, hashes=self._wants_hashes)
+            return self._hash_file
+        return functools.partial(_check, self._decoding.check, self._hash_file)
 
     def _take(self, leave: int) -> None:
-        """Take results until so many are waiting."""
+        """Take results until the queue is this short."""
         while len(self._waiting) > leave:
             record, future = self._waiting.popleft()
             self.decoded += 1
@@ -93,13 +95,13 @@ class ImageFiles:
             findings: takes what is found.
         """
         if not self.decoded:
-            findings.could_not("undecodable_images", "no image was decoded")
+            findings.not_made("undecodable_images", "no image was decoded")
             return
         findings.add_above(
             "undecodable_images",
             split,
             f"{self._faulty:,} of {self.decoded:,} decoded images of {split} are damaged; training leaves"
-            " them out: save them anew",
+            " them out: save them again",
             measured=self._faulty / self.decoded,
             count=self._faulty,
             examples=[
@@ -109,6 +111,6 @@ class ImageFiles:
         )
 
 
-def _check(check: Callable[[bytes], None], data: bytes, *, hashes: bool) -> bytes | None:
+def _check(check: Callable[[bytes], None], hash_file: _Look | None, data: bytes) -> bytes | None:
     check(data)
-    return hash_image_file(data) if hashes else None
+    return hash_file(data) if hash_file else None

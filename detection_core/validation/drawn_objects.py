@@ -45,11 +45,11 @@ class Emphasis:
     box: Sequence[float] | None = None
 
     def names(self, label: int, box: np.ndarray) -> bool:
-        """Tell whether an object has its name beside it."""
+        """Return whether an object is drawn with its name."""
         return (self.label is None or label == self.label) and self.means(box)
 
     def means(self, box: np.ndarray) -> bool:
-        """Tell whether a box is meant."""
+        """Return whether a box is drawn in colour."""
         return self.box is None or bool(np.allclose(box, self.box, atol=1e-4))
 
 

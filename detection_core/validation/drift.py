@@ -1,27 +1,30 @@
 """Checks whether examples differ from others, such as a span from those before it.
 
-A histogram has drifted where two things hold: two samples of one population would differ as much with a
-probability below `SIGNIFICANCE`, adjusted for all that is compared at a time, and the Jensen-Shannon
-divergence is above the check's threshold. The first keeps small samples from crying wolf, the second large
-ones, in which every difference is significant. `benchmarks/drift_false_alarms.py` measures how often it is
-wrong.
+A histogram has drifted where both hold:
+
+- The difference is significant: its p-value, adjusted for all comparisons, is below `SIGNIFICANCE`. This
+  prevents false alarms of small samples.
+- The Jensen-Shannon divergence is above the check's threshold. This prevents false alarms of large samples,
+  where every difference is significant.
+
+`benchmarks/drift_false_alarms.py` measures the rate of false alarms.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from detection_core.artifacts.data_statistics import Histogram, SampleStatistics
-from detection_core.validation.box_statistics import counts_by_bin
+from detection_core.artifacts.data_statistics import DataStatistics, Histogram, SampleStatistics
+from detection_core.validation.box_statistics import add_up, counts_by_bin
 from detection_core.validation.checks import FindingList
 from detection_core.validation.homogeneity import Comparison, compare, holm
 
 SIGNIFICANCE = 0.01
 """Probability of a false alarm in one comparison of all histograms, at most."""
 LEAST_IMAGES = 30
-"""Images that both samples have to have."""
+"""Least number of images of either sample."""
 
 _CLASS = "class"
 _IN_IMAGES = "images with "
@@ -124,7 +127,7 @@ def check_drift(
     here, there = names
     if min(sample.images, reference.images) < LEAST_IMAGES:
         fewest = min(sample.images, reference.images)
-        findings.could_not(check, f"{fewest:,} images in {here} or {there}, {LEAST_IMAGES} are needed")
+        findings.not_made(check, f"{fewest:,} images in {here} or {there}, {LEAST_IMAGES} are needed")
         return
     drifted = find_drift(
         sample,
@@ -170,8 +173,7 @@ def check_vanished(
 ) -> None:
     """Look for classes that the reference has and the sample lacks, and for those that are new in it.
 
-    A class has vanished where chance would put all images that have it into the reference with a probability
-    below `SIGNIFICANCE` over all classes (Fisher's exact test).
+    A class has vanished where Fisher's exact test gives a p-value below `SIGNIFICANCE` over all classes.
 
     Args:
         names: of the sample and of the reference, for messages.
@@ -224,3 +226,89 @@ def _chance_of_none(images_with: int, reference: int, sample: int) -> float:
 def _list(names: Sequence[str]) -> str:
     rest = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
     return ", ".join(names[:10]) + rest
+
+
+_TRAIN = "train"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Before:
+    """What examples are compared with that are not among them.
+
+    Attributes:
+        spans: span to statistics, of spans before those of the examples, oldest first.
+        baseline: of the deployed model's training data; None without one, or without its statistics.
+    """
+
+    spans: Mapping[str, SampleStatistics] = dataclasses.field(default_factory=dict)
+    baseline: DataStatistics | None = None
+
+
+def check_differences(statistics: DataStatistics, before: Before, findings: FindingList) -> None:
+    """Compare splits, folders, spans, and all with what was there before.
+
+    Args:
+        statistics: of the examples.
+        before: what they are compared with.
+        findings: takes what is found.
+    """
+    _compare_splits(statistics, findings)
+    _compare_folders(statistics.folders, findings)
+    _compare_spans(statistics.spans, before.spans, findings)
+    _compare_with_baseline(statistics, before.baseline, findings)
+
+
+def _compare_splits(statistics: DataStatistics, findings: FindingList) -> None:
+    train = statistics.splits.get(_TRAIN)
+    others = [split for split in statistics.splits if split != _TRAIN]
+    if train is None or not others:
+        findings.not_made("split_drift", "there are no two splits")
+        return
+    for split in others:
+        names = (split, _TRAIN)
+        sample = statistics.splits[split]
+        check_drift("split_drift", names, sample, train, findings, comparisons=len(others))
+
+
+def _compare_folders(folders: Mapping[str, SampleStatistics], findings: FindingList) -> None:
+    large = {name: sample for name, sample in folders.items() if sample.images >= LEAST_IMAGES}
+    if len(large) < 2:
+        findings.not_made("folder_drift", f"the images lie in no two to fifty folders of {LEAST_IMAGES} each")
+        return
+    for folder, sample in large.items():
+        others = add_up([other for name, other in large.items() if name != folder])
+        names = (f"the folder {folder or '.'}", "the others")
+        check_drift("folder_drift", names, sample, others, findings, comparisons=len(large))
+
+
+def _compare_spans(
+    spans: Mapping[str, SampleStatistics], earlier: Mapping[str, SampleStatistics], findings: FindingList
+) -> None:
+    if not spans:
+        findings.not_made("span_drift", "the training data are not of spans")
+        return
+    known = {**{span: earlier[span] for span in earlier if span not in spans}, **spans}
+    *before, newest = known
+    if not before:
+        findings.not_made("span_drift", f"span {newest} is the first that is known; see data.window")
+        return
+    names = (
+        f"span {newest}",
+        f"span {before[0]}" if len(before) == 1 else f"spans {before[0]} to {before[-1]}",
+    )
+    reference = add_up([known[span] for span in before])
+    check_drift("span_drift", names, known[newest], reference, findings)
+    check_vanished(names, known[newest], reference, findings)
+
+
+def _compare_with_baseline(
+    statistics: DataStatistics, baseline: DataStatistics | None, findings: FindingList
+) -> None:
+    reference = baseline.splits.get(_TRAIN) if baseline else None
+    sample = statistics.splits.get(_TRAIN)
+    if reference is None or sample is None:
+        findings.not_made("baseline_drift", "there are no statistics of a deployed model's data")
+        return
+    names = ("train", "what the deployed model was trained on")
+    check_drift("baseline_drift", names, sample, reference, findings)
+    check_vanished(names, sample, reference, findings)

@@ -1,4 +1,4 @@
-"""Gives the examples of findings their ids and pictures, in a second look at the records that are meant."""
+"""Complete the examples of findings with ids and pictures, by a second read of their records."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ReadRecords = Callable[[str, Collection[int]], Iterator[LabelledImage]]
 
 
 _Marked = tuple[float, ...]
-"""The box that is meant; empty where all of the image is."""
+"""The marked box; empty for the whole image."""
 _Wanted = Mapping[int, Collection[_Marked]]
-"""Record to the pictures that are wanted of it, each with one box marked."""
+"""Record to its marked boxes, one for each picture."""
 
 
 @dataclasses.dataclass(frozen=True)

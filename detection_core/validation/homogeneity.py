@@ -1,10 +1,10 @@
-"""Tells whether two samples of images were drawn alike, from the sums that `box_statistics` keeps.
+"""Test whether two samples of images have one distribution, by the sums that `box_statistics` keeps.
 
-Boxes of one image resemble each other, so a test that takes every box for independent, such as Pearson's,
-raises false alarms in every second comparison. Here images are what is drawn: the share of a bin is a ratio
-of two sums over images, whose variance is that of a ratio estimator (Cochran, "Sampling Techniques", 3rd
-edition, 1977, section 6.4), taken with the share of both samples together, as in a score test. The bins of a
-histogram are compared one by one, with Bonferroni's correction.
+Boxes of one image resemble each other. Pearson's test takes them for independent, and raises a false alarm in
+every second comparison. Here the sampling unit is the image: the share of a bin is a ratio of two sums over
+images. Its variance is that of a ratio estimator (Cochran, "Sampling Techniques", 3rd edition, 1977, section
+6.4), with the share of both samples together, as in a score test. Bins are compared one by one, with
+Bonferroni's correction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads examples one by one as what checks look at, without decoding pixels."""
+"""Read examples one by one for checks, without decoding pixels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LabelledImage:
         filename: of the image, as annotated.
         height: rows.
         width: columns.
-        sha256: of the image file, 32 bytes; empty where the record does not tell it.
+        sha256: of the image file, 32 bytes; empty if unknown.
         boxes: float32 [G, 4], ymin, xmin, ymax, xmax, normalised to the image.
         classes: int [G], index in the label map's names; -1 for one that it does not have.
         is_crowd: bool [G].
@@ -68,7 +68,7 @@ def read_split(pattern: str, label_map: LabelMap) -> Iterator[LabelledImage]:
 
 
 def read_some(pattern: str, label_map: LabelMap, numbers: Collection[int]) -> Iterator[LabelledImage]:
-    """Yield the examples with these numbers; the others are passed over without being parsed.
+    """Yield the examples with these numbers; the others are not parsed.
 
     Args:
         pattern: of the split's TFRecord files.
@@ -102,7 +102,7 @@ def parse_record(record: bytes, number: int, label_map: LabelMap) -> LabelledIma
         label_map: of the examples.
 
     Raises:
-        DataError: when it is none, or its columns do not belong together.
+        DataError: when it does not parse, or its columns do not fit together.
     """
     fault = column_fault(record)
     if fault:
@@ -151,7 +151,7 @@ def _integers(features: Any, key: str) -> Any:
 
 
 def _side(features: Any, key: str) -> int:
-    """Return rows or columns of an image, 0 where a record tells none that an image can have."""
+    """Return rows or columns of an image; 0 if missing or out of range."""
     side = int(next(iter(_integers(features, key)), 0))
     return side if 0 < side <= _LONGEST_SIDE else 0
 
@@ -165,7 +165,7 @@ def _text(features: Any, key: str) -> str:
 
 
 def stored_box(box: np.ndarray) -> list[float]:
-    """Return a box as a finding tells it."""
+    """Return a box as findings store it."""
     return [round(float(side), 5) for side in box]
 
 

@@ -16,7 +16,7 @@ from detection_core.validation.labelled_images import LabelledImage, stored_box
 SAME_BOX = 0.95
 """Intersection over union from which on two boxes are the same."""
 _MOST_BOXES = 2_000
-"""Of an image that are compared with each other, which takes 32 MB."""
+"""Boxes of an image that are compared with each other; they take 32 MB."""
 _DIGITS = 3
 _BYTES = 8
 
@@ -43,7 +43,7 @@ def same_boxes(boxes: np.ndarray, overlap: float = SAME_BOX) -> np.ndarray:
 
 
 class AnnotationChecker:
-    """Looks at the boxes of each image of a split."""
+    """Compares the boxes of each image of a split."""
 
     def __init__(self) -> None:
         self._images = 0
@@ -53,7 +53,7 @@ class AnnotationChecker:
         self._objects = array.array("Q")
 
     def add(self, image: LabelledImage) -> None:
-        """Look at an image; crowd regions may lie on anything."""
+        """Compare the boxes of an image, crowd regions left out."""
         self._images += 1
         self._objects.append(_objects_digest(image))
         kept = np.flatnonzero(~image.is_crowd)[:_MOST_BOXES]
@@ -148,7 +148,7 @@ def _name(classes: Sequence[str], label: int) -> str:
 
 
 def _objects_digest(image: LabelledImage) -> int:
-    """Hash boxes, to a thousandth of the image, and classes, in whatever order they are."""
+    """Hash boxes, to a thousandth of the image, and classes, independent of their order."""
     rows = sorted(
         (*row, int(label), bool(crowd))
         for row, label, crowd in zip(
@@ -161,11 +161,11 @@ def _objects_digest(image: LabelledImage) -> int:
 def check_copies(
     pairs: Sequence[Pair], checkers: Mapping[str, AnnotationChecker], findings: FindingList
 ) -> None:
-    """Look for images that are in the data twice, with different objects.
+    """Find images that are in the data twice with different objects.
 
     Args:
         pairs: records that hold the same image.
-        checkers: split to what has seen its images.
+        checkers: split to the checker of its images.
         findings: takes what is found.
     """
     if not pairs:

@@ -1,4 +1,4 @@
-"""Pictures of a data set, chosen while its images come by: some of each class, and its smallest boxes."""
+"""Draw samples of a data set in one pass: some images of each class, and the smallest boxes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ _CONTEXT, _LEAST_CONTEXT = 3.0, 24.0
 class SamplePictures:
     """Draws the first images of each class and the smallest boxes of all; the rest is not decoded.
 
-    ExampleGen stores images in an order that a hash of their ids gives, so the first ones are a random
-    sample, and the same one every time.
+    ExampleGen orders images by a hash of their ids. So the first ones are a random sample, always the same.
 
     Args:
         classes: names of the label map.

@@ -1,7 +1,7 @@
-"""The spans that were validated before: their statistics, in a durable folder beside the checkpoints.
+"""Statistics of earlier spans, in a durable folder beside the checkpoints.
 
-A span is compared with those before it whether or not the present run reads them. Each has a folder of its
-own with a few kilobytes of statistics, so nothing of its examples is needed.
+A span is compared with all earlier ones, whether or not this run reads them. Each has a separate folder
+with a few kilobytes of statistics, so its examples are not needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FAILURES = (OSError, DetectionError)
 
 
 def span_names(folder: str) -> list[str]:
-    """Return the names in the folder of a history; none, with a warning, where it cannot be read."""
+    """List the folder of a history; warn and return nothing if it cannot be read."""
     try:
         return [name.rstrip("/") for name in files.list_dir(folder)] if files.is_dir(folder) else []
     except _FAILURES as error:
@@ -29,7 +29,7 @@ def span_names(folder: str) -> list[str]:
 
 
 def span_digests(folder: str, spans: Sequence[str]) -> dict[str, str]:
-    """Return span to a digest of its statistics, which tells whether they have changed.
+    """Return span to a digest of its statistics, which changes with them.
 
     Args:
         folder: of the history.
@@ -65,11 +65,11 @@ def read_spans(folder: str, spans: Sequence[str]) -> dict[str, SampleStatistics]
 
 
 def keep_spans(folder: str, spans: Mapping[str, SampleStatistics]) -> None:
-    """Keep the statistics of spans for later runs; where that is not possible, with a warning.
+    """Keep the statistics of spans for later runs; warn if that fails.
 
     Args:
         folder: of the history.
-        spans: span to statistics; they take the place of what is kept of it.
+        spans: span to statistics; earlier ones of the span are replaced.
     """
     for span, statistics in spans.items():
         try:

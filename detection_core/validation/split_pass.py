@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from tensorflow_metadata.proto.v0.statistics_pb2 import DatasetFeatureStatisticsList
 
 from detection_core.artifacts.box_profile import BoxProfile
 from detection_core.artifacts.data_statistics import SampleStatistics
+from detection_core.artifacts.dataset_card import ClassCard, DatasetCard, SplitCard, Totals
+from detection_core.capabilities import capability, has_capability
+from detection_core.data.label_map import LabelMap
 from detection_core.datasets.counts import BoxCounter
 from detection_core.datasets.encoding import Decoding
 from detection_core.progress import Progress
 from detection_core.validation.box_statistics import SampleCounter
-from detection_core.validation.counted_card import ObjectCounter
 from detection_core.validation.decoded_images import ImageFiles
 from detection_core.validation.duplicates import DigestList
-from detection_core.validation.feature_statistics import FeatureCounter
-from detection_core.validation.hash_list import HashList
 from detection_core.validation.labelled_images import LabelledImage, folder_of, span_of
 from detection_core.validation.network_view import BoxSample, SampledBoxes
 from detection_core.validation.same_boxes import AnnotationChecker
@@ -84,7 +85,7 @@ class SplitPass:
     Attributes:
         statistics: of its images.
         spans: of training images by span.
-        features: statistics of its columns.
+        features: DatasetFeatureStatisticsList of its columns; None without the capability `tfdv`.
         digests: of its image files.
         hashes: of its images; empty where none were wanted.
         files: what became of decoding.
@@ -96,9 +97,9 @@ class SplitPass:
 
     statistics: SampleStatistics
     spans: dict[str, SampleStatistics]
-    features: DatasetFeatureStatisticsList
+    features: Any
     digests: DigestList
-    hashes: HashList
+    hashes: Sequence[bytes | None]
     files: ImageFiles
     annotations: AnnotationChecker
     boxes: SampledBoxes
@@ -129,12 +130,13 @@ def pass_over(
     """
     counter, digests, annotations = SampleCounter(options.classes), DigestList(), AnnotationChecker()
     spans = {span: SampleCounter(options.classes) for span in options.spans if split == TRAIN}
-    sample, features = BoxSample(), FeatureCounter()
+    sample, features = BoxSample(), capability("tfdv").FeatureCounter() if has_capability("tfdv") else None
     profile, objects = BoxCounter(), ObjectCounter()
     with ImageFiles(count, options.decoding, hashes=options.hashes) as files:
         for image in images:
             counter.add(image)
-            features.add(image.features)
+            if features is not None:
+                features.add(image.features)
             folders.add(image)
             digests.add(image.sha256)
             annotations.add(image)
@@ -149,9 +151,9 @@ def pass_over(
     return SplitPass(
         statistics=counter.statistics(),
         spans={span: of_span.statistics() for span, of_span in spans.items()},
-        features=features.statistics(),
+        features=None if features is None else features.statistics(),
         digests=digests,
-        hashes=files.hashes if options.hashes else HashList(),
+        hashes=files.hashes if options.hashes else (),
         files=files,
         annotations=annotations,
         boxes=sample.drawn(),
@@ -165,3 +167,48 @@ def _pixel_boxes(image: LabelledImage) -> Iterator[tuple[float, float, float, fl
     kept = ~image.is_crowd & np.isfinite(image.boxes).all(axis=1)
     for ymin, xmin, ymax, xmax in image.boxes[kept].tolist():
         yield xmin * image.width, ymin * image.height, xmax * image.width, ymax * image.height
+
+
+class ObjectCounter:
+    """Counts the objects of a split as its images come; crowd regions are among them, as in a card."""
+
+    def __init__(self) -> None:
+        self._images = self._empty = 0
+        self._classes: Counter[int] = Counter()
+
+    def add(self, image: LabelledImage) -> None:
+        """Count an image."""
+        self._images += 1
+        self._empty += not len(image.classes)
+        self._classes.update(image.classes.tolist())
+
+    def card(self, label_map: LabelMap) -> SplitCard:
+        """Return what was counted."""
+        return SplitCard(
+            images=self._images,
+            empty_images=self._empty,
+            objects=self._classes.total(),
+            classes={name: self._classes[label] for label, name in enumerate(label_map.names)},
+        )
+
+
+def counted_card(label_map: LabelMap, splits: Mapping[str, SplitCard]) -> DatasetCard:
+    """Return the card of a data set.
+
+    Args:
+        label_map: of the examples.
+        splits: split to what was counted of it.
+    """
+    return DatasetCard(
+        format="TFRecord",
+        classes=[
+            ClassCard(id=label + 1, name=name, objects=sum(split.classes[name] for split in splits.values()))
+            for label, name in enumerate(label_map.names)
+        ],
+        splits=splits,
+        total=Totals(
+            images=sum(split.images or 0 for split in splits.values()),
+            empty_images=sum(split.empty_images for split in splits.values()),
+            objects=sum(split.objects for split in splits.values()),
+        ),
+    )

@@ -52,14 +52,14 @@ def one_model(arguments: argparse.Namespace) -> str:
     """Return the detector that `--model` names, or of several an ensemble, written into the output folder.
 
     Raises:
-        DetectionError: as `given_model` and `detection_core.evaluation.ensemble_runner.write_ensemble`.
+        DetectionError: as `given_model`, or when the detectors cannot be fused.
     """
     models = [given_model(path) for path in arguments.model]
     if len(models) == 1:
         return models[0]
-    from detection_core.evaluation.ensemble_runner import write_ensemble
+    from detection_core.capabilities import capability
     from detection_core.storage import files
 
     folder = files.join(arguments.output, "ensemble")
-    write_ensemble(folder, models)
+    capability("ensembles").write_ensemble(folder, models)
     return folder

@@ -18,7 +18,7 @@ _logger = logging.getLogger(__name__)
 
 def predict(arguments: argparse.Namespace) -> Result:
     """Detect in images and videos, and draw."""
-    from detection_core.data.video import is_video
+    from detection_core.artifacts.prediction import is_video
 
     given = [path for name in arguments.images for path in _files_of(name)]
     images = [path for path in given if not is_video(path)]
@@ -52,14 +52,14 @@ def predict(arguments: argparse.Namespace) -> Result:
 
 def _files_of(path: str) -> list[str]:
     """Return the images and videos in a folder, in the order of their names; of a file itself alone."""
-    from detection_core.data.video import ENDINGS
+    from detection_core.artifacts.prediction import VIDEO_ENDINGS
     from detection_core.datasets.layouts import IMAGE_SUFFIXES
     from detection_core.storage import files
 
     if not files.is_dir(path):
         return [path]
     folders, names = files.list_entries(path)
-    endings = (*IMAGE_SUFFIXES, *ENDINGS)
+    endings = (*IMAGE_SUFFIXES, *VIDEO_ENDINGS)
     found = [n for n in names if n.lower().endswith(endings) and not n.startswith(".")]
     if not found:
         inside = f", and the folders {one_line(', '.join(folders))}; pass one of them" if folders else ""
@@ -75,9 +75,10 @@ def _videos(
         return []
     from detection_core.artifacts.json_values import encode
     from detection_core.artifacts.prediction import VideoPrediction
-    from detection_core.tasks.predict_video import VideoOptions, predict_video
+    from detection_core.capabilities import capability
 
-    options = VideoOptions(
+    video_files = capability("video")
+    options = video_files.VideoOptions(
         min_score=arguments.min_score,
         every=arguments.every,
         annotate=not arguments.lines_only,
@@ -86,7 +87,7 @@ def _videos(
     results = []
     for video in videos:
         try:
-            results.append(predict_video(model, video, arguments.output, options))
+            results.append(video_files.predict_video(model, video, arguments.output, options))
         except DataError as error:
             if alone and len(videos) == 1:
                 raise

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.report.formats import metric, size
@@ -16,7 +16,6 @@ from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
-    from detection_core.exporters.accelerators import Lint
     from detection_core.tasks.inspection import Inspection, TensorFacts
 
 _NAMED_OPERATORS = 12
@@ -37,15 +36,16 @@ def inspect(arguments: argparse.Namespace) -> Result:
     return Result(text=Page(parts), data=data, exit_code=0 if all(one.one_part for one in lints) else 1)
 
 
-def _lints(path: str, names: str) -> list[Lint]:
+def _lints(path: str, names: str) -> list[Any]:
     """Return what each named accelerator takes over of a file."""
     if not names:
         return []
     from detection_core.artifacts.tflite_file import read_tflite
-    from detection_core.exporters.accelerators import families, lint
+    from detection_core.capabilities import capability
     from detection_core.storage import files
 
-    known = families()
+    accelerators = capability("accelerators")
+    known = accelerators.families()
     wanted = known if names == "all" else tuple(name.strip() for name in names.split(","))
     unknown = [name for name in wanted if name not in known]
     if unknown:
@@ -55,10 +55,10 @@ def _lints(path: str, names: str) -> list[Lint]:
     if files.is_dir(path):
         raise ConfigError("expected a .tflite file to look at for an accelerator, found a folder", where=path)
     content = read_tflite(path)
-    return [lint(content, name, where=path) for name in wanted]
+    return [accelerators.lint(content, name, where=path) for name in wanted]
 
 
-def _accelerator(found: Lint) -> Iterator[str | Table]:
+def _accelerator(found: Any) -> Iterator[str | Table]:
     parts = ", ".join(map(str, found.parts))
     yield f"\n{found.title}: {found.note} ({found.note_source})"
     verdict = "passed" if found.one_part else "problem"

@@ -28,7 +28,7 @@ WORDS = {
     r"\b(?:of|on) (?:its|their) own\b": "separate, own",
     r"\btold\b": "warned, known, given",
     r"\banew\b": "again",
-    r"\bsuperfluous\b": "excess, unused",
+    r"\bsuperfluous\b(?! values)": "excess, unused",  # a text of TFDV has it
     r"\bladders?\b": "speed tier",
     r"\bno telling\b": "ambiguous",
     r"\bof so many\b": "with N",

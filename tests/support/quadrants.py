@@ -1,4 +1,4 @@
-"""A family from outside: two networks, its own predictions, images of several sizes, masks."""
+"""A family from outside: two networks, its own predictions, several image sizes, masks and keypoints."""
 
 import dataclasses
 
@@ -22,7 +22,16 @@ model {
   }
 }
 """
-CONFIG = MODEL + config_text(3)[config_text(3).index("train_config") :]
+SHAPES = "load_instance_masks: true mask_type: PNG_MASKS num_keypoints: 2"
+READERS = f"train_input_reader {{ {SHAPES} }} eval_input_reader {{ {SHAPES} }}"
+METRICS = """eval_config {
+  metrics_set: ["coco_detection_metrics", "coco_mask_metrics", "coco_keypoint_metrics"]
+  min_score_threshold: 0
+  keypoint_edge { start: 0 end: 1 }
+}"""
+FLIP = "random_horizontal_flip { keypoint_flip_permutation: [0, 1] }"
+TRAINING = config_text(3)[config_text(3).index("train_config") :].replace("random_horizontal_flip { }", FLIP)
+CONFIG = MODEL + TRAINING + READERS + METRICS
 QUADRANTS = [[y, x, y + 0.5, x + 0.5] for y in (0.0, 0.5) for x in (0.0, 0.5)]
 STAGES = ("Loss/first_stage", "Loss/second_stage")
 
@@ -71,7 +80,9 @@ class QuadrantDetector(Detector):
         classes = tf.gather(tf.argmax(scores, -1, tf.int32), order, batch_dims=1)
         boxes = tf.gather(tf.constant(QUADRANTS), order)
         found = box_detections(boxes, best, classes, tf.fill([tf.shape(best)[0]], 4))
-        return found._replace(masks=tf.gather(tf.sigmoid(masks), order, batch_dims=1))
+        corners = tf.reshape(found.boxes, [-1, 4, 2, 2])
+        masks = tf.gather(tf.sigmoid(masks), order, batch_dims=1)
+        return found._replace(masks=masks, keypoints=0.75 * corners + 0.25 * corners[:, :, ::-1])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,4 +105,6 @@ QUADRANT_FAMILY = Family(
     describe=lambda message, detector: QuadrantDescription(parts={"head": "dense"}),
     loss_names=dict(zip(STAGES, ("first", "second"), strict=True)),
     options=OPTIONS,
+    keypoints=lambda message: (2, "num_keypoints"),
+    masks=lambda message: True,
 )

@@ -73,8 +73,8 @@ def config_text(steps: int = 4, backbone: str = MOBILENET) -> str:
     return CONFIG.replace("STEPS", str(steps)).replace("BACKBONE", backbone)
 
 
-def write_examples(folder: Path, images: int = 6) -> Path:
-    """Grey scenes with one dark or bright square each, as ExampleGen lays them out."""
+def write_examples(folder: Path, images: int = 6, *, shapes: bool = False) -> Path:
+    """Grey scenes with one dark or bright square each; with shapes, its mask and two corners as keypoints."""
     from tests.support.record_files import example, write_records
 
     (folder / "Split-train").mkdir(parents=True)
@@ -94,6 +94,16 @@ def write_examples(folder: Path, images: int = 6) -> Path:
         }
         corners = {"ymin": y, "xmin": x, "ymax": y + 28, "xmax": x + 28}
         fields |= {f"image/object/bbox/{name}": [float(value) / 64] for name, value in corners.items()}
+        if shapes:
+            buffer, mask = io.BytesIO(), np.zeros((64, 64), np.uint8)
+            mask[y : y + 28, x : x + 28] = 1
+            Image.fromarray(mask).save(buffer, "PNG")
+            fields |= {
+                "image/object/mask": [buffer.getvalue()],
+                "image/object/keypoint/y": [y / 64, (y + 28) / 64],
+                "image/object/keypoint/x": [x / 64, (x + 28) / 64],
+                "image/object/keypoint/visibility": [2, 2],
+            }
         records.append(example(fields))
     write_records(folder / "Split-train" / "examples-00000-of-00001.tfrecord", records)
     return folder

@@ -98,7 +98,6 @@ RULES: Mapping[str, Rules] = {
             "export_path": "metrics are written into the evaluation's own folder",
             "keep_image_id_for_visualization_export": "pictures/index.json names the image of each picture",
             "retain_original_images": "images are measured as they were recorded",
-            "keypoint_edge": "keypoints are not detected, so no lines are drawn between them",
             "use_dummy_loss_in_eval": "an evaluation computes no loss",
         },
         refused={

@@ -11,9 +11,8 @@ from detection_core.artifacts.data_statistics import ANOMALIES_FILE, SCHEMA_FILE
 from detection_core.artifacts.dataset_card import CARD, DatasetCard
 from detection_core.config.text.text_proto import format_message
 from detection_core.errors import ConfigError, DataError
+from detection_core.optional.tfdv.schema import CLASS_TEXT, parse_schema
 from detection_core.storage import files
-from detection_core.validation.feature_schema import CLASS_TEXT
-from detection_core.validation.schema_file import parse_schema
 from tests.components.data_validator.jobs import BOTH, job_of
 from tests.support.made_examples import Made
 

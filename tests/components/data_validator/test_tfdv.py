@@ -18,11 +18,10 @@ from components.data_validator.run import run
 from detection_core.artifacts.data_statistics import ANOMALIES_FILE, SCHEMA_FILE, STATISTICS_FILE, split_file
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.errors import ConfigError
+from detection_core.optional.tfdv.feature_anomalies import find_anomalies
+from detection_core.optional.tfdv.feature_statistics import FeatureCounter
+from detection_core.optional.tfdv.schema import CLASS_TEXT, parse_schema
 from detection_core.storage import files
-from detection_core.validation.feature_anomalies import find_anomalies
-from detection_core.validation.feature_schema import CLASS_TEXT
-from detection_core.validation.feature_statistics import FeatureCounter
-from detection_core.validation.schema_file import parse_schema
 from tests.components.data_validator.jobs import BOTH, job_of
 from tests.support.made_examples import Made
 

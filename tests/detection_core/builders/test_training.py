@@ -36,9 +36,7 @@ from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
-from detection_core.loggers.mlflow_run import MlflowOptions
 from detection_core.loggers.open_loggers import LoggerOptions
-from detection_core.loggers.wandb_run import WandbOptions
 from detection_core.optimizers.optimization import MovingAverage
 from detection_core.protos import optimizer_pb2, pipeline_pb2
 from detection_core.protos.train_pb2 import TrainConfig
@@ -308,12 +306,17 @@ def test_profiles_and_trackers_are_those_that_are_asked_for():
         first_step=3, steps=2
     )
     assert build_loggers(config("")) == LoggerOptions()
-    assert build_loggers(config("mlflow {} wandb {}")).trackers == (MlflowOptions(), WandbOptions())
+    assert build_loggers(config("mlflow {} wandb {}")).trackers == {
+        "mlflow": {"tracking_uri": "", "experiment": "detflow", "run_name": ""},
+        "wandb": {"project": "detflow", "entity": "", "run_name": ""},
+    }
     block = "mlflow { tracking_uri: 'http://x:5000' experiment: 'e' run_name: 'r' } metric_lines: true"
     block += " wandb { project: 'p' entity: 't' run_name: 'n' }"
-    mlflow = MlflowOptions(tracking_uri="http://x:5000", experiment="e", run_name="r")
-    wandb = WandbOptions(project="p", entity="t", run_name="n")
-    assert build_loggers(config(block)) == LoggerOptions(trackers=(mlflow, wandb), metric_lines=True)
+    mlflow = dict(tracking_uri="http://x:5000", experiment="e", run_name="r")
+    wandb = dict(project="p", entity="t", run_name="n")
+    assert build_loggers(config(block)) == LoggerOptions(
+        trackers={"mlflow": mlflow, "wandb": wandb}, metric_lines=True
+    )
 
 
 def build(**fields):
@@ -359,13 +362,16 @@ def test_settings_are_as_the_message_says_and_classes_those_of_the_first_reader(
     text = """eval_config {
       num_visualizations: 3 min_score_threshold: 0.25 skip_labels: true max_num_boxes_to_visualize: 7
       visualize_groundtruth_boxes: true groundtruth_box_visualization_color: "AliceBlue"
+      keypoint_edge { start: 0 end: 2 }
       metrics_set: "coco_detection_metrics" include_metrics_per_category: true
       skip_predictions_for_unlabeled_class: true recall_lower_bound: 0.25 recall_upper_bound: 0.75
       super_categories { key: "pets" value: "cat, dog" }
     }"""
     found = build_evaluation_settings(parse_pipeline_config(text))
     assert (found.pictures, found.min_score) == (3, 0.25)
-    drawn = PictureOptions(most_boxes=7, names=False, scores=True, truth_colour=(240, 248, 255))
+    drawn = PictureOptions(
+        most_boxes=7, names=False, scores=True, truth_colour=(240, 248, 255), keypoint_edges=((0, 2),)
+    )
     assert found.drawing == drawn
     assert found.metrics == MetricOptions(
         sets=("coco_detection_metrics",), per_category=True, all_per_category=False,

@@ -1,4 +1,4 @@
-"""A family from outside: two networks, predictions of its own, images of several sizes, masks.
+"""A family from outside: two networks, its own predictions, images of several sizes, masks and keypoints.
 
 It goes through everything that knows detectors but not their families: the check of its config, training,
 its folder and SavedModel, evaluation, and the description. What it cannot do is refused with a sentence.
@@ -15,7 +15,6 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.detectors.base import named_detections
 from detection_core.detectors.family import register_family, unregister_family
 from detection_core.errors import ConfigError, ExportError
-from detection_core.evaluation.pictures import PictureOptions
 from detection_core.exporters.detector_folder import load_detector
 from detection_core.structures import Images
 from detection_core.tasks.describe import describe
@@ -46,7 +45,7 @@ class Trained:
 @pytest.fixture(scope="module")
 def trained(family, tmp_path_factory) -> Trained:
     root = tmp_path_factory.mktemp("second_family")
-    examples = str(write_examples(root / "examples"))
+    examples = str(write_examples(root / "examples", shapes=True))
     lines = []
     report = train(
         point_at_examples(parse_pipeline_config(CONFIG), examples, eval_split="train"),
@@ -72,20 +71,22 @@ def test_its_folder_is_read_back_with_the_variables_of_both_networks(trained):
     assert [v.name for v in loaded.model.variables] == [v.name for v in QuadrantDetector(2).variables]
     assert len(loaded.model.variables) == 8 and len(loaded.model.trainable_variables) == 6
     moved = loaded.model.backbone.get_layer("look_bn").moving_mean.numpy()
-    assert np.abs(moved).max() > 0  # training was told to the first network
+    assert np.abs(moved).max() > 0  # the first network ran in training mode
 
 
 def test_it_predicts_images_of_any_shape(trained):
     images = [np.full(shape, 99, np.uint8) for shape in ((50, 70, 3), (90, 64, 3))]
     found = predict(trained.folder, images, min_score=0.0)
     assert [len(prediction.detections) for prediction in found] == [4, 4]
+    for one, size in zip(found, ((50, 70), (90, 64)), strict=True):
+        assert all(thing.mask.size == size and len(thing.keypoints) == 2 for thing in one.detections)
 
 
 def test_its_saved_model_takes_any_image_and_gives_its_masks(trained):
     served = tf.saved_model.load(f"{trained.folder}/Format-Serving").signatures["serving_default"]
     found = served(input_tensor=tf.zeros([1, 50, 70, 3], tf.uint8))
     names = {"detection_boxes", "detection_scores", "detection_classes", "num_detections", "detection_masks"}
-    assert set(found) == names and found["detection_masks"].shape == (1, 4, 2, 2)
+    assert set(found) == {*names, "detection_keypoints"} and found["detection_masks"].shape == (1, 4, 2, 2)
     sizes = tf.constant([[64, 90]])
     images = Images(tf.zeros([1, 64, 90, 3]), sizes, sizes, tf.constant([""]))
     own = named_detections(load_detector(trained.folder).model.detect(images))
@@ -93,14 +94,17 @@ def test_its_saved_model_takes_any_image_and_gives_its_masks(trained):
 
 
 def test_it_is_evaluated(trained, tmp_path):
-    options = EvaluateOptions(split="train", pictures=0, drawing=PictureOptions())
+    options = EvaluateOptions(split="train", pictures=2)
     report = evaluate_examples(
         model_path=trained.folder,
         examples_dir=trained.examples,
         evaluation_dir=str(tmp_path / "evaluation"),
         options=options,
     )
-    assert report.images == 6 and "DetectionBoxes_Precision/mAP" in report.metrics
+    assert report.images == 6
+    for kind in ("DetectionBoxes", "DetectionMasks", "Keypoints"):
+        assert 0 <= report.metrics[f"{kind}_Precision/mAP"] < 1, kind
+    assert len(list((tmp_path / "evaluation" / "pictures").glob("side_by_side*.jpg"))) == 2
 
 
 def test_it_is_described_by_itself(family):

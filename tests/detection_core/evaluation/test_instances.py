@@ -9,11 +9,11 @@ from PIL import Image
 
 from detection_core.errors import ModelError
 from detection_core.evaluation.checked_detections import checked_detections
-from detection_core.evaluation.ensemble_runner import EnsembleRunner
 from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.ops.mask_runs import decode_mask
+from detection_core.optional.ensembles.ensemble_runner import EnsembleRunner
+from detection_core.optional.video.video_detection import VideoOptions, predict_video
 from detection_core.tasks.predict import predict
-from detection_core.tasks.predict_video import VideoOptions, predict_video
 from tests.support.blobs import ShapeDetector, save_folder, scenes
 from tests.support.cases import cases, refused
 from tests.support.videos import write

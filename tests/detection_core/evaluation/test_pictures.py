@@ -18,7 +18,9 @@ from detection_core.evaluation.mistakes import Mistake, largest_misses, worst_fa
 from detection_core.evaluation.pictures import PictureOptions, PicturePlan, write_pictures
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.truth_pictures import DrawnTruth, draw_truth
+from detection_core.ops.mask_runs import encode_masks
 from detection_core.ops.objects import new_truth
+from detection_core.structures import Instances
 from tests.support.blobs import scenes
 from tests.support.cases import cases, refused
 from tests.support.evaluated_images import evaluated, make_detections, make_truth, random_images
@@ -114,6 +116,37 @@ def test_boxes_masks_and_keypoints_are_drawn_where_they_are_there():
     picture = drawn(keypoints=points, keypoint_weights=tf.ones([1, 3]))
     assert is_colour(picture[120, 160], class_colour(0)) and is_colour(picture[216, 32], class_colour(2))
     assert is_colour(picture[10, 10], (100, 100, 100))
+
+
+def test_masks_keypoints_and_the_lines_between_them_are_drawn_at_detections_and_truth():
+    mask = np.zeros((1, 60, 80), np.uint8)
+    mask[0, 20:40, 20:40] = 1
+    keypoints = np.array([[[0.4, 0.3], [0.6, 0.3], [np.nan, np.nan], [0.1, 0.9]]], np.float32)
+    objects = Instances(
+        source_id="a",
+        height=60,
+        width=80,
+        boxes=np.array([[0.25, 0.25, 0.75, 0.75]], np.float32),
+        classes=np.array([1]),
+        masks=encode_masks(mask),
+        keypoints=keypoints,
+    )
+    edges = ((0, 1), (1, 2), (0, 9))  # a point that is not there has no line
+    found = pictures.detection_boxes(objects, COLOURS, 0.5, PictureOptions(names=False, keypoint_edges=edges))
+    true = pictures.truth_boxes(objects, COLOURS, names=False, edges=edges)
+    picture = Image.new("RGB", (320, 240), (100, 100, 100))
+    grey, colour = (100, 100, 100), np.array(class_colour(1))
+    for objects_to_draw in (found, true):
+        pixels = np.asarray(draw_boxes(picture, objects_to_draw)).astype(int)
+        assert is_colour(pixels[120, 140], 0.55 * 100 + 0.45 * colour), "translucent"
+        assert is_colour(pixels[120, 158], colour) and is_colour(pixels[120, 161], grey), "the outline"
+        assert is_colour(pixels[96, 96], class_colour(0)), "each keypoint has a colour of its number"
+        assert is_colour(pixels[24, 288], class_colour(3))
+        assert is_colour(pixels[120, 96], colour), "the line between two keypoints"
+        assert is_colour(pixels[90, 200], grey)
+    without = pictures.detection_boxes(objects, COLOURS, 0.5, PictureOptions(names=False))
+    inside = np.asarray(draw_boxes(picture, without)).astype(int)[120, 96]
+    assert is_colour(inside, 0.55 * 100 + 0.45 * colour), "no line where no edges are known"
 
 
 def of_one(objects, found, **fields):

@@ -14,25 +14,22 @@ from PIL import Image
 
 from detection_core.errors import ConfigError
 from detection_core.loggers.background import BackgroundLogger
-from detection_core.loggers.base import EVAL, TRAIN, Histogram
-from detection_core.loggers.jpeg import encode_jpeg
+from detection_core.loggers.base import EVAL, TRAIN, Histogram, encode_jpeg
 from detection_core.loggers.metric_lines import MetricLines, metric_name
-from detection_core.loggers.mlflow_run import MlflowOptions
 from detection_core.loggers.open_loggers import LoggerOptions, check_loggers, open_loggers
 from detection_core.loggers.run_ids import NAME, RunIds
 from detection_core.loggers.tensorboard import TensorBoardLogger
-from detection_core.loggers.wandb_run import WandbOptions
 from tests.support.cases import cases, refused
 from tests.support.recording_logger import RecordingLogger
 
-BOTH = LoggerOptions(trackers=(MlflowOptions(), WandbOptions()), metric_lines=True)
+BOTH = LoggerOptions(trackers={"mlflow": {}, "wandb": {}}, metric_lines=True)
 
 
-@cases((MlflowOptions(), "mlflow"), (WandbOptions(), "wandb"))
-def test_a_package_that_is_missing_is_told_with_its_remedy(monkeypatch, *, options, package):
+@cases("mlflow", "wandb")
+def test_a_package_that_is_missing_is_told_with_its_remedy(monkeypatch, *, package):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     remedy = rf"train_config.monitoring.{package}: .*package {package}.*pip install 'detflow\[{package}\]'"
-    refused(ConfigError, remedy, check_loggers, LoggerOptions(trackers=(options,)))
+    refused(ConfigError, remedy, check_loggers, LoggerOptions(trackers={package: {}}))
 
 
 def test_servers_are_logged_to_in_the_background(monkeypatch, tmp_path):

@@ -9,12 +9,12 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from detection_core.data.video import VideoReader
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.coco_results import CocoResults
 from detection_core.evaluation.runner import load_runner
+from detection_core.optional.video.video_detection import VideoOptions, predict_video
+from detection_core.optional.video.video_file import VideoReader
 from detection_core.tasks.predict import predict, predict_each, read_image
-from detection_core.tasks.predict_video import VideoOptions, predict_video
 from tests.support.blobs import BlobDetector, save_folder, scenes
 from tests.support.cases import refused
 from tests.support.videos import SIZE, write
@@ -189,7 +189,8 @@ def test_what_breaks_leaves_nothing_but_what_was_read_before_a_video_breaks_off(
     assert sorted(os.listdir(tmp_path / "out")) == ["cut-detected.mp4", "cut.jsonl"]
     path = write(tmp_path / "v.mp4")
     monkeypatch.setattr(
-        "detection_core.tasks.predict_video.draw_boxes", lambda *_: (_ for _ in ()).throw(MemoryError())
+        "detection_core.optional.video.video_detection.draw_boxes",
+        lambda *_: (_ for _ in ()).throw(MemoryError()),
     )
     refused(MemoryError, "", predict_video, model, path, str(tmp_path / "none"), VideoOptions())
     assert os.listdir(tmp_path / "none") == []
@@ -210,6 +211,8 @@ def test_memory_does_not_grow_with_the_video(model, tmp_path, monkeypatch):
             return runner(image, source_id)
 
     runner = load_runner(model)
-    monkeypatch.setattr("detection_core.tasks.predict_video.load_runner", lambda *_, **__: Watching())
+    monkeypatch.setattr(
+        "detection_core.optional.video.video_detection.load_runner", lambda *_, **__: Watching()
+    )
     predict_video(model, write(tmp_path / "v.mp4"), str(tmp_path), VideoOptions())
     assert len(alive) == 20 and most <= 3

@@ -15,8 +15,14 @@ from detection_core.artifacts.data_statistics import DataStatistics
 from detection_core.artifacts.pictures import SAMPLE, SMALLEST, list_pictures
 from detection_core.data.encode import bytes_feature, serialise_features
 from detection_core.validation import drift
-from detection_core.validation.differences import Before, check_differences
-from detection_core.validation.drift import LEAST_IMAGES, check_drift, check_vanished, find_drift
+from detection_core.validation.drift import (
+    LEAST_IMAGES,
+    Before,
+    check_differences,
+    check_drift,
+    check_vanished,
+    find_drift,
+)
 from detection_core.validation.labelled_images import LabelledImage
 from detection_core.validation.sample_pictures import SamplePictures
 from detection_core.validation.span_history import keep_spans, read_spans, span_digests, span_names

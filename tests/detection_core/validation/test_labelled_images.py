@@ -16,19 +16,25 @@ from detection_core.datasets.encoding import find_decoding
 from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.drawing import class_colour
 from detection_core.evaluation.results import iou_px
+from detection_core.optional.near_duplicates.perceptual_hash import hash_image_file
 from detection_core.progress import Progress
 from detection_core.validation import labelled_images
 from detection_core.validation.checks import CHECKS, EXAMPLES_LISTED, FindingList, Limit, make_limits
-from detection_core.validation.counted_card import ObjectCounter, counted_card
 from detection_core.validation.decoded_images import ImageFiles
 from detection_core.validation.drawn_objects import Emphasis, box_of, draw_image, pixels_of
 from detection_core.validation.duplicates import Pair
 from detection_core.validation.found_examples import complete_examples
 from detection_core.validation.labelled_images import folder_of, parse_record, read_some, read_split
-from detection_core.validation.perceptual_hash import hash_image_file
 from detection_core.validation.same_boxes import AnnotationChecker, check_copies, same_boxes
 from detection_core.validation.sample_pictures import SamplePictures
-from detection_core.validation.split_pass import MOST_FOLDERS, FolderCounters, PassOptions, pass_over
+from detection_core.validation.split_pass import (
+    MOST_FOLDERS,
+    FolderCounters,
+    ObjectCounter,
+    PassOptions,
+    counted_card,
+    pass_over,
+)
 from tests.detection_core.validation.samples import LABELS, findings_of, labelled
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import subfolder
@@ -51,7 +57,7 @@ def test_checks_warn_until_the_settings_say_otherwise_and_are_ordered_by_severit
     assert (outcomes["duplicates"], outcomes["leakage"], outcomes["empty_images"]) == ("stop", "warn", "off")
     assert outcomes["rare_class"] == "passed"
     findings = _list()
-    findings.could_not("leakage", "there is one split")
+    findings.not_made("leakage", "there is one split")
     assert findings.outcomes()["leakage"] == "there is one split"
     findings = _list(leakage={"threshold": 0.5})
     findings.add_above("leakage", "eval", "found", measured=0.5)

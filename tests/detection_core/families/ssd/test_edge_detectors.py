@@ -16,7 +16,6 @@ from detection_core.detectors.base import TOTAL_LOSS
 from detection_core.detectors.checkpoint_names import FineTuneOptions
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.quantization import QuantizationOptions
-from detection_core.exporters.accelerators import lint
 from detection_core.exporters.delegation import xnnpack_delegation
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_formats import FORMATS
@@ -25,6 +24,7 @@ from detection_core.families.ssd.checkpoint_names.scoped_names import scoped_var
 from detection_core.families.ssd.model import SsdModel
 from detection_core.families.ssd.tflite import post_process_options, tflite_function
 from detection_core.ops.objects import new_truth
+from detection_core.optional.accelerators.accelerator_lint import lint
 from detection_core.quantization.rewriting import rewrite
 from detection_core.structures import Batch
 from detection_core.tasks.describe import count_flops

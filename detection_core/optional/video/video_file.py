@@ -1,8 +1,7 @@
 """Frames of video files, one at a time, and videos made of frames.
 
 FFmpeg's libraries do the work, through PyAV (`detflow[video]`): one wheel for every platform brings them.
-Unlike OpenCV's reader it tells a packet that cannot be decoded from the end of the file, and when a frame is
-shown.
+Unlike OpenCV's reader, it tells a damaged packet from the end of the file, and gives the time of each frame.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from detection_core.artifacts.prediction import VIDEO_ENDINGS
 from detection_core.data.image_header import MAX_PIXELS
 from detection_core.errors import ConfigError, DataError
 
-ENDINGS = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm", ".wmv")
 # Containers of one file, without playlists and the like, which FFmpeg would follow to other files and hosts.
 _FORMATS = "avi,asf,matroska,webm,mov,mp4,m4a,3gp,3g2,mj2,mpeg,mpegts,mpegvideo"
 _DEFAULT_RATE = fractions.Fraction(25)
@@ -37,11 +36,6 @@ class VideoFrame(NamedTuple):
     number: int
     seconds: float
     pixels: np.ndarray
-
-
-def is_video(path: str) -> bool:
-    """Return whether a file's ending is that of a video."""
-    return os.path.splitext(path)[1].lower() in ENDINGS
 
 
 def _av() -> Any:
@@ -78,7 +72,7 @@ class VideoReader:
         self._path, self._errors = path, av.FFmpegError
         self.faults = 0
         if not os.path.isfile(path):
-            raise DataError("expected a video, found no such file; check the path", where=path)
+            raise DataError("expected a video, found no file; check the path", where=path)
         try:
             self._container = av.open(
                 path, options={"format_whitelist": _FORMATS, "protocol_whitelist": "file"}
@@ -95,8 +89,8 @@ class VideoReader:
 
     def _unreadable(self, reason: str) -> DataError:
         return DataError(
-            f"expected a video ({', '.join(ENDINGS)}), found a file that cannot be read as one ({reason});"
-            " copy it again, or convert it to MP4",
+            f"expected a video ({', '.join(VIDEO_ENDINGS)}), found a file that cannot be read as one"
+            f" ({reason}); copy it again, or convert it to MP4",
             where=self._path,
         )
 

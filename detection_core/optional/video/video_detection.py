@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from detection_core.artifacts.prediction import FRAMES, FramePrediction, VideoPrediction
-from detection_core.data.video import VideoFrame, VideoReader, VideoWriter, video_writer
 from detection_core.errors import ConfigError
 from detection_core.evaluation.drawing import draw_boxes, fit
 from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner
+from detection_core.optional.video.video_file import VideoFrame, VideoReader, VideoWriter, video_writer
 from detection_core.progress import Progress
 from detection_core.storage import files
 from detection_core.storage.scratch_folder import ScratchFolder

@@ -8,17 +8,17 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from detection_core.artifacts.data_findings import FoundExample, OtherExample
-from detection_core.progress import Progress
-from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
-from detection_core.validation.duplicates import Copies
-from detection_core.validation.hamming_index import band_count
-from detection_core.validation.near_duplicates import (
+from detection_core.optional.near_duplicates.hamming_index import band_count
+from detection_core.optional.near_duplicates.near_duplicates import (
     MAX_DISTANCE,
     NearDuplicates,
     NearestImages,
     find_near_duplicates,
     find_nearest_images,
 )
+from detection_core.progress import Progress
+from detection_core.validation.checks import EXAMPLES_LISTED, FindingList
+from detection_core.validation.duplicates import Copies
 
 Hashes = Mapping[str, Sequence[bytes | None]]
 _TRAIN = "train"

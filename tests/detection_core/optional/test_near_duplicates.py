@@ -12,13 +12,23 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from detection_core.data.image_header import ImageFault
-from detection_core.validation import duplicates, hamming_index, near_duplicates, perceptual_hash
+from detection_core.optional.near_duplicates import hamming_index, near_duplicates, perceptual_hash
+from detection_core.optional.near_duplicates.hamming_index import band_count
+from detection_core.optional.near_duplicates.near_copies import check_near_copies
+from detection_core.optional.near_duplicates.near_duplicates import (
+    MAX_DISTANCE,
+    find_near_duplicates,
+    find_nearest_images,
+)
+from detection_core.optional.near_duplicates.perceptual_hash import (
+    HASH_BYTES,
+    SIDE,
+    HashList,
+    hash_distance,
+    hash_image_file,
+)
+from detection_core.validation import duplicates
 from detection_core.validation.duplicates import DigestList, Pair, check_duplicates
-from detection_core.validation.hamming_index import band_count
-from detection_core.validation.hash_list import HashList
-from detection_core.validation.near_copies import check_near_copies
-from detection_core.validation.near_duplicates import MAX_DISTANCE, find_near_duplicates, find_nearest_images
-from detection_core.validation.perceptual_hash import HASH_BYTES, SIDE, hash_distance, hash_image_file
 from tests.detection_core.validation.pictures import ALIKE, drawing, jpeg, natural, scaled
 from tests.detection_core.validation.samples import findings_of, found_by
 from tests.support.cases import cases, refused

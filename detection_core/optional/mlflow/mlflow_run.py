@@ -71,7 +71,7 @@ class MlflowLogger(Logger):
         """Log metrics of a step."""
         from mlflow.entities import Metric
 
-        del split  # losses and metrics have names of their own
+        del split  # losses and metrics have different names
         client, now = self._connected(), int(time.time() * 1000)
         metrics = [Metric(run_name(name), float(value), now, step) for name, value in values.items()]
         for first in range(0, len(metrics), _BATCH):
@@ -129,6 +129,11 @@ class MlflowLogger(Logger):
         tags = {"mlflow.source.name": "detflow"}
         run = client.create_run(experiment, run_name=self._options.run_name or None, tags=tags)
         return str(run.info.run_id)
+
+
+def open_run(values: Mapping[str, str], folder: str) -> Logger:
+    """Return a logger of the fields of `MlflowOptions`, for a training with this folder."""
+    return MlflowLogger(MlflowOptions(**values), RunIds(folder))
 
 
 def run_name(name: str) -> str:

@@ -10,11 +10,17 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
 from detection_core.errors import ConfigError
-from detection_core.validation import feature_statistics, schema_file
-from detection_core.validation.feature_anomalies import find_anomalies
-from detection_core.validation.feature_schema import CLASS_TEXT, infer_schema
-from detection_core.validation.feature_statistics import FeatureCounter
-from detection_core.validation.schema_file import is_current, parse_schema
+from detection_core.optional.tfdv import feature_statistics
+from detection_core.optional.tfdv.feature_anomalies import find_anomalies
+from detection_core.optional.tfdv.feature_statistics import FeatureCounter
+from detection_core.optional.tfdv.schema import (
+    CLASS_TEXT,
+    infer_schema,
+    is_current,
+    parse_schema,
+    read_schema_text,
+    unchecked_constraints,
+)
 from tests.support.cases import cases, refused
 from tests.support.made_examples import CLASSES, Made, encode
 
@@ -83,10 +89,10 @@ def make_statistics(records):
 def test_a_schema_is_read_as_it_stands_and_what_is_not_checked_is_told(tmp_path):
     path = tmp_path / "schema.pbtxt"
     path.write_text(f"# curated\n{FITS}\n")
-    assert schema_file.read_schema_text(str(path)) == path.read_text()
+    assert read_schema_text(str(path)) == path.read_text()
     assert parse_schema(path.read_text(), "x").feature[0].int_domain.min == 0
     assert parse_schema("feature { name: 'a' deprecated: true }", "x").feature
-    refused(ConfigError, r"none\.pbtxt", schema_file.read_schema_text, str(tmp_path / "none.pbtxt"))
+    refused(ConfigError, r"none\.pbtxt", read_schema_text, str(tmp_path / "none.pbtxt"))
     text = (
         "feature { name: 'a' type: INT drift_comparator { infinity_norm { threshold: 0.1 } } }"
         " feature { name: 'b' type: BYTES in_environment: 'SERVING' group_presence { required: true } }"
@@ -97,8 +103,8 @@ def test_a_schema_is_read_as_it_stands_and_what_is_not_checked_is_told(tmp_path)
     of_a_feature = ["drift_comparator of a", "group_presence of b", "in_environment of b"]
     of_a_feature += ["minimum_supported_image_fraction of c"]
     expected = ["default_environment", *of_a_feature, "num_examples_drift_comparator"]
-    assert schema_file.unchecked_constraints(parse_schema(text, "x")) == expected
-    assert schema_file.unchecked_constraints(parse_schema(FITS, "x")) == []
+    assert unchecked_constraints(parse_schema(text, "x")) == expected
+    assert unchecked_constraints(parse_schema(FITS, "x")) == []
 
 
 @cases(

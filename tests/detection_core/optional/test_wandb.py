@@ -9,7 +9,7 @@ import pytest
 
 from detection_core.loggers.base import EVAL, TRAIN, Histogram
 from detection_core.loggers.run_ids import RunIds
-from detection_core.loggers.wandb_run import WandbLogger, WandbOptions
+from detection_core.optional.wandb.wandb_run import WandbLogger, WandbOptions
 
 pytestmark = [
     pytest.mark.trackers,

@@ -1,9 +1,8 @@
-"""What statistics of columns do not fit of a schema, as TensorFlow Data Validation tells it.
+"""Anomalies: where statistics of columns do not fit a schema, as TensorFlow Data Validation reports them.
 
-For the same statistics and schema, `find_anomalies` gives the message that TFDV 1.16's
-`validate_statistics(statistics, schema)` gives, types and texts alike, on the constraints that columns of
-`tf.train.Example` can have, but for what TFDV prints of a feature whose domain no file can have.
-`schema_file.unchecked_constraints` names the other constraints.
+`find_anomalies` gives the message of TFDV 1.16's `validate_statistics(statistics, schema)`, with the same
+types and texts. It checks the constraints that columns of `tf.train.Example` can have. Only the text
+differs for a feature whose domain no file can have. `schema.unchecked_constraints` names the others.
 """
 
 from __future__ import annotations
@@ -16,18 +15,11 @@ import numpy as np
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 from tensorflow_metadata.proto.v0 import statistics_pb2 as pb
 
-from detection_core.validation.feature_statistics import INVALID_TEXT
-from detection_core.validation.schema_file import is_current
+from detection_core.optional.tfdv.feature_statistics import INVALID_TEXT
+from detection_core.optional.tfdv.schema import FEATURE_TYPES, is_current
 
 _INFO = anomalies_pb2.AnomalyInfo
 _STATS = pb.FeatureNameStatistics
-FEATURE_TYPES = {
-    _STATS.INT: schema_pb2.INT,
-    _STATS.FLOAT: schema_pb2.FLOAT,
-    _STATS.STRING: schema_pb2.BYTES,
-    _STATS.BYTES: schema_pb2.BYTES,
-}
-"""Type of statistics to type of a feature."""
 _FOR_FILES = (None, "image_domain", "natural_language_domain", "url_domain")
 """Domains that a column of files may have."""
 

@@ -1,12 +1,12 @@
-"""An index that finds hashes by how few bits they differ in.
+"""An index of hashes by Hamming distance.
 
 It is multi-index hashing (Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with Multi-Index
-Hashing", CVPR 2012, https://arxiv.org/abs/1307.2982): hashes are cut into one band more than half the bits
-that two of them differ in at most, so that some band differs in at most one bit. For 24 bits these are 13
-bands of 19 or 20 bits, and a hash is compared with those in 20 or 21 buckets of each band.
+Hashing", CVPR 2012, https://arxiv.org/abs/1307.2982). A distance of d bits takes d / 2 + 1 bands: two hashes
+within it differ in at most one bit of some band. 24 bits take 13 bands of 19 or 20 bits. A hash is
+then compared with the hashes in 20 or 21 buckets of each band.
 
-By hand, as faiss-cpu 1.15 (IndexBinaryMultiHash) takes four times as long to find the same pairs of 200,000
-hashes, and its comparisons cannot be bounded.
+faiss-cpu 1.15 (IndexBinaryMultiHash) takes four times as long for the same pairs of 200,000 hashes. Its
+comparisons cannot be bounded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from detection_core.validation.perceptual_hash import BITS, HASH_BYTES
+from detection_core.optional.near_duplicates.perceptual_hash import BITS, HASH_BYTES
 
 MIN_BANDS = 13
 """Bands at least: a table of 2^20 buckets each is as large as fits a processor's cache."""

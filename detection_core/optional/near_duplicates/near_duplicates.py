@@ -1,8 +1,7 @@
 """Near-identical images of a data set, found by their perceptual hashes without comparing all with all.
 
-The search is exact: every pair within the distance is compared. Only where very many images are alike, as the
-frames of a camera that stands still, is an image compared with as many as fit the budget, and the result says
-so.
+The search is exact: every pair within the distance is compared. Only where very many images are alike, as
+frames of a fixed camera are, the budget limits the comparisons of an image. `complete` is then False.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from detection_core.validation.hamming_index import (
+from detection_core.optional.near_duplicates.hamming_index import (
     HASH_WORDS,
     HammingIndex,
     ignore_band,
@@ -23,15 +22,21 @@ from detection_core.validation.hamming_index import (
 MAX_DISTANCE = 24
 """Bits, of 256, in which the hashes of near-identical images differ at most.
 
-What it finds, measured on 120 photos and 60 drawings: compression, half and double size and less contrast
-change 0 to 10 bits, turning as EXIF says 0 to 4, brightness that clips 0 to 20; cutting 1 % off each side 12
-to 26, so of such crops a few are missed.
+Bits that an edit changes, measured on 120 photos and 60 drawings:
 
-What it takes for identical by mistake: none of 8 * 10^8 pairs of random pictures with the spectrum of natural
-ones, which differ in 128 bits with a standard deviation of 8, and in 80 at least; one of 1.1 * 10^6 pairs of
-drawings of one to four shapes on white; none of the 66,066 pairs of 364 blood smears, of which it finds the
-one that was taken twice. Pictures of one scene that differ in a small object are near-identical on purpose:
-in two splits they leak.
+- compression, half or double size, less contrast: 0 to 10
+- turning by EXIF orientation: 0 to 4
+- brightness that clips: 0 to 20
+- cutting 1 % off each side: 12 to 26, so a few crops are missed
+
+False matches:
+
+- none in 8 * 10^8 pairs of random pictures with the spectrum of natural ones. They differ in 128 bits with a
+  standard deviation of 8, and in at least 80.
+- one in 1.1 * 10^6 pairs of drawings of one to four shapes on white.
+- none in the 66,066 pairs of 364 blood smears, where the one that was taken twice is found.
+
+Pictures of one scene that differ in a small object match on purpose: in two splits they leak.
 """
 
 MAX_INDEXED_DISTANCE = 31

@@ -1,7 +1,7 @@
 """Statistics of the columns of examples, as the protos of TensorFlow Metadata that TFDV makes.
 
-TensorFlow Data Validation itself has wheels for x86-64 alone and needs a package that has none, so the
-numbers are added up here, in one pass and bounded memory; its tools read and compare them.
+TensorFlow Data Validation has wheels for x86-64 only, and needs a package without wheels. So the numbers are
+added up here, in one pass and bounded memory. TFDV's tools read and compare them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TOP_VALUES, _RANKED = 20, 1_000
 INVALID_TEXT = "__BYTES_VALUE__"
 """What stands for a text that is not UTF-8, as TFDV writes it."""
 _MOST_VALUES = 20_000
-"""Different texts of a column that are counted; of more no frequencies are told."""
+"""Different texts of a column that are counted; with more, frequencies are left out."""
 _SAMPLED = 10_000
 _BUCKETS = 10
 _MOST_COLUMNS = 1_000

@@ -54,7 +54,7 @@ class WandbLogger(Logger):
 
     def log_scalars(self, values: Mapping[str, float], step: int, split: str) -> None:
         """Log metrics of a step."""
-        del split  # losses and metrics have names of their own
+        del split  # losses and metrics have different names
         self._begun().log({**values, _STEP: step})
 
     def log_images(self, images: Mapping[str, np.ndarray], step: int, split: str) -> None:
@@ -95,7 +95,12 @@ class WandbLogger(Logger):
                 settings=wandb.Settings(silent=True, console="off"),
             )
             self._ids.keep("wandb", run_id)
-            # A resumed training logs steps again that came after its checkpoint, which wandb's own counter
-            # of steps would refuse.
+            # A resumed training logs the steps after its checkpoint again, which wandb's step counter would
+            # refuse.
             self._run.define_metric("*", step_metric=_STEP)
         return self._run
+
+
+def open_run(values: Mapping[str, str], folder: str) -> Logger:
+    """Return a logger of the fields of `WandbOptions`, for a training with this folder."""
+    return WandbLogger(WandbOptions(**values), RunIds(folder), folder)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from detection_core.artifacts.model_path import ENSEMBLE, Ensemble
+from detection_core.artifacts.model_path import ENSEMBLE, Ensemble, members
 from detection_core.errors import ConfigError, ModelError
 from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.results import iou_px
@@ -66,6 +66,21 @@ def _with_shapes(fused: Instances, found: Sequence[Instances]) -> Instances:
     if len({f.keypoints.shape[1] for f in found}) == 1:
         shapes["keypoints"] = np.concatenate([f.keypoints for f in found])[nearest]
     return dataclasses.replace(fused, **shapes)
+
+
+def load_ensemble(path: str, ensemble: Ensemble, load: Callable[[str], Runner]) -> EnsembleRunner:
+    """Load the detectors of an ensemble.
+
+    Args:
+        path: its folder.
+        ensemble: what the folder's `ensemble.json` holds.
+        load: loads one detector.
+
+    Raises:
+        ModelError: when the detectors do not have the same classes.
+    """
+    check_same_classes(members(path))
+    return EnsembleRunner(path, [load(member) for member in members(path)], ensemble.iou_threshold)
 
 
 def write_ensemble(directory: str, detectors: Sequence[str], *, iou_threshold: float = IOU_THRESHOLD) -> None:

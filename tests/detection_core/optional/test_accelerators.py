@@ -10,12 +10,18 @@ from detection_core.config.messages.tflite import OPERATION
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ModelError
-from detection_core.exporters.accelerators import CONDITIONS, TABLE, families, lint, partitions
 from detection_core.exporters.delegation import xnnpack_delegation
 from detection_core.exporters.operator_times import operator_times
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_upsampling import repeat_by_copies
+from detection_core.optional.accelerators.accelerator_lint import (
+    CONDITIONS,
+    TABLE,
+    families,
+    lint,
+    partitions,
+)
 from tests.support.cases import cases
 from tests.support.edge_files import convolutions, sliced, strided, upsampling
 from tests.support.tiny_files import float_file, integer_file

@@ -1,0 +1,41 @@
+"""The optional capabilities: each lies in a folder of `detection_core/optional` that nothing imports by name.
+
+To remove a capability, delete its folder and its line here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from detection_core.errors import ConfigError
+
+CAPABILITIES = {
+    "accelerators": "which operations of a TensorFlow Lite file an accelerator runs",
+    "ensembles": "fusing the detections of several detectors",
+    "mlflow": "logging a training to MLflow",
+    "near_duplicates": "finding images that look alike",
+    "tfdv": "statistics, schema and anomalies of columns, as TensorFlow Data Validation has them",
+    "video": "detection in video files",
+    "wandb": "logging a training to Weights & Biases",
+}
+"""Folder in `detection_core/optional` to what it does."""
+
+
+def has_capability(name: str) -> bool:
+    """Return whether an optional capability is part of this installation."""
+    return name in CAPABILITIES
+
+
+def capability(name: str) -> Any:
+    """Import the package of an optional capability.
+
+    Raises:
+        ConfigError: when it is not part of this installation.
+    """
+    if name not in CAPABILITIES:
+        raise ConfigError(
+            f"expected the capability {name}, found an installation without it; install all of detflow",
+            where="detection_core.optional",
+        )
+    return importlib.import_module(f"detection_core.optional.{name}")

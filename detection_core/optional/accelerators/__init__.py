@@ -1,0 +1,5 @@
+"""Which operations of a TensorFlow Lite file an accelerator runs."""
+
+from detection_core.optional.accelerators.accelerator_lint import Lint, families, lint
+
+__all__ = ["Lint", "families", "lint"]
