@@ -18,12 +18,16 @@ TESTED_IN = {
     "components/data_validator/test_run.py": (
         "detection_core/artifacts/data_findings detection_core/tasks/validate_data"
     ),
-    "detection_core/config/messages/test_detectors.py": "recipe tflite",
-    "detection_core/config/test_check.py": "detection_core/allowed_values",
+    "detection_core/config/messages/test_detectors.py": "recipe sizes tflite",
+    "detection_core/config/test_check.py": "detection_core/allowed_values detection_core/detectors/rules",
     "detection_core/families/ssd/test_checkpoint_names.py": "detection_core/detectors/checkpoint_names",
     "detection_core/quantization/test_aware.py": "detection_core/detectors/quantization",
-    "detection_core/config/messages/test_ssd.py": (
-        "box_predictors hyperparams losses matchers post_processing"
+    "detection_core/families/ssd/test_check.py": (
+        "detection_core/config/messages/anchors detection_core/config/messages/box_coders"
+        " detection_core/config/messages/extractors detection_core/config/messages/image_resizers"
+        " detection_core/config/messages/box_predictors detection_core/config/messages/hyperparams"
+        " detection_core/config/messages/losses detection_core/config/messages/matchers"
+        " detection_core/config/messages/post_processing"
     ),
     "detection_core/config/messages/test_training.py": (
         "augmentations fine_tuning input_reader monitoring optimizers"
@@ -113,7 +117,9 @@ SAME_NAME = (
         ("detection_core/detectors", SSD, EFFICIENTDET),
         "family",
     ),
-    ("the same of each family", (SSD, EFFICIENTDET), "anchor_fit build description model tflite"),
+    ("the same of each family", (SSD, EFFICIENTDET), "anchor_fit build check description model tflite"),
+    ("the check of a whole config, and of a family's message", ("detection_core/config",), "check"),
+    ("names of extractors for any family, and a family's extractors", (MESSAGES, SSD), "extractors"),
     ("what a family says in a step's file", (EFFICIENTDET,), "quantization"),
     ("what a family has of its own beside the parts that families share", (EFFICIENTDET,), "anchors losses"),
     (

@@ -1,4 +1,4 @@
-"""Counts how well anchors fit boxes, for `artifacts.anchor_matches`."""
+"""Counts how well anchors fit boxes, for `artifacts.box_profile`."""
 
 from __future__ import annotations
 

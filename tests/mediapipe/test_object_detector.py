@@ -30,7 +30,7 @@ from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.structures import Instances
-from pipeline.init.ladder import find_network
+from detection_core.zoo.networks import find_network
 
 PYTHON = os.environ.get("DETFLOW_MEDIAPIPE", "")
 pytestmark = [

@@ -16,7 +16,7 @@ from detection_core.allowed_values import (
     up_to,
 )
 from detection_core.config.messages.registered import registered_problems
-from detection_core.config.rules import Check, Rules
+from detection_core.detectors.rules import Check, Rules
 from detection_core.errors import Problem
 from detection_core.protos import preprocessor_pb2 as pb
 from detection_core.protos.automl_input_pb2 import AutomlScaleJitter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from detection_core.allowed_values import POSITIVE, Range
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.protos.box_coder_pb2 import BoxCoder
 
 _CODE_SIZES = {"faster_rcnn_box_coder": 4, "mean_stddev_box_coder": 4, "square_box_coder": 3}

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
 from detection_core.allowed_values import NOT_NEGATIVE
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.graph_rewriter_pb2 import Quantization
 

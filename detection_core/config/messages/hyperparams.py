@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import FRACTION, NOT_NEGATIVE, POSITIVE
-from detection_core.config.rules import Rules
 from detection_core.config.suggestions import near_names
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.hyperparams_pb2 import Initializer
 

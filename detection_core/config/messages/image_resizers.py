@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from detection_core.allowed_values import SIDE, up_to
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.automl_input_pb2 import AutomlResizer
 from detection_core.protos.image_resizer_pb2 import (
@@ -65,6 +65,23 @@ _GREY = {
     "convert_to_grayscale": "every extractor here takes three channels, and a grey image is read as "
     "three equal ones; remove it"
 }
+
+
+def fixed_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
+    """Find a resizer that gives several sizes; a TensorFlow Lite file has one.
+
+    Args:
+        message: the resizer.
+        path: field path of the model.
+    """
+    found = message.WhichOneof("image_resizer_oneof")
+    if found != "fixed_shape_resizer":
+        text = (
+            "expected fixed_shape_resizer, as a TensorFlow Lite file has one input size, found"
+            f" {found}; train with a fixed size"
+        )
+        yield Problem(path=f"{path}.image_resizer", message=text)
+
 
 RULES: Mapping[str, Rules] = {
     "ImageResizer": Rules("builders.image_resizer", oneofs=("image_resizer_oneof",)),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import FRACTION, Range, up_to
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.input_reader_pb2 import InputReader
 

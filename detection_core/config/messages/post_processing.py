@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import BOXES, NOT_NEGATIVE, Range
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.calibration_pb2 import ClassIdFunctionApproximations, XYPairs
 from detection_core.protos.post_processing_pb2 import BatchNonMaxSuppression

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from detection_core.allowed_values import FACTOR, FRACTION, SIDE, Range, up_to
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.recipe_pb2 import LargeScaleJitter, MultiScale
 

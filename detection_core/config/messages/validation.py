@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from detection_core.allowed_values import NOT_NEGATIVE, up_to
 from detection_core.artifacts.coco_names import MAP
-from detection_core.config.rules import Rules
+from detection_core.detectors.rules import Rules
 from detection_core.errors import Problem
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.protos.validation_pb2 import Validation

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import tensorflow as tf
 import tf_keras
 
-from detection_core.config.messages.efficientdet import LAST_BACKBONE_LEVEL, EfficientDetSettings
 from detection_core.detectors.checkpoint_names import (
     CheckpointNames,
     FillableVariables,
@@ -22,6 +21,7 @@ from detection_core.detectors.checkpoint_names import (
 )
 from detection_core.families.efficientdet.model import EfficientDetModel
 from detection_core.families.efficientdet.running_names import running_names
+from detection_core.families.efficientdet.settings import LAST_BACKBONE_LEVEL, EfficientDetSettings
 from detection_core.parts.layers.layer_names import (
     LayerName,
     in_backbone,

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from detection_core.builders.backbones import BACKBONES, BackboneEntry, BackboneShape
 from detection_core.builders.hyperparams import build_hyperparams
-from detection_core.config.messages.extractors import EXTRACTORS
 from detection_core.errors import ConfigError
+from detection_core.families.ssd.extractors import EXTRACTORS
 from detection_core.parts.backbones.base import Endpoints
 from detection_core.parts.layers.network_layers import NetworkLayers
 from detection_core.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid

@@ -13,7 +13,6 @@ from detection_core.builders.anchors import build_anchor_generator
 from detection_core.builders.configured_model import configured_model
 from detection_core.builders.detector import build_detector
 from detection_core.config.load import load_pipeline_config, parse_pipeline_config
-from detection_core.config.messages.extractors import EXTRACTORS, map_shapes
 from detection_core.config.messages.image_resizers import network_size
 from detection_core.config.num_classes import with_classes
 from detection_core.config.paths.overrides import apply_overrides
@@ -22,6 +21,7 @@ from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.errors import ExportError
 from detection_core.families.ssd.anchor_fit import anchor_maps, fit_anchors
 from detection_core.families.ssd.description import describe_ssd
+from detection_core.families.ssd.extractors import EXTRACTORS, map_shapes
 from detection_core.families.ssd.family import FAMILY
 from detection_core.families.ssd.model import CLASSIFICATION_LOSS, LOCALIZATION_LOSS
 from detection_core.families.ssd.quantization import rewrite_ssd

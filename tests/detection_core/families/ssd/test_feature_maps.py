@@ -2,8 +2,8 @@ import tf_keras
 from google.protobuf import text_format
 
 from detection_core.builders.backbones import BACKBONES
-from detection_core.config.messages.extractors import COMBINE_METHODS, EXTRACTORS, NAMED_EXTRACTORS
 from detection_core.errors import ConfigError
+from detection_core.families.ssd.extractors import COMBINE_METHODS, EXTRACTORS, NAMED_EXTRACTORS
 from detection_core.families.ssd.feature_maps import NECKS, build_feature_maps
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers

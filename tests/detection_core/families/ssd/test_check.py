@@ -4,13 +4,13 @@ import re
 
 from detection_core.builders.box_coders import build_box_coder
 from detection_core.config.check import find_problems
-from detection_core.config.messages import extractors
 from detection_core.config.messages.anchors import anchors_per_location
 from detection_core.config.messages.box_coders import code_size
-from detection_core.config.messages.extractors import extractor_problems, map_levels, map_shapes
-from detection_core.config.messages.feature_nodes import Node, named_nodes, node_problems
 from detection_core.config.messages.image_resizers import network_size
-from detection_core.config.messages.ssd import fitting_problems
+from detection_core.families.efficientdet.feature_nodes import Node, named_nodes, node_problems
+from detection_core.families.ssd import extractors
+from detection_core.families.ssd.check import fitting_problems
+from detection_core.families.ssd.extractors import extractor_problems, map_levels, map_shapes
 from detection_core.protos.anchor_generator_pb2 import AnchorGenerator
 from detection_core.protos.box_coder_pb2 import BoxCoder
 from detection_core.protos.image_resizer_pb2 import ImageResizer

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from detection_core.allowed_values import POSITIVE_FRACTION
 from detection_core.config.messages.anchors import anchors_per_location, layer_count, layer_field
 from detection_core.config.messages.box_coders import code_size
-from detection_core.config.messages.extractors import (
+from detection_core.config.messages.image_resizers import fixed_size_problems, one_size_problems
+from detection_core.config.messages.sizes import Laid, prediction_problems
+from detection_core.config.messages.tflite import CLIP_RANGE, OPERATION
+from detection_core.detectors.rules import Rules
+from detection_core.errors import Problem
+from detection_core.families.ssd.extractors import (
+    EXTRACTOR_RULES,
     EXTRACTORS,
     extractor_problems,
+    least_side_problems,
     map_levels,
+    map_shapes,
 )
-from detection_core.config.messages.image_resizers import one_size_problems
-from detection_core.config.rules import Rules
-from detection_core.errors import Problem
 from detection_core.protos.ssd_pb2 import Ssd
 
+_CODER = "faster_rcnn_box_coder"
 # Losses that compare decoded boxes, rather than all numbers of their codes.
 _OF_BOXES = ("weighted_giou", "weighted_iou")
 
@@ -123,7 +130,82 @@ def keypoints(ssd: Ssd) -> tuple[int, str] | None:
     return coder.keypoint_box_coder.num_keypoints, "box_coder.keypoint_box_coder"
 
 
+def size_problems(ssd: Ssd, path: str, size: tuple[int, int]) -> Iterator[Problem]:
+    """Find an input that is too small, and more anchors, scores or channels of a head than fit into memory.
+
+    Args:
+        ssd: the model.
+        path: its field path.
+        size: rows and columns of the network's input.
+    """
+    yield from least_side_problems(ssd.feature_extractor, f"{path}.feature_extractor", size)
+    levels = map_levels(ssd.feature_extractor)
+    # What is not yet known to fit is refused elsewhere, before it is multiplied out.
+    if levels is None or len(levels) > 64 or (levels and levels[-1] > 64):
+        return
+    counts = anchors_per_location(ssd.anchor_generator) if _is_countable(ssd) else []
+    if not counts or len(counts) != len(levels):
+        return
+    shapes = map_shapes(ssd.feature_extractor, *size)
+    anchors = sum(rows * columns * count for (rows, columns), count in zip(shapes, counts, strict=True))
+    laid = Laid(anchors, max(counts), f"{path}.anchor_generator")
+    yield from prediction_problems(laid, ssd.num_classes, f"{path}.num_classes")
+
+
+def _is_countable(ssd: Ssd) -> bool:
+    """Tell whether the layers of a generator are few enough to be listed."""
+    multiscale = ssd.anchor_generator.multiscale_anchor_generator
+    spread = multiscale.max_level - multiscale.min_level
+    return spread < 64 and ssd.anchor_generator.ssd_anchor_generator.num_layers <= 64
+
+
+def tflite_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
+    """Find what keeps a one-stage detector from being a TensorFlow Lite file with a fixed input.
+
+    Args:
+        ssd: the model.
+        path: its field path.
+    """
+    yield from fixed_size_problems(ssd.image_resizer, path)
+    yield from box_coder_problems(ssd, f"{path}.box_coder")
+    suppression = ssd.post_processing.batch_non_max_suppression
+    if not POSITIVE_FRACTION.holds(suppression.iou_threshold):
+        text = (
+            f"expected {POSITIVE_FRACTION.text}, which is what {OPERATION} takes, found"
+            f" {suppression.iou_threshold:g}; set it to 0.6, or what the detector was tuned for"
+        )
+        yield Problem(path=f"{path}.post_processing.batch_non_max_suppression.iou_threshold", message=text)
+    head = ssd.box_predictor.WhichOneof("box_predictor_oneof")
+    predictor = getattr(ssd.box_predictor, head or "", None)
+    if predictor and CLIP_RANGE in {field.name for field, _ in predictor.ListFields()}:
+        text = (
+            "expected box codes as the network gives them, which the TensorFlow Lite operation decodes,"
+            " found a clip range; leave it out"
+        )
+        yield Problem(path=f"{path}.box_predictor.{head}.{CLIP_RANGE}", message=text)
+
+
+def box_coder_problems(ssd: Ssd, path: str) -> Iterator[Problem]:
+    """Find a box coder that no reader of TensorFlow Lite detectors decodes; one that is not set is none.
+
+    Args:
+        ssd: the model.
+        path: of its box coder.
+    """
+    found = ssd.box_coder.WhichOneof("box_coder_oneof")
+    if found in (None, _CODER):
+        return
+    reason = (
+        f"; {OPERATION} and MediaPipe's detector give boxes without keypoints: serve the SavedModel, whose"
+        f" detection_keypoints has them, or train with {_CODER}"
+        if found == "keypoint_box_coder"
+        else "; use that coder"
+    )
+    yield Problem(path=path, message=f"expected {_CODER}, which {OPERATION} decodes, found {found}{reason}")
+
+
 RULES: Mapping[str, Rules] = {
+    **EXTRACTOR_RULES,
     "Ssd": Rules(
         ("families.ssd.build", "families.ssd.target_assigner", "builders.training_labels"),
         parts=(

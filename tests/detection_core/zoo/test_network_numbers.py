@@ -6,8 +6,7 @@ from detection_core.config.load import parse_pipeline_config
 from detection_core.config.num_classes import configured_classes, with_classes
 from detection_core.errors import ConfigError
 from detection_core.tasks.describe import describe
-from detection_core.zoo.networks import SPEEDS
-from pipeline.init.ladder import find_network, list_networks
+from detection_core.zoo.networks import SPEEDS, find_network, list_networks
 from tests.support.cases import refused
 
 NETWORKS = list_networks()
