@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from detection_core.artifacts.shard_manifest import MANIFEST, read_manifest
 from detection_core.data.example_columns import column_fault, image_name
-from detection_core.data.record_scan import bad_record, count_local_records
+from detection_core.data.record_format import bad_record, count_local_records
 from detection_core.errors import DataError
 from detection_core.storage import files
 from detection_core.storage.shard_cache import (

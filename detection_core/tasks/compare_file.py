@@ -24,8 +24,8 @@ from detection_core.exporters.tflite_formats import FORMATS, FileFormat
 from detection_core.exporters.tflite_layers import ReferenceNetwork
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
-from detection_core.tasks.export_networks import AWARE_NETWORK, ExportNetworks, ExportSource
-from detection_core.tasks.network_parity import compare_network
+from detection_core.tasks.exporting.comparisons import compare_network
+from detection_core.tasks.exporting.export_networks import AWARE_NETWORK, ExportNetworks, ExportSource
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

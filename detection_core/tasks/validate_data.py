@@ -23,14 +23,14 @@ from detection_core.artifacts.data_statistics import (
 from detection_core.artifacts.dataset_card import CARD, QUARANTINE
 from detection_core.artifacts.detector import LABEL_MAP, extra_file
 from detection_core.artifacts.pictures import FOLDER
-from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import configured_model
 from detection_core.config.check import check_detector
 from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map
 from detection_core.config.num_classes import with_classes
 from detection_core.config.pipeline_config import PipelineConfig
 from detection_core.data.label_map import LabelMap
-from detection_core.datasets.decoding import Decoding
+from detection_core.datasets.encoding import Decoding
 from detection_core.errors import ContractError
 from detection_core.progress import Progress
 from detection_core.report.data_page import PAGE, SAMPLE_BYTES, data_page

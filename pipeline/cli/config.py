@@ -119,7 +119,7 @@ def _from_automl(arguments: argparse.Namespace) -> Result:
     found = translate(arguments.file, arguments.hparams, flags)
     config = found.config
     if arguments.pretrained_ckpt:
-        from detection_core.tasks.starting_weights import take_checkpoint_as_it_is
+        from detection_core.tasks.fitting.starting_weights import take_checkpoint_as_it_is
 
         config = take_checkpoint_as_it_is(config)
     config = overridden_config(config, arguments)
@@ -133,11 +133,7 @@ def _from_automl(arguments: argparse.Namespace) -> Result:
 
 
 def _write_label_map(path: str, label_map: LabelMap) -> None:
-    """Write a label map where none is, or the same.
-
-    Raises:
-        ConfigError: when another label map is there.
-    """
+    """Write a label map where none is, or the same."""
     from detection_core.data.label_map import format_label_map
     from detection_core.storage import files
 

@@ -30,7 +30,12 @@ def predict(arguments: argparse.Namespace) -> Result:
         found = _videos(model, videos, arguments, alone=not images)
         if images:
             results = predict_each(
-                model, images, arguments.output, arguments.min_score, trust=arguments.trust
+                model,
+                images,
+                arguments.output,
+                arguments.min_score,
+                trust=arguments.trust,
+                coco_images=arguments.coco_images,
             )
             found = [prediction.as_json() for prediction in results] + found
     failed = [entry for entry in found if "error" in entry]
@@ -46,11 +51,7 @@ def predict(arguments: argparse.Namespace) -> Result:
 
 
 def _files_of(path: str) -> list[str]:
-    """Return the images and videos in a folder, in the order of their names; of a file itself alone.
-
-    Raises:
-        DataError: when the folder holds none.
-    """
+    """Return the images and videos in a folder, in the order of their names; of a file itself alone."""
     from detection_core.data.video import ENDINGS
     from detection_core.datasets.layouts import IMAGE_SUFFIXES
     from detection_core.storage import files
@@ -164,6 +165,13 @@ VERBS = (
                 "--lines-only",
                 action="store_true",
                 help="of a video, write a line of JSON a frame (NAME.jsonl) and no video with boxes",
+            ),
+            argument(
+                "--coco-images",
+                default="",
+                metavar="FILE",
+                help="COCO JSON with the ids of the images; writes all detections to OUTPUT/coco_results.json"
+                " in COCO's results format",
             ),
             TRUST,
         ),

@@ -56,18 +56,10 @@ def _config_folder(arguments: argparse.Namespace, output: str) -> str:
 def _run_step(
     component: str, report: JsonFile[Any], written_to: str, arguments: argparse.Namespace, **fields: Any
 ) -> dict[str, Any]:
-    """Run a step on its own, with its outputs in the folder that the user named; return its report.
-
-    Args:
-        component: name of its folder.
-        report: file that tells how the step went.
-        written_to: output of the step that holds the report.
-        arguments: of the verb.
-        **fields: inputs and parameters of the Job but examples, pipeline.config and outputs.
-    """
+    """Run a step on its own, with its outputs in the folder that the user named; return its report."""
     from component_specs import JOBS
     from component_specs.annotations import job_fields
-    from detection_core.training.host_allocator import keep_host_memory
+    from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
     job_type = JOBS[component]
@@ -100,7 +92,7 @@ def train(arguments: argparse.Namespace) -> Result:
 
 def _train_on_own_input(arguments: argparse.Namespace) -> TrainReport:
     """Train on the records and the label map that the config's `train_input_reader` names."""
-    from detection_core.training.host_allocator import keep_host_memory
+    from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
     config = _config(arguments)
@@ -337,8 +329,8 @@ VERBS = (
                 "--model",
                 action="append",
                 default=[],
-                metavar="DIR",
-                help="trained detector; given several times, what they find is fused (OUTPUT/ensemble)",
+                metavar="DIR_OR_JSON",
+                help="trained detector or COCO results (.json); several are fused (OUTPUT/ensemble)",
             ),
             argument(
                 "--watch",

@@ -26,7 +26,7 @@ from detection_core.artifacts.dataset_card import (
     SplitCard,
 )
 from detection_core.artifacts.evaluation import CURVES, METRICS
-from detection_core.datasets.box_counter import BoxCounter
+from detection_core.datasets.counts import BoxCounter
 from detection_core.report.data_page import data_page
 from detection_core.report.pictures import Picture
 from pipeline.report.writer import render_report

@@ -70,7 +70,7 @@ def tflite_of(detector: TinyDetector, options: PostProcessOptions = OPTIONS, *, 
 
 
 def convert(name: str, form: str = "post_process") -> bytes:
-    """Convert the tiny detector to a format, anew."""
+    """Convert the tiny detector to a format again."""
     wanted = FORMATS[name]
     return wanted.convert(Conversion(function=function_of(wanted.integer, form), inputs=lambda: INPUTS))
 
@@ -108,7 +108,7 @@ def inputs_of(content: bytes) -> list[np.ndarray]:
 
 
 def run(content: bytes, image: np.ndarray) -> dict[str, np.ndarray]:
-    """Give a file an input of its own type; return its signature's outputs."""
+    """Run a file on an input of its type; return its signature's outputs."""
     return Interpreter(model_content=content).get_signature_runner("serving_default")(input=image)
 
 

@@ -24,7 +24,7 @@ from components.runtime.kfp.views import MATRIX_LABELS, dataset_page, decision_t
 from detection_core.artifacts.box_profile import BoxProfiles
 from detection_core.artifacts.dataset_card import ClassCard, DatasetCard, QuarantineCard, SplitCard, Totals
 from detection_core.artifacts.published import PushReport
-from detection_core.datasets.box_counter import BoxCounter
+from detection_core.datasets.counts import BoxCounter
 from detection_core.errors import ConfigError, ContractError
 from tests.support.cases import cases, refused
 from tests.support.executor_input import through_metadata_store

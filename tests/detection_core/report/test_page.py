@@ -37,7 +37,7 @@ from detection_core.artifacts.dataset_card import (
     Totals,
 )
 from detection_core.artifacts.pictures import PICTURES, PictureEntry
-from detection_core.datasets.box_counter import BoxCounter
+from detection_core.datasets.counts import BoxCounter
 from detection_core.errors import ContractError
 from detection_core.report import figures, formats
 from detection_core.report.data_page import data_page, read_dataset
