@@ -1,9 +1,9 @@
 """Parameters of Jobs: values in Python, texts and numbers in backends, and the codecs between them.
 
 ML Metadata, a command line and Kubeflow Pipelines carry texts, numbers and booleans. Maps, lists and small
-dataclasses travel as text inside a string parameter. Kubeflow's own LIST and STRUCT would buy nothing here:
-its local runner turns the integers in them into floats, TFX cannot store a map of mixed types, and component
-YAMLs and compiled packages in use declare these parameters as STRING.
+dataclasses travel as text inside a string parameter. Kubeflow's own LIST and STRUCT are not used: its local
+runner turns the integers in them into floats, and TFX cannot store a map of mixed types. Component YAMLs and
+compiled packages in use also declare these parameters as STRING.
 """
 
 from __future__ import annotations

@@ -72,12 +72,12 @@ class ExampleGenJob:
             slower); `none`.
         exif_annotations: `upright` or `stored`: how the boxes of an image that its EXIF orientation turns
             were drawn, where the size in the annotation does not tell.
-        unannotated_images: what images are that no annotation is about: `background`, such without objects,
-            or left out, `leave_out`; `auto`: as the format has it, YOLO takes them for background.
+        unannotated_images: how to take images that no annotation names: `background`, images without objects,
+            or `leave_out`; `auto`: as the format does, so background for YOLO.
         shard_examples: about how many examples go in a shard.
         compression: `` or `GZIP`.
         shards_uri: folder, usually on an object store, to write the shards to; below it each data set gets a
-            folder of its own, and `Split-NAME` holds `examples.tfrecord_manifest.json` in place of them.
+            separate folder, and `Split-NAME` holds `examples.tfrecord_manifest.json` in place of them.
             Empty: the shards are in `Split-NAME`.
         data_fingerprint: what the data were when the run began; only there to key the cache.
         spans: which spans to read where there is a pattern; empty: the newest.

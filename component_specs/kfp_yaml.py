@@ -1,7 +1,7 @@
 """Job dataclass to Kubeflow Pipelines component; `yaml/` holds what it writes.
 
-`python -m component_specs.kfp_yaml` writes the files anew, with `--check` it only compares. The one module
-here that knows KFP.
+`python -m component_specs.kfp_yaml` writes the files, with `--check` it only compares. Only this module
+knows KFP.
 """
 
 from __future__ import annotations

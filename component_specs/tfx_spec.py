@@ -5,24 +5,27 @@ TFX imports artifact and executor classes by module and name: none of them may m
 
 from __future__ import annotations
 
+import functools
 import types as types_module
 from typing import Any, ClassVar
 
 from tfx import types
 from tfx.types import component_spec, standard_artifacts
 
-from component_specs import JOBS
+from component_specs import (
+    JOBS,
+    BaselineResolverJob,
+    ConfigGenJob,
+    DataValidatorJob,
+    EvaluatorJob,
+    ExampleGenJob,
+    PusherJob,
+    QuantizationRewriterJob,
+    RunCheckerJob,
+    TFLiteExporterJob,
+    TrainerJob,
+)
 from component_specs.annotations import ArtifactType, job_fields
-from component_specs.baseline_resolver import BaselineResolverJob
-from component_specs.config_gen import ConfigGenJob
-from component_specs.data_validator import DataValidatorJob
-from component_specs.evaluator import EvaluatorJob
-from component_specs.example_gen import ExampleGenJob
-from component_specs.pusher import PusherJob
-from component_specs.quantization_rewriter import QuantizationRewriterJob
-from component_specs.run_checker import RunCheckerJob
-from component_specs.tflite_exporter import TFLiteExporterJob
-from component_specs.trainer import TrainerJob
 
 
 class PipelineConfig(types.Artifact):
@@ -84,52 +87,33 @@ class JobSpec(component_spec.ComponentSpec):
         }
 
 
-class RunCheckerSpec(JobSpec, job_type=RunCheckerJob):
-    """Spec of RunChecker."""
+@functools.cache
+def job_spec(job_type: type) -> Any:
+    """Return the spec of a Job, a subclass of `JobSpec`."""
+    name = f"{job_type.__name__.removesuffix('Job')}Spec"
+    attributes = {"__module__": __name__}
+    return types_module.new_class(
+        name, (JobSpec,), {"job_type": job_type}, lambda body: body.update(attributes)
+    )
 
 
-class ConfigGenSpec(JobSpec, job_type=ConfigGenJob):
-    """Spec of ConfigGen."""
-
-
-class ExampleGenSpec(JobSpec, job_type=ExampleGenJob):
-    """Spec of ExampleGen."""
-
-
-class BaselineResolverSpec(JobSpec, job_type=BaselineResolverJob):
-    """Spec of BaselineResolver."""
-
-
-class DataValidatorSpec(JobSpec, job_type=DataValidatorJob):
-    """Spec of DataValidator."""
-
-
-class TrainerSpec(JobSpec, job_type=TrainerJob):
-    """Spec of Trainer."""
-
-
-class EvaluatorSpec(JobSpec, job_type=EvaluatorJob):
-    """Spec of Evaluator."""
-
-
-class QuantizationRewriterSpec(JobSpec, job_type=QuantizationRewriterJob):
-    """Spec of QuantizationRewriter."""
-
-
-class TFLiteExporterSpec(JobSpec, job_type=TFLiteExporterJob):
-    """Spec of TFLiteExporter."""
-
-
-class PusherSpec(JobSpec, job_type=PusherJob):
-    """Spec of Pusher."""
-
+RunCheckerSpec = job_spec(RunCheckerJob)
+ConfigGenSpec = job_spec(ConfigGenJob)
+ExampleGenSpec = job_spec(ExampleGenJob)
+BaselineResolverSpec = job_spec(BaselineResolverJob)
+DataValidatorSpec = job_spec(DataValidatorJob)
+TrainerSpec = job_spec(TrainerJob)
+EvaluatorSpec = job_spec(EvaluatorJob)
+QuantizationRewriterSpec = job_spec(QuantizationRewriterJob)
+TFLiteExporterSpec = job_spec(TFLiteExporterJob)
+PusherSpec = job_spec(PusherJob)
 
 COMPONENT = "registered_component"
 """Parameter of nodes of components from outside of the package: which one it is."""
 
 
-def registered_spec(component: str) -> type[JobSpec]:
-    """Return the spec of a component from outside of the package."""
-    made: Any = types_module.new_class(f"{component}_spec", (JobSpec,), {"job_type": JOBS[component]})
-    made.PARAMETERS = {**made.PARAMETERS, COMPONENT: component_spec.ExecutionParameter(type=str)}
-    return made
+def registered_spec(component: str) -> Any:
+    """Return the spec of a component from outside of the package: a parameter names the component."""
+    spec = job_spec(JOBS[component])
+    spec.PARAMETERS = {**spec.PARAMETERS, COMPONENT: component_spec.ExecutionParameter(type=str)}
+    return spec

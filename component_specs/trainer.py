@@ -33,9 +33,9 @@ class TrainerJob:
         checkpoint_minutes: time between two checkpoints, and so what a kill without a warning may cost; 0:
             checkpoints go by steps alone, a tenth of the training or 1000.
         stop_reasons: why DataValidator refuses the examples; empty: it does not. It is a parameter, so that
-            examples that are validated anew, and pass again, are not trained on anew.
-        code_version: fingerprint of the code, which keys the cache; what other code left unfinished is gone
-            on with, what it finished is trained anew.
+            examples that pass a second validation do not cause a second training.
+        code_version: fingerprint of the code, which keys the cache. Unfinished training of other code is
+            resumed; finished training of other code is repeated.
         model: detector folder to fill, `Format-Serving/`.
         model_run: folder to fill with checkpoints, as-run config, TensorBoard logs and history.
     """

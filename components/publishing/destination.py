@@ -7,10 +7,10 @@ Layout below the root:
     rolled_back/VERSION/   SavedModels taken out of service
     current.json           the deployed version, and which versions were rolled back
 
-The SavedModel becomes visible last of a version's pieces, each of which appears by one rename, and
-the pointer after it. A rollback writes the pointer when its target is in service, and then takes the others
-out. Every writer begins with completing or undoing what a killed one left, so a reader that follows the
-pointer, and TensorFlow Serving, which follows the folders, never see half a version.
+Each piece of a version appears by one rename: the SavedModel last, and the pointer after it. A rollback puts
+its target into service, writes the pointer, and then takes the other versions out. Every writer first
+completes or undoes the work of a killed one. So neither a reader of the pointer nor TensorFlow Serving, which
+reads the folders, ever sees half a version.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from detection_core.storage import files
 _logger = logging.getLogger(__name__)
 
 
-class Overtaken(Exception):
+class BaselineReplaced(Exception):
     """The deployed version is not the one that a model was compared with.
 
     Attributes:
@@ -191,7 +191,7 @@ class PushDestination:
 
         Raises:
             RolledBack: when the model was rolled back and `again` is False.
-            Overtaken: when another version than `onto` is deployed.
+            BaselineReplaced: when another version than `onto` is deployed.
         """
         with self._locked() as confirm:
             deployment = self._recover(self._deployment())
@@ -204,11 +204,11 @@ class PushDestination:
             if before:
                 raise RolledBack(before)
             if onto is not None and onto != (str(current.number) if current else ""):
-                raise Overtaken(current)
-            version = self._add((saved_model, tflite, extras), version, confirm)
+                raise BaselineReplaced(current)
+            version = self._add((saved_model, tflite, extras), version, deployment, confirm)
             deployment = deployment.pointing_at(version.number)
             write_deployment(self.root, deployment)
-            for number in superfluous(deployment, self._folders.complete(), keep):
+            for number in versions_to_prune(deployment, self._folders.complete(), keep):
                 self._folders.remove(number, keep_file=number in deployment.rolled_back)
         return version
 
@@ -223,7 +223,7 @@ class PushDestination:
             The version that is deployed now.
 
         Raises:
-            ContractError: when there is no such version, or its SavedModel is not complete.
+            ContractError: when the version does not exist, or its SavedModel is not complete.
         """
         with self._locked() as confirm:
             deployment = self._recover(self._deployment() if to is None else self._deployment_or_rebuilt())
@@ -238,7 +238,9 @@ class PushDestination:
                     where=self.root,
                 )
             version = self._folders.read(target)
-            deployment = returned_to(deployment, target, self._folders.numbers())
+            # Even without its file the deployed version has to leave `saved_model/`.
+            known = {*self._folders.numbers(), deployment.version or target}
+            deployment = returned_to(deployment, target, known)
             confirm()
             self._folders.move(target, out=False)
             write_deployment(self.root, deployment)
@@ -253,7 +255,7 @@ class PushDestination:
         try:
             return self._deployment()
         except ContractError as e:
-            _logger.warning("push | the pointer is made anew: %s", e)
+            _logger.warning("push | current.json is rebuilt from the folders: %s", e)
             in_service = [n for n in self._folders.numbers() if self._folders.is_complete(IN_SERVICE, n)]
             out = [n for n in self._folders.numbers() if n not in in_service]
             return Deployment(max(in_service, default=None), tuple(out))
@@ -262,11 +264,14 @@ class PushDestination:
         self,
         pieces: tuple[str, str, Mapping[str, str]],
         version: PublishedVersion,
+        deployment: Deployment,
         confirm: Callable[[], None],
     ) -> PublishedVersion:
         """Write a new version's pieces, the SavedModel last."""
         saved_model, tflite, extras = pieces
-        number = max(int(time.time()), self._folders.newest_number() + 1, 1)
+        # A version whose file was lost may be known to the deployment alone; its number is not used again.
+        used = (self._folders.newest_number(), deployment.version or 0, *deployment.rolled_back)
+        number = max(int(time.time()), max(used) + 1)
         with files.atomic_dir(self.saved_model_dir(number)) as folder:
             files.copy_tree(saved_model, folder)
             for name, path in extras.items():
@@ -306,10 +311,10 @@ class PushDestination:
     def _settle(self, deployment: Deployment) -> None:
         """Move every SavedModel to the folder that the deployment requires.
 
-        The oldest first: what TensorFlow Serving falls back to is there, and what lies between is gone, when
-        the newest leaves.
+        The oldest first: when the newest leaves, what TensorFlow Serving falls back to is there and what lies
+        between is gone. Versions that were rolled back count even without a file.
         """
-        for number in self._folders.numbers():
+        for number in sorted({*self._folders.numbers(), *deployment.rolled_back}):
             self._folders.move(number, out=number in deployment.rolled_back)
 
     @contextlib.contextmanager
@@ -346,7 +351,7 @@ def returned_to(deployment: Deployment, target: int, known: Collection[int]) -> 
     return Deployment(target, tuple(sorted((later | {*deployment.rolled_back}) - {target})))
 
 
-def superfluous(deployment: Deployment, complete: Collection[int], keep: int) -> list[int]:
+def versions_to_prune(deployment: Deployment, complete: Collection[int], keep: int) -> list[int]:
     """Return the versions to remove, so that `keep` are left: those rolled back first, then the oldest.
 
     Never the deployed one, and never the one that a rollback would return to.

@@ -1,8 +1,8 @@
 """The files of published versions: layout, creation and removal.
 
-A SavedModel is at no moment half below `saved_model/`, where TensorFlow Serving looks: it is renamed in and
-out. On an object store, which cannot rename a folder at once, its saved_model.pb is the last object to come
-and the first to go, so a SavedModel without it is none.
+TensorFlow Serving looks into `saved_model/`, so a SavedModel is never incomplete there: it is renamed in and
+out. An object store cannot rename a folder at once. There saved_model.pb is the last object to be written and
+the first to be removed, and a folder without it is no SavedModel.
 """
 
 from __future__ import annotations

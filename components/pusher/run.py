@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from component_specs import PusherJob
-from components.publishing.destination import Overtaken, PushDestination, RolledBack
+from components.publishing.destination import BaselineReplaced, PushDestination, RolledBack
 from detection_core.artifacts.blessing import Verdict, read_verdict
 from detection_core.artifacts.data_statistics import STATISTICS
 from detection_core.artifacts.detector import serving_dir
@@ -55,7 +55,7 @@ def _decide(job: PusherJob) -> PushReport:
     current = destination.current()
     if current and current.fingerprint == version.fingerprint:
         if job.push_token and (current.run_key, current.push_token) == (job.run_key, job.push_token):
-            # This very run published it, and was killed before it could say so.
+            # This run published it, and was killed before it could report that.
             return _pushed(destination, current)
         reason = f"the same model is deployed as version {current.number}"
         return PushReport(pushed=False, version=current.number, reasons=[reason])
@@ -68,8 +68,8 @@ def _decide(job: PusherJob) -> PushReport:
         )
     except RolledBack as e:
         return _not_pushed(f"the same model was published as version {e.version.number} and rolled back")
-    except Overtaken as e:
-        return _not_pushed(_overtaken(job, e.current))
+    except BaselineReplaced as e:
+        return _not_pushed(_replaced_baseline(job, e.current))
     return _pushed(destination, version)
 
 
@@ -99,12 +99,12 @@ def _verdicts(job: PusherJob) -> dict[str, Verdict]:
     return {name: read_verdict(folder) for name, folder in gates.items() if folder}
 
 
-def _overtaken(job: PusherJob, current: PublishedVersion | None) -> str:
+def _replaced_baseline(job: PusherJob, current: PublishedVersion | None) -> str:
     if current and current.run_key == job.run_key:
         return f"version {current.number}, of the same settings, data and code, is deployed"
     compared = f"version {job.baseline_version}" if job.baseline_version else "nothing"
     deployed = f"version {current.number}" if current else "no version"
-    return f"it was compared with {compared}, but {deployed} is deployed by now; run again to compare anew"
+    return f"it was compared with {compared}, but {deployed} is deployed by now; run again to compare with it"
 
 
 def _version(job: PusherJob, fingerprint: str, measured: EvalReport) -> PublishedVersion:

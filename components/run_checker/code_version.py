@@ -1,8 +1,8 @@
 """Fingerprint of a component's code: our source that it imports, and versions of packages.
 
-What is imported is read from the syntax trees, so that nothing heavy is loaded: imports inside functions
-count, those for type checkers do not. Comments and docstrings do not count either. A component's entry is
-its `run`; what carries paths to it and shows its results, `components.runtime`, decides nothing about them.
+Imports are read from the syntax trees, so that nothing heavy is loaded. Imports inside functions count; those
+for type checkers, comments and docstrings do not. A component's entry is its `run`. `components.runtime` does
+not count: it carries paths to `run` and shows its results, but does not change them.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class _Sources:
         self._modules: dict[str, _Module] = {}
 
     def path(self, module: str) -> Path | None:
-        """Return a module's file, or None where there is no such module."""
+        """Return a module's file, or None where the module does not exist."""
         top, *rest = module.split(".")
         folder = self.roots[top].joinpath(*rest)
         found = [path for path in (folder / "__init__.py", folder.with_suffix(".py")) if path.is_file()]
@@ -174,7 +174,7 @@ class _Sources:
         """Return what is known of a module.
 
         Raises:
-            ValueError: when there is no such module.
+            ValueError: when the module does not exist.
         """
         if name not in self._modules:
             path = self.path(name)

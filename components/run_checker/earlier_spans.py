@@ -23,7 +23,7 @@ def span_folder(job: RunCheckerJob, spans: Spans) -> str:
     """
     if not spans.train or not job.work_dir or not job.compared_spans:
         return ""
-    # Another data set, or other splits of it, has spans of its own.
+    # Another data set, or other splits of it, has other spans.
     asked = json.dumps([job.data_path, job.data_format, SPLITS.encode(job.splits), job.label_map])
     return files.join(job.work_dir, FOLDER, hashlib.sha256(asked.encode()).hexdigest()[:16])
 

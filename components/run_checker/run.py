@@ -5,7 +5,7 @@ machine's cache. The run on one machine calls `run` before it renders the pipeli
 first step, and the only one that is never cached.
 
 `baseline_version` and `push_token` make a repeated run a repetition. The model that the first run published
-must not become the baseline of its own repetition, and a publication that is still in place need not be made
+must not become the baseline of its repetition, and a publication that is still in place need not be made
 again: both values are then those that the first run used, as the published version's record has them. Once
 the publication is gone (rolled back, deleted) the token is new, and Pusher runs again. As other steps take
 these values as parameters, BaselineResolver and Pusher may be cached: their keys change when they must.
@@ -145,12 +145,7 @@ def _starting_weights(job: RunCheckerJob) -> str:
 
 
 def _run_key(job: RunCheckerJob, found: Mapping[str, str]) -> str:
-    """Return a fingerprint of everything a run is asked to do: settings, files they name, data and code.
-
-    Args:
-        job: as it was asked for.
-        found: what is behind the names in it.
-    """
+    """Return a fingerprint of everything a run is asked to do: settings, files they name, data and code."""
     asked = encode_parameters(job)
     # Exclude where and when a run works, and where from it fetches: nothing of it changes its results.
     for name in ("push_destination", "work_dir", "scheduled_time", "run_id", "weights_mirror"):

@@ -1,7 +1,4 @@
-"""Command-line arguments or TFX dictionaries to a filled Job; nothing else reads either.
-
-What Kubeflow Pipelines gives a container is read in `kfp_call`.
-"""
+"""Fill a Job from command-line arguments or TFX dictionaries; `kfp.call` fills it from Kubeflow's input."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ from detection_core.errors import ConfigError, ContractError
 
 Job = TypeVar("Job")
 
-# Marker file of an artifact that stands for "there is none": a step that must always have an output, such as
-# BaselineResolver on the first run, writes it, and the reader sees an absent input.
+# Marker file of an output that stands for "there is none"; its reader sees an absent input. A step whose
+# output cannot be left out writes it, such as BaselineResolver on the first run.
 ABSENT = "ABSENT"
 
 

@@ -1,4 +1,4 @@
-"""The entry point of a step that runs on its own: arguments in, exit code out."""
+"""The entry point of a step in a container: arguments in, exit code out."""
 
 from __future__ import annotations
 

@@ -128,135 +128,29 @@ class JobComponent(base_component.BaseComponent):
         self.with_id(step_id)
 
 
-class RunCheckerExecutor(JobExecutor):
-    """Runs RunChecker."""
+def _tfx_classes(component: str) -> tuple[type[JobComponent], type[JobExecutor]]:
+    """Return the TFX component and the executor of one of our components."""
+    name = JOBS[component].__name__.removesuffix("Job")
 
-    COMPONENT = "run_checker"
+    def subclass(name: str, base: Any, **attributes: Any) -> Any:
+        attributes["__module__"] = __name__
+        return types.new_class(name, (base,), exec_body=lambda body: body.update(attributes))
 
-
-class RunChecker(JobComponent):
-    """RunChecker in a TFX pipeline."""
-
-    SPEC_CLASS = tfx_spec.RunCheckerSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(RunCheckerExecutor)
-
-
-class ConfigGenExecutor(JobExecutor):
-    """Runs ConfigGen."""
-
-    COMPONENT = "config_gen"
+    executor = subclass(f"{name}Executor", JobExecutor, COMPONENT=component)
+    spec, executor_class_spec = tfx_spec.job_spec(JOBS[component]), executor_spec.ExecutorClassSpec(executor)
+    return subclass(name, JobComponent, SPEC_CLASS=spec, EXECUTOR_SPEC=executor_class_spec), executor
 
 
-class ConfigGen(JobComponent):
-    """ConfigGen in a TFX pipeline."""
-
-    SPEC_CLASS = tfx_spec.ConfigGenSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(ConfigGenExecutor)
-
-
-class ExampleGenExecutor(JobExecutor):
-    """Runs ExampleGen."""
-
-    COMPONENT = "example_gen"
-
-
-class ExampleGen(JobComponent):
-    """ExampleGen in a TFX pipeline."""
-
-    SPEC_CLASS = tfx_spec.ExampleGenSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(ExampleGenExecutor)
-
-
-class BaselineResolverExecutor(JobExecutor):
-    """Runs BaselineResolver."""
-
-    COMPONENT = "baseline_resolver"
-
-
-class BaselineResolver(JobComponent):
-    """BaselineResolver in a TFX pipeline."""
-
-    SPEC_CLASS = tfx_spec.BaselineResolverSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(BaselineResolverExecutor)
-
-
-class DataValidatorExecutor(JobExecutor):
-    """Runs DataValidator."""
-
-    COMPONENT = "data_validator"
-
-
-class DataValidator(JobComponent):
-    """DataValidator in a TFX pipeline."""
-
-    SPEC_CLASS = tfx_spec.DataValidatorSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(DataValidatorExecutor)
-
-
-class TrainerExecutor(JobExecutor):
-    """Runs Trainer."""
-
-    COMPONENT = "trainer"
-
-
-class Trainer(JobComponent):
-    """Trainer in a TFX pipeline."""
-
-    SPEC_CLASS = tfx_spec.TrainerSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(TrainerExecutor)
-
-
-class EvaluatorExecutor(JobExecutor):
-    """Runs Evaluator."""
-
-    COMPONENT = "evaluator"
-
-
-class Evaluator(JobComponent):
-    """Evaluator in a TFX pipeline."""
-
-    SPEC_CLASS = tfx_spec.EvaluatorSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(EvaluatorExecutor)
-
-
-class QuantizationRewriterExecutor(JobExecutor):
-    """Runs QuantizationRewriter."""
-
-    COMPONENT = "quantization_rewriter"
-
-
-class QuantizationRewriter(JobComponent):
-    """QuantizationRewriter in a TFX pipeline."""
-
-    SPEC_CLASS = tfx_spec.QuantizationRewriterSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(QuantizationRewriterExecutor)
-
-
-class TFLiteExporterExecutor(JobExecutor):
-    """Runs TFLiteExporter."""
-
-    COMPONENT = "tflite_exporter"
-
-
-class TFLiteExporter(JobComponent):
-    """TFLiteExporter in a TFX pipeline."""
-
-    SPEC_CLASS = tfx_spec.TFLiteExporterSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(TFLiteExporterExecutor)
-
-
-class PusherExecutor(JobExecutor):
-    """Runs Pusher."""
-
-    COMPONENT = "pusher"
-
-
-class Pusher(JobComponent):
-    """Pusher in a TFX pipeline."""
-
-    SPEC_CLASS = tfx_spec.PusherSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(PusherExecutor)
-
+RunChecker, RunCheckerExecutor = _tfx_classes("run_checker")
+ConfigGen, ConfigGenExecutor = _tfx_classes("config_gen")
+ExampleGen, ExampleGenExecutor = _tfx_classes("example_gen")
+BaselineResolver, BaselineResolverExecutor = _tfx_classes("baseline_resolver")
+DataValidator, DataValidatorExecutor = _tfx_classes("data_validator")
+Trainer, TrainerExecutor = _tfx_classes("trainer")
+Evaluator, EvaluatorExecutor = _tfx_classes("evaluator")
+QuantizationRewriter, QuantizationRewriterExecutor = _tfx_classes("quantization_rewriter")
+TFLiteExporter, TFLiteExporterExecutor = _tfx_classes("tflite_exporter")
+Pusher, PusherExecutor = _tfx_classes("pusher")
 
 COMPONENTS: dict[str, type[JobComponent]] = {
     cls.COMPONENT: cls

@@ -42,7 +42,7 @@ class Timing:
         p90_ms: of ten inferences one takes longer.
         p99_ms: of a hundred inferences one takes longer.
         images_per_second: one image after the other.
-        load_ms: from the file to an interpreter that can run, in a process of its own.
+        load_ms: from the file to an interpreter that can run, in a separate process.
         first_ms: its first inference.
         peak_memory_bytes: by which loading and that inference raised the process's peak; None where the
             system does not tell.
@@ -70,8 +70,8 @@ class OperatorKind:
         name: such as `CONV_2D`.
         count: of them in the file.
         delegated: of them that XNNPACK runs.
-        milliseconds: of all, each timed on its own with one thread and XNNPACK; None where none of them can
-            run on its own.
+        milliseconds: of all, each timed alone with one thread and XNNPACK; None where none of them can
+            run alone.
     """
 
     name: str

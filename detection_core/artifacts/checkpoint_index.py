@@ -222,11 +222,7 @@ def _check_texts(path: str, entry: Any, elements: int, name: str) -> None:
 
 
 def _elements(shape: Any, name: str) -> int:
-    """Return how many elements a shape has.
-
-    Raises:
-        _Damage: when TensorFlow has no place for it.
-    """
+    """Return how many elements a shape has."""
     sides = [dimension.size for dimension in shape.dim]
     if shape.unknown_rank or len(sides) > _MAX_RANK or min(sides, default=0) < 0:
         raise _Damage(f"{name} with a shape of {len(sides)} dimensions, the least {min(sides, default=0)}")

@@ -24,7 +24,7 @@ COCO_METRICS = (
     "DetectionBoxes_Recall/AR@100 (medium)",
     "DetectionBoxes_Recall/AR@100 (large)",
 )
-"""COCO's twelve numbers, which are always reported, in the order of its own summary."""
+"""COCO's twelve numbers, which are always reported, in the order of its summary."""
 
 MASK_METRICS = tuple(name.replace("DetectionBoxes", "DetectionMasks") for name in COCO_METRICS)
 """COCO's twelve numbers of masks."""

@@ -105,11 +105,11 @@ SPAN_STATISTICS = JsonFile(
 
 
 STATISTICS_FILE = "FeatureStats.pb"
-"""Of a split, in a folder of its own: a DatasetFeatureStatisticsList, binary."""
+"""A DatasetFeatureStatisticsList, binary; in the folder of a split."""
 SCHEMA_FILE = "schema.pbtxt"
 """A Schema, as text."""
 ANOMALIES_FILE = "SchemaDiff.pb"
-"""Of a split, in a folder of its own: an Anomalies, binary."""
+"""An Anomalies, binary; in the folder of a split."""
 
 
 def split_file(folder: str, split: str, name: str) -> str:

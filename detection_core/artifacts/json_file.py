@@ -23,12 +23,7 @@ _MOST_BYTES = 1 << 30
 
 
 def _read_text(path: str) -> str:
-    """Return a file as text, if it is a regular one: a pipe in its place would block for ever.
-
-    Raises:
-        OSError: as `files.read_regular` does.
-        UnicodeDecodeError: for what is no UTF-8.
-    """
+    """Return a file as text, if it is a regular one: a pipe in its place would block for ever."""
     return files.read_regular(path, _MOST_BYTES).decode()
 
 
@@ -37,12 +32,12 @@ class JsonFile(Generic[T]):
     """A JSON file of one object.
 
     Attributes:
-        name: of the file in its artifact's folder; for a file with a name of its own, what it looks like.
+        name: of the file in its artifact's folder; where names vary, a pattern of them.
         content: dataclass that it holds.
         writer: who writes it, for errors.
         remedy: what to do where it cannot be used.
         version: of the layout; raised when an older reader would misread what is written.
-        version_key: where the file tells its version.
+        version_key: key of the version in the file.
         indent: of the text; None: one line.
         sort_keys: write keys in alphabetical order.
         allow_nan: write NaN and infinity, which JavaScript's JSON does not have, for what diverged.
@@ -196,8 +191,8 @@ class JsonLines(Generic[T]):
     def read_whole_lines(self, folder: str) -> list[T]:
         """Read what can be read of the file, for a report; skip each other line with a warning.
 
-        Such a line is an incomplete one of a killed writer, one that is no text, or one of a newer version.
-        Whoever writes the file again uses `read`, which refuses these lines and so loses none.
+        Skipped are incomplete lines of a killed writer, lines that are no text, and lines of a newer version.
+        Use `read` before writing the file again: it refuses these lines, so that none is lost.
         """
         found = []
         for line, where in self._lines(folder):

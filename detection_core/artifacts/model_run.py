@@ -69,7 +69,7 @@ class TrainReport(FitReport):
         parameters: trainable parameters of the model.
         started_from: `random weights`, or the detector or checkpoint that gave the first weights.
         restored: of a checkpoint of the field, how many variables were restored, skipped for their shape and
-            missing, and how many of its own were unused; the model run's table names them.
+            missing, and how many of the checkpoint were unused; the model run's table names them.
         weights: which weights were written, `last` or `moving average`; `best` before it where they are those
             of `best_step`.
         left_out: training records that were left out because they do not decode; `left_out.jsonl` beside
@@ -227,7 +227,10 @@ VALIDATIONS = JsonLines(
     name="validation.jsonl", content=ValidationLine, writer="a training", remedy=_LINE_REMEDY
 )
 BATCH_PARTS = JsonFile(
-    name="batch_parts.json", content=BatchParts, writer="a training", remedy="remove it, and it is found anew"
+    name="batch_parts.json",
+    content=BatchParts,
+    writer="a training",
+    remedy="remove it; the next run finds it",
 )
 LEFT_OUT = JsonLines(name="left_out.jsonl", content=LeftOut, writer="a training", remedy="train again")
 SKIPPED_BATCHES = JsonLines(

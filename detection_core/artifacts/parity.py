@@ -35,7 +35,7 @@ class NetworkParity:
         unmatched: raw heads of the file, by their tensors' names, that the network does not have.
         layer: the first layer, in the order in which they run, that has less; "" where none has.
         operation: of that layer in the file, such as `CONV_2D`.
-        layer_db: its ratio; None where there is no such layer.
+        layer_db: its ratio; None without one.
         layers: all that were compared, in the order in which they run.
     """
 

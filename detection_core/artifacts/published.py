@@ -149,12 +149,7 @@ _MOST_BYTES = 1 << 26
 
 
 def _read(path: str) -> str:
-    """Return a file's text.
-
-    Raises:
-        FileNotFoundError: when there is none.
-        ContractError: when the path is a folder, or the file is not text.
-    """
+    """Return a file's text."""
     try:
         return files.read_regular(path, _MOST_BYTES).decode()
     except OSError as e:

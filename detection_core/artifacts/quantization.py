@@ -59,7 +59,7 @@ class QuantizedLayer:
             `product` where it is that of the input times the layer's factor, else the name of the layer whose
             range it shares.
         folded: name of the batch normalisation that is folded into it; not there where there is none.
-        range: smallest and largest value of its output; not there where it has no range of its own.
+        range: smallest and largest value of its output; not there where it has no separate range.
         use: of the range, as training ended; not there where it was not measured.
     """
 

@@ -253,7 +253,7 @@ class BoxDecoding:
 
 
 def read_decoding(content: bytes, *, where: str = "") -> BoxDecoding | None:
-    """Read how a file's outputs are decoded; None where its metadata do not say so.
+    """Read how a file's outputs are decoded; None where its metadata do not say how.
 
     Args:
         content: a TensorFlow Lite file.

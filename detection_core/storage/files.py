@@ -31,11 +31,7 @@ __all__ = ["is_remote", "opened_by_tensorflow"]
 
 
 def _local(path: str) -> str:
-    """Return a local path as the operating system takes it.
-
-    Raises:
-        ConfigError: for text that no file can be called.
-    """
+    """Return a local path as the operating system takes it."""
     path = path.removeprefix("file://")
     with contextlib.suppress(UnicodeEncodeError):
         if b"\0" not in os.fsencode(path):
@@ -343,7 +339,7 @@ def content_state(path: str) -> str:
     A local file counts by its content. A remote one is not read: its size and ETag count.
 
     Raises:
-        OSError: when there is no such file.
+        OSError: when the file does not exist.
         DataError: when the store does not answer.
     """
     if is_remote(path):
@@ -372,7 +368,7 @@ def exclusive(path: str) -> Iterator[Callable[[], None]]:
 
 
 def sizes(folder: str) -> dict[str, int]:
-    """Return path and bytes of every file below a folder; none where there is no such folder."""
+    """Return path and bytes of every file below a folder; none where the folder does not exist."""
     if is_remote(folder):
         store = store_of(folder)
         skip = len(store.key_of(folder)) + 1

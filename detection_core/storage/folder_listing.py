@@ -54,7 +54,7 @@ class FolderListing:
                     yield f"{folder}/{name}" if folder else name
 
     def folders_named(self, suffix: str) -> Iterator[str]:
-        """Yield the folders whose name ends as a file's would and that hold no such file themselves.
+        """Yield the folders whose name ends with a file suffix and that hold no file with it.
 
         Args:
             suffix: in small letters, such as `.xml`.
@@ -173,12 +173,7 @@ def _folders_above(root: str) -> set[object]:
 
 
 def _entries(path: str, seen: set[object], above: set[object]) -> tuple[list[str], list[str]]:
-    """Return the folders and the files in a folder, none of both for one that was seen.
-
-    Raises:
-        OSError: when it cannot be listed.
-        _LeadsAboveError: when it is one of those above.
-    """
+    """Return the folders and the files in a folder, none of both for one that was seen."""
     if not files.is_remote(path):
         local = path.removeprefix("file://")
         identity = _identity(local)

@@ -62,7 +62,7 @@ class GcsStore(ObjectStore):
             try:
                 page = self.file_system.call("GET", "b/{}/o", bucket, json_out=True, **request)
             except FileNotFoundError as e:
-                raise self._refused(f"gs://{bucket}", "no such bucket") from e
+                raise self._refused(f"gs://{bucket}", "the bucket does not exist") from e
             yield Listing(
                 objects=[stored_object(entry) for entry in page.get("items", [])],
                 folders=[folder.rstrip("/") for folder in page.get("prefixes", [])],
@@ -82,7 +82,7 @@ class GcsStore(ObjectStore):
         try:
             return super().read(path)
         except FileNotFoundError:
-            self.is_dir(path)  # says so where there is no such bucket
+            self.is_dir(path)  # raises where the bucket does not exist
             raise
 
     def _write_if(self, bucket: str, key: str, data: bytes, version: str) -> str:

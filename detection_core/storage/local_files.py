@@ -350,7 +350,7 @@ def lock(path: str, *, wait: bool = True) -> Iterator[None]:
 
     Raises:
         BlockingIOError: when another process holds it and `wait` is False.
-        StorageError: when there is something else than a file of its own.
+        StorageError: when the path is taken by something other than a lock file.
     """
     descriptor = _locked(path, wait=wait)
     try:

@@ -166,7 +166,7 @@ class ObjectStore(StoreConnection):
             return self._head(*self._split(path))
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is such an object, or objects below such a folder."""
+        """Tell whether a path names an object, or a folder with objects below it."""
         if self.key_of(path):
             with contextlib.suppress(FileNotFoundError):
                 self.head(path)
@@ -174,7 +174,7 @@ class ObjectStore(StoreConnection):
         return self.is_dir(path)
 
     def is_dir(self, path: str) -> bool:
-        """Tell whether there are objects below such a folder."""
+        """Tell whether there are objects below a path."""
         bucket, key = self._split(path)
         with self._answering(path):
             return any(
@@ -200,7 +200,7 @@ class ObjectStore(StoreConnection):
         """Write an object to a local file, a large one in parts at once; parts that fail are tried again.
 
         Raises:
-            FileNotFoundError: when there is no such object.
+            FileNotFoundError: when the object does not exist.
             OSError: with EFBIG when it has more than `most_bytes`.
             DataError: when the store does not answer, or the object changes meanwhile.
         """
@@ -327,7 +327,7 @@ class ObjectStore(StoreConnection):
         """Copy one object inside the store.
 
         Raises:
-            FileNotFoundError: when there is no such object.
+            FileNotFoundError: when the object does not exist.
             DataError: when the store does not answer.
         """
         with self._answering(destination):

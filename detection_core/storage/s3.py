@@ -72,7 +72,9 @@ class S3Store(ObjectStore):
                 page = self.file_system.call_s3("list_objects_v2", **request)
             except FileNotFoundError as e:
                 # A listing of nothing is empty.
-                raise self._refused(f"s3://{bucket}", f"no such bucket ({e.__cause__ or e})") from e
+                raise self._refused(
+                    f"s3://{bucket}", f"the bucket does not exist ({e.__cause__ or e})"
+                ) from e
             yield Listing(
                 objects=[
                     StoredObject(key=e["Key"], size=e["Size"], etag=e["ETag"], version=e["ETag"])

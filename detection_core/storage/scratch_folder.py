@@ -16,8 +16,8 @@ _NAME = "detflow"
 class ScratchFolder:
     """A new folder of this user below the system's temporary one; it goes with the block or the object.
 
-    Its owner holds a lock on it, which ends with the process, however it ends. So each process removes, when
-    it first makes such a folder, those whose owners were killed.
+    Its owner holds a lock on it, which ends with the process, however it ends. When a process makes its first
+    scratch folder, it removes those whose owners were killed.
 
     Attributes:
         name: its path.

@@ -88,11 +88,7 @@ class ShardCache(Cache):
         return self.path(key)
 
     def _check_owner(self) -> None:
-        """Refuse a folder that other users can write to: copies are checked on download only.
-
-        Raises:
-            ConfigError: naming the folder.
-        """
+        """Refuse a folder that other users can write to: copies are checked on download only."""
         if not self.private:
             return
         state = os.lstat(self.folder)

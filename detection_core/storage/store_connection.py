@@ -72,11 +72,7 @@ class StoreConnection(abc.ABC):
 
     @abc.abstractmethod
     def _settings(self) -> tuple[str, ...]:
-        """Return what a connection depends on.
-
-        Raises:
-            ConfigError: for a variable that cannot be used.
-        """
+        """Return what a connection depends on."""
 
     @abc.abstractmethod
     def _connect(self) -> Any:
@@ -88,19 +84,11 @@ class StoreConnection(abc.ABC):
 
     @abc.abstractmethod
     def _head(self, bucket: str, key: str) -> StoredObject:
-        """Return what the store tells of an object.
-
-        Raises:
-            FileNotFoundError: when there is none.
-        """
+        """Return the metadata of an object."""
 
     @abc.abstractmethod
     def _write_if(self, bucket: str, key: str, data: bytes, version: str) -> str:
-        """Write an object if it has a version still, or with "" if there is none; return its new version.
-
-        Raises:
-            FileExistsError: (or FileNotFoundError) when the condition does not hold.
-        """
+        """Write an object if it has a version still, or with "" if there is none; return its new version."""
 
     @abc.abstractmethod
     def _translate(self, error: Exception, path: str) -> Exception | None:
@@ -130,13 +118,7 @@ class StoreConnection(abc.ABC):
 
     @contextlib.contextmanager
     def _answering(self, path: str) -> Iterator[None]:
-        """Turn the client's errors into ours.
-
-        Raises:
-            FileNotFoundError: for an object that is not there.
-            FileExistsError: for one that should not have been.
-            DataError: for a store that cannot be reached or refuses.
-        """
+        """Turn the client's errors into ours."""
         try:
             yield
         except DetectionError:

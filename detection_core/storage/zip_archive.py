@@ -93,11 +93,7 @@ def _members(opened: zipfile.ZipFile, where: str, free: int) -> Iterator[tuple[z
 
 
 def _fault(member: zipfile.ZipInfo, parts: list[str]) -> str:
-    """Return why a member is not unpacked, "" where nothing speaks against it.
-
-    Raises:
-        BadZipFile: when it begins before the archive.
-    """
+    """Return why a member is refused; "" where it may be unpacked."""
     name = member.orig_filename
     if member.header_offset < 0:
         raise zipfile.BadZipFile("a file that begins before the archive")

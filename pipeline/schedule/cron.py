@@ -69,7 +69,7 @@ class CronField:
 
     Attributes:
         values: the numbers it allows, in order.
-        starred: written with `*` or `?`, a step included: such a day field never makes "either is enough".
+        starred: written with `*` or `?`, a step included: with it a day field never makes "either is enough".
         full: allows every number.
     """
 

@@ -118,7 +118,7 @@ class LocalSchedule:
             )
             return 0
         begun = time.monotonic()
-        # A session of its own, so that Ctrl-C at the terminal reaches the run through us alone, once.
+        # A separate session, so that Ctrl-C at the terminal reaches the run through us alone, once.
         self._run = subprocess.Popen(
             [*self._command, "--scheduled-time", utc_text(slot)],
             env=python_environment(),

@@ -59,7 +59,7 @@ class Trigger:
     def without_past_start(self, moment: datetime.datetime) -> Trigger:
         """Return the trigger without a start that is over.
 
-        Of the slots since such a start a cluster makes up for the last one, as soon as it knows the schedule.
+        Of the slots since that start a cluster makes up for the last one, as soon as it knows the schedule.
         """
         return dataclasses.replace(self, start=None) if self.start and self.start <= moment else self
 

@@ -36,7 +36,7 @@ class ConnectionSettings(Settings):
     """How the server is reached, apart from its address. Secrets are named here by file or variable."""
 
     ui_host: Address = setting("", "Address of the user interface, for links.", unset="the host")
-    token_file: Path = setting("", "File with a bearer token, read anew for each request.")
+    token_file: Path = setting("", "File with a bearer token, read again for each request.")
     token_env: Text = setting("", "Environment variable that holds a bearer token.")
     cookie_env: Text = setting("", "Environment variable that holds the session cookie of a login page.")
     iap_client_id: Text = setting("", "OAuth client id of Google's Identity-Aware Proxy.")

@@ -38,7 +38,7 @@ def render_schema() -> str:
 
 
 def render_page(page: str) -> str:
-    """Return the text of docs/settings.md with its tables made anew.
+    """Return the text of docs/settings.md with its tables written again.
 
     Args:
         page: the text as it is.

@@ -126,8 +126,8 @@ class DataSettings(Settings):
     )
     unannotated_images: UnannotatedImages = setting(
         "auto",
-        "What images are that no annotation is about: `background`, such without objects, or left out and"
-        " counted, `leave_out`; `auto`: background in YOLO, left out elsewhere.",
+        "How to take images that no annotation names: `background`, images without objects, or `leave_out`,"
+        " counted but not used; `auto`: background in YOLO, left out elsewhere.",
     )
     shard_examples: Annotated[int, between(1, 10_000_000)] = setting(
         1000, "About how many examples go in a shard.", unit="examples"
@@ -268,7 +268,7 @@ class ExportSettings(Settings):
         "post_process",
         "What files end with: `post_process`, the operation TFLite_Detection_PostProcess; `plain_nms`,"
         " built-in operations that give the same; `headless`, box codes and scores of every anchor, so that a"
-        " GPU or NPU may run the whole file, with MediaPipe's record of how they are decoded. Such a file is"
+        " GPU or NPU may run the whole file, with MediaPipe's record of how they are decoded. This file is"
         " measured as MediaPipe runs it: a class a box, and boxes that overlap by more than 0.3 suppress each"
         " other.",
     )

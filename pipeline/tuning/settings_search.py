@@ -142,7 +142,7 @@ def check_space(settings: PipelineSettings, space: Space) -> None:
 
 
 def validation_overrides(config: PipelineConfig) -> dict[str, Any]:
-    """Return overrides by which each trial is validated, where the config does not say so itself."""
+    """Return overrides that make each trial validate, where the config does not."""
     fields = field_texts(config)
     if any(path.startswith(_VALIDATED) for path in fields):
         return {}
@@ -181,11 +181,7 @@ def _job(settings: PipelineSettings, run: RunInfo, overrides: Mapping[str, Any])
 
 @contextlib.contextmanager
 def _alone_in(folder: str) -> Any:
-    """Hold the folder of the search.
-
-    Raises:
-        ConfigError: when another process searches in it.
-    """
+    """Hold the folder of the search."""
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(local_files.lock(os.path.join(folder, ".lock"), wait=False))

@@ -87,7 +87,7 @@ def load_space(path: str) -> Space:
         ConfigError: naming the file and the key, for whatever is wrong.
     """
     if not files.exists(path):
-        raise ConfigError("no such file; it says what is searched", where=path)
+        raise ConfigError("expected a file that says what is searched, found none", where=path)
     tree = parse_yaml(read_text_file(path, what="file of a search"), path)
     if not isinstance(tree, dict):
         raise ConfigError("expected a mapping with the key parameters", where=path)

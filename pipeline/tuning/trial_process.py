@@ -1,4 +1,4 @@
-"""One training of a search, in a process of its own: `python -m pipeline.tuning.trial_process FOLDER`."""
+"""One training of a search, in a separate process: `python -m pipeline.tuning.trial_process FOLDER`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Kubeflow Pipelines' artifacts as a container sees them: where they lie, and what their metadata say.
 
-An input's metadata have been through the metadata store, which knows numbers, texts and structures only: a
-bool comes back as 1 or 0, an int as a float, a list as {"list": [...]} and a map as {"struct": {...}}, once
-for each step that it passed through. A text comes back unchanged.
+The metadata store knows numbers, texts and structures only, and an input's metadata have passed through it.
+A bool comes back as 1 or 0, an int as a float, a list as {"list": [...]}, a map as {"struct": {...}}. Each
+step on the way wraps lists and maps once more. A text comes back unchanged.
 """
 
 from __future__ import annotations

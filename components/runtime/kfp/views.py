@@ -54,7 +54,7 @@ def draw_view(component: str, view: str, job: Any, report: Mapping[str, Any]) ->
 
 
 def _metrics(values: Mapping[str, Any]) -> Drawn:
-    """Every entry of such an artifact's metadata is shown as a metric; so finite numbers and nothing else."""
+    """Keep finite numbers only: every entry of the artifact's metadata is shown as a metric."""
     numbers = finite_numbers(values)
     return Drawn(metadata=numbers, content=json.dumps(numbers, indent=1) + "\n")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.publishing.destination import PushDestination, predecessor, returned_to, superfluous
+from components.publishing.destination import PushDestination, predecessor, returned_to, versions_to_prune
 from components.publishing.folders import VersionFolders
 from detection_core.artifacts import published
 from detection_core.artifacts.published import IN_SERVICE, WITHDRAWN, Deployment, PublishedVersion
@@ -126,6 +126,16 @@ def test_a_broken_record_or_pointer_is_named_and_made_anew_for_a_version_that_is
     refused(ContractError, r"current.json.*--to VERSION", destination.rollback)
     assert destination.rollback(second).number == second
     assert third in destination.rolled_back() and destination.rollback().number == first
+
+
+def test_a_rollback_takes_the_deployed_version_out_of_service_when_its_file_is_missing(destination):
+    first, second = destination.push_many(2)
+    os.remove(f"{destination.root}/versions/{second}.json")
+    refused(ContractError, "expected the file of the deployed version", destination.rollback)
+    assert destination.rollback(first).number == first == destination.served()
+    assert destination.rolled_back() == [second]
+    third = destination.push().number
+    assert third > second and destination.served() == third and destination.current().number == third
 
 
 def test_nothing_without_a_complete_model_is_ever_pointed_at(destination):
@@ -271,10 +281,10 @@ def test_the_predecessor_is_the_newest_earlier_one_in_service():
     assert predecessor(Deployment(3, (2,)), [1, 2, 3]) == 1
     assert predecessor(Deployment(1, (2,)), [1, 2]) is None
     assert predecessor(Deployment(None, ()), [1]) is None
-    assert superfluous(Deployment(3, (2,)), [1, 2, 3], keep=2) == [2]
-    assert superfluous(Deployment(5, (4,)), [1, 2, 3, 4, 5], keep=3) == [4, 1]
-    assert superfluous(Deployment(2, ()), [1, 2], keep=1) == []
-    assert superfluous(Deployment(3, ()), [1, 2, 3], keep=0) == []
+    assert versions_to_prune(Deployment(3, (2,)), [1, 2, 3], keep=2) == [2]
+    assert versions_to_prune(Deployment(5, (4,)), [1, 2, 3, 4, 5], keep=3) == [4, 1]
+    assert versions_to_prune(Deployment(2, ()), [1, 2], keep=1) == []
+    assert versions_to_prune(Deployment(3, ()), [1, 2, 3], keep=0) == []
 
 
 def test_what_was_rolled_back_stays_so_when_another_rollback_follows():
@@ -292,9 +302,9 @@ def test_only_the_target_comes_back_and_nothing_later_stays(known, out, current,
 
 
 @given(_NUMBERS, _NUMBERS, st.integers(1, 9), st.integers(0, 9))
-def test_the_deployed_one_and_its_predecessor_are_never_superfluous(whole, out, current, keep):
+def test_the_deployed_one_and_its_predecessor_are_never_pruned(whole, out, current, keep):
     deployment = Deployment(current, tuple(sorted(out - {current})))
-    gone = superfluous(deployment, whole, keep)
+    gone = versions_to_prune(deployment, whole, keep)
     assert not {current, predecessor(deployment, whole)} & set(gone)
     assert len(whole) - len(gone) <= max(keep, 2) or not keep
     assert not gone or len(whole) - len(gone) >= keep

@@ -85,7 +85,7 @@ def test_an_equal_or_rolled_back_model_is_not_published_again(artifacts):
     _refused(_push(artifacts), "rolled back")
 
 
-def test_a_run_that_was_overtaken_publishes_nothing(artifacts):
+def test_a_run_whose_baseline_was_replaced_publishes_nothing(artifacts):
     first = _push(artifacts)
     for compared in ("", "7"):
         report = _push(artifacts, "other", run_key="other", baseline_version=compared)

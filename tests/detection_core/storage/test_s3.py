@@ -105,7 +105,7 @@ def test_what_no_server_answers_or_no_url_can_reach_is_one_error(server, monkeyp
         _use(monkeypatch)
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)
         for operation in (files.exists, files.is_dir, files.list_dir):
-            refused(DataError, "no such bucket", operation, "s3://bucket/a")
+            refused(DataError, "the bucket does not exist", operation, "s3://bucket/a")
     with dead_server() as bucket:
         found = r"expected an answer from the object store \(http://127"
         for operation in (files.read_bytes, files.exists, files.list_dir):

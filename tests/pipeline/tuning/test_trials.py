@@ -196,7 +196,7 @@ WRONG = [
 def test_what_says_nothing_is_refused_with_its_place(tmp_path):
     cases = [(text, rf"space\.yaml.*{message}") for text, message in WRONG]
     assert not not_refused(functools.partial(space, tmp_path), cases, ConfigError)
-    refused(ConfigError, "/no/such: no such file", load_space, "/no/such")
+    refused(ConfigError, "/no/such: expected a file", load_space, "/no/such")
     assert len(load_space(str(ROOT / "examples" / "digits" / "space.yaml")).parameters) == 3
 
 
