@@ -1,4 +1,4 @@
-"""The verb that measures TensorFlow Lite files and SavedModels on this machine."""
+"""The verb `bench`: measure TensorFlow Lite files, SavedModels or a training's input on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.report.formats import DASH, metric, size
-from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides
+from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument, load_config
 from pipeline.cli.detector_arguments import TRUST
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
@@ -34,8 +34,6 @@ _HEADER = (
     "first ms",
     "memory",
 )
-
-
 _MOST_KINDS = 12
 _SERVING_HEADER = (
     "SavedModel",
@@ -60,7 +58,9 @@ def bench(arguments: argparse.Namespace) -> Result:
         return _bench_files(arguments)
     if len(served) < len(arguments.files):
         other = next(path for path in arguments.files if path not in served)
-        raise ConfigError("expected SavedModels alone, found something else; measure it apart", where=other)
+        raise ConfigError(
+            "expected only SavedModels, found something else; measure it separately", where=other
+        )
     with native_output_to(os.devnull):
         from detection_core.tasks.serving_benchmark import ServingBenchOptions, bench_saved_models
 
@@ -186,17 +186,13 @@ _INPUT_HEADER = ("stage", "images/s", "CPU ms an image")
 
 def bench_input(arguments: argparse.Namespace) -> Result:
     """Measure the input of a training, and the step that it feeds."""
-    from detection_core.config.load import load_checked_config
-
     if len(arguments.files) != 2:
         raise ConfigError(
             f"expected one pipeline.config after the word {INPUT}, found {len(arguments.files) - 1}",
             where="bench input",
         )
     path = arguments.files[1]
-    config = load_checked_config(
-        path, config_overrides(arguments.overrides), override_files=arguments.override_files
-    )
+    config = load_config(path, arguments)
     with native_output_to(os.devnull):
         from detection_core.config.input_paths import point_at_examples
         from detection_core.tasks.input_benchmark import InputBenchOptions
@@ -256,7 +252,7 @@ VERBS = (
                 "files",
                 nargs="+",
                 metavar="FILE",
-                help=".tflite file, or a folder with such, as of a version; or detector folders; or the word"
+                help=".tflite files, or folders with them, as of a version; or detector folders; or the word"
                 " input and a pipeline.config",
             ),
             argument("--threads", default="1,2", metavar="N,N", help="numbers of threads (default: 1,2)"),
@@ -277,7 +273,7 @@ VERBS = (
             ),
             TRUST,
             argument("--runs", type=int, default=50, help="timed inferences of each (default: 50)"),
-            argument("--no-operators", action="store_true", help="do not time each operation on its own"),
+            argument("--no-operators", action="store_true", help="do not time each operation separately"),
             argument("--output", default="", metavar="DIR", help="folder for benchmark.json and a page"),
             argument(
                 "--examples", default="", metavar="DIR", help="of input: what ExampleGen wrote (the config's)"

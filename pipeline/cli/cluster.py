@@ -1,4 +1,4 @@
-"""Verbs on a Kubeflow Pipelines server: submit, and those on its runs."""
+"""Verbs for Kubeflow Pipelines: compile, submit, and those on runs of a server."""
 
 from __future__ import annotations
 
@@ -20,23 +20,15 @@ if TYPE_CHECKING:
 
 
 _logger = logging.getLogger(__name__)
-
-
 EXIT_RUN_FAILED, EXIT_RUN_CANCELLED = 3, 4
-
-
 EXPERIMENT = argument(
     "--experiment", default="", help="experiment (default: kubeflow.experiment, else the pipeline's name)"
 )
-
-
 SERVICE_ACCOUNT = argument(
     "--service-account",
     default="",
     help="Kubernetes service account of the steps (default: kubeflow.service_account, else the server's)",
 )
-
-
 _RUN = argument("run_id", metavar="RUN_ID", help="id of a run on the server")
 _WAIT = (
     argument("--wait", action="store_true", help="wait for the end, showing the steps"),
