@@ -32,13 +32,13 @@ TESTED_IN = {
     "detection_core/config/messages/test_training.py": (
         "augmentations fine_tuning input_reader monitoring optimizers"
     ),
-    "detection_core/datasets/test_annotated_images.py": "detection_core/artifacts/quarantine",
     "detection_core/datasets/test_survey.py": "detection_core/artifacts/box_profile",
     "detection_core/evaluation/test_coco_metrics.py": "detection_core/artifacts/coco_names",
     "detection_core/evaluation/test_runner.py": "known_classes",
-    "detection_core/tasks/test_predict.py": "detection_core/artifacts/video_prediction",
-    "detection_core/tasks/test_train.py": "fitting model_run",
-    "detection_core/validation/test_box_statistics.py": "detection_core/artifacts/anchor_matches",
+    "detection_core/tasks/test_file_benchmark.py": (
+        "detection_core/evaluation/served_file detection_core/tasks/exporting/file_limits"
+    ),
+    "detection_core/tasks/test_train.py": "detection_core/tasks/fitting/fit",
     "pipeline/api/detflow/object_detector/test_data_loader.py": "mediapipe_data",
     "pipeline/api/detflow/object_detector/test_efficientdet_detector.py": "measuring tflite_files",
     "pipeline/api/detflow/object_detector/test_options.py": "mediapipe_options",
@@ -49,7 +49,7 @@ TESTED_IN = {
     "pipeline/settings/test_settings_file.py": "schedule_settings",
     "pipeline/test_run_checks.py": "config_checks",
 }
-# Of these nobody reads a config: builders, config and the families turn its fields into types of their own.
+# These read no config: builders, config and the families turn its fields into typed options.
 HAND_A_CONFIG_ON = (
     "api.py",
     "artifacts/*.py",
@@ -60,6 +60,7 @@ HAND_A_CONFIG_ON = (
     "optimizers/*.py",
     "quantization/*.py",
     "tasks/*.py",
+    "tasks/*/*.py",
     "training/*.py",
 )
 CONFIG_SECTIONS = {
@@ -89,10 +90,7 @@ SAME_NAME = (
     (
         "what a family of configuration messages may hold, and what is built of it",
         (BUILDERS, MESSAGES),
-        (
-            "anchors box_coders fine_tuning graph_rewriter hyperparams input_reader losses matchers"
-            " monitoring post_processing"
-        ),
+        ("anchors losses post_processing"),
     ),
     ("the block of that name, apart from its message", ("detection_core/config", MESSAGES), "graph_rewriter"),
     (
@@ -101,8 +99,9 @@ SAME_NAME = (
         "data_findings evaluation pictures",
     ),
     ("a step's file, and the messages that say what is measured", (ARTIFACTS, MESSAGES), "evaluation"),
-    ("a step's file, and the task that makes it", (ARTIFACTS, "detection_core/tasks"), "model_run parity"),
+    ("a step's file, and what a task makes it with", (ARTIFACTS, "detection_core/tasks/exporting"), "parity"),
     ("a step's file, and what collects its lines", (ARTIFACTS, "detection_core/datasets"), "quarantine"),
+    ("a step's file, and the task that makes it", (ARTIFACTS, "detection_core/tasks"), "model_run parity"),
     (
         "a step's file, and what draws the pictures in it",
         (ARTIFACTS, "detection_core/evaluation"),
@@ -123,7 +122,7 @@ SAME_NAME = (
     ("the check of a whole config, and of a family's message", ("detection_core/config",), "check"),
     ("names of extractors for any family, and a family's extractors", (MESSAGES, SSD), "extractors"),
     ("what a family says in a step's file", (EFFICIENTDET,), "quantization"),
-    ("what a family has of its own beside the parts that families share", (EFFICIENTDET,), "anchors losses"),
+    ("a family's own parts beside those that families share", (EFFICIENTDET,), "anchors losses"),
     (
         "how a format names variables, and a family's names",
         (EFFICIENTDET, "detection_core/detectors"),
@@ -134,19 +133,18 @@ SAME_NAME = (
         (BUILDERS, f"{SSD}/checkpoint_names"),
         "backbones heads",
     ),
-    (
-        "a function of tensors, and the builder that sets it up",
-        (OPS, BUILDERS),
-        "calibration post_processing",
-    ),
-    ("a function of tensors, and the loss made of it", (OPS, "detection_core/parts/losses"), "iou"),
-    ("keypoints in tensors, and as data sets have them", (OPS, "detection_core/datasets"), "keypoints"),
+    ("a function of tensors, and the builder that sets it up", (OPS, BUILDERS), "post_processing"),
     (
         "what a TensorFlow Lite file cannot hold, what SSD puts in one, and its conversion",
         (MESSAGES, SSD, "detection_core/exporters"),
         "tflite",
     ),
-    ("the recipe to train on, and what of a config it sets", ("detection_core/zoo", BUILDERS), "fine_tuning"),
+    (
+        "the recipe to train on, and its messages",
+        ("detection_core/zoo", MESSAGES),
+        "fine_tuning",
+    ),
+    ("a model at several sizes, and its builder", (TRAINING, BUILDERS), "multi_scale"),
     ("what is measured on the way, and the message that says when", (TRAINING, MESSAGES), "validation"),
     ("the verb, and the checks of `doctor`", ("pipeline/cli", "pipeline/doctor"), "cluster"),
     ("modules by the names that Model Maker gives them", (MAKER,), "config quantization"),
@@ -168,7 +166,6 @@ WITHOUT_PAPER = {
     f"{PARTS}/box_coders/base.py": "protocol",
     f"{PARTS}/heads/predictions.py": "protocol and shapes of all heads",
     f"{PARTS}/losses/base.py": "protocols",
-    f"{PARTS}/losses/masking.py": "masks of weights, no loss",
     f"{PARTS}/matchers/base.py": "base class of all matchers",
 }
 CITING = ("anchors", "backbones", "box_coders", "heads", "losses", "matchers", "necks", "samplers", "targets")

@@ -31,7 +31,7 @@ def examples_of(path: str, arguments: argparse.Namespace, output: str) -> Iterat
         ConfigError: for splits that cannot be used.
         DataError: when there are no data, or none that can be used.
     """
-    from detection_core.artifacts.message_files import LABEL_MAP
+    from detection_core.artifacts.detector import LABEL_MAP
 
     if not path or (files.exists(files.join(path, LABEL_MAP)) and not arguments.format):
         yield path
@@ -211,7 +211,7 @@ PREVIEW = Verb(
 
 def convert(arguments: argparse.Namespace) -> Result:
     """Write a data set in another format."""
-    from detection_core.artifacts.quarantine import QUARANTINE
+    from detection_core.artifacts.dataset_card import QUARANTINE
     from detection_core.config.label_map_file import find_label_map
     from detection_core.datasets.dataset_conversion import convert_to_coco
     from detection_core.storage import files

@@ -34,7 +34,7 @@ _SPLIT = argument("--split", default="eval", help="split to measure on (default:
 
 def _config_folder(arguments: argparse.Namespace, output: str) -> str:
     """Write the config with overrides as an artifact; return its folder."""
-    from detection_core.artifacts.message_files import PIPELINE_CONFIG
+    from detection_core.artifacts.detector import PIPELINE_CONFIG
     from detection_core.config.load import write_as_run
 
     config, folder = load_config(arguments.config, arguments), os.path.join(output, "pipeline_config")
@@ -51,7 +51,7 @@ def _run_step(
     """
     from component_specs import JOBS
     from component_specs.annotations import job_fields
-    from detection_core.training.host_allocator import keep_host_memory
+    from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
     job_type = JOBS[component]
@@ -84,7 +84,7 @@ def train(arguments: argparse.Namespace) -> Result:
 
 def _train_on_own_input(arguments: argparse.Namespace) -> TrainReport:
     """Train on the records and label map of the config's `train_input_reader`."""
-    from detection_core.training.host_allocator import keep_host_memory
+    from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
     config = load_config(arguments.config, arguments)
@@ -321,8 +321,8 @@ VERBS = (
                 "--model",
                 action="append",
                 default=[],
-                metavar="DIR",
-                help="trained detector; given several times, what they find is fused (OUTPUT/ensemble)",
+                metavar="DIR_OR_JSON",
+                help="trained detector or COCO results (.json); several are fused (OUTPUT/ensemble)",
             ),
             argument(
                 "--watch",

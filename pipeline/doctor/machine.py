@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 
-from detection_core.training.memory_limits import THIS_SYSTEM, System, allowed_memory, total_memory
+from detection_core.training.memory import THIS_SYSTEM, System, allowed_memory, total_memory
 from pipeline.doctor.finding import Check, Finding, note, ok, problem, unknown
 from pipeline.doctor.registry import look_up_image
 from pipeline.extras import EXTRAS

@@ -98,7 +98,7 @@ def render_commands() -> str:
         lines += ["", f"## detflow {name}", "", verb.summary, "", "```sh", verb.example, "```", ""]
         rows = [_row(argument) for argument in verb.all_arguments()]
         lines += (
-            ["| argument | meaning |", "|---|---|", *rows] if rows else ["It takes no arguments of its own."]
+            ["| argument | meaning |", "|---|---|", *rows] if rows else ["It has only the common arguments."]
         )
     return "\n".join(lines) + "\n"
 

@@ -1,6 +1,6 @@
 """MediaPipe's ObjectDetector loads our files and finds what we find; `make test-mediapipe`.
 
-MediaPipe lives in an environment of its own, whose Python DETFLOW_MEDIAPIPE names.
+MediaPipe has a separate environment; DETFLOW_MEDIAPIPE is its Python.
 """
 
 import functools
@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
-from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import configured_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.num_classes import with_classes
 from detection_core.config.paths.overrides import apply_overrides

@@ -16,8 +16,7 @@ from pipeline.kubeflow.api_errors import ClusterError
 from tests.pipeline.doctor.fake_kube import named
 from tests.pipeline.kubeflow.clients import connect
 from tests.support.cases import refused
-from tests.support.local_server import LocalServer
-from tests.support.raw_server import serve_raw
+from tests.support.local_server import LocalServer, serve_raw
 
 ROOT = Path(__file__).parents[3]
 OK, NOTE, PROBLEM = State.OK, State.NOTE, State.PROBLEM
