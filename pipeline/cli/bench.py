@@ -18,33 +18,15 @@ from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
-    from detection_core.artifacts.benchmark import Benchmark, BenchmarkedFile
+    from detection_core.artifacts.benchmark import Benchmark, BenchmarkedFile, Timing
     from detection_core.tasks.input_benchmark import InputBenchmark, Throughput
+    from detection_core.tasks.serving_benchmark import ServingTiming
 
 
-_HEADER = (
-    "file",
-    "delegate",
-    "threads",
-    "median ms",
-    "90 %",
-    "99 %",
-    "images/s",
-    "load ms",
-    "first ms",
-    "memory",
-)
+_TIMES = ("median ms", "90 %", "99 %", "images/s", "load ms", "first ms")
+_HEADER = ("file", "delegate", "threads", *_TIMES, "memory")
+_SERVING_HEADER = ("SavedModel", "batch", *_TIMES)
 _MOST_KINDS = 12
-_SERVING_HEADER = (
-    "SavedModel",
-    "batch",
-    "median ms",
-    "90 %",
-    "99 %",
-    "images/s",
-    "load ms",
-    "first ms",
-)
 
 
 def bench(arguments: argparse.Namespace) -> Result:
@@ -71,17 +53,7 @@ def bench(arguments: argparse.Namespace) -> Result:
             trust=arguments.trust,
         )
         found = bench_saved_models(served, options)
-    rows = [
-        (
-            timing.path,
-            str(timing.batch_size),
-            *(metric(value, 2) for value in (timing.p50_ms, timing.p90_ms, timing.p99_ms)),
-            metric(timing.images_per_second, 1),
-            metric(timing.load_ms, 1),
-            metric(timing.first_ms, 2),
-        )
-        for timing in found
-    ]
+    rows = [(timing.path, str(timing.batch_size), *_times(timing)) for timing in found]
     return Result(text=Table([_SERVING_HEADER, *rows]), data=[dataclasses.asdict(timing) for timing in found])
 
 
@@ -159,15 +131,13 @@ def _names(measured: Sequence[BenchmarkedFile]) -> list[str]:
 def _timings(file: BenchmarkedFile) -> Iterator[tuple[str, ...]]:
     for timing in file.timings:
         memory = timing.peak_memory_bytes
-        yield (
-            timing.delegate,
-            str(timing.threads),
-            *(metric(value, 2) for value in (timing.p50_ms, timing.p90_ms, timing.p99_ms)),
-            metric(timing.images_per_second, 1),
-            metric(timing.load_ms, 1),
-            metric(timing.first_ms, 2),
-            DASH if memory is None else size(memory),
-        )
+        shown = DASH if memory is None else size(memory)
+        yield (timing.delegate, str(timing.threads), *_times(timing), shown)
+
+
+def _times(timing: Timing | ServingTiming) -> Iterator[str]:
+    yield from (metric(value, 2) for value in (timing.p50_ms, timing.p90_ms, timing.p99_ms))
+    yield from (metric(timing.images_per_second, 1), metric(timing.load_ms, 1), metric(timing.first_ms, 2))
 
 
 def _operators(found: Benchmark) -> Iterator[tuple[str, ...]]:

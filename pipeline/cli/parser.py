@@ -186,6 +186,8 @@ def _add_verb(above: _Parser, verbs: Any, verb: Verb, *, listed: bool = True) ->
 SHELLS = ("bash", "zsh", "tcsh")
 # Metavars and names of arguments that are files, or folders.
 _FILES = (
+    "DIR_OR_JSON",
+    "DIR_OR_TFLITE",
     "FILE",
     "IMAGE",
     "SETTINGS_OR_DESTINATION",

@@ -56,8 +56,8 @@ def supervise(words: Sequence[str]) -> int | None:
         words: of the command line.
 
     Returns:
-        None also without a fork: for verbs that open no model, on systems that do not fork, and after
-        TensorFlow's import, whose threads a fork would lose.
+        None also if nothing was forked: the verb opens no model, the system cannot fork, or TensorFlow is
+        imported. A fork would lose its threads.
     """
     if not words or words[0] not in VERBS or not hasattr(os, "fork") or "tensorflow" in sys.modules:
         return None
