@@ -34,7 +34,6 @@ TESTED_IN = {
     ),
     "detection_core/datasets/test_survey.py": "detection_core/artifacts/box_profile",
     "detection_core/evaluation/test_coco_metrics.py": "detection_core/artifacts/coco_names",
-    "detection_core/evaluation/test_runner.py": "known_classes",
     "detection_core/tasks/test_file_benchmark.py": (
         "detection_core/evaluation/served_file detection_core/tasks/exporting/file_limits"
     ),
@@ -99,9 +98,8 @@ SAME_NAME = (
         "data_findings evaluation pictures",
     ),
     ("a step's file, and the messages that say what is measured", (ARTIFACTS, MESSAGES), "evaluation"),
+    ("a part, and the messages that configure it", (MESSAGES, "detection_core/parts/matchers"), "matchers"),
     ("a step's file, and what a task makes it with", (ARTIFACTS, "detection_core/tasks/exporting"), "parity"),
-    ("a step's file, and what collects its lines", (ARTIFACTS, "detection_core/datasets"), "quarantine"),
-    ("a step's file, and the task that makes it", (ARTIFACTS, "detection_core/tasks"), "model_run parity"),
     (
         "a step's file, and what draws the pictures in it",
         (ARTIFACTS, "detection_core/evaluation"),
@@ -144,6 +142,7 @@ SAME_NAME = (
         ("detection_core/zoo", MESSAGES),
         "fine_tuning",
     ),
+    ("a part, and the messages that it is built of", (MESSAGES, "detection_core/parts/matchers"), "matchers"),
     ("a model at several sizes, and its builder", (TRAINING, BUILDERS), "multi_scale"),
     ("what is measured on the way, and the message that says when", (TRAINING, MESSAGES), "validation"),
     ("the verb, and the checks of `doctor`", ("pipeline/cli", "pipeline/doctor"), "cluster"),
