@@ -12,8 +12,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code.
 
     Args:
-        argv: the words after the program's name; None: those of this process, which ends here when it is
-            interrupted, be it during imports. Verbs that open models are then done in a child process.
+        argv: the words after the program's name. None: those of this process, which an interruption ends.
+            Verbs that open models then run in a child process.
     """
 
     def run() -> int:

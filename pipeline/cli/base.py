@@ -1,4 +1,4 @@
-"""What a verb of the command line is."""
+"""Verbs of the command line: their results, arguments and groups, and arguments that many share."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pipeline.tables import Page, Table
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a verb gives back.
+    """The result of a verb.
 
     Attributes:
         text: for people; printed to standard output.
         data: for scripts; JSON-ready, printed with `--json`.
-        exit_code: 0; 1 for a check that did not pass; 3 for a run on a server that failed.
+        exit_code: 0; 1 for a failed check; 3 for a failed run on a server.
     """
 
     text: str | Table | Page
@@ -59,7 +59,7 @@ class Verb:
         summary: one sentence.
         example: one command line that works.
         arguments: what it takes.
-        command: does it; imports what it needs when it is called.
+        command: runs it; imports heavy modules itself.
         resumes: an interrupted command is resumed by the same command.
     """
 
@@ -71,7 +71,7 @@ class Verb:
     resumes: bool = False
 
     def all_arguments(self) -> Iterator[Argument]:
-        """Yield the arguments in their order, those that are made on use among them."""
+        """Yield all arguments in their order."""
         for entry in self.arguments:
             yield from (entry,) if isinstance(entry, Argument) else entry()
 
@@ -85,16 +85,14 @@ SET = argument(
     dest="overrides",
     help="override a setting (data.path=DIR) or a pipeline.config field (train_config.batch_size=8)",
 )
-
-
 OVERRIDE_FILE = argument(
     "--override-file",
     action="append",
     default=[],
     metavar="FILE",
     dest="override_files",
-    help="partial pipeline.config to merge into the config, or YAML of fields and values as `tune` writes it,"
-    " before --set; may be given several times",
+    help="partial pipeline.config, or YAML of fields and values as `tune` writes it, to merge before --set;"
+    " may be given several times",
 )
 
 
@@ -111,10 +109,10 @@ def config_overrides(texts: list[str]) -> list[tuple[str, str]]:
 
 
 def overridden_config(config: Any, arguments: argparse.Namespace) -> Any:
-    """Return a config with the overrides that the arguments name; it is not checked.
+    """Return a config with the overrides that the arguments name, unchecked.
 
     Args:
-        config: a pipeline.config that no file holds.
+        config: a pipeline.config without a file.
         arguments: with `overrides` and `override_files`.
 
     Raises:
@@ -127,22 +125,32 @@ def overridden_config(config: Any, arguments: argparse.Namespace) -> Any:
     return apply_overrides(config, config_overrides(arguments.overrides))
 
 
+def load_config(path: str, arguments: argparse.Namespace) -> Any:
+    """Return the checked pipeline.config of a file, with the overrides that the arguments name.
+
+    Raises:
+        ConfigError: for a config or override that cannot be used.
+    """
+    from detection_core.config.load import load_checked_config
+
+    overrides = config_overrides(arguments.overrides)
+    return load_checked_config(path, overrides, override_files=arguments.override_files)
+
+
 def valid_config(arguments: argparse.Namespace) -> Any:
-    """Return the pipeline.config that the arguments name, overrides applied, where nothing is wrong with it.
+    """Return the pipeline.config that the arguments name, with overrides, checked.
 
     Args:
         arguments: with `file`, `overrides` and `override_files`.
 
     Raises:
-        ConfigError: naming line and field of what training or a TensorFlow Lite file would refuse.
+        ConfigError: naming line and field that training or a TensorFlow Lite file would refuse.
     """
-    from detection_core.config.load import load_checked_config, with_line
+    from detection_core.config.load import with_line
     from detection_core.config.messages.pipeline import clip_range_problems
 
     path = arguments.file
-    config = load_checked_config(
-        path, config_overrides(arguments.overrides), override_files=arguments.override_files
-    )
+    config = load_config(path, arguments)
     for problem in clip_range_problems(config):
         where, rest = problem.path, "; or train with it, and do without TensorFlow Lite files"
         raise with_line(ConfigError(problem.message + rest, where=where), path)
@@ -157,8 +165,8 @@ class Group:
         name: what the user types first.
         summary: one sentence.
         verbs: what may follow; their examples begin with `detflow GROUP VERB`.
-        default: verb that is meant where the next word is none of them; empty: there is none.
-        alone: verbs that may be typed without the group's name; help lists them with the group only.
+        default: verb to use if the next word is none of them; empty: none.
+        alone: verbs that may be typed without the group's name; help lists them only with the group.
     """
 
     name: str

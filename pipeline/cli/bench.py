@@ -1,4 +1,4 @@
-"""The verb that measures TensorFlow Lite files and SavedModels on this machine."""
+"""The verb `bench`: measure TensorFlow Lite files, SavedModels or a training's input on this machine."""
 
 from __future__ import annotations
 
@@ -11,42 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.report.formats import DASH, metric, size
-from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument, config_overrides
+from pipeline.cli.base import OVERRIDE_FILE, SET, Result, Verb, argument, load_config
 from pipeline.cli.detector_arguments import TRUST
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
 from pipeline.tables import Page, Table
 
 if TYPE_CHECKING:
-    from detection_core.artifacts.benchmark import Benchmark, BenchmarkedFile
+    from detection_core.artifacts.benchmark import Benchmark, BenchmarkedFile, Timing
     from detection_core.tasks.input_benchmark import InputBenchmark, Throughput
+    from detection_core.tasks.serving_benchmark import ServingTiming
 
 
-_HEADER = (
-    "file",
-    "delegate",
-    "threads",
-    "median ms",
-    "90 %",
-    "99 %",
-    "images/s",
-    "load ms",
-    "first ms",
-    "memory",
-)
-
-
+_TIMES = ("median ms", "90 %", "99 %", "images/s", "load ms", "first ms")
+_HEADER = ("file", "delegate", "threads", *_TIMES, "memory")
+_SERVING_HEADER = ("SavedModel", "batch", *_TIMES)
 _MOST_KINDS = 12
-_SERVING_HEADER = (
-    "SavedModel",
-    "batch",
-    "median ms",
-    "90 %",
-    "99 %",
-    "images/s",
-    "load ms",
-    "first ms",
-)
 
 
 def bench(arguments: argparse.Namespace) -> Result:
@@ -60,7 +40,9 @@ def bench(arguments: argparse.Namespace) -> Result:
         return _bench_files(arguments)
     if len(served) < len(arguments.files):
         other = next(path for path in arguments.files if path not in served)
-        raise ConfigError("expected SavedModels alone, found something else; measure it apart", where=other)
+        raise ConfigError(
+            "expected only SavedModels, found something else; measure it separately", where=other
+        )
     with native_output_to(os.devnull):
         from detection_core.tasks.serving_benchmark import ServingBenchOptions, bench_saved_models
 
@@ -71,17 +53,7 @@ def bench(arguments: argparse.Namespace) -> Result:
             trust=arguments.trust,
         )
         found = bench_saved_models(served, options)
-    rows = [
-        (
-            timing.path,
-            str(timing.batch_size),
-            *(metric(value, 2) for value in (timing.p50_ms, timing.p90_ms, timing.p99_ms)),
-            metric(timing.images_per_second, 1),
-            metric(timing.load_ms, 1),
-            metric(timing.first_ms, 2),
-        )
-        for timing in found
-    ]
+    rows = [(timing.path, str(timing.batch_size), *_times(timing)) for timing in found]
     return Result(text=Table([_SERVING_HEADER, *rows]), data=[dataclasses.asdict(timing) for timing in found])
 
 
@@ -159,15 +131,13 @@ def _names(measured: Sequence[BenchmarkedFile]) -> list[str]:
 def _timings(file: BenchmarkedFile) -> Iterator[tuple[str, ...]]:
     for timing in file.timings:
         memory = timing.peak_memory_bytes
-        yield (
-            timing.delegate,
-            str(timing.threads),
-            *(metric(value, 2) for value in (timing.p50_ms, timing.p90_ms, timing.p99_ms)),
-            metric(timing.images_per_second, 1),
-            metric(timing.load_ms, 1),
-            metric(timing.first_ms, 2),
-            DASH if memory is None else size(memory),
-        )
+        shown = DASH if memory is None else size(memory)
+        yield (timing.delegate, str(timing.threads), *_times(timing), shown)
+
+
+def _times(timing: Timing | ServingTiming) -> Iterator[str]:
+    yield from (metric(value, 2) for value in (timing.p50_ms, timing.p90_ms, timing.p99_ms))
+    yield from (metric(timing.images_per_second, 1), metric(timing.load_ms, 1), metric(timing.first_ms, 2))
 
 
 def _operators(found: Benchmark) -> Iterator[tuple[str, ...]]:
@@ -186,17 +156,13 @@ _INPUT_HEADER = ("stage", "images/s", "CPU ms an image")
 
 def bench_input(arguments: argparse.Namespace) -> Result:
     """Measure the input of a training, and the step that it feeds."""
-    from detection_core.config.load import load_checked_config
-
     if len(arguments.files) != 2:
         raise ConfigError(
             f"expected one pipeline.config after the word {INPUT}, found {len(arguments.files) - 1}",
             where="bench input",
         )
     path = arguments.files[1]
-    config = load_checked_config(
-        path, config_overrides(arguments.overrides), override_files=arguments.override_files
-    )
+    config = load_config(path, arguments)
     with native_output_to(os.devnull):
         from detection_core.config.input_paths import point_at_examples
         from detection_core.tasks.input_benchmark import InputBenchOptions
@@ -256,7 +222,7 @@ VERBS = (
                 "files",
                 nargs="+",
                 metavar="FILE",
-                help=".tflite file, or a folder with such, as of a version; or detector folders; or the word"
+                help=".tflite files, or folders with them, as of a version; or detector folders; or the word"
                 " input and a pipeline.config",
             ),
             argument("--threads", default="1,2", metavar="N,N", help="numbers of threads (default: 1,2)"),
@@ -277,7 +243,7 @@ VERBS = (
             ),
             TRUST,
             argument("--runs", type=int, default=50, help="timed inferences of each (default: 50)"),
-            argument("--no-operators", action="store_true", help="do not time each operation on its own"),
+            argument("--no-operators", action="store_true", help="do not time each operation separately"),
             argument("--output", default="", metavar="DIR", help="folder for benchmark.json and a page"),
             argument(
                 "--examples", default="", metavar="DIR", help="of input: what ExampleGen wrote (the config's)"

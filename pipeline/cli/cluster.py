@@ -1,10 +1,11 @@
-"""Verbs on a Kubeflow Pipelines server: submit, and those on its runs."""
+"""Verbs for Kubeflow Pipelines: compile, submit, and those on runs of a server."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli import workflow
@@ -20,23 +21,15 @@ if TYPE_CHECKING:
 
 
 _logger = logging.getLogger(__name__)
-
-
 EXIT_RUN_FAILED, EXIT_RUN_CANCELLED = 3, 4
-
-
 EXPERIMENT = argument(
     "--experiment", default="", help="experiment (default: kubeflow.experiment, else the pipeline's name)"
 )
-
-
 SERVICE_ACCOUNT = argument(
     "--service-account",
     default="",
     help="Kubernetes service account of the steps (default: kubeflow.service_account, else the server's)",
 )
-
-
 _RUN = argument("run_id", metavar="RUN_ID", help="id of a run on the server")
 _WAIT = (
     argument("--wait", action="store_true", help="wait for the end, showing the steps"),
@@ -47,29 +40,46 @@ _WAIT = (
 )
 
 
+def publish_source(
+    arguments: argparse.Namespace, source: Source, defaults: Mapping[str, Any] | None = None
+) -> tuple[Connection, PipelineVersion, dict[str, Any]]:
+    """Publish a pipeline version after all checks; return connection, version and checked parameters.
+
+    Args:
+        arguments: of a verb that takes `PARAM`, `EXPERIMENT` and `SERVER`.
+        source: the pipeline.
+        defaults: values of parameters that `--param` does not set.
+
+    Raises:
+        ConfigError: for a parameter, placeholder or name that cannot be used.
+        ClusterError: from the server.
+    """
+    from pipeline.kubeflow.placeholder_rules import check_placeholders, check_schedule_time
+    from pipeline.kubeflow.submission import check_names, publish
+    from pipeline.parameters import check_parameters, parse_parameters
+
+    declared, path = source.package.parameters, source.path
+    given = {**(defaults or {}), **parse_parameters(declared, arguments.parameters)}
+    values = check_parameters(declared, given, path)
+    check_placeholders(values, source.package.filled, path)
+    check_names(source.package.name, experiment_of(arguments, source))
+    connection = open_connection(arguments, source.settings)
+    check_schedule_time(connection, values, source.package.timed, path)
+    return connection, publish(connection, source.package), values
+
+
 def submit(arguments: argparse.Namespace) -> Result:
     """Start a run of a workflow on the server."""
-    from pipeline.kubeflow.placeholder_rules import check_placeholders, check_schedule_time
     from pipeline.kubeflow.submission import (
         RunRequest,
-        check_names,
         default_run_name,
         ensure_experiment,
         open_source,
-        publish,
         start_run,
     )
-    from pipeline.parameters import check_parameters, parse_parameters
 
     with open_source(arguments.file, arguments.overrides, arguments.override_files) as source:
-        declared = source.package.parameters
-        given = parse_parameters(declared, arguments.parameters)
-        values = check_parameters(declared, given, source.path)
-        check_placeholders(values, source.package.filled, source.path)
-        check_names(source.package.name, experiment_of(arguments, source))
-        connection = open_connection(arguments, source.settings)
-        check_schedule_time(connection, values, source.package.timed, source.path)
-        version = publish(connection, source.package)
+        connection, version, values = publish_source(arguments, source)
     _logger.info(
         "pipeline | version %s %s", version.name, "is there already" if version.reused else "uploaded"
     )

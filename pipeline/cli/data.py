@@ -1,4 +1,4 @@
-"""Verbs about data sets."""
+"""Verbs on data sets: report, preview, convert."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Group, Result, Verb, argument, config_overrides
+from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Group, Result, Verb, argument, load_config
 from pipeline.cli.output_folder import output_folder
 from pipeline.console import native_output_to
 
@@ -157,15 +157,9 @@ REPORT = Verb(
 
 def preview(arguments: argparse.Namespace) -> Result:
     """Draw what training is fed."""
-    from detection_core.config.load import load_checked_config
-
     if arguments.examples and arguments.data:
         raise ConfigError("expected one of --examples and --data, found both; leave one out")
-    config = load_checked_config(
-        arguments.config,
-        config_overrides(arguments.overrides),
-        override_files=arguments.override_files,
-    )
+    config = load_config(arguments.config, arguments)
     source = arguments.examples or arguments.data
     with (
         output_folder(arguments.output, keep_unfinished=False) as output,
@@ -261,6 +255,4 @@ CONVERT = Verb(
     ),
     command=convert,
 )
-
-
 GROUP = Group(name="data", summary="Look at data sets and convert them.", verbs=(REPORT, PREVIEW, CONVERT))

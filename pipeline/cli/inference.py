@@ -41,7 +41,7 @@ def predict(arguments: argparse.Namespace) -> Result:
     failed = [entry for entry in found if "error" in entry]
     if len(failed) == len(found):
         raise DataError(failed[0]["error"], where=failed[0].get("image") or failed[0]["video"])
-    lines = [_told(entry) for entry in found if "video" in entry]
+    lines = [_video_line(entry) for entry in found if "video" in entry]
     if images:
         pictures = sum("image" in entry and entry not in failed for entry in found)
         lines = [f"{pictures} pictures in {arguments.output}", *lines]
@@ -51,7 +51,7 @@ def predict(arguments: argparse.Namespace) -> Result:
 
 
 def _files_of(path: str) -> list[str]:
-    """Return the images and videos in a folder, in the order of their names; of a file itself alone."""
+    """Return the images and videos of a folder, sorted by name, or the file itself."""
     from detection_core.artifacts.prediction import VIDEO_ENDINGS
     from detection_core.datasets.layouts import IMAGE_SUFFIXES
     from detection_core.storage import files
@@ -96,7 +96,7 @@ def _videos(
     return [dict(encode(result)) for result in results]
 
 
-def _told(entry: dict[str, Any]) -> str:
+def _video_line(entry: dict[str, Any]) -> str:
     if entry.get("error"):
         return f"{entry['video']}: {entry['error']}"
     faults = f", {entry['faults']} packets could not be decoded" if entry["faults"] else ""
@@ -107,7 +107,7 @@ def _told(entry: dict[str, Any]) -> str:
 
 
 def export_saved_model(arguments: argparse.Namespace) -> Result:
-    """Write a SavedModel with the signatures that were asked for."""
+    """Write a SavedModel with the given signatures."""
     from detection_core.tasks.export_saved_model import SAVED_MODEL_DIR, SavedModelOptions
     from detection_core.tasks.export_saved_model import export_saved_model as export_it
 
@@ -149,7 +149,7 @@ VERBS = (
                 "images",
                 nargs="+",
                 metavar="FILE_OR_FOLDER",
-                help="images, and videos (.mp4, .mov, .avi, .mkv, ...), to look at, or folders with such",
+                help="images, and videos (.mp4, .mov, .avi, .mkv, ...), to look at, or their folders",
             ),
             OUTPUT,
             argument(
@@ -160,7 +160,7 @@ VERBS = (
                 type=int,
                 default=1,
                 metavar="N",
-                help="of a video, look at every Nth frame alone (default: 1)",
+                help="of a video, look at every Nth frame only (default: 1)",
             ),
             argument(
                 "--lines-only",

@@ -1,4 +1,4 @@
-"""The verb `init`: makes the files of a first workflow by looking at a data set."""
+"""The verb `init`: write the files of a first workflow for a data set."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _measured(plan: Any) -> Any:
 
 
 def _list(arguments: argparse.Namespace) -> Result:
-    """List the networks, those of a rung where one is named, measured where that is asked for."""
+    """List the networks, or those of a speed tier; measure them with `--measure`."""
     from detection_core.zoo.networks import find_network, list_networks
 
     networks = [find_network(arguments.model)] if arguments.model else list(list_networks())

@@ -1,4 +1,4 @@
-"""The verb that shows what a TensorFlow Lite file, a detector folder or a SavedModel is."""
+"""The verb `inspect`: show the content of a TensorFlow Lite file, a detector folder or a SavedModel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def inspect(arguments: argparse.Namespace) -> Result:
 
 
 def _lints(path: str, names: str) -> list[Any]:
-    """Return what each named accelerator takes over of a file."""
+    """Return which operations of a file each named accelerator runs."""
     if not names:
         return []
     from detection_core.artifacts.tflite_file import read_tflite
@@ -170,8 +170,8 @@ VERBS = (
                 default="",
                 dest="accelerators",
                 metavar="NAME,NAME",
-                help="say what edgetpu, nnapi, hexagon, ethosu, xnnpack or all take over of a .tflite, and"
-                " what ends it; exit 1 where the network is not one part",
+                help="show which operations edgetpu, nnapi, hexagon, ethosu, xnnpack or all run of a .tflite;"
+                " exit 1 if the network is not one part",
             ),
         ),
         command=inspect,

@@ -1,7 +1,7 @@
-"""The command `detflow`: its arguments, and how it ends.
+"""The command `detflow`: its verbs, arguments and exit codes.
 
-Exit codes: 0 done, 2 an error the user can mend (one message), 1 a crash (with traceback), 130 interrupted; a
-verb may have more; 143 after SIGTERM. Nothing heavy is imported before a verb needs it.
+Exit codes: 0 done, 1 a crash (with traceback), 2 an error the user can fix (one message), 130 interrupted,
+143 after SIGTERM. A verb may have more. Heavy modules are imported only by the verbs that need them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _end(error: BaseException, arguments: argparse.Namespace, seconds: float) -> int:
-    """Say how a verb ended that did not come to its end; return the exit code."""
+    """Report the error that ended a verb, and return the exit code; raise a crash again."""
     code = interrupted_by(error)
     if code:
         resume = "; run the same command again to resume" if arguments.resumes else ""
@@ -82,7 +82,7 @@ def _end(error: BaseException, arguments: argparse.Namespace, seconds: float) ->
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser of all verbs, of a group or of one verb, whose arguments are added when it is used.
+    """A parser of all verbs, of a group or of one verb; arguments are added on use.
 
     A group may put a default word first: `detflow runs DIR` means `detflow runs list DIR`.
     """
@@ -98,7 +98,7 @@ class _Parser(argparse.ArgumentParser):
         """Add the arguments of the verb, once.
 
         Args:
-            completions: metavar or name of an argument to what shtab shall complete it by.
+            completions: metavar or name of an argument to shtab's completion.
         """
         verb, self.verb = self.verb, None
         if verb is None:
@@ -186,6 +186,8 @@ def _add_verb(above: _Parser, verbs: Any, verb: Verb, *, listed: bool = True) ->
 SHELLS = ("bash", "zsh", "tcsh")
 # Metavars and names of arguments that are files, or folders.
 _FILES = (
+    "DIR_OR_JSON",
+    "DIR_OR_TFLITE",
     "FILE",
     "IMAGE",
     "SETTINGS_OR_DESTINATION",
@@ -195,8 +197,6 @@ _FILES = (
     "file",
     "settings",
 )
-
-
 _FOLDERS = ("DIR",)
 
 
@@ -220,8 +220,6 @@ COMPLETION = (
         command=completion,
     ),
 )
-
-
 VERBS: tuple[Verb | Group, ...] = (
     *init.VERBS,
     *workflow.VERBS,

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.python_process import python_command
 from pipeline.cli.base import OVERRIDE_FILE, SET, SETTINGS, Group, Result, Verb, argument
-from pipeline.cli.cluster import EXPERIMENT, SERVICE_ACCOUNT, experiment_of, service_account_of
+from pipeline.cli.cluster import (
+    EXPERIMENT,
+    SERVICE_ACCOUNT,
+    experiment_of,
+    publish_source,
+    service_account_of,
+)
 from pipeline.cli.server import PARAM, SERVER, SETTINGS_OF_SERVER, open_connection
 from pipeline.tables import Table
 
@@ -43,9 +49,7 @@ _WHEN = (
 def create(arguments: argparse.Namespace) -> Result:
     """Create or update a schedule on the server."""
     from pipeline.kubeflow import schedules
-    from pipeline.kubeflow.placeholder_rules import check_placeholders, check_schedule_time
-    from pipeline.kubeflow.submission import check_names, ensure_experiment, open_source, publish
-    from pipeline.parameters import check_parameters, parse_parameters
+    from pipeline.kubeflow.submission import ensure_experiment, open_source
     from pipeline.schedule.trigger import require_future
 
     with open_source(arguments.file, arguments.overrides, arguments.override_files) as source:
@@ -54,14 +58,7 @@ def create(arguments: argparse.Namespace) -> Result:
         require_future(trigger, source.path)
         if not schedule_settings.catch_up:
             trigger = trigger.without_past_start(datetime.datetime.now(datetime.UTC))
-        declared = source.package.parameters
-        values = {**schedule_settings.parameters, **parse_parameters(declared, arguments.parameters)}
-        values = check_parameters(declared, values, source.path)
-        check_placeholders(values, source.package.filled, source.path)
-        check_names(source.package.name, experiment_of(arguments, source))
-        connection = open_connection(arguments, source.settings)
-        check_schedule_time(connection, values, source.package.timed, source.path)
-        version = publish(connection, source.package)
+        connection, version, values = publish_source(arguments, source, schedule_settings.parameters)
     applied = schedules.apply(
         connection,
         schedules.ScheduleSpec(

@@ -1,4 +1,4 @@
-"""The steps as verbs of their own: train, import, evaluate, quantize, export."""
+"""Verbs that run one step: train, import, evaluate, quantize, export."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from detection_core.errors import ConfigError
 from detection_core.storage.scratch_folder import ScratchFolder
-from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, Verb, argument, config_overrides
+from pipeline.cli.base import OVERRIDE_FILE, SET, Argument, Result, Verb, argument, load_config
 from pipeline.cli.detector_arguments import (
     EXAMPLES,
     EXAMPLES_OR_CONFIG,
@@ -26,29 +26,18 @@ from pipeline.console import native_output_to
 if TYPE_CHECKING:
     from detection_core.artifacts.json_file import JsonFile
     from detection_core.artifacts.model_run import TrainReport
-    from detection_core.config.pipeline_config import CheckedConfig
 
 _CONFIG = argument("--config", required=True, help="pipeline.config")
 _MODEL = argument("--model", required=True, metavar="DIR", help="trained detector")
 _SPLIT = argument("--split", default="eval", help="split to measure on (default: eval)")
 
 
-def _config(arguments: argparse.Namespace) -> CheckedConfig:
-    from detection_core.config.load import load_checked_config
-
-    return load_checked_config(
-        arguments.config,
-        config_overrides(arguments.overrides),
-        override_files=arguments.override_files,
-    )
-
-
 def _config_folder(arguments: argparse.Namespace, output: str) -> str:
-    """Write the config, overrides applied, as the steps of a workflow get it; return its folder."""
+    """Write the config with overrides as an artifact; return its folder."""
     from detection_core.artifacts.detector import PIPELINE_CONFIG
     from detection_core.config.load import write_as_run
 
-    config, folder = _config(arguments), os.path.join(output, "pipeline_config")
+    config, folder = load_config(arguments.config, arguments), os.path.join(output, "pipeline_config")
     write_as_run(config, os.path.join(folder, PIPELINE_CONFIG))
     return folder
 
@@ -56,7 +45,10 @@ def _config_folder(arguments: argparse.Namespace, output: str) -> str:
 def _run_step(
     component: str, report: JsonFile[Any], written_to: str, arguments: argparse.Namespace, **fields: Any
 ) -> dict[str, Any]:
-    """Run a step on its own, with its outputs in the folder that the user named; return its report."""
+    """Run a step and return its report.
+
+    Its outputs are folders of `--output`; `written_to` is the output that holds the report.
+    """
     from component_specs import JOBS
     from component_specs.annotations import job_fields
     from detection_core.training.memory import keep_host_memory
@@ -91,11 +83,11 @@ def train(arguments: argparse.Namespace) -> Result:
 
 
 def _train_on_own_input(arguments: argparse.Namespace) -> TrainReport:
-    """Train on the records and the label map that the config's `train_input_reader` names."""
+    """Train on the records and label map of the config's `train_input_reader`."""
     from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
-    config = _config(arguments)
+    config = load_config(arguments.config, arguments)
     with (
         output_folder(arguments.output) as output,
         native_output_to(os.path.join(output, "native.log")),
@@ -112,9 +104,9 @@ def _train_on_own_input(arguments: argparse.Namespace) -> TrainReport:
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> Result:
-    """Make a detector of a checkpoint."""
+    """Turn a checkpoint into a detector."""
     arguments.config = arguments.config or _published_config(arguments.checkpoint)
-    config = _config(arguments)
+    config = load_config(arguments.config, arguments)
     with (
         output_folder(arguments.output, keep_unfinished=False) as output,
         native_output_to(os.path.join(output, "native.log")),
@@ -134,7 +126,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> Result:
 
 
 def _published_config(checkpoint: str) -> str:
-    """Return the path of the config that a detector of the model zoo was trained with, fetched with it."""
+    """Return the path of a model zoo detector's config, downloaded with it."""
     from detection_core.zoo.starting_points import ZOO, fetch_start
 
     if not checkpoint.startswith(ZOO):
@@ -174,7 +166,7 @@ def evaluate(arguments: argparse.Namespace) -> Result:
 
 
 def _watch(arguments: argparse.Namespace) -> Result:
-    """Measure the checkpoints of a training that goes on elsewhere."""
+    """Measure the checkpoints of a training in another process."""
     if arguments.model:
         raise ConfigError("expected a detector or a training to watch, found both", where="--watch")
     from detection_core.storage import files
@@ -184,7 +176,7 @@ def _watch(arguments: argparse.Namespace) -> Result:
     options = WatchOptions(
         timeout_minutes=arguments.timeout, examples_dir=arguments.examples, split=arguments.split
     )
-    # Each line goes to the output at once, on an object store too; what libraries print stays here.
+    # Lines are written at once, also to an object store; the libraries' output stays local.
     with ScratchFolder() as scratch:
         logs = scratch if files.is_remote(arguments.output) else arguments.output
         make_folder(logs)
@@ -293,7 +285,7 @@ VERBS = (
     ),
     Verb(
         name="import",
-        summary="Make a detector of a checkpoint of the Object Detection API as it is, without training.",
+        summary="Turn a checkpoint of the Object Detection API into a detector, without training.",
         example=(
             "detflow import --config pipeline.config --checkpoint checkpoint/ckpt-0 "
             "--label-map label_map.pbtxt --output build/imported"
@@ -336,14 +328,14 @@ VERBS = (
                 "--watch",
                 default="",
                 metavar="DIR",
-                help="measure each checkpoint of a training that goes on elsewhere, such as OUTPUT/work",
+                help="measure each checkpoint of a training in another process, such as OUTPUT/work",
             ),
             argument(
                 "--timeout",
                 type=float,
                 default=60.0,
                 metavar="MINUTES",
-                help="without a new checkpoint, after which --watch ends (default: 60)",
+                help="time without a new checkpoint after which --watch ends (default: 60)",
             ),
             argument(
                 "--examples",
@@ -363,7 +355,7 @@ VERBS = (
     ),
     Verb(
         name="quantize",
-        summary="Train a detector on with quantization, as the config's graph_rewriter block says.",
+        summary="Fine-tune a detector with quantization, by the config's graph_rewriter block.",
         example=(
             "detflow quantize --config pipeline.config --model build/trained/model "
             "--examples build/examples --output build/quantized"

@@ -1,8 +1,7 @@
-"""Runs verbs that open models in a forked process, and turns its native end into one error.
+"""Run verbs that open models in a forked process, and report its crash as one error.
 
-A model may loop for ever, fill the memory or end its process in native code. The process that the user
-started forks before it imports anything heavy. The child does the verb; the parent watches it and takes its
-exit code.
+A model may loop forever, exhaust the memory or crash in native code. The user's process forks before heavy
+imports. The child runs the verb; the parent watches it and returns its exit code.
 """
 
 from __future__ import annotations
@@ -30,35 +29,35 @@ from pipeline.console import write_error
 VERBS = frozenset({
     "predict", "evaluate", "bench", "export", "compare", "export-saved-model", "import", "sensitivity",
 })  # fmt: skip
-"""Those that run a SavedModel, or read the weights of a model that may be somebody else's."""
+"""Verbs that run a SavedModel, or read weights of a model that may not be trusted."""
 SECONDS, GIGABYTES = "DETFLOW_MODEL_SECONDS", "DETFLOW_MODEL_GB"
 _SECONDS = 120.0
 _MEMORY_SHARE = 0.8  # of what is available, so that other programs keep some
 _POLL = 0.1
-# A signal of the terminal goes to both processes, one of `kill` to the supervisor alone.
+# The terminal signals both processes, `kill` only the supervisor.
 _GRACE = 0.5
-_LONGEST_TICK = 1.0  # the time during which both are stopped by Ctrl-Z is no model's
+_LONGEST_TICK = 1.0  # time stopped by Ctrl-Z does not count
 _HANDED_ON = (signal.SIGINT, signal.SIGTERM)
 _NATIVE_ENDS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGKILL)
 _PR_SET_PDEATHSIG = 1
 
 
 class _Limits(NamedTuple):
-    """What a model may take: seconds, and bytes of memory; 0: a share of what is available."""
+    """Limits of a model: seconds, and bytes of memory; 0: a share of the available memory."""
 
     seconds: float
     memory: int
 
 
 def supervise(words: Sequence[str]) -> int | None:
-    """Fork, and return in the process of the verb; in the other one return its exit code when it has ended.
+    """Fork: the child returns None and runs the verb, the parent returns its exit code.
 
     Args:
-        words: those of the command line.
+        words: of the command line.
 
     Returns:
-        None where the verb is to be done: in the child, for verbs that open no model, where the system does
-        not fork, and where TensorFlow already runs, whose threads a fork would lose.
+        None also if nothing was forked: the verb opens no model, the system cannot fork, or TensorFlow is
+        imported. A fork would lose its threads.
     """
     if not words or words[0] not in VERBS or not hasattr(os, "fork") or "tensorflow" in sys.modules:
         return None
@@ -100,7 +99,7 @@ def _number(variable: str, default: float) -> float:
 
 
 def _end_with(parent: int) -> None:
-    """Let the system kill this process when its parent has ended; on Linux alone."""
+    """Let the system kill this process when its parent ends; Linux only."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
     if os.getppid() != parent:
@@ -108,7 +107,7 @@ def _end_with(parent: int) -> None:
 
 
 class _Board:
-    """What the child notes, in memory that both processes see and that outlives it."""
+    """Shared memory with the child's notes, which outlives the child."""
 
     _USES, _SIGNALLED, _PATH = struct.Struct("<Q"), struct.Struct("<d"), struct.Struct("<I2000s")
     _SIGNALLED_AT, _PATH_AT = 8, 16
@@ -117,24 +116,24 @@ class _Board:
         self._memory = mmap.mmap(-1, self._PATH_AT + self._PATH.size)
 
     def note_model(self, path: str) -> None:
-        """Note that a model comes into use, or with "" that its use has ended."""
+        """Note that the use of a model begins, or with "" that it ends."""
         if path:
             content = os.fsencode(path)
             self._PATH.pack_into(self._memory, self._PATH_AT, min(len(content), 2000), content)
         self._USES.pack_into(self._memory, 0, self.uses + 1)
 
     def note_signal(self, number: int) -> None:
-        """Note that a signal has come."""
+        """Note a signal."""
         self._SIGNALLED.pack_into(self._memory, self._SIGNALLED_AT, time.monotonic())
 
     @property
     def uses(self) -> int:
-        """How often a use has begun or ended: odd during one."""
+        """Number of begun and ended uses: odd during a use."""
         return int(self._USES.unpack_from(self._memory)[0])
 
     @property
     def signalled(self) -> float:
-        """When the last signal came, in the clock that the processes share."""
+        """Time of the last signal, by the processes' common clock."""
         return float(self._SIGNALLED.unpack_from(self._memory, self._SIGNALLED_AT)[0])
 
     @property
@@ -145,7 +144,7 @@ class _Board:
 
 
 class _Supervisor:
-    """Waits for the child, hands signals on, and ends it beyond its limits."""
+    """Waits for the child, forwards signals, and kills it beyond its limits."""
 
     def __init__(self, child: int, board: _Board, limits: _Limits) -> None:
         self._child, self._board, self._limits = child, board, limits
@@ -160,7 +159,7 @@ class _Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def wait(self) -> int:
-        """Return the exit code of the child; end as it did where somebody's signal ended it.
+        """Return the exit code of the child, or end by the same signal.
 
         Raises:
             ModelError: when native code ended it, or a model took too much time or memory.
@@ -183,7 +182,7 @@ class _Supervisor:
             before = now
 
     def _check_use(self, seconds: float) -> None:
-        """Count the time that the model is in use, and end the child where it takes too much."""
+        """Measure time and memory of a model's use, and kill the child beyond the limits."""
         uses = self._board.uses
         memory = _own_memory(self._child)
         if uses != self._uses:
@@ -215,7 +214,7 @@ class _Supervisor:
         if -code not in _NATIVE_ENDS:
             signal.signal(-code, signal.SIG_DFL)
             os.kill(os.getpid(), -code)
-            return 128 - code  # as the first process of a container, which such a signal does not end
+            return 128 - code  # the first process of a container survives the signal
         name = signal.Signals(-code).name
         if -code == signal.SIGKILL:
             found, remedy = "was killed, as by the system when memory runs out", "give it more memory"
@@ -227,7 +226,7 @@ class _Supervisor:
 
 
 def _own_memory(process: int) -> int:
-    """Return the bytes of memory that a process shares with no file; 0 where the system does not say."""
+    """Return the bytes of memory that a process shares with no file; 0 if unknown."""
     with contextlib.suppress(OSError, ValueError):
         _, resident, shared, *_ = Path(f"/proc/{process}/statm").read_text().split()
         return (int(resident) - int(shared)) * mmap.PAGESIZE
@@ -235,7 +234,7 @@ def _own_memory(process: int) -> int:
 
 
 def _available() -> int:
-    """Return the bytes of memory that programs can still get; 0 where the system does not say."""
+    """Return the bytes of available memory; 0 if unknown."""
     with contextlib.suppress(OSError):
         found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
         return int(found[1]) << 10 if found else 0

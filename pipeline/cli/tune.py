@@ -1,4 +1,4 @@
-"""The verb `tune`: the search for the configuration that validates best."""
+"""The verb `tune`: search for the configuration with the best validation score."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def tune(arguments: argparse.Namespace) -> Result:
             raise ConfigError(f"expected 1 or more, found {getattr(arguments, name)}", where=f"--{name}")
     if files.is_remote(arguments.output):
         raise ConfigError(
-            "expected a folder on this machine, which keeps the search under a lock, found an object store's;"
-            " name another, or leave it out",
+            "expected a folder on this machine, where the search is locked, found an object store; name"
+            " another, or leave it out",
             where="--output",
         )
     settings = load_settings(arguments.settings, arguments.overrides, override_files=arguments.override_files)
@@ -49,7 +49,7 @@ def _describe(found: TuneResult, settings: str) -> Result:
         values = [_text(trial.overrides.get(name, "-")) for name in names]
         rows.append((str(trial.number + 1), trial.state, score, *values))
     best = found.best
-    # The last line is one that Katib's metrics collector reads, as it does those of each training.
+    # Katib's metrics collector reads the last line.
     text = (
         f"\nbest: trial {best.number + 1}, detector {found.model}\n"
         f"{shlex.join(['detflow', 'run', settings, '--override-file', found.overrides])}\n"
@@ -76,7 +76,7 @@ def _text(value: object) -> str:
 VERBS = (
     Verb(
         name="tune",
-        summary="Search for the configuration that validates best; killed and repeated it goes on.",
+        summary="Search for the configuration that validates best; repeated, it resumes.",
         example="detflow tune examples/digits/settings.yaml --space examples/digits/space.yaml --workers 2",
         arguments=(
             SETTINGS,

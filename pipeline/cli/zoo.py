@@ -1,4 +1,4 @@
-"""The verbs around published detectors: list them, show one, fetch one."""
+"""Verbs on published detectors: list, show, get."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _facts(model: PublishedModel) -> dict[str, Any]:
 
 
 def show(arguments: argparse.Namespace) -> Result:
-    """Show what is known of one."""
+    """Show a detector."""
     from detection_core.zoo.cache import find_model_files, published_archive
     from detection_core.zoo.networks import find_model
 
@@ -71,7 +71,7 @@ def show(arguments: argparse.Namespace) -> Result:
 
 
 def get(arguments: argparse.Namespace) -> Result:
-    """Fetch one, where it is not here yet."""
+    """Download a detector to the cache."""
     from detection_core.zoo.cache import fetch_model
     from detection_core.zoo.networks import find_model
     from detection_core.zoo.starting_points import fetch_start, is_named

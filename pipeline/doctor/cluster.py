@@ -202,7 +202,7 @@ def check_claims(cluster: Cluster) -> Iterator[Finding]:
         found = cluster.object("persistentvolumeclaims", name)
         if found is None:
             yield problem(
-                f"{name}: {cluster.namespace} has no such claim; mounted by {', '.join(steps)}",
+                f"{name}: {cluster.namespace} has no claim of this name; mounted by {', '.join(steps)}",
                 "kubectl apply -k an overlay of k8s/, or correct the pvcs of kubeflow.steps",
             )
             continue
@@ -210,7 +210,7 @@ def check_claims(cluster: Cluster) -> Iterator[Finding]:
         phase = found.get("status", {}).get("phase", "Pending")
         what = f"{name}: {phase}, {', '.join(modes)}"
         if phase == "Lost":
-            yield problem(what, "its volume is gone: restore it, or make the claim anew")
+            yield problem(what, "its volume is gone: restore it, or create the claim again")
         elif phase != "Bound":
             yield note(
                 what,

@@ -1,4 +1,4 @@
-"""The checks of this machine: what `detflow run`, `train` and `predict` need of it."""
+"""Checks of this machine: Python, packages and hardware for `detflow run`, `train` and `predict`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_python() -> Iterator[Finding]:
     if required and not _serves(version, required):
         yield problem(
             f"{version}, where {required} is required",
-            "make a virtual environment with such a Python: python3.11 -m venv .venv",
+            "make a virtual environment with that Python: python3.11 -m venv .venv",
         )
     else:
         yield ok(f"{version}, {platform.python_implementation()}")

@@ -24,8 +24,6 @@ VARIABLES: Mapping[str, str] = {
     "token_file": "KF_PIPELINES_SA_TOKEN_PATH",
     "namespace": "DETFLOW_NAMESPACE",
 }
-
-
 _SIGN_IN = ("token_file", "token_env", "cookie_env", "iap_client_id")
 
 

@@ -1,7 +1,7 @@
 """Check a compiled pipeline for what a Kubeflow Pipelines server refuses or misreads.
 
-The API server and its compiler to Argo have rules for schema version, executors and names, the launcher for
-arguments, the user interface for types.
+The rules are those of the API server and its compiler to Argo (schema version, executors, names). The
+launcher adds rules for arguments, the user interface for types.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Schedules on the server: recurring runs, identified by name.
 
-A recurring run cannot be changed, so it is replaced in four steps: create the new one paused, pause the old
-one, resume the new one, delete the old one. At each step a schedule exists and at most one fires. The new
-one's description names the old one, so that a later call can finish an interrupted replacement.
+A recurring run cannot be changed, so it is replaced. First the new one is created paused and the old one
+paused. Then the new one is resumed and the old one deleted. At each step a schedule exists and at most one
+fires. The new one's description names the old one, so that a later call can finish an interrupted
+replacement.
 """
 
 from __future__ import annotations

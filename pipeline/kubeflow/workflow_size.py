@@ -14,8 +14,9 @@ texts make up nearly all of the JSON:
   root's template repeats the tasks.
 
 Measured on Kubeflow Pipelines 2.17.0 with Argo 4.0.5, on an older digits workflow. Two of its nine tasks took
-a pipeline.config as a parameter: 0.65 MB in 52 nodes, about 30 KB for each further KB of pipeline.config, and
-no view of the run beyond 15 KB. This estimate gives 0.67 MB of nodes (0.76 in all), 28 KB, and 14 KB.
+a pipeline.config as a parameter. The 52 nodes had 0.65 MB, and each further KB of pipeline.config added about
+30 KB. The view of the run failed near 15 KB. This estimate gives 0.67 MB of nodes (0.76 in all), 28 KB, and
+14 KB.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading what the steps of a run left behind; whatever is missing or damaged is simply not there."""
+"""Read the artifacts of a run's steps; missing or damaged ones are skipped."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def read_text(folder: str, name: str) -> str | None:
 
 
 def unless_damaged(part: Callable[[], _Part], where: str, otherwise: Any) -> _Part | Any:
-    """Return a part of the page, or what stands for none where the files that it is made from are damaged.
+    """Return a part of the page, or a default if its files are damaged.
 
     Args:
         part: makes it.
-        where: what it is made from, for the warning.
-        otherwise: what stands for none.
+        where: its sources, for the warning.
+        otherwise: the default.
     """
     try:
         return part()

@@ -1,4 +1,4 @@
-"""How the trainings of a run went: losses, learning rates and reports."""
+"""The trainings of a run: losses, learning rates and reports."""
 
 from __future__ import annotations
 
@@ -27,11 +27,7 @@ TRAININGS: dict[str, tuple[str, str, JsonFile[Any]]] = {
     "trainer": ("Training", "model_run", TRAIN_REPORT),
     "quantization_rewriter": ("Quantization-aware training", "quantized_run", QUANTIZATION_REPORT),
 }
-
-
 _STEPS_SHOWN, _PICTURE_BYTES = 3, 900_000
-
-
 _TOTAL_LOSS = "Loss/total_loss"
 _VALIDATED = {"mAP": MAP, "mAP@.50": MAP_50}
 

@@ -1,4 +1,4 @@
-"""Putting the page together."""
+"""Write the report of a run."""
 
 from __future__ import annotations
 
@@ -35,16 +35,14 @@ _HERE = os.path.dirname(__file__)
 RELOAD_SECONDS = 20
 
 
-"""After which a browser looks for a newer page, while the run goes on."""
+"""Seconds after which a browser reloads the page of an active run."""
 
 
 def write_report(run: RunInfo, path: str) -> None:
     """Write one self-contained HTML page about a run: no script, no link to elsewhere.
 
-    Of a run that goes on, the page asks the browser to load it again from time to time.
-
-    Whatever a run did not come to (a failed step, no quantization) is left out, and so is what is damaged,
-    with a warning that names it.
+    The page of an active run asks the browser to reload it from time to time. Parts that a run has not
+    reached are left out. Damaged parts are left out too, with a warning that names them.
 
     Args:
         run: the run; its steps' outputs are read where they are there.
@@ -120,7 +118,7 @@ def _validation(artifacts: RunArtifacts) -> FindingsSummary | None:
 
 
 def _headline(run: RunInfo, pushed: PushReport | None) -> dict[str, str]:
-    """Return how the run ended, in a few words, and whether that is good."""
+    """Return how the run ended, in a few words."""
     failed = [s for s in run.steps if s.state == "failed"]
     if failed:
         return {"tone": "bad", "text": f"Failed at {failed[0].id}", "why": failed[0].error}
@@ -136,7 +134,7 @@ def _headline(run: RunInfo, pushed: PushReport | None) -> dict[str, str]:
 
 
 def _tiles(evaluated: list[EvaluationSummary], parity: ParityReport | None) -> list[dict[str, str]]:
-    """Return the few numbers that most readers come for."""
+    """Return the main metrics."""
     tiles = []
     for entry in evaluated:
         metrics = entry.report.metrics

@@ -56,7 +56,7 @@ def test_saved_models_are_measured_by_size_of_the_batch_or_refused_in_one_messag
         ([saved_model, "--image-size", "4²x30"], "expected WIDTHxHEIGHT"),
         ([saved_model, "--batch-sizes", "one"], "--batch-sizes: expected numbers"),
         ([saved_model, "--batch-sizes", "0"], "expected batches, runs and image sides from 1"),
-        ([saved_model, "other.tflite"], "other.tflite: expected SavedModels alone"),
+        ([saved_model, "other.tflite"], "other.tflite: expected only SavedModels"),
     ):
         assert message in cli.refused("bench", *words)
 

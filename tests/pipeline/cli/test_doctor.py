@@ -17,7 +17,7 @@ def test_the_claims_images_and_accounts_are_those_of_the_settings(kube_server, s
     answer = cli.json(*words, "--settings", SETTINGS, code=2)
     found = [f["found"] for f in answer["findings"] if f["check"] in ("claims", "account", "images")]
     assert not answer["healthy"] and any("no service account detflow-runner" in line for line in found)
-    assert any("detflow-work: " in x and " has no such claim; mounted by trainer" in x for x in found)
+    assert any("detflow-work: " in x and " has no claim of this name; mounted by trainer" in x for x in found)
     assert any(line.startswith("detflow:0.1.0: names no registry") for line in found)
     answer = cli.json(*words, code=2)
     silent = {"rights"}  # on a server without users

@@ -272,7 +272,7 @@ def test_a_package_whose_runs_could_not_be_shown_is_refused_with_the_arithmetic(
         check_package(yaml.safe_dump(spec))
     message = str(refused.value)
     assert re.search(r"Workflow of a run would reach 1\d\d\d kB, and beyond 944 kB", message)
-    assert re.search(r"11 tasks the rest \(trainer \d{3}, quantization-rewriter \d{3}, pusher \d+", message)
+    assert re.search(r"11 tasks \(trainer \d{3}, quantization-rewriter \d{3}, pusher \d+", message)
     assert find_faults(spec) == []
 
 
