@@ -91,10 +91,7 @@ SAME_NAME = (
     (
         "what a family of configuration messages may hold, and what is built of it",
         (BUILDERS, MESSAGES),
-        (
-            "anchors box_coders fine_tuning graph_rewriter hyperparams input_reader losses matchers"
-            " monitoring post_processing"
-        ),
+        ("anchors losses post_processing"),
     ),
     ("the block of that name, apart from its message", ("detection_core/config", MESSAGES), "graph_rewriter"),
     (
@@ -136,18 +133,18 @@ SAME_NAME = (
         (BUILDERS, f"{SSD}/checkpoint_names"),
         "backbones heads",
     ),
-    (
-        "a function of tensors, and the builder that sets it up",
-        (OPS, BUILDERS),
-        "calibration post_processing",
-    ),
-    ("a function of tensors, and the loss made of it", (OPS, "detection_core/parts/losses"), "iou"),
+    ("a function of tensors, and the builder that sets it up", (OPS, BUILDERS), "post_processing"),
     (
         "what a TensorFlow Lite file cannot hold, what SSD puts in one, and its conversion",
         (MESSAGES, SSD, "detection_core/exporters"),
         "tflite",
     ),
-    ("the recipe to train on, and what of a config it sets", ("detection_core/zoo", BUILDERS), "fine_tuning"),
+    (
+        "the recipe to train on, and its messages",
+        ("detection_core/zoo", MESSAGES),
+        "fine_tuning",
+    ),
+    ("a model at several sizes, and its builder", (TRAINING, BUILDERS), "multi_scale"),
     ("what is measured on the way, and the message that says when", (TRAINING, MESSAGES), "validation"),
     ("the verb, and the checks of `doctor`", ("pipeline/cli", "pipeline/doctor"), "cluster"),
     ("the verb, and the compiler of the protos", ("pipeline/cli", "detection_core/protos"), "compile"),
@@ -170,7 +167,6 @@ WITHOUT_PAPER = {
     f"{PARTS}/box_coders/base.py": "protocol",
     f"{PARTS}/heads/predictions.py": "protocol and shapes of all heads",
     f"{PARTS}/losses/base.py": "protocols",
-    f"{PARTS}/losses/masking.py": "masks of weights, no loss",
     f"{PARTS}/matchers/base.py": "base class of all matchers",
 }
 CITING = ("anchors", "backbones", "box_coders", "heads", "losses", "matchers", "necks", "samplers", "targets")

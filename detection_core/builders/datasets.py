@@ -14,10 +14,12 @@ import tensorflow as tf
 
 from detection_core.artifacts.model_run import LeftOut
 from detection_core.augment.augmentation import Augmentations
-from detection_core.builders.image_resizer import model_image_resizer
-from detection_core.builders.input_reader import build_input_reader
-from detection_core.builders.training_labels import score_columns
-from detection_core.builders.training_stream import build_training_stream
+from detection_core.builders.input_pipeline import (
+    build_input_reader,
+    build_training_stream,
+    model_image_resizer,
+    score_columns,
+)
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.data.batch import batched, network_input
 from detection_core.data.label_map import LabelMap

@@ -9,10 +9,10 @@ import numpy as np
 
 from detection_core.artifacts.coco_names import MAP
 from detection_core.artifacts.evaluation import finite
-from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import iterate_truth, sampled_evaluation
+from detection_core.builders.detector import configured_model
 from detection_core.builders.evaluation_settings import build_evaluation_settings
-from detection_core.builders.validation_plan import ValidationPlan
+from detection_core.builders.train_plan import ValidationPlan
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.config.suggestions import near_names
 from detection_core.data.label_map import LabelMap
@@ -26,7 +26,7 @@ from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.exporters.signatures import serving_function
 from detection_core.structures import Instances
 from detection_core.training.distribution import current_worker
-from detection_core.training.validation_pictures import ValidationPicture
+from detection_core.training.validation import ValidationPicture
 
 _NAME = "validation"
 

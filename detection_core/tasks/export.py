@@ -15,7 +15,7 @@ from detection_core.artifacts import detector as layout
 from detection_core.artifacts.parity import PARITY, ParityReport
 from detection_core.artifacts.tflite_metadata import LABEL_FILE, TFLiteDescription
 from detection_core.artifacts.tflite_provenance import Provenance, provenance_of_training
-from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import configured_model
 from detection_core.config.check import check_readers
 from detection_core.config.input_paths import (
     evaluating_training,

@@ -14,8 +14,8 @@ import tensorflow as tf
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.coco_names import MAP_50
 from detection_core.artifacts.quantization import QUANTIZATION
-from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import sampled_evaluation
+from detection_core.builders.detector import configured_model
 from detection_core.config.messages.graph_rewriter import format_problems
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.detectors.base import Detector

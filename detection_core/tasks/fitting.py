@@ -15,13 +15,13 @@ import tensorflow as tf
 
 from detection_core.artifacts.message_files import PIPELINE_CONFIG
 from detection_core.artifacts.model_run import HISTORY, LOGS, VALIDATIONS, FitReport, LeftOut
-from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import (
     WorkerShard,
     build_train_dataset,
     find_bad_train_records,
     naming_bad_train_records,
 )
+from detection_core.builders.detector import configured_model
 from detection_core.builders.train_plan import TrainPlan, build_optimization
 from detection_core.config.load import write_as_run
 from detection_core.config.paths.field_texts import field_texts
@@ -33,7 +33,7 @@ from detection_core.errors import DataError
 from detection_core.loggers.base import TRAIN
 from detection_core.loggers.open_loggers import open_loggers
 from detection_core.loggers.tensorboard import TensorBoardLogger
-from detection_core.optimizers.moving_average import with_average
+from detection_core.optimizers.optimization import with_average
 from detection_core.progress import Reporter
 from detection_core.storage import files
 from detection_core.tasks.batch_parts import fitting_parts, settled_parts
@@ -50,11 +50,10 @@ from detection_core.training.actions import (
 from detection_core.training.distribution import current_worker
 from detection_core.training.loop import TrainingResult, run_training
 from detection_core.training.memory import peak_device_memory, peak_host_memory
+from detection_core.training.multi_scale import MultiScaleModel
 from detection_core.training.profiling import ProfilerTrace
-from detection_core.training.scales import Scales
 from detection_core.training.trial_updates import BatchTooLargeError, TrialUpdates
-from detection_core.training.validation import Validation
-from detection_core.training.validation_pictures import PictureFiles
+from detection_core.training.validation import PictureFiles, Validation
 
 _logger = logging.getLogger(__name__)
 _NAMED = 20
@@ -86,7 +85,7 @@ class FitRequest:
     write_weights: Callable[[str], None] | None = None
     plain_model: Detector | None = None
     step: tf.Variable | None = None
-    scales: Scales | None = None
+    scales: MultiScaleModel | None = None
 
 
 def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> TrainingResult:

@@ -8,10 +8,9 @@ import logging
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.model_run import QUANTIZATION_REPORT, QuantizationReport
 from detection_core.artifacts.quantization import QUANTIZATION, Quantization
-from detection_core.builders.configured_model import configured_model
 from detection_core.builders.datasets import naming_bad_train_records
-from detection_core.builders.graph_rewriter import build_quantization_options
-from detection_core.builders.multi_scale import asks_for_scales
+from detection_core.builders.detector import build_quantization_options, configured_model
+from detection_core.builders.multi_scale import uses_multi_scale
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
 from detection_core.builders.training_length import with_steps
 from detection_core.config.check import check_classes_filled_in, check_quantization, check_training
@@ -109,7 +108,7 @@ def _train_plan(config: CheckedConfig, quantization: QuantizationOptions, resume
     _warn_of_delay(quantization, plan.options.num_steps)
     if plan.precision not in (None, plan.options.precision):
         _logger.info("what rounding costs is learnt in float32, whatever train_config.precision says")
-    if asks_for_scales(config):
+    if uses_multi_scale(config):
         _logger.info("what rounding costs is learnt at the detector's own size, not at those of multi_scale")
     return dataclasses.replace(plan, options=dataclasses.replace(plan.options, add_regularization_loss=False))
 

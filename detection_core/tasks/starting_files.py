@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 
 from detection_core.artifacts import detector as layout
-from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
+from detection_core.training.checkpoint_file import checkpoint_files, find_prefix
 from detection_core.zoo.cache import content_state
 from detection_core.zoo.starting_points import fetch_start
 

@@ -6,18 +6,17 @@ import dataclasses
 import logging
 
 from detection_core.artifacts.model_run import RESTORED_TABLE
-from detection_core.builders.configured_model import configured_model
-from detection_core.builders.fine_tuning import build_fine_tune_options, freezes_batch_norm
+from detection_core.builders.detector import configured_model
+from detection_core.builders.train_plan import build_fine_tune_options, freezes_batch_norm
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.config.pipeline_config import CheckedConfig, PipelineConfig
 from detection_core.config.starting_point import fine_tune_checkpoint
 from detection_core.detectors.base import Detector
 from detection_core.errors import DetectionError
 from detection_core.exporters.detector_folder import load_detector
-from detection_core.training.application_weights import fill_backbone, load_application
-from detection_core.training.checkpoint_content import TYPES, checkpoint_content
+from detection_core.training.application_weights import fill_backbone, load_application, warn_of_folded_norms
 from detection_core.training.checkpoint_file import CheckpointFile
-from detection_core.training.folded_norms import warn_of_folded_norms
+from detection_core.training.checkpoint_variables import TYPES, checkpoint_content
 from detection_core.training.restore import restore_fine_tune_checkpoint
 from detection_core.training.restore_report import Outcome, RestoreReport
 from detection_core.training.warm_start import copy_matching_weights

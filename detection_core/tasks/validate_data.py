@@ -24,7 +24,7 @@ from detection_core.artifacts.feature_files import (
 from detection_core.artifacts.message_files import LABEL_MAP
 from detection_core.artifacts.pictures import FOLDER
 from detection_core.artifacts.quarantine import QUARANTINE
-from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import configured_model
 from detection_core.config.check import check_detector
 from detection_core.config.input_paths import split_pattern
 from detection_core.config.label_map_file import load_label_map

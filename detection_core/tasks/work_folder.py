@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 
-from detection_core.builders.training_identity import TrainingIdentity, build_training_identity
+from detection_core.builders.train_plan import TrainingIdentity, build_training_identity
 from detection_core.config.pipeline_config import CheckedConfig
 from detection_core.storage import files, local_files
 from detection_core.tasks.starting_files import fingerprint_files

@@ -67,7 +67,7 @@ def _run_step(
     """
     from component_specs import JOBS
     from component_specs.annotations import job_fields
-    from detection_core.training.host_allocator import keep_host_memory
+    from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
     job_type = JOBS[component]
@@ -100,7 +100,7 @@ def train(arguments: argparse.Namespace) -> Result:
 
 def _train_on_own_input(arguments: argparse.Namespace) -> TrainReport:
     """Train on the records and the label map that the config's `train_input_reader` names."""
-    from detection_core.training.host_allocator import keep_host_memory
+    from detection_core.training.memory import keep_host_memory
 
     keep_host_memory()
     config = _config(arguments)
@@ -338,7 +338,7 @@ VERBS = (
                 action="append",
                 default=[],
                 metavar="DIR_OR_JSON",
-                help="trained detector, or COCO results (.json); several detectors are fused (OUTPUT/ensemble)",
+                help="detector, or COCO results (.json); several detectors are fused (OUTPUT/ensemble)",
             ),
             argument(
                 "--watch",

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from detection_core.allowed_values import TFLITE_FORMS
 from detection_core.artifacts.tflite_metadata import TFLiteDescription
-from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import configured_model
 from detection_core.config.load import parse_pipeline_config
 from detection_core.config.num_classes import with_classes
 from detection_core.config.paths.overrides import apply_overrides

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from detection_core.parts.anchors.coverage import AnchorMap
+from detection_core.parts.anchors.choice import AnchorMap
 
 
 def lay_anchors(maps: Iterable[AnchorMap]) -> np.ndarray:

@@ -20,12 +20,12 @@ def code_size(coder: BoxCoder) -> int:
 
 
 RULES: Mapping[str, Rules] = {
-    "BoxCoder": Rules("builders.box_coders", oneofs=("box_coder_oneof",)),
-    "FasterRcnnBoxCoder": Rules("builders.box_coders"),
+    "BoxCoder": Rules("builders.anchors", oneofs=("box_coder_oneof",)),
+    "FasterRcnnBoxCoder": Rules("builders.anchors"),
     "KeypointBoxCoder": Rules(
-        "builders.box_coders",
+        "builders.anchors",
         ranges={"num_keypoints": _KEYPOINTS},
     ),
-    "MeanStddevBoxCoder": Rules("builders.box_coders", ranges={"stddev": POSITIVE}),
-    "SquareBoxCoder": Rules("builders.box_coders"),
+    "MeanStddevBoxCoder": Rules("builders.anchors", ranges={"stddev": POSITIVE}),
+    "SquareBoxCoder": Rules("builders.anchors"),
 }

@@ -121,7 +121,7 @@ RULES: Mapping[str, Rules] = {
     "ExperimentalModel": Rules(
         (
             "detectors.family",
-            "builders.training_labels",
+            "builders.input_pipeline",
             "config.messages.detectors",
             "config.messages.registered",
         ),

@@ -77,7 +77,7 @@ RULES: Mapping[str, Rules] = {
         (
             "builders.evaluation_settings",
             "builders.train_plan",
-            "builders.validation_plan",
+            "builders.train_plan",
             "config.messages.evaluation",
         ),
         ranges={

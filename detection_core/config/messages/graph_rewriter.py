@@ -73,6 +73,6 @@ def format_problems(message: QuantizedBits | None, formats: Collection[str]) -> 
 
 
 RULES: Mapping[str, Rules] = {
-    "GraphRewriter": Rules("builders.graph_rewriter"),
-    "Quantization": Rules("builders.graph_rewriter", ranges={"delay": NOT_NEGATIVE}, check=_bit_problems),
+    "GraphRewriter": Rules("builders.detector"),
+    "Quantization": Rules("builders.detector", ranges={"delay": NOT_NEGATIVE}, check=_bit_problems),
 }

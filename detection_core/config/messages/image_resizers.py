@@ -84,23 +84,25 @@ def fixed_size_problems(message: ImageResizer, path: str) -> Iterator[Problem]:
 
 
 RULES: Mapping[str, Rules] = {
-    "ImageResizer": Rules("builders.image_resizer", oneofs=("image_resizer_oneof",)),
+    "ImageResizer": Rules("builders.input_pipeline", oneofs=("image_resizer_oneof",)),
     "FixedShapeResizer": Rules(
-        "builders.image_resizer", ranges={"height": SIDE, "width": SIDE}, refused=_GREY
+        "builders.input_pipeline", ranges={"height": SIDE, "width": SIDE}, refused=_GREY
     ),
     "KeepAspectRatioResizer": Rules(
-        "builders.image_resizer",
+        "builders.input_pipeline",
         ranges={"min_dimension": SIDE, "max_dimension": SIDE},
         check=_padding,
         refused=_GREY,
     ),
     "ConditionalShapeResizer": Rules(
-        "builders.image_resizer",
+        "builders.input_pipeline",
         ranges={"size_threshold": SIDE},
         check=_condition,
         refused=_GREY,
     ),
-    "PadToMultipleResizer": Rules("builders.image_resizer", ranges={"multiple": up_to(1_024)}, refused=_GREY),
-    "AutomlResizer": Rules("builders.image_resizer", ranges={"height": SIDE, "width": SIDE}, check=_padding),
+    "PadToMultipleResizer": Rules(
+        "builders.input_pipeline", ranges={"multiple": up_to(1_024)}, refused=_GREY
+    ),
+    "AutomlResizer": Rules("builders.input_pipeline", ranges={"height": SIDE, "width": SIDE}, check=_padding),
     "IdentityResizer": Rules(),
 }

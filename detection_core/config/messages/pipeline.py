@@ -115,7 +115,7 @@ def clip_range_problems(config: TrainEvalPipelineConfig) -> Iterator[Problem]:
 
 RULES: Mapping[str, Rules] = {
     "TrainEvalPipelineConfig": Rules(
-        ("builders.datasets", "builders.train_plan", "builders.graph_rewriter"),
+        ("builders.datasets", "builders.train_plan", "builders.detector"),
         parts=("model",),
         check=_pipeline,
     ),

@@ -57,14 +57,14 @@ RULES: Mapping[str, Rules] = {
         },
         check=_colour,
     ),
-    "MixUp": Rules("augment.mixup", ranges={"alpha": Range(0.01, 100, "a number from 0.01 to 100")}),
+    "MixUp": Rules("augment.mixing", ranges={"alpha": Range(0.01, 100, "a number from 0.01 to 100")}),
     "CopyPaste": Rules(
-        "augment.copy_paste",
+        "augment.mixing",
         ranges={"object_probability": FRACTION, **_SCALES, "min_visible": FRACTION},
         check=_scales,
     ),
     "LargeScaleJitter": Rules(
-        "augment.large_scale_jitter",
+        "augment.scaling",
         ranges={
             "height": SIDE,
             "width": SIDE,

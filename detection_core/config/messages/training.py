@@ -82,14 +82,14 @@ def _problems(train: TrainConfig, path: str) -> Iterator[Problem]:
 RULES: Mapping[str, Rules] = {
     "TrainConfig": Rules(
         (
-            "builders.train_options",
-            "builders.fine_tuning",
-            "builders.datasets",
-            "builders.training_stream",
-            "builders.training_labels",
             "builders.train_plan",
-            "builders.validation_plan",
-            "builders.monitoring",
+            "builders.train_plan",
+            "builders.datasets",
+            "builders.input_pipeline",
+            "builders.input_pipeline",
+            "builders.train_plan",
+            "builders.train_plan",
+            "builders.train_plan",
             "builders.multi_scale",
             "config.messages.epochs",
         ),

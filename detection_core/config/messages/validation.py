@@ -37,7 +37,7 @@ def _problems(message: Validation, path: str) -> Iterator[Problem]:
 
 RULES: Mapping[str, Rules] = {
     "Validation": Rules(
-        "builders.validation_plan",
+        "builders.train_plan",
         ranges={
             "every_minutes": up_to(_YEAR, 0),
             "keep_best": up_to(100),
@@ -45,5 +45,5 @@ RULES: Mapping[str, Rules] = {
         },
         check=_problems,
     ),
-    "Validation.Metric": Rules(("builders.validation_plan", "config.messages.validation")),
+    "Validation.Metric": Rules(("builders.train_plan", "config.messages.validation")),
 }

@@ -182,7 +182,7 @@ _MOMENTUM = Range(-math.inf, 1, "a number up to 1")
 
 RULES: Mapping[str, Rules] = {
     "EfficientDet": Rules(
-        ("families.efficientdet.settings", "families.efficientdet.build", "builders.training_labels"),
+        ("families.efficientdet.settings", "families.efficientdet.build", "builders.input_pipeline"),
         ranges={
             "stddev_rgb": POSITIVE,
             "fpn_num_filters": CHANNELS,

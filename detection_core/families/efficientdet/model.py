@@ -32,9 +32,12 @@ from detection_core.families.efficientdet.segmentation import pixel_classes, seg
 from detection_core.families.efficientdet.settings import EfficientDetSettings
 from detection_core.ops import boxes as box_ops
 from detection_core.parts.anchor_criterion import AnchorPredictions
-from detection_core.parts.layers.layer_hyperparams import Regularizer
+from detection_core.parts.layers.layer_hyperparams import (
+    Regularizer,
+    regularization_loss,
+    regularized_variables,
+)
 from detection_core.parts.layers.layer_names import parse_variable_name
-from detection_core.parts.layers.regularization import regularization_loss, regularized_variables
 from detection_core.structures import Batch, Detections, GroundTruth, Images
 
 

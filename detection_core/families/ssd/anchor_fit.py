@@ -17,6 +17,7 @@ from detection_core.config.messages.image_resizers import fixed_size
 from detection_core.detectors.family import AnchorFit
 from detection_core.families.ssd.extractors import map_levels, map_shapes
 from detection_core.parts.anchors.choice import (
+    AnchorMap,
     Candidate,
     aspect_ratios,
     choose_anchors,
@@ -24,7 +25,6 @@ from detection_core.parts.anchors.choice import (
     scales_and_ratios,
     to_pixels,
 )
-from detection_core.parts.anchors.coverage import AnchorMap
 from detection_core.protos.ssd_pb2 import Ssd
 
 _REDUCED_SCALE = 0.1

@@ -11,7 +11,7 @@ import pytest
 from component_specs import ExampleGenJob
 from component_specs.example_gen import Spans
 from components.example_gen.run import run
-from detection_core.builders.input_reader import build_input_reader
+from detection_core.builders.input_pipeline import build_input_reader
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.record_format import write_record

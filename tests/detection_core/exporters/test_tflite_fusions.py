@@ -19,8 +19,7 @@ from detection_core.parts.backbones import efficientnet
 from detection_core.parts.heads.predictions import per_anchor
 from detection_core.parts.layers.layer_hyperparams import LayerHyperparams
 from detection_core.parts.layers.network_layers import NetworkLayers
-from detection_core.parts.necks.bifpn import BifpnOptions, bidirectional_pyramid
-from detection_core.parts.necks.bifpn_fusion import WeightedFusion
+from detection_core.parts.necks.bifpn import BifpnOptions, WeightedFusion, bidirectional_pyramid
 from detection_core.quantization.rewriting import rewrite
 from tests.support import efficientdet_goldens as goldens
 from tests.support.tiny_detector import TinyDetector

@@ -17,7 +17,7 @@ from detection_core.families.efficientdet.network import build_network
 from detection_core.families.efficientdet.quantization import rewrite_efficientdet
 from detection_core.families.efficientdet.settings import settings_of
 from detection_core.ops.iou import iou
-from detection_core.parts.anchors.coverage import best_overlaps, matched_fraction
+from detection_core.parts.anchors.choice import best_overlaps, matched_fraction
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.quantization.rewriting import FLOAT_STAGES

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from detection_core.artifacts.model_run import TRAIN_REPORT, VALIDATIONS
 from detection_core.artifacts.pictures import list_pictures
-from detection_core.builders.configured_model import configured_model
+from detection_core.builders.detector import configured_model
 from detection_core.builders.train_plan import build_train_plan
 from detection_core.config.input_paths import point_at_examples
 from detection_core.config.label_map_file import load_label_map

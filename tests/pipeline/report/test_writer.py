@@ -23,7 +23,7 @@ from detection_core.artifacts.pushed import PUSHED
 from detection_core.report.page import CONTENT_SECURITY_POLICY
 from detection_core.report.pictures import PictureBudget
 from detection_core.storage import files
-from detection_core.training.validation_pictures import PictureFiles, ValidationPicture
+from detection_core.training.validation import PictureFiles, ValidationPicture
 from pipeline.report import write_report
 from pipeline.report.evaluations import evaluations, metric_columns
 from pipeline.report.run_artifacts import RunArtifacts, find, read_text

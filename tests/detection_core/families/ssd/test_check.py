@@ -2,7 +2,7 @@
 
 import re
 
-from detection_core.builders.box_coders import build_box_coder
+from detection_core.builders.anchors import build_box_coder
 from detection_core.config.check import find_problems
 from detection_core.config.messages.anchors import anchors_per_location
 from detection_core.config.messages.box_coders import code_size

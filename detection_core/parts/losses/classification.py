@@ -1,4 +1,4 @@
-"""Focal losses: cross entropy in which easy examples weigh less."""
+"""Classification losses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,80 @@ import dataclasses
 from collections.abc import Callable
 
 import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class SigmoidLoss:
+    """Sigmoid cross entropy of each class on its own."""
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor and class, float32 [B, A, K]; see `ClassificationLoss`."""
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels=target, logits=prediction) * weights
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BootstrappedSigmoidLoss:
+    """Sigmoid cross entropy against a mixture of the target and the model's own prediction.
+
+    Training on noisy labels with bootstrapping, https://arxiv.org/abs/1412.6596.
+
+    Attributes:
+        alpha: fraction of the given target, in [0, 1].
+        hard_bootstrap: whether the prediction is rounded to 0 or 1.
+    """
+
+    alpha: float
+    hard_bootstrap: bool
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor and class, float32 [B, A, K]; see `ClassificationLoss`."""
+        own = tf.sigmoid(prediction)
+        if self.hard_bootstrap:
+            own = tf.cast(own > 0.5, prediction.dtype)
+        mixed = self.alpha * target + (1.0 - self.alpha) * own
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels=mixed, logits=prediction) * weights
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SoftmaxLoss:
+    """Softmax cross entropy over the class axis.
+
+    Attributes:
+        logit_scale: the logits are divided by it.
+    """
+
+    logit_scale: float
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor, float32 [B, A]; see `ClassificationLoss`.
+
+        Targets are probabilities, and an anchor's weight is the mean of those of its classes.
+        """
+        logits = prediction / self.logit_scale
+        loss = tf.nn.softmax_cross_entropy_with_logits(labels=target, logits=logits)
+        return loss * tf.reduce_mean(weights, axis=-1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SoftmaxAgainstLogitsLoss:
+    """Softmax cross entropy against targets that are logits themselves, as from a teacher.
+
+    Knowledge distillation, https://arxiv.org/abs/1503.02531, where `logit_scale` is the temperature.
+
+    Attributes:
+        logit_scale: logits of prediction and target are divided by it.
+    """
+
+    logit_scale: float
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every anchor, float32 [B, A]; see `ClassificationLoss`.
+
+        Targets are logits, and an anchor's weight is the mean of those of its classes.
+        """
+        probabilities = tf.nn.softmax(target / self.logit_scale)
+        return SoftmaxLoss(logit_scale=self.logit_scale)(prediction, probabilities, weights)
+
 
 # Probabilities are kept this far from 0 and 1 before a logarithm.
 PROBABILITY_MARGIN = 1e-4
@@ -102,3 +176,30 @@ class PenaltyReducedFocalLoss:
         negative = tf.pow(probability, self.alpha) * tf.math.log(1.0 - probability)
         negative *= tf.pow(1.0 - target, self.beta)
         return -tf.where(target == 1.0, positive, negative) * weights
+
+
+# Maps with less than one pixel in them are compared as if they had one, so that empty maps cost 1.
+SMALLEST_TOTAL = 1.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DiceLoss:
+    """One minus the Dice coefficient of predicted and true map, class by class.
+
+    V-Net, https://arxiv.org/abs/1606.04797.
+
+    Attributes:
+        squared_normalization: whether predicted and true map are squared first.
+    """
+
+    squared_normalization: bool
+
+    def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Compute the loss of every class over all pixels, float32 [B, K]; see `ClassificationLoss`."""
+        probability = tf.sigmoid(prediction)
+        if self.squared_normalization:
+            probability, target = tf.square(probability), tf.square(target)
+        probability, target = probability * weights, target * weights
+        shared = 2.0 * tf.reduce_sum(probability * target, axis=1)
+        total = tf.reduce_sum(probability + target, axis=1)
+        return 1.0 - shared / tf.maximum(total, SMALLEST_TOTAL)

@@ -14,7 +14,7 @@ from detection_core.training.step import Losses, TrainableModel
 _FOR_EVER = 2**62
 
 
-class Scales:
+class MultiScaleModel:
     """Whose turn it is of the losses of one model at several sizes.
 
     As YOLOX's and Ultralytics' trainings do: Redmon and Farhadi, YOLO9000, 2017,
@@ -39,7 +39,7 @@ class Scales:
         self._steps = steps_per_scale
 
     @classmethod
-    def of_one(cls, model: TrainableModel) -> Scales:
+    def of_one_size(cls, model: TrainableModel) -> MultiScaleModel:
         """Return the one size that a model has."""
         return cls(model, [model.losses], seed=0, steps_per_scale=_FOR_EVER)
 
