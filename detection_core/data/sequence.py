@@ -20,7 +20,7 @@ from detection_core.storage.record_files import RecordFile, uri_of
 
 # Any number but 0, which tf.data takes for "none".
 _GRAPH_SEED = 1
-# Separates the streams of consecutive seeds: epoch e of seed s must differ from epoch e + 1 of seed s - 1.
+# Separates the streams of consecutive seeds; else epoch e of seed s would equal epoch e + 1 of seed s - 1.
 _SEED_STRIDE = 1_000_003
 
 
@@ -209,8 +209,8 @@ class RepeatFactors:
         Returns:
             What the pairs begin with, exactly `examples` of it.
         """
-        # Systematic sampling: the factors are laid end to end, with equal marks from a random offset on, as
-        # many as an epoch has examples. An image is read once for each mark in its stretch.
+        # Systematic sampling: the factors are laid end to end. Equidistant marks from a random offset on, one
+        # for each example of the epoch, say how often to read the image in whose stretch they fall.
         offset = tf.random.stateless_uniform([], seed, minval=0, maxval=self.total, dtype=tf.int64)
         counted = elements.scan(offset, self._marks)
         return counted.flat_map(lambda one, times: tf.data.Dataset.from_tensors(one).repeat(times))

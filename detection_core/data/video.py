@@ -1,8 +1,7 @@
 """Frames of video files, one at a time, and videos made of frames.
 
-FFmpeg's libraries do the work, through PyAV (`detflow[video]`): one wheel for every platform brings them.
-Unlike OpenCV's reader it tells a packet that cannot be decoded from the end of the file, and when a frame is
-shown.
+PyAV (`detflow[video]`) brings FFmpeg's libraries as a wheel for every platform. Unlike OpenCV's reader, it
+distinguishes a broken packet from the end of the file, and gives the time of each frame.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class VideoReader:
         self._path, self._errors = path, av.FFmpegError
         self.faults = 0
         if not os.path.isfile(path):
-            raise DataError("expected a video, found no such file; check the path", where=path)
+            raise DataError("expected a video, found no file; check the path", where=path)
         try:
             self._container = av.open(
                 path, options={"format_whitelist": _FORMATS, "protocol_whitelist": "file"}
