@@ -12,8 +12,8 @@ One run times, on the same batch of noise with the same objects and the same num
 Contenders are timed in turns, so that other load falls on all alike. Besides times it prints ratios, and the
 time of each billion multiply-adds, as the networks of different families do different amounts of work.
 
-The peer runs in a process of its own, whose Python `--peer` names: it needs torch, timm and effdet, and
-nothing of detflow. Where they are missing the benchmark says so and times the rest. Where ai-edge-litert is
+The peer runs in a child process with the Python of `--peer`, which needs torch, timm and effdet, but not
+detflow. Without them the benchmark prints that they are missing and times the rest. Where ai-edge-litert is
 missing, files are run by tensorflow's own interpreter.
 """
 
@@ -157,7 +157,7 @@ def file_run(path: str, threads: int) -> Callable[[], object]:
 
 
 def time_in_turns(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return milliseconds of each contender, the median of so many turns."""
+    """Return the median milliseconds of each contender over `turns` turns."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for run in contenders.values():
         for _ in range(WARM_UP):
@@ -171,7 +171,7 @@ def time_in_turns(contenders: dict[str, Callable[[], object]], rounds: int) -> d
 
 
 class Peer:
-    """effdet in a process of its own: it is told what to set up, and then to run it."""
+    """effdet in a child process, which sets up a network and then runs it."""
 
     def __init__(self, python: str, threads: int) -> None:
         words = [python, str(PEER), str(threads)]

@@ -191,7 +191,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--images", type=int, default=4000)
     parser.add_argument("--masks", action="store_true", help="measure the encoding of masks instead")
-    parser.add_argument("--annotations", type=Path, help="measure the reading of such a file instead")
+    parser.add_argument("--annotations", type=Path, help="measure the reading of this file instead")
     parser.add_argument("--format", default="coco", help="of the annotations")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--workers", type=int, default=0, help="also run multi_processing with so many")

@@ -1,10 +1,10 @@
-"""Parameters, operations and memory of the networks that `detflow init` offers: the facts of its ladder.
+"""Parameters, operations and memory of the networks that `detflow init` offers: the facts of its table.
 
     python -m benchmarks.networks operations [NAME...]
     python -m benchmarks.networks memory [--batches=2,6] [NAME...]
 
 `networks.yaml` of each family has them. `operations` builds each network for 90 classes at its published
-input. `memory` trains some steps on noise with two batch sizes, each in a process of its own, and divides the
+input. `memory` trains some steps on noise with two batch sizes, each in a child process, and divides the
 difference of their peaks by that of their pixels: bytes for each pixel of a batch, on processors. Those of
 EfficientDet D5 to D7 are measured with --batches=1,3, for which 16 GiB are enough.
 """

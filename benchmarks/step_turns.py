@@ -2,7 +2,7 @@
 
     python -m benchmarks.step_turns NAME[=CHECKOUT][,VARIABLE=VALUE...] ... [--steps 10] [--batch 8]
 
-Each contender is a process of its own that runs our step of `benchmarks.training_step`, from the checkout it
+Each contender is a child process that runs our step of `benchmarks.training_step`, from the checkout it
 names or else this one, with the variables it names. One step of each is run at a time, so that other load
 falls on all alike. The first contender is what the others are compared with:
 

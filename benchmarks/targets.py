@@ -230,7 +230,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--objects", type=int, default=30)
     parser.add_argument("--anchors", type=int, default=20_000)
-    parser.add_argument("--proposals", type=int, default=300, help="anchors that each image has of its own")
+    parser.add_argument("--proposals", type=int, default=300, help="proposals for each image")
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=10)
     arguments = parser.parse_args()

@@ -48,8 +48,8 @@ def fingerprint(data_path: str, data_format: str, splits: Mapping[str, Any], spa
     """Return a text that changes when a file of the data set is added, removed or written.
 
     Local files count by name, size and time of change; objects on S3 by name, size and ETag. Objects of
-    other stores count by name, size and time of change; single files there, such as annotations, by content. Of data
-    with spans, only the spans to read count.
+    other stores count by name, size and time of change; single files there, such as annotations, by content.
+    Of data with spans, only the spans to read count.
 
     Args:
         data_path: folder of the data set.

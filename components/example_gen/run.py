@@ -17,9 +17,8 @@ from components.example_gen.shards import WORK, read_reports, shard_settings, wr
 from components.example_gen.spans import SpanQuery, resolve_spans
 from components.example_gen.transforms import write_shards
 from detection_core.artifacts.box_profile import BOX_PROFILES, BoxProfiles
-from detection_core.artifacts.dataset_card import CARD
-from detection_core.artifacts.message_files import LABEL_MAP
-from detection_core.artifacts.quarantine import QUARANTINE
+from detection_core.artifacts.dataset_card import CARD, QUARANTINE
+from detection_core.artifacts.detector import LABEL_MAP
 from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import format_label_map
 from detection_core.datasets.annotation_frame import check_exif_annotations

@@ -24,7 +24,7 @@ from detection_core.datasets.counts import Counts
 from detection_core.datasets.encoding import find_decoding, make_example
 from detection_core.errors import ConfigError
 from detection_core.storage import files
-from detection_core.storage.record_files import Shard
+from detection_core.storage.shard_cache import Shard
 
 WORK = ".work"
 """Folder beside the splits for the shards' lists and reports; gone when all is done."""

@@ -38,7 +38,7 @@ from components.run_checker.placeholders import RunValues, fill_placeholders
 from components.runtime.bind import decode_parameters
 from detection_core.errors import ConfigError, ModelError
 from detection_core.storage import files
-from detection_core.tasks.starting_files import fingerprint_files, starting_files
+from detection_core.tasks.fitting.starting_files import fingerprint_files, starting_files
 
 HANDED_ON = ("data_path", "thresholds", "push_destination", "work_dir")
 """Fields that other steps take from here, as `resolved_NAME`: their placeholders are filled."""

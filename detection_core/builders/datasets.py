@@ -293,6 +293,15 @@ def build_representative_dataset(
     return _plain_batches(reader, model_image_resizer(config.model), batch_size)
 
 
+def representative_pixels(
+    config: CheckedConfig, *, label_map: LabelMap, examples: int, batch_size: int = 8
+) -> Iterator[tf.Tensor]:
+    """Yield the first `examples` training images, in whole batches, float32 [B, H, W, 3], resized, 0..255."""
+    dataset = build_representative_dataset(config, label_map=label_map, batch_size=batch_size)
+    for batch in dataset.take(-(-examples // batch_size)):
+        yield batch.images.pixels
+
+
 def _plain_batches(reader: Reader, resizer: Resizer, batch_size: int) -> tf.data.Dataset:
     """Return `Batch`es of each example once, in the records' order, not augmented."""
 

@@ -30,8 +30,7 @@ from detection_core.data.resize import (
     PadToMultipleResizer,
     Resizer,
 )
-from detection_core.data.sequence import SequenceOptions
-from detection_core.data.window import element_at, window_size, with_following
+from detection_core.data.sequence import SequenceOptions, element_at, window_size, with_following
 from detection_core.detectors.family import model_message
 from detection_core.protos import automl_input_pb2, model_pb2
 from detection_core.protos import image_resizer_pb2 as resizer_pb

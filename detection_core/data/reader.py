@@ -37,7 +37,7 @@ from detection_core.data.sequence import (
 from detection_core.errors import DataError
 from detection_core.ops.mask_runs import encode_masks
 from detection_core.storage import files
-from detection_core.storage.record_files import RecordFile, uri_of
+from detection_core.storage.shard_cache import RecordFile, uri_of
 from detection_core.structures import Instances, Sample
 
 _logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from detection_core.data.left_out import without
 from detection_core.data.records import fetched_ahead, record_reader
-from detection_core.storage.record_files import RecordFile, uri_of
+from detection_core.storage.shard_cache import RecordFile, uri_of
 
 # Any number but 0, which tf.data takes for "none".
 _GRAPH_SEED = 1

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from detection_core.artifacts.quarantine import QUARANTINE
+from detection_core.artifacts.dataset_card import QUARANTINE
 from detection_core.data.image_header import MAX_FILE_BYTES
 from detection_core.data.label_map import LabelMap
 from detection_core.datasets.annotated_images import (

@@ -34,9 +34,14 @@ from detection_core.exporters.tflite_description import add_description
 from detection_core.exporters.tflite_formats import FORMATS, FileFormat, Network, file_name
 from detection_core.storage import files
 from detection_core.tasks.examples import check_split
-from detection_core.tasks.export_networks import AWARE_NETWORK, ExportNetworks, ExportSource, FloatLayerChoice
-from detection_core.tasks.file_limits import Limits, check_limits
-from detection_core.tasks.parity import Candidate, ParityOptions, measure_parity
+from detection_core.tasks.exporting.export_networks import (
+    AWARE_NETWORK,
+    ExportNetworks,
+    ExportSource,
+    FloatLayerChoice,
+)
+from detection_core.tasks.exporting.file_limits import Limits, check_limits
+from detection_core.tasks.exporting.parity import Candidate, ParityOptions, measure_parity
 
 _logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import logging
 from detection_core.artifacts import detector as layout
 from detection_core.artifacts.model_run import QUANTIZATION_REPORT, QuantizationReport
 from detection_core.artifacts.quantization import QUANTIZATION, Quantization
-from detection_core.builders.datasets import naming_bad_train_records
+from detection_core.builders.datasets import naming_bad_train_records, representative_pixels
 from detection_core.builders.detector import build_quantization_options, configured_model
 from detection_core.builders.multi_scale import uses_multi_scale
 from detection_core.builders.train_plan import TrainPlan, build_train_plan
@@ -19,16 +19,15 @@ from detection_core.detectors.quantization import QuantizationOptions, Quantized
 from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import LoadedDetector, load_detector, write_detector
 from detection_core.progress import Reporter
-from detection_core.tasks.fitting import FitRequest, fit, fit_facts, written_weights
-from detection_core.tasks.model_run import write_model_run
-from detection_core.tasks.representative import representative_pixels
-from detection_core.tasks.starting_files import starting_files
-from detection_core.tasks.work_folder import (
+from detection_core.tasks.fitting.fit import FitRequest, fit, fit_facts, written_weights
+from detection_core.tasks.fitting.starting_files import starting_files
+from detection_core.tasks.fitting.work_folder import (
     DEFAULT_RESUME,
     ResumeOptions,
     training_fingerprint,
     training_origin,
     work_folder,
+    write_model_run,
 )
 from detection_core.training.distribution import choose_strategy
 from detection_core.training.loop import TrainingResult

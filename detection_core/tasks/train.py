@@ -26,17 +26,17 @@ from detection_core.errors import ConfigError
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.loggers.open_loggers import check_loggers
 from detection_core.progress import Reporter
-from detection_core.tasks.fitting import FitRequest, fit, fit_facts, weights_kind, written_weights
-from detection_core.tasks.model_run import write_model_run
-from detection_core.tasks.skipped_updates import skipped_table
-from detection_core.tasks.starting_files import starting_files
-from detection_core.tasks.starting_weights import StartingWeights, fill_starting_weights
-from detection_core.tasks.work_folder import (
+from detection_core.tasks.fitting.fit import FitRequest, fit, fit_facts, weights_kind, written_weights
+from detection_core.tasks.fitting.skipped_updates import skipped_table
+from detection_core.tasks.fitting.starting_files import starting_files
+from detection_core.tasks.fitting.starting_weights import StartingWeights, fill_starting_weights
+from detection_core.tasks.fitting.work_folder import (
     DEFAULT_RESUME,
     ResumeOptions,
     training_fingerprint,
     training_origin,
     work_folder,
+    write_model_run,
 )
 from detection_core.training.distribution import choose_strategy, this_worker
 from detection_core.training.loop import TrainingResult

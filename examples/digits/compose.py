@@ -46,7 +46,7 @@ class SceneOptions:
         train: scenes in the train split.
         eval: scenes in the eval split.
         test: scenes in the test split.
-        seed: another seed gives other scenes, and assigns the scans to the splits anew.
+        seed: another seed gives other scenes, and another assignment of scans to splits.
     """
 
     train: int = 1600

@@ -45,7 +45,7 @@ def _config(arguments: argparse.Namespace) -> CheckedConfig:
 
 def _config_folder(arguments: argparse.Namespace, output: str) -> str:
     """Write the config, overrides applied, as the steps of a workflow get it; return its folder."""
-    from detection_core.artifacts.message_files import PIPELINE_CONFIG
+    from detection_core.artifacts.detector import PIPELINE_CONFIG
     from detection_core.config.load import write_as_run
 
     config, folder = _config(arguments), os.path.join(output, "pipeline_config")
@@ -56,15 +56,7 @@ def _config_folder(arguments: argparse.Namespace, output: str) -> str:
 def _run_step(
     component: str, report: JsonFile[Any], written_to: str, arguments: argparse.Namespace, **fields: Any
 ) -> dict[str, Any]:
-    """Run a step on its own, with its outputs in the folder that the user named; return its report.
-
-    Args:
-        component: name of its folder.
-        report: file that tells how the step went.
-        written_to: output of the step that holds the report.
-        arguments: of the verb.
-        **fields: inputs and parameters of the Job but examples, pipeline.config and outputs.
-    """
+    """Run a step on its own, with its outputs in the folder that the user named; return its report."""
     from component_specs import JOBS
     from component_specs.annotations import job_fields
     from detection_core.training.memory import keep_host_memory
@@ -338,7 +330,7 @@ VERBS = (
                 action="append",
                 default=[],
                 metavar="DIR_OR_JSON",
-                help="detector, or COCO results (.json); several detectors are fused (OUTPUT/ensemble)",
+                help="trained detector or COCO results (.json); several are fused (OUTPUT/ensemble)",
             ),
             argument(
                 "--watch",

@@ -1,4 +1,4 @@
-"""ExampleGen on Prism: job service and workers in processes of their own, as Flink and Dataflow have them."""
+"""ExampleGen on Prism: job service and workers in separate processes, as with Flink and Dataflow."""
 
 import contextlib
 import functools
@@ -76,7 +76,7 @@ def _write_in_two_environments(tasks, beam_args):
     """Write half of the shards in a worker each, beside the one that Prism starts for the common environment.
 
     Prism 2.77 starts one worker for each environment of a job (`wks[envID]` in prism/internal/execute.go) and
-    reads no --sdk_worker_parallelism; different resource hints make environments of their own. When the
+    reads no --sdk_worker_parallelism; different resource hints make separate environments. When the
     control stream of one ends, it fails all that was given to it (`SDK worker disconnected` in
     prism/internal/worker/worker.go), and with it the job.
     """
@@ -89,7 +89,7 @@ def _write_in_two_environments(tasks, beam_args):
 
 
 def _kill_a_worker(parent, folder, workers):
-    """Kill one of so many workers as soon as some shards are done, and tell whether there were so many."""
+    """Kill one of `workers` once some shards are done; return whether that many had started."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         found = sorted(_workers(parent))

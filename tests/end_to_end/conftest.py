@@ -31,7 +31,7 @@ SHORT = ("quantize.enabled=false", "export.formats=[float32]")
 
 
 class Workflow:
-    """The digits example in a folder of its own, run as its user would, from a folder with traps."""
+    """The digits example in a separate folder, run as a user would, from a folder with traps."""
 
     def __init__(self, folder, scenes):
         self.workspace = folder / "workspace"
@@ -53,7 +53,7 @@ class Workflow:
         return json.loads(printed.getvalue())
 
     def call_process(self, verb, *arguments, code=0):
-        """Do so in a process of its own, as a user does."""
+        """Run it in a child process, as a user does."""
         process = self.start(verb, *arguments, "--json", stdout=subprocess.PIPE)
         out, error = process.communicate(timeout=900)
         assert not self._executed.exists(), self._executed.read_text()

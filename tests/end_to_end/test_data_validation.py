@@ -1,4 +1,4 @@
-"""Data that must not be trained on, as their user meets them: planted, found, told, and nothing trained."""
+"""Faults planted in data are found and reported to the user, and nothing is trained."""
 
 import json
 import shutil

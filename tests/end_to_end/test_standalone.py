@@ -1,4 +1,4 @@
-"""The steps as verbs of their own, one after the other on the same examples."""
+"""Each step as a command, one after the other on the same examples."""
 
 import os
 

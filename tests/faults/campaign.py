@@ -51,7 +51,7 @@ class Outcomes:
 
 
 class Campaign:
-    """Attacks victims, one after the other, in a folder of its own; all chance comes from the seed."""
+    """Attacks victims in turn, in a separate folder; all randomness comes from the seed."""
 
     def __init__(self, work, seed):
         self._work, self._random, self._trials = work, random.Random(seed), 0
@@ -206,7 +206,7 @@ def _small_file_system(place, kilobytes):
 
 @contextlib.contextmanager
 def _server():
-    """Run the tests' model of a Kubeflow Pipelines server in a process of its own; yields its address."""
+    """Run the test double of a Kubeflow Pipelines server in a child process; yield its address."""
     code = (
         "from tests.pipeline.kubeflow.kfp_server import KfpServer; import sys\n"
         "s = KfpServer(); s.start(); print(s.url, flush=True); sys.stdin.read()"

@@ -51,7 +51,7 @@ NO_FAULT = Fault()
 
 
 def run_forked(function, scratch, fault=NO_FAULT):
-    """Run a function in a process of its own; what it returns, into the folder `scratch`, has to be JSON."""
+    """Run a function in a child process; its result goes to the folder `scratch` and must be JSON."""
     scratch.mkdir(parents=True, exist_ok=True)
     log, answer = scratch / "log.txt", scratch / "answer.json"
     answer.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from detection_core.errors import ModelError
 from tests.support import graph_mutants
 from tests.support.agreement import BUILDERS, assert_agree, assert_parts_agree, messages_to_build
 from tests.support.configs import LAYERS, PYRAMID, RETINA
-from tests.support.mutations import mutated_configs
+from tests.support.random_messages import mutated_configs
 from tests.support.zoo_configs import ZOO, zoo_config
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]

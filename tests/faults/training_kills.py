@@ -86,7 +86,7 @@ class Kills:
 
 
 class Campaign:
-    """Kills trainings in folders of their own; all chance comes from the seed."""
+    """Kills trainings in separate folders; all randomness comes from the seed."""
 
     def __init__(self, work, seed):
         self._work, self._random = work, random.Random(seed)

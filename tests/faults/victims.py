@@ -44,7 +44,7 @@ _VARYING = r"saved_model\.pb|fingerprint\.pb|\.index$|\.data-|events\.out|keras_
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Victim:
-    """Something that is run again and again in a folder of its own."""
+    """A program that the campaign runs repeatedly, each time in a separate folder."""
 
     name: str
     run: Callable[[Path], Any]
@@ -75,7 +75,7 @@ class Steps:
         self._base, self._reference = base, base / "reference"
 
     def prepare(self):
-        """Return the values of the checks of a run; call it in a process of its own."""
+        """Return the values of a run's checks; call it in a child process."""
         from pipeline.run_checks import run_checks
 
         return dict(run_checks(_settings(self._base, self._base / "workspace"), run_id="r"))

@@ -83,7 +83,7 @@ def _good_members():
 
 
 def _patched(data, name, at, value, local=None):
-    """Change a field of a member's entry in the directory, and of its own header."""
+    """Change a field of a member's entry in the directory, and of its header."""
     changed = bytearray(data)
     entry = data.rindex(b"PK\x01\x02", 0, data.rindex(name.encode()))
     changed[entry + at : entry + at + len(value)] = value
@@ -220,7 +220,7 @@ def _lists():
     splits = {"train": {"data": "data.yaml", "split": "train"}, "eval": {"data": "data.yaml", "split": "val"}}
     for name, content in _LISTS.items():
         yield Case(f"list/{name}", example_gen("yolo", json.dumps(splits)), using(_list, content), ANY)
-        # Where half of the images that were looked at are not there, the exit code says so.
+        # If half of the sampled images are missing, the exit code is not 0.
         yield Case(f"list/init_{name}", _INIT, using(_list, content), (*EITHER, "exit 1"))
     command = detflow("init", "{in}/data.yaml", "-o", "{out}/w")
     roots = {"path_etc": "/etc", "path_root": "/"}

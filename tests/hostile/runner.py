@@ -22,7 +22,7 @@ import traceback
 from pathlib import Path
 
 from tests.hostile.case import ERROR, OK, QUARANTINE, USAGE, Case
-from tests.support.raw_server import serve_raw
+from tests.support.local_server import serve_raw
 
 _PACKAGES = ("detection_core", "component_specs", "components", "pipeline", "detflow")
 _LONGEST_MESSAGE, _LONGEST_OUTPUT = 6_000, 400_000

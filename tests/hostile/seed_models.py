@@ -1,4 +1,4 @@
-"""Good and hostile models that TensorFlow writes; a process of its own, as one that has run it must not fork.
+"""Write good and hostile models with TensorFlow, in a child process: a process that ran it must not fork.
 
 python -m tests.hostile.seed_models FOLDER
 """

@@ -10,7 +10,6 @@ import pytest
 from component_specs import JOBS
 from component_specs.annotations import job_fields
 from detection_core.training.distribution import this_worker
-from tests.k8s.kubernetes_models import problems
 from tests.k8s.manifests import (
     COMPONENTS,
     FILES,
@@ -22,6 +21,7 @@ from tests.k8s.manifests import (
     pod_specs,
     pod_templates,
     policies,
+    problems,
     write_overlay,
 )
 from tests.support.cases import cases
@@ -264,7 +264,7 @@ def test_pods_of_a_run_reach_of_kubeflow_what_they_call_and_nothing_else():
 
 
 def test_policies_open_namespaces_for_named_ports_only_and_let_pods_ask_for_addresses():
-    """A policy of its own must hold without own-namespace, too: where one allows pods, it allows DNS."""
+    """Each policy must also hold without own-namespace: if it allows pods, it allows DNS."""
     for name, spec in [item for path in FILES for item in policies(documents(path)).items()]:
         for rule in spec.get("egress", ()):
             whole = [to for to in rule["to"] if "namespaceSelector" in to and "podSelector" not in to]

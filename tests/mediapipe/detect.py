@@ -1,4 +1,4 @@
-"""Runs MediaPipe's ObjectDetector, in an environment of its own: nothing of detflow is imported.
+"""Run MediaPipe's ObjectDetector in a separate environment without detflow.
 
     python detect.py FILE MODE MOST IMAGE...
 

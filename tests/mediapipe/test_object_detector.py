@@ -1,6 +1,6 @@
 """MediaPipe's ObjectDetector loads our files and finds what we find; `make test-mediapipe`.
 
-MediaPipe lives in an environment of its own, whose Python DETFLOW_MEDIAPIPE names.
+MediaPipe has a separate environment; DETFLOW_MEDIAPIPE is its Python.
 """
 
 import functools

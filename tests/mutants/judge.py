@@ -39,7 +39,7 @@ class Verdict:
 
 
 class Judge:
-    """Runs tests on mutants in a copy of its own."""
+    """Runs tests on mutants in a copy of the checkout."""
 
     def __init__(
         self, folder: Path, seconds: float, root: Path = ROOT, modules: Sequence[str] = MODULES

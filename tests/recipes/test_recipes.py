@@ -1,11 +1,17 @@
 """Each recipe of CONTRIBUTING.md, followed from outside of the packages and used end to end."""
 
+import contextlib
+import dataclasses
+import importlib
 import json
 import math
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -30,16 +36,73 @@ from pipeline.cli import parser
 from pipeline.registered_steps import unregister_step
 from pipeline.settings.settings_file import load_settings
 from tests.pipeline.golden import SETTINGS
-from tests.recipes import page
-from tests.recipes.page import recipe, registered
-from tests.support.blob_artifacts import save_model
-from tests.support.blob_artifacts import write_examples as write_blob_examples
-from tests.support.blobs import BlobDetector, scenes
+from tests.support.blobs import BlobDetector, save_folder, scenes
+from tests.support.blobs import write_examples as write_blob_examples
 from tests.support.compiled import with_short_stack
 from tests.support.plain_backbone import PLAIN
 from tests.support.tiny_training import MOBILENET, config_text, write_examples
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "CONTRIBUTING.md"
+_SECTION = re.compile(r"^### (.+?)\n(.*?)(?=^##)", re.DOTALL | re.MULTILINE)
+_FILE = re.compile(r"^`([\w.]+)`[^\n]*:\n\n```\w+\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_ROW = re.compile(r"^\| \[(.+?)\]\(#[\w-]+\) \| (\d+) \|", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A recipe, its files written to a folder from which they can be imported."""
+
+    folder: Path
+    files: dict[str, str]  # name to content
+
+    def path(self, name: str) -> str:
+        """Return where a file is."""
+        return str(self.folder / name)
+
+    def load(self, name: str) -> ModuleType:
+        """Import a module of the recipe."""
+        return importlib.import_module(name)
+
+
+def files_of(title: str) -> dict[str, str]:
+    """Return the files of a recipe: below its heading of the third level, up to the next heading."""
+    sections = _SECTION.findall(PAGE.read_text(encoding="utf-8"))
+    return dict(_FILE.findall({heading.lower(): text for heading, text in sections}[title]))
+
+
+def counts() -> dict[str, int]:
+    """Return how many files of one's own the table says that each recipe takes."""
+    return {title: int(count) for title, count in _ROW.findall(PAGE.read_text(encoding="utf-8"))}
+
+
+@contextlib.contextmanager
+def recipe(title: str, folder: Path) -> Iterator[Recipe]:
+    """Write a recipe's files to a folder and let them be imported while the caller needs them."""
+    files = files_of(title)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    modules = [Path(name).stem for name in files if name.endswith(".py")]
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        yield Recipe(folder, files)
+    finally:
+        sys.path.remove(str(folder))
+        for module in modules:
+            sys.modules.pop(module, None)
+
+
+@contextlib.contextmanager
+def registered(title: str, folder: Path, module: str, *forget: Callable[[], None]) -> Iterator[Recipe]:
+    """Write a recipe's files and register their part; then call what takes it back."""
+    with recipe(title, folder) as found:
+        found.load(module).register()
+        try:
+            yield found
+        finally:
+            for take_back in forget:
+                take_back()
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +130,9 @@ def loaded(tiny, recipe, name, overrides=()):
 
 def test_the_table_counts_the_files():
     parts = {"a loss", "a backbone", "an augmentation", "an input format", "a metric", "a family"}
-    assert set(page.counts()) == parts | {"a component"}
-    for title, count in page.counts().items():
-        modules = [name for name in page.files_of(title) if name.endswith(".py")]
+    assert set(counts()) == parts | {"a component"}
+    for title, count in counts().items():
+        modules = [name for name in files_of(title) if name.endswith(".py")]
         assert len(modules) == count <= 3, title
 
 
@@ -175,7 +238,7 @@ def test_a_metric_is_measured_and_gates(tmp_path):
     forget = lambda: unregister_metric_set("coverage_metrics")  # noqa: E731
     with registered("a metric", tmp_path, "image_coverage", forget) as coverage:
         config = coverage.files["coverage.config"]
-        model = save_model(BlobDetector(), tmp_path / "model", config=config)
+        model = save_folder(BlobDetector(), tmp_path / "model", config=config)
         options = detection_core.EvaluateOptions(thresholds={"Coverage_Images@0.5": {"lower_bound": 1.1}})
         report = detection_core.evaluate(model, examples=tmp_path / "examples", options=options)
     expected = np.mean([len(truth.boxes) > 0 for _, truth in scenes(4)])

@@ -1,4 +1,4 @@
-"""Converts a portable SavedModel and runs it, in an environment of its own: nothing of detflow is imported.
+"""Convert a portable SavedModel and run it, in a separate environment without detflow.
 
     python run.py RUNTIME FOLDER
 

@@ -1,6 +1,6 @@
 """Other runtimes find what the SavedModel finds; `make test-runtimes`.
 
-Each has an environment of its own, below the folder that DETFLOW_RUNTIMES names.
+Each has a separate environment below the folder DETFLOW_RUNTIMES.
 """
 
 import os

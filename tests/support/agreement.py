@@ -44,7 +44,7 @@ from detection_core.protos.preprocessor_pb2 import PreprocessingStep
 from detection_core.protos.region_similarity_calculator_pb2 import RegionSimilarityCalculator
 from tests.support.cases import config_refused
 from tests.support.configs import find_in
-from tests.support.mutations import edge_messages
+from tests.support.random_messages import edge_messages
 
 BUILDERS: dict[type[Message], Callable[[Any], Any]] = {
     AnchorGenerator: build_anchor_generator,
@@ -60,7 +60,7 @@ BUILDERS: dict[type[Message], Callable[[Any], Any]] = {
     PreprocessingStep: build_augmentation,
     RegionSimilarityCalculator: build_similarity,
 }
-"""Every public builder that needs one message and no file; inputs and networks have tests of their own."""
+"""Every public builder that needs one message and no file; inputs and networks are tested elsewhere."""
 
 PARTS: dict[str, Callable[[TrainEvalPipelineConfig], Any]] = {
     "anchors": lambda c: build_anchor_generator(c.model.ssd.anchor_generator),

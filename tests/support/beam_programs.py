@@ -40,7 +40,7 @@ def listening(command: list[str], port: int, log: Path) -> Iterator[subprocess.P
 
 @contextlib.contextmanager
 def worker_pool(log: Path) -> Iterator[tuple[subprocess.Popen[bytes], tuple[str, ...]]]:
-    """Run what k8s/addons/beam-flink/taskmanager.yaml has beside a task manager; give what Beam is told."""
+    """Run the worker pool of k8s/addons/beam-flink/taskmanager.yaml; return Beam's options for it."""
     port, module = free_port(), "apache_beam.runners.worker.worker_pool_main"
     with listening([sys.executable, "-m", module, f"--service_port={port}"], port, log) as pool:
         yield pool, ("--environment_type=EXTERNAL", f"--environment_config=localhost:{port}")

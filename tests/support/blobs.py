@@ -1,16 +1,20 @@
-"""Scenes with one bright square each, and a SavedModel that really finds it."""
+"""Scenes with one bright square each, a SavedModel that finds it, and both as artifacts."""
 
+import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from PIL import Image
 from tensorflow.core.protobuf import saved_model_pb2
 
 from detection_core.data.label_map import format_label_map, label_map_from_names
 from detection_core.structures import Instances
 from tests.support.evaluated_images import make_truth
+from tests.support.record_files import example, write_records
 
 
 def scenes(count=6, seed=0) -> list[tuple[np.ndarray, Instances]]:
@@ -82,16 +86,6 @@ def save(detector: tf.Module, path) -> str:
     return str(path)
 
 
-def save_folder(detector: tf.Module, folder: Path) -> str:
-    """Write a detector folder as far as prediction looks at it: SavedModel and label map."""
-    save(detector, folder / "Format-Serving")
-    extra = folder / "Format-Serving" / "assets.extra" / "detflow"
-    extra.mkdir(parents=True)
-    (extra / "label_map.pbtxt").write_text(format_label_map(label_map_from_names(["red", "green"])))
-    (extra / "pipeline.config").write_text("")
-    return str(folder)
-
-
 def alter(folder, change: Callable[[Any], Any]) -> None:
     """Change the first meta graph of a SavedModel, in its file."""
     path = Path(folder, "saved_model.pb")
@@ -110,3 +104,42 @@ def writing_detector(path):
             return BlobDetector.serve.python_function(self, input_tensor)
 
     return Writing()
+
+
+PER_CATEGORY = "eval_config { include_metrics_per_category: true }"
+LABELS = label_map_from_names(["red", "green"])
+
+
+def write_examples(folder: Path, split: str, images) -> None:
+    """Write scenes as PNG, so that pixels stay as they are."""
+    (folder / f"Split-{split}").mkdir(parents=True)
+    records = []
+    for image, truth in images:
+        stream = io.BytesIO()
+        Image.fromarray(image).save(stream, "PNG")
+        fields = {
+            "image/encoded": [stream.getvalue()],
+            "image/format": [b"png"],
+            "image/height": [image.shape[0]],
+            "image/width": [image.shape[1]],
+            "image/source_id": [truth.source_id.encode()],
+            "image/filename": [truth.source_id.encode()],
+            "image/object/class/label": [int(c) + 1 for c in truth.classes],
+            "image/object/class/text": [LABELS.names[c].encode() for c in truth.classes],
+        }
+        for i, name in enumerate(("ymin", "xmin", "ymax", "xmax")):
+            fields[f"image/object/bbox/{name}"] = truth.boxes[:, i].tolist()
+        records.append(example(fields))
+    write_records(folder / f"Split-{split}" / "examples-00000-of-00001.tfrecord", records)
+    (folder / "label_map.pbtxt").write_text(format_label_map(LABELS))
+    (folder / "dataset_card.json").write_text(json.dumps({"splits": {split: {"images": len(images)}}}))
+
+
+def save_folder(detector: tf.Module, folder: Path, names=LABELS.names, config: str = "") -> str:
+    """Write a detector folder as far as prediction looks at it: SavedModel, label map and config."""
+    save(detector, folder / "Format-Serving")
+    extra = folder / "Format-Serving" / "assets.extra" / "detflow"
+    extra.mkdir(parents=True)
+    (extra / "label_map.pbtxt").write_text(format_label_map(label_map_from_names(list(names))))
+    (extra / "pipeline.config").write_text(config)
+    return str(folder)

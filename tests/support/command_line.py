@@ -1,4 +1,4 @@
-"""The command line, called in the process of the test, and programs in one of their own."""
+"""The command line, called in the test's process, and programs in child processes."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from pipeline.cli import parser
 
 
 def run_python(code: str, *words: str, check: bool = True, **options: Any) -> Any:
-    """Run a program in a process of its own; return its end, with output and errors as text."""
+    """Run a program in a child process; return the completed process with output and errors as text."""
     command = [sys.executable, "-c", code, *words]
     return subprocess.run(command, check=check, capture_output=True, text=True, timeout=600, **options)
 
@@ -34,7 +34,7 @@ def has_ended(process: int, within: float = 60.0) -> bool:
 class CommandLine:
     """`cli("zoo", "list")` runs a verb and returns what it printed.
 
-    No process is forked for verbs that open models: `pipeline.cli.supervisor` has tests of its own. `err` is
+    No process is forked for verbs that open models: `pipeline.cli.supervisor` is tested elsewhere. `err` is
     what the last verb wrote to the standard error.
     """
 

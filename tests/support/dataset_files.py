@@ -144,3 +144,39 @@ def write_voc(root, names=("a", "b", "c", "d"), **changed):
         (root / "Annotations" / f"{name}.xml").write_text(changed.get(name, voc_xml(name)))
     (root / "ImageSets" / "Main" / "train.txt").write_text("\n".join(names) + "\n")
     return str(root)
+
+
+def brush_bytes(width, height, painted, alike=True):
+    """Encode a mask as Label Studio's brush does, with runs of up to 16 equal values, or without runs."""
+    values = [255 * ((at // 4 // width, at // 4 % width) in painted) for at in range(width * height * 4)]
+    bits = f"{len(values):032b}{7:05b}" + "".join(f"{length - 1:04b}" for length in (1, 2, 3, 4))
+    at = 0
+    while at < len(values):
+        same = next((n for n in range(1, 16) if values[at : at + n + 1] != [values[at]] * (n + 1)), 16)
+        run = min(same if alike else 16, len(values) - at)
+        bits += f"{int(alike)}{3:02b}{run - 1:04b}"
+        bits += "".join(f"{value:08b}" for value in (values[at : at + 1] if alike else values[at : at + run]))
+        at += run
+    bits += "0" * (-len(bits) % 8)
+    return [int(bits[at : at + 8], 2) for at in range(0, len(bits), 8)]
+
+
+WIDTH, HEIGHT = 64, 48
+
+
+def smooth_picture() -> Image.Image:
+    """Make a picture without sharp edges."""
+    small = np.random.default_rng(3).integers(0, 256, (6, 8, 3), dtype=np.uint8)
+    return Image.fromarray(small).resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC)
+
+
+def turned_by_xmp(orientation: int) -> bytes:
+    """Make a JPEG file whose XMP packet has an orientation, and whose EXIF has none."""
+    packet = (
+        b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+        b'<rdf:Description tiff:Orientation="%d" xmlns:tiff="http://ns.adobe.com/tiff/1.0/"/>'
+        b"</rdf:RDF></x:xmpmeta>" % orientation
+    )
+    buffer = io.BytesIO()
+    smooth_picture().save(buffer, "JPEG", xmp=packet)
+    return buffer.getvalue()

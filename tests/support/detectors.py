@@ -1,6 +1,6 @@
 """One real chain a family, made once for all tests: trained, quantized and exported by the real tasks.
 
-Read what is here and never write into it; `shutil.copytree` gives a test a copy of its own. A family is
+Read what is here and never write into it; `shutil.copytree` gives a test its copy. A family is
 `ssd` (MobileNet), `plain` (the same on `plain_backbone`: half the time to load, in this process only) or
 `efficientdet` (lite0). All take 64 x 64 pixels and know two classes, `dark` and `bright`.
 """
@@ -31,7 +31,7 @@ model {
 
 
 def family_config(family: str, steps: int = 0) -> str:
-    """Give the pipeline.config of a family, for a training of so many steps; 0 are the chain's."""
+    """Return the pipeline.config of a family for a number of steps; 0: those of the chain."""
     steps = steps or STEPS[family]
     if family == "plain":
         from tests.support.plain_backbone import PLAIN

@@ -200,7 +200,7 @@ def small_message(**fields: Any) -> EfficientDet:
 
 
 def small_detector(seed: int | None = 0, **fields: Any) -> Any:
-    """The detector of such a message."""
+    """Build the detector of a message like `message`."""
     from detection_core.families.efficientdet.build import build_efficientdet
 
     return build_efficientdet(small_message(**fields), "model.efficientdet", seed)

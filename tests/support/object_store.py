@@ -1,4 +1,4 @@
-"""Object stores on sockets of their own, for tests: S3, Google Cloud Storage, Azure Blob Storage.
+"""Object stores on local sockets, for tests: S3, Google Cloud Storage, Azure Blob Storage.
 
 S3 decides on a conditional write and makes it in one step ("How to prevent object overwrites with conditional
 writes", Amazon S3 User Guide). moto looks and writes in two, so its server answers one request at a time

@@ -1,4 +1,4 @@
-"""A family from outside: two networks, predictions of its own, images of several sizes, masks."""
+"""A family from outside: two networks, its own predictions, images of several sizes, masks."""
 
 import dataclasses
 

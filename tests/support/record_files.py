@@ -52,7 +52,7 @@ def numbered_example(number: int, *, height: int = 6, width: int = 9, objects: i
 
 
 def write_records(path: Path, records: Sequence[bytes]) -> str:
-    """Write a TFRecord file, compressed if its name says so."""
+    """Write a TFRecord file, compressed by the ending of its name."""
     compression = "GZIP" if path.suffix == ".gz" else ""
     with tf.io.TFRecordWriter(str(path), compression) as writer:
         for record in records:

@@ -1,4 +1,4 @@
-"""A logger that remembers what it is told, and may refuse or take its time."""
+"""A logger that records its calls, and may raise or wait first."""
 
 import threading
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ from detection_core.loggers.base import Logger
 
 
 class RecordingLogger(Logger):
-    """Has an entry of each call in `told`; refuses so many first, and waits for a gate before each."""
+    """Records each call in `calls`; the first `refuses` calls raise, and each waits for `gate`."""
 
     def __init__(self, refuses: int = 0, gate: threading.Event | None = None) -> None:
         self.refuses, self.gate = refuses, gate
-        self.told: list[Any] = []
+        self.calls: list[Any] = []
 
     def _take(self, entry: Any) -> None:
         if self.gate is not None:
@@ -20,7 +20,7 @@ class RecordingLogger(Logger):
         if self.refuses:
             self.refuses -= 1
             raise ConnectionError("no route to host")
-        self.told.append(entry)
+        self.calls.append(entry)
 
     def log_parameters(self, values: Mapping[str, str]) -> None:
         self._take(dict(values))

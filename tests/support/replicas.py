@@ -1,4 +1,4 @@
-"""Programs for two replicas, in a process of their own."""
+"""Programs for two replicas, in a child process."""
 
 import subprocess
 import sys

@@ -1,10 +1,11 @@
-"""Which operations a TensorFlow Lite file has, and what they compute."""
+"""The operations of a TensorFlow Lite file, what they compute, and the outputs asked of it."""
 
 import dataclasses
 from typing import Any
 
 import numpy as np
 
+from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.exporters.delegation import make_interpreter
 
 
@@ -47,3 +48,8 @@ def _operation_name(code: Any, builtins: dict[int, str]) -> str:
     if code.customCode:
         return str(code.customCode.decode())
     return builtins[max(code.builtinCode, code.deprecatedBuiltinCode)]
+
+
+def outputs(max_detections: int, **changed) -> TFLiteOutputOptions:
+    options = {"classes_per_detection": 1, "use_regular_nms": False, **changed}
+    return TFLiteOutputOptions(max_detections=max_detections, **options)

@@ -8,10 +8,8 @@ import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from detection_core.artifacts.tflite_decoding import BoxDecoding
-from detection_core.artifacts.tflite_graph import read_graph
-from detection_core.artifacts.tflite_metadata import TFLiteDescription
-from detection_core.artifacts.tflite_network import network_outputs
+from detection_core.artifacts.tflite_graph import network_outputs, read_graph
+from detection_core.artifacts.tflite_metadata import BoxDecoding, TFLiteDescription
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_description import add_description
@@ -72,7 +70,7 @@ def tflite_of(detector: TinyDetector, options: PostProcessOptions = OPTIONS, *, 
 
 
 def convert(name: str, form: str = "post_process") -> bytes:
-    """Convert the tiny detector to a format, anew."""
+    """Convert the tiny detector to a format again."""
     wanted = FORMATS[name]
     return wanted.convert(Conversion(function=function_of(wanted.integer, form), inputs=lambda: INPUTS))
 
@@ -110,7 +108,7 @@ def inputs_of(content: bytes) -> list[np.ndarray]:
 
 
 def run(content: bytes, image: np.ndarray) -> dict[str, np.ndarray]:
-    """Give a file an input of its own type; return its signature's outputs."""
+    """Run a file on an input of its type; return its signature's outputs."""
     return Interpreter(model_content=content).get_signature_runner("serving_default")(input=image)
 
 

@@ -6,9 +6,10 @@ import json
 import re
 from pathlib import Path
 
-from detection_core.config.load import load_pipeline_config
+from detection_core.config.load import PipelineConfig, load_pipeline_config, parse_pipeline_config
 from detection_core.config.paths.overrides import apply_overrides
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
+from detection_core.zoo.networks import find_kind
 
 FOLDER = Path(__file__).parents[1] / "detection_core" / "config" / "data" / "zoo"
 _RECORDS = json.loads((FOLDER / "zoo.json").read_text(encoding="utf-8"))
@@ -51,3 +52,18 @@ def golden_name(name: str) -> str | None:
         return known[0]
     version = re.match(r"efficientdet_(d\d)_", name)
     return next((golden for golden in ZOO if version and f"_{version[1]}_" in golden), None)
+
+
+def edge_config(
+    extractor: str, *, side: int = 320, classes: int = 90, multiplier: float = 1.0
+) -> PipelineConfig:
+    """Return the config of an extractor; 320 pixels, 90 classes and a multiplier of 1 are as published."""
+    text = find_kind("ssdlite").fill(
+        classes,
+        extractor=extractor,
+        overrides=str("mobiledet" not in extractor).lower(),
+        height=side,
+        width=side,
+        depth_multiplier=str(multiplier),
+    )
+    return parse_pipeline_config(text)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
-    from detection_core.artifacts.tflite_decoding import BoxDecoding
+    from detection_core.artifacts.tflite_metadata import BoxDecoding
     from detection_core.detectors.base import Detector
     from detection_core.detectors.checkpoint_names import CheckpointNames
     from detection_core.detectors.quantization import QuantizationOptions, QuantizedDetector

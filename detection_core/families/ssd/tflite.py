@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from detection_core.artifacts.tflite_decoding import BoxDecoding
+from detection_core.artifacts.tflite_metadata import BoxDecoding
 from detection_core.config.num_classes import foreground_classes
 from detection_core.detectors.family import Normalisation, TFLiteOutputOptions
 from detection_core.errors import ExportError

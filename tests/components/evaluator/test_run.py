@@ -7,8 +7,14 @@ from components.evaluator.run import run
 from detection_core.artifacts.coco_names import MAP, MAP_50
 from detection_core.errors import ConfigError, DataError, ModelError
 from detection_core.evaluation.ensemble_runner import write_ensemble
-from tests.support.blob_artifacts import PER_CATEGORY, save_model, write_examples
-from tests.support.blobs import BlobDetector, scenes, writing_detector
+from tests.support.blobs import (
+    PER_CATEGORY,
+    BlobDetector,
+    save_folder,
+    scenes,
+    write_examples,
+    writing_detector,
+)
 
 
 @pytest.fixture(scope="module")
@@ -17,9 +23,9 @@ def folders(tmp_path_factory):
     write_examples(root / "examples", "test", scenes(8))
     return {
         "examples": str(root / "examples"),
-        "good": save_model(BlobDetector(), root / "good", config=PER_CATEGORY),
-        "worse": save_model(BlobDetector(shift=0.03), root / "worse"),
-        "other": save_model(BlobDetector(), root / "other", names=["cat", "dog"]),
+        "good": save_folder(BlobDetector(), root / "good", config=PER_CATEGORY),
+        "worse": save_folder(BlobDetector(shift=0.03), root / "worse"),
+        "other": save_folder(BlobDetector(), root / "other", names=["cat", "dog"]),
     }
 
 
@@ -98,7 +104,7 @@ def test_what_cannot_be_judged_leaves_no_evaluation(folders, tmp_path):
 
 def test_a_baseline_that_does_more_than_compute_is_not_run_unless_it_is_trusted(folders, tmp_path):
     mark = tmp_path / "pwned"
-    baseline = save_model(writing_detector(mark), tmp_path / "baseline")
+    baseline = save_folder(writing_detector(mark), tmp_path / "baseline")
     with pytest.raises(ModelError, match="found WriteFile"):
         run(job(folders, tmp_path, baseline=baseline))
     assert not mark.exists()

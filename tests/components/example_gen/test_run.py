@@ -20,7 +20,7 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.storage import files
 from detection_core.storage.shard_cache import shard_cache
-from detection_core.tasks.work_folder import training_fingerprint
+from detection_core.tasks.fitting.work_folder import training_fingerprint
 from tests.support.cases import cases
 from tests.support.dataset_files import Coco, picture, png_that_claims, voc_xml, write_voc
 from tests.support.object_store import dead_server, s3_server

@@ -51,7 +51,7 @@ from tests.support.cases import cases, config_refused, refused
 from tests.support.configs import assert_any, checked, find_in, parsed
 from tests.support.golden_cases import cases_of
 from tests.support.plain_backbone import PLAIN
-from tests.support.schema_messages import MESSAGES
+from tests.support.random_messages import MESSAGES
 from tests.support.tiny_training import config_text
 
 

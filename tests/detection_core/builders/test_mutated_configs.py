@@ -11,7 +11,7 @@ from detection_core.tasks.describe import describe
 from tests.support.agreement import BUILDERS, assert_agree, assert_parts_agree, messages_to_build, passes
 from tests.support.cases import cases
 from tests.support.configs import LAYERS, PYRAMID, RETINA, changed
-from tests.support.mutations import mutated_configs
+from tests.support.random_messages import mutated_configs
 from tests.support.zoo_configs import ZOO, zoo_config
 
 SEEDS = [*map(load_pipeline_config, (PYRAMID, LAYERS, RETINA)), *map(zoo_config, ZOO)]

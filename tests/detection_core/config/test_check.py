@@ -36,8 +36,7 @@ from tests.support.configs import (
     changed,
     parsed,
 )
-from tests.support.mutations import mutated_configs
-from tests.support.schema_messages import MESSAGES
+from tests.support.random_messages import MESSAGES, mutated_configs
 from tests.support.zoo_configs import ZOO, zoo_config
 
 RULES = all_rules()

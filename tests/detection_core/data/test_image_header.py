@@ -28,8 +28,7 @@ from detection_core.data.orientation import (
 )
 from detection_core.data.pixels import read_pixels, read_thumbnail
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import encoded, exif
-from tests.support.turned_images import HEIGHT, WIDTH, smooth_picture, turned_by_xmp
+from tests.support.dataset_files import HEIGHT, WIDTH, encoded, exif, smooth_picture, turned_by_xmp
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (20, 17, 3), dtype=np.uint8)
 

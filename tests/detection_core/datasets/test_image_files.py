@@ -28,10 +28,20 @@ from detection_core.tasks.predict import read_image
 from pipeline.settings.workflow_settings import DataSettings
 from tests.support import dataset_files
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import Coco, exif, picture, png_that_claims, reasons, whole, write_files
+from tests.support.dataset_files import (
+    HEIGHT,
+    WIDTH,
+    Coco,
+    exif,
+    picture,
+    png_that_claims,
+    reasons,
+    turned_by_xmp,
+    whole,
+    write_files,
+)
 from tests.support.object_store import s3_server
 from tests.support.same_set import WRITERS
-from tests.support.turned_images import HEIGHT, WIDTH, turned_by_xmp
 
 COMPOSED, DECOMPOSED = (unicodedata.normalize(form, "grün.jpg") for form in ("NFC", "NFD"))
 

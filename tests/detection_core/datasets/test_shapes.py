@@ -31,8 +31,8 @@ from detection_core.datasets.shapes import (
     turn,
 )
 from detection_core.errors import ConfigError, DataError
-from tests.support.brushes import brush_bytes
 from tests.support.cases import cases, refused
+from tests.support.dataset_files import brush_bytes
 
 
 def test_polygons_ellipses_and_rectangles_have_boxes_and_turn_and_other_rings_are_refused():

@@ -21,8 +21,17 @@ from detection_core.evaluation.metric_sets import VOC_SETS, MetricOptions, compu
 from detection_core.evaluation.results import EvaluatedImage, box_areas, iou_px, only_labelled, to_px
 from detection_core.evaluation.voc_metrics import VocOptions, average_precision, evaluate_voc
 from tests.support.cases import cases, refused
-from tests.support.coco_goldens import DATA, NAMES, coco_engine, golden_images
-from tests.support.evaluated_images import evaluated, make_detections, make_truth, random_boxes, random_images
+from tests.support.evaluated_images import (
+    DATA,
+    NAMES,
+    coco_engine,
+    evaluated,
+    golden_images,
+    make_detections,
+    make_truth,
+    random_boxes,
+    random_images,
+)
 
 LEFT, RIGHT = [0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]
 # pycocotools adds 2.2e-16 to the denominator of a precision; nothing else may differ.

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from detection_core import model_use
-from detection_core.artifacts.ensemble import ENSEMBLE, Ensemble, members
+from detection_core.artifacts.model_path import ENSEMBLE, Ensemble, members
 from detection_core.data.label_map import LabelMap, LabelMapItem, label_map_from_names
 from detection_core.data.resize import FixedShapeResizer
 from detection_core.errors import ConfigError, ContractError, DataError, ModelError, StorageError
@@ -23,8 +23,7 @@ from detection_core.evaluation.served_model import ServedModel, stacked
 from detection_core.evaluation.signature_runner import SignatureRunner
 from detection_core.exporters.signatures import save_signature, serving_function
 from detection_core.tasks.predict import predict
-from tests.support.blob_artifacts import save_model
-from tests.support.blobs import BlobDetector, alter, save, scenes, writing_detector
+from tests.support.blobs import BlobDetector, alter, save, save_folder, scenes, writing_detector
 from tests.support.cases import cases, refused
 from tests.support.checkpoint_damage import altered
 from tests.support.evaluated_images import make_detections
@@ -311,9 +310,9 @@ def test_an_index_that_would_end_the_process_is_one_message(saved, tmp_path):
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("detectors")
-    save_model(BlobDetector(), folder / "a")
-    save_model(BlobDetector(score=0.6, shift=0.02), folder / "b")
-    save_model(BlobDetector(), folder / "other", names=["cat", "dog"])
+    save_folder(BlobDetector(), folder / "a")
+    save_folder(BlobDetector(score=0.6, shift=0.02), folder / "b")
+    save_folder(BlobDetector(), folder / "other", names=["cat", "dog"])
     return folder
 
 

@@ -14,8 +14,7 @@ from detection_core.evaluation.metric_sets import MetricOptions, compute_metrics
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.protos.eval_pb2 import EvalConfig
 from tests.support.cases import cases, refused
-from tests.support.coco_goldens import NAMES, coco_engine
-from tests.support.evaluated_images import evaluated, shaped_images
+from tests.support.evaluated_images import NAMES, coco_engine, evaluated, shaped_images
 
 MASKS, KEYPOINTS = SHAPE_KINDS.values()
 # pycocotools adds 2.2e-16 to the denominator of a precision; nothing else may differ.

@@ -21,8 +21,7 @@ from detection_core.evaluation.matching import best_score_threshold, match_image
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.thresholds import judge, parse_thresholds, reasons_of
 from tests.support.cases import cases, refused
-from tests.support.coco_goldens import NAMES
-from tests.support.evaluated_images import evaluated, make_detections, make_truth, random_images
+from tests.support.evaluated_images import NAMES, evaluated, make_detections, make_truth, random_images
 
 GROUPS = {"pets": ("cat", "dog")}
 METRICS = [*COCO_METRICS, category_metric("dog"), group_metric("pets")]

@@ -16,8 +16,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images
 from tests.support.cases import refused
 from tests.support.golden_networks import build_golden, load_golden
-from tests.support.tflite_operations import list_operations
-from tests.support.tflite_outputs import outputs
+from tests.support.tflite_operations import list_operations, outputs
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_files import (
     INPUTS,

@@ -29,8 +29,7 @@ from detection_core.protos.pipeline_pb2 import TrainEvalPipelineConfig
 from detection_core.structures import Images
 from tests.support import tiny_files, tiny_network
 from tests.support.cases import cases, refused
-from tests.support.tflite_operations import list_operations
-from tests.support.tflite_outputs import outputs
+from tests.support.tflite_operations import list_operations, outputs
 from tests.support.tiny_files import DECODING, PIXELS, described, file_of, network
 
 ANCHORS, CLASSES, ROWS = 200, 5, 20

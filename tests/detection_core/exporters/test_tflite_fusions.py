@@ -5,14 +5,13 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from detection_core.artifacts.tflite_graph import read_graph
-from detection_core.artifacts.tflite_network import network_operators
+from detection_core.artifacts.tflite_graph import network_operators, read_graph
 from detection_core.detectors.quantization import QuantizationOptions
 from detection_core.exporters.delegation import xnnpack_delegation
 from detection_core.exporters.tflite import Conversion, to_int8
 from detection_core.exporters.tflite_layers import ReferenceNetwork, compare_layers
+from detection_core.families.efficientdet.check import WEIGHT_METHODS
 from detection_core.families.efficientdet.feature_network import FeatureNetwork
-from detection_core.families.efficientdet.settings import WEIGHT_METHODS
 from detection_core.families.ssd.extractors import COMBINE_METHODS
 from detection_core.families.ssd.tflite import tflite_function
 from detection_core.parts.backbones import efficientnet

@@ -22,8 +22,8 @@ from detection_core.protos.efficientdet_pb2 import EfficientDet
 from detection_core.protos.model_pb2 import DetectionModel
 from detection_core.quantization.rewriting import FLOAT_STAGES
 from tests.support import efficientdet_goldens as goldens
+from tests.support.batches import boxes_like
 from tests.support.cases import cases, refused
-from tests.support.laid_anchors import boxes_like
 
 SIZE = (160, 208)
 SMALL = {"fpn_cell_repeats": 1, "box_class_repeats": 1, "max_level": 6}

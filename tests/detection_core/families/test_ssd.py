@@ -32,10 +32,10 @@ from detection_core.parts.targets.anchor_targets import AnchorTargetAssigner
 from detection_core.parts.targets.confidence_targets import ConfidenceTargetAssigner
 from detection_core.protos import ssd_pb2
 from detection_core.quantization.rewriting import FLOAT_STAGES
+from tests.support.batches import boxes_like, lay_anchors
 from tests.support.cases import cases, refused
 from tests.support.configs import LAYERS, PYRAMID, RETINA, find_in
-from tests.support.laid_anchors import boxes_like, lay_anchors
-from tests.support.tflite_outputs import outputs
+from tests.support.tflite_operations import outputs
 from tests.support.tiny_detector import TinyDetector
 from tests.support.tiny_training import config_text
 

@@ -52,7 +52,7 @@ def test_everything_arrives_in_its_order():
     logger.log_histograms({"w": Histogram(edges=np.zeros(2), counts=np.zeros(1))}, 1)
     logger.log_artifact("a.txt", b"text")
     logger.close("finished")
-    assert server.told == [
+    assert server.calls == [
         {"a": "1"}, ({"loss": 1.5}, 1, "train"), (["x"], 1, "eval"), (["w"], 1), ("a.txt", b"text"),
         "finished",
     ]  # fmt: skip
@@ -65,7 +65,7 @@ def test_a_server_that_is_away_loses_nothing_but_what_it_refuses_for_good(caplog
         for step in range(3):
             logger.log_scalars({"loss": 1.0}, step, TRAIN)
         logger.close("finished")
-    assert [entry[1] for entry in server.told[:-1]] == [0, 1, 2]
+    assert [entry[1] for entry in server.calls[:-1]] == [0, 1, 2]
     away = "the server cannot be reached, or refuses an entry; training goes on"
     assert caplog.messages == [f"{away}: ConnectionError: no route to host"]
     server = RecordingLogger(refuses=2)
@@ -74,7 +74,7 @@ def test_a_server_that_is_away_loses_nothing_but_what_it_refuses_for_good(caplog
         logger.log_scalars({"loss": 1.0}, 1, TRAIN)
         logger.log_scalars({"loss": 1.0}, 2, TRAIN)
         logger.close("failed")
-    assert server.told == [({"loss": 1.0}, 2, "train"), "failed"]
+    assert server.calls == [({"loss": 1.0}, 2, "train"), "failed"]
     assert "1 entries were not delivered" in caplog.records[-1].message
 
 
@@ -92,7 +92,7 @@ def test_training_does_not_wait_for_a_slow_server(caplog):
     assert caplog.records[-1].message.startswith("the server: 101 entries were not delivered")
     gate.set()
     logger._thread.join(10)
-    assert server.told[-1] == "finished" and server.told[-2][1] == 99
+    assert server.calls[-1] == "finished" and server.calls[-2][1] == 99
 
 
 # The filters that Katib's collector uses where an Experiment gives none, an older one and one with exponents:

@@ -26,9 +26,8 @@ from detection_core.parts.anchors.generators import (
     SsdAnchorGenerator,
     SsdAnchorOptions,
 )
-from tests.support.batches import slow_iou
+from tests.support.batches import lay_anchors, slow_iou
 from tests.support.cases import cases, refused
-from tests.support.laid_anchors import lay_anchors
 
 
 @cases(*itertools.product([(1, 1), (2, 3), (5, 1)], [[(1.0, 1.0)], [(2.0, 1.0), (0.5, 4.0), (3.0, 3.0)]]))

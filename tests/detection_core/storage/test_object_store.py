@@ -14,8 +14,8 @@ from detection_core.storage.local_copy import local_copy
 from detection_core.storage.schemes import store_of
 from detection_core.storage.shard_cache import ShardCache
 from tests.support.cases import refused
+from tests.support.local_server import serve_raw
 from tests.support.object_store import SERVERS, azure_server, gcs_server
-from tests.support.raw_server import serve_raw
 from tests.support.threads import at_once
 
 

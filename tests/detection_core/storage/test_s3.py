@@ -17,8 +17,8 @@ from detection_core.errors import ConfigError, DataError, StorageError
 from detection_core.storage import files, object_store, store_connection, store_lock
 from detection_core.storage.schemes import store_of
 from tests.support.cases import cases, refused
+from tests.support.local_server import serve_raw
 from tests.support.object_store import dead_server, s3_server, without_pauses
-from tests.support.raw_server import serve_raw
 from tests.support.storage_faults import watched
 from tests.support.threads import at_once
 

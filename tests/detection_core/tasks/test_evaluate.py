@@ -23,9 +23,8 @@ from detection_core.evaluation.metric_sets import MetricOptions
 from detection_core.evaluation.pictures import PictureOptions
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.tflite_description import add_description
-from detection_core.storage.record_files import Shard
-from detection_core.tasks.evaluate import evaluate
-from detection_core.tasks.evaluate_options import AS_CONFIGURED, EvaluateOptions, with_eval_config
+from detection_core.storage.shard_cache import Shard
+from detection_core.tasks.evaluate import AS_CONFIGURED, EvaluateOptions, evaluate, with_eval_config
 from detection_core.tasks.examples import check_split
 from detection_core.tasks.inspection import inspect
 from detection_core.tasks.model_card import model_card

@@ -13,8 +13,8 @@ from detection_core.errors import ConfigError, DataError
 from detection_core.evaluation.runner import load_runner
 from detection_core.exporters.detector_folder import write_detector
 from detection_core.tasks.quantization_sensitivity import SensitivityOptions, measure_sensitivity
-from tests.support.blob_artifacts import LABELS
-from tests.support.blob_artifacts import write_examples as write_scenes
+from tests.support.blobs import LABELS
+from tests.support.blobs import write_examples as write_scenes
 from tests.support.cases import refused
 from tests.support.detectors import examples as stored_examples
 from tests.support.detectors import trained

@@ -88,7 +88,7 @@ def test_loggers_get_what_was_asked_for_and_the_files_at_both_ends(tmp_path):
     history.write_text("{}\n")
     logged.close()
     given = ("pipeline.config", b"model {}")
-    assert logger.told == [{"batch_size": "8"}, given, given, ("history.jsonl", b"{}\n"), "finished"]
+    assert logger.calls == [{"batch_size": "8"}, given, given, ("history.jsonl", b"{}\n"), "finished"]
 
 
 def test_loggers_are_told_by_the_object_detection_apis_names_and_get_pictures():
@@ -99,16 +99,16 @@ def test_loggers_are_told_by_the_object_detection_apis_names_and_get_pictures():
     logged.close()
     expected = LOSSES | {"learning_rate": 0.004, "steps_per_sec": 8.4, "gradient_norm/global": 3.0}
     expected |= {"images_per_sec": 67.2, "data_wait": 0.03, "memory_bytes": 1.9e9}
-    assert logger.told == [(expected, 10, "train"), ({"mAP": 0.5, "score": 0.5}, 10, "eval"), "finished"]
+    assert logger.calls == [(expected, 10, "train"), ({"mAP": 0.5, "score": 0.5}, 10, "eval"), "finished"]
     logged.report(report(10, losses=LOSSES | {"Loss/total_loss": float("nan")}))
-    assert logger.told[-1][0] == {k: v for k, v in expected.items() if k != "Loss/total_loss"}
+    assert logger.calls[-1][0] == {k: v for k, v in expected.items() if k != "Loss/total_loss"}
     logger, shown = RecordingLogger(), {}
     logged = LoggedTraining([logger], pictures=lambda: shown)
     logged.validated(ValidationLine(step=10, score=0.5))
-    assert logger.told == [({"score": 0.5}, 10, "eval")]
+    assert logger.calls == [({"score": 0.5}, 10, "eval")]
     shown["validation/0"] = np.zeros([2, 2, 3], np.uint8)
     logged.validated(ValidationLine(step=20, score=0.5))
-    assert logger.told[-1] == (["validation/0"], 20, "eval")
+    assert logger.calls[-1] == (["validation/0"], 20, "eval")
 
 
 @cases((RuntimeError("no"), "failed"), (SystemExit(143), "stopped"), (KeyboardInterrupt(), "stopped"))
@@ -117,7 +117,7 @@ def test_loggers_learn_how_a_training_ended(*, error, status):
     logged = LoggedTraining([logger])
     logged.failed(error)
     logged.close()
-    assert logger.told == [status]
+    assert logger.calls == [status]
 
 
 def test_progress_shows_the_losses_the_last_score_and_the_memory():

@@ -129,7 +129,7 @@ def test_a_folder_stands_for_its_newest_checkpoint_and_that_has_its_own_files(tm
 
 def test_a_checkpoint_is_found_without_tensorflow():
     program = (
-        "import sys; from detection_core.tasks.starting_files import starting_files;"
+        "import sys; from detection_core.tasks.fitting.starting_files import starting_files;"
         " print(starting_files('', ''), 'tensorflow' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

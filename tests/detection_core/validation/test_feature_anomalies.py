@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from google.protobuf import text_format
+from tensorflow.core.example.example_pb2 import Example
 from tensorflow_metadata.proto.v0 import anomalies_pb2, schema_pb2
 
 from detection_core.data.encode import bytes_feature, float_feature, int64_feature, serialise_features
@@ -15,7 +16,6 @@ from detection_core.validation.feature_schema import CLASS_TEXT, infer_schema
 from detection_core.validation.feature_statistics import FeatureCounter
 from detection_core.validation.schema_file import is_current, parse_schema
 from tests.support.cases import cases, refused
-from tests.support.feature_records import make_statistics
 from tests.support.made_examples import CLASSES, Made, encode
 
 FITS = 'feature { name: "a" type: INT presence { min_fraction: 1 } int_domain { min: 0 } }'
@@ -69,6 +69,15 @@ name: 'image/encoded' type: BYTES image_domain { max_image_byte_size: 2 }
 MAX_IMAGE_BYTE_SIZE_EXCEEDED | Num bytes exceeds the max byte size. | The largest image has bytes: 3. The max allowed byte size is: 2.
 """  # noqa: E501
 _LINES = TOLD.replace('"y\né"', '"y~é"').strip().splitlines()
+
+
+def make_statistics(records):
+    """Count the records as a pass over examples does."""
+    counter = FeatureCounter()
+    for record in records:
+        data = record if isinstance(record, bytes) else serialise_features(record)
+        counter.add(Example.FromString(data).features.feature)
+    return counter.statistics()
 
 
 def test_a_schema_is_read_as_it_stands_and_what_is_not_checked_is_told(tmp_path):

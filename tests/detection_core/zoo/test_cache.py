@@ -29,8 +29,8 @@ from detection_core.zoo.networks import find_model
 from tests.support.archives import FILES, NAME, archive, use_cache_below
 from tests.support.cases import cases, refused
 from tests.support.dataset_files import subfolder
+from tests.support.local_server import serve
 from tests.support.object_store import s3_server
-from tests.support.weights_server import serve
 
 MODEL = find_model(NAME)
 ARCHIVE = archive()

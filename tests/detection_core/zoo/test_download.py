@@ -18,8 +18,7 @@ from detection_core.zoo.cache_entries import file_digest
 from detection_core.zoo.download import Patience
 from detection_core.zoo.watched_connection import Redirects, Unreachable, watched_opener
 from tests.support.cases import cases, refused
-from tests.support.raw_server import endless, once, serve_raw
-from tests.support.weights_server import serve
+from tests.support.local_server import endless, once, serve, serve_raw
 
 CONTENT = os.urandom(300_000)
 MOST = 10_000_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from detection_core.artifacts.message_files import PIPELINE_CONFIG
+from detection_core.artifacts.detector import PIPELINE_CONFIG
 from detection_core.config.check import check_pipeline_config
 from detection_core.config.load import load_checked_config
 from detection_core.errors import ConfigError, DataError

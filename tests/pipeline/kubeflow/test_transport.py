@@ -22,7 +22,7 @@ from tests.pipeline.kubeflow.clients import start
 from tests.pipeline.kubeflow.kfp_state import RefusalError
 from tests.pipeline.kubeflow.strict_bodies import BadBodyError, check_body
 from tests.support.cases import refused
-from tests.support.raw_server import serve_raw
+from tests.support.local_server import serve_raw
 
 HEALTH = b'{"multi_user": false, "tag_name": "2.17.0"}'
 MEBIBYTE = b" " * (1 << 20)

@@ -26,7 +26,7 @@ from tests.support.configs import (
     find_in,
     parsed,
 )
-from tests.support.schema_messages import MESSAGES
+from tests.support.random_messages import MESSAGES
 from tests.support.tiny_training import config_text
 
 TRAIN = "train_config"

@@ -19,9 +19,17 @@ from detection_core.datasets.image_files import shown_size
 from detection_core.datasets.layout_search import find_layout
 from detection_core.errors import ConfigError, DataError
 from detection_core.storage import files
-from tests.support.brushes import brush_bytes
 from tests.support.cases import cases, refused
-from tests.support.dataset_files import encoded, ids, picture, png_that_claims, reading, reasons, write_files
+from tests.support.dataset_files import (
+    brush_bytes,
+    encoded,
+    ids,
+    picture,
+    png_that_claims,
+    reading,
+    reasons,
+    write_files,
+)
 
 _read = reading(label_studio)
 SIZE = {"original_width": 40, "original_height": 30}

@@ -14,8 +14,7 @@ from detection_core.families.efficientdet.tflite import post_process_options, tf
 from detection_core.protos.efficientdet_pb2 import EfficientDet
 from tests.support import efficientdet_goldens as goldens
 from tests.support.cases import cases
-from tests.support.tflite_operations import list_operations
-from tests.support.tflite_outputs import outputs
+from tests.support.tflite_operations import list_operations, outputs
 
 # Shapes in the order in which an interpreter lists the outputs of google/automl's files.
 ORDER = [[1, 100], [1, 100, 4], [1], [1, 100]]

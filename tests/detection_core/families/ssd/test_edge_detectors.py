@@ -31,9 +31,9 @@ from detection_core.tasks.describe import count_flops
 from detection_core.training.checkpoint_file import CheckpointFile
 from detection_core.training.restore import restore_fine_tune_checkpoint
 from tests.support.batches import images_of
-from tests.support.edge_configs import edge_config
 from tests.support.field_checkpoints import write_named_checkpoint
 from tests.support.tiny_network import randomise
+from tests.support.zoo_configs import edge_config
 
 SIDE, RATE = 96, 0.01
 PIXELS = np.random.default_rng(0).uniform(0, 255, (2, SIDE, SIDE, 3)).astype(np.float32)

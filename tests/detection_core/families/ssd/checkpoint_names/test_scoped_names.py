@@ -13,8 +13,8 @@ from detection_core.families.ssd.checkpoint_names.scoped_names import FAMILIES, 
 from detection_core.families.ssd.extractors import EXTRACTORS
 from detection_core.protos import model_pb2
 from tests.support.cases import cases, refused
-from tests.support.edge_configs import edge_config
 from tests.support.golden_networks import MOBILE, load_golden
+from tests.support.zoo_configs import edge_config
 
 LAYERS, PYRAMID = MOBILE
 NORM = ("beta", "gamma", "moving_mean", "moving_variance")
