@@ -1,9 +1,9 @@
 """Spans of data: which of them a run reads.
 
-A path may hold the input patterns of TFX's ExampleGen: `{SPAN}` for a number (`{SPAN:3}`: three digits wide,
-with leading zeros), or `{YYYY}`, `{MM}` and `{DD}` for a date. A span is what a pattern matches. Spans are
-resolved once, at the start of a run, and passed to ExampleGen. A span that arrives later belongs to the next
-run.
+A path may hold the input patterns of TFX's ExampleGen: `{SPAN}` for a number, or `{YYYY}`, `{MM}` and
+`{DD}` for a date. `{SPAN:3}` is a number of three digits with leading zeros. A span is what a pattern
+matches. Spans are resolved once, at the start of a run, and passed to ExampleGen. A span that arrives later
+belongs to the next run.
 """
 
 from __future__ import annotations

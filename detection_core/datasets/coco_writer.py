@@ -1,7 +1,6 @@
 """Annotated images as entries of COCO JSON, https://cocodataset.org/#format-data.
 
-Fields outside of COCO are written to `attributes` of an annotation, if CVAT does so, or to `detflow` of an
-annotation or image.
+Fields outside of COCO are written to `attributes` of an annotation, as by CVAT, or to `detflow`.
 """
 
 from __future__ import annotations

@@ -214,8 +214,8 @@ def brush_mask(data: Sequence[int], width: int, height: int) -> npt.NDArray[np.b
     """Return a mask from Label Studio's run lengths: the bytes of an RGBA picture as a stream of bits.
 
     The format is that of `thi.ng/rle-pack`. Its header: the number of values (32 bits), the bits of a value
-    less one (5), and four bit lengths less one (4 each). A run begins with a bit that is set if its values are
-    all equal. Two bits choose one of the four lengths for the number of values less one, which follows. Then
+    less one (5), and four bit lengths less one (4 each). A run begins with a bit, set if its values are all
+    equal. Two bits choose one of the four lengths for the number of values less one, which follows. Then
     comes the one value, or every value.
 
     Args:

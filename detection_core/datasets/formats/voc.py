@@ -227,9 +227,8 @@ def locate(root: str, location: Any) -> tuple[str, str, str]:
 def read(root: str, location: Any) -> Annotations:
     """Read the annotation files of an image set, or all below the annotation folder.
 
-    The categories are the classes that occur; the format does not list them. Tools write an annotation file
-    for an image without objects, so images without one have not been annotated yet, unless there is an image
-    set.
+    The categories are the classes that occur; the format does not list them. Without an image set, images
+    that have no annotation file have not been annotated yet: tools write one for images without objects.
 
     Args:
         root: folder of the data set.

@@ -114,8 +114,8 @@ def images_of(listing: FolderListing, found: YoloSet, location: Mapping[str, str
 def place_of(listing: FolderListing, found: YoloSet, text: str) -> str:
     """Return the folder or file of a listing that a path in data.yaml means.
 
-    A path is relative to `path`, to the file, or to a folder of the machine that wrote the file; or it is
-    absolute on that machine. No path leads out of the listing.
+    A path is relative to `path`, to the file, or to a folder of the machine that wrote the file. It may also
+    be absolute on that machine. No path leads out of the listing.
 
     Raises:
         DataError: when there is nothing that is meant.

@@ -210,7 +210,7 @@ def _total(example, name):
 
 
 def _recorded(tmp_path, image, box=(0.25, 0.5, 0.5, 1.0), **changed):
-    """An image in a record of the Object Detection API, with keys of its own, as its reader finds it."""
+    """An image in a record of the Object Detection API, with its own keys, as its reader finds it."""
     sides = dict(zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True))
     texts = {"image/encoded": image, "image/filename": b"a.jpg", "image/source_id": b"7"}
     texts |= {"image/object/class/text": b"cat", "mine/camera": b"east"}
