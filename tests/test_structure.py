@@ -99,9 +99,8 @@ SAME_NAME = (
         "data_findings evaluation pictures",
     ),
     ("a step's file, and the messages that say what is measured", (ARTIFACTS, MESSAGES), "evaluation"),
+    ("a part, and the messages that configure it", (MESSAGES, "detection_core/parts/matchers"), "matchers"),
     ("a step's file, and what a task makes it with", (ARTIFACTS, "detection_core/tasks/exporting"), "parity"),
-    ("a step's file, and what collects its lines", (ARTIFACTS, "detection_core/datasets"), "quarantine"),
-    ("a step's file, and the task that makes it", (ARTIFACTS, "detection_core/tasks"), "model_run parity"),
     (
         "a step's file, and what draws the pictures in it",
         (ARTIFACTS, "detection_core/evaluation"),
