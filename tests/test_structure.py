@@ -34,7 +34,6 @@ TESTED_IN = {
     ),
     "detection_core/datasets/test_survey.py": "detection_core/artifacts/box_profile",
     "detection_core/evaluation/test_coco_metrics.py": "detection_core/artifacts/coco_names",
-    "detection_core/evaluation/test_runner.py": "known_classes",
     "detection_core/tasks/test_file_benchmark.py": (
         "detection_core/evaluation/served_file detection_core/tasks/exporting/file_limits"
     ),
@@ -143,6 +142,7 @@ SAME_NAME = (
         ("detection_core/zoo", MESSAGES),
         "fine_tuning",
     ),
+    ("a part, and the messages that it is built of", (MESSAGES, "detection_core/parts/matchers"), "matchers"),
     ("a model at several sizes, and its builder", (TRAINING, BUILDERS), "multi_scale"),
     ("what is measured on the way, and the message that says when", (TRAINING, MESSAGES), "validation"),
     ("the verb, and the checks of `doctor`", ("pipeline/cli", "pipeline/doctor"), "cluster"),

@@ -1,4 +1,10 @@
-"""Colour."""
+"""Brightness, contrast, hue and saturation, and the tone changes of learned policies.
+
+The functions without a class take and return uint8 [h, w, 3]. They imitate Pillow's `ImageOps` and
+`ImageEnhance`, with the roundings that published policies were learned with. Augmentations work on float32,
+and their factors mean something else. Cubuk et al., "AutoAugment: Learning Augmentation Policies from
+Data", 2019, https://arxiv.org/abs/1805.09501.
+"""
 
 from __future__ import annotations
 
@@ -200,7 +206,7 @@ class RGBtoGray:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomPixelValueScale:
-    """Multiply every value by a factor of its own.
+    """Multiply every value by a separate random factor.
 
     Attributes:
         minval: smallest factor.

@@ -1,4 +1,4 @@
-"""Crops."""
+"""Random crops that keep enough of the objects, and images placed in frames of other sizes."""
 
 from __future__ import annotations
 

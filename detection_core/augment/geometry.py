@@ -1,4 +1,7 @@
-"""Geometry."""
+"""Flips, quarter turns, the image beside itself; rotations, shears and shifts with the objects.
+
+A warp is a float32 [2, 3] matrix. It maps a pixel (x, y) of the result to its place in the original image.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Mixing."""
+"""Augmentations that make one image of several: mixup, mosaic, copy-paste, and the chain that runs them.
+
+The other images come from a pool: the images that follow in training order. Random numbers depend on the
+image's own seed alone, so that threads and the step of a resume do not change them. An image of the pool
+has passed all steps before the one that mixes, with another seed: it never looks the same twice.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ from detection_core.augment.crops import in_larger_frame, joined_objects, place
 from detection_core.ops.objects import keep_objects
 from detection_core.structures import GroundTruth, Sample
 
-# Separates the streams of an image's partners from those of its own steps.
+# Separates the random streams of an image's partners from those of the image.
 _PARTNER = 1_000
 
 

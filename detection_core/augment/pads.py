@@ -1,4 +1,4 @@
-"""Pads."""
+"""Padding of an image at random offsets, and squares cut from scaled images."""
 
 from __future__ import annotations
 

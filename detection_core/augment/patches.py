@@ -1,4 +1,8 @@
-"""Patches."""
+"""Changes of a part of the image, in and around boxes, and grid masks.
+
+The grid mask is that of google/automl's EfficientDet: Chen et al., "GridMask Data Augmentation", 2020,
+https://arxiv.org/abs/2001.04086.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Policies."""
+"""Learned augmentation policies.
+
+Zoph et al., "Learning Data Augmentation Strategies for Object Detection", 2019,
+https://arxiv.org/abs/1906.11172.
+
+A policy is a list of sub-policies; each image gets one of them. A sub-policy is a few operations, each with
+its probability and a level of 0..10.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scaling."""
+"""Random sizes of an image: scaling, google/automl's scale jitter and large-scale jitter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Anchors."""
+"""Anchor generators, box coders, matchers and similarities from their messages."""
 
 from __future__ import annotations
 

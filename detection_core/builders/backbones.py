@@ -30,7 +30,7 @@ class BackboneShape:
         depth_multiplier: factor of all channel counts.
         min_depth: lower bound of channel counts.
         max_level: coarsest level that is needed.
-        narrow_top: whether the neck brings separable convolutions of its own, for which MobileNetV1 has fewer
+        narrow_top: whether the neck adds separable convolutions, for which MobileNetV1 has fewer
             channels in its last blocks.
     """
 

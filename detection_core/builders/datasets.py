@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
@@ -27,14 +25,10 @@ from detection_core.data.left_out import find_undecodable
 from detection_core.data.reader import Reader
 from detection_core.data.records import count_records, naming_bad_records
 from detection_core.data.resize import Resizer
-from detection_core.data.sequence import mixture
 from detection_core.structures import Batch, Instances, Sample
-
-_logger = logging.getLogger(__name__)
 
 # Decoded images up to this many bytes stay in memory: then each is decoded once instead of every epoch.
 DEFAULT_CACHE_BYTES = 1 << 30
-_PART_SEED_STRIDE = 7_919
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,7 +85,7 @@ def build_train_dataset(
     reader = train_reader(config, label_map).leaving_out(shard.left_out)
     start = start_step * batch_size
     stream = build_training_stream(config, batch_size=batch_size)
-    samples = _training_samples(reader, seed=seed, start=start, cache_bytes=cache_bytes)
+    samples = reader.training_samples(seed=seed, start=start, cache_bytes=cache_bytes)
     drawn = stream.drawn(samples, start)
     drawn = drawn.shard(shard.workers, shard.worker) if shard.workers > 1 else drawn
     elements = drawn.map(stream.element, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
@@ -125,13 +119,11 @@ def training_records(
     stream = build_training_stream(config, batch_size=batch_size)
     mixed = 0 if isinstance(stream.augment, Augmentations) else stream.pool
     start = step * batch_size
-    elements = _training_samples(reader, seed=seed, start=start, cache_bytes=DEFAULT_CACHE_BYTES)
+    elements = reader.training_samples(seed=seed, start=start, cache_bytes=DEFAULT_CACHE_BYTES)
     return [seeded.element.numpy() for seeded in elements.take(batch_size + mixed)]
 
 
-def one_batch_config(
-    config: CheckedConfig,
-) -> CheckedConfig:
+def one_batch_config(config: CheckedConfig) -> CheckedConfig:
     """Return a copy of a training's config for records of one batch of it, read in their order.
 
     It trains as the config does, without validation and from no checkpoint: the start is said beside.
@@ -163,7 +155,7 @@ def iterate_training_pairs(
     """
     reader = train_reader(config, label_map)
     stream = build_training_stream(config, batch_size=config.train_config.batch_size)
-    samples = _training_samples(reader, seed=seed, start=0, cache_bytes=DEFAULT_CACHE_BYTES)
+    samples = reader.training_samples(seed=seed, start=0, cache_bytes=DEFAULT_CACHE_BYTES)
     with naming_bad_records(reader.paths, reader.decode):
         yield from stream.drawn(samples, 0).map(stream.pair, num_parallel_calls=1, deterministic=True)
 
@@ -194,35 +186,6 @@ def train_reader(config: CheckedConfig, label_map: LabelMap) -> Reader:
         decoding = dataclasses.replace(reader.decoding, target_size=resizer.resized_size)
         reader = dataclasses.replace(reader, decoding=decoding)
     return dataclasses.replace(reader, repeat_threshold=message.repeat_factor_threshold)
-
-
-def _training_samples(reader: Reader, *, seed: int, start: int, cache_bytes: int) -> tf.data.Dataset:
-    """Return `SeededElement`s of samples from sample number `start` on."""
-    cached = reader.decoded_bytes(limit=cache_bytes) <= cache_bytes
-    if not reader.weights:
-        return _samples_of(reader, start, seed=seed, cached=cached)
-    # One seed a part: with equal seeds, two images would be augmented alike.
-    parts = [
-        functools.partial(_samples_of, part, seed=seed + (number + 1) * _PART_SEED_STRIDE, cached=cached)
-        for number, part in enumerate(reader.parts())
-    ]
-    return mixture(parts, reader.weights, seed=seed, start=start)
-
-
-def _samples_of(reader: Reader, start: int, *, seed: int, cached: bool) -> tf.data.Dataset:
-    """Return the samples of a reader without weights."""
-    examples = reader.examples() if cached or start else 0
-    epoch, position = divmod(start, examples) if examples else (0, 0)
-    if cached:
-        _logger.info("%d training images are decoded once and kept in memory", examples)
-        return reader.shuffled_cached_samples(seed=seed, first_epoch=epoch, examples=examples).skip(position)
-    records = reader.shuffled_records(seed=seed, first_epoch=epoch).skip(position)
-    reader = reader.keeping_decoded()
-    return records.map(
-        lambda seeded: seeded._replace(element=reader.decode_sample(seeded.element)),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
-    )
 
 
 def naming_bad_train_records(config: CheckedConfig, *, label_map: LabelMap) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""Detector."""
+"""A config's detector: built, described, and its quantization options."""
 
 from __future__ import annotations
 

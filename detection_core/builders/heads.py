@@ -1,4 +1,4 @@
-"""Heads."""
+"""Prediction heads from BoxPredictor messages, and layer settings from Hyperparams messages."""
 
 from __future__ import annotations
 

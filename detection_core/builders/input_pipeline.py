@@ -1,4 +1,4 @@
-"""Input."""
+"""From records to the network's input: resizers, readers, labels and the training stream."""
 
 from __future__ import annotations
 

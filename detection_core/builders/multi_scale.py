@@ -68,7 +68,7 @@ def _losses_at(config: CheckedConfig, detector: Detector, size: tuple[int, int])
     """Return the losses of a detector on images of another size.
 
     Raises:
-        ConfigError: when it cannot take such images.
+        ConfigError: when it cannot take images of this size.
     """
     try:
         like = build_detector(_with_size(config, size).model, seed=None)

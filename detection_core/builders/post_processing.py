@@ -1,4 +1,4 @@
-"""PostProcessing."""
+"""Score conversion, calibration and suppression from PostProcessing messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Train plan."""
+"""Everything a training reads from a config besides detector and examples.
+
+That is: the loop's options, loggers, validation, the optimizer, what to restore, and the training's identity.
+"""
 
 from __future__ import annotations
 

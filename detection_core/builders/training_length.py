@@ -1,4 +1,4 @@
-"""A config whose lengths are told in epochs to one that tells them in steps."""
+"""Convert a config's lengths in epochs to steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline.config to what a person is told of a training before there are data."""
+"""The outline of a training that is printed before there are data."""
 
 from __future__ import annotations
 

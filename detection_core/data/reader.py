@@ -30,6 +30,7 @@ from detection_core.data.sequence import (
     RepeatFactors,
     SequenceOptions,
     find_repeat_factors,
+    mixture,
     ordered_records,
     shuffled_epochs,
     shuffled_files,
@@ -45,6 +46,7 @@ _logger = logging.getLogger(__name__)
 # Up to this many bytes of records all checksums are compared before anything else is done with them.
 _CHECKED_BYTES = 256 << 20
 _MEASURED_EXAMPLES = 16
+_PART_SEED_STRIDE = 7_919
 # Decoded images that are buffered ahead of the consumer of ground truth.
 _AHEAD_BYTES = 256 << 20
 
@@ -149,9 +151,44 @@ class Reader:
         local = not any(map(files.is_remote, paths))
         return sum(map(os.path.getsize, paths)) if local else 1 << 62
 
-    def parts(self) -> list[Reader]:
-        """Return a reader of each group."""
-        return [dataclasses.replace(self, paths=group, groups=(), weights=()) for group in self.groups]
+    def training_samples(self, *, seed: int, start: int, cache_bytes: int) -> tf.data.Dataset:
+        """Return `SeededElement`s of samples for training, from sample number `start` on.
+
+        Args:
+            seed: any integer.
+            start: number of the first sample, counted over all epochs.
+            cache_bytes: keep decoded images in memory if they need no more than this.
+
+        Raises:
+            DataError: when a record is damaged.
+        """
+        cached = self.decoded_bytes(limit=cache_bytes) <= cache_bytes
+        if not self.weights:
+            return self._samples_from(start, seed=seed, cached=cached)
+        parts = [dataclasses.replace(self, paths=group, groups=(), weights=()) for group in self.groups]
+        # One seed a part: with equal seeds, two images would be augmented alike.
+        sequences = [
+            functools.partial(part._samples_from, seed=seed + (number + 1) * _PART_SEED_STRIDE, cached=cached)
+            for number, part in enumerate(parts)
+        ]
+        return mixture(sequences, self.weights, seed=seed, start=start)
+
+    def _samples_from(self, start: int, *, seed: int, cached: bool) -> tf.data.Dataset:
+        """Return the samples of a reader without weights."""
+        examples = self.examples() if cached or start else 0
+        epoch, position = divmod(start, examples) if examples else (0, 0)
+        if cached:
+            _logger.info("%d training images are decoded once and kept in memory", examples)
+            return self.shuffled_cached_samples(seed=seed, first_epoch=epoch, examples=examples).skip(
+                position
+            )
+        records = self.shuffled_records(seed=seed, first_epoch=epoch).skip(position)
+        reader = self.keeping_decoded()
+        return records.map(
+            lambda seeded: seeded._replace(element=reader.decode_sample(seeded.element)),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
 
     def ordered_samples(self) -> tf.data.Dataset:
         """Return all samples once, in an order that depends on the files alone."""

@@ -1,11 +1,11 @@
-"""How far metrics may be off because the split is small: bootstrap intervals over its images.
+"""Bootstrap intervals of metrics over the images of a split.
 
-Efron, "Bootstrap Methods: Another Look at the Jackknife", 1979, https://doi.org/10.1214/aos/1176344552;
-percentile intervals as in Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13, widened
-for small splits, as resamples spread less than splits do, by Hesterberg, "What Teachers Should Know About the
-Bootstrap", 2015, https://doi.org/10.1080/00031305.2015.1089789. Images are drawn with replacement, the same
-for every detector: what makes an image hard does so for all of them, and a difference between two of them is
-known far better than either value (the paired bootstrap).
+Efron, "Bootstrap Methods: Another Look at the Jackknife", 1979, https://doi.org/10.1214/aos/1176344552.
+Percentile intervals: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13. They are
+widened for small splits: Hesterberg, "What Teachers Should Know About the Bootstrap", 2015,
+https://doi.org/10.1080/00031305.2015.1089789. Images are drawn with replacement, the same ones for every
+detector (the paired bootstrap): a difference between two detectors is then far more certain than either
+value.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _average_precision(found: np.ndarray, counted: np.ndarray, objects: np.ndarr
 def _tail(level: float, images: int) -> float:
     """Return the fraction of resamples to leave out at each end.
 
-    Normal quantiles take the place of Student's t, of so many images, with its quantile (Abramowitz and
+    The quantile of Student's t for this number of images replaces the normal one (Abramowitz and
     Stegun, 26.7.5).
     """
     normal, freedom = statistics.NormalDist(), images - 1

@@ -216,7 +216,7 @@ def evaluate_coco(
 
     Raises:
         DataError: for an object without the mask or keypoints that are to be compared.
-        ModelError: for such a detection.
+        ModelError: for a detection without them.
     """
     from faster_coco_eval import COCO, COCOeval_faster
 

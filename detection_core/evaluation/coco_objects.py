@@ -32,7 +32,7 @@ def coco_dictionaries(
 
     Raises:
         DataError: for an object that has no mask or keypoints where they are needed.
-        ModelError: for such a detection.
+        ModelError: for a detection without them.
     """
     shared = {
         "info": {},

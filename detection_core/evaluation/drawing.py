@@ -143,7 +143,7 @@ def _outline(
     if item.dashed:
         _dashes(draw, corners, colour, thickness)
         return
-    # A dark line around the coloured one keeps it visible on a background of its own colour.
+    # A dark line around the coloured one keeps it visible on a background of the same colour.
     draw.rectangle(corners, outline=_DARK, width=thickness + 2)
     inner = (corners[0] + 1, corners[1] + 1, corners[2] - 1, corners[3] - 1)
     if inner[2] > inner[0] and inner[3] > inner[1]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from detection_core.artifacts.model_path import ENSEMBLE, Ensemble
 from detection_core.errors import ConfigError, ModelError
-from detection_core.evaluation.known_classes import known_classes
+from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.results import iou_px
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.ops.box_fusion import IOU_THRESHOLD, fuse_boxes
@@ -83,7 +83,7 @@ def write_ensemble(directory: str, detectors: Sequence[str], *, iou_threshold: f
     if len(detectors) < 2 or not 0 < iou_threshold <= 1:
         raise ConfigError(
             f"expected two or more detectors and an overlap in (0, 1], found {len(detectors)} and"
-            f" {iou_threshold:g}; name each detector by a --model of its own",
+            f" {iou_threshold:g}; give each detector its own --model",
             where="ensemble",
         )
     check_same_classes(detectors)

@@ -80,7 +80,7 @@ def load_saved_model(path: str, *, trust: bool = False) -> LoadedModel:
         StorageError: when the system keeps its files from being read.
     """
     try:
-        # What is checked is what is loaded, whatever becomes of the store meanwhile.
+        # Check and load one local copy, as the store may change in between.
         with local_copy(serving_dir(path)) as here:
             check_graph(here, trust=trust, where=path)
             variables = files.join(here, _VARIABLES)

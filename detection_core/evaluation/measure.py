@@ -1,4 +1,4 @@
-"""Running detectors over a split, several in one pass."""
+"""Run detectors over a split, several in one pass, and name their classes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from detection_core.artifacts import detector as layout
+from detection_core.artifacts.model_path import members
+from detection_core.artifacts.tflite_file import read_tflite
+from detection_core.artifacts.tflite_metadata import read_description
+from detection_core.config.label_map_file import load_label_map
 from detection_core.data.label_map import LabelMap
 from detection_core.errors import DataError, ModelError
 from detection_core.evaluation.results import EvaluatedImage
 from detection_core.evaluation.signature_runner import Runner
 from detection_core.progress import Progress
+from detection_core.storage import files
 from detection_core.structures import Instances
 
 
@@ -102,3 +108,16 @@ def _of_known_classes(found: Instances, label_map: LabelMap, path: str) -> Insta
         )
     known = np.isin(found.classes, label_map.classes)
     return found if known.all() else found.take(known)
+
+
+def known_classes(path: str) -> dict[int, str]:
+    """Return class in [0, C) to name; nothing where the detector does not say.
+
+    Args:
+        path: a detector folder, a SavedModel, a .tflite file, or an ensemble, whose detectors have the same.
+    """
+    path = members(path)[0]
+    if files.is_dir(path):
+        label_map = layout.extra_file(path, layout.LABEL_MAP)
+        return class_names(load_label_map(label_map)) if files.exists(label_map) else {}
+    return dict(enumerate(read_description(read_tflite(path), where=path).labels))

@@ -38,7 +38,7 @@ class ServedFile:
                 normalised; without effect on a file that does.
 
         Raises:
-            ModelError: when it is no such file, or nothing says how pixels are normalised.
+            ModelError: when it is no TensorFlow Lite detector, or its normalisation is unknown.
         """
         described = find_description(read_tflite(path), where=path)
         self.is_automl = described is None and values is not None

@@ -77,7 +77,7 @@ class TFLiteRunner:
             normalisation: None: as the file's metadata says.
 
         Raises:
-            ModelError: when it is no such file, or there is no metadata and no normalisation was given.
+            ModelError: when it is no TensorFlow Lite detector, or its normalisation is unknown.
         """
         from ai_edge_litert.interpreter import Interpreter
 
@@ -138,7 +138,7 @@ class TFLiteRunner:
         return checked_detections(found, count, size, source_id=source_id, where=self.path)
 
     def prepare(self, image: np.ndarray) -> np.ndarray:
-        """Return what the network takes, [h, w, 3] of its own dtype, for an image uint8 [H, W, 3]."""
+        """Convert an image, uint8 [H, W, 3], to the network's input, [h, w, 3] of the file's dtype."""
         height, width = (int(side) for side in self._input["shape"][1:3])
         pixels = np.asarray(resize_pixels(tf.constant(image), tf.constant([height, width])))
         mean = np.asarray(self._normalisation.mean, np.float32)

@@ -1,4 +1,4 @@
-"""Which operations of a TensorFlow Lite graph end what an accelerator takes over, by public documents.
+"""Find the operations of a TensorFlow Lite graph that an accelerator does not run, by public documents.
 
 The table is accelerators.yaml: every row names the document that it comes from.
 """
@@ -9,12 +9,15 @@ import dataclasses
 import functools
 import math
 import os
-import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import eq, le
 from typing import Any
 
+import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
+from detection_core.artifacts.flatbuffer_table import FlatbufferError, checked, read_root, tables
+from detection_core.artifacts.tflite_file import damaged
 from detection_core.artifacts.tflite_graph import TensorInfo, TFLiteGraph, read_graph
 from detection_core.bounded.plain_yaml import parse_yaml
 from detection_core.bounded.text_file import read_text_file
@@ -22,6 +25,7 @@ from detection_core.config.messages.tflite import OPERATION
 
 TABLE = os.path.join(os.path.dirname(__file__), "accelerators.yaml")
 _NO_ACTIVATION = 0
+_OPTIONS = {code: name for name, code in vars(schema.BuiltinOptions).items() if isinstance(code, int)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,10 +35,10 @@ class Operation:
     Attributes:
         name: such as `CONV_2D`.
         version: of the operation.
-        options: of the schema's table for it; None where it has none.
-        inputs: its tensors, those that are left out excluded.
+        options: the schema's table of it; None where it has none.
+        inputs: its tensors, without optional ones that are left out.
         outputs: its tensors.
-        parameters: what its constant inputs of type int32 hold, by their place among the inputs.
+        parameters: position of each constant int32 input to its values.
     """
 
     name: str
@@ -53,7 +57,7 @@ class Operation:
 
 def _dilated(operation: Operation) -> int:
     options, kernel = operation.options, operation.inputs[1].shape
-    factors = (options.dilationHFactor, options.dilationWFactor)
+    factors = (options.DilationHFactor(), options.DilationWFactor())
     return max((side - 1) * factor + 1 for side, factor in zip(kernel[1:3], factors, strict=True))
 
 
@@ -65,14 +69,14 @@ def _scale_up(operation: Operation) -> float:
 
 
 def _longest_vector(operation: Operation) -> float:
-    """Return the length of the only side that is longer than 1, infinite where there are more."""
+    """Return the length of the only side longer than 1; infinity where there are several."""
     sides = [side for side in operation.inputs[0].shape if side != 1]
     return math.inf if len(sides) > 1 else max(sides, default=1)
 
 
 def _masks(*names: str) -> Callable[[Operation], bool]:
-    """Make what tells that options of STRIDED_SLICE which change axes are not used."""
-    return lambda op: not any(getattr(op.options, name) for name in names)
+    """Return a function that is True where none of these masks of STRIDED_SLICE is set."""
+    return lambda op: not any(getattr(op.options, name)() for name in names)
 
 
 def _is_symmetric_int8(operation: Operation) -> bool:
@@ -82,65 +86,45 @@ def _is_symmetric_int8(operation: Operation) -> bool:
     )
 
 
-def _equal(found: Any, wanted: Any) -> bool:
-    return bool(found == wanted)
-
-
 CONDITIONS: Mapping[str, tuple[Callable[[Operation], Any], Callable[[Any, Any], bool], str]] = {
     "no_activation": (
-        lambda op: op.options.fusedActivationFunction == _NO_ACTIVATION,
-        lambda found, wanted: found == wanted,
+        lambda op: op.options.FusedActivationFunction() == _NO_ACTIVATION,
+        eq,
         "no fused activation",
     ),
     "same_dilation": (
-        lambda op: op.options.dilationHFactor == op.options.dilationWFactor,
-        lambda found, wanted: found == wanted,
+        lambda op: op.options.DilationHFactor() == op.options.DilationWFactor(),
+        eq,
         "the same dilation in both directions",
     ),
-    "bias": (lambda op: len(op.inputs) > 2, lambda found, wanted: found == wanted, "a bias"),
-    "most_inputs": (lambda op: len(op.inputs), lambda found, most: found <= most, "{} inputs at most"),
-    "largest_version": (lambda op: op.version, lambda found, most: found <= most, "version {} at most"),
+    "bias": (lambda op: len(op.inputs) > 2, eq, "a bias"),
+    "most_inputs": (lambda op: len(op.inputs), le, "{} inputs at most"),
+    "largest_version": (lambda op: op.version, le, "version {} at most"),
     "largest_stride": (
-        lambda op: max(op.options.strideH, op.options.strideW),
-        lambda found, most: found <= most,
+        lambda op: max(op.options.StrideH(), op.options.StrideW()),
+        le,
         "strides of {} at most",
     ),
-    "largest_side": (
-        lambda op: max(op.outputs[0].shape[1:3]),
-        lambda found, most: found <= most,
-        "outputs of {} rows and columns at most",
-    ),
-    "largest_dilated_filter": (_dilated, lambda found, most: found <= most, "kernels of {} at most"),
-    "filter_width": (
-        lambda op: op.inputs[1].shape[2],
-        lambda found, wanted: found == wanted,
-        "kernels of {0} x {0}",
-    ),
-    "depth_multiplier": (
-        lambda op: op.options.depthMultiplier,
-        lambda found, wanted: found == wanted,
-        "a depth multiplier of {}",
-    ),
-    "largest_vector": (_longest_vector, lambda found, most: found <= most, "one row of {:,} numbers at most"),
-    "unit_steps": (lambda op: set(op.parameters.get(3, (0,))) == {1}, _equal, "steps of 1"),
-    "no_ellipsis": (_masks("ellipsisMask"), _equal, "no ellipsis mask"),
-    "no_new_axes": (_masks("ellipsisMask", "newAxisMask"), _equal, "no ellipsis and no new axes"),
+    "largest_side": (lambda op: max(op.outputs[0].shape[1:3]), le, "outputs of {} rows and columns at most"),
+    "largest_dilated_filter": (_dilated, le, "kernels of {} at most"),
+    "filter_width": (lambda op: op.inputs[1].shape[2], eq, "kernels of {0} x {0}"),
+    "depth_multiplier": (lambda op: op.options.DepthMultiplier(), eq, "a depth multiplier of {}"),
+    "largest_vector": (_longest_vector, le, "one row of {:,} numbers at most"),
+    "unit_steps": (lambda op: set(op.parameters.get(3, (0,))) == {1}, eq, "steps of 1"),
+    "no_ellipsis": (_masks("EllipsisMask"), eq, "no ellipsis mask"),
+    "no_new_axes": (_masks("EllipsisMask", "NewAxisMask"), eq, "no ellipsis and no new axes"),
     "no_masks": (
-        _masks("ellipsisMask", "newAxisMask", "shrinkAxisMask"),
-        _equal,
+        _masks("EllipsisMask", "NewAxisMask", "ShrinkAxisMask"),
+        eq,
         "no ellipsis, no new and no dropped axes",
     ),
-    "constant_parameters": (
-        lambda op: all(tensor.is_constant for tensor in op.inputs[1:]),
-        _equal,
-        "constant parameters",
-    ),
+    "constant_parameters": (lambda op: all(t.is_constant for t in op.inputs[1:]), eq, "constant parameters"),
     "one_scale": (
         lambda op: op.inputs[0].quantization == op.outputs[0].quantization,
-        _equal,
+        eq,
         "one scale and zero point before and behind it",
     ),
-    "symmetric_int8": (_is_symmetric_int8, _equal, "a zero point of 0"),
+    "symmetric_int8": (_is_symmetric_int8, eq, "a zero point of 0"),
     "scale_up": (_scale_up, lambda found, allowed: found in allowed, "a factor of {}"),
 }
 """Condition to what it looks at, how that is compared with the row's value, and what it asks for in words."""
@@ -178,8 +162,8 @@ class Lint:
         title: its name.
         note: what holds for all of it.
         note_source: of the note.
-        parts: operations in each part of the network that it takes over before the post-processing, in order;
-            of an integer network a part that converts its scores alone, in float, is none of it.
+        parts: number of operations in each part that it takes over before the post-processing, in order.
+            A float part that only converts the scores of an integer network does not count.
         operations: of the graph before the post-processing.
         endings: what stays on the processor.
     """
@@ -220,8 +204,11 @@ def lint(content: bytes, family: str, *, where: str = "") -> Lint:
         ModelError: when it is no TensorFlow Lite file, or a damaged one.
     """
     graph, rules = read_graph(content, where=where), _table()["families"][family]
-    operations = _operations(content, graph)
-    verdicts = [_verdict(operation, rules) for operation in operations]
+    try:
+        operations = _operations(content, graph)
+        verdicts = [_verdict(operation, rules) for operation in operations]
+    except FlatbufferError as error:
+        raise damaged(error, where) from error
     before = _before_post_processing(graph)
     taken = {index for index, (reason, _) in enumerate(verdicts) if not reason}
     if rules.get("cuts_once"):
@@ -250,7 +237,10 @@ def _verdict(operation: Operation, rules: Mapping[str, Any]) -> tuple[str, str]:
             return f"{' or '.join(row['types'])} wanted, {operation.dtype} found", source
         for name, wanted in row.get("conditions", {}).items():
             look, fits, words = CONDITIONS[name]
-            found = look(operation)
+            try:
+                found = look(operation)
+            except (AttributeError, IndexError, ValueError, ZeroDivisionError) as error:
+                raise FlatbufferError(f"{operation.name} without its inputs or options") from error
             if not fits(found, wanted):
                 seen = "another" if found is False else found
                 return f"{words.format(wanted)} wanted, {seen} found", source
@@ -289,26 +279,42 @@ def _remedy(operation: Operation) -> str:
 
 
 def _operations(content: bytes, graph: TFLiteGraph) -> list[Operation]:
-    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
+    model = read_root(schema.Model, content)
+    codes, buffers = tables(model, "OperatorCodes"), tables(model, "Buffers")
+    part = tables(model, "Subgraphs")[0]
+    sources = [buffers[tensor.Buffer()] for tensor in tables(part, "Tensors")]
     return [
         Operation(
             name=info.name,
-            version=model.operatorCodes[operator.opcodeIndex].version,
-            options=operator.builtinOptions,
+            version=codes[operator.OpcodeIndex()].Version(),
+            options=_options(operator),
             inputs=tuple(graph.tensors[index] for index in info.inputs if index >= 0),
             outputs=tuple(graph.tensors[index] for index in info.outputs),
-            parameters=_parameters(model, graph, info.inputs),
+            parameters=_parameters(sources, graph, info.inputs),
         )
-        for info, operator in zip(graph.operators, model.subgraphs[0].operators, strict=True)
+        for info, operator in zip(graph.operators, tables(part, "Operators"), strict=True)
     ]
 
 
-def _parameters(model: Any, graph: TFLiteGraph, inputs: Sequence[int]) -> dict[int, tuple[int, ...]]:
-    found, tensors = {}, model.subgraphs[0].tensors
+def _options(operator: Any) -> Any:
+    found, kind = operator.BuiltinOptions(), _OPTIONS.get(operator.BuiltinOptionsType(), "NONE")
+    if found is None or kind == "NONE":
+        return None
+    options = getattr(schema, kind)()
+    options._tab = found
+    return checked(options, operator)
+
+
+def _parameters(
+    sources: Sequence[Any], graph: TFLiteGraph, inputs: Sequence[int]
+) -> dict[int, tuple[int, ...]]:
+    found = {}
     for place, index in enumerate(inputs):
         if index >= 0 and graph.tensors[index].is_constant and graph.tensors[index].dtype == "int32":
-            data = bytes(model.buffers[tensors[index].buffer].data)
-            found[place] = struct.unpack(f"<{len(data) // 4}i", data)
+            buffer = sources[index]
+            start, size = buffer.Offset(), buffer.Size()
+            data = buffer._tab.Bytes[start : start + size] if start > 1 else buffer.DataAsNumpy()
+            found[place] = buffer._tab.taken(np.frombuffer(bytes(data), "<i4"))
     return found
 
 
@@ -357,10 +363,10 @@ def _behind(graph: TFLiteGraph, start: Collection[int]) -> set[int]:
 
 
 def partitions(graph: TFLiteGraph, taken: Collection[int]) -> list[list[int]]:
-    """Divide the operations that a delegate takes over into parts that can each run in one go.
+    """Divide the operations that a delegate takes over into parts that each run in one call.
 
-    As TensorFlow Lite does it: in turns, everything that is ready and goes to the same side, the delegate's
-    or the processor's, until nothing more of that side is ready
+    As TensorFlow Lite does it: all operations that are ready and run on one side, the delegate or the
+    processor, form a part; then the sides alternate
     (https://github.com/tensorflow/tensorflow/blob/master/tensorflow/lite/graph_info.cc).
 
     Args:

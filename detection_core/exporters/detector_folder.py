@@ -158,7 +158,7 @@ def _restore(model: Detector, directory: str) -> None:
     prefix = layout.extra_file(directory, layout.CHECKPOINT)
     if not files.exists(prefix + ".index"):
         raise ContractError(
-            "expected the detector's weights, found no such checkpoint; pass a folder with all its files",
+            "expected the detector's weights, found no checkpoint; pass a folder with all its files",
             where=prefix,
         )
     folder, _, name = prefix.rpartition("/")

@@ -1,14 +1,15 @@
 """How long each operation of a TensorFlow Lite file takes.
 
-LiteRT's Python interface has no profiler. Each operation is therefore cut out into a file of its own, with
-the constants of the original and, as input, what the original computed there for one image, and timed like
-any file. What operations do for each other, such as a tensor that is still in the cache, is lost, and a call
-costs some microseconds each time: the sum may differ from the time of the whole, which is reported beside it.
+LiteRT's Python interface has no profiler. Each operation is therefore copied to a separate file with its
+constants, and timed on the inputs that the whole file computes for one image. Caches are not shared between
+operations, and each call costs some microseconds. The sum may therefore differ from the time of the whole
+file, which is reported beside it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import struct
 import time
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.tools.flatbuffer_utils import convert_object_to_bytearray
 
+from detection_core.artifacts.tflite_file import damaged, verify_tflite
 from detection_core.exporters.delegation import make_interpreter
 from detection_core.exporters.latency import fill_inputs
 
@@ -35,20 +37,26 @@ class OperatorTime:
     milliseconds: float | None
 
 
-def operator_times(content: bytes, *, threads: int, delegate: str, runs: int) -> list[OperatorTime]:
-    """Time every operation of the first graph on its own.
+def operator_times(
+    content: bytes, *, threads: int, delegate: str, runs: int, where: str = ""
+) -> list[OperatorTime]:
+    """Time every operation of the first graph separately.
 
     Args:
         content: a TensorFlow Lite file.
         threads: that LiteRT may use.
         delegate: of `delegation.DELEGATES`.
         runs: timed inferences of each operation.
+        where: path of the file, for errors.
+
+    Raises:
+        ModelError: when it is no TensorFlow Lite file, or a damaged one.
     """
-    # The kernels of LiteRT itself keep every tensor, those of a delegate none that stays within it.
+    model = _unpacked(content, where)
+    # LiteRT's own kernels keep every tensor; a delegate keeps none of its inner ones.
     whole = make_interpreter(content, threads=1, delegate="none", keep_tensors=True)
     fill_inputs(whole)
     whole.invoke()
-    model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
     values = {}
     for operator in model.subgraphs[0].operators:
         for index in _present(operator.inputs):
@@ -61,6 +69,14 @@ def operator_times(content: bytes, *, threads: int, delegate: str, runs: int) ->
         arrays = [values[index] for index in inputs]
         found.append(OperatorTime(index=place, milliseconds=_time(single, arrays, threads, delegate, runs)))
     return found
+
+
+def _unpacked(content: bytes, where: str) -> Any:
+    verify_tflite(content, where=where)
+    try:
+        return schema.ModelT.InitFromPackedBuf(content, 0)
+    except (struct.error, TypeError, IndexError, ValueError) as error:
+        raise damaged(error, where) from error
 
 
 def _present(indices: Any) -> list[int]:

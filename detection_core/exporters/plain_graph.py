@@ -59,7 +59,7 @@ def _constants(operations: Iterable[Any]) -> set[str]:
 
 
 class _Writer:
-    """Writes a graph anew, without what can be computed beforehand."""
+    """Writes a graph without the operations that can be computed beforehand."""
 
     def __init__(self, graph: Any, outputs: Collection[str]) -> None:
         operations = graph.get_operations()

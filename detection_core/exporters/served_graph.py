@@ -1,10 +1,9 @@
 """What a SavedModel computes, as a fingerprint that every export of one detector has.
 
 The bytes of saved_model.pb vary between exports of equal content: names of functions and nodes are numbered
-by what else the process has traced, and maps are written in any order. So a node counts by what it does and
-by what it gets: its operation, its attributes and the digests of its inputs (a Merkle tree), a function by
-its body and not by its name. What no signature needs, such as the functions that save and restore, does not
-count.
+by what else the process has traced, and maps are written in any order. A node's digest therefore covers its
+operation, its attributes and the digests of its inputs (a Merkle tree). A function counts by its body, not by
+its name. Functions that no signature needs, such as those that save and restore, do not count.
 """
 
 from __future__ import annotations

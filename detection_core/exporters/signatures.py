@@ -1,7 +1,7 @@
 """What an exported detector takes and gives, and the SavedModel that does so.
 
 Names, dtypes, shapes and the classes counted from 1 are those of the Object Detection API's exporter, so that
-what reads such a model reads ours.
+readers of these models read ours.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def serving_function(
         model: detector.
         resizer: turns an image into the network's input, as in training.
         input_type: of `served_inputs.INPUT_TYPES`.
-        batch_size: of every request; None: any, or 1 where `served_inputs.largest_batch` says so.
+        batch_size: of every request; None: any, or 1 where `served_inputs.largest_batch` is 1.
         additional: names of further tensors of the graph to give out, such as `stem/Relu6:0`.
 
     Returns:

@@ -199,7 +199,7 @@ def check_biases(content: bytes) -> None:
     The converter itself cuts what does not fit, in silence.
 
     Raises:
-        ExportError: naming the first such bias.
+        ExportError: naming the first bias that does not fit.
     """
     for bias in integer_biases(content):
         too_large = np.flatnonzero(np.abs(bias.codes.astype(np.int64)) > MOST_BIAS)

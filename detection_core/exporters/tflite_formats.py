@@ -31,12 +31,12 @@ class Network(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """How far a file may part from what it was made from; what accuracy it may cost is for its user to say.
+    """How far a file may differ from its network. The accuracy it may cost is an option of the export.
 
     Attributes:
-        heads_db: ratio of signal to noise that each raw head has at least against the network that was
-            converted, decibels: what beyond rounding makes it less is a fault of the file.
-        matched_boxes: share of the SavedModel's detections that the file finds, too.
+        heads_db: least signal-to-noise ratio of each raw head against the converted network, decibels. A
+            lower ratio is more than rounding: a fault of the file.
+        matched_boxes: least share of the SavedModel's detections that the file finds.
     """
 
     heads_db: float

@@ -1,4 +1,4 @@
-"""In which form a TensorFlow Lite file gives what its network finds."""
+"""Output layouts of TensorFlow Lite files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from detection_core.exporters.tflite_post_process import (
     post_process_function,
 )
 
-# Of so many classes LiteRT's kernel loses none: with T > 1 threads it loses class T.
+# LiteRT's kernel drops class T when it runs with T > 1 threads; with two classes or fewer it drops none.
 CLASSES_OF_THREADS = 2
-# Boxes of a class that the kernel keeps: the converter does not hand on the attribute.
+# Boxes that the kernel keeps of a class, as the converter drops the attribute.
 KERNEL_DETECTIONS_PER_CLASS = 100
 
 Outputs = tuple[tf.Tensor, ...] | dict[str, tf.Tensor]
@@ -121,7 +121,7 @@ def _headless(options: HeadOptions) -> Heads:
     classes = options.post_process.num_classes
 
     def give(box_codes: tf.Tensor, logits: tf.Tensor) -> Outputs:
-        # Readers know the sigmoid.
+        # The consumer applies the sigmoid.
         scores = logits if options.sigmoid else _scores(logits, options, moved=True)
         return {"location": tf.identity(box_codes), "score": scores[:, :, scores.shape[2] - classes :]}
 

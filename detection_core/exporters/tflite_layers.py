@@ -1,9 +1,8 @@
-"""A TensorFlow Lite file held, layer by layer, against the network that it was made from.
+"""Compare a TensorFlow Lite file, layer by layer, with the network that it was made from.
 
-Both get the same inputs. A tensor of a file has the names of the nodes that it comes from, what is computed
-last first, so that each operation's output is compared with that node's: in float files with the value
-itself, in integer files with what its fake quantization makes of it. Operations run in LiteRT's own kernels,
-without delegates, as those keep what is inside them to themselves.
+Both get the same inputs. A tensor of a file has the names of its source nodes, the last computed one first.
+Each operation's output is compared with that node's output; in integer files, with its fake-quantized value.
+Operations run in LiteRT's own kernels, as delegates do not expose their inner tensors.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def compare_layers(
     Args:
         content: a TensorFlow Lite file, with or without metadata.
         reference: what was converted.
-        inputs: what the file's input takes, [1, H, W, 3] of its own dtype.
+        inputs: what the file's input takes, [1, H, W, 3] of the file's dtype.
 
     Raises:
         ModelError: when there is no input.

@@ -1,10 +1,10 @@
 """Post-processing by TensorFlow Lite's built-in operations alone: decoding, suppression, choice of classes.
 
-It gives what TFLite_Detection_PostProcess gives with the same attributes. Suppression class by class needs it
-where a detector has more than two classes: with T > 1 threads LiteRT's kernel of that operation (2.3, and
-TensorFlow Lite since class by class it has threads) never looks at class T. Its threads start with classes 0
-to T - 1, and the counter that hands out the next class starts at T and is raised before it is read.
-`ops.nms` cannot stand here: its kernel of all classes, its branches and loops are no operations of LiteRT.
+Its results equal those of TFLite_Detection_PostProcess with the same attributes. Class-by-class suppression
+needs it where a detector has more than two classes. With T > 1 threads LiteRT's kernel of that operation
+(2.3, and TensorFlow Lite since the kernel has threads) skips class T: its threads start with classes 0 to T -
+1, and the counter of the next class starts at T but is incremented before it is read. `ops.nms` cannot be
+used here, as LiteRT has neither its kernel for all classes nor its branches and loops.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def decoded(box_codes: tf.Tensor, anchors: tf.Tensor, options: PostProcessOption
 
 
 def _class_by_class(boxes: tf.Tensor, scores: tf.Tensor, options: PostProcessOptions) -> PostProcessed:
-    """Suppress each class for itself: every class has a place of its own, where no other one's boxes lie."""
+    """Suppress class by class: shift the boxes of each class to where no other class has boxes."""
     classes = options.num_classes
     candidates = min(CANDIDATES, scores.shape[0] * classes)
     best, pairs = tf.math.top_k(tf.reshape(scores, [-1]), candidates)

@@ -59,7 +59,7 @@ class PostProcessOptions:
 
     Attributes:
         max_detections: boxes that it keeps, and rows of the file's outputs.
-        max_classes_per_detection: classes that one box may be reported with, each in a row of its own, where
+        max_classes_per_detection: classes that one box may be reported with, one row each, where
             use_regular_nms is off.
         detections_per_class: boxes that are kept of a class, where use_regular_nms is on. The converter does
             not hand it on, and the operation then keeps up to 100.

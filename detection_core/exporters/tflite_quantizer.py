@@ -1,9 +1,8 @@
 """Quantization of a TensorFlow Lite file after its conversion, by the package ai-edge-quantizer.
 
-TensorFlow's own converter has int16 activations too. It gives a bias that several convolutions share the
-scale of one of them, so that heads shared by the levels of a pyramid come out wrong on all levels but one,
-and it quantizes what makes detections of the heads: classes and their number, too. Weights alone in integers
-it does not have at all.
+TensorFlow's own converter has int16 activations too. But it gives a bias shared by several convolutions the
+scale of one of them, so that heads shared by pyramid levels are wrong on all levels but one. It also
+quantizes the post-processing, with classes and their number. It cannot quantize weights alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Upsampling in an integer TensorFlow Lite file, written so that it does not end what a delegate takes over.
+"""Upsampling in an integer TensorFlow Lite file, written in operations that delegates run.
 
 XNNPACK has no nearest-neighbour resizing, and the Edge TPU's compiler refuses its newer versions; the sources
-are in accelerators.yaml. Every level of a pyramid would cut the network once more. By a whole factor the same
-comes of copies laid side by side, which both have: a row's cells are repeated by a concatenation along the
-channels, rows by one along the row, and each is a reshape away from the larger map.
+are in accelerators.yaml. Every level of a pyramid would split the network once more. For a whole factor,
+concatenated copies give the same map, and both run these: a concatenation along the channels repeats cells,
+one along the row repeats rows, and a reshape follows each.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class NmsResult(NamedTuple):
     """Detections, sorted by falling score, then class, then anchor, and zero-padded to D.
 
     Attributes:
-        boxes: float32 [B, D, 4], clipped to the window, and relative to it if the options say so.
+        boxes: float32 [B, D, 4], clipped to the window, relative to it with `change_coordinate_frame`.
         scores: float32 [B, D].
         classes: int32 [B, D], in [0, C).
         count: int32 [B], how many of the D rows are detections.
@@ -97,7 +97,7 @@ def multiclass_nms(
     """Suppress duplicate detections in every image of a batch.
 
     Args:
-        boxes: float32 [B, A, 4], or [B, A, C, 4] where each class has a box of its own.
+        boxes: float32 [B, A, 4], or [B, A, C, 4] where each class has a separate box.
         scores: float32 [B, A, C], without background.
         options: how to suppress.
         window: float32 [B, 4], the true image in the frame of the boxes; None leaves boxes as they are.

@@ -1,4 +1,4 @@
-"""An optimizer with its learning rate, and moving averages of weights."""
+"""An optimizer with its learning rate, and moving averages of the weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 
 def with_average(average: MovingAverage | None, *, asked: bool) -> contextlib.AbstractContextManager[None]:
-    """Return a context in which weights have their averages, where such are kept and asked for."""
+    """Return a context in which averages, if kept and `asked`, replace the weights."""
     return average.swapped_in() if average is not None and asked else contextlib.nullcontext()
 
 

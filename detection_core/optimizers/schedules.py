@@ -1,4 +1,9 @@
-"""Learning-rate schedules."""
+"""Learning rates as functions of the number of updates already applied.
+
+Those of google/automl's EfficientDet (Tan et al., 2020, https://arxiv.org/abs/1911.09070) follow the
+published code. At the end of the warm-up they give the schedule's rate for that step, which is less than
+`learning_rate`: no schedule counts from the warm-up's end.
+"""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class _LayerMaker:
 
 
 def _copy_of(call: LayerCall) -> tf_keras.layers.Layer:
-    """Return a layer of its own with the weights of a call's."""
+    """Return a copy of a call's layer, with its weights."""
     copy = type(call.layer).from_config(call.layer.get_config())
     if call.layer.weights:
         with tf.name_scope(call.name):
@@ -163,7 +163,7 @@ def _range_owner(placement: Placement, name: str) -> str:
 def observe_ranges(
     folded: FoldedNetwork, placement: Placement, batches: Iterable[Any]
 ) -> dict[str, tuple[float, float]]:
-    """Measure the extremes of every tensor that has a range of its own.
+    """Measure the extremes of every tensor that has its own range.
 
     Args:
         folded: network in inference form.
@@ -219,7 +219,7 @@ def set_ranges(aware: AwareNetwork, ranges: dict[str, tuple[float, float]]) -> N
 
 
 def read_ranges(aware: AwareNetwork) -> dict[str, tuple[float, float]]:
-    """Return the present range of every tensor that has one of its own."""
+    """Return the present range of every tensor that has its own."""
     ranges = {}
     for name in aware.placement.observed:
         variables = getattr(aware.network.get_layer(PREFIX + name), "_output_quantizer_vars", None)

@@ -1,13 +1,12 @@
-"""Channels of a float network brought to like ranges, so that one scale a tensor serves all of them.
+"""Bring the channels of a float network to similar ranges, so that one scale per tensor fits all of them.
 
 Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", 2019,
-https://arxiv.org/abs/1906.04721, section 4.1: what a convolution gives in channel c may be multiplied by s_c
-where all that read it divide their kernels by s_c, as f(s x) = s f(x) for a ReLU. There kernels have one
-scale each, and their ranges are what is equalised. Here kernels have a scale for each output channel,
-activations one for all channels, and so it is their ranges, measured on images, that are.
+https://arxiv.org/abs/1906.04721, section 4.1: channel c of a convolution's output may be multiplied by s_c if
+all readers divide their kernels by s_c, as f(s x) = s f(x) for a ReLU. The paper equalises the ranges of
+kernels, which have one scale each there. Here kernels have a scale for each output channel, and activations
+one for all channels. So the ranges of activations, measured on images, are equalised.
 
-A ReLU6 is no such f. But a channel that stays below 6 on all images may be scaled up as long as it still
-does.
+A ReLU6 does not scale so. But a channel below 6 on all images may be scaled up as long as it stays below.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ _PASSED_ON = (tf_keras.layers.ZeroPadding2D, tf_keras.layers.MaxPooling2D)
 def equalise(folded: FoldedNetwork, batches: Iterable[Any]) -> dict[str, np.ndarray]:
     """Scale channels up to the range of their tensor's largest one, in place; outputs stay as they are.
 
-    What a reader's activations gain in steps its kernels may lose, which have one scale for all of their
-    input channels. So of some powers of the factors that is taken with which readers have the least noise;
-    where each channel has a kernel of its own (depthwise), channels get the whole factor.
+    Readers' kernels have one scale for all input channels, so they may lose the precision that activations
+    gain. Of several powers of the factors, the one with the least noise in the readers is taken. Where each
+    channel has its own kernel (depthwise), channels get the whole factor.
 
     Args:
         folded: network in inference form; its kernels and biases change.

@@ -2,13 +2,13 @@
 
 Jacob et al., 2018, section 3.2, https://arxiv.org/abs/1712.05877.
 
-Quantization works on the network that inference runs, in which a batch normalisation is no operation of its
-own: y = gamma (conv(x) - mean) / sqrt(variance + epsilon) + beta is a convolution with a scaled kernel and a
-bias. Where a convolution is shared over pyramid levels and each level has its own normalisation, every level
-gets its own folded convolution, as it would in a TFLite file.
+Quantization works on the network that inference runs, which has no separate batch normalisation.
+y = gamma (conv(x) - mean) / sqrt(variance + epsilon) + beta is a convolution with a scaled kernel and a bias.
+Pyramid levels may share a convolution and have their own normalisations. Each level then gets its own folded
+convolution, as in a TFLite file.
 
-Kernel regularizers are left out: before folding the normalisation made the network indifferent to the size of
-its kernels, afterwards weight decay would change what the network computes.
+Kernel regularizers are dropped. Before folding, normalisation made the network independent of the size of its
+kernels; afterwards weight decay would change its outputs.
 """
 
 from __future__ import annotations

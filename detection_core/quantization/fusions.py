@@ -1,8 +1,8 @@
 """Weighted sums of maps taken apart into what integer kernels have: products with a constant, and sums.
 
-In inference the share of each map in a BiFPN's sum is a constant, as a normalisation's scale is, and it is
-folded likewise: the share that the weights gave becomes a factor of its own, which training moves on.
-Whatever normalised the weights among each other is gone, as batch normalisation is from a folded convolution.
+In inference the share of each map in a BiFPN's sum is a constant, as a normalisation's scale is. It is
+folded in the same way: each share becomes a separate factor, which training continues to change. The weights
+are no longer normalised among each other, as a folded convolution has no batch normalisation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A functional tf_keras network read as a list of layer calls.
 
-A layer that is shared over pyramid levels is called once per level, and each call is an entry of its own
-here: that is what folding and quantization work on.
+A layer that is shared over pyramid levels is called once per level. Each call is a separate entry,
+as folding and quantization work on calls.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def read_graph(network: tf_keras.Model) -> NetworkGraph:
 def rebuild(
     graph: NetworkGraph, make_layer: Callable[[LayerCall], tf_keras.layers.Layer | None], *, name: str
 ) -> tf_keras.Model:
-    """Make a new functional network with the same wiring, its layers made anew call by call.
+    """Make a new functional network with the same wiring, with a new layer for each call.
 
     Args:
         graph: the calls to make.
@@ -184,6 +184,6 @@ def _check_layer(layer: Any, node: Any) -> None:
     if isinstance(node.outputs, list | tuple) and len(node.outputs) > 1:
         raise ModelError(
             f"expected layers with one output tensor, found {len(node.outputs)} outputs;"
-            " such a layer cannot be quantized",
+            " this layer cannot be quantized",
             where=layer.name,
         )

@@ -1,8 +1,8 @@
-"""Error of each layer's output between a float network and its quantized twin.
+"""Measure the error of each layer's output between a float network and its quantized copy.
 
 Signal-to-quantization-noise ratios as in Sheng et al., "A Quantization-Friendly Separable Convolution for
-MobileNets", 2018, https://arxiv.org/abs/1803.08607, here channel by channel: one channel of huge range takes
-the steps from all others, which a ratio over the whole tensor, dominated by that channel, would not show.
+MobileNets", 2018, https://arxiv.org/abs/1803.08607, but for each channel. One channel of huge range leaves
+the others few steps; a ratio over the whole tensor, dominated by that channel, would not show this.
 """
 
 from __future__ import annotations

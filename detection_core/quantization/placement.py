@@ -1,10 +1,9 @@
-"""Which tensors of a folded network carry fake quantization, and which do not and why.
+"""Choose the tensors of a folded network that get fake quantization, with a reason for the others.
 
 The rules follow Jacob et al., 2018, sections 2.4 and 3, https://arxiv.org/abs/1712.05877.
 
-A tensor is quantized where the integer kernel writes it: after the activation that the kernel fuses, not
-before; once for operations that only move values; and once for everything that a concatenation joins, whose
-inputs share one scale.
+A tensor is quantized where the integer kernel writes it: after a fused activation. Operations that only move
+values keep the scale of their input. The inputs of a concatenation share one scale.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ class Placement:
 
     @property
     def observed(self) -> list[str]:
-        """Names of the calls whose outputs have a range of their own, inputs included."""
+        """Names of the calls whose outputs have their own range, inputs included."""
         return [name for name, entry in self.quantized.items() if entry.range_source is RangeSource.OWN]
 
 

@@ -1,9 +1,9 @@
 """Fake quantization of kernels and activations, as tensorflow-model-optimization's wrapper applies it.
 
 Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
-CVPR 2018, https://arxiv.org/abs/1712.05877. Kernels: symmetric, one scale per output channel, the range is
-the kernel's own at every step, but wide enough for the channel's bias, an int32 in units of the input's scale
-times the kernel's. Activations: one scale per tensor, the range follows a moving average of the batches'
+CVPR 2018, https://arxiv.org/abs/1712.05877. Kernels: symmetric, one scale per output channel, over the
+kernel's range at each step. The range is also wide enough for the channel's bias, an int32 in units of the
+input's scale times the kernel's. Activations: one scale per tensor, over a moving average of the batches'
 extremes. Both train through a straight-through estimator.
 """
 
@@ -210,7 +210,7 @@ class CallConfig(tfmot.quantization.keras.QuantizeConfig):
         """Leave the layer's activation as it is."""
 
     def get_output_quantizers(self, layer: Any) -> list[Any]:
-        """Return the output's quantizer, where it has a range of its own."""
+        """Return the output's quantizer, where it has its own range."""
         return [self.output] if self.output else []
 
     def get_config(self) -> dict[str, Any]:
@@ -247,7 +247,7 @@ class QuantizedCall(tfmot.quantization.keras.QuantizeWrapperV2):
             self.layer.bias.assign(layer.bias)
 
     def output_range(self) -> tuple[Any, Any]:
-        """Return the range of the call's quantized output, where it has one of its own."""
+        """Return the range of the call's quantized output, where it has its own."""
         (quantizer,) = self.quantize_config.get_output_quantizers(self.layer)
         return quantizer.range_of(self._output_quantizer_vars)
 

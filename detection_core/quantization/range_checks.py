@@ -87,9 +87,9 @@ def _used(observed: tuple[float, float], learnt: tuple[float, float]) -> float:
 
 def _warning(name: str, learnt: tuple[float, float], use: RangeUse) -> str:
     low, high = use.observed
-    told = f"{name}: range {learnt[0]:.4g}..{learnt[1]:.4g}, values {low:.4g}..{high:.4g}"
+    prefix = f"{name}: range {learnt[0]:.4g}..{learnt[1]:.4g}, values {low:.4g}..{high:.4g}"
     if use.cut > MOST_CUT:
-        return f"{told}: {100 * use.cut:.3g} % of the values are cut off"
+        return f"{prefix}: {100 * use.cut:.3g} % of the values are cut off"
     if use.used < LEAST_USED:
-        return f"{told}: only {100 * use.used:.3g} % of the range is used"
+        return f"{prefix}: only {100 * use.used:.3g} % of the range is used"
     return ""

@@ -100,12 +100,12 @@ class RewrittenDetector(Generic[D]):
         set_ranges(self.aware, observe_ranges(self.folded, self.aware.placement, prepared))
 
     def calibrate_untrained(self, batches: Callable[[], Iterable[tf.Tensor]]) -> None:
-        """Calibrate a network that is not going to be trained, after what is done for such ones.
+        """Equalise, calibrate and correct a network that will not be trained.
 
         Channels are equalised and biases corrected, each where the outputs have less noise for it.
 
         Args:
-            batches: gives float32 [B, H, W, 3], resized pixels, 0..255, anew at each call.
+            batches: gives float32 [B, H, W, 3], resized pixels, 0..255, from the start at each call.
 
         Raises:
             ModelError: when there is no batch.

@@ -29,7 +29,7 @@ def strip_fake_quantization(network: tf_keras.Model, *, name: str, rounded: bool
 
 
 def _plain(layer: Any, rounded: bool) -> tf_keras.layers.Layer:
-    """Return a layer of its own with name and weights of one, or of the one that a wrapper is around."""
+    """Return a copy of a layer, without its wrapper, with name and weights."""
     wrapped = layer.layer if isinstance(layer, QuantizedCall) else layer
     copy = type(wrapped).from_config(wrapped.get_config())
     if not layer.weights:

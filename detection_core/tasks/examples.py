@@ -24,8 +24,8 @@ _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(.*)", re.DOTALL)
 def check_split(examples_dir: str, split: str) -> int:
     """Refuse a split of which something is missing, or that has more than it should.
 
-    The shards' names say how many there are, a manifest what is in them, and the dataset card how many
-    records they hold together; examples of other tools need not have one.
+    The number of shards is checked by their names, sizes by the manifest, and counts by the dataset card.
+    Examples of other tools need no card.
 
     Args:
         examples_dir: what ExampleGen wrote, or a folder like it.
@@ -65,7 +65,7 @@ def check_split(examples_dir: str, split: str) -> int:
 def _what_lies_in(examples_dir: str, split: str) -> str:
     """Say what a folder holds in the place of a split, and what to do with that."""
     if not files.is_dir(examples_dir):
-        return "no such folder; correct the path"
+        return "no folder; correct the path"
     listing = list_data_set(examples_dir, bounded=True)
     records = [name for name in listing.paths() if _RECORDS.search(os.path.basename(name))]
     folders = sorted({os.path.dirname(name) for name in records})
@@ -115,7 +115,7 @@ def _check_sizes(folder: str) -> None:
         if size != shard.size:
             raise DataError(
                 f"expected {shard.size} bytes, as {MANIFEST.path(folder)} says, found"
-                f" {'no such file' if size < 0 else size}; run ExampleGen again, or restore the file",
+                f" {'no file' if size < 0 else size}; run ExampleGen again, or restore the file",
                 where=shard.uri,
             )
 

@@ -41,7 +41,7 @@ class BenchOptions:
         threads: numbers of threads.
         delegates: of `delegation.DELEGATES`.
         runs: timed inferences of each file in each setting.
-        operators: also time each operation on its own.
+        operators: also time each operation separately.
     """
 
     threads: tuple[int, ...] = (1, 2)
@@ -67,11 +67,11 @@ def bench(paths: Sequence[str], options: BenchOptions) -> Benchmark:
     The files take turns, so that what else the machine does in the meantime is shared among them.
 
     Args:
-        paths: .tflite files, or folders with such, as a push destination has one for each version.
+        paths: .tflite files, or folders of them, such as a version in a push destination.
         options: what to measure.
 
     Raises:
-        ConfigError: when a folder has no such file, or one is not there.
+        ConfigError: when a folder has no .tflite file, or a path does not exist.
         ModelError: when a file is none, damaged, or nothing that LiteRT runs.
     """
     found = tflite_files(paths)
@@ -102,7 +102,7 @@ def tflite_files(paths: Sequence[str]) -> list[str]:
     found: list[str] = []
     for path in paths:
         if not files.exists(path):
-            raise ConfigError("expected a .tflite file or a folder with such, found nothing", where=path)
+            raise ConfigError("expected a .tflite file or a folder of them, found nothing", where=path)
         inside = files.list_matching(path, "*.tflite") if files.is_dir(path) else [path]
         if not inside:
             raise ConfigError("expected a folder with .tflite files, found none in it", where=path)
@@ -155,7 +155,7 @@ def _measured(
     path: str, content: bytes, graph: TFLiteGraph, timings: list[Timing], options: BenchOptions
 ) -> BenchmarkedFile:
     delegation = xnnpack_delegation(content)
-    kinds = _operator_kinds(content, graph, delegation) if options.operators else []
+    kinds = _operator_kinds(content, graph, delegation, path) if options.operators else []
     convolutions = [op for op in graph.operators if op.name in _CONVOLUTIONS]
     integer = [op for op in convolutions if "int" in graph.tensors[op.inputs[0]].dtype]
     return BenchmarkedFile(
@@ -169,10 +169,12 @@ def _measured(
     )
 
 
-def _operator_kinds(content: bytes, graph: TFLiteGraph, delegation: Delegation) -> list[OperatorKind]:
+def _operator_kinds(
+    content: bytes, graph: TFLiteGraph, delegation: Delegation, path: str
+) -> list[OperatorKind]:
     known: dict[str, list[float]] = collections.defaultdict(list)
     left = collections.Counter(graph.operators[index].name for index in delegation.left)
-    for one in operator_times(content, threads=1, delegate="xnnpack", runs=_OPERATOR_RUNS):
+    for one in operator_times(content, threads=1, delegate="xnnpack", runs=_OPERATOR_RUNS, where=path):
         if one.milliseconds is not None:
             known[graph.operators[one.index].name].append(one.milliseconds)
     kinds = [

@@ -15,7 +15,7 @@ from detection_core.artifacts.prediction import FRAMES, FramePrediction, VideoPr
 from detection_core.data.video import VideoFrame, VideoReader, VideoWriter, video_writer
 from detection_core.errors import ConfigError
 from detection_core.evaluation.drawing import draw_boxes, fit
-from detection_core.evaluation.known_classes import known_classes
+from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.pictures import detection_boxes
 from detection_core.evaluation.runner import load_runner
 from detection_core.evaluation.signature_runner import Runner

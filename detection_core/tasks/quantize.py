@@ -102,13 +102,13 @@ def quantize(
 
 
 def _train_plan(config: CheckedConfig, quantization: QuantizationOptions, resume: ResumeOptions) -> TrainPlan:
-    """Return the plan of the training; penalties made up for normalisations, which are folded away."""
+    """Return the plan of the training, without weight penalties, as normalisations are folded away."""
     plan = build_train_plan(config, checkpoint_minutes=resume.checkpoint_minutes)
     _warn_of_delay(quantization, plan.options.num_steps)
     if plan.precision not in (None, plan.options.precision):
-        _logger.info("what rounding costs is learnt in float32, whatever train_config.precision says")
+        _logger.info("quantization-aware training computes in float32, whatever train_config.precision says")
     if uses_multi_scale(config):
-        _logger.info("what rounding costs is learnt at the detector's own size, not at those of multi_scale")
+        _logger.info("quantization-aware training uses the detector's own size, not those of multi_scale")
     return dataclasses.replace(plan, options=dataclasses.replace(plan.options, add_regularization_loss=False))
 
 
@@ -152,7 +152,7 @@ def _write_record(
         _logger.warning("quantization | %s", warning)
     if len(check.warnings) > _WARNINGS:
         more = len(check.warnings) - _WARNINGS
-        _logger.warning("quantization | %d more such layers; quantization.json names them", more)
+        _logger.warning("quantization | %d more layers; quantization.json names them", more)
     described = rewritten.describe(check)
     QUANTIZATION.write(directory, described)
     return described

@@ -21,7 +21,7 @@ from detection_core.data.image_header import ImageFault, find_format
 from detection_core.data.pixels import read_pixels
 from detection_core.errors import ConfigError, DataError, ExportError
 from detection_core.evaluation.drawing import LabelledBox, draw_boxes
-from detection_core.evaluation.known_classes import known_classes
+from detection_core.evaluation.measure import known_classes
 from detection_core.evaluation.served_file import ServedFile
 from detection_core.evaluation.served_model import BatchDetections, ServedModel, stacked
 from detection_core.structures import FIRST_CLASS
@@ -169,7 +169,7 @@ class ServingDriver:
             Class outputs of each level, then box outputs.
 
         Raises:
-            ExportError: when the SavedModel has no such signature.
+            ExportError: when the SavedModel does not have this signature.
         """
         signature = self._model.signatures.get(_PREDICT)
         if signature is None:

@@ -1,4 +1,12 @@
-"""Weights of tf_keras.applications as the first weights of a backbone."""
+"""Start a detector's backbone from a classifier of `tf_keras.applications`, layer by layer.
+
+The backbones compute the same as the classifiers' bodies, with three differences that the copy corrects:
+Keras' ResNets take channels in the order blue, green, red; they have biases before their batch norms; and
+the epsilon of their batch norms differs. One difference stays: where the number of rows or columns is even,
+Keras' first pooling lies one pixel up and left of the one here and of the Object Detection API's.
+
+Files made for inference have their batch norms folded into the convolutions; these are unfolded first.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +36,7 @@ def folded_norms(model: Detector, taken: Collection[str]) -> tuple[list[str], in
 
     Args:
         model: with its first weights.
-        taken: names of the variables that were taken over; norms that start anew are trivial by nature.
+        taken: names of the variables that were taken over; newly initialised norms are always trivial.
 
     Returns:
         Names of the layers, and the number of all batch norms that were taken over.
@@ -48,7 +56,7 @@ def folded_norms(model: Detector, taken: Collection[str]) -> tuple[list[str], in
 
 
 def warn_of_folded_norms(model: Detector, taken: Collection[str], *, frozen: bool) -> bool:
-    """Say so where a training starts from weights whose batch norms were folded.
+    """Warn if a training starts from weights with folded batch norms.
 
     Args:
         model: with its first weights.
@@ -69,7 +77,7 @@ def warn_of_folded_norms(model: Detector, taken: Collection[str], *, frozen: boo
         )
     else:
         consequence = (
-            "the first steps measure them anew; do not set freeze_batchnorm, and let their moving averages"
+            "the first steps measure them again; do not set freeze_batchnorm, and let their moving averages"
             " follow within the training (batch_norm.decay: 0.97 for a few hundred steps)"
         )
     _logger.warning(

@@ -30,9 +30,9 @@ class TrainingCheckpoints:
     """Writes `ckpt-STEP` files in a folder and restores the newest one that is sound.
 
     TensorFlow writes a checkpoint under temporary names, renames it in, its index last, and keeps a checksum
-    of every tensor. So a folder may hold leftovers of a killed writer or a damaged file, and both are told
-    apart from a sound checkpoint when it is read. The folder's listing decides what exists, not TensorFlow's
-    `checkpoint` file, which a kill may leave behind the truth.
+    of every tensor. So a folder may hold leftovers of a killed writer or a damaged file, and both are
+    distinguished from a sound checkpoint when it is read. The folder's listing decides what exists, not
+    TensorFlow's `checkpoint` file, which a kill may leave behind the truth.
 
     Only what the bytes themselves prove counts as damage. A damaged checkpoint is moved to `damaged/`, never
     deleted. Where files cannot be read for another reason, nothing is moved and the error says why.
@@ -232,7 +232,7 @@ class TrainingCheckpoints:
 
 
 def checkpoint_steps(directory: str) -> list[int]:
-    """Return the steps that have a checkpoint in a folder, rising; nothing where there is no such folder."""
+    """Return the steps that have a checkpoint in a folder, rising; none if the folder is missing."""
     paths = map(os.path.basename, files.list_matching(directory, "ckpt-*.index"))
     names = (re.fullmatch(r"ckpt-(\d+)\.index", name) for name in paths)
     return sorted(int(match[1]) for match in names if match)

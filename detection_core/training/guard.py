@@ -1,4 +1,4 @@
-"""One update's outputs, and what happens when they are not finite."""
+"""Outputs of an update. Count updates skipped because a value is not finite, and stop at too many."""
 
 from __future__ import annotations
 

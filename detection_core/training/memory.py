@@ -162,7 +162,7 @@ _CODE = 1 << 30
 def keep_host_memory() -> None:
     """Let TensorFlow keep the memory of tensors on processors, with the allocator that it has for GPUs.
 
-    Otherwise each tensor of some megabytes is memory that the system maps and clears anew, page by page: a
+    Otherwise each tensor of some megabytes is memory that the system maps and clears again, page by page: a
     third of a training step's processor time in a virtual machine. What is kept counts as this process's
     memory until it ends.
 

@@ -44,7 +44,7 @@ _CAPABILITIES = (((8, 0), Precision.BFLOAT16), ((7, 0), Precision.FLOAT16))
 
 
 def choose_precision(asked: Precision | None) -> Precision:
-    """Return what to compute in on this machine, and say so in the log.
+    """Return the precision to compute in on this machine, and log it.
 
     Of several workers all call it, in the strategy's scope: they take what each of them would.
 
@@ -185,7 +185,7 @@ class PlainUpdates:
         """Note one that was left out."""
 
     def scalars(self) -> dict[str, tf.Tensor]:
-        """Return what is told of an update, name to float32 []."""
+        """Return the scalars that an update reports, name to float32 []."""
         return {}
 
     def checkpointed(self) -> dict[str, Any]:

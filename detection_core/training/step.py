@@ -44,7 +44,7 @@ class TrainableModel(Protocol):
         """Flat functional models, by name; asked for where the stages of a backbone differ."""
 
     def gradient_factor(self, images: int) -> float:
-        """Return what the gradients of a batch of so many images are multiplied by."""
+        """Return what the gradients of a batch with this number of images are multiplied by."""
 
     def losses(self, batch: Batch, training: bool) -> dict[str, tf.Tensor]:
         """Return named scalar losses, and their sum as `TOTAL_LOSS`."""

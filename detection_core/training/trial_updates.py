@@ -55,7 +55,7 @@ def too_large(error: BaseException, options: TrainOptions) -> BatchTooLargeError
 
 
 def equal_parts(parts: int, images: int) -> int:
-    """Return the least number of equal parts of so many images that is not below a given one."""
+    """Return the least number of equal parts of `images` that is at least `parts`."""
     return next((n for n in range(parts, images) if images % n == 0), max(1, images))
 
 

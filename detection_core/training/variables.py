@@ -64,7 +64,7 @@ def scaled_updates(variables: Sequence[tf.Variable], factors: Sequence[float]) -
     """Scale what a `with` block adds to variables, in a replica's context.
 
     What every optimizer here adds is a multiple of the learning rate, and so is what its momentum keeps, so
-    that this gives what a rate of its own for each variable would.
+    that this gives the result of a separate learning rate for each variable.
 
     Args:
         variables: those that are updated.

@@ -92,5 +92,5 @@ def copy_matching_weights(source: HasVariables, target: HasVariables, where: str
     if left:
         more = f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else ""
         names = ", ".join(left[:_NAMED]) + more
-        _logger.info("warm start: %d weights copied, %d start anew: %s", copied, len(left), names)
+        _logger.info("warm start: %d weights copied, %d are initialised: %s", copied, len(left), names)
     return copied

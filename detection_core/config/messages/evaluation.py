@@ -77,7 +77,6 @@ RULES: Mapping[str, Rules] = {
         (
             "builders.evaluation_settings",
             "builders.train_plan",
-            "builders.train_plan",
             "config.messages.evaluation",
         ),
         ranges={

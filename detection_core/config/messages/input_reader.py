@@ -48,7 +48,7 @@ _CONTEXT = "context features are not used by any model here"
 
 RULES: Mapping[str, Rules] = {
     "InputReader": Rules(
-        ("builders.input_pipeline", "builders.input_pipeline", "builders.train_plan", "builders.datasets"),
+        ("builders.input_pipeline", "builders.train_plan", "builders.datasets"),
         ranges={
             "shuffle_buffer_size": up_to(10_000_000, 0),
             "num_readers": up_to(1_024),

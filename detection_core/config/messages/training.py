@@ -83,13 +83,8 @@ RULES: Mapping[str, Rules] = {
     "TrainConfig": Rules(
         (
             "builders.train_plan",
-            "builders.train_plan",
             "builders.datasets",
             "builders.input_pipeline",
-            "builders.input_pipeline",
-            "builders.train_plan",
-            "builders.train_plan",
-            "builders.train_plan",
             "builders.multi_scale",
             "config.messages.epochs",
         ),

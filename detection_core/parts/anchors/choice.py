@@ -1,4 +1,10 @@
-"""Choose anchors by the boxes of a data set."""
+"""Choose anchors by the boxes of a data set, whatever generates them. Nothing here imports TensorFlow.
+
+As many boxes as possible should have a similar anchor, with as few anchors as possible: Redmon and Farhadi,
+2017, section 2, https://arxiv.org/abs/1612.08242. Coverage is measured without laying the anchors out: a
+box and an anchor of given sizes overlap most where their centres are nearest, so one place of a feature map
+counts.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +111,7 @@ SIDES = tuple(float(f"{2 ** (step / 6):.2g}") for step in range(19))
 """Sides of the smallest anchor that are tried, in cells: from 1 to 8."""
 _FEW = 3_000  # boxes that candidates are tried on
 _WORTH = 0.004  # of all boxes: what a further anchor at each place has to match to be laid
-_BESIDE = 1.5  # a ratio so many times another one is a shape of its own
+_BESIDE = 1.5  # a ratio so many times another one is another shape
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +145,7 @@ class Chosen:
 
 
 def to_pixels(boxes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Return boxes normalised to an input of so many rows and columns as pixels of it, float64 [N, 4]."""
+    """Return boxes normalised to an input with `size` rows and columns, in pixels, float64 [N, 4]."""
     return np.asarray(boxes, np.float64).reshape(-1, 4) * np.array([*size, *size], np.float64)
 
 

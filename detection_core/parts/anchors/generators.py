@@ -1,4 +1,4 @@
-"""Anchor generators."""
+"""Anchor generators of Faster R-CNN, RetinaNet and SSD, and one with a grid for each level."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ class SsdAnchorOptions:
 
 
 class SsdAnchorGenerator:
-    """Tiles each layer with anchors of its own scale.
+    """Tiles each layer with anchors of another scale.
 
     SSD, https://arxiv.org/abs/1512.02325.
     """
@@ -276,7 +276,7 @@ class SsdAnchorGenerator:
         check_map_count(len(feature_map_shapes), len(self._specs))
         height, width = tf.cast(image_height, tf.float32), tf.cast(image_width, tf.float32)
         shorter = tf.minimum(height, width)
-        # Scales refer to the shorter side, so that aspect ratio 1 is square on the image.
+        # The scales refer to the shorter side, so that aspect ratio 1 is square on the image.
         base_height = self.options.base_anchor_height * shorter / height
         base_width = self.options.base_anchor_width * shorter / width
         anchors = []

@@ -14,7 +14,7 @@ class Endpoints(NamedTuple):
     Attributes:
         levels: level -> last features [B, H / 2^level, W / 2^level, channels] of that stride.
         expanded: level -> features of the same stride inside the block that halves it, after its expansion;
-            empty for backbones without such blocks.
+            empty for backbones without these blocks.
     """
 
     levels: Mapping[int, tf.Tensor]

@@ -1,4 +1,4 @@
-"""MobileNet V1 and V2."""
+"""MobileNet V1, https://arxiv.org/abs/1704.04861, and V2, https://arxiv.org/abs/1801.04381, as backbones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MobileNetOptions:
 STEM_CHANNELS = 32
 # (channels, stride) of the separable convolutions, the paper's table 1
 BLOCKS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1))
-# Channels of the last blocks in a detector whose pyramid brings separable convolutions of its own.
+# Channels of the last blocks in a detector whose pyramid adds separable convolutions.
 NARROW_TOP = (512, 256)
 
 

@@ -1,4 +1,4 @@
-"""Box coders."""
+"""Box coders of Faster R-CNN and SSD, and their variants with keypoints, squares and fixed deviations."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class ConvolutionalHeadOptions:
 
     Attributes:
         min_depth: lower bound of channels in the layers before the predictor.
-        max_depth: upper bound of them; 0 with min_depth 0 for no such layers.
+        max_depth: upper bound of them; 0 with min_depth 0 for none of these layers.
         num_layers_before_predictor: 1x1 convolutions before the predictor.
         use_dropout: drop features before the class predictor in training.
         dropout_keep_probability: fraction of features that is kept.
@@ -38,7 +38,7 @@ class ConvolutionalHeadOptions:
 
 
 class ConvolutionalHead:
-    """Predicts with weights of their own for every feature map.
+    """Predicts with separate weights for every feature map.
 
     Args:
         options: shape of the head.

@@ -1,4 +1,4 @@
-"""Hyperparameters of layers."""
+"""Settings of a group of layers, from initialiser to activation, and the regularization loss."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class LayerHyperparams:
 
     @property
     def use_bias(self) -> bool:
-        """Whether a convolution that the normalisation follows has a bias of its own."""
+        """Whether a convolution before a normalisation has a bias."""
         return self.force_use_bias or self.batch_norm is None or not self.batch_norm.center
 
 

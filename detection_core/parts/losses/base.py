@@ -1,4 +1,4 @@
-"""What losses take and return, and the losses of an anchor-based detector."""
+"""Protocols of losses, masks of their weights, and the losses of an anchor-based detector."""
 
 from __future__ import annotations
 

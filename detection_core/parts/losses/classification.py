@@ -1,4 +1,4 @@
-"""Classification losses."""
+"""Classification losses: sigmoid, softmax, focal and dice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class SigmoidLoss:
-    """Sigmoid cross entropy of each class on its own."""
+    """Sigmoid cross entropy of each class, independently of the others."""
 
     def __call__(self, prediction: tf.Tensor, target: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Compute the loss of every anchor and class, float32 [B, A, K]; see `ClassificationLoss`."""
@@ -117,7 +117,7 @@ class SigmoidFocalLoss:
     def of_columns(self, prediction: tf.Tensor, columns: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Compute the loss of every anchor, float32 [B, A]; see `ColumnLoss`.
 
-        Nearly every target is 0: all logits are taken for such at first, and the few others then replaced.
+        Nearly every target is 0. Compute all logits with target 0 first, then replace the few others.
         The derivative is written out, as it shares its terms with the loss.
         """
 

@@ -1,4 +1,4 @@
-"""Localisation losses."""
+"""Localisation losses: of box codes (smooth L1, L1, L2) and of decoded boxes (IoU, GIoU)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Matcher(abc.ABC):
 
         Args:
             similarity_of: gives the similarities of one row.
-            valid: bool [B, G], rows that may claim an anchor of their own; a row that exists and is not
+            valid: bool [B, G], rows that may claim an anchor by force; a row that exists and is not
                 valid (an object of weight 0) can still match by its similarity.
             anchors: int32 [], A.
 

@@ -1,4 +1,4 @@
-"""Matchers."""
+"""Matchers: each anchor takes its most similar row (SSD, RetinaNet, Faster R-CNN), or greedy pairs."""
 
 from __future__ import annotations
 

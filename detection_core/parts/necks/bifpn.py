@@ -1,4 +1,4 @@
-"""BiFPN."""
+"""Bidirectional feature pyramid network of EfficientDet, https://arxiv.org/abs/1911.09070."""
 
 from __future__ import annotations
 
@@ -117,13 +117,13 @@ class _Nodes:
         return self._halved(self._projected(features, f"{self._next()}_input_0"))
 
     def from_above(self, same: Sequence[tf.Tensor], above: tf.Tensor) -> tf.Tensor:
-        """A node of the way down: maps of its own level, and the map of the next coarser one."""
+        """Add a node of the top-down path: maps of the same level, and the map of the next coarser one."""
         name = self._next()
         *inputs, coarser = self._all_projected([*same, above], name)
         return self._combined([*inputs, upsample_like(coarser, inputs[0], name)], name)
 
     def from_below(self, same: Sequence[tf.Tensor], below: tf.Tensor) -> tf.Tensor:
-        """A node of the way up: maps of its own level, and the map of the next finer one."""
+        """Add a node of the bottom-up path: maps of the same level, and the map of the next finer one."""
         name = self._next()
         *inputs, finer = self._all_projected([*same, below], name)
         return self._combined([*inputs, self._halved(finer)], name)

@@ -1,4 +1,8 @@
-"""FPN."""
+"""Feature pyramid network, https://arxiv.org/abs/1612.03144, and SSD's extra layers.
+
+With depthwise convolutions the pyramid is FPN-Lite. The extra layers shrink the last feature map of a
+backbone, https://arxiv.org/abs/1512.02325.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Detections of a TensorFlow Lite file against the SavedModel's.
+"""Compare a TensorFlow Lite file's raw heads with its network's, and its detections with the SavedModel's.
 
-Where boxes overlap and their scores are alike, rounding decides which of them suppresses the others, and
-which come last in a list that is full. What a file lacks for that reason says nothing of it, and is left out:
-of a network that has learned nothing this may be all.
+Where boxes overlap and their scores are close, rounding decides which box suppresses the others. It also
+decides which detections come last in a full list. Detections that are missing for this reason are not
+counted. Of a network that has learned nothing these may be all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def compare_network(
     Args:
         path: of the file.
         reference: what was converted.
-        inputs: what the file's input takes, [1, H, W, 3] of its own dtype.
+        inputs: what the file's input takes, [1, H, W, 3] of the file's dtype.
         tolerance: of the file's format.
 
     Raises:
@@ -188,8 +188,7 @@ class _Chance:
         """Tell which of the missing detections may have been suppressed or cut off by it, bool [M].
 
         Suppressed: a box of the file that overlaps it is as good, but for the noise. A box counts for this
-        only where the SavedModel has found its object, too: what a file makes up is no excuse for what it
-        lacks.
+        only where the SavedModel has found its object, too: a false box of the file excuses nothing.
         """
         if not found.scores.size:
             return np.zeros(len(missing), bool)

@@ -63,7 +63,7 @@ def _clause(name: str, value: float | None, bound: float) -> str:
 
 
 def check_limits(limits: Limits, formats: Collection[str]) -> None:
-    """Refuse bounds of files that are not made, unknown ones, and such that no file keeps.
+    """Refuse bounds of files that are not made, unknown bounds, and bounds that no file can keep.
 
     Args:
         limits: format to bounds.

@@ -1,43 +1,26 @@
-"""Choose the layers that stay in float where a network that is quantized after training loses too much."""
+"""Choose the layers to leave in float where a quantized network loses too much accuracy."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
 import tensorflow as tf
 
-from detection_core.artifacts.sensitivity_report import LayerError
 from detection_core.detectors.base import Detector
+from detection_core.detectors.quantization import QuantizedDetector
 
 _logger = logging.getLogger(__name__)
 
 IMAGES = 100
 """Of the split, on which choices are compared."""
 _FLOAT_BYTES = 3
-"""What a weight takes more in float32 than in int8."""
+"""Additional bytes of a weight in float32, compared with int8."""
 
 Score = Callable[[Detector], float]
 """Gives the score of a detector, the higher the better, always on the same images."""
-
-
-class MixedDetector(Protocol):
-    """What is asked of a detector that is quantized, see `detectors.quantization.QuantizedDetector`."""
-
-    def layer_errors(self, batches: Iterable[tf.Tensor]) -> list[LayerError]:
-        """Measure what quantization changes in each layer's output."""
-
-    def sharing_range(self, layer: str) -> list[str]:
-        """Return the layers that cannot leave the integers one without the other."""
-
-    def weight_count(self, layers: Collection[str]) -> int:
-        """Count the weights of some layers."""
-
-    def leave_in_float(self, layers: Collection[str]) -> Detector:
-        """Return the detector without fake quantization in some layers."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,9 +28,9 @@ class MixedBudget:
     """What may be spent.
 
     Attributes:
-        max_drop: how far the score may lie below the float detector's; no layer more than that takes is left
-            in float.
-        max_bytes: what leaving layers in float may add to the file.
+        max_drop: largest drop of the score below the float detector's. No more layers than it takes to
+            reach it are left in float.
+        max_bytes: largest growth of the file.
     """
 
     max_drop: float
@@ -74,16 +57,16 @@ class MixedChoice:
 
 
 def choose_float_layers(
-    quantized: MixedDetector,
+    quantized: QuantizedDetector,
     float_detector: Detector,
     batches: Iterable[tf.Tensor],
     score: Score,
     budget: MixedBudget,
 ) -> MixedChoice:
-    """Take layers out of the integers, the noisiest first, until the budget of accuracy or of size is met.
+    """Leave layers in float, the noisiest first, until the budget of accuracy or of size is met.
 
-    The noise is that which a layer adds itself, by its signal-to-noise ratio. After 0, 1, 2, 4, 8, ... layers
-    and after as many as the budget of size allows the network is scored, until it is good enough.
+    A layer's noise is what it adds itself, by its signal-to-noise ratio. The network is scored with 0, 1, 2,
+    4, 8, ... layers in float, and with as many as the size allows, until it is good enough.
 
     Args:
         quantized: a calibrated detector.
@@ -106,28 +89,28 @@ def choose_float_layers(
         quantized_score=scored[()],
         added_bytes=_FLOAT_BYTES * quantized.weight_count(best),
     )
-    _tell(choice, budget)
+    _log(choice, budget)
     return choice
 
 
 def _prefixes(
-    quantized: MixedDetector, batches: Iterable[tf.Tensor], budget: MixedBudget
+    quantized: QuantizedDetector, batches: Iterable[tf.Tensor], budget: MixedBudget
 ) -> list[tuple[str, ...]]:
-    """Return longer and longer beginnings of the list of layers, the noisiest first, that the size allows."""
+    """Return longer and longer prefixes of the layers, the noisiest first, within the bound on size."""
     errors = [error for error in quantized.layer_errors(batches) if error.own_db is not None]
     ranked = sorted(errors, key=lambda error: error.own_db or 0.0)
-    beginnings: list[tuple[str, ...]] = [()]
+    prefixes: list[tuple[str, ...]] = [()]
     for error in ranked:
-        layers = tuple(dict.fromkeys([*beginnings[-1], *quantized.sharing_range(error.layer)]))
+        layers = tuple(dict.fromkeys([*prefixes[-1], *quantized.sharing_range(error.layer)]))
         if _FLOAT_BYTES * quantized.weight_count(layers) > budget.max_bytes:
             break
-        if layers != beginnings[-1]:
-            beginnings.append(layers)
-    kept = {0, len(beginnings) - 1, *(2**n for n in range(len(beginnings).bit_length()))}
-    return [layers for number, layers in enumerate(beginnings) if number in kept]
+        if layers != prefixes[-1]:
+            prefixes.append(layers)
+    kept = {0, len(prefixes) - 1, *(2**n for n in range(len(prefixes).bit_length()))}
+    return [layers for number, layers in enumerate(prefixes) if number in kept]
 
 
-def _tell(choice: MixedChoice, budget: MixedBudget) -> None:
+def _log(choice: MixedChoice, budget: MixedBudget) -> None:
     _logger.info(
         "mixed | %d layers in float, %+d bytes: mAP@.50 %.4f, %.4f in integers, %.4f in float | %s",
         len(choice.layers),
@@ -139,5 +122,6 @@ def _tell(choice: MixedChoice, budget: MixedBudget) -> None:
     )
     if choice.float_score - choice.score > budget.max_drop:
         _logger.warning(
-            "mixed | no choice within the size loses less than %g; the best is taken", budget.max_drop
+            "mixed | every choice within the size limit loses more than %g; the best is taken",
+            budget.max_drop,
         )

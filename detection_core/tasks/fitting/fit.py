@@ -91,10 +91,10 @@ class FitRequest:
 def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> TrainingResult:
     """Train a model on the config's examples with the config's optimizer.
 
-    Call it inside the scope of the distribution strategy that the model was made in. Where records do not
-    decode, all are looked through once; up to `plan.options.skip_limit` of them are named, listed in the work
-    folder and left out, and training goes on from its last checkpoint. So it does where a batch does not fit
-    the memory, in more parts, if the config leaves these to the memory.
+    Call it inside the scope of the distribution strategy that the model was made in. If records do not
+    decode, all records are checked once. Up to `plan.options.skip_limit` of them are logged, listed in the
+    work folder and left out; training resumes from its last checkpoint. If a batch does not fit in memory
+    and the config leaves the number of parts open, training resumes with more parts.
 
     Args:
         request: what to train.
@@ -107,7 +107,7 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
     worker, left_out = current_worker(), load_left_out(request.work_folder)
     if worker.is_chief:
         write_as_run(request.config, files.join(request.work_folder, PIPELINE_CONFIG))
-    # Of several workers each would have to know of a failure at the same step.
+    # Several workers would have to learn of a failure at the same step.
     reset = _resetting(request) if worker.count == 1 else None
     parts, result = settled_parts(request.plan.options, request.work_folder, worker), None
     while result is None:
@@ -136,12 +136,12 @@ def fit(request: FitRequest, *, job: str, progress: Reporter | None = None) -> T
 
 
 def _resetting(request: FitRequest) -> Callable[[], None]:
-    """Return what gives the model the weights that it has now, for a training that fails on its way."""
+    """Return a function that resets the model to its present weights, for another attempt."""
     variables = list(request.model.variables)
     first_weights = [variable.numpy() for variable in variables]
 
     def reset() -> None:
-        gc.collect()  # what was trained with, the optimizer's slots above all, is of circles
+        gc.collect()  # the optimizer and its slots are in reference cycles
         for variable, value in zip(variables, first_weights, strict=True):
             variable.assign(value)
         if request.step is not None:
@@ -158,7 +158,7 @@ def _fitting_parts(
     reset: Callable[[], None],
 ) -> int:
     """Return in how many parts training goes on after a batch did not fit the memory."""
-    # They hold what the failed training had in memory.
+    # The traceback keeps the failed training in memory.
     error.__traceback__ = error.__context__ = None
     reset()
     options = request.plan.options
@@ -177,8 +177,8 @@ def _fitting_parts(
 def written_weights(plan: TrainPlan, result: TrainingResult) -> contextlib.AbstractContextManager[None]:
     """Return a context in which the model has the weights that are written.
 
-    They are those that `fit` restored, the best of all validations, where there are such; else the averaged
-    ones where the config asks for them; else the last.
+    They are the best of all validations if `fit` restored them. Otherwise they are the averaged ones if the
+    config asks for them, and the last ones if it does not.
     """
     return with_average(result.average, asked=result.restored is None and plan.writes_average)
 
@@ -302,7 +302,7 @@ def _leave_out(request: FitRequest, error: DataError) -> list[LeftOut]:
         raise DataError(
             f"expected at most {limit:.2%} of the training records that do not decode,"
             f" found {len(found)} of {records}; the first is the image {found[0].image!r}"
-            f" ({found[0].reason}). Make the examples again with data.decode_images: all, which sets such"
+            f" ({found[0].reason}). Make the examples again with data.decode_images: all, which sets these"
             " images aside",
             where=f"{found[0].path}, record {found[0].index}",
         ) from error

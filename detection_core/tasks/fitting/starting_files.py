@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 
 from detection_core.artifacts import detector as layout
-from detection_core.training.checkpoint_file import checkpoint_files, find_prefix
+from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
 from detection_core.zoo.cache import content_state
 from detection_core.zoo.starting_points import fetch_start
 
@@ -26,7 +26,7 @@ def starting_files(warm_start: str, fine_tune_checkpoint: str, *, mirror: str = 
         ModelError: when the checkpoint is not there, or a part of it is not, or cannot be fetched.
     """
     if warm_start:
-        layout.read_info(warm_start)  # says so where it is none of ours
+        layout.read_info(warm_start)  # raises for a folder of another tool
         fine_tune_checkpoint = layout.extra_file(warm_start, layout.CHECKPOINT)
     if not fine_tune_checkpoint:
         return []

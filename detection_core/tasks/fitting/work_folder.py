@@ -1,4 +1,4 @@
-"""The durable folder of one training: named by what was asked for, used by one process at a time."""
+"""The durable folder of one training, named by a fingerprint and locked by one process, and its record."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _SAMPLE = 1 << 16
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ResumeOptions:
-    """How a training is taken up again after it was stopped.
+    """How a stopped training is resumed.
 
     Attributes:
-        code_version: names the code; what other code has finished is trained anew, what it left unfinished is
-            gone on with. "" where nobody asks.
-        checkpoint_minutes: what a kill without a warning may cost at most, beside one step; 0: checkpoints go
-            by steps alone.
+        code_version: names the code. A training that other code finished is repeated; one that it left
+            unfinished is resumed. "" to ignore the code.
+        checkpoint_minutes: longest time between checkpoints, beside one step; 0: they are written by steps
+            alone.
     """
 
     code_version: str = ""
@@ -48,11 +48,11 @@ DEFAULT_RESUME = ResumeOptions()
 
 
 def training_fingerprint(config: CheckedConfig, *, weights: Iterable[str] = ()) -> str:
-    """Name what a training was asked to do, wherever its files lie and whatever code does it.
+    """Return a fingerprint of a training, independent of the paths of its files and of the code.
 
-    Configuration, content of the examples, content of the first weights and the format of checkpoints count:
-    what has to be the same for a checkpoint to be one of this training. Where files lie does not, nor how the
-    result is evaluated, unless the training is validated, which decides on the weights.
+    It covers the configuration, the content of the examples and of the first weights, and the format of
+    checkpoints. Paths do not count. Evaluation settings count only if the training is validated, as
+    validation decides on the weights.
 
     Args:
         config: as run.
@@ -69,7 +69,7 @@ def training_fingerprint(config: CheckedConfig, *, weights: Iterable[str] = ()) 
 
 
 def training_origin(config: CheckedConfig) -> dict[str, str]:
-    """Name what a training was asked for and what it was given, each on its own, for the detector's folder.
+    """Name the configuration and the data of a training separately, for the detector's folder.
 
     Args:
         config: as run.
@@ -118,11 +118,11 @@ def work_folder(
     """Hold the folder of a training for the length of a `with` block.
 
     A second process that wants the same training waits for the first, then finds it done. When the block ends
-    without an error the folder is marked finished and stays, so that a kill between here and whoever takes
-    the results costs nothing; of finished ones the newest few are kept.
+    without an error the folder is marked finished and stays, in case the caller is killed before it copies
+    the results. The newest few finished folders are kept.
 
-    An unfinished training is taken up by whatever code comes next, which the log tells: a correction must not
-    cost what was trained before it. A finished one is a result, and other code has to make its own.
+    An unfinished training is resumed by any code, with a line in the log: a bug fix must not cost the steps
+    before it. A finished training of other code is not reused.
 
     Args:
         root: durable folder.
@@ -150,13 +150,13 @@ def code_versions(folder: str) -> list[str]:
 
 
 def _take_up(folder: str, code_version: str) -> None:
-    """Go on with unfinished work of other code, remove what it finished, and note whose turn it is."""
+    """Resume unfinished work of other code, remove finished work, and note the present code."""
     before = code_versions(folder)
     if not code_version or before[-1:] == [code_version]:
         return
     if before and files.exists(files.join(folder, FINISHED)):
         _logger.info(
-            "%s: this training was finished by other code (%s, now %s); it is done anew",
+            "%s: this training was finished by other code (%s, now %s); it is trained again",
             folder,
             before[-1],
             code_version,

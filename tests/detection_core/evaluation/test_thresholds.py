@@ -14,8 +14,7 @@ from detection_core.errors import ConfigError
 from detection_core.evaluation import bootstrap
 from detection_core.evaluation.bootstrap import BootstrapOptions, Resampled, known_intervals, resample
 from detection_core.evaluation.coco_metrics import evaluate_coco
-from detection_core.evaluation.confusion import confusion_matrix
-from detection_core.evaluation.curves import make_curves
+from detection_core.evaluation.curves import confusion_matrix, make_curves
 from detection_core.evaluation.evaluated_split import EvaluatedSplit
 from detection_core.evaluation.matching import best_score_threshold, match_image
 from detection_core.evaluation.results import EvaluatedImage

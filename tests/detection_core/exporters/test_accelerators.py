@@ -3,13 +3,16 @@ import pytest
 import tensorflow as tf
 import yaml
 
+from detection_core.artifacts.flatbuffer_table import read_root, tables
 from detection_core.artifacts.tflite_graph import read_graph
 from detection_core.builders.detector import configured_model
 from detection_core.config.messages.tflite import OPERATION
 from detection_core.detectors.family import TFLiteOutputOptions
 from detection_core.detectors.quantization import QuantizationOptions
+from detection_core.errors import ModelError
 from detection_core.exporters.accelerators import CONDITIONS, TABLE, families, lint, partitions
 from detection_core.exporters.delegation import xnnpack_delegation
+from detection_core.exporters.operator_times import operator_times
 from detection_core.exporters.tflite import Conversion
 from detection_core.exporters.tflite_formats import FORMATS
 from detection_core.exporters.tflite_upsampling import repeat_by_copies
@@ -115,3 +118,26 @@ def test_steps_kernels_and_strides_count_where_a_document_says_so(*, family, mak
     operations = {op.name for op in read_graph(make()).operators} & {"STRIDED_SLICE", "DEPTHWISE_CONV_2D"}
     endings = lint(make(), family).endings
     assert operations and [each.reason for each in endings if each.name in operations] == reasons
+
+
+def _damaged(slot, content):
+    """Return a file whose convolution has an offset beyond the end in a slot; slot 4 has its options."""
+    from ai_edge_litert.schema_py_generated import Model
+
+    names = [operator.name for operator in read_graph(content).operators]
+    operators = tables(tables(read_root(Model, content), "Subgraphs")[0], "Operators")
+    place = operators[names.index("CONV_2D")]._tab.place(slot)
+    return content[:place] + (2**31 - 1).to_bytes(4, "little") + content[place + 4 :]
+
+
+@pytest.mark.parametrize("slot", [1, 4], ids=["inputs", "options"])
+def test_a_damaged_operation_is_refused_by_every_reader_of_options(slot):
+    content = _damaged(slot, bytes(integer_file()))
+    for read in (lambda: lint(content, "edgetpu", where="x.tflite"), lambda: _times(content)):
+        with pytest.raises(ModelError, match="found a damaged one") as caught:
+            read()
+        assert caught.value.where == "x.tflite"
+
+
+def _times(content):
+    return operator_times(content, threads=1, delegate="none", runs=1, where="x.tflite")

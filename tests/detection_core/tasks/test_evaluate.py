@@ -332,7 +332,7 @@ def test_what_lies_in_the_place_of_a_split_is_said(tmp_path):
         error = refused(DataError, expected, check_split, str(folder), "train")
         return error.message.partition("found ")[2]
 
-    assert found(tmp_path / "none") == "no such folder; correct the path"
+    assert found(tmp_path / "none") == "no folder; correct the path"
     (tmp_path / "images").mkdir()
     assert found(tmp_path / "images").startswith("nothing; ")
     for name in ("a.jpg", "b.PNG"):

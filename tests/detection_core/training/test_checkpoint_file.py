@@ -15,13 +15,8 @@ from detection_core.detectors.checkpoint_names import CheckpointNames, Naming
 from detection_core.errors import ModelError, StorageError
 from detection_core.families.ssd.checkpoint_names.kinds import SSD_NAMES
 from detection_core.storage import files
-from detection_core.training.checkpoint_file import (
-    CheckpointFile,
-    checkpoint_files,
-    find_damage,
-    find_prefix,
-    readable,
-)
+from detection_core.training.checkpoint_file import CheckpointFile, find_damage, readable
+from detection_core.training.checkpoint_prefix import checkpoint_files, find_prefix
 from detection_core.training.checkpoint_variables import (
     DETECTOR,
     NamedCheckpoint,

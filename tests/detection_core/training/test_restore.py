@@ -269,7 +269,7 @@ def test_what_fits_is_copied_and_the_rest_named(caplog):
         assert copy_matching_weights(source, target) == 2
     np.testing.assert_array_equal(target.get_layer("body").kernel, source.get_layer("body").kernel)
     np.testing.assert_array_equal(target.get_layer("head").kernel, head)
-    assert "2 weights copied, 2 start anew: head/kernel, head/bias" in caplog.text
+    assert "2 weights copied, 2 are initialised: head/kernel, head/bias" in caplog.text
     with pytest.raises(ModelError, match=r"there: .*same family.*none of the 4 weights"):
         copy_matching_weights(network(2, "other_"), network(2), where="there")
 
@@ -282,7 +282,7 @@ def test_what_fits_is_copied_and_the_rest_named(caplog):
 
     with caplog.at_level(logging.INFO):
         assert copy_matching_weights(deep(5), deep(2)) == 2
-    assert "12 start anew: layer_0/kernel" in caplog.text and "layer_2/bias and 6 more" in caplog.text
+    assert "12 are initialised: layer_0/kernel" in caplog.text and "layer_2/bias and 6 more" in caplog.text
 
 
 def test_a_deployed_detector_of_other_classes_is_refused_naming_them(tmp_path):

@@ -344,5 +344,5 @@ def test_the_noisiest_layers_come_first_and_accuracy_and_size_bound_them(caplog)
     with caplog.at_level(logging.WARNING):
         choice = choose(max_drop=0.005, max_bytes=200)
     assert choice.layers == ("dw",) and choice.added_bytes == 30
-    assert "no choice within the size loses less than 0.005" in caplog.text
+    assert "every choice within the size limit loses more than 0.005" in caplog.text
     assert choose(max_drop=0.005, max_bytes=0).layers == ()
